@@ -1,0 +1,147 @@
+"""Loop nests: what every emitter reads, and all it reads.
+
+    LoopNest : Argument*, Stmt
+    Stmt     : Block | For | If | Compute | Copy | Sync
+    For      : var from lower to upper (exclusive) by step, of a kind (what a schedule's marks said)
+    Compute  : buffer[subscripts] (op)= value     one instance of a stage
+    Copy     : an opaque cooperative copy between buffers of a promotion
+    Sync     : a barrier
+
+Subscripts are zero-based; expressions hold `Load`s, loop iterators and scalar arguments, no `Call`s of
+Funcs.  Extents are constants once the program is specialised, otherwise expressions over the sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from tc.dtypes import DType
+from tc.ir.expr import Expr
+from tc.ir.program import Op, Site
+
+
+class LoopKind(Enum):
+    """How a loop runs; set by marks on the schedule's bands."""
+
+    SERIAL = "serial"
+    PARALLEL = "parallel"
+    VECTOR = "vector"
+    UNROLLED = "unrolled"
+    BLOCK = "block"
+    THREAD = "thread"
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    var: str
+    lower: Expr
+    upper: Expr
+    step: int
+    kind: LoopKind
+    body: Stmt
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    condition: Expr
+    then: Stmt
+    otherwise: Stmt | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """`buffer[subscripts] = value`, or `= buffer[subscripts] <op> value`.
+
+    `point` gives the values of the stage's iteration variables (for comments, traces and the error
+    record of checked accesses); `text` is the source statement.
+    """
+
+    stage: str
+    buffer: str
+    subscripts: tuple[Expr, ...]
+    op: Op | None
+    value: Expr
+    point: tuple[Expr, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Moves the box `origin + [0, shape)` of `source` to `target` (or back), as a cooperation of all threads."""
+
+    target: str
+    source: str
+    origin: tuple[Expr, ...]
+    shape: tuple[int, ...]
+    to_tile: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    scope: str  # "block" or "warp"
+
+
+Stmt = Block | For | If | Compute | Copy | Sync
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A buffer of the nest: dense row-major extents; `offset` is its place in the workspace in bytes for
+    a temporary, else None."""
+
+    name: str
+    dtype: DType
+    shape: tuple[Expr, ...]
+    role: str  # input | output | temporary
+    offset: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarArgument:
+    name: str
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class LoopNest:
+    """A kernel: `params` names arrays and scalars in the order of the calling convention, outputs last.
+
+    `sizes` are the sizes left symbolic (empty once specialised); `workspace` is in bytes.
+    """
+
+    name: str
+    params: tuple[str, ...]
+    outputs: tuple[str, ...]
+    sizes: tuple[str, ...]
+    arrays: tuple[Array, ...]
+    scalars: tuple[ScalarArgument, ...]
+    body: Stmt
+    workspace: Expr
+    sites: tuple[Site, ...]
+
+    def array(self, name: str) -> Array:
+        return next(a for a in self.arrays if a.name == name)
+
+
+def statements(s: Stmt) -> Iterator[Stmt]:
+    """All statements below one, outermost first."""
+    yield s
+    match s:
+        case Block():
+            for c in s.body:
+                yield from statements(c)
+        case For():
+            yield from statements(s.body)
+        case If():
+            yield from statements(s.then)
+            if s.otherwise is not None:
+                yield from statements(s.otherwise)
+        case Compute() | Copy() | Sync():
+            pass

@@ -1,0 +1,168 @@
+"""Programs: Funcs with pure and update definitions over iteration domains.
+
+    Program : Buffer*, Scalar*, Func*, Stage*   (stages in program order)
+    Func    : one version of a tensor (SSA): a new version starts where the tensor is redefined after a read
+    Stage   : args <op>= value   over a Domain   (the pure definition or an update of its Func)
+    Domain  : IterVar(name, Range, pure | reduction)*, cut by affine conditions
+    Range   : [min, min + extent)
+
+Everything is symbolic in the sizes until `specialize`.  Funcs live in Buffers: all versions of a tensor
+share one, so that a redefinition is an update in place for everyone but Halide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tc.dtypes import DType
+from tc.errors import Span
+from tc.ir.expr import Add, Expr
+
+Op = Literal["+", "*", "min", "max"]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """`min <= x < min + extent`, as Halide's `Range`."""
+
+    min: Expr
+    extent: Expr
+
+    @property
+    def end(self) -> Expr:
+        return Add(self.min, self.extent)
+
+
+Box = tuple[Range, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IterVar:
+    """A dimension of an iteration domain; `reduction` where it is a dimension of the RDom."""
+
+    name: str
+    range: Range
+    kind: Literal["pure", "reduction"]
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """A box cut by affine conditions (bool expressions over the variables and sizes)."""
+
+    vars: tuple[IterVar, ...]
+    conditions: tuple[Expr, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(v.name for v in self.vars)
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Dense row-major storage of all versions of a tensor, from the lower bounds of `box` on.
+
+    `role`: `input` (an argument), `output` (a result, `inout` if it also starts from the caller's
+    values), `temporary` (workspace of the call).
+    """
+
+    name: str
+    dtype: DType
+    box: Box
+    role: Literal["input", "output", "temporary"]
+    inout: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A scalar argument; `value` once it has been specialised."""
+
+    name: str
+    dtype: DType
+    specialized: bool
+    value: int | float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Func:
+    """A version of a tensor.  `previous` is the version whose elements it starts from: None where its
+    first stage is a pure definition over the whole box.  A Func without stages holds what the caller
+    passed in."""
+
+    name: str
+    buffer: str
+    dtype: DType
+    box: Box
+    previous: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """`func(args) = value`, or `func(args) = func(args) <op> value` for an `op`.
+
+    `args` are logical coordinates: affine in the domain's pure variables, one each.  `value` reads
+    Funcs and images by `Call`.  `init` marks the neutral element set by `op=!`.
+    """
+
+    name: str
+    func: str
+    args: tuple[Expr, ...]
+    op: Op | None
+    value: Expr
+    domain: Domain
+    text: str
+    init: bool = False
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A checked access, for messages."""
+
+    tensor: str
+    text: str
+    variables: tuple[str, ...]  # of the stage, in domain order
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Precondition:
+    """A relation between sizes (and specialised scalars) that a call must satisfy."""
+
+    condition: Expr
+    reason: str
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """`inputs` and `outputs` name buffers in the order of the signature; `params` gives the order in
+    which buffers and scalars are passed."""
+
+    name: str
+    sizes: tuple[str, ...]
+    params: tuple[str, ...]
+    scalars: tuple[Scalar, ...]
+    buffers: tuple[Buffer, ...]
+    outputs: tuple[str, ...]
+    funcs: tuple[Func, ...]
+    stages: tuple[Stage, ...]
+    sites: tuple[Site, ...] = ()
+    preconditions: tuple[Precondition, ...] = ()
+
+    def buffer(self, name: str) -> Buffer:
+        return next(b for b in self.buffers if b.name == name)
+
+    def func(self, name: str) -> Func:
+        return next(f for f in self.funcs if f.name == name)
+
+    def stage(self, name: str) -> Stage:
+        return next(s for s in self.stages if s.name == name)
+
+    def stages_of(self, func: str) -> Iterator[Stage]:
+        return (s for s in self.stages if s.func == func)
+
+    @property
+    def func_buffers(self) -> Mapping[str, str]:
+        return {f.name: f.buffer for f in self.funcs}

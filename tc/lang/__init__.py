@@ -1,0 +1,1 @@
+"""Text to checked statements: parse -> check (names, calls, reductions) -> [ranges] -> types."""

@@ -1,0 +1,445 @@
+"""Names to meanings, one statement at a time.
+
+`Scope` is what a statement sees: sizes, scalars and the current tensors of the def it stands in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from tc.errors import Note, SemanticError, Span, did_you_mean
+from tc.lang import resolved as r
+from tc.lang import syntax as s
+from tc.lang.builtins import BUILTINS, SUFFIXED, find
+
+MAX_HEIGHT = 200  # of an expression with its lets substituted
+MAX_NODES = 20_000
+
+
+@dataclass(slots=True)
+class Scope:
+    """The names of one def while its statements are resolved in order."""
+
+    owner: s.Def
+    sizes: dict[str, r.Exp] = field(default_factory=dict[str, r.Exp])
+    scalars: dict[str, r.Exp] = field(default_factory=dict[str, r.Exp])
+    tensors: dict[str, r.Tensor] = field(default_factory=dict[str, r.Tensor])  # defined so far
+    later: dict[str, Span] = field(default_factory=dict[str, Span])  # assigned somewhere in the def
+    returns: dict[str, s.Return] = field(default_factory=dict[str, s.Return])
+    predeclared: dict[str, r.Tensor] = field(default_factory=dict[str, r.Tensor])  # returns with sizes
+    inout: set[str] = field(default_factory=set[str])  # returns that are read before they are defined
+    defs: Mapping[str, s.Def] = field(default_factory=dict[str, s.Def])
+    read: set[str] = field(default_factory=set[str])
+
+    def value_names(self) -> set[str]:
+        return {*self.sizes, *self.scalars, *self.tensors, *self.later}
+
+    def callable_names(self) -> set[str]:
+        return {*self.tensors, *self.later, *self.defs, *BUILTINS}
+
+
+def reject_builtin(name: str, span: Span, what: str) -> None:
+    """A name that a def introduces must not be a built-in's."""
+    if find(name) is not None:
+        raise SemanticError(
+            f"'{name}' is a built-in function and cannot name {what}", span, code="TC0202", help="rename it"
+        )
+
+
+class StatementResolver:
+    """Resolves the parts of one assignment; collects its index variables in order of occurrence."""
+
+    def __init__(self, scope: Scope, statement: s.Assign, owner: r.Tensor | None) -> None:
+        self.scope = scope
+        self.statement = statement
+        self.target_name = statement.lhs.name
+        self.lets: dict[str, tuple[int, int]] = {}  # let -> height, nodes when substituted
+        self.let_list: list[r.LetBinding] = []
+        self.ranged: dict[str, Span] = {}
+        self.seen: list[tuple[str, Span]] = []  # index variables, first occurrences first
+        self.declared: set[str] = set()  # by the left-hand side or a range
+        self.owner = owner
+        self.subscript_names: set[str] = set()
+
+    # ---- which names are index variables
+
+    def collect(self) -> None:
+        st = self.statement
+        let_names = {c.name for c in st.clauses if isinstance(c, s.LetClause)}
+        for sub in st.lhs.subscripts or ():
+            for name in _names(sub):
+                if name.id not in let_names and not self._is_value(name.id):
+                    self.declared.add(name.id)
+        self.declared |= {c.name for c in st.clauses if isinstance(c, s.RangeClause)}
+        roots: list[s.Exp] = [st.value]
+        for c in st.clauses:
+            match c:
+                case s.LetClause() | s.ExistsClause() | s.Condition():
+                    roots.append(c.value)
+                case s.RangeClause():
+                    pass
+        for root in roots:
+            for call in _calls(root):
+                if find(call.name) is None and call.name not in self.scope.defs:
+                    for arg in call.args:
+                        self.subscript_names |= {n.id for n in _names(arg)}
+        self.subscript_names -= let_names
+
+    def _is_value(self, name: str) -> bool:
+        return name in self.scope.sizes or name in self.scope.scalars
+
+    def is_index(self, name: str) -> bool:
+        if name in self.declared:
+            return True
+        return name in self.subscript_names and name not in self.scope.value_names()
+
+    def _clash(self, name: str, span: Span) -> None:
+        what = "a size" if name in self.scope.sizes else "a scalar" if name in self.scope.scalars else None
+        if what:
+            raise SemanticError(
+                f"'{name}' is {what} and cannot be an index variable", span, code="TC0203", help="rename it"
+            )
+        reject_builtin(name, span, "an index variable")
+
+    # ---- expressions
+
+    def exp(self, e: s.Exp) -> r.Exp:
+        match e:
+            case s.IntLit():
+                return r.Const(e.value, False, e.span)
+            case s.FloatLit():
+                return r.Const(e.value, e.single, e.span)
+            case s.Name():
+                return self._name(e)
+            case s.Dim():
+                return r.ExtentOf(self._tensor(e.tensor, e.span, axis=e.axis), e.axis, e.span)
+            case s.Call():
+                return self._call(e)
+            case s.Unary():
+                return r.Unary(e.op, self.exp(e.operand), e.span)
+            case s.Binary():
+                return r.Binary(e.op, self.exp(e.left), self.exp(e.right), e.span)
+            case s.Ternary():
+                return r.If(self.exp(e.condition), self.exp(e.then), self.exp(e.otherwise), e.span)
+            case s.Cast():
+                return r.Cast(e.dtype, self.exp(e.operand), True, e.span)
+
+    def _name(self, e: s.Name) -> r.Exp:
+        name, scope = e.id, self.scope
+        if name in self.lets:
+            return r.Let(name, e.span)
+        if self.is_index(name):
+            self._clash(name, e.span)
+            self.seen.append((name, e.span))
+            return r.Index(name, e.span)
+        if name in scope.scalars:
+            return scope.scalars[name]
+        tensor = scope.tensors.get(name)
+        if tensor is not None or name in scope.later:
+            tensor = self._tensor(name, e.span)
+            if tensor.rank:
+                raise SemanticError(
+                    f"expected a scalar but found the tensor '{name}' with {tensor.rank} dimensions",
+                    e.span,
+                    code="TC0207",
+                    help=f"write its subscripts: {name}({', '.join('ijklmnopq'[: tensor.rank])})",
+                )
+            return r.Access(tensor, (), e.span)
+        if name in scope.sizes:
+            return scope.sizes[name]
+        raise self._unknown(name, e.span)
+
+    def _unknown(self, name: str, span: Span) -> SemanticError:
+        pool = {*self.scope.value_names(), *self.lets, *self.declared, *self.subscript_names}
+        return SemanticError(
+            f"unknown name '{name}'",
+            span,
+            code="TC0201",
+            help=did_you_mean(name, pool - {name}) or "an index variable subscripts a tensor or has a 'where' range",
+        )
+
+    def _call(self, e: s.Call) -> r.Exp:
+        name, scope = e.name, self.scope
+        if name in scope.tensors or name in scope.later:
+            tensor = self._tensor(name, e.name_span)
+            if len(e.args) != tensor.rank:
+                raise SemanticError(
+                    f"expected {_count(tensor.rank, 'subscript')} for '{name}' but found {len(e.args)}",
+                    e.span,
+                    code="TC0206",
+                    notes=[Note(f"'{name}' has {_count(tensor.rank, 'dimension')}", tensor.span)],
+                )
+            return r.Access(tensor, tuple(self.exp(a) for a in e.args), e.span)
+        if name in scope.scalars:
+            raise SemanticError(
+                f"'{name}' is a scalar and takes no subscripts", e.span, code="TC0206", help=f"write {name}"
+            )
+        if name in scope.defs:
+            raise SemanticError(
+                f"a call of the def '{name}' must be the whole right-hand side of a statement",
+                e.span,
+                code="TC0210",
+                help=f"give the result a name first: t = {name}(…)",
+            )
+        b = find(name)
+        if b is None:
+            near = did_you_mean(name, {*scope.callable_names(), *SUFFIXED})
+            raise SemanticError(f"unknown tensor or function '{name}'", e.name_span, code="TC0201", help=near)
+        if b.kind == "concat":
+            raise SemanticError(
+                "concat must be the whole right-hand side of a statement on a bare name",
+                e.span,
+                code="TC0211",
+                help="write T = concat(A, B) first",
+            )
+        if len(e.args) < b.arity or (len(e.args) > b.arity and not b.variadic):
+            least = "at least " if b.variadic else ""
+            raise SemanticError(
+                f"'{name}' takes {least}{_count(b.arity, 'argument')} but {len(e.args)} were given",
+                e.span,
+                code="TC0209",
+            )
+        return r.Apply(b.name, tuple(self.exp(a) for a in e.args), e.span)
+
+    def _tensor(self, name: str, span: Span, axis: int | None = None) -> r.Tensor:
+        scope = self.scope
+        scope.read.add(name)
+        tensor = scope.tensors.get(name)
+        if tensor is None and name in scope.predeclared:
+            tensor = scope.predeclared[name]
+            self._early_read(name, span)
+        if tensor is None and name == self.target_name and self.owner is not None:
+            tensor = self.owner
+            self._early_read(name, span)
+        if tensor is None and name in scope.later:
+            self._early_read(name, span)
+            raise SemanticError(
+                f"'{name}' is read before its rank is known",
+                span,
+                code="TC0208",
+                help=f"declare it in the returns with its sizes: float(N) {name}",
+            )
+        if tensor is None:
+            if name in scope.scalars:
+                raise SemanticError(f"'{name}' is a scalar and has no dimensions", span, code="TC0206")
+            near = did_you_mean(name, {*scope.tensors, *scope.later})
+            raise SemanticError(f"unknown tensor '{name}'", span, code="TC0201", help=near)
+        if axis is not None and axis >= tensor.rank:
+            raise SemanticError(
+                f"'{name}' has {_count(tensor.rank, 'dimension')}, there is no {name}.{axis}", span, code="TC0206"
+            )
+        return tensor
+
+    def _early_read(self, name: str, span: Span) -> None:
+        """A read of a tensor that nothing has defined yet: it must come from the caller."""
+        if name not in self.scope.returns:
+            raise SemanticError(
+                f"'{name}' is read before it is defined",
+                span,
+                code="TC0208",
+                notes=[Note("it is defined here", self.scope.later[name])],
+                help="only a returned tensor may be read first; the caller passes it as out=",
+            )
+        self.scope.inout.add(name)
+
+    # ---- left-hand side and clauses
+
+    def subscript(self, e: s.Exp) -> r.Subscript:
+        names = [n for n in _names(e) if n.id in self.declared and not self._is_value(n.id)]
+        if not names:
+            for n in _names(e):
+                self._clash(n.id, n.span)
+            raise SemanticError(
+                "a left-hand-side subscript needs an index variable",
+                e.span,
+                code="TC0205",
+                help="write an index and give it a range, e.g. O(i) … where i in 0:1",
+            )
+        index = names[0]
+        offset = _offset(e, index.id) if len(names) == 1 else None
+        if len(names) > 1 or offset is None:
+            raise SemanticError(
+                "a left-hand-side subscript is an index variable, or one plus or minus constants, sizes "
+                "and integer scalars",
+                e.span,
+                code="TC0205",
+            )
+        self._clash(index.id, index.span)
+        self.seen.append((index.id, index.span))
+        if isinstance(offset, s.IntLit) and offset.value == 0:
+            return r.Subscript(index.id, None, e.span)
+        value = self.exp(offset)
+        self._check_bound(value, offset.span, "a left-hand-side offset")
+        return r.Subscript(index.id, value, e.span)
+
+    def range(self, c: s.RangeClause) -> r.IndexRange:
+        self._clash(c.name, c.name_span)
+        if c.name in self.ranged or c.name in self.lets:
+            raise SemanticError(
+                f"'{c.name}' is defined twice in this 'where'",
+                c.name_span,
+                code="TC0204",
+                notes=[Note("first here", self.ranged[c.name])] if c.name in self.ranged else (),
+            )
+        lo, hi = self.exp(c.lo), self.exp(c.hi)
+        for bound, at in ((lo, c.lo.span), (hi, c.hi.span)):
+            self._check_bound(bound, at, "a range")
+        self.ranged[c.name] = c.name_span
+        self.seen.append((c.name, c.name_span))
+        return r.IndexRange(c.name, lo, hi, c.span)
+
+    def _check_bound(self, e: r.Exp, span: Span, what: str) -> None:
+        for x in self._with_lets(e):
+            if isinstance(x, r.Access):
+                raise SemanticError(
+                    f"tensor accesses cannot be used in this context: {what} must be known before data is read",
+                    span,
+                    code="TC0212",
+                    help="pass the value as an integer scalar parameter",
+                )
+            if isinstance(x, r.Index):
+                raise SemanticError(
+                    f"the index variable '{x.name}' cannot be used in {what}",
+                    span,
+                    code="TC0213",
+                    help="write the relation as a condition, e.g. where i <= j",
+                )
+
+    def _with_lets(self, e: r.Exp) -> Iterable[r.Exp]:
+        for x in r.walk(e):
+            if isinstance(x, r.Let):
+                yield from self._with_lets(next(b.value for b in self.let_list if b.name == x.name))
+            yield x
+
+    def let(self, c: s.LetClause) -> None:
+        for taken, what in (
+            (self.lets, "a let"),
+            (self.ranged, "an index variable"),
+            (self.scope.sizes, "a size"),
+            (self.scope.scalars, "a scalar"),
+        ):
+            if c.name in taken:
+                raise SemanticError(
+                    f"'{c.name}' is already defined as {what}", c.name_span, code="TC0204", help="rename it"
+                )
+        if c.name in self.declared:
+            if any(isinstance(x, s.RangeClause) and x.name == c.name for x in self.statement.clauses):
+                raise SemanticError(
+                    f"'{c.name}' is a name for a value here and cannot also have a range", c.name_span, code="TC0204"
+                )
+            raise SemanticError(f"'{c.name}' is an index variable", c.name_span, code="TC0204", help="rename it")
+        reject_builtin(c.name, c.name_span, "a value")
+        value = self.exp(c.value)
+        self.measure(value)
+        self.lets[c.name] = self._size(value)
+        self.let_list.append(r.LetBinding(c.name, value, c.span))
+
+    def condition(self, c: s.Condition) -> r.Exp:
+        value = self.exp(c.value)
+        self.measure(value)
+        if not _is_relation(value):
+            raise SemanticError(
+                "a 'where' clause is a range, a name = value, 'exists' or a relation such as i <= j",
+                c.span,
+                code="TC0214",
+            )
+        for x in self._with_lets(value):
+            if isinstance(x, r.Access) or (isinstance(x, r.Const) and isinstance(x.value, float)):
+                raise SemanticError(
+                    "a condition relates index variables, sizes and integers only",
+                    x.span,
+                    code="TC0214",
+                    help="select by data with a ternary: c ? a : b",
+                )
+        return value
+
+    def measure(self, e: r.Exp) -> None:
+        height, nodes = self._size(e)
+        if height > MAX_HEIGHT or nodes > MAX_NODES:
+            raise SemanticError(
+                f"with its lets substituted this expression has {nodes} nodes, {height} deep; the limits "
+                f"are {MAX_NODES} and {MAX_HEIGHT}",
+                e.span,
+                code="TC0215",
+                help="put a part of it into a temporary tensor",
+            )
+
+    def _size(self, e: r.Exp) -> tuple[int, int]:
+        if isinstance(e, r.Let):
+            return self.lets[e.name]
+        parts = [self._size(c) for c in r.children(e)]
+        return 1 + max((h for h, _ in parts), default=0), 1 + sum(n for _, n in parts)
+
+
+def _is_relation(e: r.Exp) -> bool:
+    match e:
+        case r.Binary(op="&&" | "||"):
+            return _is_relation(e.left) and _is_relation(e.right)
+        case r.Binary(op="==" | "!=" | "<" | ">" | "<=" | ">="):
+            return True
+        case r.Unary(op="!"):
+            return _is_relation(e.operand)
+        case _:
+            return False
+
+
+def _offset(e: s.Exp, index: str) -> s.Exp | None:
+    """`e - index`, where `e` is a sum that holds the index once and positively; else None."""
+    match e:
+        case s.Name():
+            return s.IntLit(0, e.span)
+        case s.Binary(op="+") if _holds(e.left, index):
+            rest = _offset(e.left, index)
+            return rest and _plus(rest, e.right, "+", e.span)
+        case s.Binary(op="+"):
+            rest = _offset(e.right, index)
+            return rest and _plus(e.left, rest, "+", e.span)
+        case s.Binary(op="-") if _holds(e.left, index):
+            rest = _offset(e.left, index)
+            return rest and _plus(rest, e.right, "-", e.span)
+        case _:
+            return None
+
+
+def _plus(a: s.Exp, b: s.Exp, op: str, span: Span) -> s.Exp:
+    if isinstance(b, s.IntLit) and b.value == 0:
+        return a
+    if isinstance(a, s.IntLit) and a.value == 0:
+        return b if op == "+" else s.Unary("-", b, span)
+    return s.Binary(op, a, b, span)
+
+
+def _holds(e: s.Exp, name: str) -> bool:
+    return any(n.id == name for n in _names(e))
+
+
+def _parts(e: s.Exp) -> tuple[s.Exp, ...]:
+    match e:
+        case s.IntLit() | s.FloatLit() | s.Name() | s.Dim():
+            return ()
+        case s.Call():
+            return e.args
+        case s.Unary() | s.Cast():
+            return (e.operand,)
+        case s.Binary():
+            return (e.left, e.right)
+        case s.Ternary():
+            return (e.condition, e.then, e.otherwise)
+
+
+def _names(e: s.Exp) -> list[s.Name]:
+    if isinstance(e, s.Name):
+        return [e]
+    return [n for p in _parts(e) for n in _names(p)]
+
+
+def _calls(e: s.Exp) -> list[s.Call]:
+    """The calls of an expression that are not inside another tensor access."""
+    if isinstance(e, s.Call) and find(e.name) is None:
+        return [e]
+    return [c for p in _parts(e) for c in _calls(p)]
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"

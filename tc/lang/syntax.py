@@ -1,0 +1,228 @@
+"""The syntax tree: what the text says, nothing resolved yet.
+
+    program : Def+
+    Def     : name, Param*, Return*, (Assign | TupleCall)*
+    Assign  : Lhs(name, subscripts | None), op, Exp, Clause*
+    Clause  : RangeClause | LetClause | ExistsClause | Condition
+    Exp     : IntLit | FloatLit | Name | Dim | Call | Unary | Binary | Ternary | Cast
+
+Nodes compare by structure; spans do not take part, so that formatted text parses back to an equal tree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tc.dtypes import DType
+from tc.errors import Span
+
+
+def _span() -> Span:
+    return field(compare=False, repr=False)  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, slots=True)
+class IntLit:
+    value: int
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class FloatLit:
+    """A floating literal; `single` where the suffix `f` fixes it to float32."""
+
+    value: float
+    single: bool
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A bare name: let, index, scalar, 0-D tensor, size, or a tensor as the argument of a call."""
+
+    id: str
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Dim:
+    """`A.0`: the extent of a dimension."""
+
+    tensor: str
+    axis: int
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`f(a, b)`: a tensor access, a built-in or a def."""
+
+    name: str
+    args: tuple[Exp, ...]
+    span: Span = _span()
+    name_span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    op: Literal["-", "!"]
+    operand: Exp
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    op: str
+    left: Exp
+    right: Exp
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Ternary:
+    """`c ? a : b`, lazy: the branch not taken reads nothing."""
+
+    condition: Exp
+    then: Exp
+    otherwise: Exp
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    dtype: DType
+    operand: Exp
+    span: Span = _span()
+
+
+Exp = IntLit | FloatLit | Name | Dim | Call | Unary | Binary | Ternary | Cast
+
+
+@dataclass(frozen=True, slots=True)
+class RangeClause:
+    """`i in lo:hi`, half-open."""
+
+    name: str
+    lo: Exp
+    hi: Exp
+    span: Span = _span()
+    name_span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class LetClause:
+    name: str
+    value: Exp
+    span: Span = _span()
+    name_span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class ExistsClause:
+    """`exists A(i)`: only feeds range inference."""
+
+    value: Exp
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """`i <= j`: cuts the iteration domain."""
+
+    value: Exp
+    span: Span = _span()
+
+
+Clause = RangeClause | LetClause | ExistsClause | Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Lhs:
+    """`subscripts` is None for a bare name, () for `O()`."""
+
+    name: str
+    subscripts: tuple[Exp, ...] | None
+    span: Span = _span()
+    name_span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    lhs: Lhs
+    op: str
+    value: Exp
+    clauses: tuple[Clause, ...]
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One name on the left of a call with several results."""
+
+    name: str
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class TupleCall:
+    """`(a, b) = f(x, y)`."""
+
+    targets: tuple[Target, ...]
+    callee: str
+    args: tuple[Exp, ...]
+    span: Span = _span()
+    callee_span: Span = _span()
+
+
+Stmt = Assign | TupleCall
+
+
+@dataclass(frozen=True, slots=True)
+class DimDecl:
+    """A declared extent: the name of a size, or a constant."""
+
+    value: str | int
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """An element type and the declared extents; no extents is a scalar."""
+
+    dtype: DType
+    dims: tuple[DimDecl, ...]
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    type: Type
+    name: str
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """A returned tensor; `has_dims` tells `float(N) C` from `float C`, which fixes no rank."""
+
+    type: Type | None
+    name: str
+    has_dims: bool
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Def:
+    name: str
+    params: tuple[Param, ...]
+    returns: tuple[Return, ...]
+    body: tuple[Stmt, ...]
+    span: Span = _span()
+    name_span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    defs: tuple[Def, ...]
+    span: Span = _span()

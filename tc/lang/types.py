@@ -1,0 +1,413 @@
+"""Element types: every expression gets its `dtype`, every conversion is written out as a `Cast`.
+
+Literals adapt: an expression made of literals alone is folded and stays without a type ("weak") until
+something typed, or the tensor it is stored in, decides; alone it is int32 (int64 if it does not fit) or
+float32.  Rules: docs/language.md, "Types and numerics".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tc.dtypes import BOOL, FLOAT32, INT32, INT64, UINT64, DType, fits_without_cast, promote
+from tc.errors import DTypeError, Span, unreachable
+from tc.lang import resolved as r
+from tc.lang.builtins import BUILTINS
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A checked def with typed expressions, and the element type of every tensor variable."""
+
+    checked: r.Checked
+    dtypes: Mapping[r.Tensor, DType]
+
+    def dtype(self, t: r.Tensor) -> DType:
+        return self.dtypes[t.storage]
+
+
+def assign_types(
+    checked: r.Checked, overrides: Mapping[str, DType] | None = None, index: DType = INT32
+) -> Typed:
+    """Type a checked def.
+
+    `overrides` gives other integer types to parameters that are used in subscripts only; `index` is the
+    type of index variables and sizes as values (int64 where an extent does not fit int32).
+    Raises `DTypeError`.
+    """
+    return _Typer(checked, overrides or {}, index).run()
+
+
+def subscript_only(checked: r.Checked) -> frozenset[str]:
+    """The integer tensor parameters that are read in subscripts only: any integer type serves them."""
+    values: set[str] = set()
+
+    def scan(e: r.Exp, inside: bool, st: r.Statement) -> None:
+        if isinstance(e, r.Let):
+            scan(st.let(e.name), inside, st)
+            return
+        if isinstance(e, r.Access):
+            if not inside:
+                values.add(e.tensor.storage.name)
+            for sub in e.subscripts:
+                scan(sub, isinstance(sub, r.Access) or _is_index_arithmetic(sub), st)
+            return
+        for c in r.children(e):
+            scan(c, inside, st)
+
+    for st in checked.statements:
+        for root in (st.value, *st.exists):
+            scan(root, False, st)
+    return frozenset(
+        p.name
+        for p in checked.params
+        if isinstance(p, r.Tensor) and p.declared is not None and p.declared.is_int and p.name not in values
+    )
+
+
+def _is_index_arithmetic(e: r.Exp) -> bool:
+    """Whether a subscript only adds to what it reads, so that the width of the data cannot show."""
+    return not any(isinstance(x, (r.Cast, r.Apply, r.If)) for x in r.walk(e))
+
+
+class _Typer:
+    def __init__(self, checked: r.Checked, overrides: Mapping[str, DType], index: DType) -> None:
+        self.checked = checked
+        self.index = index
+        self.dtypes: dict[r.Tensor, DType] = {}
+        for p in checked.params:
+            if isinstance(p, r.Tensor) and p.declared is not None:
+                self.dtypes[p] = overrides.get(p.name, p.declared)
+        self.lets: dict[str, r.Exp] = {}
+        self.open: r.Tensor | None = None  # whose type is being found
+
+    def run(self) -> Typed:
+        for st in self.checked.statements:
+            if st.target.storage not in self.dtypes:
+                self._decide(st.target.storage)
+        statements = tuple(self._statement(st) for st in self.checked.statements)
+        for a in self.checked.arguments:
+            found = a.tensor.storage.declared or self.dtypes[a.tensor.storage]
+            if found != a.dtype:
+                raise DTypeError(
+                    f"'{a.name}' is {a.dtype} but '{a.tensor.name}' is {found}",
+                    a.span,
+                    code="TC0405",
+                    help=f"convert it first: t(i) = {a.dtype}({a.tensor.name}(i))",
+                )
+        return Typed(replace(self.checked, statements=statements), self.dtypes)
+
+    def _decide(self, t: r.Tensor) -> None:
+        """The type of a tensor: declared, else that of its first telling right-hand side."""
+        if t.declared is not None:
+            self.dtypes[t] = t.declared
+            return
+        self.open = t
+        fallback: DType | None = None
+        try:
+            for st in self.checked.statements:
+                if st.target.storage is not t:
+                    continue
+                self._lets(st)
+                value = self.exp(st.value)
+                if value.dtype is not None:
+                    self.dtypes[t] = value.dtype
+                    return
+                if fallback is None and not self._reads_open(value):
+                    fallback = _alone(value)
+            self.dtypes[t] = fallback or FLOAT32
+        finally:
+            self.open = None
+
+    def _reads_open(self, e: r.Exp) -> bool:
+        return any(isinstance(x, r.Access) and x.tensor.storage is self.open for x in r.walk(e))
+
+    def _lets(self, st: r.Statement) -> None:
+        self.lets = {}
+        for b in st.lets:
+            self.lets[b.name] = self.exp(b.value)
+
+    def _statement(self, st: r.Statement) -> r.Statement:
+        self._lets(st)
+        target = self.dtypes[st.target.storage]
+        value = self.convert(self.exp(st.value), target, f"stored in '{st.target.name}'")
+        conditions = tuple(self.boolean(self.exp(c), "a condition") for c in st.conditions)
+        exists = tuple(self.settled(self.exp(e)) for e in st.exists)
+        for g in st.ranges:
+            for bound in (g.lo, g.hi):
+                self._integral(self.exp(bound), "a range bound")
+        for sub in st.subscripts:
+            if sub.offset is not None:
+                self._integral(self.exp(sub.offset), "a left-hand-side offset")
+        return replace(
+            st,
+            value=value,
+            conditions=conditions,
+            exists=exists,
+            lets=tuple(replace(b, value=self.settled(self.lets[b.name])) for b in st.lets),
+        )
+
+    # ---- expressions
+
+    def exp(self, e: r.Exp) -> r.Exp:
+        """`e` typed; dtype None where only literals (or the open tensor) are involved."""
+        match e:
+            case r.Const():
+                return replace(e, dtype=FLOAT32) if e.single else e
+            case r.Index() | r.Size() | r.ExtentOf():
+                return replace(e, dtype=self.index)
+            case r.Scalar():
+                return replace(e, dtype=e.declared)
+            case r.Let():
+                value = self.lets[e.name]
+                return value if value.dtype is None else replace(e, dtype=value.dtype)
+            case r.Access():
+                return self._access(e)
+            case r.Apply():
+                return self._apply(e)
+            case r.Unary():
+                return self._unary(e)
+            case r.Binary():
+                return self._binary(e)
+            case r.If():
+                condition = self.boolean(self.exp(e.condition), "the condition of a ternary")
+                then, otherwise, dtype = self._match(self.exp(e.then), self.exp(e.otherwise), arithmetic=False)
+                return replace(e, condition=condition, then=then, otherwise=otherwise, dtype=dtype)
+            case r.Cast():
+                operand = self.exp(e.operand)
+                if not e.written:
+                    return self.convert(operand, e.target, "passed to a def")
+                if operand.dtype is None:
+                    if isinstance(operand, r.Const):
+                        return self._cast_literal(operand, e)
+                    operand = self.settled(operand)
+                return replace(e, operand=operand, dtype=e.target)
+            case _:
+                unreachable(e)
+
+    def _cast_literal(self, c: r.Const, e: r.Cast) -> r.Exp:
+        """A literal under a cast takes the type directly: `double(0.1)` is exact."""
+        if e.target.is_float or (isinstance(c.value, int) and e.target.min <= c.value <= e.target.max):
+            value = float(c.value) if e.target.is_float else c.value
+            return replace(c, value=value, dtype=e.target, span=e.span)
+        return replace(e, operand=self.settled(c), dtype=e.target)
+
+    def _access(self, e: r.Access) -> r.Exp:
+        subscripts: list[r.Exp] = []
+        for sub in e.subscripts:
+            typed = self.settled(self.exp(sub))
+            self._integral(typed, f"a subscript of '{e.tensor.name}'")
+            subscripts.append(typed)
+        dtype = None if e.tensor.storage is self.open else self.dtypes.get(e.tensor.storage)
+        if dtype is None and e.tensor.storage is not self.open:
+            held, self.open = self.open, None
+            lets = self.lets
+            self._decide(e.tensor.storage)
+            self.open, self.lets = held, lets
+            dtype = self.dtypes[e.tensor.storage]
+        return replace(e, subscripts=tuple(subscripts), dtype=dtype)
+
+    def _integral(self, e: r.Exp, what: str) -> None:
+        dtype = _alone(e) if e.dtype is None else e.dtype
+        if not dtype.is_int:
+            raise DTypeError(
+                f"expected integral type for {what} but found {dtype}",
+                e.span,
+                code="TC0401",
+                help=f"write int32({e.span.text})",
+            )
+
+    def boolean(self, e: r.Exp, what: str) -> r.Exp:
+        if e.dtype is None or not e.dtype.is_bool:
+            found = e.dtype or _alone(e)
+            raise DTypeError(
+                f"expected bool for {what} but found {found}",
+                e.span,
+                code="TC0402",
+                help=f"compare it: ({e.span.text}) != 0",
+            )
+        return e
+
+    def _unary(self, e: r.Unary) -> r.Exp:
+        operand = self.exp(e.operand)
+        if e.op == "!":
+            return replace(e, operand=self.boolean(operand, "an operand of '!'"), dtype=BOOL)
+        if isinstance(operand, r.Const) and operand.dtype is None:
+            return replace(operand, value=-operand.value, span=e.span)
+        if operand.dtype is None:
+            return replace(e, operand=operand)
+        dtype = promote(operand.dtype, operand.dtype)
+        return replace(e, operand=_to(operand, dtype), dtype=dtype)
+
+    def _binary(self, e: r.Binary) -> r.Exp:
+        a, b = self.exp(e.left), self.exp(e.right)
+        if e.op in ("&&", "||"):
+            what = f"an operand of '{e.op}'"
+            return replace(e, left=self.boolean(a, what), right=self.boolean(b, what), dtype=BOOL)
+        folded = _fold(e, a, b)
+        if folded is not None:
+            return folded
+        compares = e.op in ("==", "!=", "<", ">", "<=", ">=")
+        a, b, dtype = self._match(a, b, arithmetic=True)
+        if compares:
+            if dtype is None:
+                common = promote(_alone(a), _alone(b))
+                a, b = self.convert(a, common, ""), self.convert(b, common, "")
+            return replace(e, left=a, right=b, dtype=BOOL)
+        if e.op == "%" and (dtype or _alone(a)).is_float:
+            raise DTypeError(
+                f"'%' is for integers but found {dtype or _alone(a)}",
+                e.span,
+                code="TC0403",
+                help=f"write fmod({e.left.span.text}, {e.right.span.text})",
+            )
+        return replace(e, left=a, right=b, dtype=dtype)
+
+    def _apply(self, e: r.Apply) -> r.Exp:
+        args = [self.exp(a) for a in e.args]
+        kind = BUILTINS[e.function].kind
+        if kind == "select":
+            condition = self.boolean(args[0], "the first argument of select")
+            a, b, dtype = self._match(args[1], args[2], arithmetic=False)
+            return replace(e, args=(condition, a, b), dtype=dtype)
+        if kind == "same":
+            if all(isinstance(a, r.Const) and a.dtype is None for a in args):
+                args = [self.settled(a) for a in args]
+            common = self._common(args)
+            if common is None:
+                return replace(e, args=tuple(args))
+            return replace(e, args=tuple(self.convert(a, common, "") for a in args), dtype=common)
+        typed = [a.dtype for a in args if a.dtype is not None]
+        if not typed and any(self._reads_open(a) for a in args if self.open):
+            return replace(e, args=tuple(args))
+        floats = [t for t in typed if t.is_float]
+        dtype = floats[0] if floats else FLOAT32
+        for t in floats[1:]:
+            dtype = promote(dtype, t)
+        return replace(e, args=tuple(self.convert(a, dtype, "") for a in args), dtype=dtype)
+
+    def _common(self, args: list[r.Exp]) -> DType | None:
+        dtype: DType | None = None
+        for a in args:
+            if a.dtype is not None:
+                dtype = promote(a.dtype, a.dtype) if dtype is None else promote(dtype, a.dtype)
+        if dtype is not None and dtype.is_int and any(a.dtype is None and _weak_float(a) for a in args):
+            dtype = FLOAT32
+        return dtype
+
+    def _match(self, a: r.Exp, b: r.Exp, arithmetic: bool) -> tuple[r.Exp, r.Exp, DType | None]:
+        """Both operands in their common type; None where neither has one."""
+        if a.dtype is None and b.dtype is None:
+            return a, b, None
+        if not arithmetic and a.dtype is not None and a.dtype == b.dtype:
+            return a, b, a.dtype
+        dtype = self._common([a, b])
+        assert dtype is not None
+        return self.convert(a, dtype, ""), self.convert(b, dtype, ""), dtype
+
+    # ---- conversions
+
+    def settled(self, e: r.Exp) -> r.Exp:
+        """`e` with a type of its own if nothing else gave it one."""
+        return e if e.dtype is not None else self.convert(e, _alone(e), "")
+
+    def convert(self, e: r.Exp, dtype: DType, where: str) -> r.Exp:
+        """`e` as `dtype`: literals adapt, a typed expression may only widen (or be equal)."""
+        if e.dtype is not None:
+            if where and not fits_without_cast(e.dtype, dtype):
+                raise DTypeError(
+                    f"{e.dtype} {where} of type {dtype} would be narrowed"
+                    if where.startswith("stored")
+                    else f"{e.dtype} {where} as {dtype} would be narrowed",
+                    e.span,
+                    code="TC0404",
+                    help=f"write the cast: {dtype}({_short(e.span)})",
+                )
+            return _to(e, dtype)
+        match e:
+            case r.Const():
+                return _literal(e, dtype)
+            case r.If():
+                then, otherwise = self.convert(e.then, dtype, where), self.convert(e.otherwise, dtype, where)
+                return replace(e, then=then, otherwise=otherwise, dtype=dtype)
+            case r.Apply():
+                head = e.args[:1] if e.function == "select" else ()
+                rest = tuple(self.convert(a, dtype, where) for a in e.args[len(head) :])
+                return replace(e, args=head + rest, dtype=dtype)
+            case r.Binary():
+                left, right = self.convert(e.left, dtype, where), self.convert(e.right, dtype, where)
+                return replace(e, left=left, right=right, dtype=dtype)
+            case r.Unary():
+                return replace(e, operand=self.convert(e.operand, dtype, where), dtype=dtype)
+            case _:
+                return replace(e, dtype=dtype)
+
+
+def _to(e: r.Exp, dtype: DType) -> r.Exp:
+    return e if e.dtype == dtype else r.Cast(dtype, e, False, e.span, dtype)
+
+
+def _literal(c: r.Const, dtype: DType) -> r.Const:
+    if dtype.is_float:
+        return replace(c, value=float(c.value), dtype=dtype)
+    if isinstance(c.value, float):
+        raise DTypeError(
+            f"the literal {c.value!r} does not adapt to {dtype}",
+            c.span,
+            code="TC0406",
+            help=f"write the cast: {dtype}({c.span.text})",
+        )
+    if dtype.is_bool or not dtype.min <= c.value <= dtype.max:
+        raise DTypeError(
+            f"the literal {c.value} does not fit {dtype}",
+            c.span,
+            code="TC0406",
+            help="compare instead: x != 0" if dtype.is_bool else f"write the cast: {dtype}({c.span.text})",
+        )
+    return replace(c, dtype=dtype)
+
+
+def _alone(e: r.Exp) -> DType:
+    """The type of an expression that nothing else types."""
+    if e.dtype is not None:
+        return e.dtype
+    if _weak_float(e):
+        return FLOAT32
+    value = e.value if isinstance(e, r.Const) else 0
+    return next((t for t in (INT32, INT64) if t.min <= value <= t.max), UINT64)
+
+
+def _weak_float(e: r.Exp) -> bool:
+    return any(isinstance(x, r.Const) and isinstance(x.value, float) for x in r.walk(e))
+
+
+def _fold(e: r.Binary, a: r.Exp, b: r.Exp) -> r.Const | None:
+    """Arithmetic on literals alone, in exact integers or double precision."""
+    if not (isinstance(a, r.Const) and isinstance(b, r.Const)) or a.dtype is not None or b.dtype is not None:
+        return None
+    x, y = a.value, b.value
+    value: int | float
+    match e.op:
+        case "+":
+            value = x + y
+        case "-":
+            value = x - y
+        case "*":
+            value = x * y
+        case "/" if isinstance(x, int) and isinstance(y, int):
+            value = x // y if y else 0
+        case "%" if isinstance(x, int) and isinstance(y, int):
+            value = x % y if y else 0
+        case "/" if y != 0:
+            value = x / y
+        case _:
+            return None
+    if isinstance(value, int) and not INT64.min <= value <= UINT64.max:
+        value = INT64.wrap(value)
+    return r.Const(value, False, e.span)
+
+
+def _short(span: Span) -> str:
+    text = " ".join(span.text.split())
+    return text if len(text) <= 40 else "…"

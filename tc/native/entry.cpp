@@ -1,0 +1,269 @@
+#include "entry.h"
+
+#include "arena.h"
+#include "fpmode.h"
+#include "numbers.h"
+
+#include <climits>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string>
+
+namespace tc {
+
+PyTypeObject *entry_type;
+
+namespace {
+
+bool bad_spec(const char *what, PyObject *spec) {
+  PyErr_Format(PyExc_ValueError, "%s: %R", what, spec);
+  return false;
+}
+
+bool read_type(PyObject *code, PyObject *bits, TensorSpec *spec, PyObject *whole) {
+  long c = PyLong_AsLong(code), b = PyLong_AsLong(bits);
+  if (PyErr_Occurred()) return false;
+  bool integer = (c == dlpack::kInt || c == dlpack::kUInt) && (b == 8 || b == 16 || b == 32 || b == 64);
+  bool real = (c == dlpack::kFloat && (b == 16 || b == 32 || b == 64)) || (c == dlpack::kBfloat && b == 16);
+  if (!integer && !real && !(c == dlpack::kBool && b == 8)) return bad_spec("unknown element type", whole);
+  spec->code = static_cast<uint8_t>(c);
+  spec->bits = static_cast<uint8_t>(b);
+  return true;
+}
+
+bool read_shape(PyObject *shape, TensorSpec *spec, PyObject *whole) {
+  if (!PyTuple_Check(shape) || PyTuple_GET_SIZE(shape) > 32) return bad_spec("a shape is a tuple of up to 32 extents", whole);
+  size_t rank = static_cast<size_t>(PyTuple_GET_SIZE(shape));
+  spec->shape.resize(rank);
+  spec->strides.resize(rank);
+  bool empty = false;
+  for (size_t d = 0; d < rank; d++) {
+    long long extent = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, static_cast<Py_ssize_t>(d)));
+    if (extent == -1 && PyErr_Occurred()) return false;
+    if (extent < 0) return bad_spec("negative extent", whole);
+    spec->shape[d] = extent;
+    empty = empty || extent == 0;
+  }
+  for (size_t d = rank; d-- > 0;) {
+    spec->strides[d] = spec->elements;
+    if (!empty && __builtin_mul_overflow(spec->elements, spec->shape[d], &spec->elements))
+      return bad_spec("too many elements", whole);
+  }
+  if (empty) spec->elements = 0;
+  if (spec->elements > INT64_MAX / 16) return bad_spec("too many elements", whole);
+  return true;
+}
+
+bool read_input(PyObject *item, InputSpec *spec) {
+  if (!PyTuple_Check(item) || PyTuple_GET_SIZE(item) != 4 || !PyUnicode_Check(PyTuple_GET_ITEM(item, 0)))
+    return bad_spec("expected (\"tensor\", code, bits, shape) or (\"scalar\", code, bits, value or None)", item);
+  if (!read_type(PyTuple_GET_ITEM(item, 1), PyTuple_GET_ITEM(item, 2), &spec->tensor, item)) return false;
+  PyObject *last = PyTuple_GET_ITEM(item, 3);
+  spec->scalar = PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(item, 0), "scalar") == 0;
+  if (!spec->scalar) {
+    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(item, 0), "tensor") != 0)
+      return bad_spec("expected \"tensor\" or \"scalar\"", item);
+    return read_shape(last, &spec->tensor, item);
+  }
+  spec->specialized = last != Py_None;
+  if (spec->specialized && !pack_number(last, spec->tensor.code, spec->tensor.bits, &spec->required))
+    return bad_spec("the value does not fit the scalar's type", item);
+  return true;
+}
+
+bool read_output(PyObject *item, TensorSpec *spec) {
+  if (!PyTuple_Check(item) || PyTuple_GET_SIZE(item) != 4) return bad_spec("expected (code, bits, shape, inout)", item);
+  int inout = PyObject_IsTrue(PyTuple_GET_ITEM(item, 3));
+  if (inout < 0) return false;
+  spec->inout = inout != 0;
+  return read_type(PyTuple_GET_ITEM(item, 0), PyTuple_GET_ITEM(item, 1), spec, item) &&
+         read_shape(PyTuple_GET_ITEM(item, 2), spec, item);
+}
+
+template <class Spec, class Read>
+bool read_all(PyObject *items, std::vector<Spec> *out, Read read) {
+  PyObject *list = PySequence_Tuple(items);
+  if (!list) return false;
+  bool good = true;
+  for (Py_ssize_t k = 0; good && k < PyTuple_GET_SIZE(list); k++) {
+    out->emplace_back();
+    good = read(PyTuple_GET_ITEM(list, k), &out->back());
+  }
+  Py_DECREF(list);
+  return good;
+}
+
+PyObject *entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+  static const char *names[] = {"address", "inputs", "outputs", "workspace", "release_gil", "result_type", "owner", nullptr};
+  PyObject *address_object, *inputs, *outputs, *result_type = Py_None, *owner = Py_None;
+  Py_ssize_t workspace = 0;
+  int release_gil = 1;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|npOO:Entry", const_cast<char **>(names), &address_object, &inputs,
+                                   &outputs, &workspace, &release_gil, &result_type, &owner))
+    return nullptr;
+  void *address = PyLong_AsVoidPtr(address_object);
+  if (!address) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "the address of a kernel is not 0");
+    return nullptr;
+  }
+  if (workspace < 0) {
+    PyErr_SetString(PyExc_ValueError, "the workspace has a negative size");
+    return nullptr;
+  }
+  if (result_type != Py_None && !PyCallable_Check(result_type)) {
+    PyErr_SetString(PyExc_TypeError, "result_type is not callable");
+    return nullptr;
+  }
+  std::unique_ptr<EntryData> data(new (std::nothrow) EntryData);
+  if (!data) return PyErr_NoMemory();
+  data->kernel = reinterpret_cast<KernelFn>(address);
+  data->workspace = static_cast<size_t>(workspace);
+  data->release_gil = release_gil != 0;
+  data->tuple_result = PyType_Check(result_type) &&
+                       PyType_IsSubtype(reinterpret_cast<PyTypeObject *>(result_type), &PyTuple_Type);
+  try {
+    if (!read_all(inputs, &data->inputs, read_input) || !read_all(outputs, &data->outputs, read_output)) return nullptr;
+  } catch (const std::bad_alloc &) {
+    return PyErr_NoMemory();
+  }
+  if (data->outputs.empty()) {
+    PyErr_SetString(PyExc_ValueError, "a kernel has at least one output");
+    return nullptr;
+  }
+  Entry *self = reinterpret_cast<Entry *>(type->tp_alloc(type, 0));
+  if (!self) return nullptr;
+  self->data = data.release();
+  self->result_type = result_type == Py_None ? nullptr : Py_NewRef(result_type);
+  self->owner = owner == Py_None ? nullptr : Py_NewRef(owner);
+  return reinterpret_cast<PyObject *>(self);
+}
+
+int entry_traverse(PyObject *object, visitproc visit, void *arg) {
+  Entry *self = reinterpret_cast<Entry *>(object);
+  Py_VISIT(Py_TYPE(object));
+  Py_VISIT(self->result_type);
+  Py_VISIT(self->owner);
+  return 0;
+}
+
+int entry_clear(PyObject *object) {
+  // A call that still runs the owner's code holds a reference to this entry, so it is never collected under it.
+  Entry *self = reinterpret_cast<Entry *>(object);
+  Py_CLEAR(self->result_type);
+  Py_CLEAR(self->owner);
+  return 0;
+}
+
+void entry_dealloc(PyObject *object) {
+  PyObject_GC_UnTrack(object);
+  Entry *self = reinterpret_cast<Entry *>(object);
+  entry_clear(object);
+  delete self->data;
+  PyTypeObject *type = Py_TYPE(object);
+  type->tp_free(object);
+  Py_DECREF(type);
+}
+
+PyObject *entry_run(PyObject *object, PyObject *arg) {
+  const EntryData &data = *reinterpret_cast<Entry *>(object)->data;
+  PyObject *list = PySequence_Tuple(arg);
+  if (!list) return nullptr;
+  size_t count = static_cast<size_t>(PyTuple_GET_SIZE(list)), expected = data.inputs.size() + data.outputs.size();
+  if (count != expected) {
+    PyErr_Format(PyExc_ValueError, "expected %zu addresses (inputs, then outputs), got %zu", expected, count);
+    Py_DECREF(list);
+    return nullptr;
+  }
+  std::unique_ptr<void *[]> pointers(new (std::nothrow) void *[count + 2]);
+  for (size_t k = 0; pointers && k < count; k++) pointers[k] = PyLong_AsVoidPtr(PyTuple_GET_ITEM(list, static_cast<Py_ssize_t>(k)));
+  Py_DECREF(list);
+  if (!pointers) return PyErr_NoMemory();
+  if (PyErr_Occurred()) return nullptr;
+  int64_t error[kErrorWords];
+  bool ran;
+  Py_INCREF(object);
+  int32_t code = run_kernel(data, pointers.get(), error, &ran);
+  Py_DECREF(object);
+  if (!ran) return nullptr;
+  if (code == 0) return Py_BuildValue("(iO)", 0, Py_None);
+  PyObject *record = error_tuple(error);
+  return record ? Py_BuildValue("(iN)", int(code), record) : nullptr;
+}
+
+PyObject *get_owner(PyObject *object, void *) {
+  PyObject *owner = reinterpret_cast<Entry *>(object)->owner;
+  return Py_NewRef(owner ? owner : Py_None);
+}
+
+PyObject *get_workspace(PyObject *object, void *) { return PyLong_FromSize_t(reinterpret_cast<Entry *>(object)->data->workspace); }
+
+PyObject *get_address(PyObject *object, void *) {
+  return PyLong_FromVoidPtr(reinterpret_cast<void *>(reinterpret_cast<Entry *>(object)->data->kernel));
+}
+
+PyMethodDef methods[] = {
+    {"run", entry_run, METH_O,
+     "run(addresses) -> (code, error)\n\nRuns the kernel on the addresses of its inputs and outputs, unchecked. `error` is None\n"
+     "when code is 0, else (access id, offending index, (iteration indices...))."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyGetSetDef getters[] = {{"owner", get_owner, nullptr, "What keeps the machine code alive.", nullptr},
+                         {"workspace", get_workspace, nullptr, "Bytes of scratch memory a call takes.", nullptr},
+                         {"address", get_address, nullptr, "Address of the machine code.", nullptr},
+                         {nullptr, nullptr, nullptr, nullptr, nullptr}};
+
+PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void *>(entry_new)},
+                       {Py_tp_dealloc, reinterpret_cast<void *>(entry_dealloc)},
+                       {Py_tp_traverse, reinterpret_cast<void *>(entry_traverse)},
+                       {Py_tp_clear, reinterpret_cast<void *>(entry_clear)},
+                       {Py_tp_methods, methods},
+                       {Py_tp_getset, getters},
+                       {Py_tp_doc, const_cast<char *>("A compiled kernel and the exact arguments it is for; see _native.pyi.")},
+                       {0, nullptr}};
+
+PyType_Spec spec = {"tc._native.Entry", sizeof(Entry), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
+
+}  // namespace
+
+int32_t run_kernel(const EntryData &entry, void **pointers, int64_t *error, bool *ran) {
+  std::memset(error, 0, kErrorWords * sizeof *error);
+  Workspace workspace(entry.workspace);
+  *ran = !workspace.failed();
+  if (!*ran) {
+    PyErr_Format(PyExc_MemoryError, "no memory for the %zu bytes of scratch space of this kernel", entry.workspace);
+    return -1;
+  }
+  size_t count = entry.inputs.size() + entry.outputs.size();
+  pointers[count] = error;
+  pointers[count + 1] = workspace.data();
+  int32_t code;
+  if (entry.release_gil) {
+    Py_BEGIN_ALLOW_THREADS
+    StandardFpMode mode;
+    code = entry.kernel(pointers);
+    Py_END_ALLOW_THREADS
+  } else {
+    StandardFpMode mode;
+    code = entry.kernel(pointers);
+  }
+  return code;
+}
+
+PyObject *error_tuple(const int64_t *error) {
+  int64_t count = error[2] < 0 ? 0 : error[2] > kErrorWords - 3 ? kErrorWords - 3 : error[2];
+  PyObject *indices = PyTuple_New(static_cast<Py_ssize_t>(count));
+  for (int64_t k = 0; indices && k < count; k++) {
+    PyObject *value = PyLong_FromLongLong(error[3 + k]);
+    if (!value) Py_CLEAR(indices);
+    else PyTuple_SET_ITEM(indices, static_cast<Py_ssize_t>(k), value);
+  }
+  return indices ? Py_BuildValue("(LLN)", static_cast<long long>(error[0] - 1), static_cast<long long>(error[1]), indices) : nullptr;
+}
+
+bool init_entry(PyObject *module) {
+  entry_type = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&spec));
+  return entry_type && PyModule_AddObjectRef(module, "Entry", reinterpret_cast<PyObject *>(entry_type)) == 0;
+}
+
+}  // namespace tc

@@ -1,0 +1,67 @@
+// One compiled kernel with the exact arguments it is for.
+//
+// A kernel is `int32_t kernel(void *const *args)`: for each parameter in order the address of its data (a
+// tensor's first element, dense row-major; a scalar's value), then the outputs', then `int64_t error[32]`,
+// zeroed (0: access id + 1 or 0, 1: offending index, 2: how many iteration indices, 3...: those), then the
+// workspace, 64-byte aligned, null when its size is 0.  It returns 0, or another value when it recorded an
+// error.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "views.h"
+
+namespace tc {
+
+using KernelFn = int32_t (*)(void *const *);
+
+struct TensorSpec {
+  uint8_t code, bits;
+  bool inout = false;
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides;  // dense row-major, in elements
+  int64_t elements = 1;
+
+  int64_t itemsize() const { return bits / 8; }
+  int64_t bytes() const { return elements * itemsize(); }
+};
+
+struct InputSpec {
+  bool scalar;
+  bool specialized = false;
+  uint64_t required = 0;  // the packed value of a specialised scalar
+  TensorSpec tensor;      // a scalar uses only code and bits
+};
+
+struct EntryData {
+  KernelFn kernel;
+  std::vector<InputSpec> inputs;
+  std::vector<TensorSpec> outputs;
+  size_t workspace;
+  bool release_gil;
+  bool tuple_result;  // result_type derives from tuple: made without calling its __new__
+};
+
+struct Entry {
+  PyObject_HEAD
+  EntryData *data;
+  PyObject *result_type;  // class of several results; null: tuple
+  PyObject *owner;        // keeps the machine code; null: none
+};
+
+constexpr int kErrorWords = 32;
+
+// Runs the kernel on raw addresses (inputs, outputs; `pointers` has room for two more).  Returns its code, or
+// -1 with a Python exception set when there is no memory for the workspace: told apart by `ran`.
+int32_t run_kernel(const EntryData &entry, void **pointers, int64_t *error, bool *ran);
+
+// The error record as (access id, offending index, (iteration indices...)); access id -1 if none is recorded.
+PyObject *error_tuple(const int64_t *error);
+
+extern PyTypeObject *entry_type;
+bool init_entry(PyObject *module);
+
+}  // namespace tc

@@ -1,0 +1,369 @@
+// The fast path of a call: read the arguments once, compare them with the entries (last used first), take or
+// make the outputs, run.  Whatever it does not recognise exactly goes to `self._miss(args, kwargs)` in Python,
+// before anything was written.
+#include "launcher.h"
+
+#include "entry.h"
+#include "numbers.h"
+
+#include <structmember.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+namespace tc {
+namespace {
+
+constexpr size_t kMaxEntries = 64;
+
+struct Dispatcher {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  std::vector<Entry *> *entries;  // last used first
+};
+
+PyObject *name_out, *name_miss, *name_failed;
+
+// `count` default values of T, on the stack for the usual counts.
+template <class T, size_t kInline>
+class Buffer {
+ public:
+  explicit Buffer(size_t count) : heap_(count > kInline ? new (std::nothrow) T[count] : nullptr), items_(heap_ ? heap_.get() : inline_), failed_(count > kInline && !heap_) {}
+  T *data() { return items_; }
+  T &operator[](size_t k) { return items_[k]; }
+  bool failed() const { return failed_; }
+
+ private:
+  T inline_[kInline];
+  std::unique_ptr<T[]> heap_;
+  T *items_;
+  bool failed_;
+};
+
+struct Argument {
+  PyObject *object;
+  bool is_view;
+  View view;
+};
+
+enum class Outcome { kDone, kMiss };
+
+bool fits(const TensorSpec &spec, const View &view) {
+  if (view.code != spec.code || view.bits != spec.bits || static_cast<size_t>(view.ndim) != spec.shape.size()) return false;
+  for (size_t d = 0; d < spec.shape.size(); d++)
+    if (view.shape[d] != spec.shape[d]) return false;
+  if (spec.elements == 0) return true;
+  int64_t unit = view.strides_in_bytes ? spec.itemsize() : 1;
+  for (size_t d = 0; d < spec.shape.size(); d++)
+    if (spec.shape[d] != 1 && view.strides[d] != spec.strides[d] * unit) return false;
+  return reinterpret_cast<uintptr_t>(view.data) % static_cast<uintptr_t>(spec.itemsize()) == 0;
+}
+
+bool overlap(const char *a, int64_t a_bytes, const char *b, int64_t b_bytes) {
+  return a_bytes > 0 && b_bytes > 0 && a < b + b_bytes && b < a + a_bytes;
+}
+
+// The memory of an output given by the caller meets that of an input or of another output.
+bool aliased(const EntryData &entry, Argument *args, Argument *outs) {
+  for (size_t o = 0; o < entry.outputs.size(); o++) {
+    const char *data = outs[o].view.data;
+    int64_t bytes = entry.outputs[o].bytes();
+    for (size_t i = 0; i < entry.inputs.size(); i++)
+      if (!entry.inputs[i].scalar && overlap(data, bytes, args[i].view.data, entry.inputs[i].tensor.bytes())) return true;
+    for (size_t p = 0; p < o; p++)
+      if (overlap(data, bytes, outs[p].view.data, entry.outputs[p].bytes())) return true;
+  }
+  return false;
+}
+
+bool matches(const EntryData &entry, Argument *args, size_t nargs, uint64_t *scalars, Argument *outs, size_t nouts) {
+  if (nargs != entry.inputs.size()) return false;
+  for (size_t i = 0; i < nargs; i++) {
+    const InputSpec &spec = entry.inputs[i];
+    if (args[i].is_view == spec.scalar) return false;
+    if (!spec.scalar) {
+      if (!fits(spec.tensor, args[i].view)) return false;
+    } else if (!pack_number(args[i].object, spec.tensor.code, spec.tensor.bits, &scalars[i]) ||
+               (spec.specialized && scalars[i] != spec.required)) {
+      return false;
+    }
+  }
+  if (nouts == 0)
+    return std::none_of(entry.outputs.begin(), entry.outputs.end(), [](const TensorSpec &o) { return o.inout; });
+  if (nouts != entry.outputs.size()) return false;
+  for (size_t o = 0; o < nouts; o++)
+    if (!outs[o].view.writable || !fits(entry.outputs[o], outs[o].view)) return false;
+  return !aliased(entry, args, outs);
+}
+
+// All arrays must come from one library; numbers pass.
+bool read_argument(PyObject *object, Argument *arg, Library *library) {
+  arg->object = object;
+  Seen seen = read_view(object, &arg->view);
+  arg->is_view = seen == Seen::kView;
+  if (seen == Seen::kRefused) return false;
+  if (!arg->is_view) return true;
+  if (*library != Library::kNone && *library != arg->view.library) return false;
+  *library = arg->view.library;
+  return true;
+}
+
+PyObject *make_result(Entry *entry, PyObject **results, size_t count) {
+  if (count == 1) return std::exchange(results[0], nullptr);
+  PyObject *tuple = PyTuple_New(static_cast<Py_ssize_t>(count));
+  if (!tuple) return nullptr;
+  for (size_t o = 0; o < count; o++) PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(o), std::exchange(results[o], nullptr));
+  if (!entry->result_type) return tuple;
+  PyObject *made = nullptr;
+  if (entry->data->tuple_result) {
+    // What a named tuple's _make does.
+    PyObject *wrapped = PyTuple_Pack(1, tuple);
+    if (wrapped) made = PyTuple_Type.tp_new(reinterpret_cast<PyTypeObject *>(entry->result_type), wrapped, nullptr);
+    Py_XDECREF(wrapped);
+  } else {
+    made = PyObject_CallObject(entry->result_type, tuple);
+  }
+  Py_DECREF(tuple);
+  return made;
+}
+
+// Calls self._failed(owner, error), which raises.
+void raise_failure(PyObject *self, Entry *entry, const int64_t *error) {
+  PyObject *record = error_tuple(error);
+  if (!record) return;
+  PyObject *args[] = {self, entry->owner ? entry->owner : Py_None, record};
+  PyObject *returned = PyObject_VectorcallMethod(name_failed, args, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
+  Py_DECREF(record);
+  if (!returned) return;
+  Py_DECREF(returned);
+  PyErr_SetString(PyExc_SystemError, "_failed returned instead of raising");
+}
+
+// Runs a matching entry; `entry` is a strong reference of the caller's.
+PyObject *execute(PyObject *self, Entry *entry, Argument *args, uint64_t *scalars, Argument *outs, size_t nouts, Library library) {
+  EntryData &data = *entry->data;
+  size_t inputs = data.inputs.size(), outputs = data.outputs.size();
+  Buffer<void *, 24> pointers(inputs + outputs + 2);
+  Buffer<PyObject *, 8> results(outputs);
+  if (pointers.failed() || results.failed()) return PyErr_NoMemory();
+  for (size_t i = 0; i < inputs; i++)
+    pointers[i] = data.inputs[i].scalar ? static_cast<void *>(&scalars[i]) : args[i].view.data;
+  PyObject *result = nullptr;
+  size_t made = 0;
+  for (; made < outputs; made++) {
+    if (nouts) {
+      results[made] = Py_NewRef(outs[made].object);
+      pointers[inputs + made] = outs[made].view.data;
+    } else {
+      TensorSpec &spec = data.outputs[made];
+      char *address = nullptr;
+      results[made] = new_array(library, spec.code, spec.bits, static_cast<int32_t>(spec.shape.size()), spec.shape.data(), &address);
+      if (!results[made]) break;
+      pointers[inputs + made] = address;
+    }
+  }
+  if (made == outputs) {
+    int64_t error[kErrorWords];
+    bool ran;
+    int32_t code = run_kernel(data, pointers.data(), error, &ran);
+    if (ran && nouts) mark_written(library, results.data(), static_cast<Py_ssize_t>(outputs));
+    if (ran && code != 0) raise_failure(self, entry, error);
+    else if (ran) result = make_result(entry, results.data(), outputs);
+  }
+  for (size_t o = 0; o < made; o++) Py_XDECREF(results[o]);
+  return result;
+}
+
+Outcome try_call(PyObject *self_object, PyObject *const *objects, size_t nargs, PyObject *out, PyObject **result) {
+  Dispatcher *self = reinterpret_cast<Dispatcher *>(self_object);
+  if (out == Py_None) out = nullptr;
+  bool several = out && PyTuple_Check(out);
+  size_t nouts = !out ? 0 : several ? static_cast<size_t>(PyTuple_GET_SIZE(out)) : 1;
+  if (out && nouts == 0) return Outcome::kMiss;
+  Buffer<Argument, 12> args(nargs + nouts);
+  Buffer<uint64_t, 12> scalars(nargs);
+  if (args.failed() || scalars.failed()) return Outcome::kMiss;
+  Library library = Library::kNone;
+  for (size_t i = 0; i < nargs; i++)
+    if (!read_argument(objects[i], &args[i], &library)) return Outcome::kMiss;
+  Argument *outs = args.data() + nargs;
+  for (size_t o = 0; o < nouts; o++)
+    if (!read_argument(several ? PyTuple_GET_ITEM(out, static_cast<Py_ssize_t>(o)) : out, &outs[o], &library) || !outs[o].is_view)
+      return Outcome::kMiss;
+  // Nothing from here to the move to the front runs Python code, so the list stays as it is.
+  std::vector<Entry *> &entries = *self->entries;
+  for (size_t k = 0; k < entries.size(); k++) {
+    if (!matches(*entries[k]->data, args.data(), nargs, scalars.data(), outs, nouts)) continue;
+    Entry *entry = entries[k];
+    if (k) std::rotate(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(k), entries.begin() + static_cast<std::ptrdiff_t>(k) + 1);
+    Py_INCREF(entry);
+    *result = execute(self_object, entry, args.data(), scalars.data(), outs, nouts, library);
+    Py_DECREF(entry);
+    return Outcome::kDone;
+  }
+  return Outcome::kMiss;
+}
+
+PyObject *call_miss(PyObject *self, PyObject *args, PyObject *kwargs) {
+  PyObject *stack[] = {self, args, kwargs};
+  return PyObject_VectorcallMethod(name_miss, stack, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
+}
+
+bool is_out(PyObject *name) { return name == name_out || (PyUnicode_Check(name) && PyUnicode_Compare(name, name_out) == 0); }
+
+PyObject *dispatcher_vectorcall(PyObject *self, PyObject *const *objects, size_t flags, PyObject *names) {
+  Py_ssize_t nargs = PyVectorcall_NARGS(flags), named = names ? PyTuple_GET_SIZE(names) : 0;
+  PyObject *result;
+  if (named == 0 || (named == 1 && is_out(PyTuple_GET_ITEM(names, 0))))
+    if (try_call(self, objects, static_cast<size_t>(nargs), named ? objects[nargs] : nullptr, &result) == Outcome::kDone)
+      return result;
+  PyObject *args = PyTuple_New(nargs);
+  PyObject *kwargs = args ? PyDict_New() : nullptr;
+  result = nullptr;
+  if (kwargs) {
+    for (Py_ssize_t i = 0; i < nargs; i++) PyTuple_SET_ITEM(args, i, Py_NewRef(objects[i]));
+    bool good = true;
+    for (Py_ssize_t k = 0; good && k < named; k++) good = PyDict_SetItem(kwargs, PyTuple_GET_ITEM(names, k), objects[nargs + k]) == 0;
+    if (good) result = call_miss(self, args, kwargs);
+  }
+  Py_XDECREF(args);
+  Py_XDECREF(kwargs);
+  return result;
+}
+
+// Heap subclasses come here (before Python 3.12 always): a dictionary of one key needs no conversion.
+PyObject *dispatcher_call(PyObject *self, PyObject *args, PyObject *kwargs) {
+  Py_ssize_t named = kwargs ? PyDict_GET_SIZE(kwargs) : 0;
+  PyObject *out = named == 1 ? PyDict_GetItemWithError(kwargs, name_out) : nullptr;
+  if (!out && PyErr_Occurred()) return nullptr;
+  if (named == 0 || out) {
+    PyObject *result;
+    Py_XINCREF(out);
+    Outcome outcome = try_call(self, reinterpret_cast<PyTupleObject *>(args)->ob_item, static_cast<size_t>(PyTuple_GET_SIZE(args)), out, &result);
+    Py_XDECREF(out);
+    if (outcome == Outcome::kDone) return result;
+  }
+  PyObject *copy = kwargs ? PyDict_Copy(kwargs) : PyDict_New();
+  if (!copy) return nullptr;
+  PyObject *result = call_miss(self, args, copy);
+  Py_DECREF(copy);
+  return result;
+}
+
+PyObject *dispatcher_new(PyTypeObject *type, PyObject *, PyObject *) {
+  Dispatcher *self = reinterpret_cast<Dispatcher *>(type->tp_alloc(type, 0));
+  if (!self) return nullptr;
+  self->vectorcall = dispatcher_vectorcall;
+  self->entries = new (std::nothrow) std::vector<Entry *>;
+  if (!self->entries) {
+    Py_DECREF(self);
+    return PyErr_NoMemory();
+  }
+  return reinterpret_cast<PyObject *>(self);
+}
+
+int dispatcher_init(PyObject *, PyObject *, PyObject *) { return 0; }
+
+int dispatcher_traverse(PyObject *object, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(object));
+  if (auto *entries = reinterpret_cast<Dispatcher *>(object)->entries)
+    for (Entry *entry : *entries) Py_VISIT(entry);
+  return 0;
+}
+
+int dispatcher_clear(PyObject *object) {
+  auto *entries = reinterpret_cast<Dispatcher *>(object)->entries;
+  if (!entries) return 0;
+  std::vector<Entry *> old;
+  old.swap(*entries);  // dropping an entry may run code that comes back here
+  for (Entry *entry : old) Py_DECREF(entry);
+  return 0;
+}
+
+void dispatcher_dealloc(PyObject *object) {
+  PyObject_GC_UnTrack(object);
+  dispatcher_clear(object);
+  delete reinterpret_cast<Dispatcher *>(object)->entries;
+  PyTypeObject *type = Py_TYPE(object);
+  type->tp_free(object);
+  Py_DECREF(type);
+}
+
+PyObject *dispatcher_add(PyObject *object, PyObject *entry) {
+  if (!PyObject_TypeCheck(entry, entry_type)) {
+    PyErr_Format(PyExc_TypeError, "expected an Entry, got %s", Py_TYPE(entry)->tp_name);
+    return nullptr;
+  }
+  auto &entries = *reinterpret_cast<Dispatcher *>(object)->entries;
+  try {
+    entries.insert(entries.begin(), reinterpret_cast<Entry *>(entry));
+  } catch (const std::bad_alloc &) {
+    return PyErr_NoMemory();
+  }
+  Py_INCREF(entry);
+  if (entries.size() > kMaxEntries) {
+    Entry *oldest = entries.back();
+    entries.pop_back();
+    Py_DECREF(oldest);
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject *dispatcher_clear_entries(PyObject *object, PyObject *) {
+  dispatcher_clear(object);
+  Py_RETURN_NONE;
+}
+
+PyObject *dispatcher_entries(PyObject *object, PyObject *) {
+  auto &entries = *reinterpret_cast<Dispatcher *>(object)->entries;
+  Py_ssize_t count = static_cast<Py_ssize_t>(entries.size());
+  PyObject *tuple = PyTuple_New(count);
+  if (!tuple) return nullptr;
+  // Making the tuple may have run the collector.
+  if (static_cast<Py_ssize_t>(entries.size()) != count) {
+    Py_DECREF(tuple);
+    return dispatcher_entries(object, nullptr);
+  }
+  for (Py_ssize_t k = 0; k < count; k++) PyTuple_SET_ITEM(tuple, k, Py_NewRef(reinterpret_cast<PyObject *>(entries[static_cast<size_t>(k)])));
+  return tuple;
+}
+
+PyMethodDef methods[] = {
+    {"_add", dispatcher_add, METH_O, "Puts an Entry in front; beyond 64 the one used longest ago is dropped."},
+    {"_clear", dispatcher_clear_entries, METH_NOARGS, "Drops all entries."},
+    {"_entries", dispatcher_entries, METH_NOARGS, "The entries, last used first."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Dispatcher, vectorcall), READONLY, nullptr},
+                         {nullptr, 0, 0, 0, nullptr}};
+
+PyType_Slot slots[] = {
+    {Py_tp_new, reinterpret_cast<void *>(dispatcher_new)},
+    {Py_tp_init, reinterpret_cast<void *>(dispatcher_init)},
+    {Py_tp_dealloc, reinterpret_cast<void *>(dispatcher_dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void *>(dispatcher_traverse)},
+    {Py_tp_clear, reinterpret_cast<void *>(dispatcher_clear)},
+    {Py_tp_call, reinterpret_cast<void *>(dispatcher_call)},
+    {Py_tp_methods, methods},
+    {Py_tp_members, members},
+    {Py_tp_doc, const_cast<char *>("Base of callables that dispatch to compiled kernels; see _native.pyi.")},
+    {0, nullptr}};
+
+PyType_Spec spec = {"tc._native.Dispatcher", sizeof(Dispatcher), 0,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, slots};
+
+}  // namespace
+
+bool init_dispatcher(PyObject *module) {
+  name_out = PyUnicode_InternFromString("out");
+  name_miss = PyUnicode_InternFromString("_miss");
+  name_failed = PyUnicode_InternFromString("_failed");
+  PyObject *type = PyType_FromSpec(&spec);
+  return name_out && name_miss && name_failed && type && PyModule_AddObjectRef(module, "Dispatcher", type) == 0;
+}
+
+}  // namespace tc

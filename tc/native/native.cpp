@@ -1,0 +1,112 @@
+// tc._native: fast calls, the thread pool, and the addresses that compiled kernels link to.  Links nothing, so
+// that a bundle runs where no compiler is installed.
+#include <pybind11/pybind11.h>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "arena.h"
+#include "entry.h"
+#include "launcher.h"
+#include "math.h"
+#include "numbers.h"
+#include "pool.h"
+#include "views.h"
+
+namespace py = pybind11;
+
+namespace {
+
+#define TC_BOTH(name) {"tc_" #name, reinterpret_cast<void *>(&tc_##name)}, {"tc_" #name "f", reinterpret_cast<void *>(&tc_##name##f)}
+
+const std::pair<const char *, void *> kSymbols[] = {
+    {"tc_parallel_for", reinterpret_cast<void *>(&tc_parallel_for)},
+    TC_BOTH(fdivide), TC_BOTH(rsqrt), TC_BOTH(rcbrt), TC_BOTH(sigmoid), TC_BOTH(exp10), TC_BOTH(sinpi), TC_BOTH(cospi),
+    TC_BOTH(cyl_bessel_i0), TC_BOTH(cyl_bessel_i1), TC_BOTH(erfcx), TC_BOTH(erfinv), TC_BOTH(erfcinv), TC_BOTH(normcdf),
+    TC_BOTH(normcdfinv), TC_BOTH(rhypot), TC_BOTH(norm3d), TC_BOTH(rnorm3d), TC_BOTH(norm4d), TC_BOTH(rnorm4d),
+};
+
+py::dict symbols() {
+  py::dict table;
+  for (const auto &[name, address] : kSymbols) table[name] = reinterpret_cast<uintptr_t>(address);
+  return table;
+}
+
+py::bytes pack(py::handle value, int code, int bits) {
+  uint64_t packed = 0;
+  if (!tc::pack_number(value.ptr(), static_cast<uint8_t>(code), static_cast<uint8_t>(bits), &packed))
+    throw py::value_error("the value does not fit the type");
+  return py::bytes(reinterpret_cast<const char *>(&packed), static_cast<size_t>(bits / 8));
+}
+
+py::object from_dlpack(py::handle capsule) {
+  PyObject *made = tc::import_capsule(capsule.ptr());
+  if (!made) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(made);
+}
+
+void set_num_threads(int count) {
+  if (count < 1 || count > 4096) throw py::value_error("the number of threads must be from 1 to 4096");
+  bool done;
+  {
+    py::gil_scoped_release released;
+    done = tc::pool::set_num_threads(count);
+  }
+  if (!done) throw std::runtime_error("the number of threads cannot change inside a parallel loop");
+}
+
+// The pool's test: every item of every loop must run exactly once, with what it wrote visible afterwards.
+struct Tally {
+  std::unique_ptr<std::atomic<int>[]> hits;
+  int64_t inner;
+  int64_t work;
+};
+
+void inner_item(int64_t, void *context) { static_cast<std::atomic<int> *>(context)->fetch_add(1, std::memory_order_relaxed); }
+
+void outer_item(int64_t i, void *context) {
+  auto *tally = static_cast<Tally *>(context);
+  volatile double x = 1;
+  for (int64_t k = 0; k < tally->work; k++) x = x * 1.0000001;
+  if (tally->inner) tc_parallel_for(inner_item, tally->inner, &tally->hits[static_cast<size_t>(i)]);
+  else tally->hits[static_cast<size_t>(i)].fetch_add(1, std::memory_order_relaxed);
+}
+
+int64_t pool_selftest(int64_t items, int64_t loops, int callers, int64_t inner, int64_t work) {
+  if (items < 0 || loops < 0 || callers < 1 || inner < 0 || work < 0) throw py::value_error("negative argument");
+  py::gil_scoped_release released;
+  std::atomic<int64_t> wrong{0};
+  auto caller = [&] {
+    Tally tally{std::make_unique<std::atomic<int>[]>(static_cast<size_t>(items)), inner, work};
+    int expected = static_cast<int>(inner ? inner : 1);
+    for (int64_t loop = 0; loop < loops; loop++) {
+      for (int64_t i = 0; i < items; i++) tally.hits[static_cast<size_t>(i)].store(0, std::memory_order_relaxed);
+      tc_parallel_for(outer_item, items, &tally);
+      for (int64_t i = 0; i < items; i++)
+        if (tally.hits[static_cast<size_t>(i)].load(std::memory_order_relaxed) != expected) wrong++;
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int k = 1; k < callers; k++) threads.emplace_back(caller);
+  caller();
+  for (std::thread &t : threads) t.join();
+  return wrong.load();
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_native, m) {
+  m.doc() = "Fast calls of compiled kernels, the thread pool, and functions that kernels link to.";
+  if (!tc::init_numbers() || !tc::init_views() || !tc::init_entry(m.ptr()) || !tc::init_dispatcher(m.ptr())) throw py::error_already_set();
+  m.def("symbols", &symbols, "Addresses of the C functions that compiled code may call.");
+  m.def("pack", &pack, py::arg("value"), py::arg("code"), py::arg("bits"));
+  m.def("from_dlpack", &from_dlpack, py::arg("capsule"));
+  m.def("get_num_threads", &tc::pool::num_threads);
+  m.def("set_num_threads", &set_num_threads, py::arg("count"));
+  m.def("_arena_bytes", &tc::arena_bytes);
+  m.def("_pool_selftest", &pool_selftest, py::arg("items"), py::arg("loops") = 1, py::arg("callers") = 1, py::arg("inner") = 0,
+        py::arg("work") = 0);
+}

@@ -1,0 +1,245 @@
+// A pool in which a loop costs the caller one atomic store and one claim per item when nobody helps.
+//
+// `state` holds (epoch << 32 | items left).  An item is claimed by a compare-and-swap that lowers the low
+// word; a claim pins the job, because the caller cannot leave before every claimed item is counted in `done`,
+// so the job's fields may be read after it.  A worker that comes late finds nothing to claim and touches
+// nothing.  The caller therefore never waits for a worker that has not taken an item, which is what makes
+// short loops cheap on a loaded machine.  The epoch keeps a stale compare-and-swap from succeeding on a later
+// job with the same number of items left.
+#include "pool.h"
+
+#include <cfenv>
+#include <climits>
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include <atomic>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+
+namespace {
+
+constexpr int kCallerSpins = 2000;   // pauses before the caller starts to yield
+constexpr int kCallerYields = 200;   // yields before it sleeps until the last item is counted
+constexpr int kMaxThreads = 4096;
+
+inline void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__) || defined(__arm__)
+  __asm__ __volatile__("yield" ::: "memory");
+#else
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+#endif
+}
+
+thread_local bool inside_item = false;
+
+int environment(const char *name, int fallback, int lowest, int highest) {
+  const char *text = std::getenv(name);
+  if (!text || !*text) return fallback;
+  char *end = nullptr;
+  long value = std::strtol(text, &end, 10);
+  if (*end || value < lowest || value > highest) return fallback;
+  return static_cast<int>(value);
+}
+
+int usable_cores() {
+#ifdef __linux__
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) {
+    int count = CPU_COUNT(&set);
+    if (count > 0) return count;
+  }
+#endif
+  unsigned count = std::thread::hardware_concurrency();
+  return count ? static_cast<int>(count) : 1;
+}
+
+struct Pool {
+  alignas(64) std::atomic<uint64_t> state{0};
+  alignas(64) std::atomic<int64_t> done{0};
+  alignas(64) std::atomic<tc_task> fn{nullptr};
+  std::atomic<void *> context{nullptr};
+  std::atomic<int64_t> first{0};
+  std::atomic<int64_t> count{0};
+  alignas(64) std::atomic<int> parked{0};        // workers asleep or about to be
+  std::atomic<bool> caller_sleeps{false};
+  std::atomic<bool> stop{false};
+  std::mutex call;                               // held by the caller that owns the workers
+  std::mutex sleep;
+  std::condition_variable wake_workers, wake_caller;
+  std::vector<std::thread> workers;              // changed only while `call` is held
+  std::atomic<int> wanted{0};                    // 0: not yet read from the environment
+  int spins = 0;                                 // pauses of an idle worker before it parks
+  bool started = false;
+};
+
+// Never destroyed: at exit the workers may still be parked on its condition variable.
+alignas(Pool) unsigned char storage[sizeof(Pool)];
+Pool *pool = new (storage) Pool;
+
+bool claim(Pool &p) {
+  uint64_t v = p.state.load(std::memory_order_acquire);
+  do {
+    if (static_cast<uint32_t>(v) == 0) return false;
+  } while (!p.state.compare_exchange_weak(v, v - 1, std::memory_order_acq_rel, std::memory_order_acquire));
+  int64_t count = p.count.load(std::memory_order_relaxed);
+  int64_t item = p.first.load(std::memory_order_relaxed) + count - static_cast<int64_t>(static_cast<uint32_t>(v));
+  tc_task fn = p.fn.load(std::memory_order_relaxed);
+  fn(item, p.context.load(std::memory_order_relaxed));
+  if (p.done.fetch_add(1, std::memory_order_seq_cst) + 1 == count && p.caller_sleeps.load(std::memory_order_seq_cst)) {
+    { std::lock_guard<std::mutex> lock(p.sleep); }
+    p.wake_caller.notify_one();
+  }
+  return true;
+}
+
+void work(Pool *p) {
+  // A new thread inherits its creator's floating-point mode; a caller that flushes denormals must not
+  // make the pool do so for ever.
+  std::fesetenv(FE_DFL_ENV);
+  inside_item = true;
+  int idle = 0;
+  for (;;) {
+    if (claim(*p)) {
+      idle = 0;
+      continue;
+    }
+    if (p->stop.load(std::memory_order_relaxed)) return;
+    if (++idle < p->spins) {
+      relax();
+      continue;
+    }
+    std::unique_lock<std::mutex> lock(p->sleep);
+    p->parked.fetch_add(1, std::memory_order_seq_cst);
+    p->wake_workers.wait(lock, [p] {
+      return static_cast<uint32_t>(p->state.load(std::memory_order_seq_cst)) != 0 ||
+             p->stop.load(std::memory_order_relaxed);
+    });
+    p->parked.fetch_sub(1, std::memory_order_seq_cst);
+    idle = 0;
+  }
+}
+
+int wanted_threads(Pool &p) {
+  int count = p.wanted.load(std::memory_order_relaxed);
+  if (count == 0) {
+    count = environment("TC_NUM_THREADS", 0, 1, kMaxThreads);
+    if (count == 0) count = usable_cores();
+    int unset = 0;
+    if (!p.wanted.compare_exchange_strong(unset, count)) count = unset;
+  }
+  return count;
+}
+
+// In the child of a fork the workers do not exist and any lock may be held by nobody.
+void forget_workers() {
+  int count = pool->wanted.load(std::memory_order_relaxed);
+  pool = new (storage) Pool;
+  pool->wanted.store(count, std::memory_order_relaxed);
+  inside_item = false;
+}
+
+// `call` is held.
+void start(Pool &p) {
+  static bool registered = (pthread_atfork(nullptr, nullptr, forget_workers), true);
+  (void)registered;
+  p.started = true;
+  p.spins = environment("TC_SPIN", 200, 0, INT_MAX);
+  int workers = wanted_threads(p) - 1;
+  if (workers <= 0) return;
+  // Signals belong to the threads of the program, above all to Python's main thread.
+  sigset_t all, before;
+  sigfillset(&all);
+  bool masked = pthread_sigmask(SIG_SETMASK, &all, &before) == 0;
+  try {
+    p.workers.reserve(static_cast<size_t>(workers));
+    for (int i = 0; i < workers; i++) p.workers.emplace_back(work, &p);
+  } catch (const std::exception &) {
+    // The system gives no more threads: the loop is right with those there are.
+  }
+  if (masked) pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+// `call` is held and no job is open.
+void halt(Pool &p) {
+  {
+    std::lock_guard<std::mutex> lock(p.sleep);
+    p.stop.store(true, std::memory_order_seq_cst);
+  }
+  p.wake_workers.notify_all();
+  for (std::thread &t : p.workers) t.join();
+  p.workers.clear();
+  p.stop.store(false, std::memory_order_seq_cst);
+  p.started = false;
+}
+
+// `call` is held; count fits 32 bits.
+void run_job(Pool &p, tc_task fn, int64_t first, int64_t count, void *context) {
+  p.fn.store(fn, std::memory_order_relaxed);
+  p.context.store(context, std::memory_order_relaxed);
+  p.first.store(first, std::memory_order_relaxed);
+  p.count.store(count, std::memory_order_relaxed);
+  p.done.store(0, std::memory_order_relaxed);
+  uint64_t epoch = (p.state.load(std::memory_order_relaxed) >> 32) + 1;
+  p.state.store(epoch << 32 | static_cast<uint64_t>(count), std::memory_order_seq_cst);
+  if (p.parked.load(std::memory_order_seq_cst) > 0) {
+    { std::lock_guard<std::mutex> lock(p.sleep); }
+    p.wake_workers.notify_all();
+  }
+  inside_item = true;
+  while (claim(p)) {
+  }
+  inside_item = false;
+  for (int i = 0; i < kCallerSpins; i++) {
+    if (p.done.load(std::memory_order_acquire) == count) return;
+    relax();
+  }
+  for (int i = 0; i < kCallerYields; i++) {
+    if (p.done.load(std::memory_order_acquire) == count) return;
+    std::this_thread::yield();
+  }
+  std::unique_lock<std::mutex> lock(p.sleep);
+  p.caller_sleeps.store(true, std::memory_order_seq_cst);
+  p.wake_caller.wait(lock, [&] { return p.done.load(std::memory_order_seq_cst) == count; });
+  p.caller_sleeps.store(false, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) void tc_parallel_for(tc_task fn, int64_t n, void *context) {
+  Pool &p = *pool;
+  if (n > 1 && !inside_item && p.call.try_lock()) {
+    std::lock_guard<std::mutex> owner(p.call, std::adopt_lock);
+    if (!p.started) start(p);
+    if (!p.workers.empty()) {
+      constexpr int64_t kMost = UINT32_MAX;
+      for (int64_t first = 0; first < n; first += kMost)
+        run_job(p, fn, first, n - first < kMost ? n - first : kMost, context);
+      return;
+    }
+  }
+  for (int64_t i = 0; i < n; i++) fn(i, context);
+}
+
+namespace tc::pool {
+
+int num_threads() { return wanted_threads(*::pool); }
+
+bool set_num_threads(int count) {
+  if (inside_item) return false;
+  Pool &p = *::pool;
+  std::lock_guard<std::mutex> owner(p.call);
+  if (p.started && static_cast<int>(p.workers.size()) != count - 1) halt(p);
+  p.wanted.store(count, std::memory_order_relaxed);
+  return true;
+}
+
+}  // namespace tc::pool

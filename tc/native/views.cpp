@@ -1,0 +1,306 @@
+#include "views.h"
+
+#include <pybind11/numpy.h>
+
+#include <cstring>
+
+namespace py = pybind11;
+
+namespace tc {
+namespace {
+
+using py::detail::array_proxy;
+using py::detail::npy_api;
+
+static_assert(sizeof(Py_intptr_t) == sizeof(int64_t) && sizeof(ssize_t) == sizeof(int64_t),
+              "shapes are passed on without conversion");
+
+constexpr int kWriteable = 0x0400;        // NPY_ARRAY_WRITEABLE
+constexpr int kWriteBackIfCopy = 0x2000;  // NPY_ARRAY_WRITEBACKIFCOPY
+constexpr int kUserTypes = 256;           // NPY_USERDEF
+constexpr int kHalf = 23;                 // NPY_HALF
+
+struct TypeEntry {
+  uint8_t code, bits;
+};
+
+// NumPy's type numbers: bool, signed and unsigned char, short, int, long, long long, float, double.
+constexpr TypeEntry kTypes[] = {
+    {dlpack::kBool, 8},
+    {dlpack::kInt, 8 * sizeof(char)},      {dlpack::kUInt, 8 * sizeof(char)},
+    {dlpack::kInt, 8 * sizeof(short)},     {dlpack::kUInt, 8 * sizeof(short)},
+    {dlpack::kInt, 8 * sizeof(int)},       {dlpack::kUInt, 8 * sizeof(int)},
+    {dlpack::kInt, 8 * sizeof(long)},      {dlpack::kUInt, 8 * sizeof(long)},
+    {dlpack::kInt, 8 * sizeof(long long)}, {dlpack::kUInt, 8 * sizeof(long long)},
+    {dlpack::kFloat, 32},                  {dlpack::kFloat, 64},
+};
+constexpr int kTypeCount = sizeof kTypes / sizeof *kTypes;
+
+PyTypeObject *ndarray;
+char empty;  // where arrays without elements point
+PyObject *bfloat16_type, *bfloat16_descr;  // of ml_dtypes, once an array of it was seen or asked for
+
+// ml_dtypes is optional and never imported here: an array of its type means that it is there.
+bool find_bfloat16() {
+  if (bfloat16_type) return true;
+  PyObject *modules = PyImport_GetModuleDict();
+  PyObject *module = modules ? PyDict_GetItemString(modules, "ml_dtypes") : nullptr;
+  if (!module) return false;
+  PyObject *type = PyObject_GetAttrString(module, "bfloat16");
+  PyObject *descr = nullptr;
+  if (!type || npy_api::get().PyArray_DescrConverter_(type, &descr) == 0) {
+    PyErr_Clear();
+    Py_XDECREF(type);
+    return false;
+  }
+  bfloat16_type = type;
+  bfloat16_descr = descr;
+  return true;
+}
+
+Seen read_numpy(PyObject *object, View *view) {
+  auto *array = array_proxy(object);
+  auto *descr = py::detail::array_descriptor_proxy(array->descr);
+  if (descr->byteorder != '=' && descr->byteorder != '|') return Seen::kRefused;
+  int type = descr->type_num;
+  if (type >= 0 && type < kTypeCount) {
+    view->code = kTypes[type].code;
+    view->bits = kTypes[type].bits;
+  } else if (type == kHalf) {
+    view->code = dlpack::kFloat;
+    view->bits = 16;
+  } else if (type >= kUserTypes && find_bfloat16() && descr->typeobj == bfloat16_type) {
+    view->code = dlpack::kBfloat;
+    view->bits = 16;
+  } else {
+    return Seen::kRefused;
+  }
+  view->data = array->data;
+  view->ndim = array->nd;
+  view->shape = reinterpret_cast<const int64_t *>(array->dimensions);
+  view->strides = reinterpret_cast<const int64_t *>(array->strides);
+  view->strides_in_bytes = true;
+  view->library = Library::kNumpy;
+  // A set sign bit is NPY_ARRAY_WARN_ON_WRITE.
+  view->writable = (array->flags & (kWriteable | kWriteBackIfCopy)) == kWriteable && array->flags >= 0;
+  return Seen::kView;
+}
+
+// ---- PyTorch, through the exchange table of its tensor types
+
+struct Torch {
+  PyTypeObject *types[4] = {};  // types whose table was looked up: Tensor, Parameter
+  int type_count = 0;
+  const dlpack::ExchangeApi *api = nullptr;
+  PyObject *is_grad_enabled = nullptr, *increment_version = nullptr;
+} torch_;
+
+PyObject *name_requires_grad, *name_is_neg, *name_exchange;
+
+// Whether the type is torch.Tensor or torch.nn.Parameter; subclasses may override anything.
+bool is_plain_torch_type(PyTypeObject *type) {
+  PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch");
+  if (!module) return false;
+  bool found = false;
+  PyObject *tensor = PyObject_GetAttrString(module, "Tensor");
+  PyObject *nn = tensor ? PyObject_GetAttrString(module, "nn") : nullptr;
+  PyObject *parameter = nn ? PyObject_GetAttrString(nn, "Parameter") : nullptr;
+  if (parameter) {
+    PyObject *self = reinterpret_cast<PyObject *>(type);
+    found = self == tensor || self == parameter;
+  }
+  Py_XDECREF(parameter);
+  Py_XDECREF(nn);
+  Py_XDECREF(tensor);
+  PyErr_Clear();
+  return found;
+}
+
+PyObject *torch_function(const char *name) {
+  PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch._C");
+  return module ? PyObject_GetAttrString(module, name) : nullptr;
+}
+
+// Remembers the type if it is PyTorch's and publishes a table of our major version.
+bool learn_torch_type(PyTypeObject *type) {
+  if (torch_.type_count == 4 || !is_plain_torch_type(type)) return false;
+  PyObject *capsule = PyObject_GetAttr(reinterpret_cast<PyObject *>(type), name_exchange);
+  auto *header = capsule ? static_cast<dlpack::ExchangeHeader *>(PyCapsule_GetPointer(capsule, "dlpack_exchange_api")) : nullptr;
+  Py_XDECREF(capsule);
+  while (header && header->version.major > dlpack::kMajor) header = header->previous;
+  auto *api = reinterpret_cast<const dlpack::ExchangeApi *>(header);
+  if (!torch_.is_grad_enabled) torch_.is_grad_enabled = torch_function("is_grad_enabled");
+  if (!torch_.increment_version) torch_.increment_version = torch_function("_increment_version");
+  PyErr_Clear();
+  if (!api || api->header.version.major != dlpack::kMajor || !api->view_from_object || !api->allocate ||
+      !api->object_from_managed || !torch_.is_grad_enabled || !torch_.increment_version)
+    return false;
+  if (torch_.api && torch_.api != api) return false;
+  torch_.api = api;
+  Py_INCREF(type);
+  torch_.types[torch_.type_count++] = type;
+  return true;
+}
+
+// True when the attribute's or result's truth is `expected`; errors count as a mismatch.
+bool truth_is(PyObject *value, bool expected) {
+  if (!value) return PyErr_Clear(), false;
+  int truth = PyObject_IsTrue(value);
+  Py_DECREF(value);
+  if (truth < 0) PyErr_Clear();
+  return truth == static_cast<int>(expected);
+}
+
+Seen read_torch(PyObject *object, View *view) {
+  if (!truth_is(PyObject_GetAttr(object, name_requires_grad), false) &&
+      !truth_is(PyObject_CallNoArgs(torch_.is_grad_enabled), false))
+    return Seen::kRefused;
+  // Real tensors can be lazily negated too (the imaginary part of a conjugate).
+  if (!truth_is(PyObject_CallMethodNoArgs(object, name_is_neg), false)) return Seen::kRefused;
+  dlpack::Tensor t;
+  if (torch_.api->view_from_object(object, &t)) return PyErr_Clear(), Seen::kRefused;
+  if (t.device.type != dlpack::kCpu || t.dtype.lanes != 1 || (t.ndim && (!t.shape || !t.strides))) return Seen::kRefused;
+  view->data = static_cast<char *>(t.data) + t.byte_offset;
+  view->shape = t.shape;
+  view->strides = t.strides;
+  view->ndim = t.ndim;
+  view->code = t.dtype.code;
+  view->bits = t.dtype.bits;
+  view->strides_in_bytes = false;
+  view->library = Library::kTorch;
+  view->writable = true;
+  return Seen::kView;
+}
+
+void set_error(void *, const char *, const char *message) {
+  PyGILState_STATE state = PyGILState_Ensure();
+  PyErr_SetString(PyExc_MemoryError, message ? message : "the library could not allocate a tensor");
+  PyGILState_Release(state);
+}
+
+PyObject *new_torch(uint8_t code, uint8_t bits, int32_t ndim, int64_t *shape, char **data) {
+  dlpack::Tensor prototype = {};
+  prototype.device = {dlpack::kCpu, 0};
+  prototype.ndim = ndim;
+  prototype.dtype = {code, bits, 1};
+  prototype.shape = shape;
+  dlpack::Managed *managed = nullptr;
+  if (torch_.api->allocate(&prototype, &managed, nullptr, set_error) || !managed) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_MemoryError, "the library could not allocate a tensor");
+    return nullptr;
+  }
+  *data = static_cast<char *>(managed->tensor.data) + managed->tensor.byte_offset;
+  void *object = nullptr;
+  if (torch_.api->object_from_managed(managed, &object)) return nullptr;
+  return static_cast<PyObject *>(object);
+}
+
+PyObject *new_numpy(uint8_t code, uint8_t bits, int32_t ndim, int64_t *shape, char **data) {
+  PyObject *descr = nullptr;
+  if (code == dlpack::kBfloat) {
+    descr = find_bfloat16() ? Py_NewRef(bfloat16_descr) : npy_api::get().PyArray_DescrFromType_(npy_api::NPY_UINT16_);
+  } else if (code == dlpack::kFloat && bits == 16) {
+    descr = npy_api::get().PyArray_DescrFromType_(kHalf);
+  } else {
+    for (int type = 0; type < kTypeCount && !descr; type++)
+      if (kTypes[type].code == code && kTypes[type].bits == bits) descr = npy_api::get().PyArray_DescrFromType_(type);
+  }
+  if (!descr) {
+    PyErr_Format(PyExc_ValueError, "no NumPy type for DLPack type (%d, %d)", int(code), int(bits));
+    return nullptr;
+  }
+  PyObject *array = npy_api::get().PyArray_NewFromDescr_(
+      ndarray, descr, ndim, reinterpret_cast<Py_intptr_t *>(shape), nullptr, nullptr, 0, nullptr);
+  if (array) *data = array_proxy(array)->data;
+  return array;
+}
+
+}  // namespace
+
+Seen read_view(PyObject *object, View *view) {
+  PyTypeObject *type = Py_TYPE(object);
+  if (type == ndarray) return read_numpy(object, view);
+  for (int k = 0; k < torch_.type_count; k++)
+    if (type == torch_.types[k]) return read_torch(object, view);
+  if (PyLong_CheckExact(object) || PyFloat_CheckExact(object) || PyBool_Check(object)) return Seen::kOther;
+  if (PyType_IsSubtype(type, ndarray)) return Seen::kRefused;
+  if (learn_torch_type(type)) return read_torch(object, view);
+  return Seen::kOther;
+}
+
+PyObject *new_array(Library library, uint8_t code, uint8_t bits, int32_t ndim, int64_t *shape, char **data) {
+  return library == Library::kTorch ? new_torch(code, bits, ndim, shape, data) : new_numpy(code, bits, ndim, shape, data);
+}
+
+void mark_written(Library library, PyObject *const *arrays, Py_ssize_t count) {
+  if (library != Library::kTorch) return;
+  PyObject *tuple = PyTuple_New(count);
+  if (!tuple) return PyErr_Clear();
+  for (Py_ssize_t k = 0; k < count; k++) PyTuple_SET_ITEM(tuple, k, Py_NewRef(arrays[k]));
+  PyObject *done = PyObject_CallOneArg(torch_.increment_version, tuple);
+  Py_DECREF(tuple);
+  if (!done) PyErr_Clear();  // tensors made under inference_mode have no version
+  Py_XDECREF(done);
+}
+
+PyObject *import_capsule(PyObject *capsule) {
+  const char *name = PyCapsule_GetName(capsule);
+  if (!name && PyErr_Occurred()) return nullptr;
+  bool versioned = name && !std::strcmp(name, "dltensor_versioned");
+  if (!versioned && !(name && !std::strcmp(name, "dltensor"))) {
+    PyErr_SetString(PyExc_TypeError, "expected an unused DLPack capsule");
+    return nullptr;
+  }
+  void *managed = PyCapsule_GetPointer(capsule, name);
+  if (!managed) return nullptr;
+  if (versioned && static_cast<dlpack::Managed *>(managed)->version.major != dlpack::kMajor) {
+    PyErr_SetString(PyExc_BufferError, "the array speaks another major version of DLPack");
+    return nullptr;
+  }
+  const dlpack::Tensor &t = versioned ? static_cast<dlpack::Managed *>(managed)->tensor
+                                      : static_cast<dlpack::ManagedLegacy *>(managed)->tensor;
+  // What the legacy protocol does not say may not be written.
+  bool read_only = !versioned || (static_cast<dlpack::Managed *>(managed)->flags & dlpack::kReadOnly);
+  bool on_host = t.device.type == dlpack::kCpu || t.device.type == dlpack::kCudaHost || t.device.type == dlpack::kRocmHost;
+  if (!on_host || t.dtype.lanes != 1 || t.dtype.bits % 8 || t.ndim < 0 || t.ndim > 32 || (t.ndim && !t.shape)) {
+    PyErr_SetString(PyExc_BufferError, "not a tensor of whole-byte scalars in host memory");
+    return nullptr;
+  }
+  int type = -1;
+  if (t.dtype.code == dlpack::kBfloat && t.dtype.bits == 16) type = npy_api::NPY_UINT16_;
+  if (t.dtype.code == dlpack::kFloat && t.dtype.bits == 16) type = kHalf;
+  for (int k = 0; k < kTypeCount && type < 0; k++)
+    if (kTypes[k].code == t.dtype.code && kTypes[k].bits == t.dtype.bits) type = k;
+  if (type < 0) {
+    PyErr_Format(PyExc_BufferError, "unsupported DLPack type (code %d, %d bits)", int(t.dtype.code), int(t.dtype.bits));
+    return nullptr;
+  }
+  int64_t itemsize = t.dtype.bits / 8;
+  int64_t strides[32];
+  int64_t dense = itemsize;
+  for (int d = t.ndim - 1; d >= 0; d--) {
+    strides[d] = t.strides ? t.strides[d] * itemsize : dense;
+    dense *= t.shape[d] > 0 ? t.shape[d] : 1;
+  }
+  char *data = t.data ? static_cast<char *>(t.data) + t.byte_offset : &empty;
+  // The capsule keeps its own destructor, which frees the tensor when the array lets go of it.
+  PyObject *array = npy_api::get().PyArray_NewFromDescr_(
+      ndarray, npy_api::get().PyArray_DescrFromType_(type), t.ndim, reinterpret_cast<Py_intptr_t *>(t.shape),
+      reinterpret_cast<Py_intptr_t *>(strides), data, read_only ? 0 : kWriteable, nullptr);
+  if (!array) return nullptr;
+  if (npy_api::get().PyArray_SetBaseObject_(array, Py_NewRef(capsule))) {
+    Py_DECREF(array);
+    return nullptr;
+  }
+  return Py_BuildValue("(Nii)", array, int(t.dtype.code), int(t.dtype.bits));
+}
+
+bool init_views() {
+  ndarray = npy_api::get().PyArray_Type_;
+  name_requires_grad = PyUnicode_InternFromString("requires_grad");
+  name_is_neg = PyUnicode_InternFromString("is_neg");
+  name_exchange = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
+  return name_requires_grad && name_is_neg && name_exchange;
+}
+
+}  // namespace tc

@@ -1,0 +1,47 @@
+// What the fast path sees of a NumPy array or a PyTorch tensor, and new ones of either.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+
+#include "dlpack.h"
+
+namespace tc {
+
+enum class Library : uint8_t { kNone, kNumpy, kTorch };
+
+// Borrowed: valid while the object lives and nobody resizes it.
+struct View {
+  char *data;
+  const int64_t *shape;
+  const int64_t *strides;  // in units of `stride_unit` bytes, or of elements where that is 0
+  int32_t ndim;
+  uint8_t code, bits;      // DLPack
+  Library library;
+  bool writable;
+  bool strides_in_bytes;
+};
+
+enum class Seen : uint8_t {
+  kView,     // filled in
+  kOther,    // not an array of a library known here; may be a number
+  kRefused,  // an array that the fast path leaves to the slow one
+};
+
+// Which library the object's exact type belongs to.  Subclasses count as kRefused by read_view.
+Seen read_view(PyObject *object, View *view);
+
+// A new dense array, or null with an exception set.  `data` receives its first element's address.
+PyObject *new_array(Library library, uint8_t code, uint8_t bits, int32_t ndim, int64_t *shape, char **data);
+
+// Tells the library that these arrays were written behind its back (autograd's version counters).
+void mark_written(Library library, PyObject *const *arrays, Py_ssize_t count);
+
+// A NumPy array over the memory of a DLPack capsule on the host, which it takes over; null with BufferError or
+// TypeError set.  bfloat16 arrives as uint16.  Returns (array, code, bits).
+PyObject *import_capsule(PyObject *capsule);
+
+bool init_views();
+
+}  // namespace tc

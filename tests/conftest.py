@@ -1,0 +1,50 @@
+"""What every test may use: golden files, and the passes' oracles switched on."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+GOLDEN = Path(__file__).parent / "golden"
+
+# Set before tc is imported, so that child processes and xdist's workers have it too.
+os.environ["TC_VERIFY"] = "1"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="write tests/golden/* from what the tests see now"
+    )
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """`golden(name, text)`: `text` equals the file tests/golden/`name`, which --update-golden writes.
+
+    Nothing is normalised here: a test gives a text without addresses, times and paths, ending in one newline.
+    """
+
+    def check(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if not path.resolve().is_relative_to(GOLDEN.resolve()):
+            pytest.fail(f"the golden file {name} lies outside tests/golden")
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", newline="\n")
+            return
+        hint = "run `make golden` (pytest --update-golden), look at the diff and commit it"
+        if not path.exists():
+            pytest.fail(f"tests/golden/{name} does not exist: {hint}")
+        expected = path.read_text(encoding="utf-8")
+        if text != expected:
+            diff = difflib.unified_diff(
+                expected.splitlines(), text.splitlines(), f"tests/golden/{name}", "now", lineterm=""
+            )
+            lines = list(diff) or ["(they differ in line ends only)"]
+            pytest.fail("\n".join([*lines, "", f"if that is meant: {hint}"]), pytrace=False)
+
+    return check

@@ -481,7 +481,8 @@ py::object bounds_of_expr_in_scope(const py::object &expr, const py::dict &domai
 
 PYBIND11_MODULE(_halide, m) {
   m.doc() = "Halide's simplifier, interval solver and bounds inference on tuples (see tc.halide.solve).";
-  const std::string major = std::to_string(HALIDE_VERSION_MAJOR), minor = std::to_string(HALIDE_VERSION_MINOR);
+  const std::string major = std::to_string(HALIDE_VERSION_MAJOR);
+  const std::string minor = std::to_string(HALIDE_VERSION_MINOR);
   m.attr("HALIDE_VERSION") = major + "." + minor + "." + std::to_string(HALIDE_VERSION_PATCH);
   m.attr("MAX_DEPTH") = kMaxDepth;
   m.def("simplify", &simplify, py::arg("expr"), py::arg("bounds") = py::none());

@@ -24,7 +24,7 @@
 #define TC_1_SQRTPI 0.56418958354775627928   /* 1 / sqrt(pi) */
 #define TC_SQRTPI_2 0.88622692545275805198   /* sqrt(pi) / 2 */
 #define TC_2_SQRTPI 1.1283791670955125586    /* 2 / sqrt(pi) */
-#define TC_1_SQRT2PI 0.39894228040143270286  /* 1 / sqrt(2 pi) */
+#define TC_2PI 6.2831853071795862320
 
 static inline double tc_fdivide(double x, double y) { return x / y; }
 
@@ -103,41 +103,46 @@ static inline double tc_cospi(double x) {
   return (quadrant & 2) ? -c : c;
 }
 
-/* Modified Bessel functions of the first kind.  Below 30 the power series (Abramowitz and Stegun 9.6.10), whose
- * terms are all positive; above, the asymptotic series (9.7.1) with e^x applied in two halves, because the
- * result is finite a little beyond where e^x is. */
+/* Modified Bessel functions of the first kind.  Below 24 the power series (Abramowitz and Stegun 9.6.10), whose
+ * terms are all positive; above, the asymptotic series (9.7.1), good to e^(-2x), near the end with e^x in
+ * two halves, because the result is finite a little beyond where e^x is.  The power series S(q), q = x^2 / 4, magnifies the
+ * relative error of q by q S'/S (about x / 2), so that error is put back: q S' is the sum of k times the terms. */
 static inline double tc_bessel_series(double x, double order) {
-  double q = 0.25 * x * x, term = 1.0, sum = 1.0, rest = 0.0, k, next;
+  double square = x * x, q = 0.25 * square, term = 1.0, sum = 1.0, rest = 0.0, slope = 0.0, k, next;
   for (k = 1.0; term > 1e-18 * sum; k += 1.0) {
     term *= q / (k * (k + order));
     next = sum + term; /* Kahan's summation: the sum has up to 50 terms */
     rest += term - (next - sum);
     sum = next;
+    slope = fma(k, term, slope);
   }
+  if (square > 1e-200) rest += slope * (fma(x, x, -square) / square);
   return sum + rest;
 }
 
 static inline double tc_bessel_asymptotic(double x, double order) {
-  double mu = 4.0 * order * order, term = 1.0, sum = 1.0, k, e;
-  for (k = 1.0; k < 30.0 && fabs(term) > 1e-18; k += 1.0) {
+  double mu = 4.0 * order * order, term = 1.0, sum = 0.0, k, e; /* the sum lacks its first term, 1 */
+  for (k = 1.0; k < 36.0 && fabs(term) > 1e-18; k += 1.0) {
     double odd = 2.0 * k - 1.0;
     term *= -(mu - odd * odd) / (8.0 * k * x);
     sum += term;
   }
+  sum += 1.0;
+  if (x < 700.0) return exp(x) * (sum / sqrt(TC_2PI * x));
   e = exp(0.5 * x);
-  return e * (sum * TC_1_SQRT2PI / sqrt(x)) * e;
+  return e * (sum / sqrt(TC_2PI * x)) * e;
 }
 
 static inline double tc_cyl_bessel_i0(double x) {
   x = fabs(x);
-  if (!(x < 30.0)) return isinf(x) || isnan(x) ? x : tc_bessel_asymptotic(x, 0.0);
+  if (!(x < 24.0)) return isinf(x) || isnan(x) ? x : tc_bessel_asymptotic(x, 0.0);
   return tc_bessel_series(x, 0.0);
 }
 
 static inline double tc_cyl_bessel_i1(double x) {
   double a = fabs(x);
   if (isinf(x) || isnan(x)) return x;
-  a = a < 30.0 ? 0.5 * a * tc_bessel_series(a, 1.0) : tc_bessel_asymptotic(a, 1.0);
+  a = a < 24.0 ? 0.5 * a * tc_bessel_series(a, 1.0) : tc_bessel_asymptotic(a, 1.0);
   return copysign(a, x);
 }
 

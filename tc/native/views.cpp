@@ -88,11 +88,36 @@ Seen read_numpy(PyObject *object, View *view) {
 
 // ---- PyTorch, through the exchange table of its tensor types
 
+// A property or method without arguments, called at its C function, which saves half of its cost.
+struct Query {
+  PyGetSetDef *property = nullptr;
+  PyCFunction method = nullptr;
+
+  bool find(PyTypeObject *type, PyObject *name) {
+    PyObject *found = PyObject_GetAttr(reinterpret_cast<PyObject *>(type), name);
+    if (!found) return PyErr_Clear(), false;
+    // The descriptor belongs to a static type of the library and so lives as long as the process.
+    if (Py_TYPE(found) == &PyGetSetDescr_Type) {
+      property = reinterpret_cast<PyGetSetDescrObject *>(found)->d_getset;
+    } else if (Py_TYPE(found) == &PyMethodDescr_Type) {
+      PyMethodDef *def = reinterpret_cast<PyMethodDescrObject *>(found)->d_method;
+      if (def->ml_flags == METH_NOARGS) method = def->ml_meth;
+    }
+    Py_DECREF(found);
+    return property || method;
+  }
+
+  PyObject *operator()(PyObject *object) const {
+    return property ? property->get(object, property->closure) : method(object, nullptr);
+  }
+};
+
 struct Torch {
-  PyTypeObject *types[4] = {};  // types whose table was looked up: Tensor, Parameter
+  PyTypeObject *types[2] = {};  // the types whose table was looked up, of Tensor and Parameter
   int type_count = 0;
   const dlpack::ExchangeApi *api = nullptr;
   PyObject *is_grad_enabled = nullptr, *increment_version = nullptr;
+  Query requires_grad, is_neg;
 } torch_;
 
 PyObject *name_requires_grad, *name_is_neg, *name_exchange;
@@ -123,7 +148,9 @@ PyObject *torch_function(const char *name) {
 
 // Remembers the type if it is PyTorch's and publishes a table of our major version.
 bool learn_torch_type(PyTypeObject *type) {
-  if (torch_.type_count == 4 || !is_plain_torch_type(type)) return false;
+  if (torch_.type_count == 2 || !is_plain_torch_type(type)) return false;
+  Query requires_grad, is_neg;
+  if (!requires_grad.find(type, name_requires_grad) || !is_neg.find(type, name_is_neg)) return false;
   PyObject *capsule = PyObject_GetAttr(reinterpret_cast<PyObject *>(type), name_exchange);
   auto *header = capsule ? static_cast<dlpack::ExchangeHeader *>(PyCapsule_GetPointer(capsule, "dlpack_exchange_api")) : nullptr;
   Py_XDECREF(capsule);
@@ -137,6 +164,8 @@ bool learn_torch_type(PyTypeObject *type) {
     return false;
   if (torch_.api && torch_.api != api) return false;
   torch_.api = api;
+  torch_.requires_grad = requires_grad;
+  torch_.is_neg = is_neg;
   Py_INCREF(type);
   torch_.types[torch_.type_count++] = type;
   return true;
@@ -145,6 +174,10 @@ bool learn_torch_type(PyTypeObject *type) {
 // True when the attribute's or result's truth is `expected`; errors count as a mismatch.
 bool truth_is(PyObject *value, bool expected) {
   if (!value) return PyErr_Clear(), false;
+  if (value == Py_True || value == Py_False) {
+    Py_DECREF(value);
+    return (value == Py_True) == expected;
+  }
   int truth = PyObject_IsTrue(value);
   Py_DECREF(value);
   if (truth < 0) PyErr_Clear();
@@ -152,11 +185,11 @@ bool truth_is(PyObject *value, bool expected) {
 }
 
 Seen read_torch(PyObject *object, View *view) {
-  if (!truth_is(PyObject_GetAttr(object, name_requires_grad), false) &&
+  if (!truth_is(torch_.requires_grad(object), false) &&
       !truth_is(PyObject_CallNoArgs(torch_.is_grad_enabled), false))
     return Seen::kRefused;
   // Real tensors can be lazily negated too (the imaginary part of a conjugate).
-  if (!truth_is(PyObject_CallMethodNoArgs(object, name_is_neg), false)) return Seen::kRefused;
+  if (!truth_is(torch_.is_neg(object), false)) return Seen::kRefused;
   dlpack::Tensor t;
   if (torch_.api->view_from_object(object, &t)) return PyErr_Clear(), Seen::kRefused;
   if (t.device.type != dlpack::kCpu || t.dtype.lanes != 1 || (t.ndim && (!t.shape || !t.strides))) return Seen::kRefused;

@@ -1,0 +1,553 @@
+"""The oracle: what a program means, in NumPy.
+
+Integers are computed in their declared types (two's complement), floats in float64, straight from the
+typed tree and concrete ranges; no IR, no isl, no generated code.  Spaces are walked in chunks, so that a
+reduction over 10^9 points needs no 10^9 elements at once.  With `points` only chosen output elements
+are computed, on demand through the statements, for problems too large to run whole.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tc.dtypes import DType
+from tc.errors import BoundsError, InternalError, unreachable
+from tc.ir.evaluate import evaluate
+from tc.lang import resolved as r
+from tc.lang.builtins import BUILTINS
+from tc.lang.types import Typed
+from tc.ranges import Depends, Ranges
+
+Array = npt.NDArray[Any]
+Region = tuple[tuple[int, int], ...]  # half-open per dimension
+
+CHUNK = 1 << 20  # points evaluated at once
+
+
+def numpy_type(dtype: DType) -> np.dtype[Any]:
+    """The type the oracle computes in: float64 for every floating type."""
+    return np.dtype(np.float64) if dtype.is_float else np.dtype(dtype.name)
+
+
+def run(
+    typed: Typed,
+    ranges: Ranges,
+    sizes: Mapping[str, int],
+    arrays: Mapping[str, Array],
+    scalars: Mapping[str, int | float],
+    outputs: Mapping[str, Array] | None = None,
+) -> dict[str, Array]:
+    """All returned tensors; floating ones as float64.
+
+    `arrays`: the tensor parameters; `outputs`: caller's buffers of in/out or accumulated results (they
+    are not written).  Sizes must satisfy the preconditions.
+    """
+    machine = _Machine(typed, ranges, sizes, arrays, scalars, outputs or {})
+    with np.errstate(all="ignore"):
+        for k in range(len(typed.checked.statements)):
+            machine.execute(k)
+    return {out.name: machine.values[out.tensor.storage] for out in typed.checked.returns}
+
+
+def run_points(
+    typed: Typed,
+    ranges: Ranges,
+    sizes: Mapping[str, int],
+    arrays: Mapping[str, Array],
+    scalars: Mapping[str, int | float],
+    outputs: Mapping[str, Array] | None,
+    points: Mapping[str, Array],
+) -> dict[str, Array]:
+    """Chosen elements: `points[name]` has shape (n, rank), zero-based; the result has shape (n,)."""
+    machine = _Machine(typed, ranges, sizes, arrays, scalars, outputs or {})
+    returned = {out.name: out.tensor for out in typed.checked.returns}
+    result: dict[str, Array] = {}
+    with np.errstate(all="ignore"):
+        for name, at in points.items():
+            storage = returned[name].storage
+            at = np.asarray(at, np.int64).reshape(-1, storage.rank)
+            logical = [at[:, d] + lo for d, (lo, _) in enumerate(machine.boxes[storage])]
+            result[name] = machine.elements(storage, logical, len(typed.checked.statements), len(at))
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Env:
+    """Index variables as broadcastable arrays; `mask` where the point is live (None: everywhere)."""
+
+    statement: int
+    values: Mapping[str, Array]
+    mask: Array | None
+    shape: tuple[int, ...]
+
+    def under(self, condition: Array) -> _Env:
+        mask = condition if self.mask is None else self.mask & condition
+        return _Env(self.statement, self.values, mask, self.shape)
+
+
+class _Machine:
+    def __init__(
+        self,
+        typed: Typed,
+        ranges: Ranges,
+        sizes: Mapping[str, int],
+        arrays: Mapping[str, Array],
+        scalars: Mapping[str, int | float],
+        outputs: Mapping[str, Array],
+    ) -> None:
+        self.typed = typed
+        self.statements = typed.checked.statements
+        self.sizes = sizes
+        self.scalars = scalars
+        known = {**sizes, **{k: v for k, v in scalars.items() if isinstance(v, int)}}
+        self.boxes: dict[r.Tensor, Region] = {}
+        for t, box in ranges.boxes.items():
+            self.boxes[t] = tuple(_range(b, known) for b in box)
+        self.variables = [{v: _range(b, known) for v, b in m.items()} for m in ranges.variables]
+        self.values: dict[r.Tensor, Array] = {}
+        self.initial: dict[r.Tensor, Array] = {}
+        for p in typed.checked.params:
+            if isinstance(p, r.Tensor):
+                self.values[p] = np.asarray(arrays[p.name]).astype(numpy_type(typed.dtype(p)), copy=False)
+        for out in typed.checked.returns:
+            if out.mode != "fresh" and out.name in outputs:
+                storage = out.tensor.storage
+                value = np.asarray(outputs[out.name]).astype(numpy_type(typed.dtype(storage)))
+                self.initial[storage] = self.values[storage] = value
+        self.reading: Callable[[r.Tensor, list[Array], _Env], Array] = self._read_array
+        self.snapshot: tuple[r.Tensor, Array] | None = None
+
+    # ---- whole tensors
+
+    def execute(self, k: int) -> None:
+        """Run one statement: its right-hand side is read in full before anything is written."""
+        st = self.statements[k]
+        storage = st.target.storage
+        dtype = self.typed.dtype(storage)
+        first = storage not in self.values
+        if first:
+            shape = tuple(hi - lo for lo, hi in self.boxes[storage])
+            start: float | int = _poison(dtype)
+            if st.reduces:
+                start = _neutral(st.op, dtype)
+            self.values[storage] = np.full(shape, start, numpy_type(dtype))
+        target = self.values[storage]
+        if any(a.tensor.storage is storage for e in st.roots() for a in r.accesses(e)):
+            self.snapshot = (storage, target.copy())
+        if st.initializes and not first:
+            for region in _chunks(self._region(k, st.indices)):
+                env = self._env(k, st.indices, region)
+                live = self._lhs_conditions(st, env)
+                where = self._slices(st, env, region)
+                target[where] = np.where(live, _neutral(st.op, dtype), target[where])
+        names = st.variables
+        for region in _chunks(self._region(k, names)):
+            env = self._env(k, names, region)
+            for c in st.conditions:
+                env = env.under(np.broadcast_to(self.evaluate(c, env), env.shape))
+            value = np.broadcast_to(self.evaluate(st.value, env), env.shape)
+            where = self._slices(st, env, region[: len(st.indices)])
+            if not st.reduces:
+                target[where] = value if env.mask is None else np.where(env.mask, value, target[where])
+                continue
+            if env.mask is not None:
+                value = np.where(env.mask, value, np.asarray(_neutral(st.op, dtype), value.dtype))
+            axes = tuple(range(len(st.indices), len(names)))
+            ufunc = _UFUNCS[st.op.rstrip("!").rstrip("=")]
+            if axes:
+                value = ufunc.reduce(value, axis=axes, dtype=value.dtype)
+            target[where] = ufunc(target[where], value)
+        self.snapshot = None
+
+    def _region(self, k: int, names: Sequence[str]) -> Region:
+        return tuple(self.variables[k][v] for v in names)
+
+    def _env(self, k: int, names: Sequence[str], region: Region) -> _Env:
+        values: dict[str, Array] = {}
+        for d, (v, (lo, hi)) in enumerate(zip(names, region, strict=True)):
+            shape = [1] * len(names)
+            shape[d] = hi - lo
+            values[v] = np.arange(lo, hi, dtype=np.int64).reshape(shape)
+        return _Env(k, values, None, tuple(hi - lo for lo, hi in region))
+
+    def _lhs_conditions(self, st: r.Statement, env: _Env) -> Array:
+        """The conditions that the left-hand side's variables decide; the others cut no initialisation."""
+        live = np.ones(env.shape, np.bool_)
+        for c in st.conditions:
+            used = {e.name for e in r.walk(r.expand_lets(c, st)) if isinstance(e, r.Index)}
+            if used <= set(st.indices):
+                live &= np.broadcast_to(self.evaluate(c, env), env.shape)
+        return live
+
+    def _slices(self, st: r.Statement, env: _Env, region: Region) -> tuple[slice, ...]:
+        origin = self._origin(st.target)
+        out: list[slice] = []
+        for sub, (lo, hi), at in zip(st.subscripts, region, origin, strict=True):
+            offset = int(self.evaluate(sub.offset, env)) if sub.offset is not None else 0
+            out.append(slice(lo + offset - at, hi + offset - at))
+        return tuple(out)
+
+    def _origin(self, t: r.Tensor) -> tuple[int, ...]:
+        """The coordinate, as seen through `t`, of the first stored element."""
+        return (0,) * t.rank if t.base is not None else tuple(lo for lo, _ in self.boxes[t])
+
+    def _read_array(self, t: r.Tensor, at: list[Array], env: _Env) -> Array:
+        storage = t.storage
+        held = self.snapshot
+        values = held[1] if held is not None and held[0] is storage else self.values[storage]
+        return values[tuple(at)] if at else values[()]
+
+    # ---- chosen elements
+
+    def elements(self, storage: r.Tensor, at: list[Array], before: int, count: int) -> Array:
+        """The values `storage` has before statement `before` at logical coordinates (arrays of `count`)."""
+        if count == 0:
+            return np.empty(0, numpy_type(self.typed.dtype(storage)))
+        k = before - 1
+        while k >= 0 and self.statements[k].target.storage is not storage:
+            k -= 1
+        dtype = self.typed.dtype(storage)
+        if k < 0:
+            source = self.initial.get(storage, self.values.get(storage))
+            if source is None:
+                return np.full(count, _poison(dtype), numpy_type(dtype))
+            return source[tuple(a - lo for a, (lo, _) in zip(at, self.boxes[storage], strict=True))]
+        st = self.statements[k]
+        empty = _Env(k, {}, None, (count,))
+        shift = [lo - o for (lo, _), o in zip(self.boxes[storage], self._origin(st.target), strict=True)]
+        values: dict[str, Array] = {}
+        inside = np.ones(count, np.bool_)
+        for sub, a, s in zip(st.subscripts, at, shift, strict=True):
+            offset = int(self.evaluate(sub.offset, empty)) if sub.offset is not None else 0
+            values[sub.index] = a - s - offset
+            lo, hi = self.variables[k][sub.index]
+            inside &= (values[sub.index] >= lo) & (values[sub.index] < hi)
+        first = storage not in self.initial and not any(
+            s.target.storage is storage for s in self.statements[:k]
+        )
+        result = np.full(count, _poison(dtype), numpy_type(dtype))
+        if st.reduces and first:
+            result[:] = _neutral(st.op, dtype)
+        env = _Env(k, values, inside, (count,))
+        if not st.reduces:
+            for c in st.conditions:
+                inside = inside & np.broadcast_to(self._point_value(c, env), (count,))
+            env = _Env(k, values, inside, (count,))
+            result[inside] = np.broadcast_to(self._point_value(st.value, env), (count,))[inside]
+            keep = ~inside
+        else:
+            fresh = np.zeros(count, np.bool_)
+            if st.initializes and not first:
+                fresh = inside & self._lhs_conditions(st, env)
+                result[fresh] = _neutral(st.op, dtype)
+            keep = ~fresh if not first else np.zeros(count, np.bool_)
+        if keep.any():
+            result[keep] = self.elements(storage, [a[keep] for a in at], k, int(keep.sum()))
+        if st.reduces:
+            self._reduce_points(k, st, env, inside, result)
+        return result
+
+    def _reduce_points(self, k: int, st: r.Statement, env: _Env, inside: Array, result: Array) -> None:
+        ufunc = _UFUNCS[st.op.rstrip("!").rstrip("=")]
+        dtype = self.typed.dtype(st.target.storage)
+        rank = len(st.reductions)
+        step = max(1, CHUNK // max(1, len(inside)))
+        for region in _chunks(self._region(k, st.reductions), step):
+            values: dict[str, Array] = {v: a.reshape(-1, *[1] * rank) for v, a in env.values.items()}
+            inner = self._env(k, st.reductions, region)
+            values |= {v: a[None] for v, a in inner.values.items()}
+            shape = (len(inside), *inner.shape)
+            mask = np.broadcast_to(inside.reshape(-1, *[1] * rank), shape)
+            chunk = _Env(k, values, mask, shape)
+            for c in st.conditions:
+                chunk = chunk.under(np.broadcast_to(self._point_value(c, chunk), shape))
+            value = np.broadcast_to(self._point_value(st.value, chunk), shape)
+            value = np.where(chunk.mask, value, np.asarray(_neutral(st.op, dtype), value.dtype))  # type: ignore[arg-type]
+            axes = tuple(range(1, rank + 1))
+            result[:] = ufunc(result, ufunc.reduce(value, axis=axes, dtype=value.dtype) if axes else value)
+
+    def _point_value(self, e: r.Exp, env: _Env) -> Array:
+        held, self.reading = self.reading, self._read_points
+        try:
+            return self.evaluate(e, env)
+        finally:
+            self.reading = held
+
+    def _read_points(self, t: r.Tensor, at: list[Array], env: _Env) -> Array:
+        storage = t.storage
+        if storage.role == "param" and storage in self.values:
+            return self._read_array(t, at, env)
+        logical = [a + lo for a, (lo, _) in zip(at, self.boxes[storage], strict=True)]
+        full = np.broadcast_arrays(*logical) if logical else []
+        shape = full[0].shape if full else ()
+        table = np.stack([a.reshape(-1) for a in full], 1) if full else np.zeros((1, 0), np.int64)
+        unique, inverse = np.unique(table, axis=0, return_inverse=True)
+        values = self.elements(storage, list(unique.T), env.statement, len(unique))
+        return values[inverse.reshape(-1)].reshape(shape)
+
+    # ---- expressions
+
+    def evaluate(self, e: r.Exp, env: _Env) -> Array:
+        match e:
+            case r.Const():
+                if e.dtype is None:
+                    return np.asarray(e.value)
+                return np.asarray(e.value).astype(numpy_type(e.dtype))
+            case r.Index():
+                return env.values[e.name].astype(numpy_type(e.dtype)) if e.dtype else env.values[e.name]
+            case r.Size():
+                return np.asarray(self.sizes[e.name], numpy_type(e.dtype) if e.dtype else np.int64)
+            case r.Scalar():
+                return np.asarray(self.scalars[e.name]).astype(numpy_type(e.declared))
+            case r.ExtentOf():
+                lo, hi = self.boxes[e.tensor.storage][e.axis]
+                return np.asarray(hi - lo, numpy_type(e.dtype) if e.dtype else np.int64)
+            case r.Let():
+                return self.evaluate(self.statements[env.statement].let(e.name), env)
+            case r.Access():
+                return self._access(e, env)
+            case r.Apply():
+                return self._apply(e, env)
+            case r.Unary():
+                operand = self.evaluate(e.operand, env)
+                return np.logical_not(operand) if e.op == "!" else np.negative(operand)
+            case r.Binary():
+                return _binary(e.op, self.evaluate(e.left, env), self.evaluate(e.right, env))
+            case r.If():
+                condition = np.asarray(self.evaluate(e.condition, env))
+                then = self.evaluate(e.then, env.under(np.broadcast_to(condition, env.shape)))
+                otherwise = self.evaluate(e.otherwise, env.under(np.broadcast_to(~condition, env.shape)))
+                return np.where(condition, then, otherwise)
+            case r.Cast():
+                return convert(self.evaluate(e.operand, env), e.target)
+            case _:
+                unreachable(e)
+
+    def _access(self, e: r.Access, env: _Env) -> Array:
+        at: list[Array] = []
+        shape = [hi - lo for lo, hi in self.boxes[e.tensor.storage]]
+        for d, (sub, origin) in enumerate(zip(e.subscripts, self._origin(e.tensor), strict=True)):
+            index = np.asarray(self._index(sub, env)).astype(np.int64) - origin
+            good = (index >= 0) & (index < shape[d])
+            live = good if env.mask is None else good | ~env.mask
+            if not np.all(live):
+                where = np.argwhere(~np.broadcast_to(live, env.shape))[0]
+                value = int(np.broadcast_to(index, env.shape)[tuple(where)]) + origin
+                raise BoundsError(
+                    f"subscript {value} of '{e.tensor.name}' is outside dimension {d}, "
+                    f"{origin} to {origin + shape[d] - 1}",
+                    sub.span,
+                    code="TC0701",
+                )
+            at.append(np.where(good, index, 0))
+        if 0 in shape:  # nothing is live here, and there is nothing to read
+            dtype = numpy_type(e.dtype) if e.dtype else np.dtype(np.float64)
+            return np.zeros(np.broadcast_shapes(*(a.shape for a in at)), dtype)
+        return self.reading(e.tensor, at, env)
+
+    def _index(self, e: r.Exp, env: _Env) -> Array:
+        """A subscript: exact integers, data in its own type."""
+        if isinstance(e, r.Let):
+            return self._index(self.statements[env.statement].let(e.name), env)
+        if isinstance(e, r.Index):
+            return env.values[e.name]
+        st = self.statements[env.statement]
+        if any(isinstance(n, r.Access) for n in r.walk(r.expand_lets(e, st))):
+            return self.evaluate(e, env)
+        match e:
+            case r.Cast():
+                return self._index(e.operand, env)
+            case r.Binary() if e.op in ("+", "-", "*", "/", "%"):
+                a, b = (np.asarray(self._index(c, env)).astype(np.int64) for c in (e.left, e.right))
+                return _binary(e.op, a, b)
+            case r.Unary(op="-"):
+                return -np.asarray(self._index(e.operand, env)).astype(np.int64)
+            case _:
+                return self.evaluate(e, env)
+
+    def _apply(self, e: r.Apply, env: _Env) -> Array:
+        args = [self.evaluate(a, env) for a in e.args]
+        match e.function:
+            case "min":
+                return _fold(np.minimum, args)
+            case "max":
+                return _fold(np.maximum, args)
+            case "select":
+                return np.where(args[0], args[1], args[2])
+            case "abs":
+                return np.abs(args[0])
+            case "nextafter" if e.dtype is not None and e.dtype.bits <= 32:
+                # The one function whose meaning lies in the precision of its type.
+                return np.nextafter(args[0].astype(np.float32), args[1].astype(np.float32)).astype(np.float64)
+            case name:
+                return np.asarray(_function(name)(*args), np.float64)
+
+
+def _range(b: object, known: Mapping[str, int]) -> tuple[int, int]:
+    if isinstance(b, Depends):
+        raise InternalError(f"a range still {b}")
+    lo = evaluate(b.min, known)  # type: ignore[attr-defined]
+    return lo, lo + evaluate(b.extent, known)  # type: ignore[attr-defined]
+
+
+def _chunks(region: Region, limit: int = 0) -> Iterator[Region]:
+    """Parts of a box of at most `limit` points, in lexicographic order; nothing for an empty one."""
+    limit = limit or CHUNK
+    if any(hi <= lo for lo, hi in region):
+        return
+    steps: list[int] = []
+    room = limit
+    for lo, hi in reversed(region):
+        step = max(1, min(hi - lo, room))
+        room //= step
+        steps.append(step)
+    steps.reverse()
+    parts = [
+        [(a, min(a + step, hi)) for a in range(lo, hi, step)]
+        for (lo, hi), step in zip(region, steps, strict=True)
+    ]
+    yield from itertools.product(*parts)
+
+
+def _poison(dtype: DType) -> float | int:
+    """What an element that nothing defined holds: never a plausible value."""
+    return math.nan if dtype.is_float else int(dtype.min) if dtype.is_signed else int(dtype.max)
+
+
+def _neutral(op: str, dtype: DType) -> float | int:
+    match op.rstrip("!").rstrip("="):
+        case "+":
+            return 0
+        case "*":
+            return 1
+        case "min":
+            return dtype.max
+        case _:
+            return dtype.min
+
+
+_UFUNCS: dict[str, np.ufunc] = {"+": np.add, "*": np.multiply, "min": np.minimum, "max": np.maximum}
+
+
+def _fold(ufunc: np.ufunc, args: list[Array]) -> Array:
+    out = args[0]
+    for a in args[1:]:
+        out = ufunc(out, a)
+    return out
+
+
+def _binary(op: str, a: Array, b: Array) -> Array:
+    a, b = np.asarray(a), np.asarray(b)
+    match op:
+        case "+":
+            return a + b
+        case "-":
+            return a - b
+        case "*":
+            return a * b
+        case "/" if np.issubdtype(a.dtype, np.floating):
+            return a / b
+        case "/":
+            safe = np.where((b == 0) | (b == _minus_one(b)), np.ones_like(b), b)
+            out = np.where(b == _minus_one(b), np.negative(a), a // safe) if b.dtype.kind == "i" else a // safe
+            return np.where(b == 0, np.zeros_like(out), out).astype(a.dtype)
+        case "%":
+            safe = np.where((b == 0) | (b == _minus_one(b)), np.ones_like(b), b)
+            return np.where((b == 0), np.zeros_like(a), a % safe).astype(a.dtype)
+        case "==":
+            return a == b
+        case "!=":
+            return a != b
+        case "<":
+            return a < b
+        case ">":
+            return a > b
+        case "<=":
+            return a <= b
+        case ">=":
+            return a >= b
+        case "&&":
+            return a & b
+        case "||":
+            return a | b
+        case _:
+            raise InternalError(f"no such operator: {op}")
+
+
+def _minus_one(b: Array) -> Array:
+    return np.asarray(-1 if b.dtype.kind == "i" else 0, b.dtype)
+
+
+def convert(a: Array, target: DType) -> Array:
+    """A conversion by the language's rules: float to integer truncates, saturates, NaN gives 0."""
+    a = np.asarray(a)
+    out = numpy_type(target)
+    if target.is_float or a.dtype.kind in "iub":
+        return a.astype(out)
+    if target.is_bool:
+        return a != 0
+    whole = np.trunc(np.where(np.isnan(a), 0.0, a))
+    low, high = float(target.min), float(target.max)  # 2^63 - 1 rounds up to 2^63: compare with >=
+    inside = (whole > low) & (whole < high)
+    result = np.where(inside, whole, 0.0).astype(out)
+    result = np.where(whole <= low, np.asarray(target.min, out), result)
+    return np.where(whole >= high, np.asarray(target.max, out), result)
+
+
+def _round(a: Array) -> Array:
+    whole = np.trunc(a)
+    return np.where(np.abs(a - whole) >= 0.5, whole + np.copysign(1.0, a), whole)
+
+
+_NUMPY: dict[str, Callable[..., Any]] = {
+    **{
+        n: getattr(np, n)
+        for n in (
+            "ceil cos cosh exp exp2 expm1 fabs floor log log10 log1p log2 sin sinh sqrt tan tanh trunc cbrt fmod "
+            "hypot copysign fmax fmin"
+        ).split()
+    },
+    **{f"a{n}": getattr(np, f"arc{n}") for n in "cos cosh sin sinh tan tanh tan2".split()},
+    "pow": np.power,
+    "round": _round,
+    "rsqrt": lambda a: 1 / np.sqrt(a),
+    "rcbrt": lambda a: 1 / np.cbrt(a),
+    "fdivide": lambda a, b: a / b,
+    "fma": lambda a, b, c: a * b + c,
+    "rhypot": lambda a, b: 1 / np.hypot(a, b),
+    "sigmoid": lambda a: np.where(a >= 0, 1 / (1 + np.exp(-a)), np.exp(a) / (1 + np.exp(a))),
+    "fdim": lambda a, b: np.where(np.isnan(a) | np.isnan(b), np.nan, np.where(a > b, a - b, 0.0)),
+    "norm3d": lambda *a: np.sqrt(sum(v * v for v in a)),
+    "norm4d": lambda *a: np.sqrt(sum(v * v for v in a)),
+    "rnorm3d": lambda *a: 1 / np.sqrt(sum(v * v for v in a)),
+    "rnorm4d": lambda *a: 1 / np.sqrt(sum(v * v for v in a)),
+    "exp10": lambda a: np.power(10.0, a),
+}
+
+
+@cache
+def _function(name: str) -> Callable[..., Any]:
+    """A built-in on float64 arrays: NumPy's, else the C library's applied element by element."""
+    if name in _NUMPY:
+        return _NUMPY[name]
+    b = BUILTINS[name]
+    prototype = ctypes.CFUNCTYPE(ctypes.c_double, *[ctypes.c_double] * b.arity)
+    if b.own:
+        from tc import _native
+
+        scalar: Any = prototype(_native.symbols()[b.c])
+    else:
+        libm = ctypes.CDLL(ctypes.util.find_library("m") or "libm.so.6")
+        scalar = getattr(libm, b.c)
+        scalar.restype, scalar.argtypes = ctypes.c_double, [ctypes.c_double] * b.arity
+    return np.frompyfunc(lambda *a: scalar(*map(float, a)), b.arity, 1)

@@ -1,0 +1,90 @@
+"""Tensor Comprehensions: write the mathematics, get the kernel.
+
+    kernel = tc.compile('''def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }''')
+    C = kernel(A, B)          # NumPy, PyTorch or JAX arrays; the result comes back in kind
+
+Everything is imported when first used: `import tc` loads no compiler.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from tc import errors
+from tc.errors import (
+    ArgumentError,
+    BackendError,
+    BackendNotice,
+    BoundsError,
+    DataDependentAccess,
+    DTypeError,
+    Error,
+    InternalError,
+    LoneReduction,
+    ParseError,
+    PreconditionError,
+    RangeError,
+    SemanticError,
+    UninitializedReduction,
+    Warning,
+)
+
+if TYPE_CHECKING:
+    from tc.api import Compiled, Kernel, compile, define, interpret
+    from tc.ir.program import Range
+    from tc.options import Options
+    from tc.registry import backends
+
+__version__ = "0.1.0"
+
+_LAZY = {
+    "compile": "tc.api",
+    "define": "tc.api",
+    "interpret": "tc.api",
+    "Kernel": "tc.api",
+    "Compiled": "tc.api",
+    "Range": "tc.ir.program",
+    "Options": "tc.options",
+    "backends": "tc.registry",
+}
+
+__all__ = [
+    "ArgumentError",
+    "BackendError",
+    "BackendNotice",
+    "BoundsError",
+    "Compiled",
+    "DTypeError",
+    "DataDependentAccess",
+    "Error",
+    "InternalError",
+    "Kernel",
+    "LoneReduction",
+    "Options",
+    "ParseError",
+    "PreconditionError",
+    "Range",
+    "RangeError",
+    "SemanticError",
+    "UninitializedReduction",
+    "Warning",
+    "__version__",
+    "backends",
+    "compile",
+    "define",
+    "errors",
+    "interpret",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        value = getattr(import_module(_LAZY[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'tc' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,149 @@
+"""The formatter: a syntax tree as text that parses back to the same tree."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tc.dtypes import SPELLINGS, DType
+from tc.errors import Source
+from tc.lang import syntax as s
+from tc.lang.parse import parse
+
+_LEVEL = {
+    "||": 2, "&&": 3, "==": 4, "!=": 4, "<": 4, ">": 4, "<=": 4, ">=": 4, "+": 5, "-": 5, "*": 6, "/": 6, "%": 6,
+}  # fmt: skip
+_TERNARY, _UNARY, _PRIMARY = 1, 7, 8
+# The shortest spelling of each type.
+_TYPES = {t: min((n for n, u in SPELLINGS.items() if u == t), key=lambda n: (n[-1].isdigit(), len(n))) for t in
+          SPELLINGS.values()}  # fmt: skip
+
+
+def format_program(p: s.Program) -> str:
+    """The whole program, one statement a line, with a final newline.
+
+    Comments are not part of the tree; `format_source` keeps them.
+    """
+    return "\n".join(format_def(d) for d in p.defs)
+
+
+def format_source(text: str, name: str = "<string>") -> str:
+    """A source, formatted, with its comments: those on lines of their own before what follows them, those
+    behind a statement behind it.  Raises `ParseError`."""
+    source = Source(text, name)
+    comments = _Comments(source)
+    out: list[str] = []
+    for d in parse(source).defs:
+        out += comments.before(d.span.start, "")
+        lines = format_def(d).splitlines()
+        out.append(lines[0])
+        for st, line in zip(d.body, lines[1:], strict=False):
+            out += comments.before(st.span.end, "  ")
+            out.append(line + comments.behind(st.span.end))
+        out += comments.before(d.span.end, "  ")
+        out += ["}" + comments.behind(d.span.end), ""]
+    out += comments.before(len(text) + 1, "")
+    return "\n".join(out).rstrip("\n") + "\n"
+
+
+class _Comments:
+    """The comments of a source, handed out in order."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        # The language has no strings: every "#" starts a comment.
+        self.left = [(m.start(), m.group().rstrip()) for m in re.finditer(r"#[^\n]*", source.text)]
+
+    def before(self, offset: int, indent: str) -> Iterator[str]:
+        while self.left and self.left[0][0] < offset:
+            yield indent + self.left.pop(0)[1]
+
+    def behind(self, end: int) -> str:
+        """The comment on the line where something ends, if nothing else follows there."""
+        if self.left and "\n" not in (gap := self.source.text[end : self.left[0][0]]) and not gap.strip(" \t;"):
+            return "  " + self.left.pop(0)[1]
+        return ""
+
+
+def format_def(d: s.Def) -> str:
+    params = ", ".join(f"{_type(p.type, bool(p.type.dims))} {p.name}" for p in d.params)
+    returns = ", ".join(f"{_type(x.type, x.has_dims)} {x.name}" if x.type else x.name for x in d.returns)
+    body = [format_stmt(st) for st in d.body]
+    # Only where a statement starts with "(" can it be taken for the arguments of the name before it.
+    for i in range(1, len(body)):
+        if body[i].startswith("("):
+            body[i - 1] += ";"
+    lines = "".join(f"  {line}\n" for line in body)
+    return f"def {d.name}({params}) -> ({returns}) {{\n{lines}}}\n"
+
+
+def _type(t: s.Type, dims: bool) -> str:
+    name = _name(t.dtype)
+    return f"{name}({','.join(str(d.value) for d in t.dims)})" if dims else name
+
+
+def _name(t: DType) -> str:
+    return _TYPES[t]
+
+
+def format_stmt(st: s.Stmt) -> str:
+    match st:
+        case s.TupleCall():
+            targets = ", ".join(t.name for t in st.targets)
+            args = ", ".join(format_exp(a) for a in st.args)
+            return f"({targets}) = {st.callee}({args})"
+        case s.Assign():
+            lhs = st.lhs.name
+            if st.lhs.subscripts is not None:
+                lhs += f"({','.join(format_exp(e) for e in st.lhs.subscripts)})"
+            where = ", ".join(_clause(c) for c in st.clauses)
+            return f"{lhs} {st.op} {format_exp(st.value)}" + (f" where {where}" if where else "")
+
+
+def _clause(c: s.Clause) -> str:
+    match c:
+        case s.RangeClause():
+            return f"{c.name} in {format_exp(c.lo)}:{format_exp(c.hi)}"
+        case s.LetClause():
+            return f"{c.name} = {format_exp(c.value)}"
+        case s.ExistsClause():
+            return f"exists {format_exp(c.value)}"
+        case s.Condition():
+            return format_exp(c.value)
+
+
+def format_exp(e: s.Exp, level: int = 0) -> str:
+    """An expression, with the parentheses that a context of binding strength `level` needs."""
+    text, mine = _exp(e)
+    return f"({text})" if mine < level else text
+
+
+def _exp(e: s.Exp) -> tuple[str, int]:
+    match e:
+        case s.IntLit():
+            return str(e.value), _PRIMARY
+        case s.FloatLit():
+            return _float(e), _PRIMARY
+        case s.Name():
+            return e.id, _PRIMARY
+        case s.Dim():
+            return f"{e.tensor}.{e.axis}", _PRIMARY
+        case s.Call():
+            return f"{e.name}({','.join(format_exp(a) for a in e.args)})", _PRIMARY
+        case s.Cast():
+            return f"{_name(e.dtype)}({format_exp(e.operand)})", _PRIMARY
+        case s.Unary():
+            return f"{e.op}{format_exp(e.operand, _UNARY)}", _UNARY
+        case s.Binary():
+            mine = _LEVEL[e.op]
+            return f"{format_exp(e.left, mine)} {e.op} {format_exp(e.right, mine + 1)}", mine
+        case s.Ternary():
+            condition = format_exp(e.condition, _TERNARY + 1)
+            return f"{condition} ? {format_exp(e.then)} : {format_exp(e.otherwise, _TERNARY)}", _TERNARY
+
+
+def _float(e: s.FloatLit) -> str:
+    if e.value == float("inf"):
+        return "1e999f" if e.single else "1e999"
+    text = repr(e.value)
+    return f"{text}f" if e.single else text

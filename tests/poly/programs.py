@@ -92,17 +92,14 @@ class Build:
         init: bool = False,
         text: str = "",
     ) -> None:
-        if name not in self.current or (self.current[name] == name and self.buffers_inout(name) and not init):
-            self.version(name) if name not in self.current else None
+        if name not in self.current:
+            self.version(name)
         self.stages.append(
             Stage(
                 f"S{len(self.stages)}", self.current[name], tuple(map(index, args)), op, value,
                 Domain(axes, conditions), text, init,
             )  # fmt: skip
         )
-
-    def buffers_inout(self, name: str) -> bool:
-        return any(b.name == name and b.inout for b in self.buffers)
 
     def reduce(
         self,

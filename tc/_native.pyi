@@ -1,0 +1,95 @@
+"""Fast calls of compiled kernels, the thread pool, and functions that kernels link to.
+
+A kernel is `int32_t kernel(void *const *args)`: for each parameter in order the address of its data (a tensor's
+first element, dense row-major; a scalar's value), then the same for the outputs in return order, then
+`int64_t error[32]`, zeroed (0: access id + 1, or 0; 1: the offending index; 2: the number of iteration indices;
+3…: their values), then the workspace, 64-byte aligned, NULL when its size is 0.  It returns 0, or another value
+when it recorded an error.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+# ("tensor", code, bits, shape) or ("scalar", code, bits, value); code and bits are DLPack's (a bool is (6, 8)).  A
+# scalar's value is None, or what a specialised one must be.
+InputSpec = (
+    tuple[Literal["tensor"], int, int, tuple[int, ...]]
+    | tuple[Literal["scalar"], int, int, int | bool | float | None]
+)
+# (code, bits, shape, inout); an inout output must come from the caller.
+OutputSpec = tuple[int, int, tuple[int, ...], bool]
+# (access id, offending index, iteration indices); the id is -1 where the kernel recorded none.
+ErrorRecord = tuple[int, int, tuple[int, ...]]
+
+class Entry:
+    """A compiled kernel and the exact arguments it is for.
+
+    `workspace` counts bytes.  `release_gil` costs some 40 ns: worth it from a few microseconds on.  Several
+    results are passed to `result_type` (a named tuple class; None: a tuple).  `owner` keeps the machine code
+    alive and is handed to `Dispatcher._failed`.
+    """
+
+    def __new__(
+        cls,
+        address: int,
+        inputs: Sequence[InputSpec],
+        outputs: Sequence[OutputSpec],
+        workspace: int = 0,
+        release_gil: bool = True,
+        result_type: Callable[..., Any] | None = None,
+        owner: object = None,
+    ) -> Entry: ...
+    @property
+    def owner(self) -> Any: ...
+    @property
+    def workspace(self) -> int: ...
+    @property
+    def address(self) -> int: ...
+    def run(self, addresses: Sequence[int], /) -> tuple[int, ErrorRecord | None]:
+        """Run on the addresses of inputs and outputs, unchecked: (code, error), error None when code is 0."""
+
+class Dispatcher:
+    """A callable over a list of entries, last used first, at most 64.
+
+    A call whose positional arguments and `out=` match an entry exactly runs it at once: all arrays `numpy.ndarray`
+    or all `torch.Tensor` (or `Parameter`) on the host, of its types and shapes, dense, aligned, buffers writable
+    and apart from every other array.  Anything else goes to `_miss`, before anything is written.
+    """
+
+    def _add(self, entry: Entry, /) -> None: ...
+    def _clear(self) -> None: ...
+    def _entries(self) -> tuple[Entry, ...]: ...
+    def _miss(self, args: tuple[Any, ...], kwargs: dict[str, Any], /) -> Any:
+        """For the subclass: the call, the slow way."""
+
+    def _failed(self, owner: Any, error: ErrorRecord, /) -> Any:
+        """For the subclass: raise the error that the kernel of `owner` recorded."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+def symbols() -> dict[str, int]:
+    """Addresses of the C functions that compiled code may call: tc_parallel_for and native/math.h."""
+
+def pack(value: bool | int | float | np.generic, code: int, bits: int) -> bytes:
+    """A number as an element of a DLPack type; ValueError if that would lose its kind or leave the range."""
+
+def from_dlpack(capsule: object) -> tuple[npt.NDArray[Any], int, int]:
+    """(view of the tensor in an unused DLPack capsule, code, bits); bfloat16 appears as uint16.
+
+    BufferError for tensors outside host memory or of other types, TypeError for other capsules.
+    """
+
+def get_num_threads() -> int:
+    """Threads in a parallel loop, the caller's included: TC_NUM_THREADS, else the usable cores."""
+
+def set_num_threads(count: int) -> None:
+    """Change that; waits for a running loop to end.  ValueError below 1 or above 4096."""
+
+def _arena_bytes() -> int:
+    """Scratch memory that this thread keeps between calls."""
+
+def _pool_selftest(items: int, loops: int = 1, callers: int = 1, inner: int = 0, work: int = 0) -> int:
+    """Run loops from several threads, each item `inner` items in turn; how many items ran a wrong number of times."""

@@ -1,0 +1,1 @@
+"""Loop nests to text and machine code."""

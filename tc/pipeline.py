@@ -1,0 +1,225 @@
+"""THE list of passes, in order; hooks to time and dump them.
+
+    text -> parse -> check -> ranges -> types          `front`: all that is known before any data
+         -> lower -> legality                          `build`: the program, symbolic in its sizes
+         -> specialize                                 `specialize`: one substitution
+         -> scop -> dependences -> schedule -> ast     a backend's own passes, on the program
+         -> code -> machine code
+
+Every pass is a pure function and runs under `stage(name)`, which `observe` can time and `TC_DUMP` writes
+out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+
+from tc.dtypes import INT32, INT64, DType
+from tc.errors import DataDependentAccess, InternalError, RangeError, Source, Warning
+from tc.ir import expr as x
+from tc.ir.lower import Boxes, lower
+from tc.ir.program import Precondition, Program, Range
+from tc.ir.specialize import specialize as specialize_program
+from tc.lang import resolved as r
+from tc.lang import syntax as s
+from tc.lang.check import check
+from tc.lang.parse import parse
+from tc.lang.types import Typed, assign_types, subscript_only
+from tc.ranges import Depends, Ranges, infer
+
+PASSES: tuple[tuple[str, str], ...] = (
+    ("parse", "text to syntax tree"),
+    ("check", "names, calls inlined, reductions"),
+    ("ranges", "the rounds of range inference, on Halide's solver"),
+    ("types", "element types; conversions written out"),
+    ("lower", "the Halide-mirroring IR"),
+    ("legality", "in-place updates, definedness and bounds, decided by isl for all sizes"),
+    ("specialize", "sizes and scalars substituted"),
+    ("scop", "iteration domains and access relations"),
+    ("dependences", "flow, anti and output dependences; reductions apart"),
+    ("schedule", "the schedule tree"),
+    ("ast", "isl AST to loop nest"),
+    ("code", "loop nest to target text"),
+    ("machine", "target text to machine code"),
+)
+
+Observer = Callable[[str, float], None]
+_observer: ContextVar[Observer | None] = ContextVar("observer", default=None)
+
+
+@contextmanager
+def observe(observer: Observer) -> Iterator[None]:
+    """Call `observer(pass name, seconds)` after every pass that runs in this context."""
+    token = _observer.set(observer)
+    try:
+        yield
+    finally:
+        _observer.reset(token)
+
+
+@contextmanager
+def stage(name: str) -> Iterator[None]:
+    """The body is the pass `name`."""
+    observer = _observer.get()
+    if observer is None:
+        yield
+        return
+    start = time.perf_counter()
+    try:
+        yield
+    finally:
+        observer(name, time.perf_counter() - start)
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """All that is known of a program before any data: symbolic in sizes and specialised scalars."""
+
+    source: Source
+    syntax: s.Program
+    checked: r.Checked
+    typed: Typed
+    ranges: Ranges
+    any_integer: frozenset[str]  # integer parameters that serve in any integer type
+    warnings: tuple[Warning, ...]
+
+    @property
+    def specialized(self) -> tuple[str, ...]:
+        """The scalar parameters whose values are part of the compile key."""
+        return tuple(p.name for p in self.checked.params if isinstance(p, r.ScalarParam) and p.specialized)
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What besides sizes selects a program: values of specialised scalars, outputs the caller passes to be
+    accumulated into, the types of subscript-only integers, and whether indices need 64 bits."""
+
+    scalars: tuple[tuple[str, int], ...] = ()
+    given: frozenset[str] = frozenset()
+    integers: tuple[tuple[str, DType], ...] = ()
+    wide: bool = False
+    strict: bool = False
+    checks: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A program, symbolic in its sizes, proved legal or with the preconditions that make it so."""
+
+    front: Front
+    variant: Variant
+    typed: Typed
+    ranges: Ranges
+    program: Program
+
+
+def front(source: Source, entry: str | None = None) -> Front:
+    """Parse, check, infer and type; raises `ParseError`, `SemanticError`, `RangeError`, `DTypeError`."""
+    with stage("parse"):
+        syntax = parse(source)
+    with stage("check"):
+        checked = check(syntax, entry)
+    with stage("ranges"):
+        ranges = infer(checked)
+    with stage("types"):
+        typed = assign_types(checked)
+        integers = subscript_only(checked)
+    return Front(source, syntax, checked, typed, ranges, integers, _warnings(checked, ranges))
+
+
+def _warnings(checked: r.Checked, ranges: Ranges) -> tuple[Warning, ...]:
+    """The warnings, without those on data-dependent accesses that are clamped into range."""
+    open_spans = {(o.span.start, o.span.end) for o in ranges.obligations if o.data_dependent}
+    kept: list[Warning] = []
+    for w in checked.warnings:
+        if isinstance(w, DataDependentAccess) and w.span is not None:
+            if ranges.complete and (w.span.start, w.span.end) not in open_spans:
+                continue
+        kept.append(w)
+    return tuple(kept)
+
+
+def build(f: Front, variant: Variant) -> Built:
+    """The symbolic program of a variant; raises `RangeError`, `SemanticError` where it is not legal."""
+    scalars = dict(variant.scalars)
+    ranges, typed = f.ranges, f.typed
+    if scalars:
+        with stage("ranges"):
+            ranges = infer(f.checked, scalars)
+    if variant.integers or variant.wide:
+        with stage("types"):
+            typed = assign_types(f.checked, dict(variant.integers), INT64 if variant.wide else INT32)
+    with stage("lower"):
+        program = lower(typed, _boxes(ranges), given=variant.given, strict=variant.strict)
+        if scalars:
+            program = specialize_program(program, {}, scalars)
+    with stage("legality"):
+        program = _legal(program, ranges, variant.checks)
+    return Built(f, variant, typed, ranges, program)
+
+
+def _boxes(ranges: Ranges) -> Boxes:
+    def known(b: object) -> Range:
+        if isinstance(b, Depends):
+            raise InternalError(f"a range still {b}")
+        assert isinstance(b, Range)
+        return b
+
+    return Boxes(
+        {t: tuple(map(known, box)) for t, box in ranges.boxes.items()},
+        tuple({v: known(b) for v, b in m.items()} for m in ranges.variables),
+        ranges.preconditions,
+    )
+
+
+def specialize(built: Built, sizes: Mapping[str, int], scalars: Mapping[str, int | float]) -> Program:
+    """The program at given sizes."""
+    with stage("specialize"):
+        return specialize_program(built.program, sizes, scalars)
+
+
+def _legal(program: Program, ranges: Ranges, checks: bool) -> Program:
+    """Prove the program legal for all sizes, or attach what is left as preconditions and run-time checks."""
+    from tc.poly import legality
+
+    verdicts = legality.check_program(program, {(o.site, o.dim) for o in ranges.obligations})
+    preconditions = list(program.preconditions)
+    dynamic: set[tuple[int, int]] = set()
+    for o in ranges.obligations:
+        verdict = verdicts.get((o.site, o.dim))
+        if o.data_dependent:
+            dynamic.add((o.site, o.dim))
+        elif verdict is None:  # not affine: the solver's condition over sizes, else a check when it runs
+            if o.condition is None:
+                dynamic.add((o.site, o.dim))
+            else:
+                preconditions.append(Precondition(o.condition, o.text, o.span))
+        elif verdict == x.FALSE:
+            raise RangeError(
+                f"{o.text.split(' needs ')[0]} is out of bounds for all sizes",
+                o.span,
+                code="TC0307",
+                help=f"'{o.tensor}' is read outside its range in dimension {o.dim}",
+            )
+        elif verdict != x.TRUE:
+            preconditions.append(Precondition(verdict, o.text, o.span))
+    if checks and dynamic:
+        program = _mark(program, dynamic)
+    return replace(program, preconditions=tuple(dict.fromkeys(preconditions)))
+
+
+def _mark(program: Program, dynamic: set[tuple[int, int]]) -> Program:
+    """Record on the accesses which of their dimensions are checked when the kernel runs."""
+
+    def mark(e: x.Expr) -> x.Expr:
+        e = x.rebuild(e, mark)
+        if isinstance(e, x.Call) and e.site >= 0:
+            dims = tuple(d for d in range(len(e.args)) if (e.site, d) in dynamic)
+            return replace(e, checked=dims) if dims else e
+        return e
+
+    return replace(program, stages=tuple(replace(st, value=mark(st.value)) for st in program.stages))

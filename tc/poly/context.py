@@ -1,0 +1,190 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false, reportUnknownParameterType=false, reportMissingParameterType=false
+"""One isl context behind one lock, and a helper for each trap of islpy.
+
+isl objects live only while a thread is inside `isl_context()`, or inside a Scop that the same compile
+owns; what outlives a compile is text.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import islpy as isl
+
+from tc.errors import InternalError
+
+_LOCK = threading.RLock()
+_depth = 0
+_context: isl.Context | None = None
+
+# Every option that isl's code generation and scheduling read; options are sticky, so all are set each time.
+OPTIONS: dict[str, int] = {
+    "ast_build_allow_else": 1,
+    "ast_build_allow_or": 1,
+    "ast_build_atomic_upper_bound": 1,
+    "ast_build_detect_min_max": 1,
+    "ast_build_exploit_nested_bounds": 1,
+    "ast_build_group_coscheduled": 0,
+    "ast_build_prefer_pdiv": 1,
+    "ast_build_scale_strides": 1,
+    "ast_build_separation_bounds": 0,
+    "schedule_max_coefficient": -1,
+    "schedule_max_constant_term": -1,
+    "schedule_maximize_band_depth": 0,
+    "schedule_maximize_coincidence": 0,
+    "schedule_outer_coincidence": 0,
+    "schedule_separate_components": 0,
+    "schedule_serialize_sccs": 1,
+    "schedule_split_scaled": 0,
+    "schedule_treat_coalescing": 1,
+    "schedule_whole_component": 0,
+    "tile_scale_tile_loops": 0,
+    "tile_shift_point_loops": 1,
+}
+
+
+@contextmanager
+def isl_context(**options: int) -> Iterator[isl.Context]:
+    """The context, with the lock held and every option at its default or as given.
+
+    Nested uses restore what the outer use had set.
+    """
+    global _context, _depth
+    with _LOCK:
+        if _context is None:
+            _context = isl.Context()
+            # Failures become islpy exceptions; isl itself prints nothing (ISL_ON_ERROR_CONTINUE).
+            _context.set_on_error(1)
+        ctx = _context
+        unknown = options.keys() - OPTIONS.keys()
+        if unknown:
+            raise InternalError(f"unknown isl options {sorted(unknown)}")
+        before = {k: getattr(ctx, f"get_{k}")() for k in OPTIONS} if _depth else OPTIONS
+        for name, value in {**OPTIONS, **options}.items():
+            getattr(ctx, f"set_{name}")(value)
+        _depth += 1
+        try:
+            yield ctx
+        finally:
+            _depth -= 1
+            for name, value in before.items():
+                getattr(ctx, f"set_{name}")(value)
+
+
+def identifier(name: str) -> isl.Id:
+    """An id equal to the one isl's parser makes (`isl.Id(name)` carries a Python pointer and differs)."""
+    with isl_context() as ctx:
+        return isl.Id.read_from_str(ctx, name)
+
+
+_KEYWORDS = frozenset(
+    "and or not implies exists exist all forall infty infinity nan min max rat true false ceild floord mod "
+    "ceil floor lex_lt lex_le lex_gt lex_ge domain context schedule sequence set band filter mark guard leaf "
+    "extension expansion contraction permutable coincident options child".split()
+)
+
+
+class Names:
+    """Unique names that isl's reader takes as identifiers, and the way back."""
+
+    def __init__(self) -> None:
+        self._to: dict[tuple[str, str], str] = {}
+        self._back: dict[str, str] = {}
+
+    def safe(self, kind: str, name: str) -> str:
+        """The isl name of `name`, a `kind` of thing ("size", "buffer", "stage")."""
+        key = (kind, name)
+        if key not in self._to:
+            text = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
+            if not text or text[0].isdigit() or text.lower() in _KEYWORDS:
+                text = f"{kind[0]}_{text}"
+            unique, count = text, 0
+            while unique in self._back:
+                count += 1
+                unique = f"{text}_{count}"
+            self._to[key] = unique
+            self._back[unique] = name
+        return self._to[key]
+
+    def original(self, safe: str) -> str:
+        """The name that `safe` stands for."""
+        return self._back[safe]
+
+
+R = TypeVar("R")
+
+
+class Callbacks:
+    """Keeps isl callbacks alive and their exceptions: islpy would drop both, and crash.
+
+    `wrap` makes a callback that records an exception and returns a harmless value; after the isl call,
+    `check` raises the first one recorded.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[Any] = []
+        self._errors: list[BaseException] = []
+
+    def wrap(self, call: Callable[..., R], fallback: Callable[..., R]) -> Callable[..., R]:
+        def guarded(*args: Any) -> R:
+            if not self._errors:
+                try:
+                    return call(*args)
+                except BaseException as error:
+                    self._errors.append(error)
+            return fallback(*args)
+
+        return guarded
+
+    def keep(self, result: tuple[Any, Any] | Any) -> Any:
+        """The object of a `set_…` call that takes a callback; its handle stays alive with `self`."""
+        if isinstance(result, tuple):
+            value, handle = result
+            self._kept.append(handle)
+            return value
+        return result
+
+    def check(self) -> None:
+        if self._errors:
+            raise self._errors[0]
+
+
+def union_set(ctx: isl.Context, sets: Iterable[isl.Set]) -> isl.UnionSet:
+    """The union of sets of any spaces; none gives the empty union."""
+    total = isl.UnionSet.empty_ctx(ctx)
+    for s in sets:
+        total = total.union(isl.UnionSet.from_set(s))
+    return total
+
+
+def union_map(ctx: isl.Context, maps: Iterable[isl.Map]) -> isl.UnionMap:
+    """The union of maps of any spaces; none gives the empty union."""
+    total = isl.UnionMap.empty_ctx(ctx)
+    for m in maps:
+        total = total.union(isl.UnionMap.from_map(m))
+    return total
+
+
+def sets_of(union: isl.UnionSet) -> list[isl.Set]:
+    """The sets of a union (`as_set` fails on none and on several)."""
+    parts = union.get_set_list()
+    return [parts.get_at(i) for i in range(parts.n_set())]
+
+
+def maps_of(union: isl.UnionMap) -> list[isl.Map]:
+    """The maps of a union (`as_map` fails on none and on several)."""
+    parts = union.get_map_list()
+    return [parts.get_at(i) for i in range(parts.n_map())]
+
+
+def set_list(ctx: isl.Context, sets: Iterable[isl.UnionSet]) -> isl.UnionSetList:
+    """A list of filters, for `insert_sequence`."""
+    items = list(sets)
+    out = isl.UnionSetList.alloc(ctx, len(items))
+    for s in items:
+        out = out.add(s)
+    return out

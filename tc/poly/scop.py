@@ -1,0 +1,298 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false
+"""Programs as sets and relations: iteration domains and accesses (DESIGN.md §4.1).
+
+Accesses are at the level of buffers: all versions of a tensor share one.  Coordinates are logical, as
+in the source, so a buffer with a lower bound of 1 has no element 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from typing import Literal
+
+import islpy as isl
+
+from tc.ir.expr import Add, Expr, IntImm, Sub
+from tc.ir.program import Box, Buffer, IterVar, Program, Stage
+from tc.ir.simplify import simplify
+from tc.poly.accesses import Read, reads
+from tc.poly.affine import IN, OUT, PARAM, SET, Affine, Linear, Parameters, declare
+from tc.poly.context import Names, isl_context, union_map, union_set
+
+Kind = Literal["read", "update", "write"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Access:
+    """One reference of a statement.
+
+    `map` goes from the statement's instances that make the access to the elements they may touch
+    (exactly those if `must`).  An `update` is the read of the element that an `op` combines with.
+    `unknown` lists the dimensions whose subscript isl cannot express: there the map has the whole extent.
+    """
+
+    ref: str
+    kind: Kind
+    buffer: str
+    subscripts: tuple[Expr, ...]
+    map: isl.Map
+    must: bool
+    unknown: tuple[int, ...] = ()
+    read: Read | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Statement:
+    """A stage: `domain` holds its instances.
+
+    `residual` are conditions that isl cannot express (they cut nothing from `domain`): they are tested
+    when an instance runs.  `reduction`: several instances may update one element, in any order.
+    """
+
+    stage: Stage
+    index: int
+    name: str
+    domain: isl.Set
+    residual: tuple[Expr, ...]
+    accesses: tuple[Access, ...]
+    reduction: bool
+
+    @property
+    def write(self) -> Access:
+        return self.accesses[-1]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scop:
+    """`statements` in program order; `context` is what is known of the parameters."""
+
+    program: Program
+    names: Names
+    parameters: Parameters
+    context: isl.Set
+    statements: tuple[Statement, ...]
+
+    @property
+    def ctx(self) -> isl.Context:
+        return self.context.get_ctx()
+
+    @property
+    def domain(self) -> isl.UnionSet:
+        return union_set(self.ctx, (s.domain for s in self.statements))
+
+    def statement(self, name: str) -> Statement:
+        """The statement of an isl tuple name."""
+        return next(s for s in self.statements if s.name == name)
+
+    def accesses(self, *kinds: Kind) -> Iterator[tuple[Statement, Access]]:
+        return ((s, a) for s in self.statements for a in s.accesses if a.kind in kinds)
+
+    def relation(self, *kinds: Kind, must: bool | None = None) -> isl.UnionMap:
+        """Instances to elements, for these kinds of access."""
+        return union_map(self.ctx, (a.map for _, a in self.accesses(*kinds) if must in (None, a.must)))
+
+    def tagged(self, *kinds: Kind) -> isl.UnionMap:
+        """As `relation`, with the reference that makes the access: `[S[i] -> ref[]] -> T[i]`."""
+        maps: list[isl.Map] = []
+        for _, a in self.accesses(*kinds):
+            tag = self.parameters.space("reference", a.ref, (), self.ctx)
+            to_tag = isl.Map.from_domain_and_range(a.map.domain(), isl.Set.universe(tag))
+            maps.append(to_tag.domain_map().apply_range(isl.Map.identity(a.map.domain().get_space().map_from_set())).apply_range(a.map))
+        return union_map(self.ctx, maps)
+
+    def original_schedule(self) -> isl.UnionMap:
+        """Statement order, then each statement's variables in order, padded to one length."""
+        depth = max((len(s.stage.domain.vars) for s in self.statements), default=0)
+        return union_map(self.ctx, (_timed(s, depth) for s in self.statements))
+
+
+def _timed(s: Statement, depth: int) -> isl.Map:
+    space = s.domain.get_space()
+    local = isl.LocalSpace.from_space(space)
+    affs = isl.Aff.zero_on_domain(local).set_constant_val(s.index).to_list()
+    count = len(s.stage.domain.vars)
+    for i in range(depth):
+        zero = isl.Aff.zero_on_domain(local)
+        affs = affs.add(isl.Aff.var_on_domain(local, SET, i) if i < count else zero)
+    out = space.from_domain().add_dims(OUT, depth + 1)
+    return isl.Map.from_multi_aff(isl.MultiAff.from_aff_list(out, affs)).intersect_domain(s.domain)
+
+
+def build(program: Program) -> Scop:
+    """The scop of a program, symbolic in whatever sizes it has left.
+
+    Call it, and use the result, inside `isl_context()`.
+    """
+    with isl_context() as ctx:
+        names = Names()
+        parameters = Parameters.of(program, names)
+        stage_reads = {s.name: reads(s) for s in program.stages}
+        declare(parameters, _index_expressions(program, stage_reads))
+        space = parameters.params_space(ctx)
+        context = isl.Set.universe(space)
+        for i, e in enumerate(parameters.values.values()):
+            if i < len(program.sizes):
+                assert e in parameters.of_expr
+                context = context.lower_bound_val(PARAM, i, 0)
+        outer = Affine(parameters, parameters.space("", "", (), ctx), ())
+        for p in program.preconditions:
+            where, _ = outer.holds(p.condition)
+            context = context.intersect(where.params())
+        builder = _Builder(program, parameters, names, context, ctx)
+        statements = tuple(builder.statement(i, s, stage_reads[s.name]) for i, s in enumerate(program.stages))
+        return Scop(program, names, parameters, context, statements)
+
+
+def _index_expressions(program: Program, stage_reads: dict[str, tuple[Read, ...]]) -> Iterator[Expr]:
+    for b in program.buffers:
+        for r in b.box:
+            yield r.min
+            yield r.extent
+    for s in program.stages:
+        for v in s.domain.vars:
+            yield v.range.min
+            yield v.range.extent
+        yield from s.domain.conditions
+        yield from s.args
+        for read in stage_reads[s.name]:
+            yield from read.subscripts
+            yield from (c for c, _ in read.guards)
+    yield from (p.condition for p in program.preconditions)
+
+
+class _Builder:
+    def __init__(
+        self, program: Program, parameters: Parameters, names: Names, context: isl.Set, ctx: isl.Context
+    ) -> None:
+        self.program, self.parameters, self.names, self.context = program, parameters, names, context
+        self.ctx = ctx
+        self.buffers = {b.name: b for b in program.buffers}
+        self.func_buffers = program.func_buffers
+
+    def statement(self, index: int, stage: Stage, stage_reads: tuple[Read, ...]) -> Statement:
+        axes = stage.domain.vars
+        dims = [self.names.safe("index", v.name) for v in axes]
+        space = self.parameters.space("stage", stage.name, dims, self.ctx)
+        affine = Affine(self.parameters, space, [v.name for v in axes])
+        domain, residual = self.domain(affine, axes, stage.domain.conditions)
+        accesses: list[Access] = []
+        for i, read in enumerate(stage_reads):
+            buffer = self.buffers[self.func_buffers.get(read.call.name, read.call.name)]
+            where, exact = domain, not residual
+            for condition, value in read.guards:
+                cut, cut_exact = affine.holds(condition, value)
+                where, exact = where.intersect(cut), exact and cut_exact
+            accesses.append(
+                self.access(
+                    f"{stage.name}_r{i}", "read", affine, buffer, read.subscripts, where, exact, read
+                )
+            )
+        own = self.buffers[self.func_buffers[stage.func]]
+        if stage.op is not None:
+            accesses.append(
+                self.access(f"{stage.name}_u", "update", affine, own, stage.args, domain, not residual, None)
+            )
+        write = self.access(f"{stage.name}_w", "write", affine, own, stage.args, domain, not residual, None)
+        accesses.append(write)
+        reduction = stage.op is not None and any(v.kind == "reduction" for v in axes)
+        if stage.op is not None and not reduction:
+            reduction = not write.map.is_injective()
+        return Statement(
+            stage, index, self.names.safe("stage", stage.name), domain, residual, tuple(accesses), reduction
+        )
+
+    def domain(
+        self, affine: Affine, axes: tuple[IterVar, ...], conditions: tuple[Expr, ...]
+    ) -> tuple[isl.Set, tuple[Expr, ...]]:
+        s = isl.Set.universe(affine.space).intersect_params(self.context)
+        for i, v in enumerate(axes):
+            s = _bounded(affine, s, ("d", i), v.range.min, v.range.extent)
+        residual: list[Expr] = []
+        for c in conditions:
+            where, exact = affine.holds(c)
+            s = s.intersect(where)
+            if not exact:
+                residual.append(c)
+        return s, tuple(residual)
+
+    def access(
+        self, ref: str, kind: Kind, affine: Affine, buffer: Buffer, subscripts: tuple[Expr, ...],
+        where: isl.Set, exact: bool, read: Read | None,
+    ) -> Access:  # fmt: skip
+        simple = tuple(simplify(e, exact=True) for e in subscripts)
+        target = self.parameters.space(
+            "buffer", buffer.name, [f"o{i}" for i in range(len(subscripts))], self.ctx
+        )
+        forms = [affine.linear(e) for e in simple]
+        checked = read.call.checked if read is not None else ()
+        unknown: list[int] = []
+        if all(f is not None for f in forms):
+            space = affine.space.map_from_domain_and_range(target)
+            affs = isl.AffList.alloc(self.ctx, len(forms))
+            for f in forms:
+                assert f is not None
+                affs = affs.add(affine.aff(f))
+            relation = isl.Map.from_multi_aff(isl.MultiAff.from_aff_list(space, affs))
+        else:
+            parts: list[isl.Map] = []
+            for i, e in enumerate(simple):
+                value = affine.pw_aff(e)
+                if value is None:
+                    unknown.append(i)
+                    line = isl.Set.universe(self.parameters.space("", "", ("o",), self.ctx))
+                    parts.append(isl.Map.from_domain_and_range(isl.Set.universe(affine.space), line))
+                else:
+                    parts.append(isl.Map.from_pw_aff(value))
+            relation = reduce(lambda a, b: a.flat_range_product(b), parts).set_tuple_name(
+                OUT, target.get_tuple_name(SET)
+            )
+        if unknown or checked:
+            clip = isl.Set.universe(target)
+            inner = Affine(self.parameters, target, ())
+            for i in {*unknown, *checked}:
+                clip = _bounded(inner, clip, ("d", i), buffer.box[i].min, buffer.box[i].extent)
+            relation = relation.intersect_range(clip)
+        relation = relation.intersect_domain(where)
+        return Access(
+            ref, kind, buffer.name, simple, relation, exact and not unknown, tuple(unknown), read
+        )
+
+
+def _bounded(affine: Affine, s: isl.Set, dim: tuple[str, int], low: Expr, extent: Expr) -> isl.Set:
+    """`s` with `low <= dim < low + extent`; a bound that isl cannot express is left out."""
+    bounds = (
+        (Sub(IntImm(0), low), 1),
+        (Sub(Add(low, extent), IntImm(1)), -1),
+    )
+    for bound, sign in bounds:
+        bound = simplify(bound, exact=True)
+        form = affine.linear(bound)
+        if form is not None:
+            shifted: Linear = {**form, dim: form.get(dim, 0) + sign}
+            s = affine.nonneg(s, shifted)
+            continue
+        value = affine.pw_aff(bound)
+        if value is not None:
+            itself = isl.PwAff.from_aff(affine.aff({dim: sign}))
+            s = s.intersect(value.add(itself).nonneg_set())
+    return s
+
+
+def box_set(scop: Scop, buffer: Buffer) -> isl.Set:
+    """The elements of a buffer."""
+    return _box(scop.parameters, buffer.name, buffer.box, scop.ctx)
+
+
+def _box(parameters: Parameters, name: str, box: Box, ctx: isl.Context) -> isl.Set:
+    space = parameters.space("buffer", name, [f"o{i}" for i in range(len(box))], ctx)
+    inner = Affine(parameters, space, ())
+    s = isl.Set.universe(space)
+    for i, r in enumerate(box):
+        s = _bounded(inner, s, ("d", i), r.min, r.extent)
+    return s
+
+
+__all__ = ["IN", "Access", "Kind", "Scop", "Statement", "box_set", "build"]

@@ -1,0 +1,1 @@
+"""What stands between a call and a kernel: arrays of any library, signatures, scalars, fast dispatch."""

@@ -1,10 +1,10 @@
 """Fast calls of compiled kernels, the thread pool, and functions that kernels link to.
 
-A kernel is `int32_t kernel(void *const *args)`: for each parameter in order the address of its data (a tensor's
-first element, dense row-major; a scalar's value), then the same for the outputs in return order, then
-`int64_t error[32]`, zeroed (0: access id + 1, or 0; 1: the offending index; 2: the number of iteration indices;
-3…: their values), then the workspace, 64-byte aligned, NULL when its size is 0.  It returns 0, or another value
-when it recorded an error.
+A kernel is `int32_t kernel(void *const *args)`: for each parameter in order the address of its data (a
+tensor's first element, dense row-major; a scalar's value), then the same for the outputs in return order,
+then `int64_t error[32]`, zeroed (0: access id + 1, or 0; 1: the offending index; 2: the number of iteration
+indices; 3…: their values), then the workspace, 64-byte aligned, NULL when its size is 0.  It returns 0, or
+another value when it recorded an error.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,8 +13,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-# ("tensor", code, bits, shape) or ("scalar", code, bits, value); code and bits are DLPack's (a bool is (6, 8)).  A
-# scalar's value is None, or what a specialised one must be.
+# ("tensor", code, bits, shape) or ("scalar", code, bits, value); code and bits are DLPack's, (6, 8) for a
+# bool.  A scalar's value is None, or what a specialised one must be.
 InputSpec = (
     tuple[Literal["tensor"], int, int, tuple[int, ...]]
     | tuple[Literal["scalar"], int, int, int | bool | float | None]
@@ -54,9 +54,10 @@ class Entry:
 class Dispatcher:
     """A callable over a list of entries, last used first, at most 64.
 
-    A call whose positional arguments and `out=` match an entry exactly runs it at once: all arrays `numpy.ndarray`
-    or all `torch.Tensor` (or `Parameter`) on the host, of its types and shapes, dense, aligned, buffers writable
-    and apart from every other array.  Anything else goes to `_miss`, before anything is written.
+    A call whose positional arguments and `out=` match an entry exactly runs it at once: all arrays
+    `numpy.ndarray` or all `torch.Tensor` (or `Parameter`) on the host, of its types and shapes, dense,
+    aligned, buffers writable and apart from every other array.  Anything else goes to `_miss`, before
+    anything is written.
     """
 
     def _add(self, entry: Entry, /) -> None: ...
@@ -92,4 +93,4 @@ def _arena_bytes() -> int:
     """Scratch memory that this thread keeps between calls."""
 
 def _pool_selftest(items: int, loops: int = 1, callers: int = 1, inner: int = 0, work: int = 0) -> int:
-    """Run loops from several threads, each item `inner` items in turn; how many items ran a wrong number of times."""
+    """Run loops from several threads, each item `inner` items in turn; how many ran not exactly once."""

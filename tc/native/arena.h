@@ -18,7 +18,7 @@ class Workspace {
   Workspace(const Workspace &) = delete;
   Workspace &operator=(const Workspace &) = delete;
 
-  void *data() const { return data_; }                    // null for 0 bytes, or when memory is short
+  void *data() const { return data_; }  // null for 0 bytes, or when memory is short
   bool failed() const { return wanted_ && !data_; }
 
  private:

@@ -62,7 +62,8 @@ struct ExchangeHeader {
 
 struct ExchangeApi {
   ExchangeHeader header;
-  // New tensor like `prototype` (dtype, ndim, shape, device); on failure calls set_error and returns non-zero.
+  // New tensor like `prototype` (dtype, ndim, shape, device); on failure calls set_error and returns
+  // non-zero.
   int (*allocate)(Tensor *prototype, Managed **out, void *context,
                   void (*set_error)(void *context, const char *kind, const char *message));
   int (*managed_from_object)(void *object, Managed **out);

@@ -33,7 +33,8 @@ bool read_type(PyObject *code, PyObject *bits, TensorSpec *spec, PyObject *whole
 }
 
 bool read_shape(PyObject *shape, TensorSpec *spec, PyObject *whole) {
-  if (!PyTuple_Check(shape) || PyTuple_GET_SIZE(shape) > 32) return bad_spec("a shape is a tuple of up to 32 extents", whole);
+  if (!PyTuple_Check(shape) || PyTuple_GET_SIZE(shape) > 32)
+    return bad_spec("a shape is a tuple of up to 32 extents", whole);
   size_t rank = static_cast<size_t>(PyTuple_GET_SIZE(shape));
   spec->shape.resize(rank);
   spec->strides.resize(rank);
@@ -57,7 +58,8 @@ bool read_shape(PyObject *shape, TensorSpec *spec, PyObject *whole) {
 
 bool read_input(PyObject *item, InputSpec *spec) {
   if (!PyTuple_Check(item) || PyTuple_GET_SIZE(item) != 4 || !PyUnicode_Check(PyTuple_GET_ITEM(item, 0)))
-    return bad_spec("expected (\"tensor\", code, bits, shape) or (\"scalar\", code, bits, value or None)", item);
+    return bad_spec("expected (\"tensor\", code, bits, shape) or (\"scalar\", code, bits, value or None)",
+                    item);
   if (!read_type(PyTuple_GET_ITEM(item, 1), PyTuple_GET_ITEM(item, 2), &spec->tensor, item)) return false;
   PyObject *last = PyTuple_GET_ITEM(item, 3);
   spec->scalar = PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(item, 0), "scalar") == 0;
@@ -73,7 +75,8 @@ bool read_input(PyObject *item, InputSpec *spec) {
 }
 
 bool read_output(PyObject *item, TensorSpec *spec) {
-  if (!PyTuple_Check(item) || PyTuple_GET_SIZE(item) != 4) return bad_spec("expected (code, bits, shape, inout)", item);
+  if (!PyTuple_Check(item) || PyTuple_GET_SIZE(item) != 4)
+    return bad_spec("expected (code, bits, shape, inout)", item);
   int inout = PyObject_IsTrue(PyTuple_GET_ITEM(item, 3));
   if (inout < 0) return false;
   spec->inout = inout != 0;
@@ -95,12 +98,14 @@ bool read_all(PyObject *items, std::vector<Spec> *out, Read read) {
 }
 
 PyObject *entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  static const char *names[] = {"address", "inputs", "outputs", "workspace", "release_gil", "result_type", "owner", nullptr};
+  static const char *names[] = {"address",     "inputs",      "outputs", "workspace",
+                                "release_gil", "result_type", "owner",   nullptr};
   PyObject *address_object, *inputs, *outputs, *result_type = Py_None, *owner = Py_None;
   Py_ssize_t workspace = 0;
   int release_gil = 1;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|npOO:Entry", const_cast<char **>(names), &address_object, &inputs,
-                                   &outputs, &workspace, &release_gil, &result_type, &owner))
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|npOO:Entry", const_cast<char **>(names),
+                                   &address_object, &inputs, &outputs, &workspace, &release_gil, &result_type,
+                                   &owner))
     return nullptr;
   void *address = PyLong_AsVoidPtr(address_object);
   if (!address) {
@@ -123,7 +128,8 @@ PyObject *entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
   data->tuple_result = PyType_Check(result_type) &&
                        PyType_IsSubtype(reinterpret_cast<PyTypeObject *>(result_type), &PyTuple_Type);
   try {
-    if (!read_all(inputs, &data->inputs, read_input) || !read_all(outputs, &data->outputs, read_output)) return nullptr;
+    if (!read_all(inputs, &data->inputs, read_input) || !read_all(outputs, &data->outputs, read_output))
+      return nullptr;
   } catch (const std::bad_alloc &) {
     return PyErr_NoMemory();
   }
@@ -148,7 +154,8 @@ int entry_traverse(PyObject *object, visitproc visit, void *arg) {
 }
 
 int entry_clear(PyObject *object) {
-  // A call that still runs the owner's code holds a reference to this entry, so it is never collected under it.
+  // A call that still runs the owner's code holds a reference to this entry, so it is never collected under
+  // it.
   Entry *self = reinterpret_cast<Entry *>(object);
   Py_CLEAR(self->result_type);
   Py_CLEAR(self->owner);
@@ -169,14 +176,16 @@ PyObject *entry_run(PyObject *object, PyObject *arg) {
   const EntryData &data = *reinterpret_cast<Entry *>(object)->data;
   PyObject *list = PySequence_Tuple(arg);
   if (!list) return nullptr;
-  size_t count = static_cast<size_t>(PyTuple_GET_SIZE(list)), expected = data.inputs.size() + data.outputs.size();
+  size_t count = static_cast<size_t>(PyTuple_GET_SIZE(list)),
+         expected = data.inputs.size() + data.outputs.size();
   if (count != expected) {
     PyErr_Format(PyExc_ValueError, "expected %zu addresses (inputs, then outputs), got %zu", expected, count);
     Py_DECREF(list);
     return nullptr;
   }
   std::unique_ptr<void *[]> pointers(new (std::nothrow) void *[count + 2]);
-  for (size_t k = 0; pointers && k < count; k++) pointers[k] = PyLong_AsVoidPtr(PyTuple_GET_ITEM(list, static_cast<Py_ssize_t>(k)));
+  for (size_t k = 0; pointers && k < count; k++)
+    pointers[k] = PyLong_AsVoidPtr(PyTuple_GET_ITEM(list, static_cast<Py_ssize_t>(k)));
   Py_DECREF(list);
   if (!pointers) return PyErr_NoMemory();
   if (PyErr_Occurred()) return nullptr;
@@ -196,31 +205,35 @@ PyObject *get_owner(PyObject *object, void *) {
   return Py_NewRef(owner ? owner : Py_None);
 }
 
-PyObject *get_workspace(PyObject *object, void *) { return PyLong_FromSize_t(reinterpret_cast<Entry *>(object)->data->workspace); }
+PyObject *get_workspace(PyObject *object, void *) {
+  return PyLong_FromSize_t(reinterpret_cast<Entry *>(object)->data->workspace);
+}
 
 PyObject *get_address(PyObject *object, void *) {
   return PyLong_FromVoidPtr(reinterpret_cast<void *>(reinterpret_cast<Entry *>(object)->data->kernel));
 }
 
-PyMethodDef methods[] = {
-    {"run", entry_run, METH_O,
-     "run(addresses) -> (code, error)\n\nRuns the kernel on the addresses of its inputs and outputs, unchecked. `error` is None\n"
-     "when code is 0, else (access id, offending index, (iteration indices...))."},
-    {nullptr, nullptr, 0, nullptr}};
+PyMethodDef methods[] = {{"run", entry_run, METH_O,
+                          "run(addresses) -> (code, error)\n\nRuns the kernel on the addresses of its inputs "
+                          "and outputs, unchecked. `error` is None\n"
+                          "when code is 0, else (access id, offending index, (iteration indices...))."},
+                         {nullptr, nullptr, 0, nullptr}};
 
-PyGetSetDef getters[] = {{"owner", get_owner, nullptr, "What keeps the machine code alive.", nullptr},
-                         {"workspace", get_workspace, nullptr, "Bytes of scratch memory a call takes.", nullptr},
-                         {"address", get_address, nullptr, "Address of the machine code.", nullptr},
-                         {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyGetSetDef getters[] = {
+    {"owner", get_owner, nullptr, "What keeps the machine code alive.", nullptr},
+    {"workspace", get_workspace, nullptr, "Bytes of scratch memory a call takes.", nullptr},
+    {"address", get_address, nullptr, "Address of the machine code.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
-PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void *>(entry_new)},
-                       {Py_tp_dealloc, reinterpret_cast<void *>(entry_dealloc)},
-                       {Py_tp_traverse, reinterpret_cast<void *>(entry_traverse)},
-                       {Py_tp_clear, reinterpret_cast<void *>(entry_clear)},
-                       {Py_tp_methods, methods},
-                       {Py_tp_getset, getters},
-                       {Py_tp_doc, const_cast<char *>("A compiled kernel and the exact arguments it is for; see _native.pyi.")},
-                       {0, nullptr}};
+PyType_Slot slots[] = {
+    {Py_tp_new, reinterpret_cast<void *>(entry_new)},
+    {Py_tp_dealloc, reinterpret_cast<void *>(entry_dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void *>(entry_traverse)},
+    {Py_tp_clear, reinterpret_cast<void *>(entry_clear)},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, getters},
+    {Py_tp_doc, const_cast<char *>("A compiled kernel and the exact arguments it is for; see _native.pyi.")},
+    {0, nullptr}};
 
 PyType_Spec spec = {"tc._native.Entry", sizeof(Entry), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
 
@@ -231,7 +244,8 @@ int32_t run_kernel(const EntryData &entry, void **pointers, int64_t *error, bool
   Workspace workspace(entry.workspace);
   *ran = !workspace.failed();
   if (!*ran) {
-    PyErr_Format(PyExc_MemoryError, "no memory for the %zu bytes of scratch space of this kernel", entry.workspace);
+    PyErr_Format(PyExc_MemoryError, "no memory for the %zu bytes of scratch space of this kernel",
+                 entry.workspace);
     return -1;
   }
   size_t count = entry.inputs.size() + entry.outputs.size();
@@ -239,8 +253,7 @@ int32_t run_kernel(const EntryData &entry, void **pointers, int64_t *error, bool
   pointers[count + 1] = workspace.data();
   int32_t code;
   if (entry.release_gil) {
-    Py_BEGIN_ALLOW_THREADS
-    StandardFpMode mode;
+    Py_BEGIN_ALLOW_THREADS StandardFpMode mode;
     code = entry.kernel(pointers);
     Py_END_ALLOW_THREADS
   } else {
@@ -255,10 +268,14 @@ PyObject *error_tuple(const int64_t *error) {
   PyObject *indices = PyTuple_New(static_cast<Py_ssize_t>(count));
   for (int64_t k = 0; indices && k < count; k++) {
     PyObject *value = PyLong_FromLongLong(error[3 + k]);
-    if (!value) Py_CLEAR(indices);
-    else PyTuple_SET_ITEM(indices, static_cast<Py_ssize_t>(k), value);
+    if (!value)
+      Py_CLEAR(indices);
+    else
+      PyTuple_SET_ITEM(indices, static_cast<Py_ssize_t>(k), value);
   }
-  return indices ? Py_BuildValue("(LLN)", static_cast<long long>(error[0] - 1), static_cast<long long>(error[1]), indices) : nullptr;
+  return indices ? Py_BuildValue("(LLN)", static_cast<long long>(error[0] - 1),
+                                 static_cast<long long>(error[1]), indices)
+                 : nullptr;
 }
 
 bool init_entry(PyObject *module) {

@@ -46,8 +46,7 @@ struct EntryData {
 };
 
 struct Entry {
-  PyObject_HEAD
-  EntryData *data;
+  PyObject_HEAD EntryData *data;
   PyObject *result_type;  // class of several results; null: tuple
   PyObject *owner;        // keeps the machine code; null: none
 };

@@ -1,6 +1,6 @@
 // The fast path of a call: read the arguments once, compare them with the entries (last used first), take or
-// make the outputs, run.  Whatever it does not recognise exactly goes to `self._miss(args, kwargs)` in Python,
-// before anything was written.
+// make the outputs, run.  Whatever it does not recognise exactly goes to `self._miss(args, kwargs)` in
+// Python, before anything was written.
 #include "launcher.h"
 
 #include "entry.h"
@@ -21,8 +21,7 @@ namespace {
 constexpr size_t kMaxEntries = 64;
 
 struct Dispatcher {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   std::vector<Entry *> *entries;  // last used first
 };
 
@@ -32,7 +31,10 @@ PyObject *name_out, *name_miss, *name_failed;
 template <class T, size_t kInline>
 class Buffer {
  public:
-  explicit Buffer(size_t count) : heap_(count > kInline ? new (std::nothrow) T[count] : nullptr), items_(heap_ ? heap_.get() : inline_), failed_(count > kInline && !heap_) {}
+  explicit Buffer(size_t count)
+      : heap_(count > kInline ? new (std::nothrow) T[count] : nullptr),
+        items_(heap_ ? heap_.get() : inline_),
+        failed_(count > kInline && !heap_) {}
   T *data() { return items_; }
   T &operator[](size_t k) { return items_[k]; }
   bool failed() const { return failed_; }
@@ -53,7 +55,8 @@ struct Argument {
 enum class Outcome { kDone, kMiss };
 
 bool fits(const TensorSpec &spec, const View &view) {
-  if (view.code != spec.code || view.bits != spec.bits || static_cast<size_t>(view.ndim) != spec.shape.size()) return false;
+  if (view.code != spec.code || view.bits != spec.bits || static_cast<size_t>(view.ndim) != spec.shape.size())
+    return false;
   for (size_t d = 0; d < spec.shape.size(); d++)
     if (view.shape[d] != spec.shape[d]) return false;
   if (spec.elements == 0) return true;
@@ -73,14 +76,16 @@ bool aliased(const EntryData &entry, Argument *args, Argument *outs) {
     const char *data = outs[o].view.data;
     int64_t bytes = entry.outputs[o].bytes();
     for (size_t i = 0; i < entry.inputs.size(); i++)
-      if (!entry.inputs[i].scalar && overlap(data, bytes, args[i].view.data, entry.inputs[i].tensor.bytes())) return true;
+      if (!entry.inputs[i].scalar && overlap(data, bytes, args[i].view.data, entry.inputs[i].tensor.bytes()))
+        return true;
     for (size_t p = 0; p < o; p++)
       if (overlap(data, bytes, outs[p].view.data, entry.outputs[p].bytes())) return true;
   }
   return false;
 }
 
-bool matches(const EntryData &entry, Argument *args, size_t nargs, uint64_t *scalars, Argument *outs, size_t nouts) {
+bool matches(const EntryData &entry, Argument *args, size_t nargs, uint64_t *scalars, Argument *outs,
+             size_t nouts) {
   if (nargs != entry.inputs.size()) return false;
   for (size_t i = 0; i < nargs; i++) {
     const InputSpec &spec = entry.inputs[i];
@@ -93,7 +98,8 @@ bool matches(const EntryData &entry, Argument *args, size_t nargs, uint64_t *sca
     }
   }
   if (nouts == 0)
-    return std::none_of(entry.outputs.begin(), entry.outputs.end(), [](const TensorSpec &o) { return o.inout; });
+    return std::none_of(entry.outputs.begin(), entry.outputs.end(),
+                        [](const TensorSpec &o) { return o.inout; });
   if (nouts != entry.outputs.size()) return false;
   for (size_t o = 0; o < nouts; o++)
     if (!outs[o].view.writable || !fits(entry.outputs[o], outs[o].view)) return false;
@@ -116,13 +122,15 @@ PyObject *make_result(Entry *entry, PyObject **results, size_t count) {
   if (count == 1) return std::exchange(results[0], nullptr);
   PyObject *tuple = PyTuple_New(static_cast<Py_ssize_t>(count));
   if (!tuple) return nullptr;
-  for (size_t o = 0; o < count; o++) PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(o), std::exchange(results[o], nullptr));
+  for (size_t o = 0; o < count; o++)
+    PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(o), std::exchange(results[o], nullptr));
   if (!entry->result_type) return tuple;
   PyObject *made = nullptr;
   if (entry->data->tuple_result) {
     // What a named tuple's _make does.
     PyObject *wrapped = PyTuple_Pack(1, tuple);
-    if (wrapped) made = PyTuple_Type.tp_new(reinterpret_cast<PyTypeObject *>(entry->result_type), wrapped, nullptr);
+    if (wrapped)
+      made = PyTuple_Type.tp_new(reinterpret_cast<PyTypeObject *>(entry->result_type), wrapped, nullptr);
     Py_XDECREF(wrapped);
   } else {
     made = PyObject_CallObject(entry->result_type, tuple);
@@ -136,7 +144,8 @@ void raise_failure(PyObject *self, Entry *entry, const int64_t *error) {
   PyObject *record = error_tuple(error);
   if (!record) return;
   PyObject *args[] = {self, entry->owner ? entry->owner : Py_None, record};
-  PyObject *returned = PyObject_VectorcallMethod(name_failed, args, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
+  PyObject *returned =
+      PyObject_VectorcallMethod(name_failed, args, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
   Py_DECREF(record);
   if (!returned) return;
   Py_DECREF(returned);
@@ -144,7 +153,8 @@ void raise_failure(PyObject *self, Entry *entry, const int64_t *error) {
 }
 
 // Runs a matching entry; `entry` is a strong reference of the caller's.
-PyObject *execute(PyObject *self, Entry *entry, Argument *args, uint64_t *scalars, Argument *outs, size_t nouts, Library library) {
+PyObject *execute(PyObject *self, Entry *entry, Argument *args, uint64_t *scalars, Argument *outs,
+                  size_t nouts, Library library) {
   EntryData &data = *entry->data;
   size_t inputs = data.inputs.size(), outputs = data.outputs.size();
   Buffer<void *, 24> pointers(inputs + outputs + 2);
@@ -161,7 +171,8 @@ PyObject *execute(PyObject *self, Entry *entry, Argument *args, uint64_t *scalar
     } else {
       TensorSpec &spec = data.outputs[made];
       char *address = nullptr;
-      results[made] = new_array(library, spec.code, spec.bits, static_cast<int32_t>(spec.shape.size()), spec.shape.data(), &address);
+      results[made] = new_array(library, spec.code, spec.bits, static_cast<int32_t>(spec.shape.size()),
+                                spec.shape.data(), &address);
       if (!results[made]) break;
       pointers[inputs + made] = address;
     }
@@ -171,14 +182,17 @@ PyObject *execute(PyObject *self, Entry *entry, Argument *args, uint64_t *scalar
     bool ran;
     int32_t code = run_kernel(data, pointers.data(), error, &ran);
     if (ran && nouts) mark_written(library, results.data(), static_cast<Py_ssize_t>(outputs));
-    if (ran && code != 0) raise_failure(self, entry, error);
-    else if (ran) result = make_result(entry, results.data(), outputs);
+    if (ran && code != 0)
+      raise_failure(self, entry, error);
+    else if (ran)
+      result = make_result(entry, results.data(), outputs);
   }
   for (size_t o = 0; o < made; o++) Py_XDECREF(results[o]);
   return result;
 }
 
-Outcome try_call(PyObject *self_object, PyObject *const *objects, size_t nargs, PyObject *out, PyObject **result) {
+Outcome try_call(PyObject *self_object, PyObject *const *objects, size_t nargs, PyObject *out,
+                 PyObject **result) {
   Dispatcher *self = reinterpret_cast<Dispatcher *>(self_object);
   if (out == Py_None) out = nullptr;
   bool several = out && PyTuple_Check(out);
@@ -192,14 +206,18 @@ Outcome try_call(PyObject *self_object, PyObject *const *objects, size_t nargs, 
     if (!read_argument(objects[i], &args[i], &library)) return Outcome::kMiss;
   Argument *outs = args.data() + nargs;
   for (size_t o = 0; o < nouts; o++)
-    if (!read_argument(several ? PyTuple_GET_ITEM(out, static_cast<Py_ssize_t>(o)) : out, &outs[o], &library) || !outs[o].is_view)
+    if (!read_argument(several ? PyTuple_GET_ITEM(out, static_cast<Py_ssize_t>(o)) : out, &outs[o],
+                       &library) ||
+        !outs[o].is_view)
       return Outcome::kMiss;
   // Nothing from here to the move to the front runs Python code, so the list stays as it is.
   std::vector<Entry *> &entries = *self->entries;
   for (size_t k = 0; k < entries.size(); k++) {
     if (!matches(*entries[k]->data, args.data(), nargs, scalars.data(), outs, nouts)) continue;
     Entry *entry = entries[k];
-    if (k) std::rotate(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(k), entries.begin() + static_cast<std::ptrdiff_t>(k) + 1);
+    if (k)
+      std::rotate(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(k),
+                  entries.begin() + static_cast<std::ptrdiff_t>(k) + 1);
     Py_INCREF(entry);
     *result = execute(self_object, entry, args.data(), scalars.data(), outs, nouts, library);
     Py_DECREF(entry);
@@ -213,13 +231,16 @@ PyObject *call_miss(PyObject *self, PyObject *args, PyObject *kwargs) {
   return PyObject_VectorcallMethod(name_miss, stack, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
 }
 
-bool is_out(PyObject *name) { return name == name_out || (PyUnicode_Check(name) && PyUnicode_Compare(name, name_out) == 0); }
+bool is_out(PyObject *name) {
+  return name == name_out || (PyUnicode_Check(name) && PyUnicode_Compare(name, name_out) == 0);
+}
 
 PyObject *dispatcher_vectorcall(PyObject *self, PyObject *const *objects, size_t flags, PyObject *names) {
   Py_ssize_t nargs = PyVectorcall_NARGS(flags), named = names ? PyTuple_GET_SIZE(names) : 0;
   PyObject *result;
   if (named == 0 || (named == 1 && is_out(PyTuple_GET_ITEM(names, 0))))
-    if (try_call(self, objects, static_cast<size_t>(nargs), named ? objects[nargs] : nullptr, &result) == Outcome::kDone)
+    if (try_call(self, objects, static_cast<size_t>(nargs), named ? objects[nargs] : nullptr, &result) ==
+        Outcome::kDone)
       return result;
   PyObject *args = PyTuple_New(nargs);
   PyObject *kwargs = args ? PyDict_New() : nullptr;
@@ -227,7 +248,8 @@ PyObject *dispatcher_vectorcall(PyObject *self, PyObject *const *objects, size_t
   if (kwargs) {
     for (Py_ssize_t i = 0; i < nargs; i++) PyTuple_SET_ITEM(args, i, Py_NewRef(objects[i]));
     bool good = true;
-    for (Py_ssize_t k = 0; good && k < named; k++) good = PyDict_SetItem(kwargs, PyTuple_GET_ITEM(names, k), objects[nargs + k]) == 0;
+    for (Py_ssize_t k = 0; good && k < named; k++)
+      good = PyDict_SetItem(kwargs, PyTuple_GET_ITEM(names, k), objects[nargs + k]) == 0;
     if (good) result = call_miss(self, args, kwargs);
   }
   Py_XDECREF(args);
@@ -243,7 +265,8 @@ PyObject *dispatcher_call(PyObject *self, PyObject *args, PyObject *kwargs) {
   if (named == 0 || out) {
     PyObject *result;
     Py_XINCREF(out);
-    Outcome outcome = try_call(self, reinterpret_cast<PyTupleObject *>(args)->ob_item, static_cast<size_t>(PyTuple_GET_SIZE(args)), out, &result);
+    Outcome outcome = try_call(self, reinterpret_cast<PyTupleObject *>(args)->ob_item,
+                               static_cast<size_t>(PyTuple_GET_SIZE(args)), out, &result);
     Py_XDECREF(out);
     if (outcome == Outcome::kDone) return result;
   }
@@ -328,18 +351,20 @@ PyObject *dispatcher_entries(PyObject *object, PyObject *) {
     Py_DECREF(tuple);
     return dispatcher_entries(object, nullptr);
   }
-  for (Py_ssize_t k = 0; k < count; k++) PyTuple_SET_ITEM(tuple, k, Py_NewRef(reinterpret_cast<PyObject *>(entries[static_cast<size_t>(k)])));
+  for (Py_ssize_t k = 0; k < count; k++)
+    PyTuple_SET_ITEM(tuple, k, Py_NewRef(reinterpret_cast<PyObject *>(entries[static_cast<size_t>(k)])));
   return tuple;
 }
 
-PyMethodDef methods[] = {
-    {"_add", dispatcher_add, METH_O, "Puts an Entry in front; beyond 64 the one used longest ago is dropped."},
-    {"_clear", dispatcher_clear_entries, METH_NOARGS, "Drops all entries."},
-    {"_entries", dispatcher_entries, METH_NOARGS, "The entries, last used first."},
-    {nullptr, nullptr, 0, nullptr}};
+PyMethodDef methods[] = {{"_add", dispatcher_add, METH_O,
+                          "Puts an Entry in front; beyond 64 the one used longest ago is dropped."},
+                         {"_clear", dispatcher_clear_entries, METH_NOARGS, "Drops all entries."},
+                         {"_entries", dispatcher_entries, METH_NOARGS, "The entries, last used first."},
+                         {nullptr, nullptr, 0, nullptr}};
 
-PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Dispatcher, vectorcall), READONLY, nullptr},
-                         {nullptr, 0, 0, 0, nullptr}};
+PyMemberDef members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Dispatcher, vectorcall), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
 
 PyType_Slot slots[] = {
     {Py_tp_new, reinterpret_cast<void *>(dispatcher_new)},
@@ -353,8 +378,9 @@ PyType_Slot slots[] = {
     {Py_tp_doc, const_cast<char *>("Base of callables that dispatch to compiled kernels; see _native.pyi.")},
     {0, nullptr}};
 
-PyType_Spec spec = {"tc._native.Dispatcher", sizeof(Dispatcher), 0,
-                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, slots};
+PyType_Spec spec = {
+    "tc._native.Dispatcher", sizeof(Dispatcher), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, slots};
 
 }  // namespace
 
@@ -363,7 +389,8 @@ bool init_dispatcher(PyObject *module) {
   name_miss = PyUnicode_InternFromString("_miss");
   name_failed = PyUnicode_InternFromString("_failed");
   PyObject *type = PyType_FromSpec(&spec);
-  return name_out && name_miss && name_failed && type && PyModule_AddObjectRef(module, "Dispatcher", type) == 0;
+  return name_out && name_miss && name_failed && type &&
+         PyModule_AddObjectRef(module, "Dispatcher", type) == 0;
 }
 
 }  // namespace tc

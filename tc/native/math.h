@@ -3,8 +3,8 @@
  *
  * tc_<name> computes in double; tc_<name>f computes in double and rounds once to float.
  *
- * Largest error seen in double against mpmath at 200 bits, in units in the last place of the true value, over at
- * least 10 000 random points of each range (glibc 2.36, x86-64):
+ * Largest error seen in double against mpmath at 200 bits, in units in the last place of the true value,
+ * over at least 10 000 random points of each range (glibc 2.36, x86-64):
  *
  *   rsqrt   1.5  all positive        rhypot  1.9  all finite        cyl_bessel_i0  3.4  |x| < 713.9
  *   rcbrt   1.0  all                 norm3d  1.3  all finite        cyl_bessel_i1  4.4  |x| < 713.9
@@ -27,7 +27,7 @@
 #define TC_LN10_HI 2.3025850929940459011     /* log(10) */
 #define TC_LN10_LO (-2.1707562233822493508e-16)
 #define TC_LOG2_10 3.3219280948873623478     /* log2(10) */
-#define TC_LOG10_2_HI 0.30102999566406652     /* log10(2), 32 bits of it, so that n * HI is exact */
+#define TC_LOG10_2_HI 0.30102999566406652     /* log10(2) in two parts, the first short */
 #define TC_LOG10_2_LO (-8.5323443170571066e-14)
 #define TC_SQRT1_2_HI 0.70710678118654757274 /* 1 / sqrt(2) */
 #define TC_SQRT1_2_LO (-4.8336466567264567e-17)
@@ -115,9 +115,10 @@ static inline double tc_cospi(double x) {
 }
 
 /* Modified Bessel functions of the first kind.  Below 24 the power series (Abramowitz and Stegun 9.6.10), whose
- * terms are all positive; above, the asymptotic series (9.7.1), good to e^(-2x), near the end with e^x in
- * two halves, because the result is finite a little beyond where e^x is.  The power series S(q), q = x^2 / 4, magnifies the
- * relative error of q by q S'/S (about x / 2), so that error is put back: q S' is the sum of k times the terms. */
+ * terms are positive; above, the asymptotic series (9.7.1), good to e^(-2x), near the end with e^x in two
+ * halves, because the result is finite a little beyond where e^x is.  The power series S(q), q = x^2 / 4,
+ * magnifies the relative error of q by q S'/S (about x / 2), so that error is put back: q S' is the sum of k
+ * times the terms. */
 static inline double tc_bessel_series(double x, double order) {
   double square = x * x, q = 0.25 * square, term = 1.0, sum = 1.0, rest = 0.0, slope = 0.0, k, next;
   for (k = 1.0; term > 1e-18 * sum; k += 1.0) {
@@ -132,13 +133,13 @@ static inline double tc_bessel_series(double x, double order) {
 }
 
 static inline double tc_bessel_asymptotic(double x, double order) {
-  double mu = 4.0 * order * order, term = 1.0, sum = 0.0, k, e; /* the sum lacks its first term, 1 */
+  double mu = 4.0 * order * order, term = 1.0, sum = 0.0, k, e;
   for (k = 1.0; k < 36.0 && fabs(term) > 1e-18; k += 1.0) {
     double odd = 2.0 * k - 1.0;
     term *= -(mu - odd * odd) / (8.0 * k * x);
     sum += term;
   }
-  sum += 1.0;
+  sum += 1.0; /* the first term, added last: the rest is small */
   if (x > 720.0) return HUGE_VAL;
   if (x < 700.0) return exp(x) * (sum / sqrt(TC_2PI * x));
   e = exp(0.5 * x);
@@ -158,8 +159,9 @@ static inline double tc_cyl_bessel_i1(double x) {
   return copysign(a, x);
 }
 
-/* e^(x^2) erfc(x).  Small and negative x: from erfc, with the rounding error of x^2 put back.  From 2 on Laplace's
- * continued fraction (Abramowitz and Stegun 7.1.14), evaluated backwards; its terms are positive. */
+/* e^(x^2) erfc(x).  Small and negative x: from erfc, with the rounding error of x^2 put back.  From 2 on
+ * Laplace's continued fraction (Abramowitz and Stegun 7.1.14), evaluated backwards; its terms are
+ * positive. */
 static inline double tc_erfcx(double x) {
   if (x < 2.0) {
     double square = x * x, rest = fma(x, x, -square), e;
@@ -177,7 +179,8 @@ static inline double tc_erfcx(double x) {
 }
 
 /* erfinv near 0: the polynomial of M. Giles, "Approximating the erfinv function" (GPU Computing Gems, Jade
- * edition, 2011, ch. 10), good to 1e-7 for w = -log(1 - x^2) < 5, then one step of Halley's method on erf(y) = x. */
+ * edition, 2011, ch. 10), good to 1e-7 for w = -log(1 - x^2) < 5, then one step of Halley's method on
+ * erf(y) = x. */
 static inline double tc_giles_central(double w) {
   double p = 2.81022636e-08;
   w -= 2.5;
@@ -197,9 +200,9 @@ static inline double tc_erfinv_central(double x) {
   return y - u / fma(y, u, 1.0);
 }
 
-/* The y > 0 with erfc(y) = q, 0 < q <= 1/2.  Giles's second polynomial or, in the far tail, the leading terms of
- * the asymptotic expansion give a start for Halley's method on log erfc(y) = log q, which neither underflows nor
- * loses digits: with g = log(q e^(y^2) / erfcx(y)) and s = sqrt(pi)/2 erfcx(y), d/dy log erfc = -1/s. */
+/* The y > 0 with erfc(y) = q, 0 < q <= 1/2.  Giles's second polynomial or, in the far tail, the leading terms
+ * of the asymptotic expansion give a start for Halley's method on log erfc(y) = log q, which neither
+ * underflows nor loses digits: with g = log(q e^(y^2) / erfcx(y)) and s = sqrt(pi)/2 erfcx(y), d/dy log erfc = -1/s. */
 static inline double tc_erfcinv_tail(double q) {
   double log_q = log(q), w = -log_q - log1p(1.0 - q), y;
   int step;
@@ -245,8 +248,8 @@ static inline double tc_erfcinv(double x) {
   return x == 0.0 ? HUGE_VAL : x == 2.0 ? -HUGE_VAL : NAN;
 }
 
-/* The standard normal distribution, erfc(-x / sqrt 2) / 2: the rounding error of the argument, which the tail would
- * magnify by x^2, is put back through erfc's derivative. */
+/* The standard normal distribution, erfc(-x / sqrt 2) / 2: the rounding error of the argument, which the tail
+ * would magnify by x^2, is put back through erfc's derivative. */
 static inline double tc_normcdf(double x) {
   double hi = -x * TC_SQRT1_2_HI, lo, c;
   if (!(x > -39.0)) return x <= -39.0 ? 0.0 : x;

@@ -1,5 +1,5 @@
-// tc._native: fast calls, the thread pool, and the addresses that compiled kernels link to.  Links nothing, so
-// that a bundle runs where no compiler is installed.
+// tc._native: fast calls, the thread pool, and the addresses that compiled kernels link to.  Links nothing,
+// so that a bundle runs where no compiler is installed.
 #include <pybind11/pybind11.h>
 
 #include <atomic>
@@ -20,13 +20,32 @@ namespace py = pybind11;
 
 namespace {
 
-#define TC_BOTH(name) {"tc_" #name, reinterpret_cast<void *>(&tc_##name)}, {"tc_" #name "f", reinterpret_cast<void *>(&tc_##name##f)}
+#define TC_BOTH(name)                                        \
+  {"tc_" #name, reinterpret_cast<void *>(&tc_##name)}, {     \
+    "tc_" #name "f", reinterpret_cast<void *>(&tc_##name##f) \
+  }
 
 const std::pair<const char *, void *> kSymbols[] = {
     {"tc_parallel_for", reinterpret_cast<void *>(&tc_parallel_for)},
-    TC_BOTH(fdivide), TC_BOTH(rsqrt), TC_BOTH(rcbrt), TC_BOTH(sigmoid), TC_BOTH(exp10), TC_BOTH(sinpi), TC_BOTH(cospi),
-    TC_BOTH(cyl_bessel_i0), TC_BOTH(cyl_bessel_i1), TC_BOTH(erfcx), TC_BOTH(erfinv), TC_BOTH(erfcinv), TC_BOTH(normcdf),
-    TC_BOTH(normcdfinv), TC_BOTH(rhypot), TC_BOTH(norm3d), TC_BOTH(rnorm3d), TC_BOTH(norm4d), TC_BOTH(rnorm4d),
+    TC_BOTH(fdivide),
+    TC_BOTH(rsqrt),
+    TC_BOTH(rcbrt),
+    TC_BOTH(sigmoid),
+    TC_BOTH(exp10),
+    TC_BOTH(sinpi),
+    TC_BOTH(cospi),
+    TC_BOTH(cyl_bessel_i0),
+    TC_BOTH(cyl_bessel_i1),
+    TC_BOTH(erfcx),
+    TC_BOTH(erfinv),
+    TC_BOTH(erfcinv),
+    TC_BOTH(normcdf),
+    TC_BOTH(normcdfinv),
+    TC_BOTH(rhypot),
+    TC_BOTH(norm3d),
+    TC_BOTH(rnorm3d),
+    TC_BOTH(norm4d),
+    TC_BOTH(rnorm4d),
 };
 
 py::dict symbols() {
@@ -65,25 +84,31 @@ struct Tally {
   int64_t work;
 };
 
-void inner_item(int64_t, void *context) { static_cast<std::atomic<int> *>(context)->fetch_add(1, std::memory_order_relaxed); }
+void inner_item(int64_t, void *context) {
+  static_cast<std::atomic<int> *>(context)->fetch_add(1, std::memory_order_relaxed);
+}
 
 void outer_item(int64_t i, void *context) {
   auto *tally = static_cast<Tally *>(context);
   volatile double x = 1;
   for (int64_t k = 0; k < tally->work; k++) x = x * 1.0000001;
-  if (tally->inner) tc_parallel_for(inner_item, tally->inner, &tally->hits[static_cast<size_t>(i)]);
-  else tally->hits[static_cast<size_t>(i)].fetch_add(1, std::memory_order_relaxed);
+  if (tally->inner)
+    tc_parallel_for(inner_item, tally->inner, &tally->hits[static_cast<size_t>(i)]);
+  else
+    tally->hits[static_cast<size_t>(i)].fetch_add(1, std::memory_order_relaxed);
 }
 
 int64_t pool_selftest(int64_t items, int64_t loops, int callers, int64_t inner, int64_t work) {
-  if (items < 0 || loops < 0 || callers < 1 || inner < 0 || work < 0) throw py::value_error("negative argument");
+  if (items < 0 || loops < 0 || callers < 1 || inner < 0 || work < 0)
+    throw py::value_error("negative argument");
   py::gil_scoped_release released;
   std::atomic<int64_t> wrong{0};
   auto caller = [&] {
     Tally tally{std::make_unique<std::atomic<int>[]>(static_cast<size_t>(items)), inner, work};
     int expected = static_cast<int>(inner ? inner : 1);
     for (int64_t loop = 0; loop < loops; loop++) {
-      for (int64_t i = 0; i < items; i++) tally.hits[static_cast<size_t>(i)].store(0, std::memory_order_relaxed);
+      for (int64_t i = 0; i < items; i++)
+        tally.hits[static_cast<size_t>(i)].store(0, std::memory_order_relaxed);
       tc_parallel_for(outer_item, items, &tally);
       for (int64_t i = 0; i < items; i++)
         if (tally.hits[static_cast<size_t>(i)].load(std::memory_order_relaxed) != expected) wrong++;
@@ -100,13 +125,14 @@ int64_t pool_selftest(int64_t items, int64_t loops, int callers, int64_t inner, 
 
 PYBIND11_MODULE(_native, m) {
   m.doc() = "Fast calls of compiled kernels, the thread pool, and functions that kernels link to.";
-  if (!tc::init_numbers() || !tc::init_views() || !tc::init_entry(m.ptr()) || !tc::init_dispatcher(m.ptr())) throw py::error_already_set();
+  if (!tc::init_numbers() || !tc::init_views() || !tc::init_entry(m.ptr()) || !tc::init_dispatcher(m.ptr()))
+    throw py::error_already_set();
   m.def("symbols", &symbols, "Addresses of the C functions that compiled code may call.");
   m.def("pack", &pack, py::arg("value"), py::arg("code"), py::arg("bits"));
   m.def("from_dlpack", &from_dlpack, py::arg("capsule"));
   m.def("get_num_threads", &tc::pool::num_threads);
   m.def("set_num_threads", &set_num_threads, py::arg("count"));
   m.def("_arena_bytes", &tc::arena_bytes);
-  m.def("_pool_selftest", &pool_selftest, py::arg("items"), py::arg("loops") = 1, py::arg("callers") = 1, py::arg("inner") = 0,
-        py::arg("work") = 0);
+  m.def("_pool_selftest", &pool_selftest, py::arg("items"), py::arg("loops") = 1, py::arg("callers") = 1,
+        py::arg("inner") = 0, py::arg("work") = 0);
 }

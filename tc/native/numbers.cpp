@@ -17,9 +17,9 @@ enum class Kind { kBool, kInt, kUInt, kBig, kFloat };
 
 struct Number {
   Kind kind;
-  int64_t i = 0;    // kBool, kInt
-  uint64_t u = 0;   // kUInt: above the range of int64
-  double f = 0;     // kFloat; kBig: the nearest double
+  int64_t i = 0;   // kBool, kInt
+  uint64_t u = 0;  // kUInt: above the range of int64
+  double f = 0;    // kFloat; kBig: the nearest double
 };
 
 constexpr int kHalf = 23;  // NPY_HALF, which npy_api does not name
@@ -67,19 +67,45 @@ bool read_numpy_scalar(PyObject *value, Number *n) {
   alignas(16) unsigned char raw[16];
   npy_api::get().PyArray_ScalarAsCtype_(value, raw);
   switch (type) {
-    case 0: *n = {Kind::kBool, raw[0] != 0}; return true;
-    case 1: *n = read_raw<signed char>(raw); return true;
-    case 2: *n = read_raw<unsigned char>(raw); return true;
-    case 3: *n = read_raw<short>(raw); return true;
-    case 4: *n = read_raw<unsigned short>(raw); return true;
-    case 5: *n = read_raw<int>(raw); return true;
-    case 6: *n = read_raw<unsigned int>(raw); return true;
-    case 7: *n = read_raw<long>(raw); return true;
-    case 8: *n = read_raw<unsigned long>(raw); return true;
-    case 9: *n = read_raw<long long>(raw); return true;
-    case 10: *n = read_raw<unsigned long long>(raw); return true;
-    case 11: *n = read_raw<float>(raw); return true;
-    case 12: *n = read_raw<double>(raw); return true;
+    case 0:
+      *n = {Kind::kBool, raw[0] != 0};
+      return true;
+    case 1:
+      *n = read_raw<signed char>(raw);
+      return true;
+    case 2:
+      *n = read_raw<unsigned char>(raw);
+      return true;
+    case 3:
+      *n = read_raw<short>(raw);
+      return true;
+    case 4:
+      *n = read_raw<unsigned short>(raw);
+      return true;
+    case 5:
+      *n = read_raw<int>(raw);
+      return true;
+    case 6:
+      *n = read_raw<unsigned int>(raw);
+      return true;
+    case 7:
+      *n = read_raw<long>(raw);
+      return true;
+    case 8:
+      *n = read_raw<unsigned long>(raw);
+      return true;
+    case 9:
+      *n = read_raw<long long>(raw);
+      return true;
+    case 10:
+      *n = read_raw<unsigned long long>(raw);
+      return true;
+    case 11:
+      *n = read_raw<float>(raw);
+      return true;
+    case 12:
+      *n = read_raw<double>(raw);
+      return true;
     default:
       *n = {Kind::kFloat, 0, 0, PyFloat_Unpack2(reinterpret_cast<char *>(raw), PY_LITTLE_ENDIAN)};
       return true;
@@ -113,7 +139,9 @@ double sticky(uint64_t magnitude, bool negative) {
 bool pack_float(const Number &n, uint8_t code, uint8_t bits, uint64_t *out) {
   bool is_integer = n.kind == Kind::kInt || n.kind == Kind::kBool || n.kind == Kind::kUInt;
   bool negative = n.i < 0;
-  uint64_t magnitude = n.kind == Kind::kUInt ? n.u : negative ? -static_cast<uint64_t>(n.i) : static_cast<uint64_t>(n.i);
+  uint64_t magnitude = n.kind == Kind::kUInt ? n.u
+                       : negative            ? -static_cast<uint64_t>(n.i)
+                                             : static_cast<uint64_t>(n.i);
   double value = is_integer ? sticky(magnitude, negative) : n.f;
   *out = 0;
   if (code == dlpack::kFloat && bits == 64) {

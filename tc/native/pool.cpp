@@ -24,8 +24,8 @@
 
 namespace {
 
-constexpr int kCallerSpins = 2000;   // pauses before the caller starts to yield
-constexpr int kCallerYields = 200;   // yields before it sleeps until the last item is counted
+constexpr int kCallerSpins = 2000;  // pauses before the caller starts to yield
+constexpr int kCallerYields = 200;  // yields before it sleeps until the last item is counted
 constexpr int kMaxThreads = 4096;
 
 inline void relax() {
@@ -69,15 +69,15 @@ struct Pool {
   std::atomic<void *> context{nullptr};
   std::atomic<int64_t> first{0};
   std::atomic<int64_t> count{0};
-  alignas(64) std::atomic<int> parked{0};        // workers asleep or about to be
+  alignas(64) std::atomic<int> parked{0};  // workers asleep or about to be
   std::atomic<bool> caller_sleeps{false};
   std::atomic<bool> stop{false};
-  std::mutex call;                               // held by the caller that owns the workers
+  std::mutex call;  // held by the caller that owns the workers
   std::mutex sleep;
   std::condition_variable wake_workers, wake_caller;
-  std::vector<std::thread> workers;              // changed only while `call` is held
-  std::atomic<int> wanted{0};                    // 0: not yet read from the environment
-  int spins = 0;                                 // pauses of an idle worker before it parks
+  std::vector<std::thread> workers;  // changed only while `call` is held
+  std::atomic<int> wanted{0};        // 0: not yet read from the environment
+  int spins = 0;                     // pauses of an idle worker before it parks
   bool started = false;
 };
 
@@ -91,11 +91,15 @@ bool claim(Pool &p) {
     if (static_cast<uint32_t>(v) == 0) return false;
   } while (!p.state.compare_exchange_weak(v, v - 1, std::memory_order_acq_rel, std::memory_order_acquire));
   int64_t count = p.count.load(std::memory_order_relaxed);
-  int64_t item = p.first.load(std::memory_order_relaxed) + count - static_cast<int64_t>(static_cast<uint32_t>(v));
+  int64_t item =
+      p.first.load(std::memory_order_relaxed) + count - static_cast<int64_t>(static_cast<uint32_t>(v));
   tc_task fn = p.fn.load(std::memory_order_relaxed);
   fn(item, p.context.load(std::memory_order_relaxed));
-  if (p.done.fetch_add(1, std::memory_order_seq_cst) + 1 == count && p.caller_sleeps.load(std::memory_order_seq_cst)) {
-    { std::lock_guard<std::mutex> lock(p.sleep); }
+  if (p.done.fetch_add(1, std::memory_order_seq_cst) + 1 == count &&
+      p.caller_sleeps.load(std::memory_order_seq_cst)) {
+    {
+      std::lock_guard<std::mutex> lock(p.sleep);
+    }
     p.wake_caller.notify_one();
   }
   return true;
@@ -191,7 +195,9 @@ void run_job(Pool &p, tc_task fn, int64_t first, int64_t count, void *context) {
   uint64_t epoch = (p.state.load(std::memory_order_relaxed) >> 32) + 1;
   p.state.store(epoch << 32 | static_cast<uint64_t>(count), std::memory_order_seq_cst);
   if (p.parked.load(std::memory_order_seq_cst) > 0) {
-    { std::lock_guard<std::mutex> lock(p.sleep); }
+    {
+      std::lock_guard<std::mutex> lock(p.sleep);
+    }
     p.wake_workers.notify_all();
   }
   inside_item = true;

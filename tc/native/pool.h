@@ -8,7 +8,8 @@ typedef void (*tc_task)(int64_t item, void *context);
 
 // Runs fn(i, context) exactly once for every i in [0, n), in no fixed order and possibly on several
 // threads, and returns when all have finished; what they wrote is then visible to the caller.  A call from
-// inside an item, or while another thread's call is running, does all its items itself.  Items must not throw.
+// inside an item, or while another thread's call is running, does all its items itself.  Items must not
+// throw.
 void tc_parallel_for(tc_task fn, int64_t n, void *context);
 }
 

@@ -27,17 +27,23 @@ struct TypeEntry {
 // NumPy's type numbers: bool, signed and unsigned char, short, int, long, long long, float, double.
 constexpr TypeEntry kTypes[] = {
     {dlpack::kBool, 8},
-    {dlpack::kInt, 8 * sizeof(char)},      {dlpack::kUInt, 8 * sizeof(char)},
-    {dlpack::kInt, 8 * sizeof(short)},     {dlpack::kUInt, 8 * sizeof(short)},
-    {dlpack::kInt, 8 * sizeof(int)},       {dlpack::kUInt, 8 * sizeof(int)},
-    {dlpack::kInt, 8 * sizeof(long)},      {dlpack::kUInt, 8 * sizeof(long)},
-    {dlpack::kInt, 8 * sizeof(long long)}, {dlpack::kUInt, 8 * sizeof(long long)},
-    {dlpack::kFloat, 32},                  {dlpack::kFloat, 64},
+    {dlpack::kInt, 8 * sizeof(char)},
+    {dlpack::kUInt, 8 * sizeof(char)},
+    {dlpack::kInt, 8 * sizeof(short)},
+    {dlpack::kUInt, 8 * sizeof(short)},
+    {dlpack::kInt, 8 * sizeof(int)},
+    {dlpack::kUInt, 8 * sizeof(int)},
+    {dlpack::kInt, 8 * sizeof(long)},
+    {dlpack::kUInt, 8 * sizeof(long)},
+    {dlpack::kInt, 8 * sizeof(long long)},
+    {dlpack::kUInt, 8 * sizeof(long long)},
+    {dlpack::kFloat, 32},
+    {dlpack::kFloat, 64},
 };
 constexpr int kTypeCount = sizeof kTypes / sizeof *kTypes;
 
 PyTypeObject *ndarray;
-char empty;  // where arrays without elements point
+char empty;                                // where arrays without elements point
 PyObject *bfloat16_type, *bfloat16_descr;  // of ml_dtypes, once an array of it was seen or asked for
 
 // ml_dtypes is optional and never imported here: an array of its type means that it is there.
@@ -152,7 +158,9 @@ bool learn_torch_type(PyTypeObject *type) {
   Query requires_grad, is_neg;
   if (!requires_grad.find(type, name_requires_grad) || !is_neg.find(type, name_is_neg)) return false;
   PyObject *capsule = PyObject_GetAttr(reinterpret_cast<PyObject *>(type), name_exchange);
-  auto *header = capsule ? static_cast<dlpack::ExchangeHeader *>(PyCapsule_GetPointer(capsule, "dlpack_exchange_api")) : nullptr;
+  auto *header =
+      capsule ? static_cast<dlpack::ExchangeHeader *>(PyCapsule_GetPointer(capsule, "dlpack_exchange_api"))
+              : nullptr;
   Py_XDECREF(capsule);
   while (header && header->version.major > dlpack::kMajor) header = header->previous;
   auto *api = reinterpret_cast<const dlpack::ExchangeApi *>(header);
@@ -192,7 +200,8 @@ Seen read_torch(PyObject *object, View *view) {
   if (!truth_is(torch_.is_neg(object), false)) return Seen::kRefused;
   dlpack::Tensor t;
   if (torch_.api->view_from_object(object, &t)) return PyErr_Clear(), Seen::kRefused;
-  if (t.device.type != dlpack::kCpu || t.dtype.lanes != 1 || (t.ndim && (!t.shape || !t.strides))) return Seen::kRefused;
+  if (t.device.type != dlpack::kCpu || t.dtype.lanes != 1 || (t.ndim && (!t.shape || !t.strides)))
+    return Seen::kRefused;
   view->data = static_cast<char *>(t.data) + t.byte_offset;
   view->shape = t.shape;
   view->strides = t.strides;
@@ -231,12 +240,14 @@ PyObject *new_torch(uint8_t code, uint8_t bits, int32_t ndim, int64_t *shape, ch
 PyObject *new_numpy(uint8_t code, uint8_t bits, int32_t ndim, int64_t *shape, char **data) {
   PyObject *descr = nullptr;
   if (code == dlpack::kBfloat) {
-    descr = find_bfloat16() ? Py_NewRef(bfloat16_descr) : npy_api::get().PyArray_DescrFromType_(npy_api::NPY_UINT16_);
+    descr = find_bfloat16() ? Py_NewRef(bfloat16_descr)
+                            : npy_api::get().PyArray_DescrFromType_(npy_api::NPY_UINT16_);
   } else if (code == dlpack::kFloat && bits == 16) {
     descr = npy_api::get().PyArray_DescrFromType_(kHalf);
   } else {
     for (int type = 0; type < kTypeCount && !descr; type++)
-      if (kTypes[type].code == code && kTypes[type].bits == bits) descr = npy_api::get().PyArray_DescrFromType_(type);
+      if (kTypes[type].code == code && kTypes[type].bits == bits)
+        descr = npy_api::get().PyArray_DescrFromType_(type);
   }
   if (!descr) {
     PyErr_Format(PyExc_ValueError, "no NumPy type for DLPack type (%d, %d)", int(code), int(bits));
@@ -262,7 +273,8 @@ Seen read_view(PyObject *object, View *view) {
 }
 
 PyObject *new_array(Library library, uint8_t code, uint8_t bits, int32_t ndim, int64_t *shape, char **data) {
-  return library == Library::kTorch ? new_torch(code, bits, ndim, shape, data) : new_numpy(code, bits, ndim, shape, data);
+  return library == Library::kTorch ? new_torch(code, bits, ndim, shape, data)
+                                    : new_numpy(code, bits, ndim, shape, data);
 }
 
 void mark_written(Library library, PyObject *const *arrays, Py_ssize_t count) {
@@ -294,8 +306,10 @@ PyObject *import_capsule(PyObject *capsule) {
                                       : static_cast<dlpack::ManagedLegacy *>(managed)->tensor;
   // What the legacy protocol does not say may not be written.
   bool read_only = !versioned || (static_cast<dlpack::Managed *>(managed)->flags & dlpack::kReadOnly);
-  bool on_host = t.device.type == dlpack::kCpu || t.device.type == dlpack::kCudaHost || t.device.type == dlpack::kRocmHost;
-  if (!on_host || t.dtype.lanes != 1 || t.dtype.bits % 8 || t.ndim < 0 || t.ndim > 32 || (t.ndim && !t.shape)) {
+  bool on_host = t.device.type == dlpack::kCpu || t.device.type == dlpack::kCudaHost ||
+                 t.device.type == dlpack::kRocmHost;
+  if (!on_host || t.dtype.lanes != 1 || t.dtype.bits % 8 || t.ndim < 0 || t.ndim > 32 ||
+      (t.ndim && !t.shape)) {
     PyErr_SetString(PyExc_BufferError, "not a tensor of whole-byte scalars in host memory");
     return nullptr;
   }
@@ -305,7 +319,8 @@ PyObject *import_capsule(PyObject *capsule) {
   for (int k = 0; k < kTypeCount && type < 0; k++)
     if (kTypes[k].code == t.dtype.code && kTypes[k].bits == t.dtype.bits) type = k;
   if (type < 0) {
-    PyErr_Format(PyExc_BufferError, "unsupported DLPack type (code %d, %d bits)", int(t.dtype.code), int(t.dtype.bits));
+    PyErr_Format(PyExc_BufferError, "unsupported DLPack type (code %d, %d bits)", int(t.dtype.code),
+                 int(t.dtype.bits));
     return nullptr;
   }
   int64_t itemsize = t.dtype.bits / 8;

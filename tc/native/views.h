@@ -17,7 +17,7 @@ struct View {
   const int64_t *shape;
   const int64_t *strides;  // in units of `stride_unit` bytes, or of elements where that is 0
   int32_t ndim;
-  uint8_t code, bits;      // DLPack
+  uint8_t code, bits;  // DLPack
   Library library;
   bool writable;
   bool strides_in_bytes;
@@ -38,8 +38,8 @@ PyObject *new_array(Library library, uint8_t code, uint8_t bits, int32_t ndim, i
 // Tells the library that these arrays were written behind its back (autograd's version counters).
 void mark_written(Library library, PyObject *const *arrays, Py_ssize_t count);
 
-// A NumPy array over the memory of a DLPack capsule on the host, which it takes over; null with BufferError or
-// TypeError set.  bfloat16 arrives as uint16.  Returns (array, code, bits).
+// A NumPy array over the memory of a DLPack capsule on the host, which it takes over; null with BufferError
+// or TypeError set.  bfloat16 arrives as uint16.  Returns (array, code, bits).
 PyObject *import_capsule(PyObject *capsule);
 
 bool init_views();

@@ -60,6 +60,7 @@ class Parameters:
     values: dict[str, Expr] = field(default_factory=dict[str, Expr])
     of_expr: dict[Expr, int] = field(default_factory=dict[Expr, int])
     base: frozenset[str] = frozenset()  # source names of sizes and unspecialised scalars
+    frozen: bool = False  # set when all have been declared: then spaces are made
 
     @staticmethod
     def of(program: Program, names: Names) -> Parameters:
@@ -80,7 +81,7 @@ class Parameters:
         """The parameter of a non-affine expression of parameters only; None if it is more than that."""
         if e in self.of_expr:
             return self.of_expr[e]
-        if e.dtype != INDEX or not variables(e) <= self.base or not _plain(e):
+        if self.frozen or e.dtype != INDEX or not variables(e) <= self.base or not _plain(e):
             return None
         return self._add(e, f"e{len(self.of_expr)}")
 
@@ -329,3 +330,4 @@ def declare(parameters: Parameters, expressions: Iterable[Expr]) -> None:
 
     for e in expressions:
         visit(simplify(e, exact=True))
+    parameters.frozen = True

@@ -100,7 +100,7 @@ class Scop:
         for _, a in self.accesses(*kinds):
             tag = self.parameters.space("reference", a.ref, (), self.ctx)
             to_tag = isl.Map.from_domain_and_range(a.map.domain(), isl.Set.universe(tag))
-            maps.append(to_tag.domain_map().apply_range(isl.Map.identity(a.map.domain().get_space().map_from_set())).apply_range(a.map))
+            maps.append(to_tag.domain_map().apply_range(a.map))
         return union_map(self.ctx, maps)
 
     def original_schedule(self) -> isl.UnionMap:

@@ -113,7 +113,7 @@ def view(value: object, name: str, span: Span | None = None, role: Role = "input
     An output is refused where writing to the view would not reach the object.
     """
     if isinstance(value, np.ndarray):
-        return _numpy(cast(Array, value), value, name, span)
+        return _numpy(cast("Array", value), name, span)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, getattr(torch, "Tensor", ())):
         return _torch(value, torch, name, span, role)
@@ -157,7 +157,7 @@ def _types_help() -> str:
     return "convert it to one of " + ", ".join(t.name for t in ALL)
 
 
-def _numpy(array: Array, owner: object, name: str, span: Span | None) -> HostArray:
+def _numpy(array: Array, name: str, span: Span | None) -> HostArray:
     if isinstance(array, np.ma.MaskedArray):
         raise ArgumentError(
             f"{name} is a masked array, and its mask would be lost",
@@ -165,20 +165,24 @@ def _numpy(array: Array, owner: object, name: str, span: Span | None) -> HostArr
             code="TC0505",
             help=f"{name}.filled(0), or another value for what is masked",
         )
-    return _checked(array.view(np.ndarray), "numpy", not array.flags.writeable, owner, name, span)
+    return _checked(array.view(np.ndarray), "numpy", not array.flags.writeable, array, name, span)
 
 
 def _torch(tensor: Any, torch: Any, name: str, span: Span | None, role: Role) -> HostArray:
     if tensor.layout is not torch.strided:
         raise ArgumentError(
-            f"{name} is a tensor with layout {tensor.layout}, not a dense one", span, code="TC0505",
+            f"{name} is a tensor with layout {tensor.layout}, not a dense one",
+            span,
+            code="TC0505",
             help=f"{name}.to_dense()",
-        )  # fmt: skip
+        )
     if tensor.device.type == "meta":
         raise ArgumentError(
-            f"{name} is on PyTorch's meta device and has no values", span, code="TC0505",
+            f"{name} is on PyTorch's meta device and has no values",
+            span,
+            code="TC0505",
             help=f"torch.empty_like({name}, device='cpu') makes a tensor with memory",
-        )  # fmt: skip
+        )
     if tensor.device.type != "cpu":
         raise _device_error(name, str(tensor.device), f"{name}.cpu()", span)
     if tensor.requires_grad and torch.is_grad_enabled():
@@ -192,14 +196,18 @@ def _torch(tensor: Any, torch: Any, name: str, span: Span | None, role: Role) ->
     if dtype is None:
         complex_help = f"pass {name}.real and {name}.imag as two tensors"
         raise DTypeError(
-            f"{name} has elements of type {tensor.dtype}, which no tensor of the language can have", span,
-            code="TC0411", help=complex_help if tensor.is_complex() else _types_help(),
-        )  # fmt: skip
+            f"{name} has elements of type {tensor.dtype}, which no tensor of the language can have",
+            span,
+            code="TC0411",
+            help=complex_help if tensor.is_complex() else _types_help(),
+        )
     if tensor.is_neg() and role == "output":
         raise ArgumentError(
-            f"{name} is a lazily negated view, which cannot be written through", span, code="TC0507",
+            f"{name} is a lazily negated view, which cannot be written through",
+            span,
+            code="TC0507",
             help=f"pass a buffer of its own, for example torch.empty_like({name})",
-        )  # fmt: skip
+        )
     try:
         data = tensor.detach().resolve_neg()
         array: Array = data.view(torch.int16).numpy() if dtype == BFLOAT16 else data.numpy()
@@ -218,23 +226,29 @@ def _torch(tensor: Any, torch: Any, name: str, span: Span | None, role: Role) ->
 def _jax(value: Any, name: str, span: Span | None) -> HostArray:
     if value.is_deleted():
         raise ArgumentError(
-            f"{name} is a JAX array whose memory was given away (donated or deleted)", span, code="TC0505",
+            f"{name} is a JAX array whose memory was given away (donated or deleted)",
+            span,
+            code="TC0505",
             help="pass an array that is still alive",
-        )  # fmt: skip
+        )
     devices = value.devices()
     if len(devices) != 1:
         raise ArgumentError(
-            f"{name} is spread over {len(devices)} JAX devices", span, code="TC0505",
+            f"{name} is spread over {len(devices)} JAX devices",
+            span,
+            code="TC0505",
             help=f"jax.device_put({name}, jax.devices('cpu')[0])",
-        )  # fmt: skip
+        )
     (device,) = devices
     if device.platform != "cpu":
         raise _device_error(name, str(device), f"jax.device_put({name}, jax.devices('cpu')[0])", span)
     if not isinstance(value.dtype, np.dtype):
         raise DTypeError(
-            f"{name} has elements of type {value.dtype}, which no tensor can have", span, code="TC0411",
+            f"{name} has elements of type {value.dtype}, which no tensor can have",
+            span,
+            code="TC0411",
             help=_types_help(),
-        )  # fmt: skip
+        )
     return _checked(np.asarray(value), "jax", True, value, name, span)
 
 
@@ -250,25 +264,29 @@ def _device_error(name: str, device: str, help: str, span: Span | None) -> Backe
 def _protocols(value: object, name: str, span: Span | None) -> HostArray:
     kind = type(value)
     if hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__"):
-        return _dlpack(cast(Any, value), name, span)
+        return _dlpack(cast("Any", value), name, span)
     if hasattr(value, "__cuda_array_interface__"):
         raise _device_error(name, "a CUDA device", f"a copy of {name} in host memory", span)
     try:
         if hasattr(value, "__array_interface__"):
             array: Array = np.asarray(value)
         else:
-            array = np.asarray(memoryview(cast(Any, value)))
+            array = np.asarray(memoryview(cast("Any", value)))
     except TypeError:
         raise ArgumentError(
-            f"{name} is not an array but {_article(kind.__name__)}", span, code="TC0505",
+            f"{name} is not an array but {_article(kind.__name__)}",
+            span,
+            code="TC0505",
             help=f"np.asarray({name}) makes an array of numbers in lists, tuples and array-likes",
-        ) from None  # fmt: skip
+        ) from None
     except ValueError as e:
         raise ArgumentError(
-            f"{name} ({_article(kind.__name__)}) cannot be read as an array: {e}", span, code="TC0505",
+            f"{name} ({_article(kind.__name__)}) cannot be read as an array: {e}",
+            span,
+            code="TC0505",
             help=f"pass np.asarray({name})",
-        ) from None  # fmt: skip
-    library: Library = "numpy" if isinstance(value, np.generic) else "other"
+        ) from None
+    library: Library = "numpy" if issubclass(kind, np.generic) else "other"
     return _checked(array, library, not array.flags.writeable, value, name, span)
 
 
@@ -285,9 +303,11 @@ def _dlpack(value: Any, name: str, span: Span | None) -> HostArray:
         array, code, bits = _native.from_dlpack(capsule)
     except (BufferError, RuntimeError, TypeError, ValueError) as e:
         raise ArgumentError(
-            f"{name} ({_article(type(value).__name__)}) cannot be read through DLPack: {e}", span, code="TC0505",
+            f"{name} ({_article(type(value).__name__)}) cannot be read through DLPack: {e}",
+            span,
+            code="TC0505",
             help=f"pass np.asarray({name})",
-        ) from None  # fmt: skip
+        ) from None
     if (code, bits) == dlpack_type(BFLOAT16):
         array = array.view(numpy_dtype(BFLOAT16))
         return HostArray(array, BFLOAT16, "other", not array.flags.writeable, value)
@@ -314,9 +334,11 @@ def allocate(
         jax: Any = sys.modules["jax"]
         if dtype.bits == 64 and not jax.config.jax_enable_x64:
             raise DTypeError(
-                f"the result {name} has type {dtype}, which JAX narrows unless told otherwise", span, code="TC0411",
+                f"the result {name} has type {dtype}, which JAX narrows unless told otherwise",
+                span,
+                code="TC0411",
                 help="jax.config.update('jax_enable_x64', True), or pass NumPy arrays",
-            )  # fmt: skip
+            )
         assert like is not None
         return HostArray(_aligned(dtype, shape), dtype, "jax", False, like.owner)
     array: Array = np.empty(tuple(shape), numpy_dtype(dtype))
@@ -334,7 +356,7 @@ def result(array: HostArray) -> object:
     """What the caller gets for memory made by `allocate`, or for a buffer passed as `out=`."""
     if array.library == "jax" and not array.read_only:
         jax: Any = sys.modules["jax"]
-        (device,) = cast(Any, array.owner).devices()
+        (device,) = cast("Any", array.owner).devices()
         return jax.device_put(array.array, device)
     return array.owner
 
@@ -343,7 +365,7 @@ def mark_written(array: HostArray) -> None:
     """Tell the library that the memory of a caller's buffer changed, so that autograd notices."""
     if array.library == "torch":
         torch: Any = sys.modules["torch"]
-        if not cast(Any, array.owner).is_inference():
+        if not cast("Any", array.owner).is_inference():
             torch.autograd.graph.increment_version(array.owner)
 
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-_WORK = 100_000  # candidate solutions examined before two arrays count as overlapping
+_WORK: Any = 100_000  # candidate solutions examined before two arrays count as overlapping
 
 
 def _layout(a: Array) -> tuple[tuple[int, int], ...]:

@@ -58,8 +58,8 @@ def _unpack(dtype: DType, raw: bytes) -> Number:
         return int.from_bytes(raw, "little" if struct.pack("=H", 1)[0] else "big", signed=dtype.is_signed)
     if dtype == BFLOAT16:
         (pattern,) = struct.unpack("=H", raw)
-        return cast(float, struct.unpack("=f", struct.pack("=I", pattern << 16))[0])
-    return cast(float, struct.unpack("=" + _FORMATS[dtype.name], raw)[0])
+        return struct.unpack("=f", struct.pack("=I", pattern << 16))[0]
+    return struct.unpack("=" + _FORMATS[dtype.name], raw)[0]
 
 
 def _number(value: object, dtype: DType, name: str, span: Span | None) -> Number:
@@ -70,7 +70,7 @@ def _number(value: object, dtype: DType, name: str, span: Span | None) -> Number
     if isinstance(value, float):
         return float(value)
     if isinstance(value, np.generic) or is_zero_dimensional(value):
-        return cast(Number, _element(value, name, span))
+        return cast("Number", _element(cast("object", value), name, span))
     shape = getattr(value, "shape", None)
     if shape is not None:
         raise _error(
@@ -79,7 +79,7 @@ def _number(value: object, dtype: DType, name: str, span: Span | None) -> Number
             span,
         )
     try:
-        return operator.index(cast(Any, value))
+        return operator.index(cast("Any", value))
     except TypeError:
         kind = type(value).__name__
         raise _error(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from tc.dtypes import DType
 from tc.errors import ArgumentError, DTypeError, Span, did_you_mean
@@ -50,9 +51,9 @@ class Output:
 class Bound:
     """A call that fits its signature.
 
-    `sizes` has the value of every named dimension, `out` the caller's buffers by output name.  `aliases` holds
-    the pairs (output, input) of exactly the same memory and shape; any other overlap was refused.  `first` is
-    the first array of the call in parameter order, in whose library results are made.
+    `sizes` has the value of every named dimension, `out` the caller's buffers by output name.  `aliases`
+    holds the pairs (output, input) of exactly the same memory and shape; any other overlap was refused.
+    `first` is the first array of the call in parameter order, in whose library results are made.
     """
 
     signature: Signature
@@ -74,11 +75,12 @@ class Bound:
             found = self.out.get(output.name)
             if found is None or found.shape == shapes[output.name]:
                 continue
+            expected = shapes[output.name]
             raise ArgumentError(
-                f"out= for {output.name} has shape {found.shape}, but the result has shape {shapes[output.name]}",
+                f"out= for {output.name} has shape {found.shape}, but the result has shape {expected}",
                 output.span,
                 code="TC0504",
-                help=f"pass a buffer of shape {shapes[output.name]}, or leave out= away to have one made",
+                help=f"pass a buffer of shape {expected}, or leave out= away to have one made",
             )
 
 
@@ -118,12 +120,11 @@ class Signature:
         listed = f" ({', '.join(names)})" if names else ""
         expected = f"{self.entry}: expected {_count(len(names), 'input')}{listed}"
         if len(args) > len(names):
-            extra = [o.name for o in self.outputs]
             raise ArgumentError(
                 f"{expected}, got {len(args)}",
                 self.params[-1].span if self.params else None,
                 code="TC0501",
-                help=f"results go to buffers by name: out={extra[0] if len(extra) == 1 else '(' + ', '.join(extra) + ')'}",
+                help=f"buffers for results go by name: out={self._out_form()}",
             )
         values = dict(zip(names, args))
         for name, value in kwargs.items():
@@ -134,9 +135,11 @@ class Signature:
             if name in values:
                 param = self.params[names.index(name)]
                 raise ArgumentError(
-                    f"{self.entry}: {name} is given by position and by name", param.span, code="TC0502",
+                    f"{self.entry}: {name} is given by position and by name",
+                    param.span,
+                    code="TC0502",
                     help=f"drop {name}=, or pass every input by name",
-                )  # fmt: skip
+                )
             values[name] = value
         missing = [p for p in self.params if p.name not in values]
         if missing:
@@ -167,9 +170,11 @@ class Signature:
                 if isinstance(dim, int):
                     if extent != dim:
                         raise ArgumentError(
-                            f"dimension {d} of {param.name} is {extent}, but is declared as {dim}", param.span,
-                            code="TC0504", help=f"pass {param.name} with {dim} elements in dimension {d}",
-                        )  # fmt: skip
+                            f"dimension {d} of {param.name} is {extent}, but is declared as {dim}",
+                            param.span,
+                            code="TC0504",
+                            help=f"pass {param.name} with {dim} elements in dimension {d}",
+                        )
                 elif dim not in sizes:
                     sizes[dim] = extent
                     origin[dim] = (param, d)
@@ -209,25 +214,28 @@ class Signature:
         if out is None:
             return {}
         if isinstance(out, Mapping):
-            for name in out:
+            named = cast("Mapping[object, object]", out)
+            for name in named:
                 if name not in names:
                     raise ArgumentError(
-                        f"{self.entry} has no result {name!r}", code="TC0506",
+                        f"{self.entry} has no result {name!r}",
+                        code="TC0506",
                         help=did_you_mean(str(name), names) or f"the results are {', '.join(names)}",
-                    )  # fmt: skip
-            return {str(name): value for name, value in out.items()}
+                    )
+            return {str(name): value for name, value in named.items()}
         if isinstance(out, tuple):
-            if len(out) != len(names):
+            buffers = cast("tuple[object, ...]", out)
+            if len(buffers) != len(names):
                 raise ArgumentError(
-                    f"out= has {_count(len(out), 'buffer')}, but {self.entry} has "
+                    f"out= has {_count(len(buffers), 'buffer')}, but {self.entry} has "
                     f"{_count(len(names), 'result')} ({', '.join(names)})",
                     code="TC0506",
                     help=f"out={self._out_form()}, or a dict from names to buffers",
                 )
-            return dict(zip(names, out))
+            return dict(zip(names, buffers))
         if len(names) != 1 or isinstance(out, list):
             raise ArgumentError(
-                f"out= is a single {type(out).__name__}, but {self.entry} has "
+                f"out= is {_kind(cast('object', out))}, but {self.entry} has "
                 f"{_count(len(names), 'result')} ({', '.join(names)})",
                 code="TC0506",
                 help=f"out={self._out_form()}, or a dict from names to buffers",
@@ -246,15 +254,19 @@ class Signature:
                     aliases.add((name, other))
                 elif share_memory(buffer.array, array.array):
                     raise ArgumentError(
-                        f"out= for {name} overlaps the input {other} in part", spans[name], code="TC0508",
+                        f"out= for {name} overlaps the input {other} in part",
+                        spans[name],
+                        code="TC0508",
                         help=f"pass a buffer of its own, or {other} itself to work in place",
-                    )  # fmt: skip
+                    )
             for other, array in done:
                 if share_memory(buffer.array, array.array):
                     raise ArgumentError(
-                        f"out= for {name} and {other} share memory", spans[name], code="TC0508",
+                        f"out= for {name} and {other} share memory",
+                        spans[name],
+                        code="TC0508",
                         help="pass a buffer of its own for each result",
-                    )  # fmt: skip
+                    )
             done.append((name, buffer))
         return frozenset(aliases)
 
@@ -265,9 +277,11 @@ def _tensor(param: Param, value: object) -> HostArray:
     if not fits:
         wanted = "an integer type" if param.any_integer else str(param.dtype)
         raise DTypeError(
-            f"{param.name}: expected {wanted}, found {array.dtype}", param.span, code="TC0411",
+            f"{param.name}: expected {wanted}, found {array.dtype}",
+            param.span,
+            code="TC0411",
             help=conversion(param.name, array.library, param.dtype),
-        )  # fmt: skip
+        )
     if array.array.ndim != len(param.dims):
         declared = f" ({','.join(map(str, param.dims))})" if param.dims else ""
         raise ArgumentError(
@@ -283,7 +297,8 @@ def _tensor(param: Param, value: object) -> HostArray:
 def _reshape(param: Param, array: HostArray) -> str:
     if array.array.ndim > len(param.dims):
         return f"pass a slice such as {param.name}[0], or {param.name}.reshape(…)"
-    return f"{param.name}.reshape({', '.join(['…'] * len(param.dims))}), or {param.name}[None] for a dimension of 1"
+    shape = ", ".join("…" for _ in param.dims)
+    return f"{param.name}.reshape({shape}), or {param.name}[None] for a dimension of 1"
 
 
 def _buffer(output: Output, value: object) -> HostArray:
@@ -301,9 +316,11 @@ def _buffer(output: Output, value: object) -> HostArray:
         )
     if buffer.dtype != output.dtype:
         raise DTypeError(
-            f"out= for {name}: expected {output.dtype}, found {buffer.dtype}", span, code="TC0411",
+            f"out= for {name}: expected {output.dtype}, found {buffer.dtype}",
+            span,
+            code="TC0411",
             help=f"pass a buffer of {output.dtype}; results are not converted when they are stored",
-        )  # fmt: skip
+        )
     if buffer.array.ndim != output.ndim:
         raise ArgumentError(
             f"out= for {name}: expected {_count(output.ndim, 'dimension')}, got "
@@ -314,10 +331,16 @@ def _buffer(output: Output, value: object) -> HostArray:
         )
     if overlaps_itself(buffer.array):
         raise ArgumentError(
-            f"out= for {name} has elements that share memory (strides {buffer.array.strides})", span, code="TC0507",
+            f"out= for {name} has elements that share memory (strides {buffer.array.strides})",
+            span,
+            code="TC0507",
             help="pass a buffer with memory for each element, such as a copy",
-        )  # fmt: skip
+        )
     return buffer
+
+
+def _kind(out: object) -> str:
+    return "a list" if isinstance(out, list) else f"one {type(out).__name__}"
 
 
 def _count(n: int, noun: str) -> str:

@@ -1,0 +1,55 @@
+"""The compile cache in memory: one compile per key, also when many threads ask at once.
+
+The key says all that selects machine code: source, entry, backend, options, checks, types, specialised
+scalars and sizes (docs/language.md, "Calling").
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class CompileCache(Generic[T]):
+    """Values by key, least recently used dropped first; `capacity` bounds their number."""
+
+    def __init__(self, capacity: int = 1024) -> None:
+        self.capacity = capacity
+        self.hits = self.misses = 0
+        self._values: OrderedDict[Hashable, T] = OrderedDict()
+        self._making: dict[Hashable, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """The value of `key`, made by the first who asks; an exception of `make` is not remembered."""
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+                self.hits += 1
+                return self._values[key]
+            making = self._making.setdefault(key, threading.Lock())
+        with making:
+            with self._lock:
+                if key in self._values:
+                    self.hits += 1
+                    return self._values[key]
+            try:
+                value = make()
+            finally:
+                with self._lock:
+                    self._making.pop(key, None)
+            with self._lock:
+                self.misses += 1
+                self._values[key] = value
+                while len(self._values) > self.capacity:
+                    self._values.popitem(last=False)
+            return value
+
+    def clear(self) -> None:
+        """Forget everything; kernels that are in use keep their code."""
+        with self._lock:
+            self._values.clear()

@@ -1,0 +1,107 @@
+"""Backends, found by entry point and loaded on first use.
+
+A wheel adds one with an entry point in the group "tc.backends" whose object is a class without arguments
+that follows `Backend`, and nothing else.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Protocol, runtime_checkable
+
+from tc.errors import BackendError, did_you_mean
+from tc.ir.program import Program
+
+GROUP = "tc.backends"
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """Whether a backend can run here; if not, why, and what to do about it."""
+
+    ok: bool
+    reason: str = ""
+    remedy: str = ""
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """What the object behind an entry point makes (DESIGN.md §3)."""
+
+    name: str
+
+    def available(self) -> Availability: ...
+
+    def default_options(self, program: Program, target: Any) -> Any: ...
+
+    def compile(self, program: Program, options: Any) -> Any: ...
+
+
+_lock = threading.Lock()
+_found: dict[str, EntryPoint] | None = None
+_loaded: dict[str, Backend] = {}
+
+
+def _entries() -> dict[str, EntryPoint]:
+    global _found
+    with _lock:
+        if _found is None:
+            _found = {e.name: e for e in entry_points(group=GROUP)}
+        return _found
+
+
+def names() -> tuple[str, ...]:
+    """The names of the installed backends, whether or not they can run here."""
+    return tuple(sorted(_entries()))
+
+
+def load(name: str) -> Backend:
+    """A backend, also one that cannot run here.
+
+    Raises BackendError: TC0801 for a name that no installed package has, TC0803 where loading it fails.
+    """
+    entries = _entries()
+    if name not in entries:
+        known = ", ".join(names()) or "none"
+        raise BackendError(
+            f"there is no backend '{name}'",
+            code="TC0801",
+            help=did_you_mean(name, entries) or f"installed backends: {known}",
+        )
+    with _lock:
+        if name not in _loaded:
+            try:
+                _loaded[name] = entries[name].load()()
+            except ImportError as error:
+                raise BackendError(
+                    f"the backend '{name}' does not load: {error}",
+                    code="TC0803",
+                    help=f"install what it needs: pip install 'tensor-comprehensions[{name}]'",
+                ) from error
+        return _loaded[name]
+
+
+def availability(name: str) -> Availability:
+    """Whether a backend runs here; a failed import is a reason, not an error."""
+    try:
+        return load(name).available()
+    except BackendError as error:
+        if error.code == "TC0801":
+            raise
+        return Availability(False, error.message, error.help or "")
+
+
+def get(name: str) -> Backend:
+    """A backend that runs here.
+
+    Raises BackendError: TC0801 and TC0803 as `load`, TC0802 where it cannot run, with the remedy.
+    """
+    backend = load(name)
+    state = backend.available()
+    if not state.ok:
+        raise BackendError(
+            f"the backend '{name}' is not available: {state.reason}", code="TC0802", help=state.remedy or None
+        )
+    return backend

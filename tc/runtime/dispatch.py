@@ -1,0 +1,97 @@
+"""One call, the explaining way: arrays made dense, results allocated, the kernel run, buffers written back.
+
+`tc._native.Dispatcher` does the same for calls that need none of this.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from tc import _native
+from tc.dtypes import DType
+from tc.runtime.arrays import HostArray, allocate, dlpack_type, mark_written, numpy_dtype, result
+from tc.runtime.signature import Bound, Param, Signature
+
+Failed = Callable[[Any], Any]
+
+
+def make_entry(
+    signature: Signature,
+    types: Mapping[str, DType],
+    shapes: Mapping[str, tuple[int, ...]],
+    specialized: Mapping[str, int],
+    inout: frozenset[str],
+    address: int,
+    workspace: int,
+    release_gil: bool,
+    owner: object,
+) -> _native.Entry:
+    """The kernel at `address` with the exact arguments it serves."""
+    inputs: list[Any] = []
+    for p in signature.params:
+        code, bits = dlpack_type(types.get(p.name, p.dtype))
+        if p.scalar:
+            inputs.append(("scalar", code, bits, specialized.get(p.name)))
+        else:
+            inputs.append(("tensor", code, bits, shapes[p.name]))
+    outputs = [(*dlpack_type(o.dtype), shapes[o.name], o.name in inout) for o in signature.outputs]
+    return _native.Entry(address, inputs, outputs, workspace, release_gil, result_type(signature), owner)
+
+
+@cache
+def _result_type(entry: str, names: tuple[str, ...]) -> type[Any]:
+    # Names such as 2LUT or class are legal in a program; rename=True gives those _0, _1, …
+    return namedtuple(f"{entry if entry.isidentifier() else 'Result'}", names, rename=True)  # noqa: PYI024
+
+
+def result_type(signature: Signature) -> type[Any] | None:
+    """The named tuple of several results."""
+    names = tuple(o.name for o in signature.outputs)
+    return _result_type(signature.entry, names) if len(names) != 1 else None
+
+
+def call(
+    bound: Bound,
+    shapes: Mapping[str, tuple[int, ...]],
+    run: Callable[[Sequence[np.ndarray[Any, Any]], Sequence[np.ndarray[Any, Any]]], Any],
+) -> Any:
+    """Run a kernel on a bound call; `run(inputs, outputs)` gets dense arrays in signature order (scalars as
+    0-D arrays) and returns the error record or None.  Returns (results, error)."""
+    bound.check_outputs(shapes)
+    signature = bound.signature
+    aliased = {name for _, name in bound.aliases}
+    inputs = [_input(p, bound, p.name in aliased) for p in signature.params]
+    buffers: list[HostArray] = []
+    dense: list[np.ndarray[Any, Any]] = []
+    for o in signature.outputs:
+        given = bound.out.get(o.name)
+        buffer = given or allocate(bound.first, o.dtype, shapes[o.name], o.name, o.span)
+        buffers.append(buffer)
+        dense.append(buffer.dense())
+    error = run(inputs, dense)
+    if error is not None:
+        return None, error
+    for buffer, values in zip(buffers, dense, strict=True):
+        if values is not buffer.array:
+            buffer.array[...] = values
+        if buffer.read_only is False:
+            mark_written(buffer)
+    made = [result(b) for b in buffers]
+    kind = result_type(signature)
+    return (made[0] if kind is None else kind(*made)), None
+
+
+def _input(p: Param, bound: Bound, aliased: bool) -> np.ndarray[Any, Any]:
+    if p.scalar:
+        code, bits = dlpack_type(p.dtype)
+        return np.frombuffer(_native.pack(bound.scalars[p.name], code, bits), numpy_dtype(p.dtype)).reshape(
+            ()
+        )
+    values = bound.arrays[p.name].dense()
+    # A result may be written over an input only once nothing reads the input any more: read a copy.
+    return values.copy() if aliased and values is bound.arrays[p.name].array else values

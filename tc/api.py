@@ -31,7 +31,7 @@ from tc.lang import resolved as r
 from tc.options import Options
 from tc.pipeline import Built, Front, Variant
 from tc.ranges import Bound as SymbolicBound
-from tc.ranges import Depends
+from tc.ranges import Depends, Ranges, infer
 from tc.registry import Backend, BackendCompiled, get
 from tc.runtime import dispatch
 from tc.runtime.arrays import numpy_dtype
@@ -60,7 +60,7 @@ class RangeTable(Mapping[str, tuple[Any, ...]]):
         self._refine = refine
 
     def __getitem__(self, name: str) -> tuple[Any, ...]:
-        return tuple(_shown(b) for b in self._boxes[name])
+        return tuple(shown(b) for b in self._boxes[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._boxes)
@@ -80,15 +80,16 @@ class RangeTable(Mapping[str, tuple[Any, ...]]):
         }
 
 
-def _shown(b: SymbolicBound) -> Any:
+def shown(b: Any) -> Any:
+    """A bound as users see it: a Range of integers and text, or what it depends on."""
     if isinstance(b, Depends):
         return str(b)
     return Range(_plain(b.min), _plain(b.extent))
 
 
 def _plain(e: Expr) -> int | str:
-    shown = text(e)
-    return int(shown) if shown.lstrip("-").isdigit() else shown
+    spelled = text(e)
+    return int(spelled) if spelled.lstrip("-").isdigit() else spelled
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ class Compiled:
 
     def inspect(self, stage: str) -> str:
         """A stage of this compile as text; see `Kernel.inspect`."""
-        return self.kernel._artifact(stage, self)  # noqa: SLF001
+        return self.kernel.inspect(stage, **self.sizes, **self.scalars)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.kernel(*args, **kwargs)
@@ -151,6 +152,31 @@ class Kernel(_native.Dispatcher):
     # ---- what is known without data
 
     @property
+    def front(self) -> Front:
+        """The front end's results: syntax tree, checked statements, ranges, types."""
+        return self._front
+
+    def ranges_for(self, values: Mapping[str, int]) -> Ranges:
+        """The derivation, with specialised scalars replaced where `values` has them."""
+        scalars = {s: values[s] for s in self._front.specialized if s in values}
+        return infer(self._front.checked, scalars) if scalars else self._front.ranges
+
+    def program(self, values: Mapping[str, int]) -> Program:
+        """The program, symbolic in the sizes that `values` does not have."""
+        self._check_names(values)
+        missing = [s for s in self._front.specialized if s not in values]
+        if missing and not self._front.ranges.complete:
+            raise ArgumentError(
+                f"{self.name} has no program before the scalar {', '.join(missing)} is known",
+                code="TC0513",
+                help=f"pass {missing[0]}=…",
+            )
+        scalars = {s: values[s] for s in self._front.specialized if s in values}
+        built = self._build(self._variant(scalars, frozenset(), {}, {}))
+        sizes = {n: v for n, v in values.items() if n in self._front.checked.sizes}
+        return pipeline.specialize(built, sizes, {}) if sizes else built.program
+
+    @property
     def ranges(self) -> RangeTable:
         """{tensor: (Range(min, extent), …)}, symbolic; `.at(M=3)` makes integers."""
         return RangeTable(_boxes(self._front, self._front.ranges), self._boxes_at)
@@ -166,8 +192,6 @@ class Kernel(_native.Dispatcher):
                     code="TC0513",
                     help=f"pass {missing[0]}=…",
                 )
-            from tc.ranges import infer
-
             ranges = infer(self._front.checked, {s: values[s] for s in self._front.specialized})
         missing = [s for s in self._front.checked.sizes if s not in values]
         if missing:
@@ -192,11 +216,11 @@ class Kernel(_native.Dispatcher):
         out: list[str] = []
         for x in self._front.checked.returns:
             for d, b in enumerate(self._front.ranges.box(x.tensor)):
-                shown = _shown(b)
-                if isinstance(shown, Range) and shown.min != 0:
+                bound = shown(b)
+                if isinstance(bound, Range) and bound.min != 0:
                     out.append(
-                        f"dimension {d} of '{x.name}' starts at {shown.min}: the first element of the returned "
-                        f"array there is {x.name}(…{shown.min}…)"
+                        f"dimension {d} of '{x.name}' starts at {bound.min}: element 0 of the returned array "
+                        f"there is {x.name}(…{bound.min}…)"
                     )
         return tuple(out)
 
@@ -247,6 +271,11 @@ class Kernel(_native.Dispatcher):
             if built is None:
                 built = self._built[variant] = pipeline.build(self._front, variant)
             return built
+
+    @property
+    def backend(self) -> str:
+        """The name of the backend that runs this kernel."""
+        return self._backend().name
 
     def _backend(self) -> Backend:
         if self._backend_name is None:
@@ -363,11 +392,6 @@ class Kernel(_native.Dispatcher):
 
         return artifact(self, stage, values)
 
-    def _artifact(self, stage: str, compiled: Compiled) -> str:
-        from tc.inspect import artifact
-
-        return artifact(self, stage, {**compiled.sizes, **compiled.scalars})
-
 
 def _calls(e: Expr) -> Iterator[Any]:
     from tc.ir import expr as x
@@ -449,25 +473,42 @@ def compile(
     Raises ParseError, SemanticError, RangeError, DTypeError; ArgumentError for the arguments of this
     function; BackendError for an unknown or unavailable backend.
     """
-    if checks not in ("safe", "none"):
-        raise ArgumentError(f"checks={checks!r} is not valid", code="TC0511", help='checks is "safe" or "none"')
-    if lang != "tc":
-        raise ArgumentError(f"lang={lang!r} is not a known notation", code="TC0511", help='lang is "tc"')
     if not isinstance(src, str):
         raise ArgumentError(
             f"the source is a {type(src).__name__}, not text", code="TC0511", help="pass a str, or path.read_text()"
         )
+    kernel = compile_source(Source(src), backend, entry, options, checks, lang, stacklevel=3)
+    if sizes is not None:
+        kernel.specialize(**sizes)
+    return kernel
+
+
+def compile_source(
+    source: Source,
+    backend: str | None = None,
+    entry: str | None = None,
+    options: Options | Mapping[str, Any] | None = None,
+    checks: str = "safe",
+    lang: str = "tc",
+    stacklevel: int = 2,
+) -> Kernel:
+    """`compile` for a source that knows its name, which diagnostics then show."""
+    if checks not in ("safe", "none"):
+        raise ArgumentError(f"checks={checks!r} is not valid", code="TC0511", help='checks is "safe" or "none"')
+    if lang != "tc":
+        raise ArgumentError(f"lang={lang!r} is not a known notation", code="TC0511", help='lang is "tc"')
     if options is not None and not isinstance(options, Options):
         options = Options.from_mapping(options)
     if backend is not None:
         get(backend)
-    front = _FRONTS.get((src, entry), lambda: pipeline.front(Source(src), entry))
+    front = _front(source, entry)
     for w in front.warnings:
-        python_warnings.warn(w, stacklevel=2)
-    kernel = Kernel(front, backend, options, checks)
-    if sizes is not None:
-        kernel.specialize(**sizes)
-    return kernel
+        python_warnings.warn(w, stacklevel=stacklevel)
+    return Kernel(front, backend, options, checks)
+
+
+def _front(source: Source, entry: str | None) -> Front:
+    return _FRONTS.get((source.text, source.name, entry), lambda: pipeline.front(source, entry))
 
 
 class Namespace:
@@ -521,7 +562,7 @@ def interpret(
     dict of them by result name.  `exact=True` returns floats unrounded as float64.  `out` holds the values
     in/out results start from; it is not written.
     """
-    front = _FRONTS.get((src, entry), lambda: pipeline.front(Source(src), entry))
+    front = _front(Source(src), entry)
     signature = _signature(front)
     bound: Bound = signature.bind(args, kwargs if out is None else {**kwargs, "out": out})
     scalars = {n: int(bound.scalars[n]) for n in front.specialized}

@@ -116,6 +116,9 @@ def suggest(name: str, known: Iterable[str]) -> str | None:
     folded = {k.lower(): k for k in reversed(pool)}
     if name.lower() in folded:
         return folded[name.lower()]
+    for k in pool:  # letters in another order
+        if sorted(k) == sorted(name):
+            return k
     near = get_close_matches(name, pool, n=1, cutoff=0.6)
     return near[0] if near else None
 

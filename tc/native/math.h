@@ -114,8 +114,8 @@ static inline double tc_cospi(double x) {
   return (quadrant & 2) ? -c : c;
 }
 
-/* Modified Bessel functions of the first kind.  Below 24 the power series (Abramowitz and Stegun 9.6.10), whose
- * terms are positive; above, the asymptotic series (9.7.1), good to e^(-2x), near the end with e^x in two
+/* Modified Bessel functions of the first kind.  Below 24 the power series (Abramowitz and Stegun 9.6.10),
+ * whose terms are positive; above, the asymptotic series (9.7.1), good to e^(-2x), near the end with e^x in two
  * halves, because the result is finite a little beyond where e^x is.  The power series S(q), q = x^2 / 4,
  * magnifies the relative error of q by q S'/S (about x / 2), so that error is put back: q S' is the sum of k
  * times the terms. */
@@ -202,7 +202,7 @@ static inline double tc_erfinv_central(double x) {
 
 /* The y > 0 with erfc(y) = q, 0 < q <= 1/2.  Giles's second polynomial or, in the far tail, the leading terms
  * of the asymptotic expansion give a start for Halley's method on log erfc(y) = log q, which neither
- * underflows nor loses digits: with g = log(q e^(y^2) / erfcx(y)) and s = sqrt(pi)/2 erfcx(y), d/dy log erfc = -1/s. */
+ * underflows nor loses digits: with s = sqrt(pi)/2 erfcx(y), d/dy log erfc = -1/s. */
 static inline double tc_erfcinv_tail(double q) {
   double log_q = log(q), w = -log_q - log1p(1.0 - q), y;
   int step;

@@ -1,0 +1,207 @@
+"""Helper functions of generated C: integer division, saturating conversions, NaN-propagating extrema, the
+16-bit floating types.  Each is made only where it is used.
+
+A name says what it is: `tc_floordiv_i64`, `tc_f32_to_i8`, `tc_min_f32`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+
+from tc.dtypes import DType
+from tc.errors import InternalError
+
+_C_TYPES = {
+    "bool": "bool", "float32": "float", "float64": "double", "float16": "uint16_t", "bfloat16": "uint16_t",
+}  # fmt: skip
+
+
+def c_type(t: DType) -> str:
+    """The C type of a value; the 16-bit floating types are their bits."""
+    return _C_TYPES.get(t.name, f"{t.name}_t")
+
+
+def short(t: DType) -> str:
+    """`i8`, `u64`, `f32`, `f16`, `bf16`, `bool`."""
+    if t.is_bool:
+        return "bool"
+    return {"int": "i", "uint": "u", "float": "f", "bfloat": "bf"}[t.kind] + str(t.bits)
+
+
+_FLOORDIV = """\
+{T} tc_floordiv_{s}({T} a, {T} b) {{ /* floor; x / 0 = 0; nothing traps */
+  if (b == 0) return 0;
+  if (b == -1) return ({T})(0u - ({U})a);
+  return ({T})(a / b - (a % b != 0 && (a % b < 0) != (b < 0)));
+}}"""
+_FLOORMOD = """\
+{T} tc_floormod_{s}({T} a, {T} b) {{
+  if (b == 0 || b == -1) return 0;
+  return ({T})(a % b + (a % b != 0 && (a % b < 0) != (b < 0) ? b : 0));
+}}"""
+_UDIV = "{T} tc_floordiv_{s}({T} a, {T} b) {{ return b ? ({T})(a / b) : ({T})0; }}"
+_UMOD = "{T} tc_floormod_{s}({T} a, {T} b) {{ return b ? ({T})(a % b) : ({T})0; }}"
+_MIN = "{T} tc_min_{s}({T} a, {T} b) {{ return b < a ? b : a; }}"
+_MAX = "{T} tc_max_{s}({T} a, {T} b) {{ return a < b ? b : a; }}"
+# A NaN makes `a + b` NaN, and compares false.
+_FMIN = "{T} tc_min_{s}({T} a, {T} b) {{ return a < b ? a : b <= a ? b : a + b; }}"
+_FMAX = "{T} tc_max_{s}({T} a, {T} b) {{ return a > b ? a : b >= a ? b : a + b; }}"
+_ABS = "{T} tc_abs_{s}({T} a) {{ return a < 0 ? ({T})(0u - ({U})a) : a; }}"
+
+# Truncation towards 0, saturated; NaN gives 0.  The limits are powers of two, which every floating type holds.
+_TO_SIGNED = """\
+{T} tc_{f}_to_{s}({F} x) {{
+  if (x != x) return 0;
+  if (x < -{limit}) return INT{bits}_MIN;
+  return x >= {limit} ? INT{bits}_MAX : ({T})x;
+}}"""
+_TO_UNSIGNED = """\
+{T} tc_{f}_to_{s}({F} x) {{
+  if (!(x > 0)) return 0;
+  return x >= {limit} ? UINT{bits}_MAX : ({T})x;
+}}"""
+
+_HALVES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "tc_bits_of_f32": ("uint32_t tc_bits_of_f32(float x) { uint32_t b; memcpy(&b, &x, 4); return b; }", ()),
+    "tc_f32_of_bits": ("float tc_f32_of_bits(uint32_t b) { float x; memcpy(&x, &b, 4); return x; }", ()),
+    "tc_f16_to_f32": (
+        """\
+float tc_f16_to_f32(uint16_t h) { /* exact: shift the exponent into place, repair its bias by 2^112 */
+  uint32_t m = (uint32_t)(h & 0x7fff) << 13, sign = (uint32_t)(h & 0x8000) << 16;
+  if ((h & 0x7fff) >= 0x7c00) return tc_f32_of_bits(sign | m | 0x7f800000u);
+  return tc_f32_of_bits(sign | tc_bits_of_f32(tc_f32_of_bits(m) * 0x1p112f));
+}""",
+        ("tc_bits_of_f32", "tc_f32_of_bits"),
+    ),
+    "tc_f32_to_f16": (
+        """\
+uint16_t tc_f32_to_f16(float x) { /* to nearest even; adding 0.5 rounds subnormals at 2^-24 */
+  uint32_t b = tc_bits_of_f32(x), sign = b >> 16 & 0x8000, a = b & 0x7fffffff;
+  if (a > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (a >> 13 & 0x3ff));
+  if (a >= 0x47800000) return (uint16_t)(sign | 0x7c00);
+  if (a < 0x38800000) return (uint16_t)(sign | (tc_bits_of_f32(tc_f32_of_bits(a) + 0.5f) - 0x3f000000u));
+  return (uint16_t)(sign | (a - 0x38000000u + 0xfff + (a >> 13 & 1)) >> 13);
+}""",
+        ("tc_bits_of_f32", "tc_f32_of_bits"),
+    ),
+    "tc_bf16_to_f32": (
+        "float tc_bf16_to_f32(uint16_t h) { return tc_f32_of_bits((uint32_t)h << 16); }",
+        ("tc_f32_of_bits",),
+    ),
+    "tc_f32_to_bf16": (
+        """\
+uint16_t tc_f32_to_bf16(float x) { /* to nearest even */
+  uint32_t b = tc_bits_of_f32(x);
+  if (x != x) return (uint16_t)(b >> 16 | 0x40);
+  return (uint16_t)((b + 0x7fff + (b >> 16 & 1)) >> 16);
+}""",
+        ("tc_bits_of_f32",),
+    ),
+    "tc_f64_to_odd": (
+        """\
+float tc_f64_to_odd(double d) { /* rounded to odd, so that rounding once more is as rounding once */
+  float f = (float)d;
+  double back = (double)f;
+  if (!(back < d || back > d)) return f;
+  return tc_f32_of_bits((tc_bits_of_f32(f) - (fabs(back) > fabs(d))) | 1);
+}""",
+        ("tc_bits_of_f32", "tc_f32_of_bits"),
+    ),
+    "tc_fail": (
+        """\
+int32_t tc_fail(int64_t *error, int64_t site, int64_t value, int64_t dimension, int count,
+                              const int64_t *point) {
+  error[0] = site + 1;
+  error[1] = value;
+  error[2] = count;
+  for (int i = 0; i < count; i++) error[3 + i] = point[i];
+  error[3 + count] = dimension;
+  return 1;
+}""",
+        (),
+    ),
+}
+
+_TEMPLATES = {
+    "floordiv": (_FLOORDIV, _UDIV), "floormod": (_FLOORMOD, _UMOD), "abs": (_ABS, _ABS),
+}  # fmt: skip
+
+
+class Helpers:
+    """The helpers a kernel uses, in the order in which they must be defined."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self.math: set[str] = set()
+
+    def named(self, name: str) -> str:
+        """One of the fixed helpers, with those it calls."""
+        text, needs = _HALVES[name]
+        for n in needs:
+            self.named(n)
+        self._texts.setdefault(name, text)
+        return name
+
+    def typed(self, stem: str, t: DType) -> str:
+        """`tc_floordiv_i64`, `tc_min_f32`, `tc_abs_i8` and the like."""
+        name = f"tc_{stem}_{short(t)}"
+        if stem in ("min", "max"):
+            template = {"min": (_MIN, _FMIN), "max": (_MAX, _FMAX)}[stem][t.is_float]
+        else:
+            template = _TEMPLATES[stem][0 if t.is_signed else 1]
+        unsigned = f"uint{max(t.bits, 32)}_t"
+        self._texts.setdefault(name, template.format(T=c_type(t), s=short(t), U=unsigned))
+        return name
+
+    def to_integer(self, source: DType, target: DType) -> str:
+        """A saturating conversion from float32 or float64."""
+        name = f"tc_{short(source)}_to_{short(target)}"
+        template = _TO_SIGNED if target.is_signed else _TO_UNSIGNED
+        limit = f"{float(int(target.max) + 1)!r}" if target.bits < 64 else ("0x1p63" if target.is_signed else "0x1p64")
+        text = template.format(
+            T=c_type(target), F=c_type(source), f=short(source), s=short(target), bits=target.bits,
+            limit=limit + ("f" if source.bits == 32 else ""),
+        )  # fmt: skip
+        self._texts.setdefault(name, text)
+        return name
+
+    def text(self, prefix: str) -> str:
+        """All of them as definitions that start with `prefix` (`static inline`)."""
+        parts = [f"{prefix} {t}" for t in self._texts.values()]
+        return "\n".join([*math_text(frozenset(self.math)), *parts])
+
+    @property
+    def uses_memcpy(self) -> bool:
+        return any("memcpy" in t for t in self._texts.values())
+
+
+@cache
+def _math_chunks() -> tuple[dict[str, str], list[str]]:
+    """Our own math functions and macros by name, and the order in which the header has them."""
+    source = (files("tc") / "native" / "math.h").read_text(encoding="utf-8")
+    chunks: dict[str, str] = {}
+    pattern = re.compile(
+        r"^(?:static inline \w+ (?P<function>\w+)\(.*?(?:^\}|\}[ \t]*$)|#define (?P<macro>TC_(?!NATIVE)\w+) [^\n]*)",
+        re.MULTILINE | re.DOTALL,
+    )
+    for m in pattern.finditer(source):
+        chunks[m["function"] or m["macro"]] = m[0]
+    return chunks, list(chunks)
+
+
+def math_text(names: frozenset[str]) -> list[str]:
+    """The definitions of these functions of tc/native/math.h and of all they use, in order."""
+    chunks, order = _math_chunks()
+    needed: set[str] = set()
+    todo = list(names)
+    while todo:
+        name = todo.pop()
+        if name in needed:
+            continue
+        if name not in chunks:
+            raise InternalError(f"tc/native/math.h does not define {name}")
+        needed.add(name)
+        todo += [w for w in set(re.findall(r"\w+", chunks[name])) if w in chunks and w != name]
+    return [chunks[n] for n in order if n in needed]

@@ -1,0 +1,76 @@
+"""The halide module itself, its types, and literals; loads Halide when imported.
+
+Every other module of tc that builds Halide expressions takes `hl` from here, so that the installed
+version is checked (`load_library`) before anything of it runs.
+"""
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import math
+import struct
+import threading
+from typing import Any
+
+from tc.dtypes import DType
+from tc.errors import unreachable
+from tc.halide import load_library
+
+load_library()
+
+import halide as hl  # noqa: E402
+
+__all__ = ["LOCK", "HlExpr", "element", "hl", "literal", "storage"]
+
+# Halide's objects carry no types for Python: this name says what is meant.
+HlExpr = Any
+
+# Halide's unique names and its autoschedulers are process-wide: one pipeline is built at a time.
+LOCK = threading.RLock()
+
+
+def element(dtype: DType) -> Any:
+    """The Halide type in which a value of `dtype` is computed; a half is its 16 bits (see `halves`)."""
+    match dtype.kind:
+        case "bool":
+            return hl.UInt(1)
+        case "int":
+            return hl.Int(dtype.bits)
+        case "uint":
+            return hl.UInt(dtype.bits)
+        case "float" | "bfloat":
+            return hl.UInt(16) if dtype.is_half else hl.Float(dtype.bits)
+        case _:
+            unreachable(dtype.kind)
+
+
+def storage(dtype: DType) -> Any:
+    """The Halide type of `dtype` in memory: a bool is a byte, whatever its value."""
+    return hl.UInt(8) if dtype.is_bool else element(dtype)
+
+
+def literal(value: int | float, dtype: DType) -> HlExpr:
+    """A constant of `dtype`, bit for bit.
+
+    Halide reads a Python float as float32 and prints a warning when that rounds, hence the typed makers.
+    """
+    if dtype.is_float and not dtype.is_half:
+        # A float32 literal must be rounded here: the maker refuses what overflows.
+        value = float(value)
+        if dtype.bits == 32:
+            value = _round32(value)
+        return hl.f32(value) if dtype.bits == 32 else hl.f64(value)
+    if dtype.is_bool:
+        return hl.cast(hl.UInt(1), hl.i32(int(bool(value))))
+    wrapped = int(value) & ((1 << 64) - 1)
+    signed = hl.i64(wrapped - (1 << 64) if wrapped >> 63 else wrapped)
+    return signed if dtype.is_signed and dtype.bits == 64 else hl.cast(element(dtype), signed)
+
+
+def _round32(value: float) -> float:
+    if math.isnan(value) or math.isinf(value):
+        return value
+    try:
+        return struct.unpack("f", struct.pack("f", value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)

@@ -31,10 +31,8 @@ from tc.errors import (
 )
 
 if TYPE_CHECKING:
-    from tc.api import Compiled, Kernel, compile, define, interpret
-    from tc.ir.program import Range
+    from tc.api import Compiled, Kernel, Range, backends, compile, define, interpret
     from tc.options import Options
-    from tc.registry import backends
 
 __version__ = "0.1.0"
 
@@ -44,9 +42,9 @@ _LAZY = {
     "interpret": "tc.api",
     "Kernel": "tc.api",
     "Compiled": "tc.api",
-    "Range": "tc.ir.program",
+    "Range": "tc.api",
     "Options": "tc.options",
-    "backends": "tc.registry",
+    "backends": "tc.api",
 }
 
 __all__ = [

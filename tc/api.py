@@ -32,7 +32,8 @@ from tc.options import Options
 from tc.pipeline import Built, Front, Variant
 from tc.ranges import Bound as SymbolicBound
 from tc.ranges import Depends, Ranges, infer
-from tc.registry import Backend, BackendCompiled, get
+from tc.registry import Availability, Backend, availability, get
+from tc.registry import names as backend_names
 from tc.runtime import dispatch
 from tc.runtime.arrays import numpy_dtype
 from tc.runtime.signature import Bound, Output, Param, Signature
@@ -99,7 +100,7 @@ class Compiled:
     program: Program
     options: Options
     backend: str
-    compiled: BackendCompiled
+    compiled: Any  # what the backend's `compile` returned
     sizes: Mapping[str, int]
     scalars: Mapping[str, int]
     seconds: Mapping[str, float]  # compile time by pass
@@ -435,10 +436,8 @@ _noticed = threading.Event()
 
 def _default_backend() -> str:
     """The first of cpu, reference that can run here."""
-    from tc.registry import names
-
     for name in ("cpu", "reference"):
-        if name in names() and get(name).available().ok:
+        if name in backend_names() and availability(name).ok:
             break
     else:
         name = "reference"
@@ -509,6 +508,11 @@ def compile_source(
 
 def _front(source: Source, entry: str | None) -> Front:
     return _FRONTS.get((source.text, source.name, entry), lambda: pipeline.front(source, entry))
+
+
+def backends() -> dict[str, Availability]:
+    """Every installed backend and whether it can run here, with the remedy where it cannot."""
+    return {name: availability(name) for name in backend_names()}
 
 
 class Namespace:

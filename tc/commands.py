@@ -182,12 +182,12 @@ def _describe(value: Any) -> dict[str, Any]:
 def diagnose() -> dict[str, Any]:
     """Versions, backends, and the command that installs what is missing."""
     from tc import __version__
-    from tc.registry import get, names
+    from tc.registry import availability, names
 
     packages = ["numpy", "halide", "islpy", "lark", "llvmlite", "torch", "jax", "pycuda", "pyopencl"]
     backends: dict[str, Any] = {}
     for name in names():
-        state = get(name, require=False).available()
+        state = availability(name)
         backends[name] = {"available": state.ok, "reason": state.reason, "remedy": state.remedy}
     return {
         "tc": __version__,

@@ -183,7 +183,9 @@ def _math_chunks() -> tuple[dict[str, str], list[str]]:
     source = (files("tc") / "native" / "math.h").read_text(encoding="utf-8")
     chunks: dict[str, str] = {}
     pattern = re.compile(
-        r"^(?:static inline \w+ (?P<function>\w+)\(.*?(?:^\}|\}[ \t]*$)|#define (?P<macro>TC_(?!NATIVE)\w+) [^\n]*)",
+        # A function ends on its first line, or at the first brace in column 0.
+        r"^(?:static inline \w+ (?P<function>\w+)\((?:[^\n]*\}[ \t]*$|.*?^\})"
+        r"|#define (?P<macro>TC_(?!NATIVE)\w+) [^\n]*)",
         re.MULTILINE | re.DOTALL,
     )
     for m in pattern.finditer(source):

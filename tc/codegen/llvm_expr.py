@@ -8,13 +8,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 
+from tc.codegen.numerics import MAX_POINT, bits16
 from tc.dtypes import BOOL, FLOAT32, FLOAT64, DType
 from tc.errors import InternalError, unreachable
 from tc.ir.expr import (
     EQ,
     GE,
     GT,
-    INDEX,
     LE,
     LT,
     NE,
@@ -142,7 +142,7 @@ class ExprEmitter:
                 return ("true" if e.value else "false") if e.dtype.is_bool else str(e.dtype.wrap(e.value))
             case FloatImm():
                 if e.dtype.is_half:
-                    return self.cast(float_literal(e.value, FLOAT64), FLOAT64, e.dtype)
+                    return str(bits16(e.value, e.dtype))
                 return float_literal(e.value, e.dtype)
             case Variable():
                 if e.name not in env:
@@ -365,15 +365,8 @@ class ExprEmitter:
         self.start(inside)
 
 
-ERROR_WORDS = 32
-
-
 def error_record(site: int, subscript: str, point: tuple[str, ...], dimension: int) -> tuple[str, ...]:
     """The words a failed check stores: site + 1, the subscript, the number of iteration variables, their
     values, and after those the dimension of the array."""
-    kept = point[: ERROR_WORDS - 4]
+    kept = point[:MAX_POINT]
     return (str(site + 1), subscript, str(len(kept)), *kept, str(dimension))
-
-
-def index_type() -> str:
-    return llvm_type(INDEX)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tc.codegen.llvm_expr import ExprEmitter, llvm_type, storage_type
+from tc.codegen.llvm_expr import ExprEmitter, storage_type
 from tc.codegen.llvm_helpers import HELPERS
-from tc.dtypes import BOOL, FLOAT32, DType
+from tc.codegen.numerics import accumulator
+from tc.dtypes import BOOL
 from tc.errors import InternalError, unreachable
 from tc.ir.loops import Block, Compute, Copy, For, If, LoopNest, Stmt, Sync
 
@@ -34,14 +35,6 @@ def emit(nest: LoopNest, name: str = KERNEL) -> str:
     parts.append(f"define i32 @{name}(ptr %args) nounwind {{\nentry:\n{body}\n}}\n")
     parts += sorted(declarations)
     return "\n".join(parts) + "\n"
-
-
-def accumulator(buffer: DType, value: DType) -> DType:
-    """The type in which an update `buffer op= value` is computed: never 16-bit floating."""
-    wide = FLOAT32 if buffer.is_half else buffer
-    if value == wide or value.is_half or value.is_bool:
-        return wide
-    return value
 
 
 class _NestEmitter(ExprEmitter):
@@ -142,5 +135,3 @@ class _NestEmitter(ExprEmitter):
         new = self.combine(s.op, old, self.cast(v, s.value.dtype, t), t)
         self.write(array, address, self.cast(new, t, array.dtype))
 
-
-__all__ = ["KERNEL", "accumulator", "emit", "llvm_type"]

@@ -114,7 +114,7 @@ static inline double tc_cospi(double x) {
   return (quadrant & 2) ? -c : c;
 }
 
-/* Modified Bessel functions of the first kind.  Below 24 the power series (Abramowitz and Stegun 9.6.10),
+/* Modified Bessel functions of the first kind.  Below 20 the power series (Abramowitz and Stegun 9.6.10),
  * whose terms are positive; above, the asymptotic series (9.7.1), good to e^(-2x), near the end with e^x in two
  * halves, because the result is finite a little beyond where e^x is.  The power series S(q), q = x^2 / 4,
  * magnifies the relative error of q by q S'/S (about x / 2), so that error is put back: q S' is the sum of k
@@ -134,7 +134,7 @@ static inline double tc_bessel_series(double x, double order) {
 
 static inline double tc_bessel_asymptotic(double x, double order) {
   double mu = 4.0 * order * order, term = 1.0, sum = 0.0, k, e;
-  for (k = 1.0; k < 36.0 && fabs(term) > 1e-18; k += 1.0) {
+  for (k = 1.0; k < 40.0 && fabs(term) > 1e-18; k += 1.0) {
     double odd = 2.0 * k - 1.0;
     term *= -(mu - odd * odd) / (8.0 * k * x);
     sum += term;
@@ -148,14 +148,14 @@ static inline double tc_bessel_asymptotic(double x, double order) {
 
 static inline double tc_cyl_bessel_i0(double x) {
   x = fabs(x);
-  if (!(x < 24.0)) return isinf(x) || isnan(x) ? x : tc_bessel_asymptotic(x, 0.0);
+  if (!(x < 20.0)) return isinf(x) || isnan(x) ? x : tc_bessel_asymptotic(x, 0.0);
   return tc_bessel_series(x, 0.0);
 }
 
 static inline double tc_cyl_bessel_i1(double x) {
   double a = fabs(x);
   if (isinf(x) || isnan(x)) return x;
-  a = a < 24.0 ? 0.5 * a * tc_bessel_series(a, 1.0) : tc_bessel_asymptotic(a, 1.0);
+  a = a < 20.0 ? 0.5 * a * tc_bessel_series(a, 1.0) : tc_bessel_asymptotic(a, 1.0);
   return copysign(a, x);
 }
 

@@ -43,6 +43,8 @@ def overlaps_itself(a: Array) -> bool:
     if a.size == 0:
         return False
     reach = a.itemsize
+    if any(abs(stride) < a.itemsize for _, stride in _layout(a)):
+        return True  # neighbours in that dimension already meet
     for extent, stride in sorted(_layout(a), key=lambda d: abs(d[1])):
         if abs(stride) < reach:
             break

@@ -17,7 +17,6 @@ from tc import _native
 
 INF, NAN = math.inf, math.nan
 ADDRESSES = _native.symbols()
-SQRT2 = mp.sqrt(2)
 
 
 def function(name: str, arity: int = 1, kind: Any = ctypes.c_double) -> Callable[..., float]:
@@ -42,7 +41,7 @@ def erfcx(x: float) -> Any:
         return +(mp.exp(mp.mpf(x) ** 2) * mp.erfc(x))
 
 
-def newton_erfc(start: float, q: Any) -> Any:
+def newton_erfc(start: Any, q: Any) -> Any:
     """The root of log erfc(y) = log q near `start`."""
     y = mp.mpf(start)
     for _ in range(4):
@@ -61,7 +60,7 @@ def erfcinv(q: float | Any) -> Any:
     else:
         start = mp.sqrt(-mp.log(q) - mp.log(mp.sqrt(-mp.log(q) * mp.pi)))
     for _ in range(3):
-        start = newton_erfc(float(start), q) if False else newton_erfc(start, q)
+        start = newton_erfc(start, q)
     return start
 
 
@@ -83,8 +82,8 @@ TRUTH: dict[str, tuple[int, Callable[..., Any], float]] = {
     "erfcx": (1, erfcx, 5),
     "erfinv": (1, lambda x: mp.sign(x) * erfcinv(1 - abs(mp.mpf(x))), 4),
     "erfcinv": (1, erfcinv, 4),
-    "normcdf": (1, lambda x: mp.erfc(-mp.mpf(x) / SQRT2) / 2, 4),
-    "normcdfinv": (1, lambda p: -SQRT2 * erfcinv(2 * mp.mpf(p)), 5),
+    "normcdf": (1, lambda x: mp.erfc(-mp.mpf(x) / mp.sqrt(2)) / 2, 4),
+    "normcdfinv": (1, lambda p: -mp.sqrt(2) * erfcinv(2 * mp.mpf(p)), 5),
     "rhypot": (2, lambda *a: 1 / norm(*a), 2.5),
     "norm3d": (3, norm, 2),
     "rnorm3d": (3, lambda *a: 1 / norm(*a), 2.5),
@@ -99,8 +98,8 @@ RANGES: dict[str, list[tuple[str, float, float]]] = {
     "exp10": [("flat", -307, 308.2), ("flat", -3, 3)],
     "sinpi": [("flat", -3, 3), ("flat", -1e6, 1e6), ("log", 1e-300, 1)],
     "cospi": [("flat", -3, 3), ("flat", -1e6, 1e6)],
-    "cyl_bessel_i0": [("flat", -10, 10), ("flat", -713, 713), ("flat", 20, 30)],
-    "cyl_bessel_i1": [("flat", -10, 10), ("flat", -713, 713), ("flat", 20, 30), ("log", 1e-300, 1)],
+    "cyl_bessel_i0": [("flat", -10, 10), ("flat", -713, 713), ("flat", 15, 25)],
+    "cyl_bessel_i1": [("flat", -10, 10), ("flat", -713, 713), ("flat", 15, 25), ("log", 1e-300, 1)],
     "erfcx": [("flat", -26.5, 2), ("flat", 0, 3), ("flat", 2, 30), ("log+", 1e-10, 1e300)],
     "erfinv": [("flat", -1, 1), ("log", 1e-15, 1), ("flat", 0.45, 0.55), ("flat", 1 - 1e-9, 1)],
     "erfcinv": [("flat", 0, 2), ("log+", 5e-324, 0.5), ("flat", 0.4, 0.6), ("flat", 1.999999, 2)],

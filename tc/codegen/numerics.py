@@ -1,10 +1,21 @@
-"""16-bit floating constants as bits, rounded once."""
+"""What all emitters agree on: the types updates compute in, 16-bit constants, the error record."""
 
 from __future__ import annotations
 
 import struct
 
-from tc.dtypes import DType
+from tc.dtypes import FLOAT32, DType
+
+ERROR_WORDS = 32  # int64 words of the error record
+MAX_POINT = ERROR_WORDS - 4  # iteration variables it has room for: site, subscript, count, dimension
+
+
+def accumulator(buffer: DType, value: DType) -> DType:
+    """The type in which an update `buffer op= value` is computed: never 16-bit floating."""
+    wide = FLOAT32 if buffer.is_half else buffer
+    if value == wide or value.is_half or value.is_bool:
+        return wide
+    return value
 
 
 def bits16(value: float, dtype: DType) -> int:
@@ -19,7 +30,7 @@ def bits16(value: float, dtype: DType) -> int:
     (wide,) = struct.unpack("<Q", struct.pack("<d", value))
     sign, magnitude = wide >> 63 << 15, wide & ((1 << 63) - 1)
     exponent = (magnitude >> 52) - 1023
-    if exponent < -133 - 1:
+    if exponent < -134:
         return sign
     if exponent > 127:
         return sign | 0x7F80

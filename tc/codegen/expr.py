@@ -1,0 +1,332 @@
+"""Expressions to C, with the numerics of docs/language.md.
+
+An expression is C text, and statements that must run before it: a checked subscript, a let and a lazy
+ternary with either of these inside cannot be expressions.  The text is compiled with -fwrapv; narrow
+integers are cast back after each operation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tc.codegen.c_helpers import Helpers, c_type, short
+from tc.codegen.numerics import bits16
+from tc.dtypes import BOOL, FLOAT32, FLOAT64, DType
+from tc.errors import InternalError, unreachable
+from tc.ir.expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Call,
+    Cast,
+    Div,
+    Expr,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    IntImm,
+    Let,
+    Load,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    Select,
+    Sub,
+    UIntImm,
+    Variable,
+)
+from tc.ir.loops import Array
+from tc.ir.printer import float_text
+from tc.lang import builtins
+
+# Precedences of C, weakest first.
+TERNARY, OR, AND, EQUAL, RELATION, SUM, PRODUCT, UNARY, ATOM = range(9)
+
+_BINARY: dict[type, tuple[str, int]] = {
+    Add: ("+", SUM), Sub: ("-", SUM), Mul: ("*", PRODUCT), Div: ("/", PRODUCT),
+    EQ: ("==", EQUAL), NE: ("!=", EQUAL), LT: ("<", RELATION), LE: ("<=", RELATION),
+    GT: (">", RELATION), GE: (">=", RELATION), And: ("&&", AND), Or: ("||", OR),
+}  # fmt: skip
+
+# POSIX's and not C99's: declared where used, since -std=c99 hides them in math.h.
+_UNDECLARED = frozenset("j0 j1 y0 y1".split())
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """C text and the precedence of its outermost operator."""
+
+    text: str
+    level: int = ATOM
+
+    def at(self, level: int) -> str:
+        """The text as an operand that needs at least this precedence."""
+        return self.text if self.level >= level else f"({self.text})"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayStyle:
+    """How an array is addressed: `A[i][j]`, or `A[i * N + j]`."""
+
+    name: str
+    nested: bool
+
+
+@dataclass(slots=True)
+class CExpr:
+    """Makes C of expressions; `lines` collects what must run before."""
+
+    arrays: Mapping[str, Array]
+    styles: Mapping[str, ArrayStyle]
+    helpers: Helpers
+    lines: list[str] = field(default_factory=list[str])
+    prototypes: set[str] = field(default_factory=set[str])
+    used_names: set[str] = field(default_factory=set[str])
+    used_buffers: set[str] = field(default_factory=set[str])
+    point: Sequence[str] = ()
+    pad: str = "  "
+
+    def fresh(self, stem: str) -> str:
+        """A name that nothing in the kernel has."""
+        name, count = stem, 0
+        while name in self.used_names:
+            count += 1
+            name = f"{stem}{count}"
+        self.used_names.add(name)
+        return name
+
+    def value(self, e: Expr, env: Mapping[str, str]) -> Text:
+        match e:
+            case IntImm() | UIntImm() | FloatImm():
+                return literal(e)
+            case Variable():
+                if e.name not in env:
+                    raise InternalError(f"the loop nest uses '{e.name}', which nothing defines")
+                return Text(env[e.name])
+            case Cast():
+                return self.cast(self.value(e.value, env), e.value.dtype, e.dtype)
+            case Add() | Sub() | Mul() | Div():
+                return self.arithmetic(e, env)
+            case FloorDiv() | FloorMod():
+                stem = "floordiv" if isinstance(e, FloorDiv) else "floormod"
+                return self.call(self.helpers.typed(stem, e.dtype), self.value(e.a, env), self.value(e.b, env))
+            case Min() | Max():
+                a, b = self.value(e.a, env), self.value(e.b, env)
+                return self.combine("min" if isinstance(e, Min) else "max", a, b, e.dtype)
+            case EQ() | NE() | LT() | LE() | GT() | GE() | And() | Or():
+                symbol, level = _BINARY[type(e)]
+                a, b = (_grouped(level, self.value(x, env)) for x in (e.a, e.b))
+                return Text(f"{a} {symbol} {b}", level)
+            case Not():
+                return Text(f"!{self.value(e.a, env).at(UNARY)}", UNARY)
+            case Select():
+                c = self.value(e.condition, env)
+                a, b = self.value(e.true_value, env), self.value(e.false_value, env)
+                return Text(f"{c.at(OR)} ? {a.at(OR)} : {b.at(TERNARY)}", TERNARY)
+            case IfThenElse():
+                return self.lazy(e, env)
+            case Let():
+                v = self.value(e.value, env)
+                name = self.fresh(identifier(e.name))
+                self.line(f"const {c_type(e.value.dtype)} {name} = {v.text};")
+                return self.value(e.body, {**env, e.name: name})
+            case Call():
+                return self.intrinsic(e, env)
+            case Load():
+                return self.load(e, env)
+            case _:
+                unreachable(e)
+
+    def line(self, text: str) -> None:
+        self.lines.append(f"{self.pad}{text}")
+
+    def call(self, name: str, *args: Text) -> Text:
+        return Text(f"{name}({', '.join(a.at(TERNARY) for a in args)})")
+
+    def arithmetic(self, e: Add | Sub | Mul | Div, env: Mapping[str, str]) -> Text:
+        a, b = self.value(e.a, env), self.value(e.b, env)
+        symbol, level = _BINARY[type(e)]
+        t = e.dtype
+        if t.is_half or t.is_bool:
+            raise InternalError(f"arithmetic on {t}")
+        if isinstance(e.a, (IntImm, UIntImm)) and isinstance(e.b, (IntImm, UIntImm)) and t.bits == 64:
+            a = Text(f"({c_type(t)}){a.at(UNARY)}", UNARY)
+        if isinstance(e, Sub) and e.a in (IntImm(0, t), UIntImm(0, t)):
+            return self.wrapped(Text(f"-{b.at(ATOM)}", UNARY), t)
+        # Floating sums and products are evaluated as grouped; integers may be written flat.
+        flat = t.is_int and t.bits >= 32 and isinstance(e, (Add, Mul)) and type(e.b) is type(e)
+        return self.wrapped(Text(f"{a.at(level)} {symbol} {b.at(level + (not flat))}", level), t)
+
+    def wrapped(self, v: Text, t: DType) -> Text:
+        """An integer narrower than C's int, brought back to its type."""
+        if t.is_int and t.bits < 32:
+            return Text(f"({c_type(t)}){v.at(UNARY)}", UNARY)
+        return v
+
+    def combine(self, operator: str, a: Text, b: Text, t: DType) -> Text:
+        """`+ *` and `min max` of two values, as the reductions need them."""
+        if t.is_half:
+            raise InternalError(f"arithmetic on {t}")
+        if t.is_bool:  # sums and products of truth values, as != 0 of what int32 would give
+            either = operator in ("+", "max")
+            return Text(f"{a.at(EQUAL)} {'||' if either else '&&'} {b.at(EQUAL)}", OR if either else AND)
+        if operator in ("min", "max"):
+            return self.call(self.helpers.typed(operator, t), a, b)
+        level = SUM if operator == "+" else PRODUCT
+        return self.wrapped(Text(f"{a.at(level)} {operator} {b.at(level + 1)}", level), t)
+
+    def cast(self, v: Text, source: DType, target: DType) -> Text:
+        """A conversion; see `Cast` in tc.ir.expr for what it means."""
+        if source == target:
+            return v
+        if source.is_half:
+            return self.cast(self.call(self.helpers.named(f"tc_{short(source)}_to_f32"), v), FLOAT32, target)
+        if target.is_half:
+            if source != FLOAT32:
+                v = self.call(self.helpers.named("tc_f64_to_odd"), self.cast(v, source, FLOAT64))
+            return self.call(self.helpers.named(f"tc_f32_to_{short(target)}"), v)
+        if target.is_bool:
+            return Text(f"{v.at(EQUAL + 1)} != 0", EQUAL)
+        if source.is_float and target.is_int:
+            return self.call(self.helpers.to_integer(source, target), v)
+        return Text(f"({c_type(target)}){v.at(UNARY)}", UNARY)
+
+    def lazy(self, e: IfThenElse, env: Mapping[str, str]) -> Text:
+        c = self.value(e.condition, env)
+        before, self.lines, outer = self.lines, [], self.pad
+        self.pad = outer + "  "
+        a = self.value(e.then_value, env)
+        then_lines, self.lines = self.lines, []
+        b = self.value(e.else_value, env)
+        else_lines, self.lines, self.pad = self.lines, before, outer
+        if not then_lines and not else_lines:
+            return Text(f"{c.at(OR)} ? {a.at(OR)} : {b.at(TERNARY)}", TERNARY)
+        name = self.fresh("chosen")
+        self.line(f"{c_type(e.dtype)} {name};")
+        self.line(f"if ({c.text}) {{")
+        self.lines += [*then_lines, f"{outer}  {name} = {a.text};"]
+        self.line("} else {")
+        self.lines += [*else_lines, f"{outer}  {name} = {b.text};"]
+        self.line("}")
+        return Text(name)
+
+    def intrinsic(self, e: Call, env: Mapping[str, str]) -> Text:
+        if e.kind != "intrinsic":
+            raise InternalError(f"a loop nest reads '{e.name}' by its Func")
+        args = [self.value(a, env) for a in e.args]
+        if e.name == "abs":
+            if not e.dtype.is_float:
+                return self.call(self.helpers.typed("abs", e.dtype), *args) if e.dtype.is_signed else args[0]
+            return self.call("fabsf" if e.dtype == FLOAT32 else "fabs", *args)
+        builtin = builtins.find(e.name)
+        if builtin is None or builtin.kind != "math" or e.dtype not in (FLOAT32, FLOAT64):
+            raise InternalError(f"no C spelling for {e.name} of {e.dtype}")
+        name = builtin.f32() if e.dtype == FLOAT32 else builtin.c
+        if builtin.own:
+            self.helpers.math.add(name)
+        elif builtin.name in _UNDECLARED:
+            self.prototypes.add(f"{c_type(e.dtype)} {name}({c_type(e.dtype)});")
+        return self.call(name, *args)
+
+    # Memory.
+
+    def load(self, e: Load, env: Mapping[str, str]) -> Text:
+        array = self.arrays[e.buffer]
+        subscripts = [self.value(s, env) for s in e.subscripts]
+        for d in e.checked:
+            subscripts[d] = self.check(subscripts[d], array, d, e.site, env)
+        at = self.element(array, subscripts, env)
+        return Text(f"{at} != 0", EQUAL) if array.dtype == BOOL else Text(at)
+
+    def check(self, subscript: Text, array: Array, dimension: int, site: int, env: Mapping[str, str]) -> Text:
+        extent = self.value(array.shape[dimension], env)
+        name = self.fresh("at")
+        self.line(f"const int64_t {name} = {subscript.text};")
+        point = ", ".join(self.point) or "0"
+        fail = self.helpers.named("tc_fail")
+        self.line(f"if ({name} < 0 || {name} >= {extent.at(SUM)})")
+        self.line(
+            f"  return {fail}(error, {site}, {name}, {dimension}, {len(self.point)},"
+            f" (const int64_t[]){{{point}}});"
+        )
+        return Text(name)
+
+    def element(self, array: Array, subscripts: Sequence[Text], env: Mapping[str, str]) -> str:
+        """The lvalue of an element."""
+        self.used_buffers.add(array.name)
+        style = self.styles[array.name]
+        if not subscripts:
+            return f"{style.name}[0]"
+        if style.nested:
+            return style.name + "".join(f"[{s.text}]" for s in subscripts)
+        position = subscripts[0]
+        for s, extent in zip(subscripts[1:], array.shape[1:], strict=True):
+            scaled = f"{position.at(PRODUCT)} * {self.value(extent, env).at(UNARY)}"
+            position = Text(f"{scaled} + {s.at(SUM + 1)}", SUM)
+        return f"{style.name}[{position.text}]"
+
+
+def _grouped(level: int, v: Text) -> str:
+    """An operand of a comparison or of && and ||: compilers ask for parentheses round && in ||, and round a
+    comparison in a comparison."""
+    if level in (AND, OR):
+        return v.text if v.level == level else v.at(EQUAL)
+    return v.at(SUM)
+
+
+def literal(e: IntImm | UIntImm | FloatImm) -> Text:
+    """A constant that C reads back as the same value of the same type or one it converts to exactly."""
+    t = e.dtype
+    if isinstance(e, FloatImm):
+        return _float_literal(e.value, t)
+    if t.is_bool:
+        return Text("true" if e.value else "false")
+    v = t.wrap(e.value)
+    if not t.is_signed:
+        return Text(f"{v}" if t.bits < 32 else f"{v}u" if v < 1 << 32 else f"{v}ull")
+    if v == t.min and t.bits >= 32:
+        return Text(f"INT{t.bits}_MIN")
+    suffix = "" if -(1 << 31) <= v < 1 << 31 else "ll"
+    return Text(f"{v}{suffix}", UNARY if v < 0 else ATOM)
+
+
+def _float_literal(value: float, t: DType) -> Text:
+    if t.is_half:
+        return Text(f"0x{bits16(value, t):04x}")
+    single = t == FLOAT32
+    if math.isnan(value):
+        return Text("NAN")
+    if math.isinf(value):
+        return Text("INFINITY" if value > 0 else "-INFINITY", ATOM if value > 0 else UNARY)
+    shown = float_text(value, single)
+    negative = shown.startswith("-")
+    return Text(shown + ("f" if single else ""), UNARY if negative else ATOM)
+
+
+_KEYWORDS = frozenset(
+    """auto break case char const continue default do double else enum extern float for goto if inline int long
+    register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
+    asm bool catch class delete explicit export false friend mutable namespace new operator private protected
+    public template this throw true try typename using virtual wchar_t half kernel global local constant
+    NAN INFINITY HUGE_VAL EOF NULL memcpy main args error
+    """.split()
+)  # fmt: skip
+
+
+def identifier(name: str) -> str:
+    """A C identifier for a name: no keyword, no library function, no leading digit or underscore."""
+    text = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
+    if text[0].isdigit() or text[0] == "_" or text.startswith(("tc_", "INT", "UINT", "TC_")):
+        text = f"v{text}" if text[0] == "_" else f"v_{text}"
+    library = builtins.find(text) is not None or text.endswith("_t")
+    return f"{text}_" if text in _KEYWORDS or library else text

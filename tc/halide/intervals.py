@@ -1,0 +1,117 @@
+"""Where the subscripts of a specialised program can lie, by interval arithmetic.
+
+    Interval ::= (int, int)     both ends inclusive; None: not known (a size is still a symbol)
+
+Each occurrence of a variable is bounded on its own, which is no tighter than Halide's bounds inference: what
+is inside a box here is inside it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tc.ir import expr as x
+from tc.ir.expr import INDEX, Expr
+from tc.ir.program import Box
+
+Interval = tuple[int, int]
+Intervals = Mapping[str, "Interval | None"]
+
+INT32: Interval = (-(1 << 31), (1 << 31) - 1)
+
+
+def within(a: Interval, b: Interval) -> bool:
+    """Whether every number of `a` is in `b`."""
+    return b[0] <= a[0] and a[1] <= b[1]
+
+
+def box_interval(box: Box, d: int) -> Interval | None:
+    """The coordinates of dimension `d` of a box; None while symbolic.  Ends cross where it is empty."""
+    lo, extent = x.constant(box[d].min), x.constant(box[d].extent)
+    return None if lo is None or extent is None else (int(lo), int(lo) + int(extent) - 1)
+
+
+def is_index(e: Expr, names: Intervals) -> bool:
+    """Whether an expression is integer arithmetic on index variables and sizes alone, without data."""
+    match e:
+        case x.IntImm():
+            return e.dtype == INDEX
+        case x.UIntImm():
+            return e.dtype.is_bool
+        case x.Variable():
+            return e.dtype == INDEX and e.name in names
+        case x.Cast():  # an integer scalar of the call that sizes a range
+            return e.dtype == INDEX and isinstance(e.value, x.Variable) and e.value.name in names
+        case (
+            x.Add() | x.Sub() | x.Mul() | x.FloorDiv() | x.FloorMod() | x.Min() | x.Max()
+            | x.EQ() | x.NE() | x.LT() | x.LE() | x.GT() | x.GE() | x.And() | x.Or() | x.Not() | x.Select()
+        ):  # fmt: skip
+            return all(is_index(c, names) for c in x.children(e))
+        case _:
+            return False
+
+
+def interval(e: Expr, names: Intervals) -> Interval | None:
+    """The values of an `is_index` expression of type `INDEX`."""
+    match e:
+        case x.IntImm():
+            return (e.value, e.value)
+        case x.Variable():
+            return names[e.name]
+        case x.Add() | x.Sub() | x.Mul() | x.Min() | x.Max() | x.FloorDiv() | x.FloorMod():
+            a, b = interval(e.a, names), interval(e.b, names)
+            return None if a is None or b is None else _binary(e, a, b)
+        case x.Select():
+            a, b = interval(e.true_value, names), interval(e.false_value, names)
+            return None if a is None or b is None else (min(a[0], b[0]), max(a[1], b[1]))
+        case _:
+            return None
+
+
+def _binary(e: Expr, a: Interval, b: Interval) -> Interval | None:
+    match e:
+        case x.Add():
+            return (a[0] + b[0], a[1] + b[1])
+        case x.Sub():
+            return (a[0] - b[1], a[1] - b[0])
+        case x.Mul():
+            ends = [p * q for p in a for q in b]
+            return (min(ends), max(ends))
+        case x.Min():
+            return (min(a[0], b[0]), min(a[1], b[1]))
+        case x.Max():
+            return (max(a[0], b[0]), max(a[1], b[1]))
+        case x.FloorDiv() if b[0] > 0:
+            ends = [p // q for p in a for q in b]
+            return (min(ends), max(ends))
+        case x.FloorDiv():
+            size = max(abs(a[0]), abs(a[1]))
+            return (-size, size)
+        case x.FloorMod():
+            return (min(b[0] + 1, 0), max(b[1] - 1, 0))
+        case _:
+            return None
+
+
+def fits_int32(e: Expr, names: Intervals) -> bool:
+    """Whether no part of an `is_index` expression can leave int32; true while sizes are symbols."""
+    if isinstance(e, (x.Add, x.Sub, x.Mul, x.Min, x.Max, x.FloorDiv, x.FloorMod, x.Select, x.IntImm, x.Variable)):
+        if e.dtype == INDEX:
+            found = interval(e, names)
+            if found is not None and not within(found, INT32):
+                return False
+    return all(fits_int32(c, names) for c in x.children(e))
+
+
+def is_affine(e: Expr, names: Intervals) -> bool:
+    """Whether Halide bounds an `is_index` expression exactly: sums and constant multiples of variables."""
+    match e:
+        case x.IntImm() | x.Variable() | x.Cast():
+            return True
+        case x.Add() | x.Sub():
+            return is_affine(e.a, names) and is_affine(e.b, names)
+        case x.Mul():
+            fixed = [not any(isinstance(n, x.Variable) for n in x.walk(c)) for c in (e.a, e.b)]
+            return any(fixed) and is_affine(e.a, names) and is_affine(e.b, names)
+        case _:
+            return False

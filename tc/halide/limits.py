@@ -1,0 +1,100 @@
+"""The one list of what Halide cannot follow.
+
+Each entry has a test that shows why it is there.  What is not in the list is lowered with the language's
+meaning: overflow, division, NaN, half types and conversions are spelled out (`arithmetic`, `halves`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tc.errors import BackendError
+from tc.halide.intervals import INT32, box_interval, within
+from tc.ir import expr as x
+from tc.ir.program import Box, Program
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """A kind of program that is refused: `find` yields what offends, in the program's words."""
+
+    name: str
+    find: Callable[[Program], Iterator[str]]
+    reason: str
+    help: str
+
+
+def _missing_builtins(p: Program) -> Iterator[str]:
+    from tc.halide.builtins import FUNCTIONS
+
+    for s in p.stages:
+        for e in x.walk(s.value):
+            if isinstance(e, x.Call) and e.kind == "intrinsic" and e.name not in FUNCTIONS:
+                yield f"the built-in '{e.name}'"
+
+
+def _boxes(p: Program) -> Iterator[tuple[str, Box]]:
+    for b in p.buffers:
+        yield f"'{b.name}'", b.box
+    for s in p.stages:
+        yield f"the range of '{s.text}'", tuple(v.range for v in s.domain.vars)
+
+
+def _wide_coordinates(p: Program) -> Iterator[str]:
+    for what, box in _boxes(p):
+        for d in range(len(box)):
+            span = box_interval(box, d)
+            # Halide holds a minimum, an extent and one past the last coordinate.
+            if span is not None and not (
+                within((span[0], span[1] + 1), INT32) and span[1] - span[0] < INT32[1]
+            ):
+                yield f"{what}, dimension {d}, from {span[0]} to {span[1]}"
+
+
+def _wide_strides(p: Program) -> Iterator[str]:
+    for b in p.buffers:
+        extents = [x.constant(r.extent) for r in b.box]
+        stride = 1
+        for extent in reversed(extents[1:]):
+            if extent is None:
+                break
+            stride *= max(int(extent), 1)
+        if stride > INT32[1]:
+            yield f"'{b.name}', whose outermost stride is {stride} elements"
+
+
+EXCLUSIONS: tuple[Exclusion, ...] = (
+    Exclusion(
+        "built-in",
+        _missing_builtins,
+        "Halide has no such function, and its Python interface makes no calls to others",
+        "write it with functions Halide has, or use another backend",
+    ),
+    Exclusion(
+        "coordinates beyond int32",
+        _wide_coordinates,
+        "Halide's coordinates are 32-bit integers",
+        "split the dimension in two, or use another backend",
+    ),
+    Exclusion(
+        "strides beyond int32",
+        _wide_strides,
+        "Halide's strides are 32-bit integers",
+        "split the tensor, or use another backend",
+    ),
+)
+
+
+def exclusions(program: Program) -> list[str]:
+    """What of a program Halide cannot follow, one sentence each; empty if it can."""
+    return [f"{what}: {e.reason}" for e in EXCLUSIONS for what in dict.fromkeys(e.find(program))]
+
+
+def refuse(program: Program) -> None:
+    """Raise BackendError (TC0805) for the first thing Halide cannot follow."""
+    for e in EXCLUSIONS:
+        for what in e.find(program):
+            raise BackendError(
+                f"the halide backend cannot compile {what}: {e.reason}", code="TC0805", help=e.help
+            )

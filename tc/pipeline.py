@@ -29,7 +29,7 @@ from tc.lang import syntax as s
 from tc.lang.check import check
 from tc.lang.parse import parse
 from tc.lang.types import Typed, assign_types, subscript_only
-from tc.ranges import Depends, Ranges, infer
+from tc.ranges import Depends, Obligation, Ranges, infer
 
 PASSES: tuple[tuple[str, str], ...] = (
     ("parse", "text to syntax tree"),
@@ -183,35 +183,56 @@ def specialize(built: Built, sizes: Mapping[str, int], scalars: Mapping[str, int
 
 
 def _legal(program: Program, ranges: Ranges, checks: bool) -> Program:
-    """Prove the program legal for all sizes, or attach what is left as preconditions and run-time checks."""
-    try:
-        from tc.poly import legality
-        verdicts = legality.check_program(program, {(o.site, o.dim) for o in ranges.obligations})
-    except (ImportError, AttributeError):
-        verdicts = {}
+    """Prove the program legal for all sizes, or attach what is left as preconditions and run-time checks.
+
+    An access that range inference left open is decided exactly where it is affine; where it is not, the
+    solver's condition over sizes serves, and where there is none the subscript is checked when the kernel runs.
+    """
+    from tc.poly import checks as legality
+    from tc.poly.context import isl_context
+    from tc.poly.scop import build as build_scop
+
     preconditions = list(program.preconditions)
+    left: dict[int, list[Obligation]] = {}
     dynamic: set[tuple[int, int]] = set()
     for o in ranges.obligations:
-        verdict = verdicts.get((o.site, o.dim))
         if o.data_dependent:
             dynamic.add((o.site, o.dim))
-        elif verdict is None:  # not affine: the solver's condition over sizes, else a check when it runs
-            if o.condition is None:
-                dynamic.add((o.site, o.dim))
-            else:
-                preconditions.append(Precondition(o.condition, o.text, o.span))
-        elif verdict == x.FALSE:
-            raise RangeError(
-                f"{o.text.split(' needs ')[0]} is out of bounds for all sizes",
-                o.span,
-                code="TC0307",
-                help=f"'{o.tensor}' is read outside its range in dimension {o.dim}",
-            )
-        elif verdict != x.TRUE:
-            preconditions.append(Precondition(verdict, o.text, o.span))
-    if checks and dynamic:
-        program = _mark(program, dynamic)
+        else:
+            left.setdefault(o.site, []).append(o)
+    marked = _mark(program, dynamic)
+    with isl_context():
+        scop = build_scop(marked)
+        legality.in_place(scop)
+        legality.undefined(marked, scop)
+        verdicts = legality.out_of_bounds(scop, frozenset(left)) if left else ()
+    for v in verdicts:
+        site = v.read.call.site if v.read is not None else -1
+        found = left.get(site, [])
+        if v.status == "precondition" and v.condition is not None:
+            first = found[0]
+            if x.constant(v.condition) == 0:
+                raise RangeError(
+                    f"{v.text} is out of bounds for all sizes",
+                    first.span,
+                    code="TC0307",
+                    help=f"'{first.tensor}' is read outside its range in dimension {first.dim}",
+                )
+            example = f", for example not for {v.counterexample}" if v.counterexample else ""
+            reason = f"{_access_text(first)} would be out of bounds{example}"
+            preconditions.append(Precondition(v.condition, reason, first.span))
+        elif v.status == "unprovable":
+            for o in found:
+                if o.condition is None:
+                    dynamic.add((o.site, o.dim))
+                else:
+                    preconditions.append(Precondition(o.condition, o.text, o.span))
+    program = _mark(program, dynamic) if checks else program
     return replace(program, preconditions=tuple(dict.fromkeys(preconditions)))
+
+
+def _access_text(o: Obligation) -> str:
+    return o.text.split(" needs ")[0].removesuffix(" may leave its tensor")
 
 
 def _mark(program: Program, dynamic: set[tuple[int, int]]) -> Program:

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, Literal
 
-from tc.codegen import llvm_ir, llvm_jit
-from tc.errors import InternalError
+from tc import settings
+from tc.codegen import c_family, llvm_ir, llvm_jit
+from tc.errors import BackendError, InternalError
 from tc.ir.expr import IntImm
 from tc.ir.loops import LoopNest
-from tc.ir.program import Program
-from tc.poly import ast, nest, schedule, scop, tree
+from tc.ir.printer import nest_text
+from tc.ir.program import Program, Stage
+from tc.options import Options
+from tc.pipeline import stage
+from tc.poly import ast, legality, nest, schedule, scop, trace, tree
 from tc.poly.context import isl_context
+from tc.poly.dependences import dependences
 from tc.registry import Availability
 
-Stage = Literal["schedule", "loops", "code", "llvm", "asm"]
+Artifact = Literal["schedule", "loops", "code", "llvm", "asm"]
 
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The reference backend has nothing to turn."""
+# Statement instances that take about 5 us, from where on other threads should run meanwhile.
+_WORTH_RELEASING = 5000
+# The trace oracle runs the nest in Python.
+_TRACED_INSTANCES = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A kernel `int32_t (void *const *args)`, valid while this object lives.
+    """A kernel `int32_t (void *const *args)` (see tc.codegen.llvm_ir), valid while this object lives.
 
     `workspace` is in bytes; `release_gil` says whether the work is worth it.
     """
@@ -36,22 +40,34 @@ class Compiled:
     release_gil: bool
     nest: LoopNest
     schedule: str
-    _code: llvm_jit.MachineCode
+    _code: llvm_jit.MachineCode = field(repr=False)
 
-    def artifact(self, stage: Stage) -> str:
-        """A stage of the compilation as text."""
-        makers: Mapping[str, Callable[[], str]] = {
-            "schedule": lambda: self.schedule,
-            "llvm": lambda: self._code.text,
-            "asm": self._code.assembly,
-        }
-        if stage not in makers:
-            raise InternalError(f"the reference backend keeps no stage '{stage}'")
-        return makers[stage]()
+    def artifact(self, stage: Artifact) -> str:
+        """A stage of the compilation as text: the schedule tree, the loop nest, C, LLVM IR, assembly."""
+        match stage:
+            case "schedule":
+                return self.schedule
+            case "loops":
+                return nest_text(self.nest)
+            case "code":
+                return c_family.emit(self.nest)
+            case "llvm":
+                return self._code.text
+            case "asm":
+                return self._code.assembly()
+            case _:
+                raise BackendError(
+                    f"the reference backend has no stage '{stage}'",
+                    code="TC0804",
+                    help="it has schedule, loops, code, llvm and asm",
+                )
 
 
 class Backend:
+    """Identity mapping, one thread, no transformation, no fast math."""
+
     name = "reference"
+    options_used: frozenset[str] = frozenset({"strict"})
 
     def available(self) -> Availability:
         return Availability(True)
@@ -60,18 +76,39 @@ class Backend:
         return Options()
 
     def compile(self, program: Program, options: Options | None = None) -> Compiled:
-        """The kernel of a specialised program."""
+        """The kernel of a specialised program; there is no option to turn (`strict` is lowering's)."""
         if program.sizes:
-            raise InternalError(f"not specialised: {', '.join(program.sizes)}")
-        verify = os.environ.get("TC_VERIFY") == "1"
+            raise InternalError(f"{program.name} is not specialised: {', '.join(program.sizes)}")
+        verify = settings.verify()
         with isl_context():
-            polyhedra = scop.build(program)
-            plan = schedule.identity(polyhedra)
-            body = ast.loops(polyhedra, plan)
-            shown = tree.dump(plan)
+            with stage("scop"):
+                polyhedra = scop.build(program)
+            with stage("schedule"):
+                plan = schedule.identity(polyhedra)
+                shown = tree.dump(plan)
+            if verify:
+                with stage("dependences"):
+                    legality.verify(polyhedra, plan, dependences(polyhedra), "the identity schedule")
+            with stage("ast"):
+                body = ast.loops(polyhedra, plan)
         loops = nest.assemble(program, body)
+        instances = sum(_instances(s) for s in program.stages)
+        if verify and instances <= _TRACED_INSTANCES:
+            trace.verify(program, loops, {})
         if not isinstance(loops.workspace, IntImm):
             raise InternalError("the workspace of a specialised program is not a constant")
-        text = llvm_ir.emit(loops)
-        code = llvm_jit.compile_text(text, llvm_ir.KERNEL, verify=verify)
-        return Compiled(code.address, loops.workspace.value, True, loops, shown, code)
+        with stage("code"):
+            text = llvm_ir.emit(loops)
+        with stage("machine"):
+            code = llvm_jit.compile_text(text, llvm_ir.KERNEL, verify=verify)
+        return Compiled(
+            code.address, loops.workspace.value, instances >= _WORTH_RELEASING, loops, shown, code
+        )
+
+
+def _instances(s: Stage) -> int:
+    """An upper bound on the instances of a specialised stage: its box."""
+    extents = [v.range.extent for v in s.domain.vars]
+    return reduce(lambda n, e: n * max(0, e.value), (e for e in extents if isinstance(e, IntImm)), 1)
+
+

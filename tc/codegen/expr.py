@@ -255,8 +255,10 @@ class CExpr:
         point = ", ".join(self.point) or "0"
         fail = self.helpers.named("tc_fail")
         self.line(f"if ({name} < 0 || {name} >= {extent.at(SUM)})")
+        lower = self.value(array.lower[dimension], env).at(SUM) if array.lower else "0"
+        logical = name if lower == "0" else f"{name} + {lower}"
         self.line(
-            f"  return {fail}(error, {site}, {name}, {dimension}, {len(self.point)},"
+            f"  return {fail}(error, {site}, {logical}, {dimension}, {len(self.point)},"
             f" (const int64_t[]){{{point}}});"
         )
         return Text(name)

@@ -328,7 +328,7 @@ class ExprEmitter:
         array = self.arrays[e.buffer]
         subscripts = [self.value(s, env) for s in e.subscripts]
         for d in e.checked:
-            self.check(subscripts[d], self.value(array.shape[d], env), e.site, d)
+            self.check(subscripts[d], array, d, e.site, env)
         return self.read(array, self.address(array, subscripts, env))
 
     def address(self, array: Array, subscripts: list[str], env: Mapping[str, str]) -> str:
@@ -352,12 +352,15 @@ class ExprEmitter:
             v = self.op(f"zext i1 {v} to i8")
         self.do(f"store {storage_type(array.dtype)} {v}, ptr {address}, align {array.dtype.itemsize}")
 
-    def check(self, subscript: str, extent: str, site: int, dimension: int) -> None:
+    def check(self, subscript: str, array: Array, dimension: int, site: int, env: Mapping[str, str]) -> None:
         """Leaves the kernel with the error record filled where a subscript is out of range."""
+        extent = self.value(array.shape[dimension], env)
         inside, outside = self.label("inside"), self.label("outside")
         ok = self.op(f"icmp ult i64 {subscript}, {extent}")
         self.do(f"br i1 {ok}, label %{inside}, label %{outside}")
         self.start(outside)
+        lower = self.value(array.lower[dimension], env) if array.lower else "0"
+        subscript = subscript if lower == "0" else self.op(f"add i64 {subscript}, {lower}")
         for slot, v in enumerate(error_record(site, subscript, self.point, dimension)):
             at = self.op(f"getelementptr i64, ptr %error, i64 {slot}")
             self.do(f"store i64 {v}, ptr {at}")

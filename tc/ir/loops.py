@@ -94,13 +94,14 @@ Stmt = Block | For | If | Compute | Copy | Sync
 @dataclass(frozen=True, slots=True)
 class Array:
     """A buffer of the nest: dense row-major extents; `offset` is its place in the workspace in bytes for
-    a temporary, else None."""
+    a temporary, else None; `lower` are the logical coordinates of its first element."""
 
     name: str
     dtype: DType
     shape: tuple[Expr, ...]
     role: str  # input | output | temporary
     offset: Expr | None = None
+    lower: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

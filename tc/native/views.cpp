@@ -289,8 +289,7 @@ void mark_written(Library library, PyObject *const *arrays, Py_ssize_t count) {
 }
 
 PyObject *import_capsule(PyObject *capsule) {
-  const char *name = PyCapsule_GetName(capsule);
-  if (!name && PyErr_Occurred()) return nullptr;
+  const char *name = PyCapsule_CheckExact(capsule) ? PyCapsule_GetName(capsule) : nullptr;
   bool versioned = name && !std::strcmp(name, "dltensor_versioned");
   if (!versioned && !(name && !std::strcmp(name, "dltensor"))) {
     PyErr_SetString(PyExc_TypeError, "expected an unused DLPack capsule");

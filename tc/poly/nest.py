@@ -18,10 +18,11 @@ def assemble(program: Program, body: Stmt) -> LoopNest:
     offset: Expr = IntImm(0)
     for b in program.buffers:
         shape = tuple(simplify(r.extent, exact=True) for r in b.box)
+        lower = tuple(simplify(r.min, exact=True) for r in b.box)
         if b.role != "temporary":
-            arrays.append(Array(b.name, b.dtype, shape, b.role))
+            arrays.append(Array(b.name, b.dtype, shape, b.role, None, lower))
             continue
-        arrays.append(Array(b.name, b.dtype, shape, b.role, offset))
+        arrays.append(Array(b.name, b.dtype, shape, b.role, offset, lower))
         size: Expr = reduce(Mul, shape, IntImm(b.dtype.itemsize))
         lines = FloorDiv(Add(size, IntImm(ALIGNMENT - 1)), IntImm(ALIGNMENT))
         offset = simplify(Add(offset, Mul(lines, IntImm(ALIGNMENT))), exact=True)

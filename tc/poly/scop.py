@@ -16,6 +16,7 @@ from typing import Literal
 import islpy as isl
 
 from tc.ir.expr import Add, Expr, IntImm, Sub
+from tc.ir.printer import text
 from tc.ir.program import Box, Buffer, IterVar, Program, Stage
 from tc.ir.simplify import simplify
 from tc.poly.accesses import Read, reads
@@ -102,6 +103,19 @@ class Scop:
             to_tag = isl.Map.from_domain_and_range(a.map.domain(), isl.Set.universe(tag))
             maps.append(to_tag.domain_map().apply_range(a.map))
         return union_map(self.ctx, maps)
+
+    def dump(self) -> str:
+        """Context, domains and accesses as text."""
+        with isl_context():
+            lines = [f"context: {self.context}"]
+            for s in self.statements:
+                lines.append(f"{s.stage.name}: {' '.join(s.stage.text.split())}")
+                lines.append(f"  domain: {s.domain}")
+                lines += [f"  tested when run: {text(c)}" for c in s.residual]
+                for a in s.accesses:
+                    kind = a.kind if a.must else f"may {a.kind}"
+                    lines.append(f"  {a.ref} {kind}: {a.map}")
+        return "\n".join(lines) + "\n"
 
     def original_schedule(self) -> isl.UnionMap:
         """Statement order, then each statement's variables in order, padded to one length."""

@@ -265,10 +265,10 @@ def _protocols(value: object, name: str, span: Span | None) -> HostArray:
     kind = type(value)
     if hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__"):
         return _dlpack(cast("Any", value), name, span)
-    if hasattr(value, "__cuda_array_interface__"):
+    if hasattr(value, "__cuda_array_interface__") and not isinstance(value, type):
         raise _device_error(name, "a CUDA device", f"a copy of {name} in host memory", span)
     try:
-        if hasattr(value, "__array_interface__"):
+        if hasattr(value, "__array_interface__") and not isinstance(value, type):
             array: Array = np.asarray(value)
         else:
             array = np.asarray(memoryview(cast("Any", value)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -73,7 +72,6 @@ int32_t halves(void *const *a) {      /* double: x / 2, which underflows into th
 F32 = (2, 32)
 T45 = ("tensor", *F32, (4, 5))
 O45 = (*F32, (4, 5), False)
-Pair = namedtuple("Pair", ["first", "second"])
 
 
 class Kernel(_native.Dispatcher):
@@ -104,6 +102,12 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
         return value
 
     yield find
+
+
+@pytest.fixture
+def empty() -> Callable[[], Kernel]:
+    """`empty()`: a dispatcher without entries."""
+    return Kernel
 
 
 @pytest.fixture

@@ -1,0 +1,292 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false
+"""What the language asks of a program, decided exactly and for all sizes at once (docs/language.md):
+updates in place, elements that nothing defines, accesses out of bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from typing import Literal
+
+import islpy as isl
+
+from tc.errors import SemanticError
+from tc.ir.expr import FALSE, TRUE, And, Call, Expr, IntImm, Variable, walk
+from tc.ir.printer import text
+from tc.ir.program import Buffer, Program, Range, Stage
+from tc.ir.simplify import simplify
+from tc.poly.accesses import Read, reads
+from tc.poly.ast import condition
+from tc.poly.context import isl_context
+from tc.poly.points import Example, assignments, example, pair
+from tc.poly.scop import Access, Scop, Statement, box_set, build
+
+# --- Updates in place.
+
+
+def in_place(scop: Scop) -> None:
+    """SemanticError TC0227 if an instance reads an element that another instance of its statement overwrites.
+
+    The element that an `op` combines with does not count.  For `op=!` the initialisation is part of the
+    statement.  Data-dependent reads of the own tensor are rejected.
+    """
+    with isl_context():
+        for s in scop.statements:
+            own = [a for a in s.accesses if a.kind == "read" and a.buffer == s.write.buffer]
+            if not own:
+                continue
+            before = scop.statements[s.index - 1] if s.index else None
+            init = before if before is not None and _initialises(before.stage, s.stage) else None
+            for a in own:
+                _in_place_access(scop, s, a, init)
+
+
+def _initialises(first: Stage, second: Stage) -> bool:
+    return first.init and first.func == second.func and second.op is not None
+
+
+def _in_place_access(scop: Scop, s: Statement, a: Access, init: Statement | None) -> None:
+    assert a.read is not None
+    shown = f"{a.buffer}({', '.join(map(text, a.subscripts))})"
+    if any(isinstance(x, Call) and x.kind != "intrinsic" for e in a.subscripts for x in walk(e)):
+        raise SemanticError(
+            f"the statement updates '{a.buffer}' and reads it at a subscript that depends on data",
+            s.stage.span,
+            code="TC0227",
+            help=f"write to another tensor, and copy it to '{a.buffer}' in a second statement",
+        )
+    if init is None and a.subscripts == s.write.subscripts and not s.reduction:
+        return
+    others = [(s, a.map.apply_range(s.write.map.reverse()))]
+    others[0] = (s, others[0][1].subtract(isl.Map.identity(others[0][1].get_space())))
+    if init is not None:
+        others.append((init, a.map.apply_range(init.write.map.reverse())))
+    for writer, conflicts in others:
+        found = pair(scop.parameters, conflicts)
+        if found is None:
+            continue
+        reader, other = found
+        raise SemanticError(
+            f"the statement reads {shown} where another of its iterations overwrites it",
+            s.stage.span,
+            code="TC0227",
+            help=f"{_conflict(s, writer, reader, other)}; write to another tensor, "
+            f"and copy it to '{a.buffer}' in a second statement",
+        )
+
+
+def _conflict(s: Statement, writer: Statement, reader: Example, other: Example) -> str:
+    def at(t: Statement, e: Example) -> str:
+        return assignments(dict(zip(t.stage.domain.names, e.point, strict=True)))
+
+    what = "which the initialisation overwrites" if writer is not s else "which the one at"
+    if writer is not s:
+        return f"the iteration at {at(s, reader)} reads an element, {what}{reader.for_sizes}"
+    return f"the iteration at {at(s, reader)} reads an element, {what} {at(s, other)} writes{reader.for_sizes}"
+
+
+# --- Elements that nothing defines.
+
+
+def undefined(program: Program, scop: Scop | None = None) -> None:
+    """SemanticError TC0228 if an element of a tensor is read, or returned, that no statement defines.
+
+    A statement with `=` defines the elements that its iterations write, `op=!` those it initialises; an
+    `op=` alone none.  Tensors that start from the caller's values are exempt.
+    """
+    buffers = [b for b in program.buffers if b.role != "input" and not b.inout]
+    if all(_defined_at_once(program, b) for b in buffers):
+        return
+    with isl_context():
+        scop = scop or build(program)
+        for b in buffers:
+            if not _defined_at_once(program, b):
+                _undefined_buffer(scop, b)
+
+
+def _defined_at_once(program: Program, b: Buffer) -> bool:
+    """Whether the first stage to touch a tensor writes its whole box, by comparing syntax."""
+    func_buffers = program.func_buffers
+    for s in program.stages:
+        if any(func_buffers.get(r.call.name) == b.name for r in reads(s)):
+            return False
+        if func_buffers[s.func] != b.name:
+            continue
+        if s.op is not None or s.domain.conditions:
+            return False
+        ranges = {v.name: v.range for v in s.domain.vars}
+        names = [a.name for a in s.args if isinstance(a, Variable)]
+        if len(names) != len(s.args) or len(set(names)) != len(names):
+            return False
+        return all(n in ranges and ranges[n] == r for n, r in zip(names, b.box, strict=True))
+    return False
+
+
+def _undefined_buffer(scop: Scop, b: Buffer) -> None:
+    box = box_set(scop, b).intersect_params(scop.context)
+    defined = isl.Set.empty(box.get_space())
+    first: Statement | None = None
+    for s in scop.statements:
+        for a in s.accesses:
+            if a.buffer != b.name or a.kind == "write":
+                continue
+            lacking = a.map.range().subtract(defined)
+            found = example(scop.parameters, lacking)
+            if found is not None:
+                raise SemanticError(
+                    f"the statement uses {_element(b, found)}, which nothing has defined before",
+                    s.stage.span,
+                    code="TC0228",
+                    help=f"{found.for_sizes.strip() or 'always'}; define all of '{b.name}' before it is used"
+                    + (", or use +=! for a reduction" if a.kind == "update" else ""),
+                )
+        if s.write.buffer == b.name:
+            first = first or s
+            if s.stage.op is None and s.write.must:
+                defined = defined.union(s.write.map.range())
+    found = example(scop.parameters, box.subtract(defined))
+    if found is not None and first is not None:
+        raise SemanticError(
+            f"no statement defines {_element(b, found)}",
+            first.stage.span,
+            code="TC0228",
+            help=f"{found.for_sizes.strip() or 'always'}; give '{b.name}' a value everywhere first, "
+            "or add a statement for the other elements",
+        )
+
+
+def _element(b: Buffer, e: Example) -> str:
+    return f"{b.name}({', '.join(map(str, e.point))})"
+
+
+# --- Accesses out of bounds.
+
+Status = Literal["proven", "precondition", "unprovable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Whether an access stays in its tensor.
+
+    `proven` for all sizes; under a `precondition` on sizes (`condition`, with an example of sizes that
+    break it); `unprovable` where a subscript is not affine.  `read` is None for the stage's write.
+    Dimensions that are checked when the kernel runs are left out.
+    """
+
+    stage: str
+    buffer: str
+    subscripts: tuple[Expr, ...]
+    read: Read | None
+    status: Status
+    condition: Expr | None = None
+    counterexample: str = ""
+
+    @property
+    def text(self) -> str:
+        return f"{self.buffer}({', '.join(map(text, self.subscripts))})"
+
+
+def out_of_bounds(scop: Scop, sites: frozenset[int] | None = None) -> tuple[Bounds, ...]:
+    """Each read and write of a scop, in order, with the sizes for which it leaves its tensor.
+
+    `sites` restricts the answer to these reads.
+    """
+    out: list[Bounds] = []
+    with isl_context():
+        boxes = {b.name: b for b in scop.program.buffers}
+        for s in scop.statements:
+            for a in s.accesses:
+                wanted = sites is None or (a.read is not None and a.read.call.site in sites)
+                if a.kind != "update" and wanted:
+                    out.append(_bounds(scop, s, a, boxes[a.buffer]))
+    return tuple(out)
+
+
+def _bounds(scop: Scop, s: Statement, a: Access, b: Buffer) -> Bounds:
+    checked = set(a.read.call.checked if a.read is not None else ())
+    unchecked = [d for d in range(len(a.subscripts)) if d not in checked]
+    verdict = _verdict(scop, s, a, b, unchecked)
+
+    def result(status: Status, condition: Expr | None = None, counterexample: str = "") -> Bounds:
+        return Bounds(s.stage.name, a.buffer, a.subscripts, a.read, status, condition, counterexample)
+
+    if verdict is None:
+        return result("unprovable")
+    if verdict == TRUE:
+        return result("proven")
+    found = example(scop.parameters, _leaves_box(scop, a, b, unchecked).params())
+    return result("precondition", verdict, assignments(found.sizes) if found is not None else "")
+
+
+def _verdict(scop: Scop, s: Statement, a: Access, b: Buffer, dimensions: list[int]) -> Expr | None:
+    """The sizes for which an access stays in its tensor in these dimensions: TRUE if all, FALSE if none;
+    None where a subscript is not affine."""
+    if set(dimensions) & set(a.unknown):
+        return None
+    ranges = {v.name: v.range for v in s.stage.domain.vars}
+    if all(_inside(a.subscripts[d], ranges, b, d) for d in dimensions):
+        return TRUE
+    outside = _leaves_box(scop, a, b, dimensions)
+    if outside.is_empty():
+        return TRUE
+    allowed = scop.context.subtract(outside.params()).coalesce()
+    return FALSE if allowed.is_empty() else condition(scop, allowed)
+
+
+def _inside(e: Expr, ranges: dict[str, Range], b: Buffer, dimension: int) -> bool:
+    """By syntax: a variable whose range is the dimension's, or a literal in a literal range."""
+    box = b.box[dimension]
+    if isinstance(e, Variable):
+        return ranges.get(e.name) == box
+    if isinstance(e, IntImm) and isinstance(box.min, IntImm) and isinstance(box.extent, IntImm):
+        return box.min.value <= e.value < box.min.value + box.extent.value
+    return False
+
+
+def _leaves_box(scop: Scop, a: Access, b: Buffer, dimensions: list[int]) -> isl.Set:
+    """The instances whose access lies outside the box in one of these dimensions."""
+    box = box_set(scop, b)
+    if len(dimensions) < len(b.box):
+        inner = [d for d in range(len(b.box)) if d not in dimensions]
+        for d in inner:
+            box = box.drop_constraints_involving_dims(isl.dim_type.set, d, 1)
+    return a.map.subtract_range(box).domain()
+
+
+# --- All of them.
+
+
+def check_program(program: Program, accesses: Set[tuple[int, int]]) -> Mapping[tuple[int, int], Expr]:
+    """Raises what `in_place` and `undefined` raise; decides whether accesses stay in bounds.
+
+    `accesses` are (site, dimension).  The result gives for each the sizes for which it does, a condition
+    (TRUE for all, FALSE for none); an access that isl cannot express is left out.
+    """
+    own = any(
+        program.func_buffers.get(r.call.name) == program.func_buffers[s.func]
+        for s in program.stages
+        for r in reads(s)
+    )
+    if not own and not accesses:
+        undefined(program)
+        return {}
+    with isl_context():
+        scop = build(program)
+        in_place(scop)
+        undefined(program, scop)
+        boxes = {b.name: b for b in program.buffers}
+        out: dict[tuple[int, int], Expr] = {}
+        unknown: set[tuple[int, int]] = set()
+        for s, a in scop.accesses("read"):
+            assert a.read is not None
+            for d in range(len(a.subscripts)):
+                key = (a.read.call.site, d)
+                if key not in accesses:
+                    continue
+                verdict = _verdict(scop, s, a, boxes[a.buffer], [d])
+                if verdict is None:
+                    unknown.add(key)
+                else:
+                    out[key] = simplify(And(out[key], verdict)) if key in out else verdict
+        return {k: v for k, v in out.items() if k not in unknown}

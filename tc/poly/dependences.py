@@ -1,0 +1,106 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false
+"""Data dependences between statement instances, by array dataflow analysis (Feautrier, 1991; isl's
+`compute_flow`).
+
+The dependences between the updates of one element by one associative reduction are kept apart: these may
+run in any order.  For the same reason such an update hides no earlier write: whatever came before the
+reduction comes before each of its instances, and what reads the result comes after each of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import islpy as isl
+
+from tc.poly.affine import OUT
+from tc.poly.context import isl_context, maps_of, union_map
+from tc.poly.scop import Scop, Statement
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dependences:
+    """Relations from instances that must run earlier to instances that must run later.
+
+    `raw`, `war`, `waw`: read after write, write after read, write after write.  `reductions`: between
+    instances of one reduction that update one element, in program order, which need not be kept.
+    """
+
+    raw: isl.UnionMap
+    war: isl.UnionMap
+    waw: isl.UnionMap
+    reductions: isl.UnionMap
+
+    @property
+    def validity(self) -> isl.UnionMap:
+        """What every schedule must keep."""
+        return self.raw.union(self.war).union(self.waw).coalesce()
+
+    @property
+    def proximity(self) -> isl.UnionMap:
+        """What is worth being close in time."""
+        return self.raw.union(self.waw).union(self.reductions)
+
+    def dump(self) -> str:
+        """The relations as text, in a fixed order."""
+        named = (("raw", self.raw), ("war", self.war), ("waw", self.waw), ("reductions", self.reductions))
+        lines: list[str] = []
+        for name, relation in named:
+            lines.append(f"{name}:")
+            with isl_context():
+                lines += sorted(f"  {m.coalesce()}" for m in maps_of(relation) if not m.is_empty())
+        return "\n".join(lines) + "\n"
+
+
+def dependences(scop: Scop) -> Dependences:
+    """The dependences of a scop.  Call it, and use the result, inside `isl_context()`."""
+    with isl_context() as ctx:
+        order = scop.original_schedule()
+        reads = scop.relation("read", "update")
+        writes = scop.relation("write")
+        hiding = union_map(
+            ctx, (s.write.map for s in scop.statements if s.write.must and not s.reduction)
+        )
+        other = union_map(
+            ctx, (s.write.map for s in scop.statements if not s.write.must or s.reduction)
+        )
+
+        def flow(sink: isl.UnionMap, must: isl.UnionMap | None, may: isl.UnionMap) -> isl.UnionMap:
+            if sink.is_empty():
+                return isl.UnionMap.empty_ctx(ctx)
+            info = isl.UnionAccessInfo.from_sink(sink).set_may_source(may)
+            if must is not None:
+                info = info.set_must_source(must)
+            return _apart(scop, info.set_schedule_map(order).compute_flow().get_may_dependence())
+
+        raw = flow(reads, hiding, other)
+        war = flow(writes, None, reads)
+        waw = flow(writes, hiding, other)
+        own = [(s, a.map) for s, a in scop.accesses("read") if s.reduction and a.buffer == s.write.buffer]
+        raw = raw.union(union_map(ctx, (_earlier(s.write.map, m) for s, m in own)))
+        war = war.union(union_map(ctx, (_earlier(m, s.write.map) for s, m in own)))
+        reductions = union_map(
+            ctx, (_earlier(s.write.map, s.write.map) for s in scop.statements if s.reduction)
+        )
+        return Dependences(raw, war, waw, reductions)
+
+
+def _earlier(first: isl.Map, second: isl.Map) -> isl.Map:
+    """Pairs of instances of one statement that touch one element, the lexicographically earlier one first."""
+    pairs = first.apply_range(second.reverse())
+    return pairs.intersect(isl.Map.lex_lt(first.domain().get_space()))
+
+
+def _apart(scop: Scop, relation: isl.UnionMap) -> isl.UnionMap:
+    """Without what relates a reduction to itself."""
+    reductions: dict[str, Statement] = {s.name: s for s in scop.statements if s.reduction}
+    kept = [
+        m
+        for m in maps_of(relation)
+        if not (
+            m.get_tuple_name(isl.dim_type.in_) == m.get_tuple_name(OUT)
+            and m.get_tuple_name(OUT) in reductions
+        )
+    ]
+    return union_map(scop.ctx, kept)

@@ -1,0 +1,284 @@
+"""The oracle below isl: a loop nest is run in Python at tiny sizes, without data, and what it does is compared
+with what the program says, statement by statement.
+
+Nothing here is shared with the passes it checks: domains are enumerated, dependences found by brute force.
+
+1. Each instance of each stage runs exactly once.
+2. It touches the elements that the program says it touches, and none outside its array.
+3. Instances that touch one element, at least one of them writing, run in program order; only the updates
+   of one element by one reduction may run in any order.
+4. Iterations of a parallel loop do not touch what another of them writes.
+
+Where data decides (a guard on values, a data-dependent subscript) both outcomes, and every element of the
+dimension, count as touched.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tc.errors import InternalError, unreachable
+from tc.ir.expr import Call, Expr, IfThenElse, Let, Load, children, constant, variables
+from tc.ir.loops import Block, Compute, Copy, For, If, LoopKind, LoopNest, Stmt, Sync
+from tc.ir.program import Box, Program, Stage
+from tc.ir.simplify import simplify, substitute_typed
+
+Cell = tuple[str, tuple[int, ...]]
+Instance = tuple[str, tuple[int, ...]]
+
+_UNORDERED = (LoopKind.PARALLEL, LoopKind.VECTOR, LoopKind.BLOCK, LoopKind.THREAD)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One executed instance: the cells it reads (by its value), the cell it writes, whether it combines with
+    that cell's old value, and the iterations of the unordered loops around it."""
+
+    instance: Instance
+    reads: frozenset[Cell]
+    write: Cell
+    update: bool
+    iterations: tuple[tuple[int, int], ...] = ()
+
+
+def verify(program: Program, nest: LoopNest, sizes: Mapping[str, int]) -> None:
+    """Raises InternalError (TC0905) if the nest does not do what the program says at these sizes."""
+    problem = compare(program, nest, sizes)
+    if problem is not None:
+        raise InternalError(f"the loop nest of {program.name} is wrong: {problem}", code="TC0905")
+
+
+def compare(program: Program, nest: LoopNest, sizes: Mapping[str, int]) -> str | None:
+    """What is wrong with a nest at these sizes, or None."""
+    try:
+        run = list(_Runner(nest, dict(sizes)).events())
+    except OutOfBoundsError as error:
+        return str(error)
+    wanted = list(_program_events(program, dict(sizes)))
+    return _same_instances(wanted, run) or _same_order(program, wanted, run) or _races(program, run)
+
+
+class OutOfBoundsError(Exception):
+    """An access of the nest leaves its array."""
+
+
+# --- What the program says.
+
+
+def _program_events(program: Program, sizes: dict[str, int]) -> Iterator[Event]:
+    boxes = {b.name: _ranges(b.box, sizes) for b in program.buffers}
+    func_buffers = program.func_buffers
+
+    def cells(name: str, args: Sequence[Expr], env: dict[str, int]) -> Iterator[Cell]:
+        """Zero-based; a subscript that data decides may be any in the array."""
+        buffer = func_buffers.get(name, name)
+        choices = [
+            [v - low] if (v := _known(a, env)) is not None else list(range(size))
+            for a, (low, size) in zip(args, boxes[buffer], strict=True)
+        ]
+        return ((buffer, position) for position in itertools.product(*choices))
+
+    for stage in program.stages:
+        for env in _points(stage, sizes):
+            point = tuple(env[v.name] for v in stage.domain.vars)
+            touched: set[Cell] = set()
+            for call, inner in _reads(stage.value, env):
+                assert isinstance(call, Call)
+                found = list(cells(call.name, call.args, inner))
+                buffer = func_buffers.get(call.name, call.name)
+                inside = [c for c in found if all(0 <= x < n for x, (_, n) in zip(c[1], boxes[buffer], strict=True))]
+                touched |= set(inside if call.checked else found)
+            (write,) = cells(stage.func, stage.args, env)
+            yield Event((stage.name, point), frozenset(touched), write, stage.op is not None)
+
+
+def _ranges(box: Box, sizes: dict[str, int]) -> list[tuple[int, int]]:
+    return [(_int(r.min, sizes), _int(r.extent, sizes)) for r in box]
+
+
+def _points(stage: Stage, sizes: dict[str, int]) -> Iterator[dict[str, int]]:
+    axes = [
+        range(low := _int(v.range.min, sizes), low + max(0, _int(v.range.extent, sizes)))
+        for v in stage.domain.vars
+    ]
+    for point in itertools.product(*axes):
+        env = {**sizes, **dict(zip(stage.domain.names, point, strict=True))}
+        if all(_known(c, env) for c in stage.domain.conditions):
+            yield env
+
+
+def _reads(e: Expr, env: dict[str, int]) -> Iterator[tuple[Expr, dict[str, int]]]:
+    """The reads that evaluating `e` may make, each with what is known where it is made."""
+
+    match e:
+        case Let():
+            yield from _reads(e.value, env)
+            value = _known(e.value, env)
+            inner = {k: v for k, v in env.items() if k != e.name}
+            yield from _reads(e.body, inner if value is None else {**inner, e.name: value})
+        case IfThenElse():
+            yield from _reads(e.condition, env)
+            chosen = _known(e.condition, env)
+            if chosen is None or chosen:
+                yield from _reads(e.then_value, env)
+            if chosen is None or not chosen:
+                yield from _reads(e.else_value, env)
+        case _:
+            for c in children(e):
+                yield from _reads(c, env)
+            if isinstance(e, Load) or (isinstance(e, Call) and e.kind != "intrinsic"):
+                yield e, env
+
+
+def _known(e: Expr, env: Mapping[str, int]) -> int | None:
+    """The value of an expression of indices and sizes; None where data decides."""
+    value = constant(simplify(substitute_typed(e, dict(env)), exact=True))
+    return None if value is None else int(value)
+
+
+def _int(e: Expr, env: Mapping[str, int]) -> int:
+    value = _known(e, env)
+    if value is None:
+        raise InternalError(f"no value for {sorted(variables(e) - env.keys())}")
+    return value
+
+
+# --- What the nest does.
+
+
+@dataclass(slots=True)
+class _Runner:
+    nest: LoopNest
+    sizes: dict[str, int]
+    loops: int = 0
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+
+    def events(self) -> Iterator[Event]:
+        self.shapes = {a.name: tuple(_int(n, self.sizes) for n in a.shape) for a in self.nest.arrays}
+        yield from self.run(self.nest.body, self.sizes, ())
+
+    def run(self, s: Stmt, env: dict[str, int], iterations: tuple[tuple[int, int], ...]) -> Iterator[Event]:
+        match s:
+            case Block():
+                for c in s.body:
+                    yield from self.run(c, env, iterations)
+            case For():
+                self.loops += 1
+                serial = self.loops
+                for i in range(_int(s.lower, env), _int(s.upper, env), s.step):
+                    inner = (*iterations, (serial, i)) if s.kind in _UNORDERED else iterations
+                    yield from self.run(s.body, {**env, s.var: i}, inner)
+            case If():
+                if _int(s.condition, env):
+                    yield from self.run(s.then, env, iterations)
+                elif s.otherwise is not None:
+                    yield from self.run(s.otherwise, env, iterations)
+            case Compute():
+                yield self.compute(s, env, iterations)
+            case Copy() | Sync():
+                raise InternalError(f"the trace oracle has no model of {type(s).__name__}")
+            case _:
+                unreachable(s)
+
+    def compute(self, s: Compute, env: dict[str, int], iterations: tuple[tuple[int, int], ...]) -> Event:
+        point = tuple(_int(p, env) for p in s.point)
+        instance = (s.stage, point)
+        touched: set[Cell] = set()
+        for load, inner in _reads(s.value, env):
+            assert isinstance(load, Load)
+            touched |= set(self.cells(load.buffer, load.subscripts, inner, load.checked, instance))
+        (write,) = self.cells(s.buffer, s.subscripts, env, (), instance)
+        return Event(instance, frozenset(touched), write, s.op is not None, iterations)
+
+    def cells(
+        self, buffer: str, subscripts: Sequence[Expr], env: dict[str, int], checked: tuple[int, ...], at: Instance
+    ) -> list[Cell]:
+        choices: list[Sequence[int]] = []
+        for d, (e, size) in enumerate(zip(subscripts, self.shapes[buffer], strict=True)):
+            v = _known(e, env)
+            if v is None:
+                choices.append(range(size))
+            elif 0 <= v < size:
+                choices.append([v])
+            elif d in checked:
+                return []
+            else:
+                raise OutOfBoundsError(
+                    f"{shown(at)} accesses {buffer} at {v} in dimension {d}, whose extent is {size}"
+                )
+        return [(buffer, position) for position in itertools.product(*choices)]
+
+
+# --- The comparison.
+
+
+def shown(i: Instance) -> str:
+    return f"{i[0]}({', '.join(map(str, i[1]))})"
+
+
+def _same_instances(wanted: list[Event], run: list[Event]) -> str | None:
+    expected = {e.instance: e for e in wanted}
+    seen: set[Instance] = set()
+    for e in run:
+        if e.instance in seen:
+            return f"{shown(e.instance)} runs twice"
+        seen.add(e.instance)
+        model = expected.get(e.instance)
+        if model is None:
+            return f"{shown(e.instance)} runs, which the program does not have"
+        if e.write != model.write or e.update != model.update:
+            return f"{shown(e.instance)} writes {e.write} and should write {model.write}"
+        if e.reads != model.reads:
+            odd = sorted(e.reads ^ model.reads)[0]
+            return f"{shown(e.instance)} {'reads' if odd in e.reads else 'does not read'} {odd}"
+    for e in wanted:
+        if e.instance not in seen:
+            return f"{shown(e.instance)} does not run"
+    return None
+
+
+def _same_order(program: Program, wanted: list[Event], run: list[Event]) -> str | None:
+    """Per cell, the accesses in program order fall into phases whose members commute: reads, and the updates
+    of one reduction.  Neighbouring phases conflict, so each must end before the next begins."""
+    when = {e.instance: t for t, e in enumerate(run)}
+    reductions = {s.name for s in program.stages if s.op is not None}
+    phases: dict[Cell, list[tuple[str, list[Instance]]]] = {}
+    for e in wanted:
+        touched = [(c, "read") for c in e.reads if c != e.write or not e.update]
+        stage = e.instance[0]
+        kind = f"update {stage}" if stage in reductions else f"write {shown(e.instance)}"
+        for cell, what in [*touched, (e.write, kind)]:
+            line = phases.setdefault(cell, [])
+            if line and line[-1][0] == what:
+                line[-1][1].append(e.instance)
+            else:
+                line.append((what, [e.instance]))
+    for cell, line in phases.items():
+        for (_, before), (_, after) in itertools.pairwise(line):
+            last = max(before, key=when.__getitem__)
+            first = min((i for i in after if i != last), key=when.__getitem__, default=None)
+            if first is not None and when[first] < when[last]:
+                return f"{shown(first)} runs before {shown(last)}, which comes first and shares {cell}"
+    return None
+
+
+def _races(program: Program, run: list[Event]) -> str | None:
+    """Two iterations of one parallel loop that touch one cell, one of them writing it."""
+    writers: dict[tuple[int, Cell], tuple[int, Instance]] = {}
+    for e in run:
+        for loop, i in e.iterations:
+            first = writers.setdefault((loop, e.write), (i, e.instance))
+            if first[0] != i:
+                return f"{shown(first[1])} and {shown(e.instance)} write {e.write} in parallel"
+    for e in run:
+        for loop, i in e.iterations:
+            for cell in e.reads:
+                first = writers.get((loop, cell))
+                if first is not None and first[0] != i:
+                    return f"{shown(first[1])} writes {cell} in parallel with {shown(e.instance)}, which reads it"
+    return None
+
+
+

@@ -112,7 +112,8 @@ class _Typer:
                 self._lets(st)
                 value = self.exp(st.value)
                 if value.dtype is not None:
-                    self.dtypes[t] = value.dtype
+                    # A reduction is arithmetic, and arithmetic on bool is int32.
+                    self.dtypes[t] = promote(value.dtype, value.dtype) if st.reduces else value.dtype
                     return
                 if fallback is None and not self._reads_open(value):
                     fallback = _alone(value)
@@ -131,6 +132,13 @@ class _Typer:
     def _statement(self, st: r.Statement) -> r.Statement:
         self._lets(st)
         target = self.dtypes[st.target.storage]
+        if st.reduces and target.is_bool:
+            raise DTypeError(
+                f"'{st.target.name}' is bool, and '{st.op}' is arithmetic, which gives int32",
+                st.span,
+                code="TC0407",
+                help=f"declare it as int32, or compare the result: {st.target.name}(…) > 0",
+            )
         value = self.convert(self.exp(st.value), target, f"stored in '{st.target.name}'")
         conditions = tuple(self.boolean(self.exp(c), "a condition") for c in st.conditions)
         exists = tuple(self.settled(self.exp(e)) for e in st.exists)

@@ -35,12 +35,11 @@ def rows() -> dict[str, tuple[Callable[[], object], float | None]]:
     compiled = kernel.specialize(N=4, M=5)
     foreign = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(compiled.compiled.address)
     error = (ctypes.c_int64 * 32)()
-    table = (ctypes.c_void_p * 5)(
-        a.ctypes.data, b.ctypes.data, c.ctypes.data, ctypes.addressof(error), None
-    )
+    table = (ctypes.c_void_p * 5)(a.ctypes.data, b.ctypes.data, c.ctypes.data, ctypes.addressof(error), None)
     pointer = ctypes.addressof(table)
+    alive = (table, error, compiled)  # the pointers below do not keep what they point to
     return {
-        "ctypes, prepared pointers": (lambda: foreign(pointer), None),
+        "ctypes, prepared pointers": (lambda alive=alive: foreign(pointer), None),
         "numpy add, out=": (lambda: np.add(a, b, out=c), None),
         "numpy add": (lambda: np.add(a, b), None),
         "torch add, out=": (lambda: torch.add(ta, tb, out=tcc), None),
@@ -73,12 +72,16 @@ def main(argv: list[str] | None = None) -> int:
         empty()
     loop = (time.perf_counter_ns() - start) / 100_000
     out = sys.stdout
-    out.write(f"median of {args.rounds} interleaved rounds, ns per call, less {loop:.0f} ns of the timing loop\n\n")
+    out.write(
+        f"median of {args.rounds} interleaved rounds, ns per call, less {loop:.0f} ns of the timing loop\n\n"
+    )
     result = []
     for name, (_, limit) in table.items():
         median = statistics.median(times[name]) - loop
         best = min(times[name]) - loop
-        out.write(f"  {name:<28} {median:8.0f}   best {best:6.0f}" + (f"   limit {limit}" if limit else "") + "\n")
+        out.write(
+            f"  {name:<28} {median:8.0f}   best {best:6.0f}" + (f"   limit {limit}" if limit else "") + "\n"
+        )
         result.append({"row": name, "median_ns": median, "best_ns": best, "limit_ns": limit})
     if args.save:
         out.write(f"\nwritten to {save('call_overhead', result)}\n")

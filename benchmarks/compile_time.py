@@ -27,13 +27,14 @@ def main(argv: list[str] | None = None) -> int:
 
     import tc
     from tc import api, pipeline
+    from tc.kernel import CACHE as kernel_cache
     from tc.commands import make_arguments
     from tests.conformance.cases import SEEDS
 
     warnings.simplefilter("ignore", tc.Warning)
 
     def cold(source: str, entry: str | None, sizes: dict[str, int]) -> tuple[dict[str, float], float]:
-        api._CACHE.clear()
+        kernel_cache.clear()
         api._FRONTS.clear()
         seconds: dict[str, float] = {}
 
@@ -50,7 +51,11 @@ def main(argv: list[str] | None = None) -> int:
             seconds[name] = seconds.get(name, 0.0) + spent
         return seconds, whole
 
-    cold("def warm(float(N,M) A) -> (B) { B(i) +=! exp(A(i+1,j)) B(i) = B(i) + i where i in 0:2 }", None, {"N": 9, "M": 3})
+    cold(
+        "def warm(float(N,M) A) -> (B) { B(i) +=! exp(A(i+1,j)) B(i) = B(i) + i where i in 0:2 }",
+        None,
+        {"N": 9, "M": 3},
+    )
     stages: dict[str, list[float]] = {}
     wholes: list[tuple[float, str]] = []
     fronts: list[float] = []
@@ -78,7 +83,9 @@ def main(argv: list[str] | None = None) -> int:
         spent = 1e3 * statistics.median(stages[n])
         out.write(f"  {n:<12} {spent:7.2f} ms  (worst {1e3 * max(stages[n]):6.2f})  {what}\n")
     worst = max(wholes)
-    out.write(f"\n  front end + ranges {1e3 * statistics.median(fronts):.2f} ms (worst {1e3 * max(fronts):.2f})\n")
+    out.write(
+        f"\n  front end + ranges {1e3 * statistics.median(fronts):.2f} ms (worst {1e3 * max(fronts):.2f})\n"
+    )
     out.write(f"  whole              {1e3 * statistics.median(w for w, _ in wholes):.2f} ms "
               f"(worst {1e3 * worst[0]:.2f}: {worst[1]})\n")  # fmt: skip
     if args.save:

@@ -36,5 +36,7 @@ def save(name: str, rows: Any) -> Path:
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
     date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-    path.write_text(json.dumps({"date": date, "machine": machine(), "rows": rows}, indent=2) + "\n", encoding="utf-8")
+    path.write_text(
+        json.dumps({"date": date, "machine": machine(), "rows": rows}, indent=2) + "\n", encoding="utf-8"
+    )
     return path

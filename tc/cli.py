@@ -1,247 +1,361 @@
 """The command line: run, show, check, format, doctor, demo.
 
 Exit codes: 0 done; 1 the program or the call is wrong, or a check found a difference; 2 the command line
-is wrong; 3 a bug in tc.  Diagnostics go to stderr, without a Python traceback; results to stdout.
+does not parse; 3 a bug in tc; 130 interrupted.  Results go to stdout, diagnostics and warnings to stderr,
+without a Python traceback.  With `--json` stdout is one object and holds the diagnostics too: `ok` and
+`diagnostics` are always in it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tc import errors
-from tc.errors import ArgumentError, Source
+from tc import __version__, errors
+from tc.errors import ArgumentError, ParseError, Source, Span, did_you_mean
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line; returns the exit code."""
-    parser = _parser()
-    args = parser.parse_args(argv)
-    warnings.simplefilter("always", errors.Warning)
-    warnings.showwarning = _show_warning
-    try:
-        return int(args.command(args))
-    except errors.InternalError as e:
-        print(e, file=sys.stderr)
-        return 3
-    except errors.Error as e:
-        if getattr(args, "json", False):
-            print(json.dumps({"diagnostics": [e.as_dict()]}, indent=2))
+    """Run a command line, by default the process's own; returns the exit code.
+
+    A command line that does not parse, and `--help`, end in SystemExit, as argparse does.
+    """
+    argv = list(sys.argv[1:] if argv is None else argv)
+    args = _parser().parse_args(argv)
+    args.json = getattr(args, "json", False)
+    found: list[dict[str, Any]] = []
+
+    def show_warning(message: Any, category: type[Warning], *rest: Any, **more: Any) -> None:
+        ours = isinstance(message, errors.Warning)
+        if args.json and ours:
+            found.append(message.as_dict())
         else:
-            print(e, file=sys.stderr)
-        return 1
-    except BrokenPipeError:
-        return 0
+            print(message if ours else f"warning: {message}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", errors.Warning)
+        warnings.showwarning = show_warning
+        try:
+            code, report = _run_command(args, argv)
+        except errors.Error as e:
+            code = 3 if isinstance(e, errors.InternalError) else 1
+            found.append(e.as_dict())
+            report = {}
+            if not args.json:
+                print(e, file=sys.stderr)
+        except BrokenPipeError:
+            # The reader has left; Python would complain once more when it flushes at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        except KeyboardInterrupt:
+            return 130
+    if args.json:
+        diagnostics = [*found, *report.pop("diagnostics", [])]
+        print(json.dumps({"ok": code == 0, **report, "diagnostics": diagnostics}, indent=2))
+    return code
+
+
+def _run_command(args: argparse.Namespace, argv: list[str]) -> tuple[int, dict[str, Any]]:
+    """The command; what is not one of tc's errors becomes one."""
+    try:
+        result = args.command(args)
+        sys.stdout.flush()
+        return result
+    except (errors.Error, BrokenPipeError):
+        raise
     except OSError as e:
-        print(f"error: {e.filename or ''}: {e.strerror}", file=sys.stderr)
-        return 1
+        raise ArgumentError(f"{e.filename or 'a file'}: {e.strerror or e}", code="TC0516") from None
+    except MemoryError as e:
+        raise ArgumentError(
+            f"not enough memory: {e}" if str(e) else "not enough memory",
+            code="TC0517",
+            help="choose smaller sizes",
+        ) from None
+    except Exception:
+        from tc.reproducer import reporting
+
+        with reporting("", command=argv):
+            raise
 
 
-def _show_warning(message: Any, category: type[Warning], *rest: Any, **more: Any) -> None:
-    print(message if isinstance(message, errors.Warning) else f"warning: {message}", file=sys.stderr)
+# ---- what can be written on it
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tc", description="Tensor Comprehensions: check, show and run programs."
     )
+    parser.add_argument("--version", action="version", version=f"tc {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def add(name: str, function: Any, help: str, *, file: bool = True) -> argparse.ArgumentParser:
+    def add(name: str, function: Callable[..., Any], help: str, *, json: bool = False) -> Any:
         p = commands.add_parser(name, help=help, description=help)
         p.set_defaults(command=function)
-        if file:
-            p.add_argument("file", type=Path, help="a .tc file, or - for standard input")
+        if json:
+            p.add_argument("--json", action="store_true", help="print a JSON object")
         return p
 
-    run = add("run", _run, "Run a def on given or random arrays.")
+    file = "a .tc file, or - for standard input"
+    run = add("run", _run, "Run a def on given or random arrays.", json=True)
+    run.add_argument("file", help=file)
     _target_arguments(run)
     run.add_argument("--input", action="append", default=[], metavar="A=a.npy", help="an input array")
-    run.add_argument("--output", action="append", default=[], metavar="C=c.npy", help="where to save a result")
+    run.add_argument("--output", action="append", default=[], metavar="C=c.npy", help="save a result")
     run.add_argument("--check", action="store_true", help="compare with the oracle")
     run.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
-    run.add_argument("--json", action="store_true", help="print a JSON object")
 
-    show = add("show", _show, "Show a stage of the compilation.", file=False)
-    show.add_argument("stage", help="ranges, ir, scop, schedule, loops, code, … ('list' lists them)")
-    show.add_argument("file", type=Path, nargs="?", help="a .tc file, or - for standard input")
+    show = add("show", _show, "Show a stage of the compilation.")
+    show.add_argument(
+        "stage", help="ranges, ir, schedule, loops, code, …; 'list' lists them, 'all' shows all"
+    )
+    show.add_argument("file", nargs="?", help=file)
     _target_arguments(show)
 
-    check = add("check", _check, "Report the diagnostics of every def.")
-    check.add_argument("--json", action="store_true", help="print a JSON object")
+    check = add("check", _check, "Report the diagnostics of every def.", json=True)
+    check.add_argument("files", nargs="+", metavar="file", help=file)
 
-    fmt = add("format", _format, "Print a source, formatted.")
-    fmt.add_argument("--write", action="store_true", help="replace the file instead")
-    fmt.add_argument("--check", action="store_true", help="exit with 1 if the file is not formatted")
+    fmt = add("format", _format, "Print sources, formatted.")
+    fmt.add_argument("files", nargs="+", metavar="file", help=file)
+    how = fmt.add_mutually_exclusive_group()
+    how.add_argument("--write", action="store_true", help="replace the files instead")
+    how.add_argument("--check", action="store_true", help="only say which are not formatted, and exit with 1")
 
-    doctor = add("doctor", _doctor, "Report backends, versions, and what is missing.", file=False)
-    doctor.add_argument("--json", action="store_true", help="print a JSON object")
+    add("doctor", _doctor, "Report backends, versions, and what is missing.", json=True)
 
-    demo = add("demo", _demo, "Compile and run a few programs, stage by stage.", file=False)
-    demo.add_argument("--backend", default="reference")
+    demo = add("demo", _demo, "Compile and run a few programs, stage by stage.")
+    demo.add_argument("--backend", default="reference", help="the backend (default: reference)")
     return parser
 
 
 def _target_arguments(p: argparse.ArgumentParser) -> None:
+    def many(flag: str, example: str, help: str) -> None:
+        p.add_argument(flag, action="append", default=[], metavar=example, help=help)
+
     p.add_argument("--entry", help="the def (default: the last)")
     p.add_argument("--backend", help="the backend (default: chosen)")
-    p.add_argument("--size", action="append", default=[], metavar="M=128", help="a size or an integer scalar")
-    p.add_argument("--scalar", action="append", default=[], metavar="a=0.5", help="a scalar parameter")
-    p.add_argument("--option", action="append", default=[], metavar="NAME=JSON", help="an option of tc.Options")
+    many("--size", "M=128", "a size, or an integer scalar")
+    many("--scalar", "a=0.5", "a scalar parameter (default 0.5, 1 for integers)")
+    many("--option", "NAME=JSON", "an option of tc.Options")
 
 
-def _read(file: Path) -> tuple[str, str]:
-    if str(file) == "-":
-        return sys.stdin.read(), "<stdin>"
-    return file.read_text(encoding="utf-8"), str(file)
+def _read(file: str) -> Source:
+    """A source from a file or standard input, UTF-8 with or without a byte order mark."""
+    from tc.lang.parse import MAX_SOURCE
+
+    name = "<stdin>" if file == "-" else file
+    limit = 4 * (MAX_SOURCE + 1)  # bytes; what is longer is refused by the parser
+    if file != "-":
+        with Path(file).open("rb") as f:
+            data = f.read(limit)
+    else:
+        raw = getattr(sys.stdin, "buffer", None)
+        data = raw.read(limit) if raw is not None else sys.stdin.read(limit).encode()
+    data = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
+    try:
+        return Source(data.decode(), name)
+    except UnicodeDecodeError as e:
+        at = len(data[: e.start].decode())
+        raise ParseError(
+            f"byte 0x{data[e.start]:02X} is not UTF-8",
+            Span(Source(data.decode(errors="replace"), name), at, at + 1),
+            code="TC0107",
+            help="a source is a text in UTF-8",
+        ) from None
 
 
-def _pairs(items: Sequence[str], what: str) -> dict[str, str]:
+def _pairs(items: Sequence[str], flag: str) -> dict[str, str]:
     out: dict[str, str] = {}
     for item in items:
         name, equals, value = item.partition("=")
         if not (name and equals and value):
-            raise ArgumentError(f"{what} {item!r} is not NAME=VALUE", code="TC0515")
+            raise ArgumentError(f"{flag} {item}: not of the form NAME=VALUE", code="TC0515")
+        if name in out:
+            raise ArgumentError(f"{flag}: '{name}' is given twice", code="TC0515")
         out[name] = value
     return out
 
 
-def _integers(items: Sequence[str]) -> dict[str, int]:
-    out: dict[str, int] = {}
-    for name, value in _pairs(items, "--size").items():
-        try:
-            out[name] = int(value, 0)
-        except ValueError:
-            raise ArgumentError(f"--size {name}={value}: not an integer", code="TC0515") from None
-    return out
+def _numbers(items: Sequence[str], flag: str, *, whole: bool) -> dict[str, Any]:
+    return {name: _number(name, value, flag, whole) for name, value in _pairs(items, flag).items()}
+
+
+def _number(name: str, value: str, flag: str, whole: bool) -> int | float | bool:
+    if not whole and value in ("true", "false"):
+        return value == "true"
+    try:
+        return int(value, 0)
+    except ValueError:
+        pass
+    try:
+        if not whole:
+            return float(value)
+    except ValueError:
+        pass
+    what = "an integer" if whole else "a number, true or false"
+    raise ArgumentError(f"{flag} {name}={value}: not {what}", code="TC0515")
 
 
 def _kernel(args: argparse.Namespace) -> Any:
     from tc.api import compile_source
     from tc.options import Options
 
-    text, name = _read(args.file)
-    try:
-        options = Options.from_mapping({k: json.loads(v) for k, v in _pairs(args.option, "--option").items()})
-    except json.JSONDecodeError as e:
-        raise ArgumentError(f"--option: {e}", code="TC0515", help="strings are quoted: NAME='\"text\"'") from None
-    return compile_source(Source(text, name), backend=args.backend, entry=args.entry, options=options)
-
-
-def _run(args: argparse.Namespace) -> int:
-    from tc.commands import run_kernel
-
-    kernel = _kernel(args)
-    report = run_kernel(
-        kernel,
-        _integers(args.size),
-        {k: float(v) if "." in v or "e" in v else int(v, 0) for k, v in _pairs(args.scalar, "--scalar").items()},
-        _pairs(args.input, "--input"),
-        _pairs(args.output, "--output"),
-        args.seed,
-        args.check,
+    options: dict[str, Any] = {}
+    for name, value in _pairs(args.option, "--option").items():
+        try:
+            options[name] = json.loads(value)
+        except json.JSONDecodeError:
+            raise ArgumentError(
+                f"--option {name}={value}: not JSON",
+                code="TC0515",
+                help=f"""write true, false, null, a number, or a text in quotes: {name}='"{value}"'""",
+            ) from None
+    source = _read(args.file)
+    return compile_source(
+        source, backend=args.backend, entry=args.entry, options=Options.from_mapping(options), stacklevel=2
     )
-    if args.json:
-        print(json.dumps(report, indent=2))
-    else:
+
+
+# ---- the commands: exit code and, for --json, the report
+
+
+def _run(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    from tc.commands import Request, run_kernel
+
+    request = Request(
+        sizes=_numbers(args.size, "--size", whole=True),
+        scalars=_numbers(args.scalar, "--scalar", whole=False),
+        inputs=_pairs(args.input, "--input"),
+        outputs=_pairs(args.output, "--output"),
+        seed=args.seed,
+        check=args.check,
+    )
+    report = run_kernel(_kernel(args), request)
+    if not args.json:
         for name, result in report["results"].items():
             print(f"{name}: {result['dtype']}{tuple(result['shape'])}, {result['summary']}")
-        print(f"compiled in {report['compile_ms']:.1f} ms, ran in {report['run_us']:.1f} us on {report['backend']}")
+        times = f"compiled in {report['compile_ms']:.1f} ms, ran in {report['run_us']:.1f} us"
+        print(f"{times} on {report['backend']}")
         if args.check:
             print(f"oracle: {'agrees' if report['agrees'] else 'DISAGREES'}, {report['difference']}")
-    return 0 if report.get("agrees", True) else 1
+    return 0 if report.get("agrees", True) else 1, report
 
 
-def _show(args: argparse.Namespace) -> int:
+def _show(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     from tc.inspect import STAGES
 
     if args.stage == "list":
         for name, (what, needs_sizes) in STAGES.items():
-            print(f"{name:<12} {what}{'  (needs --size for every size)' if needs_sizes else ''}")
-        return 0
+            print(f"{name:<12} {what}{' (at sizes)' if needs_sizes else ''}")
+        return 0, {}
+    if args.stage != "all" and args.stage not in STAGES:
+        near = did_you_mean(args.stage, [*STAGES, "all", "list"])
+        raise ArgumentError(
+            f"there is no stage '{args.stage}'",
+            code="TC0514",
+            help=near or "the stages: " + ", ".join(STAGES),
+        )
     if args.file is None:
-        raise ArgumentError(f"show {args.stage}: no file given", code="TC0515", help="show STAGE FILE")
+        raise ArgumentError(f"show {args.stage}: no file is given", code="TC0515", help="show STAGE FILE")
     kernel = _kernel(args)
-    values = _integers(args.size)
-    values |= {k: int(v, 0) for k, v in _pairs(args.scalar, "--scalar").items()}
+    values = _numbers(args.size, "--size", whole=True)
+    values |= {k: int(v) for k, v in _numbers(args.scalar, "--scalar", whole=True).items()}
+    missing = [n for n in (*kernel.front.checked.sizes, *kernel.front.specialized) if n not in values]
+    if args.stage == "all":
+        for name, (what, needs_sizes) in STAGES.items():
+            print(f"==== {name}: {what}\n")
+            text = (
+                f"(needs {_flags(missing)})\n" if needs_sizes and missing else kernel.inspect(name, **values)
+            )
+            print(text)
+        return 0, {}
+    if STAGES[args.stage][1] and missing:
+        raise ArgumentError(
+            f"'{args.stage}' is shown at given sizes, and {', '.join(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} not given",
+            code="TC0513",
+            help=f"add {_flags(missing)}",
+        )
     print(kernel.inspect(args.stage, **values), end="")
-    return 0
+    return 0, {}
 
 
-def _check(args: argparse.Namespace) -> int:
-    from tc import pipeline
-    from tc.lang.parse import parse
+def _flags(names: Sequence[str]) -> str:
+    return " ".join(f"--size {n}=…" for n in names)
 
-    text, name = _read(args.file)
-    source = Source(text, name)
+
+def _check(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    from tc.commands import check_source
+
+    files: dict[str, list[str]] = {}
     found: list[errors.Error | errors.Warning] = []
-    try:
-        names = [d.name for d in parse(source).defs]
-    except errors.Error as e:
-        names, found = [], [e]
-    for entry in names:
+    for file in args.files:
+        name = "<stdin>" if file == "-" else file
         try:
-            front = pipeline.front(source, entry)
-            found += front.warnings
-            if front.ranges.complete and not front.specialized:
-                pipeline.build(front, pipeline.Variant())
-        except errors.Error as e:
-            if not any(str(e) == str(other) for other in found):
-                found.append(e)
-    unique = list({str(d): d for d in found}.values())
-    failed = any(isinstance(d, errors.Error) for d in unique)
-    if args.json:
-        print(json.dumps({"ok": not failed, "defs": names, "diagnostics": [d.as_dict() for d in unique]}, indent=2))
-    else:
-        for d in unique:
+            files[name], diagnostics = check_source(_read(file))
+        except ParseError as e:
+            files[name], diagnostics = [], [e]
+        found += diagnostics
+        if args.json:
+            continue
+        for d in diagnostics:
             print(d, file=sys.stderr)
-        if not failed:
-            print(f"{name}: {len(names)} def{'s' if len(names) != 1 else ''}, no errors")
-    return 1 if failed else 0
+        if not any(isinstance(d, errors.Error) for d in diagnostics):
+            print(f"{name}: {len(files[name])} def{'s' if len(files[name]) != 1 else ''}, no errors")
+    failed = any(isinstance(d, errors.Error) for d in found)
+    return int(failed), {"files": files, "diagnostics": [d.as_dict() for d in found]}
 
 
-def _format(args: argparse.Namespace) -> int:
+def _format(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     from tc.lang.format import format_source
 
-    text, name = _read(args.file)
-    formatted = format_source(text, name)
-    if args.check:
-        if formatted != text:
-            print(f"{name} is not formatted", file=sys.stderr)
-        return 0 if formatted == text else 1
-    if args.write and str(args.file) != "-":
-        if formatted != text:
-            args.file.write_text(formatted, encoding="utf-8")
-        return 0
-    print(formatted, end="")
-    return 0
+    code = 0
+    for file in args.files:
+        try:
+            source = _read(file)
+            formatted = format_source(source.text, source.name)
+        except ParseError as e:
+            print(e, file=sys.stderr)
+            code = 1
+            continue
+        if args.check:
+            if formatted != source.text:
+                print(f"{source.name} is not formatted", file=sys.stderr)
+                code = 1
+        elif args.write and file != "-":
+            if formatted != source.text:
+                Path(file).write_text(formatted, encoding="utf-8")
+        else:
+            print(formatted, end="")
+    return code, {}
 
 
-def _doctor(args: argparse.Namespace) -> int:
+def _doctor(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     from tc.commands import diagnose
 
     report = diagnose()
-    if args.json:
-        print(json.dumps(report, indent=2))
-        return 0
-    print(f"tc {report['tc']} on Python {report['python']}, {report['machine']}")
-    for name, version in report["packages"].items():
-        print(f"  {name:<14} {version or 'not installed'}")
-    for name, backend in report["backends"].items():
-        state = "available" if backend["available"] else f"not available: {backend['reason']}"
-        print(f"backend {name:<10} {state}")
-        if not backend["available"] and backend["remedy"]:
-            print(f"{'':18} {backend['remedy']}")
-    return 0
+    if not args.json:
+        print(f"tc {report['tc']} on Python {report['python']}, {report['machine']}")
+        for name, version in report["packages"].items():
+            print(f"  {name:<14} {version or 'not installed'}")
+        for name, state in report["backends"].items():
+            print(f"backend {name:<10} {_state(state)}")
+    return 0, report
 
 
-def _demo(args: argparse.Namespace) -> int:
+def _state(state: Mapping[str, Any]) -> str:
+    if state["available"]:
+        return "available"
+    remedy = f"\n{'':18} {state['remedy']}" if state["remedy"] else ""
+    return f"not available: {state['reason']}{remedy}"
+
+
+def _demo(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     from tc.commands import demo
 
-    demo(args.backend)
-    return 0
+    return (0 if demo(args.backend) else 1), {}

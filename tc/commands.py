@@ -1,17 +1,22 @@
-"""What the command line's longer commands do: run a kernel, report on the machine, the demo."""
+"""What the longer commands do: run a kernel, check a source, report on the machine, the demo."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import platform
+import re
 import sys
 import time
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tc.errors import ArgumentError
+from tc.dtypes import DType
+from tc.errors import ArgumentError, Error, Note, Source, Span, Warning, did_you_mean
 from tc.ir.evaluate import evaluate
 from tc.lang import resolved as r
 from tc.runtime.arrays import numpy_dtype
@@ -22,101 +27,177 @@ Array = np.ndarray[Any, Any]
 # ---- run
 
 
-def run_kernel(
-    kernel: Any,
-    sizes: Mapping[str, int],
-    scalars: Mapping[str, int | float],
-    inputs: Mapping[str, str],
-    outputs: Mapping[str, str],
-    seed: int,
-    check: bool,
-) -> dict[str, Any]:
-    """Run once on files or random data; the report is plain data."""
-    files = {name: np.load(path, allow_pickle=False) for name, path in inputs.items()}
-    arguments, buffers = make_arguments(kernel, sizes, scalars, files, seed)
-    out = {name: b.copy() for name, b in buffers.items()} or None
-    start = time.perf_counter()
-    results = kernel(**arguments, out=out)
-    compiled_at = time.perf_counter()
-    out = {name: b.copy() for name, b in buffers.items()} or None
-    again = time.perf_counter()
-    results = kernel(**arguments, out=out)
-    end = time.perf_counter()
-    names = [x.name for x in kernel.front.checked.returns]
-    values = dict(zip(names, [results] if len(names) == 1 else results, strict=True))
-    for name, path in outputs.items():
-        if name not in values:
-            raise ArgumentError(f"there is no result '{name}'", code="TC0515", help="results: " + ", ".join(names))
-        np.save(path, values[name])
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a run is asked for: sizes and scalars by name, .npy files of inputs and for results."""
+
+    sizes: Mapping[str, int]
+    scalars: Mapping[str, int | float | bool]
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+    seed: int = 0
+    check: bool = False
+
+
+def run_kernel(kernel: Any, request: Request) -> dict[str, Any]:
+    """Run on files or random data, once to compile and once to time; the report is plain data.
+
+    `run_us` is the time of one call in microseconds, the copy of in/out buffers excluded; `compile_ms` what
+    the first call took longer.  ArgumentError TC0513 for sizes and scalars that are missing or unknown,
+    TC0515 for other names, TC0516 for files that cannot be read.
+    """
+    check_names(kernel, request)
+    files = {name: load_array(path) for name, path in request.inputs.items()}
+    arguments, buffers = make_arguments(kernel, request.sizes, request.scalars, files, request.seed)
+    _, first = _timed(kernel, arguments, buffers)
+    values, seconds = _timed(kernel, arguments, buffers)
+    for name, path in request.outputs.items():
+        with Path(path).open("wb") as f:
+            np.save(f, values[name], allow_pickle=False)
     report: dict[str, Any] = {
         "results": {n: _describe(v) for n, v in values.items()},
         "backend": kernel.backend,
-        "compile_ms": 1e3 * ((compiled_at - start) - (end - again)),
-        "run_us": 1e6 * (end - again),
+        "compile_ms": 1e3 * max(0.0, first - seconds),
+        "run_us": 1e6 * seconds,
     }
-    if check:
+    if request.check:
         report |= compare(kernel, arguments, buffers, values)
     return report
+
+
+def _timed(
+    kernel: Any, arguments: Mapping[str, Any], buffers: Mapping[str, Array]
+) -> tuple[dict[str, Any], float]:
+    """The results of a call by name, and its seconds; in/out results start from copies of `buffers`."""
+    out = {name: b.copy() for name, b in buffers.items()} or None
+    start = time.perf_counter()
+    results = kernel(**arguments, out=out)
+    spent = time.perf_counter() - start
+    names = [x.name for x in kernel.front.checked.returns]
+    return dict(zip(names, [results] if len(names) == 1 else results, strict=True)), spent
+
+
+def check_names(kernel: Any, request: Request) -> None:
+    """Every name of a request is one of the kernel's, of the right kind."""
+    checked = kernel.front.checked
+    scalars = {p.name: p.dtype for p in checked.params if isinstance(p, r.ScalarParam)}
+    tensors = [p.name for p in checked.params if isinstance(p, r.Tensor)]
+    results = [x.name for x in checked.returns]
+    starting = [x.name for x in checked.returns if x.mode != "fresh"]
+    for name, value in request.sizes.items():
+        if name not in checked.sizes and not (name in scalars and scalars[name].is_int):
+            raise _unknown(f"{checked.name} has no size '{name}'", name, checked.sizes, "TC0513")
+        if name in checked.sizes and value < 0:
+            raise ArgumentError(f"--size {name}={value}: a size is not negative", code="TC0515")
+    for name in request.scalars:
+        if name not in scalars:
+            raise _unknown(f"{checked.name} has no scalar '{name}'", name, scalars, "TC0513")
+    for name in request.inputs:
+        if name not in (*tensors, *starting):
+            if name in scalars:
+                raise ArgumentError(
+                    f"'{name}' is a scalar, not an array", code="TC0515", help=f"write --scalar {name}=…"
+                )
+            raise _unknown(f"{checked.name} has no input '{name}'", name, (*tensors, *starting), "TC0515")
+    for name in request.outputs:
+        if name not in results:
+            raise _unknown(f"{checked.name} has no result '{name}'", name, results, "TC0515")
+
+
+def _unknown(message: str, name: str, known: Iterable[str], code: str) -> ArgumentError:
+    known = list(known)
+    listed = (
+        f"there are {', '.join(known)}"
+        if len(known) > 1
+        else f"there is {known[0]}"
+        if known
+        else "there are none"
+    )
+    return ArgumentError(message, code=code, help=did_you_mean(name, known) or listed)
+
+
+def load_array(path: str) -> Array:
+    """An array from a .npy file; ArgumentError TC0516 where it holds none."""
+    try:
+        with Path(path).open("rb") as f:
+            return np.lib.format.read_array(f, allow_pickle=False)
+    except (ValueError, EOFError) as e:
+        raise ArgumentError(
+            f"{path} is not a .npy file of numbers: {e}",
+            code="TC0516",
+            help="write it with np.save(path, array)",
+        ) from None
 
 
 def make_arguments(
     kernel: Any,
     sizes: Mapping[str, int],
-    scalars: Mapping[str, int | float],
+    scalars: Mapping[str, int | float | bool],
     files: Mapping[str, Array],
     seed: int = 0,
 ) -> tuple[dict[str, Any], dict[str, Array]]:
     """Arguments for a call, random where not given, and buffers for in/out results.
 
-    Integers that are subscripts stay inside what they index; other numbers are small.
+    Sizes follow from `files` where `sizes` has none.  Integers that are subscripts stay inside what they
+    index; other numbers are small integers.  Scalars not given are 0.5, 1 or True.
     """
     front = kernel.front
+    params = front.checked.params
+    tensors = [p for p in params if isinstance(p, r.Tensor)]
     rng = np.random.default_rng(seed)
     known = dict(sizes)
-    for p in front.checked.params:
-        if isinstance(p, r.Tensor) and p.name in files:
+    for p in tensors:
+        if p.name in files:
             for d, extent in zip(p.dims or (), files[p.name].shape, strict=False):
                 if isinstance(d, r.Size):
                     known.setdefault(d.name, extent)
     missing = [n for n in front.checked.sizes if n not in known]
     if missing:
         raise ArgumentError(
-            f"no value for the size {', '.join(missing)}", code="TC0513", help=f"--size {missing[0]}=…"
+            f"no value for the size {', '.join(missing)}",
+            code="TC0513",
+            help="add " + " ".join(f"--size {n}=…" for n in missing),
         )
     arguments: dict[str, Any] = {}
-    for p in front.checked.params:
+    for p in params:
         if isinstance(p, r.ScalarParam):
-            if p.name in scalars:
-                arguments[p.name] = scalars[p.name]
-            elif p.name in sizes:
-                arguments[p.name] = sizes[p.name]
-            else:
-                arguments[p.name] = 1 if not p.dtype.is_float else 0.5
-    structural = {n: int(v) for n, v in arguments.items() if n in front.specialized}
-    ranges = kernel.ranges_for(structural)
-    limits = _subscript_limits(front.checked, ranges, {**known, **structural})
-    for p in front.checked.params:
+            default = 0.5 if p.dtype.is_float else p.dtype.is_bool or 1
+            arguments[p.name] = scalars.get(p.name, sizes.get(p.name, default))
+    structural = {n: int(arguments[n]) for n in front.specialized}
+    limits = _subscript_limits(front.checked, kernel.ranges_for(structural), {**known, **structural})
+    for p in params:
         if isinstance(p, r.Tensor):
             shape = tuple(known[d.name] if isinstance(d, r.Size) else int(d.value) for d in p.dims or ())  # type: ignore[union-attr]
-            dtype = front.typed.dtype(p)
-            arguments[p.name] = files.get(p.name, None)
-            if arguments[p.name] is None:
-                arguments[p.name] = random_array(rng, shape, dtype, limits.get(p.name))
-    shapes = kernel.output_shapes(**{n: known[n] for n in front.checked.sizes}, **structural)
-    buffers = {
-        x.name: random_array(rng, shapes[x.name], front.typed.dtype(x.tensor), None)
-        for x in front.checked.returns
-        if x.mode == "inout"
-    }
+            made = random_array(rng, shape, front.typed.dtype(p), limits.get(p.name))
+            arguments[p.name] = files.get(p.name, made)
+    buffers = {n: files[n] for n in (x.name for x in front.checked.returns) if n in files}
+    starting = [x for x in front.checked.returns if x.mode == "inout" and x.name not in buffers]
+    if starting:
+        shapes = kernel.output_shapes(**{n: known[n] for n in front.checked.sizes}, **structural)
+        for x in starting:
+            buffers[x.name] = random_array(rng, shapes[x.name], front.typed.dtype(x.tensor), None)
     return arguments, buffers
 
 
-def random_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any, limit: int | None) -> Array:
-    """Small values of a type: exact in any order of summation when `limit` is None and the type floats."""
-    if limit is not None:
-        return rng.integers(0, max(1, limit), shape).astype(numpy_dtype(dtype))
-    low = 0 if dtype.kind in ("uint", "bool") else -4
-    return rng.integers(low, 2 if dtype.is_bool else 5, shape).astype(numpy_dtype(dtype))
+def random_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType, limit: int | None) -> Array:
+    """Small integers in a type, so that sums and products of floats are exact too; below `limit` if given."""
+    low, high = (0, max(1, limit)) if limit is not None else (0 if dtype.kind in ("uint", "bool") else -4, 5)
+    if dtype.is_bool:
+        high = 2
+    return _from_float(rng.integers(low, min(high, int(min(dtype.max, 1 << 62)) + 1), shape), dtype)
+
+
+def _from_float(a: Array, dtype: DType) -> Array:
+    target = numpy_dtype(dtype)
+    if dtype.kind == "bfloat" and target == np.uint16:  # NumPy has no such type without ml_dtypes
+        return (a.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    return a.astype(target)
+
+
+def _to_float(a: Array, dtype: DType) -> Array:
+    if dtype.kind == "bfloat" and a.dtype == np.uint16:
+        return (a.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    return a.astype(np.float64)
 
 
 def _subscript_limits(checked: r.Checked, ranges: Any, known: Mapping[str, int]) -> dict[str, int]:
@@ -127,6 +208,8 @@ def _subscript_limits(checked: r.Checked, ranges: Any, known: Mapping[str, int])
             for a in r.accesses(r.expand_lets(root, st)):
                 for d, sub in enumerate(a.subscripts):
                     inner = [e for e in r.accesses(sub) if e.tensor.storage.role == "param"]
+                    if not inner:
+                        continue
                     extent = evaluate(ranges.box(a.tensor)[d].extent, known)
                     for e in inner:
                         exact = sub if not isinstance(sub, r.Cast) else sub.operand
@@ -139,30 +222,36 @@ def _subscript_limits(checked: r.Checked, ranges: Any, known: Mapping[str, int])
 def compare(
     kernel: Any, arguments: Mapping[str, Any], buffers: Mapping[str, Array], values: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Results against the oracle: equal where the data are small integers, else within rounding."""
+    """Results against the oracle: integers equal, floats within 64 eps of max(1, |value|)."""
     from tc.api import interpret
 
-    expected = interpret(
-        kernel.source, **arguments, entry=kernel.name, out=dict(buffers) or None, exact=True
-    )
-    names = list(values)
+    expected = interpret(kernel.source, **arguments, entry=kernel.name, out=dict(buffers) or None, exact=True)
+    returns = kernel.front.checked.returns
     worst, agrees = 0.0, True
-    for name, want in zip(names, [expected] if len(names) == 1 else expected, strict=True):
-        got = np.asarray(values[name]).astype(np.float64)
-        want = np.asarray(want).astype(np.float64)
+    for x, want in zip(returns, [expected] if len(returns) == 1 else expected, strict=True):
+        dtype = kernel.front.typed.dtype(x.tensor)
+        got = np.asarray(values[x.name])
+        want = np.asarray(want)
         if got.shape != want.shape:
-            return {"agrees": False, "difference": f"{name} has shape {got.shape}, not {want.shape}"}
+            return {"agrees": False, "difference": f"{x.name} has shape {got.shape}, not {want.shape}"}
+        if not dtype.is_float:
+            if not np.array_equal(got, want):
+                return {"agrees": False, "difference": f"{x.name} differs in {np.sum(got != want)} elements"}
+            continue
         if not got.size:
             continue
-        bits = np.asarray(values[name]).dtype
-        eps = float(np.finfo(bits).eps) if bits.kind == "f" else 0.0
+        found = _to_float(got, dtype)
         with np.errstate(all="ignore"):
-            same = (got == want) | (np.isnan(got) & np.isnan(want))
-            gap = np.where(same, 0.0, np.abs(got - want) / np.maximum(np.abs(want), 1.0))
+            same = (found == want) | (np.isnan(found) & np.isnan(want))
+            gap = np.where(same, 0.0, np.abs(found - want) / np.maximum(np.abs(want), 1.0))
         gap = np.where(np.isnan(gap), np.inf, gap)
         worst = max(worst, float(gap.max()))
-        agrees &= bool(gap.max() <= 64 * eps)
+        agrees &= bool(gap.max() <= 64 * _eps(dtype))
     return {"agrees": agrees, "difference": f"largest relative difference {worst:.3g}"}
+
+
+def _eps(dtype: DType) -> float:
+    return 2.0**-7 if dtype.kind == "bfloat" else float(np.finfo(dtype.name).eps)
 
 
 def _describe(value: Any) -> dict[str, Any]:
@@ -174,6 +263,70 @@ def _describe(value: Any) -> dict[str, Any]:
         "shape": list(a.shape),
         "summary": f"[{head}{', …' if flat.size > 4 else ''}]",
     }
+
+
+# ---- check
+
+
+def check_source(source: Source) -> tuple[list[str], list[Error | Warning]]:
+    """The names of a source's defs, and the diagnostics of all of them, in the order of the text.
+
+    A def with an error hides those that call it, directly or not, and no others.
+    """
+    from tc import pipeline
+    from tc.lang.parse import parse
+
+    try:
+        defs = parse(source).defs
+    except Error as e:
+        return [], [e]
+    names = list(dict.fromkeys(d.name for d in defs))
+    called = {n: {m for d in defs if d.name == n for m in _names(d.span.text)} for n in names}
+    bad: set[str] = set()
+    found: list[Error | Warning] = []
+    entries = list(names)
+    while entries:
+        # Blanks keep every place where it is in the text.
+        text = source.text
+        for d in defs:
+            if d.name in bad:
+                text = text[: d.span.start] + re.sub(r"[^\n]", " ", d.span.text) + text[d.span.end :]
+        entry = entries.pop(0)
+        if entry in bad:
+            continue
+        try:
+            front = pipeline.front(Source(text, source.name), entry)
+            found += front.warnings
+            if front.ranges.complete and not front.specialized:
+                pipeline.build(front, pipeline.Variant())
+        except Error as e:
+            found.append(e)
+            at = e.span.start if e.span is not None else -1
+            inside = {d.name for d in defs if d.span.start <= at < d.span.end} or {entry}
+            while inside:
+                bad |= inside
+                inside = {n for n in names if n not in bad and called[n] & bad}
+            # What came before an error in another def has to be seen again without it.
+            entries = [n for n in names if n not in bad]
+    original = [_relocated(d, source) for d in found]
+    unique = list({str(d): d for d in original}.values())
+    return names, sorted(unique, key=lambda d: d.span.start if d.span is not None else -1)
+
+
+def _names(text: str) -> set[str]:
+    return set(re.findall(r"[_a-zA-Z0-9]+", text))
+
+
+def _relocated(d: Error | Warning, source: Source) -> Error | Warning:
+    """A diagnostic of a partly blanked source, shown in the whole one."""
+
+    def place(span: Span | None) -> Span | None:
+        return span and Span(source, span.start, span.end)
+
+    notes = [Note(n.message, place(n.span)) for n in d.notes]
+    if isinstance(d, Error):
+        return type(d)(d.message, place(d.span), code=d.code, help=d.help, notes=notes)
+    return type(d)(d.message, place(d.span), help=d.help, notes=notes)
 
 
 # ---- doctor
@@ -243,19 +396,16 @@ DEMOS: tuple[tuple[str, str, dict[str, int]], ...] = (
 )
 
 
-def demo(backend: str) -> None:
-    """Compile and run the demo programs, showing ranges, code and the oracle's verdict."""
-    import warnings
-
+def demo(backend: str) -> bool:
+    """Compile and run the demo programs, showing ranges, code and the oracle's verdict; whether all agree."""
     from tc.api import compile_source
-    from tc.errors import Source
-    from tc.errors import Warning as TcWarning
 
     out = sys.stdout
+    good = True
     for n, (title, source, sizes) in enumerate(DEMOS, 1):
         out.write(f"\n=== {n}. {title}\n\n{source}\n")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TcWarning)
+            warnings.simplefilter("ignore", Warning)
             kernel = compile_source(Source(source, "<demo>"), backend)
         out.write("ranges\n")
         for name, dims in kernel.ranges.items():
@@ -266,20 +416,16 @@ def demo(backend: str) -> None:
             out.write("\nschedule\n" + _indent(kernel.inspect("schedule", **sizes)))
             out.write("\nloops\n" + _indent(kernel.inspect("loops", **sizes)))
         arguments, buffers = make_arguments(kernel, sizes, {}, {})
-        given = {k: v.copy() for k, v in buffers.items()} or None
-        kernel(**arguments, out=given)
-        given = {k: v.copy() for k, v in buffers.items()} or None
-        start = time.perf_counter()
-        result = kernel(**arguments, out=given)
-        spent = time.perf_counter() - start
-        names = [x.name for x in kernel.front.checked.returns]
-        values = dict(zip(names, [result] if len(names) == 1 else result, strict=True))
+        _timed(kernel, arguments, buffers)
+        values, spent = _timed(kernel, arguments, buffers)
         verdict = compare(kernel, arguments, buffers, values)
+        good &= verdict["agrees"]
         shapes = ", ".join(f"{k}{tuple(np.shape(v))}" for k, v in values.items())
         out.write(
             f"\nresult {shapes} in {1e6 * spent:.0f} us on '{kernel.backend}'; the oracle "
             f"{'agrees' if verdict['agrees'] else 'DISAGREES'} ({verdict['difference']})\n"
         )
+    return good
 
 
 def _indent(text: str) -> str:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from tc.errors import ArgumentError, did_you_mean
 from tc.ir.printer import program_text
 from tc.lang.format import format_program
+from tc.lang.resolved import Statement
+from tc.range_table import Range, shown
 from tc.ranges import Ranges
 
 if TYPE_CHECKING:
-    from tc.api import Kernel
     from tc.ir.program import Program
+    from tc.kernel import Kernel
 
 # name: (what it shows, whether sizes are needed)
 STAGES: dict[str, tuple[str, bool]] = {
@@ -58,44 +60,45 @@ def artifact(kernel: Kernel, stage: str, values: Mapping[str, int]) -> str:
 
 
 def _polyhedral(program: Program, stage: str) -> str:
-    from tc.poly.dependences import dependences
+    from tc.poly.context import isl_context
+    from tc.poly.dependences import compute
     from tc.poly.scop import build
 
-    scop = build(program)
-    return scop.dump() if stage == "scop" else dependences(scop).dump()
+    with isl_context():
+        scop = build(program)
+        return str(scop) if stage == "scop" else str(compute(scop))
 
 
 def _ranges(kernel: Kernel, values: Mapping[str, int]) -> str:
-    front = kernel.front
-    ranges: Ranges = kernel.ranges_for(values)
+    ranges = kernel.ranges_for(values)
     lines: list[str] = []
-    for k, st in enumerate(front.checked.statements):
-        lines.append(" ".join(st.span.text.split()))
-        for g in st.ranges:
-            lines.append(f"  where    {g.name} in {g.lo.span.text}:{g.hi.span.text}")
-        for s in ranges.steps:
-            if s.statement == k:
-                lines.append(f"  round {s.round}  {s.access}: {s.condition}  gives {s.lo} <= {s.variable} <= {s.hi}")
-        for v in (*st.variables, *st.auxiliary):
-            lines.append(f"  {v} in {_bound(ranges.variables[k][v])}")
-        for o in ranges.obligations:
-            if o.statement == k:
-                kind = "checked when the kernel runs" if o.data_dependent else "to be proved, or checked at the call"
-                lines.append(f"  left: {o.text} ({kind})")
+    for k, st in enumerate(kernel.front.checked.statements):
+        lines += [" ".join(st.span.text.split()), *_derivation(ranges, k, st)]
     lines.append("")
     for name, dims in kernel.ranges.items():
         lines.append(f"{name}: " + (", ".join(_bound_text(d) for d in dims) or "a scalar"))
-    for p in kernel.preconditions:
-        lines.append(f"checked at each call: {p.reason}")
+    lines += [f"checked at each call: {p.reason}" for p in kernel.preconditions]
     return "\n".join(lines) + "\n"
 
 
-def _bound(b: object) -> str:
-    from tc.api import shown
+def _derivation(ranges: Ranges, k: int, st: Statement) -> Iterator[str]:
+    """How the variables of a statement got their ranges, and what is left to check."""
+    for g in st.ranges:
+        yield f"  where    {g.name} in {g.lo.span.text}:{g.hi.span.text}"
+    for s in ranges.steps:
+        if s.statement == k:
+            low = "" if s.lo == "-inf" else f"{s.lo} <= "
+            high = "" if s.hi == "+inf" else f" <= {s.hi}"
+            yield f"  round {s.round}  {s.access}: {s.condition}  gives {low}{s.variable}{high}"
+    for v in (*st.variables, *st.auxiliary):
+        yield f"  {v} in {_bound_text(shown(ranges.variables[k][v]))}"
+    for o in ranges.obligations:
+        if o.statement == k:
+            when = "checked when the kernel runs" if o.data_dependent else "proved, or checked at the call"
+            yield f"  left: {o.text} ({when})"
 
-    return _bound_text(shown(b))
 
-
-def _bound_text(b: object) -> str:
-    low, extent = getattr(b, "min", None), getattr(b, "extent", None)
-    return str(b) if low is None else f"[{low}, {low} + {extent})" if low != 0 else f"[0, {extent})"
+def _bound_text(b: Range | str) -> str:
+    if isinstance(b, str):
+        return b
+    return f"[0, {b.extent})" if b.min == 0 else f"[{b.min}, {b.min} + {b.extent})"

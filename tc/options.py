@@ -14,11 +14,8 @@ from typing import Any
 from tc.errors import ArgumentError, did_you_mean
 
 
-
 def _bad(name: str, value: object, expected: str) -> ArgumentError:
-    return ArgumentError(
-        f"option {name}={value!r} is not valid", code="TC0511", help=f"{name} is {expected}"
-    )
+    return ArgumentError(f"option {name}={value!r} is not valid", code="TC0511", help=f"{name} is {expected}")
 
 
 @dataclass(frozen=True, slots=True)

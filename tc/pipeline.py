@@ -13,7 +13,7 @@ out.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -52,7 +52,7 @@ _observer: ContextVar[Observer | None] = ContextVar("observer", default=None)
 
 
 @contextmanager
-def observe(observer: Observer) -> Iterator[None]:
+def observe(observer: Observer) -> Generator[None, None, None]:
     """Call `observer(pass name, seconds)` after every pass that runs in this context."""
     token = _observer.set(observer)
     try:
@@ -62,7 +62,7 @@ def observe(observer: Observer) -> Iterator[None]:
 
 
 @contextmanager
-def stage(name: str) -> Iterator[None]:
+def stage(name: str) -> Generator[None, None, None]:
     """The body is the pass `name`."""
     observer = _observer.get()
     if observer is None:
@@ -136,9 +136,9 @@ def _warnings(checked: r.Checked, ranges: Ranges) -> tuple[Warning, ...]:
     open_spans = {(o.span.start, o.span.end) for o in ranges.obligations if o.data_dependent}
     kept: list[Warning] = []
     for w in checked.warnings:
-        if isinstance(w, DataDependentAccess) and w.span is not None:
-            if ranges.complete and (w.span.start, w.span.end) not in open_spans:
-                continue
+        clamped = w.span is not None and (w.span.start, w.span.end) not in open_spans
+        if isinstance(w, DataDependentAccess) and ranges.complete and clamped:
+            continue
         kept.append(w)
     return tuple(kept)
 

@@ -35,5 +35,7 @@ def _flag(name: str) -> bool:
     if text in _FALSE:
         return False
     raise ArgumentError(
-        f"the environment variable {name}={text!r} is neither on nor off", code="TC0512", help=f"set {name}=1 or 0"
+        f"the environment variable {name}={text!r} is neither on nor off",
+        code="TC0512",
+        help=f"set {name}=1 or 0",
     )

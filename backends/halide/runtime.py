@@ -4,8 +4,8 @@ Halide's own brings a thread pool and a global error handler of its own into eve
 the kernel calls these instead.  The user context of a call is its error record (`int64_t[32]`):
 
 * `halide_do_par_for` runs on tc's pool, `halide_malloc` gives what the vector loads need (128 bytes aligned);
-* a failed `require` builds its message out of numbers (`tc.halide.expressions`): they become the record, the
-  first of them claiming it by compare and swap, because other threads may fail at the same time;
+* a failed `require` builds its message out of numbers (`tc.halide.expressions`): they become the record, which
+  is claimed by compare and swap, because other threads may fail at the same time;
 * every other error of Halide leaves the record's first word 0 and its text, ended by NUL, in the others.
 """
 
@@ -144,12 +144,18 @@ stop:
 define i32 @halide_error_requirement_failed(ptr %record, ptr %condition, ptr %message) {
 entry:
   %rest = alloca ptr
-  %site = call i64 @strtoll(ptr %message, ptr %rest, i32 10)
+  %index = call i64 @strtoll(ptr %message, ptr %rest, i32 10)
+  %second = load ptr, ptr %rest
+  %site = call i64 @strtoll(ptr %second, ptr %rest, i32 10)
   %claim = cmpxchg ptr %record, i64 0, i64 %site monotonic monotonic
   %mine = extractvalue { i64, i1 } %claim, 1
-  br i1 %mine, label %next, label %done
+  br i1 %mine, label %start, label %done
+start:
+  %index.p = getelementptr i64, ptr %record, i64 1
+  store i64 %index, ptr %index.p
+  br label %next
 next:
-  %k = phi i64 [ 1, %entry ], [ %after, %word ]
+  %k = phi i64 [ 2, %start ], [ %after, %word ]
   %full = icmp uge i64 %k, 32
   br i1 %full, label %done, label %read
 read:

@@ -110,5 +110,3 @@ def _instances(s: Stage) -> int:
     """An upper bound on the instances of a specialised stage: its box."""
     extents = [v.range.extent for v in s.domain.vars]
     return reduce(lambda n, e: n * max(0, e.value), (e for e in extents if isinstance(e, IntImm)), 1)
-
-

@@ -105,9 +105,9 @@ class _Emitter:
                 cast = place if offset == "0" else f"(void *)({place})"
                 lines.append(self.declare(a, cast))
                 used_sizes = [n for n in self.nest.sizes if n in self.uses]
+        place = f"((const int64_t *)args[{error + 2}])"
         sizes = [
-            f"  const int64_t {self.sizes[n]} = ((const int64_t *)args[{error + 2}])[{self.nest.sizes.index(n)}];"
-            for n in used_sizes
+            f"  const int64_t {self.sizes[n]} = {place}[{self.nest.sizes.index(n)}];" for n in used_sizes
         ]
         lines = sizes + lines
         return lines or ["  (void)args;"]

@@ -14,8 +14,12 @@ from tc.dtypes import DType
 from tc.errors import InternalError
 
 _C_TYPES = {
-    "bool": "bool", "float32": "float", "float64": "double", "float16": "uint16_t", "bfloat16": "uint16_t",
-}  # fmt: skip
+    "bool": "bool",
+    "float32": "float",
+    "float64": "double",
+    "float16": "uint16_t",
+    "bfloat16": "uint16_t",
+}
 
 
 def c_type(t: DType) -> str:
@@ -50,7 +54,7 @@ _FMIN = "{T} tc_min_{s}({T} a, {T} b) {{ return a < b ? a : b <= a ? b : a + b; 
 _FMAX = "{T} tc_max_{s}({T} a, {T} b) {{ return a > b ? a : b >= a ? b : a + b; }}"
 _ABS = "{T} tc_abs_{s}({T} a) {{ return a < 0 ? ({T})(0u - ({U})a) : a; }}"
 
-# Truncation towards 0, saturated; NaN gives 0.  The limits are powers of two, which every floating type holds.
+# Truncation towards 0, saturated; NaN gives 0.  The limits are powers of two, exact in every type.
 _TO_SIGNED = """\
 {T} tc_{f}_to_{s}({F} x) {{
   if (x != x) return 0;
@@ -159,7 +163,7 @@ class Helpers:
         """A saturating conversion from float32 or float64."""
         name = f"tc_{short(source)}_to_{short(target)}"
         template = _TO_SIGNED if target.is_signed else _TO_UNSIGNED
-        limit = f"{float(int(target.max) + 1)!r}" if target.bits < 64 else ("0x1p63" if target.is_signed else "0x1p64")
+        limit = f"0x1p{target.bits - target.is_signed}"
         text = template.format(
             T=c_type(target), F=c_type(source), f=short(source), s=short(target), bits=target.bits,
             limit=limit + ("f" if source.bits == 32 else ""),

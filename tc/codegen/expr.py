@@ -59,7 +59,7 @@ _BINARY: dict[type, tuple[str, int]] = {
 }  # fmt: skip
 
 # POSIX's and not C99's: declared where used, since -std=c99 hides them in math.h.
-_UNDECLARED = frozenset("j0 j1 y0 y1".split())
+_UNDECLARED = frozenset(("j0", "j1", "y0", "y1"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,9 @@ class CExpr:
                 return self.arithmetic(e, env)
             case FloorDiv() | FloorMod():
                 stem = "floordiv" if isinstance(e, FloorDiv) else "floormod"
-                return self.call(self.helpers.typed(stem, e.dtype), self.value(e.a, env), self.value(e.b, env))
+                return self.call(
+                    self.helpers.typed(stem, e.dtype), self.value(e.a, env), self.value(e.b, env)
+                )
             case Min() | Max():
                 a, b = self.value(e.a, env), self.value(e.b, env)
                 return self.combine("min" if isinstance(e, Min) else "max", a, b, e.dtype)
@@ -315,14 +317,17 @@ def _float_literal(value: float, t: DType) -> Text:
     return Text(shown + ("f" if single else ""), UNARY if negative else ATOM)
 
 
-_KEYWORDS = frozenset(
-    """auto break case char const continue default do double else enum extern float for goto if inline int long
-    register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
-    asm bool catch class delete explicit export false friend mutable namespace new operator private protected
-    public template this throw true try typename using virtual wchar_t half kernel global local constant
+_KEYWORDS = frozenset(  # C99, C++, OpenCL, and what the text itself uses
+    """
+    auto break case char const continue default do double else enum extern float for goto if inline int
+    long register restrict return short signed sizeof static struct switch typedef union unsigned void
+    volatile while
+    asm bool catch class delete explicit export false friend mutable namespace new operator private
+    protected public template this throw true try typename using virtual wchar_t half kernel global local
+    constant
     NAN INFINITY HUGE_VAL EOF NULL memcpy main args error
-    """.split()
-)  # fmt: skip
+    """.split()  # noqa: SIM905
+)
 
 
 def identifier(name: str) -> str:

@@ -85,7 +85,8 @@ define internal i16 @tc_float_to_bfloat(float %x) alwaysinline nounwind {
 """
 
 # float64 to float32, rounded to odd: a second rounding to 16 bits then gives what one rounding would (Boldo
-# and Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008).
+# and Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms using rounding to odd",
+# IEEE Transactions on Computers, 2008).
 _DOUBLE_TO_ODD = """\
 define internal float @tc_double_to_odd(double %d) alwaysinline nounwind {
   %f = fptrunc double %d to float

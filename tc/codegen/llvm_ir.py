@@ -134,4 +134,3 @@ class _NestEmitter(ExprEmitter):
         old = self.cast(self.read(array, address), array.dtype, t)
         new = self.combine(s.op, old, self.cast(v, s.value.dtype, t), t)
         self.write(array, address, self.cast(new, t, array.dtype))
-

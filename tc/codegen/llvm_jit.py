@@ -24,12 +24,12 @@ def _initialize() -> None:
     global _ready
     if _ready:
         return
-    from tc import _native
+    import tc._native as native
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.load_library_permanently(_LIBM.get(sys.platform, "libm.so.6"))
-    for name, address in _native.symbols().items():
+    for name, address in native.symbols().items():
         llvm.add_symbol(name, address)
     _ready = True
 
@@ -47,7 +47,9 @@ def target_machine(level: int = 1) -> Any:
         _initialize()
         cpu, features = host_cpu()
         target = llvm.Target.from_default_triple()
-        return target.create_target_machine(cpu=cpu, features=features, opt=level, jit=True, codemodel="jitdefault")
+        return target.create_target_machine(
+            cpu=cpu, features=features, opt=level, jit=True, codemodel="jitdefault"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ def _built_version() -> str:
         from tc._build_info import HALIDE_VERSION
     except ModuleNotFoundError:
         raise BackendError(
-            "the extension tc._halide has not been built", code="TC0801", help="run: pip install -e ."
+            "the extension tc._halide has not been built", code="TC0807", help="run: pip install -e ."
         ) from None
     return HALIDE_VERSION
 
@@ -48,19 +48,19 @@ def load_library() -> Path:
     before anything is loaded.  It is loaded by its path: `tc._halide` finds it so wherever the wheel lies,
     and `import halide`, before or after, maps the same one.
 
-    Raises BackendError (TC0801) when halide is missing or is not the version tc was built against.
+    Raises BackendError (TC0807) when halide is missing or is not the version tc was built against.
     """
     built = _built_version()
     remedy = f"install the version tc was built against: pip install halide=={built}"
     spec = importlib.util.find_spec("halide")
     if spec is None or not spec.submodule_search_locations:
-        raise BackendError("halide is not installed", code="TC0801", help=remedy)
+        raise BackendError("halide is not installed", code="TC0807", help=remedy)
     folder = Path(spec.submodule_search_locations[0])
     installed = _installed_version(folder)
     if installed != built:
         raise BackendError(
             f"tc was built against halide {built}, but {installed or 'an unknown version'} is installed",
-            code="TC0801",
+            code="TC0807",
             help=remedy,
         )
     import ctypes
@@ -71,7 +71,7 @@ def load_library() -> Path:
     except OSError as e:
         raise BackendError(
             f"libHalide cannot be loaded: {e}",
-            code="TC0801",
+            code="TC0807",
             help=f"install halide again: pip install --force-reinstall --no-deps halide=={built}",
         ) from e
     return folder

@@ -6,6 +6,8 @@
   first, the quotient corrected to floor.
 * Its float to integer conversion is undefined out of range: the value is clamped to the range first.
 * Its `min` and `max` drop NaN: a comparison and a `select` keep it.
+* It simplifies `a <= b` to `!(b < a)`, also of floating values and also when told to be strict, which makes NaN
+  less than everything: `<=` and `>=` are spelled out.
 """
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
@@ -75,6 +77,11 @@ def _by_select(f: Callable[[HlExpr, HlExpr], HlExpr], a: HlExpr, b: HlExpr, dtyp
     return a & b if f is hl.min else a | b
 
 
+def less_equal(a: HlExpr, b: HlExpr, dtype: DType) -> HlExpr:
+    """`a <= b`, false for NaN."""
+    return (a < b) | (a == b) if dtype.is_float else a <= b
+
+
 def _plain(f: Callable[[HlExpr, HlExpr], HlExpr]) -> Callable[[HlExpr, HlExpr, DType], HlExpr]:
     return lambda a, b, dtype: f(a, b)
 
@@ -96,9 +103,9 @@ BINARY: Mapping[type, Callable[[HlExpr, HlExpr, DType], HlExpr]] = {
     x.EQ: _plain(lambda a, b: a == b),
     x.NE: _plain(lambda a, b: a != b),
     x.LT: _plain(lambda a, b: a < b),
-    x.LE: _plain(lambda a, b: a <= b),
+    x.LE: less_equal,
     x.GT: _plain(lambda a, b: a > b),
-    x.GE: _plain(lambda a, b: a >= b),
+    x.GE: lambda a, b, dtype: less_equal(b, a, dtype),
     x.And: _plain(lambda a, b: a & b),
     x.Or: _plain(lambda a, b: a | b),
 }  # fmt: skip
@@ -146,7 +153,9 @@ def _saturate(e: HlExpr, source: DType, target: DType) -> HlExpr:
     inside = (e > start) & (e < end)
     whole = hl.cast(element(target), hl.select(inside, e, literal(0.0, source)))
     outside = hl.select(
-        e >= end, literal(int(target.max), target), hl.select(e <= start, literal(int(target.min), target), whole)
+        less_equal(end, e, source),
+        literal(int(target.max), target),
+        hl.select(less_equal(e, start, source), literal(int(target.min), target), whole),
     )
     return outside
 

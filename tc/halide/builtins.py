@@ -61,7 +61,7 @@ def _copysign(x: HlExpr, y: HlExpr) -> HlExpr:
 def _round(x: HlExpr) -> HlExpr:
     """Half away from zero; `x - trunc(x)` is exact."""
     whole = hl.trunc(x)
-    return hl.select(hl.abs(x - whole) >= _c(0.5), whole + _copysign(_c(1.0), x), whole)
+    return hl.select(hl.abs(x - whole) < _c(0.5), whole, whole + _copysign(_c(1.0), x))
 
 
 def _log1p(x: HlExpr) -> HlExpr:
@@ -117,7 +117,7 @@ def _sinpi(x: HlExpr) -> HlExpr:
 def _cospi(x: HlExpr) -> HlExpr:
     r = hl.abs(x - _c(2.0) * hl.round(x / _c(2.0)))
     near = hl.sin(_c(math.pi) * (_c(0.5) - r))
-    return hl.select(r <= _c(0.25), hl.cos(_c(math.pi) * r), near)
+    return hl.select(r < _c(0.25), hl.cos(_c(math.pi) * r), near)
 
 
 def _norm(*args: HlExpr) -> HlExpr:

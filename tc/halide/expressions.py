@@ -8,8 +8,8 @@ A subscript reaches Halide in one of four forms, and no form lets a kernel read 
 * a checked one (`Call.checked`): `require`d to be inside, then clamped for the bounds;
 * of an empty tensor: nothing can be read, the value is 0.
 
-What a failed check reports is a line of decimal numbers, the record of the calling convention:
-`site + 1, value, number of variables, their values`.
+What a failed check reports is a line of decimal numbers, which the run time turns into the record of the calling
+convention: `value, site + 1, number of variables, their values` (Halide puts the value first).
 """
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
@@ -168,7 +168,7 @@ class Scope:
             if small and self._inside(sub, tensor.box, d):
                 subscripts.append(index)
             else:
-                subscripts.append(self._clamped(index, tensor.box, d))
+                subscripts.append(self._clamped(index, tensor.box, d, small))
         return tensor.at(subscripts)
 
     def _inside(self, sub: Expr, box: Box, d: int) -> bool:
@@ -184,9 +184,10 @@ class Scope:
         """The first and the last coordinate of a dimension, in int32."""
         return self.index(box[d].min), self.index(box[d].min) + self.index(box[d].extent) - hl.i32(1)
 
-    def _clamped(self, index: HlExpr, box: Box, d: int) -> HlExpr:
+    def _clamped(self, index: HlExpr, box: Box, d: int, small: bool) -> HlExpr:
+        """A subscript, in int32 (`small`) or int64, put into the tensor."""
         lo, hi = self._bounds(box, d)
-        if index.type() == hl.Int(32):
+        if small:
             return hl.clamp(index, lo, hi)
         return hl.unsafe_promise_clamped(hl.i32(hl.clamp(index, hl.i64(lo), hl.i64(hi))), lo, hi)
 
@@ -197,7 +198,7 @@ class Scope:
         for condition in (self.guard, self.live):
             if condition is not None:
                 good = good | hl.logical_not(condition)
-        record = [hl.i64(e.site + 1), value, hl.i64(len(self.point)), *map(hl.i64, self.point)]
-        return self._clamped(hl.require(good, value, *record), box, d)
+        record = [hl.i64(e.site + 1), hl.i64(len(self.point)), *map(hl.i64, self.point)]
+        return self._clamped(hl.require(good, value, *record), box, d, False)
 
 

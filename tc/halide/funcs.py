@@ -10,7 +10,7 @@ One `hl.Func` per Func of the IR, indexed in reverse (Halide's first dimension i
 * `where` conditions become the RDom's predicate;
 * inputs are ImageParams, scalars and sizes that are still symbols Params; no ImageParam has static strides or
   bounds, for which Halide 21 emits aligned vector loads from memory that need not be aligned;
-* all Funcs are `compute_root`, all outputs are one Pipeline.
+* all Funcs are `compute_root` (Halide would otherwise inline and recompute them), all outputs one Pipeline.
 """
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
@@ -22,13 +22,28 @@ from typing import Any
 
 from tc.dtypes import DType
 from tc.halide import arithmetic
-from tc.halide.binding import LOCK, HlExpr, hl, literal, storage
+from tc.halide.binding import LOCK, HlExpr, hl, storage
 from tc.halide.expressions import Scope, Tensor
 from tc.halide.intervals import Interval, box_interval
 from tc.halide.limits import refuse
+from tc.halide.text import render
 from tc.ir import expr as x
-from tc.ir.expr import Expr
-from tc.ir.program import Box, Buffer, Func, IterVar, Program, Stage
+from tc.ir.program import Buffer, Func, IterVar, Program, Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A pure definition or an update: `func(args) = value`, over the ranges of an RDom and its predicates.
+
+    `args` are in the order of the IR, `ranges` (minimum, extent) in that of the RDom; `text` is the source.
+    """
+
+    func: Any
+    args: tuple[HlExpr, ...]
+    value: HlExpr
+    ranges: tuple[tuple[HlExpr, HlExpr], ...]
+    predicates: tuple[HlExpr, ...]
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +52,8 @@ class Lowered:
 
     `images`: the ImageParams of inputs and (under the buffer's name) of the caller's values of in/out
     outputs; `params`: scalars and symbolic sizes; `funcs`: by IR name; `outputs`: the pipeline's Funcs in
-    the order of `program.outputs`; `names`: Halide's names to those of the IR.
+    the order of `program.outputs`; `definitions`: all that was defined, in order; `names`: Halide's names
+    to those of the IR.
     """
 
     program: Program
@@ -46,30 +62,33 @@ class Lowered:
     params: dict[str, Any]
     funcs: dict[str, Any]
     outputs: tuple[Any, ...]
+    definitions: tuple[Definition, ...]
     names: dict[str, str]
 
 
-def build(program: Program, *, clamp_all: bool = False) -> Lowered:
+def build(program: Program, *, unscheduled: bool = False) -> Lowered:
     """Lower a program, symbolic or specialised.
 
-    `clamp_all` clamps every subscript: for schedules that compute points beyond a stage's domain.
+    `unscheduled` leaves the schedule to an autoscheduler.  It may compute points beyond a stage's domain, so
+    every subscript is clamped.
     Raises BackendError (TC0805) naming what Halide cannot follow (`limits`).
     """
     refuse(program)
     with LOCK:
-        return _Builder(program, clamp_all).run()
+        return _Builder(program, unscheduled).run()
 
 
 class _Builder:
-    def __init__(self, program: Program, clamp_all: bool) -> None:
+    def __init__(self, program: Program, unscheduled: bool) -> None:
         self.program = program
-        self.clamp_all = clamp_all
+        self.unscheduled = unscheduled
         self.names: dict[str, str] = {}
         self.images: dict[str, Any] = {}
         self.params: dict[str, Any] = {}
         self.sizes: dict[str, HlExpr] = {}
         self.tensors: dict[str, Tensor] = {}
         self.funcs: dict[str, Any] = {}
+        self.definitions: list[Definition] = []
 
     def run(self) -> Lowered:
         p = self.program
@@ -87,9 +106,19 @@ class _Builder:
             if f.name in self.funcs:
                 last[f.buffer] = f.name
         outputs = tuple(self.funcs[last[n]] for n in p.outputs)
-        for f in self.funcs.values():
-            f.compute_root()
-        return Lowered(p, hl.Pipeline(list(outputs)), self.images, self.params, self.funcs, outputs, self.names)
+        if not self.unscheduled:
+            for f in self.funcs.values():
+                f.compute_root()
+        return Lowered(
+            p,
+            hl.Pipeline(list(outputs)),
+            self.images,
+            self.params,
+            self.funcs,
+            outputs,
+            tuple(self.definitions),
+            self.names,
+        )
 
     # ---- names and images
 
@@ -129,11 +158,12 @@ class _Builder:
             first = stages.pop(0)
             axes = [hl.Var(v.name) for v in first.domain.vars]
             scope = self._scope(first, dict(zip(first.domain.names, axes, strict=True)))
-            _define(func, axes, scope.value(first.value), f.dtype)
+            value = _stored(scope.value(first.value), f.dtype)
+            self._define(Definition(func, tuple(axes), value, (), (), first.text))
         elif given is not None:
-            func[tuple(reversed(axes))] = given.source[tuple(reversed(axes))]
+            self._define(Definition(func, tuple(axes), given.source[tuple(reversed(axes))], (), (), ""))
         else:
-            func[tuple(reversed(axes))] = hl.undef(storage(f.dtype))
+            self._define(Definition(func, tuple(axes), hl.undef(storage(f.dtype)), (), (), ""))
         self.tensors[f.name] = own
         for s in stages:
             self._update(f, func, axes, s)
@@ -157,20 +187,27 @@ class _Builder:
             return  # no instance
         pure = self._pure_axes(f, s)
         rvars = [v for v in s.domain.vars if v.name not in pure]
+        ranges = tuple(map(self._range, reversed(rvars)))
         indices: dict[str, HlExpr] = {n: axes[d] for n, d in pure.items()}
-        if rvars:
-            reduction = hl.RDom([self._range(v) for v in reversed(rvars)], "r")
-            # The binding names the first four x, y, z, w, and indexes all.
-            indices |= {v.name: reduction[len(rvars) - 1 - k] for k, v in enumerate(rvars)}
+        reduction = hl.RDom([hl.Range(*r) for r in ranges], "r") if rvars else None
+        for k, v in enumerate(rvars):
+            indices[v.name] = reduction[len(rvars) - 1 - k]
         scope = self._scope(s, indices)
-        if rvars:
-            for c in s.domain.conditions:
-                reduction.where(scope.condition(c))
-        args = [axes[d] if pure.get(getattr(a, "name", "")) == d else scope.index(a) for d, a in enumerate(s.args)]
+        predicates = tuple(map(scope.condition, s.domain.conditions))
+        for c in predicates:
+            reduction.where(c)
+        args = tuple(
+            axes[d] if isinstance(a, x.Variable) and pure.get(a.name) == d else scope.index(a)
+            for d, a in enumerate(s.args)
+        )
         value = scope.value(s.value)
         if s.op is not None:
-            value = arithmetic.combine(s.op, self.tensors[f.name].at(args), value, f.dtype)
-        _define(func, args, value, f.dtype)
+            value = arithmetic.combine(s.op, self.tensors[f.name].at(list(args)), value, f.dtype)
+        self._define(Definition(func, args, _stored(value, f.dtype), ranges, predicates, s.text))
+
+    def _define(self, d: Definition) -> None:
+        d.func[tuple(reversed(d.args))] = d.value
+        self.definitions.append(d)
 
     def _pure_axes(self, f: Func, s: Stage) -> dict[str, int]:
         """The dimensions of an update that stay pure: {variable: position}."""
@@ -189,9 +226,9 @@ class _Builder:
             return {}  # a predicate needs an RDom, and a full redefinition would hide what came before
         return out
 
-    def _range(self, v: IterVar) -> Any:
+    def _range(self, v: IterVar) -> tuple[HlExpr, HlExpr]:
         scope = self._scope(None, {})
-        return hl.Range(scope.index(v.range.min), scope.index(v.range.extent))
+        return scope.index(v.range.min), scope.index(v.range.extent)
 
     def _scope(self, s: Stage | None, indices: dict[str, HlExpr]) -> Scope:
         intervals: dict[str, Interval | None] = dict.fromkeys(self.sizes)
@@ -211,7 +248,7 @@ class _Builder:
             self.tensors,
             point,
             live,
-            self.clamp_all,
+            self.unscheduled,
         )
 
     def _inside(self, var: HlExpr, v: IterVar, held: HlExpr | None) -> HlExpr:
@@ -226,7 +263,12 @@ def _self_reads(s: Stage) -> list[x.Call]:
     return [c for c in x.walk(s.value) if isinstance(c, x.Call) and c.kind == "func" and c.name == s.func]
 
 
-def _define(func: Any, args: list[HlExpr], value: HlExpr, dtype: DType) -> None:
-    func[tuple(reversed(args))] = hl.cast(hl.UInt(8), value) if dtype.is_bool else value
+def _stored(value: HlExpr, dtype: DType) -> HlExpr:
+    """A value as it is kept in memory."""
+    return hl.cast(hl.UInt(8), value) if dtype.is_bool else value
 
 
+def show(program: Program) -> str:
+    """The program as Halide Funcs, symbolic or specialised: one definition a line."""
+    with LOCK:
+        return render(build(program))

@@ -14,7 +14,20 @@ from tc.dtypes import FLOAT32, DType
 from tc.errors import InternalError, unreachable
 from tc.ir import expr as x
 from tc.ir.expr import INDEX, Expr
-from tc.ir.program import Box, Buffer, Domain, Func, IterVar, Op, Precondition, Program, Range, Scalar, Site, Stage
+from tc.ir.program import (
+    Box,
+    Buffer,
+    Domain,
+    Func,
+    IterVar,
+    Op,
+    Precondition,
+    Program,
+    Range,
+    Scalar,
+    Site,
+    Stage,
+)
 from tc.lang import resolved as r
 from tc.lang.builtins import BUILTINS
 from tc.lang.types import Typed
@@ -41,7 +54,9 @@ class Boxes:
         return tuple(Range(x.ZERO, b.extent) for b in self.box(t.base))
 
 
-def lower(typed: Typed, boxes: Boxes, *, given: frozenset[str] = frozenset(), strict: bool = False) -> Program:
+def lower(
+    typed: Typed, boxes: Boxes, *, given: frozenset[str] = frozenset(), strict: bool = False
+) -> Program:
     """The program of a typed def, symbolic in its sizes.
 
     `given` names the `accumulate` outputs for which the caller passes a buffer; `strict` rounds half
@@ -218,9 +233,7 @@ class _Lowering:
             args.append(e if offset is None else x.Add(e, offset))
         conditions = tuple(self.condition(c, st) for c in st.conditions)
         pure = tuple(IterVar(v, ranges[v], "pure") for v in st.indices)
-        domain = Domain(
-            pure + tuple(IterVar(v, ranges[v], "reduction") for v in st.reductions), conditions
-        )
+        domain = Domain(pure + tuple(IterVar(v, ranges[v], "reduction") for v in st.reductions), conditions)
         op = _OPS[st.op.removesuffix("!").removesuffix("=")] if st.reduces else None
         value = self.root(st, s.buffer.dtype)
         reads_self = any(a.tensor.storage is st.target.storage for e in st.roots() for a in r.accesses(e))
@@ -230,7 +243,11 @@ class _Lowering:
             first = not s.defined
             # A first definition initialises the whole box, a later one what its left-hand side covers.
             lhs = set(st.indices)
-            kept = () if first else tuple(c for c in conditions if x.variables(c) - set(self.checked.sizes) <= lhs)
+            kept = (
+                ()
+                if first
+                else tuple(c for c in conditions if x.variables(c) - set(self.checked.sizes) <= lhs)
+            )
             covers = first or (whole and not kept)
             func = self._begin(s, pure_definition=covers and not reads_self)
             init_text = f"{text}  # starts from the neutral element"
@@ -240,7 +257,17 @@ class _Lowering:
                 self._add(func, s.buffer.box, start, init_text, True, names, st.span)
             else:
                 self.stages.append(
-                    Stage(f"S{len(self.stages)}", func, tuple(args), None, start, Domain(pure, kept), init_text, True, st.span)
+                    Stage(
+                        f"S{len(self.stages)}",
+                        func,
+                        tuple(args),
+                        None,
+                        start,
+                        Domain(pure, kept),
+                        init_text,
+                        True,
+                        st.span,
+                    )
                 )
         else:
             func = self._begin(s, pure_definition=op is None and whole and not conditions and not reads_self)
@@ -253,7 +280,15 @@ class _Lowering:
             read = x.Call(func, tuple(args), FLOAT32, "func")
             value = x.Cast(FLOAT32, x.Cast(s.dtype, read))
             self.stages.append(
-                Stage(f"S{len(self.stages)}", func, tuple(args), None, value, Domain(pure), f"{text}  # rounded to {s.dtype}")
+                Stage(
+                    f"S{len(self.stages)}",
+                    func,
+                    tuple(args),
+                    None,
+                    value,
+                    Domain(pure),
+                    f"{text}  # rounded to {s.dtype}",
+                )
             )
 
     def _begin(self, s: _Storage, pure_definition: bool) -> str:
@@ -377,9 +412,7 @@ class _Lowering:
             subscripts.append(index if offset is None else x.Add(index, offset))
         if e.site >= 0 and e.site not in self.sites:
             names = ", ".join(sub.name if isinstance(sub, r.Index) else sub.span.text for sub in e.subscripts)
-            self.sites[e.site] = Site(
-                e.tensor.name, f"{e.tensor.name}({names})", st.variables, e.span
-            )
+            self.sites[e.site] = Site(e.tensor.name, f"{e.tensor.name}({names})", st.variables, e.span)
         if s.tensor.role == "param" and s.buffer.role == "input":
             return x.Call(s.buffer.name, tuple(subscripts), s.buffer.dtype, "image", (), e.site)
         if not s.current:
@@ -480,5 +513,3 @@ def _under_guard(st: r.Statement) -> set[str]:
 
     scan(st.value, False)
     return out
-
-

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from tc.dtypes import FLOAT32
 from tc.errors import InternalError, unreachable
@@ -19,8 +20,10 @@ from tc.ir.expr import (
     NE,
     Add,
     And,
+    Binary,
     Call,
     Cast,
+    Compare,
     Div,
     Expr,
     FloatImm,
@@ -39,6 +42,7 @@ from tc.ir.expr import (
     Sub,
     UIntImm,
     Variable,
+    children,
     inline_lets,
 )
 from tc.ir.loops import Array, Block, Compute, Copy, For, If, LoopKind, LoopNest, Stmt, Sync
@@ -97,7 +101,7 @@ def _text(e: Expr, outer: int) -> str:
         case Not():
             return f"!{_text(e.a, _UNARY)}"
         case Select():
-            return f"select({', '.join(_text(x, _TERNARY) for x in (e.condition, e.true_value, e.false_value))})"
+            return f"select({', '.join(_text(x, _TERNARY) for x in children(e))})"
         case IfThenElse():
             shown = (
                 f"{_text(e.condition, _OR)} ? {_text(e.then_value, _OR)} : {_text(e.else_value, _TERNARY)}"
@@ -110,41 +114,43 @@ def _text(e: Expr, outer: int) -> str:
             return f"{e.name}({', '.join(_text(a, _TERNARY) for a in e.args)})"
         case Load():
             return f"{e.buffer}[{', '.join(_text(a, _TERNARY) for a in e.subscripts)}]"
-        case _:
+        case (
+            Add() | Sub() | Mul() | Div() | FloorDiv() | FloorMod()
+            | EQ() | NE() | LT() | LE() | GT() | GE() | And() | Or()
+        ):  # fmt: skip
             return _binary(e, outer)
+        case _:
+            unreachable(e)
 
 
 def _flat(e: Min | Max) -> Iterable[Expr]:
+    """`min(min(a, b), c)` as `a, b, c`."""
     for x in (e.a, e.b):
-        if type(x) is type(e):
+        if isinstance(x, (Min, Max)) and type(x) is type(e):
             yield from _flat(x)
         else:
             yield x
 
 
-def _binary(e: Expr, outer: int) -> str:
-    assert isinstance(e, tuple(_OPERATORS))
+def _binary(e: Binary | Compare | And | Or, outer: int) -> str:
     symbol, level = _OPERATORS[type(e)]
     if isinstance(e, (Add, Sub)) and e.dtype == INDEX:
         terms, offset = linear_terms(e)
         tidy = from_terms(terms, offset)
         if tidy != e:
             return _text(tidy, outer)
-    right = level + 1 if isinstance(e, (Sub, Div, FloorDiv, FloorMod)) or level == _COMPARE else level
-    if isinstance(e, (Mul, Add)) and type(e.b) is not type(e) and _level(e.b) == level:
-        right = level + 1  # a * (b / c), a + (b - c): as grouped
-    tight = isinstance(e, (FloorDiv, Div)) and e.dtype == INDEX
-    left_text = _text(e.a, level + 1 if level == _COMPARE else level)
-    right_text = _text(e.b, right)
-    if isinstance(e, Sub) and e.a in (IntImm(0, e.dtype),):
+    if isinstance(e, Sub) and e.a == IntImm(0, e.dtype):
         shown = f"-{_text(e.b, _UNARY)}"
         return f"({shown})" if outer > _SUM else shown
-    shown = f"{left_text}/{right_text}" if tight else f"{left_text} {symbol} {right_text}"
+    # Only exact integers and truth values may be regrouped: a * (b / c) and float sums stay as they are.
+    flat = type(e.b) is type(e) and (
+        isinstance(e, (And, Or)) or (isinstance(e, (Add, Mul)) and e.dtype.is_int)
+    )
+    left = _text(e.a, level + (level == _COMPARE))
+    right = _text(e.b, level + (not flat))
+    tight = isinstance(e, FloorDiv) and e.dtype == INDEX
+    shown = f"{left}/{right}" if tight else f"{left} {symbol} {right}"
     return f"({shown})" if level < outer else shown
-
-
-def _level(e: Expr) -> int:
-    return _OPERATORS[type(e)][1] if type(e) in _OPERATORS else _ATOM
 
 
 # Programs.
@@ -264,7 +270,8 @@ def python(e: Expr, names: dict[str, str] | None = None) -> str:
 
 
 _PYTHON: dict[type, str] = {
-    Add: "+", Sub: "-", Mul: "*", EQ: "==", NE: "!=", LT: "<", LE: "<=", GT: ">", GE: ">=", And: "and", Or: "or",
+    Add: "+", Sub: "-", Mul: "*", EQ: "==", NE: "!=", LT: "<", LE: "<=", GT: ">", GE: ">=",
+    And: "and", Or: "or",
 }  # fmt: skip
 
 
@@ -304,7 +311,13 @@ def _python(e: Expr, names: dict[str, str]) -> str:
             raise InternalError(f"not index arithmetic: {text(e)}")
 
 
-_SCOPE = {"floor_div": floor_div, "floor_mod": floor_mod, "min": min, "max": max, "__builtins__": {}}
+_SCOPE: dict[str, Any] = {
+    "floor_div": floor_div,
+    "floor_mod": floor_mod,
+    "min": min,
+    "max": max,
+    "__builtins__": {},
+}
 
 
 def compile_python(e: Expr, names: Sequence[str]) -> Callable[..., int]:

@@ -177,8 +177,10 @@ def _float_literal(value: int | float, target: DType) -> Expr:
         if target == FLOAT64:
             return FloatImm(float(value), target)  # Python rounds int to float correctly
         # An integer that float64 holds rounds once on its way to float32; others are left to the target.
-        return FloatImm(round_to(target, float(value)), target) if int(float(value)) == value else Cast(
-            target, imm(value, INDEX)
+        return (
+            FloatImm(round_to(target, float(value)), target)
+            if int(float(value)) == value
+            else Cast(target, imm(value, INDEX))
         )
     return FloatImm(round_to(target, value), target)
 

@@ -55,7 +55,5 @@ def specialize(
             )
             for s in program.stages
         ),
-        preconditions=tuple(
-            p for p in map(precondition, program.preconditions) if p.condition != TRUE
-        ),
+        preconditions=tuple(p for p in map(precondition, program.preconditions) if p.condition != TRUE),
     )

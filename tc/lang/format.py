@@ -11,12 +11,18 @@ from tc.lang import syntax as s
 from tc.lang.parse import parse
 
 _LEVEL = {
-    "||": 2, "&&": 3, "==": 4, "!=": 4, "<": 4, ">": 4, "<=": 4, ">=": 4, "+": 5, "-": 5, "*": 6, "/": 6, "%": 6,
-}  # fmt: skip
+    "||": 2,
+    "&&": 3,
+    **dict.fromkeys(("==", "!=", "<", ">", "<=", ">="), 4),
+    **dict.fromkeys("+-", 5),
+    **dict.fromkeys("*/%", 6),
+}
 _TERNARY, _UNARY, _PRIMARY = 1, 7, 8
-# The shortest spelling of each type.
-_TYPES = {t: min((n for n, u in SPELLINGS.items() if u == t), key=lambda n: (n[-1].isdigit(), len(n))) for t in
-          SPELLINGS.values()}  # fmt: skip
+# The spelling of each type that reads best: without a width where there is one, else the shortest.
+_TYPES = {
+    t: min((n for n, u in SPELLINGS.items() if u == t), key=lambda n: (n[-1].isdigit(), len(n)))
+    for t in SPELLINGS.values()
+}
 
 
 def format_program(p: s.Program) -> str:
@@ -60,7 +66,11 @@ class _Comments:
 
     def behind(self, end: int) -> str:
         """The comment on the line where something ends, if nothing else follows there."""
-        if self.left and "\n" not in (gap := self.source.text[end : self.left[0][0]]) and not gap.strip(" \t;"):
+        if (
+            self.left
+            and "\n" not in (gap := self.source.text[end : self.left[0][0]])
+            and not gap.strip(" \t;")
+        ):
             return "  " + self.left.pop(0)[1]
         return ""
 

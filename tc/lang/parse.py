@@ -1,3 +1,4 @@
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 """Text to syntax tree (Lark, LALR(1), contextual lexer).
 
 The nodes are built while the parser reduces, bottom-up, so that neither a long nor a deep source can

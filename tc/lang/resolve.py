@@ -156,7 +156,8 @@ class StatementResolver:
             f"unknown name '{name}'",
             span,
             code="TC0201",
-            help=did_you_mean(name, pool - {name}) or "an index variable subscripts a tensor or has a 'where' range",
+            help=did_you_mean(name, pool - {name})
+            or "an index variable subscripts a tensor or has a 'where' range",
         )
 
     def _call(self, e: s.Call) -> r.Exp:
@@ -227,7 +228,9 @@ class StatementResolver:
             raise SemanticError(f"unknown tensor '{name}'", span, code="TC0201", help=near)
         if axis is not None and axis >= tensor.rank:
             raise SemanticError(
-                f"'{name}' has {_count(tensor.rank, 'dimension')}, there is no {name}.{axis}", span, code="TC0206"
+                f"'{name}' has {_count(tensor.rank, 'dimension')}, there is no {name}.{axis}",
+                span,
+                code="TC0206",
             )
         return tensor
 
@@ -293,7 +296,8 @@ class StatementResolver:
         for x in self._with_lets(e):
             if isinstance(x, r.Access):
                 raise SemanticError(
-                    f"tensor accesses cannot be used in this context: {what} must be known before data is read",
+                    "tensor accesses cannot be used in this context: "
+                    f"{what} must be known before data is read",
                     span,
                     code="TC0212",
                     help="pass the value as an integer scalar parameter",
@@ -326,9 +330,13 @@ class StatementResolver:
         if c.name in self.declared:
             if any(isinstance(x, s.RangeClause) and x.name == c.name for x in self.statement.clauses):
                 raise SemanticError(
-                    f"'{c.name}' is a name for a value here and cannot also have a range", c.name_span, code="TC0204"
+                    f"'{c.name}' is a name for a value here and cannot also have a range",
+                    c.name_span,
+                    code="TC0204",
                 )
-            raise SemanticError(f"'{c.name}' is an index variable", c.name_span, code="TC0204", help="rename it")
+            raise SemanticError(
+                f"'{c.name}' is an index variable", c.name_span, code="TC0204", help="rename it"
+            )
         reject_builtin(c.name, c.name_span, "a value")
         value = self.exp(c.value)
         self.measure(value)
@@ -414,7 +422,7 @@ def _holds(e: s.Exp, name: str) -> bool:
     return any(n.id == name for n in _names(e))
 
 
-def _parts(e: s.Exp) -> tuple[s.Exp, ...]:
+def parts(e: s.Exp) -> tuple[s.Exp, ...]:
     match e:
         case s.IntLit() | s.FloatLit() | s.Name() | s.Dim():
             return ()
@@ -431,14 +439,14 @@ def _parts(e: s.Exp) -> tuple[s.Exp, ...]:
 def _names(e: s.Exp) -> list[s.Name]:
     if isinstance(e, s.Name):
         return [e]
-    return [n for p in _parts(e) for n in _names(p)]
+    return [n for p in parts(e) for n in _names(p)]
 
 
 def _calls(e: s.Exp) -> list[s.Call]:
     """The calls of an expression that are not inside another tensor access."""
     if isinstance(e, s.Call) and find(e.name) is None:
         return [e]
-    return [c for p in _parts(e) for c in _calls(p)]
+    return [c for p in parts(e) for c in _calls(p)]
 
 
 def _count(n: int, what: str) -> str:

@@ -180,7 +180,9 @@ class _Typer:
                 return self._binary(e)
             case r.If():
                 condition = self.boolean(self.exp(e.condition), "the condition of a ternary")
-                then, otherwise, dtype = self._match(self.exp(e.then), self.exp(e.otherwise), arithmetic=False)
+                then, otherwise, dtype = self._match(
+                    self.exp(e.then), self.exp(e.otherwise), arithmetic=False
+                )
                 return replace(e, condition=condition, then=then, otherwise=otherwise, dtype=dtype)
             case r.Cast():
                 operand = self.exp(e.operand)

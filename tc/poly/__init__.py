@@ -1,1 +1,4 @@
-"""The polyhedral core: access relations, dependences, schedules, legality, loops.  The only importer of islpy."""
+"""The polyhedral core: access relations, dependences, schedules, legality, loops.
+
+The only importer of islpy.
+"""

@@ -1,4 +1,4 @@
-"""What a stage reads, by walking its value: subscripts and the guards they stand under.  Knows nothing of isl."""
+"""What a stage reads, by walking its value: subscripts and the guards they stand under.  Without isl."""
 
 from __future__ import annotations
 

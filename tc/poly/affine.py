@@ -193,8 +193,9 @@ class Affine:
         form = self.linear(e)
         if form is not None:
             return isl.PwAff.from_aff(self.aff(form))
-        if e.dtype != INDEX and not (e.dtype.is_int and e.dtype.bits >= 32 and e.dtype.is_signed):
-            return None
+        wide = e.dtype.is_signed and e.dtype.bits >= 32
+        if e.dtype != INDEX and (not wide or isinstance(e, (Add, Sub, Mul))):
+            return None  # it may wrap
         match e:
             case Cast():
                 return self.pw_aff(e.value) if e.dtype.is_int and e.value.dtype.is_int else None

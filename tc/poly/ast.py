@@ -1,5 +1,5 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
+# pyright: reportMissingTypeStubs=false, reportAttributeAccessIssue=false, reportUnnecessaryContains=false
 """Schedule trees to loop nests, through isl's AST generation (Grosser, Verdoolaege and Cohen,
 "Polyhedral AST generation is more than scanning polyhedra", 2015)."""
 
@@ -15,7 +15,6 @@ from tc.ir.expr import (
     EQ,
     GE,
     GT,
-    INDEX,
     LE,
     LT,
     Add,
@@ -38,7 +37,6 @@ from tc.ir.expr import (
     inline_lets,
     rebuild,
     substitute,
-    variables,
     walk,
 )
 from tc.ir.loops import Block, Compute, For, If, LoopKind, Stmt
@@ -256,6 +254,3 @@ def _block(parts: Iterable[Stmt]) -> Stmt:
     for p in parts:
         flat += p.body if isinstance(p, Block) else (p,)
     return flat[0] if len(flat) == 1 else Block(tuple(flat))
-
-
-__all__ = ["INDEX", "condition", "convert", "instance", "loops", "stage_bodies", "variables", "zero_based"]

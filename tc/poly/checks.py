@@ -83,7 +83,9 @@ def _conflict(s: Statement, writer: Statement, reader: Example, other: Example) 
     what = "which the initialisation overwrites" if writer is not s else "which the one at"
     if writer is not s:
         return f"the iteration at {at(s, reader)} reads an element, {what}{reader.for_sizes}"
-    return f"the iteration at {at(s, reader)} reads an element, {what} {at(s, other)} writes{reader.for_sizes}"
+    return (
+        f"the iteration at {at(s, reader)} reads an element, {what} {at(s, other)} writes{reader.for_sizes}"
+    )
 
 
 # --- Elements that nothing defines.

@@ -9,7 +9,7 @@ owns; what outlives a compile is text.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -48,7 +48,7 @@ OPTIONS: dict[str, int] = {
 
 
 @contextmanager
-def isl_context(**options: int) -> Iterator[isl.Context]:
+def isl_context(**options: int) -> Generator[isl.Context]:
     """The context, with the lock held and every option at its default or as given.
 
     Nested uses restore what the outer use had set.
@@ -82,9 +82,50 @@ def identifier(name: str) -> isl.Id:
 
 
 _KEYWORDS = frozenset(
-    "and or not implies exists exist all forall infty infinity nan min max rat true false ceild floord mod "
-    "ceil floor lex_lt lex_le lex_gt lex_ge domain context schedule sequence set band filter mark guard leaf "
-    "extension expansion contraction permutable coincident options child".split()
+    [
+        "and",
+        "or",
+        "not",
+        "implies",
+        "exists",
+        "exist",
+        "all",
+        "forall",
+        "infty",
+        "infinity",
+        "nan",
+        "min",
+        "max",
+        "rat",
+        "true",
+        "false",
+        "ceild",
+        "floord",
+        "mod",
+        "ceil",
+        "floor",
+        "lex_lt",
+        "lex_le",
+        "lex_gt",
+        "lex_ge",
+        "domain",
+        "context",
+        "schedule",
+        "sequence",
+        "set",
+        "band",
+        "filter",
+        "mark",
+        "guard",
+        "leaf",
+        "extension",
+        "expansion",
+        "contraction",
+        "permutable",
+        "coincident",
+        "options",
+        "child",
+    ]
 )
 
 

@@ -59,12 +59,8 @@ def dependences(scop: Scop) -> Dependences:
         order = scop.original_schedule()
         reads = scop.relation("read", "update")
         writes = scop.relation("write")
-        hiding = union_map(
-            ctx, (s.write.map for s in scop.statements if s.write.must and not s.reduction)
-        )
-        other = union_map(
-            ctx, (s.write.map for s in scop.statements if not s.write.must or s.reduction)
-        )
+        hiding = union_map(ctx, (s.write.map for s in scop.statements if s.write.must and not s.reduction))
+        other = union_map(ctx, (s.write.map for s in scop.statements if not s.write.must or s.reduction))
 
         def flow(sink: isl.UnionMap, must: isl.UnionMap | None, may: isl.UnionMap) -> isl.UnionMap:
             if sink.is_empty():

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import islpy as isl
 
 from tc.errors import InternalError
-from tc.poly.affine import OUT, PARAM, SET
+from tc.poly.affine import OUT, PARAM
 from tc.poly.checks import check_program, in_place, out_of_bounds, undefined
 from tc.poly.context import isl_context, maps_of, sets_of
 from tc.poly.dependences import Dependences
@@ -35,9 +35,7 @@ class Violation:
         return f"{self.kind}: {self.text}"
 
 
-def respects(
-    scop: Scop, schedule: isl.Schedule | isl.UnionMap, dependences: Dependences
-) -> Violation | None:
+def respects(scop: Scop, schedule: isl.Schedule | isl.UnionMap, dependences: Dependences) -> Violation | None:
     """None if the schedule runs the source of every dependence before its sink, else an offending pair.
 
     The schedule must have no extension nodes.
@@ -112,7 +110,7 @@ def _context_at(node: isl.ScheduleNode, s: isl.Set) -> isl.Set:
     while node.has_parent():
         node = node.parent()
         if node.get_type() == isl.schedule_node_type.context:
-            total = total.intersect(node.context_get_context())
+            total = total.intersect(node.context_get_context().params())
     return total
 
 

@@ -34,7 +34,7 @@ def example(parameters: Parameters, where: isl.Set) -> Example | None:
     """A point of a set (its parameters first made as small as they can be), or None if it is empty."""
     if where.is_empty():
         return None
-    names = [where.get_dim_name(PARAM, i) for i in range(where.dim(PARAM))]
+    names = [where.get_dim_name(PARAM, i) or "" for i in range(where.dim(PARAM))]
     flat = where.flatten() if where.is_wrapping() else where
     flat = flat.move_dims(SET, 0, PARAM, 0, len(names))
     try:

@@ -30,7 +30,9 @@ def identity(scop: Scop) -> isl.Schedule:
     node = schedule.get_root().child(0)
     if len(live) == 1:
         return _insert_band(node, live[0]).get_schedule()
-    node = node.insert_sequence(set_list(scop.ctx, (isl.UnionSet.from_set(s.domain) for s in live)))
+    # Filters select statements; which of their instances exist is the domain node's to say.
+    filters = (isl.UnionSet.from_set(isl.Set.universe(s.domain.get_space())) for s in live)
+    node = node.insert_sequence(set_list(scop.ctx, filters))
     for i, s in enumerate(live):
         node = _insert_band(node.child(i).child(0), s).ancestor(2)
     return node.get_schedule()

@@ -20,7 +20,7 @@ from tc.ir.printer import text
 from tc.ir.program import Box, Buffer, IterVar, Program, Stage
 from tc.ir.simplify import simplify
 from tc.poly.accesses import Read, reads
-from tc.poly.affine import IN, OUT, PARAM, SET, Affine, Linear, Parameters, declare
+from tc.poly.affine import OUT, PARAM, SET, Affine, Linear, Parameters, declare
 from tc.poly.context import Names, isl_context, union_map, union_set
 
 Kind = Literal["read", "update", "write"]
@@ -200,9 +200,7 @@ class _Builder:
                 cut, cut_exact = affine.holds(condition, value)
                 where, exact = where.intersect(cut), exact and cut_exact
             accesses.append(
-                self.access(
-                    f"{stage.name}_r{i}", "read", affine, buffer, read.subscripts, where, exact, read
-                )
+                self.access(f"{stage.name}_r{i}", "read", affine, buffer, read.subscripts, where, exact, read)
             )
         own = self.buffers[self.func_buffers[stage.func]]
         if stage.op is not None:
@@ -270,9 +268,7 @@ class _Builder:
                 clip = _bounded(inner, clip, ("d", i), buffer.box[i].min, buffer.box[i].extent)
             relation = relation.intersect_range(clip)
         relation = relation.intersect_domain(where)
-        return Access(
-            ref, kind, buffer.name, simple, relation, exact and not unknown, tuple(unknown), read
-        )
+        return Access(ref, kind, buffer.name, simple, relation, exact and not unknown, tuple(unknown), read)
 
 
 def _bounded(affine: Affine, s: isl.Set, dim: tuple[str, int], low: Expr, extent: Expr) -> isl.Set:
@@ -307,6 +303,3 @@ def _box(parameters: Parameters, name: str, box: Box, ctx: isl.Context) -> isl.S
     for i, r in enumerate(box):
         s = _bounded(inner, s, ("d", i), r.min, r.extent)
     return s
-
-
-__all__ = ["IN", "Access", "Kind", "Scop", "Statement", "box_set", "build"]

@@ -1,5 +1,5 @@
-"""The oracle below isl: a loop nest is run in Python at tiny sizes, without data, and what it does is compared
-with what the program says, statement by statement.
+"""The oracle below isl: a loop nest is run in Python at tiny sizes, without data, and what it does is
+compared with what the program says, statement by statement.
 
 Nothing here is shared with the passes it checks: domains are enumerated, dependences found by brute force.
 
@@ -88,7 +88,8 @@ def _program_events(program: Program, sizes: dict[str, int]) -> Iterator[Event]:
                 assert isinstance(call, Call)
                 found = list(cells(call.name, call.args, inner))
                 buffer = func_buffers.get(call.name, call.name)
-                inside = [c for c in found if all(0 <= x < n for x, (_, n) in zip(c[1], boxes[buffer], strict=True))]
+                extents = [n for _, n in boxes[buffer]]
+                inside = [c for c in found if all(0 <= x < n for x, n in zip(c[1], extents, strict=True))]
                 touched |= set(inside if call.checked else found)
             (write,) = cells(stage.func, stage.args, env)
             yield Event((stage.name, point), frozenset(touched), write, stage.op is not None)
@@ -193,7 +194,12 @@ class _Runner:
         return Event(instance, frozenset(touched), write, s.op is not None, iterations)
 
     def cells(
-        self, buffer: str, subscripts: Sequence[Expr], env: dict[str, int], checked: tuple[int, ...], at: Instance
+        self,
+        buffer: str,
+        subscripts: Sequence[Expr],
+        env: dict[str, int],
+        checked: tuple[int, ...],
+        at: Instance,
     ) -> list[Cell]:
         choices: list[Sequence[int]] = []
         for d, (e, size) in enumerate(zip(subscripts, self.shapes[buffer], strict=True)):
@@ -277,8 +283,6 @@ def _races(program: Program, run: list[Event]) -> str | None:
             for cell in e.reads:
                 first = writers.get((loop, cell))
                 if first is not None and first[0] != i:
-                    return f"{shown(first[1])} writes {cell} in parallel with {shown(e.instance)}, which reads it"
+                    writer, reader = shown(first[1]), shown(e.instance)
+                    return f"{writer} writes {cell} in parallel with {reader}, which reads it"
     return None
-
-
-

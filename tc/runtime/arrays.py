@@ -6,7 +6,7 @@ the buffer protocol.  What cannot be used is refused with what to write instead;
 
 * `ArgumentError` TC0505 (not an array, or one without host memory), TC0507 (an output that cannot be
   written), TC0509 (a tensor that requires gradients),
-* `BackendError` TC0505 (an array on another device),
+* `BackendError` TC0808 (an array on another device),
 * `DTypeError` TC0411 (an element type the language has no name for, or byte-swapped elements).
 """
 
@@ -256,7 +256,7 @@ def _device_error(name: str, device: str, help: str, span: Span | None) -> Backe
     return BackendError(
         f"{name} is on {device}, and this kernel runs on the host",
         span,
-        code="TC0505",
+        code="TC0808",
         help=f"pass {help}, or compile with a backend for that device",
     )
 

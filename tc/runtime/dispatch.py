@@ -46,7 +46,8 @@ def make_entry(
 @cache
 def _result_type(entry: str, names: tuple[str, ...]) -> type[Any]:
     # Names such as 2LUT or class are legal in a program; rename=True gives those _0, _1, …
-    return namedtuple(f"{entry if entry.isidentifier() else 'Result'}", names, rename=True)  # noqa: PYI024
+    name = entry if entry.isidentifier() else "Result"
+    return namedtuple(name, names, rename=True)  # pyright: ignore[reportUntypedNamedTuple]
 
 
 def result_type(signature: Signature) -> type[Any] | None:

@@ -97,7 +97,7 @@ class Signature:
 
         ArgumentError TC0501 (count), TC0502 (unknown or doubled name), TC0503 (rank), TC0504 (size), TC0505
         (not a usable array), TC0506 (form of out=), TC0507 (buffer that cannot be written), TC0508 (overlap),
-        TC0509 (requires gradients), TC0510 (scalar); DTypeError TC0411 (element type); BackendError TC0505
+        TC0509 (requires gradients), TC0510 (scalar); DTypeError TC0411 (element type); BackendError TC0808
         (other device).
         """
         values = self._assign(args, kwargs)

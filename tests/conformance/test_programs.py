@@ -18,7 +18,9 @@ CASES = {c.name: c for c in [*SEEDS, *UPSTREAM]}
 RUNS = [(c.name, t) for c in CASES.values() for t in c.dtypes]
 
 
-def arguments(case: Case, dtype: str, exact: bool, seed: int = 0) -> tuple[tc.Kernel, dict[str, Any], dict[str, Any]]:
+def arguments(
+    case: Case, dtype: str, exact: bool, seed: int = 0
+) -> tuple[tc.Kernel, dict[str, Any], dict[str, Any]]:
     """A compiled kernel, its arguments, and the buffers of in/out results."""
     source = case.source.replace("{T}", dtype)
     with warnings.catch_warnings():
@@ -60,7 +62,9 @@ def exact_types(values: dict[str, Any]) -> dict[str, Any]:
 
     def widen(v: Any) -> Any:
         a = np.asarray(v)
-        return a.astype(np.float64) if a.dtype.kind == "f" else a.astype(np.int64) if a.dtype.kind in "iu" else a
+        return (
+            a.astype(np.float64) if a.dtype.kind == "f" else a.astype(np.int64) if a.dtype.kind in "iu" else a
+        )
 
     return {k: widen(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
 
@@ -84,11 +88,23 @@ def test_programs(name: str, dtype: str, exact: bool) -> None:
         formula = results(case.expect(**wide))
     oracle = results(
         tc.interpret(
-            kernel.source, **given, entry=case.entry, out={k: v.copy() for k, v in buffers.items()} or None, exact=True
+            kernel.source,
+            **given,
+            entry=case.entry,
+            out={k: v.copy() for k, v in buffers.items()} or None,
+            exact=True,
         )
     )
     for want, found in zip(formula, oracle, strict=True):
-        compare(case, np.asarray(want), found.astype(np.float64), np.dtype(np.float64), found.dtype, exact, "oracle")
+        compare(
+            case,
+            np.asarray(want),
+            found.astype(np.float64),
+            np.dtype(np.float64),
+            found.dtype,
+            exact,
+            "oracle",
+        )
     for backend in BACKENDS:
         runner = tc.compile(kernel.source, backend, case.entry)
         out = {k: v.copy() for k, v in buffers.items()} or None

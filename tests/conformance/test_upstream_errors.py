@@ -48,7 +48,9 @@ def test_e12_a_tensor_as_a_bound() -> None:
 
 
 def test_e13_a_scalar_as_a_bound_is_specialised() -> None:
-    k = tc.compile("def f(float(N) b, int a) -> (c) { c(i) +=! b(i+j) where j in 0:a, i in 0:3 }", "reference")
+    k = tc.compile(
+        "def f(float(N) b, int a) -> (c) { c(i) +=! b(i+j) where j in 0:a, i in 0:3 }", "reference"
+    )
     np.testing.assert_array_equal(k(np.arange(6, dtype=np.float32), 2), [1, 3, 5])
     np.testing.assert_array_equal(k(np.arange(6, dtype=np.float32), 4), [6, 10, 14])
     with pytest.raises(tc.PreconditionError):
@@ -71,8 +73,18 @@ def test_an_input_is_immutable() -> None:
     [
         ("derived size", "def f(float(N,NM,M) I) -> (O) { O(i,j) = I(i,i+j,j) }", (3, 6, 4), (3, 5, 4)),
         ("TCC", "def f(float(A,B,C) I) -> (O) { O(i,j) = I(i,i+j,j) }", (2, 3, 2), (2, 2, 2)),
-        ("TCD", "def f(float(A,B,C,D,E) I) -> (O) { O +=! I(i,j,i,k,2*i+j) }", (2, 3, 2, 2, 5), (2, 3, 2, 2, 4)),
-        ("TCE", "def f(float(A,B,C,D,E) I) -> (O) { O(i,j) = I(j,j+1,i,i+3,2*i+j+0) }", (3, 4, 2, 5, 6), (3, 4, 2, 5, 4)),
+        (
+            "TCD",
+            "def f(float(A,B,C,D,E) I) -> (O) { O +=! I(i,j,i,k,2*i+j) }",
+            (2, 3, 2, 2, 5),
+            (2, 3, 2, 2, 4),
+        ),
+        (
+            "TCE",
+            "def f(float(A,B,C,D,E) I) -> (O) { O(i,j) = I(j,j+1,i,i+3,2*i+j+0) }",
+            (3, 4, 2, 5, 6),
+            (3, 4, 2, 5, 4),
+        ),
     ],
 )
 def test_preconditions_on_sizes_are_checked_at_the_call(
@@ -91,7 +103,9 @@ def test_initialising_reductions_always_reset() -> None:
 
 
 def test_a_redefined_output_keeps_what_was_read_before() -> None:
-    k = tc.compile("def f(float(N) A) -> (O, P) { O(i) = A(i) P(i) = 2*O(i) O(i) = 3*P(i) + O(i) }", "reference")
+    k = tc.compile(
+        "def f(float(N) A) -> (O, P) { O(i) = A(i) P(i) = 2*O(i) O(i) = 3*P(i) + O(i) }", "reference"
+    )
     o, p = k(np.arange(3, dtype=np.float32))
     np.testing.assert_array_equal(o, [0, 7, 14])
     np.testing.assert_array_equal(p, [0, 2, 4])

@@ -7,7 +7,19 @@ import numpy as np
 from tests.conformance.cases import FLOATS, NUMBERS, Case, conv
 
 R, F = ("float32", "float64"), FLOATS
-_TYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
+_TYPES = (
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+)
 
 
 def softmax(I):  # noqa: ANN001, ANN201, E741, N803

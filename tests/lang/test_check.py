@@ -70,7 +70,9 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("source", "code", "message", "help"), REFUSED, ids=[f"{r[1]}-{n}" for n, r in enumerate(REFUSED)])
+@pytest.mark.parametrize(
+    ("source", "code", "message", "help"), REFUSED, ids=[f"{r[1]}-{n}" for n, r in enumerate(REFUSED)]
+)
 def test_refused(source: str, code: str, message: str, help: str | None) -> None:
     start = source.index("«")
     end = source.index("»") - 1

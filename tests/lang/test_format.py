@@ -74,7 +74,10 @@ defs = st.builds(
     lambda n, ps, rs, body: s.Def(n, tuple(ps), tuple(rs), tuple(body), SPAN, SPAN),
     identifiers,
     st.lists(st.builds(lambda t, n: s.Param(t, n, SPAN), types, identifiers), max_size=3),
-    st.lists(st.builds(lambda t, n: s.Return(t, n, bool(t and t.dims), SPAN), st.none() | types, identifiers), max_size=3),
+    st.lists(
+        st.builds(lambda t, n: s.Return(t, n, bool(t and t.dims), SPAN), st.none() | types, identifiers),
+        max_size=3,
+    ),
     st.lists(assigns | calls, max_size=4),
 )
 programs = st.lists(defs, min_size=1, max_size=3).map(lambda ds: s.Program(tuple(ds), SPAN))
@@ -102,7 +105,9 @@ def f(float(N) A) -> B {  # after the brace
 def g(float(N) A) -> B { B(i)=A(i) }
 # fin"""
     formatted = format_source(source)
-    assert formatted == """# head
+    assert (
+        formatted
+        == """# head
 def f(float(N) A) -> (B) {
   # after the brace
   # own line
@@ -119,4 +124,5 @@ def g(float(N) A) -> (B) {
 
 # fin
 """
+    )
     assert format_source(formatted) == formatted

@@ -77,7 +77,9 @@ def test_the_suffix_f_fixes_float32(text: str) -> None:
     assert isinstance(e, s.FloatLit) and e.single
 
 
-@pytest.mark.parametrize("name", ["2LUT", "3x", "1f", "1e5x", "_", "info", "nano", "inner", "where2", "int32_t", "0x"])
+@pytest.mark.parametrize(
+    "name", ["2LUT", "3x", "1f", "1e5x", "_", "info", "nano", "inner", "where2", "int32_t", "0x"]
+)
 def test_names_that_start_with_digits_or_keywords(name: str) -> None:
     assert value(name) == s.Name(name, value(name).span)
 
@@ -89,7 +91,9 @@ def test_keywords_are_names_where_the_grammar_does_not_admit_them() -> None:
 
 
 def test_both_spellings_of_returns_ranges_and_scalars() -> None:
-    a = parse("def f(float(N) A, float() s) -> B { B(i) = A(i) where i in 0:3, k = [0, 2[, j in [1, 4[ }").defs[0]
+    a = parse(
+        "def f(float(N) A, float() s) -> B { B(i) = A(i) where i in 0:3, k = [0, 2[, j in [1, 4[ }"
+    ).defs[0]
     b = parse("def f(float(N) A, float s) -> (B) { B(i) = A(i) where i in 0:3, k in 0:2, j in 1:4 }").defs[0]
     assert a == b
 
@@ -116,7 +120,9 @@ def test_assignment_operators_are_single_tokens() -> None:
     ops = "= += *= min= max= +=! *=! min=! max=!".split()
     assert [st.op for op in ops for st in statements(f"b(i) {op} a(i)") if isinstance(st, s.Assign)] == ops
     (st,) = statements("c += !a")
-    assert isinstance(st, s.Assign) and st.op == "+=" and st.value == s.Unary("!", s.Name("a", st.span), st.span)
+    assert (
+        isinstance(st, s.Assign) and st.op == "+=" and st.value == s.Unary("!", s.Name("a", st.span), st.span)
+    )
 
 
 def test_newlines_between_all_tokens() -> None:
@@ -127,7 +133,11 @@ def test_newlines_between_all_tokens() -> None:
 def test_maximal_heights_pass_and_the_next_does_not() -> None:
     assert value("(" * (MAX_HEIGHT - 1) + "a" + ")" * (MAX_HEIGHT - 1))
     assert value("+".join(["a"] * MAX_HEIGHT))
-    for text in ("(" * MAX_HEIGHT + "a" + ")" * MAX_HEIGHT, "+".join(["a"] * (MAX_HEIGHT + 1)), "-" * 5000 + "a"):
+    for text in (
+        "(" * MAX_HEIGHT + "a" + ")" * MAX_HEIGHT,
+        "+".join(["a"] * (MAX_HEIGHT + 1)),
+        "-" * 5000 + "a",
+    ):
         with pytest.raises(ParseError, match="deeper than 200"):
             value(text)
 

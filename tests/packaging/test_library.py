@@ -24,7 +24,7 @@ def fresh() -> None:
 def refusal() -> BackendError:
     with pytest.raises(BackendError) as caught:
         halide.load_library()
-    assert caught.value.code == "TC0801"
+    assert caught.value.code == "TC0807"
     return caught.value
 
 

@@ -4,10 +4,35 @@ from __future__ import annotations
 
 from tc.dtypes import BOOL, FLOAT32, INT32, DType
 from tc.ir.expr import (
-    Add, And, Call, Cast, Div, Expr, FloatImm, GE, IfThenElse, IntImm, LE, LT, Mul, Sub, UIntImm, Variable, imm,
+    GE,
+    LE,
+    LT,
+    Add,
+    And,
+    Call,
+    Cast,
+    Div,
+    Expr,
+    FloatImm,
+    IfThenElse,
+    IntImm,
+    Mul,
+    Sub,
+    UIntImm,
+    Variable,
+    imm,
 )  # fmt: skip
 from tc.ir.program import (
-    Buffer, Domain, Func, IterVar, Op, Program, Range, Scalar, Site, Stage,
+    Buffer,
+    Domain,
+    Func,
+    IterVar,
+    Op,
+    Program,
+    Range,
+    Scalar,
+    Site,
+    Stage,
 )  # fmt: skip
 
 NEUTRAL: dict[str, int | float] = {"+": 0, "*": 1, "min": float("inf"), "max": float("-inf")}
@@ -96,9 +121,15 @@ class Build:
             self.version(name)
         self.stages.append(
             Stage(
-                f"S{len(self.stages)}", self.current[name], tuple(map(index, args)), op, value,
-                Domain(axes, conditions), text, init,
-            )  # fmt: skip
+                f"S{len(self.stages)}",
+                self.current[name],
+                tuple(map(index, args)),
+                op,
+                value,
+                Domain(axes, conditions),
+                text,
+                init,
+            )
         )
 
     def reduce(
@@ -158,7 +189,9 @@ def sgemm() -> Program:
     axes = axis("i", 0, "N"), axis("j", 0, "K")
     b.stage("C", ("i", "j"), None, Mul(Variable("b", FLOAT32), old), *axes, text="C(i, j) = b * C(i, j)")
     product = Mul(Mul(Variable("a", FLOAT32), b.read("A", "i", "k")), b.read("B", "k", "j"))
-    b.stage("C", ("i", "j"), "+", product, *axes, axis("k", 0, "M", True), text="C(i, j) += a * A(i, k) * B(k, j)")
+    b.stage(
+        "C", ("i", "j"), "+", product, *axes, axis("k", 0, "M", True), text="C(i, j) += a * A(i, k) * B(k, j)"
+    )
     return b.done()
 
 

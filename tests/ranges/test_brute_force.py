@@ -39,7 +39,9 @@ class Subscript:
         return {v for c, v in zip(self.coefficients, VARIABLES, strict=False) if c}
 
     def at(self, env: dict[str, int]) -> int:
-        value = sum(c * env[v] for c, v in zip(self.coefficients, VARIABLES, strict=False) if c) + self.constant
+        value = (
+            sum(c * env[v] for c, v in zip(self.coefficients, VARIABLES, strict=False) if c) + self.constant
+        )
         value //= self.divisor
         return value if self.floor_at is None else max(value, self.floor_at)
 
@@ -89,7 +91,10 @@ class Problem:
                     others = sorted(a.variables() - {v})
                     if any(not solved[o] for o in others):
                         return None
-                    envs = [dict(zip(others, p, strict=True)) for p in itertools.product(*(solved[o] for o in others))]
+                    envs = [
+                        dict(zip(others, p, strict=True))
+                        for p in itertools.product(*(solved[o] for o in others))
+                    ]
                     sets.append({x for x in UNIVERSE if all(0 <= a.at({**e, v: x}) < size for e in envs)})
                 if sets:
                     fresh[v] = set.intersection(*sets)

@@ -41,7 +41,11 @@ CASES: dict[str, tuple[str, dict[str, list[tuple[str, str]]], str]] = {
         {"A": [("0", "N//2")]},
         "N",
     ),
-    "stencil": ("def f(float(N) B, float(M) K) -> (A) { A(i) +=! B(i+k) * K(k) }", {"A": [("0", "N-M+1")]}, "N M"),
+    "stencil": (
+        "def f(float(N) B, float(M) K) -> (A) { A(i) +=! B(i+k) * K(k) }",
+        {"A": [("0", "N-M+1")]},
+        "N M",
+    ),
     "convolution": (
         """def f(float(N,C,H,W) I, float(M,C,KH,KW) W1, float(M) B) -> (tmp, O) {
              tmp(n,m,h,w) +=! I(n,c,h+kh,w+kw) * W1(m,c,kh,kw)

@@ -186,7 +186,7 @@ def test_torch_tensors_on_another_device() -> None:
         def device(self) -> torch.device:  # type: ignore[override]
             return torch.device("cuda", 1)
 
-    error = refuses(BackendError, "TC0505", "A is on cuda:1", torch.zeros(2).as_subclass(Elsewhere))
+    error = refuses(BackendError, "TC0808", "A is on cuda:1", torch.zeros(2).as_subclass(Elsewhere))
     assert "A.cpu()" in (error.help or "")
 
 
@@ -283,7 +283,7 @@ def test_dlpack_that_fails() -> None:
         def __dlpack_device__(self) -> tuple[int, int]:
             return 2, 0
 
-    error = refuses(BackendError, "TC0505", "A is on cuda", Elsewhere(np.zeros(2)))
+    error = refuses(BackendError, "TC0808", "A is on cuda", Elsewhere(np.zeros(2)))
     assert "host memory" in (error.help or "")
 
 
@@ -310,7 +310,7 @@ def test_cuda_array_interface_is_on_a_device() -> None:
         def __cuda_array_interface__(self) -> dict[str, Any]:
             return {"shape": (2,), "typestr": "<f4", "data": (4096, False), "version": 3}
 
-    refuses(BackendError, "TC0505", "CUDA device", OnDevice())
+    refuses(BackendError, "TC0808", "CUDA device", OnDevice())
 
 
 def test_buffers() -> None:

@@ -220,7 +220,7 @@ def test_unusable_inputs() -> None:
         def __cuda_array_interface__(self) -> dict[str, Any]:
             return {"shape": (2,), "typestr": "<f4", "data": (4096, False), "version": 3}
 
-    refuses(MM, (OnDevice(), b), {}, "TC0505", "A is on a CUDA device", place=A_SPAN, kind=BackendError)
+    refuses(MM, (OnDevice(), b), {}, "TC0808", "A is on a CUDA device", place=A_SPAN, kind=BackendError)
 
 
 def test_unusable_scalars() -> None:

@@ -8,35 +8,33 @@ are computed, on demand through the statements, for problems too large to run wh
 
 from __future__ import annotations
 
-import ctypes
-import ctypes.util
 import itertools
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from tc.dtypes import DType
 from tc.errors import BoundsError, InternalError, unreachable
+from tc.interpreter.arithmetic import (
+    UFUNCS,
+    Array,
+    binary,
+    convert,
+    fold,
+    function,
+    neutral,
+    numpy_type,
+    poison,
+)
 from tc.ir.evaluate import evaluate
+from tc.ir.program import Range
 from tc.lang import resolved as r
-from tc.lang.builtins import BUILTINS
 from tc.lang.types import Typed
-from tc.ranges import Depends, Ranges
+from tc.ranges import Bound, Ranges
 
-Array = npt.NDArray[Any]
 Region = tuple[tuple[int, int], ...]  # half-open per dimension
 
 CHUNK = 1 << 20  # points evaluated at once
-
-
-def numpy_type(dtype: DType) -> np.dtype[Any]:
-    """The type the oracle computes in: float64 for every floating type."""
-    return np.dtype(np.float64) if dtype.is_float else np.dtype(dtype.name)
 
 
 def run(
@@ -137,9 +135,9 @@ class _Machine:
         first = storage not in self.values
         if first:
             shape = tuple(hi - lo for lo, hi in self.boxes[storage])
-            start: float | int = _poison(dtype)
+            start: float | int = poison(dtype)
             if st.reduces:
-                start = _neutral(st.op, dtype)
+                start = neutral(st.op, dtype)
             self.values[storage] = np.full(shape, start, numpy_type(dtype))
         target = self.values[storage]
         if any(a.tensor.storage is storage for e in st.roots() for a in r.accesses(e)):
@@ -149,7 +147,7 @@ class _Machine:
                 env = self._env(k, st.indices, region)
                 live = self._lhs_conditions(st, env)
                 where = self._slices(st, env, region)
-                target[where] = np.where(live, _neutral(st.op, dtype), target[where])
+                target[where] = np.where(live, neutral(st.op, dtype), target[where])
         names = st.variables
         for region in _chunks(self._region(k, names)):
             env = self._env(k, names, region)
@@ -161,9 +159,9 @@ class _Machine:
                 target[where] = value if env.mask is None else np.where(env.mask, value, target[where])
                 continue
             if env.mask is not None:
-                value = np.where(env.mask, value, np.asarray(_neutral(st.op, dtype), value.dtype))
+                value = np.where(env.mask, value, np.asarray(neutral(st.op, dtype), value.dtype))
             axes = tuple(range(len(st.indices), len(names)))
-            ufunc = _UFUNCS[st.op.rstrip("!").rstrip("=")]
+            ufunc = UFUNCS[st.op.rstrip("!").rstrip("=")]
             if axes:
                 value = ufunc.reduce(value, axis=axes, dtype=value.dtype)
             target[where] = ufunc(target[where], value)
@@ -220,7 +218,7 @@ class _Machine:
         if k < 0:
             source = self.initial.get(storage, self.values.get(storage))
             if source is None:
-                return np.full(count, _poison(dtype), numpy_type(dtype))
+                return np.full(count, poison(dtype), numpy_type(dtype))
             return source[tuple(a - lo for a, (lo, _) in zip(at, self.boxes[storage], strict=True))]
         st = self.statements[k]
         empty = _Env(k, {}, None, (count,))
@@ -235,9 +233,9 @@ class _Machine:
         first = storage not in self.initial and not any(
             s.target.storage is storage for s in self.statements[:k]
         )
-        result = np.full(count, _poison(dtype), numpy_type(dtype))
+        result = np.full(count, poison(dtype), numpy_type(dtype))
         if st.reduces and first:
-            result[:] = _neutral(st.op, dtype)
+            result[:] = neutral(st.op, dtype)
         env = _Env(k, values, inside, (count,))
         if not st.reduces:
             for c in st.conditions:
@@ -249,7 +247,7 @@ class _Machine:
             fresh = np.zeros(count, np.bool_)
             if st.initializes and not first:
                 fresh = inside & self._lhs_conditions(st, env)
-                result[fresh] = _neutral(st.op, dtype)
+                result[fresh] = neutral(st.op, dtype)
             keep = ~fresh if not first else np.zeros(count, np.bool_)
         if keep.any():
             result[keep] = self.elements(storage, [a[keep] for a in at], k, int(keep.sum()))
@@ -258,7 +256,7 @@ class _Machine:
         return result
 
     def _reduce_points(self, k: int, st: r.Statement, env: _Env, inside: Array, result: Array) -> None:
-        ufunc = _UFUNCS[st.op.rstrip("!").rstrip("=")]
+        ufunc = UFUNCS[st.op.rstrip("!").rstrip("=")]
         dtype = self.typed.dtype(st.target.storage)
         rank = len(st.reductions)
         step = max(1, CHUNK // max(1, len(inside)))
@@ -271,8 +269,9 @@ class _Machine:
             chunk = _Env(k, values, mask, shape)
             for c in st.conditions:
                 chunk = chunk.under(np.broadcast_to(self._point_value(c, chunk), shape))
-            value = np.broadcast_to(self._point_value(st.value, chunk), shape)
-            value = np.where(chunk.mask, value, np.asarray(_neutral(st.op, dtype), value.dtype))  # type: ignore[arg-type]
+            raw = np.broadcast_to(self._point_value(st.value, chunk), shape)
+            live = mask if chunk.mask is None else chunk.mask
+            value: Array = np.where(live, raw, np.asarray(neutral(st.op, dtype), raw.dtype))
             axes = tuple(range(1, rank + 1))
             result[:] = ufunc(result, ufunc.reduce(value, axis=axes, dtype=value.dtype) if axes else value)
 
@@ -288,7 +287,7 @@ class _Machine:
         if storage.role == "param" and storage in self.values:
             return self._read_array(t, at, env)
         logical = [a + lo for a, (lo, _) in zip(at, self.boxes[storage], strict=True)]
-        full = np.broadcast_arrays(*logical) if logical else []
+        full: list[Array] = list(np.broadcast_arrays(*logical)) if logical else []
         shape = full[0].shape if full else ()
         table = np.stack([a.reshape(-1) for a in full], 1) if full else np.zeros((1, 0), np.int64)
         unique, inverse = np.unique(table, axis=0, return_inverse=True)
@@ -322,7 +321,7 @@ class _Machine:
                 operand = self.evaluate(e.operand, env)
                 return np.logical_not(operand) if e.op == "!" else np.negative(operand)
             case r.Binary():
-                return _binary(e.op, self.evaluate(e.left, env), self.evaluate(e.right, env))
+                return binary(e.op, self.evaluate(e.left, env), self.evaluate(e.right, env))
             case r.If():
                 condition = np.asarray(self.evaluate(e.condition, env))
                 then = self.evaluate(e.then, env.under(np.broadcast_to(condition, env.shape)))
@@ -369,7 +368,7 @@ class _Machine:
                 return self._index(e.operand, env)
             case r.Binary() if e.op in ("+", "-", "*", "/", "%"):
                 a, b = (np.asarray(self._index(c, env)).astype(np.int64) for c in (e.left, e.right))
-                return _binary(e.op, a, b)
+                return binary(e.op, a, b)
             case r.Unary(op="-"):
                 return -np.asarray(self._index(e.operand, env)).astype(np.int64)
             case _:
@@ -379,9 +378,9 @@ class _Machine:
         args = [self.evaluate(a, env) for a in e.args]
         match e.function:
             case "min":
-                return _fold(np.minimum, args)
+                return fold(np.minimum, args)
             case "max":
-                return _fold(np.maximum, args)
+                return fold(np.maximum, args)
             case "select":
                 return np.where(args[0], args[1], args[2])
             case "abs":
@@ -390,14 +389,14 @@ class _Machine:
                 # The one function whose meaning lies in the precision of its type.
                 return np.nextafter(args[0].astype(np.float32), args[1].astype(np.float32)).astype(np.float64)
             case name:
-                return np.asarray(_function(name)(*args), np.float64)
+                return np.asarray(function(name)(*args), np.float64)
 
 
-def _range(b: object, known: Mapping[str, int]) -> tuple[int, int]:
-    if isinstance(b, Depends):
+def _range(b: Bound, known: Mapping[str, int]) -> tuple[int, int]:
+    if not isinstance(b, Range):
         raise InternalError(f"a range still {b}")
-    lo = evaluate(b.min, known)  # type: ignore[attr-defined]
-    return lo, lo + evaluate(b.extent, known)  # type: ignore[attr-defined]
+    lo = evaluate(b.min, known)
+    return lo, lo + evaluate(b.extent, known)
 
 
 def _chunks(region: Region, limit: int = 0) -> Iterator[Region]:
@@ -417,137 +416,3 @@ def _chunks(region: Region, limit: int = 0) -> Iterator[Region]:
         for (lo, hi), step in zip(region, steps, strict=True)
     ]
     yield from itertools.product(*parts)
-
-
-def _poison(dtype: DType) -> float | int:
-    """What an element that nothing defined holds: never a plausible value."""
-    return math.nan if dtype.is_float else int(dtype.min) if dtype.is_signed else int(dtype.max)
-
-
-def _neutral(op: str, dtype: DType) -> float | int:
-    match op.rstrip("!").rstrip("="):
-        case "+":
-            return 0
-        case "*":
-            return 1
-        case "min":
-            return dtype.max
-        case _:
-            return dtype.min
-
-
-_UFUNCS: dict[str, np.ufunc] = {"+": np.add, "*": np.multiply, "min": np.minimum, "max": np.maximum}
-
-
-def _fold(ufunc: np.ufunc, args: list[Array]) -> Array:
-    out = args[0]
-    for a in args[1:]:
-        out = ufunc(out, a)
-    return out
-
-
-def _binary(op: str, a: Array, b: Array) -> Array:
-    a, b = np.asarray(a), np.asarray(b)
-    match op:
-        case "+":
-            return a + b
-        case "-":
-            return a - b
-        case "*":
-            return a * b
-        case "/" if np.issubdtype(a.dtype, np.floating):
-            return a / b
-        case "/":
-            safe = np.where((b == 0) | (b == _minus_one(b)), np.ones_like(b), b)
-            out = np.where(b == _minus_one(b), np.negative(a), a // safe) if b.dtype.kind == "i" else a // safe
-            return np.where(b == 0, np.zeros_like(out), out).astype(a.dtype)
-        case "%":
-            safe = np.where((b == 0) | (b == _minus_one(b)), np.ones_like(b), b)
-            return np.where((b == 0), np.zeros_like(a), a % safe).astype(a.dtype)
-        case "==":
-            return a == b
-        case "!=":
-            return a != b
-        case "<":
-            return a < b
-        case ">":
-            return a > b
-        case "<=":
-            return a <= b
-        case ">=":
-            return a >= b
-        case "&&":
-            return a & b
-        case "||":
-            return a | b
-        case _:
-            raise InternalError(f"no such operator: {op}")
-
-
-def _minus_one(b: Array) -> Array:
-    return np.asarray(-1 if b.dtype.kind == "i" else 0, b.dtype)
-
-
-def convert(a: Array, target: DType) -> Array:
-    """A conversion by the language's rules: float to integer truncates, saturates, NaN gives 0."""
-    a = np.asarray(a)
-    out = numpy_type(target)
-    if target.is_float or a.dtype.kind in "iub":
-        return a.astype(out)
-    if target.is_bool:
-        return a != 0
-    whole = np.trunc(np.where(np.isnan(a), 0.0, a))
-    low, high = float(target.min), float(target.max)  # 2^63 - 1 rounds up to 2^63: compare with >=
-    inside = (whole > low) & (whole < high)
-    result = np.where(inside, whole, 0.0).astype(out)
-    result = np.where(whole <= low, np.asarray(target.min, out), result)
-    return np.where(whole >= high, np.asarray(target.max, out), result)
-
-
-def _round(a: Array) -> Array:
-    whole = np.trunc(a)
-    return np.where(np.abs(a - whole) >= 0.5, whole + np.copysign(1.0, a), whole)
-
-
-_NUMPY: dict[str, Callable[..., Any]] = {
-    **{
-        n: getattr(np, n)
-        for n in (
-            "ceil cos cosh exp exp2 expm1 fabs floor log log10 log1p log2 sin sinh sqrt tan tanh trunc cbrt fmod "
-            "hypot copysign fmax fmin"
-        ).split()
-    },
-    **{f"a{n}": getattr(np, f"arc{n}") for n in "cos cosh sin sinh tan tanh tan2".split()},
-    "pow": np.power,
-    "round": _round,
-    "rsqrt": lambda a: 1 / np.sqrt(a),
-    "rcbrt": lambda a: 1 / np.cbrt(a),
-    "fdivide": lambda a, b: a / b,
-    "fma": lambda a, b, c: a * b + c,
-    "rhypot": lambda a, b: 1 / np.hypot(a, b),
-    "sigmoid": lambda a: np.where(a >= 0, 1 / (1 + np.exp(-a)), np.exp(a) / (1 + np.exp(a))),
-    "fdim": lambda a, b: np.where(np.isnan(a) | np.isnan(b), np.nan, np.where(a > b, a - b, 0.0)),
-    "norm3d": lambda *a: np.sqrt(sum(v * v for v in a)),
-    "norm4d": lambda *a: np.sqrt(sum(v * v for v in a)),
-    "rnorm3d": lambda *a: 1 / np.sqrt(sum(v * v for v in a)),
-    "rnorm4d": lambda *a: 1 / np.sqrt(sum(v * v for v in a)),
-    "exp10": lambda a: np.power(10.0, a),
-}
-
-
-@cache
-def _function(name: str) -> Callable[..., Any]:
-    """A built-in on float64 arrays: NumPy's, else the C library's applied element by element."""
-    if name in _NUMPY:
-        return _NUMPY[name]
-    b = BUILTINS[name]
-    prototype = ctypes.CFUNCTYPE(ctypes.c_double, *[ctypes.c_double] * b.arity)
-    if b.own:
-        from tc import _native
-
-        scalar: Any = prototype(_native.symbols()[b.c])
-    else:
-        libm = ctypes.CDLL(ctypes.util.find_library("m") or "libm.so.6")
-        scalar = getattr(libm, b.c)
-        scalar.restype, scalar.argtypes = ctypes.c_double, [ctypes.c_double] * b.arity
-    return np.frompyfunc(lambda *a: scalar(*map(float, a)), b.arity, 1)

@@ -1,0 +1,160 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+"""A specialised program to Funcs to object code to a kernel of the calling convention."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any, Literal
+
+from tc.errors import BackendError, InternalError
+from tc.ir.evaluate import evaluate
+from tc.ir.program import Program
+from tc.options import Options
+from tc.registry import Availability
+
+Stage = Literal["schedule", "loops", "code", "llvm", "asm"]
+
+_numbers = count()
+_LONG = 20_000  # instances of statements, at a nanosecond each or less, from which the GIL is let go
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A kernel `int32_t (void *const *args)`, valid while this object lives.
+
+    `workspace` is in bytes; `release_gil` says whether the work is worth it; `schedule` is what an
+    autoscheduler chose, as C++, else empty.
+    """
+
+    address: int
+    workspace: int
+    release_gil: bool
+    schedule: str
+    _linked: Any = field(repr=False)
+    _texts: Mapping[str, Callable[[], str]] = field(repr=False)
+
+    def artifact(self, stage: Stage) -> str:
+        """A stage of the compilation as text: `loops` and `code` are Halide's lowered statements."""
+        if stage not in self._texts:
+            raise InternalError(f"the halide backend keeps no stage '{stage}'")
+        return self._texts[stage]()
+
+
+class Backend:
+    """Programs compiled by Halide: a second opinion, and its autoschedulers.
+
+    Inputs and outputs must not overlap in memory; in/out results are copied first.  What Halide cannot
+    follow is in `tc.halide.limits`.
+    """
+
+    name = "halide"
+
+    def available(self) -> Availability:
+        """Whether the halide package that tc was built against is installed."""
+        from tc.halide import load_library
+
+        try:
+            load_library()
+        except BackendError as error:
+            return Availability(False, error.message, error.help or "")
+        return Availability(True)
+
+    def default_options(self, program: Program, target: Any) -> Options:
+        """No autoscheduler: Halide's default loops, every Func computed whole."""
+        return Options()
+
+    def compile(self, program: Program, options: Options | None = None) -> Compiled:
+        """The kernel of a specialised program.
+
+        Raises BackendError: TC0805 for what Halide cannot follow, TC0806 where an autoscheduler fails.
+        """
+        from tc.halide.binding import LOCK, hl
+
+        if program.sizes:
+            raise InternalError(f"not specialised: {', '.join(program.sizes)}")
+        options = options or Options()
+        with LOCK:
+            try:
+                return _compile(program, options)
+            except hl.HalideError as error:
+                raise InternalError(f"Halide refuses the pipeline: {str(error).strip()}") from error
+
+
+def _compile(program: Program, options: Options) -> Compiled:
+    from tc import _native
+    from tc.halide.funcs import build
+
+    from .autoschedule import schedule
+    from .glue import KERNEL, arguments, glue, size
+    from .machine import link
+
+    target = _target(options, any(size(b) >= 1 << 31 for b in program.buffers))
+    lowered = build(program, unscheduled=options.autoschedule is not None)
+    chosen = ""
+    if options.autoschedule is not None:
+        chosen = schedule(lowered, options.autoschedule, _native.get_num_threads(), target)
+    function = f"tc_halide_{next(_numbers)}"
+    inputs = [lowered.images[n] if n in lowered.images else lowered.params[n] for n in arguments(lowered)]
+    frame = glue(lowered, function, align=options.autoschedule is not None)
+
+    def text(write: Callable[[str], None]) -> bytes:
+        from tc.halide.binding import LOCK
+
+        with LOCK, tempfile.TemporaryDirectory(prefix="tc-") as folder:
+            path = Path(folder, "out")
+            write(str(path))
+            return path.read_bytes()
+
+    pipeline = lowered.pipeline
+    code = text(lambda path: pipeline.compile_to_object(path, inputs, function, target))
+    linked = link(code, frame.text, KERNEL)
+
+    def statements() -> str:
+        from tc.halide.binding import hl
+
+        form = hl.StmtOutputFormat.Text
+        return text(lambda path: pipeline.compile_to_lowered_stmt(path, inputs, form, target)).decode()
+
+    return Compiled(
+        linked.address,
+        frame.workspace,
+        _instances(program) > _LONG,
+        chosen,
+        linked,
+        {
+            "schedule": lambda: chosen or "// every Func is computed whole, in the order of its definition\n",
+            "loops": statements,
+            "code": statements,
+            "llvm": lambda: text(
+                lambda path: pipeline.compile_to_llvm_assembly(path, inputs, function, target)
+            ).decode(),
+            "asm": lambda: text(
+                lambda path: pipeline.compile_to_assembly(path, inputs, function, target)
+            ).decode(),
+        },
+    )
+
+
+def _target(options: Options, large: bool) -> Any:
+    """This machine, with our run time; strict floating point unless `fast_math`."""
+    from tc.halide.binding import hl
+
+    feature = hl.TargetFeature
+    target = hl.get_host_target().with_feature(feature.NoRuntime).with_feature(feature.UserContext)
+    if not options.fast_math:
+        target = target.with_feature(feature.StrictFloat)
+    return target.with_feature(feature.LargeBuffers) if large else target
+
+
+def _instances(program: Program) -> int:
+    total = 0
+    for s in program.stages:
+        points = 1
+        for v in s.domain.vars:
+            points *= max(0, evaluate(v.range.extent, {}))
+        total += points
+    return total

@@ -1,0 +1,414 @@
+"""Kernels: a checked def that compiles itself per sizes and runs on arrays."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tc import _native, pipeline
+from tc.cache import CompileCache
+from tc.dtypes import DType
+from tc.errors import ArgumentError, BackendNotice, BoundsError, InternalError, Warning, did_you_mean, warn
+from tc.ir import expr as x
+from tc.ir.evaluate import evaluate
+from tc.ir.program import Precondition, Program
+from tc.ir.program import Range as SymbolicRange
+from tc.lang import resolved as r
+from tc.options import Options
+from tc.pipeline import Built, Front, Variant
+from tc.range_table import Boxes, Range, RangeTable, shown
+from tc.ranges import Bound, Depends, Ranges, infer
+from tc.registry import Backend, availability, get
+from tc.registry import names as backend_names
+from tc.reproducer import reporting
+from tc.runtime import dispatch
+from tc.runtime.signature import Output, Param, Signature
+
+CACHE: CompileCache[Compiled] = CompileCache()
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A kernel for given sizes: what was emitted, and how to run it."""
+
+    program: Program
+    options: Options
+    backend: str
+    compiled: Any  # what the backend's `compile` returned
+    sizes: Mapping[str, int]
+    scalars: Mapping[str, int]
+    seconds: Mapping[str, float]  # compile time by pass
+    kernel: Kernel = field(repr=False)
+    variant: Variant = field(repr=False, default_factory=Variant)
+
+    @property
+    def source(self) -> str:
+        """The emitted code, readable."""
+        return self.compiled.artifact("code")
+
+    @property
+    def schedule(self) -> str:
+        return self.compiled.artifact("schedule")
+
+    def inspect(self, stage: str) -> str:
+        """A stage of this compile as text; see `Kernel.inspect`."""
+        return self.kernel.inspect(stage, **self.sizes, **self.scalars)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.kernel(*args, **kwargs)
+
+
+class Kernel(_native.Dispatcher):
+    """A compiled def.  Call it with arrays in parameter order or by name, results optionally in `out=`.
+
+    Machine code is made per sizes, types and specialised scalars at the first such call and kept.
+    Attributes: `name`, `source`, `warnings`, `notes`, `preconditions`, `ranges`.
+    """
+
+    def __init__(self, front: Front, backend: str | None, options: Options | None, checks: str) -> None:
+        self._front = front
+        self._backend_name = backend
+        self._options = options or Options()
+        self._checks = checks
+        self._built: dict[Variant, Built] = {}
+        self._lock = threading.RLock()
+        self.name = front.checked.name
+        self.source = front.source.text
+        self.warnings: tuple[Warning, ...] = front.warnings
+        self._signature = signature(front)
+        if front.ranges.complete and not front.specialized:
+            self._build(self._variant({}, frozenset(), {}, {}))
+
+    def __repr__(self) -> str:
+        params = ", ".join(p.name for p in self._signature.params)
+        outs = ", ".join(o.name for o in self._signature.outputs)
+        return f"<tc.Kernel {self.name}({params}) -> ({outs})>"
+
+    # ---- what is known without data
+
+    @property
+    def front(self) -> Front:
+        """The front end's results: syntax tree, checked statements, ranges, types."""
+        return self._front
+
+    def ranges_for(self, values: Mapping[str, int]) -> Ranges:
+        """The derivation, with specialised scalars replaced where `values` has them."""
+        scalars = {s: values[s] for s in self._front.specialized if s in values}
+        return infer(self._front.checked, scalars) if scalars else self._front.ranges
+
+    def program(self, values: Mapping[str, int]) -> Program:
+        """The program, symbolic in the sizes that `values` does not have."""
+        self._check_names(values)
+        missing = [s for s in self._front.specialized if s not in values]
+        if missing and not self._front.ranges.complete:
+            raise ArgumentError(
+                f"{self.name} has no program before the scalar {', '.join(missing)} is known",
+                code="TC0513",
+                help=f"pass {missing[0]}=…",
+            )
+        scalars = {s: values[s] for s in self._front.specialized if s in values}
+        built = self._build(self._variant(scalars, frozenset(), {}, {}))
+        sizes = {n: v for n, v in values.items() if n in self._front.checked.sizes}
+        return pipeline.specialize(built, sizes, {}) if sizes else built.program
+
+    @property
+    def ranges(self) -> RangeTable:
+        """{tensor: (Range(min, extent), …)}, symbolic; `.at(M=3)` makes integers."""
+        return RangeTable(_boxes(self._front, self._front.ranges), self._boxes_at)
+
+    def _boxes_at(self, values: Mapping[str, int]) -> Boxes:
+        self._check_names(values)
+        ranges = self._front.ranges
+        if self._front.specialized:
+            missing = [s for s in self._front.specialized if s not in values]
+            if missing:
+                raise ArgumentError(
+                    f"{self.name}: ranges depend on the scalar {', '.join(missing)}",
+                    code="TC0513",
+                    help=f"pass {missing[0]}=…",
+                )
+            ranges = infer(self._front.checked, {s: values[s] for s in self._front.specialized})
+        missing = [s for s in self._front.checked.sizes if s not in values]
+        if missing:
+            raise ArgumentError(
+                f"{self.name}: no value for the size {', '.join(missing)}",
+                code="TC0513",
+                help=f"pass {missing[0]}=…",
+            )
+        return _boxes(self._front, ranges)
+
+    def _check_names(self, values: Mapping[str, Any]) -> None:
+        known = {*self._front.checked.sizes, *self._front.specialized}
+        for name in values:
+            if name not in known:
+                raise ArgumentError(
+                    f"{self.name} has no size or specialised scalar '{name}'",
+                    code="TC0513",
+                    help=did_you_mean(name, known) or f"it has {', '.join(sorted(known)) or 'none'}",
+                )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user might not expect: non-zero origins of results, run-time checks."""
+        out: list[str] = []
+        for returned in self._front.checked.returns:
+            for d, b in enumerate(self._front.ranges.box(returned.tensor)):
+                bound = shown(b)
+                if isinstance(bound, Range) and bound.min != 0:
+                    out.append(
+                        f"dimension {d} of '{returned.name}' starts at {bound.min}: element 0 of the returned "
+                        f"array there is {returned.name}(…{bound.min}…)"
+                    )
+        return tuple(out)
+
+    @property
+    def preconditions(self) -> tuple[Precondition, ...]:
+        """What the sizes of a call must satisfy; for scalars to be specialised, of the compiled variants."""
+        with self._lock:
+            if self._built:
+                return next(iter(self._built.values())).program.preconditions
+        return self._front.ranges.preconditions
+
+    def output_shapes(self, **values: int) -> dict[str, tuple[int, ...]]:
+        """{result: shape} for given sizes and specialised scalars, before any data exists."""
+        boxes = self._boxes_at(values)
+        shapes: dict[str, tuple[int, ...]] = {}
+        for returned in self._front.checked.returns:
+            box = [_known(b) for b in boxes[returned.name]]
+            shapes[returned.name] = tuple(max(0, evaluate(b.extent, values)) for b in box)
+        return shapes
+
+    # ---- compiling
+
+    def specialize(self, **values: int) -> Compiled:
+        """Compile for given sizes (and specialised scalars) now."""
+        self._boxes_at(values)
+        sizes = {n: int(values[n]) for n in self._front.checked.sizes}
+        scalars = {n: int(values[n]) for n in self._front.specialized}
+        return self._compile(self._variant(scalars, frozenset(), {}, sizes), sizes, scalars)
+
+    def _variant(
+        self,
+        scalars: Mapping[str, int],
+        given: frozenset[str],
+        integers: Mapping[str, DType],
+        sizes: Mapping[str, int],
+    ) -> Variant:
+        return Variant(
+            tuple(sorted(scalars.items())),
+            given,
+            tuple(sorted(integers.items(), key=lambda kv: kv[0])),
+            any(n > 0x7FFFFFFF for n in sizes.values()),
+            self._options.strict,
+            self._checks == "safe",
+        )
+
+    def _build(self, variant: Variant) -> Built:
+        with self._lock:
+            built = self._built.get(variant)
+            if built is None:
+                with reporting(self.source, entry=self.name, variant=str(variant)):
+                    built = self._built[variant] = pipeline.build(self._front, variant)
+            return built
+
+    @property
+    def backend(self) -> str:
+        """The name of the backend that runs this kernel."""
+        return self._backend().name
+
+    def _backend(self) -> Backend:
+        if self._backend_name is None:
+            self._backend_name = _default_backend()
+        return get(self._backend_name)
+
+    def _compile(self, variant: Variant, sizes: Mapping[str, int], scalars: Mapping[str, int]) -> Compiled:
+        backend = self._backend()
+        key = (
+            backend.name,
+            self.source,
+            self.name,
+            self._options,
+            self._checks,
+            variant,
+            tuple(sorted(sizes.items())),
+        )
+
+        def make() -> Compiled:
+            seconds: dict[str, float] = {}
+
+            def note(name: str, spent: float) -> None:
+                seconds[name] = seconds.get(name, 0.0) + spent
+
+            context = {
+                "entry": self.name,
+                "backend": backend.name,
+                "options": self._options.changed(),
+                "checks": self._checks,
+                "sizes": {**sizes, **scalars},
+                "variant": str(variant),
+            }
+            with pipeline.observe(note), reporting(self.source, **context):
+                program = pipeline.specialize(self._build(variant), sizes, {})
+                compiled = backend.compile(program, self._options)
+            return Compiled(
+                program,
+                self._options,
+                backend.name,
+                compiled,
+                dict(sizes),
+                dict(scalars),
+                seconds,
+                self,
+                variant,
+            )
+
+        return CACHE.get(key, make)
+
+    # ---- calling, the slow way (the fast one is Dispatcher's)
+
+    def _miss(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        bound = self._signature.bind(args, kwargs)
+        scalars = {n: int(bound.scalars[n]) for n in self._front.specialized}
+        accumulated = {x.name for x in self._front.checked.returns if x.mode == "accumulate"}
+        given = frozenset(accumulated & bound.out.keys())
+        integers = {
+            n: bound.arrays[n].dtype
+            for n in self._front.any_integer
+            if bound.arrays[n].dtype != self._front.typed.dtypes[self._tensor(n)]
+        }
+        compiled = self._compile(self._variant(scalars, given, integers, bound.sizes), bound.sizes, scalars)
+        shapes = _shapes(compiled.program)
+        backend_compiled = compiled.compiled
+        if backend_compiled.address is None:
+            value, error = dispatch.call(bound, shapes, backend_compiled.run)
+        else:
+            inout = frozenset(b.name for b in compiled.program.buffers if b.role == "output" and b.inout)
+            entry = dispatch.make_entry(
+                self._signature,
+                integers,
+                shapes,
+                scalars,
+                inout,
+                backend_compiled.address,
+                backend_compiled.workspace,
+                backend_compiled.release_gil,
+                compiled,
+            )
+
+            def run(inputs: Any, outputs: Any) -> Any:
+                addresses = [a.__array_interface__["data"][0] for a in (*inputs, *outputs)]
+                code, record = entry.run(addresses)
+                return record if code else None
+
+            value, error = dispatch.call(bound, shapes, run)
+            # An entry that starts from the neutral element must not serve calls that pass a buffer.
+            if accumulated <= given:
+                self._add(entry)
+        if error is not None:
+            self._failed(compiled, error)
+        return value
+
+    def _tensor(self, name: str) -> r.Tensor:
+        return next(p for p in self._front.checked.params if p.name == name)  # type: ignore[return-value]
+
+    def _failed(self, owner: Compiled, error: _native.ErrorRecord) -> Any:
+        """Raise the index error that a kernel recorded."""
+        number, value, point = error
+        site = owner.program.sites[number]
+        call = _checked_read(owner.program, number)
+        dim, low, high = 0, 0, -1
+        if call is not None:
+            buffer = owner.program.buffer(owner.program.func_buffers.get(call.name, call.name))
+            for d in call.checked:
+                low = evaluate(buffer.box[d].min, {})
+                high = low + evaluate(buffer.box[d].extent, {}) - 1
+                dim = d
+                if not low <= value <= high:
+                    break
+        where = ", ".join(f"{n} = {v}" for n, v in zip(site.variables, point, strict=False))
+        raise BoundsError(
+            f"index {value} is out of range for dimension {dim} of '{site.tensor}' ({low} to {high})"
+            + (f", at {where}" if where else ""),
+            site.span,
+            code="TC0701",
+            help=f"in {site.text}; clamp it, or correct the data",
+        )
+
+    # ---- looking inside
+
+    def inspect(self, stage: str, **values: int) -> str:
+        """A stage as text: `"ranges" | "ir" | "halide" | "scop" | "dependences"` (symbolic, or at sizes), and
+        `"schedule" | "loops" | "code" | "llvm" | "asm"` for sizes given as keywords."""
+        from tc.inspect import artifact
+
+        return artifact(self, stage, values)
+
+
+def _checked_read(program: Program, site: int) -> x.Call | None:
+    """The access of a number, if some of its subscripts are checked."""
+    for st in program.stages:
+        for e in x.walk(st.value):
+            if isinstance(e, x.Call) and e.site == site and e.checked:
+                return e
+    return None
+
+
+def _known(b: Bound) -> SymbolicRange:
+    if isinstance(b, Depends):
+        raise InternalError(f"a range still {b}")
+    return b
+
+
+def _shapes(program: Program) -> dict[str, tuple[int, ...]]:
+    return {
+        b.name: tuple(max(0, evaluate(d.extent, {})) for d in b.box)
+        for b in program.buffers
+        if b.role != "temporary"
+    }
+
+
+def _boxes(front: Front, ranges: Ranges) -> Boxes:
+    out = {p.name: ranges.box(p) for p in front.checked.params if isinstance(p, r.Tensor)}
+    out |= {x.name: ranges.box(x.tensor) for x in front.checked.returns}
+    return out
+
+
+def signature(front: Front) -> Signature:
+    params: list[Param] = []
+    for p in front.checked.params:
+        if isinstance(p, r.ScalarParam):
+            params.append(Param(p.name, p.dtype, (), True, specialized=p.specialized, span=p.span))
+            continue
+        dims = tuple(d.name if isinstance(d, r.Size) else int(d.value) for d in p.dims or ())  # type: ignore[union-attr]
+        params.append(
+            Param(p.name, front.typed.dtype(p), dims, any_integer=p.name in front.any_integer, span=p.span)
+        )
+    outputs = tuple(
+        Output(x.name, x.tensor.rank, front.typed.dtype(x.tensor), x.mode == "inout", x.span)
+        for x in front.checked.returns
+    )
+    return Signature(front.checked.name, tuple(params), outputs)
+
+
+_noticed = threading.Event()
+
+
+def _default_backend() -> str:
+    """The first of cpu, reference that can run here."""
+    for name in ("cpu", "reference"):
+        if name in backend_names() and availability(name).ok:
+            break
+    else:
+        name = "reference"
+    if name == "reference" and not _noticed.is_set():
+        _noticed.set()
+        warn(
+            BackendNotice(
+                "running on the backend 'reference', which is naive and for validation",
+                help='pass backend="reference" to say so and silence this notice',
+            ),
+            stacklevel=4,
+        )
+    return name

@@ -1,0 +1,168 @@
+"""What is known while ranges are inferred: sizes, tensors' dimensions, and terms for the solver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tc.errors import unreachable
+from tc.halide import solve
+from tc.halide.solve import Term
+from tc.halide.terms import expr_of, free
+from tc.ir.program import Range
+from tc.lang import resolved as r
+from tc.ranges.model import Bound, Depends
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """`lo <= x <= hi`, both inclusive."""
+
+    lo: Term
+    hi: Term
+
+
+class Unknown(Exception):
+    """A subscript needs the extent of a tensor that is not known yet."""
+
+
+Solution = Mapping[str, Interval]
+
+
+class Facts:
+    """`dims`: the dimensions of tensors known so far; `deferred`: solver variables that stand for values
+    known only once scalars are; `opaque`: those that stand for data, with the bounds of its type."""
+
+    def __init__(self, checked: r.Checked, scalars: Mapping[str, int]) -> None:
+        self.scalars = scalars
+        self.sizes: dict[str, solve.Bounds] = dict.fromkeys(checked.sizes, (0, None))
+        self.ones: dict[str, solve.Bounds] = dict.fromkeys(checked.sizes, (1, None))
+        self.dims: dict[r.Tensor, list[Interval | None]] = {}
+        self.deferred: dict[str, frozenset[str]] = {}
+        self.opaque: dict[str, solve.Bounds] = {}
+        for p in checked.params:
+            if isinstance(p, r.Tensor):
+                self.dims[p] = [Interval(0, self.simplify(("-", self.term(d), 1))) for d in p.dims or ()]
+            elif p.specialized and p.name not in scalars:
+                self.deferred[p.name] = frozenset({p.name})
+
+    def simplify(self, t: Term) -> Term:
+        """An equal, simpler term, given that sizes are not negative."""
+        return t if isinstance(t, (bool, int, str)) else solve.simplify(t, self.sizes)
+
+    def proves(self, condition: Term) -> bool:
+        """Whether a condition is shown to hold for all sizes >= 0."""
+        return solve.can_prove(condition, self.sizes)
+
+    def refutes(self, condition: Term) -> bool:
+        """Whether a condition is shown to fail for all sizes >= 1."""
+        return solve.can_prove(("not", condition), self.ones)
+
+    def quantify(self, condition: Term, sol: Solution) -> Term:
+        """A condition that implies `condition` for all values of the solved variables."""
+        # Bounds of one variable may mention another only through `where`, and those hold sizes alone.
+        domain: dict[str, solve.Bounds] = {n: (sol[n].lo, sol[n].hi) for n in free(condition) if n in sol}
+        if not domain:
+            return self.simplify(condition)
+        return solve.and_condition_over_domain(condition, domain, self.sizes)
+
+    def waits(self, t: Term) -> frozenset[str]:
+        """The scalars a term needs before it has a value."""
+        out = frozenset[str]()
+        for n in free(t):
+            out |= self.deferred.get(n, frozenset())
+        return out
+
+    def interval(self, t: r.Tensor, d: int) -> Interval | None:
+        """A tensor's dimension as it is seen (a view starts at 0), or None while it is not known."""
+        if t.base is None:
+            dims = self.dims.get(t)
+            return dims[d] if dims is not None else None
+        i = self.interval(t.base, d)
+        return None if i is None else Interval(0, self.simplify(("-", i.hi, i.lo)))
+
+    def bound(self, i: Interval) -> Bound:
+        """An interval as it is returned."""
+        waits = self.waits(i.lo) | self.waits(i.hi)
+        if waits and any(n.startswith("$") for n in free(i.lo) | free(i.hi)):
+            return Depends(waits)
+        extent = self.simplify(("+", ("-", i.hi, i.lo), 1))
+        return Range(expr_of(i.lo), expr_of(extent))
+
+    def term(self, e: r.Exp) -> Term:
+        """An integer expression for the solver; data becomes a variable of its own."""
+        match e:
+            case r.Const():
+                return e.value if isinstance(e.value, int) else self._opaque(e, (None, None))
+            case r.Index():
+                return e.name
+            case r.Size():
+                return e.name
+            case r.Scalar():
+                if e.declared.is_float:
+                    return self._opaque(e, (None, None))
+                return self.scalars.get(e.name, e.name)
+            case r.ExtentOf():
+                i = self.interval(e.tensor, e.axis)
+                if i is None:
+                    raise Unknown
+                return self.simplify(("+", ("-", i.hi, i.lo), 1))
+            case r.Access():
+                declared = e.tensor.storage.declared
+                small = declared is not None and (declared.is_int or declared.is_bool) and declared.bits <= 16
+                return self._opaque(
+                    e, (int(declared.min), int(declared.max)) if small and declared else (None, None)
+                )
+            case r.Apply():
+                return self._apply(e)
+            case r.Unary():
+                return ("-" if e.op == "-" else "not", self.term(e.operand))
+            case r.Binary():
+                return self._binary(e)
+            case r.If():
+                return ("select", self.term(e.condition), self.term(e.then), self.term(e.otherwise))
+            case r.Cast():
+                inner = self.term(e.operand)
+                exact = e.target.is_int and e.target.bits >= 32
+                if exact and not free(inner) & self.opaque.keys():
+                    return inner
+                return self._opaque(e, (None, None))
+            case r.Let():
+                unreachable(e)
+
+    def _opaque(self, e: r.Exp, bounds: solve.Bounds) -> str:
+        name = f"${e.span.start}.{e.span.end}"
+        self.opaque[name] = bounds
+        return name
+
+    def _apply(self, e: r.Apply) -> Term:
+        args = [self.term(a) for a in e.args]
+        match e.function:
+            case "min" | "max":
+                out = args[0]
+                for a in args[1:]:
+                    out = (e.function, out, a)
+                return out
+            case "abs":
+                return ("max", args[0], ("-", 0, args[0]))
+            case "select":
+                return ("select", args[0], args[1], args[2])
+            case _:
+                return self._opaque(e, (None, None))
+
+    def _binary(self, e: r.Binary) -> Term:
+        a, b = self.term(e.left), self.term(e.right)
+        match e.op:
+            case "/" | "%":
+                op = "//" if e.op == "/" else "%"
+                if b == 0:
+                    return 0
+                if isinstance(b, int) or not free(b) - self.sizes.keys():
+                    return (op, a, b)
+                return self._opaque(e, (None, None))
+            case "&&":
+                return ("and", a, b)
+            case "||":
+                return ("or", a, b)
+            case _:
+                return (e.op, a, b)

@@ -1,0 +1,357 @@
+"""Range inference: the rounds of docs/language.md ("Ranges") on Halide's interval solver.
+
+Per statement: `where` ranges are given; in each round every access dimension with a single unresolved
+variable bounds it, variables resolved in earlier rounds being quantified universally
+(`and_condition_over_domain`), and what several accesses allow is intersected; a round's results become
+visible together, so the order of variables does not matter.  Each inequality is solved on its own
+and dropped once used, since it then holds by construction; `max(a, b) <= h` is two inequalities; a
+subscript that stays in range whatever its variables are constrains nothing.
+
+Across statements: in order; one whose left-hand side stays open waits until another statement of its
+tensor has given the open dimensions.
+
+What does not hold by construction is returned as an `Obligation`: the polyhedral layer decides the
+affine ones exactly, the sizes-only condition found here serves for the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tc.errors import Note, RangeError, Span
+from tc.halide.solve import Term
+from tc.halide.terms import expr_of, free, show
+from tc.ir.program import Precondition
+from tc.lang import resolved as r
+from tc.ranges.facts import Facts, Interval, Solution, Unknown
+from tc.ranges.model import Obligation, Ranges, Step
+from tc.ranges.rounds import Constraint, Rounds, access_text
+
+
+def infer(checked: r.Checked, scalars: Mapping[str, int] | None = None) -> Ranges:
+    """The ranges of every variable and tensor of a checked def, symbolic in the sizes.
+
+    `scalars` gives values of specialised scalars; without it, dimensions that only they determine are
+    `Depends`.  Raises `RangeError`.
+    """
+    try:
+        return _Inference(checked, scalars or {}).run()
+    except OverflowError:
+        raise RangeError(
+            "a constant of this program leaves 32 bits in range inference",
+            checked.span,
+            code="TC0308",
+            help="give the variables concerned explicit 'where' ranges",
+        ) from None
+
+
+class _Inference:
+    def __init__(self, checked: r.Checked, scalars: Mapping[str, int]) -> None:
+        self.checked = checked
+        self.facts = Facts(checked, scalars)
+        self.rounds = Rounds(self.facts)
+        self.givers: dict[tuple[r.Tensor, int], Span] = {}
+        self.steps: list[Step] = []
+        self.preconditions: list[Precondition] = []
+        self.obligations: list[Obligation] = []
+
+    def run(self) -> Ranges:
+        statements = self.checked.statements
+        done: dict[int, tuple[dict[str, Interval], list[Constraint]]] = {}
+        pending = list(range(len(statements)))
+        while pending:
+            progress = False
+            for k in list(pending):
+                solution, constraints, open_vars, steps = self._attempt(k)
+                if solution is None:
+                    continue
+                progress |= self._give(statements[k], solution)
+                if not open_vars:
+                    done[k] = (solution, constraints)
+                    self.steps += steps
+                    pending.remove(k)
+                    progress = True
+            if not progress and not self._last_resort(pending):
+                self._fail(pending[0])
+        for k, st in enumerate(statements):
+            self._finish(k, st, *done[k])
+        self._agreements()
+        boxes = {
+            t: tuple(self.facts.bound(i) for i in dims if i is not None)
+            for t, dims in self.facts.dims.items()
+        }
+        variables = tuple(
+            {v: self.facts.bound(done[k][0][v]) for v in (*st.variables, *st.auxiliary)}
+            for k, st in enumerate(statements)
+        )
+        return Ranges(
+            variables,
+            boxes,
+            tuple(self.obligations),
+            tuple(dict.fromkeys(self.preconditions)),
+            tuple(sorted(self.steps, key=lambda s: s.statement)),
+        )
+
+    def _attempt(self, k: int) -> tuple[dict[str, Interval] | None, list[Constraint], list[str], list[Step]]:
+        """Solve one statement with the tensor dimensions known so far."""
+        st = self.checked.statements[k]
+        unknown = [*st.variables, *st.auxiliary]
+        sol: dict[str, Interval] = {}
+        try:
+            for g in st.ranges:
+                lo, hi = self.facts.term(r.expand_lets(g.lo, st)), self.facts.term(r.expand_lets(g.hi, st))
+                sol[g.name] = Interval(self.facts.simplify(lo), self.facts.simplify(("-", hi, 1)))
+            if st.box is not None and self.facts.dims.get(st.target) is None:
+                self.facts.dims[st.target] = [
+                    Interval(
+                        self.facts.simplify(self.facts.term(a)),
+                        self.facts.simplify(("-", self.facts.term(b), 1)),
+                    )
+                    for a, b in st.box
+                ]
+            constraints = list(self.rounds.constraints(st, sol, set(unknown)))
+        except Unknown:
+            return None, [], unknown, []
+        unknown = [v for v in unknown if v not in sol]
+        steps: list[Step] = []
+        unguarded = [c for c in constraints if not c.guarded and not c.settled]
+        rounds = self.rounds.run(k, unguarded, unknown, sol, steps, 1)
+        if unknown:
+            open_now = set(unknown)
+            late = [c for c in constraints if c.guarded and not c.settled and free(c.subscript) & open_now]
+            self.rounds.run(k, unguarded + late, unknown, sol, steps, rounds)
+        for sub in st.subscripts:
+            if sub.index in unknown:
+                self._take_from_tensor(st, sub, sol, unknown)
+        self._defer(st, constraints, sol, unknown)
+        return sol, constraints, unknown, steps
+
+    def _take_from_tensor(
+        self, st: r.Statement, sub: r.Subscript, sol: dict[str, Interval], unknown: list[str]
+    ) -> None:
+        """Complete an open left-hand-side variable by what other statements gave its dimension."""
+        known = self.facts.interval(st.target, st.subscripts.index(sub))
+        if known is None:
+            return
+        lo, hi = known.lo, known.hi
+        if sub.offset is not None:
+            offset = self.facts.term(r.expand_lets(sub.offset, st))
+            lo, hi = self.facts.simplify(("-", lo, offset)), self.facts.simplify(("-", hi, offset))
+        sol[sub.index] = Interval(lo, hi)
+        unknown.remove(sub.index)
+
+    def _defer(
+        self, st: r.Statement, constraints: list[Constraint], sol: dict[str, Interval], unknown: list[str]
+    ) -> None:
+        """Variables that only run-time scalars keep from being solved get a placeholder."""
+        for v in list(unknown):
+            waits = frozenset[str]()
+            for c in constraints:
+                if v in free(c.subscript):
+                    waits |= self.facts.waits(c.condition)
+                    for n in free(c.subscript) & sol.keys():
+                        waits |= self.facts.waits(sol[n].lo) | self.facts.waits(sol[n].hi)
+            if waits:
+                lo, hi = f"${v}.{len(self.facts.deferred)}.lo", f"${v}.{len(self.facts.deferred)}.hi"
+                self.facts.deferred[lo] = self.facts.deferred[hi] = waits
+                sol[v] = Interval(lo, hi)
+                unknown.remove(v)
+
+    def _give(self, st: r.Statement, sol: Solution) -> bool:
+        """Let a statement give its tensor the dimensions that are still open."""
+        if st.target.base is not None:
+            return False
+        dims = self.facts.dims.setdefault(st.target, [None] * st.target.rank)
+        changed = False
+        for d, sub in enumerate(st.subscripts):
+            if dims[d] is None and sub.index in sol:
+                i = sol[sub.index]
+                if sub.offset is not None:
+                    offset = self.facts.term(r.expand_lets(sub.offset, st))
+                    i = Interval(
+                        self.facts.simplify(("+", i.lo, offset)), self.facts.simplify(("+", i.hi, offset))
+                    )
+                dims[d] = i
+                self.givers[st.target, d] = st.span
+                changed = True
+        return changed
+
+    def _last_resort(self, pending: list[int]) -> bool:
+        """Where nothing else gives a dimension, the declaration of a returned tensor does."""
+        changed = False
+        for k in pending:
+            st = self.checked.statements[k]
+            tensors = {st.target} | {a.tensor for e in st.roots() for a in r.accesses(e)}
+            for t in tensors:
+                if t.role != "return" or t.dims is None:
+                    continue
+                dims = self.facts.dims.setdefault(t, [None] * t.rank)
+                for d, declared in enumerate(t.dims):
+                    if dims[d] is None:
+                        dims[d] = Interval(0, self.facts.simplify(("-", self.facts.term(declared), 1)))
+                        changed = True
+        return changed
+
+    def _finish(self, k: int, st: r.Statement, sol: Solution, constraints: list[Constraint]) -> None:
+        for v in (*st.variables, *st.auxiliary):
+            self._extent_not_negative(st, v, sol[v])
+        for d, sub in enumerate(st.subscripts):
+            self._inside_tensor(st, d, sub, sol)
+        for c in constraints:
+            if not c.used:
+                self._oblige(k, st, c, sol)
+
+    def _extent_not_negative(self, st: r.Statement, v: str, i: Interval) -> None:
+        extent = self.facts.simplify(("+", ("-", i.hi, i.lo), 1))
+        if self.facts.waits(extent) or self.facts.proves((">=", extent, 0)):
+            return
+        low, end = show(i.lo), show(self.facts.simplify(("+", i.hi, 1)))
+        if self.facts.proves(("<", extent, 0)):
+            raise RangeError(
+                f"the range of '{v}' is {low}:{end}, which has the negative extent {show(extent)}",
+                st.span_of(v),
+                code="TC0304",
+                help="a range lo:hi is half-open, with lo <= hi",
+            )
+        self.preconditions.append(
+            Precondition(
+                expr_of(self.facts.simplify((">=", extent, 0))),
+                f"the range {low}:{end} of '{v}' would have a negative extent",
+                st.span_of(v),
+            )
+        )
+
+    def _inside_tensor(self, st: r.Statement, d: int, sub: r.Subscript, sol: Solution) -> None:
+        box = self.facts.interval(st.target, d)
+        if box is None or st.box is not None:  # the parts of a concat fill their box by construction
+            return
+        i = sol[sub.index]
+        lo, hi = i.lo, i.hi
+        if sub.offset is not None:
+            offset = self.facts.term(r.expand_lets(sub.offset, st))
+            lo, hi = self.facts.simplify(("+", lo, offset)), self.facts.simplify(("+", hi, offset))
+        if (lo, hi) == (box.lo, box.hi):
+            return
+        for op, mine, bound in ((">=", lo, box.lo), ("<=", hi, box.hi)):
+            condition = self.facts.simplify((op, mine, bound))
+            if condition is True or self.facts.waits(condition) or self.facts.proves(condition):
+                continue
+            giver = self.givers.get((st.target.storage, d))
+            mine_text = f"{show(lo)}:{show(self.facts.simplify(('+', hi, 1)))}"
+            box_text = f"{show(box.lo)}:{show(self.facts.simplify(('+', box.hi, 1)))}"
+            message = (
+                f"this statement writes '{st.target.name}' at {mine_text} in dimension {d}, outside its "
+                f"range {box_text}"
+            )
+            if self.facts.refutes(condition):
+                raise RangeError(
+                    message,
+                    sub.span,
+                    code="TC0305",
+                    notes=[Note("the range comes from here", giver)] if giver else (),
+                    help="the first statement of a tensor fixes its range; use 'where' to make them agree",
+                )
+            self._precondition(condition, message, sub.span, st, sol)
+
+    def _oblige(self, k: int, st: r.Statement, c: Constraint, sol: Solution) -> None:
+        data = bool(free(c.subscript) & self.facts.opaque.keys())
+        condition: Term = False
+        if not data:
+            condition = self.facts.quantify(c.condition, sol)
+            if free(condition) & (sol.keys() | self.facts.opaque.keys()):
+                condition = False
+        if condition is False:
+            bound = self.rounds.extreme(c, sol, set())
+            if bound is not None and not free(bound) & sol.keys():
+                condition = self.facts.simplify(("<=" if c.upper else ">=", bound, c.limit))
+                data = False
+        if self.facts.waits(condition) or any(
+            self.facts.waits(i.lo) | self.facts.waits(i.hi) for i in sol.values()
+        ):
+            return
+        if condition is True or (condition is not False and self.facts.proves(condition)):
+            return
+        text = f"{c.access.tensor.name}({access_text(c.access)})"
+        self.obligations.append(
+            Obligation(
+                k,
+                c.access.site,
+                c.dim,
+                c.access.tensor.name,
+                None if condition is False else expr_of(self._unless_empty(condition, sol)),
+                c.guarded,
+                data,
+                f"{text} needs {show(condition)}"
+                if condition is not False
+                else f"{text} may leave its tensor",
+                c.access.subscripts[c.dim].span,
+            )
+        )
+
+    def _precondition(self, condition: Term, reason: str, span: Span, st: r.Statement, sol: Solution) -> None:
+        self.preconditions.append(Precondition(expr_of(self._unless_empty(condition, sol)), reason, span))
+
+    def _unless_empty(self, condition: Term, sol: Solution) -> Term:
+        """No access happens where a range is empty."""
+        if condition is True:
+            return condition
+        for i in sol.values():
+            empty = self.facts.simplify(("<", i.hi, i.lo))
+            if empty is not False and not self.facts.waits(empty) and not self.facts.proves(("not", empty)):
+                condition = ("or", condition, empty)
+        return condition
+
+    def _agreements(self) -> None:
+        pairs = [(e.left, e.right, e.reason, e.span) for e in self.checked.equalities]
+        for x in self.checked.returns:
+            for d, declared in enumerate(x.dims or ()):
+                reason = f"dimension {d} of '{x.name}' is declared otherwise"
+                pairs.append((declared, r.ExtentOf(x.tensor, d, x.span), reason, x.span))
+        for left, right, reason, span in pairs:
+            a, b = self.facts.simplify(self.facts.term(left)), self.facts.simplify(self.facts.term(right))
+            if a == b or self.facts.waits(a) or self.facts.waits(b) or self.facts.proves(("==", a, b)):
+                continue
+            text = f"{reason}: {show(a)} and {show(b)} must be equal"
+            if self.facts.proves(("!=", a, b)):
+                raise RangeError(text, span, code="TC0309")
+            self.preconditions.append(Precondition(expr_of(("==", a, b)), text, span))
+
+    def _fail(self, k: int) -> None:
+        """Nothing moves any more: explain the first open variable of the first waiting statement."""
+        st = self.checked.statements[k]
+        sol, constraints, unknown, _ = self._attempt(k)
+        if sol is None or not unknown:
+            raise RangeError("the extents this statement needs are never known", st.span, code="TC0301")
+        v = unknown[0]
+        span = st.span_of(v)
+        mine = [c for c in constraints if v in free(c.subscript)]
+        where = f"give it one: where {v} in 0:…"
+        if not mine:
+            raise RangeError(f"the range of '{v}' is unconstrained", span, code="TC0301", help=where)
+        for c in mine:
+            others = sorted((free(c.subscript) & set(unknown)) - {v})
+            data = free(c.subscript) & self.facts.opaque.keys()
+            if data:
+                raise RangeError(
+                    f"the subscript of '{c.access.tensor.name}' holds '{v}' and data, so it cannot give '{v}' "
+                    "a range",
+                    c.access.subscripts[c.dim].span,
+                    code="TC0303",
+                    help=where,
+                )
+            if others:
+                raise RangeError(
+                    f"the range of '{v}' is ambiguous: {show(c.condition)} relates it to "
+                    + ", ".join(f"'{o}'" for o in others),
+                    span,
+                    code="TC0302",
+                    notes=[Note("in this access", c.access.span)],
+                    help=where,
+                )
+        c = mine[0]
+        raise RangeError(
+            f"the range of '{v}' cannot be solved from {show(c.condition)}",
+            c.access.subscripts[c.dim].span,
+            code="TC0303",
+            help=where,
+        )

@@ -1,0 +1,79 @@
+"""What range inference returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tc.errors import Span
+from tc.halide.terms import expr_of
+from tc.ir.expr import Expr
+from tc.ir.program import Precondition, Range
+from tc.lang import resolved as r
+
+
+@dataclass(frozen=True, slots=True)
+class Depends:
+    """A range that is known only once these scalars are."""
+
+    scalars: frozenset[str]
+
+    def __str__(self) -> str:
+        return "depends on " + ", ".join(sorted(self.scalars))
+
+
+Bound = Range | Depends
+
+
+@dataclass(frozen=True, slots=True)
+class Obligation:
+    """An access dimension that is not in bounds by construction.
+
+    `condition`: over sizes, sufficient for the access to be in bounds (None: none is known).
+    """
+
+    statement: int
+    site: int
+    dim: int
+    tensor: str
+    condition: Expr | None
+    guarded: bool
+    data_dependent: bool
+    text: str
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One line of the derivation: in `round`, `access` allowed `variable` the range `lo..hi`."""
+
+    statement: int
+    round: int
+    variable: str
+    access: str
+    condition: str
+    lo: str
+    hi: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """`variables[k]`: the ranges of statement k's variables; `boxes`: those of the tensors' dimensions."""
+
+    variables: tuple[Mapping[str, Bound], ...]
+    boxes: Mapping[r.Tensor, tuple[Bound, ...]]
+    obligations: tuple[Obligation, ...]
+    preconditions: tuple[Precondition, ...]
+    steps: tuple[Step, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every range is known (else scalars must be specialised first)."""
+        return not any(isinstance(b, Depends) for m in self.variables for b in m.values())
+
+    def box(self, t: r.Tensor) -> tuple[Bound, ...]:
+        """The range of a tensor as it is seen here: a view starts at 0."""
+        if t.base is None:
+            return self.boxes[t]
+        zero = expr_of(0)
+        return tuple(Range(zero, b.extent) if isinstance(b, Range) else b for b in self.box(t.base))

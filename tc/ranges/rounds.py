@@ -1,0 +1,188 @@
+"""The rounds of one statement: accesses become constraints, constraints become intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tc.halide import solve
+from tc.halide.solve import Term
+from tc.halide.terms import free, show
+from tc.lang import resolved as r
+from tc.ranges.facts import Facts, Interval
+from tc.ranges.model import Step
+
+
+@dataclass(slots=True)
+class Constraint:
+    """`subscript <= limit` (upper) or `>= limit` of one access dimension."""
+
+    access: r.Access
+    dim: int
+    subscript: Term
+    upper: bool
+    limit: Term
+    guarded: bool
+    used: bool = False
+    settled: bool = False  # in range whatever the variables are (sizes >= 1): constrains nothing
+
+    @property
+    def condition(self) -> Term:
+        return ("<=" if self.upper else ">=", self.subscript, self.limit)
+
+
+class Rounds:
+    """Solves statements with what `facts` knows."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+
+    def run(
+        self,
+        k: int,
+        constraints: list[Constraint],
+        unknown: list[str],
+        sol: dict[str, Interval],
+        steps: list[Step],
+        number: int,
+    ) -> int:
+        while unknown:
+            fresh: dict[str, Interval] = {}
+            used: list[Constraint] = []
+            open_now = set(unknown)
+            for v in unknown:
+                lows: list[Term] = []
+                highs: list[Term] = []
+                mine: list[Constraint] = []
+                found: list[Step] = []
+                for c in constraints:
+                    if c.used or free(c.subscript) & open_now != {v}:
+                        continue
+                    if free(c.condition) & self.facts.opaque.keys():
+                        continue
+                    bounds = self._solve(c, v, sol)
+                    if bounds is None:
+                        continue
+                    mine.append(c)
+                    lo, hi = bounds
+                    if lo is not None:
+                        lows.append(lo)
+                    if hi is not None:
+                        highs.append(hi)
+                    found.append(
+                        Step(
+                            k,
+                            number,
+                            v,
+                            f"{c.access.tensor.name}({access_text(c.access)})",
+                            show(c.condition),
+                            "-inf" if lo is None else show(lo),
+                            "+inf" if hi is None else show(hi),
+                        )
+                    )
+                if lows and highs:
+                    fresh[v] = Interval(self._fold("max", lows), self._fold("min", highs))
+                    used += mine
+                    steps += found
+            if not fresh:
+                break
+            sol.update(fresh)
+            for c in used:
+                c.used = True
+            unknown[:] = [v for v in unknown if v not in fresh]
+            number += 1
+        return number
+
+    def _solve(self, c: Constraint, v: str, sol: Mapping[str, Interval]) -> solve.Bounds | None:
+        condition = self.facts.quantify(c.condition, sol)
+        if condition is False:
+            return None
+        if condition is True:
+            return (None, None)
+        return solve.solve_for_inner_interval(condition, v, self.facts.sizes)
+
+    def _fold(self, op: str, terms: list[Term]) -> Term:
+        out = terms[0]
+        for t in terms[1:]:
+            if t != out:
+                out = (op, out, t)
+        return self.facts.simplify(out)
+
+    def constraints(
+        self, st: r.Statement, sol: Mapping[str, Interval], variables: set[str]
+    ) -> Iterator[Constraint]:
+        for root, guarded in [(e, False) for e in st.exists] + [(st.value, False)]:
+            for access, under in _guarded_accesses(r.expand_lets(root, st), guarded):
+                for d, e in enumerate(access.subscripts):
+                    box = self.facts.interval(access.tensor, d)
+                    if box is None:
+                        continue
+                    term = self.facts.term(e)
+                    for upper, limit in ((False, box.lo), (True, box.hi)):
+                        for part, bound in _split(term, upper, limit):
+                            c = Constraint(
+                                access, d, self.facts.simplify(part), upper, self.facts.simplify(bound), under
+                            )
+                            c.settled = self._always(c, sol, variables)
+                            yield c
+
+    def _always(self, c: Constraint, sol: Mapping[str, Interval], variables: set[str]) -> bool:
+        """Whether the subscript is in range for all values of the variables, given sizes >= 1."""
+        if isinstance(c.subscript, str):
+            return False
+        bound = self.extreme(c, sol, variables - sol.keys())
+        if bound is None:
+            return False
+        return solve.can_prove(("<=" if c.upper else ">=", bound, c.limit), self.facts.ones)
+
+    def extreme(self, c: Constraint, sol: Mapping[str, Interval], everything: set[str]) -> Term | None:
+        """The greatest (upper) or least value of a subscript over its variables, as a term over sizes."""
+        domain: dict[str, solve.Bounds] = {}
+        for n in free(c.subscript):
+            if n in sol:
+                domain[n] = (sol[n].lo, sol[n].hi)
+            elif n in self.facts.opaque:
+                domain[n] = self.facts.opaque[n]
+            elif n in everything:
+                domain[n] = (None, None)
+        lo, hi = solve.bounds_of_expr_in_scope(c.subscript, domain, self.facts.sizes)
+        return hi if c.upper else lo
+
+
+def _split(e: Term, upper: bool, limit: Term) -> Iterator[tuple[Term, Term]]:
+    """`max(a, b) <= h` as `a <= h` and `b <= h`, dually for `min`, also below + and -."""
+    match e:
+        case (op, a, b) if op == ("max" if upper else "min"):
+            yield from _split(a, upper, limit)
+            yield from _split(b, upper, limit)
+        case ("+", a, b) if _extremal(a):
+            yield from _split(a, upper, ("-", limit, b))
+        case ("+", a, b) if _extremal(b):
+            yield from _split(b, upper, ("-", limit, a))
+        case ("-", a, b) if _extremal(a):
+            yield from _split(a, upper, ("+", limit, b))
+        case _:
+            yield e, limit
+
+
+def _extremal(t: Term) -> bool:
+    return isinstance(t, tuple) and (
+        t[0] in ("min", "max") or (t[0] in ("+", "-") and any(map(_extremal, t[1:])))
+    )
+
+
+def _guarded_accesses(e: r.Exp, guarded: bool) -> Iterator[tuple[r.Access, bool]]:
+    """The accesses of an expression; True for those in a branch of a ternary."""
+    if isinstance(e, r.Access):
+        yield e, guarded
+    if isinstance(e, r.If):
+        yield from _guarded_accesses(e.condition, guarded)
+        yield from _guarded_accesses(e.then, True)
+        yield from _guarded_accesses(e.otherwise, True)
+        return
+    for c in r.children(e):
+        yield from _guarded_accesses(c, guarded)
+
+
+def access_text(a: r.Access) -> str:
+    return ", ".join(e.name if isinstance(e, r.Index) else e.span.text for e in a.subscripts)

@@ -1,0 +1,246 @@
+"""In-place updates, undefined elements, accesses out of bounds."""
+
+from __future__ import annotations
+
+import pytest
+
+from tc.dtypes import FLOAT32, INT32
+from tc.errors import SemanticError
+from tc.ir.expr import (
+    FALSE,
+    GE,
+    INDEX,
+    LE,
+    LT,
+    TRUE,
+    Add,
+    Cast,
+    Expr,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Sub,
+)  # fmt: skip
+from tc.ir.printer import compile_python, text
+from tc.ir.program import Program
+from tc.poly.checks import Bounds, check_program, in_place, out_of_bounds, undefined
+from tc.poly.context import isl_context
+from tc.poly.scop import build
+from tests.poly import programs
+from tests.poly.programs import Build, axis, box, v
+
+ONE = FloatImm(1.0, FLOAT32)
+
+
+def update(
+    args: tuple[str, ...],
+    subscripts: tuple[Expr, ...],
+    *axes: object,
+    op: str | None = None,
+    init: bool = False,
+) -> Program:
+    """A square in/out tensor `a` updated from itself."""
+    b = Build("update", "N")
+    b.input("p", INT32, "N")
+    b.tensor("a", FLOAT32, *box(*("N" for _ in args)), inout=True)
+    old = b.read("a", *subscripts)
+    b.version("a")
+    if init:
+        b.stage("a", args, None, FloatImm(0.0, FLOAT32), *axes, init=True)  # type: ignore[arg-type]
+    b.stage("a", args, op, Mul(old, ONE), *axes)  # type: ignore[arg-type]
+    return b.done()
+
+
+ROW, COLUMN, SUM = axis("i", 0, "N"), axis("j", 0, "N"), axis("k", 0, "N", True)
+
+
+@pytest.mark.parametrize(
+    "p",
+    [
+        update(("i",), (v("i"),), ROW),
+        update(("i", "j"), (v("i"), v("j")), ROW, COLUMN),
+        update(("i",), (Add(v("i"), IntImm(10)),), axis("i", 0, 10)),
+        update(("i",), (v("i"),), ROW, op="+"),
+        update(("i",), (Add(v("i"), v("N")),), ROW),
+    ],
+    ids=["itself", "itself 2-D", "a(i+10), i < 10", "a(i) += a(i)", "a(i+N)"],
+)
+def test_updates_in_place_that_touch_no_other_iteration(p: Program) -> None:
+    with isl_context():
+        in_place(build(p))
+
+
+@pytest.mark.parametrize(
+    ("p", "example"),
+    [
+        (
+            update(("i", "j"), (v("j"), v("i")), ROW, COLUMN),
+            "at i = 0, j = 1 reads an element, which the one at i = 1, j = 0 writes for N = 2",
+        ),
+        (
+            update(("i",), (Add(v("i"), IntImm(10)),), axis("i", 0, 11)),
+            "at i = 0 reads an element, which the one at i = 10",
+        ),
+        (
+            update(("i",), (v("i"),), ROW, SUM, op="+"),
+            "i = 0, k = 0 reads an element, which the one at i = 0, k = 1 writes",
+        ),
+        (
+            update(("i",), (v("i"),), ROW, op="+", init=True),
+            "at i = 0 reads an element, which the initialisation overwrites",
+        ),
+        (
+            update(("i",), (FloorDiv(v("i"), IntImm(2)),), ROW),
+            "at i = 1 reads an element, which the one at i = 0 writes",
+        ),
+    ],
+    ids=["transpose", "overlap", "C(i) += C(i)*A(i,k)", "+=! of itself", "a(i/2)"],
+)
+def test_updates_in_place_that_read_what_another_iteration_overwrites(p: Program, example: str) -> None:
+    with isl_context(), pytest.raises(SemanticError) as caught:
+        in_place(build(p))
+    assert caught.value.code == "TC0227"
+    assert example in (caught.value.help or "")
+
+
+def test_a_data_dependent_read_of_the_own_tensor_is_rejected() -> None:
+    b = Build("scatter", "N")
+    b.input("p", INT32, "N")
+    b.tensor("a", FLOAT32, *box("N"), inout=True)
+    old = b.read("a", Cast(INDEX, b.read("p", "i")))
+    b.version("a")
+    b.stage("a", ("i",), None, old, ROW)
+    with pytest.raises(SemanticError, match="depends on data") as caught:
+        check_program(b.done(), set())
+    assert caught.value.code == "TC0227"
+
+
+def pieces(*stages: tuple[tuple[Expr, ...], str | None], inout: bool = False, read: bool = False) -> Program:
+    """Stages of a tensor `a` of N elements, each under conditions on i, then perhaps a read of all of it."""
+    b = Build("pieces", "N")
+    b.tensor("a", FLOAT32, *box("N"), inout=inout)
+    for conditions, op in stages:
+        b.stage("a", ("i",), op, ONE, ROW, conditions=conditions)
+    if read:
+        b.tensor("o", FLOAT32, *box("N"))
+        b.stage("o", ("i",), None, b.read("a", "i"), ROW)
+    return b.done()
+
+
+LOW, HIGH = LT(v("i"), IntImm(3)), GE(v("i"), IntImm(3))
+
+
+@pytest.mark.parametrize(
+    "p",
+    [
+        pieces(((), None)),
+        pieces(((LOW,), None), ((HIGH,), None), read=True),
+        pieces(((LOW,), None), inout=True, read=True),
+        pieces(((), None), ((LOW,), "+"), read=True),
+        programs.triangle(),
+        programs.shifted(),
+    ],
+    ids=["whole", "two halves", "inout", "updated", "triangle", "shifted"],
+)
+def test_tensors_that_are_defined_everywhere(p: Program) -> None:
+    undefined(p)
+
+
+@pytest.mark.parametrize(
+    ("p", "message"),
+    [
+        (pieces(((LOW,), None)), "no statement defines a(3)"),
+        (pieces(((LE(v("i"), IntImm(1)),), None), ((HIGH,), None)), "no statement defines a(2)"),
+        (pieces(((LOW,), None), ((), "+")), "the statement uses a(3), which nothing has defined before"),
+        (pieces(((LOW,), None), read=True), "the statement uses a(3), which nothing has defined before"),
+        (pieces(((), "+")), "the statement uses a(0), which nothing has defined before"),
+    ],
+    ids=["half", "hole", "updated too early", "read too early", "never"],
+)
+def test_elements_that_nothing_defines(p: Program, message: str) -> None:
+    with pytest.raises(SemanticError) as caught:
+        undefined(p)
+    assert (caught.value.code, caught.value.message) == ("TC0228", message)
+
+
+def test_a_read_between_two_halves_is_caught() -> None:
+    b = Build("between", "N")
+    b.tensor("a", FLOAT32, *box("N"), role="temporary")
+    b.tensor("o", FLOAT32, *box("N"))
+    b.stage("a", ("i",), None, ONE, ROW, conditions=(LOW,))
+    b.stage("o", ("i",), None, b.read("a", "i"), ROW)
+    b.stage("a", ("i",), None, ONE, ROW, conditions=(HIGH,))
+    with pytest.raises(SemanticError, match=r"uses a\(3\)"):
+        undefined(b.done())
+
+
+def reading(subscript: Expr, extent: Expr | str = "M", conditions: tuple[Expr, ...] = ()) -> Bounds:
+    b = Build("reading", "N M")
+    b.input("A", FLOAT32, extent)
+    b.tensor("o", FLOAT32, *box("N"))
+    b.stage("o", ("i",), None, b.read("A", subscript), ROW, conditions=conditions)
+    with isl_context():
+        return out_of_bounds(build(b.done()))[0]
+
+
+@pytest.mark.parametrize(
+    ("subscript", "ok"),
+    [
+        (v("i"), lambda n, m: n <= m or n == 0),
+        (Add(v("i"), IntImm(2)), lambda n, m: n + 2 <= m or n == 0),
+        (Sub(Sub(v("M"), IntImm(1)), v("i")), lambda n, m: n <= m or n == 0),
+        (Sub(v("i"), IntImm(1)), lambda n, m: n == 0),
+        (FloorDiv(v("i"), IntImm(3)), lambda n, m: (n + 2) // 3 <= m),
+        (Max(Min(v("i"), Sub(v("M"), IntImm(1))), IntImm(0)), lambda n, m: m >= 1 or n == 0),
+        (FloorMod(v("i"), IntImm(4)), lambda n, m: min(n, 4) <= m),
+    ],
+    ids=["i", "i+2", "reversed", "i-1", "i/3", "clamped", "i%4"],
+)
+def test_the_precondition_is_exactly_the_sizes_that_stay_inside(subscript: Expr, ok: object) -> None:
+    found = reading(subscript)
+    assert found.status == "precondition"
+    assert found.condition is not None
+    holds = compile_python(found.condition, ("N", "M"))
+    for n in range(14):
+        for m in range(14):
+            assert bool(holds(n, m)) == ok(n, m), (n, m, text(found.condition))  # type: ignore[operator]
+    assert found.counterexample
+
+
+def test_accesses_that_are_proven_or_cannot_be() -> None:
+    assert reading(v("i"), "N").status == "proven"
+    assert reading(FloorDiv(v("i"), IntImm(2)), "N").status == "proven"
+    assert (
+        reading(
+            v("i"), FloorDiv(Add(v("N"), IntImm(1)), IntImm(2)), (LT(Mul(IntImm(2), v("i")), v("N")),)
+        ).status
+        == "proven"
+    )
+    assert reading(Mul(v("i"), v("i"))).status == "unprovable"
+    with isl_context():
+        assert {b.status for b in out_of_bounds(build(programs.lut2()))} == {"proven"}
+
+
+def test_check_program_answers_by_site_and_dimension() -> None:
+    b = Build("sites", "N M")
+    b.input("A", FLOAT32, "M", "N")
+    b.tensor("o", FLOAT32, *box("N"))
+    from dataclasses import replace
+
+    first = replace(b.read("A", Add(v("i"), IntImm(1)), "i"), site=0)
+    second = replace(b.read("A", Mul(v("i"), v("i")), Sub(IntImm(0), IntImm(1))), site=1)
+    b.stage("o", ("i",), None, Add(first, second), axis("i", 0, Add(v("N"), IntImm(1))))
+    p = b.done()
+    p = replace(p, buffers=(p.buffers[0], replace(p.buffers[1], box=box(Add(v("N"), IntImm(1))))))
+    found = check_program(p, {(0, 0), (0, 1), (1, 0), (1, 1)})
+    assert found.keys() == {(0, 0), (0, 1), (1, 1)}
+    assert compile_python(found[0, 0], ("N", "M"))(3, 5)
+    assert not compile_python(found[0, 0], ("N", "M"))(3, 4)
+    assert found[0, 1] == FALSE
+    assert text(found[1, 1]) == "M == 0"  # nothing is read from an empty A
+    assert check_program(programs.matmul(), set()) == {}
+    assert TRUE not in found.values()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tc.errors import ArgumentError, did_you_mean
-from tc.ir.printer import program_text
+from tc.errors import ArgumentError, BackendError, did_you_mean
+from tc.ir.printer import program_text, text
 from tc.lang.format import format_program
 from tc.lang.resolved import Statement
 from tc.range_table import Range, shown
@@ -24,7 +27,7 @@ STAGES: dict[str, tuple[str, bool]] = {
     "halide": ("the program as hl.Funcs", False),
     "scop": ("iteration domains and access relations", False),
     "dependences": ("flow, anti and output dependences", False),
-    "schedule": ("the schedule tree", True),
+    "schedule": ("the schedule tree: the canonical one, or at sizes the one that was compiled", False),
     "loops": ("the loop nest", True),
     "code": ("the emitted C", True),
     "llvm": ("the emitted LLVM IR", True),
@@ -45,7 +48,7 @@ def artifact(kernel: Kernel, stage: str, values: Mapping[str, int]) -> str:
         return format_program(front.syntax)
     if stage == "ranges":
         return _ranges(kernel, values)
-    if STAGES[stage][1]:
+    if STAGES[stage][1] or (stage == "schedule" and set(front.checked.sizes) <= values.keys()):
         return kernel.specialize(**values).compiled.artifact(stage)
     program = kernel.program(values)
     match stage:
@@ -59,14 +62,35 @@ def artifact(kernel: Kernel, stage: str, values: Mapping[str, int]) -> str:
             return _polyhedral(program, stage)
 
 
+def dump(kernel: Kernel, values: Mapping[str, int], directory: Path) -> Path:
+    """Write every stage of a kernel at given sizes into a folder of its own; returns the folder."""
+    key = json.dumps([kernel.source, kernel.name, kernel.backend, sorted(values.items())])
+    folder = directory / f"{kernel.name}-{hashlib.sha256(key.encode()).hexdigest()[:10]}"
+    folder.mkdir(parents=True, exist_ok=True)
+    for stage in STAGES:
+        try:
+            content = artifact(kernel, stage, values)
+        except BackendError as e:  # a backend that has no such stage
+            content = f"{e}\n"
+        (folder / f"{stage}.txt").write_text(content, encoding="utf-8")
+    return folder
+
+
 def _polyhedral(program: Program, stage: str) -> str:
+    from tc.poly import schedule, tree
     from tc.poly.context import isl_context
-    from tc.poly.dependences import compute
+    from tc.poly.dependences import dependences
     from tc.poly.scop import build
 
     with isl_context():
         scop = build(program)
-        return str(scop) if stage == "scop" else str(compute(scop))
+        match stage:
+            case "scop":
+                return scop.dump()
+            case "dependences":
+                return dependences(scop).dump()
+            case _:
+                return tree.dump(schedule.identity(scop))
 
 
 def _ranges(kernel: Kernel, values: Mapping[str, int]) -> str:
@@ -77,7 +101,7 @@ def _ranges(kernel: Kernel, values: Mapping[str, int]) -> str:
     lines.append("")
     for name, dims in kernel.ranges.items():
         lines.append(f"{name}: " + (", ".join(_bound_text(d) for d in dims) or "a scalar"))
-    lines += [f"checked at each call: {p.reason}" for p in kernel.preconditions]
+    lines += [f"checked at each call: {text(p.condition)}, else {p.reason}" for p in kernel.preconditions]
     return "\n".join(lines) + "\n"
 
 

@@ -25,6 +25,7 @@ from tc.registry import names as backend_names
 from tc.reproducer import reporting
 from tc.runtime import dispatch
 from tc.runtime.signature import Output, Param, Signature
+from tc.settings import dump_directory
 
 CACHE: CompileCache[Compiled] = CompileCache()
 
@@ -264,7 +265,14 @@ class Kernel(_native.Dispatcher):
                 variant,
             )
 
-        return CACHE.get(key, make)
+        misses = CACHE.misses
+        compiled = CACHE.get(key, make)
+        directory = dump_directory()
+        if directory is not None and CACHE.misses != misses:
+            from tc.inspect import dump
+
+            dump(self, {**sizes, **scalars}, directory)
+        return compiled
 
     # ---- calling, the slow way (the fast one is Dispatcher's)
 

@@ -166,23 +166,12 @@ def _cast(e: Cast, exact: bool) -> Expr:
     if target.is_bool:
         return UIntImm(int(value != 0), BOOL)
     if target.is_float:
-        return _float_literal(value, target)
+        if isinstance(value, int) and int(float(value)) != value and target != FLOAT64:
+            return e  # it would round twice on its way through float64
+        return FloatImm(round_to(target, float(value)), target)
     if isinstance(value, float):
         return imm(to_integer(target, value), target)
     return _literal(value, target, exact)
-
-
-def _float_literal(value: int | float, target: DType) -> Expr:
-    if isinstance(value, int):
-        if target == FLOAT64:
-            return FloatImm(float(value), target)  # Python rounds int to float correctly
-        # An integer that float64 holds rounds once on its way to float32; others are left to the target.
-        return (
-            FloatImm(round_to(target, float(value)), target)
-            if int(float(value)) == value
-            else Cast(target, imm(value, INDEX))
-        )
-    return FloatImm(round_to(target, value), target)
 
 
 def _float_div(a: float, b: float, dtype: DType) -> float:

@@ -1,0 +1,57 @@
+"""Sizes and scalars become literals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tc.errors import PreconditionError
+from tc.ir.expr import GE, IntImm, Variable
+from tc.ir.printer import program_text
+from tc.ir.program import Precondition
+from tc.ir.specialize import specialize
+from tests.poly import programs
+from tests.poly.programs import v
+
+
+def test_everything_folds_to_literals() -> None:
+    sizes = {"N": 2, "C": 3, "H": 9, "W": 8, "F": 4, "KH": 3, "KW": 2}
+    p = specialize(programs.convolution(), sizes, {"sh": 2, "sw": 3})
+    assert program_text(p) == (
+        "program sconv2d\n"
+        "  scalar int32 sh = 2 (specialized)\n"
+        "  scalar int32 sw = 3 (specialized)\n"
+        "  input float32(2, 3, 9, 8) I\n"
+        "  input float32(4, 3, 3, 2) W\n"
+        "  output float32(2, 4, 4, 3) O\n"
+        "  S0: O(n, f, h, w) = 0.0   for n in [0, 2), f in [0, 4), h in [0, 4), w in [0, 3)\n"
+        "  S1: O(n, f, h, w) += I(n, c, 2 * h + kh, 3 * w + kw) * W(f, c, kh, kw)"
+        "   for n in [0, 2), f in [0, 4), h in [0, 4), w in [0, 3);"
+        " reduce c in [0, 3), kh in [0, 3), kw in [0, 2)\n"
+    )
+    assert p.sizes == ()
+
+
+def test_sizes_that_are_not_given_stay() -> None:
+    p = specialize(programs.matmul(), {"K": 4})
+    assert p.sizes == ("M", "N")
+    assert p.buffer("A").box[0].extent == Variable("M")
+    assert p.buffer("A").box[1].extent == IntImm(4)
+    assert specialize(p, {"M": 2, "N": 3}) == specialize(programs.matmul(), {"M": 2, "N": 3, "K": 4})
+
+
+def test_preconditions_that_hold_go_and_those_that_fail_are_errors() -> None:
+    p = replace(
+        programs.triangle(), preconditions=(Precondition(GE(v("N"), IntImm(4)), "N must be at least 4"),)
+    )
+    assert specialize(p, {"N": 4}).preconditions == ()
+    with pytest.raises(PreconditionError, match=r"N must be at least 4 \(N = 3\)") as caught:
+        specialize(p, {"N": 3})
+    assert caught.value.code == "TC0601"
+
+
+def test_sizes_beyond_32_bits_stay_exact() -> None:
+    p = specialize(programs.shifted(), {"N": 1 << 40})
+    assert p.buffer("A").box[0].end == p.buffer("A").box[0].end
+    assert p.buffer("A").box[0].extent == IntImm(1 << 40)

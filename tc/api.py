@@ -13,7 +13,7 @@ from tc.cache import CompileCache
 from tc.dtypes import DType
 from tc.errors import ArgumentError, PreconditionError, Source, did_you_mean
 from tc.ir.evaluate import evaluate
-from tc.kernel import Compiled, Kernel, signature
+from tc.kernel import Compiled, Kernel, foreign_integers, signature
 from tc.lang.parse import parse
 from tc.options import Options
 from tc.pipeline import Front, Variant
@@ -152,7 +152,8 @@ def interpret(
     takes = signature(front)
     bound = takes.bind(args, kwargs if out is None else {**kwargs, "out": out})
     scalars = {n: int(bound.scalars[n]) for n in front.specialized}
-    built = pipeline.build(front, Variant(tuple(sorted(scalars.items()))))
+    integers = tuple(sorted(foreign_integers(front, bound).items(), key=lambda kv: kv[0]))
+    built = pipeline.build(front, Variant(tuple(sorted(scalars.items())), integers=integers))
     for p in built.program.preconditions:
         if not evaluate(p.condition, {**bound.sizes, **scalars}):
             given = ", ".join(f"{k} = {v}" for k, v in {**bound.sizes, **scalars}.items())

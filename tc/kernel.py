@@ -19,12 +19,13 @@ from tc.lang import resolved as r
 from tc.options import Options
 from tc.pipeline import Built, Front, Variant
 from tc.range_table import Boxes, Range, RangeTable, shown
-from tc.ranges import Bound, Depends, Ranges, infer
+from tc.ranges import Bound as SymbolicBound
+from tc.ranges import Depends, Ranges, infer
 from tc.registry import Backend, availability, get
 from tc.registry import names as backend_names
 from tc.reproducer import reporting
 from tc.runtime import dispatch
-from tc.runtime.signature import Output, Param, Signature
+from tc.runtime.signature import Bound, Output, Param, Signature
 from tc.settings import dump_directory
 
 CACHE: CompileCache[Compiled] = CompileCache()
@@ -159,8 +160,8 @@ class Kernel(_native.Dispatcher):
                 bound = shown(b)
                 if isinstance(bound, Range) and bound.min != 0:
                     out.append(
-                        f"dimension {d} of '{returned.name}' starts at {bound.min}: element 0 of the returned "
-                        f"array there is {returned.name}(…{bound.min}…)"
+                        f"dimension {d} of '{returned.name}' starts at {bound.min}: element 0 of the "
+                        f"returned array there is {returned.name}(…{bound.min}…)"
                     )
         return tuple(out)
 
@@ -281,11 +282,7 @@ class Kernel(_native.Dispatcher):
         scalars = {n: int(bound.scalars[n]) for n in self._front.specialized}
         accumulated = {x.name for x in self._front.checked.returns if x.mode == "accumulate"}
         given = frozenset(accumulated & bound.out.keys())
-        integers = {
-            n: bound.arrays[n].dtype
-            for n in self._front.any_integer
-            if bound.arrays[n].dtype != self._front.typed.dtypes[self._tensor(n)]
-        }
+        integers = foreign_integers(self._front, bound)
         compiled = self._compile(self._variant(scalars, given, integers, bound.sizes), bound.sizes, scalars)
         shapes = _shapes(compiled.program)
         backend_compiled = compiled.compiled
@@ -317,9 +314,6 @@ class Kernel(_native.Dispatcher):
         if error is not None:
             self._failed(compiled, error)
         return value
-
-    def _tensor(self, name: str) -> r.Tensor:
-        return next(p for p in self._front.checked.params if p.name == name)  # type: ignore[return-value]
 
     def _failed(self, owner: Compiled, error: _native.ErrorRecord) -> Any:
         """Raise the index error that a kernel recorded."""
@@ -354,6 +348,13 @@ class Kernel(_native.Dispatcher):
         return artifact(self, stage, values)
 
 
+def foreign_integers(front: Front, bound: Bound) -> dict[str, DType]:
+    """The subscript-only parameters that came in another integer type than declared."""
+    declared = {p.name: p.declared for p in front.checked.params if isinstance(p, r.Tensor)}
+    found = {n: bound.arrays[n].dtype for n in front.any_integer}
+    return {n: t for n, t in found.items() if t != declared[n]}
+
+
 def _checked_read(program: Program, site: int) -> x.Call | None:
     """The access of a number, if some of its subscripts are checked."""
     for st in program.stages:
@@ -363,7 +364,7 @@ def _checked_read(program: Program, site: int) -> x.Call | None:
     return None
 
 
-def _known(b: Bound) -> SymbolicRange:
+def _known(b: SymbolicBound) -> SymbolicRange:
     if isinstance(b, Depends):
         raise InternalError(f"a range still {b}")
     return b

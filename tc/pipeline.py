@@ -147,9 +147,9 @@ def build(f: Front, variant: Variant) -> Built:
     """The symbolic program of a variant; raises `RangeError`, `SemanticError` where it is not legal."""
     scalars = dict(variant.scalars)
     ranges, typed = f.ranges, f.typed
-    if scalars:
+    if scalars or variant.integers:
         with stage("ranges"):
-            ranges = infer(f.checked, scalars)
+            ranges = infer(f.checked, scalars, dict(variant.integers))
     if variant.integers or variant.wide:
         with stage("types"):
             typed = assign_types(f.checked, dict(variant.integers), INT64 if variant.wide else INT32)
@@ -186,7 +186,8 @@ def _legal(program: Program, ranges: Ranges, checks: bool) -> Program:
     """Prove the program legal for all sizes, or attach what is left as preconditions and run-time checks.
 
     An access that range inference left open is decided exactly where it is affine; where it is not, the
-    solver's condition over sizes serves, and where there is none the subscript is checked when the kernel runs.
+    solver's condition over sizes serves, and where there is none the subscript is checked when the kernel
+    runs.
     """
     from tc.poly import checks as legality
     from tc.poly.context import isl_context

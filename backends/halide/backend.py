@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal
@@ -27,7 +27,7 @@ class Compiled:
     """A kernel `int32_t (void *const *args)`, valid while this object lives.
 
     `workspace` is in bytes; `release_gil` says whether the work is worth it; `schedule` is what an
-    autoscheduler chose, as C++, else empty.
+    autoscheduler chose, as C++, else empty; `notes` are Halide's warnings.
     """
 
     address: int
@@ -36,11 +36,16 @@ class Compiled:
     schedule: str
     _linked: Any = field(repr=False)
     _texts: Mapping[str, Callable[[], str]] = field(repr=False)
+    notes: tuple[str, ...] = ()
 
     def artifact(self, stage: Stage) -> str:
         """A stage of the compilation as text: `loops` and `code` are Halide's lowered statements."""
         if stage not in self._texts:
-            raise InternalError(f"the halide backend keeps no stage '{stage}'")
+            raise BackendError(
+                f"the halide backend has no stage '{stage}'",
+                code="TC0804",
+                help=f"it has {', '.join(self._texts)}",
+            )
         return self._texts[stage]()
 
 
@@ -52,6 +57,7 @@ class Backend:
     """
 
     name = "halide"
+    options_used: frozenset[str] = frozenset({"strict", "fast_math", "autoschedule"})
 
     def available(self) -> Availability:
         """Whether the halide package that tc was built against is installed."""
@@ -72,14 +78,14 @@ class Backend:
 
         Raises BackendError: TC0805 for what Halide cannot follow, TC0806 where an autoscheduler fails.
         """
-        from tc.halide.binding import LOCK, hl
+        from tc.halide.binding import LOCK, hl, listen
 
         if program.sizes:
             raise InternalError(f"not specialised: {', '.join(program.sizes)}")
         options = options or Options()
-        with LOCK:
+        with LOCK, listen() as said:
             try:
-                return _compile(program, options)
+                return replace(_compile(program, options), notes=tuple(_notes(said)))
             except hl.HalideError as error:
                 raise InternalError(f"Halide refuses the pipeline: {str(error).strip()}") from error
 
@@ -102,9 +108,9 @@ def _compile(program: Program, options: Options) -> Compiled:
     frame = glue(lowered, function, align=options.autoschedule is not None)
 
     def text(write: Callable[[str], None]) -> bytes:
-        from tc.halide.binding import LOCK
+        from tc.halide.binding import LOCK, listen
 
-        with LOCK, tempfile.TemporaryDirectory(prefix="tc-") as folder:
+        with LOCK, listen(), tempfile.TemporaryDirectory(prefix="tc-") as folder:
             path = Path(folder, "out")
             write(str(path))
             return path.read_bytes()
@@ -137,6 +143,13 @@ def _compile(program: Program, options: Options) -> Compiled:
             ).decode(),
         },
     )
+
+
+def _notes(said: list[str]) -> Iterator[str]:
+    """Halide's warnings, once each, without one that every checked subscript gives an autoscheduler."""
+    for line in dict.fromkeys("".join(said).splitlines()):
+        if line.strip() and line != "Warning: Unknown extern call halide_error_requirement_failed":
+            yield line
 
 
 def _target(options: Options, large: bool) -> Any:

@@ -167,8 +167,8 @@ class _Writer:
             host = "%args"  # nothing is read or written there, but Halide wants an address
         code, bits = _type(b.dtype)
         fields = (
-            "i64 0", "ptr null", f"ptr {host}", "i64 0", f"i8 {code}", f"i8 {bits}", "i16 1", f"i32 {len(b.box)}",
-            f"ptr @dims{self.places[b.name]}", "ptr null",
+            "i64 0", "ptr null", f"ptr {host}", "i64 0", f"i8 {code}", f"i8 {bits}", "i16 1",
+            f"i32 {len(b.box)}", f"ptr @dims{self.places[b.name]}", "ptr null",
         )  # fmt: skip
         yield f"%{name} = alloca {_BUFFER}"
         for k, field in enumerate(fields):

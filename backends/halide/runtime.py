@@ -1,11 +1,12 @@
+# pyright: reportUnknownMemberType=false, reportMissingTypeStubs=false
 """The run time that Halide's object code calls, as LLVM IR: memory, threads, errors.
 
 Halide's own brings a thread pool and a global error handler of its own into every process; with `NoRuntime`
 the kernel calls these instead.  The user context of a call is its error record (`int64_t[32]`):
 
 * `halide_do_par_for` runs on tc's pool, `halide_malloc` gives what the vector loads need (128 bytes aligned);
-* a failed `require` builds its message out of numbers (`tc.halide.expressions`): they become the record, which
-  is claimed by compare and swap, because other threads may fail at the same time;
+* a failed `require` builds its message out of numbers (`tc.halide.expressions`): they become the record,
+  which is claimed by compare and swap, because other threads may fail at the same time;
 * every other error of Halide leaves the record's first word 0 and its text, ended by NUL, in the others.
 """
 
@@ -18,15 +19,16 @@ import llvmlite.binding as llvm
 from tc.codegen import llvm_jit
 
 # Errors that carry nothing but what kind they are.
-_PLAIN = """
-bad_dimensions bad_extern_fold bad_fold bad_type bounds_inference_call_failed buffer_allocation_too_large
-buffer_argument_is_null buffer_extents_negative buffer_extents_too_large buffer_is_null
-constraints_make_required_region_smaller debug_to_file_failed device_crop_failed
-device_dirty_with_no_device_support device_interface_no_device extern_stage_failed fold_factor_too_small
-host_and_device_dirty host_is_null no_device_interface out_of_memory param_too_large_f param_too_large_i
-param_too_large_u param_too_small_f param_too_small_i param_too_small_u split_factor_not_positive
-storage_bound_too_small unaligned_host_ptr vscale_invalid
-""".split()
+_PLAIN = (
+    "bad_dimensions bad_extern_fold bad_fold bad_type bounds_inference_call_failed "
+    "buffer_allocation_too_large buffer_argument_is_null buffer_extents_negative buffer_extents_too_large "
+    "buffer_is_null constraints_make_required_region_smaller debug_to_file_failed device_crop_failed "
+    "device_dirty_with_no_device_support device_interface_no_device extern_stage_failed "
+    "fold_factor_too_small "
+    "host_and_device_dirty host_is_null no_device_interface out_of_memory param_too_large_f "
+    "param_too_large_i param_too_large_u param_too_small_f param_too_small_i param_too_small_u "
+    "split_factor_not_positive storage_bound_too_small unaligned_host_ptr vscale_invalid"
+)
 
 _TEXT = r"""
 declare i32 @posix_memalign(ptr, i64, i64)
@@ -178,7 +180,10 @@ done:
 # Errors with details: {name: (parameters after the record, format)}.
 _DETAILED = {
     "constraint_violated": ("ptr i32 ptr i32", "constraint violated: %s (%d) == %s (%d)"),
-    "access_out_of_bounds": ("ptr i32 i32 i32 i32 i32", "%s, dimension %d: %d to %d accessed, %d to %d there"),
+    "access_out_of_bounds": (
+        "ptr i32 i32 i32 i32 i32",
+        "%s, dimension %d: %d to %d read, %d to %d there",
+    ),
     "explicit_bounds_too_small": ("ptr ptr i32 i32 i32 i32", "%s, %s: bounds %d to %d do not cover %d to %d"),
     "specialize_fail": ("ptr", "a specialization failed: %s"),
 }
@@ -199,7 +204,7 @@ define i32 @halide_error_{name}({", ".join(["ptr %record", *types])}) {{
 
 def _errors() -> str:
     # What a plain error is called with besides the record stays where the caller put it.
-    plain = "".join(_error(name, "", name.replace("_", " ")) for name in _PLAIN)
+    plain = "".join(_error(name, "", name.replace("_", " ")) for name in _PLAIN.split())
     return plain + "".join(_error(name, *how) for name, how in _DETAILED.items())
 
 

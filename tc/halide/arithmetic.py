@@ -6,8 +6,8 @@
   first, the quotient corrected to floor.
 * Its float to integer conversion is undefined out of range: the value is clamped to the range first.
 * Its `min` and `max` drop NaN: a comparison and a `select` keep it.
-* It simplifies `a <= b` to `!(b < a)`, also of floating values and also when told to be strict, which makes NaN
-  less than everything: `<=` and `>=` are spelled out.
+* It simplifies `a <= b` to `!(b < a)`, also of floating values and also when told to be strict, which makes
+  NaN less than everything: `<=` and `>=` are spelled out.
 """
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 

@@ -4,12 +4,16 @@ Every other module of tc that builds Halide expressions takes `hl` from here, so
 version is checked (`load_library`) before anything of it runs.
 """
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false
 
 from __future__ import annotations
 
 import math
 import struct
+import sys
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 from tc.dtypes import DType
@@ -18,11 +22,14 @@ from tc.halide import load_library
 
 load_library()
 
-import halide as hl  # noqa: E402
+import halide as _halide  # noqa: E402
 
-__all__ = ["LOCK", "HlExpr", "element", "hl", "literal", "storage"]
+# The package has no types: whatever is taken from it is Any.
+hl: Any = _halide
 
-# Halide's objects carry no types for Python: this name says what is meant.
+__all__ = ["LOCK", "HlExpr", "element", "hl", "listen", "literal", "storage"]
+
+# What is meant by an Any that is an hl.Expr (or converts to one: hl.Var, hl.RVar, hl.Param).
 HlExpr = Any
 
 # Halide's unique names and its autoschedulers are process-wide: one pipeline is built at a time.
@@ -74,3 +81,31 @@ def _round32(value: float) -> float:
         return struct.unpack("f", struct.pack("f", value))[0]
     except OverflowError:
         return math.copysign(math.inf, value)
+
+
+@contextmanager
+def listen() -> Generator[list[str]]:
+    """Halide prints its warnings to Python's stdout: here they are collected instead.
+
+    Only one thread at a time may listen (hold `LOCK`); what other threads print meanwhile gets through.
+    """
+    said: list[str] = []
+    with redirect_stdout(_Listener(sys.stdout, said)):  # type: ignore[type-var]
+        yield said
+
+
+class _Listener:
+    """A stdout that keeps what its maker's thread writes."""
+
+    def __init__(self, out: Any, said: list[str]) -> None:
+        self._out, self._said = out, said
+        self._thread = threading.get_ident()
+
+    def write(self, text: str) -> int:
+        if threading.get_ident() != self._thread:
+            return self._out.write(text)
+        self._said.append(text)
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._out, name)

@@ -5,6 +5,7 @@ functions are the C library's in scalar code; in vectorised code its `exp`, `log
 approximations of a few units in the last place.
 """
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownLambdaType=false
 
 from __future__ import annotations
 
@@ -73,7 +74,7 @@ def _log1p(x: HlExpr) -> HlExpr:
 
 
 def _expm1(x: HlExpr) -> HlExpr:
-    """Kahan's companion of `_log1p`: (u - 1) x / log u with u = exp x (Higham, Accuracy and stability, 1.14.1)."""
+    """Kahan's companion of `_log1p`: (u - 1) x / log u, u = exp x (Higham, Accuracy and stability)."""
     u = hl.exp(x)
     edge = (u == _c(1.0)) | (u == _c(0.0)) | hl.is_inf(u)
     safe = hl.select(edge, _c(2.0), u)
@@ -90,7 +91,8 @@ def _cbrt(x: HlExpr) -> HlExpr:
     edge = (x == _c(0.0)) | hl.is_inf(x) | hl.is_nan(x)
     tiny = size < _c(2.0**-1000)
     huge = size > _c(2.0**1000)
-    scaled = hl.select(edge, _c(1.0), hl.select(tiny, size * _c(2.0**108), hl.select(huge, size * _c(2.0**-108), size)))
+    scaled = hl.select(tiny, size * _c(2.0**108), hl.select(huge, size * _c(2.0**-108), size))
+    scaled = hl.select(edge, _c(1.0), scaled)
     y = hl.pow(scaled, _c(1.0 / 3.0))
     y = y - (y - scaled / (y * y)) / _c(3.0)
     y = hl.select(tiny, y * _c(2.0**-36), hl.select(huge, y * _c(2.0**36), y))
@@ -193,7 +195,9 @@ def _abs(a: HlExpr, dtype: DType) -> HlExpr:
     return hl.select(a < zero, arithmetic.BINARY[Sub](zero, a, dtype), a)
 
 
-_DIRECT = "acos acosh asin asinh atan atanh ceil cos cosh exp floor log sin sinh sqrt tan tanh trunc atan2 pow"
+_DIRECT = (
+    "acos acosh asin asinh atan atanh ceil cos cosh exp floor log sin sinh sqrt tan tanh trunc atan2 pow"
+)
 
 FUNCTIONS: Mapping[str, Function] = {
     **{name: _direct(getattr(hl, name)) for name in _DIRECT.split()},

@@ -8,8 +8,8 @@ A subscript reaches Halide in one of four forms, and no form lets a kernel read 
 * a checked one (`Call.checked`): `require`d to be inside, then clamped for the bounds;
 * of an empty tensor: nothing can be read, the value is 0.
 
-What a failed check reports is a line of decimal numbers, which the run time turns into the record of the calling
-convention: `value, site + 1, number of variables, their values` (Halide puts the value first).
+What a failed check reports is a line of decimal numbers, which the run time turns into the record of the
+calling convention: `value, site + 1, number of variables, their values` (Halide puts the value first).
 """
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
@@ -17,17 +17,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
-from tc.dtypes import BOOL, INT32, INT64, DType
+from tc.dtypes import BOOL, INT32, DType
 from tc.errors import InternalError, unreachable
 from tc.halide import arithmetic
 from tc.halide.binding import HlExpr, element, hl, literal
 from tc.halide.builtins import FUNCTIONS
 from tc.halide.intervals import Intervals, box_interval, fits_int32, interval, is_affine, is_index, within
 from tc.ir import expr as x
-from tc.ir.expr import INDEX, Expr
+from tc.ir.expr import Expr
 from tc.ir.program import Box
+
+SubscriptForm = Literal["plain", "clamp", "check"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,8 @@ class Scope:
     """The names an expression may use: index variables and sizes (int32), scalars, lets, tensors.
 
     `intervals` knows the index variables and sizes; `point` holds the stage's variables in domain order and
-    `live` says where a padded instance of the stage is one of its domain's; `guard` is the condition under which the expression counts.
+    `live` says where a padded instance of the stage is one of its domain's; `guard` is the condition under
+    which the expression counts, `guarded` that there is one.
     """
 
     indices: Mapping[str, HlExpr]
@@ -61,9 +64,11 @@ class Scope:
     clamp_all: bool
     lets: Mapping[str, HlExpr] = field(default_factory=dict[str, HlExpr])
     guard: HlExpr | None = None
+    guarded: bool = False
 
     def under(self, condition: HlExpr) -> Scope:
-        return replace(self, guard=condition if self.guard is None else self.guard & condition)
+        guard = condition if self.guard is None else self.guard & condition
+        return replace(self, guard=guard, guarded=True)
 
     # ---- values
 
@@ -160,16 +165,24 @@ class Scope:
             return literal(0, e.dtype)
         subscripts: list[HlExpr] = []
         for d, sub in enumerate(e.args):
-            if d in e.checked:
-                subscripts.append(self._checked(e, sub, tensor.box, d))
-                continue
             small = self._small_index(sub)
-            index = self.index(sub) if small else self.value(sub)
-            if small and self._inside(sub, tensor.box, d):
-                subscripts.append(index)
-            else:
-                subscripts.append(self._clamped(index, tensor.box, d, small))
+            match self.form(e, d):
+                case "plain":
+                    subscripts.append(self.index(sub))
+                case "clamp":
+                    value = self.index(sub) if small else self.value(sub)
+                    subscripts.append(self._clamped(value, tensor.box, d, small))
+                case "check":
+                    subscripts.append(self._checked(e, sub, tensor.box, d))
         return tensor.at(subscripts)
+
+    def form(self, e: x.Call, d: int) -> SubscriptForm:
+        """What is done to subscript `d` of a read."""
+        if d in e.checked:
+            return "check"
+        sub = e.args[d]
+        inside = self._small_index(sub) and self._inside(sub, self.tensors[e.name].box, d)
+        return "plain" if inside else "clamp"
 
     def _inside(self, sub: Expr, box: Box, d: int) -> bool:
         names = self._names
@@ -177,7 +190,7 @@ class Scope:
             return False
         span, found = box_interval(box, d), interval(sub, names)
         if span is None or found is None:  # symbolic, for reading only: unguarded subscripts are in range
-            return self.guard is None
+            return not self.guarded
         return within(found, span) and not self.clamp_all
 
     def _bounds(self, box: Box, d: int) -> tuple[HlExpr, HlExpr]:
@@ -200,5 +213,3 @@ class Scope:
                 good = good | hl.logical_not(condition)
         record = [hl.i64(e.site + 1), hl.i64(len(self.point)), *map(hl.i64, self.point)]
         return self._clamped(hl.require(good, value, *record), box, d, False)
-
-

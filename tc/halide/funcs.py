@@ -17,7 +17,7 @@ One `hl.Func` per Func of the IR, indexed in reverse (Halide's first dimension i
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tc.dtypes import DType
@@ -33,17 +33,25 @@ from tc.ir.program import Buffer, Func, IterVar, Program, Stage
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A pure definition or an update: `func(args) = value`, over the ranges of an RDom and its predicates.
+    """A pure definition or an update of `func`, as it was made: what `text` prints.
 
-    `args` are in the order of the IR, `ranges` (minimum, extent) in that of the RDom; `text` is the source.
+    `stage` None: a first definition by copy of `start`, or `undef` without one.  `axes` names the Func's
+    dimensions, `axis_names` the stage's variables that are pure, `reduced` those that are not.
     """
 
     func: Any
-    args: tuple[HlExpr, ...]
-    value: HlExpr
-    ranges: tuple[tuple[HlExpr, HlExpr], ...]
-    predicates: tuple[HlExpr, ...]
-    text: str
+    axes: tuple[str, ...]
+    scope: Scope
+    stage: Stage | None = None
+    start: str = ""
+    axis_names: dict[str, str] = field(default_factory=dict[str, str])
+    reduced: frozenset[str] = frozenset()
+    sources: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def text(self) -> str:
+        """The source statement."""
+        return self.stage.text if self.stage else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,20 +161,24 @@ class _Builder:
         self.names[func.name()] = self.names.get(func.name(), f.name)
         self.funcs[f.name] = func
         axes = [hl.Var(f"i{d}") for d in range(len(f.box))]
-        own = Tensor(func, f.box, f.dtype)
         if stages and self._is_pure_definition(f, stages[0]):
             first = stages.pop(0)
             axes = [hl.Var(v.name) for v in first.domain.vars]
             scope = self._scope(first, dict(zip(first.domain.names, axes, strict=True)))
-            value = _stored(scope.value(first.value), f.dtype)
-            self._define(Definition(func, tuple(axes), value, (), (), first.text))
-        elif given is not None:
-            self._define(Definition(func, tuple(axes), given.source[tuple(reversed(axes))], (), (), ""))
+            func[tuple(reversed(axes))] = _stored(scope.value(first.value), f.dtype)
+            self._note(func, axes, scope, stage=first, axis_names={n: n for n in first.domain.names})
         else:
-            self._define(Definition(func, tuple(axes), hl.undef(storage(f.dtype)), (), (), ""))
-        self.tensors[f.name] = own
+            start = hl.undef(storage(f.dtype)) if given is None else given.source[tuple(reversed(axes))]
+            func[tuple(reversed(axes))] = start
+            self._note(func, axes, self._scope(None, {}), start="" if given is None else given.source.name())
+        self.tensors[f.name] = Tensor(func, f.box, f.dtype)
         for s in stages:
             self._update(f, func, axes, s)
+
+    def _note(self, func: Any, axes: list[Any], scope: Scope, **rest: Any) -> None:
+        sources = {n: t.source.name() for n, t in self.tensors.items()}
+        names = tuple(a.name() for a in axes)
+        self.definitions.append(Definition(func, names, scope, sources=sources, **rest))
 
     def _before(self, f: Func) -> list[Func]:
         out: list[Func] = []
@@ -189,13 +201,12 @@ class _Builder:
         rvars = [v for v in s.domain.vars if v.name not in pure]
         ranges = tuple(map(self._range, reversed(rvars)))
         indices: dict[str, HlExpr] = {n: axes[d] for n, d in pure.items()}
-        reduction = hl.RDom([hl.Range(*r) for r in ranges], "r") if rvars else None
+        reduction: Any = hl.RDom([hl.Range(*r) for r in ranges], "r") if rvars else None
         for k, v in enumerate(rvars):
             indices[v.name] = reduction[len(rvars) - 1 - k]
         scope = self._scope(s, indices)
-        predicates = tuple(map(scope.condition, s.domain.conditions))
-        for c in predicates:
-            reduction.where(c)
+        for c in s.domain.conditions:
+            reduction.where(scope.condition(c))
         args = tuple(
             axes[d] if isinstance(a, x.Variable) and pure.get(a.name) == d else scope.index(a)
             for d, a in enumerate(s.args)
@@ -203,11 +214,10 @@ class _Builder:
         value = scope.value(s.value)
         if s.op is not None:
             value = arithmetic.combine(s.op, self.tensors[f.name].at(list(args)), value, f.dtype)
-        self._define(Definition(func, args, _stored(value, f.dtype), ranges, predicates, s.text))
-
-    def _define(self, d: Definition) -> None:
-        d.func[tuple(reversed(d.args))] = d.value
-        self.definitions.append(d)
+        func[tuple(reversed(args))] = _stored(value, f.dtype)
+        axis_names = {n: axes[d].name() for n, d in pure.items()}
+        reduced = frozenset(v.name for v in rvars)
+        self._note(func, axes, scope, stage=s, axis_names=axis_names, reduced=reduced)
 
     def _pure_axes(self, f: Func, s: Stage) -> dict[str, int]:
         """The dimensions of an update that stay pure: {variable: position}."""

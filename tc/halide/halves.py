@@ -23,9 +23,7 @@ def to_float32(bits: HlExpr, dtype: DType) -> HlExpr:
     finite = hl.reinterpret(hl.UInt(32), hl.reinterpret(hl.Float(32), magnitude) * hl.f32(2.0**112))
     special = magnitude | hl.u32(0x7F800000)
     sign = (wide & hl.u32(0x8000)) << hl.u32(16)
-    return hl.reinterpret(
-        hl.Float(32), sign | hl.select(magnitude >= hl.u32(0x0F800000), special, finite)
-    )
+    return hl.reinterpret(hl.Float(32), sign | hl.select(magnitude >= hl.u32(0x0F800000), special, finite))
 
 
 def from_float32(value: HlExpr, dtype: DType) -> HlExpr:
@@ -40,7 +38,8 @@ def from_float32(value: HlExpr, dtype: DType) -> HlExpr:
     sign = (bits >> hl.u32(16)) & hl.u32(0x8000)
     magnitude = bits & hl.u32(0x7FFFFFFF)
     # Below 2^-14: adding 1/2 rounds at 2^-24, the distance of subnormal halves.
-    small = hl.reinterpret(hl.UInt(32), hl.reinterpret(hl.Float(32), magnitude) + hl.f32(0.5)) - hl.u32(0x3F000000)
+    shifted = hl.reinterpret(hl.Float(32), magnitude) + hl.f32(0.5)
+    small = hl.reinterpret(hl.UInt(32), shifted) - hl.u32(0x3F000000)
     even = (magnitude >> hl.u32(13)) & hl.u32(1)
     # 0x38000000 = (127 - 15) << 23, the difference of the biases.
     normal = (magnitude - hl.u32(0x38000000) + hl.u32(0xFFF) + even) >> hl.u32(13)

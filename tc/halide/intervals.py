@@ -95,11 +95,9 @@ def _binary(e: Expr, a: Interval, b: Interval) -> Interval | None:
 
 def fits_int32(e: Expr, names: Intervals) -> bool:
     """Whether no part of an `is_index` expression can leave int32; true while sizes are symbols."""
-    if isinstance(e, (x.Add, x.Sub, x.Mul, x.Min, x.Max, x.FloorDiv, x.FloorMod, x.Select, x.IntImm, x.Variable)):
-        if e.dtype == INDEX:
-            found = interval(e, names)
-            if found is not None and not within(found, INT32):
-                return False
+    found = interval(e, names) if e.dtype == INDEX else None
+    if found is not None and not within(found, INT32):
+        return False
     return all(fits_int32(c, names) for c in x.children(e))
 
 

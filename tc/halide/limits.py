@@ -64,6 +64,18 @@ def _wide_strides(p: Program) -> Iterator[str]:
             yield f"'{b.name}', whose outermost stride is {stride} elements"
 
 
+LARGEST = 10_000_000  # nodes; a second or two of Halide's front end
+
+
+def _large_expressions(p: Program) -> Iterator[str]:
+    from tc.halide.expansion import expansion
+
+    for s in p.stages:
+        size = expansion(s.value)
+        if size > LARGEST:
+            yield f"'{s.text}', which expands to {size} nodes"
+
+
 EXCLUSIONS: tuple[Exclusion, ...] = (
     Exclusion(
         "built-in",
@@ -82,6 +94,12 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         _wide_strides,
         "Halide's strides are 32-bit integers",
         "split the tensor, or use another backend",
+    ),
+    Exclusion(
+        "expressions too large",
+        _large_expressions,
+        "Halide walks what a function uses several times once for each use",
+        "give a part of the expression a tensor of its own",
     ),
 )
 

@@ -1,87 +1,105 @@
-"""Lowered programs as text, in Halide's notation: what was built, printed by Halide and made readable."""
+"""Lowered programs as text: the structure is Halide's (Funcs, RDoms, argument order), expressions are the
+language's.
+
+Operators and functions have the language's meaning, however many Halide nodes spell it; what is added to
+reads is shown: `clamp(i, 0, N - 1)` where a subscript is only right under a condition or cannot be bounded,
+`check(i, 0, N - 1)` where it is checked when the kernel runs.
+"""
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tc.halide.binding import HlExpr
+from tc.halide.expressions import Scope, SubscriptForm
+from tc.ir import expr as x
+from tc.ir.expr import Expr
+from tc.ir.printer import text
+from tc.ir.program import Box
 
 if TYPE_CHECKING:
     from tc.halide.funcs import Definition, Lowered
 
-_SHOWN = re.compile(r"<halide\.\w+ of type [^:]+: (.*)>\Z", re.DOTALL)
-_TYPE_OF_CALL = re.compile(r"\((?:uint|int|float)\d+\)(?=[A-Za-z_][\w$]*\()")
-_NAME = re.compile(r"\btc_\w+(?:\$\d+)?")
-_RVAR = re.compile(r"\br\$(\w+)")
-_FLOAT = re.compile(r"(\d+\.\d*?)0+(?=f|\b)")
+_SYMBOL = {"+": "+=", "*": "*="}
 
 
 def render(lowered: Lowered) -> str:
     """One declaration or definition a line, each definition with its source behind it."""
-    names = _names(lowered)
+    program = lowered.program
+    names = {made: re.sub(r"\W", "_", name) for made, name in lowered.names.items()}
     lines: list[str] = []
-    for image in lowered.images.values():
-        lines.append(f"ImageParam {names[image.name()]}({_type(image)}, {image.dimensions()})")
-    for name, param in lowered.params.items():
-        lines.append(f"Param {name}({_type(param)})")
-    left = [_definition(d, names) for d in lowered.definitions]
-    width = max((len(t[-1]) for t in left), default=0)
-    for d, text in zip(lowered.definitions, left, strict=True):
-        lines += text[:-1]
-        lines.append(f"{text[-1]:<{width}}  // {d.text}" if d.text else text[-1])
+    for name, image in lowered.images.items():
+        lines.append(f"ImageParam {names[image.name()]}({program.buffer(name).dtype}, {image.dimensions()})")
+    types = {s.name: s.dtype.name for s in program.scalars}
+    lines += [f"Param {name}({types.get(name, 'int32')})" for name in lowered.params]
+    shown = [_definition(d, names) for d in lowered.definitions]
+    width = max((len(made[-1]) for made in shown), default=0)
+    for d, made in zip(lowered.definitions, shown, strict=True):
+        lines += made[:-1]
+        lines.append(f"{made[-1]:<{width}}  // {d.text}" if d.text else made[-1])
     outputs = ", ".join(names[f.name()] for f in lowered.outputs)
     return "\n".join([*lines, f"Pipeline({{{outputs}}})"]) + "\n"
 
 
-def _names(lowered: Lowered) -> dict[str, str]:
-    """How each of Halide's names is shown: an image is called through its own Func, whose name ends in _im."""
-    out: dict[str, str] = {}
-    for made, name in lowered.names.items():
-        out[made] = out[f"{made}_im"] = re.sub(r"\W", "_", name)
-    return out
-
-
 def _definition(d: Definition, names: dict[str, str]) -> list[str]:
+    name = names[d.func.name()]
+    s = d.stage
+    if s is None:
+        args = ", ".join(reversed(d.axes))
+        return [f"{name}({args}) = {f'{names[d.start]}({args})' if d.start else 'undef()'}"]
+    reduced = [v for v in s.domain.vars if v.name in d.reduced]
     lines: list[str] = []
-    if d.ranges:
-        ranges = ", ".join(f"{expression(lo, names)}, {expression(extent, names)}" for lo, extent in d.ranges)
-        lines.append(f"RDom r({ranges})")
-    lines += [f"r.where({expression(c, names)})" for c in d.predicates]
-    args = ", ".join(expression(a, names) for a in reversed(d.args))
-    target = f"{names[d.func.name()]}({args})"
-    value = expression(d.value, names)
-    if value.startswith(f"{target} + "):
-        lines.append(f"{target} += {_bare(value.removeprefix(f'{target} + '))}")
-    else:
-        lines.append(f"{target} = {value}")
-    return lines
+    index = {v: x.Variable(new) for v, new in d.axis_names.items()}
+    if reduced:
+        where = (f"{text(v.range.min)}, {text(v.range.extent)}" for v in reversed(reduced))
+        lines.append(f"RDom r({', '.join(where)})")
+        parts = "xyzw" if len(reduced) <= 4 else ""
+        for k, v in enumerate(reversed(reduced)):
+            index[v.name] = x.Variable(f"r.{parts[k]}" if parts else f"r[{k}]")
+        lines += [f"r.where({text(x.substitute(c, dict(index)))})" for c in s.domain.conditions]
+    shown = _Shown(names, d.sources)
+    target = f"{name}({', '.join(text(x.substitute(a, dict(index))) for a in reversed(s.args))})"
+    value = text(x.substitute(shown.value(s.value, d.scope), dict(index)))
+    if s.op in _SYMBOL:
+        return [*lines, f"{target} {_SYMBOL[s.op]} {value}"]
+    return [*lines, f"{target} = {f'{s.op}({target}, {value})' if s.op else value}"]
 
 
-def expression(e: HlExpr, names: dict[str, str]) -> str:
-    """An expression, without the types of reads, uniquifying suffixes and outer parentheses."""
-    text = repr(e)
-    shown = _SHOWN.match(text)
-    text = shown[1] if shown else str(e.name()) if hasattr(e, "name") else str(e)
-    text = _TYPE_OF_CALL.sub("", text)
-    text = _NAME.sub(lambda m: names.get(m[0], m[0]), text)
-    text = _RVAR.sub(r"r.\1", text)
-    text = _FLOAT.sub(lambda m: m[1] + ("0" if m[1].endswith(".") else ""), text)
-    return _bare(text)
+class _Shown:
+    """Values with reads as Halide gets them: innermost subscript first, clamps and checks in place."""
+
+    def __init__(self, names: dict[str, str], sources: dict[str, str]) -> None:
+        self.names = names
+        self.sources = sources
+
+    def value(self, e: Expr, scope: Scope) -> Expr:
+        match e:
+            case x.IfThenElse():
+                inner = replace(scope, guarded=True)
+                return x.Select(
+                    self.value(e.condition, scope),
+                    self.value(e.then_value, inner),
+                    self.value(e.else_value, inner),
+                )
+            case x.Let():
+                hidden = replace(scope, lets={**scope.lets, e.name: None})
+                return x.Let(e.name, self.value(e.value, scope), self.value(e.body, hidden))
+            case x.Call(kind="func" | "image"):
+                box = scope.tensors[e.name].box
+                subscripts = [
+                    _subscript(self.value(sub, scope), scope.form(e, d), box, d)
+                    for d, sub in enumerate(e.args)
+                ]
+                name = self.names[self.sources[e.name]]
+                return replace(e, name=name, args=tuple(reversed(subscripts)), checked=())
+            case _:
+                return x.rebuild(e, lambda c: self.value(c, scope))
 
 
-def _bare(text: str) -> str:
-    """Without the parentheses that enclose all of it."""
-    if not text.startswith("("):
-        return text
-    depth = 0
-    for k, c in enumerate(text):
-        depth += (c == "(") - (c == ")")
-        if depth == 0:
-            return text[1:-1] if k == len(text) - 1 else text
-    return text
-
-
-def _type(p: HlExpr) -> str:
-    return str(p.type())
+def _subscript(e: Expr, form: SubscriptForm, box: Box, d: int) -> Expr:
+    if form == "plain":
+        return e
+    last = x.Sub(box[d].end, x.ONE)
+    return x.Call("clamp" if form == "clamp" else "check", (e, box[d].min, last), e.dtype, "intrinsic")

@@ -92,7 +92,16 @@ def is_pure(e: Expr) -> bool:
 def simplify(e: Expr, *, exact: bool = False) -> Expr:
     """An expression of the same value, type and accesses, usually smaller."""
     e = rebuild(e, lambda c: simplify(c, exact=exact))
-    return _node(e, exact)
+    return _node(e, exact and not _reads_data(e))
+
+
+def _reads_data(e: Expr) -> bool:
+    """Whether data enters: what is computed with it wraps, also in a subscript."""
+    match e:
+        case FloorDiv() | FloorMod() | Min() | Max() | EQ() | NE() | LT() | LE() | GT() | GE():
+            return any(isinstance(x, (Call, Load)) for x in walk(e))
+        case _:
+            return False
 
 
 def _literal(value: int | float, dtype: DType, exact: bool) -> Expr:
@@ -117,9 +126,9 @@ def _node(e: Expr, exact: bool) -> Expr:
         case FloorDiv() | FloorMod():
             return _division(e, exact)
         case Min() | Max():
-            return _extremum(e)
+            return _extremum(e, exact)
         case EQ() | NE() | LT() | LE() | GT() | GE():
-            return _compare(e)
+            return _compare(e, exact)
         case And() | Or():
             return _logical(e)
         case Not():
@@ -303,7 +312,7 @@ def _division(e: FloorDiv | FloorMod, exact: bool) -> Expr:
     return e
 
 
-def _extremum(e: Min | Max) -> Expr:
+def _extremum(e: Min | Max, exact: bool) -> Expr:
     a, b = constant(e.a), constant(e.b)
     if a is not None and b is not None:
         if math.isnan(a) or math.isnan(b):
@@ -311,18 +320,12 @@ def _extremum(e: Min | Max) -> Expr:
         return e.a if (a <= b) == isinstance(e, Min) else e.b
     if e.a == e.b and is_pure(e.a):
         return e.a
-    if e.dtype == INDEX:
+    if exact and e.dtype == INDEX:
         # min(x + 2, x + 5) and the like: the difference is known.
         terms, offset = linear_terms(Sub(e.a, e.b))
-        if not any(terms.values()) and all(map(is_pure, terms)) and _small(e.a) and _small(e.b):
+        if not any(terms.values()):
             return e.a if (offset <= 0) == isinstance(e, Min) else e.b
     return e
-
-
-def _small(e: Expr) -> bool:
-    """A sum of variables, sizes and literals: exact by the meaning of index arithmetic."""
-    terms, _ = linear_terms(e)
-    return all(isinstance(t, Variable) for t in terms)
 
 
 _COMPARE: dict[type, Callable[[int | float, int | float], bool]] = {
@@ -335,10 +338,10 @@ _COMPARE: dict[type, Callable[[int | float, int | float], bool]] = {
 }
 
 
-def _compare(e: EQ | NE | LT | LE | GT | GE) -> Expr:
+def _compare(e: EQ | NE | LT | LE | GT | GE, exact: bool) -> Expr:
     a, b = constant(e.a), constant(e.b)
     if a is None or b is None:
-        if e.a.dtype != INDEX or not (_small(e.a) and _small(e.b)):
+        if not exact or e.a.dtype != INDEX:
             return e
         terms, offset = linear_terms(Sub(e.a, e.b))
         if any(terms.values()):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from tc.dtypes import SPELLINGS
 from tc.errors import Note, SemanticError, Span, did_you_mean
 from tc.lang import resolved as r
 from tc.lang import syntax as s
@@ -40,11 +41,10 @@ class Scope:
 
 
 def reject_builtin(name: str, span: Span, what: str) -> None:
-    """A name that a def introduces must not be a built-in's."""
-    if find(name) is not None:
-        raise SemanticError(
-            f"'{name}' is a built-in function and cannot name {what}", span, code="TC0202", help="rename it"
-        )
+    """A name that a def introduces must not be a built-in's or a type's."""
+    kind = "a built-in function" if find(name) is not None else "a type" if name in SPELLINGS else None
+    if kind:
+        raise SemanticError(f"'{name}' is {kind} and cannot name {what}", span, code="TC0202", help="rename it")
 
 
 class StatementResolver:
@@ -140,7 +140,7 @@ class StatementResolver:
             tensor = self._tensor(name, e.span)
             if tensor.rank:
                 raise SemanticError(
-                    f"expected a scalar but found the tensor '{name}' with {tensor.rank} dimensions",
+                    f"expected a scalar but found the tensor '{name}' with {_count(tensor.rank, 'dimension')}",
                     e.span,
                     code="TC0207",
                     help=f"write its subscripts: {name}({', '.join('ijklmnopq'[: tensor.rank])})",
@@ -197,7 +197,7 @@ class StatementResolver:
         if len(e.args) < b.arity or (len(e.args) > b.arity and not b.variadic):
             least = "at least " if b.variadic else ""
             raise SemanticError(
-                f"'{name}' takes {least}{_count(b.arity, 'argument')} but {len(e.args)} were given",
+                f"'{name}' takes {least}{_count(b.arity, 'argument')} but {_given(len(e.args))}",
                 e.span,
                 code="TC0209",
             )
@@ -447,6 +447,10 @@ def _calls(e: s.Exp) -> list[s.Call]:
     if isinstance(e, s.Call) and find(e.name) is None:
         return [e]
     return [c for p in parts(e) for c in _calls(p)]
+
+
+def _given(n: int) -> str:
+    return f"{n} {'was' if n == 1 else 'were'} given"
 
 
 def _count(n: int, what: str) -> str:

@@ -175,7 +175,7 @@ class _Converter:
         test = node.for_get_cond()
         bound = convert(test.get_op_arg(1), env)
         if test.get_op_type() == _OP.le:
-            bound = Add(bound, IntImm(1))
+            bound = _next(bound)
         elif test.get_op_type() != _OP.lt:
             raise InternalError(f"isl made a loop with the condition {test.to_C_str()}")
         step = int(node.for_get_inc().get_val().to_python())
@@ -231,6 +231,11 @@ def instance(
         tests = [simplify(substitute(inline_lets(c), at), exact=True) for c in statement.residual]
         body = If(conjunction(tests), body)
     return body
+
+
+def _next(e: Expr) -> Expr:
+    """`e + 1`, with the 1 inside of minima and maxima, where it folds."""
+    return type(e)(_next(e.a), _next(e.b)) if isinstance(e, (Min, Max)) else Add(e, IntImm(1))
 
 
 def _calls(node: isl.AstNode) -> list[isl.AstExpr]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tc.dtypes import DType
 from tc.errors import unreachable
 from tc.halide import solve
 from tc.halide.solve import Term
@@ -33,8 +34,9 @@ class Facts:
     """`dims`: the dimensions of tensors known so far; `deferred`: solver variables that stand for values
     known only once scalars are; `opaque`: those that stand for data, with the bounds of its type."""
 
-    def __init__(self, checked: r.Checked, scalars: Mapping[str, int]) -> None:
+    def __init__(self, checked: r.Checked, scalars: Mapping[str, int], integers: Mapping[str, DType]) -> None:
         self.scalars = scalars
+        self.integers = integers
         self.sizes: dict[str, solve.Bounds] = dict.fromkeys(checked.sizes, (0, None))
         self.ones: dict[str, solve.Bounds] = dict.fromkeys(checked.sizes, (1, None))
         self.dims: dict[r.Tensor, list[Interval | None]] = {}
@@ -108,11 +110,7 @@ class Facts:
                     raise Unknown
                 return self.simplify(("+", ("-", i.hi, i.lo), 1))
             case r.Access():
-                declared = e.tensor.storage.declared
-                small = declared is not None and (declared.is_int or declared.is_bool) and declared.bits <= 16
-                return self._opaque(
-                    e, (int(declared.min), int(declared.max)) if small and declared else (None, None)
-                )
+                return self._opaque(e, self._bounds_of_type(e.tensor.storage))
             case r.Apply():
                 return self._apply(e)
             case r.Unary():
@@ -134,6 +132,13 @@ class Facts:
         name = f"${e.span.start}.{e.span.end}"
         self.opaque[name] = bounds
         return name
+
+    def _bounds_of_type(self, t: r.Tensor) -> solve.Bounds:
+        """What the type of a tensor says about its elements."""
+        dtype = self.integers.get(t.name, t.declared)
+        if dtype is None or dtype.is_float or dtype.bits > 16:
+            return (None, None)
+        return (int(dtype.min), int(dtype.max))
 
     def _apply(self, e: r.Apply) -> Term:
         args = [self.term(a) for a in e.args]

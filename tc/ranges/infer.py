@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tc.dtypes import DType
 from tc.errors import Note, RangeError, Span
 from tc.halide.solve import Term
 from tc.halide.terms import expr_of, free, show
@@ -28,14 +29,19 @@ from tc.ranges.model import Obligation, Ranges, Step
 from tc.ranges.rounds import Constraint, Rounds, access_text
 
 
-def infer(checked: r.Checked, scalars: Mapping[str, int] | None = None) -> Ranges:
+def infer(
+    checked: r.Checked,
+    scalars: Mapping[str, int] | None = None,
+    integers: Mapping[str, DType] | None = None,
+) -> Ranges:
     """The ranges of every variable and tensor of a checked def, symbolic in the sizes.
 
     `scalars` gives values of specialised scalars; without it, dimensions that only they determine are
-    `Depends`.  Raises `RangeError`.
+    `Depends`.  `integers` gives the types of parameters that came in another integer type than declared
+    (the bounds of a small type prove subscripts in range).  Raises `RangeError`.
     """
     try:
-        return _Inference(checked, scalars or {}).run()
+        return _Inference(checked, scalars or {}, integers or {}).run()
     except OverflowError:
         raise RangeError(
             "a constant of this program leaves 32 bits in range inference",
@@ -46,9 +52,9 @@ def infer(checked: r.Checked, scalars: Mapping[str, int] | None = None) -> Range
 
 
 class _Inference:
-    def __init__(self, checked: r.Checked, scalars: Mapping[str, int]) -> None:
+    def __init__(self, checked: r.Checked, scalars: Mapping[str, int], integers: Mapping[str, DType]) -> None:
         self.checked = checked
-        self.facts = Facts(checked, scalars)
+        self.facts = Facts(checked, scalars, integers)
         self.rounds = Rounds(self.facts)
         self.givers: dict[tuple[r.Tensor, int], Span] = {}
         self.steps: list[Step] = []
@@ -261,10 +267,12 @@ class _Inference:
             if free(condition) & (sol.keys() | self.facts.opaque.keys()):
                 condition = False
         if condition is False:
-            bound = self.rounds.extreme(c, sol, set())
-            if bound is not None and not free(bound) & sol.keys():
-                condition = self.facts.simplify(("<=" if c.upper else ">=", bound, c.limit))
-                data = False
+            typed = self._extreme_in_range(c, sol, types=True)
+            if typed is not False and self.facts.proves(typed):
+                return
+            # Without the bounds of a type: only a clamp gives a condition, other data is checked when it is read.
+            condition = self._extreme_in_range(c, sol, types=False)
+            data = data and condition is False
         if self.facts.waits(condition) or any(
             self.facts.waits(i.lo) | self.facts.waits(i.hi) for i in sol.values()
         ):
@@ -333,8 +341,8 @@ class _Inference:
             data = free(c.subscript) & self.facts.opaque.keys()
             if data:
                 raise RangeError(
-                    f"the subscript of '{c.access.tensor.name}' holds '{v}' and data, so it cannot give '{v}' "
-                    "a range",
+                    f"the subscript of '{c.access.tensor.name}' holds '{v}' and data, so it cannot give "
+                    f"'{v}' a range",
                     c.access.subscripts[c.dim].span,
                     code="TC0303",
                     help=where,

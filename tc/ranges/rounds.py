@@ -135,14 +135,19 @@ class Rounds:
             return False
         return solve.can_prove(("<=" if c.upper else ">=", bound, c.limit), self.facts.ones)
 
-    def extreme(self, c: Constraint, sol: Mapping[str, Interval], everything: set[str]) -> Term | None:
-        """The greatest (upper) or least value of a subscript over its variables, as a term over sizes."""
+    def extreme(
+        self, c: Constraint, sol: Mapping[str, Interval], everything: set[str], *, types: bool = True
+    ) -> Term | None:
+        """The greatest (upper) or least value of a subscript over its variables, as a term over sizes.
+
+        `types`: whether data may be taken to be within the bounds of a small type.
+        """
         domain: dict[str, solve.Bounds] = {}
         for n in free(c.subscript):
             if n in sol:
                 domain[n] = (sol[n].lo, sol[n].hi)
             elif n in self.facts.opaque:
-                domain[n] = self.facts.opaque[n]
+                domain[n] = self.facts.opaque[n] if types else (None, None)
             elif n in everything:
                 domain[n] = (None, None)
         lo, hi = solve.bounds_of_expr_in_scope(c.subscript, domain, self.facts.sizes)

@@ -100,6 +100,15 @@ def test_division_through_a_sum_only_in_exact_arithmetic() -> None:
     e = FloorDiv(Mul(IntImm(2), I), IntImm(2))
     assert simplify(e, exact=True) == I
     assert simplify(e) == e  # 2 * i may wrap
+    e = Min(Add(I, IntImm(1)), I)
+    assert simplify(e, exact=True) == I
+    assert simplify(e) == e
+
+
+def test_arithmetic_on_data_wraps_in_a_subscript_too() -> None:
+    read = Load("P", (I,), INDEX)
+    for e in (FloorDiv(Mul(IntImm(2), read), IntImm(2)), LT(read, Add(read, IntImm(1)))):
+        assert simplify(e, exact=True) == e
 
 
 def test_checked_reads_are_not_dropped() -> None:

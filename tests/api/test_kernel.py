@@ -1,0 +1,490 @@
+"""Kernels as users hold them: calls, sizes, buffers, libraries, threads, caches, what they tell of themselves."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import subprocess
+import sys
+import threading
+import tracemalloc
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+import tc
+from tc.kernel import CACHE
+
+F = np.float32
+MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
+ADD1 = "def f(float(N) A) -> (B) { B(i) = A(i) + 1 }"
+LUT = "def lut(float(E,D) L, int(B,K) I) -> (O) { O(b,d) +=! L(I(b,k), d) }"
+
+
+def compile(source: str, **more: Any) -> tc.Kernel:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tc.Warning)
+        return tc.compile(source, "reference", **more)
+
+
+def ones(*shape: int) -> np.ndarray[Any, Any]:
+    return np.ones(shape, F)
+
+
+# ---- shapes and sizes
+
+
+def test_empty_extents_give_empty_arrays_or_the_neutral_element() -> None:
+    mm = compile(MM)
+    np.testing.assert_array_equal(mm(ones(2, 0), ones(0, 3)), np.zeros((2, 3)))
+    assert mm(ones(0, 2), ones(2, 3)).shape == (0, 3)
+    k = compile("def f(int8(M,K) A, float(M,K) B) -> (P,Q) { P(i) min=! A(i,k) Q(i) max=! B(i,k) }")
+    p, q = k(np.ones((2, 0), np.int8), ones(2, 0))
+    np.testing.assert_array_equal(p, [127, 127])
+    np.testing.assert_array_equal(q, [-np.inf, -np.inf])
+
+
+def test_a_negative_extent_is_refused_with_the_sizes() -> None:
+    k = compile("def f(float(H) A, float(K) B) -> (C) { C(i) +=! A(i+k) * B(k) }")
+    with pytest.raises(tc.PreconditionError, match=r"H = 2, K = 5") as e:
+        k(ones(2), ones(5))
+    assert e.value.code == "TC0601"
+    assert k(ones(4), ones(5)).shape == (0,)
+
+
+def test_ranges_shapes_notes_and_preconditions_are_known_without_data() -> None:
+    k = compile("def f(float(H) A, float(K) B) -> (C, D) { C(i) +=! A(i+k) * B(k) D(i) = A(i-2) }")
+    assert repr(k.ranges["C"]) == "(Range(0, H - K + 1),)"
+    assert repr(k.ranges["D"]) == "(Range(2, H),)"
+    assert k.ranges.at(H=7, K=3)["D"] == (tc.Range(2, 7),)
+    assert k.output_shapes(H=7, K=3) == {"C": (5,), "D": (7,)}
+    assert any("'D' starts at 2" in n for n in k.notes) and len(k.notes) == 1
+    assert len(k.preconditions) == 1
+    with pytest.raises(tc.ArgumentError, match="no value for the size K"):
+        k.output_shapes(H=7)
+    with pytest.raises(tc.ArgumentError, match="did you mean 'H'"):
+        k.output_shapes(h=7, K=3)
+
+
+def test_sizes_beyond_32_bits_are_exact() -> None:
+    k = compile("def f(float(N,M) A) -> (B) { B(i) +=! A(i+1,j) }")
+    assert k.output_shapes(N=2**40, M=3) == {"B": (2**40,)}
+    assert k.ranges.at(N=2**40, M=3)["B"][0].min == -1
+
+
+def test_specialised_scalars_are_part_of_the_key() -> None:
+    k = compile("def f(int s, float(N) A) -> (B) { B(i) = A(s*i) }")
+    assert k.ranges["B"] == ("depends on s",)
+    a = np.arange(7, dtype=F)
+    np.testing.assert_array_equal(k(2, a), a[::2])
+    np.testing.assert_array_equal(k(3, a), a[::3])
+    np.testing.assert_array_equal(k(2, a), a[::2])
+    assert k.output_shapes(s=3, N=7) == {"B": (3,)}
+    with pytest.raises(tc.Error):
+        k(0, a)
+
+
+def test_specialize_compiles_now_and_shows_what_it_made() -> None:
+    k = compile(MM)
+    one = k.specialize(M=2, K=3, N=4)
+    assert one.sizes == {"M": 2, "K": 3, "N": 4} and one.backend == "reference"
+    assert "C[i][j] += A[i][k] * B[k][j];" in one.source
+    assert "sequence" in one.schedule and "for k in [0, 3)" in one.inspect("loops")
+    np.testing.assert_array_equal(one(ones(2, 3), ones(3, 4)), np.full((2, 4), 3))
+
+
+# ---- buffers
+
+
+def test_out_in_all_its_forms() -> None:
+    k = compile("def f(float(N) A) -> (P, Q) { P(i) = A(i) + 1 Q(i) = A(i) * 2 }")
+    a = np.arange(3, dtype=F)
+    p, q = np.zeros(3, F), np.zeros(3, F)
+    r = k(a, out=(p, q))
+    assert r.P is p and r.Q is q and type(r).__name__ == "f"
+    p2 = np.zeros(3, F)
+    r = k(a, out={"P": p2})
+    assert r.P is p2 and r.Q is not q
+    for bad in (p, (p,), [p, q], {"X": p}):
+        with pytest.raises(tc.ArgumentError) as e:
+            k(a, out=bad)
+        assert e.value.code == "TC0506"
+
+
+def test_a_refused_call_writes_nothing() -> None:
+    k = compile(ADD1)
+    a = np.arange(10, dtype=F)
+    before = a.copy()
+    for args, out in [
+        ((a[:5],), a[2:7]),
+        ((a[:5],), a[:6]),
+        ((a.astype(np.float64),), a),
+        ((a[:3],), np.zeros(3)),
+    ]:
+        with pytest.raises(tc.Error):
+            k(*args, out=out)
+        np.testing.assert_array_equal(a, before)
+    locked = np.zeros(5, F)
+    locked.flags.writeable = False
+    with pytest.raises(tc.ArgumentError, match="read-only"):
+        k(a[:5], out=locked)
+    with pytest.raises(tc.ArgumentError, match="immutable"):
+        k(jnp.ones(3), out=jnp.zeros(3))
+    with pytest.raises(tc.ArgumentError, match="share memory"):
+        k(a[:5], out=np.lib.stride_tricks.as_strided(np.zeros(1, F), (5,), (0,)))
+
+
+def test_a_result_may_alias_an_input_exactly() -> None:
+    a = np.arange(9, dtype=F).reshape(3, 3)
+    compile("def f(float(N,N) A) -> (B) { B(i,j) = A(j,i) }")(a, out=a)
+    np.testing.assert_array_equal(a, np.arange(9).reshape(3, 3).T)
+
+
+def test_strided_inputs_and_buffers() -> None:
+    k = compile(MM)
+    a, b = np.arange(24, dtype=F).reshape(4, 6), np.arange(18, dtype=F).reshape(6, 3)
+    wide = np.zeros((4, 6), F)
+    k(a, b, out=wide[:, ::2])
+    np.testing.assert_array_equal(wide[:, ::2], a @ b)
+    assert not wide[:, 1::2].any()
+    np.testing.assert_array_equal(k(a[::-1, ::-1], b[::-1]), a[::-1, ::-1] @ b[::-1])
+    np.testing.assert_array_equal(k(np.asfortranarray(a), b), a @ b)
+    np.testing.assert_array_equal(k(np.broadcast_to(a[0], (5, 6)), b), np.tile(a[0] @ b, (5, 1)))
+
+
+def test_accumulation_into_the_callers_buffer_or_from_the_neutral_element() -> None:
+    with pytest.warns(tc.UninitializedReduction):
+        k = tc.compile("def f(float(N,M) A) -> (B) { B(i) += A(i,j) }", "reference")
+    a = ones(2, 3)
+    for _ in range(3):  # the fast path must keep the two apart
+        np.testing.assert_array_equal(k(a), [3, 3])
+        np.testing.assert_array_equal(k(a, out=np.full(2, 10, F)), [13, 13])
+
+
+def test_an_inout_result_must_be_given() -> None:
+    k = compile("def f(float(N) A) -> (B) { B(i) = B(i) + A(i) }")
+    with pytest.raises(tc.ArgumentError, match="read before it is defined"):
+        k(ones(3))
+    b = ones(3)
+    assert k(ones(3), out=b) is b
+    np.testing.assert_array_equal(b, [2, 2, 2])
+
+
+# ---- arguments
+
+
+def test_names_positions_and_counts() -> None:
+    k = compile(MM)
+    a, b = ones(2, 3), ones(3, 4)
+    np.testing.assert_array_equal(k(B=b, A=a), k(a, b))
+    for args, kwargs, code in [((a,), {}, "TC0501"), ((a, b, b), {}, "TC0501"), ((a, b), {"A": a}, "TC0502"),
+                               ((a,), {"b": b}, "TC0502"), ((a, ones(4, 4)), {}, "TC0504"), ((a, ones(3)), {}, "TC0503"),
+                               ((a, [[1.0]]), {}, "TC0505")]:  # fmt: skip
+        with pytest.raises(tc.ArgumentError) as e:
+            k(*args, **kwargs)
+        assert e.value.code == code, str(e.value)
+
+
+def test_names_that_are_no_python_identifiers() -> None:
+    k = compile("def 2LUT(float(N) 1a) -> (class, 2b) { class(i) = 1a(i) 2b(i) = 2*1a(i) }")
+    r = k(**{"1a": np.arange(2, dtype=F)})
+    np.testing.assert_array_equal(r[0], [0, 1])
+    np.testing.assert_array_equal(k(np.arange(2, dtype=F))[1], [0, 2])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
+def test_subscript_parameters_accept_any_integer_type(dtype: str) -> None:
+    k = compile(LUT)
+    table, index = np.arange(10, dtype=F).reshape(5, 2), np.array([[0, 4], [3, 3]])
+    for _ in range(2):
+        np.testing.assert_array_equal(k(table, index.astype(dtype)), table[index].sum(1))
+
+
+def test_scalars_convert_up_and_not_down() -> None:
+    k = compile("def f(float a, int b, double c) -> (D) { D = a * b + c }")
+    assert k(2, 3, 1) == 7 and k(np.float32(2), np.int64(3), 1.5) == 7.5 and k(True, 1, 0) == 1
+    assert k(np.array(2.0, F), 3, 1) == 7
+    for bad in ((2.0, 3.5, 1), ("x", 1, 1), (1, 2**40, 1), (1j, 1, 1)):
+        with pytest.raises(tc.Error):
+            k(*bad)
+
+
+# ---- data-dependent subscripts
+
+
+def test_an_index_out_of_range_names_the_place_and_the_value() -> None:
+    k = compile(LUT)
+    table, index = np.arange(10, dtype=F).reshape(5, 2), np.array([[0, 4], [3, 3]])
+    for wild in (5, -1, 2**40, -(2**63)):
+        bad = index.copy()
+        bad[1, 0] = wild
+        for _ in range(2):  # the slow and the fast path
+            with pytest.raises(tc.BoundsError) as e:
+                k(table, bad)
+            assert isinstance(e.value, IndexError) and e.value.code == "TC0701"
+            assert (
+                f"index {wild} is out of range for dimension 0 of 'L' (0 to 4), at b = 1, d = 0, k = 0"
+                in str(e.value)
+            )
+    np.testing.assert_array_equal(k(table, index), table[index].sum(1))
+    with pytest.raises(tc.BoundsError):
+        tc.interpret(LUT, table, bad)
+
+
+def test_an_empty_table_is_never_read() -> None:
+    k = compile(LUT)
+    with pytest.raises(tc.BoundsError):
+        k(np.zeros((0, 2), F), np.zeros((1, 1), np.int32))
+    assert k(np.zeros((0, 2), F), np.zeros((3, 0), np.int32)).tolist() == [[0, 0]] * 3
+
+
+def test_checks_none_trusts_the_data() -> None:
+    k = compile(LUT, checks="none")
+    table, index = np.arange(10, dtype=F).reshape(5, 2), np.array([[0, 4], [3, 3]], np.int32)
+    np.testing.assert_array_equal(k(table, index), table[index].sum(1))
+    assert "tc_fail" not in k.inspect("code", E=5, D=2, B=2, K=2)
+
+
+def test_a_subscript_that_no_solver_follows_is_checked_when_it_runs() -> None:
+    k = compile("def f(float(N) A, float(M) B) -> (O) { O(i) = A((i*i) % (i+1)) where i in 0:M }")
+    np.testing.assert_array_equal(k(np.arange(9, dtype=F), ones(5)), [0, 1, 1, 1, 1])
+    with pytest.raises(tc.BoundsError):
+        k(ones(1), ones(5))
+
+
+def test_clamped_accesses_neither_warn_nor_check() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        k = tc.compile("def f(float(J) B, int(I) C) -> (A) { A(i) = B(max(min(C(i), J-1), 0)) }", "reference")
+    np.testing.assert_array_equal(k(np.arange(3, dtype=F), np.array([-5, 1, 99], np.int32)), [0, 1, 2])
+    assert "tc_fail" not in k.inspect("code", I=3, J=3)
+    assert k(np.zeros(0, F), np.zeros(0, np.int32)).shape == (0,)
+    with pytest.raises(tc.PreconditionError):
+        k(np.zeros(0, F), np.zeros(2, np.int32))
+
+
+def test_bytes_into_a_table_of_256_need_no_check() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        k = tc.compile("def f(float(256) T, uint8(N) X) -> (Y) { Y(i) = T(X(i)) }", "reference")
+    t = np.arange(256, dtype=F)
+    np.testing.assert_array_equal(k(t, np.array([0, 255, 7], np.uint8)), [0, 255, 7])
+    # An 8-bit type is what made it safe: a wider one is checked.
+    with pytest.raises(tc.Error):
+        k(t, np.array([256], np.int64))
+
+
+# ---- other libraries
+
+
+def test_torch_arrays_in_and_out() -> None:
+    k = compile(MM)
+    a, b = torch.arange(6.0).reshape(2, 3), torch.arange(12.0).reshape(3, 4)
+    c = k(a, b)
+    assert isinstance(c, torch.Tensor) and torch.equal(c, a @ b)
+    out = torch.zeros(2, 4)
+    assert k(a, b, out=out) is out and torch.equal(out, a @ b)
+    assert torch.equal(k(b.t(), a.t()), b.t() @ a.t())
+    grad = a.clone().requires_grad_()
+    with pytest.raises(tc.ArgumentError) as e:
+        k(grad, b)
+    assert e.value.code == "TC0509"
+    with torch.no_grad():
+        assert torch.equal(k(grad, b), a @ b)
+
+
+def test_jax_arrays_in_and_out() -> None:
+    k = compile(MM)
+    a, b = jnp.arange(6.0, dtype=F).reshape(2, 3), jnp.arange(12.0, dtype=F).reshape(3, 4)
+    c = k(a, b)
+    assert type(c) is type(a)
+    np.testing.assert_array_equal(np.asarray(c), np.asarray(a) @ np.asarray(b))
+
+
+def test_bfloat16_and_half_accumulate_in_float32() -> None:
+    k = compile("def f(half(N) A) -> (B) { B +=! A(i) }")
+    assert k(np.full(5000, 1, np.float16)) == 5000  # in float16, 2048 + 1 is 2048
+    b = compile("def f(bfloat16(N) A) -> (B) { B +=! A(i) }")(torch.ones(3000, dtype=torch.bfloat16))
+    assert b.dtype == torch.bfloat16 and b == torch.tensor(3000.0).to(torch.bfloat16)
+
+
+def test_strict_rounds_half_values_between_statements() -> None:
+    source = "def f(half(N) A) -> (B) { t(i) = A(i) * A(i) B(i) = t(i) - 1 }"
+    x = np.array([1.0 + 3 * 2**-10], np.float16)
+    square = float(x[0]) ** 2
+    loose = compile(source)(x)
+    tight = compile(source, options=tc.Options(strict=True))(x)
+    assert loose[0] == np.float16(square - 1)
+    assert tight[0] == np.float16(float(np.float16(square)) - 1) != loose[0]
+
+
+# ---- threads, memory, caches
+
+
+def test_kernels_are_reentrant() -> None:
+    k = compile("def f(float(N,D) I) -> (O) { t(n) max=! I(n,d) O(n,d) = I(n,d) - t(n) }")
+    rng = np.random.default_rng(0)
+    data = [rng.standard_normal((50 + n % 3, 40)).astype(F) for n in range(24)]
+    with ThreadPoolExecutor(6) as pool:
+        for x, y in zip(data, pool.map(k, data), strict=True):
+            np.testing.assert_array_equal(y, x - x.max(1, keepdims=True))
+
+
+def test_one_compile_however_many_threads_ask() -> None:
+    source = "def once(float(N) A) -> (B) { B(i) = A(i) * 17 + 3 }"
+    before = CACHE.misses
+    barrier = threading.Barrier(6)
+
+    def call(_: int) -> None:
+        barrier.wait()
+        tc.compile(source, "reference")(ones(5))
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(call, range(6)))
+    assert CACHE.misses == before + 1
+
+
+def test_calls_leak_nothing() -> None:
+    k = compile(MM)
+    a, b, out = ones(8, 8), ones(8, 8), ones(8, 8)
+    k(a, b)
+    gc.collect()
+    tracemalloc.start()
+    for _ in range(200):
+        k(a, b)
+        k(a, b, out=out)
+        with pytest.raises(tc.Error):
+            k(a, ones(7, 8))
+    gc.collect()
+    current, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert current < 200_000
+
+
+def test_machine_code_outlives_the_cache() -> None:
+    k = compile("def f(float(N) A) -> (B) { B(i) = A(i) * 5 }")
+    np.testing.assert_array_equal(k(ones(3)), [5, 5, 5])
+    CACHE.clear()
+    gc.collect()
+    np.testing.assert_array_equal(k(ones(3)), [5, 5, 5])
+
+
+def test_forked_children_compile_and_run() -> None:
+    code = f"""
+import os, numpy as np, tc
+one = lambda *s: np.ones(s, 'f4')
+k = tc.compile({ADD1!r}, 'reference')
+k(one(3))
+child = os.fork()
+if child == 0:
+    good = k(one(3)).tolist() == [2] * 3 and tc.compile({MM!r}, 'reference')(one(2, 2), one(2, 2)).tolist() == [[2] * 2] * 2
+    os._exit(0 if good else 1)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# ---- compile, define, interpret
+
+
+def test_an_invalid_source_fails_at_once() -> None:
+    for source in ("def f(", "def f(float(N) A) -> (B) { B(i) = C(i) }", "def f() -> (B) { B(i) = 1 }",
+                   "def f(float(N) A) -> (B) { B(i) = A(i) % 2 }"):  # fmt: skip
+        with pytest.raises(tc.Error):
+            tc.compile(source, "reference")
+
+
+def test_arguments_of_compile_are_checked() -> None:
+    for kwargs in ({"checks": "maybe"}, {"lang": "sac"}, {"options": {"tiles": 3}}, {"options": tc.Options, }):  # fmt: skip
+        with pytest.raises((tc.Error, TypeError)):
+            tc.compile(ADD1, "reference", **kwargs)  # type: ignore[arg-type]
+    with pytest.raises(tc.ArgumentError, match="not text"):
+        tc.compile(b"def", "reference")  # type: ignore[arg-type]
+    with pytest.raises(tc.BackendError, match="there is no backend 'refrence'"):
+        tc.compile(ADD1, "refrence")
+    with pytest.raises(tc.SemanticError, match="no def 'g'"):
+        tc.compile(ADD1, "reference", entry="g")
+
+
+def test_define_gives_every_def() -> None:
+    ns = tc.define(
+        "def one(float(N) A) -> (B) { B(i) = A(i) } def 2x(float(N) A) -> (B) { B(i) = 2 * A(i) }",
+        "reference",
+    )
+    np.testing.assert_array_equal(ns.one(ones(2)), [1, 1])
+    np.testing.assert_array_equal(ns["2x"](ones(2)), [2, 2])
+    assert dir(ns) == ["2x", "one"]
+    with pytest.raises(AttributeError, match="did you mean 'one'"):
+        ns.on  # noqa: B018
+
+
+def test_the_default_backend_says_when_it_is_the_naive_one() -> None:
+    code = f"import tc, numpy as np\nk = tc.compile({ADD1!r})\nk(np.ones(2, 'f4')); k(np.ones(3, 'f4'))"
+    done = subprocess.run(
+        [sys.executable, "-W", "always", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stderr.count("running on the backend 'reference'") == 1
+
+
+def test_interpret_walks_large_spaces_in_chunks() -> None:
+    a, b = np.ones((20, 3000), F), np.ones((3000, 500), F)
+    tracemalloc.start()
+    c = tc.interpret(MM, a, b)  # 3 * 10^7 points: 240 MB at once in float64
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert np.all(c == 3000) and peak < 100e6
+
+
+def test_interpret_at_points_of_a_problem_too_large_to_run() -> None:
+    source = """def mlp(float(B,M) X, float(N,M) W, float(N) c, float(P,N) V) -> (H, O) {
+      H(b,n) +=! X(b,m) * W(n,m)
+      H(b,n) = fmax(H(b,n) + c(n), 0)
+      O(b,p) +=! H(b,n) * V(p,n) }"""
+    rng = np.random.default_rng(1)
+    x, w, c, v = (rng.integers(-2, 3, s).astype(F) for s in ((4000, 300), (500, 300), (500,), (2000, 500)))
+    at = np.array([[0, 0], [3999, 1999], [17, 4]])
+    got = tc.interpret(source, x, w, c, v, points={"O": at})["O"]
+    h = np.maximum(x[at[:, 0]].astype(float) @ w.T + c, 0)
+    np.testing.assert_array_equal(got, (h * v[at[:, 1]]).sum(1))
+
+
+def test_interpret_checks_what_a_kernel_checks() -> None:
+    source = "def f(float(H) A, float(K) B) -> (C) { C(i) +=! A(i+k) * B(k) }"
+    with pytest.raises(tc.PreconditionError):
+        tc.interpret(source, ones(2), ones(5))
+    with pytest.raises(tc.ArgumentError):
+        tc.interpret(source, ones(2))
+
+
+def test_errors_of_calls_pickle() -> None:
+    k = compile(MM)
+    with pytest.raises(tc.Error) as e:
+        k(ones(2, 3), ones(4, 4))
+    again = pickle.loads(pickle.dumps(e.value))
+    assert str(again) == str(e.value) and type(again) is type(e.value)
+
+
+def test_a_bug_becomes_an_internal_error_with_a_reproducer(monkeypatch: pytest.MonkeyPatch) -> None:
+    import json
+    import re
+
+    from tc.registry import get
+
+    backend = get("reference")
+    monkeypatch.setattr(type(backend), "compile", lambda *_: 1 // 0)
+    with pytest.raises(tc.InternalError) as e:
+        compile("def f(float(N) A) -> (B) { B(i) = A(i) * 99 }").specialize(N=3)
+    path = re.search(r"reproducer (\S+)", e.value.help or "")
+    assert path is not None
+    content = json.loads(Path(path.group(1)).read_text(encoding="utf-8"))
+    assert (
+        content["sizes"] == {"N": 3}
+        and "A(i) * 99" in content["source"]
+        and "ZeroDivisionError" in content["error"]
+    )

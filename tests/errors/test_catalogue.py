@@ -1,0 +1,276 @@
+"""docs/errors.md: every code has an entry, every entry an example that gives exactly what it shows."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+from tc import errors
+from tests.docs.markdown import ROOT, Block, Session, blocks, difference, replace, shown_behind
+
+PAGE = ROOT / "docs/errors.md"
+BLOCKS = blocks(PAGE)
+ENTRIES = dict(m.groups() for m in re.finditer(r"^## (TC\d{4}): (.+)$", PAGE.read_text(encoding="utf-8"), re.M))
+CLASSES = [*(c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, (tc.Error, tc.Warning)))]
+DEFAULTS = {getattr(c, "default_code", None) or c.code for c in CLASSES}
+GENERAL = {code for code in DEFAULTS if code.endswith("00")}
+
+
+def section(code: str) -> str:
+    text = PAGE.read_text(encoding="utf-8")
+    start = text.index(f"## {code}: ")
+    return re.split(r"\n#{1,2} ", text[start:], maxsplit=1)[0]
+
+
+def examples(code: str) -> list[Block]:
+    return [b for b in BLOCKS if b.heading.startswith(f"{code}:")]
+
+
+# ---- codes and entries correspond
+
+
+def sources() -> list[Path]:
+    return sorted(p for top in ("tc", "backends") for p in (ROOT / top).rglob("*.py"))
+
+
+def written_codes() -> dict[str, set[str]]:
+    """{code: classes it is raised with}, from every `SomeError(..., code="TC0000")` in the sources."""
+    names = {c.__name__ for c in CLASSES}
+    found: dict[str, set[str]] = {}
+    for path in sources():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            name = getattr(node.func, "id", None) or getattr(node.func, "attr", None)
+            for k in node.keywords:
+                if k.arg == "code" and isinstance(k.value, ast.Constant) and name in names:
+                    found.setdefault(str(k.value.value), set()).add(str(name))
+    return found
+
+
+def test_every_code_of_the_sources_has_an_entry() -> None:
+    text = "".join(p.read_text(encoding="utf-8") for p in sources())
+    codes = set(re.findall(r"TC\d{4}", text))
+    assert codes - GENERAL <= set(ENTRIES), sorted(codes - GENERAL - set(ENTRIES))
+    tabled = {line.split("|")[1].strip() for line in PAGE.read_text().splitlines() if line.startswith("| TC")}
+    assert tabled == GENERAL
+
+
+def test_every_entry_stands_for_a_code_that_is_raised() -> None:
+    raised = set(written_codes()) | DEFAULTS
+    assert set(ENTRIES) <= raised, sorted(set(ENTRIES) - raised)
+    assert list(ENTRIES) == sorted(ENTRIES)
+
+
+def test_a_code_belongs_to_one_class() -> None:
+    for code, classes in written_codes().items():
+        assert len(classes) == 1, f"{code} is raised as {sorted(classes)}"
+        (name,) = classes
+        assert f"`{name}`. " in section(code), f"the entry of {code} does not say `{name}`"
+        assert getattr(errors, name).default_code[:4] == code[:4], f"{code} is raised as {name}"
+
+
+def test_errors_name_their_code() -> None:
+    """A raiser without a code would give the class's general one, which says nothing."""
+    names = {c.__name__ for c in CLASSES if issubclass(c, tc.Error) and c is not tc.InternalError}
+    for path in sources():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+                name = getattr(node.exc.func, "id", None) or getattr(node.exc.func, "attr", None)
+                keywords = {k.arg for k in node.exc.keywords}
+                assert name not in names or "code" in keywords, f"{path.name}:{node.lineno}"
+
+
+@pytest.mark.parametrize("code", sorted(ENTRIES))
+def test_entries_are_complete(code: str) -> None:
+    text = section(code)
+    assert re.match(r".*\n\n`[A-Za-z]+`\. [A-Z]", text), "no class and meaning"
+    assert examples(code), "no example"
+    last = text.rstrip().split("```")[-1].strip()
+    assert last, "does not say what to write instead"
+
+
+# ---- examples
+
+
+def setting() -> dict[str, Any]:
+    """What the page says stands before each example."""
+    first = next(b for b in BLOCKS if b.language == "python")
+    session = Session(BLOCKS)
+    session.run(first)
+    return session.names
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mm.tc").write_text("def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }\n")
+    (tmp_path / "latin1.tc").write_bytes(b"def f(float(N) A) -> (B) { B(i) = A(i) }  # caf\xe9\n")
+    return tmp_path
+
+
+RUN = sorted({b.heading[:6] for b in BLOCKS if b.language in ("tc", "python", "console") and b.heading[:6] in ENTRIES})
+
+
+@pytest.mark.parametrize("code", RUN)
+def test_examples(code: str, folder: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    monkeypatch.setenv("TC_VERIFY", "1")  # restores what an example sets
+    session = Session(BLOCKS, update=request.config.getoption("--update-golden"))
+    session.names |= setting()
+    for block in examples(code):
+        session.run(block)
+        if session.update or block.language == "text":
+            continue
+        if block.language == "console":
+            assert f"[{code}]" in block.text
+            continue
+        shown = shown_behind(block, BLOCKS)
+        assert shown is not None and shown.text.strip()
+        found = session.error or next(iter(session.warnings), None)
+        assert found is not None and found.code == code
+        assert f"`{type(found).__name__}`. " in section(code)
+
+
+# ---- what cannot be provoked by a program or a call alone
+
+
+def _unavailable(m: pytest.MonkeyPatch) -> None:
+    from tc import registry
+
+    class Device:
+        name = "cuda"
+
+        def available(self) -> registry.Availability:
+            return registry.Availability(False, "no device", "install a driver")
+
+    m.setattr(registry, "_found", {"cuda": None})
+    m.setattr(registry, "_loaded", {"cuda": Device()})
+    registry.get("cuda")
+
+
+def _unloadable(m: pytest.MonkeyPatch) -> None:
+    from tc import registry
+
+    class Entry:
+        def load(self) -> None:
+            raise ModuleNotFoundError("No module named 'pycuda'")
+
+    m.setattr(registry, "_found", {"cuda": Entry()})
+    registry.get("cuda")
+
+
+def _no_autoscheduler(m: pytest.MonkeyPatch) -> None:
+    import os
+
+    exists = os.path.exists
+    m.setattr(os.path, "exists", lambda p: "autoschedule" not in str(p) and exists(p))
+    options = {"autoschedule": "Li2018"}
+    tc.compile("def f(float(N) A) -> (B) { B(i) = 3 * A(i) }", backend="halide", options=options, sizes={"N": 3})
+
+
+def _no_halide(m: pytest.MonkeyPatch) -> None:
+    import importlib.util
+
+    from tc import halide
+
+    m.setattr(importlib.util, "find_spec", lambda name: None)
+    halide.load_library.__wrapped__()
+
+
+def _broken_pass(m: pytest.MonkeyPatch, error: Exception) -> None:
+    from tc.codegen import llvm_ir
+
+    def emit(*args: Any) -> str:
+        raise error
+
+    m.setattr(llvm_ir, "emit", emit)
+    tc.compile("def f(float(N) A) -> (B) { B(i) = 5 * A(i) }", backend="reference", sizes={"N": 3})
+
+
+def _not_a_tree(m: pytest.MonkeyPatch) -> None:
+    from tc.poly import tree
+
+    tree.load("domain: what?")
+
+
+def _not_llvm(m: pytest.MonkeyPatch) -> None:
+    from tc.codegen import llvm_jit
+
+    llvm_jit.compile_text("define nonsense", "f")
+
+
+def _illegal_schedule(m: pytest.MonkeyPatch) -> None:
+    from tc.poly import legality
+
+    m.setattr(legality, "covers", lambda scop, schedule: "S0[0] is missing")
+    m.setattr(legality, "respects", lambda scop, schedule, dependences: None)
+    legality.verify(None, None, None, "a broken pass")  # type: ignore[arg-type]
+
+
+def _wrong_nest(m: pytest.MonkeyPatch) -> None:
+    from tc.poly import trace
+
+    class Program:
+        name = "mm"
+
+    m.setattr(trace, "compare", lambda *args: "S0[0, 0] runs twice")
+    trace.verify(Program(), None, {})  # type: ignore[arg-type]
+
+
+def _notice(m: pytest.MonkeyPatch) -> None:
+    import threading
+
+    from tc import kernel, registry
+
+    m.setattr(kernel, "_noticed", threading.Event())
+    m.setattr(registry, "_found", {n: e for n, e in registry._entries().items() if n == "reference"})
+    k = tc.compile("def f(float(N) A) -> (B) { B(i) = A(i) }")
+    k(np.ones(3, np.float32))
+
+
+PROVOKED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "TC0802": _unavailable,
+    "TC0803": _unloadable,
+    "TC0806": _no_autoscheduler,
+    "TC0807": _no_halide,
+    "TC0900": lambda m: _broken_pass(m, tc.InternalError("arithmetic on bool")),
+    "TC0901": lambda m: _broken_pass(m, ZeroDivisionError("division by zero")),
+    "TC0902": _not_a_tree,
+    "TC0903": _not_llvm,
+    "TC0904": _illegal_schedule,
+    "TC0905": _wrong_nest,
+    "TC1004": _notice,
+}
+
+
+def test_every_entry_has_an_example_that_runs_or_is_provoked() -> None:
+    assert set(ENTRIES) == set(RUN) | set(PROVOKED)
+    assert not set(RUN) & set(PROVOKED)
+
+
+@pytest.mark.parametrize("code", sorted(PROVOKED))
+def test_provoked(
+    code: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    import tempfile
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # for reproducers
+    kind = tc.Warning if code.startswith("TC10") else tc.Error
+    check = pytest.warns(tc.Warning) if kind is tc.Warning else pytest.raises(tc.Error)
+    with check as caught:
+        PROVOKED[code](monkeypatch)
+    found = caught.value if kind is tc.Error else caught[0].message
+    assert found.code == code and f"`{type(found).__name__}`. " in section(code)
+    (shown,) = [b for b in examples(code) if b.language == "text"]
+    problem = difference(shown.text, str(found))
+    if problem and request.config.getoption("--update-golden"):
+        replace(shown, str(found))
+    else:
+        assert problem is None, problem

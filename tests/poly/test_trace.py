@@ -1,0 +1,189 @@
+"""The oracle of loop nests accepts what is right and finds each way of being wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tc.dtypes import FLOAT32, INT32
+from tc.errors import InternalError
+from tc.ir.expr import INDEX, LT, Add, Cast, Expr, FloatImm, IfThenElse, IntImm, Load, Sub, Variable, rebuild
+from tc.ir.loops import Block, Compute, For, If, LoopKind, LoopNest, Stmt
+from tc.ir.program import Program
+from tc.ir.specialize import specialize
+from tc.poly import ast, nest, schedule, scop, trace
+from tc.poly.context import isl_context
+from tests.poly import programs
+from tests.poly.programs import Build, axis, box, v
+
+
+def nest_of(p: Program) -> LoopNest:
+    with isl_context():
+        s = scop.build(p)
+        return nest.assemble(p, ast.loops(s, schedule.identity(s)))
+
+
+def edit(s: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
+    """A nest with `change` applied to each statement, innermost first."""
+    match s:
+        case Block():
+            s = Block(tuple(edit(c, change) for c in s.body))
+        case For():
+            s = replace(s, body=edit(s.body, change))
+        case If():
+            s = replace(s, then=edit(s.then, change))
+        case _:
+            pass
+    return change(s)
+
+
+MATMUL = specialize(programs.matmul(), {"M": 2, "N": 3, "K": 2})
+
+
+def broken(change: Callable[[Stmt], Stmt], program: Program = MATMUL) -> str | None:
+    n = nest_of(program)
+    assert trace.compare(program, n, {}) is None
+    return trace.compare(program, replace(n, body=edit(n.body, change)), {})
+
+
+def loop(name: str, **changes: object) -> Callable[[Stmt], Stmt]:
+    return lambda s: replace(s, **changes) if isinstance(s, For) and s.var == name else s  # type: ignore[arg-type]
+
+
+def compute(stage: str, change: Callable[[Compute], Compute]) -> Callable[[Stmt], Stmt]:
+    return lambda s: change(s) if isinstance(s, Compute) and s.stage == stage else s
+
+
+def subscripts(e: Expr, change: Callable[[Expr], Expr], buffer: str) -> Expr:
+    e = rebuild(e, lambda c: subscripts(c, change, buffer))
+    if isinstance(e, Load) and e.buffer == buffer:
+        return replace(e, subscripts=tuple(change(s) for s in e.subscripts))
+    return e
+
+
+def test_a_lost_iteration() -> None:
+    assert broken(loop("k", upper=IntImm(1))) == "S1(0, 0, 1) does not run"
+
+
+def test_an_iteration_too_many() -> None:
+    found = broken(loop("k", upper=IntImm(3)))
+    assert found == "S1(0, 0, 2) accesses A at 2 in dimension 1, whose extent is 2"
+    assert broken(loop("k", lower=IntImm(-1))) is not None
+
+
+def test_an_instance_that_runs_twice() -> None:
+    def twice(s: Stmt) -> Stmt:
+        return Block((s, s)) if isinstance(s, Compute) and s.stage == "S0" else s
+
+    assert broken(twice) == "S0(0, 0) runs twice"
+
+
+def test_an_instance_under_a_false_name() -> None:
+    change = compute("S1", lambda c: replace(c, point=(c.point[0], c.point[1], Add(c.point[2], IntImm(7)))))
+    assert broken(change) == "S1(0, 0, 7) runs, which the program does not have"
+
+
+def test_statements_in_the_wrong_order() -> None:
+    n = nest_of(MATMUL)
+    assert isinstance(n.body, Block)
+    swapped = replace(n, body=Block(tuple(reversed(n.body.body))))
+    assert (
+        trace.compare(MATMUL, swapped, {})
+        == "S1(0, 0, 0) runs before S0(0, 0), which comes first and shares ('C', (0, 0))"
+    )
+    with pytest.raises(InternalError, match="the loop nest of mm is wrong") as caught:
+        trace.verify(MATMUL, swapped, {})
+    assert caught.value.code == "TC0905"
+
+
+def renamed(e: Expr, name: str, to: Expr) -> Expr:
+    return to if e == Variable(name) else rebuild(e, lambda c: renamed(c, name, to))
+
+
+def test_a_reduction_may_run_in_any_order() -> None:
+    last = Sub(IntImm(1), Variable("k"))
+
+    def backwards(c: Compute) -> Compute:
+        return replace(c, point=(*c.point[:2], last), value=renamed(c.value, "k", last))
+
+    assert broken(compute("S1", backwards)) is None
+
+
+def test_a_read_of_another_element() -> None:
+    def other(c: Compute) -> Compute:
+        return replace(c, value=subscripts(c.value, lambda s: IntImm(0), "B"))
+
+    assert broken(compute("S1", other)) in (
+        "S1(0, 0, 1) reads ('B', (0, 0))",
+        "S1(0, 1, 0) reads ('B', (0, 0))",
+        "S1(0, 1, 0) does not read ('B', (0, 1))",
+    )
+
+
+def test_a_write_of_another_element() -> None:
+    change = compute("S0", lambda c: replace(c, subscripts=(c.subscripts[0], IntImm(0))))
+    assert broken(change) == "S0(0, 1) writes ('C', (0, 0)) and should write ('C', (0, 1))"
+    change = compute("S1", lambda c: replace(c, op=None))
+    assert "should write" in (broken(change) or "")
+
+
+def test_an_access_outside_its_array() -> None:
+    change = compute("S0", lambda c: replace(c, subscripts=(c.subscripts[0], IntImm(-1))))
+    assert broken(change) == "S0(0, 0) accesses C at -1 in dimension 1, whose extent is 3"
+
+
+def test_parallel_loops_that_race_and_that_do_not() -> None:
+    assert broken(loop("i", kind=LoopKind.PARALLEL)) is None
+    assert broken(loop("j", kind=LoopKind.VECTOR)) is None
+    found = broken(loop("k", kind=LoopKind.THREAD))
+    assert found == "S1(0, 0, 0) and S1(0, 0, 1) write ('C', (0, 0)) in parallel"
+
+
+def test_a_parallel_loop_over_a_stencil_in_place() -> None:
+    b = Build("shift", "N")
+    b.tensor("a", FLOAT32, *box(Add(v("N"), IntImm(1))), inout=True)
+    b.tensor("o", FLOAT32, *box("N"))
+    old = b.read("a", Add(v("i"), IntImm(1)))
+    b.stage("o", ("i",), None, old, axis("i", 0, "N"))
+    b.version("a")
+    b.stage("a", ("i",), None, FloatImm(0.0, FLOAT32), axis("i", 0, "N"))
+    p = specialize(b.done(), {"N": 3})
+    n = nest_of(p)
+    assert isinstance(n.body, Block)
+    first, second = (s.body for s in n.body.body if isinstance(s, For))
+    loops = For("i", IntImm(0), IntImm(3), 1, LoopKind.SERIAL, Block((first, second)))
+    assert trace.compare(p, replace(n, body=loops), {}) is None  # reads a(i + 1), then sets a(i)
+    found = trace.compare(p, replace(n, body=replace(loops, kind=LoopKind.PARALLEL)), {})
+    assert found == "S1(1) writes ('a', (1,)) in parallel with S0(0), which reads it"
+
+
+def test_where_data_decides_both_outcomes_count() -> None:
+    """Whatever the guard on data, a(i - 1) may be read; a data-dependent subscript may be any."""
+    b = Build("data", "N")
+    b.input("p", INT32, "N")
+    b.input("t", FLOAT32, "N")
+    b.tensor("o", FLOAT32, *box("N"))
+    at = Cast(INDEX, b.read("p", "i"))
+    guard = LT(b.read("p", "i"), b.read("p", 0))
+    value = IfThenElse(guard, b.read("t", at, checked=(0,)), b.read("t", "i"))
+    b.stage("o", ("i",), None, value, axis("i", 0, "N"))
+    p = specialize(b.done(), {"N": 3})
+    events = list(trace._program_events(p, {}))  # type: ignore[attr-defined]
+    assert {c for c in events[1].reads if c[0] == "t"} == {("t", (k,)) for k in range(3)}
+    assert trace.compare(p, nest_of(p), {}) is None
+
+
+def test_a_guard_on_indices_decides() -> None:
+    p = specialize(programs.padded(), {"N": 2})
+    events = list(trace._program_events(p, {}))  # type: ignore[attr-defined]
+    assert [sorted(e.reads) for e in events] == [[], [("X", (0,))], [("X", (1,))], []]
+    n = nest_of(p)
+
+    def unguarded(c: Compute) -> Compute:
+        assert isinstance(c.value, IfThenElse)
+        return replace(c, value=c.value.then_value)
+
+    found = trace.compare(p, replace(n, body=edit(n.body, compute("S0", unguarded))), {})
+    assert found == "S0(0) accesses X at -1 in dimension 0, whose extent is 2"

@@ -270,7 +270,7 @@ class _Inference:
             typed = self._extreme_in_range(c, sol, types=True)
             if typed is not False and self.facts.proves(typed):
                 return
-            # Without the bounds of a type: only a clamp gives a condition, other data is checked when it is read.
+            # Without the bounds of a type only a clamp gives a condition; other data is checked when read.
             condition = self._extreme_in_range(c, sol, types=False)
             data = data and condition is False
         if self.facts.waits(condition) or any(
@@ -295,6 +295,13 @@ class _Inference:
                 c.access.subscripts[c.dim].span,
             )
         )
+
+    def _extreme_in_range(self, c: Constraint, sol: Solution, *, types: bool) -> Term:
+        """That the extreme value of a subscript is in range; False where it has none over sizes."""
+        bound = self.rounds.extreme(c, sol, set(), types=types)
+        if bound is None or free(bound) & sol.keys():
+            return False
+        return self.facts.simplify(("<=" if c.upper else ">=", bound, c.limit))
 
     def _precondition(self, condition: Term, reason: str, span: Span, st: r.Statement, sol: Solution) -> None:
         self.preconditions.append(Precondition(expr_of(self._unless_empty(condition, sol)), reason, span))

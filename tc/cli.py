@@ -258,7 +258,7 @@ def _show(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         raise ArgumentError(
             f"there is no stage '{args.stage}'",
             code="TC0514",
-            help=near or "the stages: " + ", ".join(STAGES),
+            help=near or "the stages are " + ", ".join(STAGES),
         )
     if args.file is None:
         raise ArgumentError(f"show {args.stage}: no file is given", code="TC0515", help="show STAGE FILE")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import math
 import platform
 import re
 import sys
@@ -106,13 +107,7 @@ def check_names(kernel: Any, request: Request) -> None:
 
 def _unknown(message: str, name: str, known: Iterable[str], code: str) -> ArgumentError:
     known = list(known)
-    listed = (
-        f"there are {', '.join(known)}"
-        if len(known) > 1
-        else f"there is {known[0]}"
-        if known
-        else "there are none"
-    )
+    listed = f"it has {', '.join(known)}" if known else "it has none"
     return ArgumentError(message, code=code, help=did_you_mean(name, known) or listed)
 
 
@@ -181,6 +176,8 @@ def make_arguments(
 
 def random_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType, limit: int | None) -> Array:
     """Small integers in a type, so that sums and products of floats are exact too; below `limit` if given."""
+    if math.prod(shape) > sys.maxsize // 8:
+        raise MemoryError(f"an array of shape {shape}")
     low, high = (0, max(1, limit)) if limit is not None else (0 if dtype.kind in ("uint", "bool") else -4, 5)
     if dtype.is_bool:
         high = 2

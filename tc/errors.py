@@ -73,6 +73,8 @@ def _excerpt(span: Span, label: str, gutter: int) -> list[str]:
         first = max(0, column - 1 - _MAX_SHOWN // 2)
         text = text[first : first + _MAX_SHOWN]
         width = min(width, max(1, len(text) - (column - 1 - first)))
+    # A binary file must not reach the terminal as it is.
+    text = "".join(c if c == "\t" or c.isprintable() else "\ufffd" for c in text)
     lead = "".join("\t" if c == "\t" else " " for c in text[: column - 1 - first])
     carets = "^" * width + (f" {label}" if label else "")
     return [f"{line:>{gutter}} | {text}", f"{'':>{gutter}} | {lead}{carets}"]

@@ -27,7 +27,7 @@ def reporting(source: str, **context: Any) -> Generator[None, None, None]:
     except InternalError as e:
         if e.help:
             raise
-        raise InternalError(e.message, e.span, help=_help(source, context, e)) from e
+        raise InternalError(e.message, e.span, code=e.code, help=_help(source, context, e)) from e
     except (Error, KeyboardInterrupt, SystemExit):
         raise
     except Exception as e:

@@ -9,6 +9,10 @@ Li et al., Differentiable programming for image processing and deep learning in 
 from __future__ import annotations
 
 import os
+import sys
+import tempfile
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -19,15 +23,19 @@ from tc.ir import expr as x
 from tc.ir.program import Box
 
 
-@cache
-def _load(name: str) -> None:
-    library = os.path.join(hl.install_dir(), "lib64", f"libautoschedule_{name.lower()}.so")
-    if not os.path.exists(library):
+def _library(name: str) -> str:
+    path = os.path.join(hl.install_dir(), "lib64", f"libautoschedule_{name.lower()}.so")
+    if not os.path.exists(path):
         raise BackendError(
-            f"the halide package has no autoscheduler {name}: {library} is missing",
+            f"the halide package has no autoscheduler {name}: {path} is missing",
             code="TC0806",
             help="install halide again, or leave out autoschedule",
         )
+    return path
+
+
+@cache
+def _load(library: str) -> None:
     hl.load_plugin(library)
 
 
@@ -36,7 +44,7 @@ def schedule(lowered: Lowered, name: str, threads: int, target: Any) -> str:
 
     Raises BackendError (TC0806) where the autoscheduler refuses the program.
     """
-    _load(name)
+    _load(_library(name))
     program = lowered.program
     for b in program.buffers:
         if b.name in lowered.images:
@@ -54,11 +62,56 @@ def schedule(lowered: Lowered, name: str, threads: int, target: Any) -> str:
         parameters = hl.AutoschedulerParams(name, {"parallelism": str(threads)})
         return lowered.pipeline.apply_autoscheduler(target, parameters).schedule_source
     except hl.HalideError as error:
-        raise BackendError(
-            f"the autoscheduler {name} refuses the program: {str(error).strip()}",
-            code="TC0806",
-            help="choose another autoscheduler, or leave out autoschedule",
-        ) from error
+        raise failed(name, f"refuses the program: {str(error).strip()}") from error
+
+
+def failed(name: str, what: str) -> BackendError:
+    """The error for an autoscheduler that is no help."""
+    return BackendError(
+        f"the autoscheduler {name} {what}",
+        code="TC0806",
+        help="choose another autoscheduler, or leave out autoschedule",
+    )
+
+
+def checked(name: str, compiled: Callable[[], bytes]) -> bytes:
+    """What `compiled` makes of a schedule; BackendError (TC0806) where Halide refuses the schedule."""
+    with held_stderr() as take:
+        try:
+            return compiled()
+        except hl.HalideError as error:
+            # LLVM shows the whole function after the line that says what is wrong.
+            said = " ".join([*str(error).split(), *take().splitlines()[:1]])
+            raise failed(name, f"made a schedule that Halide cannot compile: {said}") from error
+
+
+@contextmanager
+def held_stderr() -> Generator[Callable[[], str], None, None]:
+    """Hold back what reaches the process's stderr, and give it on at the end: `()` returns it instead.
+
+    For Halide's compiler on schedules it may not like: LLVM's verifier, inside it, writes there.
+    """
+    with tempfile.TemporaryFile() as kept:
+
+        def take() -> str:
+            kept.seek(0)
+            text = kept.read().decode(errors="replace")
+            kept.seek(0)
+            kept.truncate()
+            return text
+
+        sys.stderr.flush()
+        real = os.dup(2)
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield take
+        finally:
+            os.dup2(real, 2)
+            os.close(real)
+            kept.seek(0)
+            rest = kept.read()
+            if rest:
+                os.write(2, rest)
 
 
 def _ranges(box: Box) -> list[tuple[int, int]]:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from tc.errors import BackendError, InternalError
 from tc.ir.evaluate import evaluate
+from tc.ir.expr import Call, walk
 from tc.ir.program import Program
 from tc.options import Options
 from tc.registry import Availability
@@ -94,7 +95,7 @@ def _compile(program: Program, options: Options) -> Compiled:
     from tc import _native
     from tc.halide.funcs import build
 
-    from .autoschedule import schedule
+    from .autoschedule import checked, failed, schedule
     from .glue import KERNEL, arguments, glue, size
     from .machine import link
 
@@ -116,7 +117,14 @@ def _compile(program: Program, options: Options) -> Compiled:
             return path.read_bytes()
 
     pipeline = lowered.pipeline
-    code = text(lambda path: pipeline.compile_to_object(path, inputs, function, target))
+
+    def compiled() -> bytes:
+        return text(lambda path: pipeline.compile_to_object(path, inputs, function, target))
+
+    code = compiled() if options.autoschedule is None else checked(options.autoschedule, compiled)
+    if b"halide_mutex_array_lock" in code and _is_checked(program):
+        # A failed check returns with the lock held, and other threads wait for it.
+        raise failed(str(options.autoschedule), "updates under a lock what a checked subscript may stop")
     linked = link(code, frame.text, KERNEL)
 
     def statements() -> str:
@@ -143,6 +151,10 @@ def _compile(program: Program, options: Options) -> Compiled:
             ).decode(),
         },
     )
+
+
+def _is_checked(program: Program) -> bool:
+    return any(isinstance(e, Call) and e.checked for s in program.stages for e in walk(s.value))
 
 
 def _notes(said: list[str]) -> Iterator[str]:

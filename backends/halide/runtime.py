@@ -32,6 +32,8 @@ _PLAIN = (
 
 _TEXT = r"""
 declare i32 @posix_memalign(ptr, i64, i64)
+declare ptr @calloc(i64, i64)
+declare i32 @sched_yield()
 declare void @free(ptr)
 declare i32 @snprintf(ptr, i64, ptr, ...)
 declare i64 @strtoll(ptr, ptr, i32)
@@ -97,6 +99,37 @@ done:
   %result.p = getelementptr %loop, ptr %loop, i32 0, i32 4
   %result = load i32, ptr %result.p
   ret i32 %result
+}
+
+; Locks of atomic updates that no instruction does: one word each.
+define ptr @halide_mutex_array_create(i64 %count) {
+  %words = call ptr @calloc(i64 %count, i64 4)
+  ret ptr %words
+}
+
+define void @halide_mutex_array_destroy(ptr %context, ptr %words) {
+  call void @free(ptr %words)
+  ret void
+}
+
+define i32 @halide_mutex_array_lock(ptr %words, i32 %k) {
+  %word = getelementptr i32, ptr %words, i32 %k
+  br label %try
+try:
+  %claim = cmpxchg ptr %word, i32 0, i32 1 acquire monotonic
+  %mine = extractvalue { i32, i1 } %claim, 1
+  br i1 %mine, label %done, label %wait
+wait:
+  %yielded = call i32 @sched_yield()
+  br label %try
+done:
+  ret i32 0
+}
+
+define i32 @halide_mutex_array_unlock(ptr %words, i32 %k) {
+  %word = getelementptr i32, ptr %words, i32 %k
+  store atomic i32 0, ptr %word release, align 4
+  ret i32 0
 }
 
 ; Messages, as Halide builds them: each call appends before `end` and returns where it stopped.

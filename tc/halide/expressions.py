@@ -51,7 +51,7 @@ class Scope:
     """The names an expression may use: index variables and sizes (int32), scalars, lets, tensors.
 
     `intervals` knows the index variables and sizes; `point` holds the stage's variables in domain order and
-    `live` says where a padded instance of the stage is one of its domain's; `guard` is the condition under
+    `own` is the Func that is defined, `live` says where a padded instance of the stage is one of its domain's; `guard` is the condition under
     which the expression counts, `guarded` that there is one.
     """
 
@@ -61,6 +61,7 @@ class Scope:
     tensors: Mapping[str, Tensor]
     point: tuple[HlExpr, ...]
     live: HlExpr | None
+    own: str
     clamp_all: bool
     lets: Mapping[str, HlExpr] = field(default_factory=dict[str, HlExpr])
     guard: HlExpr | None = None
@@ -181,6 +182,8 @@ class Scope:
         if d in e.checked:
             return "check"
         sub = e.args[d]
+        if self.clamp_all and e.name != self.own:
+            return "clamp"
         inside = self._small_index(sub) and self._inside(sub, self.tensors[e.name].box, d)
         return "plain" if inside else "clamp"
 
@@ -191,7 +194,7 @@ class Scope:
         span, found = box_interval(box, d), interval(sub, names)
         if span is None or found is None:  # symbolic, for reading only: unguarded subscripts are in range
             return not self.guarded
-        return within(found, span) and not self.clamp_all
+        return within(found, span)
 
     def _bounds(self, box: Box, d: int) -> tuple[HlExpr, HlExpr]:
         """The first and the last coordinate of a dimension, in int32."""

@@ -258,12 +258,13 @@ class _Builder:
             self.tensors,
             point,
             live,
+            "" if s is None else s.func,
             self.unscheduled,
         )
 
     def _inside(self, var: HlExpr, v: IterVar, held: HlExpr | None) -> HlExpr:
         """Schedules may round a pure dimension up: those points' subscripts are not checked."""
-        bounds = Scope(self.sizes, dict.fromkeys(self.sizes), self.params, {}, (), None, False)
+        bounds = Scope(self.sizes, dict.fromkeys(self.sizes), self.params, {}, (), None, "", False)
         lo, extent = bounds.index(v.range.min), bounds.index(v.range.extent)
         here = (var >= lo) & (var < lo + extent)
         return here if held is None else held & here

@@ -145,17 +145,22 @@ def _node(e: Expr, exact: bool) -> Expr:
                 if not e.condition.value:
                     kept, dropped = dropped, kept
                 return kept if is_pure(dropped) else e
-            return e.true_value if e.true_value == e.false_value and is_pure(e.condition) else e
+            return e.true_value if _same(e.true_value, e.false_value) and is_pure(e.condition) else e
         case IfThenElse():
             if isinstance(e.condition, UIntImm):
                 return e.then_value if e.condition.value else e.else_value
-            return e.then_value if e.then_value == e.else_value and is_pure(e.condition) else e
+            return e.then_value if _same(e.then_value, e.else_value) and is_pure(e.condition) else e
         case Let():
             if isinstance(e.value, (IntImm, UIntImm, FloatImm, Variable)) and not _captures(e):
                 return simplify(substitute(e.body, {e.name: e.value}), exact=exact)
             return e
         case _:
             unreachable(e)
+
+
+def _same(a: Expr, b: Expr) -> bool:
+    """Equal, and not by 0.0 == -0.0."""
+    return a == b and not any(isinstance(x, FloatImm) and x.value == 0 for x in walk(a))
 
 
 def _captures(e: Let) -> bool:
@@ -317,8 +322,10 @@ def _extremum(e: Min | Max, exact: bool) -> Expr:
     if a is not None and b is not None:
         if math.isnan(a) or math.isnan(b):
             return FloatImm(math.nan, e.dtype)
+        if a == b == 0 and e.dtype.is_float:  # as IEEE 754-2019 has it: -0 is less than +0
+            return e.a if (math.copysign(1.0, a) < 0) == isinstance(e, Min) else e.b
         return e.a if (a <= b) == isinstance(e, Min) else e.b
-    if e.a == e.b and is_pure(e.a):
+    if _same(e.a, e.b) and is_pure(e.a):
         return e.a
     if exact and e.dtype == INDEX:
         # min(x + 2, x + 5) and the like: the difference is known.

@@ -6,6 +6,7 @@ import math
 import struct
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from hypothesis import strategies as st
 
 from tc.dtypes import BOOL, FLOAT32, DType
@@ -125,6 +126,9 @@ def value(e: Expr, env: Mapping[str, int | float]) -> int | float:
             x = value(e.value, env)
             if e.dtype.is_bool:
                 return int(x != 0)
+            if e.dtype == FLOAT32 and isinstance(x, int):
+                wide = np.array([x], np.uint64 if x >= 1 << 63 else np.int64)
+                return float(wide.astype(np.float32)[0])  # rounded once
             if e.dtype.is_float:
                 return _round(e.dtype, float(x))
             if isinstance(x, float):
@@ -164,6 +168,9 @@ def _binary(e: Expr, a: int | float, b: int | float) -> int | float:
         case Min() | Max():
             if math.isnan(a) or math.isnan(b):
                 return math.nan
+            if t.is_float:  # -0 is less than +0
+                a, b = sorted((a, b), key=lambda x: (x, math.copysign(1, x)))
+                return a if isinstance(e, Min) else b
             return min(a, b) if isinstance(e, Min) else max(a, b)
         case EQ():
             return int(a == b)

@@ -1,1 +1,1 @@
-"""Measurements, one command a table: `python -m benchmarks.compile_time`, `python -m benchmarks.call_overhead`."""
+"""Measurements, one command a table: `python -m benchmarks.compile_time`, `… .call_overhead`."""

@@ -35,7 +35,7 @@ def save(name: str, rows: Any) -> Path:
     """Write the rows of a table with the machine they were measured on."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
-    date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     path.write_text(
         json.dumps({"date": date, "machine": machine(), "rows": rows}, indent=2) + "\n", encoding="utf-8"
     )

@@ -47,7 +47,10 @@ class Compiled:
                 code="TC0804",
                 help=f"it has {', '.join(self._texts)}",
             )
-        return self._texts[stage]()
+        from tc.halide.binding import LOCK, listen
+
+        with LOCK, listen():
+            return self._texts[stage]()
 
 
 class Backend:
@@ -109,9 +112,7 @@ def _compile(program: Program, options: Options) -> Compiled:
     frame = glue(lowered, function, align=options.autoschedule is not None)
 
     def text(write: Callable[[str], None]) -> bytes:
-        from tc.halide.binding import LOCK, listen
-
-        with LOCK, listen(), tempfile.TemporaryDirectory(prefix="tc-") as folder:
+        with tempfile.TemporaryDirectory(prefix="tc-") as folder:
             path = Path(folder, "out")
             write(str(path))
             return path.read_bytes()

@@ -44,9 +44,11 @@ from tc.ir.expr import (
     Sub,
     UIntImm,
     Variable,
+    variables,
 )
 from tc.ir.loops import Array
 from tc.ir.printer import float_text
+from tc.ir.simplify import is_pure
 from tc.lang import builtins
 
 # Precedences of C, weakest first.
@@ -138,6 +140,10 @@ class CExpr:
             case IfThenElse():
                 return self.lazy(e, env)
             case Let():
+                if e.name not in variables(e.body):
+                    if not is_pure(e.value):
+                        self.line(f"(void)({self.value(e.value, env).text});")
+                    return self.value(e.body, env)
                 v = self.value(e.value, env)
                 name = self.fresh(identifier(e.name))
                 self.line(f"const {c_type(e.value.dtype)} {name} = {v.text};")

@@ -1,1 +1,1 @@
-"""The Halide-mirroring IR (expr, program), its construction (lower) and the loop nests emitters read (loops)."""
+"""The Halide-mirroring IR (expr, program), its construction (lower), and loop nests (loops)."""

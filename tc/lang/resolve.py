@@ -44,7 +44,9 @@ def reject_builtin(name: str, span: Span, what: str) -> None:
     """A name that a def introduces must not be a built-in's or a type's."""
     kind = "a built-in function" if find(name) is not None else "a type" if name in SPELLINGS else None
     if kind:
-        raise SemanticError(f"'{name}' is {kind} and cannot name {what}", span, code="TC0202", help="rename it")
+        raise SemanticError(
+            f"'{name}' is {kind} and cannot name {what}", span, code="TC0202", help="rename it"
+        )
 
 
 class StatementResolver:

@@ -91,7 +91,7 @@ class _Typer:
             found = a.tensor.storage.declared or self.dtypes[a.tensor.storage]
             if found != a.dtype:
                 raise DTypeError(
-                    f"'{a.name}' is {a.dtype} but '{a.tensor.name}' is {found}",
+                    f"the parameter '{a.name}' is {a.dtype}, but '{a.tensor.name}' is {found}",
                     a.span,
                     code="TC0405",
                     help=f"convert it first: t(i) = {a.dtype}({a.tensor.name}(i))",

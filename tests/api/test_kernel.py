@@ -1,4 +1,4 @@
-"""Kernels as users hold them: calls, sizes, buffers, libraries, threads, caches, what they tell of themselves."""
+"""Kernels as users hold them: calls, sizes, buffers, libraries, threads, caches."""
 
 from __future__ import annotations
 
@@ -183,9 +183,16 @@ def test_names_positions_and_counts() -> None:
     k = compile(MM)
     a, b = ones(2, 3), ones(3, 4)
     np.testing.assert_array_equal(k(B=b, A=a), k(a, b))
-    for args, kwargs, code in [((a,), {}, "TC0501"), ((a, b, b), {}, "TC0501"), ((a, b), {"A": a}, "TC0502"),
-                               ((a,), {"b": b}, "TC0502"), ((a, ones(4, 4)), {}, "TC0504"), ((a, ones(3)), {}, "TC0503"),
-                               ((a, [[1.0]]), {}, "TC0505")]:  # fmt: skip
+    refused: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
+        ((a,), {}, "TC0501"),
+        ((a, b, b), {}, "TC0501"),
+        ((a, b), {"A": a}, "TC0502"),
+        ((a,), {"b": b}, "TC0502"),
+        ((a, ones(4, 4)), {}, "TC0504"),
+        ((a, ones(3)), {}, "TC0503"),
+        ((a, [[1.0]]), {}, "TC0505"),
+    ]
+    for args, kwargs, code in refused:
         with pytest.raises(tc.ArgumentError) as e:
             k(*args, **kwargs)
         assert e.value.code == code, str(e.value)
@@ -383,7 +390,8 @@ k = tc.compile({ADD1!r}, 'reference')
 k(one(3))
 child = os.fork()
 if child == 0:
-    good = k(one(3)).tolist() == [2] * 3 and tc.compile({MM!r}, 'reference')(one(2, 2), one(2, 2)).tolist() == [[2] * 2] * 2
+    product = tc.compile({MM!r}, 'reference')(one(2, 2), one(2, 2))
+    good = k(one(3)).tolist() == [2] * 3 and product.tolist() == [[2] * 2] * 2
     os._exit(0 if good else 1)
 assert os.waitpid(child, 0)[1] == 0
 """
@@ -401,7 +409,7 @@ def test_an_invalid_source_fails_at_once() -> None:
 
 
 def test_arguments_of_compile_are_checked() -> None:
-    for kwargs in ({"checks": "maybe"}, {"lang": "sac"}, {"options": {"tiles": 3}}, {"options": tc.Options, }):  # fmt: skip
+    for kwargs in ({"checks": "maybe"}, {"lang": "sac"}, {"options": {"tiles": 3}}, {"options": tc.Options}):
         with pytest.raises((tc.Error, TypeError)):
             tc.compile(ADD1, "reference", **kwargs)  # type: ignore[arg-type]
     with pytest.raises(tc.ArgumentError, match="not text"):

@@ -28,6 +28,25 @@ def integer_values(dtype: str) -> list[int]:
     return picks + ([-1, -2, -7] if info.min < 0 else [info.max // 3])
 
 
+ARITHMETIC = ["({} + {})", "({} - {})", "({} * {})"]
+INTEGER_FORMS = [
+    *ARITHMETIC,
+    "({} / {})",
+    "({} % {})",
+    "min({}, {}, A(i))",
+    "max({}, {}, A(i))",
+    "select(A(i) > {}, {}, B(i))",
+]
+FLOAT_FORMS = [
+    *ARITHMETIC,
+    "min({}, {})",
+    "max({}, {})",
+    "fmin({}, {})",
+    "fmax({}, {})",
+    "(A(i) < {} ? {} : B(i))",
+    "select(A(i) != {}, {}, A(i))",
+    *(f"{f}({{}})" for f in ("-", "fabs", "floor", "trunc", "round", "abs")),
+]
 FLOAT_VALUES = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -3.0, 4.0, np.inf, -np.inf, np.nan]
 
 
@@ -38,10 +57,9 @@ def integer_expressions(draw: st.DrawFn, depth: int = 3) -> str:
         return draw(st.sampled_from(["A(i)", "B(i)", "A(i)", "B(i)", "1", "3", "0"]))
     left, right = draw(integer_expressions(depth - 1)), draw(integer_expressions(depth - 1))
     if draw(st.integers(0, 3)) == 0:
-        relation = draw(st.sampled_from("== != < > <= >=".split()))
+        relation = draw(st.sampled_from(["==", "!=", "<", ">", "<=", ">="]))
         return f"(A(i) {relation} B(i) ? {left} + A(i) : {right} + A(i))"
-    form = draw(st.sampled_from(["({} + {})", "({} - {})", "({} * {})", "({} / {})", "({} % {})", "min({}, {}, A(i))",
-                                 "max({}, {}, A(i))", "select(A(i) > {}, {}, B(i))"]))  # fmt: skip
+    form = draw(st.sampled_from(INTEGER_FORMS))
     return form.format(left, right)
 
 
@@ -50,9 +68,7 @@ def float_expressions(draw: st.DrawFn, depth: int = 3) -> str:
     if depth == 0 or draw(st.integers(0, 3)) == 0:
         return draw(st.sampled_from(["A(i)", "B(i)", "A(i)", "1.0", "0.5", "-2.0"]))
     left, right = draw(float_expressions(depth - 1)), draw(float_expressions(depth - 1))
-    form = draw(st.sampled_from(["({} + {})", "({} - {})", "({} * {})", "min({}, {})", "max({}, {})", "fmin({}, {})",
-                                 "fmax({}, {})", "(A(i) < {} ? {} : B(i))", "select(A(i) != {}, {}, A(i))", "-({})",
-                                 "fabs({})", "floor({})", "trunc({})", "round({})", "abs({})"]))  # fmt: skip
+    form = draw(st.sampled_from(FLOAT_FORMS))
     return form.format(left, right)
 
 
@@ -97,13 +113,16 @@ def test_floating_arithmetic(expression: str, dtype: str) -> None:
 @pytest.mark.parametrize("source", [*INTEGERS, *FLOATS, "bool"])
 def test_casts(source: str, target: str) -> None:
     if source in FLOATS:
-        values = np.array([*FLOAT_VALUES, 1e10, -1e10, 1e20, -1e20, 127.9, -128.9, 255.5, 2.0**31, 2.0**63], source)
+        beyond = [1e10, -1e10, 1e20, -1e20, 127.9, -128.9, 255.5, 2.0**31, 2.0**63]
+        values = np.array([*FLOAT_VALUES, *beyond], source)
     elif source == "bool":
         values = np.array([False, True])
     else:
         values = np.array(integer_values(source), source)
     if target in FLOATS:  # only what the target holds exactly: the oracle does not round
-        values = values[values.astype(np.float64).astype(target).astype(np.float64) == values.astype(np.float64)]
+        values = values[
+            values.astype(np.float64).astype(target).astype(np.float64) == values.astype(np.float64)
+        ]
         if source not in FLOATS:
             values = values[np.abs(values.astype(np.float64)) < 2**24]
     run(f"O(i) = {target}(A(i))", f"{source}(N) A", {"A": values})

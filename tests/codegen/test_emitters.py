@@ -194,7 +194,7 @@ def test_a_lazy_branch_reads_nothing_and_a_let_is_eager() -> None:
         guard = GE(b.read("P", "i"), imm(0, INT32))
         zero = FloatImm(-1.0, FLOAT32)
         if eager:
-            value: Expr = Let("t", look, IfThenElse(guard, Variable("t", FLOAT32), zero))
+            value: Expr = Let("t", look, Let("u", look, IfThenElse(guard, Variable("t", FLOAT32), zero)))
         else:
             value = IfThenElse(
                 guard, Let("t", look, Add(Variable("t", FLOAT32), Variable("t", FLOAT32))), zero

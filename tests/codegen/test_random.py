@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tc.dtypes import FLOAT32, FLOAT64, INT8, INT32, INT64, UINT16, UINT32, UINT64, DType
@@ -61,7 +61,8 @@ def test_llvm(t: DType, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("t", TYPES, ids=str)
-@settings(_COMMON, max_examples=2)
+# Shrinking would compile hundreds of texts.
+@settings(_COMMON, max_examples=2, phases=[Phase.explicit, Phase.generate])
 @given(data=st.data())
 def test_c(t: DType, data: st.DataObject) -> None:
     check(t, data.draw(st.lists(typed(t, ("x", "y")), min_size=12, max_size=24)), in_c)

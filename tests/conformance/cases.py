@@ -101,7 +101,7 @@ def prodModel({T}(E1,D) LUT1, int(B,L1) I1, {T}(E2,D) LUT2, int(B,L2) I2, {T}(B,
 )
 
 
-def figure_15(LUT1, I1, LUT2, I2, I3, W, W1, B1, W2, B2, W3, B3, W4, B4):  # noqa: ANN001, ANN201, N803
+def figure_15(LUT1, I1, LUT2, I2, I3, W, W1, B1, W2, B2, W3, B3, W4, B4):
     c1, c2, c3 = LUT1[I1].sum(1), LUT2[I2].sum(1), I3 @ W.T
     x = np.concatenate([c1, c2, c3], 1)
     return (c1, c2, c3, x, *mlp(x, W1, B1, W2, B2, W3, B3, W4, B4))

@@ -22,7 +22,7 @@ _TYPES = (
 )
 
 
-def softmax(I):  # noqa: ANN001, ANN201, E741, N803
+def softmax(I):  # noqa: E741
     e = np.exp(I - I.max(1, keepdims=True))
     return e / e.sum(1, keepdims=True)
 
@@ -65,7 +65,7 @@ UPSTREAM: list[Case] = [
          "  O2(j,k,l) +=! B(j,k,l) + A(i,j,k)\n  O3(k,l,m) +=! C(k,l,m) + O2(j,k,l) }",
          {"A0": 2, "A1": 3, "A2": 4, "B0": 4, "B1": 3, "B2": 2, "C0": 2, "C1": 5, "C2": 3},
          lambda A, B, C: (lambda o2: (o2, (C[:2, :2, :, None] + o2.transpose(1, 2, 0)[:2, :, None]).sum(3)))(
-             (B[:3, :3] * 2 + A.sum(0)[:, :3, None]))),
+             B[:3, :3] * 2 + A.sum(0)[:, :3, None])),
     Case("partial copy", "§2.2 PartialCopy", "def f({T}(N,M) I) -> (O) { O(i,j) = I(i,j) where i in 3:N-1 }",
          {"N": 8, "M": 3}, lambda I: I[3:-1]),
     Case("rotation with a where", "§2.2 UnambiguousRotate",

@@ -168,7 +168,10 @@ def _unloadable(m: pytest.MonkeyPatch) -> None:
 
 def _no_autoscheduler(m: pytest.MonkeyPatch) -> None:
     import os
+    import sys
 
+    if loaded := sys.modules.get("tc_backends.halide.autoschedule"):
+        loaded._load.cache_clear()
     exists = os.path.exists
     m.setattr(os.path, "exists", lambda p: "autoschedule" not in str(p) and exists(p))
     options = {"autoschedule": "Li2018"}

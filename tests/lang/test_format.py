@@ -27,7 +27,7 @@ leaves = st.one_of(
 
 
 def grow(inner: st.SearchStrategy[s.Exp]) -> st.SearchStrategy[s.Exp]:
-    ops = st.sampled_from("|| && == != < > <= >= + - * / %".split())
+    ops = st.sampled_from(["||", "&&", "==", "!=", "<", ">", "<=", ">=", "+", "-", "*", "/", "%"])
     return st.one_of(
         st.builds(lambda o, a, b: s.Binary(o, a, b, SPAN), ops, inner, inner),
         st.builds(lambda o, a: s.Unary(o, a, SPAN), st.sampled_from(["-", "!"]), inner),
@@ -55,7 +55,7 @@ assigns = st.builds(
     ),
     identifiers,
     st.none() | st.lists(expressions, max_size=3),
-    st.sampled_from("= += *= min= max= +=! *=! min=! max=!".split()),
+    st.sampled_from(["=", "+=", "*=", "min=", "max=", "+=!", "*=!", "min=!", "max=!"]),
     expressions,
     st.lists(clauses, max_size=3),
 )

@@ -117,7 +117,7 @@ def test_results_of_a_call_with_and_without_parentheses() -> None:
 
 
 def test_assignment_operators_are_single_tokens() -> None:
-    ops = "= += *= min= max= +=! *=! min=! max=!".split()
+    ops = ["=", "+=", "*=", "min=", "max=", "+=!", "*=!", "min=!", "max=!"]
     assert [st.op for op in ops for st in statements(f"b(i) {op} a(i)") if isinstance(st, s.Assign)] == ops
     (st,) = statements("c += !a")
     assert (

@@ -10,7 +10,16 @@ from typing import Any
 from tc import _native, pipeline
 from tc.cache import CompileCache
 from tc.dtypes import DType
-from tc.errors import ArgumentError, BackendNotice, BoundsError, InternalError, Warning, did_you_mean, warn
+from tc.errors import (
+    ArgumentError,
+    BackendError,
+    BackendNotice,
+    BoundsError,
+    InternalError,
+    Warning,
+    did_you_mean,
+    warn,
+)
 from tc.ir import expr as x
 from tc.ir.evaluate import evaluate
 from tc.ir.program import Precondition, Program
@@ -221,9 +230,19 @@ class Kernel(_native.Dispatcher):
         return self._backend().name
 
     def _backend(self) -> Backend:
+        """The backend, chosen at first need; an option it would ignore is refused, not dropped."""
         if self._backend_name is None:
             self._backend_name = _default_backend()
-        return get(self._backend_name)
+        backend = get(self._backend_name)
+        used: frozenset[str] = getattr(backend, "options_used", frozenset())
+        for name in self._options.changed():
+            if name not in used:
+                raise BackendError(
+                    f"the backend '{backend.name}' does not use the option '{name}'",
+                    code="TC0806",
+                    help=f"it uses {', '.join(sorted(used)) or 'none'}",
+                )
+        return backend
 
     def _compile(self, variant: Variant, sizes: Mapping[str, int], scalars: Mapping[str, int]) -> Compiled:
         backend = self._backend()

@@ -74,7 +74,7 @@ class Compute:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Moves the box `origin + [0, shape)` of `source` to `target` (or back), as a cooperation of all threads."""
+    """Moves the box `origin + [0, shape)` of `source` to `target` (or back); all threads cooperate."""
 
     target: str
     source: str

@@ -142,7 +142,8 @@ class StatementResolver:
             tensor = self._tensor(name, e.span)
             if tensor.rank:
                 raise SemanticError(
-                    f"expected a scalar but found the tensor '{name}' with {_count(tensor.rank, 'dimension')}",
+                    f"expected a scalar but found the tensor '{name}' with "
+                    f"{_count(tensor.rank, 'dimension')}",
                     e.span,
                     code="TC0207",
                     help=f"write its subscripts: {name}({', '.join('ijklmnopq'[: tensor.rank])})",

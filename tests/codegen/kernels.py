@@ -46,13 +46,13 @@ def lowered(
     return out
 
 
-def in_c(n: LoopNest, name: str = "kernel_under_test") -> Any:
+def in_c(n: LoopNest, name: str = "kernel_under_test", flags: Sequence[str] = ()) -> Any:
     """The kernel compiled from its C text, as a ctypes function."""
     with tempfile.TemporaryDirectory() as folder:
         source, library = Path(folder, "k.c"), Path(folder, "k.so")
         source.write_text(c_family.emit(n, name=name), encoding="utf-8")
         done = subprocess.run(
-            ["cc", *FLAGS, str(source), "-o", str(library), "-lm"],
+            ["cc", *FLAGS, *flags, str(source), "-o", str(library), "-lm"],
             capture_output=True,
             text=True,
             check=False,

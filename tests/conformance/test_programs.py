@@ -83,7 +83,7 @@ def test_programs(name: str, dtype: str, exact: bool) -> None:
         kernel, given, buffers = arguments(case, dtype, exact, seed=1)
     else:
         kernel, given, buffers = arguments(case, dtype, exact)
-    wide = exact_types({**given, **{k: v for k, v in buffers.items()}})
+    wide = exact_types({**given, **buffers})
     with np.errstate(all="ignore"):
         formula = results(case.expect(**wide))
     oracle = results(

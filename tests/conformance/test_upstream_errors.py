@@ -38,7 +38,7 @@ def test_e8_a_float_for_an_int32() -> None:
 
 def test_e9_a_matrix_for_a_scalar() -> None:
     k = tc.compile("def f(float a) -> (c) { c = a }", "reference")
-    with pytest.raises(tc.ArgumentError, match="TC0510|TC0503"):
+    with pytest.raises(tc.ArgumentError, match=r"TC0510|TC0503"):
         k(f32(3, 3))
 
 

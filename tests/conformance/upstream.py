@@ -22,7 +22,7 @@ _TYPES = (
 )
 
 
-def softmax(I):  # noqa: E741
+def softmax(I):
     e = np.exp(I - I.max(1, keepdims=True))
     return e / e.sum(1, keepdims=True)
 

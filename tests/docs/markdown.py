@@ -126,7 +126,7 @@ class Session:
                 self._python(lambda: _compile(block.text), block, shown)
             case "console":
                 self._console(block)
-            case "text" | "" | "sh":
+            case "text" | "" | "toml":
                 pass
             case other:
                 raise AssertionError(f"{block.place}: a block of an unknown language '{other}'")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tc.errors import ArgumentError, BackendError, did_you_mean
-from tc.ir.printer import program_text, text
+from tc.ir.printer import program_text
 from tc.lang.format import format_program
 from tc.lang.resolved import Statement
 from tc.range_table import Range, shown
@@ -101,7 +101,7 @@ def _ranges(kernel: Kernel, values: Mapping[str, int]) -> str:
     lines.append("")
     for name, dims in kernel.ranges.items():
         lines.append(f"{name}: " + (", ".join(_bound_text(d) for d in dims) or "a scalar"))
-    lines += [f"checked at each call: {text(p.condition)}, else {p.reason}" for p in kernel.preconditions]
+    lines += [f"checked at each call: {p}" for p in kernel.preconditions]
     return "\n".join(lines) + "\n"
 
 

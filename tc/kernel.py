@@ -22,12 +22,12 @@ from tc.errors import (
 )
 from tc.ir import expr as x
 from tc.ir.evaluate import evaluate
-from tc.ir.program import Precondition, Program
+from tc.ir.program import Program
 from tc.ir.program import Range as SymbolicRange
 from tc.lang import resolved as r
 from tc.options import Options
 from tc.pipeline import Built, Front, Variant
-from tc.range_table import Boxes, Range, RangeTable, shown
+from tc.range_table import Boxes, Range, RangeTable, Requirement, requirements, shown
 from tc.ranges import Bound as SymbolicBound
 from tc.ranges import Depends, Ranges, infer
 from tc.registry import Backend, availability, get
@@ -175,12 +175,12 @@ class Kernel(_native.Dispatcher):
         return tuple(out)
 
     @property
-    def preconditions(self) -> tuple[Precondition, ...]:
-        """What the sizes of a call must satisfy; for scalars to be specialised, of the compiled variants."""
+    def preconditions(self) -> tuple[Requirement, ...]:
+        """What the sizes of a call must satisfy; for scalars to be specialised, of the variants compiled."""
         with self._lock:
             if self._built:
-                return next(iter(self._built.values())).program.preconditions
-        return self._front.ranges.preconditions
+                return requirements(next(iter(self._built.values())).program.preconditions)
+        return requirements(self._front.ranges.preconditions)
 
     def output_shapes(self, **values: int) -> dict[str, tuple[int, ...]]:
         """{result: shape} for given sizes and specialised scalars, before any data exists."""
@@ -239,7 +239,7 @@ class Kernel(_native.Dispatcher):
             if name not in used:
                 raise BackendError(
                     f"the backend '{backend.name}' does not use the option '{name}'",
-                    code="TC0806",
+                    code="TC0809",
                     help=f"it uses {', '.join(sorted(used)) or 'none'}",
                 )
         return backend

@@ -1,14 +1,15 @@
-"""Ranges as users see them: `Range(min, extent)` with integers, or expressions as text."""
+"""Ranges and requirements as users see them: integers, or expressions over sizes as text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from tc.errors import InternalError
+from tc.errors import InternalError, Span
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import Expr
 from tc.ir.printer import text
+from tc.ir.program import Precondition
 from tc.ranges import Bound, Depends
 
 Boxes = Mapping[str, tuple[Bound, ...]]
@@ -23,6 +24,23 @@ class Range:
 
     def __repr__(self) -> str:
         return f"Range({self.min}, {self.extent})"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """What the sizes of a call must satisfy, as text, and what would happen else."""
+
+    condition: str
+    reason: str
+    span: Span | None = None
+
+    def __str__(self) -> str:
+        return f"{self.condition}, else {self.reason}"
+
+
+def requirements(preconditions: Iterable[Precondition]) -> tuple[Requirement, ...]:
+    """Preconditions as users see them."""
+    return tuple(Requirement(text(p.condition), p.reason, p.span) for p in preconditions)
 
 
 class RangeTable(Mapping[str, tuple[Range | str, ...]]):

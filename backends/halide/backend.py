@@ -57,7 +57,9 @@ class Backend:
     """Programs compiled by Halide: a second opinion, and its autoschedulers.
 
     Inputs and outputs must not overlap in memory; in/out results are copied first.  What Halide cannot
-    follow is in `tc.halide.limits`.
+    follow is in `tc.halide.limits`.  With `fast_math` Halide reorders floating-point operations, takes NaN
+    and infinities for impossible and the sign of zero for nothing: sums of n terms differ by up to n
+    rounding errors of the sum of their magnitudes.
     """
 
     name = "halide"

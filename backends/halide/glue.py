@@ -5,7 +5,7 @@
 It describes each dense array by a `halide_buffer_t` on the stack (shapes are constants), passes scalars on by
 address, the error record as user context, and the values an in/out result starts from as a copy in the
 workspace: Halide may write a result before another stage has read them.  It returns 0, 1 where a checked
-subscript was out of range, 2 where Halide reported anything else.
+subscript was out of range, 2 where Halide reported anything else (`runtime` says how).
 
 Halide 21 loads and stores vectors under a predicate as if every buffer were aligned to a vector, and the
 process dies where it is not.  Only schedules vectorise: for those (`align`) an array that is not aligned is

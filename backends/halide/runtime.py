@@ -7,7 +7,8 @@ the kernel calls these instead.  The user context of a call is its error record 
 * `halide_do_par_for` runs on tc's pool, `halide_malloc` gives what the vector loads need (128 bytes aligned);
 * a failed `require` builds its message out of numbers (`tc.halide.expressions`): they become the record,
   which is claimed by compare and swap, because other threads may fail at the same time;
-* every other error of Halide leaves the record's first word 0 and its text, ended by NUL, in the others.
+* every other error of Halide leaves 0 in the record's first word, `OUT_OF_MEMORY` or `OTHER` in the second, 0
+  in the third, and its text, ended by NUL, in the rest.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import threading
 import llvmlite.binding as llvm
 
 from tc.codegen import llvm_jit
+
+OUT_OF_MEMORY, OTHER = 1, 2
 
 # Errors that carry nothing but what kind they are.
 _PLAIN = (
@@ -223,13 +226,24 @@ _DETAILED = {
 
 
 def _error(name: str, parameters: str, message: str) -> str:
-    """An error that leaves its message in the record."""
+    """An error that leaves its kind and its message in the record, unless a failed check is there."""
     types = [f"{t} %a{k}" for k, t in enumerate(parameters.split())]
+    kind = OUT_OF_MEMORY if name == "out_of_memory" else OTHER
     return f"""
 @{name} = private constant [{len(message) + 1} x i8] c"{message}\\00"
 define i32 @halide_error_{name}({", ".join(["ptr %record", *types])}) {{
-  %to = getelementptr i64, ptr %record, i64 1
-  %n = call i32 (ptr, i64, ptr, ...) @snprintf({", ".join(["ptr %to, i64 248, ptr @" + name, *types])})
+  %first = load atomic i64, ptr %record monotonic, align 8
+  %free = icmp eq i64 %first, 0
+  br i1 %free, label %write, label %done
+write:
+  %kind = getelementptr i64, ptr %record, i64 1
+  store i64 {kind}, ptr %kind
+  %count = getelementptr i64, ptr %record, i64 2
+  store i64 0, ptr %count
+  %to = getelementptr i64, ptr %record, i64 3
+  %n = call i32 (ptr, i64, ptr, ...) @snprintf({", ".join(["ptr %to, i64 232, ptr @" + name, *types])})
+  br label %done
+done:
   ret i32 2
 }}
 """

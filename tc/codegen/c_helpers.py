@@ -49,9 +49,15 @@ _UDIV = "{T} tc_floordiv_{s}({T} a, {T} b) {{ return b ? ({T})(a / b) : ({T})0; 
 _UMOD = "{T} tc_floormod_{s}({T} a, {T} b) {{ return b ? ({T})(a % b) : ({T})0; }}"
 _MIN = "{T} tc_min_{s}({T} a, {T} b) {{ return b < a ? b : a; }}"
 _MAX = "{T} tc_max_{s}({T} a, {T} b) {{ return a < b ? b : a; }}"
-# A NaN makes `a + b` NaN, and compares false.
-_FMIN = "{T} tc_min_{s}({T} a, {T} b) {{ return a < b ? a : b <= a ? b : a + b; }}"
-_FMAX = "{T} tc_max_{s}({T} a, {T} b) {{ return a > b ? a : b >= a ? b : a + b; }}"
+# IEEE 754-2019 minimum and maximum: a NaN (which compares false) makes `a + b` NaN, -0 is less than +0.
+_FMIN = """\
+{T} tc_min_{s}({T} a, {T} b) {{
+  return a < b || (a == b && signbit(a)) ? a : b <= a ? b : a + b;
+}}"""
+_FMAX = """\
+{T} tc_max_{s}({T} a, {T} b) {{
+  return a > b || (a == b && signbit(b)) ? a : b >= a ? b : a + b;
+}}"""
 _ABS = "{T} tc_abs_{s}({T} a) {{ return a < 0 ? ({T})(0u - ({U})a) : a; }}"
 
 # Truncation towards 0, saturated; NaN gives 0.  The limits are powers of two, exact in every type.

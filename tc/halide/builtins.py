@@ -55,6 +55,14 @@ def _u64(value: int) -> HlExpr:
     return literal(value, UINT64)
 
 
+def _fabs(x: HlExpr, dtype: DType) -> HlExpr:
+    """Halide's `abs` leaves the sign of -0."""
+    if dtype.bits == 32:
+        bits = hl.reinterpret(hl.UInt(32), x)
+        return hl.reinterpret(hl.Float(32), bits & hl.u32(0x7FFFFFFF))
+    return _double(_bits(x) & _u64(_MAGNITUDE))
+
+
 def _copysign(x: HlExpr, y: HlExpr) -> HlExpr:
     return _double((_bits(x) & _u64(_MAGNITUDE)) | (_bits(y) & _u64(_SIGN)))
 
@@ -68,9 +76,9 @@ def _round(x: HlExpr) -> HlExpr:
 def _log1p(x: HlExpr) -> HlExpr:
     """Goldberg, What every computer scientist should know, 1991, theorem 4: the error of 1 + x cancels."""
     u = _c(1.0) + x
-    safe = hl.select((u == _c(1.0)) | hl.is_inf(u), _c(2.0), u)
-    value = hl.log(safe) * (x / (safe - _c(1.0)))
-    return hl.select((u == _c(1.0)) | hl.is_inf(u), x, value)
+    edge = (u == _c(1.0)) | (u == _c(math.inf))
+    safe = hl.select(edge, _c(2.0), u)
+    return hl.select(edge, x, hl.log(safe) * (x / (safe - _c(1.0))))
 
 
 def _expm1(x: HlExpr) -> HlExpr:
@@ -202,7 +210,7 @@ _DIRECT = (
 FUNCTIONS: Mapping[str, Function] = {
     **{name: _direct(getattr(hl, name)) for name in _DIRECT.split()},
     "abs": _abs,
-    "fabs": _direct(hl.abs),
+    "fabs": _fabs,
     "exp2": _wide(lambda x: hl.pow(_c(2.0), x)),
     "exp10": _wide(lambda x: hl.pow(_c(10.0), x)),
     "log2": _wide(lambda x: hl.log(x) / _c(math.log(2.0))),

@@ -50,9 +50,10 @@ class Tensor:
 class Scope:
     """The names an expression may use: index variables and sizes (int32), scalars, lets, tensors.
 
-    `intervals` knows the index variables and sizes; `point` holds the stage's variables in domain order and
-    `own` is the Func that is defined, `live` says where a padded instance of the stage is one of its domain's; `guard` is the condition under
-    which the expression counts, `guarded` that there is one.
+    `intervals` knows the index variables and sizes; `point` holds the stage's variables in domain order,
+    `live` says where a padded instance of the stage is one of its domain's, and `own` is the Func it
+    defines; `guard` is the condition under which the expression counts, `guarded` that there is one.
+    `clamp_all`: what is computed at padded instances reads inside the tensors too.
     """
 
     indices: Mapping[str, HlExpr]

@@ -28,6 +28,7 @@ from tc.ir.program import (
     Site,
     Stage,
 )
+from tc.lang import lets
 from tc.lang import resolved as r
 from tc.lang.builtins import BUILTINS
 from tc.lang.types import Typed
@@ -322,24 +323,24 @@ class _Lowering:
     def root(self, st: r.Statement, stored: DType) -> Expr:
         """A statement's right-hand side as it is stored, with its lets around it."""
         kept: list[r.LetBinding] = []
-        guarded = _under_guard(st)
-        used = _lets_of(st.value)
+        guarded = lets.under_guard(st)
+        used = lets.used_in(st.value)
         inlined: set[str] = set()
         for b in reversed(st.lets):
             if b.name not in used:
                 continue
-            used |= _lets_of(b.value)
-            if b.name in guarded and _reads(b.value, st):
+            used |= lets.used_in(b.value)
+            if b.name in guarded and lets.reads_data(b.value, st):
                 inlined.add(b.name)
             else:
                 kept.insert(0, b)
-        body = self.value(_inline(st.value, st, inlined), st)
+        body = self.value(lets.inline(st.value, st, inlined), st)
         if stored != body.dtype:
             body = x.Cast(stored, body)
         elif self.strict and st.value.dtype is not None and st.value.dtype.is_half:
             body = x.Cast(FLOAT32, x.Cast(st.value.dtype, body))
         for b in reversed(kept):
-            body = x.Let(b.name, self.value(_inline(b.value, st, inlined), st), body)
+            body = x.Let(b.name, self.value(lets.inline(b.value, st, inlined), st), body)
         return body
 
     def value(self, e: r.Exp, st: r.Statement) -> Expr:
@@ -432,10 +433,10 @@ class _Lowering:
                 return self.boxes.box(e.tensor)[e.axis].extent
             case r.Let():
                 return self.index(st.let(e.name), st)
-            case r.Cast() if e.target.is_int and e.target.bits >= 32 and not _reads(e.operand, st):
+            case r.Cast() if e.target.is_int and e.target.bits >= 32 and not lets.reads_data(e.operand, st):
                 return self.index(e.operand, st)
-            case _ if _reads(e, st):
-                return _cast(INDEX, self.value(_inline(e, st, {b.name for b in st.lets}), st))
+            case _ if lets.reads_data(e, st):
+                return _cast(INDEX, self.value(lets.inline(e, st, {b.name for b in st.lets}), st))
             case r.Unary(op="-"):
                 return x.Sub(x.ZERO, self.index(e.operand, st))
             case r.Binary() if e.op in ("+", "-", "*", "/", "%"):
@@ -453,7 +454,7 @@ class _Lowering:
                 c, a, b = r.children(e)
                 return x.Select(self.condition(c, st), self.index(a, st), self.index(b, st))
             case _:
-                return _cast(INDEX, self.value(_inline(e, st, {b.name for b in st.lets}), st))
+                return _cast(INDEX, self.value(lets.inline(e, st, {b.name for b in st.lets}), st))
 
     def condition(self, e: r.Exp, st: r.Statement) -> Expr:
         """A relation between index expressions."""
@@ -478,38 +479,3 @@ def _typed(e: r.Exp) -> DType:
     if e.dtype is None:
         raise InternalError(f"untyped expression: {e!r}")
     return e.dtype
-
-
-def _lets_of(e: r.Exp) -> set[str]:
-    return {n.name for n in r.walk(e) if isinstance(n, r.Let)}
-
-
-def _reads(e: r.Exp, st: r.Statement) -> bool:
-    return any(isinstance(n, r.Access) for n in r.walk(r.expand_lets(e, st)))
-
-
-def _inline(e: r.Exp, st: r.Statement, names: set[str]) -> r.Exp:
-    if isinstance(e, r.Let) and e.name in names:
-        return _inline(st.let(e.name), st, names)
-    return r.rebuild(e, lambda c: _inline(c, st, names))
-
-
-def _under_guard(st: r.Statement) -> set[str]:
-    """The lets used, directly or through other lets, in a branch of a ternary."""
-    out: set[str] = set()
-
-    def scan(e: r.Exp, guarded: bool) -> None:
-        if isinstance(e, r.Let):
-            if guarded:
-                out.add(e.name)
-            scan(st.let(e.name), guarded)
-        elif isinstance(e, r.If):
-            scan(e.condition, guarded)
-            scan(e.then, True)
-            scan(e.otherwise, True)
-        else:
-            for c in r.children(e):
-                scan(c, guarded)
-
-    scan(st.value, False)
-    return out

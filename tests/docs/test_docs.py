@@ -16,7 +16,9 @@ RUN = [p for p in PAGES if p.name != "errors.md" and any(b.language for b in blo
 
 
 @pytest.mark.parametrize("page", RUN, ids=lambda p: p.name)
-def test_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+def test_code_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     monkeypatch.chdir(tmp_path)
     session = Session(blocks(page), update=request.config.getoption("--update-golden"))
     for block in session.page:
@@ -75,7 +77,7 @@ def test_the_readme_lists_every_backend() -> None:
 
 def test_the_readme_lists_every_command_of_the_makefile_it_names() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for target in re.findall(r"`?make (\w+)`?", (ROOT / "README.md").read_text(encoding="utf-8")):
+    for target in re.findall(r"(?:`|\$ )make (\w+)", (ROOT / "README.md").read_text(encoding="utf-8")):
         assert re.search(rf"^{target}:", makefile, re.M), target
 
 
@@ -129,9 +131,14 @@ def test_a_page_can_be_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, te
             session.run(block)
 
 
-def test_an_update_replaces_what_differs_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_update_replaces_what_differs_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    before = "a\n\n```python\nprint(1)\nprint(2)\n```\n```text\n```\n\nb\n\n```python\nprint(3)\n```\n```text\n…\n```\n"
+    before = (
+        "a\n\n```python\nprint(1)\nprint(2)\n```\n```text\n```\n\n"
+        "b\n\n```python\nprint(3)\n```\n```text\n…\n```\n"
+    )
     session = page(tmp_path, before)
     session.update = True
     for block in session.page:

@@ -17,8 +17,12 @@ from tests.docs.markdown import ROOT, Block, Session, blocks, difference, replac
 
 PAGE = ROOT / "docs/errors.md"
 BLOCKS = blocks(PAGE)
-ENTRIES = dict(m.groups() for m in re.finditer(r"^## (TC\d{4}): (.+)$", PAGE.read_text(encoding="utf-8"), re.M))
-CLASSES = [*(c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, (tc.Error, tc.Warning)))]
+ENTRIES = dict(
+    m.groups() for m in re.finditer(r"^## (TC\d{4}): (.+)$", PAGE.read_text(encoding="utf-8"), re.M)
+)
+CLASSES = [
+    *(c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, (tc.Error, tc.Warning)))
+]
 DEFAULTS = {getattr(c, "default_code", None) or c.code for c in CLASSES}
 GENERAL = {code for code in DEFAULTS if code.endswith("00")}
 
@@ -111,16 +115,22 @@ def setting() -> dict[str, Any]:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "mm.tc").write_text("def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }\n")
+    (tmp_path / "mm.tc").write_text(
+        "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }\n"
+    )
     (tmp_path / "latin1.tc").write_bytes(b"def f(float(N) A) -> (B) { B(i) = A(i) }  # caf\xe9\n")
     return tmp_path
 
 
-RUN = sorted({b.heading[:6] for b in BLOCKS if b.language in ("tc", "python", "console") and b.heading[:6] in ENTRIES})
+RUN = sorted(
+    {b.heading[:6] for b in BLOCKS if b.language in ("tc", "python", "console") and b.heading[:6] in ENTRIES}
+)
 
 
 @pytest.mark.parametrize("code", RUN)
-def test_examples(code: str, folder: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+def test_examples(
+    code: str, folder: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     monkeypatch.setenv("TC_VERIFY", "1")  # restores what an example sets
     session = Session(BLOCKS, update=request.config.getoption("--update-golden"))
     session.names |= setting()
@@ -175,7 +185,9 @@ def _no_autoscheduler(m: pytest.MonkeyPatch) -> None:
     exists = os.path.exists
     m.setattr(os.path, "exists", lambda p: "autoschedule" not in str(p) and exists(p))
     options = {"autoschedule": "Li2018"}
-    tc.compile("def f(float(N) A) -> (B) { B(i) = 3 * A(i) }", backend="halide", options=options, sizes={"N": 3})
+    tc.compile(
+        "def f(float(N) A) -> (B) { B(i) = 3 * A(i) }", backend="halide", options=options, sizes={"N": 3}
+    )
 
 
 def _no_halide(m: pytest.MonkeyPatch) -> None:

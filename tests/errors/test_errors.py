@@ -47,7 +47,9 @@ def test_all_parts() -> None:
 
 
 def test_without_a_place() -> None:
-    assert render("warning", "TC1000", "message", None, (), "help") == "warning[TC1000]: message\n  = help: help"
+    assert (
+        render("warning", "TC1000", "message", None, (), "help") == "warning[TC1000]: message\n  = help: help"
+    )
     assert str(tc.Error("message")) == "error[TC0000]: message"
 
 
@@ -115,7 +117,9 @@ def test_control_characters_do_not_reach_the_terminal() -> None:
 
 def test_as_dict_is_json_and_complete() -> None:
     text = "one two"
-    e = tc.RangeError("m", span(text, "two"), code="TC0301", help="h", notes=[Note("n", span(text, "one")), Note("o")])
+    e = tc.RangeError(
+        "m", span(text, "two"), code="TC0301", help="h", notes=[Note("n", span(text, "one")), Note("o")]
+    )
     data = json.loads(json.dumps(e.as_dict()))
     assert data == {
         "severity": "error",
@@ -130,15 +134,24 @@ def test_as_dict_is_json_and_complete() -> None:
         "help": "h",
     }
     w = tc.LoneReduction("m").as_dict()
-    assert (w["severity"], w["code"], w["category"], w["span"]) == ("warning", "TC1002", "LoneReduction", None)
+    assert (w["severity"], w["code"], w["category"], w["span"]) == (
+        "warning",
+        "TC1002",
+        "LoneReduction",
+        None,
+    )
 
 
 @pytest.mark.parametrize("kind", ERRORS, ids=lambda c: c.__name__)
 def test_errors_pickle(kind: type[tc.Error]) -> None:
     text = "one two"
-    e = kind("message", span(text, "two"), code="TC0299", help="help", notes=[Note("note", span(text, "one"))])
+    e = kind(
+        "message", span(text, "two"), code="TC0299", help="help", notes=[Note("note", span(text, "one"))]
+    )
     back = pickle.loads(pickle.dumps(e))
-    assert type(back) is kind and str(back) == str(e) and back.as_dict() == e.as_dict() and back.args == e.args
+    assert (
+        type(back) is kind and str(back) == str(e) and back.as_dict() == e.as_dict() and back.args == e.args
+    )
     assert pickle.loads(pickle.dumps(kind("message"))).code == kind.default_code
 
 
@@ -179,7 +192,9 @@ except tc.Error as e:
     ],
     ids=lambda x: x.__name__ if isinstance(x, type) else "",
 )
-def test_classes_are_what_python_users_catch(kind: type[BaseException], bases: list[type[BaseException]]) -> None:
+def test_classes_are_what_python_users_catch(
+    kind: type[BaseException], bases: list[type[BaseException]]
+) -> None:
     for base in bases:
         assert issubclass(kind, base)
 

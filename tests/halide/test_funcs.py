@@ -216,6 +216,11 @@ def test_halide_takes_signed_overflow_for_impossible() -> None:
     assert realized(hl.select(wrapped > a[I], 1, 0), 2).tolist() == [0, 1]
 
 
+def test_halide_abs_leaves_minus_zero() -> None:
+    a = buffer(np.array([-0.0, -1.0]))
+    assert np.signbit(realized(hl.abs(a[I]), 2)).tolist() == [True, False]
+
+
 def test_halide_division_is_euclidean() -> None:
     a, b = buffer(np.array([-7, 7], "i4")), buffer(np.array([-2, -2], "i4"))
     assert realized(a[I] / b[I], 2).tolist() == [4, -3]  # floor: 3, -4

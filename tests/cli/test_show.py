@@ -1,0 +1,88 @@
+"""`python -m tc show`: every stage, with and without sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tc.inspect import STAGES
+from tests.cli.programs import REFERENCE, SIZES
+
+# ---- show
+
+
+def test_show_list(run: Any) -> None:
+    r = run("show", "list")
+    assert r.code == 0 and [line.split()[0] for line in r.out.splitlines()] == list(STAGES)
+    assert all(what in r.out for what, _ in STAGES.values())
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_show_every_stage_of_figure_1(run: Any, stage: str) -> None:
+    r = run("show", stage, "sgemm.tc", *SIZES, *REFERENCE)
+    assert r.code == 0 and r.err == "", r.err
+    assert len(r.out) > 50 and r.out.endswith("\n")
+    marks = {
+        "asm": ".globl",
+        "llvm": "define",
+        "code": "sgemm(",
+        "syntax": "def sgemm(",
+        "dependences": "S0[i, j] ->",
+    }
+    mark = marks.get(stage, "S1[i, j, k]" if stage == "schedule" else "C")
+    assert mark in r.out
+
+
+@pytest.mark.parametrize("stage", [s for s, (_, sizes) in STAGES.items() if sizes])
+def test_show_asks_for_sizes(run: Any, stage: str) -> None:
+    r = run("show", stage, "mm.tc", *REFERENCE, "--size", "M=3")
+    assert r.code == 1 and r.out == ""
+    assert r.err.splitlines() == [
+        f"error[TC0513]: '{stage}' is shown at given sizes, and K, N are not given",
+        "  = help: add --size K=… --size N=…",
+    ]
+
+
+def test_show_symbolic_stages_at_sizes(run: Any) -> None:
+    assert "0 <= i < M" in run("show", "scop", "mm.tc", *REFERENCE).out
+    assert "i <= 2" in run("show", "scop", "mm.tc", *REFERENCE, *SIZES).out
+
+
+def test_show_all(run: Any) -> None:
+    r = run("show", "all", "mm.tc", *REFERENCE, *SIZES)
+    assert r.code == 0 and [
+        line[5:].split(":")[0] for line in r.out.splitlines() if line.startswith("==== ")
+    ] == list(STAGES)
+    r = run("show", "all", "mm.tc", *REFERENCE)
+    assert r.code == 0 and "(needs --size M=… --size K=… --size N=…)" in r.out
+
+
+def test_show_with_a_scalar(run: Any) -> None:
+    source = b"def f(int s, float(N) A) -> (B) { B(i) = A(s*i) }"
+    assert "depends on s" in run("show", "ranges", "-", *REFERENCE, stdin=source).out
+    r = run("show", "ir", "-", *REFERENCE, stdin=source)
+    assert r.code == 1 and "error[TC0513]" in r.err
+    assert "(N - 1)/3" in run("show", "ir", "-", *REFERENCE, "--size", "s=3", stdin=source).out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message", "help"),
+    [
+        (["lops", "mm.tc"], "TC0514", "there is no stage 'lops'", "did you mean 'loops'?"),
+        (["lops"], "TC0514", "there is no stage 'lops'", "did you mean 'loops'?"),
+        (["zzzzz", "mm.tc"], "TC0514", "there is no stage 'zzzzz'", "the stages are syntax, ranges"),
+        (["ranges"], "TC0515", "show ranges: no file is given", "show STAGE FILE"),
+        (
+            ["ir", "mm.tc", "--size", "Q=1"],
+            "TC0513",
+            "mm has no size or specialised scalar 'Q'",
+            "it has K, M, N",
+        ),
+    ],
+    ids=lambda x: " ".join(x) if isinstance(x, list) else "",
+)
+def test_show_says_what_is_wrong(run: Any, arguments: list[str], code: str, message: str, help: str) -> None:
+    r = run("show", *arguments, *REFERENCE)
+    assert r.code == 1 and r.out == "" and r.err.startswith(f"error[{code}]: {message}"), r.err
+    assert f"= help: {help}" in r.err

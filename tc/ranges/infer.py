@@ -203,8 +203,10 @@ class _Inference:
             self._extent_not_negative(st, v, sol[v])
         for d, sub in enumerate(st.subscripts):
             self._inside_tensor(st, d, sub, sol)
-        for c in constraints:
-            if not c.used:
+        # Rebuilt, since dimensions that were open when the statement was solved are known by now.
+        held = {c.key for c in constraints if c.used}
+        for c in self.rounds.constraints(st, sol, set(sol)):
+            if c.key not in held:
                 self._oblige(k, st, c, sol)
 
     def _extent_not_negative(self, st: r.Statement, v: str, i: Interval) -> None:

@@ -27,6 +27,11 @@ class Constraint:
     settled: bool = False  # in range whatever the variables are (sizes >= 1): constrains nothing
 
     @property
+    def key(self) -> tuple[int, int, Term, bool, Term]:
+        """What tells one constraint of a statement from another."""
+        return (self.access.site, self.dim, self.subscript, self.upper, self.limit)
+
+    @property
     def condition(self) -> Term:
         return ("<=" if self.upper else ">=", self.subscript, self.limit)
 

@@ -1,4 +1,4 @@
-"""The halide backend against the interpreter: meanings, errors, memory, threads, autoschedulers."""
+"""The halide backend against the interpreter: programs, errors, memory, threads, autoschedulers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import subprocess
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,59 +16,11 @@ import pytest
 import tc
 from tc import pipeline, registry
 from tc.errors import BackendError, BoundsError, InternalError, Source
-from tc.halide.builtins import FUNCTIONS
-from tc.lang.builtins import BUILTINS
+from tests.backends.halide_cases import CONV, LUT, MATMUL, SOFTMAX, TRIANGLE, close, same, small
 
-Array = np.ndarray[Any, Any]
 SCHEDULERS = ("Mullapudi2016", "Adams2019", "Li2018")
 
 pytestmark = pytest.mark.filterwarnings("ignore::tc.Warning")
-
-
-def small(*shape: int, dtype: str = "float32", seed: int = 0) -> Array:
-    """Small integers: sums and products of them are exact in any order."""
-    low = 0 if np.dtype(dtype).kind in "ub" else -4
-    return np.random.default_rng(seed).integers(low, 2 if dtype == "bool" else 5, shape).astype(dtype)
-
-
-def both(
-    source: str, *args: Any, out: Any = None, options: Any = None, entry: str | None = None
-) -> list[tuple[Array, Array]]:
-    """Every result: the backend's and the interpreter's."""
-    kernel = tc.compile(source, backend="halide", entry=entry, options=options)
-    given = {} if out is None else {"out": out.copy()}
-    got = kernel(*args, **given)
-    want = tc.interpret(source, *args, entry=entry, **({} if out is None else {"out": out.copy()}))
-    if not isinstance(got, tuple):
-        got, want = (got,), (want,)
-    return list(zip(got, want, strict=True))
-
-
-def same(source: str, *args: Any, **rest: Any) -> None:
-    for got, want in both(source, *args, **rest):
-        assert got.dtype == want.dtype and got.shape == want.shape
-        np.testing.assert_array_equal(got, want)
-
-
-def close(source: str, *args: Any, rtol: float, **rest: Any) -> None:
-    for got, want in both(source, *args, **rest):
-        np.testing.assert_allclose(got, want, rtol=rtol, atol=0)
-
-
-MATMUL = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
-CONV = (
-    "def conv(float(N,C,H,W) I, float(M,C,KH,KW) W1) -> (O) "
-    "{ O(n,m,h,w) +=! I(n,c,2*h+kh,3*w+kw) * W1(m,c,kh,kw) }"
-)
-SOFTMAX = (
-    "def softmax(float(N,D) I) -> (O) { tmp(n) max=! I(n,d) O(n,d) = exp(I(n,d)-tmp(n)) tmp(n) +=! O(n,d) "
-    "O(n,d) = O(n,d)/tmp(n) }"
-)
-LUT = (
-    "def 2LUT(float(E1,D) LUT1, int(B,L1) I1, float(E2,D) LUT2, int(B,L2) I2) -> (O1, O2) "
-    "{ O1(i,j) +=! LUT1(I1(i,k),j) O2(i,j) +=! LUT2(I2(i,k),j) }"
-)
-TRIANGLE = "def f(float(N,N) A) -> (O) { O(i) +=! A(i,j) where j <= i }"
 
 
 # ---- programs
@@ -209,246 +160,6 @@ def test_long_index_arithmetic_does_not_overflow() -> None:
     same("def f(float(N) A) -> (O) { O(i) = A(i * i / 70000) where i in 0:N }", a)
 
 
-# ---- element types
-
-INTEGERS = [f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64)]
-
-
-@pytest.mark.parametrize("dtype", [*INTEGERS, "float16", "float32", "float64", "bool"])
-def test_copies_keep_their_type(dtype: str) -> None:
-    same(f"def f({dtype}(N,M) A) -> (O) {{ O(j,i) = A(i,j) }}", small(5, 7, dtype=dtype))
-
-
-@pytest.mark.parametrize("dtype", [*INTEGERS, "float16", "float32", "float64"])
-def test_reductions(dtype: str) -> None:
-    same(
-        f"def f({dtype}(N,M) A) -> (O, P, Q, R) "
-        "{ O(i) +=! A(i,j) P(i) max=! A(i,j) Q(i) min=! A(i,j) R(i) *=! A(i,j) }",
-        small(5, 7, dtype=dtype),
-    )
-
-
-def test_bfloat16() -> None:
-    import ml_dtypes
-
-    a, b = (small(6, 5, seed=k).astype(ml_dtypes.bfloat16) for k in (0, 1))
-    same(
-        "def f(bfloat16(N,M) A, bfloat16(N,M) B) -> (O, S) "
-        "{ O(i,j) = A(i,j) * B(i,j) + 0.3 S(i) +=! A(i,j) }",
-        a,
-        b,
-    )
-
-
-def edges(dtype: str) -> tuple[Array, Array]:
-    """Pairs of integers with the ends of their type, 0 and -1 among them."""
-    rng = np.random.default_rng(3)
-    low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
-    a = rng.integers(low, high, 64, dtype=dtype, endpoint=True)
-    b = rng.integers(low, high, 64, dtype=dtype, endpoint=True)
-    special = [low, high, 0, 1, 5, (low + 1 if low else 2)]
-    pairs = [(p, q) for p in special for q in [*special, *([-1, -3] if low else [3])]]
-    a[: len(pairs)], b[: len(pairs)] = [p for p, _ in pairs], [q for _, q in pairs]
-    return a, b
-
-
-@pytest.mark.parametrize("dtype", INTEGERS)
-def test_integers_wrap_and_divide_to_floor(dtype: str) -> None:
-    a, b = edges(dtype)
-    same(
-        f"def f({dtype}(N) A, {dtype}(N) B) -> (O, P, Q, R, S, T, U, V) {{ O(i) = A(i) + B(i) "
-        "P(i) = A(i) - B(i) Q(i) = A(i) * B(i) R(i) = A(i) / B(i) S(i) = A(i) % B(i) "
-        "T(i) = min(A(i), B(i)) U(i) = max(A(i), B(i)) V(i) = abs(A(i)) }",
-        a,
-        b,
-    )
-
-
-@pytest.mark.parametrize("dtype", INTEGERS)
-def test_comparisons_see_wrapped_values(dtype: str) -> None:
-    a, b = edges(dtype)
-    same(
-        f"def f({dtype}(N) A, {dtype}(N) B) -> (O, P) {{ O(i) = (A(i) + 1 > A(i)) ? 1 : 0 "
-        "P(i) = (A(i) - B(i) <= A(i)) ? 1 : 0 }",
-        a,
-        b,
-    )
-
-
-@pytest.mark.parametrize("dtype", INTEGERS)
-def test_conversions(dtype: str) -> None:
-    ends = [2.0**k for k in (7, 8, 15, 16, 31, 32, 63, 64)]
-    values = [300, np.nan, -1.7, 0.5, 1e30, -1e30, np.inf, -np.inf, 127.9, -128.9, 255.9, -0.9, *ends]
-    values += [-v for v in ends] + [v - 1 for v in ends] + [-v - 1 for v in ends]
-    doubles = np.array(values)
-    same(
-        f"def f(float(N) A, double(N) B) -> (O, P) {{ O(i) = {dtype}(A(i)) P(i) = {dtype}(B(i)) }}",
-        doubles.astype("f4"),
-        doubles,
-    )
-    a, _ = edges(dtype)
-    same(
-        f"def f({dtype}(N) A) -> (O, P, Q, R, S, T) {{ O(i) = float(A(i)) P(i) = double(A(i)) "
-        "Q(i) = int8(A(i)) R(i) = uint16(A(i)) S(i) = int64(A(i)) T(i) = uint64(A(i)) }",
-        a,
-    )
-
-
-NANS = np.array([1, np.nan, 2, np.nan, -np.inf, 0.0, -0.0, np.inf], "f4")
-
-
-def test_nan() -> None:
-    other = np.array([np.nan, 1, 3, np.nan, 2, -0.0, 0.0, np.nan], "f4")
-    same(
-        "def f(float(N) A, float(N) B) -> (O, P, Q, R) "
-        "{ O(i) = min(A(i), B(i)) P(i) = max(A(i), B(i)) Q(i) = fmin(A(i), B(i)) R(i) = fmax(A(i), B(i)) }",
-        NANS,
-        other,
-    )
-    same(
-        "def f(float(N) A, float(N) B) -> (O, P, Q, R, S, T) { O(i) = (A(i) < B(i)) ? 1 : 0 "
-        "P(i) = (A(i) <= B(i)) ? 1 : 0 Q(i) = (A(i) > B(i)) ? 1 : 0 R(i) = (A(i) >= B(i)) ? 1 : 0 "
-        "S(i) = (A(i) == B(i)) ? 1 : 0 T(i) = !(A(i) <= B(i)) ? 1 : 0 }",
-        NANS,
-        other,
-    )
-
-
-def test_reductions_propagate_nan() -> None:
-    a = np.array([[1, np.nan, 2], [-0.0, 0.0, -1], [np.inf, 1, 2], [np.nan, np.nan, 0]], "f4")
-    same("def f(float(N,M) A) -> (O, P) { O(i) max=! A(i,j) P(i) min=! A(i,j) }", a)
-
-
-def test_no_identity_that_floats_do_not_have_is_used() -> None:
-    a = np.array([1, np.nan, np.inf, -0.0, 1e-40], "f4")
-    b = np.array([1e9, 1, np.nan, 0.0, 1], "f4")
-    got = tc.compile(
-        "def f(float(N) A, float(N) B) -> (O, P, Q, R, S) { O(i) = A(i) - A(i) P(i) = A(i) * 0.0 "
-        "Q(i) = A(i) / A(i) R(i) = (A(i) + B(i)) - B(i) S(i) = A(i) + 0.0 }",
-        backend="halide",
-    )(a, b)
-    with np.errstate(all="ignore"):
-        want = (a - a, a * np.float32(0), a / a, (a + b) - b, a + np.float32(0))
-    for g, w in zip(got, want, strict=True):
-        np.testing.assert_array_equal(g, w)
-        np.testing.assert_array_equal(np.signbit(g)[~np.isnan(w)], np.signbit(w)[~np.isnan(w)])
-
-
-def test_bool() -> None:
-    a, b = small(9, dtype="bool"), small(9, dtype="bool", seed=1)
-    same(
-        "def f(bool(N) A, bool(N) B) -> (O, P, Q) "
-        "{ O(i) = A(i) && !B(i) || A(i) == B(i) P(i) = A(i) + B(i) Q(i) +=! A(j) ? 1 : 0 where i in 0:2 }",
-        a,
-        b,
-    )
-
-
-# ---- built-ins
-
-# Arguments on which each function is finite and well conditioned; the rest take (-3, 3).
-POSITIVE = {"log", "log2", "log10", "sqrt", "rsqrt", "rcbrt", "pow", "cbrt"}
-UNIT = {"acos", "asin", "atanh"}
-NEAR_ZERO = {"log1p", "expm1"}
-
-
-@pytest.mark.parametrize("dtype", ["float", "double"])
-@pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - {"abs", "fma"}))
-def test_builtins(name: str, dtype: str) -> None:
-    rng = np.random.default_rng(5)
-    t = np.dtype("f4" if dtype == "float" else "f8")
-    arity = BUILTINS[name].arity
-    args = [rng.uniform(-3, 3, 400) for _ in range(arity)]
-    if name in POSITIVE:
-        args = [np.abs(a) + 0.01 for a in args]
-    elif name in UNIT:
-        args = [a / 3.1 for a in args]
-    elif name in NEAR_ZERO:
-        args = [a * 10.0 ** rng.uniform(-12, -1, 400) for a in args]
-    elif name == "acosh":
-        args = [np.abs(a) + 1.01 for a in args]
-    params = ", ".join(f"{dtype}(N) A{k}" for k in range(arity))
-    call = f"{name}({', '.join(f'A{k}(i)' for k in range(arity))})"
-    ulps = 16 if name in {"tan", "cospi", "sinpi"} else 8
-    close(
-        f"def f({params}) -> (O) {{ O(i) = {call} }}",
-        *(a.astype(t) for a in args),
-        rtol=ulps * np.finfo(t).eps,
-    )
-
-
-SPECIAL = [
-    0.0,
-    -0.0,
-    np.inf,
-    -np.inf,
-    np.nan,
-    1.0,
-    -1.0,
-    0.5,
-    -0.5,
-    2.5,
-    -2.5,
-    1e-310,
-    -1e-310,
-    5e-324,
-    1e308,
-    709.0,
-]
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "round",
-        "trunc",
-        "floor",
-        "ceil",
-        "fabs",
-        "cbrt",
-        "logb",
-        "log1p",
-        "expm1",
-        "sinpi",
-        "cospi",
-        "sigmoid",
-        "rsqrt",
-    ],
-)
-def test_builtins_at_the_edges(name: str) -> None:
-    args = np.array([-2.0 if name == "log1p" and v == -1e308 else v for v in SPECIAL])
-    ((got, want),) = both(f"def f(double(N) A) -> (O) {{ O(i) = {name}(A(i)) }}", args)
-    np.testing.assert_allclose(got, want, rtol=4e-15, atol=0)
-    exact = ~np.isnan(want) & (want == 0)
-    np.testing.assert_array_equal(np.signbit(got)[exact], np.signbit(want)[exact])
-
-
-@pytest.mark.parametrize("name", ["copysign", "fdim", "hypot", "nextafter", "fmin", "fmax"])
-def test_builtins_of_two_arguments_at_the_edges(name: str) -> None:
-    pairs = np.array([(p, q) for p in SPECIAL for q in SPECIAL])
-    close(
-        f"def f(double(N) A, double(N) B) -> (O) {{ O(i) = {name}(A(i), B(i)) }}",
-        *map(np.ascontiguousarray, pairs.T),
-        rtol=1e-15,
-    )
-
-
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_fma_rounds_once(dtype: str) -> None:
-    rng = np.random.default_rng(7)
-    a, b = (rng.uniform(-3, 3, 500).astype(dtype) for _ in range(2))
-    c = np.where(np.arange(500) < 250, -(a * b), rng.uniform(-3, 3, 500)).astype(dtype)  # half cancel
-    source = "def f({t}(N) A, {t}(N) B, {t}(N) C) -> (O) {{ O(i) = fma(A(i), B(i), C(i)) }}"
-    kernel = tc.compile(source.format(t="float" if dtype == "f4" else "double"), backend="halide")
-    exact = [
-        Fraction(float(p)) * Fraction(float(q)) + Fraction(float(r)) for p, q, r in zip(a, b, c, strict=True)
-    ]
-    np.testing.assert_allclose(kernel(a, b, c), np.array([float(e) for e in exact]), rtol=np.finfo(dtype).eps)
-    if dtype == "f8":
-        large = np.array([1e200])
-        assert kernel(large, large, np.array([0.0]))[0] == np.inf
-
-
 # ---- errors
 
 
@@ -518,22 +229,13 @@ def test_every_stage_can_be_seen(capfd: pytest.CaptureFixture[str]) -> None:
 # ---- memory and threads
 
 
-def odd(a: Array) -> Array:
-    """A copy whose first element lies 4 bytes off a multiple of 64."""
-    room = np.zeros(a.nbytes + 68, "u1")
-    start = -room.ctypes.data % 64 + 4
-    view = room[start : start + a.nbytes].view(a.dtype).reshape(a.shape)
-    view[...] = a
-    return view
-
-
 @pytest.mark.parametrize("scheduler", [None, *SCHEDULERS])
 def test_arrays_need_not_be_aligned(scheduler: str | None) -> None:
     # Halide 21 loads masked vectors as if every buffer were aligned: without the copies the process dies.
     script = f"""
 import sys; sys.path.insert(0, {os.getcwd()!r})
 import tc
-from tests.backends.test_halide import TRIANGLE, MATMUL, CONV, odd, small
+from tests.backends.halide_cases import TRIANGLE, MATMUL, odd, small
 import numpy as np
 options = tc.Options(autoschedule={scheduler!r})
 a, o = odd(small(131, 131)), odd(np.zeros(131, "f4"))

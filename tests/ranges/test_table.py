@@ -268,3 +268,12 @@ def test_order_of_variables_and_accesses_does_not_matter() -> None:
         )
         texts.add(str(found))
     assert len(texts) == 1
+
+
+def test_reads_of_a_tensor_whose_range_comes_later_are_checked_too() -> None:
+    # When the second statement is solved, nothing has given T its range yet; it then gives it itself.
+    source = """def f(float(K) A) -> (T) {
+      T(i) += A(max(i-1,0))
+      T(i) +=! T(2*i) where i in 1:2 }"""
+    ranges, _ = ranges_of(source)
+    assert [(o.statement, o.tensor, o.condition) for o in ranges.obligations if o.tensor == "T"] == [(1, "T", None)]

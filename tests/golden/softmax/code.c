@@ -3,7 +3,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-static inline float tc_max_f32(float a, float b) { return a > b ? a : b >= a ? b : a + b; }
+static inline float tc_max_f32(float a, float b) {
+  return a > b || (a == b && signbit(b)) ? a : b >= a ? b : a + b;
+}
 
 int32_t softmax(void *const *args);
 int32_t softmax(void *const *args) {

@@ -13,6 +13,7 @@ from tc.cache import CompileCache
 from tc.dtypes import DType
 from tc.errors import ArgumentError, PreconditionError, Source, did_you_mean
 from tc.ir.evaluate import evaluate
+from tc.ir.printer import text
 from tc.kernel import Compiled, Kernel, foreign_integers, signature
 from tc.lang.parse import parse
 from tc.options import Options
@@ -157,7 +158,9 @@ def interpret(
     for p in built.program.preconditions:
         if not evaluate(p.condition, {**bound.sizes, **scalars}):
             given = ", ".join(f"{k} = {v}" for k, v in {**bound.sizes, **scalars}.items())
-            raise PreconditionError(f"{p.reason} ({given})", p.span, code="TC0601")
+            raise PreconditionError(
+                f"{p.reason}: the sizes must satisfy {text(p.condition)}, but {given}", p.span, code="TC0601"
+            )
     arrays = {n: _plain_array(a.array, a.dtype) for n, a in bound.arrays.items()}
     buffers = {n: _plain_array(a.array, a.dtype) for n, a in bound.out.items()}
     request = (built.typed, built.ranges, bound.sizes, arrays, bound.scalars, buffers)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
 
 from tc import _native, pipeline
 from tc.cache import CompileCache
@@ -89,6 +91,8 @@ class Kernel(_native.Dispatcher):
         self.source = front.source.text
         self.warnings: tuple[Warning, ...] = front.warnings
         self._signature = signature(front)
+        if backend is not None:
+            self._backend()  # refuses options that the backend would ignore
         if front.ranges.complete and not front.specialized:
             self._build(self._variant({}, frozenset(), {}, {}))
 
@@ -195,6 +199,15 @@ class Kernel(_native.Dispatcher):
 
     def specialize(self, **values: int) -> Compiled:
         """Compile for given sizes (and specialised scalars) now."""
+        for name, value in values.items():
+            low = 0 if name in self._front.checked.sizes else -(2**63)
+            integer = isinstance(cast("object", value), (int, np.integer)) and not isinstance(value, bool)
+            if not integer or value < low:
+                raise ArgumentError(
+                    f"{self.name}: {name} = {value!r} is not " + ("a size" if low == 0 else "an integer"),
+                    code="TC0513",
+                    help="sizes are integers from 0 on" if low == 0 else "pass an int",
+                )
         self._boxes_at(values)
         sizes = {n: int(values[n]) for n in self._front.checked.sizes}
         scalars = {n: int(values[n]) for n in self._front.specialized}
@@ -337,6 +350,13 @@ class Kernel(_native.Dispatcher):
     def _failed(self, owner: Compiled, error: _native.ErrorRecord) -> Any:
         """Raise the index error that a kernel recorded."""
         number, value, point = error
+        if number < 0:  # not an index: the backend's own run time gave up
+            message = "out of memory" if value == 1 else "failed while it ran"
+            raise BackendError(
+                f"{self.name} on '{owner.backend}': {message}",
+                code="TC0810",
+                help="run it on another backend",
+            )
         site = owner.program.sites[number]
         call = _checked_read(owner.program, number)
         dim, low, high = 0, 0, -1

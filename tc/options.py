@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, cast
 
 from tc.errors import ArgumentError, did_you_mean
 
@@ -57,7 +57,15 @@ class Options:
     @classmethod
     def from_json(cls, text: str) -> Options:
         """The inverse of `to_json`; unknown names are refused with a suggestion."""
-        return cls.from_mapping(json.loads(text))
+        try:
+            values = json.loads(text)
+        except json.JSONDecodeError as e:
+            raise ArgumentError(
+                f"not JSON: {e}", code="TC0511", help='options are {"name": value, …}'
+            ) from None
+        if not isinstance(values, dict):
+            raise ArgumentError("not a JSON object", code="TC0511", help='options are {"name": value, …}')
+        return cls.from_mapping(cast("dict[str, Any]", values))
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Options:

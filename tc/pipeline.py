@@ -219,15 +219,15 @@ def _legal(program: Program, ranges: Ranges, checks: bool) -> Program:
                     code="TC0307",
                     help=f"'{first.tensor}' is read outside its range in dimension {first.dim}",
                 )
-            example = f", for example not for {v.counterexample}" if v.counterexample else ""
-            reason = f"{_access_text(first)} would be out of bounds{example}"
+            reason = f"{_access_text(first)} would be out of bounds"
             preconditions.append(Precondition(v.condition, reason, first.span))
         elif v.status == "unprovable":
             for o in found:
                 if o.condition is None:
                     dynamic.add((o.site, o.dim))
                 else:
-                    preconditions.append(Precondition(o.condition, o.text, o.span))
+                    reason = f"{_access_text(o)} would be out of bounds"
+                    preconditions.append(Precondition(o.condition, reason, o.span))
     program = _mark(program, dynamic) if checks else program
     return replace(program, preconditions=tuple(dict.fromkeys(preconditions)))
 

@@ -28,7 +28,7 @@ def reporting(source: str, **context: Any) -> Generator[None, None, None]:
         if e.help:
             raise
         raise InternalError(e.message, e.span, code=e.code, help=_help(source, context, e)) from e
-    except (Error, KeyboardInterrupt, SystemExit):
+    except (Error, KeyboardInterrupt, SystemExit, MemoryError):
         raise
     except Exception as e:
         message = f"a bug in tc: {type(e).__name__}: {e}"

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tc.errors import PreconditionError
 from tc.ir.expr import FALSE, TRUE, Expr
+from tc.ir.printer import text
 from tc.ir.program import Box, Domain, Precondition, Program, Range
 from tc.ir.simplify import simplify, substitute_typed
 
@@ -37,7 +38,13 @@ def specialize(
         condition = index(p.condition)
         if condition == FALSE:
             given = ", ".join(f"{k} = {v}" for k, v in values.items())
-            raise PreconditionError(f"{p.reason} ({given})", p.span, code="TC0601")
+            needed = text(p.condition)
+            raise PreconditionError(
+                f"{p.reason}: the sizes must satisfy {needed}, but {given}",
+                p.span,
+                code="TC0601",
+                help=f"pass arrays for which {needed}",
+            )
         return replace(p, condition=condition)
 
     return replace(

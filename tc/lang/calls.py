@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tc.errors import Note, SemanticError, Span, did_you_mean
 from tc.lang import resolved as r
 from tc.lang import syntax as s
-from tc.lang.resolve import Scope, StatementResolver, parts
+from tc.lang.resolve import Scope, StatementResolver, count, parts
 
 if TYPE_CHECKING:
     from tc.lang.flatten import Flattener
@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 def reject_clauses(st: s.Assign, what: str) -> None:
     if st.clauses:
-        raise SemanticError(f"{what} takes no 'where'", st.clauses[0].span, code="TC0221")
+        raise SemanticError(
+            f"{what} takes no 'where'",
+            st.clauses[0].span,
+            code="TC0221",
+            help="put it on a statement that copies the result",
+        )
 
 
 def require_plain(st: s.Assign) -> None:
@@ -48,10 +53,11 @@ def call(fl: Flattener, call: s.TupleCall, scope: Scope, stack: tuple[str, ...])
         )
     if len(call.args) != len(callee.params):
         raise SemanticError(
-            f"'{callee.name}' takes {len(callee.params)} arguments but {len(call.args)} were given",
+            f"'{callee.name}' takes {count(len(callee.params), 'argument')} but {len(call.args)} were given",
             call.span,
             code="TC0209",
             notes=[Note("defined here", callee.name_span)],
+            help="its parameters are " + ", ".join(p.name for p in callee.params),
         )
     if len(call.targets) != len(callee.returns):
         raise SemanticError(
@@ -59,11 +65,17 @@ def call(fl: Flattener, call: s.TupleCall, scope: Scope, stack: tuple[str, ...])
             call.span,
             code="TC0209",
             notes=[Note("defined here", callee.name_span)],
+            help="its results are " + ", ".join(x.name for x in callee.returns),
         )
     names = [t.name for t in call.targets]
     for t in call.targets:
         if names.count(t.name) > 1:
-            raise SemanticError(f"'{t.name}' is assigned twice by one call", t.span, code="TC0204")
+            raise SemanticError(
+                f"'{t.name}' is assigned twice by one call",
+                t.span,
+                code="TC0204",
+                help="give each result a name of its own",
+            )
     inner = fl.scope(callee)
     _bind(fl, callee, call, scope, inner)
     fl.predeclare(callee, inner)
@@ -109,10 +121,12 @@ def _bind(fl: Flattener, callee: s.Def, call: s.TupleCall, scope: Scope, inner: 
         scope.read.add(arg.id)  # type: ignore[union-attr]
         if tensor.rank != len(p.type.dims):
             raise SemanticError(
-                f"'{p.name}' has {len(p.type.dims)} dimensions but '{tensor.name}' has {tensor.rank}",
+                f"'{p.name}' has {count(len(p.type.dims), 'dimension')} but '{tensor.name}' "
+                f"has {tensor.rank}",
                 arg.span,
                 code="TC0206",
                 notes=[Note("the parameter", p.span)],
+                help="pass a tensor of that rank",
             )
         # Parameters are immutable, also the caller's output seen through one.
         view = replace(tensor.view(p.name, p.span), role="param")
@@ -188,10 +202,12 @@ def concat(fl: Flattener, st: s.Assign, call: s.Call, scope: Scope) -> None:
         parts.append(tensor.view(tensor.name, arg.span))
         if tensor.rank != parts[0].rank:
             raise SemanticError(
-                f"concat joins tensors of one rank, but '{tensor.name}' has {tensor.rank} dimensions and "
+                f"concat joins tensors of one rank, but '{tensor.name}' has "
+                f"{count(tensor.rank, 'dimension')} and "
                 f"'{parts[0].name}' has {parts[0].rank}",
                 arg.span,
                 code="TC0206",
+                help="all parts need the same rank",
             )
     rank, span = parts[0].rank, st.span
     names = tuple(f"i{d}" for d in range(rank))

@@ -45,6 +45,7 @@ def _defs(program: s.Program) -> dict[str, s.Def]:
                 d.name_span,
                 code="TC0217",
                 notes=[Note("first here", out[d.name].name_span)],
+                help="rename one of them",
             )
         reject_builtin(d.name, d.name_span, "a def")
         out[d.name] = d

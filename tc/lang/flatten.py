@@ -10,7 +10,7 @@ from tc.lang import calls, reductions
 from tc.lang import resolved as r
 from tc.lang import syntax as s
 from tc.lang.builtins import find
-from tc.lang.resolve import Scope, StatementResolver, reject_builtin
+from tc.lang.resolve import Scope, StatementResolver, count, reject_builtin
 
 
 class Flattener:
@@ -84,6 +84,7 @@ class Flattener:
                     p.span,
                     code="TC0204",
                     notes=[Note("first here", seen[p.name])],
+                    help="rename one of them",
                 )
             seen[p.name] = p.span
         for x in d.returns:
@@ -119,7 +120,10 @@ class Flattener:
                         reject_builtin(dim.value, dim.span, "a size")
                     if dim.value in scope.scalars:
                         raise SemanticError(
-                            f"'{dim.value}' is both a size and a scalar parameter", dim.span, code="TC0204"
+                            f"'{dim.value}' is both a size and a scalar parameter",
+                            dim.span,
+                            code="TC0204",
+                            help="rename one of them",
                         )
         for x in d.returns:
             for dim in x.type.dims if x.type else ():
@@ -179,9 +183,11 @@ class Flattener:
         tensor = scope.tensors[x.name]
         if x.has_dims and x.type is not None and len(x.type.dims) != tensor.rank:
             raise SemanticError(
-                f"'{x.name}' is declared with {len(x.type.dims)} dimensions but assigned with {tensor.rank}",
+                f"'{x.name}' is declared with {count(len(x.type.dims), 'dimension')} but "
+                f"assigned with {tensor.rank}",
                 x.span,
                 code="TC0206",
+                help="declare as many sizes as it has subscripts",
             )
         declared = scope.predeclared.get(x.name)
         mode = self.modes.get(tensor.storage, "fresh")
@@ -203,15 +209,19 @@ class Flattener:
             )
         reject_builtin(name, span, "a tensor")
         if name in SPELLINGS or name in BY_NAME:
-            raise SemanticError(f"'{name}' is a type and cannot name a tensor", span, code="TC0202")
+            raise SemanticError(
+                f"'{name}' is a type and cannot name a tensor", span, code="TC0202", help="rename it"
+            )
         existing = scope.tensors.get(name) or scope.predeclared.get(name)
         if existing is not None:
             if existing.rank != rank:
                 raise SemanticError(
-                    f"'{name}' has {existing.rank} dimensions but is assigned with {rank} subscripts",
+                    f"'{name}' has {count(existing.rank, 'dimension')} but is assigned with "
+                    f"{count(rank, 'subscript')}",
                     span,
                     code="TC0206",
                     notes=[Note("first defined here", existing.span)],
+                    help="a tensor keeps its rank; use another name",
                 )
             return existing
         declared = scope.returns.get(name)

@@ -57,7 +57,12 @@ class _Builder:
         # int() of very long digit strings is quadratic and limited by Python itself.
         value = int(text, 0) if text[:2] in ("0x", "0X") else int(text) if len(text) < 100 else 1 << 64
         if value > UINT64.max:
-            raise ParseError("integer literal does not fit 64 bits", self.token(c[0]), code="TC0106")
+            raise ParseError(
+                "integer literal does not fit 64 bits",
+                self.token(c[0]),
+                code="TC0106",
+                help="write it as a floating literal, or split it",
+            )
         return self.tall(s.IntLit(value, self.token(c[0])))
 
     def float_literal(self, c: list[Any]) -> s.FloatLit:
@@ -228,7 +233,9 @@ def parse(text: str | Source, name: str = "<string>") -> s.Program:
     source = text if isinstance(text, Source) else Source(text, name)
     if len(source.text) > MAX_SOURCE:
         raise ParseError(
-            f"the source has {len(source.text)} characters, more than {MAX_SOURCE}", code="TC0104"
+            f"the source has {len(source.text)} characters, more than {MAX_SOURCE}",
+            code="TC0104",
+            help="split it into several sources",
         )
     from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken, VisitError
 
@@ -304,7 +311,12 @@ def _unexpected_token(source: Source, e: Any) -> ParseError:
     before = source.text[: token.start_pos]
     if expected == {"CALLEE"} and token.type == "NAME":
         after = Span(source, token.end_pos, token.end_pos + 1)
-        return ParseError(f"expected ( after '{token}'", after, code="TC0102")
+        return ParseError(
+            f"expected ( after '{token}'",
+            after,
+            code="TC0102",
+            help="a def is written def NAME(parameters) -> (returns) { statements }",
+        )
     help = None
     if str(token).startswith("=") and re.search(r"[_a-zA-Z0-9]\s*\([^()]*\)\s*$", before):
         help = (
@@ -324,7 +336,12 @@ def _unexpected_character(source: Source, e: Any) -> ParseError:
         message = f"unexpected '{char}', expected {_expected(set(e.allowed or ()))}"
         return ParseError(message, span, code="TC0102")
     shown = f"'{char}'" if char.isprintable() else f"U+{ord(char):04X}"
-    return ParseError(f"character {shown} does not belong to the language", span, code="TC0101")
+    return ParseError(
+        f"character {shown} does not belong to the language",
+        span,
+        code="TC0101",
+        help="the grammar is in docs/language.md, section 1",
+    )
 
 
 def _at_end(source: Source, expected: set[str]) -> ParseError:
@@ -333,4 +350,4 @@ def _at_end(source: Source, expected: set[str]) -> ParseError:
     message = f"the source ends where {_expected(expected)} was expected"
     if not source.text.strip():
         message = "the source is empty; a program is one or more 'def NAME(…) -> (…) { … }'"
-    return ParseError(message, span, code="TC0103")
+    return ParseError(message, span, code="TC0103", help="the grammar is in docs/language.md, section 1")

@@ -142,8 +142,7 @@ class StatementResolver:
             tensor = self._tensor(name, e.span)
             if tensor.rank:
                 raise SemanticError(
-                    f"expected a scalar but found the tensor '{name}' with "
-                    f"{_count(tensor.rank, 'dimension')}",
+                    f"expected a scalar but found the tensor '{name}' with {count(tensor.rank, 'dimension')}",
                     e.span,
                     code="TC0207",
                     help=f"write its subscripts: {name}({', '.join('ijklmnopq'[: tensor.rank])})",
@@ -169,10 +168,11 @@ class StatementResolver:
             tensor = self._tensor(name, e.name_span)
             if len(e.args) != tensor.rank:
                 raise SemanticError(
-                    f"expected {_count(tensor.rank, 'subscript')} for '{name}' but found {len(e.args)}",
+                    f"expected {count(tensor.rank, 'subscript')} for '{name}' but found {len(e.args)}",
                     e.span,
                     code="TC0206",
-                    notes=[Note(f"'{name}' has {_count(tensor.rank, 'dimension')}", tensor.span)],
+                    notes=[Note(f"'{name}' has {count(tensor.rank, 'dimension')}", tensor.span)],
+                    help="every dimension takes one subscript",
                 )
             return r.Access(tensor, tuple(self.exp(a) for a in e.args), e.span)
         if name in scope.scalars:
@@ -200,9 +200,10 @@ class StatementResolver:
         if len(e.args) < b.arity or (len(e.args) > b.arity and not b.variadic):
             least = "at least " if b.variadic else ""
             raise SemanticError(
-                f"'{name}' takes {least}{_count(b.arity, 'argument')} but {_given(len(e.args))}",
+                f"'{name}' takes {least}{count(b.arity, 'argument')} but {_given(len(e.args))}",
                 e.span,
                 code="TC0209",
+                help="the built-ins and their arguments are in docs/language.md",
             )
         return r.Apply(b.name, tuple(self.exp(a) for a in e.args), e.span)
 
@@ -226,14 +227,20 @@ class StatementResolver:
             )
         if tensor is None:
             if name in scope.scalars:
-                raise SemanticError(f"'{name}' is a scalar and has no dimensions", span, code="TC0206")
+                raise SemanticError(
+                    f"'{name}' is a scalar and has no dimensions",
+                    span,
+                    code="TC0206",
+                    help=f"write {name} alone",
+                )
             near = did_you_mean(name, {*scope.tensors, *scope.later})
             raise SemanticError(f"unknown tensor '{name}'", span, code="TC0201", help=near)
         if axis is not None and axis >= tensor.rank:
             raise SemanticError(
-                f"'{name}' has {_count(tensor.rank, 'dimension')}, there is no {name}.{axis}",
+                f"'{name}' has {count(tensor.rank, 'dimension')}, there is no {name}.{axis}",
                 span,
                 code="TC0206",
+                help="dimensions count from 0",
             )
         return tensor
 
@@ -270,6 +277,7 @@ class StatementResolver:
                 "and integer scalars",
                 e.span,
                 code="TC0205",
+                help="write for example O(i + 1), and shift the right-hand side instead",
             )
         self._clash(index.id, index.span)
         self.seen.append((index.id, index.span))
@@ -287,6 +295,7 @@ class StatementResolver:
                 c.name_span,
                 code="TC0204",
                 notes=[Note("first here", self.ranged[c.name])] if c.name in self.ranged else (),
+                help="rename one of them",
             )
         lo, hi = self.exp(c.lo), self.exp(c.hi)
         for bound, at in ((lo, c.lo.span), (hi, c.hi.span)):
@@ -336,6 +345,7 @@ class StatementResolver:
                     f"'{c.name}' is a name for a value here and cannot also have a range",
                     c.name_span,
                     code="TC0204",
+                    help="choose another name for the value",
                 )
             raise SemanticError(
                 f"'{c.name}' is an index variable", c.name_span, code="TC0204", help="rename it"
@@ -354,6 +364,7 @@ class StatementResolver:
                 "a 'where' clause is a range, a name = value, 'exists' or a relation such as i <= j",
                 c.span,
                 code="TC0214",
+                help="write for example i in 0:N, x = A(i), exists A(i) or i <= j",
             )
         for x in self._with_lets(value):
             if isinstance(x, r.Access) or (isinstance(x, r.Const) and isinstance(x.value, float)):
@@ -456,5 +467,5 @@ def _given(n: int) -> str:
     return f"{n} {'was' if n == 1 else 'were'} given"
 
 
-def _count(n: int, what: str) -> str:
+def count(n: int, what: str) -> str:
     return f"{n} {what}" if n == 1 else f"{n} {what}s"

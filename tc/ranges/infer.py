@@ -40,14 +40,15 @@ def infer(
     `Depends`.  `integers` gives the types of parameters that came in another integer type than declared
     (the bounds of a small type prove subscripts in range).  Raises `RangeError`.
     """
+    inference = _Inference(checked, scalars or {}, integers or {})
     try:
-        return _Inference(checked, scalars or {}, integers or {}).run()
+        return inference.run()
     except OverflowError:
         raise RangeError(
-            "a constant of this program leaves 32 bits in range inference",
-            checked.span,
+            "a constant of this statement leaves 32 bits in range inference",
+            inference.at,
             code="TC0308",
-            help="give the variables concerned explicit 'where' ranges",
+            help="the solver computes in 32 bits: use smaller offsets, strides and bounds",
         ) from None
 
 
@@ -56,6 +57,7 @@ class _Inference:
         self.checked = checked
         self.facts = Facts(checked, scalars, integers)
         self.rounds = Rounds(self.facts)
+        self.at = checked.span  # what is being inferred
         self.givers: dict[tuple[r.Tensor, int], Span] = {}
         self.steps: list[Step] = []
         self.preconditions: list[Precondition] = []
@@ -101,6 +103,7 @@ class _Inference:
     def _attempt(self, k: int) -> tuple[dict[str, Interval] | None, list[Constraint], list[str], list[Step]]:
         """Solve one statement with the tensor dimensions known so far."""
         st = self.checked.statements[k]
+        self.at = st.span
         unknown = [*st.variables, *st.auxiliary]
         sol: dict[str, Interval] = {}
         try:
@@ -330,7 +333,9 @@ class _Inference:
                 continue
             text = f"{reason}: {show(a)} and {show(b)} must be equal"
             if self.facts.proves(("!=", a, b)):
-                raise RangeError(text, span, code="TC0309")
+                raise RangeError(
+                    text, span, code="TC0309", help="no sizes can make them equal: check the declarations"
+                )
             self.preconditions.append(Precondition(expr_of(("==", a, b)), text, span))
 
     def _fail(self, k: int) -> None:
@@ -338,7 +343,12 @@ class _Inference:
         st = self.checked.statements[k]
         sol, constraints, unknown, _ = self._attempt(k)
         if sol is None or not unknown:
-            raise RangeError("the extents this statement needs are never known", st.span, code="TC0301")
+            raise RangeError(
+                "the extents this statement needs are never known",
+                st.span,
+                code="TC0301",
+                help="give its variables ranges with 'where'",
+            )
         v = unknown[0]
         span = st.span_of(v)
         mine = [c for c in constraints if v in free(c.subscript)]

@@ -232,6 +232,22 @@ def test_a_checked_subscript_that_is_itself_looked_up() -> None:
         assert (r.code, list(r.error[:4])) == (1, [2, 9, 1, 0])
 
 
+def test_the_recorded_subscript_is_the_one_the_source_has() -> None:
+    """A tensor that starts at 2: the logical subscript is recorded, not the position in storage."""
+    b = Build("origin", "N")
+    b.input("p", INT64, "N")
+    b.tensor("t", INT64, programs.span(2, Add(v("N"), IntImm(2))), role="temporary")
+    b.tensor("o", INT64, *box("N"))
+    b.stage("t", ("i",), None, v("i"), axis("i", 2, Add(v("N"), IntImm(2))))
+    b.stage("o", ("i",), None, b.read("t", b.read("p", "i"), checked=(0,), text="t(p(i))"), axis("i", 0, "N"))
+    n = lowered(b.done(), {"N": 3})
+    for r in both(n, {"p": [2, 4, 3]}):
+        assert (r.code, list(r.outputs["o"])) == (0, [2, 4, 3])
+    for bad in (1, 5):
+        for r in both(n, {"p": [2, bad, 3]}):
+            assert (r.code, list(r.error[:4])) == (1, [1, bad, 1, 1])
+
+
 def test_names_that_c_reserves() -> None:
     b = Build("double", "int N")
     b.scalar("float", FLOAT32)

@@ -120,6 +120,8 @@ SPECIAL = [
     32767.9, 65504.0, 65519.99, 65520.0, 2147483647.0, 2147483648.0, -2147483648.0, -2147483649.0,
     4294967295.9, 4294967296.0, 9.2233720368547748e18, 9.2233720368547758e18, -9.2233720368547758e18,
     1.8446744073709552e19, 1e30, -1e30, 3e38, math.inf, -math.inf, math.nan,
+    # Just beyond a tie of float16 and of bfloat16: rounding to float32 first would lose the excess.
+    1 + 2**-11 + 2**-40, 1 + 2**-8 + 2**-40, -(1 + 3 * 2**-11 - 2**-40), 1 + 3 * 2**-8 - 2**-40, 2**-25 + 2**-70,
 ]  # fmt: skip
 
 
@@ -265,6 +267,27 @@ def test_logic_on_truth_values() -> None:
         np.testing.assert_array_equal(outputs["same"], a == b)
         np.testing.assert_array_equal(outputs["chosen"], np.where(a, ~b, b))
         np.testing.assert_array_equal(outputs["order"], True)
+
+
+@pytest.mark.parametrize("t", INTEGERS, ids=str)
+def test_intermediate_values_wrap_too(t: DType) -> None:
+    """C would compute narrow integers in int: each operation must come back to its type."""
+    pairs = list(itertools.product(integers(t), repeat=2))
+    a, b = (np.array(v, numpy_dtype(t)) for v in zip(*pairs, strict=True))
+    three = imm(3, t)
+    results: Results = {
+        "sum": (t, lambda x, y: FloorDiv(Add(x, y), three)),
+        "difference": (t, lambda x, y: FloorDiv(Sub(x, y), three)),
+        "product": (t, lambda x, y: FloorMod(Mul(x, y), three)),
+        "order": (BOOL, lambda x, y: LT(Add(x, y), x)),
+        "negated": (BOOL, lambda x, y: GT(Sub(imm(0, t), x), y)),
+    }
+    for outputs in run(t, a, b, results):
+        np.testing.assert_array_equal(outputs["sum"], [t.wrap(x + y) // 3 for x, y in pairs])
+        np.testing.assert_array_equal(outputs["difference"], [t.wrap(x - y) // 3 for x, y in pairs])
+        np.testing.assert_array_equal(outputs["product"], [t.wrap(x * y) % 3 for x, y in pairs])
+        np.testing.assert_array_equal(outputs["order"], [t.wrap(x + y) < x for x, y in pairs])
+        np.testing.assert_array_equal(outputs["negated"], [t.wrap(-x) > y for x, y in pairs])
 
 
 @pytest.mark.parametrize("t", FLOATS, ids=str)

@@ -250,11 +250,17 @@ def _notice(m: pytest.MonkeyPatch) -> None:
     k(np.ones(3, np.float32))
 
 
+def _run_time_failure(m: pytest.MonkeyPatch) -> None:
+    k = tc.compile("def f(float(N) A) -> (B) { B(i) = 7 * A(i) }", backend="reference")
+    k._failed(k.specialize(N=3), (-1, 1, ()))
+
+
 PROVOKED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "TC0802": _unavailable,
     "TC0803": _unloadable,
     "TC0806": _no_autoscheduler,
     "TC0807": _no_halide,
+    "TC0810": _run_time_failure,
     "TC0900": lambda m: _broken_pass(m, tc.InternalError("arithmetic on bool")),
     "TC0901": lambda m: _broken_pass(m, ZeroDivisionError("division by zero")),
     "TC0902": _not_a_tree,

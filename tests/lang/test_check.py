@@ -41,7 +41,7 @@ REFUSED = [
     ("def f(float(N) A) -> (B) { B(«2*i») = A(i) }", "TC0205", "plus or minus constants", None),
     ("def f(float(N) A) -> (B) { B(i,«i») = A(i) }", "TC0205", "twice", "where i == j"),
     ("def f(float(N,M) A) -> (B) { B(i) = «A(i)» }", "TC0206", "expected 2 subscripts for 'A' but found 1", None),
-    ("def f(float(N) A) -> (B) { B(i) = A(i) «B»(i,j) = 1 }", "TC0206", "1 dimensions but is assigned with 2", None),
+    ("def f(float(N) A) -> (B) { B(i) = A(i) «B»(i,j) = 1 }", "TC0206", "1 dimension but is assigned with 2", None),
     ("def f(float(N) A) -> (B) { B(i) = A(i) + «A.1» }", "TC0206", "there is no A.1", None),
     ("def f(float(N) A) -> (B) { B(i) = A(i) + «A» }", "TC0207", "expected a scalar but found the tensor", "A(i)"),
     ("def f(float(N) A) -> (B) { B(i) = «t»(i) t(i) = A(i) }", "TC0208", "read before it is defined", "out="),

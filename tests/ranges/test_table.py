@@ -276,4 +276,5 @@ def test_reads_of_a_tensor_whose_range_comes_later_are_checked_too() -> None:
       T(i) += A(max(i-1,0))
       T(i) +=! T(2*i) where i in 1:2 }"""
     ranges, _ = ranges_of(source)
-    assert [(o.statement, o.tensor, o.condition) for o in ranges.obligations if o.tensor == "T"] == [(1, "T", None)]
+    left = [(o.statement, o.tensor, o.condition) for o in ranges.obligations if o.tensor == "T"]
+    assert left == [(1, "T", None)]

@@ -39,7 +39,7 @@ def link(code: bytes, glue: str, name: str) -> Linked:
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     module.verify()
-    engine = llvm.create_mcjit_compiler(module, machine)
+    engine = llvm_jit.engine_of(module, machine)
     engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(code))
     engine.finalize_object()
     return Linked(int(engine.get_function_address(name)), engine)

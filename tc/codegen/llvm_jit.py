@@ -74,6 +74,18 @@ class MachineCode:
             return machine.emit_assembly(_module(self.text, machine))
 
 
+def engine_of(module: Any, machine: Any) -> Any:
+    """An engine that owns `module` and `machine`.
+
+    Its memory manager reserves one block for all sections of an object.  LLVM's own maps each section
+    wherever there is room, and ends the process when two that refer to each other lie more than 2 GiB apart,
+    which a fragmented address space brings about now and then.
+    """
+    import llvmlite.binding as llvm
+
+    return llvm.create_mcjit_compiler(module, machine, use_lmm=True)
+
+
 def _module(text: str, machine: Any, *, verify: bool = False) -> Any:
     try:
         module = llvm.parse_assembly(text)
@@ -105,7 +117,7 @@ def compile_text(text: str, *names: str, level: int = 1, verify: bool = False) -
         machine = target_machine(level)
         module = _module(text, machine, verify=verify)
         _resolve(module)
-        engine = llvm.create_mcjit_compiler(module, machine)
+        engine = engine_of(module, machine)
         engine.finalize_object()
         addresses = {n: int(engine.get_function_address(n)) for n in names}
         if not all(addresses.values()):

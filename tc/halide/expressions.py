@@ -42,7 +42,9 @@ class Tensor:
 
     def at(self, subscripts: list[HlExpr]) -> HlExpr:
         """The element at logical coordinates, in its compute type."""
-        value = self.source[tuple(reversed(subscripts))]
+        # A FuncRef is not an Expr everywhere: `select` takes one without dimensions for a Tuple.
+        read = self.source[tuple(reversed(subscripts))]
+        value = read if isinstance(read, hl.Expr) else hl.Expr(read)
         return value != hl.u8(0) if self.dtype.is_bool else value
 
 

@@ -211,13 +211,22 @@ class _Builder:
             axes[d] if isinstance(a, x.Variable) and pure.get(a.name) == d else scope.index(a)
             for d, a in enumerate(s.args)
         )
-        value = scope.value(s.value)
+        value = self._counted(s, rvars, indices, scope.value(s.value))
         if s.op is not None:
             value = arithmetic.combine(s.op, self.tensors[f.name].at(list(args)), value, f.dtype)
         func[tuple(reversed(args))] = _stored(value, f.dtype)
         axis_names = {n: axes[d].name() for n, d in pure.items()}
         reduced = frozenset(v.name for v in rvars)
         self._note(func, axes, scope, stage=s, axis_names=axis_names, reduced=reduced)
+
+    def _counted(self, s: Stage, rvars: list[IterVar], indices: dict[str, HlExpr], value: HlExpr) -> HlExpr:
+        """Halide drops dimensions of an RDom that an update does not mention: mention them."""
+        mentioned = {n for e in (s.value, *s.args) for n in x.variables(e)}
+        for v in rvars:
+            if v.name not in mentioned:
+                before_the_first = indices[v.name] < self._range(v)[0]
+                value = hl.select(before_the_first, hl.cast(value.type(), hl.i32(0)), value)
+        return value
 
     def _pure_axes(self, f: Func, s: Stage) -> dict[str, int]:
         """The dimensions of an update that stay pure: {variable: position}."""

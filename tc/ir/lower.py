@@ -139,11 +139,20 @@ class _Lowering:
             tuple(Scalar(p.name, p.dtype, p.specialized) for p in c.params if isinstance(p, r.ScalarParam)),
             tuple(self.buffers),
             tuple(out.name for out in c.returns),
-            tuple(self.funcs),
+            self._ordered_funcs(),
             tuple(self.stages),
             tuple(self.sites.get(n, Site("", "", ())) for n in range(count)),
             self.boxes.preconditions,
         )
+
+    def _ordered_funcs(self) -> tuple[Func, ...]:
+        """The Funcs so that each comes after those it reads: by their last stage.
+
+        A version that another Func has read gets no more stages, so what a Func reads is complete before
+        its own last stage.
+        """
+        last = {st.func: n for n, st in enumerate(self.stages)}
+        return tuple(sorted(self.funcs, key=lambda f: last.get(f.name, -1)))
 
     # ---- storage and versions
 

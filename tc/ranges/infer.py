@@ -262,7 +262,11 @@ class _Inference:
                     notes=[Note("the range comes from here", giver)] if giver else (),
                     help="the first statement of a tensor fixes its range; use 'where' to make them agree",
                 )
-            self._precondition(condition, message, sub.span, st, sol)
+            # Only an empty left-hand side writes nothing: `op=!` initialises also what it does not reduce.
+            written = {n: sol[n] for n in st.indices}
+            self.preconditions.append(
+                Precondition(expr_of(self._unless_empty(condition, written)), message, sub.span)
+            )
 
     def _oblige(self, k: int, st: r.Statement, c: Constraint, sol: Solution) -> None:
         data = bool(free(c.subscript) & self.facts.opaque.keys())
@@ -307,9 +311,6 @@ class _Inference:
         if bound is None or free(bound) & sol.keys():
             return False
         return self.facts.simplify(("<=" if c.upper else ">=", bound, c.limit))
-
-    def _precondition(self, condition: Term, reason: str, span: Span, st: r.Statement, sol: Solution) -> None:
-        self.preconditions.append(Precondition(expr_of(self._unless_empty(condition, sol)), reason, span))
 
     def _unless_empty(self, condition: Term, sol: Solution) -> Term:
         """No access happens where a range is empty."""

@@ -109,3 +109,40 @@ def test_a_redefined_output_keeps_what_was_read_before() -> None:
     o, p = k(np.arange(3, dtype=np.float32))
     np.testing.assert_array_equal(o, [0, 7, 14])
     np.testing.assert_array_equal(p, [0, 2, 4])
+
+
+def test_an_initialising_reduction_over_nothing_still_needs_its_range() -> None:
+    """`op=!` resets the elements of its left-hand side also where it has nothing to reduce."""
+    source = """def f(float(N) A, float(M) B, float(R) Z) -> (T) {
+      T(i) = A(i)
+      T(i) +=! B(i) + Z(r) }"""
+    for backend in ("reference", "halide"):
+        k = tc.compile(source, backend)
+        np.testing.assert_array_equal(k(f32(4), f32(3), f32(0)), [0, 0, 0, 1])
+        with pytest.raises(tc.PreconditionError, match="outside its range"):
+            k(f32(3), f32(4), f32(0))
+
+
+@pytest.mark.parametrize("backend", ["reference", "halide"])
+def test_unused_reduction_variables_multiply(backend: str) -> None:
+    k = tc.compile(
+        "def f(float(N) A) -> (O, P) { O(i) +=! A(i) where r in 2:7 P(i) *=! 2 * A(i) where r in 0:3, i < r }",
+        backend,
+    )
+    o, p = k(f32(3))
+    np.testing.assert_array_equal(o, [5, 5, 5])
+    np.testing.assert_array_equal(p, [4, 2, 1])
+
+
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+@pytest.mark.parametrize("backend", ["reference", "halide"])
+def test_scalars_of_the_program_in_guards_and_later_results_first(backend: str) -> None:
+    source = """def f(float(N) A) -> (T, O, P) {
+      T max=! A(i)
+      O(i) += (i >= 1 ? T : A(i))
+      P(i) = O(i) > T ? O(i) : T }"""
+    k = tc.compile(source, backend)
+    t, o, p = k(np.array([1, 5, 2], np.float32), out={"O": f32(3)})
+    assert t == 5
+    np.testing.assert_array_equal(o, [2, 6, 6])
+    np.testing.assert_array_equal(p, [5, 6, 6])

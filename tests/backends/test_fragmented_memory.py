@@ -19,7 +19,8 @@ import tc
 warnings.simplefilter("ignore")
 libc = ctypes.CDLL(None)
 libc.mmap.restype = ctypes.c_void_p
-libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+INT = ctypes.c_int
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, INT, INT, INT, ctypes.c_long]
 
 
 def reserve(size):  # no access, no swap: address space alone
@@ -36,7 +37,8 @@ for k in range(12):
     reserve(3 << 30)
     for at in holes:
         libc.munmap(ctypes.c_void_p(at), ctypes.c_size_t(small))
-    source = f"def f(float(N,M) A, float(M) C) -> (O, P) {{ O(i) +=! A(i,j) * C(j) P(i,j) = exp(A(i,j)) * {k}.25 }}"
+    body = f"O(i) +=! A(i,j) * C(j) P(i,j) = exp(A(i,j)) * {k}.25"
+    source = f"def f(float(N,M) A, float(M) C) -> (O, P) {{ {body} }}"
     o, p = tc.compile(source, sys.argv[1])(np.zeros((4, 9), "f4"), np.ones(9, "f4"))
     assert o.tolist() == [0] * 4 and (p == k + 0.25).all()
 """
@@ -45,5 +47,6 @@ for k in range(12):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="mmap flags are Linux's")
 @pytest.mark.parametrize("backend", ["reference", "halide"])
 def test_kernels_link_wherever_their_sections_land(backend: str) -> None:
-    done = subprocess.run([sys.executable, "-c", SCRIPT, backend], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", SCRIPT, backend]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]

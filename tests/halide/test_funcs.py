@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -134,7 +135,8 @@ def test_names_are_safe_for_halide_and_the_linker() -> None:
         )
     )
     for made in lowered.names:
-        assert made.startswith("tc_") and made.isascii() and made.replace("_", "a").isalnum()
+        # Halide itself tells Funcs of one name in a process apart by `$1`, `$2`, …
+        assert re.fullmatch(r"tc_[A-Za-z0-9_]+(\$\d+)?", made), made
     assert len(set(lowered.names)) == len(lowered.names)
 
 

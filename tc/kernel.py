@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -17,7 +17,6 @@ from tc.errors import (
     BackendError,
     BackendNotice,
     BoundsError,
-    InternalError,
     Warning,
     did_you_mean,
     warn,
@@ -25,13 +24,11 @@ from tc.errors import (
 from tc.ir import expr as x
 from tc.ir.evaluate import evaluate
 from tc.ir.program import Program
-from tc.ir.program import Range as SymbolicRange
 from tc.lang import resolved as r
 from tc.options import Options
 from tc.pipeline import Built, Front, Variant
-from tc.range_table import Boxes, Range, RangeTable, Requirement, requirements, shown
-from tc.ranges import Bound as SymbolicBound
-from tc.ranges import Depends, Ranges, infer
+from tc.range_table import Boxes, Integers, Range, RangeTable, Requirement, compile_boxes, requirements, shown
+from tc.ranges import Ranges, infer
 from tc.registry import Backend, availability, get
 from tc.registry import names as backend_names
 from tc.reproducer import reporting
@@ -87,6 +84,7 @@ class Kernel(_native.Dispatcher):
         self._checks = checks
         self._built: dict[Variant, Built] = {}
         self._lock = threading.RLock()
+        self._integers: dict[tuple[int, ...], Callable[[Mapping[str, int]], Integers]] = {}
         self.name = front.checked.name
         self.source = front.source.text
         self.warnings: tuple[Warning, ...] = front.warnings
@@ -133,26 +131,22 @@ class Kernel(_native.Dispatcher):
         """{tensor: (Range(min, extent), …)}, symbolic; `.at(M=3)` makes integers."""
         return RangeTable(_boxes(self._front, self._front.ranges), self._boxes_at)
 
-    def _boxes_at(self, values: Mapping[str, int]) -> Boxes:
+    def _boxes_at(self, values: Mapping[str, int]) -> Integers:
+        """Integer ranges of parameters and results for given sizes and specialised scalars."""
         self._check_names(values)
-        ranges = self._front.ranges
-        if self._front.specialized:
-            missing = [s for s in self._front.specialized if s not in values]
-            if missing:
+        sizes = self._front.checked.sizes
+        for name in (*self._front.specialized, *sizes):
+            if name not in values:
+                what = "size" if name in sizes else "scalar"
                 raise ArgumentError(
-                    f"{self.name}: ranges depend on the scalar {', '.join(missing)}",
-                    code="TC0513",
-                    help=f"pass {missing[0]}=…",
+                    f"{self.name}: no value for the {what} {name}", code="TC0513", help=f"pass {name}=…"
                 )
-            ranges = infer(self._front.checked, {s: values[s] for s in self._front.specialized})
-        missing = [s for s in self._front.checked.sizes if s not in values]
-        if missing:
-            raise ArgumentError(
-                f"{self.name}: no value for the size {', '.join(missing)}",
-                code="TC0513",
-                help=f"pass {missing[0]}=…",
-            )
-        return _boxes(self._front, ranges)
+        scalars = tuple(values[s] for s in self._front.specialized)
+        at = self._integers.get(scalars)
+        if at is None:
+            at = compile_boxes(_boxes(self._front, self.ranges_for(values)), sizes)
+            self._integers[scalars] = at
+        return at(values)
 
     def _check_names(self, values: Mapping[str, Any]) -> None:
         known = {*self._front.checked.sizes, *self._front.specialized}
@@ -189,11 +183,8 @@ class Kernel(_native.Dispatcher):
     def output_shapes(self, **values: int) -> dict[str, tuple[int, ...]]:
         """{result: shape} for given sizes and specialised scalars, before any data exists."""
         boxes = self._boxes_at(values)
-        shapes: dict[str, tuple[int, ...]] = {}
-        for returned in self._front.checked.returns:
-            box = [_known(b) for b in boxes[returned.name]]
-            shapes[returned.name] = tuple(max(0, evaluate(b.extent, values)) for b in box)
-        return shapes
+        names = (x.name for x in self._front.checked.returns)
+        return {n: tuple(max(0, int(b.extent)) for b in boxes[n]) for n in names}
 
     # ---- compiling
 
@@ -401,12 +392,6 @@ def _checked_read(program: Program, site: int) -> x.Call | None:
             if isinstance(e, x.Call) and e.site == site and e.checked:
                 return e
     return None
-
-
-def _known(b: SymbolicBound) -> SymbolicRange:
-    if isinstance(b, Depends):
-        raise InternalError(f"a range still {b}")
-    return b
 
 
 def _shapes(program: Program) -> dict[str, tuple[int, ...]]:

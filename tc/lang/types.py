@@ -80,7 +80,7 @@ class _Typer:
             if isinstance(p, r.Tensor) and p.declared is not None:
                 self.dtypes[p] = overrides.get(p.name, p.declared)
         self.lets: dict[str, r.Exp] = {}
-        self.open: r.Tensor | None = None  # whose type is being found
+        self.open: set[r.Tensor] = set()  # whose types are being found: they adapt, as literals do
 
     def run(self) -> Typed:
         for st in self.checked.statements:
@@ -103,8 +103,9 @@ class _Typer:
         if t.declared is not None:
             self.dtypes[t] = t.declared
             return
-        self.open = t
+        self.open.add(t)
         fallback: DType | None = None
+        circular = False
         try:
             for st in self.checked.statements:
                 if st.target.storage is not t:
@@ -115,14 +116,18 @@ class _Typer:
                     # A reduction is arithmetic, and arithmetic on bool is int32.
                     self.dtypes[t] = promote(value.dtype, value.dtype) if st.reduces else value.dtype
                     return
-                if fallback is None and not self._reads_open(value):
+                others = any(a.dtype is None and a.tensor.storage is not t for a in r.accesses(value))
+                circular |= others
+                if fallback is None and not others and not self._reads_open(value):
                     fallback = _alone(value)
-            self.dtypes[t] = fallback or FLOAT32
+            # In a circle of tensors the one that was asked for first decides, then the others follow.
+            if not circular or self.open == {t}:
+                self.dtypes[t] = fallback or FLOAT32
         finally:
-            self.open = None
+            self.open.discard(t)
 
     def _reads_open(self, e: r.Exp) -> bool:
-        return any(isinstance(x, r.Access) and x.tensor.storage is self.open for x in r.walk(e))
+        return any(isinstance(x, r.Access) and x.tensor.storage in self.open for x in r.walk(e))
 
     def _lets(self, st: r.Statement) -> None:
         self.lets = {}
@@ -209,13 +214,12 @@ class _Typer:
             typed = self.settled(self.exp(sub))
             self._integral(typed, f"a subscript of '{e.tensor.name}'")
             subscripts.append(typed)
-        dtype = None if e.tensor.storage is self.open else self.dtypes.get(e.tensor.storage)
-        if dtype is None and e.tensor.storage is not self.open:
-            held, self.open = self.open, None
+        storage = e.tensor.storage
+        if storage not in self.dtypes and storage not in self.open:
             lets = self.lets
-            self._decide(e.tensor.storage)
-            self.open, self.lets = held, lets
-            dtype = self.dtypes[e.tensor.storage]
+            self._decide(storage)
+            self.lets = lets
+        dtype = None if storage in self.open else self.dtypes.get(storage)
         return replace(e, subscripts=tuple(subscripts), dtype=dtype)
 
     def _integral(self, e: r.Exp, what: str) -> None:

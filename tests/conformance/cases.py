@@ -133,6 +133,8 @@ SEEDS: list[Case] = [
     # ---- 003: the notation
     Case("mv, notation", "003, first example", "def mv({T}(R,C) A, {T}(C) B) -> (o) { o(i) +=! A(i,j) * B(j) }",
          {"R": 4, "C": 6}, lambda A, B: A @ B),
+    Case("mv, simple", "003, examples: += without an initialisation", "def mv({T}(R,C) A, {T}(C) B) -> (o) { o(i) += A(i,j) * B(j) }",
+         {"R": 4, "C": 6}, lambda A, B: A @ B),
     Case("mm, notation", "003, matrix multiply: R(i,j) as printed, k a lone reduction",
          "def mm({T}(X,Y) A, {T}(Y,Z) B) -> (R) { R(i,j) += A(i,j) * B(j,k) }", {"X": 3, "Y": 4, "Z": 5},
          lambda A, B: A * B.sum(1)),

@@ -126,3 +126,45 @@ def test_the_extensions_need_no_folder_of_the_machine_that_built_them(installed:
         else:
             assert not any("halide" in n.lower() for n in needed)
             assert paths == []
+
+
+RUN = """
+import sys
+import numpy as np
+import tc
+assert not {"torch", "jax"} & set(sys.modules)
+A, B = np.ones((3, 4), "f4"), np.ones((4, 5), "f4")
+for backend in ("reference", "halide"):
+    mm = tc.compile("def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }", backend)
+    assert (mm(A, B) == 4).all() and (tc.interpret(mm.source, A, B) == 4).all()
+    lut = tc.compile("def f(float(N) A, uint8(M) I) -> (B) { B(i) = sigmoid(A(max(min(I(i), N-1), 0))) }", backend)
+    assert lut(np.zeros(3, "f4"), np.array([0, 9], "u1")).tolist() == [0.5, 0.5]
+print(tc.__file__)
+"""
+
+
+def test_programs_run_from_the_wheel(installed: Path) -> None:
+    (file,) = outside(installed, RUN).split()
+    assert Path(file).is_relative_to(installed)
+    shown = outside(installed, "from tc.cli import main; raise SystemExit(main(['doctor']))")
+    assert re.search(r"backend halide +available", shown) and re.search(
+        r"backend reference +available", shown
+    )
+
+
+@pytest.mark.slow
+def test_the_wheel_runs_in_a_bare_environment(wheel: Path, tmp_path: Path) -> None:
+    """A new virtual environment with the wheel and what its metadata names, and nothing else."""
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "bare"], check=True)
+    python = tmp_path / "bare" / "bin" / "python"
+    pip = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", wheel]
+    done = subprocess.run(pip, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    for command in (
+        [python, "-c", RUN],
+        [python, "-m", "tc", "demo"],
+        [tmp_path / "bare" / "bin" / "tcomp", "doctor"],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env)
+        assert done.returncode == 0, done.stdout + done.stderr

@@ -168,6 +168,9 @@ class Scope:
         if any(s is not None and s[0] > s[1] for s in spans):
             return literal(0, e.dtype)
         subscripts: list[HlExpr] = []
+        # Clamped into a dimension of extent 1 a subscript is a constant, and its check would be simplified
+        # away with it: there the read depends on the subscript once more.
+        only: list[HlExpr] = []
         for d, sub in enumerate(e.args):
             small = self._small_index(sub)
             match self.form(e, d):
@@ -177,8 +180,15 @@ class Scope:
                     value = self.index(sub) if small else self.value(sub)
                     subscripts.append(self._clamped(value, tensor.box, d, small))
                 case "check":
-                    subscripts.append(self._checked(e, sub, tensor.box, d))
-        return tensor.at(subscripts)
+                    checked = self._checked(e, sub, tensor.box, d)
+                    subscripts.append(self._clamped(checked, tensor.box, d, False))
+                    span = spans[d]
+                    if span is not None and span[0] == span[1]:
+                        only.append(checked == hl.i64(span[0]))
+        read = tensor.at(subscripts)
+        for here in only:
+            read = hl.select(here, read, hl.cast(read.type(), hl.i32(0)))
+        return read
 
     def form(self, e: x.Call, d: int) -> SubscriptForm:
         """What is done to subscript `d` of a read."""
@@ -218,4 +228,4 @@ class Scope:
             if condition is not None:
                 good = good | hl.logical_not(condition)
         record = [hl.i64(e.site + 1), hl.i64(len(self.point)), *map(hl.i64, self.point)]
-        return self._clamped(hl.require(good, value, *record), box, d, False)
+        return hl.require(good, value, *record)

@@ -244,6 +244,19 @@ def test_an_index_out_of_range_names_the_place_and_the_value() -> None:
         tc.interpret(LUT, table, bad)
 
 
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+@pytest.mark.parametrize("backend", ["reference", "halide"])
+@pytest.mark.parametrize("entries", [1, 2, 5])
+def test_every_backend_checks_tables_of_any_extent(backend: str, entries: int) -> None:
+    k = tc.compile(LUT, backend)
+    table = np.arange(2 * entries, dtype=F).reshape(entries, 2)
+    index = np.zeros((2, 2), np.int32)
+    np.testing.assert_array_equal(k(table, index), table[index].sum(1))
+    index[1, 1] = entries
+    with pytest.raises(tc.BoundsError, match=f"index {entries} is out of range"):
+        k(table, index)
+
+
 def test_an_empty_table_is_never_read() -> None:
     k = compile(LUT)
     with pytest.raises(tc.BoundsError):

@@ -137,7 +137,8 @@ A, B = np.ones((3, 4), "f4"), np.ones((4, 5), "f4")
 for backend in ("reference", "halide"):
     mm = tc.compile("def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }", backend)
     assert (mm(A, B) == 4).all() and (tc.interpret(mm.source, A, B) == 4).all()
-    lut = tc.compile("def f(float(N) A, uint8(M) I) -> (B) { B(i) = sigmoid(A(max(min(I(i), N-1), 0))) }", backend)
+    source = "def f(float(N) A, uint8(M) I) -> (B) { B(i) = sigmoid(A(max(min(I(i), N-1), 0))) }"
+    lut = tc.compile(source, backend)
     assert lut(np.zeros(3, "f4"), np.array([0, 9], "u1")).tolist() == [0.5, 0.5]
 print(tc.__file__)
 """

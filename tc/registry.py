@@ -28,7 +28,7 @@ class Availability:
 
 @runtime_checkable
 class Backend(Protocol):
-    """What the object behind an entry point makes (DESIGN.md §3)."""
+    """What the object behind an entry point makes (docs/design.md)."""
 
     name: str
 

@@ -1,6 +1,6 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportMissingTypeStubs=false
-"""Programs as sets and relations: iteration domains and accesses (DESIGN.md §4.1).
+"""Programs as sets and relations: iteration domains and accesses (docs/design.md).
 
 Accesses are at the level of buffers: all versions of a tensor share one.  Coordinates are logical, as
 in the source, so a buffer with a lower bound of 1 has no element 0.

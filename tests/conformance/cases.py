@@ -194,7 +194,7 @@ SEEDS: list[Case] = [
          lambda I, W1, B: np.stack([conv(I[:, g], W1[g]) + B[g][:, None, None] for g in range(2)], 1)),
     Case("2LUT", "002, §7", LUT2, {"E1": 9, "E2": 7, "D": 4, "B": 3, "L1": 5, "L2": 2},
          lambda LUT1, I1, LUT2, I2: (LUT1[I1].sum(1), LUT2[I2].sum(1)), limits={"I1": 9, "I2": 7}),
-    Case("Figure 15, undamaged", "002, Figure 15 with O for 0 and MLP3 as LANGUAGE.md has it", FIGURE_15,
+    Case("Figure 15, undamaged", "002, Figure 15 with O for 0 and MLP3 as docs/language.md has it", FIGURE_15,
          {"E1": 9, "E2": 7, "D": 4, "B": 3, "L1": 5, "L2": 2, "WX": 4, "WY": 3, "N": 5, "M": 11, "O": 4, "P": 3, "Q": 2},
          figure_15, limits={"I1": 9, "I2": 7}, dtypes=("float32", "float64")),
 ]  # fmt: skip

@@ -15,7 +15,7 @@ INSTALLED := $(VENV)/.installed
 BUILT := $(VENV)/.built
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-all lint format demo bench golden fuzz clean distclean tools
+.PHONY: help setup test test-all lint format demo bench golden clean distclean tools
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' Makefile | awk -F'|' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -47,13 +47,10 @@ bench: setup ## measure against peers; results go to benchmarks/results
 golden: setup ## accept what the golden tests see now; look at the diff before you commit it
 	$(PYTEST) --update-golden $(ARGS)
 
-fuzz: setup ## random programs, options and sizes on every backend against the interpreter
-	$(PYTEST) -m "slow or not slow" fuzz $(ARGS)
-
 clean: ## remove what was built and cached; .venv stays
 	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache $(BUILT)
 	rm -f tc/*.so tc/_build_info.py
-	find tc backends tests fuzz benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find tc backends tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean ## remove .venv too
 	rm -rf $(VENV)

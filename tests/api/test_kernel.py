@@ -509,3 +509,25 @@ def test_a_bug_becomes_an_internal_error_with_a_reproducer(monkeypatch: pytest.M
         and "A(i) * 99" in content["source"]
         and "ZeroDivisionError" in content["error"]
     )
+
+
+def test_nothing_is_printed_by_the_libraries_below() -> None:
+    code = f"""
+import numpy as np, tc
+one = lambda *s: np.ones(s, 'f4')
+for backend in ('reference', 'halide'):
+    for source, args in (
+        ('def f(float(N) A) -> (B) {{ B(i) = A(i) B(i) = B(i+1) where i in 0:N-1 }}', (one(3),)),
+        ('def f(float(H) A, float(K) B) -> (C) {{ C(i) +=! A(i+k) * B(k) }}', (one(2), one(5))),
+        ({LUT!r}, (one(3, 2), np.full((2, 2), 7, 'i4'))),
+        ('def f(float(N) A) -> (B) {{ B(i) = A(i*i*i) where i in 0:2000000 }}', (one(3),)),
+        ('def f(int(N) A) -> (B) {{ B(i) = A(i) / (A(i) - A(i)) }}', (np.array([-2**31], 'i4'),)),
+    ):
+        try:
+            tc.compile(source, backend)(*args)
+        except tc.Error:
+            pass
+"""
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "")

@@ -39,12 +39,14 @@ class CompileCache(Generic[T]):
                     return self._values[key]
             try:
                 value = make()
-            finally:
+            except BaseException:
                 with self._lock:
                     self._making.pop(key, None)
-            with self._lock:
+                raise
+            with self._lock:  # at once: whoever comes now finds the value or the lock
                 self.misses += 1
                 self._values[key] = value
+                self._making.pop(key, None)
                 while len(self._values) > self.capacity:
                     self._values.popitem(last=False)
             return value

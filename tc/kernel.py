@@ -17,6 +17,7 @@ from tc.errors import (
     BackendError,
     BackendNotice,
     BoundsError,
+    DTypeError,
     Warning,
     did_you_mean,
     warn,
@@ -225,8 +226,24 @@ class Kernel(_native.Dispatcher):
             built = self._built.get(variant)
             if built is None:
                 with reporting(self.source, entry=self.name, variant=str(variant)):
-                    built = self._built[variant] = pipeline.build(self._front, variant)
+                    built = pipeline.build(self._front, variant)
+                if variant.wide:
+                    self._same_types(built)
+                self._built[variant] = built
             return built
+
+    def _same_types(self, built: Built) -> None:
+        """Beyond 32 bits indices as values are int64; a result whose type that changes must be declared."""
+        for returned in self._front.checked.returns:
+            now, before = built.typed.dtype(returned.tensor), self._front.typed.dtype(returned.tensor)
+            if now != before:
+                raise DTypeError(
+                    f"'{returned.name}' takes its type from indices, which for these sizes are {now}, "
+                    f"not {before}",
+                    returned.span,
+                    code="TC0408",
+                    help=f"declare it in the returns: {now}(…) {returned.name}",
+                )
 
     @property
     def backend(self) -> str:

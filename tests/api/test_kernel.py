@@ -78,6 +78,17 @@ def test_sizes_beyond_32_bits_are_exact() -> None:
     assert k.ranges.at(N=2**40, M=3)["B"][0].min == -1
 
 
+def test_indices_are_64_bits_where_an_extent_is() -> None:
+    many = 2**31 + 5
+    k = compile("def f(int8(N) A) -> (B) { B(i) = i where exists A(i) }")
+    with pytest.raises(tc.DTypeError, match="int64"):
+        k.specialize(N=many)
+    declared = compile("def f(int8(N) A) -> (int64(N) B) { B(i) = i where exists A(i) }")
+    assert "int64_t (*" not in declared.inspect("code", N=5) and "(int32_t)" in declared.inspect("code", N=5)
+    assert "(int32_t)" not in declared.inspect("code", N=many)
+    np.testing.assert_array_equal(declared(np.zeros(3, np.int8)), [0, 1, 2])
+
+
 def test_specialised_scalars_are_part_of_the_key() -> None:
     k = compile("def f(int s, float(N) A) -> (B) { B(i) = A(s*i) }")
     assert k.ranges["B"] == ("depends on s",)

@@ -159,7 +159,7 @@ def interpret(
         if not evaluate(p.condition, {**bound.sizes, **scalars}):
             given = ", ".join(f"{k} = {v}" for k, v in {**bound.sizes, **scalars}.items())
             raise PreconditionError(
-                f"{p.reason}: the sizes must satisfy {text(p.condition)}, but {given}", p.span, code="TC0601"
+                f"{p.reason}: the sizes must satisfy {text(p.display)}, but {given}", p.span, code="TC0601"
             )
     arrays = {n: _plain_array(a.array, a.dtype) for n, a in bound.arrays.items()}
     buffers = {n: _plain_array(a.array, a.dtype) for n, a in bound.out.items()}

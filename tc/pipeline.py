@@ -220,14 +220,14 @@ def _legal(program: Program, ranges: Ranges, checks: bool) -> Program:
                     help=f"'{first.tensor}' is read outside its range in dimension {first.dim}",
                 )
             reason = f"{_access_text(first)} would be out of bounds"
-            preconditions.append(Precondition(v.condition, reason, first.span))
+            preconditions.append(Precondition(v.condition, reason, first.span, v.shown))
         elif v.status == "unprovable":
             for o in found:
                 if o.condition is None:
                     dynamic.add((o.site, o.dim))
                 else:
                     reason = f"{_access_text(o)} would be out of bounds"
-                    preconditions.append(Precondition(o.condition, reason, o.span))
+                    preconditions.append(Precondition(o.condition, reason, o.span, o.shown))
     program = _mark(program, dynamic) if checks else program
     return replace(program, preconditions=tuple(dict.fromkeys(preconditions)))
 

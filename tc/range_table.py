@@ -42,7 +42,7 @@ class Requirement:
 
 def requirements(preconditions: Iterable[Precondition]) -> tuple[Requirement, ...]:
     """Preconditions as users see them."""
-    return tuple(Requirement(text(p.condition), p.reason, p.span) for p in preconditions)
+    return tuple(Requirement(text(p.display), p.reason, p.span) for p in preconditions)
 
 
 class RangeTable(Mapping[str, tuple[Range | str, ...]]):

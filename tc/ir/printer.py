@@ -199,7 +199,7 @@ def program_text(program: Program) -> str:
         value = f" = {s.value}" if s.value is not None else ""
         lines.append(f"  scalar {s.dtype} {s.name}{value}{' (specialized)' if s.specialized else ''}")
     lines += [f"  {_buffer_text(b)}" for b in program.buffers]
-    lines += [f"  require {text(p.condition)}" for p in program.preconditions]
+    lines += [f"  require {text(p.display)}" for p in program.preconditions]
     for f in program.funcs:
         if f.previous is not None:
             lines.append(f"  func {f.name} updates {f.previous} in {f.buffer}")

@@ -128,11 +128,19 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Precondition:
-    """A relation between sizes (and specialised scalars) that a call must satisfy."""
+    """A relation between sizes (and specialised scalars) that a call must satisfy.
+
+    `shown` is what it comes to where no size is 0, which reads better; `condition` decides.
+    """
 
     condition: Expr
     reason: str
     span: Span | None = field(default=None, compare=False, repr=False)
+    shown: Expr | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def display(self) -> Expr:
+        return self.condition if self.shown is None else self.shown
 
 
 @dataclass(frozen=True, slots=True)

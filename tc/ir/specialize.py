@@ -38,7 +38,7 @@ def specialize(
         condition = index(p.condition)
         if condition == FALSE:
             given = ", ".join(f"{k} = {v}" for k, v in values.items())
-            needed = text(p.condition)
+            needed = text(p.display)
             raise PreconditionError(
                 f"{p.reason}: the sizes must satisfy {needed}, but {given}",
                 p.span,

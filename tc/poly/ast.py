@@ -93,10 +93,11 @@ def convert(e: isl.AstExpr, names: Mapping[str, Expr]) -> Expr:
     raise InternalError(f"isl made an expression of an unknown kind: {e.to_C_str()}")
 
 
-def condition(scop: Scop, where: isl.Set) -> Expr:
-    """A set of parameters as a condition on sizes, given what the scop's context knows."""
-    build = isl.AstBuild.from_context(scop.context)
-    text = build.expr_from_set(where.gist(scop.context))
+def condition(scop: Scop, where: isl.Set, given: isl.Set | None = None) -> Expr:
+    """A set of parameters as a condition on sizes, `given` what is known (by default the scop's context)."""
+    known = scop.context if given is None else given
+    build = isl.AstBuild.from_context(known)
+    text = build.expr_from_set(where.gist(known))
     return simplify(convert(text, scop.parameters.values), exact=True)
 
 

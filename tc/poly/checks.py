@@ -17,6 +17,7 @@ from tc.ir.printer import text
 from tc.ir.program import Buffer, Program, Range, Stage
 from tc.ir.simplify import simplify
 from tc.poly.accesses import Read, reads
+from tc.poly.affine import PARAM
 from tc.poly.ast import condition
 from tc.poly.context import isl_context
 from tc.poly.points import Example, assignments, example, pair
@@ -172,8 +173,9 @@ class Bounds:
     """Whether an access stays in its tensor.
 
     `proven` for all sizes; under a `precondition` on sizes (`condition`, with an example of sizes that
-    break it); `unprovable` where a subscript is not affine.  `read` is None for the stage's write.
-    Dimensions that are checked when the kernel runs are left out.
+    break it, and `shown`, what it comes to where no size is 0); `unprovable` where a subscript is not
+    affine.  `read` is None for the stage's write.  Dimensions that are checked when the kernel runs are
+    left out.
     """
 
     stage: str
@@ -183,6 +185,7 @@ class Bounds:
     status: Status
     condition: Expr | None = None
     counterexample: str = ""
+    shown: Expr | None = None
 
     @property
     def text(self) -> str:
@@ -210,15 +213,31 @@ def _bounds(scop: Scop, s: Statement, a: Access, b: Buffer) -> Bounds:
     unchecked = [d for d in range(len(a.subscripts)) if d not in checked]
     verdict = _verdict(scop, s, a, b, unchecked)
 
-    def result(status: Status, condition: Expr | None = None, counterexample: str = "") -> Bounds:
-        return Bounds(s.stage.name, a.buffer, a.subscripts, a.read, status, condition, counterexample)
+    def result(
+        status: Status, condition: Expr | None = None, counterexample: str = "", shown: Expr | None = None
+    ) -> Bounds:
+        return Bounds(s.stage.name, a.buffer, a.subscripts, a.read, status, condition, counterexample, shown)
 
     if verdict is None:
         return result("unprovable")
     if verdict == TRUE:
         return result("proven")
-    found = example(scop.parameters, _leaves_box(scop, a, b, unchecked).params())
-    return result("precondition", verdict, assignments(found.sizes) if found is not None else "")
+    outside = _leaves_box(scop, a, b, unchecked).params()
+    found = example(scop.parameters, outside)
+    counterexample = assignments(found.sizes) if found is not None else ""
+    return result("precondition", verdict, counterexample, _shown(scop, outside))
+
+
+def _shown(scop: Scop, outside: isl.Set) -> Expr | None:
+    """The complement of `outside` where all sizes are at least 1, or None if nothing is left there."""
+    positive = scop.context
+    names = set(scop.program.sizes)
+    one = isl.Val.one(scop.ctx)
+    for i in range(positive.dim(PARAM)):
+        if scop.names.original(str(positive.get_dim_name(PARAM, i))) in names:
+            positive = positive.lower_bound_val(PARAM, i, one)
+    allowed = positive.subtract(outside).coalesce()
+    return None if allowed.is_empty() else condition(scop, allowed, given=positive)
 
 
 def _verdict(scop: Scop, s: Statement, a: Access, b: Buffer, dimensions: list[int]) -> Expr | None:

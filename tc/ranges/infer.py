@@ -265,7 +265,9 @@ class _Inference:
             # Only an empty left-hand side writes nothing: `op=!` initialises also what it does not reduce.
             written = {n: sol[n] for n in st.indices}
             self.preconditions.append(
-                Precondition(expr_of(self._unless_empty(condition, written)), message, sub.span)
+                Precondition(
+                    expr_of(self._unless_empty(condition, written)), message, sub.span, expr_of(condition)
+                )
             )
 
     def _oblige(self, k: int, st: r.Statement, c: Constraint, sol: Solution) -> None:
@@ -296,6 +298,7 @@ class _Inference:
                 c.dim,
                 c.access.tensor.name,
                 None if condition is False else expr_of(self._unless_empty(condition, sol)),
+                None if condition is False else expr_of(condition),
                 c.guarded,
                 data,
                 f"{text} needs {show(condition)}"

@@ -29,7 +29,8 @@ Bound = Range | Depends
 class Obligation:
     """An access dimension that is not in bounds by construction.
 
-    `condition`: over sizes, sufficient for the access to be in bounds (None: none is known).
+    `condition`: over sizes, sufficient for the access to be in bounds (None: none is known); `shown`: the
+    same where no range is empty.
     """
 
     statement: int
@@ -37,6 +38,7 @@ class Obligation:
     dim: int
     tensor: str
     condition: Expr | None
+    shown: Expr | None
     guarded: bool
     data_dependent: bool
     text: str

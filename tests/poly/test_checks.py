@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tc.dtypes import FLOAT32, INT32
-from tc.errors import SemanticError
+from tc.errors import SemanticError, Source
 from tc.ir.expr import (
     FALSE,
     GE,
@@ -244,3 +244,18 @@ def test_check_program_answers_by_site_and_dimension() -> None:
     assert text(found[1, 1]) == "M == 0"  # nothing is read from an empty A
     assert check_program(programs.matmul(), set()) == {}
     assert TRUE not in found.values()
+
+
+def test_a_precondition_is_shown_as_it_is_where_no_size_is_0() -> None:
+    from tc.errors import PreconditionError
+    from tc.kernel import Kernel
+    from tc.pipeline import front
+
+    source = "def f(float(I) B, float(L) C, float(J) D) -> (A) { A(i,j) = B(i) * C(i+j) * D(j) }"
+    kernel = Kernel(front(Source(source)), "reference", None, "safe")
+    (left,) = kernel.preconditions
+    assert left.condition == "L + 1 >= I + J"
+    with pytest.raises(PreconditionError, match=r"must satisfy L \+ 1 >= I \+ J, but I = 5, L = 8, J = 5"):
+        kernel.specialize(I=5, L=8, J=5)
+    kernel.specialize(I=5, L=9, J=5)
+    kernel.specialize(I=0, L=0, J=5)  # an empty range reads nothing

@@ -10,6 +10,9 @@ Decided differently (each runs as a Case of `upstream.py`):
 | E12, E13: `where j in 0:a`, a scalar tensor | a scalar is specialised; a tensor element is refused | §2, §4 |
 | a typo becomes a reduction variable | "unknown name" with a suggestion | §2 |
 | `op=!` initialises only undefined tensors | always | §2 |
+| `<=> f(…)` is parsed and ignored | it is no part of the language | §1 |
+| `C(0) +=! …` (disabled) is meant to write one element | an index with a range: `C(i) … where i in 0:1` | §1 |
+| canonical forms of programs under renaming serve its cache | the key is the source and what selects the code | §5 |
 """
 
 from __future__ import annotations
@@ -146,3 +149,10 @@ def test_scalars_of_the_program_in_guards_and_later_results_first(backend: str) 
     assert t == 5
     np.testing.assert_array_equal(o, [2, 6, 6])
     np.testing.assert_array_equal(p, [5, 6, 6])
+
+
+def test_library_annotations_are_no_part_of_the_language() -> None:
+    source = "def f(float(N,K) A, float(K,M) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) <=> matmul(A, B) }"
+    with pytest.raises(tc.ParseError) as e:
+        tc.compile(source, "reference")
+    assert e.value.code == "TC0102"

@@ -8,8 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 GOLDEN = Path(__file__).parent / "golden"
+
+# No test measures time; where a change is judged (CI=true) the examples are the same in every run.
+settings.register_profile("tc", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.load_profile("tc")
 
 # Set before tc is imported, so that child processes and xdist's workers have it too.
 os.environ["TC_VERIFY"] = "1"

@@ -165,6 +165,10 @@ def _element(b: Buffer, e: Example) -> str:
 
 # --- Accesses out of bounds.
 
+# isl's conversion of a set to an expression is exponential in its disjuncts; nobody reads such a condition
+# either.  Beyond this the solver's condition serves, or a check when the kernel runs.
+_MAX_DISJUNCTS = 8
+
 Status = Literal["proven", "precondition", "unprovable"]
 
 
@@ -237,7 +241,9 @@ def _shown(scop: Scop, outside: isl.Set) -> Expr | None:
         if scop.names.original(str(positive.get_dim_name(PARAM, i))) in names:
             positive = positive.lower_bound_val(PARAM, i, one)
     allowed = positive.subtract(outside).coalesce()
-    return None if allowed.is_empty() else condition(scop, allowed, given=positive)
+    if allowed.is_empty() or allowed.n_basic_set() > _MAX_DISJUNCTS:
+        return None
+    return condition(scop, allowed, given=positive)
 
 
 def _verdict(scop: Scop, s: Statement, a: Access, b: Buffer, dimensions: list[int]) -> Expr | None:
@@ -251,7 +257,11 @@ def _verdict(scop: Scop, s: Statement, a: Access, b: Buffer, dimensions: list[in
     outside = _leaves_box(scop, a, b, dimensions)
     if outside.is_empty():
         return TRUE
+    if outside.n_basic_set() > _MAX_DISJUNCTS:
+        return None
     allowed = scop.context.subtract(outside.params()).coalesce()
+    if allowed.n_basic_set() > _MAX_DISJUNCTS:
+        return None
     return FALSE if allowed.is_empty() else condition(scop, allowed)
 
 

@@ -196,7 +196,7 @@ SEEDS: list[Case] = [
          lambda LUT1, I1, LUT2, I2: (LUT1[I1].sum(1), LUT2[I2].sum(1)), limits={"I1": 9, "I2": 7}),
     Case("Figure 15, undamaged", "002, Figure 15 with O for 0 and MLP3 as docs/language.md has it", FIGURE_15,
          {"E1": 9, "E2": 7, "D": 4, "B": 3, "L1": 5, "L2": 2, "WX": 4, "WY": 3, "N": 5, "M": 11, "O": 4, "P": 3, "Q": 2},
-         figure_15, limits={"I1": 9, "I2": 7}, dtypes=FLOATS, exact=False, ulps=256),
+         figure_15, limits={"I1": 9, "I2": 7}, dtypes=FLOATS, ulps=256),
 ]  # fmt: skip
 
 # Programs of the seeds that the language refuses: (place, source, error, code, the paragraph of the language)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from tc.errors import RangeError
@@ -18,7 +18,7 @@ from tc.lang.parse import parse
 from tc.ranges import Range, infer
 
 VARIABLES = ("i", "j", "k")
-UNIVERSE = range(-80, 81)
+UNIVERSE = range(-400, 401)
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,10 @@ class Problem:
         )
 
     def replay(self, sizes: list[int]) -> dict[str, set[int]] | None:
-        """The rounds, on explicit sets; None where they get stuck, or quantify over an empty set."""
+        """The rounds, on explicit sets; None where they get stuck, or quantify over an empty set.
+
+        A set that reaches the edge of the universe is unbounded on that side, so it solves nothing yet.
+        """
         solved = {v: set(range(lo, hi)) for v, lo, hi in self.where}
         open_vars = [v for v in self.used() if v not in solved]
         while open_vars:
@@ -96,8 +99,9 @@ class Problem:
                         for p in itertools.product(*(solved[o] for o in others))
                     ]
                     sets.append({x for x in UNIVERSE if all(0 <= a.at({**e, v: x}) < size for e in envs)})
-                if sets:
-                    fresh[v] = set.intersection(*sets)
+                values = set.intersection(*sets) if sets else {UNIVERSE[0]}
+                if not values & {UNIVERSE[0], UNIVERSE[-1]}:
+                    fresh[v] = values
             if not fresh:
                 return None
             solved |= fresh
@@ -151,6 +155,19 @@ def test_affine_ranges_are_the_maximal_ones(p: Problem, sizes: list[int]) -> Non
 
 
 @given(problems(clamps=True), st.lists(st.integers(1, 12), min_size=4, max_size=4))
+@example(
+    # A0 leaves i unbounded below: it is A3 that bounds it, a round later.
+    Problem(
+        (
+            Subscript((1, 0, 0), 0, 1, 0),
+            Subscript((1, 1, 1), 0),
+            Subscript((0, 1, 0), 0),
+            Subscript((1, 1, 0), 0),
+        ),
+        (),
+    ),
+    [1, 1, 1, 1],
+)
 @settings(max_examples=200, **COMMON)  # type: ignore[arg-type]
 def test_clamped_ranges_are_sound(p: Problem, sizes: list[int]) -> None:
     sizes = sizes[: len(p.accesses)]

@@ -1,0 +1,95 @@
+"""What a workload is: a program, its inputs and its work; how others spell it is in `benchmarks.spellings`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+Kind = Literal["compute", "memory", "gather"]
+Group = Literal["report", "more"]
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """An input: floats are uniform in [-1, 1), integers in [0, below) or, without a bound, in [-8, 8)."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    below: int | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
+    def make(self, seed: int, turn: int = 0) -> np.ndarray:
+        """The array; `turn` numbers the different sets that a rotating input goes through."""
+        rng = np.random.default_rng([seed, turn, *self.name.encode()])
+        dtype = np.dtype(self.dtype)
+        if dtype.kind in "iu":
+            low, high = (-8, 8) if self.below is None else (0, self.below)
+            return rng.integers(low, high, self.shape, dtype=dtype)
+        if dtype == np.float64:
+            return rng.random(self.shape) * 2 - 1
+        out = rng.random(self.shape, dtype=np.float32)
+        out *= 2
+        out -= 1
+        return out.astype(dtype, copy=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One program at one set of sizes.
+
+    `family` names the function in the modules of `benchmarks.spellings`.  `flops` counts multiplications,
+    additions, comparisons and calls of functions, as little as the formula allows.  `gathered` maps inputs of
+    which only some rows are read to the bytes of those; all others are read whole, and results written, once.
+    `rotate` names the inputs that differ from call to call, so that look-ups do not find their rows in a cache.
+    `terms` is the length of the longest sum: rounding errors may grow with its root.
+    """
+
+    family: str
+    source: str
+    inputs: tuple[Array, ...]
+    flops: float
+    kind: Kind
+    terms: int = 1
+    gathered: Mapping[str, int] | None = None
+    rotate: tuple[str, ...] = ()
+
+    def arrays(self, seed: int = 0) -> dict[str, np.ndarray]:
+        return {a.name: a.make(seed) for a in self.inputs}
+
+    def read_bytes(self) -> int:
+        """Bytes that must be read at least."""
+        gathered = self.gathered or {}
+        return sum(gathered.get(a.name, a.nbytes) for a in self.inputs)
+
+    def turns(self, beyond: int) -> int:
+        """How many index sets a rotation has so that the rows it touches are `beyond` bytes."""
+        if not self.rotate:
+            return 1
+        return max(1, math.ceil(beyond / max(1, sum((self.gathered or {}).values()))))
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A family at the sizes that are measured, and at tiny ones that a test can afford."""
+
+    group: Group
+    family: Callable[..., Workload]
+    sizes: tuple[int, ...]
+    tiny: tuple[int, ...]
+    label: str = ""  # in place of the family's name
+
+    @property
+    def name(self) -> str:
+        shown = ",".join(f"{n:g}" if n >= 1_000_000 else str(n) for n in self.sizes)
+        return f"{self.label or self.family.__name__} {shown}".strip()
+
+    def workload(self, *, tiny: bool = False) -> Workload:
+        return self.family(*(self.tiny if tiny else self.sizes))

@@ -41,7 +41,9 @@ format: setup ## let ruff format and repair what it can
 demo: setup ## a tour in the terminal
 	$(BIN)/python -m tc demo $(ARGS)
 
-bench: setup ## measure against peers; results go to benchmarks/results
+bench: setup ## measure against peers; results go to benchmarks/results; ARGS="cpu --quick" for one table
+	@$(BIN)/python -c 'import jax, matplotlib, numba, torch' 2>/dev/null || \
+	  $(BIN)/python -m pip install -q --no-build-isolation -e '.[bench]'
 	$(BIN)/python -m benchmarks $(ARGS)
 
 golden: setup ## accept what the golden tests see now; look at the diff before you commit it

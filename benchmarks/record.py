@@ -23,7 +23,7 @@ def machine() -> dict[str, Any]:
                 model = line.split(":", 1)[1].strip()
                 break
     versions = {"python": platform.python_version()}
-    for name in ("numpy", "halide", "islpy", "llvmlite", "lark", "torch", "jax"):
+    for name in ("numpy", "halide", "islpy", "llvmlite", "lark", "torch", "jax", "numba"):
         try:
             versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

@@ -123,3 +123,11 @@ def fits_without_cast(source: DType, target: DType) -> bool:
     if source.is_signed:
         return target.is_signed and target.bits >= source.bits
     return target.bits > source.bits or (not target.is_signed and target.bits >= source.bits)
+
+
+def accumulator(buffer: DType, value: DType) -> DType:
+    """The type in which an update `buffer op= value` is computed: never 16-bit floating."""
+    wide = FLOAT32 if buffer.is_half else buffer
+    if value == wide or value.is_half or value.is_bool:
+        return wide
+    return value

@@ -1,7 +1,5 @@
 """JAX's spelling; functions are compiled as they stand."""
 
-# ruff: noqa: N803, N806  (names as in the programs)
-
 from __future__ import annotations
 
 import jax
@@ -45,11 +43,11 @@ def dot(a, b):
     return jnp.dot(a, b)
 
 
-def mlp1(I, W1, B1):  # noqa: E741
+def mlp1(I, W1, B1):
     return jnp.maximum(I @ W1.T + B1, 0)
 
 
-def mlp3(I, W2, B2, W3, B3, W4, B4):  # noqa: E741
+def mlp3(I, W2, B2, W3, B3, W4, B4):
     x = jnp.maximum(I @ W2.T + B2, 0)
     y = jnp.maximum(x @ W3.T + B3, 0)
     return x, y, jnp.maximum(y @ W4.T + B4, 0)
@@ -100,34 +98,34 @@ def _conv(x, k, *, stride=1, groups=1, padding=0, layout=("NCHW", "OIHW", "NCHW"
     )
 
 
-def gconv(I, W1, B):  # noqa: E741
+def gconv(I, W1, B):
     n, g, c, h, w = I.shape
     _, f, _, p, q = W1.shape
     x = _conv(I.reshape(n, g * c, h, w), W1.reshape(g * f, c, p, q), groups=g)
     return x.reshape(n, g, f, h - p + 1, w - q + 1) + B[None, :, :, None, None]
 
 
-def conv2d(I, K):  # noqa: E741
+def conv2d(I, K):
     return _conv(I, K)
 
 
-def conv2d_stride2(I, K):  # noqa: E741
+def conv2d_stride2(I, K):
     return _conv(I, K, stride=2)
 
 
-def conv2d_nhwc(I, K):  # noqa: E741
+def conv2d_nhwc(I, K):
     return _conv(I, K, layout=("NHWC", "HWIO", "NHWC"))
 
 
-def conv1x1(I, K):  # noqa: E741
+def conv1x1(I, K):
     return _conv(I, K[:, :, None, None])
 
 
-def depthwise(I, K):  # noqa: E741
+def depthwise(I, K):
     return _conv(I, K[:, None], groups=K.shape[0])
 
 
-def conv1d(I, W):  # noqa: E741
+def conv1d(I, W):
     return lax.conv_general_dilated(I, W, (1,), "VALID", dimension_numbers=("NCH", "OIH", "NCH"))
 
 
@@ -135,27 +133,27 @@ def conv_transposed(G, K):
     return _conv(G, K[:, :, ::-1, ::-1].swapaxes(0, 1), padding=K.shape[2] - 1)
 
 
-def conv_weights(I, G):  # noqa: E741
+def conv_weights(I, G):
     return _conv(I.swapaxes(0, 1), G.swapaxes(0, 1)).swapaxes(0, 1)
 
 
-def max_pool(I):  # noqa: E741
+def max_pool(I):
     return lax.reduce_window(I, -jnp.inf, lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
 
 
-def moments(I):  # noqa: E741
+def moments(I):
     m = I.mean(1)
     return m, (I * I).mean(1) - m * m
 
 
-def softmax(I):  # noqa: E741
+def softmax(I):
     m = I.max(1)
     e = jnp.exp(I - m[:, None])
     s = e.sum(1)
     return m, s, e / s[:, None]
 
 
-def softmax_plain(I):  # noqa: E741
+def softmax_plain(I):
     return jax.nn.softmax(I, 1)
 
 
@@ -210,15 +208,15 @@ def lut2(LUT1, I1, LUT2, I2):
     return LUT1[I1].sum(1), LUT2[I2].sum(1)
 
 
-def weighted_lut(T, I, W):  # noqa: E741
+def weighted_lut(T, I, W):
     return (T[I] * W[:, :, None]).sum(1)
 
 
-def gather_rows(T, I):  # noqa: E741
+def gather_rows(T, I):
     return T[I]
 
 
-def gather_elements(T, I):  # noqa: E741
+def gather_elements(T, I):
     return T[I]
 
 
@@ -268,11 +266,11 @@ def jacobi3d(A):
     return 0.4 * A[i, i, i] + 0.1 * x
 
 
-def blur(I):  # noqa: E741
+def blur(I):
     b = (I[:, :-2] + I[:, 1:-1] + I[:, 2:]) * 0.33333333
     return (b[:-2] + b[1:-1] + b[2:]) * 0.33333333
 
 
-def downscale(I):  # noqa: E741
+def downscale(I):
     x = I.astype(jnp.float32)
     return (x[:, ::2, ::2] + x[:, ::2, 1::2] + x[:, 1::2, ::2] + x[:, 1::2, 1::2]) * 0.25

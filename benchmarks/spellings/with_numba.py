@@ -1,7 +1,5 @@
 """Loops as one would write them for Numba: parallel over the outermost, fast math on."""
 
-# ruff: noqa: N803, N806, C416  (names as in the programs)
-
 from __future__ import annotations
 
 import math
@@ -32,7 +30,7 @@ def bmm(X, Y):
 def distances(X, Y):
     M, D = X.shape
     N = Y.shape[0]
-    O = np.empty((M, N), X.dtype)  # noqa: E741
+    O = np.empty((M, N), X.dtype)
     for i in prange(M):
         for j in range(N):
             s = np.float32(0)
@@ -44,7 +42,7 @@ def distances(X, Y):
 
 
 @jit
-def moments(I):  # noqa: E741
+def moments(I):
     N, K = I.shape
     mean, var = np.empty(N, I.dtype), np.empty(N, I.dtype)
     for n in prange(N):
@@ -60,7 +58,7 @@ def moments(I):  # noqa: E741
 
 
 @jit
-def softmax(I):  # noqa: E741
+def softmax(I):
     N, D = I.shape
     mx, sm, O = np.empty(N, I.dtype), np.empty(N, I.dtype), np.empty((N, D), I.dtype)
     for n in prange(N):
@@ -82,7 +80,7 @@ def softmax(I):  # noqa: E741
 @jit
 def layer_norm(X, gain, bias):
     N, D = X.shape
-    O = np.empty((N, D), X.dtype)  # noqa: E741
+    O = np.empty((N, D), X.dtype)
     for n in prange(N):
         s = np.float32(0)
         for d in range(D):
@@ -100,7 +98,7 @@ def layer_norm(X, gain, bias):
 @jit
 def rms_norm(X, gain):
     N, D = X.shape
-    O = np.empty((N, D), X.dtype)  # noqa: E741
+    O = np.empty((N, D), X.dtype)
     for n in prange(N):
         s = np.float32(0)
         for d in range(D):
@@ -115,7 +113,7 @@ def rms_norm(X, gain):
 def lut(LUT1, I1):
     B, L = I1.shape
     D = LUT1.shape[1]
-    O = np.zeros((B, D), LUT1.dtype)  # noqa: E741
+    O = np.zeros((B, D), LUT1.dtype)
     for b in prange(B):
         for k in range(L):
             row = I1[b, k]
@@ -141,10 +139,10 @@ def lut2(LUT1, I1, LUT2, I2):
 
 
 @jit
-def weighted_lut(T, I, W):  # noqa: E741
+def weighted_lut(T, I, W):
     B, L = I.shape
     D = T.shape[1]
-    O = np.zeros((B, D), T.dtype)  # noqa: E741
+    O = np.zeros((B, D), T.dtype)
     for b in prange(B):
         for k in range(L):
             row = I[b, k]
@@ -155,8 +153,8 @@ def weighted_lut(T, I, W):  # noqa: E741
 
 
 @jit
-def gather_rows(T, I):  # noqa: E741
-    O = np.empty((I.shape[0], T.shape[1]), T.dtype)  # noqa: E741
+def gather_rows(T, I):
+    O = np.empty((I.shape[0], T.shape[1]), T.dtype)
     for n in prange(I.shape[0]):
         for d in range(T.shape[1]):
             O[n, d] = T[I[n], d]
@@ -164,8 +162,8 @@ def gather_rows(T, I):  # noqa: E741
 
 
 @jit
-def gather_elements(T, I):  # noqa: E741
-    O = np.empty(I.shape[0], T.dtype)  # noqa: E741
+def gather_elements(T, I):
+    O = np.empty(I.shape[0], T.dtype)
     for n in prange(I.shape[0]):
         O[n] = T[I[n]]
     return O
@@ -225,9 +223,9 @@ def jacobi3d(A):
 
 
 @jit
-def blur(I):  # noqa: E741
+def blur(I):
     H, W = I.shape
-    O = np.empty((H - 2, W - 2), I.dtype)  # noqa: E741
+    O = np.empty((H - 2, W - 2), I.dtype)
     third = np.float32(0.33333333)
     for y in prange(H - 2):
         for x in range(W - 2):
@@ -239,9 +237,9 @@ def blur(I):  # noqa: E741
 
 
 @jit
-def downscale(I):  # noqa: E741
+def downscale(I):
     N, H, W = I.shape
-    O = np.empty((N, H // 2, W // 2), np.float32)  # noqa: E741
+    O = np.empty((N, H // 2, W // 2), np.float32)
     for n in prange(N):
         for y in range(H // 2):
             for x in range(W // 2):

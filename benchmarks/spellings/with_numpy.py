@@ -1,7 +1,5 @@
 """NumPy's spelling, where it has a call for the work or a short formula."""
 
-# ruff: noqa: N803  (names as in the programs)
-
 from __future__ import annotations
 
 import numpy as np
@@ -39,11 +37,11 @@ def dot(a, b):
     return np.dot(a, b)
 
 
-def mlp1(I, W1, B1):  # noqa: E741
+def mlp1(I, W1, B1):
     return np.maximum(I @ W1.T + B1, 0)
 
 
-def mlp3(I, W2, B2, W3, B3, W4, B4):  # noqa: E741
+def mlp3(I, W2, B2, W3, B3, W4, B4):
     x = np.maximum(I @ W2.T + B2, 0)
     y = np.maximum(x @ W3.T + B3, 0)
     return x, y, np.maximum(y @ W4.T + B4, 0)
@@ -57,7 +55,7 @@ def mttkrp(X, B, C):
     return ((X @ C) * B).sum(1)
 
 
-def softmax_plain(I):  # noqa: E741
+def softmax_plain(I):
     e = np.exp(I - I.max(1, keepdims=True))
     e /= e.sum(1, keepdims=True)
     return e
@@ -79,11 +77,11 @@ def total(a):
     return a.sum()
 
 
-def gather_rows(T, I):  # noqa: E741
+def gather_rows(T, I):
     return T.take(I, 0)
 
 
-def gather_elements(T, I):  # noqa: E741
+def gather_elements(T, I):
     return T.take(I)
 
 

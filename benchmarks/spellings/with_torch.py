@@ -4,8 +4,6 @@
 which `PREPARE[NAME]` lays the inputs out before the clock starts, or another operator.
 """
 
-# ruff: noqa: N803, N806  (names as in the programs)
-
 from __future__ import annotations
 
 import torch
@@ -48,21 +46,21 @@ def dot(a, b):
     return torch.dot(a, b)
 
 
-def mlp1(I, W1, B1):  # noqa: E741
+def mlp1(I, W1, B1):
     return F.linear(I, W1, B1).relu()
 
 
-def mlp1_alt(I, W1, B1):  # noqa: E741
+def mlp1_alt(I, W1, B1):
     return (I @ W1.T + B1).clamp_min(0)
 
 
-def mlp3(I, W2, B2, W3, B3, W4, B4):  # noqa: E741
+def mlp3(I, W2, B2, W3, B3, W4, B4):
     x = F.linear(I, W2, B2).relu()
     y = F.linear(x, W3, B3).relu()
     return x, y, F.linear(y, W4, B4).relu()
 
 
-def mlp3_alt(I, W2, B2, W3, B3, W4, B4):  # noqa: E741
+def mlp3_alt(I, W2, B2, W3, B3, W4, B4):
     x = (I @ W2.T + B2).clamp_min(0)
     y = (x @ W3.T + B3).clamp_min(0)
     return x, y, (y @ W4.T + B4).clamp_min(0)
@@ -123,60 +121,60 @@ def syrk(A):
     return (A @ A.T).tril()
 
 
-def gconv(I, W1, B):  # noqa: E741
+def gconv(I, W1, B):
     n, g, c, h, w = I.shape
     _, f, _, p, q = W1.shape
     x = F.conv2d(I.reshape(n, g * c, h, w), W1.reshape(g * f, c, p, q), B.reshape(-1), groups=g)
     return x.reshape(n, g, f, h - p + 1, w - q + 1)
 
 
-def gconv_alt(I, W1, B):  # noqa: E741
+def gconv_alt(I, W1, B):
     g, f = B.shape
     x = F.conv2d(I, W1, B.reshape(-1), groups=g)
     return x.unflatten(1, (g, f))
 
 
-def conv2d(I, K):  # noqa: E741
+def conv2d(I, K):
     return F.conv2d(I, K)
 
 
-def conv2d_alt(I, K):  # noqa: E741
+def conv2d_alt(I, K):
     return F.conv2d(I, K)
 
 
-def conv2d_stride2(I, K):  # noqa: E741
+def conv2d_stride2(I, K):
     return F.conv2d(I, K, stride=2)
 
 
-def conv2d_stride2_alt(I, K):  # noqa: E741
+def conv2d_stride2_alt(I, K):
     return F.conv2d(I, K, stride=2)
 
 
-def conv2d_nhwc(I, K):  # noqa: E741
+def conv2d_nhwc(I, K):
     return F.conv2d(I.permute(0, 3, 1, 2), K.permute(3, 2, 0, 1)).permute(0, 2, 3, 1)
 
 
-def conv1x1(I, K):  # noqa: E741
+def conv1x1(I, K):
     return F.conv2d(I, K[:, :, None, None])
 
 
-def conv1x1_alt(I, K):  # noqa: E741
+def conv1x1_alt(I, K):
     return F.conv2d(I, K[:, :, None, None])
 
 
-def depthwise(I, K):  # noqa: E741
+def depthwise(I, K):
     return F.conv2d(I, K[:, None], groups=K.shape[0])
 
 
-def depthwise_alt(I, K):  # noqa: E741
+def depthwise_alt(I, K):
     return F.conv2d(I, K[:, None], groups=K.shape[0])
 
 
-def conv1d(I, W):  # noqa: E741
+def conv1d(I, W):
     return F.conv1d(I, W)
 
 
-def conv1d_alt(I, W):  # noqa: E741
+def conv1d_alt(I, W):
     return F.conv2d(I, W).squeeze(2)
 
 
@@ -188,51 +186,51 @@ def conv_transposed_alt(G, K):
     return F.conv_transpose2d(G, K)
 
 
-def conv_weights(I, G):  # noqa: E741
-    (n, c, h, w), (_, f, p, q) = I.shape, G.shape
+def conv_weights(I, G):
+    (_, c, h, w), (_, f, p, q) = I.shape, G.shape
     shape = (f, c, h - p + 1, w - q + 1)
     return torch.ops.aten.convolution_backward(
         G, I, I.new_empty(shape), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [False, True, False]
     )[1]
 
 
-def conv_weights_alt(I, G):  # noqa: E741
+def conv_weights_alt(I, G):
     return F.conv2d(I.transpose(0, 1), G.transpose(0, 1)).transpose(0, 1)
 
 
-def max_pool(I):  # noqa: E741
+def max_pool(I):
     return F.max_pool2d(I, 2)
 
 
-def max_pool_alt(I):  # noqa: E741
+def max_pool_alt(I):
     return F.max_pool2d(I, 2)
 
 
-def moments(I):  # noqa: E741
+def moments(I):
     m = I.mean(1)
     return m, (I * I).mean(1) - m * m
 
 
-def moments_alt(I):  # noqa: E741
+def moments_alt(I):
     var, mean = torch.var_mean(I, 1, correction=0)
     return mean, var
 
 
-def softmax(I):  # noqa: E741
+def softmax(I):
     m = I.amax(1)
     e = (I - m[:, None]).exp()
     s = e.sum(1)
     return m, s, e / s[:, None]
 
 
-def softmax_alt(I):  # noqa: E741
+def softmax_alt(I):
     m = I.amax(1)
     e = (I - m[:, None]).exp_()
     s = e.sum(1)
     return m, s, e.div_(s[:, None])
 
 
-def softmax_plain(I):  # noqa: E741
+def softmax_plain(I):
     return torch.softmax(I, 1)
 
 
@@ -256,7 +254,9 @@ def batch_norm_alt(X, gain, bias):
 
 def group_norm(X, gain, bias):
     n, g, c, s = X.shape
-    return F.group_norm(X.reshape(n, g * c, s), g, gain.reshape(-1), bias.reshape(-1), 1e-5).reshape(n, g, c, s)
+    return F.group_norm(X.reshape(n, g * c, s), g, gain.reshape(-1), bias.reshape(-1), 1e-5).reshape(
+        n, g, c, s
+    )
 
 
 def cross_entropy(X, T):
@@ -287,23 +287,23 @@ def lut2(LUT1, I1, LUT2, I2):
     return F.embedding_bag(I1, LUT1, mode="sum"), F.embedding_bag(I2, LUT2, mode="sum")
 
 
-def weighted_lut(T, I, W):  # noqa: E741
+def weighted_lut(T, I, W):
     return F.embedding_bag(I, T, per_sample_weights=W, mode="sum")
 
 
-def gather_rows(T, I):  # noqa: E741
+def gather_rows(T, I):
     return T.index_select(0, I)
 
 
-def gather_rows_alt(T, I):  # noqa: E741
+def gather_rows_alt(T, I):
     return F.embedding(I, T)
 
 
-def gather_elements(T, I):  # noqa: E741
+def gather_elements(T, I):
     return T.index_select(0, I)
 
 
-def gather_elements_alt(T, I):  # noqa: E741
+def gather_elements_alt(T, I):
     return T[I]
 
 
@@ -357,17 +357,17 @@ def jacobi3d(A):
     return 0.4 * A[i, i, i] + 0.1 * x
 
 
-def blur(I):  # noqa: E741
+def blur(I):
     b = (I[:, :-2] + I[:, 1:-1] + I[:, 2:]) * 0.33333333
     return (b[:-2] + b[1:-1] + b[2:]) * 0.33333333
 
 
-def downscale(I):  # noqa: E741
+def downscale(I):
     x = I.float()
     return (x[:, ::2, ::2] + x[:, ::2, 1::2] + x[:, 1::2, ::2] + x[:, 1::2, 1::2]) * 0.25
 
 
-def downscale_alt(I):  # noqa: E741
+def downscale_alt(I):
     return F.avg_pool2d(I.float(), 2)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from benchmarks.workloads import contractions as c
 from benchmarks.workloads import convolutions as v
-from benchmarks.workloads import lookups as l  # noqa: E741
+from benchmarks.workloads import lookups as l
 from benchmarks.workloads import rowwise as r
 from benchmarks.workloads import streaming as s
 from benchmarks.workloads.model import Case
@@ -95,5 +95,4 @@ MORE = (
 
 CASES = REPORT + MORE
 
-# What a sweep may ask for by name and sizes.
-FAMILIES = {f.__name__: f for f in (c.gemm, r.softmax_plain, r.row_sum, v.conv1d, v.conv2d, s.add, s.chain)}
+FAMILIES = {case.family.__name__: case.family for case in CASES}

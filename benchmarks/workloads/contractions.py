@@ -1,7 +1,5 @@
 """Sums of products: matrix products of every shape and type, layers made of them, longer contractions."""
 
-# ruff: noqa: N803  (sizes have the capital letters that they have in the programs)
-
 from __future__ import annotations
 
 from benchmarks.workloads.model import Array, Workload
@@ -150,13 +148,13 @@ def mlp1(B: int, M: int, N: int) -> Workload:
     )
 
 
-def mlp3(B: int, N: int, O: int, P: int, Q: int) -> Workload:  # noqa: E741
+def mlp3(B: int, N: int, O: int, P: int, Q: int) -> Workload:
     """Three small layers; every activation is a result."""
     return Workload(
         "mlp3",
         """
-        def mlp3(float(B,N) I, float(O,N) W2, float(O) B2, float(P,O) W3, float(P) B3, float(Q,P) W4, float(Q) B4)
-            -> (O2, O3, O4) {
+        def mlp3(float(B,N) I, float(O,N) W2, float(O) B2, float(P,O) W3, float(P) B3,
+                 float(Q,P) W4, float(Q) B4) -> (O2, O3, O4) {
           O2(b,o) +=! I(b,n) * W2(o,n)
           O2(b,o) = fmax(O2(b,o) + B2(o), 0)
           O3(b,p) +=! O2(b,o) * W3(p,o)

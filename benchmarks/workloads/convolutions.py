@@ -1,7 +1,5 @@
 """Convolutions and pooling: windows sliding over one or two dimensions."""
 
-# ruff: noqa: N803  (sizes have the capital letters that they have in the programs)
-
 from __future__ import annotations
 
 from benchmarks.workloads.model import Array, Workload
@@ -104,7 +102,8 @@ def conv_transposed(N: int, C: int, F: int, H: int, W: int) -> Workload:
         "conv_transposed",
         """
         def conv_transposed(float(N,F,H,W) G, float(F,C,KH,KW) K) -> (O) {
-          O(n,c,y,x) +=! (y >= ky && y - ky < H && x >= kx && x - kx < W ? G(n,f,y-ky,x-kx) : 0) * K(f,c,ky,kx)
+          O(n,c,y,x) +=! (y >= ky && y - ky < H && x >= kx && x - kx < W ? G(n,f,y-ky,x-kx) : 0)
+              * K(f,c,ky,kx)
             where y in 0:H+KH-1, x in 0:W+KW-1
         }
         """,

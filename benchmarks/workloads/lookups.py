@@ -1,7 +1,5 @@
 """Look-up tables: rows chosen by data.  Index sets rotate, so that rows come from memory as in real use."""
 
-# ruff: noqa: N803  (sizes have the capital letters that they have in the programs)
-
 from __future__ import annotations
 
 from benchmarks.workloads.model import Array, Workload
@@ -47,8 +45,7 @@ def weighted_lut(E: int, D: int, B: int, L: int) -> Workload:
     """Each row with a weight."""
     return Workload(
         "weighted_lut",
-        "def weighted_lut(float(E,D) T, int(B,L) I, float(B,L) W) -> (O) {"
-        " O(b,d) +=! W(b,l) * T(I(b,l),d) }",
+        "def weighted_lut(float(E,D) T, int(B,L) I, float(B,L) W) -> (O) { O(b,d) +=! W(b,l) * T(I(b,l),d) }",
         (Array("T", (E, D)), Array("I", (B, L), "int32", below=E), Array("W", (B, L))),
         flops=2.0 * B * L * D,
         kind="gather",

@@ -1,4 +1,4 @@
-"""What a workload is: a program, its inputs and its work; how others spell it is in `benchmarks.spellings`."""
+"""What a workload is: a program, its inputs and its work.  Others' spellings: `benchmarks.spellings`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Workload:
     `family` names the function in the modules of `benchmarks.spellings`.  `flops` counts multiplications,
     additions, comparisons and calls of functions, as little as the formula allows.  `gathered` maps inputs of
     which only some rows are read to the bytes of those; all others are read whole, and results written, once.
-    `rotate` names the inputs that differ from call to call, so that look-ups do not find their rows in a cache.
+    `rotate` names the inputs that differ from call to call, so that look-ups do not find their rows cached.
     `terms` is the length of the longest sum: rounding errors may grow with its root.
     """
 
@@ -90,6 +90,11 @@ class Case:
     def name(self) -> str:
         shown = ",".join(f"{n:g}" if n >= 1_000_000 else str(n) for n in self.sizes)
         return f"{self.label or self.family.__name__} {shown}".strip()
+
+    @property
+    def key(self) -> str:
+        """Family and sizes, for another process to find it by."""
+        return f"{self.family.__name__}@{','.join(str(n) for n in self.sizes)}"
 
     def workload(self, *, tiny: bool = False) -> Workload:
         return self.family(*(self.tiny if tiny else self.sizes))

@@ -1,7 +1,5 @@
 """Statistics of rows and what is normalised by them: reductions followed by maps."""
 
-# ruff: noqa: N803  (sizes have the capital letters that they have in the programs)
-
 from __future__ import annotations
 
 from benchmarks.workloads.model import Array, Workload

@@ -1,7 +1,5 @@
 """Maps, stencils and moves: little arithmetic per byte."""
 
-# ruff: noqa: N803  (sizes have the capital letters that they have in the programs)
-
 from __future__ import annotations
 
 from benchmarks.workloads.model import Array, Workload
@@ -112,7 +110,8 @@ def jacobi3d(N: int) -> Workload:
         "jacobi3d",
         """
         def jacobi3d(float(N,M,L) A) -> (B) {
-          B(i,j,k) = 0.4 * A(i,j,k) + 0.1 * (A(i-1,j,k) + A(i+1,j,k) + A(i,j-1,k) + A(i,j+1,k) + A(i,j,k-1) + A(i,j,k+1))
+          B(i,j,k) = 0.4 * A(i,j,k) + 0.1 * (A(i-1,j,k) + A(i+1,j,k) + A(i,j-1,k) + A(i,j+1,k)
+                                             + A(i,j,k-1) + A(i,j,k+1))
         }
         """,
         (Array("A", (N, N, N)),),

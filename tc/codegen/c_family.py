@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 from tc.codegen.c_helpers import Helpers, c_type
 from tc.codegen.expr import EQUAL, SUM, ArrayStyle, CExpr, Text, identifier
-from tc.codegen.numerics import MAX_POINT, accumulator
-from tc.dtypes import BOOL, DType
+from tc.codegen.numerics import MAX_POINT
+from tc.dtypes import accumulator, BOOL, DType
 from tc.errors import InternalError, unreachable
 from tc.ir.expr import Expr, IntImm
-from tc.ir.loops import Array, Block, Compute, Copy, For, If, LoopKind, LoopNest, Stmt, Sync
+from tc.ir.loops import Array, Block, Compute, Copy, For, If, LoopKind, LoopNest, Promote, Stmt, Sync
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +143,8 @@ class _Emitter:
                 self.out.append(f"{pad}}}")
             case Compute():
                 self.compute(s, env, pad)
+            case Promote():  # a hint: C compilers keep what they like in registers
+                self.statement(s.body, env, pad)
             case Copy() | Sync():
                 raise InternalError(f"{self.dialect.name} code for one thread has no {type(s).__name__}")
             case _:

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 
 from tc.codegen.llvm_expr import ExprEmitter, storage_type
 from tc.codegen.llvm_helpers import HELPERS
-from tc.codegen.numerics import accumulator
+from tc.dtypes import accumulator
 from tc.dtypes import BOOL
 from tc.errors import InternalError, unreachable
-from tc.ir.loops import Block, Compute, Copy, For, If, LoopNest, Stmt, Sync
+from tc.ir.loops import Block, Compute, Copy, For, If, LoopNest, Promote, Stmt, Sync
 
 KERNEL = "kernel"
 
@@ -84,6 +84,8 @@ class _NestEmitter(ExprEmitter):
                 self.branch(s, env)
             case Compute():
                 self.compute(s, env)
+            case Promote():
+                self.statement(s.body, env)
             case Copy() | Sync():
                 raise InternalError(f"scalar code has no {type(s).__name__}")
             case _:

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import struct
 
-from tc.dtypes import FLOAT32, DType
+from tc.dtypes import DType
 
 ERROR_WORDS = 32  # int64 words of the error record
 MAX_POINT = ERROR_WORDS - 4  # iteration variables it has room for: site, subscript, count, dimension
-
-
-def accumulator(buffer: DType, value: DType) -> DType:
-    """The type in which an update `buffer op= value` is computed: never 16-bit floating."""
-    wide = FLOAT32 if buffer.is_half else buffer
-    if value == wide or value.is_half or value.is_bool:
-        return wide
-    return value
 
 
 def bits16(value: float, dtype: DType) -> int:

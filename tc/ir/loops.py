@@ -1,9 +1,10 @@
 """Loop nests: what every emitter reads, and all it reads.
 
     LoopNest : Argument*, Stmt
-    Stmt     : Block | For | If | Compute | Copy | Sync
+    Stmt     : Block | For | If | Compute | Promote | Copy | Sync
     For      : var from lower to upper (exclusive) by step, of a kind (what a schedule's marks said)
     Compute  : buffer[subscripts] (op)= value     one instance of a stage
+    Promote  : a statement during which elements of some buffers live in registers
     Copy     : an opaque cooperative copy between buffers of a promotion
     Sync     : a barrier
 
@@ -29,6 +30,7 @@ class LoopKind(Enum):
     PARALLEL = "parallel"
     VECTOR = "vector"
     UNROLLED = "unrolled"
+    TRANSPOSED = "transposed"  # the rows of a block that is moved through registers, its columns lanes
     BLOCK = "block"
     THREAD = "thread"
 
@@ -73,6 +75,16 @@ class Compute:
 
 
 @dataclass(frozen=True, slots=True)
+class Promote:
+    """While `body` runs, the elements of `buffers` that it touches live in registers: loaded before if their
+    first use reads them, stored after unless the buffer is one of `dead`, whose values nobody needs."""
+
+    buffers: frozenset[str]
+    dead: frozenset[str]
+    body: Stmt
+
+
+@dataclass(frozen=True, slots=True)
 class Copy:
     """Moves the box `origin + [0, shape)` of `source` to `target` (or back); all threads cooperate."""
 
@@ -88,20 +100,28 @@ class Sync:
     scope: str  # "block" or "warp"
 
 
-Stmt = Block | For | If | Compute | Copy | Sync
+Stmt = Block | For | If | Compute | Promote | Copy | Sync
 
 
 @dataclass(frozen=True, slots=True)
 class Array:
     """A buffer of the nest: dense row-major extents; `offset` is its place in the workspace in bytes for
-    a temporary, else None; `lower` are the logical coordinates of its first element."""
+    a temporary, else None; `lower` are the logical coordinates of its first element.
+
+    Of a `private` array (a pack, a tile of a temporary) each iteration of the parallel loop `owner` has its
+    own, `stride` bytes apart.  A `register` array exists only inside a `Promote`.  Either may hold part of
+    the results of the buffer `partial_of`, to be combined later.
+    """
 
     name: str
     dtype: DType
     shape: tuple[Expr, ...]
-    role: str  # input | output | temporary
+    role: str  # input | output | temporary | private | register
     offset: Expr | None = None
     lower: tuple[Expr, ...] = ()
+    owner: str | None = None
+    stride: int = 0
+    partial_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +158,7 @@ def statements(s: Stmt) -> Iterator[Stmt]:
         case Block():
             for c in s.body:
                 yield from statements(c)
-        case For():
+        case For() | Promote():
             yield from statements(s.body)
         case If():
             yield from statements(s.then)

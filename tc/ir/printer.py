@@ -45,7 +45,7 @@ from tc.ir.expr import (
     children,
     inline_lets,
 )
-from tc.ir.loops import Array, Block, Compute, Copy, For, If, LoopKind, LoopNest, Stmt, Sync
+from tc.ir.loops import Array, Block, Compute, Copy, For, If, LoopKind, LoopNest, Promote, Stmt, Sync
 from tc.ir.program import Buffer, Domain, Program, Range, Stage
 from tc.ir.simplify import floor_div, floor_mod, from_terms, linear_terms, simplify
 
@@ -248,6 +248,10 @@ def _statement_lines(s: Stmt, pad: str, lines: list[str]) -> None:
             target = f"{s.buffer}[{', '.join(map(text, s.subscripts))}]"
             assign = "=" if s.op is None else f"{s.op}="
             lines.append(f"{pad}{s.stage}: {target} {assign} {text(s.value)}")
+        case Promote():
+            kept = sorted(s.buffers - s.dead)
+            lines.append(f"{pad}registers {', '.join([*kept, *(f'{d} (dead after)' for d in sorted(s.dead))])}")
+            _statement_lines(s.body, pad + "  ", lines)
         case Copy():
             box = ", ".join(f"{text(o)} + [0, {n})" for o, n in zip(s.origin, s.shape, strict=True))
             lines.append(f"{pad}copy {s.target} <- {s.source} box {box}")

@@ -1,0 +1,52 @@
+"""Index arithmetic while code is written: affine forms of operands, with one symbol for the lane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LANE = "@lane"
+
+Terms = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """`constant + sum(factor * operand)`; the operand `LANE` is the number of the lane."""
+
+    terms: Terms = ()
+    constant: int = 0
+
+    def __add__(self, other: Affine | int) -> Affine:
+        if isinstance(other, int):
+            return Affine(self.terms, self.constant + other)
+        if not other.terms:
+            return Affine(self.terms, self.constant + other.constant)
+        total = dict(self.terms)
+        for name, factor in other.terms:
+            total[name] = total.get(name, 0) + factor
+        terms = tuple(sorted((n, f) for n, f in total.items() if f))
+        return Affine(terms, self.constant + other.constant)
+
+    def __mul__(self, factor: int) -> Affine:
+        if not factor:
+            return Affine()
+        if factor == 1:
+            return self
+        return Affine(tuple((n, f * factor) for n, f in self.terms), self.constant * factor)
+
+    def __sub__(self, other: Affine) -> Affine:
+        return self + other * -1
+
+    @property
+    def lane(self) -> int:
+        """The factor of the lane."""
+        return next((f for n, f in self.terms if n == LANE), 0)
+
+    @property
+    def uniform(self) -> Affine:
+        """The form at lane 0."""
+        return Affine(tuple(t for t in self.terms if t[0] != LANE), self.constant)
+
+    @staticmethod
+    def of(name: str) -> Affine:
+        return Affine(((name, 1),), 0)

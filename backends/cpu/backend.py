@@ -1,0 +1,115 @@
+"""Program to fused and tiled loops to vector code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tc import settings
+from tc.codegen import llvm_jit
+from tc.errors import BackendError, InternalError
+from tc.ir.expr import IntImm
+from tc.ir.loops import LoopNest
+from tc.ir.printer import nest_text
+from tc.ir.program import Program
+from tc.options import Options
+from tc.pipeline import stage
+from tc.poly import fusion, nest, plan, scan, scop, trace
+from tc.poly.context import isl_context
+from tc.registry import Availability
+
+from . import emit
+from .choose import choose
+from .machine import Machine, host
+
+Artifact = Literal["schedule", "choice", "loops", "code", "llvm", "asm"]
+
+_TRACED_INSTANCES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A kernel `int32_t (void *const *args)`, valid while this object lives; `workspace` is in bytes."""
+
+    address: int
+    workspace: int
+    release_gil: bool
+    nest: LoopNest
+    choice: str
+    _code: llvm_jit.MachineCode = field(repr=False)
+
+    def artifact(self, stage: Artifact) -> str:
+        """A stage of the compilation as text."""
+        match stage:
+            case "choice" | "schedule":
+                return self.choice
+            case "loops":
+                return nest_text(self.nest)
+            case "code" | "llvm":
+                return self._code.text
+            case "asm":
+                return self._code.assembly()
+            case _:
+                raise BackendError(
+                    f"the cpu backend has no stage '{stage}'",
+                    code="TC0804",
+                    help="it has schedule, choice, loops, code, llvm and asm",
+                )
+
+
+class Backend:
+    """Polyhedral, SIMD, threads."""
+
+    name = "cpu"
+    options_used: frozenset[str] = frozenset({"strict", "fast_math"})
+
+    def available(self) -> Availability:
+        return Availability(True)
+
+    def default_options(self, program: Program, target: Any) -> Options:
+        return Options()
+
+    def compile(self, program: Program, options: Options | None = None) -> Compiled:
+        """The kernel of a specialised program."""
+        if program.sizes:
+            raise InternalError(f"{program.name} is not specialised: {', '.join(program.sizes)}")
+        options = options or Options()
+        machine = host()
+        verify = settings.verify()
+        with isl_context():
+            with stage("scop"):
+                polyhedra = scop.build(program)
+            with stage("schedule"):
+                tree = fusion.fuse(polyhedra, "max")
+                regions = plan.regions(program, tree)
+                chosen = choose(polyhedra, regions, machine, options)
+            with stage("scan"):
+                loops = assemble(program, polyhedra, regions, chosen.tilings, machine)
+        with stage("code"):
+            text = emit.emit(loops, machine.isa, fast_math=options.fast_math)
+        with stage("machine"):
+            code = llvm_jit.compile_text(text, emit.KERNEL, verify=verify)
+        assert isinstance(loops.workspace, IntImm)
+        return Compiled(code.address, loops.workspace.value, True, loops, chosen.text, code)
+
+
+def assemble(
+    program: Program,
+    polyhedra: scop.Scop,
+    regions: tuple[plan.Region, ...],
+    tilings: tuple[plan.RegionTiling, ...],
+    machine: Machine,
+) -> LoopNest:
+    """The loop nest of a tiled program."""
+    from dataclasses import replace
+
+    base = nest.assemble(program, scan.block(()))
+    assert isinstance(base.workspace, IntImm)
+    scanner = scan.Scanner(polyhedra, 4 * machine.cores, base.workspace.value)
+    body = scan.block(scanner.region(r, t) for r, t in zip(regions, tilings, strict=True))
+    return replace(
+        base, body=body, arrays=(*base.arrays, *scanner.arrays), workspace=IntImm(scanner.workspace)
+    )
+
+
+__all__ = ["Backend", "Compiled", "trace"]

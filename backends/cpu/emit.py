@@ -1,0 +1,414 @@
+"""Loop nests to LLVM text with explicit vectors: the emitter of this backend.
+
+The kernel has the calling convention of tc.codegen.llvm_ir.  Each parallel loop becomes a function that the
+thread pool calls once an iteration, with the kernel's arguments and the loop variables around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from tc.codegen.llvm_expr import storage_type
+from tc.dtypes import BOOL, INT64, accumulator
+from tc.errors import InternalError, unreachable
+from tc.ir.expr import Add, Expr, IntImm, Mul
+from tc.ir.loops import Array, Block, Compute, Copy, For, If, LoopKind, LoopNest, Promote, Stmt, Sync, statements
+from tc.ir.simplify import simplify
+
+from .affine import LANE, Affine
+from .expressions import Env, ExpressionEmitter
+from .isa import Isa
+from .values import Function, Value, type_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KERNEL = "kernel"
+
+
+def emit(nest: LoopNest, isa: Isa, *, fast_math: bool = False) -> str:
+    """The module of a nest; its one external function is `kernel`."""
+    return NestEmitter(nest, isa, fast_math).module()
+
+
+class NestEmitter(ExpressionEmitter):
+    def __init__(self, nest: LoopNest, isa: Isa, fast_math: bool) -> None:
+        super().__init__(isa, fast_math, {a.name: a for a in nest.arrays})
+        self.nest = nest
+        self.functions: list[str] = []
+        self.written = {id(s): _written(s) for s in statements(nest.body) if isinstance(s, For)}
+        self.bases: dict[str, str] = {}
+        self.chunk: dict[str, str] = {}  # parallel loop variable -> its operand, in this function
+
+    def module(self) -> str:
+        self.open()
+        self.statement(self.nest.body, Env({}, {}))
+        self.close()
+        parallel = any(isinstance(s, For) and s.kind is LoopKind.PARALLEL for s in statements(self.nest.body))
+        if parallel and self.nest.sites:
+            first = self.op("load i64, ptr %error, align 8")
+            failed = self.op(f"icmp ne i64 {first}, 0")
+            self.do(f"ret i32 {self.op(f'zext i1 {failed} to i32')}")
+        else:
+            self.do("ret i32 0")
+        kernel = self.finish(f"define i32 @{KERNEL}(ptr %args) {self.attributes()} {{")
+        parts = [f"; {self.nest.name}", *self.texts.values(), *self.helper_text(), *self.functions, kernel]
+        return "\n".join([*parts, *sorted(self.declarations)]) + "\n"
+
+    def attributes(self) -> str:
+        bits = self.isa.vector_bytes * 8
+        return (
+            f'nounwind "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}" '
+            '"no-builtins" "denormal-fp-math"="ieee,ieee"'
+        )
+
+    def finish(self, head: str) -> str:
+        """The text of the current function."""
+        pointers = [
+            f"  %error.slot = getelementptr ptr, ptr %args, i64 {len(self.nest.params)}",
+            "  %error = load ptr, ptr %error.slot, align 8",
+            f"  %workspace.slot = getelementptr ptr, ptr %args, i64 {len(self.nest.params) + 1}",
+            "  %workspace = load ptr, ptr %workspace.slot, align 8",
+        ]
+        return "\n".join([head, "entry:", *pointers, *self.fn.entry, *self.fn.lines, "}", ""])
+
+    # What functions load once.
+
+    def base(self, array: Array) -> str:
+        found = self.bases.get(array.name)
+        if found is not None:
+            return found
+        name = self.name("base")
+        entry = self.fn.entry
+        if array.offset is None:
+            position = self.nest.params.index(array.name)
+            entry.append(f"  {name}.slot = getelementptr ptr, ptr %args, i64 {position}")
+            entry.append(f"  {name} = load ptr, ptr {name}.slot, align 8")
+        else:
+            offset = simplify(array.offset, exact=True)
+            if not isinstance(offset, IntImm):
+                raise InternalError(f"the place of '{array.name}' is not a constant")
+            entry.append(f"  {name}.own = getelementptr i8, ptr %workspace, i64 {offset.value}")
+            at = "0"
+            if array.owner is not None:
+                if array.owner not in self.chunk:
+                    raise InternalError(f"'{array.name}' is used outside of the loop {array.owner}")
+                at = self.chunk[array.owner]
+            entry.append(f"  {name}.apart = mul i64 {at}, {array.stride}")
+            entry.append(f"  {name} = getelementptr i8, ptr {name}.own, i64 {name}.apart")
+        self.bases[array.name] = name
+        return name
+
+    def scalar(self, name: str) -> Value:
+        found = self.scalars.get(name)
+        if found is not None:
+            return found
+        argument = next((s for s in self.nest.scalars if s.name == name), None)
+        if argument is None:
+            raise InternalError(f"the loop nest uses '{name}', which nothing defines")
+        t = argument.dtype
+        operand = self.name("scalar")
+        entry = self.fn.entry
+        entry.append(f"  {operand}.slot = getelementptr ptr, ptr %args, i64 {self.nest.params.index(name)}")
+        entry.append(f"  {operand}.at = load ptr, ptr {operand}.slot, align 8")
+        if t == BOOL:
+            entry.append(f"  {operand}.byte = load i8, ptr {operand}.at, align 1")
+            entry.append(f"  {operand} = icmp ne i8 {operand}.byte, 0")
+        else:
+            entry.append(f"  {operand} = load {storage_type(t)}, ptr {operand}.at, align {t.itemsize}")
+        self.scalars[name] = Value(operand, t)
+        return self.scalars[name]
+
+    def failed(self) -> None:
+        self.do("ret void" if self.chunk else "ret i32 1")
+
+    # Statements.
+
+    def statement(self, s: Stmt, env: Env) -> None:
+        match s:
+            case Block():
+                for c in s.body:
+                    self.statement(c, env)
+            case For():
+                self.loop(s, env)
+            case If():
+                self.branch(s, env)
+            case Promote():
+                self.promote(s, env)
+            case Compute():
+                self.compute(s, env)
+            case Copy() | Sync():
+                raise InternalError(f"CPU code has no {type(s).__name__}")
+            case _:
+                unreachable(s)
+
+    def loop(self, s: For, env: Env) -> None:
+        lower = self.affine(s.lower, env)
+        if s.upper == Add(s.lower, IntImm(1)) and s.kind is LoopKind.SERIAL:  # a name for an index
+            self.statement(s.body, env.bind(s.var, lower))
+            return
+        upper = self.affine(s.upper, env)
+        trips = upper - lower
+        match s.kind:
+            case LoopKind.PARALLEL:
+                self.parallel(s, env)
+            case LoopKind.VECTOR:
+                self.vectors(s, env, lower, _constant(trips, s))
+            case LoopKind.UNROLLED:
+                for i in range(0, _constant(trips, s), s.step):
+                    self.statement(s.body, env.bind(s.var, lower + i))
+            case LoopKind.TRANSPOSED:
+                self.transposed(s, env, lower, _constant(trips, s))
+            case _:
+                if not trips.terms and trips.constant <= s.step:
+                    if trips.constant > 0:
+                        self.statement(s.body, env.bind(s.var, lower))
+                else:
+                    self.serial(s, env, lower, upper)
+
+    def serial(self, s: For, env: Env, lower: Affine, upper: Affine) -> None:
+        trips = upper - lower
+        first, last = self.materialize(lower), self.materialize(upper)
+        head, latch, after = self.label("loop"), self.label("next"), self.label("after")
+        iterator, following = self.name("i"), self.name("n")
+        if trips.terms:
+            some = self.op(f"icmp slt i64 {first}, {last}")
+            self.do(f"br i1 {some}, label %{head}.pre, label %{after}")
+            self.start(f"{head}.pre")
+        before = self.fn.block
+        self.do(f"br label %{head}")
+        self.start(head)
+        self.do(f"{iterator} = phi i64 [ {first}, %{before} ], [ {following}, %{latch} ]")
+        self.changed(s)
+        self.open()
+        self.statement(s.body, env.bind(s.var, Affine.of(iterator)))
+        self.close()
+        self.do(f"br label %{latch}")
+        self.start(latch)
+        self.do(f"{following} = add nsw i64 {iterator}, {s.step}")
+        more = self.op(f"icmp slt i64 {following}, {last}")
+        self.do(f"br i1 {more}, label %{head}, label %{after}")
+        self.start(after)
+        self.changed(s)
+
+    def changed(self, s: For) -> None:
+        """Loads from what a loop writes are not known across its edges."""
+        for buffer in self.written[id(s)]:
+            self.versions[buffer] = self.versions.get(buffer, 0) + 1
+
+    def vectors(self, s: For, env: Env, lower: Affine, trips: int) -> None:
+        if self.lanes:
+            raise InternalError("a vector loop inside of another")
+        if trips <= 0:
+            return
+        lanes = 1 << (trips - 1).bit_length()
+        if lanes == 1:
+            self.statement(s.body, env.bind(s.var, lower))
+            return
+        with self.in_lanes(lanes, None if lanes == trips else self.tail_mask(trips, lanes)):
+            self.statement(s.body, env.bind(s.var, lower + Affine.of(LANE)))
+
+    @contextmanager
+    def in_lanes(self, lanes: int, mask: Value | None) -> Iterator[None]:
+        saved = self.lanes, self.mask
+        self.lanes, self.mask = lanes, mask
+        try:
+            yield
+        finally:
+            self.lanes, self.mask = saved
+
+    def branch(self, s: If, env: Env) -> None:
+        c = self.condition(s.condition, env)
+        if c.constant is not None:
+            chosen = s.then if c.constant else s.otherwise
+            if chosen is not None:
+                self.statement(chosen, env)
+            return
+        if c.lanes:
+            mask = self.mask
+            self.mask = c if mask is None else self.logical("and", mask, c)
+            self.statement(s.then, env)
+            if s.otherwise is not None:
+                other = self.negate(c)
+                self.mask = other if mask is None else self.logical("and", mask, other)
+                self.statement(s.otherwise, env)
+            self.mask = mask
+            return
+        yes, after = self.label("then"), self.label("endif")
+        no = self.label("else") if s.otherwise is not None else after
+        self.do(f"br i1 {c.text}, label %{yes}, label %{no}")
+        for label, body in ((yes, s.then), (no, s.otherwise)):
+            if body is not None:
+                self.start(label)
+                self.open()
+                self.statement(body, env)
+                self.close()
+                self.do(f"br label %{after}")
+        self.start(after)
+        for buffer in _written(s):
+            self.versions[buffer] = self.versions.get(buffer, 0) + 1
+
+    def promote(self, s: Promote, env: Env) -> None:
+        from .memory import Registers
+
+        r = Registers(s.buffers, s.dead, len(self.fn.pure))
+        before, self.fn.lines = self.fn.lines, []
+        block = self.fn.block
+        self.registers.append(r)
+        self.open()
+        self.statement(s.body, env)
+        self.registers.pop()
+        self.flush(r)
+        self.close()
+        del block
+        self.fn.lines = [*before, *r.prologue, *self.fn.lines]
+
+    def compute(self, s: Compute, env: Env) -> None:
+        array = self.arrays[s.buffer]
+        self.point = s.point
+        address = self.address(array, s.subscripts, env)
+        if address is None:
+            raise InternalError(f"'{array.name}' is written where data says")
+        if s.op is None:
+            self.store(array, address, self.cast(self.value(s.value, env), array.dtype))
+            return
+        t = accumulator(array.dtype, s.value.dtype)
+        if s.op == "+" and isinstance(s.value, Mul) and t.is_float and s.value.dtype == t:
+            a, b = self.value(s.value.a, env), self.value(s.value.b, env)
+            if self._across(address, a, b):
+                self._reduce_lanes(s, array, address, self.binary("*", a, b))
+                return
+            old = self.cast(self.load(array, address), t)
+            self.store(array, address, self.cast(self.fma(a, b, old), array.dtype))
+            return
+        v = self.cast(self.value(s.value, env), t)
+        if self._across(address, v):
+            self._reduce_lanes(s, array, address, v)
+            return
+        old = self.cast(self.load(array, address), t)
+        self.store(array, address, self.cast(self.binary(s.op, old, v), array.dtype))
+
+    def _across(self, address: Affine, *values: Value) -> bool:
+        """Whether all lanes update one element."""
+        return bool(self.lanes) and not address.lane
+
+    def _reduce_lanes(self, s: Compute, array: Array, address: Affine, v: Value) -> None:
+        """One element updated by all active lanes."""
+        assert s.op is not None
+        v = self.widen(v, self.lanes)
+        if self.mask is not None:
+            neutral = self.neutral(s.op, v.dtype)
+            v = self.select(self.vector_mask(), v, neutral)
+        saved = self.mask
+        total = self.reduce(s.op, v)
+        self.mask = None  # neutral lanes change nothing, so the element may be written in any case
+        old = self.cast(self.load(array, address), v.dtype)
+        self.store(array, address, self.cast(self.binary(s.op, old, total), array.dtype))
+        self.mask = saved
+
+    def transposed(self, s: For, env: Env, lower: Affine, rows: int) -> None:
+        """`for r: for lane: to[…lane] = from[…r]` as short contiguous rows, transposed in registers.
+
+        The loop's body is one vector loop over one assignment whose value is a read with neighbours along
+        this loop's variable.
+        """
+        inner = s.body
+        if not (isinstance(inner, For) and isinstance(inner.body, Compute)):
+            raise InternalError("a transposed loop holds more than a copy")
+        copy = inner.body
+        start = self.affine(inner.lower, env)
+        columns = _constant(self.affine(inner.upper, env) - start, inner)
+        target = self.arrays[copy.buffer]
+        lanes = 1 << (rows - 1).bit_length()
+        values: list[Value] = []
+        with self.in_lanes(max(lanes, 1), None if lanes == rows else self.tail_mask(rows, lanes)):
+            along = env.bind(s.var, lower + (Affine.of(LANE) if lanes > 1 else 0))
+            if lanes == 1:
+                self.lanes = 0
+            for c in range(columns):
+                v = self.cast(self.value(copy.value, along.bind(inner.var, start + c)), target.dtype)
+                values.append(self.widen(v, self.lanes) if self.lanes else v)
+        width = 1 << (columns - 1).bit_length()
+        if lanes == 1:
+            for c, v in enumerate(values):
+                address = self.address(target, copy.subscripts, env.bind(s.var, lower).bind(inner.var, start + c))
+                assert address is not None
+                self.store(target, address, v)
+            return
+        moved = self.transpose(values, lanes)
+        for r in range(rows):
+            row = moved[r]
+            with self.in_lanes(row.lanes, None if columns == row.lanes else self.tail_mask(columns, row.lanes)):
+                at = env.bind(s.var, lower + r).bind(inner.var, start + Affine.of(LANE))
+                address = self.address(target, copy.subscripts, at)
+                assert address is not None
+                self.store(target, address, row)
+        del width
+
+    # Threads.
+
+    def parallel(self, s: For, env: Env) -> None:
+        if self.chunk:  # already on a thread of the pool
+            self.serial(s, env, self.affine(s.lower, env), self.affine(s.upper, env))
+            return
+        lower, upper = self.affine(s.lower, env), self.affine(s.upper, env)
+        captured = sorted({n for a in env.affine.values() for n, _ in a.terms})
+        context = self.name("context")
+        self.fn.entry.append(f"  {context} = alloca [{len(captured) + 1} x i64], align 16")
+        self.do(f"store ptr %args, ptr {context}, align 8")
+        for i, operand in enumerate(captured):
+            at = self.op(f"getelementptr i64, ptr {context}, i64 {i + 1}")
+            self.do(f"store i64 {operand}, ptr {at}, align 8")
+        task = self.label("task")
+        items = self.materialize(upper - lower)
+        self.declarations.add("declare void @tc_parallel_for(ptr, i64, ptr)")
+        first = self.materialize(lower)
+        if first != "0":
+            raise InternalError("a parallel loop starts at 0")
+        self.do(f"call void @tc_parallel_for(ptr @{task}, i64 {items}, ptr {context})")
+        self.changed(s)
+        outer = self.fn, self.bases, self.scalars, self.loaded, self.chunk, self.lanes, self.mask, self.registers
+        self.fn, self.bases, self.scalars, self.loaded = Function(), {}, {}, [{}]
+        self.registers = []
+        self.chunk = {s.var: "%item"}
+        self.fn.entry.append("  %args = load ptr, ptr %context, align 8")
+        inside: dict[str, Affine] = {}
+        for i, operand in enumerate(captured):
+            name = self.name("outer")
+            self.fn.entry.append(f"  {name}.at = getelementptr i64, ptr %context, i64 {i + 1}")
+            self.fn.entry.append(f"  {name} = load i64, ptr {name}.at, align 8")
+            inside[operand] = Affine.of(name)
+        moved = {
+            v: Affine((), a.constant) if not a.terms else _renamed(a, inside) for v, a in env.affine.items()
+        }
+        self.open()
+        self.statement(s.body, Env({**moved, s.var: Affine.of("%item")}, {}))
+        self.close()
+        self.do("ret void")
+        text = self.finish(f"define internal void @{task}(i64 %item, ptr %context) {self.attributes()} {{")
+        head, rest = text.split("entry:\n", 1)
+        load = "  %args = load ptr, ptr %context, align 8\n"
+        self.functions.append(f"{head}entry:\n{load}{rest.replace(load, '', 1)}")
+        self.fn, self.bases, self.scalars, self.loaded, self.chunk, self.lanes, self.mask, self.registers = outer
+
+
+def _renamed(a: Affine, names: Mapping[str, Affine]) -> Affine:
+    total = Affine((), a.constant)
+    for n, f in a.terms:
+        total = total + names[n] * f
+    return total
+
+
+def _constant(trips: Affine, s: For) -> int:
+    if trips.terms:
+        raise InternalError(f"the {s.kind.value} loop {s.var} has no constant length")
+    return trips.constant
+
+
+def _written(s: Stmt) -> frozenset[str]:
+    return frozenset(c.buffer for c in statements(s) if isinstance(c, Compute))
+
+
+__all__ = ["INT64", "KERNEL", "Add", "Expr", "emit", "type_text"]

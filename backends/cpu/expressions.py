@@ -1,0 +1,368 @@
+"""Expressions in lanes: index arithmetic as affine forms, everything else as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tc.codegen.llvm_expr import storage_type
+from tc.codegen.numerics import MAX_POINT
+from tc.dtypes import BOOL, INT64
+from tc.errors import InternalError, unreachable
+from tc.ir.expr import (
+    EQ,
+    GE,
+    GT,
+    INDEX,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Call,
+    Cast,
+    Div,
+    Expr,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    IntImm,
+    Let,
+    Load,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    Select,
+    Sub,
+    UIntImm,
+    Variable,
+    walk,
+)
+from tc.ir.loops import Array
+
+from .affine import LANE, Affine
+from .isa import Isa
+from .memory import MemoryEmitter
+from .values import Value, type_text
+
+_PREDICATES: dict[type, tuple[str, str, str]] = {  # float, signed, unsigned
+    EQ: ("oeq", "eq", "eq"),
+    NE: ("une", "ne", "ne"),
+    LT: ("olt", "slt", "ult"),
+    LE: ("ole", "sle", "ule"),
+    GT: ("ogt", "sgt", "ugt"),
+    GE: ("oge", "sge", "uge"),
+}
+_OPERATORS: dict[type, str] = {Add: "+", Sub: "-", Mul: "*", Div: "/"}
+
+
+@dataclass(frozen=True, slots=True)
+class Env:
+    """What names mean: loop variables as affine forms, lets as values."""
+
+    affine: Mapping[str, Affine]
+    values: Mapping[str, Value]
+
+    def bind(self, name: str, a: Affine) -> Env:
+        return Env({**self.affine, name: a}, self.values)
+
+    def let(self, name: str, v: Value) -> Env:
+        return Env(self.affine, {**self.values, name: v})
+
+
+class ExpressionEmitter(MemoryEmitter):
+    def __init__(self, isa: Isa, fast_math: bool, arrays: Mapping[str, Array]) -> None:
+        super().__init__(isa, fast_math, arrays)
+        self.scalars: dict[str, Value] = {}
+        self.point: tuple[Expr, ...] = ()
+        self._heavy: dict[int, tuple[Expr, bool]] = {}
+
+    def scalar(self, name: str) -> Value:
+        raise NotImplementedError
+
+    def failed(self) -> None:
+        """Leave the function after a failed check."""
+        raise NotImplementedError
+
+    # Index arithmetic.
+
+    def form(self, e: Expr, env: Env) -> Affine | None:
+        """An index expression as an affine form; None where it is not one."""
+        match e:
+            case IntImm():
+                return Affine((), e.value)
+            case Variable():
+                return env.affine.get(e.name)
+            case Add() | Sub():
+                a = self.form(e.a, env)
+                b = self.form(e.b, env) if a is not None else None
+                if a is None or b is None:
+                    return None
+                return a + b if isinstance(e, Add) else a - b
+            case Mul():
+                a, b = self.form(e.a, env), self.form(e.b, env)
+                if a is None or b is None:
+                    return None
+                if not b.terms:
+                    return a * b.constant
+                return b * a.constant if not a.terms else None
+            case FloorDiv() | FloorMod() if isinstance(e.b, IntImm) and e.b.value > 0:
+                a = self.form(e.a, env)
+                return None if a is None else self._divided(a, e.b.value, isinstance(e, FloorDiv))
+            case Min() | Max():
+                a, b = self.form(e.a, env), self.form(e.b, env)
+                if a is None or b is None:
+                    return None
+                d = a - b
+                if not d.terms:
+                    return (a if d.constant <= 0 else b) if isinstance(e, Min) else (a if d.constant >= 0 else b)
+                return None
+            case _:
+                return None
+
+    def _divided(self, a: Affine, divisor: int, quotient: bool) -> Affine | None:
+        """Floor division or its remainder, where what the divisor does not divide lies within one multiple."""
+        whole, rest = (
+            tuple((n, f) for n, f in a.terms if (f % divisor == 0) == divides) for divides in (True, False)
+        )
+        offset = a.constant % divisor
+        low = high = offset
+        for name, factor in rest:
+            if name != LANE:
+                return None
+            low, high = low + min(0, factor * (self.lanes - 1)), high + max(0, factor * (self.lanes - 1))
+        if low < 0 or high >= divisor:
+            return None
+        if not quotient:
+            return Affine(rest, offset)
+        return Affine(tuple((n, f // divisor) for n, f in whole), (a.constant - offset) // divisor)
+
+    def affine(self, e: Expr, env: Env) -> Affine:
+        """An index expression that all lanes share, as a form; what is not affine becomes an operand."""
+        a = self.form(e, env)
+        if a is not None:
+            return a
+        v = self.value(e, env)
+        if v.lanes:
+            raise InternalError("a bound of a loop differs between lanes")
+        return Affine((), int(v.constant)) if v.constant is not None else Affine.of(v.text)
+
+    def address(self, array: Array, subscripts: tuple[Expr, ...], env: Env) -> Affine | None:
+        """The position of an element; None where lanes differ in a way that is not affine."""
+        total = Affine()
+        for e, stride in zip(subscripts, self.strides[array.name], strict=True):
+            a = self.form(e, env)
+            if a is None:
+                v = self.value(e, env)
+                if v.lanes:
+                    return None
+                a = Affine((), int(v.constant)) if v.constant is not None else Affine.of(v.text)
+            total = total + a * stride
+        return total
+
+    # Values.
+
+    def condition(self, e: Expr, env: Env) -> Value:
+        return self.value(e, env)
+
+    def value(self, e: Expr, env: Env) -> Value:
+        match e:
+            case IntImm() | UIntImm() | FloatImm():
+                return self.literal(e.value, e.dtype)
+            case Variable():
+                if e.name in env.values:
+                    return env.values[e.name]
+                if e.name in env.affine:
+                    return self.index_value(env.affine[e.name])
+                return self.scalar(e.name)
+            case Cast():
+                return self.cast(self.value(e.value, env), e.dtype)
+            case Add() | Sub() | Mul() | Div():
+                return self.arithmetic(e, env)
+            case FloorDiv() | FloorMod():
+                if e.dtype == INDEX:
+                    a = self.form(e, env)
+                    if a is not None:
+                        return self.index_value(a)
+                return self.division(self.value(e.a, env), self.value(e.b, env), isinstance(e, FloorDiv))
+            case Min() | Max():
+                if e.dtype == INDEX:
+                    a = self.form(e, env)
+                    if a is not None:
+                        return self.index_value(a)
+                return self.extremum(self.value(e.a, env), self.value(e.b, env), isinstance(e, Min))
+            case EQ() | NE() | LT() | LE() | GT() | GE():
+                return self.comparison(e, env)
+            case And() | Or():
+                a, b = self.value(e.a, env), self.value(e.b, env)
+                for x, y in ((a, b), (b, a)):
+                    if x.constant is not None:
+                        return y if bool(x.constant) == isinstance(e, And) else x
+                return self.logical("and" if isinstance(e, And) else "or", a, b)
+            case Not():
+                return self.negate(self.value(e.a, env))
+            case Select():
+                c, a, b = (self.value(x, env) for x in (e.condition, e.true_value, e.false_value))
+                return self.select(c, a, b)
+            case IfThenElse():
+                return self.lazy(e, env)
+            case Let():
+                return self.value(e.body, env.let(e.name, self.value(e.value, env)))
+            case Call():
+                if e.kind != "intrinsic":
+                    raise InternalError(f"a loop nest reads '{e.name}' by its Func")
+                return self.intrinsic(e.name, [self.value(a, env) for a in e.args], e.dtype)
+            case Load():
+                return self.read(e, env)
+            case _:
+                unreachable(e)
+
+    def arithmetic(self, e: Add | Sub | Mul | Div, env: Env) -> Value:
+        if e.dtype == INDEX:
+            a = self.form(e, env)
+            if a is not None:
+                return self.index_value(a)
+        if isinstance(e, Add) and e.dtype.is_float:
+            for product, other in ((e.a, e.b), (e.b, e.a)):
+                if isinstance(product, Mul):
+                    a, b = self.value(product.a, env), self.value(product.b, env)
+                    return self.fma(a, b, self.value(other, env))
+        return self.binary(_OPERATORS[type(e)], self.value(e.a, env), self.value(e.b, env))
+
+    def comparison(self, e: EQ | NE | LT | LE | GT | GE, env: Env) -> Value:
+        if e.a.dtype == INDEX:
+            a, b = self.form(e.a, env), self.form(e.b, env)
+            if a is not None and b is not None and not (a - b).terms:
+                d = (a - b).constant
+                holds = {EQ: d == 0, NE: d != 0, LT: d < 0, LE: d <= 0, GT: d > 0, GE: d >= 0}[type(e)]
+                return self.integer(int(holds), BOOL)
+        return self.compare(_PREDICATES[type(e)], self.value(e.a, env), self.value(e.b, env))
+
+    # Lazy choice.
+
+    def lazy(self, e: IfThenElse, env: Env) -> Value:
+        c = self.value(e.condition, env)
+        if c.constant is not None:
+            return self.value(e.then_value if c.constant else e.else_value, env)
+        if not (self._reads(e.then_value) or self._reads(e.else_value)):
+            return self.select(c, self.value(e.then_value, env), self.value(e.else_value, env))
+        if c.lanes:
+            mask = self.mask
+            self.mask = c if mask is None else self.logical("and", self.widen(mask, c.lanes), c)
+            a = self.value(e.then_value, env)
+            other = self.negate(c)
+            self.mask = other if mask is None else self.logical("and", self.widen(mask, c.lanes), other)
+            b = self.value(e.else_value, env)
+            self.mask = mask
+            return self.select(c, a, b)
+        yes, no, after = self.label("then"), self.label("else"), self.label("endif")
+        self.do(f"br i1 {c.text}, label %{yes}, label %{no}")
+        ends: list[tuple[Value, str, int]] = []
+        for label, branch in ((yes, e.then_value), (no, e.else_value)):
+            self.start(label)
+            self.open()
+            v = self.value(branch, env)
+            # Lanes must agree at the end: a scalar is widened in its own branch.
+            if self.lanes and self._varies(e, env) and not v.lanes:
+                v = self.widen(v, self.lanes)
+            self.close()
+            ends.append((v, self.fn.block, len(self.fn.lines)))
+            self.do(f"br label %{after}")
+        self.start(after)
+        (a, a_block, _), (b, b_block, _) = ends
+        if a.lanes != b.lanes:
+            raise InternalError("the values of a condition have different lanes")
+        ty = type_text(a.dtype, a.lanes)
+        return Value(self.op(f"phi {ty} [ {a.text}, %{a_block} ], [ {b.text}, %{b_block} ]"), a.dtype, a.lanes)
+
+    def _reads(self, e: Expr) -> bool:
+        """Whether a value reads memory or is dear enough to be skipped."""
+        found = self._heavy.get(id(e))
+        if found is None:
+            heavy = any(isinstance(x, Load) or (isinstance(x, Call) and x.name not in _CHEAP) for x in walk(e))
+            found = (e, heavy)
+            self._heavy[id(e)] = found
+        return found[1]
+
+    def _varies(self, e: IfThenElse, env: Env) -> bool:
+        """Whether either value may differ between lanes (names that do)."""
+        names = {x.name for x in walk(e) if isinstance(x, Variable)}
+        return any(
+            (n in env.affine and env.affine[n].lane) or (n in env.values and env.values[n].lanes)
+            for n in names
+        )
+
+    # Reads.
+
+    def read(self, e: Load, env: Env) -> Value:
+        array = self.arrays[e.buffer]
+        for d in e.checked:
+            self.check(self.value(e.subscripts[d], env), array, d, e.site, env)
+        address = self.address(array, e.subscripts, env)
+        if address is not None:
+            return self.load(array, address)
+        total = self.integer(0, INT64)
+        for s, stride in zip(e.subscripts, self.strides[array.name], strict=True):
+            v = self.cast(self.value(s, env), INT64)
+            total = self.binary("+", total, self.binary("*", v, self.integer(stride, INT64)))
+        if self.held(array) is not None:
+            raise InternalError(f"'{array.name}' is in registers and read where data says")
+        return self.gather(array, self.base(array), total)
+
+    def check(self, subscript: Value, array: Array, dimension: int, site: int, env: Env) -> None:
+        """Leave with the error record filled where an active lane's subscript is out of range."""
+        extent = array.shape[dimension]
+        if not isinstance(extent, IntImm):
+            raise InternalError(f"'{array.name}' has an extent that is not a constant")
+        subscript = self.cast(subscript, INT64)
+        bad = self.compare(("", "uge", "uge"), subscript, self.integer(extent.value, INT64))
+        if self.mask is not None:
+            bad = self.logical("and", self.vector_mask() if self.lanes else self.mask, bad)
+        key = f"checked {bad.text} {site} {dimension}"
+        if any(key in scope for scope in self.fn.pure):
+            return
+        self.fn.pure[-1][key] = ""
+        outside, inside = self.label("outside"), self.label("inside")
+        self.do(f"br i1 {self.any_lane(bad)}, label %{outside}, label %{inside}")
+        self.start(outside)
+        self.open()
+        lane: str | None = None
+        if bad.lanes:
+            whole = self.op(f"bitcast <{bad.lanes} x i1> {bad.text} to i{bad.lanes}")
+            wide = self.op(f"zext i{bad.lanes} {whole} to i64") if bad.lanes < 64 else whole
+            lane = self.call("i64", "llvm.cttz.i64", ("i64", wide), ("i1", "true"))
+
+        def one(v: Value) -> str:
+            if not v.lanes:
+                return v.text
+            return self.op(f"extractelement {type_text(v.dtype, v.lanes)} {v.text}, i64 {lane}")
+
+        lower = array.lower[dimension] if array.lower else IntImm(0)
+        found = one(subscript)
+        if isinstance(lower, IntImm) and lower.value:
+            found = self.op(f"add i64 {found}, {lower.value}")
+        mask, self.mask = self.mask, None
+        kept = [one(self.value(p, env)) for p in self.point[:MAX_POINT]]
+        self.mask = mask
+        # The first thread to fail writes the record; its first word says that it is taken.
+        claim = self.op(f"cmpxchg ptr %error, i64 0, i64 {site + 1} monotonic monotonic")
+        mine = self.op(f"extractvalue {{ i64, i1 }} {claim}, 1")
+        write, leave = self.label("record"), self.label("leave")
+        self.do(f"br i1 {mine}, label %{write}, label %{leave}")
+        self.start(write)
+        for slot, v in enumerate((found, str(len(kept)), *kept, str(dimension)), start=1):
+            at = self.op(f"getelementptr i64, ptr %error, i64 {slot}")
+            self.do(f"store i64 {v}, ptr {at}")
+        self.do(f"br label %{leave}")
+        self.start(leave)
+        self.failed()
+        self.close()
+        self.start(inside)
+
+
+_CHEAP = frozenset(["fabs", "abs", "fmin", "fmax", "copysign", "floor", "ceil", "trunc", "fma", "sqrt"])
+
+__all__ = ["Env", "ExpressionEmitter", "storage_type"]

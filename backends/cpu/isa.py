@@ -1,0 +1,35 @@
+"""Instruction sets as parameters of the emitter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Isa:
+    """What the code generator may use.
+
+    `vector_bytes` is the width of a vector register, `registers` their number; `cpu` and `features` are
+    LLVM's names (empty features: those of the cpu).  `masks`: masked loads and stores are instructions.
+    """
+
+    name: str
+    triple: str
+    cpu: str
+    features: str
+    vector_bytes: int
+    registers: int
+    fma: bool
+    masks: bool
+    half_conversions: bool  # F16C
+
+    def lanes(self, itemsize: int) -> int:
+        return self.vector_bytes // itemsize
+
+
+AVX512 = Isa("avx512", "x86_64-unknown-linux-gnu", "x86-64-v4", "", 64, 32, True, True, True)
+AVX2 = Isa("avx2", "x86_64-unknown-linux-gnu", "x86-64-v3", "", 32, 16, True, True, True)
+SSE42 = Isa("sse4.2", "x86_64-unknown-linux-gnu", "x86-64-v2", "", 16, 16, False, False, False)
+NEON = Isa("neon", "aarch64-unknown-linux-gnu", "generic", "+neon", 16, 32, True, False, False)
+
+ISAS: dict[str, Isa] = {i.name: i for i in (AVX512, AVX2, SSE42, NEON)}

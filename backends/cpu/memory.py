@@ -1,0 +1,461 @@
+"""Addresses, loads and stores of lanes; elements that live in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from tc.codegen.llvm_expr import storage_type
+from tc.dtypes import BOOL, INT64, DType
+from tc.errors import InternalError
+from tc.ir.expr import IntImm
+from tc.ir.loops import Array
+
+from .affine import LANE, Affine
+from .isa import Isa
+from .values import Value, ValueEmitter, suffix, type_text
+
+Key = tuple[str, Affine]
+
+
+@dataclass(slots=True)
+class Slot:
+    """An element, or the elements of all lanes, in registers: an alloca that becomes a register."""
+
+    alloca: str
+    array: Array
+    address: Affine
+    lanes: int
+    mask: Value | None
+    dirty: bool = False
+
+
+@dataclass(slots=True)
+class Registers:
+    """What a `Promote` keeps in registers; `prologue` collects the loads that go before its body."""
+
+    buffers: frozenset[str]
+    dead: frozenset[str]
+    depth: int  # pure scopes that were open where the prologue stands
+    prologue: list[str] = field(default_factory=list[str])
+    slots: dict[Key, Slot] = field(default_factory=dict[Key, Slot])
+
+
+def strides(array: Array) -> tuple[int, ...]:
+    """Elements between neighbours in each dimension of a dense array of constant shape."""
+    out: list[int] = []
+    step = 1
+    for extent in reversed(array.shape):
+        out.append(step)
+        if not isinstance(extent, IntImm):
+            raise InternalError(f"'{array.name}' has an extent that is not a constant")
+        step *= max(extent.value, 1)
+    return tuple(reversed(out))
+
+
+class MemoryEmitter(ValueEmitter):
+    """Loads and stores at affine addresses; the current mask applies to both."""
+
+    def __init__(self, isa: Isa, fast_math: bool, arrays: Mapping[str, Array]) -> None:
+        super().__init__(isa, fast_math)
+        self.arrays = dict(arrays)
+        self.strides = {
+            name: strides(a) for name, a in self.arrays.items() if all(isinstance(n, IntImm) for n in a.shape)
+        }
+        self.mask: Value | None = None
+        self.lanes = 0  # of the vector loop around, 0 outside of one
+        self.registers: list[Registers] = []
+        self.versions: dict[str, int] = {}
+        self.loaded: list[dict[tuple[str, int, Affine, int], tuple[Value, Value | None]]] = [{}]
+
+    def base(self, array: Array) -> str:
+        """The address of an array's first element."""
+        raise NotImplementedError
+
+    # Index values.
+
+    def materialize(self, a: Affine) -> str:
+        """A form without lanes as an i64 operand."""
+        total = ""
+        for name, factor in a.terms:
+            term = name if factor == 1 else self.pure(f"mul nsw i64 {name}, {factor}")
+            total = term if not total else self.pure(f"add nsw i64 {total}, {term}")
+        if not total:
+            return str(a.constant)
+        return self.pure(f"add nsw i64 {total}, {a.constant}") if a.constant else total
+
+    def index_value(self, a: Affine) -> Value:
+        """A form as a value: a scalar, or a vector if it differs between lanes."""
+        if not a.terms:
+            return self.integer(a.constant, INT64)
+        lane = a.lane
+        scalar = Value(self.materialize(a.uniform), INT64, 0, None if a.uniform.terms else a.constant)
+        if not lane:
+            return scalar
+        return self.binary("+", self.widen(scalar, self.lanes), self.steps(INT64, self.lanes, lane))
+
+    # Addresses.
+
+    def pointer(self, array: Array, address: Affine) -> str:
+        """The address of an element: the symbolic part is computed once, the constant part on top of it."""
+        base = self.base(array)
+        ty = storage_type(array.dtype)
+        symbolic = Affine(address.terms)
+        if symbolic.terms:
+            base = self.pure(f"getelementptr inbounds {ty}, ptr {base}, i64 {self.materialize(symbolic)}")
+        if address.constant:
+            base = self.pure(f"getelementptr inbounds {ty}, ptr {base}, i64 {address.constant}")
+        return base
+
+    # Loads.
+
+    def load(self, array: Array, address: Affine) -> Value:
+        """The elements at an affine address, one for all lanes or one each."""
+        held = self.held(array)
+        if held is not None:
+            return self._load_slot(held, array, address)
+        lane = address.lane
+        version = self.versions.get(array.name, 0)
+        key = (array.name, version, address, self.lanes if lane else 0)
+        for scope in self.loaded:
+            if key in scope:
+                value, mask = scope[key]
+                if mask is None or (self.mask is not None and mask.text == self.mask.text):
+                    return value
+        value = self._load(array, address)
+        self.loaded[-1][key] = (value, self.mask if lane else None)
+        return value
+
+    def _load(self, array: Array, address: Affine) -> Value:
+        lane, t = address.lane, array.dtype
+        if lane == 0:
+            if self.mask is not None and self.mask.constant is None:
+                return self._guarded(array, address)
+            return self._from_memory(t, self.op(
+                f"load {storage_type(t)}, ptr {self.pointer(array, address)}, align {t.itemsize}"
+            ), 0)  # fmt: skip
+        if lane == 1:
+            p = self.pointer(array, address.uniform)
+            st = f"<{self.lanes} x {storage_type(t)}>"
+            if self.mask is None:
+                return self._from_memory(t, self.op(f"load {st}, ptr {p}, align {t.itemsize}"), self.lanes)
+            return self._from_memory(t, self._masked_load(array, p), self.lanes)
+        offsets = self.steps(INT64, self.lanes, lane)
+        return self.gather(array, self.pointer(array, address.uniform), offsets)
+
+    def _guarded(self, array: Array, address: Affine) -> Value:
+        """One element for all lanes, read only if some lane is active."""
+        assert self.mask is not None
+        t = array.dtype
+        any_lane = self.any_lane(self.mask)
+        yes, after = self.label("read"), self.label("go")
+        p = self.pointer(array, address)
+        before = self.fn.block
+        self.do(f"br i1 {any_lane}, label %{yes}, label %{after}")
+        self.start(yes)
+        v = self.op(f"load {storage_type(t)}, ptr {p}, align {t.itemsize}")
+        self.do(f"br label %{after}")
+        self.start(after)
+        zero = "0" if not t.is_float or t.is_half else "0.0"
+        v = self.op(f"phi {storage_type(t)} [ {v}, %{yes} ], [ {zero}, %{before} ]")
+        return self._from_memory(t, v, 0)
+
+    def any_lane(self, mask: Value) -> str:
+        if not mask.lanes:
+            return mask.text
+        whole = self.pure(f"bitcast <{mask.lanes} x i1> {mask.text} to i{mask.lanes}")
+        return self.pure(f"icmp ne i{mask.lanes} {whole}, 0")
+
+    def vector_mask(self) -> Value:
+        """The mask in effect, as a vector."""
+        if self.mask is None:
+            return self.widen(self.integer(1, BOOL), self.lanes)
+        return self.widen(self.mask, self.lanes)
+
+    def _masked_load(self, array: Array, p: str) -> str:
+        st = f"<{self.lanes} x {storage_type(array.dtype)}>"
+        name = f"llvm.masked.load.{_storage_suffix(array.dtype, self.lanes)}.p0"
+        self.declarations.add(f"declare {st} @{name}(ptr, i32, <{self.lanes} x i1>, {st})")
+        m = self.vector_mask()
+        return self.op(
+            f"call {st} @{name}(ptr {p}, i32 {array.dtype.itemsize}, <{self.lanes} x i1> {m.text}, "
+            f"{st} zeroinitializer)"
+        )
+
+    def gather(self, array: Array, base: str, offsets: Value) -> Value:
+        """Elements `offsets` (in elements, a vector) away from `base`; inactive lanes read nothing."""
+        t, lanes = array.dtype, self.lanes
+        st = storage_type(t)
+        pointers = self.pure(
+            f"getelementptr {st}, ptr {base}, {type_text(offsets.dtype, lanes)} {offsets.text}"
+        )
+        vt = f"<{lanes} x {st}>"
+        name = f"llvm.masked.gather.{_storage_suffix(t, lanes)}.v{lanes}p0"
+        self.declarations.add(f"declare {vt} @{name}(<{lanes} x ptr>, i32, <{lanes} x i1>, {vt})")
+        m = self.vector_mask()
+        v = self.op(
+            f"call {vt} @{name}(<{lanes} x ptr> {pointers}, i32 {t.itemsize}, <{lanes} x i1> {m.text}, "
+            f"{vt} zeroinitializer)"
+        )
+        return self._from_memory(t, v, lanes)
+
+    def _from_memory(self, t: DType, v: str, lanes: int) -> Value:
+        if t != BOOL:
+            return Value(v, t, lanes)
+        ty = f"<{lanes} x i8>" if lanes else "i8"
+        zero = "zeroinitializer" if lanes else "0"
+        return Value(self.pure(f"icmp ne {ty} {v}, {zero}"), t, lanes)
+
+    # Stores.
+
+    def store(self, array: Array, address: Affine, v: Value) -> None:
+        held = self.held(array)
+        if held is not None:
+            self._store_slot(held, array, address, v)
+            return
+        self.versions[array.name] = self.versions.get(array.name, 0) + 1
+        self.write(array, address, v)
+        lane = address.lane
+        if (lane and v.lanes) or (not lane and not v.lanes):
+            key = (array.name, self.versions[array.name], address, self.lanes if lane else 0)
+            if lane or self.mask is None:
+                self.loaded[-1][key] = (v, self.mask)
+
+    def write(self, array: Array, address: Affine, v: Value) -> None:
+        """To memory, under the mask."""
+        t, lane, lanes = array.dtype, address.lane, self.lanes
+        if not lane:
+            if v.lanes:
+                raise InternalError(f"lanes disagree about one element of '{array.name}'")
+            self._write_one(array, self.pointer(array, address), v)
+            return
+        v = self.widen(v, lanes)
+        text, st = v.text, f"<{lanes} x {storage_type(t)}>"
+        if t == BOOL:
+            text = self.pure(f"zext <{lanes} x i1> {text} to {st}")
+        p = self.pointer(array, address.uniform)
+        if lane == 1 and self.mask is None:
+            self.do(f"store {st} {text}, ptr {p}, align {t.itemsize}")
+            return
+        m = self.vector_mask()
+        if lane == 1:
+            name = f"llvm.masked.store.{_storage_suffix(t, lanes)}.p0"
+            self.declarations.add(f"declare void @{name}({st}, ptr, i32, <{lanes} x i1>)")
+            self.do(f"call void @{name}({st} {text}, ptr {p}, i32 {t.itemsize}, <{lanes} x i1> {m.text})")
+            return
+        offsets = self.steps(INT64, lanes, lane)
+        pointers = self.pure(
+            f"getelementptr {storage_type(t)}, ptr {p}, {type_text(INT64, lanes)} {offsets.text}"
+        )
+        name = f"llvm.masked.scatter.{_storage_suffix(t, lanes)}.v{lanes}p0"
+        self.declarations.add(f"declare void @{name}({st}, <{lanes} x ptr>, i32, <{lanes} x i1>)")
+        self.do(
+            f"call void @{name}({st} {text}, <{lanes} x ptr> {pointers}, i32 {t.itemsize}, "
+            f"<{lanes} x i1> {m.text})"
+        )
+
+    def _write_one(self, array: Array, p: str, v: Value) -> None:
+        t, text = array.dtype, v.text
+        if t == BOOL:
+            text = self.pure(f"zext i1 {text} to i8")
+        write = f"store {storage_type(t)} {text}, ptr {p}, align {t.itemsize}"
+        if self.mask is None:
+            self.do(write)
+            return
+        self.when(self.any_lane(self.mask), lambda: self.do(write))
+
+    def when(self, condition: str, body: Callable[[], None]) -> None:
+        """`body` in a block of its own that runs if a condition (an i1 operand) holds."""
+        yes, after = self.label("then"), self.label("endif")
+        self.do(f"br i1 {condition}, label %{yes}, label %{after}")
+        self.start(yes)
+        self.open()
+        body()
+        self.close()
+        self.do(f"br label %{after}")
+        self.start(after)
+
+    def open(self) -> None:
+        """A scope: what is computed in it is not known after it."""
+        self.fn.pure.append({})
+        self.loaded.append({})
+
+    def close(self) -> None:
+        self.fn.pure.pop()
+        self.loaded.pop()
+
+    # Registers.
+
+    def held(self, array: Array) -> Registers | None:
+        for r in reversed(self.registers):
+            if array.name in r.buffers:
+                return r
+        return None
+
+    def _slot(self, r: Registers, array: Array, address: Affine) -> tuple[Slot, bool]:
+        key = (array.name, address)
+        found = r.slots.get(key)
+        if found is not None:
+            return found, False
+        lanes = self.lanes if address.lane else 0
+        alloca = self.name("slot")
+        self.fn.entry.append(f"  {alloca} = alloca {type_text(array.dtype, lanes)}")
+        slot = Slot(alloca, array, address, lanes, self.mask if lanes else None)
+        r.slots[key] = slot
+        return slot, True
+
+    def _load_slot(self, r: Registers, array: Array, address: Affine) -> Value:
+        slot, fresh = self._slot(r, array, address)
+        if fresh:
+            self._load_before(r, slot)
+        v = self.op(f"load {type_text(array.dtype, slot.lanes)}, ptr {slot.alloca}")
+        return Value(v, array.dtype, slot.lanes)
+
+    def _load_before(self, r: Registers, slot: Slot) -> None:
+        """Fill a slot where the registers' scope begins."""
+        lines_before, self.fn.lines = self.fn.lines, r.prologue
+        pure, self.fn.pure = self.fn.pure, [*self.fn.pure[: r.depth], {}]
+        mask, self.mask = self.mask, slot.mask
+        lanes, self.lanes = self.lanes, slot.lanes
+        v = self._load(slot.array, slot.address)
+        self.do(f"store {type_text(slot.array.dtype, slot.lanes)} {v.text}, ptr {slot.alloca}")
+        self.fn.lines, self.fn.pure, self.mask, self.lanes = lines_before, pure, mask, lanes
+
+    def _store_slot(self, r: Registers, array: Array, address: Affine, v: Value) -> None:
+        slot, fresh = self._slot(r, array, address)
+        if slot.lanes:
+            v = self.widen(v, slot.lanes)
+        elif v.lanes:
+            raise InternalError(f"lanes disagree about one element of '{array.name}'")
+        varying = self.mask is not None and (slot.mask is None or slot.mask.text != self.mask.text)
+        if varying:
+            if fresh:
+                self._load_before(r, slot)
+            old = Value(
+                self.op(f"load {type_text(array.dtype, slot.lanes)}, ptr {slot.alloca}"), array.dtype, slot.lanes
+            )
+            assert self.mask is not None
+            v = self.select(self.mask, v, old)
+        slot.dirty = True
+        self.do(f"store {type_text(array.dtype, slot.lanes)} {v.text}, ptr {slot.alloca}")
+
+    def flush(self, r: Registers) -> None:
+        """Write what the registers hold to memory; blocks of strided lanes are transposed on the way."""
+        strided: dict[tuple[str, tuple[tuple[str, int], ...], int], list[Slot]] = {}
+        for slot in r.slots.values():
+            if not slot.dirty or slot.array.name in r.dead or slot.array.role == "register":
+                continue
+            if slot.address.lane > 1:
+                group = (slot.array.name, slot.address.terms, slot.lanes)
+                strided.setdefault(group, []).append(slot)
+            else:
+                self._write_slot(slot)
+            self.versions[slot.array.name] = self.versions.get(slot.array.name, 0) + 1
+        for group in strided.values():
+            for run in _runs(group):
+                if len(run) == 1 or any(s.mask is not None and s.mask.constant is None for s in run):
+                    for slot in run:
+                        self._write_slot(slot)
+                else:
+                    self._write_transposed(run)
+
+    def _value_of(self, slot: Slot) -> Value:
+        v = self.op(f"load {type_text(slot.array.dtype, slot.lanes)}, ptr {slot.alloca}")
+        return Value(v, slot.array.dtype, slot.lanes)
+
+    def _write_slot(self, slot: Slot) -> None:
+        mask, lanes = self.mask, self.lanes
+        self.mask, self.lanes = slot.mask, slot.lanes
+        self.write(slot.array, slot.address, self._value_of(slot))
+        self.mask, self.lanes = mask, lanes
+
+    def _write_transposed(self, run: list[Slot]) -> None:
+        """Slots at neighbouring addresses whose lanes lie a stride apart: one short row a lane."""
+        lanes, array = run[0].lanes, run[0].array
+        rows = self.transpose([self._value_of(s) for s in run], lanes)
+        mask = run[0].mask
+        active = int(mask.constant) if mask is not None and mask.constant is not None else lanes
+        stride = run[0].address.lane
+        saved = self.mask, self.lanes
+        for i in range(active):
+            row = rows[i]
+            self.lanes = row.lanes
+            self.mask = None if len(run) == row.lanes else self.tail_mask(len(run), row.lanes)
+            self.write(array, run[0].address.uniform + i * stride + Affine.of(LANE), row)
+        self.mask, self.lanes = saved
+
+    def tail_mask(self, active: int, lanes: int) -> Value:
+        """The mask whose first lanes are active; `constant` is their number."""
+        text = "<" + ", ".join(f"i1 {'true' if i < active else 'false'}" for i in range(lanes)) + ">"
+        return Value(text, BOOL, lanes, active)
+
+    def transpose(self, rows: list[Value], lanes: int) -> list[Value]:
+        """Lane i of row j becomes lane j of row i; the rows are as many as a power of two has lanes.
+
+        A butterfly: log2(n) stages, each pairing rows 2^s apart (Van Voorhis, 1977, the perfect shuffle).
+        """
+        n = 1
+        while n < max(len(rows), 2):
+            n *= 2
+        t = rows[0].dtype
+        width = max(n, lanes)
+        ty = type_text(t, width)
+        texts: list[str] = []
+        for j in range(width):
+            if j >= len(rows):
+                texts.append("poison")
+            elif lanes == width:
+                texts.append(rows[j].text)
+            else:
+                picked = ", ".join(f"i32 {min(i, lanes)}" if i < lanes else "i32 poison" for i in range(width))
+                source = type_text(t, lanes)
+                texts.append(
+                    self.pure(f"shufflevector {source} {rows[j].text}, {source} poison, <{width} x i32> <{picked}>")
+                )
+        step = 1
+        while step < width:
+            out = list(texts)
+            for j in range(width):
+                if j & step:
+                    continue
+                a, b = texts[j], texts[j | step]
+                low = [i if not i & step else width + (i ^ step) for i in range(width)]
+                high = [i | step if not i & step else width + i for i in range(width)]
+                if a == b == "poison":
+                    continue
+                for to, pick in ((j, low), (j | step, high)):
+                    picked = ", ".join(f"i32 {i}" for i in pick)
+                    out[to] = self.pure(f"shufflevector {ty} {a}, {ty} {b}, <{width} x i32> <{picked}>")
+            texts = out
+            step *= 2
+        if width == n:
+            return [Value(x, t, width) for x in texts]
+        picked = ", ".join(f"i32 {i}" for i in range(n))
+        return [
+            Value(self.pure(f"shufflevector {ty} {x}, {ty} poison, <{n} x i32> <{picked}>"), t, n)
+            for x in texts
+        ]
+
+
+def _runs(slots: list[Slot]) -> list[list[Slot]]:
+    """Slots at consecutive addresses with one mask, in runs of as many as they have lanes at most."""
+    out: list[list[Slot]] = []
+    for s in sorted(slots, key=lambda s: s.address.constant):
+        last = out[-1] if out else None
+        if (
+            last is not None
+            and len(last) < s.lanes
+            and last[-1].address.constant + 1 == s.address.constant
+            and (last[-1].mask is None) == (s.mask is None)
+            and (s.mask is None or last[-1].mask is None or s.mask.text == last[-1].mask.text)
+        ):
+            last.append(s)
+        else:
+            out.append([s])
+    return out
+
+
+def _storage_suffix(t: DType, lanes: int) -> str:
+    if t.is_bool:
+        return f"v{lanes}i8"
+    return f"v{lanes}i16" if t.is_half else suffix(t, lanes)

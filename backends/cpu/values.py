@@ -1,0 +1,426 @@
+"""Typed values in LLVM text: scalars that all lanes share, and vectors.
+
+Pure instructions are hash-consed by scope: the same text in the same block, or in one around it, is computed
+once.  The 16-bit floating types are `i16` between a load and a cast; arithmetic never meets them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from tc.codegen.llvm_expr import float_literal, llvm_type
+from tc.codegen.llvm_helpers import HELPERS
+from tc.codegen.numerics import bits16
+from tc.codegen.vector_math import Pasted, paste, paste_conversion
+from tc.dtypes import BOOL, FLOAT32, FLOAT64, DType
+from tc.errors import InternalError
+from tc.lang import builtins
+
+from .isa import Isa
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An operand.  `lanes` is 0 for a scalar; `constant` its value where it is a literal."""
+
+    text: str
+    dtype: DType
+    lanes: int = 0
+    constant: int | float | None = None
+
+
+def type_text(t: DType, lanes: int) -> str:
+    return f"<{lanes} x {llvm_type(t)}>" if lanes else llvm_type(t)
+
+
+def suffix(t: DType, lanes: int) -> str:
+    """The name of a type in the name of an intrinsic."""
+    base = f"f{t.bits}" if t.is_float else ("i1" if t.is_bool else f"i{t.bits}")
+    return f"v{lanes}{base}" if lanes else base
+
+
+_INTRINSICS = {
+    "sqrt": "sqrt", "fabs": "fabs", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "round",
+    "copysign": "copysign", "fma": "fma", "fmin": "minnum", "fmax": "maxnum",
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Function:
+    """A function being written."""
+
+    lines: list[str] = field(default_factory=list[str])
+    entry: list[str] = field(default_factory=list[str])  # allocas and what is loaded once
+    block: str = "entry"
+    pure: list[dict[str, str]] = field(default_factory=lambda: [{}])
+
+
+class ValueEmitter:
+    """Appends instructions to the current function; module-wide names, helpers and declarations."""
+
+    def __init__(self, isa: Isa, fast_math: bool) -> None:
+        self.isa = isa
+        self.fast_math = fast_math
+        self.count = 0
+        self.declarations: set[str] = set()
+        self.helpers: set[str] = set()
+        self.texts: dict[str, str] = {}  # definitions of vector functions
+        self.fn = Function()
+
+    # Instructions.
+
+    def name(self, stem: str = "v") -> str:
+        self.count += 1
+        return f"%{stem}{self.count}"
+
+    def op(self, text: str) -> str:
+        name = self.name()
+        self.fn.lines.append(f"  {name} = {text}")
+        return name
+
+    def do(self, text: str) -> None:
+        self.fn.lines.append(f"  {text}")
+
+    def pure(self, text: str) -> str:
+        """An instruction without effects: computed once a scope."""
+        for scope in self.fn.pure:
+            if text in scope:
+                return scope[text]
+        name = self.op(text)
+        self.fn.pure[-1][text] = name
+        return name
+
+    def start(self, label: str) -> None:
+        self.fn.lines.append(f"{label}:")
+        self.fn.block = label
+
+    def label(self, stem: str) -> str:
+        self.count += 1
+        return f"{stem}{self.count}"
+
+    def call(self, result: str, name: str, *args: tuple[str, str], effects: bool = False) -> str:
+        self.declarations.add(f"declare {result} @{name}({', '.join(t for t, _ in args)})")
+        text = f"call {result} @{name}({', '.join(f'{t} {v}' for t, v in args)})"
+        if result == "void":
+            self.do(text)
+            return ""
+        return self.op(text) if effects else self.pure(text)
+
+    # Literals, splats.
+
+    def integer(self, value: int, t: DType) -> Value:
+        value = t.wrap(value)
+        return Value(("true" if value else "false") if t.is_bool else str(value), t, 0, value)
+
+    def floating(self, value: float, t: DType) -> Value:
+        text = str(bits16(value, t)) if t.is_half else float_literal(value, t)
+        return Value(text, t, 0, value)
+
+    def literal(self, value: int | float, t: DType) -> Value:
+        return self.floating(float(value), t) if t.is_float else self.integer(int(value), t)
+
+    def widen(self, v: Value, lanes: int) -> Value:
+        """A scalar in all lanes."""
+        if v.lanes == lanes:
+            return v
+        if v.lanes:
+            raise InternalError(f"a vector of {v.lanes} lanes where {lanes} are in use")
+        element = llvm_type(v.dtype)
+        if v.constant is not None:
+            text = "<" + ", ".join([f"{element} {v.text}"] * lanes) + ">"
+            return Value(text, v.dtype, lanes, v.constant)
+        ty = type_text(v.dtype, lanes)
+        one = self.pure(f"insertelement {ty} poison, {element} {v.text}, i64 0")
+        return Value(
+            self.pure(f"shufflevector {ty} {one}, {ty} poison, <{lanes} x i32> zeroinitializer"),
+            v.dtype,
+            lanes,
+        )
+
+    def unify(self, *values: Value) -> tuple[int, tuple[Value, ...]]:
+        """The same values with one number of lanes, and that."""
+        lanes = max(v.lanes for v in values)
+        return lanes, tuple(self.widen(v, lanes) for v in values) if lanes else values
+
+    def steps(self, t: DType, lanes: int, factor: int) -> Value:
+        """`<0, factor, 2 factor, …>`."""
+        ty = llvm_type(t)
+        return Value("<" + ", ".join(f"{ty} {i * factor}" for i in range(lanes)) + ">", t, lanes)
+
+    # Arithmetic.
+
+    def binary(self, operator: str, a: Value, b: Value) -> Value:
+        """`+ - * /` (floating division only) and the reductions' `min max`."""
+        if operator in ("min", "max"):
+            return self.extremum(a, b, operator == "min")
+        lanes, (a, b) = self.unify(a, b)
+        t = a.dtype
+        ty = type_text(t, lanes)
+        if t.is_bool:
+            return Value(self.pure(f"{'or' if operator == '+' else 'and'} {ty} {a.text}, {b.text}"), t, lanes)
+        if t.is_half:
+            raise InternalError(f"arithmetic on {t}")
+        name = {"+": "add", "-": "sub", "*": "mul", "/": "div"}[operator]
+        if t.is_float:
+            flags = " contract" if operator != "/" else ""
+            return Value(self.pure(f"f{name}{flags} {ty} {a.text}, {b.text}"), t, lanes)
+        return Value(self.pure(f"{name} {ty} {a.text}, {b.text}"), t, lanes)
+
+    def fma(self, a: Value, b: Value, c: Value) -> Value:
+        """`a * b + c`, rounded once where the machine can."""
+        if not self.isa.fma or not a.dtype.is_float:
+            return self.binary("+", self.binary("*", a, b), c)
+        lanes, (a, b, c) = self.unify(a, b, c)
+        ty = type_text(a.dtype, lanes)
+        args = ((ty, a.text), (ty, b.text), (ty, c.text))
+        return Value(self.call(ty, f"llvm.fma.{suffix(a.dtype, lanes)}", *args), a.dtype, lanes)
+
+    def extremum(self, a: Value, b: Value, least: bool) -> Value:
+        lanes, (a, b) = self.unify(a, b)
+        t = a.dtype
+        ty = type_text(t, lanes)
+        if t.is_bool:
+            return Value(self.pure(f"{'and' if least else 'or'} {ty} {a.text}, {b.text}"), t, lanes)
+        if t.is_float:
+            # A NaN wins.  With an unordered comparison the first operand is kept if it is the NaN, and the
+            # second is taken by x86's min and max if it is: three instructions instead of LLVM's six, which
+            # also order -0 and +0, as the language does not ask.
+            order = "olt" if least else "ogt"
+            c = self.pure(f"fcmp {order} {ty} {a.text}, {b.text}")
+            ct = type_text(BOOL, lanes)
+            best = self.pure(f"select {ct} {c}, {ty} {a.text}, {ty} {b.text}")
+            nan = self.pure(f"fcmp uno {ty} {a.text}, {a.text}")
+            return Value(self.pure(f"select {ct} {nan}, {ty} {a.text}, {ty} {best}"), t, lanes)
+        name = f"{'s' if t.is_signed else 'u'}{'min' if least else 'max'}"
+        text = self.call(ty, f"llvm.{name}.{suffix(t, lanes)}", (ty, a.text), (ty, b.text))
+        return Value(text, t, lanes)
+
+    def compare(self, predicate: tuple[str, str, str], a: Value, b: Value) -> Value:
+        """`predicate` names the comparison of floats, signed and unsigned integers."""
+        lanes, (a, b) = self.unify(a, b)
+        t = a.dtype
+        ty = type_text(t, lanes)
+        if t.is_float:
+            return Value(self.pure(f"fcmp {predicate[0]} {ty} {a.text}, {b.text}"), BOOL, lanes)
+        return Value(
+            self.pure(f"icmp {predicate[1 if t.is_signed else 2]} {ty} {a.text}, {b.text}"), BOOL, lanes
+        )
+
+    def logical(self, name: str, a: Value, b: Value) -> Value:
+        lanes, (a, b) = self.unify(a, b)
+        return Value(self.pure(f"{name} {type_text(BOOL, lanes)} {a.text}, {b.text}"), BOOL, lanes)
+
+    def negate(self, a: Value) -> Value:
+        lanes, (a, one) = self.unify(a, self.integer(1, BOOL))
+        return Value(self.pure(f"xor {type_text(BOOL, lanes)} {a.text}, {one.text}"), BOOL, lanes)
+
+    def select(self, c: Value, a: Value, b: Value) -> Value:
+        if c.constant is not None:
+            return a if c.constant else b
+        lanes = max(c.lanes, a.lanes, b.lanes)
+        if lanes:
+            a, b = self.widen(a, lanes), self.widen(b, lanes)
+        ty = type_text(a.dtype, lanes)
+        text = f"select {type_text(BOOL, c.lanes)} {c.text}, {ty} {a.text}, {ty} {b.text}"
+        return Value(self.pure(text), a.dtype, lanes)
+
+    def division(self, a: Value, b: Value, quotient: bool) -> Value:
+        """Floor division or its remainder; nothing traps, and x/0 = x%0 = 0."""
+        t, constant = a.dtype, b.constant
+        if constant == 0:
+            return self.integer(0, t)
+        lanes, (a, b) = self.unify(a, b)
+        ty, x, y = type_text(t, lanes), a.text, b.text
+
+        def fixed(value: int) -> str:
+            v = self.integer(value, t)
+            return self.widen(v, lanes).text if lanes else v.text
+
+        ct = type_text(BOOL, lanes)
+        zero, one = fixed(0), fixed(1)
+        if not t.is_signed:
+            name = "udiv" if quotient else "urem"
+            if constant is not None:
+                return Value(self.pure(f"{name} {ty} {x}, {y}"), t, lanes)
+            none = self.pure(f"icmp eq {ty} {y}, {zero}")
+            divisor = self.pure(f"select {ct} {none}, {ty} {one}, {ty} {y}")
+            r = self.pure(f"{name} {ty} {x}, {divisor}")
+            return Value(self.pure(f"select {ct} {none}, {ty} {zero}, {ty} {r}"), t, lanes)
+        if constant is not None and constant > 0:
+            r = self.pure(f"srem {ty} {x}, {y}")
+            negative = self.pure(f"ashr {ty} {r}, {fixed(t.bits - 1)}")
+            if quotient:
+                q = self.pure(f"sdiv {ty} {x}, {y}")
+                return Value(self.pure(f"add {ty} {q}, {negative}"), t, lanes)
+            fix = self.pure(f"and {ty} {negative}, {y}")
+            return Value(self.pure(f"add {ty} {r}, {fix}"), t, lanes)
+        none = self.pure(f"icmp eq {ty} {y}, {zero}")
+        minus = self.pure(f"icmp eq {ty} {y}, {fixed(-1)}")
+        either = self.pure(f"or {ct} {none}, {minus}")
+        divisor = self.pure(f"select {ct} {either}, {ty} {one}, {ty} {y}")
+        r = self.pure(f"srem {ty} {x}, {divisor}")
+        nonzero = self.pure(f"icmp ne {ty} {r}, {zero}")
+        mixed = self.pure(f"xor {ty} {r}, {divisor}")
+        opposite = self.pure(f"icmp slt {ty} {mixed}, {zero}")
+        adjust = self.pure(f"and {ct} {nonzero}, {opposite}")
+        if quotient:
+            q = self.pure(f"sdiv {ty} {x}, {divisor}")
+            q = self.pure(f"sub {ty} {q}, {self.pure(f'zext {ct} {adjust} to {ty}')}")
+            negated = self.pure(f"sub {ty} {zero}, {x}")
+            q = self.pure(f"select {ct} {minus}, {ty} {negated}, {ty} {q}")
+        else:
+            moved = self.pure(f"add {ty} {r}, {divisor}")
+            q = self.pure(f"select {ct} {adjust}, {ty} {moved}, {ty} {r}")
+        return Value(self.pure(f"select {ct} {none}, {ty} {zero}, {ty} {q}"), t, lanes)
+
+    # Conversions and functions.
+
+    def cast(self, v: Value, target: DType) -> Value:
+        """A conversion; see `Cast` in tc.ir.expr for what it means."""
+        source = v.dtype
+        if source == target:
+            return v
+        if v.constant is not None and source.is_int and target.is_int and not target.is_bool:
+            out = self.integer(int(v.constant), target)
+            return self.widen(out, v.lanes) if v.lanes else out
+        if source.is_half:
+            return self.cast(self._apply(_half_name(source, True), v, FLOAT32), target)
+        if target.is_half:
+            if source == FLOAT64:
+                v = self._lanewise("tc_double_to_odd", v, FLOAT32)
+            else:
+                v = self._integers_to_half(v)
+            return self._apply(_half_name(target, False), v, target)
+        lanes = v.lanes
+        a, b = type_text(source, lanes), type_text(target, lanes)
+        if target.is_bool:
+            zero = self.literal(0, source)
+            return self.compare(("une", "ne", "ne"), v, zero)
+        if source.is_float and target.is_float:
+            return Value(self.pure(f"{'fpext' if target == FLOAT64 else 'fptrunc'} {a} {v.text} to {b}"), target, lanes)
+        if source.is_float:
+            name = f"llvm.fpto{'s' if target.is_signed else 'u'}i.sat.{suffix(target, lanes)}.{suffix(source, lanes)}"
+            return Value(self.call(b, name, (a, v.text)), target, lanes)
+        if target.is_float:
+            signed = source.is_signed and not source.is_bool
+            return Value(self.pure(f"{'si' if signed else 'ui'}tofp {a} {v.text} to {b}"), target, lanes)
+        if source.is_bool or target.bits > source.bits:
+            signed = source.is_signed and not source.is_bool
+            return Value(self.pure(f"{'sext' if signed else 'zext'} {a} {v.text} to {b}"), target, lanes)
+        if target.bits < source.bits:
+            return Value(self.pure(f"trunc {a} {v.text} to {b}"), target, lanes)
+        return Value(v.text, target, lanes, v.constant)
+
+    def _integers_to_half(self, v: Value) -> Value:
+        """What is not float32 yet, in float32 such that rounding to 16 bits rounds once."""
+        if v.dtype == FLOAT32:
+            return v
+        if v.dtype.is_int and v.dtype.bits >= 32:
+            return self._lanewise("tc_double_to_odd", self.cast(v, FLOAT64), FLOAT32)
+        return self.cast(v, FLOAT32)
+
+    def _lanewise(self, helper: str, v: Value, result: DType) -> Value:
+        """A scalar helper of tc.codegen.llvm_helpers, lane by lane."""
+        self.helpers.add(helper)
+        r, a = llvm_type(result), llvm_type(v.dtype)
+        if not v.lanes:
+            return Value(self.pure(f"call {r} @{helper}({a} {v.text})"), result)
+        return self.each_lane(result, [v], lambda xs: self.pure(f"call {r} @{helper}({a} {xs[0]})"))
+
+    def each_lane(self, result: DType, args: Sequence[Value], f: Callable[[list[str]], str]) -> Value:
+        """`f` on the scalars of each lane."""
+        lanes = max(a.lanes for a in args)
+        ty = type_text(result, lanes)
+        out = "poison"
+        for i in range(lanes):
+            xs = [
+                self.pure(f"extractelement {type_text(a.dtype, lanes)} {a.text}, i64 {i}") if a.lanes else a.text
+                for a in args
+            ]
+            r = f(xs)
+            out = self.pure(f"insertelement {ty} {out}, {llvm_type(result)} {r}, i64 {i}")
+        return Value(out, result, lanes)
+
+    def _apply(self, name: str, v: Value, result: DType) -> Value:
+        """A conversion between float32 and a 16-bit type."""
+        native = self.isa.half_conversions and name in ("half_to_float", "float_to_half")
+        pasted = paste_conversion(name, max(v.lanes, 1), v.text, self.pure, native=native)
+        return self._pasted(pasted, result, v.lanes)
+
+    def _pasted(self, p: Pasted, t: DType, lanes: int) -> Value:
+        self.declarations |= p.declarations
+        self.texts |= p.functions
+        return Value(p.operand, t, lanes)
+
+    def intrinsic(self, name: str, args: Sequence[Value], t: DType) -> Value:
+        """A built-in function of floating arguments, or `abs`."""
+        lanes, args = self.unify(*args)
+        ty = type_text(t, lanes)
+        pairs = [(ty, a.text) for a in args]
+        if name == "abs" and not t.is_float:
+            if not t.is_signed:
+                return args[0]
+            return Value(self.call(ty, f"llvm.abs.{suffix(t, lanes)}", *pairs, ("i1", "false")), t, lanes)
+        if name == "abs":
+            name = "fabs"
+        if name in _INTRINSICS and (name != "fma" or self.isa.fma):
+            return Value(self.call(ty, f"llvm.{_INTRINSICS[name]}.{suffix(t, lanes)}", *pairs), t, lanes)
+        pasted = paste(
+            name, t, max(lanes, 1), [a.text for a in args], self.pure,
+            fma=self.isa.fma, fast=self.fast_math, avx512=self.isa.vector_bytes == 64,
+        )  # fmt: skip
+        if pasted is not None:
+            return self._pasted(pasted, t, lanes)
+        builtin = builtins.find(name)
+        if builtin is None or builtin.kind != "math" or t not in (FLOAT32, FLOAT64):
+            raise InternalError(f"no LLVM spelling for {name} of {t}")
+        scalar = builtin.f32() if t == FLOAT32 else builtin.c
+        element = llvm_type(t)
+        if not lanes:
+            return Value(self.call(element, scalar, *pairs), t)
+        return self.each_lane(
+            t, args, lambda xs: self.call(element, scalar, *((element, x) for x in xs))
+        )
+
+    def reduce(self, operator: str, v: Value) -> Value:
+        """All lanes of a vector combined, in a fixed order (halves, as LLVM's reductions with `reassoc`)."""
+        while v.lanes > 1:
+            half = v.lanes // 2
+            ty = type_text(v.dtype, v.lanes)
+
+            def part(first: int, n: int = half, ty: str = ty, text: str = v.text) -> str:
+                picked = ", ".join(f"i32 {first + i}" for i in range(n))
+                return self.pure(f"shufflevector {ty} {text}, {ty} poison, <{n} x i32> <{picked}>")
+
+            v = self.binary(operator, Value(part(0), v.dtype, half), Value(part(half), v.dtype, half))
+        element = self.pure(f"extractelement {type_text(v.dtype, 1)} {v.text}, i64 0")
+        return Value(element, v.dtype)
+
+    def neutral(self, operator: str, t: DType) -> Value:
+        """The value that an update with `operator` leaves alone."""
+        if operator == "+":
+            return self.literal(0, t)
+        if operator == "*":
+            return self.literal(1, t)
+        low = operator == "max"
+        if t.is_float:
+            return self.floating(float("-inf") if low else float("inf"), t)
+        if t.is_bool:
+            return self.integer(0 if low else 1, t)
+        least = -(1 << (t.bits - 1)) if t.is_signed else 0
+        most = (1 << (t.bits - (1 if t.is_signed else 0))) - 1
+        return self.integer(least if low else most, t)
+
+    def helper_text(self) -> list[str]:
+        out: list[str] = []
+        for name in sorted(self.helpers):
+            text, needs = HELPERS[name]
+            out.append(text)
+            self.declarations |= set(needs)
+        return out
+
+
+def _half_name(t: DType, widen: bool) -> str:
+    kind = "half" if t.kind == "float" else "bfloat"
+    return f"{kind}_to_float" if widen else f"float_to_{kind}"

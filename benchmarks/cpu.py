@@ -1,0 +1,284 @@
+"""The CPU table: every workload on `tc` and on its peers, interleaved, with the roofline.
+
+    python -m benchmarks.cpu [--only TEXT …] [--group report|more] [--rounds 15] [--threads N] [--quick]
+
+Columns: the best peer; its time by tc's (above 1: tc is faster), the median of the rounds' ratios with its
+95 % confidence interval; what tc reaches, in 10^9 operations or bytes per second; the share of the measured
+peak that is the larger share (F: of multiply-adds, B: of the copy's bandwidth; data that stays in a cache may
+exceed B); first call less a later one; memory of a call, results included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from benchmarks import peaks as machine_peaks
+from benchmarks import peers
+from benchmarks.measure import Measurement, Outcome, Race, Settings, WorkerError
+from benchmarks.record import RESULTS, save
+from benchmarks.roofline import Point, draw
+from benchmarks.stats import geometric_mean
+from benchmarks.table import aligned, duration, figure, mebibytes
+from benchmarks.workloads import select
+from benchmarks.workloads.model import Case
+
+QUICK = ("tc", "torch", "torch+", "inductor", "inductor+", "jax")
+
+
+def parser() -> argparse.ArgumentParser:
+    out = argparse.ArgumentParser(
+        prog="python -m benchmarks.cpu",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    out.add_argument("--only", nargs="+", metavar="TEXT", help="cases whose names contain one of these")
+    out.add_argument("--group", choices=("report", "more"), help="one group of cases (default: both)")
+    out.add_argument("--rounds", type=int, default=15)
+    out.add_argument("--threads", type=int, default=len(peers.cores()))
+    out.add_argument("--budget", type=float, default=20.0, help="milliseconds a contestant and round")
+    out.add_argument("--backend", default="cpu", help="the backend that runs tc's kernels")
+    out.add_argument("--contestants", nargs="+", metavar="NAME", help="these only, tc among them or not")
+    out.add_argument("--quick", action="store_true", help="5 rounds, fewer contestants, nothing written")
+    out.add_argument("--list", action="store_true", help="print cases and contestants, and end")
+    out.add_argument("--verbose", action="store_true", help="say what is being measured")
+    return out
+
+
+# ---- what a measurement says
+
+
+def speed(measurement: Measurement, outcome: Outcome | None) -> tuple[float, str] | None:
+    """What an outcome reaches: GF/s where arithmetic is the work, else GB/s."""
+    if outcome is None or outcome.seconds is None:
+        return None
+    workload = measurement.case.workload()
+    if workload.kind == "compute":
+        return workload.flops / outcome.seconds / 1e9, "GF/s"
+    return measurement.moved_bytes / outcome.seconds / 1e9, "GB/s"
+
+
+def share(
+    measurement: Measurement, outcome: Outcome | None, peaks: machine_peaks.Peaks
+) -> tuple[float, str] | None:
+    """The larger of the shares of the multiply-add peak (F) and of the copy's bandwidth (B)."""
+    if outcome is None or outcome.seconds is None:
+        return None
+    workload = measurement.case.workload()
+    double = any(a.dtype == "float64" for a in workload.inputs)
+    compute = workload.flops / outcome.seconds / 1e9 / (peaks.fma_f64 if double else peaks.fma_f32)
+    memory = measurement.moved_bytes / outcome.seconds / 1e9 / peaks.bandwidth
+    return max((compute, "F"), (memory, "B"))
+
+
+def summary(measurements: Sequence[Measurement], peaks: machine_peaks.Peaks) -> str:
+    """The table."""
+    header = (
+        *("workload", "best peer", "tc µs", "peer µs", "ratio", "95 %", "tc", "", "share", "peer's"),
+        *("compile ms", "peer's", "MiB", "peer's"),
+    )
+    rows = []
+    for m in measurements:
+        ours, best, ratio = m.tc, m.best_peer, m.ratio
+        reached, ours_share, peer_share = speed(m, ours), share(m, ours, peaks), share(m, best, peaks)
+        rows.append(
+            (
+                m.case.name,
+                best.contestant if best else "–",
+                duration(ours.seconds if ours else None),
+                duration(best.seconds if best else None),
+                f"{ratio.median:.2f}" if ratio else "–",
+                f"{ratio.low:.2f}–{ratio.high:.2f}" if ratio else "–",
+                figure(reached[0]) if reached else "–",
+                reached[1] if reached else "",
+                f"{100 * ours_share[0]:.0f} % {ours_share[1]}" if ours_share else "–",
+                f"{100 * peer_share[0]:.0f} % {peer_share[1]}" if peer_share else "–",
+                _milliseconds(ours),
+                _milliseconds(best),
+                mebibytes(ours.memory() if ours else None),
+                mebibytes(best.memory() if best else None),
+            )
+        )
+    return aligned(header, rows, left=2)
+
+
+def _milliseconds(outcome: Outcome | None) -> str:
+    return figure(1e3 * outcome.compile_s) if outcome and outcome.compile_s is not None else "–"
+
+
+def everyone(measurements: Sequence[Measurement]) -> str:
+    """Times of all contestants; `~` marks those too slow to enter the rounds, `×` those that failed."""
+    names = list(dict.fromkeys(o.contestant for m in measurements for o in m.outcomes))
+
+    def cell(outcome: Outcome | None) -> str:
+        if outcome is None:
+            return ""
+        if outcome.failed:
+            return "×"
+        return ("" if outcome.medians else "~") + duration(outcome.seconds)
+
+    rows = [(m.case.name, *(cell(m.of(n)) for n in names)) for m in measurements]
+    return aligned(("µs per call", *names), rows)
+
+
+def failures(measurements: Sequence[Measurement]) -> list[str]:
+    return [
+        f"× {m.case.name}: {o.contestant}: {o.failed}" for m in measurements for o in m.outcomes if o.failed
+    ]
+
+
+def verdict(measurements: Sequence[Measurement]) -> str:
+    ratios = [m.ratio for m in measurements if m.ratio]
+    if not ratios:
+        return "no ratios"
+    ahead = sum(r.low > 1 for r in ratios)
+    behind = sum(r.high < 1 for r in ratios)
+    return (
+        f"{len(ratios)} ratios: {ahead} above 1, {behind} below, {len(ratios) - ahead - behind} undecided; "
+        f"geometric mean {geometric_mean([r.median for r in ratios]):.2f}"
+    )
+
+
+def record(measurement: Measurement, peaks: machine_peaks.Peaks) -> dict[str, Any]:
+    """A measurement as a row of the results."""
+    m, workload = measurement, measurement.case.workload()
+    contestants = {}
+    for o in m.outcomes:
+        interval, reached, part = m.interval(o.contestant), speed(m, o), share(m, o, peaks)
+        contestants[o.contestant] = {
+            "failed": o.failed,
+            "us": None if o.seconds is None else 1e6 * o.seconds,
+            "us_95": [1e6 * interval.low, 1e6 * interval.high] if interval else None,
+            "best_us": 1e6 * min(o.bests) if o.bests else None,
+            "rounds": len(o.medians),
+            "speed": reached,
+            "share": part,
+            "compile_ms": None if o.compile_s is None else 1e3 * o.compile_s,
+            "memory_bytes": o.memory(),
+            **o.details,
+        }
+    return {
+        "workload": m.case.name,
+        "group": m.case.group,
+        "kind": workload.kind,
+        "flops": workload.flops,
+        "moved_bytes": m.moved_bytes,
+        "best_peer": m.best_peer.contestant if m.best_peer else None,
+        "ratio": asdict(m.ratio) if m.ratio else None,
+        "contestants": contestants,
+    }
+
+
+def point(measurement: Measurement) -> Point:
+    """A measurement's place in the roofline."""
+    m, workload = measurement, measurement.case.workload()
+    work = workload.flops or max(o.result_bytes for o in m.outcomes) / 4
+    moved = max(1, m.moved_bytes)
+
+    def rate(outcome: Outcome | None) -> float | None:
+        return work / outcome.seconds / 1e9 if outcome and outcome.seconds else None
+
+    return Point(m.case.name, workload.kind, work / moved, rate(m.tc), rate(m.best_peer))
+
+
+# ---- the run
+
+
+def names_for(arguments: argparse.Namespace) -> list[str]:
+    """The contestants of a run, tc first."""
+    known = [n for n in peers.contestants(arguments.backend) if n != peers.JUDGE.name]
+    if arguments.contestants:
+        for name in arguments.contestants:
+            if name not in known:
+                raise SystemExit(f"there is no contestant {name}; there are {', '.join(known)}")
+        return [n for n in known if n in arguments.contestants]
+    return [n for n in known if n in QUICK] if arguments.quick else known
+
+
+def settings_for(arguments: argparse.Namespace) -> Settings:
+    return Settings(
+        backend=arguments.backend,
+        threads=arguments.threads,
+        rounds=min(5, arguments.rounds) if arguments.quick else arguments.rounds,
+        budget=(5.0 if arguments.quick else arguments.budget) / 1e3,
+        beyond=4 * last_cache(),
+    )
+
+
+def last_cache() -> int:
+    """Bytes of the largest cache that the system lists, else 32 MiB."""
+    from pathlib import Path
+
+    sizes = [0]
+    for file in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        text = file.read_text(encoding="ascii").strip()
+        if text[:-1].isdigit() and text[-1] in "KM":
+            sizes.append(int(text[:-1]) << (10 if text[-1] == "K" else 20))
+    return max(sizes) or 32 << 20
+
+
+def run(cases: Sequence[Case], names: Sequence[str], settings: Settings, verbose: bool) -> list[Measurement]:
+    """Measure all cases; one that no judge can be had for is reported and left out."""
+    found = []
+    with Race(names, settings) as race:
+        for number, case in enumerate(cases, 1):
+            sys.stderr.write(f"[{number}/{len(cases)}] {case.name}\n")
+
+            def note(text: str) -> None:
+                if verbose:
+                    sys.stderr.write(f"    {text}\n")
+
+            try:
+                found.append(race.measure(case, note))
+            except WorkerError as error:
+                sys.stderr.write(f"× {case.name}: {error}\n")
+    return found
+
+
+def main(argv: list[str] | None = None) -> int:
+    arguments = parser().parse_args(argv)
+    cases = select(arguments.group, arguments.only)
+    names = names_for(arguments)
+    out = sys.stdout
+    if arguments.list:
+        out.write("\n".join(f"{c.group:<7} {c.name}" for c in cases) + "\n\n" + " ".join(names) + "\n")
+        return 0
+    if not cases:
+        raise SystemExit("no case has such a name; --list prints them")
+    settings = settings_for(arguments)
+    peaks = machine_peaks.measure(settings.threads)
+    measurements = run(cases, names, settings, arguments.verbose)
+    out.write(
+        f"tc on '{settings.backend}', {settings.threads} threads for everyone, medians of {settings.rounds} "
+        f"interleaved rounds; float32 multiply-adds {peaks.fma_f32:.0f} GF/s, float64 {peaks.fma_f64:.0f}, "
+        f"copy {peaks.bandwidth:.0f} GB/s, read {peaks.read:.0f}, gather {peaks.gather:.0f}\n\n"
+    )
+    out.write(summary(measurements, peaks) + "\n\n" + everyone(measurements) + "\n\n")
+    for line in failures(measurements):
+        out.write(line + "\n")
+    out.write(verdict(measurements) + "\n")
+    if not arguments.quick:
+        title = f"{settings.threads} threads, tc on '{settings.backend}'"
+        rows = [record(m, peaks) for m in measurements]
+        written = save(
+            "cpu",
+            {"settings": asdict(settings), "peaks": peaks.as_dict(), "workloads": rows},
+        )
+        out.write(f"written to {_shown(written)}\n")
+        try:
+            drawn = draw([point(m) for m in measurements], peaks, RESULTS / "roofline.png", title)
+            out.write(f"drawn in {_shown(drawn)}\n")
+        except ImportError:
+            out.write("no plot: matplotlib is not installed\n")
+    return 1 if any(o.failed for m in measurements for o in m.outcomes if not o.peer) else 0
+
+
+def _shown(path: Any) -> str:
+    return f"benchmarks/results/{path.name}"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,302 @@
+"""What this machine can do at best: multiply-adds, copies, reads, and gathers of random rows.
+
+The loops are LLVM text compiled in process with the widest vectors there are, and run on as many threads as
+are asked for, each on its own part of memory; ctypes lets go of the interpreter's lock while they run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from benchmarks.table import aligned
+from tc.codegen.llvm_jit import MachineCode, compile_text, host_cpu
+
+SIZES = {"float": 4, "double": 8}
+
+
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """Per second, on `threads` threads: floating-point operations and bytes, by 1e9."""
+
+    threads: int
+    fma_f32: float
+    fma_f64: float
+    copy: float  # bytes read and bytes written together
+    copy_nontemporal: float
+    read: float
+    gather: float  # 256-byte rows at random from a table larger than the caches
+
+    @property
+    def bandwidth(self) -> float:
+        """The better of the two copies: the bound of kernels that move memory."""
+        return max(self.copy, self.copy_nontemporal)
+
+    def as_dict(self) -> dict[str, float]:
+        return asdict(self)
+
+
+def vector_bytes() -> int:
+    """The widest vectors of this processor."""
+    features = set(host_cpu()[1].split(","))
+    if "+avx512f" in features:
+        return 64
+    return 32 if "+avx" in features else 16
+
+
+def _fma(kind: str, width: int) -> tuple[str, int]:
+    """A loop of independent chains of multiply-adds in registers; and its operations per iteration.
+
+    Twelve chains cover the latency of two units; narrower vectors come with sixteen registers only.
+    """
+    chains = 12 if width == 64 else 10
+    lanes = width // SIZES[kind]
+    vector, suffix = f"<{lanes} x {kind}>", f"v{lanes}f{8 * SIZES[kind]}"
+    names = range(chains)
+    starts = "\n".join(
+        f"  %s{c} = insertelement {vector} poison, {kind} {c}.5, i32 0\n"
+        f"  %a{c} = shufflevector {vector} %s{c}, {vector} poison, <{lanes} x i32> zeroinitializer"
+        for c in names
+    )
+    phis = "\n".join(f"  %x{c} = phi {vector} [%a{c}, %entry], [%y{c}, %loop]" for c in names)
+    work = "\n".join(
+        f"  %y{c} = call {vector} @llvm.fma.{suffix}({vector} %x{c}, {vector} %m, {vector} %m)" for c in names
+    )
+    sums = "\n".join(f"  %t{c} = fadd {vector} {'%m' if c == 0 else f'%t{c - 1}'}, %y{c}" for c in names)
+    text = f"""
+declare {vector} @llvm.fma.{suffix}({vector}, {vector}, {vector})
+define void @run(ptr %to, ptr %from, i64 %n) {{
+entry:
+  %m1 = insertelement {vector} poison, {kind} 0.5, i32 0
+  %m = shufflevector {vector} %m1, {vector} poison, <{lanes} x i32> zeroinitializer
+{starts}
+  br label %loop
+loop:
+  %i = phi i64 [0, %entry], [%next, %loop]
+{phis}
+{work}
+  %next = add i64 %i, 1
+  %go = icmp slt i64 %next, %n
+  br i1 %go, label %loop, label %done
+done:
+{sums}
+  store {vector} %t{chains - 1}, ptr %to, align {SIZES[kind]}
+  ret void
+}}
+"""
+    return text, chains * lanes * 2
+
+
+def _stream(width: int, *, write: bool, nontemporal: bool = False) -> str:
+    """Copy (or only read) n blocks of four vectors."""
+    lanes = width // 4
+    vector = f"<{lanes} x float>"
+    step = 4 * width
+    loads = "\n".join(
+        f"  %p{k} = getelementptr i8, ptr %f, i64 {k * width}\n"
+        f"  %v{k} = load {vector}, ptr %p{k}, align {width}"
+        for k in range(4)
+    )
+    hint = ", !nontemporal !0" if nontemporal else ""
+    stores = "\n".join(
+        f"  %q{k} = getelementptr i8, ptr %t, i64 {k * width}\n"
+        f"  store {vector} %v{k}, ptr %q{k}, align {width}{hint}"
+        for k in range(4)
+    )
+    phis = "\n".join(f"  %x{k} = phi {vector} [zeroinitializer, %entry], [%y{k}, %loop]" for k in range(4))
+    adds = "\n".join(f"  %y{k} = fadd {vector} %x{k}, %v{k}" for k in range(4))
+    ends = "\n".join(
+        f"  %q{k} = getelementptr i8, ptr %to, i64 {k * width}\n"
+        f"  store {vector} %y{k}, ptr %q{k}, align {width}"
+        for k in range(4)
+    )
+    return f"""
+define void @run(ptr %to, ptr %from, i64 %n) {{
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [0, %entry], [%next, %loop]
+{"" if write else phis}
+  %o = mul i64 %i, {step}
+  %f = getelementptr i8, ptr %from, i64 %o
+  %t = getelementptr i8, ptr %to, i64 %o
+{loads}
+{stores if write else adds}
+  %next = add i64 %i, 1
+  %go = icmp slt i64 %next, %n
+  br i1 %go, label %loop, label %done
+done:
+{"" if write else ends}
+  ret void
+}}
+!0 = !{{i32 1}}
+"""
+
+
+ROW = 256  # bytes
+AHEAD = 16  # rows that are prefetched before they are summed
+
+
+def _gather(width: int) -> str:
+    """Sum n rows whose numbers come from %to (8 bytes each, AHEAD more than n) out of the table %from."""
+    lanes, parts = width // 4, ROW // width
+    vector = f"<{lanes} x float>"
+    phis = "\n".join(
+        f"  %x{k} = phi {vector} [zeroinitializer, %entry], [%y{k}, %loop]" for k in range(parts)
+    )
+    adds = "\n".join(
+        f"  %p{k} = getelementptr i8, ptr %row, i64 {k * width}\n"
+        f"  %v{k} = load {vector}, ptr %p{k}, align {width}\n"
+        f"  %y{k} = fadd {vector} %x{k}, %v{k}"
+        for k in range(parts)
+    )
+    fetches = "\n".join(
+        f"  %h{k} = getelementptr i8, ptr %later, i64 {64 * k}\n"
+        f"  call void @llvm.prefetch.p0(ptr %h{k}, i32 0, i32 3, i32 1)"
+        for k in range(ROW // 64)
+    )
+    ends = "\n".join(
+        f"  %q{k} = getelementptr i8, ptr %to, i64 {k * width}\n  store {vector} %y{k}, ptr %q{k}, align 4"
+        for k in range(parts)
+    )
+    return f"""
+declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
+define void @run(ptr %to, ptr %from, i64 %n) {{
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [0, %entry], [%next, %loop]
+{phis}
+  %a = getelementptr i64, ptr %to, i64 %i
+  %number = load i64, ptr %a, align 8
+  %b = getelementptr i64, ptr %a, i64 {AHEAD}
+  %soon = load i64, ptr %b, align 8
+  %o = mul i64 %number, {ROW}
+  %row = getelementptr i8, ptr %from, i64 %o
+  %w = mul i64 %soon, {ROW}
+  %later = getelementptr i8, ptr %from, i64 %w
+{fetches}
+{adds}
+  %next = add i64 %i, 1
+  %go = icmp slt i64 %next, %n
+  br i1 %go, label %loop, label %done
+done:
+{ends}
+  ret void
+}}
+"""
+
+
+def _aligned(nbytes: int) -> np.ndarray:
+    """Memory that begins at a cache line, every page of it touched."""
+    raw = np.ones(nbytes // 4 + 16, np.float32)
+    start = (-raw.ctypes.data % 64) // 4
+    return raw[start : start + nbytes // 4]
+
+
+Part = tuple[int, int, int]
+
+
+def _time(code: MachineCode, parts: Sequence[Part], repeats: int) -> float:
+    """The least seconds in which every part (to, from, count) is done, each on a thread of its own."""
+    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(code.address)
+    if len(parts) == 1:
+        return min(_once(lambda: run(*parts[0])) for _ in range(repeats))
+    gate = threading.Barrier(len(parts))
+    spans: list[list[tuple[float, float]]] = [[] for _ in parts]
+
+    def work(part: Part, span: list[tuple[float, float]]) -> None:
+        for _ in range(repeats):
+            gate.wait()
+            start = time.perf_counter()
+            run(*part)
+            span.append((start, time.perf_counter()))
+
+    # The clock is read by those who work: with every processor busy a spectator would wake late.
+    workers = [threading.Thread(target=work, args=args) for args in zip(parts, spans, strict=True)]
+    for t in workers:
+        t.start()
+    for t in workers:
+        t.join()
+    return min(max(end for _, end in r) - min(start for start, _ in r) for r in zip(*spans, strict=True))
+
+
+def _once(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def measure(threads: int = 1, *, megabytes: int = 64, repeats: int = 9) -> Peaks:
+    """All of them, in a few seconds; `megabytes` is the length of what is copied and read."""
+    width = vector_bytes()
+
+    def fma(kind: str) -> float:
+        text, flops = _fma(kind, width)
+        code = compile_text(text, "run")
+        results = np.zeros((threads, 64), np.float64)
+        # A first, short run tells how many iterations last 20 ms.
+        trial = 200_000
+        seconds = _time(code, [(results[0].ctypes.data, 0, trial)], 3)
+        count = max(trial, int(trial * 0.020 / seconds))
+        parts = [(r.ctypes.data, 0, count) for r in results]
+        return threads * count * flops / _time(code, parts, repeats) / 1e9
+
+    copy, nontemporal, read = _bandwidths(threads, width, megabytes << 20, repeats)
+    return Peaks(
+        threads, fma("float"), fma("double"), copy, nontemporal, read, _gathered(threads, width, repeats)
+    )
+
+
+def _bandwidths(threads: int, width: int, length: int, repeats: int) -> tuple[float, float, float]:
+    """Copy, copy that bypasses the caches, read."""
+    block = 4 * width
+    blocks = length // block // threads
+    source, target = _aligned(length), _aligned(length)
+    sums = _aligned(threads * block)
+
+    def rate(text: str, to: Sequence[int], directions: int) -> float:
+        parts = [(to[t], source.ctypes.data + t * blocks * block, blocks) for t in range(threads)]
+        return directions * threads * blocks * block / _time(compile_text(text, "run"), parts, repeats) / 1e9
+
+    pieces = [target.ctypes.data + t * blocks * block for t in range(threads)]
+    return (
+        rate(_stream(width, write=True), pieces, 2),
+        rate(_stream(width, write=True, nontemporal=True), pieces, 2),
+        rate(_stream(width, write=False), [sums.ctypes.data + t * block for t in range(threads)], 1),
+    )
+
+
+def _gathered(threads: int, width: int, repeats: int, rows: int = 1_000_000, count: int = 200_000) -> float:
+    """Random rows: 51 MB of them a thread, and new ones each time, so that no cache has them."""
+    table, rng = _aligned(rows * ROW), np.random.default_rng(1)
+    code, best = compile_text(_gather(width), "run"), float("inf")
+    for _ in range(repeats):
+        numbers = [rng.integers(0, rows, count + AHEAD, dtype=np.int64) for _ in range(threads)]
+        best = min(best, _time(code, [(n.ctypes.data, table.ctypes.data, count) for n in numbers], 1))
+    return threads * count * ROW / best / 1e9
+
+
+def main() -> int:
+    out = sys.stdout
+    out.write(f"{8 * vector_bytes()}-bit vectors; best of 9\n")
+    header = ("threads", "f32 GF/s", "f64 GF/s", "copy", "nt copy", "read", "gather GB/s")
+    rows = []
+    from benchmarks.peers import cores
+
+    for threads in sorted({1, len(cores())}):
+        p = measure(threads)
+        figures = (p.fma_f32, p.fma_f64, p.copy, p.copy_nontemporal, p.read, p.gather)
+        rows.append((str(threads), *(f"{f:.1f}" for f in figures)))
+    out.write(aligned(header, rows, left=0) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,321 @@
+"""The contestants: how each turns a workload into something to call.
+
+A contestant lives in a process of its own (`benchmarks.worker`), where `start` runs once and `make` once per
+workload.  All are called the same way: arrays in, results allocated by the callee as a user's would be.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.spellings import alternatives, families
+from benchmarks.workloads.model import Workload
+
+Call = Callable[..., Any]
+
+
+def environment(threads: int, backend_cache: str) -> dict[str, str]:
+    """What tells every library how many threads it has, set before any is loaded."""
+    count = str(threads)
+    return {
+        **dict.fromkeys(
+            (
+                *("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"),
+                *("TC_NUM_THREADS", "HL_NUM_THREADS", "NPROC"),  # NPROC is XLA's
+            ),
+            count,
+        ),
+        "CUDA_VISIBLE_DEVICES": "",
+        "JAX_PLATFORMS": "cpu",
+        # Compiles are measured cold: what Inductor keeps on disk lies in a folder of this run.
+        "TORCHINDUCTOR_CACHE_DIR": backend_cache,
+        "TC_VERIFY": "0",
+        "TC_DUMP": "",
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A workload made callable: arguments converted, the function, and how results become NumPy arrays."""
+
+    convert: Callable[[tuple[np.ndarray, ...]], tuple[Any, ...]]
+    call: Call
+    numpy: Callable[[Any], np.ndarray] = np.asarray
+    details: Callable[[], dict[str, Any]] = dict  # what else is known after the first call
+
+
+class Contestant:
+    """One way to run workloads.  `name` is what tables show."""
+
+    name: str = ""
+    # Contestants that others are compared with; `tc` itself is not.
+    peer = True
+
+    def handles(self, workload: Workload) -> bool:
+        raise NotImplementedError
+
+    def start(self, threads: int) -> None:
+        """Load what it needs; not part of anything measured."""
+
+    def make(self, workload: Workload) -> Made:
+        raise NotImplementedError
+
+
+class Tc(Contestant):
+    """`tc` on a backend, with NumPy arrays."""
+
+    peer = False
+
+    def __init__(self, backend: str, options: dict[str, Any] | None = None, name: str = "tc") -> None:
+        self.backend, self.options, self.name = backend, options or {}, name
+
+    def handles(self, workload: Workload) -> bool:
+        return True
+
+    def start(self, threads: int) -> None:
+        import tc
+
+        warnings.simplefilter("ignore", tc.Warning)
+        # LLVM's and the parser's initialisation happen once per process, not once per kernel.
+        kernel = tc.compile("def warm(float(N) A) -> (B) { B(i) = A(i) }", self.backend)
+        kernel(np.ones(64, np.float32))
+
+    def make(self, workload: Workload) -> Made:
+        import tc
+
+        kernel: list[Any] = []
+
+        def first(*args: Any) -> Any:
+            kernel.append(tc.compile(workload.source, self.backend, options=self.options or None))
+            return kernel[0](*args)
+
+        def details() -> dict[str, Any]:
+            compiled = kernel[0]._entries()[0].owner if kernel[0]._entries() else None
+            if compiled is None:
+                return {}
+            return {
+                "workspace": int(getattr(compiled.compiled, "workspace", 0)),
+                "stages_ms": {n: 1e3 * s for n, s in compiled.seconds.items()},
+            }
+
+        return Made(tuple, _First(first, lambda: kernel[0]), details=details)
+
+
+class Halide(Tc):
+    """Halide's autoschedulers, through the `halide` backend."""
+
+    peer = True
+
+    def __init__(self, scheduler: str) -> None:
+        super().__init__(
+            "halide", {"autoschedule": scheduler}, f"halide-{scheduler.rstrip('0123456789').lower()}"
+        )
+
+
+class Torch(Contestant):
+    """PyTorch eager, in its first spelling or the other one (`+`: mostly channels last)."""
+
+    def __init__(self, name: str = "torch", *, other: bool = False) -> None:
+        self.name, self.other = name + ("+" if other else ""), other
+
+    def handles(self, workload: Workload) -> bool:
+        return workload.family in (alternatives if self.other else families)("torch")
+
+    def start(self, threads: int) -> None:
+        import torch
+
+        torch.set_num_threads(threads)
+        torch.set_num_interop_threads(1)
+        torch.set_grad_enabled(False)
+
+    def spelling(self, workload: Workload) -> tuple[Callable[..., Any], Call]:
+        from benchmarks.spellings import with_torch
+
+        if not self.other:
+            return (lambda *tensors: tensors), getattr(with_torch, workload.family)
+        prepare = with_torch.PREPARE.get(workload.family, lambda *tensors: tensors)
+        return prepare, getattr(with_torch, workload.family + "_alt")
+
+    def make(self, workload: Workload) -> Made:
+        import torch
+
+        prepare, call = self.spelling(workload)
+        return Made(
+            lambda arrays: prepare(*(torch.from_numpy(a) for a in arrays)),
+            self.compiled(call),
+            numpy=lambda t: t.numpy(),
+        )
+
+    def compiled(self, call: Call) -> Call:
+        return call
+
+
+class Inductor(Torch):
+    """`torch.compile`, with its defaults or max-autotune."""
+
+    def __init__(self, *, autotune: bool = False, other: bool = False) -> None:
+        super().__init__("inductor-max" if autotune else "inductor", other=other)
+        self.autotune = autotune
+
+    def start(self, threads: int) -> None:
+        super().start(threads)
+        import torch
+
+        # The first compile of a process makes precompiled headers and worker processes.
+        torch.compile(lambda a, b: a + b)(torch.ones(64), torch.ones(64))
+
+    def compiled(self, call: Call) -> Call:
+        import torch
+
+        torch._dynamo.reset()
+        return torch.compile(call, dynamic=False, mode="max-autotune" if self.autotune else None)
+
+
+class Jax(Contestant):
+    name = "jax"
+
+    def handles(self, workload: Workload) -> bool:
+        return workload.family in families("jax")
+
+    def start(self, threads: int) -> None:
+        import jax
+
+        jax.block_until_ready(jax.jit(lambda a: a + 1)(jax.numpy.ones(64)))
+
+    def make(self, workload: Workload) -> Made:
+        import jax
+
+        from benchmarks.spellings import with_jax
+
+        jax.config.update("jax_enable_x64", any(a.dtype == "float64" for a in workload.inputs))
+        jitted, wait = jax.jit(getattr(with_jax, workload.family)), jax.block_until_ready
+        return Made(
+            lambda arrays: tuple(wait(jax.numpy.asarray(a)) for a in arrays),
+            lambda *args: wait(jitted(*args)),
+        )
+
+
+class NumPy(Contestant):
+    name = "numpy"
+
+    def handles(self, workload: Workload) -> bool:
+        # NumPy has no 16-bit product worth the name, and adds one loop for integers.
+        return workload.family in families("numpy") and not any(a.dtype == "float16" for a in workload.inputs)
+
+    def make(self, workload: Workload) -> Made:
+        from benchmarks.spellings import with_numpy
+
+        return Made(tuple, getattr(with_numpy, workload.family))
+
+
+class Numba(Contestant):
+    name = "numba"
+
+    def handles(self, workload: Workload) -> bool:
+        return workload.family in families("numba")
+
+    def start(self, threads: int) -> None:
+        import numba
+
+        numba.set_num_threads(threads)
+
+        @numba.njit(parallel=True)
+        def warm(n: int) -> int:
+            s = 0
+            for i in numba.prange(n):
+                s += i
+            return s
+
+        warm(1000)
+
+    def make(self, workload: Workload) -> Made:
+        from benchmarks.spellings import with_numba
+
+        return Made(tuple, getattr(with_numba, workload.family))
+
+
+class Judge(Torch):
+    """Not timed: what results should be, in float64."""
+
+    def __init__(self) -> None:
+        super().__init__("judge")
+
+    def make(self, workload: Workload) -> Made:
+        import torch
+
+        from benchmarks.spellings import with_torch
+
+        call = with_torch.TRUTH.get(workload.family) or getattr(with_torch, workload.family)
+
+        def wide(array: np.ndarray) -> Any:
+            tensor = torch.from_numpy(array)
+            return tensor.double() if tensor.is_floating_point() else tensor
+
+        return Made(lambda arrays: tuple(wide(a) for a in arrays), call, numpy=lambda t: t.numpy())
+
+
+class _First:
+    """Calls one function the first time and what that has made afterwards; `settle` takes itself away."""
+
+    def __init__(self, first: Call, then: Callable[[], Call]) -> None:
+        self.first, self.then = first, then
+
+    def __call__(self, *args: Any) -> Any:
+        return self.first(*args)
+
+    def settle(self) -> Call:
+        return self.then()
+
+
+def settled(call: Call) -> Call:
+    """What to call from the second call on."""
+    return call.settle() if isinstance(call, _First) else call
+
+
+JUDGE = Judge()
+
+
+def contestants(backend: str | None = None) -> dict[str, Contestant]:
+    """Every contestant by name, `tc` first."""
+    found: list[Contestant] = [
+        Tc(backend or "cpu"),
+        Torch(),
+        Torch(other=True),
+        Inductor(),
+        Inductor(other=True),
+        Inductor(autotune=True),
+        Inductor(autotune=True, other=True),
+        Jax(),
+        NumPy(),
+        Numba(),
+        Halide("Mullapudi2016"),
+        Halide("Adams2019"),
+        JUDGE,
+    ]
+    return {c.name: c for c in found}
+
+
+def available(name: str) -> str | None:
+    """Why a contestant cannot run here, or None; looks for its package without loading it."""
+    import importlib.util
+
+    package = {"torch": "torch", "inductor": "torch", "jax": "jax", "numba": "numba"}
+    needed = package.get(name.split("-")[0].rstrip("+"))
+    if needed and importlib.util.find_spec(needed) is None:
+        return f"{needed} is not installed"
+    return None
+
+
+def cores() -> list[int]:
+    """The processors that this process may use."""
+    return (
+        sorted(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else list(range(os.cpu_count() or 1))
+    )

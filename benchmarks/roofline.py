@@ -1,0 +1,145 @@
+"""The roofline: what each kernel reaches over how much it computes per byte it must move.
+
+A kernel that computes nothing, a transposition for instance, is drawn with one operation per element that it
+writes; its height is then a quarter of its bandwidth, or so, and its distance from the roof is what counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peaks import Peaks
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One kernel: operations per byte, and 10^9 operations per second of `tc` and of the best peer."""
+
+    label: str
+    kind: str
+    intensity: float
+    ours: float | None
+    peer: float | None
+
+
+COLOURS = {"compute": "#1f6fb4", "memory": "#2b8a3e", "gather": "#b5651d"}
+
+
+def draw(points: Sequence[Point], peaks: Peaks, path: Path, title: str) -> Path:
+    """Write the plot; each kernel has a number, and the list beside the plot says which it is."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    shown = sorted((p for p in points if p.ours or p.peer), key=lambda p: (p.intensity, p.label))
+    columns = 1 + (len(shown) > 40)
+    # The list of names needs some height of its own; the plot grows with it.
+    height = max(7.0, 1.4 + 0.2 * (len(shown) / columns))
+    figure, (axes, names) = plt.subplots(
+        1, 2, figsize=(11 + 3.2 * columns, height), width_ratios=[11, 3.2 * columns], layout="constrained"
+    )
+    low = min([p.intensity for p in shown], default=0.1) / 2
+    high = max([p.intensity for p in shown], default=100.0) * 2
+    _roofs(axes, peaks, low, high)
+    positions: dict[tuple[int, int], int] = {}
+    for number, point in enumerate(shown, 1):
+        _point(axes, point, number, positions)
+    axes.set(xscale="log", yscale="log", xlim=(low, high), title=title)
+    axes.set_xlabel("operations per byte that must move")
+    axes.set_ylabel("10⁹ operations per second")
+    axes.grid(which="major", color="#dddddd", linewidth=0.6)
+    _legend(axes)
+    names.axis("off")
+    per = -(-len(shown) // columns) if shown else 1
+    for number, point in enumerate(shown, 1):
+        column, row = divmod(number - 1, per)
+        names.text(
+            column / columns,
+            1 - (row + 0.5) / max(per, 25),
+            f"{number:>2}  {point.label}",
+            color=COLOURS.get(point.kind, "black"),
+            fontsize=8,
+            family="monospace",
+            va="center",
+            transform=names.transAxes,
+        )
+    path.parent.mkdir(exist_ok=True)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+    return path
+
+
+def _roofs(axes: Any, peaks: Peaks, low: float, high: float) -> None:
+    """Compute peaks as flat lines, bandwidths as slopes up to where they meet the highest."""
+    for peak, text, style in (
+        (peaks.fma_f32, f"float32 multiply-add {peaks.fma_f32:.0f} GF/s", "-"),
+        (peaks.fma_f64, f"float64 {peaks.fma_f64:.0f} GF/s", ":"),
+    ):
+        axes.plot([low, high], [peak, peak], style, color="black", linewidth=1)
+        axes.text(high / 1.1, peak * 1.05, text, ha="right", va="bottom", fontsize=8)
+    for bandwidth, text, style in (
+        (peaks.bandwidth, f"copy {peaks.bandwidth:.0f} GB/s", "-"),
+        (peaks.gather, f"gather of random rows {peaks.gather:.0f} GB/s", "--"),
+    ):
+        knee = peaks.fma_f32 / bandwidth
+        axes.plot([low, knee], [low * bandwidth, peaks.fma_f32], style, color="black", linewidth=1)
+        axes.annotate(
+            text,
+            (low * 1.15, low * 1.15 * bandwidth),
+            xytext=(0, 4),
+            textcoords="offset points",
+            rotation=0,
+            fontsize=8,
+            ha="left",
+            va="bottom",
+        )
+
+
+def _point(axes: Any, point: Point, number: int, taken: dict[tuple[int, int], int]) -> None:
+    import math
+
+    colour = COLOURS.get(point.kind, "black")
+    if point.ours and point.peer:
+        axes.plot(
+            [point.intensity] * 2, [point.ours, point.peer], "-", color=colour, linewidth=0.7, alpha=0.6
+        )
+    if point.peer:
+        axes.plot(point.intensity, point.peer, "o", markersize=5, markerfacecolor="white", color=colour)
+    top = point.ours or point.peer
+    if point.ours:
+        axes.plot(point.intensity, point.ours, "o", markersize=5.5, color=colour)
+    assert top is not None
+    # Numbers of points that lie close together fan out around them.
+    cell = (round(6 * math.log10(point.intensity)), round(6 * math.log10(top)))
+    turn = taken.get(cell, 0)
+    taken[cell] = turn + 1
+    offset = [(6, 3), (6, -9), (-14, 3), (-14, -9), (-4, 8), (-4, -14)][turn % 6]
+    axes.annotate(
+        str(number),
+        (point.intensity, top),
+        xytext=offset,
+        textcoords="offset points",
+        fontsize=8,
+        color=colour,
+    )
+
+
+def _legend(axes: Any) -> None:
+    from matplotlib.lines import Line2D
+
+    def mark(colour: str, face: str, label: str) -> Line2D:
+        return Line2D([], [], marker="o", linestyle="", color=colour, markerfacecolor=face, label=label)
+
+    axes.legend(
+        handles=[
+            mark("black", "black", "tc"),
+            mark("black", "white", "best peer"),
+            *(mark(colour, colour, kind) for kind, colour in COLOURS.items()),
+        ],
+        loc="lower right",
+        fontsize=8,
+    )

@@ -1,0 +1,168 @@
+"""Plans: the fused loops of a program as regions of nests, and how each nest is tiled.
+
+A *nest* is a set of loops (axes) around phases: statements alone, or statements with loops of their own
+(most often a reduction).  Its points are independent of each other, so it can be tiled, unrolled and put
+into lanes at will; one register tile runs all phases before the next begins.  A *region* is a sequence of
+nests that share outer axes: one iteration of these runs all nests, so that what one produces is still in the
+cache when the next reads it.
+
+Everything here is plain data; `tc.poly.scan` makes loops of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tc.errors import InternalError
+from tc.ir.expr import IntImm
+from tc.ir.program import Program, Stage
+from tc.poly.fusion import Group, Member
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A loop of a nest: `var` of each statement that has it runs over `min + [0, extent)`."""
+
+    name: str
+    vars: Mapping[str, str] = field(hash=False)
+    min: int
+    extent: int
+    reductions: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Statements that run together at a point of the nest, inside loops of their own."""
+
+    statements: tuple[str, ...]
+    axes: tuple[Axis, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    axes: tuple[Axis, ...]
+    phases: tuple[Phase, ...]
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        return tuple(s for p in self.phases for s in p.statements)
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Nests whose first axes are `axes` (none for a nest on its own)."""
+
+    axes: tuple[Axis, ...]
+    nests: tuple[Nest, ...]
+
+
+def regions(program: Program, tree: Sequence[Group | str]) -> tuple[Region, ...]:
+    """The regions of a fusion tree, in order."""
+    stages = {s.name: s for s in program.stages}
+    out: list[Region] = []
+    for node in tree:
+        if isinstance(node, str):
+            out.append(Region((), (Nest((), (Phase((node,)),)),)))
+            continue
+        nests = _nests(stages, node, ())
+        out.append(Region(nests[0].axes[: len(node.members)] if len(nests) > 1 else (), nests))
+    return tuple(out)
+
+
+def _nests(stages: Mapping[str, Stage], group: Group, outer: tuple[Axis, ...]) -> tuple[Nest, ...]:
+    axes = (*outer, *(_axis(stages, m, len(outer) + i) for i, m in enumerate(group.members)))
+    out: list[Nest] = []
+    phases: list[Phase] = []
+
+    def close() -> None:
+        if phases:
+            out.append(Nest(axes, tuple(phases)))
+            phases.clear()
+
+    for child in group.body:
+        if isinstance(child, str):
+            phases.append(Phase((child,)))
+        elif any(isinstance(c, Group) for c in child.body):
+            close()
+            out += _nests(stages, child, axes)
+        else:
+            own = tuple(_axis(stages, m, len(axes) + i) for i, m in enumerate(child.members))
+            phases.append(Phase(tuple(c for c in child.body if isinstance(c, str)), own))
+    close()
+    return tuple(_restricted(n) for n in out)
+
+
+def _restricted(nest: Nest) -> Nest:
+    """The nest's axes with only its own statements."""
+    keep = set(nest.statements)
+    axes = tuple(
+        Axis(a.name, {s: v for s, v in a.vars.items() if s in keep}, a.min, a.extent, a.reductions & keep)
+        for a in nest.axes
+    )
+    return Nest(axes, nest.phases)
+
+
+def _axis(stages: Mapping[str, Stage], m: Member, position: int) -> Axis:
+    statement, var = next(iter(m.vars.items()))
+    found = next(v for v in stages[statement].domain.vars if v.name == var)
+    low, extent = found.range.min, found.range.extent
+    if not (isinstance(low, IntImm) and isinstance(extent, IntImm)):
+        raise InternalError(f"the range of {var} is not a constant")
+    return Axis(f"{m.name}_{position}", m.vars, low.value, extent.value, m.reductions)
+
+
+# How a nest is tiled.
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """An axis of a nest: cache tiles of `cache` points, in these register tiles of `register` points, of
+    which `lanes` are one vector (1 on all axes but at most one)."""
+
+    cache: int
+    register: int = 1
+    lanes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseTile:
+    """The loops of a phase: `vector` is put into `lanes` lanes, `accumulators` vectors at a time; the innermost
+    loop is unrolled `unroll` times; `block`: the first axis runs in blocks of so many points, one at a time
+    over the whole cache tile."""
+
+    vector: str | None = None
+    lanes: int = 1
+    accumulators: int = 1
+    unroll: int = 1
+    block: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """A read of `statement` (its number among the statement's reads) from a packed copy of a cache tile."""
+
+    statement: str
+    read: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """`order`: the axes' names, outermost cache tile first; `inner`: the order of register tiles.  The first
+    `parallel` axes of `order` run in parallel."""
+
+    tiles: Mapping[str, Tile] = field(hash=False)
+    order: tuple[str, ...]
+    inner: tuple[str, ...]
+    phases: tuple[PhaseTile, ...]
+    packs: tuple[Pack, ...] = ()
+    parallel: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RegionTiling:
+    """`tiles` of the region's axes; all run in parallel if `parallel`."""
+
+    tiles: tuple[int, ...]
+    nests: tuple[Tiling, ...]
+    parallel: bool = True

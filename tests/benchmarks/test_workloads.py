@@ -1,0 +1,129 @@
+"""The workloads: their programs compile, and every spelling gives what the interpreter gives."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+from benchmarks import peers
+from benchmarks.agreement import compare
+from benchmarks.spellings import alternatives, families
+from benchmarks.workloads import CASES, REPORT, find, select
+from benchmarks.workloads.model import Case, Workload
+
+IDS = [case.name for case in CASES]
+
+
+def means(workload: Workload, args: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tc.Warning)
+        return as_tuple(tc.interpret(workload.source, *args))
+
+
+def as_tuple(results: Any) -> tuple[Any, ...]:
+    return tuple(np.asarray(r) for r in (results if isinstance(results, tuple | list) else (results,)))
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_compiles_and_has_consistent_inputs(case: Case) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tc.Warning)
+        kernel = tc.compile(case.workload().source, backend="reference")
+    takes = kernel._signature.params
+    for workload in (case.workload(), case.workload(tiny=True)):
+        sizes: dict[str, int] = {}
+        assert [a.name for a in workload.inputs] == [p.name for p in takes]
+        for array, param in zip(workload.inputs, takes, strict=True):
+            for dim, extent in zip(param.dims, array.shape, strict=True):
+                assert sizes.setdefault(str(dim), extent) == extent
+        assert all(min(shape) > 0 for shape in kernel.output_shapes(**sizes).values() if shape)
+        assert workload.flops >= 0 and workload.read_bytes() >= 0
+        assert set(workload.rotate) <= {a.name for a in workload.inputs}
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_torch_and_numpy_agree_with_the_interpreter(case: Case) -> None:
+    workload = case.workload(tiny=True)
+    args = tuple(workload.arrays(3).values())
+    wanted = means(workload, args)
+    contestants = [peers.Torch(), peers.Torch(other=True), peers.NumPy(), peers.Judge()]
+    for contestant in contestants:
+        if not contestant.handles(workload):
+            continue
+        made = contestant.make(workload)
+        found = made.call(*made.convert(args))
+        results = [made.numpy(r) for r in (found if isinstance(found, tuple | list) else (found,))]
+        if contestant.name == "judge":
+            # In float64; literals of a float32 program are float32, so no more digits agree.
+            results = [r.astype(w.dtype) for r, w in zip(results, wanted, strict=True)]
+        assert compare([np.asarray(r) for r in results], wanted, workload.terms) is None, contestant.name
+
+
+@pytest.mark.parametrize("family", sorted({c.family.__name__: c for c in CASES}))
+def test_jax_agrees_with_the_interpreter(family: str) -> None:
+    case = next(c for c in CASES if c.family.__name__ == family)
+    workload = case.workload(tiny=True)
+    args = tuple(workload.arrays(3).values())
+    import jax
+
+    with jax.enable_x64(any(a.dtype == "float64" for a in workload.inputs)):
+        from benchmarks.spellings import with_jax
+
+        found = jax.jit(getattr(with_jax, workload.family))(*(jax.numpy.asarray(a) for a in args))
+    assert compare(as_tuple(found), means(workload, args), workload.terms) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [c for c in CASES if c.workload(tiny=True).family in families("numba")])
+def test_numba_agrees_with_the_interpreter(case: Case) -> None:
+    pytest.importorskip("numba")
+    from benchmarks.spellings import with_numba
+
+    workload = case.workload(tiny=True)
+    args = tuple(workload.arrays(3).values())
+    found = getattr(with_numba, workload.family)(*args)
+    assert compare(as_tuple(found), means(workload, args), workload.terms) is None
+
+
+def test_every_family_has_its_spellings() -> None:
+    known = {c.workload(tiny=True).family for c in CASES}
+    assert families("torch") == families("jax") == known
+    assert families("numpy") < known and families("numba") < known
+    assert alternatives("torch") < known
+    from benchmarks.spellings import with_torch
+
+    assert with_torch.PREPARE.keys() <= alternatives("torch")
+
+
+def test_names_are_unique_and_the_report_is_complete() -> None:
+    assert len(set(IDS)) == len(IDS)
+    assert len(REPORT) == 16
+    assert [c.name for c in select("report", ["softmax"])] == ["softmax 1024,1024"]
+    assert select(None, ["no such case"]) == []
+
+
+def test_a_case_is_found_by_its_key() -> None:
+    for case in CASES:
+        assert find(case.key).workload() == case.workload()
+
+
+def test_inputs_follow_from_the_seed_and_the_turn() -> None:
+    lut = find("lut@50,4,3,5").workload()
+    table, indices = lut.inputs
+    assert np.array_equal(table.make(7), table.make(7))
+    assert not np.array_equal(table.make(7), table.make(8))
+    assert not np.array_equal(indices.make(7, 1), indices.make(7, 2))
+    assert indices.make(7).min() >= 0 and indices.make(7).max() < 50
+    assert abs(float(table.make(7).max())) <= 1
+
+
+def test_rotation_goes_beyond_the_cache() -> None:
+    lut = find("lut@1000000,64,128,50").workload()
+    assert lut.read_bytes() == 128 * 50 * 64 * 4 + 128 * 50 * 4
+    assert lut.turns(1 << 27) * 128 * 50 * 64 * 4 >= 1 << 27
+    assert find("add@10").workload().turns(1 << 27) == 1

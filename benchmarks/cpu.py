@@ -16,9 +16,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from benchmarks import peaks as machine_peaks
 from benchmarks import peers
 from benchmarks.measure import Measurement, Outcome, Race, Settings, WorkerError
+from benchmarks.quiet import Others
 from benchmarks.record import RESULTS, save
 from benchmarks.roofline import Point, draw
 from benchmarks.stats import geometric_mean
@@ -26,6 +29,8 @@ from benchmarks.table import aligned, duration, figure, mebibytes
 from benchmarks.workloads import select
 from benchmarks.workloads.model import Case
 
+# The part of the processors' time that others may use.
+QUIET = 0.05
 QUICK = ("tc", "torch", "torch+", "inductor", "inductor+", "jax")
 
 
@@ -43,6 +48,7 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--backend", default="cpu", help="the backend that runs tc's kernels")
     out.add_argument("--contestants", nargs="+", metavar="NAME", help="these only, tc among them or not")
     out.add_argument("--quick", action="store_true", help="5 rounds, fewer contestants, nothing written")
+    out.add_argument("--noisy", action="store_true", help="write results of a machine that others use, too")
     out.add_argument("--list", action="store_true", help="print cases and contestants, and end")
     out.add_argument("--verbose", action="store_true", help="say what is being measured")
     return out
@@ -64,14 +70,18 @@ def speed(measurement: Measurement, outcome: Outcome | None) -> tuple[float, str
 def share(
     measurement: Measurement, outcome: Outcome | None, peaks: machine_peaks.Peaks
 ) -> tuple[float, str] | None:
-    """The larger of the shares of the multiply-add peak (F) and of the copy's bandwidth (B)."""
+    """The larger of the shares of the multiply-add peak (F) and of the copy's bandwidth (B).
+
+    Products of integers have units of their own, whose peak is not measured.
+    """
     if outcome is None or outcome.seconds is None:
         return None
     workload = measurement.case.workload()
     double = any(a.dtype == "float64" for a in workload.inputs)
     compute = workload.flops / outcome.seconds / 1e9 / (peaks.fma_f64 if double else peaks.fma_f32)
     memory = measurement.moved_bytes / outcome.seconds / 1e9 / peaks.bandwidth
-    return max((compute, "F"), (memory, "B"))
+    floating = any(np.dtype(a.dtype).kind == "f" for a in workload.inputs)
+    return max((compute if floating else 0.0, "F"), (memory, "B"))
 
 
 def summary(measurements: Sequence[Measurement], peaks: machine_peaks.Peaks) -> str:
@@ -249,23 +259,38 @@ def main(argv: list[str] | None = None) -> int:
     if not cases:
         raise SystemExit("no case has such a name; --list prints them")
     settings = settings_for(arguments)
-    peaks = machine_peaks.measure(settings.threads)
+    others, peaks = Others(), machine_peaks.measure(settings.threads)
     measurements = run(cases, names, settings, arguments.verbose)
+    busy = others.share()
+    peaks = peaks.better(machine_peaks.measure(settings.threads))
     out.write(
         f"tc on '{settings.backend}', {settings.threads} threads for everyone, medians of {settings.rounds} "
         f"interleaved rounds; float32 multiply-adds {peaks.fma_f32:.0f} GF/s, float64 {peaks.fma_f64:.0f}, "
         f"copy {peaks.bandwidth:.0f} GB/s, read {peaks.read:.0f}, gather {peaks.gather:.0f}\n\n"
     )
+    noisy = busy is not None and busy > QUIET
+    if noisy:
+        out.write(
+            f"NOT A QUIET MACHINE: others used {100 * (busy or 0):.0f} % of its processors.  Libraries\n"
+            "whose threads wait for each other lose whole time slices then; these ratios say nothing.\n\n"
+        )
     out.write(summary(measurements, peaks) + "\n\n" + everyone(measurements) + "\n\n")
     for line in failures(measurements):
         out.write(line + "\n")
     out.write(verdict(measurements) + "\n")
-    if not arguments.quick:
+    if noisy and not arguments.quick and not arguments.noisy:
+        out.write("nothing written; --noisy writes such results too\n")
+    elif not arguments.quick:
         title = f"{settings.threads} threads, tc on '{settings.backend}'"
         rows = [record(m, peaks) for m in measurements]
         written = save(
             "cpu",
-            {"settings": asdict(settings), "peaks": peaks.as_dict(), "workloads": rows},
+            {
+                "settings": asdict(settings),
+                "peaks": peaks.as_dict(),
+                "used_by_others": busy,
+                "workloads": rows,
+            },
         )
         out.write(f"written to {_shown(written)}\n")
         try:

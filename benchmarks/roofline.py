@@ -2,6 +2,7 @@
 
 A kernel that computes nothing, a transposition for instance, is drawn with one operation per element that it
 writes; its height is then a quarter of its bandwidth, or so, and its distance from the roof is what counts.
+Kernels of one intensity are drawn side by side, up to a sixth away from their place.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ def draw(points: Sequence[Point], peaks: Peaks, path: Path, title: str) -> Path:
     high = max([p.intensity for p in shown], default=100.0) * 2
     _roofs(axes, peaks, low, high)
     positions: dict[tuple[int, int], int] = {}
-    for number, point in enumerate(shown, 1):
-        _point(axes, point, number, positions)
+    for number, (point, x) in enumerate(zip(shown, _places(shown), strict=True), 1):
+        _point(axes, point, x, number, positions)
     axes.set(xscale="log", yscale="log", xlim=(low, high), title=title)
     axes.set_xlabel("operations per byte that must move")
     axes.set_ylabel("10⁹ operations per second")
@@ -99,28 +100,41 @@ def _roofs(axes: Any, peaks: Peaks, low: float, high: float) -> None:
         )
 
 
-def _point(axes: Any, point: Point, number: int, taken: dict[tuple[int, int], int]) -> None:
+def _places(points: Sequence[Point]) -> list[float]:
+    """Where each point is drawn along the axis: those within a tenth of each other are spread a little."""
+    out: list[float] = []
+    at = 0
+    while at < len(points):
+        end = at
+        while end < len(points) and points[end].intensity <= 1.1 * points[at].intensity:
+            end += 1
+        step = min(0.03, 0.13 / max(1, end - at - 1))
+        middle = (at + end - 1) / 2
+        out.extend(points[i].intensity * 10 ** (step * (i - middle)) for i in range(at, end))
+        at = end
+    return out
+
+
+def _point(axes: Any, point: Point, x: float, number: int, taken: dict[tuple[int, int], int]) -> None:
     import math
 
     colour = COLOURS.get(point.kind, "black")
     if point.ours and point.peer:
-        axes.plot(
-            [point.intensity] * 2, [point.ours, point.peer], "-", color=colour, linewidth=0.7, alpha=0.6
-        )
+        axes.plot([x] * 2, [point.ours, point.peer], "-", color=colour, linewidth=0.7, alpha=0.6)
     if point.peer:
-        axes.plot(point.intensity, point.peer, "o", markersize=5, markerfacecolor="white", color=colour)
+        axes.plot(x, point.peer, "o", markersize=5, markerfacecolor="white", color=colour)
     top = point.ours or point.peer
     if point.ours:
-        axes.plot(point.intensity, point.ours, "o", markersize=5.5, color=colour)
+        axes.plot(x, point.ours, "o", markersize=5.5, color=colour)
     assert top is not None
     # Numbers of points that lie close together fan out around them.
-    cell = (round(6 * math.log10(point.intensity)), round(6 * math.log10(top)))
+    cell = (round(6 * math.log10(x)), round(6 * math.log10(top)))
     turn = taken.get(cell, 0)
     taken[cell] = turn + 1
     offset = [(6, 3), (6, -9), (-14, 3), (-14, -9), (-4, 8), (-4, -14)][turn % 6]
     axes.annotate(
         str(number),
-        (point.intensity, top),
+        (x, top),
         xytext=offset,
         textcoords="offset points",
         fontsize=8,

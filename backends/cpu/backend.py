@@ -84,7 +84,7 @@ class Backend:
                 regions = plan.regions(program, tree)
                 chosen = choose(polyhedra, regions, machine, options)
             with stage("scan"):
-                loops = assemble(program, polyhedra, regions, chosen.tilings, machine)
+                loops = assemble(program, polyhedra, chosen.regions, chosen.tilings, machine)
         with stage("code"):
             text = emit.emit(loops, machine.isa, fast_math=options.fast_math)
         with stage("machine"):

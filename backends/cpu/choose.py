@@ -1,26 +1,356 @@
-"""Choose tilings (first form: by hand)."""
-from __future__ import annotations
-from dataclasses import dataclass
-from tc.options import Options
-from tc.poly.plan import *
-from tc.poly.scop import Scop
-from .machine import Machine
+"""The chooser: candidate tilings of each nest, the model's prediction for each, and the best."""
 
-@dataclass(frozen=True)
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tc.options import Options
+from tc.poly.ast import stage_bodies
+from tc.poly.plan import Axis, Nest, Pack, Phase, PhaseTile, Region, RegionTiling, Tile, Tiling
+from tc.poly.scop import Scop
+
+from .machine import Machine
+from .model import Candidate, Cost, Ref, Work, footprint, nest_cycles, tile_cycles, work_of
+
+_COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)  # points of an axis in a register tile
+_KEPT = 10  # candidates of a nest whose remainders are looked at
+_TASK = 8000.0  # cycles that a task should have at least
+_SERIAL = 16000.0  # cycles below which one thread is faster
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A candidate with its predicted cycles on one core."""
+
+    candidate: Candidate
+    cost: Cost
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
+    """Regions (axes that do not pay as shared loops are dropped), how they are tiled, and why."""
+
+    regions: tuple[Region, ...]
     tilings: tuple[RegionTiling, ...]
     text: str
 
-OVERRIDE = {}
-def choose(scop, regions, machine, options):
-    out=[]
-    for r in regions:
-        ts=[]
-        for n in r.nests:
-            names=tuple(a.name for a in n.axes)
-            tiles={a.name: Tile(a.extent,1) for a in n.axes}
-            t=Tiling(tiles,names,names,tuple(PhaseTile() for _ in n.phases))
-            if OVERRIDE: t=OVERRIDE['f'](n)
-            ts.append(t)
-        out.append(RegionTiling(tuple(1 for _ in r.axes),tuple(ts)))
-    return Choice(tuple(out),"")
+
+def choose(scop: Scop, regions: Sequence[Region], machine: Machine, options: Options) -> Choice:
+    """The best tiling of each region by the model."""
+    bodies = stage_bodies(scop.program)
+    kept: list[Region] = []
+    tilings: list[RegionTiling] = []
+    lines: list[str] = []
+    for number, r in enumerate(regions):
+        work = {n: work_of(scop, n, bodies, machine) for n in r.nests}
+        shared = _region_axes(r, work)
+        nests = r.nests
+        tiles: list[int] = []
+        given: dict[str, int] = {}
+        if shared:
+            total = sum(_plain_cycles(n, work[n], machine) for n in nests)
+            tasks = max(1.0, min(total / (2 * _TASK), 4.0 * machine.cores))
+            for a in shared:
+                tile = max(1, math.ceil(a.extent / tasks)) if a is shared[-1] else 1
+                if a is not shared[-1]:
+                    tasks = max(1.0, tasks / a.extent)
+                if tile > 8:
+                    tile = min(64, -(-tile // 8) * 8)
+                tiles.append(min(tile, a.extent))
+            given = {a.name: t for a, t in zip(shared, tiles, strict=True)}
+        chosen: list[Tiling] = []
+        for i, n in enumerate(nests):
+            ranked = candidates(n, work[n], machine, given)
+            best = ranked[0]
+            t = tiling(n, work[n], best.candidate, machine, given, best.cost.total)
+            chosen.append(t)
+            lines.append(f"region {number}, nest {i}: statements {', '.join(n.statements)}")
+            if given:
+                lines.append("  inside tiles " + ", ".join(f"{k} by {v}" for k, v in given.items()))
+            lines += [
+                f"  {'*' if x is best else ' '} {x.cost.total:14.0f} cycles "
+                f"(compute {x.cost.compute:.0f}, pack {x.cost.pack:.0f}, memory {x.cost.memory:.0f})  {x.label}"
+                for x in ranked[:8]
+            ]
+            lines.append(f"  {_described(n, t)}")
+        kept.append(Region(shared, nests))
+        tilings.append(RegionTiling(tuple(tiles), tuple(chosen), bool(shared)))
+    return Choice(tuple(kept), tuple(tilings), "\n".join(lines) + "\n")
+
+
+def _described(n: Nest, t: Tiling) -> str:
+    parts: list[str] = []
+    for i, name in enumerate(t.order):
+        x = t.tiles[name]
+        parts.append(f"{name} {'parallel ' if i < t.parallel else ''}by {x.cache}/{x.register}")
+    return "order " + ", ".join(parts) + (f"; packs {len(t.packs)}" if t.packs else "")
+
+
+def _region_axes(r: Region, work: Mapping[Nest, Mapping[str, Work]]) -> tuple[Axis, ...]:
+    """The shared axes that are better outermost: not those that vectors should run along."""
+    if len(r.axes) <= 1:
+        return r.axes
+    contiguous: set[str] = set()
+    for n in r.nests:
+        for w in work[n].values():
+            contiguous |= {a for x in w.refs if x.written for a, s in x.strides.items() if s == 1}
+    kept = tuple(a for a in r.axes if a.name not in contiguous and not a.reductions)
+    return kept or r.axes[:1]
+
+
+def _plain_cycles(n: Nest, work: Mapping[str, Work], machine: Machine) -> float:
+    """About what a nest costs, before anything is chosen."""
+    lanes = machine.isa.lanes(4)
+    points = math.prod(a.extent for a in n.axes)
+    total = 0.0
+    for p in n.phases:
+        inner = math.prod(a.extent for a in p.axes)
+        total += points * inner * sum(work[s].operations for s in p.statements) / lanes / machine.fma_units * 1.5
+    return total
+
+
+# Candidates.
+
+
+def candidates(
+    nest: Nest, work: Mapping[str, Work], machine: Machine, given: Mapping[str, int]
+) -> list[Ranked]:
+    """The candidates of a nest, the best first; at least the scalar one."""
+    extents = {a.name: given.get(a.name, a.extent) for a in nest.axes}
+    repeats = math.prod(math.ceil(a.extent / given[a.name]) for a in nest.axes if a.name in given)
+    rough: list[tuple[float, Candidate, str]] = []
+    for c, label in _register_tiles(nest, work, machine, extents):
+        # The tiles of a region are whole register tiles.
+        if any(g < a.extent and g % c.tiles[a.name].register for a in nest.axes if (g := given.get(a.name))):
+            continue
+        at = {n: min(t.register, extents[n]) for n, t in c.tiles.items()}
+        points = math.prod(at.values())
+        rough.append((tile_cycles(nest, work, c, at, machine) / points, c, label))
+    rough.sort(key=lambda x: x[0])
+    ranked = [
+        Ranked(c, _cost(nest, work, c, extents, repeats, machine), label) for _, c, label in rough[:_KEPT]
+    ]
+    ranked.sort(key=lambda x: x.cost.total)
+    return ranked
+
+
+def _cost(
+    nest: Nest, work: Mapping[str, Work], c: Candidate, extents: Mapping[str, int], repeats: int, machine: Machine
+) -> Cost:
+    compute = nest_cycles(nest, work, c, extents, machine) * repeats
+    inner = {a.name: a.extent for p in nest.phases for a in p.axes}
+    pack = 0.0
+    distinct: dict[str, float] = {}
+    for w in work.values():
+        for r in w.refs:
+            size = footprint(r, {**extents, **inner})
+            distinct[r.buffer] = max(distinct.get(r.buffer, 0.0), float(size))
+            if (r.statement, r.read) in c.packs:
+                vector = next(n for n, t in c.tiles.items() if t.lanes > 1)
+                pack += size / r.itemsize * (0.8 if r.strides.get(vector, 0) != 1 else 0.2) * repeats
+    total = sum(distinct.values()) * repeats
+    rate = 32.0 if total < machine.l2 else 16.0 if total < machine.l3 else machine.bandwidth
+    return Cost(compute, pack, total / rate)
+
+
+def _lanes(nest: Nest, work: Mapping[str, Work], machine: Machine) -> int:
+    """Lanes of a vector: of float32, or of what the nest mostly moves if that is wider."""
+    widest = max((r.itemsize for w in work.values() for r in w.refs if not r.indirect), default=4)
+    return machine.isa.lanes(max(4, widest))
+
+
+def _register_tiles(
+    nest: Nest, work: Mapping[str, Work], machine: Machine, extents: Mapping[str, int]
+) -> list[tuple[Candidate, str]]:
+    lanes = _lanes(nest, work, machine)
+    out: list[tuple[Candidate, str]] = []
+    plain = tuple(_phase_tile(p, None, lanes, 1) for p in nest.phases)
+    axes = [a for a in nest.axes if not a.reductions]
+    window = any(r.window for w in work.values() for r in w.refs)
+    most = machine.isa.registers - 4
+    if window:
+        most = min(most, machine.isa.registers * 5 // 8)
+    out.append((Candidate({a.name: Tile(extents[a.name]) for a in nest.axes}, plain, frozenset()), "scalar"))
+    for v in axes:
+        e = extents[v.name]
+        if e < 2:
+            continue
+        width = min(lanes, 1 << (e - 1).bit_length())
+        packs = _packs(nest, work, v.name, extents)
+        for vectors in (1, 2, 3, 4):
+            if vectors > 1 and (vectors - 1) * width >= e:
+                break
+            for tile in _tiles([a for a in axes if a is not v], work, nest, extents, most // vectors):
+                tiles = {a.name: Tile(extents[a.name], tile.get(a.name, 1)) for a in nest.axes}
+                tiles[v.name] = Tile(e, min(vectors * width, -(-e // width) * width), width)
+                label = f"lanes {v.name} x{vectors}" + "".join(f", {k} x{n}" for k, n in tile.items() if n > 1)
+                out.append((Candidate(tiles, plain, packs), label + (f", {len(packs)} packed" if packs else "")))
+    private = [_vector_axis(p, work) for p in nest.phases]
+    if any(private):
+        for tile in _tiles(axes, work, nest, extents, most):
+            n = math.prod(tile.values())
+            for accumulators in (1, 2, 4, 8):
+                if n * accumulators > most:
+                    continue
+                phases = tuple(
+                    _phase_tile(p, v, lanes, accumulators) for p, v in zip(nest.phases, private, strict=True)
+                )
+                tiles = {a.name: Tile(extents[a.name], tile.get(a.name, 1)) for a in nest.axes}
+                label = "lanes " + "/".join(sorted({v for v in private if v})) + f" x{accumulators}"
+                label += "".join(f", {k} x{x}" for k, x in tile.items() if x > 1)
+                out.append((Candidate(tiles, phases, frozenset()), label))
+    return out
+
+
+def _tiles(
+    axes: Sequence[Axis], work: Mapping[str, Work], nest: Nest, extents: Mapping[str, int], most: int
+) -> list[dict[str, int]]:
+    """Points of at most two axes in a register tile.  It pays where data are used again: along an axis that
+    some reference of a phase with loops does not depend on."""
+    if not any(p.axes for p in nest.phases):
+        return [{}]
+    inner = {a.name for p in nest.phases for a in p.axes}
+    moving = [r for w in work.values() for r in w.refs if not r.written and (set(r.strides) & inner or r.indirect & inner)]
+    useful = [
+        a for a in axes if extents[a.name] > 1 and any(not r.strides.get(a.name, 0) and a.name not in r.indirect for r in moving)
+    ]
+    useful = sorted(useful, key=lambda a: -extents[a.name])[:3]
+    options: list[list[tuple[str, int]]] = [
+        [(a.name, n) for n in _COUNTS if n <= extents[a.name]] for a in useful
+    ]
+    out: list[dict[str, int]] = []
+    for combination in itertools.product(*options):
+        tile = dict(combination)
+        if math.prod(tile.values()) <= most and sum(n > 1 for n in tile.values()) <= 2:
+            out.append(tile)
+    return out or [{}]
+
+
+def _phase_tile(p: Phase, vector: str | None, lanes: int, accumulators: int) -> PhaseTile:
+    if not p.axes:
+        return PhaseTile()
+    if vector is None:
+        last = p.axes[-1].extent
+        return PhaseTile(unroll=4 if last >= 8 else max(1, last))
+    extent = next(a.extent for a in p.axes if a.name == vector)
+    width = min(lanes, 1 << (max(extent, 1) - 1).bit_length())
+    while accumulators > 1 and accumulators * width > extent:
+        accumulators //= 2
+    return PhaseTile(vector, width, accumulators)
+
+
+def _vector_axis(p: Phase, work: Mapping[str, Work]) -> str | None:
+    """The loop of a phase along which most references have neighbours."""
+    best, score = None, 0.0
+    for a in p.axes:
+        if a.extent < 2:
+            continue
+        found = 1.0
+        for s in p.statements:
+            for r in work[s].refs:
+                stride = r.strides.get(a.name, 0)
+                if a.name in r.indirect or stride not in (0, 1):
+                    found -= 0.5
+                elif stride == 1:
+                    found += 1.0
+        if found > score:
+            best, score = a.name, found
+    return best
+
+
+def _packs(
+    nest: Nest, work: Mapping[str, Work], vector: str, extents: Mapping[str, int]
+) -> frozenset[tuple[str, int]]:
+    """The reads that are worth a packed copy when lanes run along `vector`."""
+    inner = {a.name: a.extent for p in nest.phases for a in p.axes}
+    written = {r.buffer for w in work.values() for r in w.refs if r.written}
+    out: set[tuple[str, int]] = set()
+    for w in work.values():
+        for r in w.refs:
+            stride = r.strides.get(vector, 0)
+            moving = [a for a in r.strides if a in inner and r.strides[a]]
+            if r.written or not r.plain or r.buffer in written or not stride or not moving:
+                continue
+            reuse = math.prod(e for a, e in extents.items() if not r.strides.get(a, 0))
+            rows = math.prod(inner[a] for a in moving if abs(r.strides[a]) * r.itemsize >= 256)
+            if reuse >= 4 and (stride != 1 or (rows >= 64 and reuse >= 16)) and not r.window:
+                out.add((r.statement, r.read))
+    return frozenset(out)
+
+
+# From a register tile to cache tiles, order and threads.
+
+
+def tiling(
+    nest: Nest, work: Mapping[str, Work], c: Candidate, machine: Machine, given: Mapping[str, int], cycles: float
+) -> Tiling:
+    """Cache tiles, their order, and which of them run in parallel."""
+    tiles = {n: replace(t, cache=given.get(n, t.cache)) for n, t in c.tiles.items()}
+    axes = {a.name: a for a in nest.axes}
+    refs = [r for w in work.values() for r in w.refs]
+    packed = [r for r in refs if (r.statement, r.read) in c.packs]
+    place = {n: max((abs(r.strides.get(n, 0)) for r in refs if r.written), default=0) for n in axes}
+    free = [n for n in axes if n not in given and not axes[n].reductions]
+    order = sorted(free, key=lambda n: -place[n])
+    phases = c.phases
+    vector = next((n for n, t in tiles.items() if t.lanes > 1), None)
+    if packed and vector is not None:
+        depends = {n for r in packed for n in r.strides if n in axes and r.strides[n]}
+        order = [n for n in order if n in depends] + [n for n in order if n not in depends]
+        inner = {a.name: a.extent for p in nest.phases for a in p.axes}
+        size = max(r.itemsize for r in packed)
+        depth = max(math.prod(inner[a] for a in r.strides if a in inner and r.strides[a]) for r in packed)
+        register = tiles[vector].register
+        half = machine.l2 // 2
+        if depth * register * size > half // 2:
+            phases = tuple(_blocked(p, x, depth) for p, x in zip(nest.phases, c.phases, strict=True))
+            depth = max((x.block or depth for x in phases), default=depth)
+        width = max(register, half // (depth * size) // register * register)
+        for n in order:
+            if n in depends and n != vector:
+                tiles[n] = replace(tiles[n], cache=tiles[n].register)
+        if vector in order:
+            others = math.prod(math.ceil(axes[n].extent / tiles[n].cache) for n in order if n in depends and n != vector)
+            wanted = max(1, 2 * machine.cores // others) if cycles > _SERIAL else 1
+            share = -(-axes[vector].extent // wanted)
+            width = min(width, max(register, -(-share // register) * register))
+            tiles[vector] = replace(tiles[vector], cache=min(width, -(-axes[vector].extent // register) * register))
+    parallel = 0
+    if not given and cycles > _SERIAL:
+        wanted = min(cycles / _TASK, 8.0 * machine.cores)
+        tasks = 1
+        for i, n in enumerate(order):
+            extent, t = axes[n].extent, tiles[n]
+            have = math.ceil(extent / t.cache)
+            if tasks * have < wanted and t.cache > t.register:
+                count = math.ceil(wanted / tasks)
+                cache = -(-math.ceil(extent / count) // t.register) * t.register
+                if not packed or n not in {a for r in packed for a in r.strides if r.strides[a]}:
+                    if packed and tasks * have >= machine.cores:
+                        break
+                    tiles[n] = replace(t, cache=max(t.register, cache))
+                    have = math.ceil(extent / tiles[n].cache)
+            tasks *= have
+            parallel = i + 1
+            if tasks >= wanted:
+                break
+    inner_order = tuple(n for n in sorted(axes, key=lambda n: -place[n]) if n != vector)
+    if vector is not None:
+        inner_order = (*inner_order, vector)
+    packs = tuple(Pack(r.statement, r.read) for r in packed)
+    return Tiling(tiles, tuple(order), inner_order, phases, packs, parallel)
+
+
+def _blocked(p: Phase, t: PhaseTile, depth: int) -> PhaseTile:
+    """Blocks of about a thousand points for the one loop of a deep reduction."""
+    if len(p.axes) != 1 or p.axes[0].extent < depth:
+        return t
+    count = -(-depth // 1024)
+    return replace(t, block=-(-(-(-depth // count)) // 16) * 16)
+
+
+__all__ = ["Choice", "Ref", "candidates", "choose"]

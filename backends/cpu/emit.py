@@ -203,7 +203,7 @@ class NestEmitter(ExpressionEmitter):
             raise InternalError("a vector loop inside of another")
         if trips <= 0:
             return
-        lanes = 1 << (trips - 1).bit_length()
+        lanes = s.lanes or 1 << (trips - 1).bit_length()
         if lanes == 1:
             self.statement(s.body, env.bind(s.var, lower))
             return

@@ -42,6 +42,7 @@ from tc.ir.expr import (
     walk,
 )
 from tc.ir.loops import Array
+from tc.ir.simplify import linear_terms
 
 from .affine import LANE, Affine
 from .isa import Isa
@@ -73,12 +74,16 @@ class Env:
         return Env(self.affine, {**self.values, name: v})
 
 
+_Flat = tuple[tuple[Expr, ...], tuple[tuple[str, int], ...], tuple[tuple[Expr, int], ...], int]
+
+
 class ExpressionEmitter(MemoryEmitter):
     def __init__(self, isa: Isa, fast_math: bool, arrays: Mapping[str, Array]) -> None:
         super().__init__(isa, fast_math, arrays)
         self.scalars: dict[str, Value] = {}
         self.point: tuple[Expr, ...] = ()
         self._heavy: dict[int, tuple[Expr, bool]] = {}
+        self._flat: dict[int, _Flat] = {}
 
     def scalar(self, name: str) -> Value:
         raise NotImplementedError
@@ -152,16 +157,53 @@ class ExpressionEmitter(MemoryEmitter):
 
     def address(self, array: Array, subscripts: tuple[Expr, ...], env: Env) -> Affine | None:
         """The position of an element; None where lanes differ in a way that is not affine."""
-        total = Affine()
-        for e, stride in zip(subscripts, self.strides[array.name], strict=True):
+        known = self._flat.get(id(subscripts))
+        if known is None:
+            known = self._flatten(array, subscripts)
+            self._flat[id(subscripts)] = known
+        _, variables, others, constant = known
+        total: dict[str, int] = {}
+        affine = env.affine
+        for name, factor in variables:
+            a = affine.get(name)
+            if a is None:
+                a = self._operand(Variable(name), env)
+                if a is None:
+                    return None
+            constant += factor * a.constant
+            for n, f in a.terms:
+                total[n] = total.get(n, 0) + factor * f
+        for e, factor in others:
             a = self.form(e, env)
             if a is None:
-                v = self.value(e, env)
-                if v.lanes:
+                a = self._operand(e, env)
+                if a is None:
                     return None
-                a = Affine((), int(v.constant)) if v.constant is not None else Affine.of(v.text)
-            total = total + a * stride
-        return total
+            constant += factor * a.constant
+            for n, f in a.terms:
+                total[n] = total.get(n, 0) + factor * f
+        return Affine(tuple(sorted((n, f) for n, f in total.items() if f)), constant)
+
+    def _flatten(self, array: Array, subscripts: tuple[Expr, ...]) -> _Flat:
+        """A position as a sum: variables, other terms, a constant (kept with what it was made from)."""
+        variables: dict[str, int] = {}
+        others: list[tuple[Expr, int]] = []
+        constant = 0
+        for e, stride in zip(subscripts, self.strides[array.name], strict=True):
+            terms, offset = linear_terms(e)
+            constant += offset * stride
+            for term, factor in terms.items():
+                if isinstance(term, Variable):
+                    variables[term.name] = variables.get(term.name, 0) + factor * stride
+                else:
+                    others.append((term, factor * stride))
+        return subscripts, tuple(variables.items()), tuple(others), constant
+
+    def _operand(self, e: Expr, env: Env) -> Affine | None:
+        v = self.value(e, env)
+        if v.lanes:
+            return None
+        return Affine((), int(v.constant)) if v.constant is not None else Affine.of(v.text)
 
     # Values.
 
@@ -329,7 +371,7 @@ class ExpressionEmitter(MemoryEmitter):
         self.do(f"br i1 {self.any_lane(bad)}, label %{outside}, label %{inside}")
         self.start(outside)
         self.open()
-        lane: str | None = None
+        lane = "0"
         if bad.lanes:
             whole = self.op(f"bitcast <{bad.lanes} x i1> {bad.text} to i{bad.lanes}")
             wide = self.op(f"zext i{bad.lanes} {whole} to i64") if bad.lanes < 64 else whole

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from tc.codegen.llvm_expr import float_literal, llvm_type
 from tc.codegen.llvm_helpers import HELPERS
@@ -30,7 +31,9 @@ class Value:
     constant: int | float | None = None
 
 
+@cache
 def type_text(t: DType, lanes: int) -> str:
+    """LLVM's name of a vector type, or of the scalar type for 0 lanes."""
     return f"<{lanes} x {llvm_type(t)}>" if lanes else llvm_type(t)
 
 
@@ -54,6 +57,31 @@ class Function:
     entry: list[str] = field(default_factory=list[str])  # allocas and what is loaded once
     block: str = "entry"
     pure: list[dict[str, str]] = field(default_factory=lambda: [{}])
+
+
+class _Sink:
+    """Takes the instructions of a vector function; from its first branch on, nothing is shared."""
+
+    def __init__(self, emitter: ValueEmitter) -> None:
+        self.emitter = emitter
+        self.straight = True
+
+    @property
+    def block(self) -> str:
+        return self.emitter.fn.block
+
+    def op(self, text: str) -> str:
+        return self.emitter.pure(text) if self.straight else self.emitter.op(text)
+
+    def do(self, text: str) -> None:
+        self.straight = False
+        self.emitter.do(text)
+
+    def label(self, stem: str) -> str:
+        return self.emitter.label(stem)
+
+    def start(self, label: str) -> None:
+        self.emitter.start(label)
 
 
 class ValueEmitter:
@@ -345,7 +373,7 @@ class ValueEmitter:
     def _apply(self, name: str, v: Value, result: DType) -> Value:
         """A conversion between float32 and a 16-bit type."""
         native = self.isa.half_conversions and name in ("half_to_float", "float_to_half")
-        pasted = paste_conversion(name, max(v.lanes, 1), v.text, self.pure, native=native)
+        pasted = paste_conversion(name, max(v.lanes, 1), v.text, _Sink(self), native=native)
         return self._pasted(pasted, result, v.lanes)
 
     def _pasted(self, p: Pasted, t: DType, lanes: int) -> Value:
@@ -367,7 +395,7 @@ class ValueEmitter:
         if name in _INTRINSICS and (name != "fma" or self.isa.fma):
             return Value(self.call(ty, f"llvm.{_INTRINSICS[name]}.{suffix(t, lanes)}", *pairs), t, lanes)
         pasted = paste(
-            name, t, max(lanes, 1), [a.text for a in args], self.pure,
+            name, t, max(lanes, 1), [a.text for a in args], _Sink(self),
             fma=self.isa.fma, fast=self.fast_math, avx512=self.isa.vector_bytes == 64,
         )  # fmt: skip
         if pasted is not None:

@@ -37,12 +37,15 @@ class LoopKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class For:
+    """`lanes`: the width of a vector loop, at least its length (0: the next power of two)."""
+
     var: str
     lower: Expr
     upper: Expr
     step: int
     kind: LoopKind
     body: Stmt
+    lanes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

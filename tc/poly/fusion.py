@@ -185,11 +185,11 @@ class Fuser:
                 self._place(items, s)
                 continue
             fresh = _Item([s], [{s.name: v.name} for v in left])
-            if not self._join(items, fresh, level, whole=True):
+            if not self._join(items, fresh, used, level, whole=True):
                 items.append(fresh)
         merged: list[_Item | Statement] = []
         for item in items:
-            if isinstance(item, Statement) or not self._join(merged, item, level, whole=False):
+            if isinstance(item, Statement) or not self._join(merged, item, used, level, whole=False):
                 merged.append(item)
         return tuple(i.name if isinstance(i, Statement) else self._group(i, used, level) for i in merged)
 
@@ -205,12 +205,21 @@ class Fuser:
             at += 1
         items.insert(at, s)
 
-    def _join(self, items: list[_Item | Statement], new: _Item, level: int, *, whole: bool) -> bool:
+    def _join(
+        self,
+        items: list[_Item | Statement],
+        new: _Item,
+        used: Mapping[str, frozenset[str]],
+        level: int,
+        *,
+        whole: bool,
+    ) -> bool:
         """Put `new` into one of the groups before it; `whole`: only into one that keeps all its loops."""
         for item in reversed(items):
             if isinstance(item, _Item):
                 members = self._match(item, new)
-                if members and (not whole or len(members) == len(item.members)):
+                fits = not whole or len(members) == len(item.members)
+                if members and fits and self._uniform(item, new, members, used):
                     proposal = Proposal(
                         tuple(x.name for x in item.statements),
                         tuple(x.name for x in new.statements),
@@ -226,6 +235,19 @@ class Fuser:
             if self._depends(item, new):
                 return False
         return False
+
+    def _uniform(
+        self, item: _Item, new: _Item, members: list[dict[str, str]], used: Mapping[str, frozenset[str]]
+    ) -> bool:
+        """A loop that reduces some statements and not others is shared only innermost: tiles and lanes of
+        what is inside would have to know."""
+        made = [self._member(m) for m in members]
+        if not any(m.reductions and len(m.reductions) < len(m.vars) for m in made):
+            return True
+        return all(
+            len(s.stage.domain.vars) - len(used[s.name]) == len(members)
+            for s in (*item.statements, *new.statements)
+        )
 
     def _match(self, item: _Item, new: _Item) -> list[dict[str, str]]:
         """The loops that two groups can share."""

@@ -61,13 +61,29 @@ def regions(program: Program, tree: Sequence[Group | str]) -> tuple[Region, ...]
     """The regions of a fusion tree, in order."""
     stages = {s.name: s for s in program.stages}
     out: list[Region] = []
+    phases: list[Phase] = []  # of a nest without axes: statements and reductions that yield one element
+
+    def close() -> None:
+        if phases:
+            out.append(Region((), (Nest((), tuple(phases)),)))
+            phases.clear()
+
     for node in tree:
         if isinstance(node, str):
-            out.append(Region((), (Nest((), (Phase((node,)),)),)))
-            continue
-        nests = _nests(stages, node, ())
-        out.append(Region(nests[0].axes[: len(node.members)] if len(nests) > 1 else (), nests))
+            phases.append(Phase((node,)))
+        elif any(m.reductions for m in node.members) and not any(isinstance(c, Group) for c in node.body):
+            phases.append(_phase(stages, node, 0))
+        else:
+            close()
+            nests = _nests(stages, node, ())
+            out.append(Region(nests[0].axes[: len(node.members)] if len(nests) > 1 else (), nests))
+    close()
     return tuple(out)
+
+
+def _phase(stages: Mapping[str, Stage], group: Group, position: int) -> Phase:
+    axes = tuple(_axis(stages, m, position + i) for i, m in enumerate(group.members))
+    return Phase(tuple(c for c in group.body if isinstance(c, str)), axes)
 
 
 def _nests(stages: Mapping[str, Stage], group: Group, outer: tuple[Axis, ...]) -> tuple[Nest, ...]:
@@ -87,8 +103,7 @@ def _nests(stages: Mapping[str, Stage], group: Group, outer: tuple[Axis, ...]) -
             close()
             out += _nests(stages, child, axes)
         else:
-            own = tuple(_axis(stages, m, len(axes) + i) for i, m in enumerate(child.members))
-            phases.append(Phase(tuple(c for c in child.body if isinstance(c, str)), own))
+            phases.append(_phase(stages, child, len(axes)))
     close()
     return tuple(_restricted(n) for n in out)
 

@@ -506,7 +506,7 @@ class _RegisterTile:
             number: Expr = Variable(u) if start is None else IntImm(start)
             offset = simplify(Add(Add(base, Mul(number, IntImm(t.lanes))), Variable(lane)), exact=True)
             s: Stmt = block(
-                self.points(x, {**at, last.name: offset}, (number, Variable(lane), partial.get(x)), lane, lanes)
+                self.points(x, {**at, last.name: offset}, (number, Variable(lane), partial.get(x)), lane, lanes, t.lanes)
                 for x in p.statements
             )
             parts.append(For(u, ZERO, IntImm(count), 1, LoopKind.UNROLLED, s) if start is None else s)
@@ -521,12 +521,13 @@ class _RegisterTile:
         partial: tuple[Expr, Expr, Array | None] | None,
         lane: str | None = None,
         lanes: int = 1,
+        width: int = 0,
     ) -> Stmt:
         """All points of the register tile of one statement; `lane` is a vector loop of its phase."""
 
         def innermost(offsets: dict[str, Expr]) -> Stmt:
             s = self.instance(statement, offsets, at, partial)
-            return s if lane is None else For(lane, ZERO, IntImm(lanes), 1, LoopKind.VECTOR, s)
+            return s if lane is None else For(lane, ZERO, IntImm(lanes), 1, LoopKind.VECTOR, s, width)
 
         return self.each_point(statement, innermost)
 

@@ -13,6 +13,7 @@ from benchmarks import cpu, cpu_sweep, cpu_threads, peaks, peers, table
 from benchmarks.agreement import compare
 from benchmarks.measure import Measurement, Outcome, Race, Settings
 from benchmarks.memory import HighWater
+from benchmarks.quiet import Others
 from benchmarks.stats import estimate, geometric_mean, order_rank, paired_ratio
 from benchmarks.worker import plan
 from benchmarks.workloads import find
@@ -164,6 +165,24 @@ def test_sweeps_hold_odd_sizes_and_find_cliffs() -> None:
 def test_thread_counts() -> None:
     assert cpu_threads.counts(1) == [1]
     assert cpu_threads.counts(6) == [1, 2, 4, 6]
+
+
+def test_what_others_use_is_a_share() -> None:
+    others = Others()
+    sum(range(300_000))
+    share = others.share()
+    assert share is None or 0 <= share <= 1
+
+
+def test_the_better_of_two_peaks() -> None:
+    other = peaks.Peaks(2, 100.0, 120.0, 60.0, 30.0, 45.0, 25.0)
+    assert PEAKS.better(other) == peaks.Peaks(2, 200.0, 120.0, 60.0, 50.0, 45.0, 25.0)
+    assert PEAKS.better(other).bandwidth == 60.0
+
+
+def test_a_failure_has_no_time() -> None:
+    assert Outcome("tc", False, "ended", 1.0, 0.5, (0.5,), (0.5,)).seconds is None
+    assert Outcome("tc", False, None, 1.0, 0.5).seconds == 0.5
 
 
 def test_memory_of_a_call() -> None:

@@ -13,7 +13,7 @@ from tc import errors
 from tests.conformance.cases import REJECTED, SEEDS, Case
 from tests.conformance.upstream import UPSTREAM
 
-BACKENDS = ("reference", "halide")
+BACKENDS = ("reference", "halide", "cpu")
 CASES = {c.name: c for c in [*SEEDS, *UPSTREAM]}
 RUNS = [(c.name, t) for c in CASES.values() for t in c.dtypes]
 

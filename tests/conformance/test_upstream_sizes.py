@@ -11,7 +11,7 @@ import pytest
 import tc
 
 Array = np.ndarray[Any, Any]
-BACKENDS = ("reference", "halide")
+BACKENDS = ("reference", "halide", "cpu")
 EPS = float(np.finfo(np.float32).eps)
 
 CASES: dict[str, tuple[str, list[tuple[int, ...]], Callable[..., Array]]] = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tc.codegen.vector_math import convert, exponential, logarithm, power, special, trigonometric
+from tc.codegen.vector_math import convert, exponential, inverse, logarithm, power, special, trigonometric
 from tc.codegen.vector_math.builder import Body, Format, Lines, Sink, Target, Value, format_of
 from tc.dtypes import FLOAT32, FLOAT64, DType
 
@@ -33,14 +33,24 @@ _UNARY: dict[str, _Unary] = {
     "sin": trigonometric.sin,
     "cos": trigonometric.cos,
     "tan": trigonometric.tan,
+    "asin": inverse.asin,
+    "acos": inverse.acos,
+    "atan": inverse.atan,
+    "asinh": inverse.asinh,
+    "acosh": inverse.acosh,
+    "atanh": inverse.atanh,
+    "cbrt": power.cbrt,
+    "rcbrt": power.rcbrt,
     "rsqrt": special.rsqrt,
+    "erf": special.erf,
+    "erfc": special.erfc,
+    "normcdf": special.normcdf,
 }
-_UNARY32: dict[str, _Unary] = {**_UNARY, "erf": special.erf}
-_UNARY64: dict[str, _Unary] = {**_UNARY}
-_BINARY32: dict[str, _Binary] = {"pow": power.pow32}
-_BINARY64: dict[str, _Binary] = {}
-_TABLE32 = {*_UNARY32, *_BINARY32}
-_TABLE64 = {*_UNARY64, *_BINARY64}
+_BINARY: dict[str, _Binary] = {"atan2": inverse.atan2, "fdim": power.fdim, "hypot": power.hypot}
+_BINARY32: dict[str, _Binary] = {**_BINARY, "pow": power.pow32}
+_BINARY64: dict[str, _Binary] = {**_BINARY, "pow": power.pow64}
+_TABLE32 = {*_UNARY, *_BINARY32}
+_TABLE64 = {*_UNARY, *_BINARY64}
 _CONVERSIONS: dict[str, tuple[str, str, Callable[[Body, Value, bool], Value]]] = {
     "half_to_float": ("i16", "float", convert.half_to_float),
     "float_to_half": ("float", "i16", convert.float_to_half),
@@ -82,7 +92,7 @@ def _apply(name: str, dtype: DType, body: Body, args: Sequence[Value]) -> Value:
     f = format_of(dtype)
     if len(args) == 2:
         return (_BINARY32 if dtype == FLOAT32 else _BINARY64)[name](body, f, *args)
-    return (_UNARY32 if dtype == FLOAT32 else _UNARY64)[name](body, f, *args)
+    return _UNARY[name](body, f, *args)
 
 
 def vector_function(

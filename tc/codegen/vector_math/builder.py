@@ -6,8 +6,9 @@ the same order, so that a result never depends on where a vector loop ends.
 
 from __future__ import annotations
 
+import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Protocol
@@ -43,10 +44,12 @@ def rounded(value: Fraction, bits: int) -> float:
 
 
 def split(value: Fraction, *bits: int) -> list[float]:
-    """A sum of numbers of so many significant bits that approximates `value` (Cody and Waite)."""
+    """A sum of positive numbers of so many significant bits that approximates `value` (Cody and Waite)."""
     parts: list[float] = []
     for b in bits:
         parts.append(rounded(value, b))
+        if Fraction(parts[-1]) > value and len(parts) < len(bits):  # cut off: the rest stays positive
+            parts[-1] = float(Fraction(parts[-1]) - Fraction(2) ** (math.frexp(parts[-1])[1] - b))
         value -= Fraction(parts[-1])
     return parts
 
@@ -346,8 +349,8 @@ class Body:
         return self._x86("getexp", [x], None)
 
     def getmant(self, x: Value) -> Value:
-        """|x| times a power of two, in [3/4, 3/2); NaN for negative x, +-1 for zeros and infinity."""
-        return self._x86("getmant", [x], 0b1011)
+        """|x| times a power of two, in [3/4, 3/2); NaN for negative x, 1 for zeros and infinity."""
+        return self._x86("getmant", [x], 0b1111)
 
     def fma(self, a: Value, b: Value | float, c: Value | float) -> Value:
         """a b + c in one rounding; only where the target has it."""
@@ -359,6 +362,44 @@ class Body:
     def mad(self, a: Value, b: Value | float, c: Value | float) -> Value:
         """a b + c in one rounding where the target has it, else in two."""
         return self.fma(a, b, c) if self.target.fma else a * b + c
+
+    def wide(self) -> Body:
+        """For float64 work on lanes of float32: too many for the AVX-512 intrinsics."""
+        other = Body(self.lanes, Target(self.target.fma), self.sink)
+        other.declarations, other.functions = self.declarations, self.functions
+        return other
+
+    def in_double(self, f: Format, function: Callable[[Body, Format, Value], Value], x: Value) -> Value:
+        """A function of one variable by its float64 form."""
+        if f is DOUBLE:
+            return function(self, f, x)
+        wide = self.wide()
+        return function(wide, DOUBLE, Value(wide, "double", x.convert("fpext", "double").operand)).convert(
+            "fptrunc", "float"
+        )
+
+    def two_sum(self, a: Value, b: Value) -> tuple[Value, Value]:
+        """a + b and its rounding error (Knuth)."""
+        s = a + b
+        t = s - a
+        return s, (a - (s - t)) + (b - t)
+
+    def fast_two_sum(self, a: Value, b: Value) -> tuple[Value, Value]:
+        """The same for |a| >= |b| or a = 0 (Dekker)."""
+        s = a + b
+        return s, b - (s - a)
+
+    def two_product(self, f: Format, a: Value, b: Value | float) -> tuple[Value, Value]:
+        """a b and its rounding error; without FMA by splitting (Veltkamp, Dekker), which truncates halves."""
+        if not isinstance(b, Value):
+            b = self.constant(b, a.element)
+        p = a * b
+        if self.target.fma:
+            return p, self.fma(a, b, -p)
+        mask = -(1 << (f.precision + 1) // 2)
+        ah, bh = (a.bits() & mask).float(), (b.bits() & mask).float()
+        al, bl = a - ah, b - bh
+        return p, ((ah * bh - p) + (ah * bl + al * bh)) + al * bl
 
     def rarely(self, mask: Value, x: Value, usual: Value, symbol: str) -> Value:
         """`usual`, but in lanes of the mask the external scalar function of x: a branch that is not taken as

@@ -40,7 +40,7 @@ _EXP32 = _Base(
     (1.0, 1.0, 0.4999999403953552, 0.1666651964187622, 0.04166824370622635, 0.0083688423037529,
      0.0013823012122884393),
 )  # fmt: skip
-_EXP64 = _Base(
+EXP64 = _Base(
     rounded(1 / LOG2, 53), tuple(split(LOG2, 41, 53)), 710.0, -746.0,
     (1.0, 1.0, 0.5000000000000011, 0.1666666666666642, 0.04166666666652625, 0.00833333333349006,
      0.0013888888944664285, 0.00019841269517273903, 2.480149200864815e-05, 2.7557575666699382e-06,
@@ -56,7 +56,7 @@ _EXP10_32 = _Base(
     (1.0, 2.3025851249694824, 2.6509487628936768, 2.0346555709838867, 1.1712931394577026, 0.5418506860733032,
      0.20626677572727203),
 )  # fmt: skip
-_EXP2_64 = _Base(
+EXP2_64 = _Base(
     1.0, (1.0,), 1025.0, -1076.0,
     (1.0, 0.6931471805599453, 0.24022650695910114, 0.05550410866482176, 0.009618129107599557, 0.001333355814653003,
      0.00015403530451442722, 1.525273365495985e-05, 1.321543770420481e-06, 1.0178149748665244e-07,
@@ -97,7 +97,7 @@ def near_scale(f: Format, x: Value, low: Value) -> Value:
     return (x.bits() + (low << f.fraction)).float()
 
 
-def _evaluate(b: Body, f: Format, r: Value, coefficients: tuple[float, ...]) -> Value:
+def evaluate(b: Body, f: Format, r: Value, coefficients: tuple[float, ...]) -> Value:
     """1 + r (c1 + …): the last steps in Horner's order, whose errors count, the others in parallel."""
     if f is SINGLE:
         return b.horner(r, coefficients)
@@ -108,15 +108,15 @@ def _evaluate(b: Body, f: Format, r: Value, coefficients: tuple[float, ...]) -> 
 def power_of(b: Body, f: Format, x: Value, base: _Base) -> Value:
     x = x.at_most(base.most).at_least(base.least)
     n, low, r = reduce(b, f, x, base)
-    return scale(b, f, _evaluate(b, f, r, base.polynomial), n, low)
+    return scale(b, f, evaluate(b, f, r, base.polynomial), n, low)
 
 
 def exp(b: Body, f: Format, x: Value) -> Value:
-    return power_of(b, f, x, _EXP32 if f is SINGLE else _EXP64)
+    return power_of(b, f, x, _EXP32 if f is SINGLE else EXP64)
 
 
 def exp2(b: Body, f: Format, x: Value) -> Value:
-    return power_of(b, f, x, _EXP2_32 if f is SINGLE else _EXP2_64)
+    return power_of(b, f, x, _EXP2_32 if f is SINGLE else EXP2_64)
 
 
 def exp10(b: Body, f: Format, x: Value) -> Value:
@@ -125,7 +125,7 @@ def exp10(b: Body, f: Format, x: Value) -> Value:
 
 def exp_of_negative(b: Body, f: Format, x: Value) -> Value:
     """exp for x <= 0 or NaN, subnormal results included; more careful than `exp`: r enters unrounded."""
-    base = _EXP32 if f is SINGLE else _EXP64
+    base = _EXP32 if f is SINGLE else EXP64
     x = x.at_least(base.least)
     n, low, r = reduce(b, f, x, base)
     high, rest = b.mad(n, -base.step[0], x), n * -base.step[1]
@@ -135,20 +135,20 @@ def exp_of_negative(b: Body, f: Format, x: Value) -> Value:
 
 def exp_moderate(b: Body, f: Format, x: Value) -> Value:
     """exp where the result is a normal number; a NaN gives anything."""
-    base = _EXP32 if f is SINGLE else _EXP64
+    base = _EXP32 if f is SINGLE else EXP64
     _, low, r = reduce(b, f, x, base)
-    return near_scale(f, _evaluate(b, f, r, base.polynomial), low)
+    return near_scale(f, evaluate(b, f, r, base.polynomial), low)
 
 
 def expm1(b: Body, f: Format, x: Value) -> Value:
     """The zero's sign is lost on the way."""
-    base = _EXP32 if f is SINGLE else _EXP64
+    base = _EXP32 if f is SINGLE else EXP64
     return _expm1(b, f, x.at_most(base.most).at_least(-18.0 if f is SINGLE else -38.0)).copysign(x)
 
 
 def _expm1(b: Body, f: Format, x: Value) -> Value:
     """2^n p + (2^n - 1) with p = e^r - 1, halved, since 2^n overflows before the result does."""
-    _, low, r = reduce(b, f, x, _EXP32 if f is SINGLE else _EXP64)
+    _, low, r = reduce(b, f, x, _EXP32 if f is SINGLE else EXP64)
     q = b.series(r, _EXPM1_Q32 if f is SINGLE else _EXPM1_Q64)
     p = b.mad(r * r, q, r)
     power = ((low << f.fraction) + ((f.bias - 1) << f.fraction)).float()
@@ -193,9 +193,9 @@ _SINH_Q = {
 
 def _half_exp(b: Body, f: Format, a: Value) -> Value:
     """e^a / 2, which overflows only where sinh and cosh do."""
-    base = _EXP32 if f is SINGLE else _EXP64
+    base = _EXP32 if f is SINGLE else EXP64
     n, low, r = reduce(b, f, a.at_most(90.0 if f is SINGLE else 711.0), base)
-    return scale(b, f, _evaluate(b, f, r, base.polynomial) * 0.5, n, low)
+    return scale(b, f, evaluate(b, f, r, base.polynomial) * 0.5, n, low)
 
 
 def sinh(b: Body, f: Format, x: Value) -> Value:

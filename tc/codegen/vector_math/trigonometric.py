@@ -35,8 +35,8 @@ _TAN32 = (
 )  # fmt: skip
 
 
-def _reduce(b: Body, f: Format, a: Value) -> tuple[Value, Value, Value | None]:
-    """r, n as the low bits of an integer, and for float32 the rounding error of r, for a = |x|."""
+def _reduce(b: Body, f: Format, a: Value, exactly: bool = False) -> tuple[Value, Value, Value | None]:
+    """r, n as the low bits of an integer, and on demand the rounding error of r, for a = |x|."""
     if f is SINGLE and not b.target.fma:
         wide = a.convert("fpext", "double")
         shifted = wide * rounded(2 / PI, 53) + DOUBLE.magic
@@ -49,15 +49,21 @@ def _reduce(b: Body, f: Format, a: Value) -> tuple[Value, Value, Value | None]:
     shifted = b.mad(a, rounded(2 / PI, f.precision), f.magic)
     n = shifted - f.magic
     parts = _PARTS[f.precision, b.target.fma]
-    if f is SINGLE:
-        a = b.mad(n, -parts[0], a)  # exact
-        first = b.mad(n, -parts[1], a)
-        error = b.mad(n, -parts[2], b.mad(n, -parts[1], a - first))
-        r = first + error
-        return r, shifted.bits(), (first - r) + error
-    for part in parts:
-        a = b.mad(n, -part, a)
-    return a, shifted.bits(), None
+    r = b.mad(n, -parts[0], a)  # exact
+    if not exactly:
+        for part in parts[1:]:
+            r = b.mad(n, -part, r)
+        return r, shifted.bits(), None
+    if b.target.fma:
+        product, rest = b.two_product(f, n, -parts[1])
+    else:
+        product, rest = n * -parts[1], None
+    first, error = b.two_sum(r, product)
+    error = error if rest is None else error + rest
+    for part in parts[2:]:
+        error = b.mad(n, -part, error)
+    r, error = b.fast_two_sum(first, error)
+    return r, shifted.bits(), error
 
 
 def _sine(b: Body, f: Format, r: Value, z: Value) -> Value:
@@ -95,14 +101,16 @@ def cos(b: Body, f: Format, x: Value) -> Value:
 def tan(b: Body, f: Format, x: Value) -> Value:
     """tan r or -1 / tan r.  The rounding error of r, which tan magnifies up to 1.6 times, is put back."""
     a = x.abs()
-    r, n, error = _reduce(b, f, a)
+    r, n, error = _reduce(b, f, a, exactly=True)
     z = r * r
     odd = (n & 1).ne(0)
-    if error is not None:
+    assert error is not None
+    if f is SINGLE:
         t = r + b.mad(r * z, b.horner(z, _TAN32), b.mad(error, z, error))
         y = odd.select(-1.0 / t, t)
     else:
-        s, c = _sine(b, f, r, z), _cosine(b, f, z)
+        s = r + b.mad(r * z, b.series(z, _SIN[53]), error)
+        c = b.mad(z * z, b.series(z, _COS[53]), b.mad(z, -0.5, 1.0)) - r * error
         y = odd.select(-c, s) / odd.select(s, c)
     y = (y.bits() ^ (x.bits() & (1 << (f.bits - 1)))).float()
     return b.rarely(a.ge(_LIMIT[f.precision]), x, y, "tanf" if f is SINGLE else "tan")

@@ -1,0 +1,297 @@
+"""Predicted cycles of a tiled nest: issue slots of the register tile, traffic through the caches.
+
+All of it is arithmetic on access relations: strides of each reference along each loop, and extents.  The
+model is that of a core that issues, each cycle, a fixed number of vector operations and of loads (the
+"roofline" of issue slots), with the latency of dependent updates as a floor, plus the bytes that a cache
+tile moves from each level of the memory hierarchy (Williams, Waterman and Patterson, 2009; the register-tile
+reasoning is that of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tc.ir.expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    Call,
+    Cast,
+    Div,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    IntImm,
+    Load,
+    Max,
+    Min,
+    Mul,
+    Select,
+    Sub,
+    Variable,
+    children,
+    inline_lets,
+    variables,
+    walk,
+)
+from tc.ir.simplify import linear_terms
+from tc.poly.plan import Nest, Phase, PhaseTile, Tile
+from tc.poly.scop import Access, Scop, Statement
+
+from .machine import Machine
+
+# Vector instructions of one built-in, about; the polynomials are in tc.codegen.vector_math.
+_FUNCTIONS = {
+    "exp": 14, "exp2": 12, "exp10": 16, "expm1": 20, "log": 20, "log2": 20, "log10": 22, "log1p": 24,
+    "tanh": 24, "sigmoid": 22, "erf": 28, "erfc": 36, "sin": 24, "cos": 24, "pow": 60, "sqrt": 8,
+    "rsqrt": 12, "fabs": 1, "abs": 1, "fmin": 2, "fmax": 2, "floor": 1, "ceil": 1, "trunc": 1, "round": 4,
+    "fma": 1, "copysign": 2,
+}  # fmt: skip
+_LIBM = 30  # cycles a lane of a function that has no vector form
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A reference: elements between neighbours along each axis; `indirect` axes move it as data says.
+
+    `read` is its number among the statement's reads (-1: the element written).  `dims` counts, for each axis,
+    the subscripts it is in; `window`: some subscript has two axes (a sliding window).
+    """
+
+    statement: str
+    read: int
+    buffer: str
+    written: bool
+    itemsize: int
+    strides: Mapping[str, int] = field(hash=False)
+    indirect: frozenset[str]
+    window: bool
+    plain: bool  # neither guarded nor checked, and known
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one instance of a statement does, in vector instructions."""
+
+    name: str
+    operations: float
+    refs: tuple[Ref, ...]
+    update: bool
+
+
+def _cost(e: Expr, lanes: int) -> float:
+    own = 0.0
+    match e:
+        case Add() | Sub() | Mul() | Select() | EQ() | NE() | LT() | LE() | GT() | GE():
+            own = 1.0
+        case Min() | Max():
+            own = 3.0 if e.dtype.is_float else 1.0
+        case Div():
+            own = 10.0
+        case FloorDiv() | FloorMod():
+            own = 1.0 if e.dtype.bits == 64 and isinstance(e.b, IntImm) else 8.0 * lanes
+        case Cast():
+            own = 3.0 if e.dtype.is_half or e.value.dtype.is_half else 1.0
+        case Call() if e.kind == "intrinsic":
+            own = float(_FUNCTIONS.get(e.name, _LIBM * lanes))
+        case IfThenElse():
+            own = 2.0
+        case Load():
+            return 0.0
+        case _:
+            pass
+    return own + sum(_cost(c, lanes) for c in children(e))
+
+
+def work_of(scop: Scop, nest: Nest, bodies: Mapping[str, Expr], machine: Machine) -> dict[str, Work]:
+    """The work of each statement of a nest, its loops named by axes."""
+    boxes = {b.name: b for b in scop.program.buffers}
+    out: dict[str, Work] = {}
+    for name in nest.statements:
+        s = scop.statement(name)
+        axes = {a.vars[name]: a.name for a in nest.axes if name in a.vars}
+        axes |= {a.vars[name]: a.name for p in nest.phases for a in p.axes if name in a.vars}
+        refs: list[Ref] = []
+        number = 0
+        for a in s.accesses:
+            if a.kind == "update":
+                continue
+            steps: list[int] = []
+            step = 1
+            for r in reversed(boxes[a.buffer].box):
+                steps.append(step)
+                step *= max(1, r.extent.value) if isinstance(r.extent, IntImm) else 1
+            refs.append(_ref(s, a, number if a.kind == "read" else -1, axes, steps[::-1], boxes[a.buffer].dtype.itemsize))
+            number += a.kind == "read"
+        lanes = machine.isa.lanes(4)
+        cost = _cost(bodies[name], lanes)
+        update = s.stage.op is not None
+        if update and not (s.stage.op == "+" and isinstance(bodies[name], Mul)):
+            cost += 3.0 if s.stage.op in ("min", "max") and s.stage.value.dtype.is_float else 1.0
+        out[name] = Work(name, max(cost, 0.25), tuple(refs), update)
+    return out
+
+
+def _ref(
+    s: Statement, a: Access, number: int, axes: Mapping[str, str], steps: list[int], itemsize: int
+) -> Ref:
+    strides: dict[str, int] = {}
+    indirect: set[str] = set()
+    window = False
+    for e, step in zip(a.subscripts, steps, strict=True):
+        e = inline_lets(e)
+        terms, _ = linear_terms(e)
+        found = 0
+        for term, factor in terms.items():
+            if isinstance(term, Variable):
+                if term.name in axes:
+                    strides[axes[term.name]] = strides.get(axes[term.name], 0) + factor * step
+                    found += 1
+            else:
+                indirect |= {axes[v] for v in variables(term) if v in axes}
+                indirect |= {
+                    axes[v] for x in walk(term) if isinstance(x, Call) for y in x.args for v in variables(y) if v in axes
+                }
+        window = window or found > 1
+    checked = a.read is not None and (bool(a.read.call.checked) or bool(a.read.guards))
+    plain = not (checked or a.unknown or indirect) and not s.stage.domain.conditions
+    return Ref(s.name, number, a.buffer, number < 0, itemsize, strides, frozenset(indirect), window, plain)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A register tile: points of each nest axis, the vector axis or the phases' own vector axes."""
+
+    tiles: Mapping[str, Tile] = field(hash=False)
+    phases: tuple[PhaseTile, ...]
+    packs: frozenset[tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Cycles of one core for the whole nest: `compute` while everything is in the first cache, `pack` to fill
+    packed copies, `memory` for what moves from farther away."""
+
+    compute: float
+    pack: float
+    memory: float
+
+    @property
+    def total(self) -> float:
+        return max(self.compute, self.memory) + 0.25 * min(self.compute, self.memory) + self.pack
+
+
+def tile_cycles(
+    nest: Nest, work: Mapping[str, Work], c: Candidate, extents: Mapping[str, int], machine: Machine
+) -> float:
+    """Cycles of one register tile with these extents of the nest's axes."""
+    total = 4.0 + 2.0 * len(nest.phases)  # loop control, addresses
+    for phase, tile in zip(nest.phases, c.phases, strict=True):
+        total += _phase_cycles(nest, phase, tile, work, c, extents, machine)
+    return total
+
+
+def _phase_cycles(
+    nest: Nest,
+    phase: Phase,
+    tile: PhaseTile,
+    work: Mapping[str, Work],
+    c: Candidate,
+    extents: Mapping[str, int],
+    machine: Machine,
+) -> float:
+    inner = {a.name: a.extent for a in phase.axes}
+    iterations = float(math.prod(inner.values())) if inner else 1.0
+    vector = tile.vector
+    lanes = 1
+    if vector is not None:
+        lanes = tile.lanes
+        iterations = iterations / inner[vector] * math.ceil(inner[vector] / lanes)
+    operations = loads = stores = 0.0
+    updates = False
+    horizontal = 0.0
+    for name in phase.statements:
+        w = work[name]
+        own = {a.name: extents[a.name] for a in nest.axes if name in a.vars}
+        vectors = 1.0
+        for n, e in own.items():
+            t = c.tiles[n]
+            vectors *= math.ceil(e / t.lanes)
+        operations += w.operations * vectors
+        if w.update and inner:
+            updates = True
+        for r in w.refs:
+            moving = any(n in inner for n in r.strides) or bool(r.indirect & set(inner))
+            if inner and not moving and r.plain:
+                continue  # held in registers during the loops
+            count = 1.0
+            scattered = False
+            for n, e in own.items():
+                t = c.tiles[n]
+                stride = r.strides.get(n, 0)
+                if t.lanes > 1:
+                    if n in r.indirect or (stride not in (0, 1) and (name, r.read) not in c.packs):
+                        scattered = True
+                        count *= e
+                    elif stride:
+                        count *= math.ceil(e / t.lanes)
+                elif stride or n in r.indirect:
+                    count *= e
+            if vector is not None:
+                stride = r.strides.get(vector, 0)
+                if vector in r.indirect or stride not in (0, 1):
+                    scattered = True
+                    count *= lanes
+            if r.written:
+                if not (w.update and inner and not moving):
+                    stores += count * (2.0 if scattered else 1.0)
+            else:
+                loads += count * (1.3 if scattered else 1.0)
+        if vector is not None and w.update:
+            horizontal += vectors * (2 * math.log2(max(lanes, 2)) + tile.accumulators)
+    cycles = max(operations / machine.fma_units, loads / machine.loads, stores)
+    if updates:  # an accumulator is ready for its next update only after the latency of the last
+        cycles = max(cycles, machine.latency / (tile.accumulators if vector is not None else 1))
+    # Loop control of the innermost loop, once an unrolled iteration.
+    unroll = tile.accumulators if vector is not None else max(1, tile.unroll)
+    return (cycles + (1.0 / unroll if inner else 0.0)) * iterations + horizontal
+
+
+def nest_cycles(
+    nest: Nest, work: Mapping[str, Work], c: Candidate, extents: Mapping[str, int], machine: Machine
+) -> float:
+    """Cycles of all register tiles of a nest whose axes have these extents."""
+    axes = list(nest.axes)
+    total = 0.0
+
+    def level(i: int, at: dict[str, int], count: int) -> None:
+        nonlocal total
+        if i == len(axes):
+            total += count * tile_cycles(nest, work, c, at, machine)
+            return
+        a = axes[i]
+        size = min(c.tiles[a.name].register, extents[a.name])
+        whole, rest = divmod(extents[a.name], size)
+        if whole:
+            level(i + 1, {**at, a.name: size}, count * whole)
+        if rest:
+            level(i + 1, {**at, a.name: rest}, count)
+
+    level(0, {}, 1)
+    return total
+
+
+def footprint(r: Ref, extents: Mapping[str, int]) -> int:
+    """Bytes of the elements a reference touches while its axes run over these extents (a bound)."""
+    n = 1
+    for axis, e in extents.items():
+        if r.strides.get(axis, 0) or axis in r.indirect:
+            n *= e
+    return n * r.itemsize

@@ -129,7 +129,7 @@ class MemoryEmitter(ValueEmitter):
     def _load(self, array: Array, address: Affine) -> Value:
         lane, t = address.lane, array.dtype
         if lane == 0:
-            if self.mask is not None and self.mask.constant is None:
+            if self.mask is not None and self.mask.active is None:
                 return self._guarded(array, address)
             return self._from_memory(t, self.op(
                 f"load {storage_type(t)}, ptr {self.pointer(array, address)}, align {t.itemsize}"
@@ -353,7 +353,7 @@ class MemoryEmitter(ValueEmitter):
             self.versions[slot.array.name] = self.versions.get(slot.array.name, 0) + 1
         for group in strided.values():
             for run in _runs(group):
-                if len(run) == 1 or any(s.mask is not None and s.mask.constant is None for s in run):
+                if len(run) == 1 or any(s.mask is not None and s.mask.active is None for s in run):
                     for slot in run:
                         self._write_slot(slot)
                 else:
@@ -374,7 +374,7 @@ class MemoryEmitter(ValueEmitter):
         lanes, array = run[0].lanes, run[0].array
         rows = self.transpose([self._value_of(s) for s in run], lanes)
         mask = run[0].mask
-        active = int(mask.constant) if mask is not None and mask.constant is not None else lanes
+        active = mask.active if mask is not None and mask.active is not None else lanes
         stride = run[0].address.lane
         saved = self.mask, self.lanes
         for i in range(active):
@@ -385,9 +385,9 @@ class MemoryEmitter(ValueEmitter):
         self.mask, self.lanes = saved
 
     def tail_mask(self, active: int, lanes: int) -> Value:
-        """The mask whose first lanes are active; `constant` is their number."""
+        """The mask whose first lanes are active."""
         text = "<" + ", ".join(f"i1 {'true' if i < active else 'false'}" for i in range(lanes)) + ">"
-        return Value(text, BOOL, lanes, active)
+        return Value(text, BOOL, lanes, None, active)
 
     def transpose(self, rows: list[Value], lanes: int) -> list[Value]:
         """Lane i of row j becomes lane j of row i; the rows are as many as a power of two has lanes.

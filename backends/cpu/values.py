@@ -23,12 +23,14 @@ from .isa import Isa
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """An operand.  `lanes` is 0 for a scalar; `constant` its value where it is a literal."""
+    """An operand.  `lanes` is 0 for a scalar; `constant` its value where it is a literal; `active`, of a mask
+    that is one, the number of its leading lanes that are set."""
 
     text: str
     dtype: DType
     lanes: int = 0
     constant: int | float | None = None
+    active: int | None = None
 
 
 @cache

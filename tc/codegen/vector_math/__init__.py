@@ -1,8 +1,11 @@
 """Vector math: the built-in functions on vectors of float32 and float64, as LLVM IR text.
 
 `vector_function` gives a function to call, `paste` appends the same instructions to the caller's.  A lane's
-result does not depend on the number of lanes: one lane is a plain scalar, with the same operations in the same
-order.  Error bounds: docs/numerics.md.
+result does not depend on the number of lanes: one lane is a plain scalar, with the same operations in the
+same order (only which of two NaN operands' payloads comes through is left to the code generator).  Error
+bounds: docs/numerics.md.
+
+Besides the language's functions there are `minimum` and `maximum`, the language's `min` and `max`.
 """
 
 from __future__ import annotations
@@ -10,8 +13,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tc.codegen.vector_math import convert, exponential, inverse, logarithm, power, special, trigonometric
-from tc.codegen.vector_math.builder import Body, Format, Lines, Sink, Target, Value, format_of
+from tc.codegen.vector_math import (
+    convert,
+    elementary,
+    exponential,
+    inverse,
+    logarithm,
+    power,
+    special,
+    trigonometric,
+)
+from tc.codegen.vector_math.builder import Body, Lines, Sink, Value
+from tc.codegen.vector_math.formats import Format, Target, format_of
 from tc.dtypes import FLOAT32, FLOAT64, DType
 
 _Unary = Callable[[Body, Format, Value], Value]
@@ -41,12 +54,18 @@ _UNARY: dict[str, _Unary] = {
     "atanh": inverse.atanh,
     "cbrt": power.cbrt,
     "rcbrt": power.rcbrt,
-    "rsqrt": special.rsqrt,
+    "rsqrt": elementary.rsqrt,
     "erf": special.erf,
     "erfc": special.erfc,
     "normcdf": special.normcdf,
 }
-_BINARY: dict[str, _Binary] = {"atan2": inverse.atan2, "fdim": power.fdim, "hypot": power.hypot}
+_BINARY: dict[str, _Binary] = {
+    "atan2": inverse.atan2,
+    "fdim": elementary.fdim,
+    "hypot": power.hypot,
+    "minimum": elementary.minimum,
+    "maximum": elementary.maximum,
+}
 _BINARY32: dict[str, _Binary] = {**_BINARY, "pow": power.pow32}
 _BINARY64: dict[str, _Binary] = {**_BINARY, "pow": power.pow64}
 _TABLE32 = {*_UNARY, *_BINARY32}
@@ -128,7 +147,7 @@ def _function(
     symbol: str, body: Body, lines: Lines, args: Sequence[tuple[str, str]], result: Value
 ) -> VectorFunction:
     parameters = ", ".join(f"{body.type(t)} {n}" for t, n in args)
-    pure = "" if body.functions or len(lines.lines) > 1 and lines.block != "entry" else " memory(none)"
+    pure = "" if body.functions or (len(lines.lines) > 1 and lines.block != "entry") else " memory(none)"
     text = (
         f"define internal {result.type} @{symbol}({parameters}) alwaysinline nounwind{pure} {{\n"
         + "\n".join(lines.lines)

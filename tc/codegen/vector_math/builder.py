@@ -6,95 +6,22 @@ the same order, so that a result never depends on where a vector loop ends.
 
 from __future__ import annotations
 
-import math
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Protocol
 
-from tc.dtypes import FLOAT32, DType
+from tc.codegen.vector_math.formats import DOUBLE, Format, Target, literal
 
-_SUFFIX = {"float": "f32", "double": "f64", "half": "f16", "i16": "i16", "i32": "i32", "i64": "i64", "i1": "i1"}
+_SUFFIX = {
+    "float": "f32",
+    "double": "f64",
+    "half": "f16",
+    "i16": "i16",
+    "i32": "i32",
+    "i64": "i64",
+    "i1": "i1",
+}
 _INTEGER = {"float": "i32", "double": "i64"}
-
-
-def literal(value: float, element: str) -> str:
-    """A floating constant as the bits of a double; it has to be one of the type."""
-    if element == "float" and value == value and struct.unpack("<f", struct.pack("<f", value))[0] != value:
-        raise AssertionError(f"{value!r} is no float32")
-    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
-
-
-def single(value: float) -> float:
-    """`value` rounded to float32."""
-    return struct.unpack("<f", struct.pack("<f", value))[0]
-
-
-def rounded(value: Fraction, bits: int) -> float:
-    """`value` to `bits` significant bits, half away from zero."""
-    magnitude = abs(value)
-    exponent = 0
-    while magnitude >= 2:
-        magnitude, exponent = magnitude / 2, exponent + 1
-    while magnitude < 1:
-        magnitude, exponent = magnitude * 2, exponent - 1
-    scaled = int(magnitude * 2 ** (bits - 1) + Fraction(1, 2))
-    return float((1 if value > 0 else -1) * scaled * Fraction(2) ** (exponent - bits + 1))
-
-
-def split(value: Fraction, *bits: int) -> list[float]:
-    """A sum of positive numbers of so many significant bits that approximates `value` (Cody and Waite)."""
-    parts: list[float] = []
-    for b in bits:
-        parts.append(rounded(value, b))
-        if Fraction(parts[-1]) > value and len(parts) < len(bits):  # cut off: the rest stays positive
-            parts[-1] = float(Fraction(parts[-1]) - Fraction(2) ** (math.frexp(parts[-1])[1] - b))
-        value -= Fraction(parts[-1])
-    return parts
-
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """The constants of a floating type."""
-
-    element: str  # LLVM's name
-    integer: str  # of the same width
-    precision: int  # significant bits
-    bias: int
-
-    @property
-    def fraction(self) -> int:
-        return self.precision - 1
-
-    @property
-    def bits(self) -> int:
-        return 32 if self.element == "float" else 64
-
-    @property
-    def least_normal(self) -> float:
-        return 2.0 ** (1 - self.bias)
-
-    @property
-    def magic(self) -> float:
-        """Adding and subtracting it rounds to an integer, which the sum's low bits hold meanwhile."""
-        return 1.5 * 2.0**self.fraction
-
-    def bits_of(self, value: float) -> int:
-        code = "<f" if self.element == "float" else "<d"
-        return int.from_bytes(struct.pack(code, value), "little")
-
-
-SINGLE = Format("float", "i32", 24, 127)
-DOUBLE = Format("double", "i64", 53, 1023)
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What the processor can do: `fma` that LLVM compiles to an instruction, AVX-512F, DQ and VL."""
-
-    fma: bool
-    avx512: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -200,7 +127,9 @@ class Value:
         a = yes if isinstance(yes, Value) else self.body.constant(yes, t)
         b = no if isinstance(no, Value) else self.body.constant(no, t)
         assert a.element == b.element
-        return self.body.op(f"select {self.type} {self.operand}, {a.type} {a.operand}, {b.type} {b.operand}", t)
+        return self.body.op(
+            f"select {self.type} {self.operand}, {a.type} {a.operand}, {b.type} {b.operand}", t
+        )
 
     def at_most(self, limit: float) -> Value:
         """The lesser of the two; a NaN stays one (`minps limit, x`)."""
@@ -470,7 +399,3 @@ class Body:
             if len(terms) > 1:
                 power = power * power
         return terms[0]
-
-
-def format_of(dtype: DType) -> Format:
-    return SINGLE if dtype == FLOAT32 else DOUBLE

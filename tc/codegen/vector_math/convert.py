@@ -10,7 +10,8 @@ from tc.codegen.vector_math.builder import Body, Value
 
 def half_to_float(b: Body, h: Value, native: bool) -> Value:
     """Exact: shifting the exponent field into place and multiplying by 2^112 repairs the bias of normal and
-    subnormal numbers alike; infinities and NaNs keep their fraction (and become quiet, as `vcvtph2ps` does)."""
+    subnormal numbers alike; infinities and NaNs keep their fraction, and
+    NaNs become quiet, as `vcvtph2ps` makes them."""
     if native:
         return h.convert("bitcast", "half").convert("fpext", "float")
     w = h.convert("zext", "i32")

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tc.codegen.vector_math.builder import SINGLE, Body, Format, Value, rounded, split
+from tc.codegen.vector_math.builder import Body, Value
+from tc.codegen.vector_math.formats import SINGLE, Format, rounded, split
 
 LOG2 = Fraction(0xB17217F7D1CF79ABC9E3B39803F2F6AF, 2**128)
 LOG2_10 = Fraction(0xD49A784BCD1B8AFE492BF6FF4DAFDB4C, 2**126)
@@ -29,7 +30,13 @@ class _Base:
     polynomial: tuple[float, ...]  # of b^r, lowest coefficient first
 
 
-_EXPM1_Q32 = (0.5, 0.16666541993618011, 0.04166644811630249, 0.008366718888282776, 0.0013936568284407258)
+_EXPM1_Q32 = (
+    0.5,
+    0.16666541993618011,
+    0.04166644811630249,
+    0.008366718888282776,
+    0.0013936568284407258,
+)
 _EXPM1_Q64 = (
     0.5, 0.16666666666666677, 0.041666666666666616, 0.008333333333321416, 0.0013888888888919744,
     0.00019841269886694549, 2.480158724585603e-05, 2.7557243606702385e-06, 2.755734569313402e-07,
@@ -53,20 +60,20 @@ _EXP2_32 = _Base(
 )  # fmt: skip
 _EXP10_32 = _Base(
     rounded(LOG2_10, 24), tuple(split(1 / LOG2_10, 14, 24)), 38.625, -45.5,
-    (1.0, 2.3025851249694824, 2.6509487628936768, 2.0346555709838867, 1.1712931394577026, 0.5418506860733032,
-     0.20626677572727203),
+    (1.0, 2.3025851249694824, 2.6509487628936768, 2.0346555709838867, 1.1712931394577026,
+     0.5418506860733032, 0.20626677572727203),
 )  # fmt: skip
 EXP2_64 = _Base(
     1.0, (1.0,), 1025.0, -1076.0,
-    (1.0, 0.6931471805599453, 0.24022650695910114, 0.05550410866482176, 0.009618129107599557, 0.001333355814653003,
-     0.00015403530451442722, 1.525273365495985e-05, 1.321543770420481e-06, 1.0178149748665244e-07,
-     7.073418264966995e-09, 4.4405833090564404e-10),
+    (1.0, 0.6931471805599453, 0.24022650695910114, 0.05550410866482176, 0.009618129107599557,
+     0.001333355814653003, 0.00015403530451442722, 1.525273365495985e-05, 1.321543770420481e-06,
+     1.0178149748665244e-07, 7.073418264966995e-09, 4.4405833090564404e-10),
 )  # fmt: skip
 _EXP10_64 = _Base(
     rounded(LOG2_10, 53), tuple(split(1 / LOG2_10, 40, 53)), 308.5, -324.0,
     (1.0, 2.302585092994046, 2.650949055239204, 2.034678592293319, 1.1712551489086644, 0.5393829292301094,
-     0.20699584948337477, 0.06808936189473318, 0.01959762160619272, 0.005014055897307271, 0.001157531702220451,
-     0.00024002956550029942),
+     0.20699584948337477, 0.06808936189473318, 0.01959762160619272, 0.005014055897307271,
+     0.001157531702220451, 0.00024002956550029942),
 )  # fmt: skip
 
 
@@ -157,8 +164,8 @@ def _expm1(b: Body, f: Format, x: Value) -> Value:
 
 
 def sigmoid(b: Body, f: Format, x: Value) -> Value:
-    """1 / (1 + e^-|x|) or, for negative x, e^x times that: the exponential never overflows.  The rounding error
-    of the sum is put back, to first order and with 1 / (1 + e) within an eighth of 1 - e/2."""
+    """1 / (1 + e^-|x|) or, for negative x, e^x times that: the exponential never overflows.  The rounding
+    error of the sum is put back, to first order and with 1 / (1 + e) within an eighth of 1 - e/2."""
     e = exp_of_negative(b, f, -x.abs())
     total = e + 1.0
     error = e - (total - 1.0)
@@ -167,13 +174,14 @@ def sigmoid(b: Body, f: Format, x: Value) -> Value:
 
 
 _TANH_Q32 = (
-    -0.3333328068256378, 0.13331416249275208, -0.053737934678792953, 0.020634090527892113, -0.005700042471289635,
+    -0.3333328068256378, 0.13331416249275208, -0.053737934678792953, 0.020634090527892113,
+    -0.005700042471289635,
 )  # fmt: skip
 
 
 def tanh(b: Body, f: Format, x: Value) -> Value:
-    """float32: x + x^3 Q(x^2) up to 0.625, then 1 - 2 / (e^2|x| + 1), where e^2|x| need not be exact to the end.
-    float64: from e^2|x| - 1."""
+    """float32: x + x^3 Q(x^2) up to 0.625, then 1 - 2 / (e^2|x| + 1), where e^2|x| need not be exact to the
+    end.  float64: from e^2|x| - 1."""
     a = x.abs()
     if f is not SINGLE:
         t = _expm1(b, f, (a + a).at_most(40.0))

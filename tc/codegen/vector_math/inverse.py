@@ -1,30 +1,34 @@
 """Inverse trigonometric and hyperbolic functions.
 
-atan: t = y / x or (y - x) / (y + x), so that |t| <= tan(pi/8), and a polynomial; asin and acos: a polynomial up to
-1/2, beyond it asin x = pi/2 - 2 asin sqrt((1 - x) / 2) (Cody and Waite, 1980, ch. 10 and 11).  The hyperbolic ones
-are log1p of something (Muller, "Elementary Functions", 3rd ed., 2016), float32 in float64.
+atan: t = y / x or (y - x) / (y + x), so that |t| <= tan(pi/8), and a polynomial; asin and acos: a polynomial
+up to 1/2, beyond it asin x = pi/2 - 2 asin sqrt((1 - x) / 2) (Cody and Waite, Software Manual for the
+Elementary Functions, 1980, ch. 10 and 11).  The hyperbolic ones are log1p of something (Abramowitz and Stegun
+4.6), float32 in float64.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
 
-from tc.codegen.vector_math.builder import Body, Format, Value, split
+from tc.codegen.vector_math.builder import Body, Value
 from tc.codegen.vector_math.exponential import LOG2
+from tc.codegen.vector_math.formats import Format, split
 from tc.codegen.vector_math.logarithm import log1p
 from tc.codegen.vector_math.trigonometric import PI
 
 _ATAN = {
-    24: (-0.33333316445350647, 0.19998528063297272, -0.14244382083415985, 0.10599023103713989, -0.06089485064148903),
-    53: (-0.3333333333333319, 0.19999999999952364, -0.14285714280083683, 0.11111110778186521, -0.09090897614232502,
-         0.0769205777757691, -0.06663077406886433, 0.058477018235376294, -0.05038483995944817, 0.03804422886210758,
-         -0.017885434243891992),
+    24: (-0.33333316445350647, 0.19998528063297272, -0.14244382083415985, 0.10599023103713989,
+         -0.06089485064148903),
+    53: (-0.3333333333333319, 0.19999999999952364, -0.14285714280083683, 0.11111110778186521,
+         -0.09090897614232502, 0.0769205777757691, -0.06663077406886433, 0.058477018235376294,
+         -0.05038483995944817, 0.03804422886210758, -0.017885434243891992),
 }  # fmt: skip
 _ASIN = {
-    24: (0.16666752099990845, 0.074953094124794, 0.045469172298908234, 0.024184539914131165, 0.04215892776846886),
-    53: (0.16666666666665408, 0.07500000000337116, 0.044642856828251164, 0.030381959139992663, 0.02237175798015469,
-         0.017359705800494517, 0.01388522538351532, 0.01216927704668414, 0.0065276948201981625, 0.019529028526908764,
-         -0.016225447339539897, 0.03191308823338878),
+    24: (0.16666752099990845, 0.074953094124794, 0.045469172298908234, 0.024184539914131165,
+         0.04215892776846886),
+    53: (0.16666666666665408, 0.07500000000337116, 0.044642856828251164, 0.030381959139992663,
+         0.02237175798015469, 0.017359705800494517, 0.01388522538351532, 0.01216927704668414,
+         0.0065276948201981625, 0.019529028526908764, -0.016225447339539897, 0.03191308823338878),
 }  # fmt: skip
 
 

@@ -1,19 +1,20 @@
 """log and its relatives.
 
-x = 2^k m with m in [3/4, 3/2) and f = m - 1, exact.  log(1 + f) = f + t(f), where f enters unrounded and t,
-which is small, comes from a polynomial (float32) or, with s = f / (2 + f), from t = s (f^2/2 + R(s^2)) - f^2/2
-(float64); log(2) comes in two parts of which the first times k is exact (Muller, "Elementary Functions",
-3rd ed., 2016, 11.4; Tang, "Table-driven implementation of the logarithm function", ACM TOMS 16, 1990).
+x = 2^k m with m in [3/4, 3/2) and f = m - 1, exact.  log(1 + f) = f + t(f), where f enters unrounded and
+t, which is small, comes from a polynomial (float32) or, with s = f / (2 + f), from
+t = s (f^2/2 + R(s^2)) - f^2/2 (float64).  log(2) comes in two parts of which the first times k is exact
+(Muller, "Elementary Functions", 3rd ed., 2016, 11.4; Tang, "Table-driven implementation of the logarithm function", ACM TOMS 16, 1990).
 """
 
 from __future__ import annotations
 
-from tc.codegen.vector_math.builder import SINGLE, Body, Format, Value, split
+from tc.codegen.vector_math.builder import Body, Value
 from tc.codegen.vector_math.exponential import LOG2, LOG2_10, LOG10
+from tc.codegen.vector_math.formats import SINGLE, Format, split
 
 _P32 = (
-    -0.5, 0.3333345055580139, -0.2500010132789612, 0.19990810751914978, -0.16647063195705414, 0.14478568732738495,
-    -0.13163721561431885, 0.10467487573623657, -0.04509889334440231,
+    -0.5, 0.3333345055580139, -0.2500010132789612, 0.19990810751914978, -0.16647063195705414,
+    0.14478568732738495, -0.13163721561431885, 0.10467487573623657, -0.04509889334440231,
 )  # fmt: skip
 _P64 = (
     0.6666666666667274, 0.3999999999615159, 0.2857142939674207, 0.22222138401502378, 0.1818635964141568,
@@ -27,8 +28,8 @@ _LOG10_E = {24: split(1 / LOG10, 24, 24), 53: split(1 / LOG10, 53, 53)}
 
 
 def decompose(b: Body, f: Format, x: Value) -> tuple[Value, Value]:
-    """k as a floating number, and m in [3/4, 3/2).  What zeros, infinities, NaN and negative numbers give comes
-    out right by itself with AVX-512, and is left to `specials` without."""
+    """k as a floating number, and m in [3/4, 3/2).  What zeros, infinities, NaN and negative
+    numbers give comes out right by itself with AVX-512, and is left to `specials` without."""
     if b.target.avx512:
         m = b.getmant(x)
         return b.getexp(x) - b.getexp(m), m
@@ -83,7 +84,7 @@ def _sum(b: Body, f: Format, k: Value, r: Value) -> Value:
 def log1p(b: Body, f: Format, x: Value) -> Value:
     """k and m from 1 + x, rounded; with s = 2^-k, then, f = s x + (s - 1), in which only the last operation
     rounds.  s would be subnormal at the end, so four times it times x/4."""
-    k, m = decompose(b, f, x + 1.0)
+    k, _ = decompose(b, f, x + 1.0)
     if b.target.avx512:
         s = b.scalef(b.constant(4.0, f.element), -k)
     else:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from tc.codegen.vector_math.builder import DOUBLE, SINGLE, Body, Format, Value, rounded, split
+from tc.codegen.vector_math.builder import Body, Value
 from tc.codegen.vector_math.exponential import EXP2_64, LOG2, evaluate, near_scale, scale
+from tc.codegen.vector_math.formats import DOUBLE, SINGLE, Format, rounded, split
 from tc.codegen.vector_math.logarithm import decompose
 
 _LOG2_64 = (  # log2(1 + f) / f, relative error 2^-35.8
     1.4426950409106614, -0.721347520831591, 0.4808983326336038, -0.36067365344592345, 0.288540428601058,
-    -0.24045841958932906, 0.20605684460261678, -0.18000358676231584, 0.16050313519565007, -0.1492087165134997,
-    0.13879373580685275, -0.10204018888070865, 0.03798873848746048,
+    -0.24045841958932906, 0.20605684460261678, -0.18000358676231584, 0.16050313519565007,
+    -0.1492087165134997, 0.13879373580685275, -0.10204018888070865, 0.03798873848746048,
 )  # fmt: skip
 EXP2_SHORT = (  # 2^r, relative error 2^-29
     1.0000000005547882, 0.6931472057553297, 0.24022646887880073, 0.055503287390902524, 0.009618489093052825,
@@ -107,8 +108,8 @@ _ROOT2 = Fraction(0x1428A2F98D728AE223DDAB715BE250D0C288F102, 2**156)  # 2^(1/3)
 
 
 def cbrt(b: Body, f: Format, x: Value) -> Value:
-    """m = 8^-q |x|; y = m^(-1/3) by a polynomial and one step of the binomial series in 1 - m y^3, then c = m y^2
-    corrected by one step of Newton's method."""
+    """m = 8^-q |x|; y = m^(-1/3) by a polynomial and one step of the binomial series in 1 - m y^3, then
+    c = m y^2 corrected by one step of Newton's method."""
     a = x.abs()
     k, m = decompose(b, f, a)
     q = (k * rounded(Fraction(1, 3), f.precision) + f.magic) - f.magic
@@ -149,7 +150,3 @@ def hypot(b: Body, f: Format, x: Value, y: Value) -> Value:
     back = large.select(2.0**600, small.select(2.0**-600, one))
     u, v = ax * factor, ay * factor
     return infinite.select(inf, b.mad(u, u, v * v).sqrt() * back)
-
-
-def fdim(b: Body, f: Format, x: Value, y: Value) -> Value:
-    return x.le(y).select(0.0, x - y)

@@ -1,15 +1,16 @@
 """sin, cos and tan.
 
-|x| = n pi/2 + r with pi/2 in several parts (Cody and Waite, Software Manual for the Elementary Functions, 1980,
-ch. 8): with FMA each n C is subtracted in one rounding, without the parts are short (float64), or float32 is
-reduced in float64.  Beyond a bound, lanes go to libm one by one.  On |r| <= pi/4 minimax polynomials.
+|x| = n pi/2 + r with pi/2 in several parts (Cody and Waite, Software Manual for the Elementary Functions,
+1980, ch. 8): with FMA each n C is subtracted in one rounding, without the parts are short (float64), or
+float32 is reduced in float64.  Beyond a bound, lanes go to libm one by one.  On |r| <= pi/4 minimax polynomials.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
 
-from tc.codegen.vector_math.builder import DOUBLE, SINGLE, Body, Format, Value, rounded, split
+from tc.codegen.vector_math.builder import Body, Value
+from tc.codegen.vector_math.formats import DOUBLE, SINGLE, Format, rounded, split
 
 PI = Fraction(0xC90FDAA22168C234C4C6628B80DC1CD129024E088A67CC74020BBEA63B139B22, 2**254)
 
@@ -30,8 +31,8 @@ _COS = {
          2.087570361231973e-09, -1.135864186689628e-11),
 }  # fmt: skip
 _TAN32 = (
-    0.33333155512809753, 0.1333884447813034, 0.05340702086687088, 0.024446681141853333, 0.0030917131807655096,
-    0.009402907453477383,
+    0.33333155512809753, 0.1333884447813034, 0.05340702086687088, 0.024446681141853333,
+    0.0030917131807655096, 0.009402907453477383,
 )  # fmt: skip
 
 

@@ -123,7 +123,8 @@ class MemoryEmitter(ValueEmitter):
                 if mask is None or (self.mask is not None and mask.text == self.mask.text):
                     return value
         value = self._load(array, address)
-        self.loaded[-1][key] = (value, self.mask if lane else None)
+        guarded = self.mask is not None and self.mask.active is None
+        self.loaded[-1][key] = (value, self.mask if lane or guarded else None)
         return value
 
     def _load(self, array: Array, address: Affine) -> Value:

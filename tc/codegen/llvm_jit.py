@@ -1,14 +1,22 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportMissingTypeStubs=false
-"""LLVM IR text to machine code in this process, through llvmlite's MCJIT."""
+"""LLVM IR text to object code, and object code to machine code in this process, through llvmlite's MCJIT.
+
+`compile_text` is both steps.  Between them lies what can be kept: `object_of` gives the bytes of an object
+file, `load_object` links them here, also in another process than the one that made them.
+"""
 
 from __future__ import annotations
 
+import struct
 import sys
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
+import llvmlite
 import llvmlite.binding as llvm
 
 from tc.errors import InternalError
@@ -34,6 +42,7 @@ def _initialize() -> None:
     _ready = True
 
 
+@cache
 def host_cpu() -> tuple[str, str]:
     """LLVM's name and feature string of this machine's processor."""
     with _LOCK:
@@ -41,24 +50,42 @@ def host_cpu() -> tuple[str, str]:
         return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
-def target_machine(level: int = 1) -> Any:
-    """A new target machine for this processor: an engine owns the one it is made with, so none is shared."""
+@cache
+def version() -> str:
+    """What turns text into object code, for keys of stored objects."""
+    return f"llvmlite {llvmlite.__version__}, LLVM {'.'.join(map(str, llvm.llvm_version_info))}"
+
+
+def target_machine(level: int = 1, cpu: str | None = None, features: str | None = None) -> Any:
+    """A new target machine: an engine owns the one it is made with, so none is shared.
+
+    `cpu` is LLVM's name of a processor, such as "x86-64-v3", by default the one of this machine.  `features`
+    ("+avx2,-fma") are added to those of `cpu`; by default none, or what this machine has if `cpu` is None.
+    """
     with _LOCK:
         _initialize()
-        cpu, features = host_cpu()
+        if cpu is None:
+            cpu, host = host_cpu()
+            features = host if features is None else features
         target = llvm.Target.from_default_triple()
         return target.create_target_machine(
-            cpu=cpu, features=features, opt=level, jit=True, codemodel="jitdefault"
+            cpu=cpu, features=features or "", opt=level, jit=True, codemodel="jitdefault"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class MachineCode:
-    """Compiled functions.  The addresses are valid as long as this object lives."""
+    """Compiled functions.  The addresses are valid as long as this object lives.
+
+    `object` is what `load_object` makes the same code of.  `text` is empty where it came from there.
+    """
 
     text: str
     addresses: dict[str, int]
     level: int
+    object: bytes = field(repr=False)
+    cpu: str | None
+    features: str | None
     _engine: Any = field(repr=False)
 
     @property
@@ -68,9 +95,11 @@ class MachineCode:
         return address
 
     def assembly(self) -> str:
-        """The code as assembly text (compiled once more)."""
+        """The code as assembly text (compiled once more); InternalError where there is no text."""
+        if not self.text:
+            raise InternalError("code that was loaded as an object has no text to show")
         with _LOCK:
-            machine = target_machine(self.level)
+            machine = target_machine(self.level, self.cpu, self.features)
             return machine.emit_assembly(_module(self.text, machine))
 
 
@@ -98,39 +127,103 @@ def _module(text: str, machine: Any, *, verify: bool = False) -> Any:
     options = llvm.create_pipeline_tuning_options()
     options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
     builder = llvm.create_pass_builder(machine, options)
-    manager = llvm.create_new_function_pass_manager()
+    manager = llvm.create_new_module_pass_manager()
+    manager.add_always_inliner_pass()  # the code generator alone leaves `alwaysinline` functions as calls
     manager.add_sroa_pass()
-    for function in module.functions:
-        if not function.is_declaration:
-            manager.run(function, builder)
+    manager.run(module, builder)
     return module
 
 
-def compile_text(text: str, *names: str, level: int = 1, verify: bool = False) -> MachineCode:
-    """Machine code of a module; `names` are the functions whose addresses are wanted.
+def object_of(
+    text: str,
+    *,
+    level: int = 1,
+    cpu: str | None = None,
+    features: str | None = None,
+    verify: bool = False,
+) -> bytes:
+    """The object file of a module.  Functions it declares need not exist here; `load_object` wants them.
 
     `level` is the code generator's effort (0 to 3: 1 is as good as 3 here and cheaper).  Of the optimiser
-    only scalar replacement runs.  `verify` checks the text, about a millisecond.  Raises InternalError
-    (TC0903) for text that LLVM refuses or a symbol that nothing defines.
+    only what `alwaysinline` asks for and scalar replacement run.  `cpu` and `features` are as in
+    `target_machine`.  `verify` checks the text, about a millisecond.  Raises InternalError (TC0903) for text
+    that LLVM refuses.
     """
     with _LOCK:
-        machine = target_machine(level)
-        module = _module(text, machine, verify=verify)
-        _resolve(module)
+        machine = target_machine(level, cpu, features)
+        return machine.emit_object(_module(text, machine, verify=verify))
+
+
+def load_object(
+    code: bytes,
+    *names: str,
+    text: str = "",
+    level: int = 1,
+    cpu: str | None = None,
+    features: str | None = None,
+) -> MachineCode:
+    """The functions `names` of an object file, linked here: a fraction of a millisecond.
+
+    What else is given says where the object came from, for `MachineCode.assembly`.  Raises InternalError
+    (TC0903) for what is no object file, or for a symbol that nothing defines.  The contents are believed:
+    only bytes that `object_of` made and nobody changed may come here.
+    """
+    with _LOCK:
+        # What the processor is like matters to code that is generated, and here none is.
+        machine = target_machine(0, "", "")
+        try:
+            missing = [s for s in undefined_symbols(code) if not llvm.address_of_symbol(s)]
+            read = llvm.ObjectFileRef.from_data(code)
+        except (RuntimeError, ValueError, IndexError, struct.error) as error:
+            raise InternalError(f"not an object file: {error}", code="TC0903") from error
+        if missing:  # MCJIT would end the process
+            raise InternalError(f"no definition of {', '.join(missing)}", code="TC0903")
+        module = llvm.parse_assembly("")
         engine = engine_of(module, machine)
+        engine.remove_module(
+            module
+        )  # an engine starts with one; compiling it would take longer than the rest
+        engine.add_object_file(read)
         engine.finalize_object()
         addresses = {n: int(engine.get_function_address(n)) for n in names}
         if not all(addresses.values()):
             raise InternalError(f"the module does not define {', '.join(names)}", code="TC0903")
-        return MachineCode(text, addresses, level, engine)
+        return MachineCode(text, addresses, level, code, cpu, features, engine)
 
 
-def _resolve(module: Any) -> None:
-    """MCJIT ends the process when a symbol is missing; better to say which."""
-    missing = [
-        f.name
-        for f in module.functions
-        if f.is_declaration and not f.name.startswith("llvm.") and not llvm.address_of_symbol(f.name)
-    ]
-    if missing:
-        raise InternalError(f"no definition of {', '.join(missing)}", code="TC0903")
+def compile_text(
+    text: str,
+    *names: str,
+    level: int = 1,
+    cpu: str | None = None,
+    features: str | None = None,
+    verify: bool = False,
+) -> MachineCode:
+    """Machine code of a module; `names` are the functions whose addresses are wanted.
+
+    The other arguments are those of `object_of`.  Raises InternalError (TC0903) for text that LLVM refuses or
+    a symbol that nothing defines.
+    """
+    code = object_of(text, level=level, cpu=cpu, features=features, verify=verify)
+    return load_object(code, *names, text=text, level=level, cpu=cpu, features=features)
+
+
+def undefined_symbols(code: bytes) -> Iterator[str]:
+    """The undefined symbols of a 64-bit little-endian ELF object (System V ABI, chapter 4); none for other
+    formats, which are linked unchecked.
+
+    They are read from the object, not from the module's declarations, since the code generator has calls of
+    its own (memset, conversions of half precision).
+    """
+    if code[:6] != b"\x7fELF\x02\x01":
+        return
+    start, entry, count = struct.unpack_from("<Q10xHH", code, 40)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", code, start + k * entry) for k in range(count)]
+    for _, kind, _, _, offset, length, link, _, _, step in sections:
+        if kind != 2:  # SHT_SYMTAB
+            continue
+        strings = sections[link][4]
+        for at in range(offset + step, offset + length, step):  # the first symbol is null
+            name, _, _, section = struct.unpack_from("<IBBH", code, at)
+            if section == 0 and name:
+                yield code[strings + name : code.index(b"\0", strings + name)].decode()

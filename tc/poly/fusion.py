@@ -239,10 +239,9 @@ class Fuser:
     def _uniform(
         self, item: _Item, new: _Item, members: list[dict[str, str]], used: Mapping[str, frozenset[str]]
     ) -> bool:
-        """A loop that reduces some statements and not others is shared only innermost: tiles and lanes of
-        what is inside would have to know."""
-        made = [self._member(m) for m in members]
-        if not any(m.reductions and len(m.reductions) < len(m.vars) for m in made):
+        """A loop of a reduction is shared only innermost: tiles and lanes of what is inside would have to
+        know."""
+        if not any(self._member(m).reductions for m in members):
             return True
         return all(
             len(s.stage.domain.vars) - len(used[s.name]) == len(members)

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tc.ir.expr import Expr, inline_lets, substitute, Variable, variables
+from tc.ir.expr import Expr, Variable, inline_lets, substitute
+from tc.ir.simplify import linear_terms
 from tc.poly.plan import Nest
 from tc.poly.scop import Access, Scop, Statement
 
@@ -59,10 +60,14 @@ def promotion(scop: Scop, nest: Nest) -> Promotion:
 
 
 def _steady(s: Statement, a: Access, inner: set[tuple[str, str]]) -> bool:
-    """Whether the element stays the same in the loops of a phase, and is known."""
+    """Whether the element is known, by subscripts that are sums, and stays the same in the loops of a phase."""
     if a.unknown or (a.read is not None and a.read.call.checked):
         return False
-    return not any((s.name, v) in inner for e in a.subscripts for v in variables(inline_lets(e)))
+    for e in a.subscripts:
+        terms, _ = linear_terms(inline_lets(e))
+        if not all(isinstance(t, Variable) and (s.name, t.name) not in inner for t in terms):
+            return False
+    return True
 
 
 def _form(nest: Nest, s: Statement, a: Access) -> tuple[Expr, ...]:

@@ -16,8 +16,8 @@ def fdim(b: Body, f: Format, x: Value, y: Value) -> Value:
 
 
 def minimum(b: Body, f: Format, x: Value, y: Value) -> Value:
-    """A NaN wins, zeros are equal: `minps`, which gives y beside a NaN, and a blend.  `llvm.minimum` takes twice
-    as many instructions to tell zeros apart."""
+    """A NaN wins, zeros are equal: `minps`, which gives y beside a NaN, and a blend.  `llvm.minimum` takes
+    twice as many instructions to tell zeros apart."""
     return x.is_nan().select(x, x.lt(y).select(x, y))
 
 

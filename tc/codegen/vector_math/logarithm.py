@@ -1,9 +1,9 @@
 """log and its relatives.
 
-x = 2^k m with m in [3/4, 3/2) and f = m - 1, exact.  log(1 + f) = f + t(f), where f enters unrounded and
-t, which is small, comes from a polynomial (float32) or, with s = f / (2 + f), from
-t = s (f^2/2 + R(s^2)) - f^2/2 (float64).  log(2) comes in two parts of which the first times k is exact
-(Muller, "Elementary Functions", 3rd ed., 2016, 11.4; Tang, "Table-driven implementation of the logarithm function", ACM TOMS 16, 1990).
+x = 2^k m with m in [3/4, 3/2) and f = m - 1, exact.  log(1 + f) = f + t(f), where f enters unrounded and t,
+which is small, comes from a polynomial (float32) or, with s = f / (2 + f), from t = s (f^2/2 + R(s^2))
+- f^2/2 (float64).  log(2) comes in two parts of which the first times k is exact (Muller, "Elementary
+Functions", 3rd ed., 2016, 11.4).
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 |x| = n pi/2 + r with pi/2 in several parts (Cody and Waite, Software Manual for the Elementary Functions,
 1980, ch. 8): with FMA each n C is subtracted in one rounding, without the parts are short (float64), or
-float32 is reduced in float64.  Beyond a bound, lanes go to libm one by one.  On |r| <= pi/4 minimax polynomials.
+float32 is reduced in float64.  Beyond a bound, lanes go to libm one by one.  On |r| <= pi/4 minimax
+polynomials.
 """
 
 from __future__ import annotations

@@ -1,15 +1,27 @@
-"""The compile cache in memory: one compile per key, also when many threads ask at once.
+"""The compile cache: in memory one compile per key, also when many threads ask at once, and kernels on disk.
 
 The key says all that selects machine code: source, entry, backend, options, checks, types, specialised
-scalars and sizes (docs/language.md, "Calling").
+scalars and sizes (docs/language.md, "Calling").  On disk, the versions of what compiles are part of it too.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib.metadata
+import platform
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+
+from tc import __version__, settings, store
+from tc.errors import CacheNotice, warn
+from tc.ir.program import Program
+from tc.options import Options
+from tc.pipeline import stage
+from tc.registry import Backend
 
 T = TypeVar("T")
 
@@ -55,3 +67,64 @@ class CompileCache(Generic[T]):
         """Forget everything; kernels that are in use keep their code."""
         with self._lock:
             self._values.clear()
+
+
+# ---- on disk
+
+
+@runtime_checkable
+class Restoring(Protocol):
+    """A backend whose kernels outlive the process.
+
+    What its `compile` returns has a method `to_blob() -> bytes | None` (see `store.pack`), None for a kernel
+    that cannot be kept.  `from_blob` makes of those bytes what runs the same (`address`, `workspace`,
+    `release_gil`, or `run`); stages it need not show.  `version_key` says what else the code depends on: the
+    machine, its instruction set, the backend's own version and sources (`store.sources`).
+    """
+
+    name: str
+
+    def version_key(self) -> str: ...
+
+    def from_blob(self, program: Program, blob: bytes) -> Any: ...
+
+
+def load_or_compile(backend: Backend, program: Program, options: Options, *key: object) -> tuple[Any, bool]:
+    """What `backend.compile` returns, or from disk what runs the same; and whether it came from there.
+
+    `key` and the versions of everything that compiles determine the program.  The disk is left alone for
+    backends without `from_blob`, by the setting `TC_CACHE=0`, and under `TC_VERIFY=1`, which has every pass
+    run.
+    """
+    kept = store.default() if isinstance(backend, Restoring) and not settings.verify() else None
+    if kept is None or not isinstance(backend, Restoring):
+        return backend.compile(program, options), False
+    with stage("load"):
+        name = store.digest("kernel", versions(), backend.name, backend.version_key(), options, *key)
+        blob = kept.get(name)
+        if blob is not None:
+            try:
+                return backend.from_blob(program, blob), True
+            except Exception as e:  # what is on disk must not be able to fail a compile
+                why = getattr(e, "message", None) or f"{type(e).__name__}: {e}"
+                notice = CacheNotice(f"a stored kernel is of no use and is compiled again: {why}")
+                warn(notice, stacklevel=4)
+    made = backend.compile(program, options)
+    blob = made.to_blob() if hasattr(made, "to_blob") else None
+    if blob is not None:
+        kept.put(name, blob)
+    return made, False
+
+
+@functools.cache
+def versions() -> tuple[str, ...]:
+    """What compiles, apart from the backend: `tc` and its sources as they are now, isl, LLVM, the system."""
+    here = store.sources(Path(__file__).parent)
+    return (__version__, here, sys.platform, platform.machine(), _version("islpy"), _version("llvmlite"))
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "absent"

@@ -1,4 +1,4 @@
-"""The command line: run, show, check, format, doctor, demo.
+"""The command line: run, show, check, format, doctor, cache, demo.
 
 Exit codes: 0 done; 1 the program or the call is wrong, or a check found a difference; 2 the command line
 does not parse; 3 a bug in tc; 130 interrupted.  Results go to stdout, diagnostics and warnings to stderr,
@@ -127,6 +127,11 @@ def _parser() -> argparse.ArgumentParser:
     how.add_argument("--check", action="store_true", help="only say which are not formatted, and exit with 1")
 
     add("doctor", _doctor, "Report backends, versions, and what is missing.", json=True)
+
+    cache = add("cache", _cache, "Report the compiled kernels kept on disk, or remove them.", json=True)
+    how = cache.add_mutually_exclusive_group()
+    how.add_argument("--clear", action="store_true", help="remove them")
+    how.add_argument("--path", action="store_true", help="print the directory and nothing else")
 
     demo = add("demo", _demo, "Compile and run a few programs, stage by stage.")
     demo.add_argument("--backend", default="reference", help="the backend (default: reference)")
@@ -353,6 +358,19 @@ def _state(state: Mapping[str, Any]) -> str:
         return "available"
     remedy = f"\n{'':18} {state['remedy']}" if state["remedy"] else ""
     return f"not available: {state['reason']}{remedy}"
+
+
+def _cache(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    from tc.commands import kept_kernels
+
+    report = kept_kernels(clear=args.clear)
+    if not args.json:
+        print(report["directory"])
+        if not args.path:
+            removed = f"{report['removed']} removed, " if args.clear else ""
+            kept = f"{removed}{report['kernels']} kernels, {report['bytes']} bytes of {report['limit']}"
+            print(kept + ("" if report["on"] else " (TC_CACHE is off)"))
+    return 0, report
 
 
 def _demo(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What the longer commands do: run a kernel, check a source, report on the machine, the demo."""
+"""What the longer commands do: run a kernel, check a source, report on machine and cache, the demo."""
 
 from __future__ import annotations
 
@@ -353,6 +353,30 @@ def _version(package: str) -> str | None:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+# ---- cache
+
+
+def kept_kernels(*, clear: bool = False) -> dict[str, Any]:
+    """Where compiled kernels are kept on disk and how many, sizes in bytes; also with the setting off.
+
+    `clear` removes them first and says how many there were.
+    """
+    from tc import settings
+    from tc.store import Store
+
+    store = Store(settings.cache_directory(), settings.cache_limit())
+    removed = {"removed": store.clear()} if clear else {}
+    entries = store.entries()
+    return {
+        "directory": str(store.directory),
+        "on": settings.cache(),
+        "kernels": len(entries),
+        "bytes": sum(e.size for e in entries),
+        "limit": store.limit,
+        **removed,
+    }
 
 
 # ---- demo

@@ -287,6 +287,12 @@ class BackendNotice(Warning):
     code = "TC1004"
 
 
+class CacheNotice(Warning):
+    """Compiled kernels cannot be kept on disk, or what is kept there is of no use."""
+
+    code = "TC1005"
+
+
 def _as_dict(severity: str, d: Error | Warning) -> dict[str, Any]:
     def place(span: Span | None) -> dict[str, Any] | None:
         if span is None:

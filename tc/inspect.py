@@ -28,6 +28,7 @@ STAGES: dict[str, tuple[str, bool]] = {
     "scop": ("iteration domains and access relations", False),
     "dependences": ("flow, anti and output dependences", False),
     "schedule": ("the schedule tree: the canonical one, or at sizes the one that was compiled", False),
+    "choice": ("the tilings that were considered, with their predicted costs", True),
     "loops": ("the loop nest", True),
     "code": ("the emitted C", True),
     "llvm": ("the emitted LLVM IR", True),
@@ -49,7 +50,7 @@ def artifact(kernel: Kernel, stage: str, values: Mapping[str, int]) -> str:
     if stage == "ranges":
         return _ranges(kernel, values)
     if STAGES[stage][1] or (stage == "schedule" and set(front.checked.sizes) <= values.keys()):
-        return kernel.specialize(**values).compiled.artifact(stage)
+        return kernel.specialize(**values).artifact(stage)
     program = kernel.program(values)
     match stage:
         case "ir":

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 
 from tc import _native, pipeline
-from tc.cache import CompileCache
+from tc.cache import CompileCache, load_or_compile
 from tc.dtypes import DType
 from tc.errors import (
     ArgumentError,
@@ -47,21 +48,30 @@ class Compiled:
     program: Program
     options: Options
     backend: str
-    compiled: Any  # what the backend's `compile` returned
+    compiled: Any  # what the backend's `compile` returned, or its `from_blob`
     sizes: Mapping[str, int]
     scalars: Mapping[str, int]
     seconds: Mapping[str, float]  # compile time by pass
     kernel: Kernel = field(repr=False)
     variant: Variant = field(repr=False, default_factory=Variant)
+    restored: bool = False  # whether it comes from disk
 
     @property
     def source(self) -> str:
         """The emitted code, readable."""
-        return self.compiled.artifact("code")
+        return self.artifact("code")
 
     @property
     def schedule(self) -> str:
-        return self.compiled.artifact("schedule")
+        return self.artifact("schedule")
+
+    def artifact(self, stage: str) -> str:
+        """A stage of the backend's compile as text; on disk there are none, so it is compiled for them."""
+        return self._whole.artifact(stage)
+
+    @cached_property
+    def _whole(self) -> Any:
+        return get(self.backend).compile(self.program, self.options) if self.restored else self.compiled
 
     def inspect(self, stage: str) -> str:
         """A stage of this compile as text; see `Kernel.inspect`."""
@@ -267,15 +277,8 @@ class Kernel(_native.Dispatcher):
 
     def _compile(self, variant: Variant, sizes: Mapping[str, int], scalars: Mapping[str, int]) -> Compiled:
         backend = self._backend()
-        key = (
-            backend.name,
-            self.source,
-            self.name,
-            self._options,
-            self._checks,
-            variant,
-            tuple(sorted(sizes.items())),
-        )
+        what = (self.source, self.name, self._checks, variant, tuple(sorted(sizes.items())))
+        key = (backend.name, self._options, *what)
 
         def make() -> Compiled:
             seconds: dict[str, float] = {}
@@ -291,29 +294,30 @@ class Kernel(_native.Dispatcher):
                 "sizes": {**sizes, **scalars},
                 "variant": str(variant),
             }
-            with pipeline.observe(note), reporting(self.source, **context):
+            with pipeline.observe(note), reporting(self.source, **context), pipeline.uncollected():
                 program = pipeline.specialize(self._build(variant), sizes, {})
-                compiled = backend.compile(program, self._options)
+                made, restored = load_or_compile(backend, program, self._options, *what)
             return Compiled(
                 program,
                 self._options,
                 backend.name,
-                compiled,
+                made,
                 dict(sizes),
                 dict(scalars),
                 seconds,
                 self,
                 variant,
+                restored,
             )
 
         misses = CACHE.misses
-        compiled = CACHE.get(key, make)
+        found = CACHE.get(key, make)
         directory = dump_directory()
         if directory is not None and CACHE.misses != misses:
             from tc.inspect import dump
 
             dump(self, {**sizes, **scalars}, directory)
-        return compiled
+        return found
 
     # ---- calling, the slow way (the fast one is Dispatcher's)
 

@@ -3,6 +3,7 @@
     text -> parse -> check -> ranges -> types          `front`: all that is known before any data
          -> lower -> legality                          `build`: the program, symbolic in its sizes
          -> specialize                                 `specialize`: one substitution
+         -> load                                       a kernel kept on disk (tc/cache.py), or
          -> scop -> dependences -> schedule -> ast     a backend's own passes, on the program
          -> code -> machine code
 
@@ -12,6 +13,7 @@ out.
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -39,6 +41,7 @@ PASSES: tuple[tuple[str, str], ...] = (
     ("lower", "the Halide-mirroring IR"),
     ("legality", "in-place updates, definedness and bounds, decided by isl for all sizes"),
     ("specialize", "sizes and scalars substituted"),
+    ("load", "a kernel kept on disk instead of what follows, or the look for one"),
     ("scop", "iteration domains and access relations"),
     ("dependences", "flow, anti and output dependences; reductions apart"),
     ("schedule", "the schedule tree"),
@@ -59,6 +62,18 @@ def observe(observer: Observer) -> Generator[None, None, None]:
         yield
     finally:
         _observer.reset(token)
+
+
+@contextmanager
+def uncollected() -> Generator[None, None, None]:
+    """No cyclic garbage collection meanwhile: beside a large library one takes as long as a compile."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 @contextmanager

@@ -5,6 +5,9 @@
 | `TC_VERIFY=1` | follow every pass that moves work by its oracle |
 | `TC_DUMP=DIR` | write every stage of every compile into DIR |
 | `TC_NUM_THREADS=N` | threads of the CPU backend's pool |
+| `TC_CACHE=0` | keep no compiled kernels on disk (default: 1) |
+| `TC_CACHE_DIR=DIR` | where they are kept (default: the user's directory for such things) |
+| `TC_CACHE_MIB=N` | how much is kept, in MiB (default: 1024) |
 """
 
 from __future__ import annotations
@@ -12,9 +15,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from platformdirs import user_cache_dir
+
 from tc.errors import ArgumentError
 
-_TRUE, _FALSE = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
+_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 def verify() -> bool:
@@ -28,8 +33,33 @@ def dump_directory() -> Path | None:
     return Path(text) if text else None
 
 
-def _flag(name: str) -> bool:
+def cache() -> bool:
+    """Whether compiled kernels are kept on disk (`TC_CACHE`)."""
+    return _flag("TC_CACHE", default=True)
+
+
+def cache_directory() -> Path:
+    """Where compiled kernels are kept (`TC_CACHE_DIR`); it need not exist."""
+    text = os.environ.get("TC_CACHE_DIR", "")
+    return Path(text) if text else Path(user_cache_dir("tensor-comprehensions", appauthor=False))
+
+
+def cache_limit() -> int:
+    """How much is kept, in bytes (`TC_CACHE_MIB`, which counts in 2**20)."""
+    text = os.environ.get("TC_CACHE_MIB", "") or "1024"
+    if not (text.isascii() and text.isdigit()) or int(text) == 0:
+        raise ArgumentError(
+            f"the environment variable TC_CACHE_MIB={text!r} is not a number of MiB",
+            code="TC0512",
+            help="set it to a positive integer, or TC_CACHE=0 to keep nothing",
+        )
+    return int(text) << 20
+
+
+def _flag(name: str, *, default: bool = False) -> bool:
     text = os.environ.get(name, "").lower()
+    if not text:
+        return default
     if text in _TRUE:
         return True
     if text in _FALSE:

@@ -1,9 +1,10 @@
-"""What every test may use: golden files, and the passes' oracles switched on."""
+"""What every test may use: golden files; the passes' oracles switched on; a place of its own for kernels kept."""
 
 from __future__ import annotations
 
 import difflib
 import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,16 @@ settings.load_profile("tc")
 
 # Set before tc is imported, so that child processes and xdist's workers have it too.
 os.environ["TC_VERIFY"] = "1"
+
+# No test sees or fills the user's own kernels.
+_CACHE = tempfile.TemporaryDirectory(prefix="tc-tests-")
+os.environ["TC_CACHE_DIR"] = str(Path(_CACHE.name, "cache"))
+os.environ.pop("TC_CACHE", None)
+os.environ.pop("TC_CACHE_MIB", None)
+
+
+def pytest_unconfigure() -> None:
+    _CACHE.cleanup()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

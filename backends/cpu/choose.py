@@ -151,10 +151,17 @@ def _cost(
             distinct[r.buffer] = max(distinct.get(r.buffer, 0.0), float(size))
             if (r.statement, r.read) in c.packs:
                 vector = next(n for n, t in c.tiles.items() if t.lanes > 1)
-                pack += size / r.itemsize * (0.8 if r.strides.get(vector, 0) != 1 else 0.2) * repeats
+                pack += size / r.itemsize * (0.5 if r.strides.get(vector, 0) != 1 else 0.2) * repeats
     total = sum(distinct.values()) * repeats
-    rate = 32.0 if total < machine.l2 else 16.0 if total < machine.l3 else machine.bandwidth
-    return Cost(compute, pack, total / rate)
+    rate = machine.bandwidth
+    if total < machine.l3:
+        rate = machine.l2_bandwidth if total < machine.l2 else machine.l3_bandwidth
+    # Every remainder is a body of its own, and many accumulators leave no room for what the code generator
+    # keeps beside them: of candidates that are about equal, the simple one.
+    bodies = math.prod(1 + (extents[n] > t.register and extents[n] % t.register > 0) for n, t in c.tiles.items())
+    held = math.prod(math.ceil(t.register / t.lanes) for t in c.tiles.values())
+    crowded = max(0.0, held / machine.isa.registers - 0.75)
+    return Cost(compute * (1 + 0.02 * (bodies - 1) + 0.3 * crowded), pack, total / rate)
 
 
 def _lanes(nest: Nest, work: Mapping[str, Work], machine: Machine) -> int:
@@ -170,10 +177,7 @@ def _register_tiles(
     out: list[tuple[Candidate, str]] = []
     plain = tuple(_phase_tile(p, None, lanes, 1) for p in nest.phases)
     axes = [a for a in nest.axes if not a.reductions]
-    window = any(r.window for w in work.values() for r in w.refs)
     most = machine.isa.registers - 4
-    if window:
-        most = min(most, machine.isa.registers * 5 // 8)
     out.append((Candidate({a.name: Tile(extents[a.name]) for a in nest.axes}, plain, frozenset()), "scalar"))
     for v in axes:
         e = extents[v.name]
@@ -185,6 +189,8 @@ def _register_tiles(
             if vectors > 1 and (vectors - 1) * width >= e:
                 break
             for tile in _tiles([a for a in axes if a is not v], work, nest, extents, most // vectors):
+                if not _fits(nest, work, v.name, vectors, tile, machine):
+                    continue
                 tiles = {a.name: Tile(extents[a.name], tile.get(a.name, 1)) for a in nest.axes}
                 tiles[v.name] = Tile(e, min(vectors * width, -(-e // width) * width), width)
                 label = f"lanes {v.name} x{vectors}" + "".join(f", {k} x{n}" for k, n in tile.items() if n > 1)
@@ -228,6 +234,29 @@ def _tiles(
         if math.prod(tile.values()) <= most and sum(n > 1 for n in tile.values()) <= 2:
             out.append(tile)
     return out or [{}]
+
+
+def _fits(
+    nest: Nest, work: Mapping[str, Work], vector: str, vectors: int, tile: Mapping[str, int], machine: Machine
+) -> bool:
+    """Whether accumulators and the elements of sliding windows fit the registers.  An element that several
+    points of an unrolled window use is loaded once by LLVM and stays in a register."""
+    unrolled = {p.axes[-1].name: min(p.axes[-1].extent, 4) for p in nest.phases if p.axes}
+    kept = 0
+    for w in work.values():
+        for r in w.refs:
+            if not r.windows or r.strides.get(vector, 0):
+                continue
+            count = 1
+            reused = False
+            for n, e in tile.items():
+                if not r.strides.get(n, 0):
+                    continue
+                step = next((unrolled[b] for pair in r.windows if n in pair for b in pair if b in unrolled), 1)
+                count *= e + step - 1
+                reused = reused or (step > 1 and e > 1)
+            kept += count if reused else 0
+    return vectors * math.prod(tile.values()) + kept <= machine.isa.registers + (4 if kept else 0)
 
 
 def _phase_tile(p: Phase, vector: str | None, lanes: int, accumulators: int) -> PhaseTile:
@@ -277,7 +306,7 @@ def _packs(
                 continue
             reuse = math.prod(e for a, e in extents.items() if not r.strides.get(a, 0))
             rows = math.prod(inner[a] for a in moving if abs(r.strides[a]) * r.itemsize >= 256)
-            if reuse >= 4 and (stride != 1 or (rows >= 64 and reuse >= 16)) and not r.window:
+            if reuse >= 4 and (stride != 1 or (rows >= 64 and reuse >= 16)) and not r.windows:
                 out.add((r.statement, r.read))
     return frozenset(out)
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import llvmlite.binding as llvm
-
 from tc.codegen import llvm_jit
 
 from .isa import AVX2, AVX512, NEON, SSE42, Isa
@@ -16,7 +14,8 @@ from .isa import AVX2, AVX512, NEON, SSE42, Isa
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Caches are in bytes, a core's own but for `l3`; `fma_units` vectors a cycle; `loads` vectors a cycle."""
+    """Caches are in bytes, a core's own but for `l3`; `fma_units` and `loads` are vectors a cycle, `broadcasts`
+    single elements a cycle; `latency` is that of a multiply-add; bandwidths are bytes a cycle and core."""
 
     isa: Isa
     cores: int
@@ -25,8 +24,16 @@ class Machine:
     l3: int = 32 << 20
     fma_units: int = 2
     loads: int = 2
+    broadcasts: int = 2
     latency: int = 4
-    bandwidth: float = 8.0  # bytes a cycle and core from memory
+    l2_bandwidth: float = 32.0
+    l3_bandwidth: float = 12.0
+    bandwidth: float = 6.0
+
+
+# Processors that run each 512-bit operation as two halves (Fog, "The microarchitecture of Intel, AMD and VIA
+# CPUs", 2024, chapter on Zen 4).
+_HALVES = frozenset(["znver4"])
 
 
 def _cache_size(level: int, kind: str, fallback: int) -> int:
@@ -44,7 +51,7 @@ def _cache_size(level: int, kind: str, fallback: int) -> int:
 @cache
 def host() -> Machine:
     """This machine."""
-    _, features = llvm_jit.host_cpu()
+    name, features = llvm_jit.host_cpu()
     have = {f[1:] for f in features.split(",") if f.startswith("+")}
     if {"avx512f", "avx512vl", "avx512dq", "avx512bw"} <= have:
         isa = AVX512
@@ -64,7 +71,6 @@ def host() -> Machine:
         _cache_size(1, "Data", 32 << 10),
         _cache_size(2, "Unified", 1 << 20),
         _cache_size(3, "Unified", 32 << 20),
+        fma_units=1 if name in _HALVES and isa.vector_bytes == 64 else 2,
+        loads=1 if name in _HALVES and isa.vector_bytes == 64 else 2,
     )
-
-
-__all__ = ["Machine", "host", "llvm"]

@@ -61,8 +61,7 @@ _LIBM = 30  # cycles a lane of a function that has no vector form
 class Ref:
     """A reference: elements between neighbours along each axis; `indirect` axes move it as data says.
 
-    `read` is its number among the statement's reads (-1: the element written).  `dims` counts, for each axis,
-    the subscripts it is in; `window`: some subscript has two axes (a sliding window).
+    `read` is its number among the statement's reads (-1: the element written). 
     """
 
     statement: str
@@ -70,9 +69,10 @@ class Ref:
     buffer: str
     written: bool
     itemsize: int
+    elements: int  # of the buffer
     strides: Mapping[str, int] = field(hash=False)
     indirect: frozenset[str]
-    window: bool
+    windows: tuple[tuple[str, ...], ...]  # the axes that share a subscript, where several do
     plain: bool  # neither guarded nor checked, and known
 
 
@@ -128,7 +128,7 @@ def work_of(scop: Scop, nest: Nest, bodies: Mapping[str, Expr], machine: Machine
             for r in reversed(boxes[a.buffer].box):
                 steps.append(step)
                 step *= max(1, r.extent.value) if isinstance(r.extent, IntImm) else 1
-            refs.append(_ref(s, a, number if a.kind == "read" else -1, axes, steps[::-1], boxes[a.buffer].dtype.itemsize))
+            refs.append(_ref(s, a, number if a.kind == "read" else -1, axes, steps[::-1], boxes[a.buffer].dtype.itemsize, step))
             number += a.kind == "read"
         lanes = machine.isa.lanes(4)
         cost = _cost(bodies[name], lanes)
@@ -140,29 +140,31 @@ def work_of(scop: Scop, nest: Nest, bodies: Mapping[str, Expr], machine: Machine
 
 
 def _ref(
-    s: Statement, a: Access, number: int, axes: Mapping[str, str], steps: list[int], itemsize: int
-) -> Ref:
+    s: Statement, a: Access, number: int, axes: Mapping[str, str], steps: list[int], itemsize: int,
+    elements: int,
+) -> Ref:  # fmt: skip
     strides: dict[str, int] = {}
     indirect: set[str] = set()
-    window = False
+    windows: list[tuple[str, ...]] = []
     for e, step in zip(a.subscripts, steps, strict=True):
         e = inline_lets(e)
         terms, _ = linear_terms(e)
-        found = 0
+        found: list[str] = []
         for term, factor in terms.items():
             if isinstance(term, Variable):
                 if term.name in axes:
                     strides[axes[term.name]] = strides.get(axes[term.name], 0) + factor * step
-                    found += 1
+                    found.append(axes[term.name])
             else:
                 indirect |= {axes[v] for v in variables(term) if v in axes}
                 indirect |= {
                     axes[v] for x in walk(term) if isinstance(x, Call) for y in x.args for v in variables(y) if v in axes
                 }
-        window = window or found > 1
+        if len(found) > 1:
+            windows.append(tuple(found))
     checked = a.read is not None and (bool(a.read.call.checked) or bool(a.read.guards))
     plain = not (checked or a.unknown or indirect) and not s.stage.domain.conditions
-    return Ref(s.name, number, a.buffer, number < 0, itemsize, strides, frozenset(indirect), window, plain)
+    return Ref(s.name, number, a.buffer, number < 0, itemsize, elements, strides, frozenset(indirect), tuple(windows), plain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,9 +195,52 @@ def tile_cycles(
 ) -> float:
     """Cycles of one register tile with these extents of the nest's axes."""
     total = 4.0 + 2.0 * len(nest.phases)  # loop control, addresses
+    held = _held(nest, work)
     for phase, tile in zip(nest.phases, c.phases, strict=True):
-        total += _phase_cycles(nest, phase, tile, work, c, extents, machine)
-    return total
+        total += _phase_cycles(nest, phase, tile, work, c, extents, held, machine)
+    return total + sum(_flush_cycles(r, c, extents) for r in held.values())
+
+
+def _held(nest: Nest, work: Mapping[str, Work]) -> dict[str, Ref]:
+    """The buffers whose elements stay in registers for a register tile, with a reference that writes them."""
+    inner = {a.name for p in nest.phases for a in p.axes}
+    out: dict[str, Ref] = {}
+    moving: set[str] = set()
+    for w in work.values():
+        for r in w.refs:
+            if set(r.strides) & inner or r.indirect or not r.plain:
+                moving.add(r.buffer)
+            elif r.written:
+                out[r.buffer] = r
+    return {b: r for b, r in out.items() if b not in moving}
+
+
+def _flush_cycles(r: Ref, c: Candidate, extents: Mapping[str, int]) -> float:
+    """Storing what a register tile computed: rows, or columns turned in registers, or single elements."""
+    vectors, lanes, stride = 1.0, 1, 0
+    for n, e in extents.items():
+        if not r.strides.get(n, 0):
+            continue
+        t = c.tiles[n]
+        vectors *= math.ceil(e / t.lanes)
+        if t.lanes > 1:
+            lanes, stride = t.lanes, r.strides[n]
+    if stride in (0, 1):
+        return vectors
+    along = max((e for n, e in extents.items() if r.strides.get(n, 0) == 1), default=1)
+    return vectors * (6.0 if along >= 4 else 2.0 * lanes)
+
+
+def _aliased(stride: int, itemsize: int, rows: int, machine: Machine) -> bool:
+    """Whether rows this far apart fall into too few sets of the first cache to stay there together."""
+    if rows < 2 or not stride:
+        return False
+    ways = 8
+    sets = machine.l1 // (64 * ways)
+    apart = abs(stride) * itemsize // 64
+    if abs(stride) * itemsize % 64 or apart == 0:
+        return False
+    return rows > ways * (sets // math.gcd(apart, sets))
 
 
 def _phase_cycles(
@@ -205,6 +250,7 @@ def _phase_cycles(
     work: Mapping[str, Work],
     c: Candidate,
     extents: Mapping[str, int],
+    held: Mapping[str, Ref],
     machine: Machine,
 ) -> float:
     inner = {a.name: a.extent for a in phase.axes}
@@ -214,7 +260,7 @@ def _phase_cycles(
     if vector is not None:
         lanes = tile.lanes
         iterations = iterations / inner[vector] * math.ceil(inner[vector] / lanes)
-    operations = loads = stores = 0.0
+    operations = loads = singles = stores = 0.0
     updates = False
     horizontal = 0.0
     for name in phase.statements:
@@ -229,10 +275,10 @@ def _phase_cycles(
             updates = True
         for r in w.refs:
             moving = any(n in inner for n in r.strides) or bool(r.indirect & set(inner))
-            if inner and not moving and r.plain:
-                continue  # held in registers during the loops
+            if r.buffer in held or (inner and not moving and r.plain):
+                continue  # in registers
             count = 1.0
-            scattered = False
+            scattered = wide = False
             for n, e in own.items():
                 t = c.tiles[n]
                 stride = r.strides.get(n, 0)
@@ -242,21 +288,27 @@ def _phase_cycles(
                         count *= e
                     elif stride:
                         count *= math.ceil(e / t.lanes)
+                        wide = True
                 elif stride or n in r.indirect:
                     count *= e
             if vector is not None:
                 stride = r.strides.get(vector, 0)
                 if vector in r.indirect or stride not in (0, 1):
-                    scattered = True
-                    count *= lanes
+                    scattered = stride != 0 or vector in r.indirect
+                    count *= lanes if scattered else 1
+                wide = wide or stride == 1
             if r.written:
                 if not (w.update and inner and not moving):
                     stores += count * (2.0 if scattered else 1.0)
+            elif scattered or not wide:
+                rows = max((e for n, e in own.items() if _aliased(r.strides.get(n, 0), r.itemsize, e, machine)), default=0)
+                singles += count * (1.3 if scattered else 3.0 if rows else 1.0)
             else:
-                loads += count * (1.3 if scattered else 1.0)
+                loads += count
         if vector is not None and w.update:
             horizontal += vectors * (2 * math.log2(max(lanes, 2)) + tile.accumulators)
-    cycles = max(operations / machine.fma_units, loads / machine.loads, stores)
+    moved = loads / machine.loads + singles / machine.broadcasts
+    cycles = max(operations / machine.fma_units, moved, stores)
     if updates:  # an accumulator is ready for its next update only after the latency of the last
         cycles = max(cycles, machine.latency / (tile.accumulators if vector is not None else 1))
     # Loop control of the innermost loop, once an unrolled iteration.
@@ -294,4 +346,4 @@ def footprint(r: Ref, extents: Mapping[str, int]) -> int:
     for axis, e in extents.items():
         if r.strides.get(axis, 0) or axis in r.indirect:
             n *= e
-    return n * r.itemsize
+    return min(n, r.elements) * r.itemsize

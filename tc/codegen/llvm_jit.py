@@ -8,10 +8,11 @@ file, `load_object` links them here, also in another process than the one that m
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 
+from tc import __version__, settings, store
 from tc.errors import InternalError
 
 _LOCK = threading.RLock()
@@ -206,6 +208,36 @@ def compile_text(
     """
     code = object_of(text, level=level, cpu=cpu, features=features, verify=verify)
     return load_object(code, *names, text=text, level=level, cpu=cpu, features=features)
+
+
+def cached_code(
+    text: str,
+    names: Sequence[str],
+    *,
+    level: int = 1,
+    cpu: str | None = None,
+    features: str | None = None,
+    key_parts: Sequence[object] = (),
+) -> MachineCode:
+    """`compile_text`, with the object kept on disk.
+
+    The key is the text, so it saves the machine code alone; `tc.cache.load_or_compile` keeps whole kernels.  What
+    `store.digest` takes can be added to it by `key_parts`.  Under `TC_VERIFY=1` the text is checked and
+    nothing is read from disk.
+    """
+    verify = settings.verify()
+    kept = None if verify else store.default()
+    if kept is None:
+        return compile_text(text, *names, level=level, cpu=cpu, features=features, verify=verify)
+    processor = (cpu, features) if cpu is not None else (*host_cpu(), features)
+    key = store.digest("object", __version__, version(), sys.platform, processor, level, text, key_parts)
+    code = kept.get(key)
+    if code is not None:
+        with contextlib.suppress(InternalError):  # it wants what is not here: compiling will say so
+            return load_object(code, *names, text=text, level=level, cpu=cpu, features=features)
+    made = compile_text(text, *names, level=level, cpu=cpu, features=features)
+    kept.put(key, made.object)
+    return made
 
 
 def undefined_symbols(code: bytes) -> Iterator[str]:

@@ -24,6 +24,7 @@ _LOG2 = {24: split(LOG2, 15, 24), 53: split(LOG2, 41, 53)}
 _LOG10_2 = {24: split(1 / LOG2_10, 14, 24), 53: split(1 / LOG2_10, 40, 53)}
 _LOG2_E = {24: split(1 / LOG2, 24, 24), 53: split(1 / LOG2, 53, 53)}
 _LOG2_E_SHORT = {24: split(1 / LOG2, 12, 24), 53: split(1 / LOG2, 26, 53)}
+_LOG10_E_SHORT = {24: split(1 / LOG10, 12, 24), 53: split(1 / LOG10, 26, 53)}
 _LOG10_E = {24: split(1 / LOG10, 24, 24), 53: split(1 / LOG10, 53, 53)}
 
 
@@ -99,20 +100,28 @@ def _scaled(b: Body, f: Format, r: Value, factor: list[float]) -> Value:
     return b.mad(r, factor[0], b.mad(_tail(b, f, r), factor[0], r * factor[1]))
 
 
+def _parts(b: Body, f: Format, r: Value, short: list[float], factor: float) -> tuple[Value, Value]:
+    """The same without FMA, in an exact product of short factors and the rest: a rounded product would cost
+    digits when k, of the other sign, is added."""
+    top = (r.bits() & -(1 << (f.precision + 1) // 2)).float()
+    return top * short[0], _tail(b, f, r) * factor + r * short[1] + (r - top) * short[0]
+
+
 def log2(b: Body, f: Format, x: Value) -> Value:
     k, m = decompose(b, f, x)
     r = m - 1.0
     if b.target.fma:
         return _special(b, x, _scaled(b, f, r, _LOG2_E[f.precision]) + k)
-    # The product would be rounded before k, of the other sign, is added: both factors are split.
-    high, low = _LOG2_E_SHORT[f.precision]
-    top = (r.bits() & -(1 << (f.precision + 1) // 2)).float()
-    rest = _tail(b, f, r) * _LOG2_E[f.precision][0] + r * low + (r - top) * high
-    return _special(b, x, (k + top * high) + rest)
+    exact, rest = _parts(b, f, r, _LOG2_E_SHORT[f.precision], _LOG2_E[f.precision][0])
+    return _special(b, x, (k + exact) + rest)
 
 
 def log10(b: Body, f: Format, x: Value) -> Value:
     k, m = decompose(b, f, x)
+    r = m - 1.0
     high, low = _LOG10_2[f.precision]
-    y = b.mad(k, low, _scaled(b, f, m - 1.0, _LOG10_E[f.precision]))
-    return _special(b, x, b.mad(k, high, y))
+    if b.target.fma:
+        y = b.fma(k, low, _scaled(b, f, r, _LOG10_E[f.precision]))
+        return _special(b, x, b.fma(k, high, y))
+    exact, rest = _parts(b, f, r, _LOG10_E_SHORT[f.precision], _LOG10_E[f.precision][0])
+    return _special(b, x, (k * high + exact) + (k * low + rest))

@@ -374,7 +374,6 @@ def sources(directory: str | os.PathLike[str]) -> str:
     their status, in which every write to a file shows.
     """
     root = os.fspath(directory)
-    files: list[tuple[str, str]] = []
     status: list[tuple[str, int, int, int]] = []
     pending = [root]
     while pending:
@@ -382,15 +381,15 @@ def sources(directory: str | os.PathLike[str]) -> str:
             if f.is_dir(follow_symlinks=False):
                 if f.name != "__pycache__":
                     pending.append(f.path)
-            elif f.name.endswith((".py", ".lark")):
+            elif f.name.endswith((".py", ".lark")) and not f.name.startswith("."):  # an editor's own
                 found = f.stat()
-                files.append((os.path.relpath(f.path, root), f.path))
                 status.append((f.path, found.st_size, found.st_ino, found.st_ctime_ns))
     kept = default()
-    key = digest("sources", repr(sorted(status)))  # of so many numbers, much faster than one by one
+    status.sort()
+    key = digest("sources", repr(status))  # of so many numbers, much faster than one by one
     known = kept.get(key) if kept is not None else None
     if known is None:
-        contents = [(name, hashlib.sha256(Path(path).read_bytes()).digest()) for name, path in files]
+        contents = [(os.path.relpath(f, root), Path(f).read_bytes()) for f, *_ in status]
         known = digest(sorted(contents)).encode()
         if kept is not None:
             kept.put(key, known)

@@ -1,4 +1,4 @@
-"""What every test may use: golden files; the passes' oracles switched on; a place of its own for kernels kept."""
+"""What every test may use: golden files, the passes' oracles switched on, a cache of its own on disk."""
 
 from __future__ import annotations
 

@@ -52,15 +52,7 @@ def choose(scop: Scop, regions: Sequence[Region], machine: Machine, options: Opt
         tiles: list[int] = []
         given: dict[str, int] = {}
         if shared:
-            total = sum(_plain_cycles(n, work[n], machine) for n in nests)
-            tasks = max(1.0, min(total / (2 * _TASK), 4.0 * machine.cores))
-            for a in shared:
-                tile = max(1, math.ceil(a.extent / tasks)) if a is shared[-1] else 1
-                if a is not shared[-1]:
-                    tasks = max(1.0, tasks / a.extent)
-                if tile > 8:
-                    tile = min(64, -(-tile // 8) * 8)
-                tiles.append(min(tile, a.extent))
+            tiles = _region_tiles(shared, nests, work, machine)
             given = {a.name: t for a, t in zip(shared, tiles, strict=True)}
         chosen: list[Tiling] = []
         for i, n in enumerate(nests):
@@ -100,6 +92,34 @@ def _region_axes(r: Region, work: Mapping[Nest, Mapping[str, Work]]) -> tuple[Ax
             contiguous |= {a for x in w.refs if x.written for a, s in x.strides.items() if s == 1}
     kept = tuple(a for a in r.axes if a.name not in contiguous and not a.reductions)
     return kept or r.axes[:1]
+
+
+def _region_tiles(
+    shared: Sequence[Axis], nests: Sequence[Nest], work: Mapping[Nest, Mapping[str, Work]], machine: Machine
+) -> list[int]:
+    """Tiles of a region's axes: what passes from nest to nest stays in the second cache, and there are tasks
+    for all cores; within that, the more points a tile has, the more often data are used again."""
+    total = sum(_plain_cycles(n, work[n], machine) for n in nests)
+    tasks = max(1.0, min(total / (2 * _TASK), 4.0 * machine.cores))
+    names = {a.name for a in shared}
+    bytes_each: dict[str, int] = {}
+    for n in nests:
+        inner = {a.name: a.extent for p in n.phases for a in p.axes}
+        extents = {a.name: 1 if a.name in names else a.extent for a in n.axes} | inner
+        for w in work[n].values():
+            for r in w.refs:
+                if any(r.strides.get(a, 0) for a in names):
+                    bytes_each[r.buffer] = max(bytes_each.get(r.buffer, 0), footprint(r, extents))
+    fits = max(1, machine.l2 // 2 // max(1, sum(bytes_each.values())))
+    tiles: list[int] = []
+    for a in shared:
+        if a is not shared[-1]:
+            tasks = max(1.0, tasks / a.extent)
+            tiles.append(1)
+            continue
+        tile = max(1, min(fits, math.ceil(a.extent / tasks), 64))
+        tiles.append(min(a.extent, tile - tile % 8 if tile > 8 else tile))
+    return tiles
 
 
 def _plain_cycles(n: Nest, work: Mapping[str, Work], machine: Machine) -> float:

@@ -18,7 +18,7 @@ from tc.codegen import llvm_jit, vector_math
 from tc.codegen.vector_math.builder import Lines
 from tc.dtypes import FLOAT32, FLOAT64, INT32, DType
 
-LANES = {FLOAT32: (1, 4, 8, 16), FLOAT64: (1, 2, 4, 8)}
+LANES = {FLOAT32: (1, 2, 4, 8, 16), FLOAT64: (1, 2, 4, 8)}
 TYPES = [FLOAT32, FLOAT64]
 INF, NAN = float("inf"), float("nan")
 WIDER = {(FLOAT64, "normcdf"): 6.0}  # else 2 ulp in float32, 4 in float64

@@ -18,23 +18,60 @@ def _bad(name: str, value: object, expected: str) -> ArgumentError:
     return ArgumentError(f"option {name}={value!r} is not valid", code="TC0511", help=f"{name} is {expected}")
 
 
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """How a kernel is built; `None` leaves the choice to the backend's model of the machine.
 
     `strict`: round half-precision values after every statement instead of keeping them in float32.
     `fast_math`: allow value-changing floating-point rewrites (each backend documents its error bound).
+    `fusion`: which loops statements share, `"max"`, `"preserve3coincident"` or `"min"`.
+    `isa`: the instruction set of CPU code, `"avx512"`, `"avx2"`, `"sse4.2"` or `"neon"`.
+    `tile`, `register_tile`: points of the loops of each nest, outermost first, in a cache tile and in a register
+    tile (missing ones are chosen).  `vector`: the number of the loop that runs in lanes; -1: the loops of the
+    reductions.  `unroll`: iterations of an innermost reduction loop in a row.  `pack`: whether operands are
+    copied to be contiguous.  `parallel`: whether threads are used.
     `autoschedule`: the Halide backend's scheduler (one of `"Mullapudi2016"`, `"Adams2019"`, `"Li2018"`).
     """
 
     strict: bool = False
     fast_math: bool = False
+    fusion: str | None = None
+    isa: str | None = None
+    tile: tuple[int, ...] | None = None
+    register_tile: tuple[int, ...] | None = None
+    vector: int | None = None
+    unroll: int | None = None
+    pack: bool | None = None
+    parallel: bool | None = None
     autoschedule: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("strict", "fast_math"):
             if not isinstance(getattr(self, name), bool):
                 raise _bad(name, getattr(self, name), "True or False")
+        for name in ("pack", "parallel"):
+            if getattr(self, name) is not None and not isinstance(getattr(self, name), bool):
+                raise _bad(name, getattr(self, name), "True, False or None")
+        if self.fusion not in (None, "max", "preserve3coincident", "min"):
+            raise _bad("fusion", self.fusion, "'max', 'preserve3coincident', 'min' or None")
+        if self.isa not in (None, "avx512", "avx2", "sse4.2", "neon"):
+            raise _bad("isa", self.isa, "'avx512', 'avx2', 'sse4.2', 'neon' or None")
+        for name in ("tile", "register_tile"):
+            value = cast("Any", getattr(self, name))
+            if value is None:
+                continue
+            if isinstance(value, list):  # as JSON and command lines have it
+                object.__setattr__(self, name, value := tuple(cast("list[Any]", value)))
+            if not (isinstance(value, tuple) and all(_is_count(n) for n in cast("tuple[Any, ...]", value))):
+                raise _bad(name, value, "a tuple of positive integers or None")
+        if self.vector is not None and not (_is_count(self.vector + 1) or self.vector == -1):
+            raise _bad("vector", self.vector, "the number of a loop, -1 or None")
+        if self.unroll is not None and not (_is_count(self.unroll) and self.unroll <= 64):
+            raise _bad("unroll", self.unroll, "an integer from 1 to 64 or None")
         if self.autoschedule not in (None, "Mullapudi2016", "Adams2019", "Li2018"):
             raise _bad("autoschedule", self.autoschedule, "'Mullapudi2016', 'Adams2019', 'Li2018' or None")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tc import settings
@@ -11,19 +12,23 @@ from tc.errors import BackendError, InternalError
 from tc.ir.expr import IntImm
 from tc.ir.loops import LoopNest
 from tc.ir.printer import nest_text
-from tc.ir.program import Program
+from tc.ir.program import Program, Stage
 from tc.options import Options
 from tc.pipeline import stage
-from tc.poly import fusion, nest, plan, scan, scop, trace
+from tc.poly import fusion, legality, nest, plan, scan, schedule, scop, trace, tree
 from tc.poly.context import isl_context
+from tc.poly.dependences import dependences
 from tc.registry import Availability
 
 from . import emit
 from .choose import choose
-from .machine import Machine, host
+from .machine import Machine, host, with_isa
 
 Artifact = Literal["schedule", "choice", "loops", "code", "llvm", "asm"]
 
+# Statement instances that take about 5 us on one core, from where on other threads should run meanwhile.
+_WORTH_RELEASING = 50_000
+# The trace oracle runs the nest in Python.
 _TRACED_INSTANCES = 2000
 
 
@@ -35,13 +40,16 @@ class Compiled:
     workspace: int
     release_gil: bool
     nest: LoopNest
+    schedule: str
     choice: str
     _code: llvm_jit.MachineCode = field(repr=False)
 
     def artifact(self, stage: Artifact) -> str:
         """A stage of the compilation as text."""
         match stage:
-            case "choice" | "schedule":
+            case "schedule":
+                return self.schedule
+            case "choice":
                 return self.choice
             case "loops":
                 return nest_text(self.nest)
@@ -61,7 +69,20 @@ class Backend:
     """Polyhedral, SIMD, threads."""
 
     name = "cpu"
-    options_used: frozenset[str] = frozenset({"strict", "fast_math"})
+    options_used: frozenset[str] = frozenset(
+        [
+            "strict",
+            "fast_math",
+            "fusion",
+            "isa",
+            "tile",
+            "register_tile",
+            "vector",
+            "unroll",
+            "pack",
+            "parallel",
+        ]
+    )
 
     def available(self) -> Availability:
         return Availability(True)
@@ -74,23 +95,41 @@ class Backend:
         if program.sizes:
             raise InternalError(f"{program.name} is not specialised: {', '.join(program.sizes)}")
         options = options or Options()
-        machine = host()
+        machine = host() if options.isa is None else with_isa(options.isa)
         verify = settings.verify()
         with isl_context():
             with stage("scop"):
                 polyhedra = scop.build(program)
             with stage("schedule"):
-                tree = fusion.fuse(polyhedra, "max")
-                regions = plan.regions(program, tree)
+                groups = fusion.fuse(polyhedra, options.fusion or "max")
+                shown = tree.dump(schedule.fused(polyhedra, groups))
+                regions = plan.regions(program, groups)
                 chosen = choose(polyhedra, regions, machine, options)
+            if verify:
+                with stage("dependences"):
+                    fused = schedule.fused(polyhedra, groups)
+                    legality.verify(polyhedra, fused, dependences(polyhedra), "loop fusion")
             with stage("scan"):
                 loops = assemble(program, polyhedra, chosen.regions, chosen.tilings, machine)
+        instances = sum(_instances(s) for s in program.stages)
+        if verify and instances <= _TRACED_INSTANCES:
+            trace.verify(program, loops, {})
         with stage("code"):
             text = emit.emit(loops, machine.isa, fast_math=options.fast_math)
         with stage("machine"):
-            code = llvm_jit.compile_text(text, emit.KERNEL, verify=verify)
+            code = llvm_jit.compile_text(
+                text, emit.KERNEL, cpu=machine.isa.cpu, features=machine.isa.features, verify=verify
+            )
         assert isinstance(loops.workspace, IntImm)
-        return Compiled(code.address, loops.workspace.value, True, loops, chosen.text, code)
+        return Compiled(
+            code.address,
+            loops.workspace.value,
+            instances >= _WORTH_RELEASING,
+            loops,
+            shown,
+            chosen.text,
+            code,
+        )
 
 
 def assemble(
@@ -101,8 +140,6 @@ def assemble(
     machine: Machine,
 ) -> LoopNest:
     """The loop nest of a tiled program."""
-    from dataclasses import replace
-
     base = nest.assemble(program, scan.block(()))
     assert isinstance(base.workspace, IntImm)
     scanner = scan.Scanner(polyhedra, 4 * machine.cores, base.workspace.value)
@@ -112,4 +149,6 @@ def assemble(
     )
 
 
-__all__ = ["Backend", "Compiled", "trace"]
+def _instances(s: Stage) -> int:
+    """An upper bound on the instances of a specialised stage: its box."""
+    return math.prod(max(0, e.value) for v in s.domain.vars if isinstance(e := v.range.extent, IntImm))

@@ -56,9 +56,9 @@ def choose(scop: Scop, regions: Sequence[Region], machine: Machine, options: Opt
             given = {a.name: t for a, t in zip(shared, tiles, strict=True)}
         chosen: list[Tiling] = []
         for i, n in enumerate(nests):
-            ranked = candidates(n, work[n], machine, given)
+            ranked = candidates(n, work[n], machine, given, options)
             best = ranked[0]
-            t = tiling(n, work[n], best.candidate, machine, given, best.cost.total)
+            t = tiling(n, work[n], best.candidate, machine, given, best.cost.total, options)
             chosen.append(t)
             lines.append(f"region {number}, nest {i}: statements {', '.join(n.statements)}")
             if given:
@@ -70,7 +70,8 @@ def choose(scop: Scop, regions: Sequence[Region], machine: Machine, options: Opt
             ]
             lines.append(f"  {_described(n, t)}")
         kept.append(Region(shared, nests))
-        tilings.append(RegionTiling(tuple(tiles), tuple(chosen), bool(shared)))
+        parallel = bool(shared) and options.parallel is not False
+        tilings.append(RegionTiling(tuple(tiles), tuple(chosen), parallel))
     return Choice(tuple(kept), tuple(tilings), "\n".join(lines) + "\n")
 
 
@@ -129,7 +130,9 @@ def _plain_cycles(n: Nest, work: Mapping[str, Work], machine: Machine) -> float:
     total = 0.0
     for p in n.phases:
         inner = math.prod(a.extent for a in p.axes)
-        total += points * inner * sum(work[s].operations for s in p.statements) / lanes / machine.fma_units * 1.5
+        total += (
+            points * inner * sum(work[s].operations for s in p.statements) / lanes / machine.fma_units * 1.5
+        )
     return total
 
 
@@ -137,13 +140,13 @@ def _plain_cycles(n: Nest, work: Mapping[str, Work], machine: Machine) -> float:
 
 
 def candidates(
-    nest: Nest, work: Mapping[str, Work], machine: Machine, given: Mapping[str, int]
+    nest: Nest, work: Mapping[str, Work], machine: Machine, given: Mapping[str, int], options: Options
 ) -> list[Ranked]:
-    """The candidates of a nest, the best first; at least the scalar one."""
+    """The candidates of a nest that the options allow, the best first; at least one."""
     extents = {a.name: given.get(a.name, a.extent) for a in nest.axes}
     repeats = math.prod(math.ceil(a.extent / given[a.name]) for a in nest.axes if a.name in given)
     rough: list[tuple[float, Candidate, str]] = []
-    for c, label in _register_tiles(nest, work, machine, extents):
+    for c, label in _allowed(nest, _register_tiles(nest, work, machine, extents), options):
         # The tiles of a region are whole register tiles.
         if any(g < a.extent and g % c.tiles[a.name].register for a in nest.axes if (g := given.get(a.name))):
             continue
@@ -158,8 +161,45 @@ def candidates(
     return ranked
 
 
+def _allowed(nest: Nest, made: list[tuple[Candidate, str]], options: Options) -> list[tuple[Candidate, str]]:
+    """The candidates with the options' lanes, register tile, unrolling and packs."""
+    if options.vector is not None:
+
+        def chosen(c: Candidate) -> bool:
+            if options.vector == -1:
+                return any(p.vector for p in c.phases)
+            names = [a.name for a in nest.axes][options.vector : options.vector + 1]  # type: ignore[operator]
+            return all(c.tiles[n].lanes > 1 for n in names)
+
+        made = [x for x in made if chosen(x[0])] or made[:1]
+    if options.register_tile is not None:
+        seen: dict[tuple[object, ...], tuple[Candidate, str]] = {}
+        for c, label in made:
+            tiles = dict(c.tiles)
+            for a, points in zip(nest.axes, options.register_tile, strict=False):
+                t = tiles[a.name]
+                points = min(points, -(-a.extent // t.lanes) * t.lanes)
+                tiles[a.name] = replace(t, register=-(-points // t.lanes) * t.lanes)
+            key = tuple((n, t.register, t.lanes) for n, t in tiles.items())
+            seen.setdefault((*key, c.phases), (replace(c, tiles=tiles), label + ", register tile as given"))
+        made = list(seen.values())
+    if options.unroll is not None:
+        made = [
+            (replace(c, phases=tuple(replace(p, unroll=options.unroll) for p in c.phases)), label)
+            for c, label in made
+        ]
+    if options.pack is False:
+        made = [(replace(c, packs=frozenset()), label.split(", ")[0]) for c, label in made]
+    return made
+
+
 def _cost(
-    nest: Nest, work: Mapping[str, Work], c: Candidate, extents: Mapping[str, int], repeats: int, machine: Machine
+    nest: Nest,
+    work: Mapping[str, Work],
+    c: Candidate,
+    extents: Mapping[str, int],
+    repeats: int,
+    machine: Machine,
 ) -> Cost:
     compute = nest_cycles(nest, work, c, extents, machine) * repeats
     inner = {a.name: a.extent for p in nest.phases for a in p.axes}
@@ -178,7 +218,9 @@ def _cost(
         rate = machine.l2_bandwidth if total < machine.l2 else machine.l3_bandwidth
     # Every remainder is a body of its own, and many accumulators leave no room for what the code generator
     # keeps beside them: of candidates that are about equal, the simple one.
-    bodies = math.prod(1 + (extents[n] > t.register and extents[n] % t.register > 0) for n, t in c.tiles.items())
+    bodies = math.prod(
+        1 + (extents[n] > t.register and extents[n] % t.register > 0) for n, t in c.tiles.items()
+    )
     held = math.prod(math.ceil(t.register / t.lanes) for t in c.tiles.values())
     crowded = max(0.0, held / machine.isa.registers - 0.75)
     return Cost(compute * (1 + 0.02 * (bodies - 1) + 0.3 * crowded), pack, total / rate)
@@ -213,8 +255,12 @@ def _register_tiles(
                     continue
                 tiles = {a.name: Tile(extents[a.name], tile.get(a.name, 1)) for a in nest.axes}
                 tiles[v.name] = Tile(e, min(vectors * width, -(-e // width) * width), width)
-                label = f"lanes {v.name} x{vectors}" + "".join(f", {k} x{n}" for k, n in tile.items() if n > 1)
-                out.append((Candidate(tiles, plain, packs), label + (f", {len(packs)} packed" if packs else "")))
+                label = f"lanes {v.name} x{vectors}" + "".join(
+                    f", {k} x{n}" for k, n in tile.items() if n > 1
+                )
+                out.append(
+                    (Candidate(tiles, plain, packs), label + (f", {len(packs)} packed" if packs else ""))
+                )
     private = [_vector_axis(p, work) for p in nest.phases]
     if any(private):
         for tile in _tiles(axes, work, nest, extents, most):
@@ -240,9 +286,17 @@ def _tiles(
     if not any(p.axes for p in nest.phases):
         return [{}]
     inner = {a.name for p in nest.phases for a in p.axes}
-    moving = [r for w in work.values() for r in w.refs if not r.written and (set(r.strides) & inner or r.indirect & inner)]
+    moving = [
+        r
+        for w in work.values()
+        for r in w.refs
+        if not r.written and (set(r.strides) & inner or r.indirect & inner)
+    ]
     useful = [
-        a for a in axes if extents[a.name] > 1 and any(not r.strides.get(a.name, 0) and a.name not in r.indirect for r in moving)
+        a
+        for a in axes
+        if extents[a.name] > 1
+        and any(not r.strides.get(a.name, 0) and a.name not in r.indirect for r in moving)
     ]
     useful = sorted(useful, key=lambda a: -extents[a.name])[:3]
     options: list[list[tuple[str, int]]] = [
@@ -272,7 +326,9 @@ def _fits(
             for n, e in tile.items():
                 if not r.strides.get(n, 0):
                     continue
-                step = next((unrolled[b] for pair in r.windows if n in pair for b in pair if b in unrolled), 1)
+                step = next(
+                    (unrolled[b] for pair in r.windows if n in pair for b in pair if b in unrolled), 1
+                )
                 count *= e + step - 1
                 reused = reused or (step > 1 and e > 1)
             kept += count if reused else 0
@@ -335,7 +391,13 @@ def _packs(
 
 
 def tiling(
-    nest: Nest, work: Mapping[str, Work], c: Candidate, machine: Machine, given: Mapping[str, int], cycles: float
+    nest: Nest,
+    work: Mapping[str, Work],
+    c: Candidate,
+    machine: Machine,
+    given: Mapping[str, int],
+    cycles: float,
+    options: Options,
 ) -> Tiling:
     """Cache tiles, their order, and which of them run in parallel."""
     tiles = {n: replace(t, cache=given.get(n, t.cache)) for n, t in c.tiles.items()}
@@ -363,13 +425,23 @@ def tiling(
             if n in depends and n != vector:
                 tiles[n] = replace(tiles[n], cache=tiles[n].register)
         if vector in order:
-            others = math.prod(math.ceil(axes[n].extent / tiles[n].cache) for n in order if n in depends and n != vector)
+            others = math.prod(
+                math.ceil(axes[n].extent / tiles[n].cache) for n in order if n in depends and n != vector
+            )
             wanted = max(1, 2 * machine.cores // others) if cycles > _SERIAL else 1
             share = -(-axes[vector].extent // wanted)
             width = min(width, max(register, -(-share // register) * register))
-            tiles[vector] = replace(tiles[vector], cache=min(width, -(-axes[vector].extent // register) * register))
+            tiles[vector] = replace(
+                tiles[vector], cache=min(width, -(-axes[vector].extent // register) * register)
+            )
     parallel = 0
-    if not given and cycles > _SERIAL:
+    if options.tile is not None:
+        for a, points in zip(nest.axes, options.tile, strict=False):
+            if a.name not in given:
+                t = tiles[a.name]
+                tiles[a.name] = replace(t, cache=-(-min(points, a.extent) // t.register) * t.register)
+        parallel = 0 if given else len(order)
+    elif not given and cycles > _SERIAL:
         wanted = min(cycles / _TASK, 8.0 * machine.cores)
         tasks = 1
         for i, n in enumerate(order):
@@ -387,6 +459,8 @@ def tiling(
             parallel = i + 1
             if tasks >= wanted:
                 break
+    if options.parallel is False:
+        parallel = 0
     inner_order = tuple(n for n in sorted(axes, key=lambda n: -place[n]) if n != vector)
     if vector is not None:
         inner_order = (*inner_order, vector)

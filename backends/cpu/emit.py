@@ -14,7 +14,20 @@ from tc.codegen.llvm_expr import storage_type
 from tc.dtypes import BOOL, INT64, accumulator
 from tc.errors import InternalError, unreachable
 from tc.ir.expr import Add, Expr, IntImm, Mul
-from tc.ir.loops import Array, Block, Compute, Copy, For, If, LoopKind, LoopNest, Promote, Stmt, Sync, statements
+from tc.ir.loops import (
+    Array,
+    Block,
+    Compute,
+    Copy,
+    For,
+    If,
+    LoopKind,
+    LoopNest,
+    Promote,
+    Stmt,
+    Sync,
+    statements,
+)
 from tc.ir.simplify import simplify
 
 from .affine import LANE, Affine
@@ -333,14 +346,18 @@ class NestEmitter(ExpressionEmitter):
         width = 1 << (columns - 1).bit_length()
         if lanes == 1:
             for c, v in enumerate(values):
-                address = self.address(target, copy.subscripts, env.bind(s.var, lower).bind(inner.var, start + c))
+                address = self.address(
+                    target, copy.subscripts, env.bind(s.var, lower).bind(inner.var, start + c)
+                )
                 assert address is not None
                 self.store(target, address, v)
             return
         moved = self.transpose(values, lanes)
         for r in range(rows):
             row = moved[r]
-            with self.in_lanes(row.lanes, None if columns == row.lanes else self.tail_mask(columns, row.lanes)):
+            with self.in_lanes(
+                row.lanes, None if columns == row.lanes else self.tail_mask(columns, row.lanes)
+            ):
                 at = env.bind(s.var, lower + r).bind(inner.var, start + Affine.of(LANE))
                 address = self.address(target, copy.subscripts, at)
                 assert address is not None
@@ -369,7 +386,16 @@ class NestEmitter(ExpressionEmitter):
             raise InternalError("a parallel loop starts at 0")
         self.do(f"call void @tc_parallel_for(ptr @{task}, i64 {items}, ptr {context})")
         self.changed(s)
-        outer = self.fn, self.bases, self.scalars, self.loaded, self.chunk, self.lanes, self.mask, self.registers
+        outer = (
+            self.fn,
+            self.bases,
+            self.scalars,
+            self.loaded,
+            self.chunk,
+            self.lanes,
+            self.mask,
+            self.registers,
+        )
         self.fn, self.bases, self.scalars, self.loaded = Function(), {}, {}, [{}]
         self.registers = []
         self.chunk = {s.var: "%item"}
@@ -391,7 +417,9 @@ class NestEmitter(ExpressionEmitter):
         head, rest = text.split("entry:\n", 1)
         load = "  %args = load ptr, ptr %context, align 8\n"
         self.functions.append(f"{head}entry:\n{load}{rest.replace(load, '', 1)}")
-        self.fn, self.bases, self.scalars, self.loaded, self.chunk, self.lanes, self.mask, self.registers = outer
+        self.fn, self.bases, self.scalars, self.loaded, self.chunk, self.lanes, self.mask, self.registers = (
+            outer
+        )
 
 
 def _renamed(a: Affine, names: Mapping[str, Affine]) -> Affine:

@@ -123,7 +123,9 @@ class ExpressionEmitter(MemoryEmitter):
                     return None
                 d = a - b
                 if not d.terms:
-                    return (a if d.constant <= 0 else b) if isinstance(e, Min) else (a if d.constant >= 0 else b)
+                    return (
+                        (a if d.constant <= 0 else b) if isinstance(e, Min) else (a if d.constant >= 0 else b)
+                    )
                 return None
             case _:
                 return None
@@ -318,13 +320,17 @@ class ExpressionEmitter(MemoryEmitter):
         if a.lanes != b.lanes:
             raise InternalError("the values of a condition have different lanes")
         ty = type_text(a.dtype, a.lanes)
-        return Value(self.op(f"phi {ty} [ {a.text}, %{a_block} ], [ {b.text}, %{b_block} ]"), a.dtype, a.lanes)
+        return Value(
+            self.op(f"phi {ty} [ {a.text}, %{a_block} ], [ {b.text}, %{b_block} ]"), a.dtype, a.lanes
+        )
 
     def _reads(self, e: Expr) -> bool:
         """Whether a value reads memory or is dear enough to be skipped."""
         found = self._heavy.get(id(e))
         if found is None:
-            heavy = any(isinstance(x, Load) or (isinstance(x, Call) and x.name not in _CHEAP) for x in walk(e))
+            heavy = any(
+                isinstance(x, Load) or (isinstance(x, Call) and x.name not in _CHEAP) for x in walk(e)
+            )
             found = (e, heavy)
             self._heavy[id(e)] = found
         return found[1]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from tc.codegen import llvm_jit
+from tc.errors import BackendError
 
-from .isa import AVX2, AVX512, NEON, SSE42, Isa
+from .isa import AVX2, AVX512, ISAS, NEON, SSE42, Isa
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,10 @@ def _cache_size(level: int, kind: str, fallback: int) -> int:
     base = Path("/sys/devices/system/cpu/cpu0/cache")
     for index in sorted(base.glob("index*")) if base.exists() else []:
         try:
-            if int((index / "level").read_text()) == level and (index / "type").read_text().strip() in (kind, "Unified"):
+            if int((index / "level").read_text()) == level and (index / "type").read_text().strip() in (
+                kind,
+                "Unified",
+            ):
                 text = (index / "size").read_text().strip()
                 return int(text[:-1]) << {"K": 10, "M": 20}[text[-1]]
         except (OSError, ValueError, KeyError):
@@ -74,3 +78,19 @@ def host() -> Machine:
         fma_units=1 if name in _HALVES and isa.vector_bytes == 64 else 2,
         loads=1 if name in _HALVES and isa.vector_bytes == 64 else 2,
     )
+
+
+def with_isa(name: str) -> Machine:
+    """This machine, restricted to an instruction set; raises BackendError (TC0811) for one it does not have."""
+    isa, machine = ISAS[name], host()
+    order = [SSE42.name, AVX2.name, AVX512.name]
+    here = machine.isa.name
+    if name != here and not (name in order and here in order and order.index(name) < order.index(here)):
+        raise BackendError(
+            f"this processor has {here}, and cannot run {name} code",
+            code="TC0811",
+            help=f"use isa={here!r} or leave it out",
+        )
+    if isa.vector_bytes == machine.isa.vector_bytes:
+        return machine
+    return replace(machine, isa=isa, fma_units=2, loads=2)

@@ -333,7 +333,9 @@ class MemoryEmitter(ValueEmitter):
             if fresh:
                 self._load_before(r, slot)
             old = Value(
-                self.op(f"load {type_text(array.dtype, slot.lanes)}, ptr {slot.alloca}"), array.dtype, slot.lanes
+                self.op(f"load {type_text(array.dtype, slot.lanes)}, ptr {slot.alloca}"),
+                array.dtype,
+                slot.lanes,
             )
             assert self.mask is not None
             v = self.select(self.mask, v, old)
@@ -408,10 +410,14 @@ class MemoryEmitter(ValueEmitter):
             elif lanes == width:
                 texts.append(rows[j].text)
             else:
-                picked = ", ".join(f"i32 {min(i, lanes)}" if i < lanes else "i32 poison" for i in range(width))
+                picked = ", ".join(
+                    f"i32 {min(i, lanes)}" if i < lanes else "i32 poison" for i in range(width)
+                )
                 source = type_text(t, lanes)
                 texts.append(
-                    self.pure(f"shufflevector {source} {rows[j].text}, {source} poison, <{width} x i32> <{picked}>")
+                    self.pure(
+                        f"shufflevector {source} {rows[j].text}, {source} poison, <{width} x i32> <{picked}>"
+                    )
                 )
         step = 1
         while step < width:

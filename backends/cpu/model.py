@@ -61,7 +61,7 @@ _LIBM = 30  # cycles a lane of a function that has no vector form
 class Ref:
     """A reference: elements between neighbours along each axis; `indirect` axes move it as data says.
 
-    `read` is its number among the statement's reads (-1: the element written). 
+    `read` is its number among the statement's reads (-1: the element written).
     """
 
     statement: str
@@ -128,7 +128,17 @@ def work_of(scop: Scop, nest: Nest, bodies: Mapping[str, Expr], machine: Machine
             for r in reversed(boxes[a.buffer].box):
                 steps.append(step)
                 step *= max(1, r.extent.value) if isinstance(r.extent, IntImm) else 1
-            refs.append(_ref(s, a, number if a.kind == "read" else -1, axes, steps[::-1], boxes[a.buffer].dtype.itemsize, step))
+            refs.append(
+                _ref(
+                    s,
+                    a,
+                    number if a.kind == "read" else -1,
+                    axes,
+                    steps[::-1],
+                    boxes[a.buffer].dtype.itemsize,
+                    step,
+                )
+            )
             number += a.kind == "read"
         lanes = machine.isa.lanes(4)
         cost = _cost(bodies[name], lanes)
@@ -158,13 +168,29 @@ def _ref(
             else:
                 indirect |= {axes[v] for v in variables(term) if v in axes}
                 indirect |= {
-                    axes[v] for x in walk(term) if isinstance(x, Call) for y in x.args for v in variables(y) if v in axes
+                    axes[v]
+                    for x in walk(term)
+                    if isinstance(x, Call)
+                    for y in x.args
+                    for v in variables(y)
+                    if v in axes
                 }
         if len(found) > 1:
             windows.append(tuple(found))
     checked = a.read is not None and (bool(a.read.call.checked) or bool(a.read.guards))
     plain = not (checked or a.unknown or indirect) and not s.stage.domain.conditions
-    return Ref(s.name, number, a.buffer, number < 0, itemsize, elements, strides, frozenset(indirect), tuple(windows), plain)
+    return Ref(
+        s.name,
+        number,
+        a.buffer,
+        number < 0,
+        itemsize,
+        elements,
+        strides,
+        frozenset(indirect),
+        tuple(windows),
+        plain,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +327,10 @@ def _phase_cycles(
                 if not (w.update and inner and not moving):
                     stores += count * (2.0 if scattered else 1.0)
             elif scattered or not wide:
-                rows = max((e for n, e in own.items() if _aliased(r.strides.get(n, 0), r.itemsize, e, machine)), default=0)
+                rows = max(
+                    (e for n, e in own.items() if _aliased(r.strides.get(n, 0), r.itemsize, e, machine)),
+                    default=0,
+                )
                 singles += count * (1.3 if scattered else 3.0 if rows else 1.0)
             else:
                 loads += count

@@ -328,7 +328,9 @@ class ValueEmitter:
             zero = self.literal(0, source)
             return self.compare(("une", "ne", "ne"), v, zero)
         if source.is_float and target.is_float:
-            return Value(self.pure(f"{'fpext' if target == FLOAT64 else 'fptrunc'} {a} {v.text} to {b}"), target, lanes)
+            return Value(
+                self.pure(f"{'fpext' if target == FLOAT64 else 'fptrunc'} {a} {v.text} to {b}"), target, lanes
+            )
         if source.is_float:
             name = f"llvm.fpto{'s' if target.is_signed else 'u'}i.sat.{suffix(target, lanes)}.{suffix(source, lanes)}"
             return Value(self.call(b, name, (a, v.text)), target, lanes)
@@ -365,7 +367,9 @@ class ValueEmitter:
         out = "poison"
         for i in range(lanes):
             xs = [
-                self.pure(f"extractelement {type_text(a.dtype, lanes)} {a.text}, i64 {i}") if a.lanes else a.text
+                self.pure(f"extractelement {type_text(a.dtype, lanes)} {a.text}, i64 {i}")
+                if a.lanes
+                else a.text
                 for a in args
             ]
             r = f(xs)
@@ -409,9 +413,7 @@ class ValueEmitter:
         element = llvm_type(t)
         if not lanes:
             return Value(self.call(element, scalar, *pairs), t)
-        return self.each_lane(
-            t, args, lambda xs: self.call(element, scalar, *((element, x) for x in xs))
-        )
+        return self.each_lane(t, args, lambda xs: self.call(element, scalar, *((element, x) for x in xs)))
 
     def reduce(self, operator: str, v: Value) -> Value:
         """All lanes of a vector combined, in a fixed order (halves, as LLVM's reductions with `reassoc`)."""

@@ -9,6 +9,7 @@ file, `load_object` links them here, also in another process than the one that m
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import struct
 import sys
 import threading
@@ -175,21 +176,23 @@ def load_object(
         machine = target_machine(0, "", "")
         try:
             missing = [s for s in undefined_symbols(code) if not llvm.address_of_symbol(s)]
-            read = llvm.ObjectFileRef.from_data(code)
-        except (RuntimeError, ValueError, IndexError, struct.error) as error:
+            read: Any = llvm.ObjectFileRef.from_data(code)
+            if not ctypes.cast(read, ctypes.c_void_p):
+                raise ValueError("unknown format")
+        except (RuntimeError, ValueError, LookupError, OverflowError, struct.error) as error:
             raise InternalError(f"not an object file: {error}", code="TC0903") from error
         if missing:  # MCJIT would end the process
             raise InternalError(f"no definition of {', '.join(missing)}", code="TC0903")
         module = llvm.parse_assembly("")
         engine = engine_of(module, machine)
-        engine.remove_module(
-            module
-        )  # an engine starts with one; compiling it would take longer than the rest
+        # An engine starts with a module; to compile an empty one takes longer than all the rest.
+        engine.remove_module(module)
         engine.add_object_file(read)
         engine.finalize_object()
         addresses = {n: int(engine.get_function_address(n)) for n in names}
-        if not all(addresses.values()):
-            raise InternalError(f"the module does not define {', '.join(names)}", code="TC0903")
+        absent = [n for n, address in addresses.items() if not address]
+        if absent:
+            raise InternalError(f"the module does not define {', '.join(absent)}", code="TC0903")
         return MachineCode(text, addresses, level, code, cpu, features, engine)
 
 
@@ -221,8 +224,8 @@ def cached_code(
 ) -> MachineCode:
     """`compile_text`, with the object kept on disk.
 
-    The key is the text, so it saves the machine code alone; `tc.cache.load_or_compile` keeps whole kernels.  What
-    `store.digest` takes can be added to it by `key_parts`.  Under `TC_VERIFY=1` the text is checked and
+    The key is the text, so it saves the last step alone; `tc.cache.load_or_compile` keeps whole kernels.
+    `key_parts`, of what `store.digest` takes, are added to it.  Under `TC_VERIFY=1` the text is checked and
     nothing is read from disk.
     """
     verify = settings.verify()

@@ -250,7 +250,9 @@ def _statement_lines(s: Stmt, pad: str, lines: list[str]) -> None:
             lines.append(f"{pad}{s.stage}: {target} {assign} {text(s.value)}")
         case Promote():
             kept = sorted(s.buffers - s.dead)
-            lines.append(f"{pad}registers {', '.join([*kept, *(f'{d} (dead after)' for d in sorted(s.dead))])}")
+            lines.append(
+                f"{pad}registers {', '.join([*kept, *(f'{d} (dead after)' for d in sorted(s.dead))])}"
+            )
             _statement_lines(s.body, pad + "  ", lines)
         case Copy():
             box = ", ".join(f"{text(o)} + [0, {n})" for o, n in zip(s.origin, s.shape, strict=True))

@@ -252,7 +252,9 @@ class Scanner:
                 end = Sub(IntImm(axes[name].extent), span.origin)
                 count = Min(count, FloorDiv(end, IntImm(size)))
             if whole:
-                inner = level(rest, {**local, name: Mul(Variable(var), IntImm(size))}, {**extents, name: size})
+                inner = level(
+                    rest, {**local, name: Mul(Variable(var), IntImm(size))}, {**extents, name: size}
+                )
                 if whole == 1 and span.whole:
                     inner = level(rest, {**local, name: ZERO}, {**extents, name: size})
                     parts.append(inner)
@@ -362,7 +364,9 @@ class Scanner:
             value = replace(load, subscripts=tuple(simplify(e, exact=True) for e in value.subscripts))  # type: ignore[union-attr]
             target = (b, *(at[a.name] for a in others), Variable(lane))
             everywhere = tuple(point.get(v.name, ZERO) for v in stage.domain.vars)
-            copy: Stmt = Compute(f"{stage.name}.pack", array.name, target, None, value, everywhere, f"pack {load.buffer}")
+            copy: Stmt = Compute(
+                f"{stage.name}.pack", array.name, target, None, value, everywhere, f"pack {load.buffer}"
+            )
             along = self.contiguous(load, axes, p.statement)
             lanes_loops = _vector_loops(lane, lanes, t.tiles[vector.name].lanes, self.name, copy)
             if along is None or along is vector:
@@ -403,7 +407,7 @@ class Scanner:
             count = Min(count, FloorDiv(Sub(IntImm(vector.extent), span.origin), IntImm(width)))
         if whole:
             parts.append(For(var, ZERO, count, 1, LoopKind.SERIAL, fill(Variable(var), width)))
-        short = (left if span.whole else span.rest % width)
+        short = left if span.whole else span.rest % width
         if short:
             at = IntImm((span.extent if span.whole else span.rest) // width)
             s = fill(at, short)
@@ -439,7 +443,9 @@ class _RegisterTile:
         if not p.axes:
             return block(self.points(s, {}, None) for s in p.statements)
         vector = next((a for a in p.axes if a.name == t.vector), None)
-        partial = {s: self.partial(s, t) for s in p.statements if vector is not None and s in vector.reductions}
+        partial = {
+            s: self.partial(s, t) for s in p.statements if vector is not None and s in vector.reductions
+        }
         before = [self.fill(s, a, t) for s, a in partial.items()]
         after = [self.combine(s, a, t) for s, a in partial.items()]
         # The vector axis runs innermost, else the last axis.
@@ -506,7 +512,14 @@ class _RegisterTile:
             number: Expr = Variable(u) if start is None else IntImm(start)
             offset = simplify(Add(Add(base, Mul(number, IntImm(t.lanes))), Variable(lane)), exact=True)
             s: Stmt = block(
-                self.points(x, {**at, last.name: offset}, (number, Variable(lane), partial.get(x)), lane, lanes, t.lanes)
+                self.points(
+                    x,
+                    {**at, last.name: offset},
+                    (number, Variable(lane), partial.get(x)),
+                    lane,
+                    lanes,
+                    t.lanes,
+                )
                 for x in p.statements
             )
             parts.append(For(u, ZERO, IntImm(count), 1, LoopKind.UNROLLED, s) if start is None else s)
@@ -639,15 +652,28 @@ class _RegisterTile:
         return self.over_partials(statement, array, t, 0, None, value, "")
 
     def over_partials(
-        self, statement: str, array: Array, t: PhaseTile, first: int, op: Op | None, value: Expr | None, text: str
+        self,
+        statement: str,
+        array: Array,
+        t: PhaseTile,
+        first: int,
+        op: Op | None,
+        value: Expr | None,
+        text: str,
     ) -> Stmt:
         u, lane = self.scanner.name("u"), self.scanner.name("lane")
 
         def make(offsets: dict[str, Expr]) -> Stmt:
             tile = tuple(offsets[n] for n in self.tile_axes(statement))
-            v = value if value is not None else Load(array.name, (*tile, Variable(u), Variable(lane)), array.dtype)
+            v = (
+                value
+                if value is not None
+                else Load(array.name, (*tile, Variable(u), Variable(lane)), array.dtype)
+            )
             number = Variable(u) if value is not None else ZERO
-            s: Stmt = Compute(f"{statement}.partial", array.name, (*tile, number, Variable(lane)), op, v, (), text)
+            s: Stmt = Compute(
+                f"{statement}.partial", array.name, (*tile, number, Variable(lane)), op, v, (), text
+            )
             s = For(lane, ZERO, IntImm(t.lanes), 1, LoopKind.VECTOR, s)
             return For(u, IntImm(first), IntImm(t.accumulators), 1, LoopKind.UNROLLED, s)
 
@@ -663,7 +689,9 @@ class _RegisterTile:
         def make(offsets: dict[str, Expr]) -> Stmt:
             tile = tuple(offsets[n] for n in self.tile_axes(statement))
             point = {
-                a.vars[statement]: Add(IntImm(a.min), Add(self.spans[a.name].origin, Add(self.local[a.name], offsets[a.name])))
+                a.vars[statement]: Add(
+                    IntImm(a.min), Add(self.spans[a.name].origin, Add(self.local[a.name], offsets[a.name]))
+                )
                 for a in self.nest.axes
                 if statement in a.vars
             }
@@ -673,7 +701,10 @@ class _RegisterTile:
             return For(lane, ZERO, IntImm(t.lanes), 1, LoopKind.VECTOR, s)
 
         return block(
-            [self.over_partials(statement, array, t, 1, stage.op, None, stage.text), self.each_point(statement, make)]
+            [
+                self.over_partials(statement, array, t, 1, stage.op, None, stage.text),
+                self.each_point(statement, make),
+            ]
         )
 
 

@@ -1,13 +1,17 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportMissingTypeStubs=false
-"""The identity schedule tree: statements in order, each with its loops in order (report, Figure 3.a)."""
+"""Schedule trees: the identity (statements in order, each with its loops in order; report, Figure 3.a), and
+that of fused loops."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import islpy as isl
 
 from tc.poly.affine import SET
-from tc.poly.context import set_list
+from tc.poly.context import set_list, union_set
+from tc.poly.fusion import Group
 from tc.poly.scop import Scop, Statement
 
 
@@ -42,3 +46,52 @@ def _insert_band(node: isl.ScheduleNode, s: Statement) -> isl.ScheduleNode:
     if s.domain.dim(SET) == 0:
         return node
     return node.insert_partial_schedule(identity_band(s)).band_set_permutable(1)
+
+
+def fused(scop: Scop, tree: Sequence[Group | str]) -> isl.Schedule:
+    """The schedule tree of fused loops: a band for the loops of each group, a sequence for what is in it."""
+    schedule = isl.Schedule.from_domain(scop.domain)
+    return _insert(scop, schedule.get_root().child(0), tree).get_schedule()
+
+
+def _insert(scop: Scop, node: isl.ScheduleNode, body: Sequence[Group | str]) -> isl.ScheduleNode:
+    """Schedule what reaches a leaf; the result is the node that took its place."""
+    if len(body) == 1:
+        (only,) = body
+        if isinstance(only, str):
+            return node
+        band = node.insert_partial_schedule(_band(scop, only)).band_set_permutable(1)
+        for i, m in enumerate(only.members):
+            band = band.band_member_set_coincident(i, int(m.coincident))
+        return _insert(scop, band.child(0), only.body).parent()
+    filters = (
+        union_set(
+            scop.ctx,
+            (
+                isl.Set.universe(scop.statement(name).domain.get_space())
+                for name in ((b,) if isinstance(b, str) else b.statements)
+            ),
+        )
+        for b in body
+    )
+    node = node.insert_sequence(set_list(scop.ctx, filters))
+    for i, b in enumerate(body):
+        node = _insert(scop, node.child(i).child(0), (b,)).ancestor(2)
+    return node
+
+
+def _band(scop: Scop, group: Group) -> isl.MultiUnionPwAff:
+    """`{ S[…] -> [(its variable of each member)] }` for the statements of a group."""
+    total: isl.MultiUnionPwAff | None = None
+    for name in group.statements:
+        s = scop.statement(name)
+        local = isl.LocalSpace.from_space(s.domain.get_space())
+        affs = isl.AffList.alloc(scop.ctx, len(group.members))
+        names = s.stage.domain.names
+        for m in group.members:
+            affs = affs.add(isl.Aff.var_on_domain(local, SET, names.index(m.vars[name])))
+        space = s.domain.get_space().from_domain().add_dims(isl.dim_type.out, len(group.members))
+        one = isl.MultiUnionPwAff.from_multi_aff(isl.MultiAff.from_aff_list(space, affs))
+        total = one if total is None else total.union_add(one)
+    assert total is not None
+    return total

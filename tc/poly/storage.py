@@ -34,9 +34,7 @@ def promotion(scop: Scop, nest: Nest) -> Promotion:
         for a in s.accesses:
             found.setdefault(a.buffer, []).append((s, a))
     roles = {b.name: b.role for b in scop.program.buffers}
-    used_elsewhere = {
-        a.buffer for s in scop.statements if s.name not in nest.statements for a in s.accesses
-    }
+    used_elsewhere = {a.buffer for s in scop.statements if s.name not in nest.statements for a in s.accesses}
     buffers: set[str] = set()
     dead: set[str] = set()
     for buffer, accesses in found.items():
@@ -46,7 +44,11 @@ def promotion(scop: Scop, nest: Nest) -> Promotion:
         if written:
             forms = {_form(nest, s, a) for s, a in accesses}
             first, access = accesses[0]
-            if len(forms) > 1 or first.stage.domain.conditions or (access.read is not None and access.read.guards):
+            if (
+                len(forms) > 1
+                or first.stage.domain.conditions
+                or (access.read is not None and access.read.guards)
+            ):
                 continue
             buffers.add(buffer)
             if roles[buffer] == "temporary" and buffer not in used_elsewhere:
@@ -72,5 +74,7 @@ def _steady(s: Statement, a: Access, inner: set[tuple[str, str]]) -> bool:
 
 def _form(nest: Nest, s: Statement, a: Access) -> tuple[Expr, ...]:
     """Subscripts by the names of the nest's axes."""
-    names: dict[str, Expr] = {axis.vars[s.name]: Variable(f"@{axis.name}") for axis in nest.axes if s.name in axis.vars}
+    names: dict[str, Expr] = {
+        axis.vars[s.name]: Variable(f"@{axis.name}") for axis in nest.axes if s.name in axis.vars
+    }
     return tuple(substitute(e, dict(names)) for e in a.subscripts)

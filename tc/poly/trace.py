@@ -53,7 +53,7 @@ def verify(program: Program, nest: LoopNest, sizes: Mapping[str, int]) -> None:
 def compare(program: Program, nest: LoopNest, sizes: Mapping[str, int]) -> str | None:
     """What is wrong with a nest at these sizes, or None."""
     try:
-        run = list(_Runner(nest, dict(sizes)).events())
+        run = list(_Runner(program, nest, dict(sizes)).events())
     except OutOfBoundsError as error:
         return str(error)
     wanted = list(_program_events(program, dict(sizes)))
@@ -151,12 +151,21 @@ def _int(e: Expr, env: Mapping[str, int]) -> int:
 
 @dataclass(slots=True)
 class _Runner:
+    program: Program
     nest: LoopNest
     sizes: dict[str, int]
     loops: int = 0
+    stages: dict[str, Stage] = field(default_factory=dict[str, Stage])
+    copies: set[str] = field(default_factory=set[str])
+    packed: dict[Cell, Cell] = field(default_factory=dict[Cell, Cell])
+    partial: dict[str, str] = field(default_factory=dict[str, str])
+    pending: dict[Cell, list[Instance]] = field(default_factory=dict[Cell, list[Instance]])
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
 
     def events(self) -> Iterator[Event]:
+        self.stages = {s.name: s for s in self.program.stages}
+        self.partial = {a.name: a.partial_of for a in self.nest.arrays if a.partial_of is not None}
+        self.copies = {a.name for a in self.nest.arrays if a.role == "private" and a.partial_of is None}
         self.shapes = {a.name: tuple(_int(n, self.sizes) for n in a.shape) for a in self.nest.arrays}
         yield from self.run(self.nest.body, self.sizes, ())
 
@@ -177,7 +186,9 @@ class _Runner:
                 elif s.otherwise is not None:
                     yield from self.run(s.otherwise, env, iterations)
             case Compute():
-                yield self.compute(s, env, iterations)
+                event = self.compute(s, env, iterations)
+                if event is not None:
+                    yield event
             case Promote():
                 yield from self.run(s.body, env, iterations)
             case Copy() | Sync():
@@ -185,15 +196,56 @@ class _Runner:
             case _:
                 unreachable(s)
 
-    def compute(self, s: Compute, env: dict[str, int], iterations: tuple[tuple[int, int], ...]) -> Event:
+    def compute(
+        self, s: Compute, env: dict[str, int], iterations: tuple[tuple[int, int], ...]
+    ) -> Event | None:
+        """The event of an instance; None for what fills a pack or a partial result, or combines these."""
         point = tuple(_int(p, env) for p in s.point)
         instance = (s.stage, point)
         touched: set[Cell] = set()
         for load, inner in _reads(s.value, env):
             assert isinstance(load, Load)
-            touched |= set(self.cells(load.buffer, load.subscripts, inner, load.checked, instance))
+            found = self.cells(load.buffer, load.subscripts, inner, load.checked, instance)
+            touched |= {self.packed.get(c, c) for c in found} if load.buffer in self.copies else set(found)
         (write,) = self.cells(s.buffer, s.subscripts, env, (), instance)
+        if s.buffer in self.copies:  # a pack holds what it was filled with
+            (source,) = touched
+            self.packed[write] = source
+            return None
+        partial = self.partial.get(s.buffer)
+        if s.stage not in self.stages:
+            if partial is not None and s.op is None:
+                self.pending[write] = []
+            elif partial is not None:
+                for c in touched:
+                    self.pending[write] += self.pending.pop(c)
+            else:
+                self.combined(s, touched, write, instance)
+            return None
+        if partial is not None:
+            self.pending[write].append(instance)
+            write = self.place(s, point)
         return Event(instance, frozenset(touched), write, s.op is not None, iterations)
+
+    def place(self, s: Compute, point: tuple[int, ...]) -> Cell:
+        """The element that an instance updates in the end."""
+        stage = self.stages[s.stage]
+        at = dict(zip(stage.domain.names, point, strict=True))
+        buffer = self.program.func_buffers[stage.func]
+        box = self.program.buffer(buffer).box
+        return buffer, tuple(
+            _int(a, {**self.sizes, **at}) - _int(r.min, self.sizes)
+            for a, r in zip(stage.args, box, strict=True)
+        )
+
+    def combined(self, s: Compute, touched: set[Cell], write: Cell, at: Instance) -> None:
+        """All that went into a partial result must belong to the element it is combined into."""
+        for c in touched:
+            for stage, point in self.pending.pop(c):
+                found = self.place(Compute(stage, "", (), None, s.value, (), ""), point)
+                if found != write:
+                    raise OutOfBoundsError(f"{shown((stage, point))} went into {write}, not {found}")
+        del at
 
     def cells(
         self,

@@ -250,6 +250,12 @@ def _notice(m: pytest.MonkeyPatch) -> None:
     k(np.ones(3, np.float32))
 
 
+def _nowhere_to_keep(m: pytest.MonkeyPatch) -> None:
+    from tc.store import Store
+
+    Store("/dev/null/kernels").put("0" * 64, b"")
+
+
 def _run_time_failure(m: pytest.MonkeyPatch) -> None:
     k = tc.compile("def f(float(N) A) -> (B) { B(i) = 7 * A(i) }", backend="reference")
     k._failed(k.specialize(N=3), (-1, 1, ()))
@@ -268,6 +274,7 @@ PROVOKED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "TC0904": _illegal_schedule,
     "TC0905": _wrong_nest,
     "TC1004": _notice,
+    "TC1005": _nowhere_to_keep,
 }
 
 

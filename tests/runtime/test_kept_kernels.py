@@ -1,4 +1,4 @@
-"""Kernels that outlive the process: a backend with `from_blob` compiles once a machine, and again if in doubt."""
+"""Kernels that outlive the process: with `from_blob` a backend compiles once, and again where in doubt."""
 
 from __future__ import annotations
 

@@ -7,9 +7,9 @@ Names follow the report (section 6 and appendix A.4).  A backend states which op
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from tc.errors import ArgumentError, did_you_mean
 
@@ -39,7 +39,7 @@ class Options:
 
     strict: bool = False
     fast_math: bool = False
-    fusion: str | None = None
+    fusion: Literal["max", "preserve3coincident", "min"] | None = None
     isa: str | None = None
     tile: tuple[int, ...] | None = None
     register_tile: tuple[int, ...] | None = None
@@ -61,13 +61,13 @@ class Options:
         if self.isa not in (None, "avx512", "avx2", "sse4.2", "neon"):
             raise _bad("isa", self.isa, "'avx512', 'avx2', 'sse4.2', 'neon' or None")
         for name in ("tile", "register_tile"):
-            value = cast("Any", getattr(self, name))
+            value: object = getattr(self, name)
             if value is None:
                 continue
-            if isinstance(value, list):  # as JSON and command lines have it
-                object.__setattr__(self, name, value := tuple(cast("list[Any]", value)))
-            if not (isinstance(value, tuple) and all(_is_count(n) for n in cast("tuple[Any, ...]", value))):
+            counts = tuple(cast("Sequence[object]", value)) if isinstance(value, (list, tuple)) else ()
+            if not counts or not all(map(_is_count, counts)):
                 raise _bad(name, value, "a tuple of positive integers or None")
+            object.__setattr__(self, name, counts)  # JSON and command lines have lists
         if self.vector is not None and not (_is_count(self.vector + 1) or self.vector == -1):
             raise _bad("vector", self.vector, "the number of a loop, -1 or None")
         if self.unroll is not None and not (_is_count(self.unroll) and self.unroll <= 64):

@@ -142,10 +142,11 @@ def assemble(
     """The loop nest of a tiled program."""
     base = nest.assemble(program, scan.block(()))
     assert isinstance(base.workspace, IntImm)
-    scanner = scan.Scanner(polyhedra, 4 * machine.cores, base.workspace.value)
+    builder = scan.Builder(polyhedra, 4 * machine.cores, base.workspace.value)
+    scanner = scan.Scanner(builder)
     body = scan.block(scanner.region(r, t) for r, t in zip(regions, tilings, strict=True))
     return replace(
-        base, body=body, arrays=(*base.arrays, *scanner.arrays), workspace=IntImm(scanner.workspace)
+        base, body=body, arrays=(*base.arrays, *builder.arrays), workspace=IntImm(builder.workspace)
     )
 
 

@@ -65,7 +65,8 @@ def choose(scop: Scop, regions: Sequence[Region], machine: Machine, options: Opt
                 lines.append("  inside tiles " + ", ".join(f"{k} by {v}" for k, v in given.items()))
             lines += [
                 f"  {'*' if x is best else ' '} {x.cost.total:14.0f} cycles "
-                f"(compute {x.cost.compute:.0f}, pack {x.cost.pack:.0f}, memory {x.cost.memory:.0f})  {x.label}"
+                f"(compute {x.cost.compute:.0f}, pack {x.cost.pack:.0f}, memory {x.cost.memory:.0f})  "
+                f"{x.label}"
                 for x in ranked[:8]
             ]
             lines.append(f"  {_described(n, t)}")
@@ -472,8 +473,8 @@ def _blocked(p: Phase, t: PhaseTile, depth: int) -> PhaseTile:
     """Blocks of about a thousand points for the one loop of a deep reduction."""
     if len(p.axes) != 1 or p.axes[0].extent < depth:
         return t
-    count = -(-depth // 1024)
-    return replace(t, block=-(-(-(-depth // count)) // 16) * 16)
+    size = math.ceil(depth / math.ceil(depth / 1024))
+    return replace(t, block=math.ceil(size / 16) * 16)
 
 
 __all__ = ["Choice", "Ref", "candidates", "choose"]

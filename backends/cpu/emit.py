@@ -36,7 +36,7 @@ from .isa import Isa
 from .values import Function, Value, type_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 KERNEL = "kernel"
 
@@ -224,7 +224,7 @@ class NestEmitter(ExpressionEmitter):
             self.statement(s.body, env.bind(s.var, lower + Affine.of(LANE)))
 
     @contextmanager
-    def in_lanes(self, lanes: int, mask: Value | None) -> Iterator[None]:
+    def in_lanes(self, lanes: int, mask: Value | None) -> Generator[None]:
         saved = self.lanes, self.mask
         self.lanes, self.mask = lanes, mask
         try:

@@ -131,7 +131,7 @@ class ExpressionEmitter(MemoryEmitter):
                 return None
 
     def _divided(self, a: Affine, divisor: int, quotient: bool) -> Affine | None:
-        """Floor division or its remainder, where what the divisor does not divide lies within one multiple."""
+        """Floor division or its remainder, where what the divisor does not divide is within one multiple."""
         whole, rest = (
             tuple((n, f) for n, f in a.terms if (f % divisor == 0) == divides) for divides in (True, False)
         )

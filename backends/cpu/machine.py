@@ -15,8 +15,9 @@ from .isa import AVX2, AVX512, ISAS, NEON, SSE42, Isa
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Caches are in bytes, a core's own but for `l3`; `fma_units` and `loads` are vectors a cycle, `broadcasts`
-    single elements a cycle; `latency` is that of a multiply-add; bandwidths are bytes a cycle and core."""
+    """Caches are in bytes, a core's own but for `l3`; `fma_units` and `loads` are vectors a cycle,
+    `broadcasts` single elements a cycle; `latency` is that of a multiply-add; bandwidths are bytes a cycle
+    and core."""
 
     isa: Isa
     cores: int
@@ -81,7 +82,7 @@ def host() -> Machine:
 
 
 def with_isa(name: str) -> Machine:
-    """This machine, restricted to an instruction set; raises BackendError (TC0811) for one it does not have."""
+    """This machine with an instruction set; raises BackendError (TC0811) for one it does not have."""
     isa, machine = ISAS[name], host()
     order = [SSE42.name, AVX2.name, AVX512.name]
     here = machine.isa.name

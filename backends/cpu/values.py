@@ -67,10 +67,7 @@ class _Sink:
     def __init__(self, emitter: ValueEmitter) -> None:
         self.emitter = emitter
         self.straight = True
-
-    @property
-    def block(self) -> str:
-        return self.emitter.fn.block
+        self.block = emitter.fn.block
 
     def op(self, text: str) -> str:
         return self.emitter.pure(text) if self.straight else self.emitter.op(text)
@@ -84,6 +81,7 @@ class _Sink:
 
     def start(self, label: str) -> None:
         self.emitter.start(label)
+        self.block = label
 
 
 class ValueEmitter:
@@ -332,7 +330,8 @@ class ValueEmitter:
                 self.pure(f"{'fpext' if target == FLOAT64 else 'fptrunc'} {a} {v.text} to {b}"), target, lanes
             )
         if source.is_float:
-            name = f"llvm.fpto{'s' if target.is_signed else 'u'}i.sat.{suffix(target, lanes)}.{suffix(source, lanes)}"
+            kind = f"fpto{'s' if target.is_signed else 'u'}i.sat"
+            name = f"llvm.{kind}.{suffix(target, lanes)}.{suffix(source, lanes)}"
             return Value(self.call(b, name, (a, v.text)), target, lanes)
         if target.is_float:
             signed = source.is_signed and not source.is_bool

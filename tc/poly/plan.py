@@ -142,9 +142,9 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class PhaseTile:
-    """The loops of a phase: `vector` is put into `lanes` lanes, `accumulators` vectors at a time; the innermost
-    loop is unrolled `unroll` times; `block`: the first axis runs in blocks of so many points, one at a time
-    over the whole cache tile."""
+    """The loops of a phase: `vector` is put into `lanes` lanes, `accumulators` vectors at a time; the
+    innermost loop is unrolled `unroll` times; `block`: the first axis runs in blocks of so many points, one
+    at a time over the whole cache tile."""
 
     vector: str | None = None
     lanes: int = 1

@@ -62,7 +62,7 @@ def promotion(scop: Scop, nest: Nest) -> Promotion:
 
 
 def _steady(s: Statement, a: Access, inner: set[tuple[str, str]]) -> bool:
-    """Whether the element is known, by subscripts that are sums, and stays the same in the loops of a phase."""
+    """Whether the element is known, by sums as subscripts, and stays the same in the loops of a phase."""
     if a.unknown or (a.read is not None and a.read.call.checked):
         return False
     for e in a.subscripts:

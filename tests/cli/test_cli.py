@@ -302,3 +302,41 @@ def test_demo(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "compare", lambda *a: {"agrees": False, "difference": "all of it"})
     assert run("demo").code == 1
     assert run("demo", "--backend", "refrence").err.startswith("error[TC0801]")
+
+
+# ---- cache
+
+
+def test_cache_reports_and_clears(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tc.store import Store, digest
+
+    directory = tmp_path / "kernels"
+    monkeypatch.setenv("TC_CACHE_DIR", str(directory))
+    r = run("cache")
+    assert (r.code, r.out, r.err) == (0, f"{directory}\n0 kernels, 0 bytes of {1 << 30}\n", "")
+    assert not directory.exists()
+    store = Store(directory)
+    for n in range(3):
+        store.put(digest(n), bytes(100))
+    bytes_kept = store.size()
+    assert run("cache").out.endswith(f"\n3 kernels, {bytes_kept} bytes of {1 << 30}\n")
+    assert run("cache", "--path").out == f"{directory}\n"
+    monkeypatch.setenv("TC_CACHE_MIB", "5")
+    report = {"directory": str(directory), "on": True, "kernels": 3, "bytes": bytes_kept, "limit": 5 << 20}
+    assert run("cache", "--json").json == {"ok": True, **report, "diagnostics": []}
+    monkeypatch.setenv("TC_CACHE", "0")
+    r = run("cache", "--clear")
+    assert r.out.endswith(f"\n3 removed, 0 kernels, 0 bytes of {5 << 20} (TC_CACHE is off)\n")
+    assert store.entries() == []
+    assert run("cache", "--clear", "--json").json["removed"] == 0
+    assert run("cache", "--clear", "--path").code == 2
+
+
+def test_cache_says_why_a_directory_is_of_no_use(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TC_CACHE_DIR", "/dev/null/kernels")
+    r = run("cache")
+    assert r.code == 0 and r.out.startswith("/dev/null/kernels\n0 kernels")
+    assert r.err.startswith("warning[TC1005]: compiled kernels are not kept: /dev/null/kernels")
+    monkeypatch.setenv("TC_CACHE_MIB", "much")
+    r = run("cache", "--json")
+    assert r.code == 1 and r.json["diagnostics"][0]["code"] == "TC0512"

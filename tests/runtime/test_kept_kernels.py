@@ -40,7 +40,7 @@ class Keeping:
     """Compiles as the reference backend does and counts; its kernels can be kept."""
 
     name = "keeping"
-    options_used = frozenset({"strict"})
+    options_used = frozenset({"strict", "fast_math"})
 
     def __init__(self) -> None:
         self.compiled = self.restored = 0
@@ -139,6 +139,7 @@ def test_stages_of_a_restored_kernel_are_those_of_the_compile(backend: Keeping, 
         {"source": MM.replace("mm", "nn")},
         {"source": MM + MM.replace("mm", "nn"), "entry": "mm"},
         {"options": {"strict": True}},
+        {"options": {"fast_math": True}},
         {"checks": "none"},
         {"sizes": {**SIZES, "N": 6}},
         {"sizes": {**SIZES, "N": 2**31}},

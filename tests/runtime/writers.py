@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import warnings
 
 from tc.store import Store, digest
 
@@ -18,6 +19,7 @@ def blob(key: str) -> bytes:
 
 def work(directory: str, limit: int, seed: int) -> list[str]:
     """Three threads on one store; what went wrong, and nothing if nothing did."""
+    warnings.simplefilter("error")  # no writer may be in another's way
     store = Store(directory, limit)
     wrong: list[str] = []
 

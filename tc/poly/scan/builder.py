@@ -1,0 +1,126 @@
+"""What all of scanning shares: names, the program's stages, the arrays that tiling adds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from tc.dtypes import DType
+from tc.ir.expr import Add, Expr, IntImm, Load, Mul, Variable, rebuild
+from tc.ir.loops import Array, Block, For, LoopKind, Stmt
+from tc.ir.program import Box, Op, Stage
+from tc.poly.ast import stage_bodies
+from tc.poly.scop import Scop
+
+ZERO = IntImm(0)
+ALIGNMENT = 64  # bytes: a cache line, and the widest vector
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Part of an axis: it starts `origin` after the axis' first point and has `extent` points; in the last
+    tile (where `last` holds) it has only `rest`."""
+
+    origin: Expr
+    extent: int
+    rest: int
+    last: Expr | None = None
+
+    @property
+    def whole(self) -> bool:
+        return self.last is None or self.rest == self.extent
+
+
+@dataclass(slots=True)
+class Builder:
+    """`chunks`: iterations of a parallel loop whose body has private arrays; `workspace`: bytes in use."""
+
+    scop: Scop
+    chunks: int
+    workspace: int
+    arrays: list[Array] = field(default_factory=list[Array])
+    count: int = 0
+    stages: Mapping[str, Stage] = field(init=False)
+    bodies: Mapping[str, Expr] = field(init=False)
+    boxes: Mapping[str, Box] = field(init=False)
+    dtypes: Mapping[str, DType] = field(init=False)
+    func_buffers: Mapping[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        program = self.scop.program
+        self.stages = {s.name: s for s in program.stages}
+        self.bodies = stage_bodies(program)
+        self.boxes = {b.name: b.box for b in program.buffers}
+        self.dtypes = {b.name: b.dtype for b in program.buffers}
+        self.func_buffers = program.func_buffers
+
+    def name(self, stem: str) -> str:
+        """A name that no other loop has."""
+        self.count += 1
+        return f"{stem}.{self.count}"
+
+    def private(self, name: str, dtype: DType, shape: tuple[int, ...], chunk: str | None) -> Array:
+        """An array of its own for each iteration of the parallel loop `chunk`, made once for each name."""
+        found = next((a for a in self.arrays if a.name == name), None)
+        if found is not None:
+            return found
+        stride = -(-math.prod(shape) * dtype.itemsize // ALIGNMENT) * ALIGNMENT
+        place = IntImm(self.workspace)
+        array = Array(name, dtype, tuple(map(IntImm, shape)), "private", place, (), chunk, stride)
+        self.workspace += stride * (self.chunks if chunk is not None else 1)
+        self.arrays.append(array)
+        return array
+
+
+def neutral(op: Op, dtype: DType) -> float | int:
+    """The value that an update leaves alone."""
+    if op in ("+", "*"):
+        return 0 if op == "+" else 1
+    if dtype.is_float:
+        return math.inf if op == "min" else -math.inf
+    if dtype.is_bool:
+        return 1 if op == "min" else 0
+    if op == "max":
+        return -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
+    return (1 << (dtype.bits - (1 if dtype.is_signed else 0))) - 1
+
+
+def block(parts: Iterable[Stmt]) -> Stmt:
+    """Statements one after the other, without nested blocks."""
+    flat: list[Stmt] = []
+    for p in parts:
+        flat += p.body if isinstance(p, Block) else (p,)
+    return flat[0] if len(flat) == 1 else Block(tuple(flat))
+
+
+def vector_loops(var: str, extent: int, lanes: int, name: Callable[[str], str], body: Stmt) -> Stmt:
+    """`for var in [0, extent)` in vectors of `lanes`, the last one shorter."""
+    q, r = divmod(extent, lanes)
+    parts: list[Stmt] = []
+    if q:
+        if q == 1 and not r:
+            return For(var, ZERO, IntImm(lanes), 1, LoopKind.VECTOR, body)
+        u = name(var)
+        start = Mul(Variable(u), IntImm(lanes))
+        inner = For(var, start, Add(start, IntImm(lanes)), 1, LoopKind.VECTOR, body)
+        parts.append(For(u, ZERO, IntImm(q), 1, LoopKind.UNROLLED, inner))
+    if r:
+        parts.append(For(var, IntImm(q * lanes), IntImm(extent), 1, LoopKind.VECTOR, body))
+    return block(parts)
+
+
+def loads(e: Expr) -> list[Load]:
+    """The reads of a value in evaluation order (as tc.poly.accesses numbers them)."""
+    out: list[Load] = []
+
+    def visit(x: Expr) -> Expr:
+        if isinstance(x, Load):
+            for s in x.subscripts:
+                visit(s)
+            out.append(x)
+            return x
+        return rebuild(x, visit)
+
+    visit(e)
+    return out

@@ -1,0 +1,201 @@
+"""Packed copies of operands: contiguous along the lanes, a register tile's lanes side by side.
+
+A pack belongs to a cache tile (and to one block of a blocked reduction); its array is indexed by the block of
+lanes, by the other axes of the read, and by the lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tc.ir.expr import (
+    Add,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Load,
+    Min,
+    Mul,
+    Sub,
+    Variable,
+    rebuild,
+    substitute,
+    variables,
+)
+from tc.ir.loops import Array, Compute, For, If, LoopKind, Stmt
+from tc.ir.simplify import linear_terms, simplify
+from tc.poly.plan import Axis, Nest, Pack, Phase, Tiling
+from tc.poly.scan.builder import ZERO, Builder, Span, block, loads, vector_loops
+
+_ROWS = 16  # rows moved through registers at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A pack: its array, the read it serves, the axes it has dimensions for besides the `vector` axis, of
+    which `width` points make a block."""
+
+    array: Array
+    read: Load
+    axes: tuple[str, ...]
+    vector: str
+    width: int
+
+    def at(self) -> Load:
+        """The packed element, by variables `@axis`: the offsets of the axes in the cache tile."""
+        v, width = Variable(f"@{self.vector}"), IntImm(self.width)
+        subscripts = (FloorDiv(v, width), *(Variable(f"@{n}") for n in self.axes), FloorMod(v, width))
+        return Load(self.array.name, subscripts, self.read.dtype)
+
+
+def packed_body(body: Expr, reads: Mapping[int, Packed]) -> Expr:
+    """A value with some of its reads, by number, turned to packed copies."""
+    found = loads(body)
+    wanted = {id(found[i]): p for i, p in reads.items()}
+
+    def visit(e: Expr) -> Expr:
+        p = wanted.get(id(e))
+        return rebuild(e, visit) if p is None else p.at()
+
+    return visit(body)
+
+
+def packs(
+    builder: Builder,
+    n: Nest,
+    t: Tiling,
+    spans: Mapping[str, Span],
+    cut: Mapping[str, Span],
+    chunk: str | None,
+) -> tuple[dict[Pack, Packed], list[Stmt]]:
+    """The packs of a cache tile, and the loops that fill them; `cut` are the blocks of phase axes."""
+    made: dict[Pack, Packed] = {}
+    copies: list[Stmt] = []
+    for p in t.packs:
+        phase = next((x for x in n.phases if p.statement in x.statements), None)
+        if phase is not None:
+            whole = {a.name: Span(ZERO, a.extent, a.extent) for a in phase.axes}
+            filler = _Filler(builder, n, t, phase, p, {**whole, **spans, **cut})
+            made[p] = filler.packed(chunk)
+            copies.append(filler.copy(made[p]))
+    return made, copies
+
+
+@dataclass(slots=True)
+class _Filler:
+    """The loops that fill one pack."""
+
+    builder: Builder
+    nest: Nest
+    tiling: Tiling
+    phase: Phase
+    pack: Pack
+    spans: Mapping[str, Span]
+
+    @property
+    def read(self) -> Load:
+        return loads(self.builder.bodies[self.pack.statement])[self.pack.read]
+
+    @property
+    def axes(self) -> list[Axis]:
+        """The axes that move the read."""
+        names = {v for e in self.read.subscripts for v in variables(e)}
+        return [a for a in (*self.nest.axes, *self.phase.axes) if a.vars.get(self.pack.statement) in names]
+
+    @property
+    def vector(self) -> Axis:
+        return next(a for a in self.axes if a.name in self.tiling.tiles and self.lanes(a) > 1)
+
+    def lanes(self, a: Axis) -> int:
+        return self.tiling.tiles[a.name].lanes
+
+    def packed(self, chunk: str | None) -> Packed:
+        vector, read = self.vector, self.read
+        width = min(self.tiling.tiles[vector.name].register, vector.extent)
+        others = [a for a in self.axes if a is not vector]
+        blocks = -(-self.spans[vector.name].extent // width)
+        shape = (blocks, *(self.spans[a.name].extent for a in others), width)
+        name = f"{read.buffer}.{self.pack.statement}.{self.pack.read}"
+        array = self.builder.private(name, read.dtype, shape, chunk)
+        return Packed(array, read, tuple(a.name for a in others), vector.name, width)
+
+    def copy(self, p: Packed) -> Stmt:
+        """All blocks of lanes; the last one of the last cache tile may be short."""
+        vector, span = self.vector, self.spans[p.vector]
+        whole, left = divmod(span.extent, p.width)
+        var = self.builder.name(vector.name)
+        count: Expr = IntImm(whole)
+        if not span.whole:
+            count = Min(count, FloorDiv(Sub(IntImm(vector.extent), span.origin), IntImm(p.width)))
+        parts: list[Stmt] = []
+        if whole:
+            parts.append(For(var, ZERO, count, 1, LoopKind.SERIAL, self.block(p, Variable(var), p.width)))
+        short = left if span.whole else span.rest % p.width
+        if short:
+            number = IntImm((span.extent if span.whole else span.rest) // p.width)
+            last = self.block(p, number, short)
+            parts.append(last if span.last is None or span.whole else If(span.last, last))
+        return block(parts)
+
+    def block(self, p: Packed, number: Expr, lanes: int) -> Stmt:
+        """One block of `lanes` lanes: along the lanes where these are neighbours in the source, else rows of
+        the axis that has the neighbours, turned in registers."""
+        builder, vector = self.builder, self.vector
+        others = [a for a in self.axes if a is not vector]
+        names = {a.name: builder.name(a.name) for a in others}
+        lane = builder.name(vector.name)
+        offset = simplify(Add(Mul(number, IntImm(p.width)), Variable(lane)), exact=True)
+        copy = self.element(p, number, lane, {**{a: Variable(n) for a, n in names.items()}, p.vector: offset})
+        along = _contiguous(p.read, self.axes, self.pack.statement)
+        if along is None or along is vector:
+            s = vector_loops(lane, lanes, self.lanes(vector), builder.name, copy)
+        else:
+            s = self.turned(names[along.name], self.spans[along.name].extent, lane, lanes, copy)
+        for a in reversed(others):
+            if a is not along or along is vector:
+                s = For(names[a.name], ZERO, IntImm(self.spans[a.name].extent), 1, LoopKind.SERIAL, s)
+        return s
+
+    def element(self, p: Packed, number: Expr, lane: str, inside: Mapping[str, Expr]) -> Stmt:
+        """`pack[block, …, lane] = source[…]` at these offsets in the cache tile."""
+        statement = self.pack.statement
+        stage = self.builder.stages[statement]
+        point = {
+            a.vars[statement]: simplify(
+                Add(Add(IntImm(a.min), self.spans[a.name].origin), inside[a.name]), exact=True
+            )
+            for a in self.axes
+        }
+        source = tuple(simplify(substitute(e, dict(point)), exact=True) for e in p.read.subscripts)
+        target = (number, *(inside[n] for n in p.axes), Variable(lane))
+        where = tuple(point.get(v, ZERO) for v in stage.domain.names)
+        value = replace(p.read, subscripts=source)
+        text = f"pack {p.read.buffer}"
+        return Compute(f"{statement}.pack", p.array.name, target, None, value, where, text)
+
+    def turned(self, row: str, rows: int, lane: str, lanes: int, copy: Stmt) -> Stmt:
+        """Blocks of a few rows of the source, each a vector, to as many vectors of lanes."""
+        width = self.lanes(self.vector)
+        whole, left = divmod(rows, _ROWS)
+        parts: list[Stmt] = []
+        for first in range(0, lanes, width):
+            columns = For(lane, IntImm(first), IntImm(min(first + width, lanes)), 1, LoopKind.VECTOR, copy)
+            if whole:
+                step = self.builder.name(row.split(".")[0])
+                low = Mul(Variable(step), IntImm(_ROWS))
+                turned = For(row, low, Add(low, IntImm(_ROWS)), 1, LoopKind.TRANSPOSED, columns)
+                parts.append(For(step, ZERO, IntImm(whole), 1, LoopKind.SERIAL, turned))
+            if left:
+                parts.append(For(row, IntImm(whole * _ROWS), IntImm(rows), 1, LoopKind.TRANSPOSED, columns))
+        return block(parts)
+
+
+def _contiguous(read: Load, axes: Sequence[Axis], statement: str) -> Axis | None:
+    """The axis along which the elements of a read are neighbours."""
+    if not read.subscripts:
+        return None
+    terms, _ = linear_terms(read.subscripts[-1])
+    names = {e.name for e, factor in terms.items() if isinstance(e, Variable) and factor == 1}
+    return next((a for a in axes if a.vars[statement] in names), None)

@@ -1,0 +1,283 @@
+"""One register tile: the phases of a nest at a constant number of points, unrolled and in lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tc.dtypes import accumulator
+from tc.ir.expr import Add, Expr, IntImm, Load, Mul, Variable, imm, inline_lets, substitute
+from tc.ir.loops import Array, Compute, For, If, LoopKind, Stmt
+from tc.ir.program import Op
+from tc.ir.simplify import conjunction, simplify
+from tc.poly.ast import zero_based
+from tc.poly.plan import Axis, Nest, Pack, Phase, PhaseTile, Tiling
+from tc.poly.scan.builder import ZERO, Builder, Span, block, neutral, vector_loops
+from tc.poly.scan.packs import Packed, packed_body
+
+
+@dataclass(slots=True)
+class RegisterTile:
+    """The phases of one register tile, whose axes have these constant extents."""
+
+    builder: Builder
+    nest: Nest
+    tiling: Tiling
+    spans: Mapping[str, Span]
+    cut: Mapping[str, Span]
+    packs: Mapping[Pack, Packed]
+    local: dict[str, Expr]  # offset of the register tile in the cache tile
+    extents: dict[str, int]
+    partials: set[str] = field(default_factory=set[str])
+
+    def phase(self, p: Phase, t: PhaseTile) -> Stmt:
+        if not p.axes:
+            return block(self.points(s, {}, None) for s in p.statements)
+        vector = next((a for a in p.axes if a.name == t.vector), None)
+        partial = {
+            s: self.partial(s, t) for s in p.statements if vector is not None and s in vector.reductions
+        }
+        before = [self.fill(s, a, t) for s, a in partial.items()]
+        after = [self.combine(s, a, t) for s, a in partial.items()]
+        # The vector axis runs innermost, else the last axis.
+        axes = [a for a in p.axes if a is not vector]
+        last = vector if vector is not None else axes.pop()
+        return block([*before, self.loops(p, t, axes, last, {}, partial), *after])
+
+    def extent(self, a: Axis) -> int:
+        return self.cut[a.name].extent if a.name in self.cut else a.extent
+
+    def loops(
+        self,
+        p: Phase,
+        t: PhaseTile,
+        axes: Sequence[Axis],
+        last: Axis,
+        at: dict[str, Expr],
+        partial: Mapping[str, Array],
+    ) -> Stmt:
+        if axes:
+            a = axes[0]
+            var = self.builder.name(a.name)
+            inner = self.loops(p, t, axes[1:], last, {**at, a.name: Variable(var)}, partial)
+            return For(var, ZERO, IntImm(self.extent(a)), 1, LoopKind.SERIAL, inner)
+        if t.vector is None:
+            return self.unrolled(p, last, t.unroll, at)
+        step = t.lanes * t.accumulators
+        whole, rest = divmod(self.extent(last), step)
+        parts: list[Stmt] = []
+        if whole:
+            var = self.builder.name(last.name)
+            s = self.vectors(p, last, at, Mul(Variable(var), IntImm(step)), step, t, partial)
+            parts.append(For(var, ZERO, IntImm(whole), 1, LoopKind.SERIAL, s))
+        if rest:
+            parts.append(self.vectors(p, last, at, IntImm(whole * step), rest, t, partial))
+        return block(parts)
+
+    def unrolled(self, p: Phase, last: Axis, unroll: int, at: dict[str, Expr]) -> Stmt:
+        whole, rest = divmod(self.extent(last), unroll)
+        parts: list[Stmt] = []
+        for count, start, extent in ((whole, None, unroll), (1 if rest else 0, whole * unroll, rest)):
+            if not count:
+                continue
+            var, u = self.builder.name(last.name), self.builder.name(last.name)
+            base: Expr = Mul(Variable(var), IntImm(unroll)) if start is None else IntImm(start)
+            offset = simplify(Add(base, Variable(u)), exact=True) if extent > 1 else base
+            s = block(self.points(x, {**at, last.name: offset}, None) for x in p.statements)
+            if extent > 1:
+                s = For(u, ZERO, IntImm(extent), 1, LoopKind.UNROLLED, s)
+            parts.append(For(var, ZERO, IntImm(count), 1, LoopKind.SERIAL, s) if start is None else s)
+        return block(parts)
+
+    def vectors(
+        self, p: Phase, last: Axis, at: dict[str, Expr], base: Expr, extent: int, t: PhaseTile,
+        partial: Mapping[str, Array],
+    ) -> Stmt:  # fmt: skip
+        """`extent` points of the vector axis: whole vectors, then a short one."""
+        parts: list[Stmt] = []
+        q, r = divmod(extent, t.lanes)
+        u, lane = self.builder.name(last.name), self.builder.name(last.name)
+        for count, start, lanes in ((q, None, t.lanes), (1 if r else 0, q, r)):
+            if not count:
+                continue
+            number: Expr = Variable(u) if start is None else IntImm(start)
+            offset = simplify(Add(Add(base, Mul(number, IntImm(t.lanes))), Variable(lane)), exact=True)
+            s: Stmt = block(
+                self.points(
+                    x,
+                    {**at, last.name: offset},
+                    (number, Variable(lane), partial.get(x)),
+                    lane,
+                    lanes,
+                    t.lanes,
+                )
+                for x in p.statements
+            )
+            parts.append(For(u, ZERO, IntImm(count), 1, LoopKind.UNROLLED, s) if start is None else s)
+        return block(parts)
+
+    # Points of the register tile.
+
+    def points(
+        self,
+        statement: str,
+        at: dict[str, Expr],
+        partial: tuple[Expr, Expr, Array | None] | None,
+        lane: str | None = None,
+        lanes: int = 1,
+        width: int = 0,
+    ) -> Stmt:
+        """All points of the register tile of one statement; `lane` is a vector loop of its phase."""
+
+        def innermost(offsets: dict[str, Expr]) -> Stmt:
+            s = self.instance(statement, offsets, at, partial)
+            return s if lane is None else For(lane, ZERO, IntImm(lanes), 1, LoopKind.VECTOR, s, width)
+
+        return self.each_point(statement, innermost)
+
+    def each_point(self, statement: str, make: Callable[[dict[str, Expr]], Stmt]) -> Stmt:
+        axes = [a for a in self.nest.axes if statement in a.vars]
+        vector = next((a for a in axes if self.tiling.tiles[a.name].lanes > 1), None)
+
+        def level(rest: Sequence[Axis], offsets: dict[str, Expr]) -> Stmt:
+            if rest:
+                a = rest[0]
+                n = self.extents[a.name]
+                if n == 1:
+                    return level(rest[1:], {**offsets, a.name: ZERO})
+                var = self.builder.name(a.name)
+                inner = level(rest[1:], {**offsets, a.name: Variable(var)})
+                return For(var, ZERO, IntImm(n), 1, LoopKind.UNROLLED, inner)
+            if vector is None:
+                return make(offsets)
+            lanes = self.tiling.tiles[vector.name].lanes
+            var = self.builder.name(vector.name)
+            s = make({**offsets, vector.name: Variable(var)})
+            return vector_loops(var, self.extents[vector.name], lanes, self.builder.name, s)
+
+        return level([a for a in axes if a is not vector], {})
+
+    def instance(
+        self,
+        statement: str,
+        offsets: Mapping[str, Expr],
+        at: Mapping[str, Expr],
+        partial: tuple[Expr, Expr, Array | None] | None,
+    ) -> Stmt:
+        builder = self.builder
+        stage = builder.stages[statement]
+        place: dict[str, Expr] = {}  # axis -> offset from its first point
+        inside: dict[str, Expr] = {}  # axis -> offset in the cache tile
+        point: dict[str, Expr] = {}
+        for a in self.nest.axes:
+            if statement in a.vars:
+                inside[a.name] = Add(self.local[a.name], offsets[a.name])
+                place[a.name] = Add(self.spans[a.name].origin, inside[a.name])
+                point[a.vars[statement]] = Add(IntImm(a.min), place[a.name])
+        for p in self.nest.phases:
+            for a in p.axes:
+                if statement in a.vars:
+                    inside[a.name] = at[a.name]
+                    start = self.cut[a.name].origin if a.name in self.cut else ZERO
+                    point[a.vars[statement]] = Add(Add(IntImm(a.min), start), at[a.name])
+        point = {v: simplify(e, exact=True) for v, e in point.items()}
+        where = tuple(point[v] for v in stage.domain.names)
+        body = builder.bodies[statement]
+        reads = {x.read: packed for x, packed in self.packs.items() if x.statement == statement}
+        if reads:
+            body = packed_body(body, reads)
+        env: dict[str, Expr] = {**point, **{f"@{n}": simplify(e, exact=True) for n, e in inside.items()}}
+        value = simplify(substitute(body, env))
+        buffer = builder.func_buffers[stage.func]
+        number, lane, array = partial if partial is not None else (ZERO, ZERO, None)
+        if array is not None:
+            target = (*(offsets[n] for n in self.tile_axes(statement)), number, lane)
+            s: Stmt = Compute(stage.name, array.name, target, stage.op, value, where, stage.text)
+        else:
+            subscripts = zero_based((substitute(x, point) for x in stage.args), builder.boxes[buffer])
+            s = Compute(stage.name, buffer, subscripts, stage.op, value, where, stage.text)
+        if stage.domain.conditions:
+            tests = [simplify(substitute(inline_lets(c), point), exact=True) for c in stage.domain.conditions]
+            s = If(conjunction(tests), s)
+        return s
+
+    # Partial results of reductions in lanes.
+
+    def tile_axes(self, statement: str) -> list[str]:
+        """The axes that a statement has more than one point of in a register tile."""
+        return [a.name for a in self.nest.axes if statement in a.vars and self.extents[a.name] > 1]
+
+    def partial(self, statement: str, t: PhaseTile) -> Array:
+        builder = self.builder
+        stage = builder.stages[statement]
+        buffer = builder.func_buffers[stage.func]
+        dtype = accumulator(builder.dtypes[buffer], builder.bodies[statement].dtype)
+        shape = (*(self.extents[n] for n in self.tile_axes(statement)), t.accumulators, t.lanes)
+        array = Array(
+            builder.name(buffer), dtype, tuple(map(IntImm, shape)), "register", IntImm(0), partial_of=buffer
+        )
+        builder.arrays.append(array)
+        self.partials.add(array.name)
+        return array
+
+    def fill(self, statement: str, array: Array, t: PhaseTile) -> Stmt:
+        stage = self.builder.stages[statement]
+        assert stage.op is not None
+        value = imm(neutral(stage.op, array.dtype), array.dtype)
+        return self.over_partials(statement, array, t, 0, None, value, "")
+
+    def over_partials(
+        self,
+        statement: str,
+        array: Array,
+        t: PhaseTile,
+        first: int,
+        op: Op | None,
+        value: Expr | None,
+        text: str,
+    ) -> Stmt:
+        u, lane = self.builder.name("u"), self.builder.name("lane")
+
+        def make(offsets: dict[str, Expr]) -> Stmt:
+            tile = tuple(offsets[n] for n in self.tile_axes(statement))
+            v = (
+                value
+                if value is not None
+                else Load(array.name, (*tile, Variable(u), Variable(lane)), array.dtype)
+            )
+            number = Variable(u) if value is not None else ZERO
+            s: Stmt = Compute(
+                f"{statement}.partial", array.name, (*tile, number, Variable(lane)), op, v, (), text
+            )
+            s = For(lane, ZERO, IntImm(t.lanes), 1, LoopKind.VECTOR, s)
+            return For(u, IntImm(first), IntImm(t.accumulators), 1, LoopKind.UNROLLED, s)
+
+        return self.each_point(statement, make)
+
+    def combine(self, statement: str, array: Array, t: PhaseTile) -> Stmt:
+        """All accumulators into the first, then its lanes into the result."""
+        builder = self.builder
+        stage = builder.stages[statement]
+        buffer = builder.func_buffers[stage.func]
+        lane = builder.name("lane")
+
+        def make(offsets: dict[str, Expr]) -> Stmt:
+            tile = tuple(offsets[n] for n in self.tile_axes(statement))
+            point = {
+                a.vars[statement]: Add(
+                    IntImm(a.min), Add(self.spans[a.name].origin, Add(self.local[a.name], offsets[a.name]))
+                )
+                for a in self.nest.axes
+                if statement in a.vars
+            }
+            subscripts = zero_based((substitute(x, dict(point)) for x in stage.args), builder.boxes[buffer])
+            v = Load(array.name, (*tile, ZERO, Variable(lane)), array.dtype)
+            s = Compute(f"{statement}.partial", buffer, subscripts, stage.op, v, (), stage.text)
+            return For(lane, ZERO, IntImm(t.lanes), 1, LoopKind.VECTOR, s)
+
+        return block(
+            [
+                self.over_partials(statement, array, t, 1, stage.op, None, stage.text),
+                self.each_point(statement, make),
+            ]
+        )

@@ -124,6 +124,9 @@ def versions() -> tuple[str, ...]:
 
 
 def _version(package: str) -> str:
+    said = getattr(sys.modules.get(package), "__version__", None)
+    if said is not None:  # most often it is loaded by now, and nothing need be looked for on disk
+        return said
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

@@ -30,10 +30,10 @@ class Options:
     `fast_math`: allow value-changing floating-point rewrites (each backend documents its error bound).
     `fusion`: which loops statements share, `"max"`, `"preserve3coincident"` or `"min"`.
     `isa`: the instruction set of CPU code, `"avx512"`, `"avx2"`, `"sse4.2"` or `"neon"`.
-    `tile`, `register_tile`: points of the loops of each nest, outermost first, in a cache tile and in a register
-    tile (missing ones are chosen).  `vector`: the number of the loop that runs in lanes; -1: the loops of the
-    reductions.  `unroll`: iterations of an innermost reduction loop in a row.  `pack`: whether operands are
-    copied to be contiguous.  `parallel`: whether threads are used.
+    `tile`, `register_tile`: points of the loops of each nest, outermost first, in a cache tile and in a
+    register tile (missing ones are chosen).  `vector`: the number of the loop that runs in lanes; -1: the
+    loops of the reductions.  `unroll`: iterations of an innermost reduction loop in a row.  `pack`: whether
+    operands are copied to be contiguous.  `parallel`: whether threads are used.
     `autoschedule`: the Halide backend's scheduler (one of `"Mullapudi2016"`, `"Adams2019"`, `"Li2018"`).
     """
 
@@ -61,10 +61,11 @@ class Options:
         if self.isa not in (None, "avx512", "avx2", "sse4.2", "neon"):
             raise _bad("isa", self.isa, "'avx512', 'avx2', 'sse4.2', 'neon' or None")
         for name in ("tile", "register_tile"):
-            value: object = getattr(self, name)
+            value = cast("object", getattr(self, name))
             if value is None:
                 continue
-            counts = tuple(cast("Sequence[object]", value)) if isinstance(value, (list, tuple)) else ()
+            listed = isinstance(value, (list, tuple))
+            counts = tuple(cast("Sequence[object]", value)) if listed else ()
             if not counts or not all(map(_is_count, counts)):
                 raise _bad(name, value, "a tuple of positive integers or None")
             object.__setattr__(self, name, counts)  # JSON and command lines have lists

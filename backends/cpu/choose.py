@@ -16,7 +16,7 @@ from .machine import Machine
 from .model import Candidate, Cost, Ref, Work, footprint, nest_cycles, tile_cycles, work_of
 
 _COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)  # points of an axis in a register tile
-_KEPT = 10  # candidates of a nest whose remainders are looked at
+_KEPT = 10  # candidates with lanes along one loop whose remainders are looked at
 _TASK = 8000.0  # cycles that a task should have at least
 _SERIAL = 16000.0  # cycles below which one thread is faster
 
@@ -155,9 +155,14 @@ def candidates(
         points = math.prod(at.values())
         rough.append((tile_cycles(nest, work, c, at, machine) / points, c, label))
     rough.sort(key=lambda x: x[0])
-    ranked = [
-        Ranked(c, _cost(nest, work, c, extents, repeats, machine), label) for _, c, label in rough[:_KEPT]
-    ]
+    kept: list[tuple[Candidate, str]] = []
+    seen: dict[object, int] = {}
+    for _, c, label in rough:
+        along = (next((n for n, t in c.tiles.items() if t.lanes > 1), None), c.phases)
+        seen[along] = seen.get(along, 0) + 1
+        if seen[along] <= _KEPT:
+            kept.append((c, label))
+    ranked = [Ranked(c, _cost(nest, work, c, extents, repeats, machine), label) for c, label in kept]
     ranked.sort(key=lambda x: x.cost.total)
     return ranked
 

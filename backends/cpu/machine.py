@@ -32,6 +32,13 @@ class Machine:
     l3_bandwidth: float = 12.0
     bandwidth: float = 6.0
 
+    def issue(self, width: int) -> tuple[int, int]:
+        """Multiply-adds and loads a cycle of vectors of `width` bytes: what runs a wide vector as two halves
+        runs two narrow ones at a time."""
+        if width <= 32 < self.isa.vector_bytes:
+            return max(2, self.fma_units), max(2, self.loads)
+        return self.fma_units, self.loads
+
 
 # Processors that run each 512-bit operation as two halves (Fog, "The microarchitecture of Intel, AMD and VIA
 # CPUs", 2024, chapter on Zen 4).

@@ -336,8 +336,10 @@ def _phase_cycles(
                 loads += count
         if vector is not None and w.update:
             horizontal += vectors * (2 * math.log2(max(lanes, 2)) + tile.accumulators)
-    moved = loads / machine.loads + singles / machine.broadcasts
-    cycles = max(operations / machine.fma_units, moved, stores)
+    widest = max([lanes, *(t.lanes for t in c.tiles.values())])
+    multiply_adds, wide_loads = machine.issue(4 * widest)
+    moved = loads / wide_loads + singles / machine.broadcasts
+    cycles = max(operations / multiply_adds, moved, stores)
     if updates:  # an accumulator is ready for its next update only after the latency of the last
         cycles = max(cycles, machine.latency / (tile.accumulators if vector is not None else 1))
     # Loop control of the innermost loop, once an unrolled iteration.

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from tc.codegen.c_helpers import Helpers, c_type
 from tc.codegen.expr import EQUAL, SUM, ArrayStyle, CExpr, Text, identifier
 from tc.codegen.numerics import MAX_POINT
-from tc.dtypes import accumulator, BOOL, DType
+from tc.dtypes import BOOL, DType, accumulator
 from tc.errors import InternalError, unreachable
 from tc.ir.expr import Expr, IntImm
 from tc.ir.loops import Array, Block, Compute, Copy, For, If, LoopKind, LoopNest, Promote, Stmt, Sync

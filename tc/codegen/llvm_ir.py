@@ -11,8 +11,7 @@ from collections.abc import Mapping
 
 from tc.codegen.llvm_expr import ExprEmitter, storage_type
 from tc.codegen.llvm_helpers import HELPERS
-from tc.dtypes import accumulator
-from tc.dtypes import BOOL
+from tc.dtypes import BOOL, accumulator
 from tc.errors import InternalError, unreachable
 from tc.ir.loops import Block, Compute, Copy, For, If, LoopNest, Promote, Stmt, Sync
 

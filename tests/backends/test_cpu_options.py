@@ -1,0 +1,81 @@
+"""Options change the code of the cpu backend and never a result: random options over a fixed corpus."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import tc
+from tests.backends.cpu_cases import BY_NAME, CORPUS, SIZES, Case, check, compiled, isas
+
+_COMMON = settings(deadline=None, suppress_health_check=list(HealthCheck))
+
+COUNTS = st.sampled_from([1, 1, 2, 3, 4, 5, 6, 8, 12, 16, 17, 32, 48, 64])
+
+
+def options() -> st.SearchStrategy[dict[str, Any]]:
+    """Valid options, most of them left to the model."""
+    return st.fixed_dictionaries(
+        {"isa": st.sampled_from(isas())},
+        optional={
+            "fusion": st.sampled_from(["max", "preserve3coincident", "min"]),
+            "tile": st.lists(COUNTS, min_size=1, max_size=3).map(tuple),
+            "register_tile": st.lists(COUNTS.filter(lambda n: n <= 17), min_size=1, max_size=3).map(tuple),
+            "vector": st.integers(-1, 3),
+            "unroll": st.integers(1, 9),
+            "pack": st.booleans(),
+            "parallel": st.booleans(),
+            "strict": st.booleans(),
+        },
+    )
+
+
+@pytest.mark.parametrize("case", CORPUS, ids=lambda c: c.name)
+@given(data=st.data())
+@settings(_COMMON, max_examples=9)
+def test_random_options(case: Case, data: st.DataObject) -> None:
+    sizes = case.sizes(data.draw(st.lists(st.sampled_from(SIZES), min_size=4, max_size=4), "sizes"))
+    check(case, sizes, 0, data.draw(options(), "options"))
+
+
+@pytest.mark.parametrize("case", CORPUS, ids=lambda c: c.name)
+@pytest.mark.parametrize("isa", isas())
+def test_defaults(case: Case, isa: str) -> None:
+    """Sizes that no vector and no register tile divides."""
+    check(case, case.sizes([19, 18, 5, 3]), 1, {"isa": isa})
+
+
+@pytest.mark.parametrize("fusion", ["max", "preserve3coincident", "min"])
+@pytest.mark.parametrize("name", ["bias and relu", "mlp", "softmax", "redefinition", "stencils", "calls"])
+def test_strategies_of_fusion(name: str, fusion: str) -> None:
+    case = BY_NAME[name]
+    check(case, case.sizes([9, 17, 6, 5]), 2, {"fusion": fusion, "tile": (4, 8)})
+
+
+@pytest.mark.parametrize("tile", [(7, 8), (3,), (1, 16), (64, 64, 64)])
+@pytest.mark.parametrize("name", ["gemm", "gemm of transposed", "convolution", "bias and relu", "batched"])
+def test_tiles_with_packs(name: str, tile: tuple[int, ...]) -> None:
+    case = BY_NAME[name]
+    check(case, case.sizes([21, 20, 33, 4]), 3, {"tile": tile, "pack": True})
+
+
+def test_options_that_other_backends_have_are_refused() -> None:
+    with pytest.raises(tc.BackendError, match="does not use the option 'autoschedule'") as caught:
+        compiled(BY_NAME["gemm"].source, autoschedule="Adams2019")
+    assert caught.value.code == "TC0809"
+
+
+def test_options_show_in_the_choice() -> None:
+    """What is asked for is what is done, where the nest allows it."""
+
+    def choice(**values: Any) -> str:
+        return compiled(BY_NAME["gemm"].source, **values).inspect("choice", M=64, N=64, K=64)
+
+    assert "by 16/4" in choice(tile=(16, 32), register_tile=(4, 16), vector=1, isa=isas()[-1])
+    assert "packs" not in choice(pack=False)
+    assert "parallel" not in choice(parallel=False, tile=(16, 32))
+    assert "parallel" in choice(tile=(16, 32))

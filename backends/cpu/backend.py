@@ -13,6 +13,7 @@ from tc.ir.expr import IntImm
 from tc.ir.loops import LoopNest
 from tc.ir.printer import nest_text
 from tc.ir.program import Program, Stage
+from tc.ir.rfactor import split_reductions
 from tc.options import Options
 from tc.pipeline import stage
 from tc.poly import fusion, legality, nest, plan, scan, schedule, scop, trace, tree
@@ -22,12 +23,15 @@ from tc.registry import Availability
 
 from . import emit
 from .choose import choose
+from .fuse import predicate
 from .machine import Machine, host, with_isa
 
 Artifact = Literal["schedule", "choice", "loops", "code", "llvm", "asm"]
 
 # Statement instances that take about 5 us on one core, from where on other threads should run meanwhile.
 _WORTH_RELEASING = 50_000
+# Instances of a reduction to one or a few results from where it is worth all cores.
+_LONG = 1 << 17
 # The trace oracle runs the nest in Python.
 _TRACED_INSTANCES = 2000
 
@@ -97,11 +101,13 @@ class Backend:
         options = options or Options()
         machine = host() if options.isa is None else with_isa(options.isa)
         verify = settings.verify()
+        if options.parallel is not False:
+            program = split_reductions(program, 4 * machine.cores, _LONG)
         with isl_context():
             with stage("scop"):
                 polyhedra = scop.build(program)
             with stage("schedule"):
-                groups = fusion.fuse(polyhedra, options.fusion or "max")
+                groups = fusion.fuse(polyhedra, options.fusion or predicate(polyhedra, machine))
                 shown = tree.dump(schedule.fused(polyhedra, groups))
                 regions = plan.regions(program, groups)
                 chosen = choose(polyhedra, regions, machine, options)

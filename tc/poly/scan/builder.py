@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from tc.dtypes import DType
 from tc.ir.expr import Add, Expr, IntImm, Load, Mul, Variable, rebuild
 from tc.ir.loops import Array, Block, For, LoopKind, Stmt
-from tc.ir.program import Box, Op, Stage
+from tc.ir.program import Box, Stage
 from tc.poly.ast import stage_bodies
 from tc.poly.scop import Scop
 
@@ -71,19 +71,6 @@ class Builder:
         self.workspace += stride * (self.chunks if chunk is not None else 1)
         self.arrays.append(array)
         return array
-
-
-def neutral(op: Op, dtype: DType) -> float | int:
-    """The value that an update leaves alone."""
-    if op in ("+", "*"):
-        return 0 if op == "+" else 1
-    if dtype.is_float:
-        return math.inf if op == "min" else -math.inf
-    if dtype.is_bool:
-        return 1 if op == "min" else 0
-    if op == "max":
-        return -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
-    return (1 << (dtype.bits - (1 if dtype.is_signed else 0))) - 1
 
 
 def block(parts: Iterable[Stmt]) -> Stmt:

@@ -9,10 +9,11 @@ from tc.dtypes import accumulator
 from tc.ir.expr import Add, Expr, IntImm, Load, Mul, Variable, imm, inline_lets, substitute
 from tc.ir.loops import Array, Compute, For, If, LoopKind, Stmt
 from tc.ir.program import Op
+from tc.ir.rfactor import neutral
 from tc.ir.simplify import conjunction, simplify
 from tc.poly.ast import zero_based
 from tc.poly.plan import Axis, Nest, Pack, Phase, PhaseTile, Tiling
-from tc.poly.scan.builder import ZERO, Builder, Span, block, neutral, vector_loops
+from tc.poly.scan.builder import ZERO, Builder, Span, block, vector_loops
 from tc.poly.scan.packs import Packed, packed_body
 
 

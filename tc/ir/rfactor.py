@@ -1,0 +1,114 @@
+"""Long reductions in parts: `s op= f(k)` becomes partial results of chunks of `k`, and their combination.
+
+The partial results are a new Func whose chunk is a pure variable, so that everything downstream sees ordinary
+parallel loops (Suriana, Adams and Kamil, "Parallel associative reductions in Halide", 2017).  The
+order of combination is fixed by the program, not by how many threads run it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from tc.dtypes import DType, accumulator
+from tc.ir.expr import LT, Add, Call, Expr, IntImm, Mul, Variable, imm, substitute
+from tc.ir.program import Buffer, Domain, Func, IterVar, Op, Program, Range, Stage
+from tc.ir.simplify import simplify
+
+_GRAIN = 64  # chunks of what is contiguous are whole cache lines
+
+
+def neutral(op: Op, dtype: DType) -> float | int:
+    """The value that an update leaves alone."""
+    if op in ("+", "*"):
+        return 0 if op == "+" else 1
+    if dtype.is_float:
+        return math.inf if op == "min" else -math.inf
+    if dtype.is_bool:
+        return 1 if op == "min" else 0
+    if op == "max":
+        return -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
+    return (1 << (dtype.bits - (1 if dtype.is_signed else 0))) - 1
+
+
+def split_reductions(program: Program, chunks: int, fewest: int) -> Program:
+    """Every reduction of a specialised program with at least `fewest` instances but fewer results than there
+    should be tasks (`chunks`), in up to `chunks` parts."""
+    for stage in program.stages:
+        where = _split(stage, chunks, fewest)
+        if where is not None:
+            program = _factored(program, stage, *where)
+    return program
+
+
+def _extent(v: IterVar) -> int:
+    return v.range.extent.value if isinstance(v.range.extent, IntImm) else 0
+
+
+def _split(stage: Stage, chunks: int, fewest: int) -> tuple[IterVar, int] | None:
+    """The variable to split and the length of its chunks."""
+    reductions = [v for v in stage.domain.vars if v.kind == "reduction"]
+    results = math.prod(_extent(v) for v in stage.domain.vars if v.kind == "pure")
+    instances = math.prod(_extent(v) for v in stage.domain.vars)
+    if stage.op is None or not reductions or results >= chunks or instances < fewest:
+        return None
+    wanted = max(2, chunks // max(1, results))
+    # The outermost that is long enough: what is inside stays contiguous.
+    var = next((v for v in reductions if _extent(v) >= wanted), None)
+    if var is None:
+        var = max(reductions, key=_extent)
+    size = math.ceil(_extent(var) / min(wanted, _extent(var)))
+    if var is reductions[-1]:
+        size = math.ceil(size / _GRAIN) * _GRAIN
+    return (var, size) if size < _extent(var) else None
+
+
+def _factored(program: Program, stage: Stage, var: IterVar, size: int) -> Program:
+    assert stage.op is not None
+    extent = _extent(var)
+    count = math.ceil(extent / size)
+    taken = {b.name for b in program.buffers} | {f.name for f in program.funcs}
+    name = _fresh(f"{stage.func}_part", taken)
+    func = program.func(stage.func)
+    dtype = accumulator(func.dtype, stage.value.dtype)
+    names = set(stage.domain.names)
+    chunk, inside = _fresh(f"{var.name}_chunk", names), _fresh(f"{var.name}_in", names)
+    pure = [v for v in stage.domain.vars if v.kind == "pure"]
+    box = (Range(IntImm(0), IntImm(count)), *(v.range for v in pure))
+    args: tuple[Expr, ...] = (Variable(chunk), *(Variable(v.name) for v in pure))
+    chunks = IterVar(chunk, box[0], "pure")
+    start = Mul(Variable(chunk), IntImm(size))
+    at: dict[str, Expr] = {var.name: simplify(Add(var.range.min, Add(start, Variable(inside))), exact=True)}
+    conditions = tuple(simplify(substitute(c, dict(at)), exact=True) for c in stage.domain.conditions)
+    if extent % size:
+        conditions = (*conditions, LT(Add(start, Variable(inside)), IntImm(extent)))
+    value = imm(neutral(stage.op, dtype), dtype)
+    init = Stage(
+        _fresh(f"{stage.name}i", {s.name for s in program.stages}), name, args, None, value,
+        Domain((chunks, *pure)), stage.text, True, stage.span,
+    )  # fmt: skip
+    inner = IterVar(inside, Range(IntImm(0), IntImm(size)), "reduction")
+    rest = tuple(inner if v is var else v for v in stage.domain.vars if v.kind == "reduction")
+    update = Stage(
+        _fresh(f"{stage.name}p", {s.name for s in program.stages}), name, args, stage.op,
+        substitute(stage.value, dict(at)), Domain((chunks, *pure, *rest), conditions), stage.text, False,
+        stage.span,
+    )  # fmt: skip
+    parts = IterVar(chunk, box[0], "reduction")
+    combined = replace(stage, value=Call(name, args, dtype, "func"), domain=Domain((*pure, parts)))
+    position = program.stages.index(stage)
+    stages = (*program.stages[:position], init, update, combined, *program.stages[position + 1 :])
+    where = next(i for i, f in enumerate(program.funcs) if f.name == stage.func)
+    new = Func(name, name, dtype, box, None)
+    return replace(
+        program,
+        buffers=(*program.buffers, Buffer(name, dtype, box, "temporary")),
+        funcs=(*program.funcs[:where], new, *program.funcs[where:]),
+        stages=stages,
+    )
+
+
+def _fresh(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name

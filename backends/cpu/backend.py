@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
-from tc import settings
+from tc import settings, store
 from tc.codegen import llvm_jit
 from tc.errors import BackendError, InternalError
 from tc.ir.expr import IntImm
@@ -48,6 +49,11 @@ class Compiled:
     choice: str
     _code: llvm_jit.MachineCode = field(repr=False)
 
+    def to_blob(self) -> bytes:
+        """What `Backend.from_blob` runs in another process: the object code and the sizes it needs."""
+        facts = {"workspace": self.workspace, "release_gil": self.release_gil}
+        return store.pack(facts, self._code.object)
+
     def artifact(self, stage: Artifact) -> str:
         """A stage of the compilation as text."""
         match stage:
@@ -67,6 +73,16 @@ class Compiled:
                     code="TC0804",
                     help="it has schedule, choice, loops, code, llvm and asm",
                 )
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A kernel from disk: it runs, and has no stages to show."""
+
+    address: int
+    workspace: int
+    release_gil: bool
+    _code: llvm_jit.MachineCode = field(repr=False)
 
 
 class Backend:
@@ -93,6 +109,16 @@ class Backend:
 
     def default_options(self, program: Program, target: Any) -> Options:
         return Options()
+
+    def version_key(self) -> str:
+        """What besides the program the code depends on."""
+        return store.digest(repr(host()), llvm_jit.version(), store.sources(Path(__file__).parent))
+
+    def from_blob(self, program: Program, blob: bytes) -> Restored:
+        """The kernel that `Compiled.to_blob` packed."""
+        facts, code = store.unpack(blob)
+        machine = llvm_jit.load_object(code, emit.KERNEL)
+        return Restored(machine.address, int(facts["workspace"]), bool(facts["release_gil"]), machine)
 
     def compile(self, program: Program, options: Options | None = None) -> Compiled:
         """The kernel of a specialised program."""

@@ -51,6 +51,8 @@ def _insert_band(node: isl.ScheduleNode, s: Statement) -> isl.ScheduleNode:
 def fused(scop: Scop, tree: Sequence[Group | str]) -> isl.Schedule:
     """The schedule tree of fused loops: a band for the loops of each group, a sequence for what is in it."""
     schedule = isl.Schedule.from_domain(scop.domain)
+    if not tree:
+        return schedule
     return _insert(scop, schedule.get_root().child(0), tree).get_schedule()
 
 

@@ -155,6 +155,7 @@ class _Runner:
     nest: LoopNest
     sizes: dict[str, int]
     loops: int = 0
+    vectors: set[int] = field(default_factory=set[int])
     stages: dict[str, Stage] = field(default_factory=dict[str, Stage])
     copies: set[str] = field(default_factory=set[str])
     packed: dict[Cell, Cell] = field(default_factory=dict[Cell, Cell])
@@ -177,6 +178,8 @@ class _Runner:
             case For():
                 self.loops += 1
                 serial = self.loops
+                if s.kind is LoopKind.VECTOR:
+                    self.vectors.add(serial)
                 for i in range(_int(s.lower, env), _int(s.upper, env), s.step):
                     inner = (*iterations, (serial, i)) if s.kind in _UNORDERED else iterations
                     yield from self.run(s.body, {**env, s.var: i}, inner)
@@ -222,9 +225,10 @@ class _Runner:
             else:
                 self.combined(s, touched, write, instance)
             return None
-        if partial is not None:
+        if partial is not None:  # each lane has an element of its own
             self.pending[write].append(instance)
             write = self.place(s, point)
+            iterations = tuple(i for i in iterations if i[0] not in self.vectors)
         return Event(instance, frozenset(touched), write, s.op is not None, iterations)
 
     def place(self, s: Compute, point: tuple[int, ...]) -> Cell:

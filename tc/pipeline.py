@@ -45,7 +45,9 @@ PASSES: tuple[tuple[str, str], ...] = (
     ("scop", "iteration domains and access relations"),
     ("dependences", "flow, anti and output dependences; reductions apart"),
     ("schedule", "the schedule tree"),
+    ("choose", "the tilings of fused loops, by the model of the machine"),
     ("ast", "isl AST to loop nest"),
+    ("scan", "tiled boxes to loop nest"),
     ("code", "loop nest to target text"),
     ("machine", "target text to machine code"),
 )

@@ -135,6 +135,7 @@ class Backend:
             with stage("schedule"):
                 groups = fusion.fuse(polyhedra, options.fusion or predicate(polyhedra, machine))
                 shown = tree.dump(schedule.fused(polyhedra, groups))
+            with stage("choose"):
                 regions = plan.regions(program, groups)
                 chosen = choose(polyhedra, regions, machine, options)
             if verify:

@@ -20,7 +20,7 @@ from tc.poly.context import isl_context
 from tc.poly.dependences import dependences
 from tc.registry import Availability
 
-Artifact = Literal["schedule", "loops", "code", "llvm", "asm"]
+Artifact = Literal["schedule", "choice", "loops", "code", "llvm", "asm"]
 
 # Statement instances that take about 5 us, from where on other threads should run meanwhile.
 _WORTH_RELEASING = 5000
@@ -47,6 +47,8 @@ class Compiled:
         match stage:
             case "schedule":
                 return self.schedule
+            case "choice":
+                return f"{self.nest.name}: no choice, statements and loops run in the order of the source\n"
             case "loops":
                 return nest_text(self.nest)
             case "code":
@@ -59,7 +61,7 @@ class Compiled:
                 raise BackendError(
                     f"the reference backend has no stage '{stage}'",
                     code="TC0804",
-                    help="it has schedule, loops, code, llvm and asm",
+                    help="it has schedule, choice, loops, code, llvm and asm",
                 )
 
 

@@ -17,6 +17,7 @@ from .model import Candidate, Cost, Ref, Work, footprint, nest_cycles, tile_cycl
 
 _COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)  # points of an axis in a register tile
 _KEPT = 10  # candidates with lanes along one loop whose remainders are looked at
+_STREAMS = 16  # rows of an array that are read side by side
 _TASK = 8000.0  # cycles that a task should have at least
 _SERIAL = 16000.0  # cycles below which one thread is faster
 
@@ -150,7 +151,14 @@ def candidates(
     for c, label in _allowed(nest, _register_tiles(nest, work, machine, extents), options):
         # The tiles of a region are whole register tiles.
         if any(g < a.extent and g % c.tiles[a.name].register for a in nest.axes if (g := given.get(a.name))):
-            continue
+            if options.register_tile is None:
+                continue
+            c = replace(
+                c,
+                tiles={
+                    n: replace(t, register=t.lanes if n in given else t.register) for n, t in c.tiles.items()
+                },
+            )
         at = {n: min(t.register, extents[n]) for n, t in c.tiles.items()}
         points = math.prod(at.values())
         rough.append((tile_cycles(nest, work, c, at, machine) / points, c, label))
@@ -228,6 +236,8 @@ def _cost(
         1 + (extents[n] > t.register and extents[n] % t.register > 0) for n, t in c.tiles.items()
     )
     held = math.prod(math.ceil(t.register / t.lanes) for t in c.tiles.values())
+    if any(p.vector for p in c.phases):  # rows read side by side are streams to prefetch
+        bodies += max(0, held - 4)
     crowded = max(0.0, held / machine.isa.registers - 0.75)
     return Cost(compute * (1 + 0.02 * (bodies - 1) + 0.3 * crowded), pack, total / rate)
 
@@ -245,7 +255,8 @@ def _register_tiles(
     out: list[tuple[Candidate, str]] = []
     plain = tuple(_phase_tile(p, None, lanes, 1) for p in nest.phases)
     axes = [a for a in nest.axes if not a.reductions]
-    most = machine.isa.registers - 4
+    sums = max(sum(work[s].update for s in p.statements) for p in nest.phases)
+    most = (machine.isa.registers - 4) // max(1, sums)
     out.append((Candidate({a.name: Tile(extents[a.name]) for a in nest.axes}, plain, frozenset()), "scalar"))
     for v in axes:
         e = extents[v.name]
@@ -290,7 +301,12 @@ def _tiles(
     """Points of at most two axes in a register tile.  It pays where data are used again: along an axis that
     some reference of a phase with loops does not depend on."""
     if not any(p.axes for p in nest.phases):
-        return [{}]
+        # A copy that turns: rows along which results are neighbours, as many as fit a vector.
+        turned = {
+            n for w in work.values() for r in w.refs if r.written for n, s in r.strides.items() if s == 1
+        }
+        rows = next((a for a in axes if a.name in turned and extents[a.name] >= 4), None)
+        return [{}] if rows is None else [{}, {rows.name: min(16, extents[rows.name])}]
     inner = {a.name for p in nest.phases for a in p.axes}
     moving = [
         r
@@ -338,7 +354,10 @@ def _fits(
                 count *= e + step - 1
                 reused = reused or (step > 1 and e > 1)
             kept += count if reused else 0
-    return vectors * math.prod(tile.values()) + kept <= machine.isa.registers + (4 if kept else 0)
+    sums = max(sum(work[s].update for s in p.statements) for p in nest.phases)
+    return vectors * math.prod(tile.values()) * max(1, sums) + kept <= machine.isa.registers + (
+        4 if kept else 0
+    )
 
 
 def _phase_tile(p: Phase, vector: str | None, lanes: int, accumulators: int) -> PhaseTile:
@@ -440,6 +459,13 @@ def tiling(
             tiles[vector] = replace(
                 tiles[vector], cache=min(width, -(-axes[vector].extent // register) * register)
             )
+    elif vector is not None:
+        phases = tuple(
+            replace(x, block=_STREAMS) if _strided(p, vector, work, machine) else x
+            for p, x in zip(nest.phases, c.phases, strict=True)
+        )
+        if sum(x.block is not None for x in phases) > 1:
+            phases = c.phases
     parallel = 0
     if options.tile is not None:
         for a, points in zip(nest.axes, options.tile, strict=False):
@@ -448,7 +474,9 @@ def tiling(
                 tiles[a.name] = replace(t, cache=-(-min(points, a.extent) // t.register) * t.register)
         parallel = 0 if given else len(order)
     elif not given and cycles > _SERIAL:
-        wanted = min(cycles / _TASK, 8.0 * machine.cores)
+        # Long rows where several are streamed side by side.
+        streams = not packed and any(p.block is not None for p in phases)
+        wanted = min(cycles / _TASK, (2.0 if streams else 8.0) * machine.cores)
         tasks = 1
         for i, n in enumerate(order):
             extent, t = axes[n].extent, tiles[n]
@@ -472,6 +500,20 @@ def tiling(
         inner_order = (*inner_order, vector)
     packs = tuple(Pack(r.statement, r.read) for r in packed)
     return Tiling(tiles, tuple(order), inner_order, phases, packs, parallel)
+
+
+def _strided(p: Phase, vector: str, work: Mapping[str, Work], machine: Machine) -> bool:
+    """Whether the one loop of a phase jumps from row to row of a large array that is read once.  A few rows
+    at a time, each read along, are streams that the hardware can follow."""
+    if len(p.axes) != 1 or p.axes[0].extent < 2 * _STREAMS:
+        return False
+    return any(
+        abs(r.strides.get(p.axes[0].name, 0)) * r.itemsize >= 2048
+        and r.strides.get(vector, 0) == 1
+        and r.elements * r.itemsize > machine.l2
+        for s in p.statements
+        for r in work[s].refs
+    )
 
 
 def _blocked(p: Phase, t: PhaseTile, depth: int) -> PhaseTile:

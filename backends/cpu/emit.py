@@ -225,12 +225,12 @@ class NestEmitter(ExpressionEmitter):
 
     @contextmanager
     def in_lanes(self, lanes: int, mask: Value | None) -> Generator[None]:
-        saved = self.lanes, self.mask
-        self.lanes, self.mask = lanes, mask
+        saved = self.lanes, self.mask, self.outer_mask
+        self.lanes, self.mask, self.outer_mask = lanes, mask, mask
         try:
             yield
         finally:
-            self.lanes, self.mask = saved
+            self.lanes, self.mask, self.outer_mask = saved
 
     def branch(self, s: If, env: Env) -> None:
         c = self.condition(s.condition, env)
@@ -256,7 +256,9 @@ class NestEmitter(ExpressionEmitter):
             if body is not None:
                 self.start(label)
                 self.open()
+                self.conditional += 1
                 self.statement(body, env)
+                self.conditional -= 1
                 self.close()
                 self.do(f"br label %{after}")
         self.start(after)
@@ -267,12 +269,14 @@ class NestEmitter(ExpressionEmitter):
         from .memory import Registers
 
         r = Registers(s.buffers, s.dead, len(self.fn.pure))
+        outer, self.conditional = self.conditional, 0  # conditions around hold for all of it
         before, self.fn.lines = self.fn.lines, []
         block = self.fn.block
         self.registers.append(r)
         self.open()
         self.statement(s.body, env)
         self.registers.pop()
+        self.conditional = outer
         self.flush(r)
         self.close()
         del block

@@ -63,6 +63,8 @@ class MemoryEmitter(ValueEmitter):
             name: strides(a) for name, a in self.arrays.items() if all(isinstance(n, IntImm) for n in a.shape)
         }
         self.mask: Value | None = None
+        self.outer_mask: Value | None = None  # of the vector loop around, before any condition
+        self.conditional = 0  # branches around that may not be taken
         self.lanes = 0  # of the vector loop around, 0 outside of one
         self.registers: list[Registers] = []
         self.versions: dict[str, int] = {}
@@ -301,7 +303,7 @@ class MemoryEmitter(ValueEmitter):
         lanes = self.lanes if address.lane else 0
         alloca = self.name("slot")
         self.fn.entry.append(f"  {alloca} = alloca {type_text(array.dtype, lanes)}")
-        slot = Slot(alloca, array, address, lanes, self.mask if lanes else None)
+        slot = Slot(alloca, array, address, lanes, self.outer_mask if lanes else None)
         r.slots[key] = slot
         return slot, True
 
@@ -329,9 +331,9 @@ class MemoryEmitter(ValueEmitter):
         elif v.lanes:
             raise InternalError(f"lanes disagree about one element of '{array.name}'")
         varying = self.mask is not None and (slot.mask is None or slot.mask.text != self.mask.text)
+        if fresh and (varying or self.conditional):  # some lanes, or all, may keep the element as it is
+            self._load_before(r, slot)
         if varying:
-            if fresh:
-                self._load_before(r, slot)
             old = Value(
                 self.op(f"load {type_text(array.dtype, slot.lanes)}, ptr {slot.alloca}"),
                 array.dtype,

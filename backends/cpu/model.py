@@ -44,6 +44,7 @@ from tc.ir.expr import (
 from tc.ir.simplify import linear_terms
 from tc.poly.plan import Nest, Phase, PhaseTile, Tile
 from tc.poly.scop import Access, Scop, Statement
+from tc.poly.storage import inside
 
 from .machine import Machine
 
@@ -130,6 +131,7 @@ def work_of(scop: Scop, nest: Nest, bodies: Mapping[str, Expr], machine: Machine
                 step *= max(1, r.extent.value) if isinstance(r.extent, IntImm) else 1
             refs.append(
                 _ref(
+                    scop,
                     s,
                     a,
                     number if a.kind == "read" else -1,
@@ -150,6 +152,7 @@ def work_of(scop: Scop, nest: Nest, bodies: Mapping[str, Expr], machine: Machine
 
 
 def _ref(
+    scop: Scop,
     s: Statement, a: Access, number: int, axes: Mapping[str, str], steps: list[int], itemsize: int,
     elements: int,
 ) -> Ref:  # fmt: skip
@@ -178,7 +181,8 @@ def _ref(
         if len(found) > 1:
             windows.append(tuple(found))
     checked = a.read is not None and (bool(a.read.call.checked) or bool(a.read.guards))
-    plain = not (checked or a.unknown or indirect) and not s.stage.domain.conditions
+    plain = not (checked or a.unknown or indirect)
+    plain = plain and (not s.stage.domain.conditions or inside(scop, s, a))
     return Ref(
         s.name,
         number,
@@ -333,7 +337,12 @@ def _phase_cycles(
                 )
                 singles += count * (1.3 if scattered else 3.0 if rows else 1.0)
             else:
-                loads += count
+                apart = any(
+                    _aliased(r.strides.get(n, 0), r.itemsize, e, machine)
+                    for n, e in own.items()
+                    if c.tiles[n].lanes == 1
+                )
+                loads += count * (2.0 if apart else 1.0)
         if vector is not None and w.update:
             horizontal += vectors * (2 * math.log2(max(lanes, 2)) + tile.accumulators)
     widest = max([lanes, *(t.lanes for t in c.tiles.values())])

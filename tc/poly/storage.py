@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tc.ir.expr import Expr, Variable, inline_lets, substitute
+from tc.ir.expr import Expr, IntImm, Variable, inline_lets, substitute
 from tc.ir.simplify import linear_terms
 from tc.poly.plan import Nest
 from tc.poly.scop import Access, Scop, Statement
@@ -44,11 +44,8 @@ def promotion(scop: Scop, nest: Nest) -> Promotion:
         if written:
             forms = {_form(nest, s, a) for s, a in accesses}
             first, access = accesses[0]
-            if (
-                len(forms) > 1
-                or first.stage.domain.conditions
-                or (access.read is not None and access.read.guards)
-            ):
+            conditional = first.stage.domain.conditions or (access.read is not None and access.read.guards)
+            if len(forms) > 1 or (conditional and not inside(scop, first, access)):
                 continue
             buffers.add(buffer)
             if roles[buffer] == "temporary" and buffer not in used_elsewhere:
@@ -68,6 +65,27 @@ def _steady(s: Statement, a: Access, inner: set[tuple[str, str]]) -> bool:
     for e in a.subscripts:
         terms, _ = linear_terms(inline_lets(e))
         if not all(isinstance(t, Variable) and (s.name, t.name) not in inner for t in terms):
+            return False
+    return True
+
+
+def inside(scop: Scop, s: Statement, a: Access) -> bool:
+    """Whether the element exists at every point of the box, also where the statement's conditions fail: then
+    it may be loaded before and stored after all the same."""
+    ranges = {v.name: v.range for v in s.stage.domain.vars}
+    box = scop.program.buffer(a.buffer).box
+    for e, r in zip(a.subscripts, box, strict=True):
+        terms, low = linear_terms(inline_lets(e))
+        high = low
+        for t, factor in terms.items():
+            v = ranges[t.name] if isinstance(t, Variable) and t.name in ranges else None
+            if v is None or not isinstance(v.min, IntImm) or not isinstance(v.extent, IntImm):
+                return False
+            ends = (factor * v.min.value, factor * (v.min.value + v.extent.value - 1))
+            low, high = low + min(ends), high + max(ends)
+        if not isinstance(r.min, IntImm) or not isinstance(r.extent, IntImm):
+            return False
+        if low < r.min.value or high >= r.min.value + r.extent.value:
             return False
     return True
 

@@ -36,7 +36,7 @@ def options() -> st.SearchStrategy[dict[str, Any]]:
 
 @pytest.mark.parametrize("case", CORPUS, ids=lambda c: c.name)
 @given(data=st.data())
-@settings(_COMMON, max_examples=9)
+@settings(_COMMON, max_examples=6)
 def test_random_options(case: Case, data: st.DataObject) -> None:
     sizes = case.sizes(data.draw(st.lists(st.sampled_from(SIZES), min_size=4, max_size=4), "sizes"))
     check(case, sizes, 0, data.draw(options(), "options"))
@@ -61,6 +61,16 @@ def test_strategies_of_fusion(name: str, fusion: str) -> None:
 def test_tiles_with_packs(name: str, tile: tuple[int, ...]) -> None:
     case = BY_NAME[name]
     check(case, case.sizes([21, 20, 33, 4]), 3, {"tile": tile, "pack": True})
+
+
+def test_a_value_that_an_index_decides() -> None:
+    """At i = 0 the value needs no element of A: the nest reads none."""
+    check(Case("or", "def f(bool(N,M) A) -> (E) { E(i,j) = A(i,j) || (i < 2) }"), {"N": 1, "M": 1}, 0, {})
+
+
+def test_a_register_tile_that_does_not_divide_the_tiles_of_a_region() -> None:
+    check(BY_NAME["mlp"], {"B": 15, "N": 0, "O": 1, "P": 2}, 0, {"register_tile": (12,)})
+    check(BY_NAME["mlp"], {"B": 15, "N": 4, "O": 6, "P": 5}, 0, {"register_tile": (12, 5)})
 
 
 def test_options_that_other_backends_have_are_refused() -> None:

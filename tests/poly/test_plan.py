@@ -1,0 +1,103 @@
+"""Regions, nests and phases of fused programs."""
+
+from __future__ import annotations
+
+import pytest
+
+from tc.errors import InternalError
+from tc.poly import fusion, plan, scop
+from tc.poly.context import isl_context
+from tests.poly import fused, programs
+from tests.poly.fused import program
+
+
+def text(source: str, strategy: fusion.Strategy = "max", **sizes: int) -> str:
+    """`b | o: S0; S1 in n; S2 | p: …`: a region's shared axes, then its nests; `,` parts statements of one phase."""
+    p = program(source, **sizes)
+    with isl_context():
+        tree = fusion.fuse(scop.build(p), strategy)
+    lines: list[str] = []
+    for r in plan.regions(p, tree):
+        nests = []
+        for n in r.nests:
+            phases = [
+                ", ".join(x.statements) + (" in " + " ".join(a.name for a in x.axes) if x.axes else "")
+                for x in n.phases
+            ]
+            nests.append(" ".join(a.name for a in n.axes) + ": " + "; ".join(phases))
+        lines.append(" | ".join([" ".join(a.name for a in r.axes), *nests]))
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (fused.GEMM, " | i_0 j_1: S0; S1 in k_2"),
+        (fused.BIAS, " | i_0 j_1: S0; S1 in k_2; S2"),
+        (fused.SOFTMAX, " | n_0: S0; S1 in d_1; S2 in d_1; S3; S4 in d_1; S5 in d_1"),
+        (fused.MOMENTS, " | n_0: S0; S2; S1, S3 in k_1; S4; S5"),
+        (
+            fused.MLP3,
+            "b_0 | b_0 o_1: S0; S1 in n_2; S2 | b_0 p_1: S3; S4 in o_2; S5 | b_0 q_1: S6; S7 in p_2; S8",
+        ),
+        (
+            fused.BATCH_NORM,
+            " | c_0: S0; S3; S1 in nn_1 hh_2 ww_3; S2; S4 in nn_1 hh_2 ww_3; S5; S6 in n_1 h_2 w_3",
+        ),
+        (fused.KRONECKER, "m_0 d1_1 | m_0 d1_1 n0_2: S0; S1 in r1_3 | m_0 d1_1 d0_2: S2; S3 in r0_3"),
+        (fused.LUT2, " | i_0 j_1: S0; S1 in k_2\n | i_0 j_1: S2; S3 in k_2"),
+        (fused.STENCIL, " | i_0: S0\n | i_0: S1"),
+        (fused.CONV, " | n_0 f_1 h_2 w_3: S0; S1 in c_4 kh_5 kw_6; S2"),
+        # A result that is one element: its initialisation and its loop are phases of a nest without axes.
+        (fused.SCALARS, " | : S0; S1 in i_0\n | i_0: S2"),
+    ],
+    ids=["gemm", "bias", "softmax", "moments", "mlp3", "batch norm", "kronecker", "lookups", "stencil", "conv", "scalar"],
+)
+def test_regions(source: str, expected: str) -> None:
+    assert text(source) == expected
+
+
+def test_min_has_a_nest_for_each_statement() -> None:
+    assert text(fused.BIAS, "min") == " | i_0 j_1: S0\n | i_0 j_1: S1 in k_2\n | i_0 j_1: S2"
+
+
+def test_statements_beside_nests_in_a_region_are_nests_too() -> None:
+    """t(b) is used between two nests that share b."""
+    source = """def f(float(B,N) A, float(B,N) C) -> (P, Q) {
+      P(b,i) = A(b,i) + C(b,i)
+      t(b) max=! P(b,i)
+      u(b,j) = P(b,j) * t(b)
+      Q(b,j) +=! u(b,k) * P(b,j)
+    }"""
+    found = text(source, B=3, N=5)
+    for name in ("S0", "S1", "S2", "S3", "S4", "S5"):
+        assert name in found
+
+
+def test_axes_have_the_ranges_of_their_loops() -> None:
+    source = "def f(float(N) A) -> (O, P) { O(i) = A(i-3)\nP(i) = O(i) * 2 }"
+    p = program(source, N=7)
+    with isl_context():
+        (region,) = plan.regions(p, fusion.fuse(scop.build(p), "max"))
+    (nest,) = region.nests
+    (axis,) = nest.axes
+    assert (axis.min, axis.extent, dict(axis.vars)) == (3, 7, {"S0": "i", "S1": "i"})
+    assert nest.statements == ("S0", "S1")
+
+
+def test_axes_know_their_own_statements_only() -> None:
+    p = program(fused.MLP3)
+    with isl_context():
+        (region,) = plan.regions(p, fusion.fuse(scop.build(p), "max"))
+    assert [sorted(n.axes[0].vars) for n in region.nests] == [["S0", "S1", "S2"], ["S3", "S4", "S5"], ["S6", "S7", "S8"]]
+    reduction = region.nests[0].phases[1].axes[0]
+    assert (reduction.reductions, reduction.extent) == (frozenset({"S1"}), 4)
+    assert all(not a.reductions for n in region.nests for a in n.axes)
+
+
+def test_sizes_must_be_known() -> None:
+    p = programs.matmul()
+    with isl_context():
+        tree = fusion.fuse(scop.build(p), "max")
+    with pytest.raises(InternalError, match="not a constant"):
+        plan.regions(p, tree)

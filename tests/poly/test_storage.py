@@ -1,0 +1,77 @@
+"""Which elements a nest keeps in registers, and which it need not write back."""
+
+from __future__ import annotations
+
+import pytest
+
+from tc.poly import fusion, plan, scop
+from tc.poly.context import isl_context
+from tc.poly.storage import Promotion, promotion
+from tests.poly import fused
+from tests.poly.fused import program
+
+
+def promotions(source: str, strategy: fusion.Strategy = "max", **sizes: int) -> list[tuple[set[str], set[str]]]:
+    """For each nest the buffers in registers, and those of them that die."""
+    p = program(source, **sizes)
+    with isl_context():
+        s = scop.build(p)
+        found = [promotion(s, n) for r in plan.regions(p, fusion.fuse(s, strategy)) for n in r.nests]
+    assert all(isinstance(x, Promotion) and x.dead <= x.buffers for x in found)
+    return [(set(x.buffers), set(x.dead)) for x in found]
+
+
+def test_a_sum_lives_in_registers() -> None:
+    assert promotions(fused.GEMM) == [({"C"}, set())]
+
+
+def test_what_a_loop_does_not_move_is_loaded_once() -> None:
+    """The bias is read outside of the loop; only what phases with loops read is worth keeping."""
+    ((buffers, dead),) = promotions(fused.BIAS)
+    assert "C" in buffers and not buffers & {"A", "B"} and not dead
+
+
+def test_a_temporary_of_one_nest_is_never_stored() -> None:
+    ((buffers, dead),) = promotions(fused.SOFTMAX)
+    temporary = {b for b in buffers if b.startswith("t")}
+    assert temporary and dead == temporary
+    assert "O" not in buffers and "I" not in buffers  # the phases' loops move them
+    ((buffers, dead),) = promotions(fused.ANTI)
+    assert {b for b in dead if b.startswith("t")} and "O" in buffers and "O" not in dead
+
+
+def test_a_temporary_that_another_nest_reads_is_stored() -> None:
+    found = promotions(fused.SOFTMAX, "min")
+    assert all(not dead for _, dead in found)
+    assert any(b.startswith("t") for buffers, _ in found for b in buffers)
+
+
+def test_an_output_is_stored() -> None:
+    ((buffers, dead),) = promotions(fused.MOMENTS)
+    assert {"mean", "var"} <= buffers and not dead
+
+
+@pytest.mark.parametrize(
+    ("source", "sizes", "buffer"),
+    [
+        # two elements of one buffer at a point
+        ("def f(float(N) A) -> (O) { O(i) = A(i) where i in 0:20\nO(i) = O(i+10) where i in 0:10 }", {"N": 20}, "O"),
+        # the first access may not happen
+        ("def f(float(N) A) -> (O) { O(i) = A(i) where i in 0:6\nO(i) = A(i) * 2 where i >= 2 }", {"N": 6}, "O"),
+        ("def f(float(N,N) A) -> (O) { O(i) +=! A(i,j) where j <= i }", {"N": 6}, "A"),
+        # not a sum of indices
+        ("def f(float(N) A) -> (O) { O(i) = A(i/2) where i in 0:N }", {"N": 6}, "A"),
+        ("def f(float(N) A, int(M) I) -> (O) { O(i) +=! A(I(i)) * A(k) }", {"N": 6, "M": 5}, "A"),
+    ],
+)
+def test_what_stays_in_memory(source: str, sizes: dict[str, int], buffer: str) -> None:
+    *_, (last, _) = promotions(source, "min", **sizes)
+    assert buffer not in last
+
+
+def test_a_read_that_a_guard_protects_is_not_hoisted() -> None:
+    source = "def f(float(N) A, float(K) B) -> (O) { O(i) +=! (i < 3 ? A(i) : 0) * B(k) where i in 0:6 }"
+    for buffers, _ in promotions(source, N=3, K=4):
+        assert "A" not in buffers
+    free = "def f(float(N) A, float(K) B) -> (O) { O(i) +=! A(i) * B(k) }"
+    assert any("A" in buffers for buffers, _ in promotions(free, N=3, K=4))

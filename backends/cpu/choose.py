@@ -16,7 +16,7 @@ from .machine import Machine
 from .model import Candidate, Cost, Ref, Work, footprint, nest_cycles, tile_cycles, work_of
 
 _COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)  # points of an axis in a register tile
-_KEPT = 10  # candidates with lanes along one loop whose remainders are looked at
+_KEPT = 5  # candidates with lanes along one loop whose remainders are looked at
 _STREAMS = 16  # rows of an array that are read side by side
 _TASK = 8000.0  # cycles that a task should have at least
 _SERIAL = 16000.0  # cycles below which one thread is faster
@@ -161,7 +161,11 @@ def candidates(
             )
         at = {n: min(t.register, extents[n]) for n, t in c.tiles.items()}
         points = math.prod(at.values())
-        rough.append((tile_cycles(nest, work, c, at, machine) / points, c, label))
+        # As if what is left over at the end of an axis cost half a tile more.
+        waste = math.prod(
+            (1 + math.ceil(extents[n] / e) * e / extents[n]) / 2 for n, e in at.items() if extents[n]
+        )
+        rough.append((waste * tile_cycles(nest, work, c, at, machine) / points, c, label))
     rough.sort(key=lambda x: x[0])
     kept: list[tuple[Candidate, str]] = []
     seen: dict[object, int] = {}
@@ -329,7 +333,9 @@ def _tiles(
         tile = dict(combination)
         if math.prod(tile.values()) <= most and sum(n > 1 for n in tile.values()) <= 2:
             out.append(tile)
-    return out or [{}]
+    most_used = max((math.prod(t.values()) for t in out), default=1)
+    kept = [t for t in out if (n := math.prod(t.values())) <= 2 or 3 * n >= most_used]
+    return kept or [{}]
 
 
 def _fits(

@@ -258,7 +258,7 @@ def _flush_cycles(r: Ref, c: Candidate, extents: Mapping[str, int]) -> float:
     if stride in (0, 1):
         return vectors
     along = max((e for n, e in extents.items() if r.strides.get(n, 0) == 1), default=1)
-    return vectors * (6.0 if along >= 4 else 2.0 * lanes)
+    return vectors * (1.0 + math.log2(lanes) if along >= 4 else 2.0 * lanes)
 
 
 def _aliased(stride: int, itemsize: int, rows: int, machine: Machine) -> bool:

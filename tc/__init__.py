@@ -34,6 +34,7 @@ from tc.errors import (
 if TYPE_CHECKING:
     from tc.api import Compiled, Kernel, Range, backends, compile, define, interpret
     from tc.options import Options
+    from tc.tuning import tune
 
 __version__ = "0.1.0"
 
@@ -41,6 +42,7 @@ _LAZY = {
     "compile": "tc.api",
     "define": "tc.api",
     "interpret": "tc.api",
+    "tune": "tc.tuning",
     "Kernel": "tc.api",
     "Compiled": "tc.api",
     "Range": "tc.api",
@@ -75,6 +77,7 @@ __all__ = [
     "define",
     "errors",
     "interpret",
+    "tune",
 ]
 
 

@@ -120,6 +120,13 @@ def _parser() -> argparse.ArgumentParser:
     check = add("check", _check, "Report the diagnostics of every def.", json=True)
     check.add_argument("files", nargs="+", metavar="file", help=file)
 
+    tune = add("tune", _tune, "Measure what the model thinks best, and keep the fastest.", json=True)
+    tune.add_argument("file", help=file)
+    _target_arguments(tune)
+    tune.add_argument("--candidates", type=int, default=8, help="tilings to try (default 8)")
+    tune.add_argument("--rounds", type=int, default=7, help="timed calls of each (default 7)")
+    tune.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
+
     fmt = add("format", _format, "Print sources, formatted.")
     fmt.add_argument("files", nargs="+", metavar="file", help=file)
     how = fmt.add_mutually_exclusive_group()
@@ -249,6 +256,26 @@ def _run(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         if args.check:
             print(f"oracle: {'agrees' if report['agrees'] else 'DISAGREES'}, {report['difference']}")
     return 0 if report.get("agrees", True) else 1, report
+
+
+def _tune(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    from tc.commands import Request, tune_kernel
+
+    request = Request(
+        sizes=_numbers(args.size, "--size", whole=True),
+        scalars=_numbers(args.scalar, "--scalar", whole=False),
+        inputs={},
+        outputs={},
+        seed=args.seed,
+    )
+    report = tune_kernel(_kernel(args), request, args.candidates, args.rounds)
+    if not args.json:
+        for t in report["trials"]:
+            time = f"{t['us']:12.1f} us" if t["us"] is not None else f"    {t['problem']}"
+            predicted = f"{t['predicted']:14.0f}" if t["predicted"] is not None else " " * 14
+            print(f"{time}  predicted {predicted}  {t['options']}")
+        print(f"best: {report['best']}")
+    return 0, report
 
 
 def _show(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:

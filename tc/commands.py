@@ -78,6 +78,36 @@ def _timed(
     return dict(zip(names, [results] if len(names) == 1 else results, strict=True)), spent
 
 
+def tune_kernel(kernel: Any, request: Request, candidates: int, rounds: int) -> dict[str, Any]:
+    """Tune a program on random data of given sizes (see `tc.tuning`); the report is plain data."""
+    from tc.tuning import tune
+
+    check_names(kernel, request)
+    arguments, buffers = make_arguments(kernel, request.sizes, request.scalars, {}, request.seed)
+    if buffers:
+        arguments = {**arguments, "out": buffers}
+    tuned = tune(
+        kernel.source,
+        backend=kernel.backend,
+        entry=kernel.name,
+        candidates=candidates,
+        rounds=rounds,
+        **arguments,
+    )
+    return {
+        "trials": [
+            {
+                "options": repr(t.options),
+                "predicted": t.predicted,
+                "us": None if t.seconds is None else 1e6 * t.seconds,
+                "problem": t.problem,
+            }
+            for t in tuned.trials
+        ],
+        "best": repr(tuned.best),
+    }
+
+
 def check_names(kernel: Any, request: Request) -> None:
     """Every name of a request is one of the kernel's, of the right kind."""
     checked = kernel.front.checked

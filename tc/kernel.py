@@ -137,6 +137,11 @@ class Kernel(_native.Dispatcher):
         sizes = {n: v for n, v in values.items() if n in self._front.checked.sizes}
         return pipeline.specialize(built, sizes, {}) if sizes else built.program
 
+    def sizes_of(self, *args: Any, **kwargs: Any) -> dict[str, int]:
+        """The sizes and specialised scalars of a call with these arguments; raises what the call would."""
+        bound = self._signature.bind(args, kwargs)
+        return {**bound.sizes, **{n: int(bound.scalars[n]) for n in self._front.specialized}}
+
     @property
     def ranges(self) -> RangeTable:
         """{tensor: (Range(min, extent), …)}, symbolic; `.at(M=3)` makes integers."""

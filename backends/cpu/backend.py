@@ -23,7 +23,7 @@ from tc.poly.dependences import dependences
 from tc.registry import Availability
 
 from . import emit
-from .choose import choose
+from .choose import best_options, choose
 from .fuse import predicate
 from .machine import Machine, host, with_isa
 
@@ -119,6 +119,15 @@ class Backend:
         facts, code = store.unpack(blob)
         machine = llvm_jit.load_object(code, emit.KERNEL)
         return Restored(machine.address, int(facts["workspace"]), bool(facts["release_gil"]), machine)
+
+    def candidates(self, program: Program, count: int) -> tuple[tuple[Options, float], ...]:
+        """The best tilings of the nest that costs most, by the model, as options with predicted cycles."""
+        machine = host()
+        program = split_reductions(program, 4 * machine.cores, _LONG)
+        with isl_context():
+            polyhedra = scop.build(program)
+            groups = fusion.fuse(polyhedra, predicate(polyhedra, machine))
+            return best_options(polyhedra, plan.regions(program, groups), machine, count)
 
     def compile(self, program: Program, options: Options | None = None) -> Compiled:
         """The kernel of a specialised program."""

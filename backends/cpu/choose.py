@@ -77,6 +77,33 @@ def choose(scop: Scop, regions: Sequence[Region], machine: Machine, options: Opt
     return Choice(tuple(kept), tuple(tilings), "\n".join(lines) + "\n")
 
 
+def best_options(
+    scop: Scop, regions: Sequence[Region], machine: Machine, count: int
+) -> tuple[tuple[Options, float], ...]:
+    """The best candidates of the nest that costs most, as options, with their predicted cycles."""
+    bodies = stage_bodies(scop.program)
+    found: tuple[Nest, list[Ranked]] | None = None
+    for r in regions:
+        work = {n: work_of(scop, n, bodies, machine) for n in r.nests}
+        shared = _region_axes(r, work)
+        tiles = _region_tiles(shared, r.nests, work, machine) if shared else []
+        given = {a.name: t for a, t in zip(shared, tiles, strict=True)}
+        for n in r.nests:
+            ranked = candidates(n, work[n], machine, given, Options())
+            if found is None or ranked[0].cost.total > found[1][0].cost.total:
+                found = n, ranked
+    if found is None:
+        return ()
+    nest, ranked = found
+    out: dict[Options, float] = {}
+    for x in ranked:
+        vector = next((i for i, a in enumerate(nest.axes) if x.candidate.tiles[a.name].lanes > 1), -1)
+        register = tuple(x.candidate.tiles[a.name].register for a in nest.axes)
+        options = Options(vector=vector, register_tile=register or None)
+        out.setdefault(options, x.cost.total)
+    return tuple(out.items())[:count]
+
+
 def _described(n: Nest, t: Tiling) -> str:
     parts: list[str] = []
     for i, name in enumerate(t.order):

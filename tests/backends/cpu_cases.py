@@ -25,7 +25,9 @@ def isas() -> tuple[str, ...]:
     found: list[str] = []
     for name in ("avx512", "avx2", "sse4.2", "neon"):
         try:
-            tc.compile("def f(float(N) A) -> (B) { B(i) = A(i) }", "cpu", options={"isa": name}, sizes={"N": 1})
+            tc.compile(
+                "def f(float(N) A) -> (B) { B(i) = A(i) }", "cpu", options={"isa": name}, sizes={"N": 1}
+            )
         except tc.errors.BackendError as e:
             assert e.code == "TC0811"
         else:

@@ -119,10 +119,11 @@ def loops(
     """The loop nest of tiled regions."""
     base = nest.assemble(p, scan.block(()))
     assert isinstance(base.workspace, IntImm)
-    scanner = scan.Scanner(s, chunks, base.workspace.value)
+    builder = scan.Builder(s, chunks, base.workspace.value)
+    scanner = scan.Scanner(builder)
     body = scan.block(scanner.region(r, t) for r, t in zip(regions, tilings, strict=True))
     return replace(
-        base, body=body, arrays=(*base.arrays, *scanner.arrays), workspace=IntImm(scanner.workspace)
+        base, body=body, arrays=(*base.arrays, *builder.arrays), workspace=IntImm(builder.workspace)
     )
 
 

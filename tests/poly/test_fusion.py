@@ -207,6 +207,8 @@ def test_a_tree_that_lacks_a_statement_is_refused() -> None:
     s = scop.build(program(fused.BIAS))
     (group,) = fusion.fuse(s, "max")
     assert isinstance(group, Group)
-    torn = Group(tuple(Member({k: v for k, v in m.vars.items() if k != "S2"}) for m in group.members), group.body[:2])
+    torn = Group(
+        tuple(Member({k: v for k, v in m.vars.items() if k != "S2"}) for m in group.members), group.body[:2]
+    )
     with pytest.raises(InternalError, match="TC0904|missing|illegal"):
         legality.verify(s, schedule.fused(s, (torn,)), dependences(s), "loop fusion")

@@ -51,7 +51,19 @@ def text(source: str, strategy: fusion.Strategy = "max", **sizes: int) -> str:
         # A result that is one element: its initialisation and its loop are phases of a nest without axes.
         (fused.SCALARS, " | : S0; S1 in i_0\n | i_0: S2"),
     ],
-    ids=["gemm", "bias", "softmax", "moments", "mlp3", "batch norm", "kronecker", "lookups", "stencil", "conv", "scalar"],
+    ids=[
+        "gemm",
+        "bias",
+        "softmax",
+        "moments",
+        "mlp3",
+        "batch norm",
+        "kronecker",
+        "lookups",
+        "stencil",
+        "conv",
+        "scalar",
+    ],
 )
 def test_regions(source: str, expected: str) -> None:
     assert text(source) == expected
@@ -89,7 +101,11 @@ def test_axes_know_their_own_statements_only() -> None:
     p = program(fused.MLP3)
     with isl_context():
         (region,) = plan.regions(p, fusion.fuse(scop.build(p), "max"))
-    assert [sorted(n.axes[0].vars) for n in region.nests] == [["S0", "S1", "S2"], ["S3", "S4", "S5"], ["S6", "S7", "S8"]]
+    assert [sorted(n.axes[0].vars) for n in region.nests] == [
+        ["S0", "S1", "S2"],
+        ["S3", "S4", "S5"],
+        ["S6", "S7", "S8"],
+    ]
     reduction = region.nests[0].phases[1].axes[0]
     assert (reduction.reductions, reduction.extent) == (frozenset({"S1"}), 4)
     assert all(not a.reductions for n in region.nests for a in n.axes)

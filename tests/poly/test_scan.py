@@ -122,7 +122,7 @@ CASES = {
     "batch norm": (fused.BATCH_NORM, {"N": 2, "C": 5, "H": 3, "W": 4}),
     "kronecker": (fused.KRONECKER, {"M": 3, "N0": 2, "N1": 3, "D0": 4, "D1": 5}),
     "lookups": (fused.LUT2, {"E1": 4, "E2": 3, "D": 5, "B": 3, "L1": 2, "L2": 3}),
-    "convolution": (fused.CONV, {"N": 1, "C": 2, "H": 6, "W": 7, "F": 3, "KH": 2, "KW": 3}),
+    "convolution": (fused.CONV, {"N": 1, "C": 2, "H": 4, "W": 6, "F": 3, "KH": 2, "KW": 2}),
     "triangle": (fused.TRIANGLE, {"N": 7}),
     "scalar": (fused.SCALARS, {"N": 13}),
     "chain": (fused.CHAIN, {"N": 6, "M": 5}),
@@ -134,7 +134,7 @@ CASES = {
 @pytest.mark.parametrize("strategy", ["max", "min"])
 @pytest.mark.parametrize("name", CASES)
 @given(data=st.data())
-@settings(_COMMON, max_examples=12)
+@settings(_COMMON, max_examples=9)
 def test_any_tiling_runs_each_point_once(name: str, strategy: str, data: st.DataObject) -> None:
     source, sizes = CASES[name]
     p, s, regions = polyhedra(source, strategy, **sizes)
@@ -176,7 +176,9 @@ def test_lanes_and_unrolled_points() -> None:
     assert any(isinstance(x, Promote) and x.buffers == {"C"} for x in statements(n.body))
 
 
-@pytest.mark.parametrize(("parallel", "chunks", "expected"), [(1, 4, [3]), (2, 4, [4]), (2, 99, [6]), (0, 4, [])])
+@pytest.mark.parametrize(
+    ("parallel", "chunks", "expected"), [(1, 4, [3]), (2, 4, [4]), (2, 99, [6]), (0, 4, [])]
+)
 def test_parallel_axes_become_one_loop(parallel: int, chunks: int, expected: list[int]) -> None:
     """3 × 2 cache tiles; as many chunks as there may be, each of several tasks."""
     _, n = gemm(replace(ONE, parallel=parallel), chunks)
@@ -188,13 +190,13 @@ def test_packs_are_private_to_chunks() -> None:
     _, n = gemm(replace(ONE, packs=packs))
     (array,) = [a for a in n.arrays if a.role == "private"]
     assert array.owner is None
-    assert array.stride == 256  # 2 blocks × 6 × 4 float32 and alignment
+    assert array.stride == 192  # 2 blocks × 6 × 4 float32
     loads = [x for x in statements(n.body) if isinstance(x, For)]
-    assert loads and n.workspace == IntImm(256)
+    assert loads and n.workspace == IntImm(192)
     _, n = gemm(replace(ONE, packs=packs, parallel=2), 3)
     (array,) = [a for a in n.arrays if a.role == "private"]
     assert array.owner == kinds(n, LoopKind.PARALLEL)[0].var
-    assert n.workspace == IntImm(3 * 256)
+    assert n.workspace == IntImm(3 * 192)
 
 
 def test_a_pack_of_rows_is_transposed() -> None:
@@ -218,7 +220,9 @@ def test_blocked_reductions(block: int, packs: tuple[Pack, ...]) -> None:
 @pytest.mark.parametrize("lanes", [2, 4, 8])
 def test_partial_results_of_reductions_in_lanes(lanes: int, accumulators: int) -> None:
     tiles = {"i_0": Tile(10, 2), "j_1": Tile(12, 1)}
-    tiling = Tiling(tiles, ("i_0", "j_1"), ("j_1", "i_0"), (PhaseTile(), PhaseTile("k_2", lanes, accumulators)))
+    tiling = Tiling(
+        tiles, ("i_0", "j_1"), ("j_1", "i_0"), (PhaseTile(), PhaseTile("k_2", lanes, accumulators))
+    )
     _, n = gemm(tiling, M=5, N=3, K=19)
     partial = {a.shape for a in n.arrays if a.role == "register"}
     assert (IntImm(2), IntImm(accumulators), IntImm(lanes)) in partial

@@ -11,7 +11,9 @@ from tests.poly import fused
 from tests.poly.fused import program
 
 
-def promotions(source: str, strategy: fusion.Strategy = "max", **sizes: int) -> list[tuple[set[str], set[str]]]:
+def promotions(
+    source: str, strategy: fusion.Strategy = "max", **sizes: int
+) -> list[tuple[set[str], set[str]]]:
     """For each nest the buffers in registers, and those of them that die."""
     p = program(source, **sizes)
     with isl_context():
@@ -55,9 +57,13 @@ def test_an_output_is_stored() -> None:
     ("source", "sizes", "buffer"),
     [
         # two elements of one buffer at a point
-        ("def f(float(N) A) -> (O) { O(i) = A(i) where i in 0:20\nO(i) = O(i+10) where i in 0:10 }", {"N": 20}, "O"),
-        # the first access may not happen
-        ("def f(float(N) A) -> (O) { O(i) = A(i) where i in 0:6\nO(i) = A(i) * 2 where i >= 2 }", {"N": 6}, "O"),
+        (
+            "def f(float(N) A) -> (O) { O(i) = A(i) where i in 0:20\nO(i) = O(i+10) where i in 0:10 }",
+            {"N": 20},
+            "O",
+        ),
+        # where the condition fails there is no such element
+        ("def f(float(N) A) -> (O) { O(i) = A(i) where i in 0:6\nO(i+3) = A(i) where i < 3 }", {"N": 6}, "O"),
         ("def f(float(N,N) A) -> (O) { O(i) +=! A(i,j) where j <= i }", {"N": 6}, "A"),
         # not a sum of indices
         ("def f(float(N) A) -> (O) { O(i) = A(i/2) where i in 0:N }", {"N": 6}, "A"),
@@ -67,6 +73,11 @@ def test_an_output_is_stored() -> None:
 def test_what_stays_in_memory(source: str, sizes: dict[str, int], buffer: str) -> None:
     *_, (last, _) = promotions(source, "min", **sizes)
     assert buffer not in last
+
+
+def test_an_element_under_a_condition_that_exists_in_any_case_is_kept() -> None:
+    source = "def f(float(N) A) -> (O) { O(i) = A(i) where i in 0:6\nO(i) = A(i) * 2 where i >= 2 }"
+    assert promotions(source, "min", N=6)[-1] == ({"O"}, set())
 
 
 def test_a_read_that_a_guard_protects_is_not_hoisted() -> None:

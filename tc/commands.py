@@ -84,15 +84,14 @@ def tune_kernel(kernel: Any, request: Request, candidates: int, rounds: int) -> 
 
     check_names(kernel, request)
     arguments, buffers = make_arguments(kernel, request.sizes, request.scalars, {}, request.seed)
-    if buffers:
-        arguments = {**arguments, "out": buffers}
     tuned = tune(
         kernel.source,
+        arguments,
+        out=buffers or None,
         backend=kernel.backend,
         entry=kernel.name,
         candidates=candidates,
         rounds=rounds,
-        **arguments,
     )
     return {
         "trials": [

@@ -146,8 +146,10 @@ def _expected(
             else np.zeros((1, 0), int)
         )
     values = interpret(src, *args, entry=entry, points=where, exact=True, **kwargs)
-    values = (values,) if len(results) == 1 else values
-    return {n: (where[n], np.asarray(v)) for n, v in zip(results, values, strict=True)}
+    if not isinstance(values, Mapping):
+        values = dict(zip(results, (values,) if len(results) == 1 else values, strict=True))
+    found = cast("Mapping[str, Any]", values)
+    return {n: (where[n], np.asarray(found[n])) for n in results}
 
 
 def _disagrees(

@@ -73,3 +73,11 @@ def test_a_backend_without_candidates() -> None:
     with pytest.raises(tc.BackendError, match="nothing to tune") as e:
         tc.tune(GEMM, arrays(), backend="reference")
     assert e.value.code == "TC0812"
+
+
+def test_several_results() -> None:
+    source = "def f(float(N,D) X) -> (m, s) { m(n) max=! X(n,d)  s(n) +=! exp(X(n,d) - m(n)) }"
+    tuned = tc.tune(
+        source, [np.random.default_rng(0).standard_normal((9, 33), dtype=F)], candidates=2, rounds=1
+    )
+    assert all(not t.problem for t in tuned.trials)

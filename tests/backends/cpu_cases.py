@@ -1,4 +1,5 @@
 """Programs, data and comparison with the interpreter for the tests of the cpu backend."""
+# ruff: noqa: E501 - a table of programs
 
 from __future__ import annotations
 

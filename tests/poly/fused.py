@@ -31,8 +31,8 @@ MOMENTS = """def f(float(N,K) I) -> (mean, var) {
   mean(n) = mean(n) / K
   var(n) = var(n) / K - mean(n) * mean(n)
 }"""
-MLP3 = """def f(float(B,N) I, float(O,N) W2, float(O) B2, float(P,O) W3, float(P) B3, float(Q,P) W4, float(Q) B4)
-    -> (O2, O3, O4) {
+MLP3 = """def f(float(B,N) I, float(O,N) W2, float(O) B2, float(P,O) W3, float(P) B3,
+              float(Q,P) W4, float(Q) B4) -> (O2, O3, O4) {
   O2(b,o) = B2(o)
   O2(b,o) += I(b,n) * W2(o,n)
   O2(b,o) = fmax(O2(b,o), 0)

@@ -180,7 +180,8 @@ def member(**names: str) -> Member:
 
 
 ILLEGAL = [
-    ("the consumer's neighbour is not there yet", fused.STENCIL, (Group((member(s0="i", s1="i"),), ("S0", "S1")),)),
+    ("the consumer's neighbour is not there yet", fused.STENCIL,
+     (Group((member(s0="i", s1="i"),), ("S0", "S1")),)),
     ("statements in the wrong order", fused.ANTI, ("S0", "S1", "S2", "S3")[::-1]),
     ("updates before the initialisation", fused.GEMM,
      (Group((member(s0="i", s1="i"), member(s0="j", s1="j")), (Group((member(s1="k"),), ("S1",)), "S0")),)),
@@ -210,5 +211,5 @@ def test_a_tree_that_lacks_a_statement_is_refused() -> None:
     torn = Group(
         tuple(Member({k: v for k, v in m.vars.items() if k != "S2"}) for m in group.members), group.body[:2]
     )
-    with pytest.raises(InternalError, match="TC0904|missing|illegal"):
+    with pytest.raises(InternalError, match="an illegal schedule"):
         legality.verify(s, schedule.fused(s, (torn,)), dependences(s), "loop fusion")

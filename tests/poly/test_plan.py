@@ -12,7 +12,7 @@ from tests.poly.fused import program
 
 
 def text(source: str, strategy: fusion.Strategy = "max", **sizes: int) -> str:
-    """`b | o: S0; S1 in n; S2 | p: …`: a region's shared axes, then its nests; `,` parts statements of one phase."""
+    """`b | o: S0; S1 in n; S2 | p: …`: a region's shared axes, then its nests; `,` in one phase."""
     p = program(source, **sizes)
     with isl_context():
         tree = fusion.fuse(scop.build(p), strategy)

@@ -134,7 +134,7 @@ CASES = {
 @pytest.mark.parametrize("strategy", ["max", "min"])
 @pytest.mark.parametrize("name", CASES)
 @given(data=st.data())
-@settings(_COMMON, max_examples=9)
+@settings(_COMMON, max_examples=6)
 def test_any_tiling_runs_each_point_once(name: str, strategy: str, data: st.DataObject) -> None:
     source, sizes = CASES[name]
     p, s, regions = polyhedra(source, strategy, **sizes)

@@ -62,9 +62,6 @@ def test_an_output_is_stored() -> None:
             {"N": 20},
             "O",
         ),
-        # where the condition fails there is no such element
-        ("def f(float(N) A) -> (O) { O(i) = A(i) where i in 0:6\nO(i+3) = A(i) where i < 3 }", {"N": 6}, "O"),
-        ("def f(float(N,N) A) -> (O) { O(i) +=! A(i,j) where j <= i }", {"N": 6}, "A"),
         # not a sum of indices
         ("def f(float(N) A) -> (O) { O(i) = A(i/2) where i in 0:N }", {"N": 6}, "A"),
         ("def f(float(N) A, int(M) I) -> (O) { O(i) +=! A(I(i)) * A(k) }", {"N": 6, "M": 5}, "A"),

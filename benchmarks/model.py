@@ -1,0 +1,110 @@
+"""The model against the clock: predicted and measured times of all candidates of eight kernels.
+
+    python -m benchmarks.model [--threads N] [--rounds 5]
+
+One thread by default, since the model predicts the cycles of one core.  The plot is
+benchmarks/results/model.png; the rank correlation of each kernel (Spearman) is printed and kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+import numpy as np
+
+from benchmarks import workloads
+from benchmarks.record import RESULTS, save
+
+KERNELS = (
+    "gemm@512,512,512",
+    "gemm@127,1000,1003",
+    "gconv@32,32,16,16,14,14",
+    "gconv@32,32,8,8,28,28",
+    "tbmm@500,26,72,26",
+    "conv1d@16,64,64,1000,5",
+    "softmax@1009,1013",
+    "depthwise@16,128,56,56",
+)
+
+
+def ranks(values: list[float]) -> np.ndarray:
+    """Positions in order; equal values share the mean of theirs."""
+    a = np.asarray(values, float)
+    return np.array([(np.sum(a < x) + np.sum(a <= x) - 1) / 2 for x in a])
+
+
+def rank_correlation(a: list[float], b: list[float]) -> float:
+    """Spearman's: the correlation of the ranks; 1 where one side is constant."""
+    x, y = ranks(a), ranks(b)
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        return 1.0
+    return float(np.corrcoef(x, y)[0, 1])
+
+
+def measure(key: str, candidates: int, rounds: int) -> dict[str, Any]:
+    import tc
+
+    workload = workloads.find(key).workload()
+    tuned = tc.tune(workload.source, workload.arrays(), candidates=candidates, rounds=rounds)
+    trials = [
+        {"options": repr(t.options), "predicted": t.predicted, "us": 1e6 * t.seconds}
+        for t in tuned.trials
+        if t.predicted is not None and t.seconds is not None
+    ]
+    predicted, measured = [t["predicted"] for t in trials], [t["us"] for t in trials]
+    default = next(t.seconds for t in tuned.trials if t.predicted is None)
+    return {
+        "kernel": key,
+        "rank correlation": rank_correlation(predicted, measured),
+        "default over best": default * 1e6 / min(measured) if default else None,
+        "trials": trials,
+    }
+
+
+def draw(rows: list[dict[str, Any]]) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, panels = plt.subplots(2, 4, figsize=(18, 9))
+    for row, panel in zip(rows, panels.flat, strict=False):
+        x = [t["predicted"] / 1e3 for t in row["trials"]]
+        y = [t["us"] for t in row["trials"]]
+        panel.loglog(x, y, "o", markersize=4)
+        panel.set_title(f"{row['kernel']}\nrank correlation {row['rank correlation']:.2f}", fontsize=10)
+        panel.set_xlabel("predicted, thousand cycles")
+        panel.set_ylabel("measured, µs")
+    figure.tight_layout()
+    RESULTS.mkdir(exist_ok=True)
+    figure.savefig(RESULTS / "model.png", dpi=100)
+    plt.close(figure)
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.model", description=__doc__)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--candidates", type=int, default=40)
+    args = parser.parse_args(argv)
+    from tc import _native
+
+    _native.set_num_threads(args.threads)
+    rows: list[dict[str, Any]] = []
+    for key in KERNELS:
+        row = measure(key, args.candidates, args.rounds)
+        rows.append(row)
+        print(
+            f"{key:32s} {len(row['trials']):3d} candidates, rank correlation {row['rank correlation']:5.2f}, "
+            f"default / best candidate {row['default over best']:.2f}",
+            flush=True,
+        )
+    save("model", rows)
+    draw(rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,395 @@
+"""Numerics of vector code and of its tails: what docs/language.md promises holds in every lane, and lanes
+beyond the domain change nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tc
+from tc.lang.builtins import BUILTINS
+from tests.backends.cpu_cases import Array, compiled, interpreted, isas, results
+
+INF, NAN = float("inf"), float("nan")
+HARD = [0.0, -0.0, 1.0, -1.0, 0.5, -3.0, 4.0, INF, -INF, NAN, 1e-40, -1e-40, 3e38]
+LENGTHS = (1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 23, 31, 33, 40)
+INTEGERS = [f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64)]
+ROOT = Path(__file__).parents[2]
+
+
+def agree(source: str, *args: Any, **options: Any) -> None:
+    """Every result equals the interpreter's, NaN for NaN; zeros of either sign are equal."""
+    with np.errstate(all="ignore"):
+        want = interpreted(source, *args)
+    for w, g in zip(want, results(compiled(source, **options)(*args))):
+        assert w.dtype == g.dtype
+        if w.dtype.kind == "V":
+            w, g = w.astype(np.float32), g.astype(np.float32)
+        np.testing.assert_array_equal(g, w, f"{source} {options}")
+
+
+def hard(shape: tuple[int, ...], dtype: str, seed: int, among: list[float] = HARD) -> Array:
+    rng = np.random.default_rng(seed)
+    return np.array(among)[rng.integers(0, len(among), shape)].astype(dtype)
+
+
+# --- min and max.
+
+EXTREMA = """def f({t}(N,M) A, {t}(N,M) B) -> (P, Q, R, S, T, U) {{
+  P(i) min=! A(i,j)
+  Q(i) max=! A(i,j)
+  R(i,j) = min(A(i,j), B(i,j))
+  S(i,j) = max(A(i,j), B(i,j))
+  T(i,j) = fmin(A(i,j), B(i,j))
+  U(i,j) = fmax(A(i,j), B(i,j))
+}}"""
+
+
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("vector", [-1, 0, 1])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_extrema_of_hard_values(dtype: str, vector: int, isa: str) -> None:
+    """`min` and `max` give NaN if one is, `fmin` and `fmax` the other operand."""
+    source = EXTREMA.format(t=dtype)
+    for n, m in ((3, 13), (17, 5), (16, 16), (1, 40)):
+        agree(source, hard((n, m), dtype, n), hard((n, m), dtype, m), isa=isa, vector=vector)
+
+
+@pytest.mark.parametrize("isa", isas())
+def test_a_nan_in_any_lane_reaches_a_reduction(isa: str) -> None:
+    source = "def f(float(N,M) A) -> (P, Q, S) { P(i) min=! A(i,j)\nQ(i) max=! A(i,j)\nS(i) +=! A(i,j) }"
+    for m in (1, 7, 16, 37):
+        a = np.ones((m, m), np.float32)
+        np.fill_diagonal(a, np.nan)
+        for vector in (-1, 0):
+            for g in results(compiled(source, isa=isa, vector=vector)(a)):
+                assert np.isnan(g).all(), (m, vector)
+            agree(source, np.where(np.isnan(a), np.float32(-INF), a), isa=isa, vector=vector)
+
+
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_extrema_of_integers_start_from_the_ends(dtype: str, isa: str) -> None:
+    info = np.iinfo(dtype)
+    source = f"def f({dtype}(N,M) A) -> (P, Q) {{ P(i) min=! A(i,j)\nQ(i) max=! A(i,j) }}"
+    for value in (info.min, info.max):
+        for m in (0, 1, 5, 19):
+            agree(source, np.full((3, m), value, dtype), isa=isa)
+
+
+# --- Lanes beyond the domain.
+
+# With data such that what a masked lane holds would show: 0 · inf, 0 / 0, log 0, the maximum of negative
+# numbers, the minimum and the product of others.
+INACTIVE = [
+    "S(i) +=! A(i,j) * s",
+    "S(i) +=! s * A(i,j) * B(j)",
+    "S(i) +=! A(i,j) / B(j)",
+    "S(i) +=! log(A(i,j))",
+    "S(i) max=! -A(i,j)",
+    "S(i) max=! log(A(i,j)) - 9",
+    "S(i) min=! A(i,j)",
+    "S(i) min=! 1 / A(i,j)",
+    "S(i) *=! A(i,j) * B(j)",
+    "S(i) *=! B(j) + 1",
+    "S(i) +=! exp(A(i,j)) * s",
+    "S(i) +=! A(i,j) * s where j <= i",
+    "S(i) max=! -A(i,j) where j <= i",
+]
+
+
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("statement", INACTIVE)
+def test_lanes_beyond_the_domain_hold_what_changes_nothing(statement: str, isa: str) -> None:
+    source = f"def f(float s, float(N,M) A, float(M) B) -> (S) {{ {statement} }}"
+    for n, m in ((3, 5), (17, 1), (2, 19), (21, 9)):
+        a, b = np.full((n, m), 1, np.float32), np.full(m, 2, np.float32)
+        for vector in (-1, 0):
+            (got,) = results(compiled(source, isa=isa, vector=vector)(INF, a, b))
+            (want,) = interpreted(source, INF, a, b)
+            np.testing.assert_allclose(got, want, rtol=1e-6, err_msg=f"{n} {m} {vector}")
+
+
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("op", ["+=!", "*=!", "min=!", "max=!"])
+def test_empty_reductions_are_neutral(op: str, isa: str) -> None:
+    for t in ("float32", "float64", "float16", "int8", "uint16", "int64"):
+        agree(f"def f({t}(N,M) A) -> (S) {{ S(i) {op} A(i,j) }}", np.ones((19, 0), t), isa=isa)
+
+
+@pytest.mark.parametrize("isa", isas())
+def test_guards_protect_lanes(isa: str) -> None:
+    """A branch that is not taken reads nothing, and what it would compute does not matter."""
+    source = """def f(float(N) A, float(N) B) -> (O, P, Q) {
+      O(i) = B(i) != 0 ? A(i) / B(i) : 7
+      P(i) = i >= 3 ? A(i-3) : -1 where i in 0:N
+      Q(i) = A(i) > 0 ? log(A(i)) - log(A(i)) : A(i)
+    }"""
+    for n in LENGTHS[2:]:
+        a, b = hard((n,), "float32", n, [0.0, 1.0, 2.0, -3.0]), hard((n,), "float32", 1, [0.0, 1.0, 0.5])
+        agree(source, a, b, isa=isa)
+
+
+# --- Integers.
+
+
+def edges(dtype: str, n: int, seed: int) -> tuple[Array, Array]:
+    info = np.iinfo(dtype)
+    special = [
+        info.min,
+        info.min + 1,
+        0,
+        1,
+        2,
+        3,
+        7,
+        info.max - 1,
+        info.max,
+        *([-1, -2, -7] if info.min else []),
+    ]
+    rng = np.random.default_rng(seed)
+    pick = np.array(special, dtype)
+    return pick[rng.integers(0, len(pick), n)], pick[rng.integers(0, len(pick), n)]
+
+
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_division_floors_and_never_traps(dtype: str, isa: str) -> None:
+    """Zero divisors, the least number by -1, in lanes and in lanes that are masked."""
+    source = f"""def f({dtype}(N) A, {dtype}(N) B) -> (Q, R, S, T) {{
+      Q(i) = A(i) / B(i)
+      R(i) = A(i) % B(i)
+      S(i) = A(i) / 3
+      T(i) = 7 % B(i)
+    }}"""
+    for n in (1, 3, 13, 19, 64 // np.dtype(dtype).itemsize + 3):
+        agree(source, *edges(dtype, n, n), isa=isa)
+    low = np.iinfo(dtype).min
+    if low:
+        agree(source, np.full(21, low, dtype), np.full(21, -1, dtype), isa=isa)
+
+
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integers_wrap(dtype: str, isa: str) -> None:
+    source = f"""def f({dtype}(N) A, {dtype}(N) B) -> (P, S, D, C) {{
+      P(i) = A(i) * B(i) + A(i)
+      D(i) = A(i) - B(i)
+      C(i) = abs(A(i)) + max(A(i), B(i))
+      S +=! A(i) * B(i)
+    }}"""
+    for n in (5, 37, 70):
+        agree(source, *edges(dtype, n, n), isa=isa)
+
+
+BEYOND = [
+    1e10,
+    -1e10,
+    1e20,
+    -1e20,
+    127.9,
+    -128.9,
+    255.5,
+    -0.9,
+    2.0**31,
+    2.0**63,
+    2.0**64,
+    -(2.0**63),
+    65535.9,
+]
+
+
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("target", [*INTEGERS, "bool"])
+def test_conversions_of_floats_saturate(target: str, isa: str) -> None:
+    for source in ("float32", "float64"):
+        values = np.array([*HARD, *BEYOND], source)
+        for n in (len(values), 19, 3):
+            agree(f"def f({source}(N) A) -> (O) {{ O(i) = {target}(A(i)) }}", values[:n], isa=isa)
+
+
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("dtype", [*INTEGERS, "bool"])
+def test_conversions_of_integers(dtype: str, isa: str) -> None:
+    if dtype == "bool":
+        values = np.array([True, False] * 11)
+    else:
+        values, _ = edges(dtype, 37, 0)
+    for target in ("int8", "uint16", "int32", "uint64", "float32", "float64", "bool"):
+        with np.errstate(all="ignore"):
+            want = values.astype(target)
+        (got,) = results(compiled(f"def f({dtype}(N) A) -> (O) {{ O(i) = {target}(A(i)) }}", isa=isa)(values))
+        np.testing.assert_array_equal(got, want, target)
+
+
+# --- 16-bit types.
+
+
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("narrow", ["half", "bfloat16"])
+def test_rounding_to_16_bits(narrow: str, isa: str) -> None:
+    """To nearest, ties to even, subnormal numbers included; from float64 rounded once."""
+    t = np.dtype(np.float16 if narrow == "half" else ml_dtypes.bfloat16)
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 1 << 32, 4000, dtype=np.uint64).astype(np.uint32)
+    ties = (rng.integers(0, 1 << 16, 2000, dtype=np.uint64).astype(np.uint32) << 16) + 0x1000
+    single = np.concatenate([bits, ties, ties + 1, ties - 1]).view(np.float32)
+    single = np.concatenate(
+        [single[~np.isnan(single)], np.float32(2.0) ** np.arange(-28, 18, dtype=np.float32)]
+    )
+    near = single.astype(np.float64)
+    with np.errstate(all="ignore"):
+        near = np.concatenate([near, near * (1 + 2.0**-40), near * (1 - 2.0**-40)])
+        wanted = {"float": single.astype(t), "double": near.astype(t)}
+        if narrow == "bfloat16":  # ml_dtypes goes through float32: round to odd first
+            odd = near.astype(np.float32)
+            gap = odd.astype(np.float64) != near
+            toward = np.where(
+                np.abs(odd.astype(np.float64)) > np.abs(near), np.nextafter(odd, np.float32(0)), odd
+            )
+            odd = np.where(gap, (toward.view(np.uint32) | 1).view(np.float32), odd).astype(np.float32)
+            wanted["double"] = odd.astype(t)
+    for wide, values in (("float", single), ("double", near)):
+        (got,) = results(compiled(f"def f({wide}(N) A) -> (O) {{ O(i) = {narrow}(A(i)) }}", isa=isa)(values))
+        want = wanted[wide]
+        np.testing.assert_array_equal(got.view(np.uint16), want.view(np.uint16), wide)
+
+
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("narrow", ["half", "bfloat16"])
+def test_strict_rounds_after_every_statement(narrow: str, isa: str) -> None:
+    t = np.dtype(np.float16 if narrow == "half" else ml_dtypes.bfloat16)
+    source = f"""def f({narrow}(N) A, {narrow}(N) B) -> (O, P) {{
+      x(i) = A(i) * B(i)
+      O(i) = x(i) - A(i)
+      y(i) = x(i) + O(i)
+      P(i) = y(i) * A(i)
+    }}"""
+    rng = np.random.default_rng(0)
+    for n in (5, 16, 39):
+        agree(source, *(rng.standard_normal(n).astype(t) for _ in range(2)), isa=isa, strict=True)
+
+
+@pytest.mark.parametrize("isa", isas())
+def test_sums_of_16_bit_types_are_kept_in_32(isa: str) -> None:
+    """2049 ones are more than half can count; 300 overflow a byte only once, at the end."""
+    for narrow in ("half", "bfloat16"):
+        t = np.dtype(np.float16 if narrow == "half" else ml_dtypes.bfloat16)
+        source = f"def f({narrow}(N,M) A) -> (O) {{ O(i) +=! A(i,j) }}"
+        (got,) = results(compiled(source, isa=isa)(np.ones((3, 4096), t)))
+        assert (got.astype(np.float32) == 4096).all()
+    (got,) = results(
+        compiled("def f(int8(N,M) A) -> (O) { O(i) +=! A(i,j) }", isa=isa)(np.ones((3, 300), np.int8))
+    )
+    assert (got == 300 - 256).all()
+
+
+# --- Denormals, infinities.
+
+
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize(("dtype", "least"), [("float32", 1e-45), ("float64", 5e-324)])
+def test_denormals_are_numbers(dtype: str, least: float, isa: str) -> None:
+    source = f"def f({dtype}(N) A, {dtype}(N) B) -> (O, P, S) {{ O(i) = A(i) * B(i)\nP(i) = A(i) / 4\nS +=! A(i) }}"
+    for n in LENGTHS:
+        a = (np.arange(1, n + 1) * 8 * least).astype(dtype)
+        agree(source, a, np.full(n, 0.5, dtype), isa=isa)
+
+
+@pytest.mark.parametrize("isa", isas())
+def test_infinities_in_products_of_matrices(isa: str) -> None:
+    source = "def f(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
+    rng = np.random.default_rng(0)
+    for m, n, k in ((5, 17, 3), (19, 5, 9)):
+        a, b = (rng.integers(-2, 3, s).astype(np.float32) for s in ((m, k), (k, n)))
+        a[2, 1], b[0, n - 1], b[2, 0] = INF, NAN, -INF
+        agree(source, a, b, isa=isa)
+        agree(source, a, b, isa=isa, vector=-1)
+
+
+# --- Built-in functions.
+
+POSITIVE = ("log", "log2", "log10", "sqrt", "rsqrt", "y0", "y1", "tgamma", "lgamma", "logb", "rcbrt", "log1p")
+DOMAINS = {
+    **dict.fromkeys(POSITIVE, (0.1, 8.0)), "acosh": (1.0, 9.0), "erfcinv": (0.05, 1.95), "normcdfinv": (0.05, 0.95),
+    **dict.fromkeys(("acos", "asin", "atanh", "erfinv"), (-0.95, 0.95)),
+}  # fmt: skip
+# Called lane by lane in libm or our own, whose errors docs/numerics.md does not bound.
+LIBM = {
+    "tgamma", "lgamma", "j0", "j1", "y0", "y1", "cyl_bessel_i0", "cyl_bessel_i1", "erfcinv", "erfcx", "erfinv",
+    "normcdfinv", "normcdf", "sinpi", "cospi", "norm3d", "norm4d", "rnorm3d", "rnorm4d", "rhypot", "fmod", "remainder",
+}  # fmt: skip
+MATH = sorted(b.name for b in BUILTINS.values() if b.kind == "math" and b.name != "nextafter")
+GROUPS = [MATH[k : k + 9] for k in range(0, len(MATH), 9)]
+
+
+def ulps(got: Array, want: Array) -> Array:
+    t = got.dtype.type
+    with np.errstate(all="ignore"):
+        unit = np.spacing(np.abs(want.astype(t))).astype(np.float64)
+        gap = np.abs(got.astype(np.float64) - want.astype(np.float64)) / unit
+    return np.where((got == want) | (np.isnan(got) & np.isnan(want)), 0, gap)
+
+
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("group", range(len(GROUPS)))
+def test_built_in_functions(group: int, dtype: str, isa: str) -> None:
+    names = GROUPS[group]
+    rng = np.random.default_rng(group)
+    params, body = [], []
+    for k, name in enumerate(names):
+        arity = BUILTINS[name].arity
+        params += [f"{dtype}(N) A{k}_{j}" for j in range(arity)]
+        body.append(f"O{k}(i) = {name}({', '.join(f'A{k}_{j}(i)' for j in range(arity))})")
+    outs = ", ".join(f"O{k}" for k in range(len(names)))
+    source = f"def f({', '.join(params)}) -> ({outs}) {{\n" + "\n".join(body) + "\n}"
+    first = isas().index(isa) + group
+    for n in (LENGTHS[first % len(LENGTHS)], LENGTHS[(first * 5 + 7) % len(LENGTHS)], 21):
+        args: list[Array] = []
+        for name in names:
+            low, high = DOMAINS.get(name, (-2.5, 2.5) if BUILTINS[name].arity == 1 else (0.2, 3.0))
+            args += [rng.uniform(low, high, n).astype(dtype) for _ in range(BUILTINS[name].arity)]
+        with np.errstate(all="ignore"):
+            want = interpreted(source, *args, exact=True)
+        for name, w, g in zip(names, want, results(compiled(source, isa=isa)(*args))):
+            # The interpreter's own functions are within a few units of float64.
+            bound = 2.0 if dtype == "float32" else 6.0
+            if name in LIBM:
+                np.testing.assert_allclose(
+                    g,
+                    w,
+                    rtol=3e-6 if dtype == "float32" else 1e-11,
+                    atol=1e-6 if dtype == "float32" else 1e-13,
+                    err_msg=name,
+                )
+            else:
+                worst = ulps(g, w.astype(np.float64) if dtype == "float64" else w).max(initial=0)
+                assert worst <= bound, f"{name} of {n}: {worst:.2f} ulp"
+
+
+# --- Nothing is read or written beside an array.
+
+
+@pytest.mark.parametrize("place", ["start", "end", "odd"])
+@pytest.mark.parametrize("isa", isas())
+def test_nothing_beside_an_array_is_touched(isa: str, place: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", str(ROOT / "tests/backends/guarded_pages.py"), isa, place],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        cwd=ROOT,
+        timeout=300,
+    )
+    assert done.stdout.endswith("done\n"), (
+        f"{done.returncode} in {done.stdout.splitlines()[-1:]}\n{done.stderr[-2000:]}"
+    )
+    assert done.returncode == 0

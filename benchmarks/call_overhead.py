@@ -46,8 +46,12 @@ def rows() -> dict[str, tuple[Callable[[], object], float | None]]:
         "torch add": (lambda: torch.add(ta, tb), None),
         "tc, numpy, out=": (lambda: kernel(a, b, out=c), 300),
         "tc, numpy": (lambda: kernel(a, b), 600),
+        "tc, numpy, by name, out=": (lambda: kernel(A=a, B=b, out=c), 400),
+        "tc, numpy, by name": (lambda: kernel(A=a, B=b), 700),
+        "tc, numpy, mixed, out={}": (lambda: kernel(a, B=b, out={"C": c}), 500),
         "tc, torch, out=": (lambda: kernel(ta, tb, out=tcc), 1500),
         "tc, torch": (lambda: kernel(ta, tb), None),
+        "tc, torch, by name, out=": (lambda: kernel(A=ta, B=tb, out=tcc), 1600),
     }
 
 

@@ -29,7 +29,8 @@ class Entry:
 
     `workspace` counts bytes.  `release_gil` costs some 40 ns: worth it from a few microseconds on.  Several
     results are passed to `result_type` (a named tuple class; None: a tuple).  `owner` keeps the machine code
-    alive and is handed to `Dispatcher._failed`.
+    alive and is handed to `Dispatcher._failed`.  `parameters` and `results` are the names for keywords and
+    for a dictionary as `out=`, both or neither.
     """
 
     def __new__(
@@ -41,6 +42,8 @@ class Entry:
         release_gil: bool = True,
         result_type: Callable[..., Any] | None = None,
         owner: object = None,
+        parameters: Sequence[str] | None = None,
+        results: Sequence[str] | None = None,
     ) -> Entry: ...
     @property
     def owner(self) -> Any: ...
@@ -54,13 +57,18 @@ class Entry:
 class Dispatcher:
     """A callable over a list of entries, last used first, at most 64.
 
-    A call whose positional arguments and `out=` match an entry exactly runs it at once: all arrays
-    `numpy.ndarray` or all `torch.Tensor` (or `Parameter`) on the host, of its types and shapes, dense,
-    aligned, buffers writable and apart from every other array.  Anything else goes to `_miss`, before
-    anything is written.
+    A call whose arguments, by position or by name, and `out=` match an entry exactly runs it at once: all
+    arrays `numpy.ndarray` or all `torch.Tensor` (or `Parameter`) on the host, of its types and shapes, dense,
+    aligned, buffers writable and apart from every other array.  `out=` is a buffer, a tuple of them, or a
+    dictionary with one for each result.  Anything else goes to `_miss`, before anything is written.
     """
 
-    def _add(self, entry: Entry, /) -> None: ...
+    def _add(self, entry: Entry, /) -> None:
+        """Put an entry in front, or the same one that is there already.
+
+        ValueError if its names differ from those of the entries before.
+        """
+
     def _clear(self) -> None: ...
     def _entries(self) -> tuple[Entry, ...]: ...
     def _miss(self, args: tuple[Any, ...], kwargs: dict[str, Any], /) -> Any:

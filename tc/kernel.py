@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
@@ -39,6 +39,7 @@ from tc.runtime.signature import Bound, Output, Param, Signature
 from tc.settings import dump_directory
 
 CACHE: CompileCache[Compiled] = CompileCache()
+_READY = 64  # sizes that a kernel's slow calls remember, as many as the fast ones
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,7 @@ class Kernel(_native.Dispatcher):
         self._options = options or Options()
         self._checks = checks
         self._built: dict[Variant, Built] = {}
+        self._ready: dict[Hashable, tuple[Compiled, Mapping[str, tuple[int, ...]], _native.Entry | None]] = {}
         self._lock = threading.RLock()
         self._integers: dict[tuple[int, ...], Callable[[Mapping[str, int]], Integers]] = {}
         self.name = front.checked.name
@@ -332,24 +334,25 @@ class Kernel(_native.Dispatcher):
         accumulated = {x.name for x in self._front.checked.returns if x.mode == "accumulate"}
         given = frozenset(accumulated & bound.out.keys())
         integers = foreign_integers(self._front, bound)
-        compiled = self._compile(self._variant(scalars, given, integers, bound.sizes), bound.sizes, scalars)
-        shapes = _shapes(compiled.program)
-        backend_compiled = compiled.compiled
-        if backend_compiled.address is None:
-            value, error = dispatch.call(bound, shapes, backend_compiled.run)
-        else:
-            inout = frozenset(b.name for b in compiled.program.buffers if b.role == "output" and b.inout)
-            entry = dispatch.make_entry(
-                self._signature,
-                integers,
-                shapes,
-                scalars,
-                inout,
-                backend_compiled.address,
-                backend_compiled.workspace,
-                backend_compiled.release_gil,
-                compiled,
+        key = (
+            tuple(bound.sizes.values()),
+            tuple(scalars.values()),
+            given,
+            tuple(integers.items()),
+        )
+        ready = self._ready.get(key)
+        if ready is None:
+            compiled = self._compile(
+                self._variant(scalars, given, integers, bound.sizes), bound.sizes, scalars
             )
+            ready = self._prepare(compiled, integers, scalars)
+            if len(self._ready) >= _READY:
+                self._ready.clear()
+            self._ready[key] = ready
+        compiled, shapes, entry = ready
+        if entry is None:
+            value, error = dispatch.call(bound, shapes, compiled.compiled.run)
+        else:
 
             def run(inputs: Any, outputs: Any) -> Any:
                 addresses = [a.__array_interface__["data"][0] for a in (*inputs, *outputs)]
@@ -363,6 +366,27 @@ class Kernel(_native.Dispatcher):
         if error is not None:
             self._failed(compiled, error)
         return value
+
+    def _prepare(
+        self, compiled: Compiled, integers: Mapping[str, DType], scalars: Mapping[str, int]
+    ) -> tuple[Compiled, Mapping[str, tuple[int, ...]], _native.Entry | None]:
+        """What every slow call of these sizes needs; no entry where the backend runs the kernel itself."""
+        shapes, made = _shapes(compiled.program), compiled.compiled
+        if made.address is None:
+            return compiled, shapes, None
+        inout = frozenset(b.name for b in compiled.program.buffers if b.role == "output" and b.inout)
+        entry = dispatch.make_entry(
+            self._signature,
+            integers,
+            shapes,
+            scalars,
+            inout,
+            made.address,
+            made.workspace,
+            made.release_gil,
+            compiled,
+        )
+        return compiled, shapes, entry
 
     def _failed(self, owner: Compiled, error: _native.ErrorRecord) -> Any:
         """Raise the index error that a kernel recorded."""

@@ -267,10 +267,17 @@ def _cost(
         1 + (extents[n] > t.register and extents[n] % t.register > 0) for n, t in c.tiles.items()
     )
     held = math.prod(math.ceil(t.register / t.lanes) for t in c.tiles.values())
+    along = next((n for n, t in c.tiles.items() if t.lanes > 1), None)
+    if (
+        along is not None
+        and total > machine.l2
+        and any(r.windows and r.strides.get(along) == 1 for w in work.values() for r in w.refs)
+    ):
+        bodies += 2  # vectors across two lines that come from afar wait for both
     if any(p.vector for p in c.phases):  # rows read side by side are streams to prefetch
         bodies += max(0, held - 4)
-    crowded = max(0.0, held / machine.isa.registers - 0.75)
-    return Cost(compute * (1 + 0.02 * (bodies - 1) + 0.3 * crowded), pack, total / rate)
+    crowded = max(0.0, held / machine.isa.registers - 0.72)
+    return Cost(compute * (1 + 0.02 * (bodies - 1) + 0.7 * crowded), pack, total / rate)
 
 
 def _lanes(nest: Nest, work: Mapping[str, Work], machine: Machine) -> int:
@@ -287,7 +294,7 @@ def _register_tiles(
     plain = tuple(_phase_tile(p, None, lanes, 1) for p in nest.phases)
     axes = [a for a in nest.axes if not a.reductions]
     sums = max(sum(work[s].update for s in p.statements) for p in nest.phases)
-    most = (machine.isa.registers - 4) // max(1, sums)
+    most = (machine.isa.registers - 6) // max(1, sums)
     out.append((Candidate({a.name: Tile(extents[a.name]) for a in nest.axes}, plain, frozenset()), "scalar"))
     for v in axes:
         e = extents[v.name]
@@ -386,7 +393,7 @@ def _fits(
                 )
                 count *= e + step - 1
                 reused = reused or (step > 1 and e > 1)
-            kept += count if reused else 0
+            kept += count + vectors if reused else 0
     sums = max(sum(work[s].update for s in p.statements) for p in nest.phases)
     return vectors * math.prod(tile.values()) * max(1, sums) + kept <= machine.isa.registers + (
         4 if kept else 0

@@ -137,10 +137,11 @@ class ExpressionEmitter(MemoryEmitter):
         )
         offset = a.constant % divisor
         low = high = offset
+        active = self.mask.active if self.mask is not None and self.mask.active else self.lanes
         for name, factor in rest:
             if name != LANE:
                 return None
-            low, high = low + min(0, factor * (self.lanes - 1)), high + max(0, factor * (self.lanes - 1))
+            low, high = low + min(0, factor * (active - 1)), high + max(0, factor * (active - 1))
         if low < 0 or high >= divisor:
             return None
         if not quotient:

@@ -240,6 +240,9 @@ class MemoryEmitter(ValueEmitter):
         if lane == 1 and self.mask is None:
             self.do(f"store {st} {text}, ptr {p}, align {t.itemsize}")
             return
+        if lane == 1 and self.mask is not None and self.mask.active is not None:
+            self._write_pieces(array, p, text, self.mask.active)
+            return
         m = self.vector_mask()
         if lane == 1:
             name = f"llvm.masked.store.{_storage_suffix(t, lanes)}.p0"
@@ -256,6 +259,24 @@ class MemoryEmitter(ValueEmitter):
             f"call void @{name}({st} {text}, <{lanes} x ptr> {pointers}, i32 {t.itemsize}, "
             f"<{lanes} x i1> {m.text})"
         )
+
+    def _write_pieces(self, array: Array, p: str, text: str, active: int) -> None:
+        """The first lanes of a vector, in plain stores of powers of two: masked stores are slow on some
+        machines, and are no instructions on others."""
+        ty, size, lanes = storage_type(array.dtype), array.dtype.itemsize, self.lanes
+        first = 0
+        while first < active:
+            n = 1 << ((active - first).bit_length() - 1)
+            at = self.pure(f"getelementptr inbounds {ty}, ptr {p}, i64 {first}") if first else p
+            if n == 1:
+                piece = self.pure(f"extractelement <{lanes} x {ty}> {text}, i64 {first}")
+                self.do(f"store {ty} {piece}, ptr {at}, align {size}")
+            else:
+                picked = ", ".join(f"i32 {first + i}" for i in range(n))
+                vt = f"<{lanes} x {ty}>"
+                piece = self.pure(f"shufflevector {vt} {text}, {vt} poison, <{n} x i32> <{picked}>")
+                self.do(f"store <{n} x {ty}> {piece}, ptr {at}, align {size}")
+            first += n
 
     def _write_one(self, array: Array, p: str, v: Value) -> None:
         t, text = array.dtype, v.text

@@ -225,10 +225,12 @@ def tile_cycles(
 ) -> float:
     """Cycles of one register tile with these extents of the nest's axes."""
     total = 4.0 + 2.0 * len(nest.phases)  # loop control, addresses
+    rows = math.prod(e for n, e in extents.items() if c.tiles[n].lanes == 1)
     held = _held(nest, work)
     for phase, tile in zip(nest.phases, c.phases, strict=True):
         total += _phase_cycles(nest, phase, tile, work, c, extents, held, machine)
-    return total + sum(_flush_cycles(r, c, extents) for r in held.values())
+    total += sum(_flush_cycles(r, c, extents) for r in held.values())
+    return total * (1 + 0.002 * rows)  # of what is equal, the longer runs of neighbours
 
 
 def _held(nest: Nest, work: Mapping[str, Work]) -> dict[str, Ref]:
@@ -342,13 +344,21 @@ def _phase_cycles(
                     for n, e in own.items()
                     if c.tiles[n].lanes == 1
                 )
-                loads += count * (2.0 if apart else 1.0)
+                # A vector that lies across two cache lines is loaded as two.
+                along = next((n for n in own if c.tiles[n].lanes > 1), vector)
+                width = r.itemsize * (c.tiles[along].lanes if along in own else lanes)
+                aligned = (name, r.read) in c.packs or not any(
+                    s * r.itemsize % width for n, s in r.strides.items() if n != along
+                )
+                loads += count * (2.0 if apart else 1.0) * (1.0 if aligned else 1.0 + 0.9 * width / 64)
         if vector is not None and w.update:
             horizontal += vectors * (2 * math.log2(max(lanes, 2)) + tile.accumulators)
     widest = max([lanes, *(t.lanes for t in c.tiles.values())])
     multiply_adds, wide_loads = machine.issue(4 * widest)
     moved = loads / wide_loads + singles / machine.broadcasts
-    cycles = max(operations / multiply_adds, moved, stores)
+    # What is not the bottleneck is not free either.
+    slots = (operations / multiply_adds, moved, stores)
+    cycles = max(slots) + 0.1 * (sum(slots) - max(slots))
     if updates:  # an accumulator is ready for its next update only after the latency of the last
         cycles = max(cycles, machine.latency / (tile.accumulators if vector is not None else 1))
     # Loop control of the innermost loop, once an unrolled iteration.

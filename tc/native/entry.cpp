@@ -84,6 +84,28 @@ bool read_output(PyObject *item, TensorSpec *spec) {
          read_shape(PyTuple_GET_ITEM(item, 2), spec, item);
 }
 
+// `count` distinct names as a tuple of interned strings; null with an exception set.
+PyObject *read_names(PyObject *names, size_t count) {
+  PyObject *list = PySequence_List(names);
+  PyObject *tuple = list ? PyTuple_New(PyList_GET_SIZE(list)) : nullptr;
+  bool good = tuple && static_cast<size_t>(PyList_GET_SIZE(list)) == count;
+  for (Py_ssize_t k = 0; good && k < PyTuple_GET_SIZE(tuple); k++) {
+    PyObject *name = PyList_GET_ITEM(list, k);
+    good = PyUnicode_CheckExact(name);
+    if (!good) break;
+    Py_INCREF(name);
+    PyUnicode_InternInPlace(&name);
+    PyTuple_SET_ITEM(tuple, k, name);
+    for (Py_ssize_t j = 0; j < k; j++) good = good && PyTuple_GET_ITEM(tuple, j) != name;
+  }
+  if (tuple && !good) {
+    bad_spec("expected a different name for each parameter and each result", names);
+    Py_CLEAR(tuple);
+  }
+  Py_XDECREF(list);
+  return tuple;
+}
+
 template <class Spec, class Read>
 bool read_all(PyObject *items, std::vector<Spec> *out, Read read) {
   PyObject *list = PySequence_Tuple(items);
@@ -98,14 +120,15 @@ bool read_all(PyObject *items, std::vector<Spec> *out, Read read) {
 }
 
 PyObject *entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  static const char *names[] = {"address",     "inputs",      "outputs", "workspace",
-                                "release_gil", "result_type", "owner",   nullptr};
+  static const char *names[] = {"address",     "inputs", "outputs",    "workspace", "release_gil",
+                                "result_type", "owner",  "parameters", "results",   nullptr};
   PyObject *address_object, *inputs, *outputs, *result_type = Py_None, *owner = Py_None;
+  PyObject *parameters = Py_None, *results = Py_None;
   Py_ssize_t workspace = 0;
   int release_gil = 1;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|npOO:Entry", const_cast<char **>(names),
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|npOOOO:Entry", const_cast<char **>(names),
                                    &address_object, &inputs, &outputs, &workspace, &release_gil, &result_type,
-                                   &owner))
+                                   &owner, &parameters, &results))
     return nullptr;
   void *address = PyLong_AsVoidPtr(address_object);
   if (!address) {
@@ -142,6 +165,13 @@ PyObject *entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
   self->data = data.release();
   self->result_type = result_type == Py_None ? nullptr : Py_NewRef(result_type);
   self->owner = owner == Py_None ? nullptr : Py_NewRef(owner);
+  if (parameters == Py_None && results == Py_None) return reinterpret_cast<PyObject *>(self);
+  self->parameters = read_names(parameters, self->data->inputs.size());
+  self->results = self->parameters ? read_names(results, self->data->outputs.size()) : nullptr;
+  if (!self->results) {
+    Py_DECREF(self);
+    return nullptr;
+  }
   return reinterpret_cast<PyObject *>(self);
 }
 
@@ -150,6 +180,8 @@ int entry_traverse(PyObject *object, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(object));
   Py_VISIT(self->result_type);
   Py_VISIT(self->owner);
+  Py_VISIT(self->parameters);
+  Py_VISIT(self->results);
   return 0;
 }
 
@@ -166,6 +198,8 @@ void entry_dealloc(PyObject *object) {
   PyObject_GC_UnTrack(object);
   Entry *self = reinterpret_cast<Entry *>(object);
   entry_clear(object);
+  Py_CLEAR(self->parameters);
+  Py_CLEAR(self->results);
   delete self->data;
   PyTypeObject *type = Py_TYPE(object);
   type->tp_free(object);

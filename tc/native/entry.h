@@ -49,6 +49,8 @@ struct Entry {
   PyObject_HEAD EntryData *data;
   PyObject *result_type;  // class of several results; null: tuple
   PyObject *owner;        // keeps the machine code; null: none
+  // Interned names of the parameters and of the results, both or neither.
+  PyObject *parameters, *results;
 };
 
 constexpr int kErrorWords = 32;

@@ -1,6 +1,6 @@
-// The fast path of a call: read the arguments once, compare them with the entries (last used first), take or
-// make the outputs, run.  Whatever it does not recognise exactly goes to `self._miss(args, kwargs)` in
-// Python, before anything was written.
+// The fast path of a call: put the arguments in order, read them once, compare them with the entries (last
+// used first), take or make the outputs, run.  Whatever it does not recognise exactly goes to
+// `self._miss(args, kwargs)` in Python, before anything was written.
 #include "launcher.h"
 
 #include "entry.h"
@@ -23,6 +23,9 @@ constexpr size_t kMaxEntries = 64;
 struct Dispatcher {
   PyObject_HEAD vectorcallfunc vectorcall;
   std::vector<Entry *> *entries;  // last used first
+  // Interned names of parameters and results, of the first entry that has them; null before.  Strings are in
+  // no cycle: neither visited nor cleared.
+  PyObject *parameters, *results;
 };
 
 PyObject *name_out, *name_miss, *name_failed;
@@ -191,10 +194,71 @@ PyObject *execute(PyObject *self, Entry *entry, Argument *args, uint64_t *scalar
   return result;
 }
 
+// The index of a name among interned ones; -1: it is not there.
+Py_ssize_t position(PyObject *names, PyObject *name) {
+  Py_ssize_t count = PyTuple_GET_SIZE(names);
+  for (Py_ssize_t k = 0; k < count; k++)
+    if (PyTuple_GET_ITEM(names, k) == name) return k;
+  for (Py_ssize_t k = 0; k < count; k++)
+    if (PyUnicode_Compare(PyTuple_GET_ITEM(names, k), name) == 0) return k;
+  return -1;
+}
+
+bool is_out(PyObject *name) {
+  return name == name_out || (PyUnicode_CheckExact(name) && PyUnicode_Compare(name, name_out) == 0);
+}
+
+// Arguments in parameter order, borrowed, from `nargs` by position and then those that `names` lists; false
+// unless each parameter has exactly one.  `out` is never a parameter's.
+bool arrange(Dispatcher *self, PyObject *const *objects, Py_ssize_t nargs, PyObject *names,
+             PyObject **arranged, PyObject **out) {
+  Py_ssize_t count = PyTuple_GET_SIZE(self->parameters), missing = count - nargs;
+  std::copy(objects, objects + nargs, arranged);
+  std::fill(arranged + nargs, arranged + count, nullptr);
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(names); k++) {
+    PyObject *name = PyTuple_GET_ITEM(names, k), *value = objects[nargs + k];
+    if (!PyUnicode_CheckExact(name)) return false;
+    PyObject **place = out;
+    if (!is_out(name)) {
+      Py_ssize_t at = position(self->parameters, name);
+      if (at < 0) return false;
+      place = &arranged[at];
+      missing--;
+    }
+    if (*place) return false;
+    *place = value;
+  }
+  return missing == 0;
+}
+
+// The buffers of a dictionary that has one for each result, as a tuple in their order; null, without an
+// exception, for other dictionaries.
+PyObject *arrange_buffers(Dispatcher *self, PyObject *out) {
+  Py_ssize_t count = self->results ? PyTuple_GET_SIZE(self->results) : 0;
+  if (count == 0 || PyDict_GET_SIZE(out) != count) return nullptr;
+  PyObject *tuple = PyTuple_New(count);
+  if (!tuple) return PyErr_Clear(), nullptr;
+  PyObject *name, *value;
+  for (Py_ssize_t next = 0; PyDict_Next(out, &next, &name, &value); count--) {
+    Py_ssize_t at = PyUnicode_CheckExact(name) ? position(self->results, name) : -1;
+    if (at < 0 || PyTuple_GET_ITEM(tuple, at)) break;
+    PyTuple_SET_ITEM(tuple, at, Py_NewRef(value));
+  }
+  if (count) Py_CLEAR(tuple);  // making it may have run the collector, and that anything
+  return tuple;
+}
+
 Outcome try_call(PyObject *self_object, PyObject *const *objects, size_t nargs, PyObject *out,
                  PyObject **result) {
   Dispatcher *self = reinterpret_cast<Dispatcher *>(self_object);
   if (out == Py_None) out = nullptr;
+  if (out && PyDict_CheckExact(out)) {
+    PyObject *buffers = arrange_buffers(self, out);
+    if (!buffers) return Outcome::kMiss;
+    Outcome outcome = try_call(self_object, objects, nargs, buffers, result);
+    Py_DECREF(buffers);
+    return outcome;
+  }
   bool several = out && PyTuple_Check(out);
   size_t nouts = !out ? 0 : several ? static_cast<size_t>(PyTuple_GET_SIZE(out)) : 1;
   if (out && nouts == 0) return Outcome::kMiss;
@@ -226,60 +290,94 @@ Outcome try_call(PyObject *self_object, PyObject *const *objects, size_t nargs, 
   return Outcome::kMiss;
 }
 
-PyObject *call_miss(PyObject *self, PyObject *args, PyObject *kwargs) {
-  PyObject *stack[] = {self, args, kwargs};
-  return PyObject_VectorcallMethod(name_miss, stack, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
-}
-
-bool is_out(PyObject *name) {
-  return name == name_out || (PyUnicode_Check(name) && PyUnicode_Compare(name, name_out) == 0);
-}
-
-PyObject *dispatcher_vectorcall(PyObject *self, PyObject *const *objects, size_t flags, PyObject *names) {
-  Py_ssize_t nargs = PyVectorcall_NARGS(flags), named = names ? PyTuple_GET_SIZE(names) : 0;
-  PyObject *result;
-  if (named == 0 || (named == 1 && is_out(PyTuple_GET_ITEM(names, 0))))
-    if (try_call(self, objects, static_cast<size_t>(nargs), named ? objects[nargs] : nullptr, &result) ==
-        Outcome::kDone)
-      return result;
-  PyObject *args = PyTuple_New(nargs);
+// The arguments of a vectorcall as a tuple and a dictionary, handed to `receive`.
+template <class Receive>
+PyObject *with_tuple_and_dict(PyObject *const *objects, Py_ssize_t nargs, PyObject *names, Receive receive) {
+  PyObject *args = PyTuple_New(nargs), *result = nullptr;
   PyObject *kwargs = args ? PyDict_New() : nullptr;
-  result = nullptr;
   if (kwargs) {
     for (Py_ssize_t i = 0; i < nargs; i++) PyTuple_SET_ITEM(args, i, Py_NewRef(objects[i]));
     bool good = true;
-    for (Py_ssize_t k = 0; good && k < named; k++)
+    for (Py_ssize_t k = 0; good && names && k < PyTuple_GET_SIZE(names); k++)
       good = PyDict_SetItem(kwargs, PyTuple_GET_ITEM(names, k), objects[nargs + k]) == 0;
-    if (good) result = call_miss(self, args, kwargs);
+    if (good) result = receive(args, kwargs);
   }
   Py_XDECREF(args);
   Py_XDECREF(kwargs);
   return result;
 }
 
-// Heap subclasses come here (before Python 3.12 always): a dictionary of one key needs no conversion.
-PyObject *dispatcher_call(PyObject *self, PyObject *args, PyObject *kwargs) {
-  Py_ssize_t named = kwargs ? PyDict_GET_SIZE(kwargs) : 0;
-  PyObject *out = named == 1 ? PyDict_GetItemWithError(kwargs, name_out) : nullptr;
-  if (!out && PyErr_Occurred()) return nullptr;
-  if (named == 0 || out) {
-    PyObject *result;
-    Py_XINCREF(out);
-    Outcome outcome = try_call(self, reinterpret_cast<PyTupleObject *>(args)->ob_item,
-                               static_cast<size_t>(PyTuple_GET_SIZE(args)), out, &result);
-    Py_XDECREF(out);
-    if (outcome == Outcome::kDone) return result;
+PyObject *dispatch(PyObject *self_object, PyObject *const *objects, Py_ssize_t nargs, PyObject *names) {
+  Dispatcher *self = reinterpret_cast<Dispatcher *>(self_object);
+  Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
+  PyObject *result;
+  Outcome outcome = Outcome::kMiss;
+  if (named == 0 || (named == 1 && is_out(PyTuple_GET_ITEM(names, 0)))) {
+    outcome = try_call(self_object, objects, static_cast<size_t>(nargs), named ? objects[nargs] : nullptr,
+                       &result);
+  } else if (self->parameters && nargs <= PyTuple_GET_SIZE(self->parameters)) {
+    size_t count = static_cast<size_t>(PyTuple_GET_SIZE(self->parameters));
+    Buffer<PyObject *, 12> arranged(count);
+    PyObject *out = nullptr;
+    if (!arranged.failed() && arrange(self, objects, nargs, names, arranged.data(), &out))
+      outcome = try_call(self_object, arranged.data(), count, out, &result);
   }
-  PyObject *copy = kwargs ? PyDict_Copy(kwargs) : PyDict_New();
-  if (!copy) return nullptr;
-  PyObject *result = call_miss(self, args, copy);
-  Py_DECREF(copy);
-  return result;
+  if (outcome == Outcome::kDone) return result;
+  return with_tuple_and_dict(objects, nargs, names, [&](PyObject *args, PyObject *kwargs) {
+    PyObject *stack[] = {self_object, args, kwargs};
+    return PyObject_VectorcallMethod(name_miss, stack, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
+  });
+}
+
+// Calls through the type: those of a subclass with a `__call__` of its own, and of its instances.
+PyObject *dispatcher_call(PyObject *self, PyObject *args, PyObject *kwargs) {
+  Py_ssize_t nargs = PyTuple_GET_SIZE(args), named = kwargs ? PyDict_GET_SIZE(kwargs) : 0;
+  if (named == 0) return dispatch(self, reinterpret_cast<PyTupleObject *>(args)->ob_item, nargs, nullptr);
+  // The dictionary may be the caller's and change: the values are held by a tuple, the names by another.
+  PyObject *objects = PyTuple_New(nargs + named), *names = PyTuple_New(named), *result = nullptr;
+  // Making them may have run the collector.
+  bool changed = objects && names && PyDict_GET_SIZE(kwargs) != named;
+  if (objects && names && !changed) {
+    for (Py_ssize_t i = 0; i < nargs; i++)
+      PyTuple_SET_ITEM(objects, i, Py_NewRef(PyTuple_GET_ITEM(args, i)));
+    PyObject *name, *value;
+    Py_ssize_t next = 0;
+    bool good = true;
+    for (Py_ssize_t k = 0; k < named && PyDict_Next(kwargs, &next, &name, &value); k++) {
+      good = good && PyUnicode_Check(name);
+      PyTuple_SET_ITEM(names, k, Py_NewRef(name));
+      PyTuple_SET_ITEM(objects, nargs + k, Py_NewRef(value));
+    }
+    if (good)
+      result = dispatch(self, reinterpret_cast<PyTupleObject *>(objects)->ob_item, nargs, names);
+    else
+      PyErr_SetString(PyExc_TypeError, "keywords must be strings");
+  }
+  Py_XDECREF(names);
+  Py_XDECREF(objects);
+  return changed ? dispatcher_call(self, args, kwargs) : result;
+}
+
+PyObject *dispatcher_vectorcall(PyObject *self, PyObject *const *objects, size_t flags, PyObject *names) {
+  Py_ssize_t nargs = PyVectorcall_NARGS(flags);
+#if PY_VERSION_HEX < 0x030C0000
+  // Before Python 3.12 the flag set by dispatcher_new stays when a class is given a `__call__` later.
+  ternaryfunc call = Py_TYPE(self)->tp_call;
+  if (call != dispatcher_call)
+    return with_tuple_and_dict(objects, nargs, names, [&](PyObject *args, PyObject *kwargs) {
+      return call(self, args, kwargs);
+    });
+#endif
+  return dispatch(self, objects, nargs, names);
 }
 
 PyObject *dispatcher_new(PyTypeObject *type, PyObject *, PyObject *) {
   Dispatcher *self = reinterpret_cast<Dispatcher *>(type->tp_alloc(type, 0));
   if (!self) return nullptr;
+#if PY_VERSION_HEX < 0x030C0000
+  // Subclasses inherit the flag from Python 3.12 on.
+  if (type->tp_call == dispatcher_call) type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
+#endif
   self->vectorcall = dispatcher_vectorcall;
   self->entries = new (std::nothrow) std::vector<Entry *>;
   if (!self->entries) {
@@ -310,10 +408,40 @@ int dispatcher_clear(PyObject *object) {
 void dispatcher_dealloc(PyObject *object) {
   PyObject_GC_UnTrack(object);
   dispatcher_clear(object);
-  delete reinterpret_cast<Dispatcher *>(object)->entries;
+  Dispatcher *self = reinterpret_cast<Dispatcher *>(object);
+  delete self->entries;
+  Py_XDECREF(self->parameters);
+  Py_XDECREF(self->results);
   PyTypeObject *type = Py_TYPE(object);
   type->tp_free(object);
   Py_DECREF(type);
+}
+
+bool same(const TensorSpec &a, const TensorSpec &b) {
+  return a.code == b.code && a.bits == b.bits && a.inout == b.inout && a.shape == b.shape;
+}
+
+bool same(const InputSpec &a, const InputSpec &b) {
+  return a.scalar == b.scalar && a.specialized == b.specialized && a.required == b.required &&
+         same(a.tensor, b.tensor);
+}
+
+template <class Spec>
+bool same(const std::vector<Spec> &a, const std::vector<Spec> &b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Spec &x, const Spec &y) { return same(x, y); });
+}
+
+// The same machine code for the same arguments.
+bool same(const Entry &a, const Entry &b) {
+  return a.data->kernel == b.data->kernel && a.owner == b.owner && a.result_type == b.result_type &&
+         a.data->workspace == b.data->workspace && a.data->release_gil == b.data->release_gil &&
+         same(a.data->inputs, b.data->inputs) && same(a.data->outputs, b.data->outputs);
+}
+
+bool same_names(PyObject *a, PyObject *b) {
+  auto *x = reinterpret_cast<PyTupleObject *>(a), *y = reinterpret_cast<PyTupleObject *>(b);
+  return std::equal(x->ob_item, x->ob_item + Py_SIZE(x), y->ob_item, y->ob_item + Py_SIZE(y));
 }
 
 PyObject *dispatcher_add(PyObject *object, PyObject *entry) {
@@ -321,9 +449,25 @@ PyObject *dispatcher_add(PyObject *object, PyObject *entry) {
     PyErr_Format(PyExc_TypeError, "expected an Entry, got %s", Py_TYPE(entry)->tp_name);
     return nullptr;
   }
-  auto &entries = *reinterpret_cast<Dispatcher *>(object)->entries;
+  Dispatcher *self = reinterpret_cast<Dispatcher *>(object);
+  Entry *added = reinterpret_cast<Entry *>(entry);
+  if (added->parameters && self->parameters &&
+      (!same_names(added->parameters, self->parameters) || !same_names(added->results, self->results))) {
+    PyErr_SetString(PyExc_ValueError, "the names differ from those of the entries before");
+    return nullptr;
+  }
+  if (added->parameters && !self->parameters) {
+    self->parameters = Py_NewRef(added->parameters);
+    self->results = Py_NewRef(added->results);
+  }
+  auto &entries = *self->entries;
+  auto found = std::find_if(entries.begin(), entries.end(), [&](Entry *e) { return same(*e, *added); });
+  if (found != entries.end()) {
+    std::rotate(entries.begin(), found, found + 1);
+    Py_RETURN_NONE;
+  }
   try {
-    entries.insert(entries.begin(), reinterpret_cast<Entry *>(entry));
+    entries.insert(entries.begin(), added);
   } catch (const std::bad_alloc &) {
     return PyErr_NoMemory();
   }
@@ -357,7 +501,8 @@ PyObject *dispatcher_entries(PyObject *object, PyObject *) {
 }
 
 PyMethodDef methods[] = {{"_add", dispatcher_add, METH_O,
-                          "Puts an Entry in front; beyond 64 the one used longest ago is dropped."},
+                          "Puts an Entry in front, or the same one that is there already; beyond 64 the one "
+                          "used longest ago is dropped."},
                          {"_clear", dispatcher_clear_entries, METH_NOARGS, "Drops all entries."},
                          {"_entries", dispatcher_entries, METH_NOARGS, "The entries, last used first."},
                          {nullptr, nullptr, 0, nullptr}};

@@ -40,7 +40,17 @@ def make_entry(
         else:
             inputs.append(("tensor", code, bits, shapes[p.name]))
     outputs = [(*dlpack_type(o.dtype), shapes[o.name], o.name in inout) for o in signature.outputs]
-    return _native.Entry(address, inputs, outputs, workspace, release_gil, result_type(signature), owner)
+    return _native.Entry(
+        address,
+        inputs,
+        outputs,
+        workspace,
+        release_gil,
+        result_type(signature),
+        owner,
+        tuple(p.name for p in signature.params),
+        tuple(o.name for o in signature.outputs),
+    )
 
 
 @cache

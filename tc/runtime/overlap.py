@@ -23,6 +23,7 @@ def same_memory(a: Array, b: Array) -> bool:
         a.shape == b.shape
         and a.dtype == b.dtype
         and a.size > 0
+        and np.may_share_memory(a, b)  # soon told, and most often they do not
         and a.__array_interface__["data"][0] == b.__array_interface__["data"][0]
         and _layout(a) == _layout(b)
     )
@@ -40,7 +41,7 @@ def share_memory(a: Array, b: Array) -> bool:
 
 def overlaps_itself(a: Array) -> bool:
     """Whether two elements of an array share memory, as those of a broadcast view do."""
-    if a.size == 0:
+    if a.size == 0 or a.flags.c_contiguous:
         return False
     reach = a.itemsize
     if any(abs(stride) < a.itemsize for _, stride in _layout(a)):

@@ -1,7 +1,7 @@
 """Runs kernels of the cpu backend on arrays that touch unmapped pages; a process of its own, since an access
 beyond an array ends it.
 
-python guarded_pages.py ISA PLACE: every program is named before it runs, `done` comes last.
+python guarded_pages.py ISA: every program is named before it runs, `done` comes last.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.backends.cpu_cases import BY_NAME, Array, compiled, interpreted, same
+import tc
+from tests.backends.cpu_cases import BY_NAME, Array, Case, compiled, interpreted, same
 
 PAGE = mmap.PAGESIZE
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -24,10 +25,12 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 # Sizes that leave tails, and row lengths at which the end of an array is the end of its last row.
 PROGRAMS: dict[str, tuple[int, ...]] = {
     "float": (5, 19), "double": (7, 9), "half": (5, 35), "int8": (3, 67), "int64": (5, 11), "bool": (9, 21),
-    "gemm": (7, 5, 19), "gemm of transposed": (9, 19, 7), "gemm in bytes": (5, 7, 21), "bias and relu": (5, 7, 9),
+    "gemm": (7, 5, 19), "gemm of transposed": (9, 19, 7), "gemm in bytes": (5, 7, 21),
+    "bias and relu": (5, 7, 9),
     "softmax": (5, 19), "moments": (17, 5), "layer norm": (3, 21), "mlp": (9, 5, 7, 3),
     "convolution": (3, 9, 11, 5), "strided": (3, 13, 17, 5), "pooling": (3, 11, 23), "dilated": (31,),
-    "lookup": (19, 7, 3), "lookup of a column": (9, 21), "clamped": (21,), "triangle": (19,), "band": (17, 19),
+    "lookup": (19, 7, 3), "lookup of a column": (9, 21), "clamped": (21,),
+    "triangle": (19,), "band": (17, 19),
     "padding": (21,), "padded convolution": (19,), "ternary on data": (5, 19), "transposition": (5, 7, 19),
     "transposition of bytes": (19, 21), "reversal": (17, 19), "halves": (21,), "scalar result": (35,),
     "several reductions": (3, 5, 7, 9), "in place": (7, 9), "stencils": (23,), "concatenation": (5, 7, 9),
@@ -65,12 +68,26 @@ class Guarded:
         return bool((around == 0xA5).all())
 
 
-def run(name: str, drawn: Sequence[int], isa: str, place: str) -> None:
+def run(name: str, drawn: Sequence[int], isa: str) -> None:
     case = BY_NAME[name]
     sizes = case.sizes(drawn)
     given, out = case.arguments(sizes, 0)
     want = interpreted(case.source, **given, out={k: v.copy() for k, v in out.items()} or None)
     kernel = compiled(case.source, isa=isa)
+    for place in ("start", "end", "odd"):
+        sys.stdout.write(f"{name}, {place}\n")
+        sys.stdout.flush()
+        one(case, kernel, given, out, want, place)
+
+
+def one(
+    case: Case,
+    kernel: tc.Kernel,
+    given: dict[str, Any],
+    out: dict[str, Array],
+    want: tuple[Array, ...],
+    place: str,
+) -> None:
     held: list[Guarded] = []
 
     def placed(value: Any) -> Any:
@@ -96,11 +113,8 @@ def run(name: str, drawn: Sequence[int], isa: str, place: str) -> None:
 
 def main() -> None:
     warnings.simplefilter("ignore")
-    isa, place = sys.argv[1:]
     for name, drawn in PROGRAMS.items():
-        sys.stdout.write(f"{name}\n")
-        sys.stdout.flush()
-        run(name, drawn, isa, place)
+        run(name, drawn, sys.argv[1])
     sys.stdout.write("done\n")
 
 

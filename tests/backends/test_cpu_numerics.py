@@ -13,7 +13,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import tc
 from tc.lang.builtins import BUILTINS
 from tests.backends.cpu_cases import Array, compiled, interpreted, isas, results
 
@@ -98,7 +97,7 @@ INACTIVE = [
     "S(i) min=! A(i,j)",
     "S(i) min=! 1 / A(i,j)",
     "S(i) *=! A(i,j) * B(j)",
-    "S(i) *=! B(j) + 1",
+    "S(i) *=! B(j) + A(i,j)",
     "S(i) +=! exp(A(i,j)) * s",
     "S(i) +=! A(i,j) * s where j <= i",
     "S(i) max=! -A(i,j) where j <= i",
@@ -273,8 +272,19 @@ def test_strict_rounds_after_every_statement(narrow: str, isa: str) -> None:
       P(i) = y(i) * A(i)
     }}"""
     rng = np.random.default_rng(0)
+
+    def rounded(a: Array) -> Array:
+        return a.astype(t).astype(np.float32)
+
     for n in (5, 16, 39):
-        agree(source, *(rng.standard_normal(n).astype(t) for _ in range(2)), isa=isa, strict=True)
+        args = [rng.standard_normal(n).astype(t) for _ in range(2)]
+        a, b = (v.astype(np.float32) for v in args)
+        x = rounded(a * b)
+        o = rounded(x - a)
+        p = rounded(rounded(x + o) * a)
+        got = results(compiled(source, isa=isa, strict=True)(*args))
+        for w, g in zip((o, p), got):
+            np.testing.assert_array_equal(g.astype(np.float32), w)
 
 
 @pytest.mark.parametrize("isa", isas())
@@ -297,7 +307,8 @@ def test_sums_of_16_bit_types_are_kept_in_32(isa: str) -> None:
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize(("dtype", "least"), [("float32", 1e-45), ("float64", 5e-324)])
 def test_denormals_are_numbers(dtype: str, least: float, isa: str) -> None:
-    source = f"def f({dtype}(N) A, {dtype}(N) B) -> (O, P, S) {{ O(i) = A(i) * B(i)\nP(i) = A(i) / 4\nS +=! A(i) }}"
+    body = "O(i) = A(i) * B(i)\nP(i) = A(i) / 4\nS +=! A(i)"
+    source = f"def f({dtype}(N) A, {dtype}(N) B) -> (O, P, S) {{ {body} }}"
     for n in LENGTHS:
         a = (np.arange(1, n + 1) * 8 * least).astype(dtype)
         agree(source, a, np.full(n, 0.5, dtype), isa=isa)
@@ -318,13 +329,15 @@ def test_infinities_in_products_of_matrices(isa: str) -> None:
 
 POSITIVE = ("log", "log2", "log10", "sqrt", "rsqrt", "y0", "y1", "tgamma", "lgamma", "logb", "rcbrt", "log1p")
 DOMAINS = {
-    **dict.fromkeys(POSITIVE, (0.1, 8.0)), "acosh": (1.0, 9.0), "erfcinv": (0.05, 1.95), "normcdfinv": (0.05, 0.95),
+    **dict.fromkeys(POSITIVE, (0.1, 8.0)),
+    "acosh": (1.0, 9.0), "erfcinv": (0.05, 1.95), "normcdfinv": (0.05, 0.95),
     **dict.fromkeys(("acos", "asin", "atanh", "erfinv"), (-0.95, 0.95)),
 }  # fmt: skip
 # Called lane by lane in libm or our own, whose errors docs/numerics.md does not bound.
 LIBM = {
-    "tgamma", "lgamma", "j0", "j1", "y0", "y1", "cyl_bessel_i0", "cyl_bessel_i1", "erfcinv", "erfcx", "erfinv",
-    "normcdfinv", "normcdf", "sinpi", "cospi", "norm3d", "norm4d", "rnorm3d", "rnorm4d", "rhypot", "fmod", "remainder",
+    "tgamma", "lgamma", "j0", "j1", "y0", "y1", "cyl_bessel_i0", "cyl_bessel_i1", "erfcinv", "erfcx",
+    "erfinv", "normcdfinv", "normcdf", "sinpi", "cospi", "norm3d", "norm4d", "rnorm3d", "rnorm4d", "rhypot",
+    "fmod", "remainder",
 }  # fmt: skip
 MATH = sorted(b.name for b in BUILTINS.values() if b.kind == "math" and b.name != "nextafter")
 GROUPS = [MATH[k : k + 9] for k in range(0, len(MATH), 9)]
@@ -363,13 +376,8 @@ def test_built_in_functions(group: int, dtype: str, isa: str) -> None:
             # The interpreter's own functions are within a few units of float64.
             bound = 2.0 if dtype == "float32" else 6.0
             if name in LIBM:
-                np.testing.assert_allclose(
-                    g,
-                    w,
-                    rtol=3e-6 if dtype == "float32" else 1e-11,
-                    atol=1e-6 if dtype == "float32" else 1e-13,
-                    err_msg=name,
-                )
+                rtol, atol = (3e-6, 1e-6) if dtype == "float32" else (1e-11, 1e-13)
+                np.testing.assert_allclose(g, w, rtol=rtol, atol=atol, err_msg=name)
             else:
                 worst = ulps(g, w.astype(np.float64) if dtype == "float64" else w).max(initial=0)
                 assert worst <= bound, f"{name} of {n}: {worst:.2f} ulp"
@@ -378,18 +386,16 @@ def test_built_in_functions(group: int, dtype: str, isa: str) -> None:
 # --- Nothing is read or written beside an array.
 
 
-@pytest.mark.parametrize("place", ["start", "end", "odd"])
-@pytest.mark.parametrize("isa", isas())
-def test_nothing_beside_an_array_is_touched(isa: str, place: str) -> None:
+@pytest.mark.parametrize("isa", isas()[:2])
+def test_nothing_beside_an_array_is_touched(isa: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-X", "faulthandler", str(ROOT / "tests/backends/guarded_pages.py"), isa, place],
+        [sys.executable, "-X", "faulthandler", str(ROOT / "tests/backends/guarded_pages.py"), isa],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TC_VERIFY": "0", "TC_CACHE": "0"},
         cwd=ROOT,
         timeout=300,
     )
-    assert done.stdout.endswith("done\n"), (
-        f"{done.returncode} in {done.stdout.splitlines()[-1:]}\n{done.stderr[-2000:]}"
-    )
+    where = done.stdout.splitlines()[-1:]
+    assert done.stdout.endswith("done\n"), f"{done.returncode} in {where}\n{done.stderr[-2000:]}"
     assert done.returncode == 0

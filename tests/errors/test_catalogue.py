@@ -261,12 +261,33 @@ def _run_time_failure(m: pytest.MonkeyPatch) -> None:
     k._failed(k.specialize(N=3), (-1, 1, ()))
 
 
+def _narrow_processor(m: pytest.MonkeyPatch) -> None:
+    """As on a processor with AVX2."""
+    import sys
+    from dataclasses import replace
+
+    from tc import registry
+
+    registry.get("cpu")
+    machine = sys.modules["tc_backends.cpu.machine"]
+    narrow = replace(machine.host(), isa=machine.AVX2)
+    m.setattr(machine, "host", lambda: narrow)
+    tc.compile(
+        "def f(float(N) A) -> (B) { B(i) = 9 * A(i) }",
+        backend="cpu",
+        options={"isa": "avx512"},
+        sizes={"N": 3},
+    )
+
+
 PROVOKED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "TC0802": _unavailable,
     "TC0803": _unloadable,
     "TC0806": _no_autoscheduler,
     "TC0807": _no_halide,
     "TC0810": _run_time_failure,
+    "TC0811": _narrow_processor,
+    "TC0812": lambda m: tc.tune("def f(float(N) A) -> (B) { B(i) = A(i) }", [], backend="reference"),
     "TC0900": lambda m: _broken_pass(m, tc.InternalError("arithmetic on bool")),
     "TC0901": lambda m: _broken_pass(m, ZeroDivisionError("division by zero")),
     "TC0902": _not_a_tree,

@@ -113,7 +113,7 @@ class _Filler:
 
     def packed(self, chunk: str | None) -> Packed:
         vector, read = self.vector, self.read
-        width = min(self.tiling.tiles[vector.name].register, vector.extent)
+        width = self.tiling.tiles[vector.name].register  # whole vectors, so that none wraps around
         others = [a for a in self.axes if a is not vector]
         blocks = -(-self.spans[vector.name].extent // width)
         shape = (blocks, *(self.spans[a.name].extent for a in others), width)

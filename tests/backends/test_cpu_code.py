@@ -1,0 +1,174 @@
+"""Machine code of the cpu backend: main loops without guards, spills or calls; loops as golden files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import tc
+from tests.backends.cpu_cases import CONV, GEMM, SOFTMAX, compiled, isas
+
+needs_avx512 = pytest.mark.skipif("avx512" not in isas(), reason="this processor has no AVX-512")
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The instructions of an innermost loop."""
+
+    lines: tuple[str, ...]
+
+    def count(self, pattern: str) -> int:
+        return sum(bool(re.match(pattern, x)) for x in self.lines)
+
+    @property
+    def fma(self) -> int:
+        return self.count(r"vfn?m(add|sub)")
+
+    @property
+    def branches(self) -> int:
+        return self.count(r"j")
+
+    @property
+    def memory(self) -> int:
+        return self.count(r"v.*\(")
+
+    def check(self) -> None:
+        """One branch, back to the start; nothing on the stack; nothing called."""
+        text = "\n".join(self.lines)
+        assert self.branches == 1 and re.match(r"j(?!mp)", self.lines[-1]), text
+        assert "%rsp" not in text, text
+        assert not self.count(r"call|ret"), text
+        assert not self.count(r"k(mov|and|or|test)"), f"masks in a main loop\n{text}"
+
+
+def innermost(assembly: str) -> list[Loop]:
+    """Backward branches that hold no other."""
+    places: dict[str, int] = {}
+    lines: list[str] = []
+    for raw in assembly.splitlines():
+        line = raw.split("#")[0].strip()
+        label = re.match(r"([\w.$]+):", line)
+        if label:
+            places[label[1]] = len(lines)
+        elif line and not line.startswith("."):
+            lines.append(re.sub(r"\s+", " ", line))
+    spans: list[tuple[int, int]] = []
+    for i, line in enumerate(lines):
+        jump = re.match(r"j\w+ (\S+)", line)
+        if jump and places.get(jump[1], i + 1) <= i:
+            spans.append((places[jump[1]], i + 1))
+    return [
+        Loop(tuple(lines[a:b]))
+        for a, b in spans
+        if not any((c, d) != (a, b) and a <= c and d <= b for c, d in spans)
+    ]
+
+
+def main_loop(source: str, sizes: dict[str, int], **options: Any) -> Loop:
+    """The innermost loop with the most multiply-adds."""
+    found = innermost(compiled(source, **options).inspect("asm", **sizes))
+    assert found, "no loop"
+    return max(found, key=lambda x: x.fma)
+
+
+SQUARE = {"M": 64, "K": 64, "N": 64}
+IMAGE = {"N": 1, "C": 16, "H": 34, "W": 34, "F": 16, "KH": 3, "KW": 3}
+
+
+def test_the_parser_of_assembly() -> None:
+    """It sees inner loops, and what `check` refuses."""
+    text = """
+f:
+    movq %rdi, %rax
+.LBB0_1:
+    xorl %ecx, %ecx
+.LBB0_2:                   # comment
+    vfmadd231ps (%rax), %zmm0, %zmm1
+    decq %rcx
+    jne .LBB0_2
+    decq %rdx
+    jne .LBB0_1
+    retq
+"""
+    (loop,) = innermost(text)
+    assert (loop.fma, loop.branches, len(loop.lines)) == (1, 1, 3)
+    loop.check()
+    for bad in ("    jb .LBB0_9", "    vmovups %zmm1, 64(%rsp)", "    callq expf"):
+        (loop,) = innermost(text.replace("    decq %rcx\n", f"    decq %rcx\n{bad}\n"))
+        with pytest.raises(AssertionError):
+            loop.check()
+
+
+@needs_avx512
+@pytest.mark.parametrize("unroll", [1, 2, 4])
+def test_gemm(unroll: int) -> None:
+    """8 × 2 vectors of accumulators for each point of k: two loads of B and eight broadcasts of A."""
+    options = {"isa": "avx512", "register_tile": (8, 32), "vector": 1, "unroll": unroll, "pack": False}
+    loop = main_loop(GEMM, SQUARE, **options)
+    loop.check()
+    assert loop.fma == 8 * 2 * unroll
+    assert loop.memory <= (2 + 8 * 2) * unroll  # a broadcast may be an operand of each of its two
+
+
+@needs_avx512
+def test_gemm_as_the_model_chooses_it() -> None:
+    loop = main_loop(GEMM, SQUARE, isa="avx512")
+    loop.check()
+    assert loop.fma >= 16
+    assert loop.fma >= len(loop.lines) // 2
+
+
+@needs_avx512
+def test_convolution() -> None:
+    loop = main_loop(CONV, IMAGE, isa="avx512", register_tile=(1, 4, 1, 32), vector=3, unroll=3)
+    loop.check()
+    assert loop.fma == 4 * 2 * 3
+
+
+@needs_avx512
+def test_convolution_as_the_model_chooses_it() -> None:
+    loop = main_loop(CONV, IMAGE, isa="avx512")
+    loop.check()
+    assert loop.fma >= 24
+    assert loop.fma >= len(loop.lines) // 2
+
+
+@needs_avx512
+def test_softmax() -> None:
+    """A row is four vectors: maxima, exponentials, sums and quotients in registers, one row an iteration."""
+    found = innermost(compiled(SOFTMAX, isa="avx512").inspect("asm", N=64, D=64))
+    loop = max(found, key=lambda x: x.count("vmax|vscalef|vpslld|vfn?m"))
+    loop.check()
+    assert loop.count("vscalef|vrndscale|vpslld") >= 4 and loop.fma >= 4 * 6  # the exponential's polynomial
+    assert loop.count("vmax|vcmp") >= 4
+
+
+LOOPS: dict[str, tuple[str, dict[str, int], dict[str, Any]]] = {
+    "gemm": (
+        GEMM,
+        {"M": 10, "K": 9, "N": 37},
+        {"tile": (8, 32), "register_tile": (4, 16), "vector": 1, "unroll": 4},
+    ),
+    "softmax": (SOFTMAX, {"N": 7, "D": 21}, {"register_tile": (2,), "vector": -1}),
+}
+
+
+@pytest.mark.skipif("avx2" not in isas(), reason="this processor has no AVX2")
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops(name: str, golden: Callable[[str, str], None]) -> None:
+    source, sizes, options = LOOPS[name]
+    kernel = compiled(source, isa="avx2", fusion="max", pack=False, parallel=False, **options)
+    golden(f"cpu/{name}.loops.txt", kernel.inspect("loops", **sizes))
+
+
+def test_stages_are_shown() -> None:
+    kernel = compiled(GEMM)
+    for stage in ("schedule", "choice", "loops", "code", "llvm", "asm"):
+        assert kernel.inspect(stage, **SQUARE).strip()
+    with pytest.raises(tc.BackendError, match="no stage 'mapped'") as caught:
+        kernel.specialize(**SQUARE).artifact("mapped")
+    assert caught.value.code == "TC0804"

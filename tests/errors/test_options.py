@@ -1,0 +1,91 @@
+"""Options are checked when they are made: names, kinds and ranges of each."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import tc
+
+INVALID: list[tuple[dict[str, Any], str, str]] = [
+    ({"strict": 1}, "option strict=1 is not valid", "strict is True or False"),
+    ({"fast_math": None}, "option fast_math=None is not valid", "fast_math is True or False"),
+    ({"pack": 0}, "option pack=0 is not valid", "pack is True, False or None"),
+    ({"parallel": "no"}, "option parallel='no' is not valid", "parallel is True, False or None"),
+    ({"fusion": "most"}, "option fusion='most' is not valid",
+     "fusion is 'max', 'preserve3coincident', 'min' or None"),
+    ({"fusion": ["max"]}, "option fusion=['max'] is not valid",
+     "fusion is 'max', 'preserve3coincident', 'min' or None"),
+    ({"isa": "avx"}, "option isa='avx' is not valid", "isa is 'avx512', 'avx2', 'sse4.2', 'neon' or None"),
+    ({"tile": 8}, "option tile=8 is not valid", "tile is a tuple of positive integers or None"),
+    ({"tile": (8, 0)}, "option tile=(8, 0) is not valid", "tile is a tuple of positive integers or None"),
+    ({"tile": "88"}, "option tile='88' is not valid", "tile is a tuple of positive integers or None"),
+    ({"tile": ()}, "option tile=() is not valid", "tile is a tuple of positive integers or None"),
+    ({"register_tile": (True,)}, "option register_tile=(True,) is not valid",
+     "register_tile is a tuple of positive integers or None"),
+    ({"register_tile": [2.0]}, "option register_tile=[2.0] is not valid",
+     "register_tile is a tuple of positive integers or None"),
+    ({"vector": -2}, "option vector=-2 is not valid", "vector is the number of a loop, -1 or None"),
+    ({"vector": 1.5}, "option vector=1.5 is not valid", "vector is the number of a loop, -1 or None"),
+    ({"unroll": 0}, "option unroll=0 is not valid", "unroll is an integer from 1 to 64 or None"),
+    ({"unroll": 65}, "option unroll=65 is not valid", "unroll is an integer from 1 to 64 or None"),
+    ({"unroll": True}, "option unroll=True is not valid", "unroll is an integer from 1 to 64 or None"),
+    ({"autoschedule": "x"}, "option autoschedule='x' is not valid",
+     "autoschedule is 'Mullapudi2016', 'Adams2019', 'Li2018' or None"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "message", "help_"), INVALID, ids=[str(v) for v, *_ in INVALID])
+def test_invalid_values(values: dict[str, Any], message: str, help_: str) -> None:
+    with pytest.raises(tc.ArgumentError) as caught:
+        tc.Options(**values)
+    assert (caught.value.code, caught.value.message, caught.value.help) == ("TC0511", message, help_)
+    with pytest.raises(tc.ArgumentError, match="not valid"):
+        tc.compile("def f(float(N) A) -> (B) { B(i) = A(i) }", "cpu", options=values)
+
+
+@pytest.mark.xfail(strict=True, reason="Options adds 1 to the value before it looks at its kind")
+@pytest.mark.parametrize("value", ["1", True, [1], (0,)])
+def test_a_vector_that_is_no_number(value: Any) -> None:
+    with pytest.raises(tc.ArgumentError, match="option vector=") as caught:
+        tc.Options(vector=value)
+    assert caught.value.code == "TC0511"
+
+
+VALID = [
+    {"tile": (64, 8), "register_tile": (4,), "vector": 0, "unroll": 64},
+    {"vector": -1, "pack": False, "parallel": True, "isa": "neon", "fusion": "min"},
+    {"strict": True, "fast_math": True, "fusion": "preserve3coincident", "isa": "sse4.2"},
+    {},
+]
+
+
+@pytest.mark.parametrize("values", VALID, ids=str)
+def test_valid_values_survive_json(values: dict[str, Any]) -> None:
+    options = tc.Options(**values)
+    assert options.changed() == values
+    assert tc.Options.from_json(options.to_json()) == options
+    assert json.loads(options.to_json()).keys() == values.keys()
+    assert eval(repr(options), {"tc": tc}) == options
+    assert hash(options) == hash(tc.Options(**values))
+
+
+def test_lists_become_tuples() -> None:
+    assert tc.Options(tile=[4, 8]) == tc.Options(tile=(4, 8))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "help_"),
+    [
+        ('{"tiles": [4]}', "there is no option 'tiles'", "did you mean 'tile'?"),
+        ("[1]", "not a JSON object", 'options are {"name": value, …}'),
+        ("{", "not JSON: ", 'options are {"name": value, …}'),
+    ],
+)
+def test_texts_that_are_no_options(text: str, message: str, help_: str) -> None:
+    with pytest.raises(tc.ArgumentError) as caught:
+        tc.Options.from_json(text)
+    assert caught.value.code == "TC0511"
+    assert caught.value.message.startswith(message) and caught.value.help == help_

@@ -69,7 +69,8 @@ class Options:
             if not counts or not all(map(_is_count, counts)):
                 raise _bad(name, value, "a tuple of positive integers or None")
             object.__setattr__(self, name, counts)  # JSON and command lines have lists
-        if self.vector is not None and not (_is_count(self.vector + 1) or self.vector == -1):
+        vector = cast("object", self.vector)
+        if vector is not None and (isinstance(vector, bool) or not isinstance(vector, int) or vector < -1):
             raise _bad("vector", self.vector, "the number of a loop, -1 or None")
         if self.unroll is not None and not (_is_count(self.unroll) and self.unroll <= 64):
             raise _bad("unroll", self.unroll, "an integer from 1 to 64 or None")

@@ -177,15 +177,16 @@ def candidates(
     rough: list[tuple[float, Candidate, str]] = []
     for c, label in _allowed(nest, _register_tiles(nest, work, machine, extents), options):
         # The tiles of a region are whole register tiles.
-        if any(g < a.extent and g % c.tiles[a.name].register for a in nest.axes if (g := given.get(a.name))):
-            if options.register_tile is None:
+        partial = {a.name: given[a.name] for a in nest.axes if given.get(a.name, a.extent) < a.extent}
+        if any(g % c.tiles[n].register for n, g in partial.items()):
+            if options.register_tile is None or any(g % c.tiles[n].lanes for n, g in partial.items()):
                 continue
-            c = replace(
-                c,
-                tiles={
-                    n: replace(t, register=t.lanes if n in given else t.register) for n, t in c.tiles.items()
-                },
-            )
+            whole = {
+                n: replace(t, register=t.lanes * math.gcd(partial[n] // t.lanes, t.register // t.lanes))
+                for n, t in c.tiles.items()
+                if n in partial
+            }
+            c = replace(c, tiles={**c.tiles, **whole})
         at = {n: min(t.register, extents[n]) for n, t in c.tiles.items()}
         points = math.prod(at.values())
         # As if what is left over at the end of an axis cost half a tile more.

@@ -72,6 +72,12 @@ def test_a_register_tile_that_does_not_divide_the_tiles_of_a_region() -> None:
     check(BY_NAME["mlp"], {"B": 15, "N": 4, "O": 6, "P": 5}, 0, {"register_tile": (12, 5)})
 
 
+@pytest.mark.skipif("avx512" not in isas(), reason="this processor has no AVX-512")
+def test_lanes_that_do_not_divide_the_tiles_of_a_region() -> None:
+    sizes = {"B": 31, "N": 5, "O": 1, "P": 2}
+    check(BY_NAME["mlp"], sizes, 0, {"isa": "avx512", "register_tile": (2,)})
+
+
 def test_options_that_other_backends_have_are_refused() -> None:
     with pytest.raises(tc.BackendError, match="does not use the option 'autoschedule'") as caught:
         compiled(BY_NAME["gemm"].source, autoschedule="Adams2019")

@@ -1,0 +1,1 @@
+"""Random programs: every backend against the interpreter.  See README.md."""

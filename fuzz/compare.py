@@ -36,15 +36,15 @@ class Outcome:
 def values(rng: np.random.Generator, shape: Sequence[int], t: np.dtype[Any], p: Program) -> Array:
     kind = "f" if t.kind == "V" else t.kind  # bfloat16
     if kind == "b":
-        return rng.integers(0, 2, shape).astype(t)
+        return np.asarray(rng.integers(0, 2, shape)).astype(t)
     if p.data == "hard" and kind == "f":
-        return np.array(HARD)[rng.integers(0, len(HARD), shape)].astype(t)
+        return np.asarray(np.array(HARD)[rng.integers(0, len(HARD), shape)]).astype(t)
     if p.data == "hard":
         info = np.iinfo(t)
         ends = [info.min, info.max, 0, 1, 2, info.max - 1, info.min + 1, info.max // 2]
-        return np.array(ends, t)[rng.integers(0, len(ends), shape)]
+        return np.asarray(np.array(ends, t)[rng.integers(0, len(ends), shape)])
     high = 1 if p.type in ("half", "bfloat16") else 2
-    return rng.integers(0 if kind == "u" else -high, high + 1, shape).astype(t)
+    return np.asarray(rng.integers(0 if kind == "u" else -high, high + 1, shape)).astype(t)
 
 
 def arguments(kernel: tc.Kernel, p: Program) -> tuple[dict[str, Any], dict[str, Array]]:

@@ -131,47 +131,68 @@ class Backend:
 
     def compile(self, program: Program, options: Options | None = None) -> Compiled:
         """The kernel of a specialised program."""
-        if program.sizes:
-            raise InternalError(f"{program.name} is not specialised: {', '.join(program.sizes)}")
         options = options or Options()
         machine = host() if options.isa is None else with_isa(options.isa)
-        verify = settings.verify()
-        if options.parallel is not False:
-            program = split_reductions(program, 4 * machine.cores, _LONG)
-        with isl_context():
-            with stage("scop"):
-                polyhedra = scop.build(program)
-            with stage("schedule"):
-                groups = fusion.fuse(polyhedra, options.fusion or predicate(polyhedra, machine))
-                shown = tree.dump(schedule.fused(polyhedra, groups))
-            with stage("choose"):
-                regions = plan.regions(program, groups)
-                chosen = choose(polyhedra, regions, machine, options)
-            if verify:
-                with stage("dependences"):
-                    fused = schedule.fused(polyhedra, groups)
-                    legality.verify(polyhedra, fused, dependences(polyhedra), "loop fusion")
-            with stage("scan"):
-                loops = assemble(program, polyhedra, chosen.regions, chosen.tilings, machine)
-        instances = sum(_instances(s) for s in program.stages)
-        if verify and instances <= _TRACED_INSTANCES:
-            trace.verify(program, loops, {})
-        with stage("code"):
-            text = emit.emit(loops, machine.isa, fast_math=options.fast_math)
+        made = code_of(program, machine, options)
+        assert isinstance(made.nest.workspace, IntImm)
         with stage("machine"):
             code = llvm_jit.compile_text(
-                text, emit.KERNEL, cpu=machine.isa.cpu, features=machine.isa.features, verify=verify
+                made.text,
+                emit.KERNEL,
+                cpu=machine.isa.cpu,
+                features=machine.isa.features,
+                verify=settings.verify(),
             )
-        assert isinstance(loops.workspace, IntImm)
         return Compiled(
             code.address,
-            loops.workspace.value,
-            instances >= _WORTH_RELEASING,
-            loops,
-            shown,
-            chosen.text,
+            made.nest.workspace.value,
+            made.instances >= _WORTH_RELEASING,
+            made.nest,
+            made.schedule,
+            made.choice,
             code,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a program became, up to LLVM's text; `instances` of its statements is a bound."""
+
+    nest: LoopNest
+    schedule: str
+    choice: str
+    text: str
+    instances: int
+
+
+def code_of(program: Program, machine: Machine, options: Options) -> Made:
+    """The passes of this backend, for a machine that need not be this one."""
+    if program.sizes:
+        raise InternalError(f"{program.name} is not specialised: {', '.join(program.sizes)}")
+    verify = settings.verify()
+    if options.parallel is not False:
+        program = split_reductions(program, 4 * machine.cores, _LONG)
+    with isl_context():
+        with stage("scop"):
+            polyhedra = scop.build(program)
+        with stage("schedule"):
+            groups = fusion.fuse(polyhedra, options.fusion or predicate(polyhedra, machine))
+            fused = schedule.fused(polyhedra, groups)
+            shown = tree.dump(fused)
+        if verify:
+            with stage("dependences"):
+                legality.verify(polyhedra, fused, dependences(polyhedra), "loop fusion")
+        with stage("choose"):
+            regions = plan.regions(program, groups)
+            chosen = choose(polyhedra, regions, machine, options)
+        with stage("scan"):
+            loops = assemble(program, polyhedra, chosen.regions, chosen.tilings, machine)
+    instances = sum(_instances(s) for s in program.stages)
+    if verify and instances <= _TRACED_INSTANCES:
+        trace.verify(program, loops, {})
+    with stage("code"):
+        text = emit.emit(loops, machine.isa, fast_math=options.fast_math)
+    return Made(loops, shown, chosen.text, text, instances)
 
 
 def assemble(

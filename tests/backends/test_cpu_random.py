@@ -1,0 +1,69 @@
+"""A short share of `python -m fuzz`: random programs on the cpu backend, with random options, against the
+interpreter and the reference backend."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, seed, settings
+
+import tc
+from fuzz.compare import compare
+from fuzz.strategies import FLOATS, INTEGERS, Program, cpu_options, programs
+from tests.backends.cpu_cases import isas
+
+_COMMON = settings(
+    deadline=None, suppress_health_check=list(HealthCheck), database=None, derandomize=True, print_blob=True
+)
+
+
+@given(p=programs(FLOATS), options=cpu_options(isas()))
+@settings(_COMMON, max_examples=120)
+def test_floating_programs(p: Program, options: dict[str, object]) -> None:
+    compare(p, ("cpu",), {"cpu": options})
+
+
+@given(p=programs((*INTEGERS, "bool")), options=cpu_options(isas()))
+@settings(_COMMON, max_examples=120)
+def test_integer_programs(p: Program, options: dict[str, object]) -> None:
+    compare(p, ("cpu",), {"cpu": options})
+
+
+@given(p=programs())
+@settings(_COMMON, max_examples=25)
+def test_all_backends_agree(p: Program) -> None:
+    compare(p, ("reference", "cpu"))
+
+
+def test_halide_agrees_where_it_can_follow() -> None:
+    followed = 0
+
+    @seed(3)
+    @given(p=programs(("float", "int", "double")))
+    @settings(_COMMON, max_examples=15)
+    def once(p: Program) -> None:
+        nonlocal followed
+        found = compare(p, ("halide",))
+        followed += not found.refused and not found.excluded
+
+    once()
+    assert followed > 3
+
+
+def test_most_programs_are_accepted() -> None:
+    """The generator is worth its time: a good part of what it makes runs."""
+    counts = {True: 0, False: 0}
+
+    @given(p=programs())
+    @settings(_COMMON, max_examples=40)
+    def once(p: Program) -> None:
+        try:
+            tc.compile(p.source, "reference")
+        except tc.Error as e:
+            assert not isinstance(e, tc.InternalError)
+            counts[False] += 1
+        else:
+            counts[True] += 1
+
+    with pytest.warns(tc.Warning):
+        once()
+    assert counts[True] > counts[False]

@@ -37,6 +37,7 @@ def main() -> int:
     batch = chosen.seed
     while time.monotonic() < end:
         batch += 1
+        shrinking = False
 
         @seed(batch)
         @settings(
@@ -48,10 +49,14 @@ def main() -> int:
         )
         @given(p=programs(), options=cpu_options(isas) if isas else st.just({}))
         def once(p: Program, options: dict[str, object]) -> None:
-            nonlocal ran, slowest, slowest_source
-            if time.monotonic() > end + 30:
+            nonlocal ran, slowest, slowest_source, shrinking
+            if time.monotonic() > end and not shrinking:
                 return
-            found: Outcome = compare(p, backends, {"cpu": options})
+            try:
+                found: Outcome = compare(p, backends, {"cpu": options})
+            except Exception:
+                shrinking = True
+                raise
             if found.refused:
                 refused[found.refused] += 1
             else:

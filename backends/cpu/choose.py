@@ -17,6 +17,7 @@ from .model import Candidate, Cost, Ref, Work, footprint, nest_cycles, tile_cycl
 
 _COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)  # points of an axis in a register tile
 _KEPT = 5  # candidates with lanes along one loop whose remainders are looked at
+_AHEAD = 8  # iterations between asking for a row that data point to and reading it
 _STREAMS = 16  # rows of an array that are read side by side
 _TASK = 8000.0  # cycles that a task should have at least
 _SERIAL = 16000.0  # cycles below which one thread is faster
@@ -507,6 +508,10 @@ def tiling(
         )
         if sum(x.block is not None for x in phases) > 1:
             phases = c.phases
+    phases = tuple(
+        replace(x, prefetch=_AHEAD) if _pointed(p, work, machine) else x
+        for p, x in zip(nest.phases, phases, strict=True)
+    )
     parallel = 0
     if options.tile is not None:
         for a, points in zip(nest.axes, options.tile, strict=False):
@@ -541,6 +546,15 @@ def tiling(
         inner_order = (*inner_order, vector)
     packs = tuple(Pack(r.statement, r.read) for r in packed)
     return Tiling(tiles, tuple(order), inner_order, phases, packs, parallel)
+
+
+def _pointed(p: Phase, work: Mapping[str, Work], machine: Machine) -> bool:
+    """Whether the last loop of a phase follows data into an array that does not fit the second cache."""
+    return bool(p.axes) and any(
+        p.axes[-1].name in r.indirect and r.elements * r.itemsize > machine.l2
+        for s in p.statements
+        for r in work[s].refs
+    )
 
 
 def _strided(p: Phase, vector: str, work: Mapping[str, Work], machine: Machine) -> bool:

@@ -23,6 +23,7 @@ from tc.ir.loops import (
     If,
     LoopKind,
     LoopNest,
+    Prefetch,
     Promote,
     Stmt,
     Sync,
@@ -152,6 +153,8 @@ class NestEmitter(ExpressionEmitter):
                 self.promote(s, env)
             case Compute():
                 self.compute(s, env)
+            case Prefetch():
+                self.prefetch(s, env)
             case Copy() | Sync():
                 raise InternalError(f"CPU code has no {type(s).__name__}")
             case _:
@@ -281,6 +284,14 @@ class NestEmitter(ExpressionEmitter):
         self.close()
         del block
         self.fn.lines = [*before, *r.prologue, *self.fn.lines]
+
+    def prefetch(self, s: Prefetch, env: Env) -> None:
+        array = self.arrays[s.buffer]
+        address = self.address(array, s.subscripts, env)
+        if address is not None:
+            p = self.pointer(array, address.uniform)
+            self.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+            self.do(f"call void @llvm.prefetch.p0(ptr {p}, i32 0, i32 3, i32 1)")
 
     def compute(self, s: Compute, env: Env) -> None:
         array = self.arrays[s.buffer]

@@ -18,7 +18,20 @@ from tc.codegen.numerics import MAX_POINT
 from tc.dtypes import BOOL, DType, accumulator
 from tc.errors import InternalError, unreachable
 from tc.ir.expr import Expr, IntImm
-from tc.ir.loops import Array, Block, Compute, Copy, For, If, LoopKind, LoopNest, Promote, Stmt, Sync
+from tc.ir.loops import (
+    Array,
+    Block,
+    Compute,
+    Copy,
+    For,
+    If,
+    LoopKind,
+    LoopNest,
+    Prefetch,
+    Promote,
+    Stmt,
+    Sync,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +158,8 @@ class _Emitter:
                 self.compute(s, env, pad)
             case Promote():  # a hint: C compilers keep what they like in registers
                 self.statement(s.body, env, pad)
+            case Prefetch():
+                pass
             case Copy() | Sync():
                 raise InternalError(f"{self.dialect.name} code for one thread has no {type(s).__name__}")
             case _:

@@ -13,7 +13,7 @@ from tc.codegen.llvm_expr import ExprEmitter, storage_type
 from tc.codegen.llvm_helpers import HELPERS
 from tc.dtypes import BOOL, accumulator
 from tc.errors import InternalError, unreachable
-from tc.ir.loops import Block, Compute, Copy, For, If, LoopNest, Promote, Stmt, Sync
+from tc.ir.loops import Block, Compute, Copy, For, If, LoopNest, Prefetch, Promote, Stmt, Sync
 
 KERNEL = "kernel"
 
@@ -85,6 +85,8 @@ class _NestEmitter(ExprEmitter):
                 self.compute(s, env)
             case Promote():
                 self.statement(s.body, env)
+            case Prefetch():
+                pass
             case Copy() | Sync():
                 raise InternalError(f"scalar code has no {type(s).__name__}")
             case _:

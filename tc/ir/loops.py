@@ -1,10 +1,11 @@
 """Loop nests: what every emitter reads, and all it reads.
 
     LoopNest : Argument*, Stmt
-    Stmt     : Block | For | If | Compute | Promote | Copy | Sync
+    Stmt     : Block | For | If | Compute | Promote | Prefetch | Copy | Sync
     For      : var from lower to upper (exclusive) by step, of a kind (what a schedule's marks said)
     Compute  : buffer[subscripts] (op)= value     one instance of a stage
     Promote  : a statement during which elements of some buffers live in registers
+    Prefetch : asks for the cache line of an element that will be read soon
     Copy     : an opaque cooperative copy between buffers of a promotion
     Sync     : a barrier
 
@@ -88,6 +89,14 @@ class Promote:
 
 
 @dataclass(frozen=True, slots=True)
+class Prefetch:
+    """A hint: the element need not exist, and nothing is read."""
+
+    buffer: str
+    subscripts: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Copy:
     """Moves the box `origin + [0, shape)` of `source` to `target` (or back); all threads cooperate."""
 
@@ -103,7 +112,7 @@ class Sync:
     scope: str  # "block" or "warp"
 
 
-Stmt = Block | For | If | Compute | Promote | Copy | Sync
+Stmt = Block | For | If | Compute | Promote | Prefetch | Copy | Sync
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,5 +176,5 @@ def statements(s: Stmt) -> Iterator[Stmt]:
             yield from statements(s.then)
             if s.otherwise is not None:
                 yield from statements(s.otherwise)
-        case Compute() | Copy() | Sync():
+        case Compute() | Prefetch() | Copy() | Sync():
             pass

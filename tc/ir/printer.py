@@ -45,7 +45,20 @@ from tc.ir.expr import (
     children,
     inline_lets,
 )
-from tc.ir.loops import Array, Block, Compute, Copy, For, If, LoopKind, LoopNest, Promote, Stmt, Sync
+from tc.ir.loops import (
+    Array,
+    Block,
+    Compute,
+    Copy,
+    For,
+    If,
+    LoopKind,
+    LoopNest,
+    Prefetch,
+    Promote,
+    Stmt,
+    Sync,
+)
 from tc.ir.program import Buffer, Domain, Program, Range, Stage
 from tc.ir.simplify import floor_div, floor_mod, from_terms, linear_terms, simplify
 
@@ -254,6 +267,8 @@ def _statement_lines(s: Stmt, pad: str, lines: list[str]) -> None:
                 f"{pad}registers {', '.join([*kept, *(f'{d} (dead after)' for d in sorted(s.dead))])}"
             )
             _statement_lines(s.body, pad + "  ", lines)
+        case Prefetch():
+            lines.append(f"{pad}prefetch {s.buffer}[{', '.join(map(text, s.subscripts))}]")
         case Copy():
             box = ", ".join(f"{text(o)} + [0, {n})" for o, n in zip(s.origin, s.shape, strict=True))
             lines.append(f"{pad}copy {s.target} <- {s.source} box {box}")

@@ -144,13 +144,15 @@ class Tile:
 class PhaseTile:
     """The loops of a phase: `vector` is put into `lanes` lanes, `accumulators` vectors at a time; the
     innermost loop is unrolled `unroll` times; `block`: the first axis runs in blocks of so many points, one
-    at a time over the whole cache tile."""
+    at a time over the whole cache tile; `prefetch`: rows that data point to are asked for so many iterations
+    of the last axis ahead."""
 
     vector: str | None = None
     lanes: int = 1
     accumulators: int = 1
     unroll: int = 1
     block: int | None = None
+    prefetch: int = 0
 
 
 @dataclass(frozen=True, slots=True)

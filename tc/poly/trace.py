@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from tc.errors import InternalError, unreachable
 from tc.ir.expr import Call, Expr, IfThenElse, Let, Load, children, constant, variables
-from tc.ir.loops import Block, Compute, Copy, For, If, LoopKind, LoopNest, Promote, Stmt, Sync
+from tc.ir.loops import Block, Compute, Copy, For, If, LoopKind, LoopNest, Prefetch, Promote, Stmt, Sync
 from tc.ir.program import Box, Program, Stage
 from tc.ir.simplify import simplify, substitute_typed
 
@@ -205,6 +205,8 @@ class _Runner:
                     yield event
             case Promote():
                 yield from self.run(s.body, env, iterations)
+            case Prefetch():
+                pass
             case Copy() | Sync():
                 raise InternalError(f"the trace oracle has no model of {type(s).__name__}")
             case _:

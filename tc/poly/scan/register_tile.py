@@ -6,14 +6,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tc.dtypes import accumulator
-from tc.ir.expr import Add, Expr, IntImm, Load, Mul, Variable, imm, inline_lets, substitute
-from tc.ir.loops import Array, Compute, For, If, LoopKind, Stmt
+from tc.ir.expr import (
+    Add,
+    Expr,
+    IntImm,
+    Load,
+    Min,
+    Mul,
+    Variable,
+    imm,
+    inline_lets,
+    substitute,
+    variables,
+    walk,
+)
+from tc.ir.loops import Array, Compute, For, If, LoopKind, Prefetch, Stmt
 from tc.ir.program import Op
 from tc.ir.rfactor import neutral
 from tc.ir.simplify import conjunction, simplify
 from tc.poly.ast import zero_based
 from tc.poly.plan import Axis, Nest, Pack, Phase, PhaseTile, Tiling
-from tc.poly.scan.builder import ZERO, Builder, Span, block, vector_loops
+from tc.poly.scan.builder import ZERO, Builder, Span, block, loads, vector_loops
 from tc.poly.scan.packs import Packed, packed_body
 
 
@@ -63,7 +76,7 @@ class RegisterTile:
             inner = self.loops(p, t, axes[1:], last, {**at, a.name: Variable(var)}, partial)
             return For(var, ZERO, IntImm(self.extent(a)), 1, LoopKind.SERIAL, inner)
         if t.vector is None:
-            return self.unrolled(p, last, t.unroll, at)
+            return self.unrolled(p, last, t, at)
         step = t.lanes * t.accumulators
         whole, rest = divmod(self.extent(last), step)
         parts: list[Stmt] = []
@@ -75,7 +88,8 @@ class RegisterTile:
             parts.append(self.vectors(p, last, at, IntImm(whole * step), rest, t, partial))
         return block(parts)
 
-    def unrolled(self, p: Phase, last: Axis, unroll: int, at: dict[str, Expr]) -> Stmt:
+    def unrolled(self, p: Phase, last: Axis, t: PhaseTile, at: dict[str, Expr]) -> Stmt:
+        unroll = t.unroll
         whole, rest = divmod(self.extent(last), unroll)
         parts: list[Stmt] = []
         for count, start, extent in ((whole, None, unroll), (1 if rest else 0, whole * unroll, rest)):
@@ -84,11 +98,35 @@ class RegisterTile:
             var, u = self.builder.name(last.name), self.builder.name(last.name)
             base: Expr = Mul(Variable(var), IntImm(unroll)) if start is None else IntImm(start)
             offset = simplify(Add(base, Variable(u)), exact=True) if extent > 1 else base
-            s = block(self.points(x, {**at, last.name: offset}, None) for x in p.statements)
+            ahead = self.prefetched(p, last, at, offset, t.prefetch) if t.prefetch else []
+            s = block([*ahead, *(self.points(x, {**at, last.name: offset}, None) for x in p.statements)])
             if extent > 1:
                 s = For(u, ZERO, IntImm(extent), 1, LoopKind.UNROLLED, s)
             parts.append(For(var, ZERO, IntImm(count), 1, LoopKind.SERIAL, s) if start is None else s)
         return block(parts)
+
+    def prefetched(
+        self, p: Phase, last: Axis, at: dict[str, Expr], offset: Expr, distance: int
+    ) -> list[Stmt]:
+        """Hints for the rows that data point to, some iterations ahead of `offset`."""
+        later = Min(Add(offset, IntImm(distance)), IntImm(self.extent(last) - 1))
+        out: list[Stmt] = []
+        for statement in p.statements:
+            for load in loads(self.builder.bodies[statement]):
+                pointed = any(
+                    isinstance(x, Load) and last.vars[statement] in variables(x)
+                    for e in load.subscripts
+                    for x in walk(e)
+                )
+                if not pointed:
+                    continue
+
+                def hint(offsets: dict[str, Expr], load: Load = load, statement: str = statement) -> Stmt:
+                    env = dict(self.point(statement, offsets, {**at, last.name: later}))
+                    return Prefetch(load.buffer, tuple(substitute(e, env) for e in load.subscripts))
+
+                out.append(self.each_point(statement, hint))
+        return out
 
     def vectors(
         self, p: Phase, last: Axis, at: dict[str, Expr], base: Expr, extent: int, t: PhaseTile,
@@ -167,21 +205,8 @@ class RegisterTile:
     ) -> Stmt:
         builder = self.builder
         stage = builder.stages[statement]
-        place: dict[str, Expr] = {}  # axis -> offset from its first point
-        inside: dict[str, Expr] = {}  # axis -> offset in the cache tile
-        point: dict[str, Expr] = {}
-        for a in self.nest.axes:
-            if statement in a.vars:
-                inside[a.name] = Add(self.local[a.name], offsets[a.name])
-                place[a.name] = Add(self.spans[a.name].origin, inside[a.name])
-                point[a.vars[statement]] = Add(IntImm(a.min), place[a.name])
-        for p in self.nest.phases:
-            for a in p.axes:
-                if statement in a.vars:
-                    inside[a.name] = at[a.name]
-                    start = self.cut[a.name].origin if a.name in self.cut else ZERO
-                    point[a.vars[statement]] = Add(Add(IntImm(a.min), start), at[a.name])
-        point = {v: simplify(e, exact=True) for v, e in point.items()}
+        inside = self.inside(statement, offsets, at)
+        point = self.point(statement, offsets, at)
         where = tuple(point[v] for v in stage.domain.names)
         body = builder.bodies[statement]
         reads = {x.read: packed for x, packed in self.packs.items() if x.statement == statement}
@@ -201,6 +226,28 @@ class RegisterTile:
             tests = [simplify(substitute(inline_lets(c), point), exact=True) for c in stage.domain.conditions]
             s = If(conjunction(tests), s)
         return s
+
+    def inside(self, statement: str, offsets: Mapping[str, Expr], at: Mapping[str, Expr]) -> dict[str, Expr]:
+        """The offsets of a point in the cache tile, by axis."""
+        found = {
+            a.name: Add(self.local[a.name], offsets[a.name]) for a in self.nest.axes if statement in a.vars
+        }
+        phases = (a for p in self.nest.phases for a in p.axes if statement in a.vars)
+        return {**found, **{a.name: at[a.name] for a in phases}}
+
+    def point(self, statement: str, offsets: Mapping[str, Expr], at: Mapping[str, Expr]) -> dict[str, Expr]:
+        """The values of a statement's variables at a point of the register tile."""
+        inside = self.inside(statement, offsets, at)
+        axes = (*self.nest.axes, *(a for p in self.nest.phases for a in p.axes))
+        starts = {**self.spans, **self.cut}
+        return {
+            a.vars[statement]: simplify(
+                Add(Add(IntImm(a.min), starts[a.name].origin if a.name in starts else ZERO), inside[a.name]),
+                exact=True,
+            )
+            for a in axes
+            if statement in a.vars
+        }
 
     # Partial results of reductions in lanes.
 

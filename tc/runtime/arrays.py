@@ -286,8 +286,10 @@ def _protocols(value: object, name: str, span: Span | None) -> HostArray:
             code="TC0505",
             help=f"pass np.asarray({name})",
         ) from None
-    library: Library = "numpy" if issubclass(kind, np.generic) else "other"
-    return _checked(array, library, not array.flags.writeable, value, name, span)
+    # A NumPy scalar gives a copy: what is written there is lost.
+    scalar = issubclass(kind, np.generic)
+    library: Library = "numpy" if scalar else "other"
+    return _checked(array, library, scalar or not array.flags.writeable, value, name, span)
 
 
 def _dlpack(value: Any, name: str, span: Span | None) -> HostArray:

@@ -18,7 +18,6 @@ def test_an_array_without_dimensions(backend: str) -> None:
     assert (result, buffer) == (8, 8)
 
 
-@pytest.mark.xfail(strict=True, reason="a NumPy scalar's array interface is a copy: its old value comes back")
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 def test_a_number_is_no_buffer(backend: str) -> None:

@@ -29,6 +29,7 @@ from benchmarks.worker import plan
 from benchmarks.workloads.model import Case
 
 ROOT = Path(__file__).resolve().parents[1]
+_SETTLE = 0.12  # seconds between two contestants
 # A contestant this much slower than the best peer does not enter the rounds; its calibration is reported.
 HOPELESS = 3.0
 
@@ -275,8 +276,9 @@ class Race:
                     continue
                 medians[name].append(answer["median"])
                 bests[name].append(answer["best"])
-                # Threads that spin after their last call stop before the next contestant starts.
-                time.sleep(0.002)
+                # Threads that spin after their last call (OpenBLAS for tens of milliseconds) must have
+                # stopped before the next contestant starts.
+                time.sleep(_SETTLE)
         for name in contend:
             timed[name] = replace(timed[name], medians=tuple(medians[name]), bests=tuple(bests[name]))
         for name in names:

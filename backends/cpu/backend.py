@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +12,7 @@ from tc.errors import BackendError, InternalError
 from tc.ir.expr import IntImm
 from tc.ir.loops import LoopNest
 from tc.ir.printer import nest_text
-from tc.ir.program import Program, Stage
+from tc.ir.program import Program
 from tc.ir.rfactor import split_reductions
 from tc.options import Options
 from tc.pipeline import stage
@@ -187,12 +186,11 @@ def code_of(program: Program, machine: Machine, options: Options) -> Made:
             chosen = choose(polyhedra, regions, machine, options)
         with stage("scan"):
             loops = assemble(program, polyhedra, chosen.regions, chosen.tilings, machine)
-    instances = sum(_instances(s) for s in program.stages)
-    if verify and instances <= _TRACED_INSTANCES:
+    if verify and program.instances <= _TRACED_INSTANCES:
         trace.verify(program, loops, {})
     with stage("code"):
         text = emit.emit(loops, machine.isa, fast_math=options.fast_math)
-    return Made(loops, shown, chosen.text, text, instances)
+    return Made(loops, shown, chosen.text, text, program.instances)
 
 
 def assemble(
@@ -211,8 +209,3 @@ def assemble(
     return replace(
         base, body=body, arrays=(*base.arrays, *builder.arrays), workspace=IntImm(builder.workspace)
     )
-
-
-def _instances(s: Stage) -> int:
-    """An upper bound on the instances of a specialised stage: its box."""
-    return math.prod(max(0, e.value) for v in s.domain.vars if isinstance(e := v.range.extent, IntImm))

@@ -7,13 +7,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tc.ir.expr import Expr
 from tc.options import Options
 from tc.poly.ast import stage_bodies
 from tc.poly.plan import Axis, Nest, Pack, Phase, PhaseTile, Region, RegionTiling, Tile, Tiling
 from tc.poly.scop import Scop
 
 from .machine import Machine
-from .model import Candidate, Cost, Ref, Work, footprint, nest_cycles, tile_cycles, work_of
+from .model import Candidate, Cost, Ref, Work, footprint, held_buffers, nest_cycles, tile_cycles, work_of
 
 _COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)  # points of an axis in a register tile
 _KEPT = 5  # candidates with lanes along one loop whose remainders are looked at
@@ -48,16 +49,9 @@ def choose(scop: Scop, regions: Sequence[Region], machine: Machine, options: Opt
     tilings: list[RegionTiling] = []
     lines: list[str] = []
     for number, r in enumerate(regions):
-        work = {n: work_of(scop, n, bodies, machine) for n in r.nests}
-        shared = _region_axes(r, work)
-        nests = r.nests
-        tiles: list[int] = []
-        given: dict[str, int] = {}
-        if shared:
-            tiles = _region_tiles(shared, nests, work, machine)
-            given = {a.name: t for a, t in zip(shared, tiles, strict=True)}
+        work, shared, given = _prepared(scop, r, bodies, machine)
         chosen: list[Tiling] = []
-        for i, n in enumerate(nests):
+        for i, n in enumerate(r.nests):
             ranked = candidates(n, work[n], machine, given, options)
             best = ranked[0]
             t = tiling(n, work[n], best.candidate, machine, given, best.cost.total, options)
@@ -72,10 +66,20 @@ def choose(scop: Scop, regions: Sequence[Region], machine: Machine, options: Opt
                 for x in ranked[:8]
             ]
             lines.append(f"  {_described(n, t)}")
-        kept.append(Region(shared, nests))
+        kept.append(Region(shared, r.nests))
         parallel = bool(shared) and options.parallel is not False
-        tilings.append(RegionTiling(tuple(tiles), tuple(chosen), parallel))
+        tilings.append(RegionTiling(tuple(given.values()), tuple(chosen), parallel))
     return Choice(tuple(kept), tuple(tilings), "\n".join(lines) + "\n")
+
+
+def _prepared(
+    scop: Scop, r: Region, bodies: Mapping[str, Expr], machine: Machine
+) -> tuple[dict[Nest, dict[str, Work]], tuple[Axis, ...], dict[str, int]]:
+    """The work of a region's nests, the axes that they had better share, and the tiles of these."""
+    work = {n: work_of(scop, n, bodies, machine) for n in r.nests}
+    shared = _region_axes(r, work)
+    tiles = _region_tiles(shared, r.nests, work, machine) if shared else []
+    return work, shared, {a.name: t for a, t in zip(shared, tiles, strict=True)}
 
 
 def best_options(
@@ -85,10 +89,7 @@ def best_options(
     bodies = stage_bodies(scop.program)
     found: tuple[Nest, list[Ranked]] | None = None
     for r in regions:
-        work = {n: work_of(scop, n, bodies, machine) for n in r.nests}
-        shared = _region_axes(r, work)
-        tiles = _region_tiles(shared, r.nests, work, machine) if shared else []
-        given = {a.name: t for a, t in zip(shared, tiles, strict=True)}
+        work, _, given = _prepared(scop, r, bodies, machine)
         for n in r.nests:
             ranked = candidates(n, work[n], machine, given, Options())
             if found is None or ranked[0].cost.total > found[1][0].cost.total:
@@ -175,6 +176,7 @@ def candidates(
     """The candidates of a nest that the options allow, the best first; at least one."""
     extents = {a.name: given.get(a.name, a.extent) for a in nest.axes}
     repeats = math.prod(math.ceil(a.extent / given[a.name]) for a in nest.axes if a.name in given)
+    held = held_buffers(nest, work)
     rough: list[tuple[float, Candidate, str]] = []
     for c, label in _allowed(nest, _register_tiles(nest, work, machine, extents), options):
         # The tiles of a region are whole register tiles.
@@ -194,7 +196,7 @@ def candidates(
         waste = math.prod(
             (1 + math.ceil(extents[n] / e) * e / extents[n]) / 2 for n, e in at.items() if extents[n]
         )
-        rough.append((waste * tile_cycles(nest, work, c, at, machine) / points, c, label))
+        rough.append((waste * tile_cycles(nest, work, c, at, held, machine) / points, c, label))
     rough.sort(key=lambda x: x[0])
     kept: list[tuple[Candidate, str]] = []
     seen: dict[object, int] = {}

@@ -29,11 +29,13 @@ from tc.ir.loops import (
     Sync,
     statements,
 )
+from tc.ir.lower import neutral
 from tc.ir.simplify import simplify
 
 from .affine import LANE, Affine
 from .expressions import Env, ExpressionEmitter
 from .isa import Isa
+from .memory import Registers
 from .values import Function, Value, type_text
 
 if TYPE_CHECKING:
@@ -269,12 +271,9 @@ class NestEmitter(ExpressionEmitter):
             self.versions[buffer] = self.versions.get(buffer, 0) + 1
 
     def promote(self, s: Promote, env: Env) -> None:
-        from .memory import Registers
-
         r = Registers(s.buffers, s.dead, len(self.fn.pure))
         outer, self.conditional = self.conditional, 0  # conditions around hold for all of it
         before, self.fn.lines = self.fn.lines, []
-        block = self.fn.block
         self.registers.append(r)
         self.open()
         self.statement(s.body, env)
@@ -282,7 +281,6 @@ class NestEmitter(ExpressionEmitter):
         self.conditional = outer
         self.flush(r)
         self.close()
-        del block
         self.fn.lines = [*before, *r.prologue, *self.fn.lines]
 
     def prefetch(self, s: Prefetch, env: Env) -> None:
@@ -305,20 +303,20 @@ class NestEmitter(ExpressionEmitter):
         t = accumulator(array.dtype, s.value.dtype)
         if s.op == "+" and isinstance(s.value, Mul) and t.is_float and s.value.dtype == t:
             a, b = self.value(s.value.a, env), self.value(s.value.b, env)
-            if self._across(address, a, b):
+            if self._across(address):
                 self._reduce_lanes(s, array, address, self.binary("*", a, b))
                 return
             old = self.cast(self.load(array, address), t)
             self.store(array, address, self.cast(self.fma(a, b, old), array.dtype))
             return
         v = self.cast(self.value(s.value, env), t)
-        if self._across(address, v):
+        if self._across(address):
             self._reduce_lanes(s, array, address, v)
             return
         old = self.cast(self.load(array, address), t)
         self.store(array, address, self.cast(self.binary(s.op, old, v), array.dtype))
 
-    def _across(self, address: Affine, *values: Value) -> bool:
+    def _across(self, address: Affine) -> bool:
         """Whether all lanes update one element."""
         return bool(self.lanes) and not address.lane
 
@@ -327,8 +325,7 @@ class NestEmitter(ExpressionEmitter):
         assert s.op is not None
         v = self.widen(v, self.lanes)
         if self.mask is not None:
-            neutral = self.neutral(s.op, v.dtype)
-            v = self.select(self.vector_mask(), v, neutral)
+            v = self.select(self.vector_mask(), v, self.value(neutral(s.op, v.dtype), Env({}, {})))
         saved = self.mask
         total = self.reduce(s.op, v)
         self.mask = None  # neutral lanes change nothing, so the element may be written in any case
@@ -358,7 +355,6 @@ class NestEmitter(ExpressionEmitter):
             for c in range(columns):
                 v = self.cast(self.value(copy.value, along.bind(inner.var, start + c)), target.dtype)
                 values.append(self.widen(v, self.lanes) if self.lanes else v)
-        width = 1 << (columns - 1).bit_length()
         if lanes == 1:
             for c, v in enumerate(values):
                 address = self.address(
@@ -377,7 +373,6 @@ class NestEmitter(ExpressionEmitter):
                 address = self.address(target, copy.subscripts, at)
                 assert address is not None
                 self.store(target, address, row)
-        del width
 
     # Threads.
 

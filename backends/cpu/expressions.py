@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tc.codegen.llvm_expr import storage_type
+from tc.codegen.llvm_expr import PREDICATES, error_record
 from tc.codegen.numerics import MAX_POINT
 from tc.dtypes import BOOL, INT64
 from tc.errors import InternalError, unreachable
@@ -49,14 +49,6 @@ from .isa import Isa
 from .memory import MemoryEmitter
 from .values import Value, type_text
 
-_PREDICATES: dict[type, tuple[str, str, str]] = {  # float, signed, unsigned
-    EQ: ("oeq", "eq", "eq"),
-    NE: ("une", "ne", "ne"),
-    LT: ("olt", "slt", "ult"),
-    LE: ("ole", "sle", "ule"),
-    GT: ("ogt", "sgt", "ugt"),
-    GE: ("oge", "sge", "uge"),
-}
 _OPERATORS: dict[type, str] = {Add: "+", Sub: "-", Mul: "*", Div: "/"}
 
 
@@ -284,7 +276,7 @@ class ExpressionEmitter(MemoryEmitter):
                 d = (a - b).constant
                 holds = {EQ: d == 0, NE: d != 0, LT: d < 0, LE: d <= 0, GT: d > 0, GE: d >= 0}[type(e)]
                 return self.integer(int(holds), BOOL)
-        return self.compare(_PREDICATES[type(e)], self.value(e.a, env), self.value(e.b, env))
+        return self.compare(PREDICATES[type(e)], self.value(e.a, env), self.value(e.b, env))
 
     # Lazy choice.
 
@@ -394,7 +386,7 @@ class ExpressionEmitter(MemoryEmitter):
         if isinstance(lower, IntImm) and lower.value:
             found = self.op(f"add i64 {found}, {lower.value}")
         mask, self.mask = self.mask, None
-        kept = [one(self.value(p, env)) for p in self.point[:MAX_POINT]]
+        kept = tuple(one(self.value(p, env)) for p in self.point[:MAX_POINT])
         self.mask = mask
         # The first thread to fail writes the record; its first word says that it is taken.
         claim = self.op(f"cmpxchg ptr %error, i64 0, i64 {site + 1} monotonic monotonic")
@@ -402,7 +394,7 @@ class ExpressionEmitter(MemoryEmitter):
         write, leave = self.label("record"), self.label("leave")
         self.do(f"br i1 {mine}, label %{write}, label %{leave}")
         self.start(write)
-        for slot, v in enumerate((found, str(len(kept)), *kept, str(dimension)), start=1):
+        for slot, v in enumerate(error_record(site, found, kept, dimension)[1:], start=1):
             at = self.op(f"getelementptr i64, ptr %error, i64 {slot}")
             self.do(f"store i64 {v}, ptr {at}")
         self.do(f"br label %{leave}")
@@ -413,5 +405,3 @@ class ExpressionEmitter(MemoryEmitter):
 
 
 _CHEAP = frozenset(["fabs", "abs", "fmin", "fmax", "copysign", "floor", "ceil", "trunc", "fma", "sqrt"])
-
-__all__ = ["Env", "ExpressionEmitter", "storage_type"]

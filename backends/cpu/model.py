@@ -221,19 +221,23 @@ class Cost:
 
 
 def tile_cycles(
-    nest: Nest, work: Mapping[str, Work], c: Candidate, extents: Mapping[str, int], machine: Machine
+    nest: Nest,
+    work: Mapping[str, Work],
+    c: Candidate,
+    extents: Mapping[str, int],
+    held: Mapping[str, Ref],
+    machine: Machine,
 ) -> float:
-    """Cycles of one register tile with these extents of the nest's axes."""
+    """Cycles of one register tile with these extents of the nest's axes; `held` as of `held_buffers`."""
     total = 4.0 + 2.0 * len(nest.phases)  # loop control, addresses
     rows = math.prod(e for n, e in extents.items() if c.tiles[n].lanes == 1)
-    held = _held(nest, work)
     for phase, tile in zip(nest.phases, c.phases, strict=True):
         total += _phase_cycles(nest, phase, tile, work, c, extents, held, machine)
     total += sum(_flush_cycles(r, c, extents) for r in held.values())
     return total * (1 + 0.002 * rows)  # of what is equal, the longer runs of neighbours
 
 
-def _held(nest: Nest, work: Mapping[str, Work]) -> dict[str, Ref]:
+def held_buffers(nest: Nest, work: Mapping[str, Work]) -> dict[str, Ref]:
     """The buffers whose elements stay in registers for a register tile, with a reference that writes them."""
     inner = {a.name for p in nest.phases for a in p.axes}
     out: dict[str, Ref] = {}
@@ -371,12 +375,13 @@ def nest_cycles(
 ) -> float:
     """Cycles of all register tiles of a nest whose axes have these extents."""
     axes = list(nest.axes)
+    held = held_buffers(nest, work)
     total = 0.0
 
     def level(i: int, at: dict[str, int], count: int) -> None:
         nonlocal total
         if i == len(axes):
-            total += count * tile_cycles(nest, work, c, at, machine)
+            total += count * tile_cycles(nest, work, c, at, held, machine)
             return
         a = axes[i]
         size = min(c.tiles[a.name].register, extents[a.name])

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from tc.codegen.llvm_expr import float_literal, llvm_type
+from tc.codegen.llvm_expr import INTRINSICS, float_literal, llvm_type
 from tc.codegen.llvm_helpers import HELPERS
 from tc.codegen.numerics import bits16
 from tc.codegen.vector_math import Pasted, paste, paste_conversion
@@ -43,12 +43,6 @@ def suffix(t: DType, lanes: int) -> str:
     """The name of a type in the name of an intrinsic."""
     base = f"f{t.bits}" if t.is_float else ("i1" if t.is_bool else f"i{t.bits}")
     return f"v{lanes}{base}" if lanes else base
-
-
-_INTRINSICS = {
-    "sqrt": "sqrt", "fabs": "fabs", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "round",
-    "copysign": "copysign", "fma": "fma", "fmin": "minnum", "fmax": "maxnum",
-}  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -397,8 +391,8 @@ class ValueEmitter:
             return Value(self.call(ty, f"llvm.abs.{suffix(t, lanes)}", *pairs, ("i1", "false")), t, lanes)
         if name == "abs":
             name = "fabs"
-        if name in _INTRINSICS and (name != "fma" or self.isa.fma):
-            return Value(self.call(ty, f"llvm.{_INTRINSICS[name]}.{suffix(t, lanes)}", *pairs), t, lanes)
+        if name in INTRINSICS and (name != "fma" or self.isa.fma):
+            return Value(self.call(ty, f"{INTRINSICS[name]}.{suffix(t, lanes)}", *pairs), t, lanes)
         pasted = paste(
             name, t, max(lanes, 1), [a.text for a in args], _Sink(self),
             fma=self.isa.fma, fast=self.fast_math, avx512=self.isa.vector_bytes == 64,
@@ -427,21 +421,6 @@ class ValueEmitter:
             v = self.binary(operator, Value(part(0), v.dtype, half), Value(part(half), v.dtype, half))
         element = self.pure(f"extractelement {type_text(v.dtype, 1)} {v.text}, i64 0")
         return Value(element, v.dtype)
-
-    def neutral(self, operator: str, t: DType) -> Value:
-        """The value that an update with `operator` leaves alone."""
-        if operator == "+":
-            return self.literal(0, t)
-        if operator == "*":
-            return self.literal(1, t)
-        low = operator == "max"
-        if t.is_float:
-            return self.floating(float("-inf") if low else float("inf"), t)
-        if t.is_bool:
-            return self.integer(0 if low else 1, t)
-        least = -(1 << (t.bits - 1)) if t.is_signed else 0
-        most = (1 << (t.bits - (1 if t.is_signed else 0))) - 1
-        return self.integer(least if low else most, t)
 
     def helper_text(self) -> list[str]:
         out: list[str] = []

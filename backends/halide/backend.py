@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tc.errors import BackendError, InternalError
-from tc.ir.evaluate import evaluate
 from tc.ir.expr import Call, walk
 from tc.ir.program import Program
 from tc.options import Options
@@ -139,7 +138,7 @@ def _compile(program: Program, options: Options) -> Compiled:
     return Compiled(
         linked.address,
         frame.workspace,
-        _instances(program) > _LONG,
+        program.instances > _LONG,
         chosen,
         linked,
         {
@@ -176,13 +175,3 @@ def _target(options: Options, large: bool) -> Any:
     if not options.fast_math:
         target = target.with_feature(feature.StrictFloat)
     return target.with_feature(feature.LargeBuffers) if large else target
-
-
-def _instances(program: Program) -> int:
-    total = 0
-    for s in program.stages:
-        points = 1
-        for v in s.domain.vars:
-            points *= max(0, evaluate(v.range.extent, {}))
-        total += points
-    return total

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any, Literal
 
 from tc import settings
@@ -12,7 +11,7 @@ from tc.errors import BackendError, InternalError
 from tc.ir.expr import IntImm
 from tc.ir.loops import LoopNest
 from tc.ir.printer import nest_text
-from tc.ir.program import Program, Stage
+from tc.ir.program import Program
 from tc.options import Options
 from tc.pipeline import stage
 from tc.poly import ast, legality, nest, schedule, scop, trace, tree
@@ -94,7 +93,7 @@ class Backend:
             with stage("ast"):
                 body = ast.loops(polyhedra, plan)
         loops = nest.assemble(program, body)
-        instances = sum(_instances(s) for s in program.stages)
+        instances = program.instances
         if verify and instances <= _TRACED_INSTANCES:
             trace.verify(program, loops, {})
         if not isinstance(loops.workspace, IntImm):
@@ -106,9 +105,3 @@ class Backend:
         return Compiled(
             code.address, loops.workspace.value, instances >= _WORTH_RELEASING, loops, shown, code
         )
-
-
-def _instances(s: Stage) -> int:
-    """An upper bound on the instances of a specialised stage: its box."""
-    extents = [v.range.extent for v in s.domain.vars]
-    return reduce(lambda n, e: n * max(0, e.value), (e for e in extents if isinstance(e, IntImm)), 1)

@@ -45,7 +45,7 @@ from tc.ir.loops import Array
 from tc.lang import builtins
 
 # Built-ins that LLVM compiles to an instruction or knows exactly.
-_INTRINSICS = {
+INTRINSICS = {
     "sqrt": "llvm.sqrt",
     "fabs": "llvm.fabs",
     "floor": "llvm.floor",
@@ -57,7 +57,7 @@ _INTRINSICS = {
     "fmin": "llvm.minnum",
     "fmax": "llvm.maxnum",
 }
-_PREDICATES: dict[type, tuple[str, str, str]] = {  # float, signed, unsigned
+PREDICATES: dict[type, tuple[str, str, str]] = {  # float, signed, unsigned
     EQ: ("oeq", "eq", "eq"),
     NE: ("une", "ne", "ne"),
     LT: ("olt", "slt", "ult"),
@@ -162,7 +162,7 @@ class ExprEmitter:
             case EQ() | NE() | LT() | LE() | GT() | GE():
                 a, b = self.value(e.a, env), self.value(e.b, env)
                 t = e.a.dtype
-                predicate = _PREDICATES[type(e)]
+                predicate = PREDICATES[type(e)]
                 if t.is_float:
                     return self.op(f"fcmp {predicate[0]} {llvm_type(t)} {a}, {b}")
                 return self.op(f"icmp {predicate[1 if t.is_signed else 2]} {llvm_type(t)} {a}, {b}")
@@ -315,8 +315,8 @@ class ExprEmitter:
             if e.dtype.is_float:
                 return self.call(t, f"llvm.fabs.f{e.dtype.bits}", *args)
             return self.call(t, f"llvm.abs.{t}", *args, ("i1", "false")) if e.dtype.is_signed else args[0][1]
-        if e.name in _INTRINSICS:
-            return self.call(t, f"{_INTRINSICS[e.name]}.f{e.dtype.bits}", *args)
+        if e.name in INTRINSICS:
+            return self.call(t, f"{INTRINSICS[e.name]}.f{e.dtype.bits}", *args)
         builtin = builtins.find(e.name)
         if builtin is None or builtin.kind != "math" or e.dtype not in (FLOAT32, FLOAT64):
             raise InternalError(f"no LLVM spelling for {e.name} of {e.dtype}")

@@ -12,13 +12,14 @@ share one, so that a redefinition is an update in place for everyone but Halide.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from tc.dtypes import DType
 from tc.errors import Span
-from tc.ir.expr import Add, Expr
+from tc.ir.expr import Add, Expr, IntImm
 
 Op = Literal["+", "*", "min", "max"]
 
@@ -167,6 +168,14 @@ class Program:
 
     def stage(self, name: str) -> Stage:
         return next(s for s in self.stages if s.name == name)
+
+    @property
+    def instances(self) -> int:
+        """An upper bound on the statement instances of a specialised program: those of the boxes."""
+        return sum(
+            math.prod(max(0, e.value) for v in s.domain.vars if isinstance(e := v.range.extent, IntImm))
+            for s in self.stages
+        )
 
     def stages_of(self, func: str) -> Iterator[Stage]:
         return (s for s in self.stages if s.func == func)

@@ -10,25 +10,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from tc.dtypes import DType, accumulator
-from tc.ir.expr import LT, Add, Call, Expr, IntImm, Mul, Variable, imm, substitute
-from tc.ir.program import Buffer, Domain, Func, IterVar, Op, Program, Range, Stage
+from tc.dtypes import accumulator
+from tc.ir.expr import LT, Add, Call, Expr, IntImm, Mul, Variable, substitute
+from tc.ir.lower import neutral
+from tc.ir.program import Buffer, Domain, Func, IterVar, Program, Range, Stage
 from tc.ir.simplify import simplify
 
 _GRAIN = 64  # chunks of what is contiguous are whole cache lines
-
-
-def neutral(op: Op, dtype: DType) -> float | int:
-    """The value that an update leaves alone."""
-    if op in ("+", "*"):
-        return 0 if op == "+" else 1
-    if dtype.is_float:
-        return math.inf if op == "min" else -math.inf
-    if dtype.is_bool:
-        return 1 if op == "min" else 0
-    if op == "max":
-        return -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
-    return (1 << (dtype.bits - (1 if dtype.is_signed else 0))) - 1
 
 
 def split_reductions(program: Program, chunks: int, fewest: int) -> Program:
@@ -82,9 +70,9 @@ def _factored(program: Program, stage: Stage, var: IterVar, size: int) -> Progra
     conditions = tuple(simplify(substitute(c, dict(at)), exact=True) for c in stage.domain.conditions)
     if extent % size:
         conditions = (*conditions, LT(Add(start, Variable(inside)), IntImm(extent)))
-    value = imm(neutral(stage.op, dtype), dtype)
+    start_value = neutral(stage.op, dtype)
     init = Stage(
-        _fresh(f"{stage.name}i", {s.name for s in program.stages}), name, args, None, value,
+        _fresh(f"{stage.name}i", {s.name for s in program.stages}), name, args, None, start_value,
         Domain((chunks, *pure)), stage.text, True, stage.span,
     )  # fmt: skip
     inner = IterVar(inside, Range(IntImm(0), IntImm(size)), "reduction")

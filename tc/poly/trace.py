@@ -236,7 +236,7 @@ class _Runner:
                 for c in touched:
                     self.pending[write] += self.pending.pop(c)
             else:
-                self.combined(s, touched, write, instance)
+                self.combined(s, touched, write)
             return None
         if partial is not None:  # each lane has an element of its own
             self.pending[write].append(instance)
@@ -255,14 +255,13 @@ class _Runner:
             for a, r in zip(stage.args, box, strict=True)
         )
 
-    def combined(self, s: Compute, touched: set[Cell], write: Cell, at: Instance) -> None:
+    def combined(self, s: Compute, touched: set[Cell], write: Cell) -> None:
         """All that went into a partial result must belong to the element it is combined into."""
         for c in touched:
             for stage, point in self.pending.pop(c):
                 found = self.place(Compute(stage, "", (), None, s.value, (), ""), point)
                 if found != write:
                     raise OutOfBoundsError(f"{shown((stage, point))} went into {write}, not {found}")
-        del at
 
     def cells(
         self,

@@ -161,26 +161,22 @@ class Scanner:
                 end = Sub(IntImm(axes[name].extent), span.origin)
                 count = Min(count, FloorDiv(end, IntImm(size)))
             if whole:
-                inner = level(
-                    rest, {**local, name: Mul(Variable(var), IntImm(size))}, {**extents, name: size}
-                )
-                if whole == 1 and span.whole:
-                    inner = level(rest, {**local, name: ZERO}, {**extents, name: size})
-                    parts.append(inner)
-                else:
-                    parts.append(For(var, ZERO, count, 1, LoopKind.SERIAL, inner))
+                single = whole == 1 and span.whole
+                at: Expr = ZERO if single else Mul(Variable(var), IntImm(size))
+                inner = level(rest, {**local, name: at}, {**extents, name: size})
+                parts.append(inner if single else For(var, ZERO, count, 1, LoopKind.SERIAL, inner))
             if span.whole:
                 if left:
-                    at = {**local, name: IntImm(whole * size)}
-                    parts.append(level(rest, at, {**extents, name: left}))
+                    start = {**local, name: IntImm(whole * size)}
+                    parts.append(level(rest, start, {**extents, name: left}))
             else:
                 if left:
                     raise InternalError("a cache tile is not a multiple of its register tile")
                 short = span.rest % size
                 if short:
                     assert span.last is not None
-                    at = {**local, name: IntImm(span.rest - short)}
-                    parts.append(If(span.last, level(rest, at, {**extents, name: short})))
+                    start = {**local, name: IntImm(span.rest - short)}
+                    parts.append(If(span.last, level(rest, start, {**extents, name: short})))
             return block(parts)
 
         order = [*t.inner, *(a.name for a in n.axes if a.name not in t.inner)]
@@ -202,5 +198,3 @@ class Scanner:
         buffers = plan.buffers | tile.partials
         body = block(parts)
         return Promote(frozenset(buffers), plan.dead | frozenset(tile.partials), body) if buffers else body
-
-    # Packs.

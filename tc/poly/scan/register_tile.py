@@ -14,15 +14,14 @@ from tc.ir.expr import (
     Min,
     Mul,
     Variable,
-    imm,
     inline_lets,
     substitute,
     variables,
     walk,
 )
 from tc.ir.loops import Array, Compute, For, If, LoopKind, Prefetch, Stmt
+from tc.ir.lower import neutral
 from tc.ir.program import Op
-from tc.ir.rfactor import neutral
 from tc.ir.simplify import conjunction, simplify
 from tc.poly.ast import zero_based
 from tc.poly.plan import Axis, Nest, Pack, Phase, PhaseTile, Tiling
@@ -271,8 +270,7 @@ class RegisterTile:
     def fill(self, statement: str, array: Array, t: PhaseTile) -> Stmt:
         stage = self.builder.stages[statement]
         assert stage.op is not None
-        value = imm(neutral(stage.op, array.dtype), array.dtype)
-        return self.over_partials(statement, array, t, 0, None, value, "")
+        return self.over_partials(statement, array, t, 0, None, neutral(stage.op, array.dtype), "")
 
     def over_partials(
         self,

@@ -12,24 +12,12 @@ from tc.ir.loops import LoopNest
 from tc.ir.program import Program
 from tc.poly import nest, plan, scan, scop
 from tc.poly.fusion import Group
+from tests.backends.cpu_cases import GEMM, MOMENTS, SOFTMAX
 
-GEMM = "def f(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
 BIAS = """def f(float(M,K) A, float(K,N) B, float(N) V) -> (C) {
   C(i,j) = V(j)
   C(i,j) += A(i,k) * B(k,j)
   C(i,j) = fmax(C(i,j), 0)
-}"""
-SOFTMAX = """def f(float(N,D) I) -> (O) {
-  t(n) max=! I(n,d)
-  O(n,d) = exp(I(n,d) - t(n))
-  t(n) +=! O(n,d)
-  O(n,d) = O(n,d) / t(n)
-}"""
-MOMENTS = """def f(float(N,K) I) -> (mean, var) {
-  mean(n) +=! I(n,k)
-  var(n) +=! I(n,k) * I(n,k)
-  mean(n) = mean(n) / K
-  var(n) = var(n) / K - mean(n) * mean(n)
 }"""
 MLP3 = """def f(float(B,N) I, float(O,N) W2, float(O) B2, float(P,O) W3, float(P) B3,
               float(Q,P) W4, float(Q) B4) -> (O2, O3, O4) {

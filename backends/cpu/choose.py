@@ -13,12 +13,12 @@ from tc.poly.ast import stage_bodies
 from tc.poly.plan import Axis, Nest, Pack, Phase, PhaseTile, Region, RegionTiling, Tile, Tiling
 from tc.poly.scop import Scop
 
+from . import ahead
 from .machine import Machine
 from .model import Candidate, Cost, Ref, Work, footprint, held_buffers, nest_cycles, tile_cycles, work_of
 
 _COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)  # points of an axis in a register tile
 _KEPT = 5  # candidates with lanes along one loop whose remainders are looked at
-_AHEAD = 8  # iterations between asking for a row that data point to and reading it
 _STREAMS = 16  # rows of an array that are read side by side
 _TASK = 8000.0  # cycles that a task should have at least
 _SERIAL = 16000.0  # cycles below which one thread is faster
@@ -111,7 +111,9 @@ def _described(n: Nest, t: Tiling) -> str:
     for i, name in enumerate(t.order):
         x = t.tiles[name]
         parts.append(f"{name} {'parallel ' if i < t.parallel else ''}by {x.cache}/{x.register}")
-    return "order " + ", ".join(parts) + (f"; packs {len(t.packs)}" if t.packs else "")
+    packs = f"; packs {len(t.packs)}" if t.packs else ""
+    along = ", ".join(sorted({x.axis for x in t.ahead}))
+    return "order " + ", ".join(parts) + packs + (f"; asks for the next rows along {along}" if along else "")
 
 
 def _region_axes(r: Region, work: Mapping[Nest, Mapping[str, Work]]) -> tuple[Axis, ...]:
@@ -511,7 +513,7 @@ def tiling(
         if sum(x.block is not None for x in phases) > 1:
             phases = c.phases
     phases = tuple(
-        replace(x, prefetch=_AHEAD) if _pointed(p, work, machine) else x
+        replace(x, prefetch=ahead.POINTED) if ahead.pointed(p, work, machine) else x
         for p, x in zip(nest.phases, phases, strict=True)
     )
     parallel = 0
@@ -547,16 +549,8 @@ def tiling(
     if vector is not None:
         inner_order = (*inner_order, vector)
     packs = tuple(Pack(r.statement, r.read) for r in packed)
-    return Tiling(tiles, tuple(order), inner_order, phases, packs, parallel)
-
-
-def _pointed(p: Phase, work: Mapping[str, Work], machine: Machine) -> bool:
-    """Whether the last loop of a phase follows data into an array that does not fit the second cache."""
-    return bool(p.axes) and any(
-        p.axes[-1].name in r.indirect and r.elements * r.itemsize > machine.l2
-        for s in p.statements
-        for r in work[s].refs
-    )
+    early = ahead.next_rows(nest, work, tiles, inner_order, c.packs, machine)
+    return Tiling(tiles, tuple(order), inner_order, phases, packs, parallel, early)
 
 
 def _strided(p: Phase, vector: str, work: Mapping[str, Work], machine: Machine) -> bool:

@@ -287,9 +287,10 @@ class NestEmitter(ExpressionEmitter):
         array = self.arrays[s.buffer]
         address = self.address(array, s.subscripts, env)
         if address is not None:
-            p = self.pointer(array, address.uniform)
             self.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-            self.do(f"call void @llvm.prefetch.p0(ptr {p}, i32 0, i32 3, i32 1)")
+            at = self.materialize(address.uniform)  # perhaps outside of the array: not "inbounds"
+            p = self.pure(f"getelementptr {storage_type(array.dtype)}, ptr {self.base(array)}, i64 {at}")
+            self.do(f"call void @llvm.prefetch.p0(ptr {p}, i32 0, i32 {4 - s.level}, i32 1)")
 
     def compute(self, s: Compute, env: Env) -> None:
         array = self.arrays[s.buffer]

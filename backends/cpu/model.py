@@ -398,7 +398,15 @@ def nest_cycles(
 def footprint(r: Ref, extents: Mapping[str, int]) -> int:
     """Bytes of the elements a reference touches while its axes run over these extents (a bound)."""
     n = 1
+    counted: set[str] = set()
+    for window in r.windows:  # axes that share a subscript overlap
+        steps = {a: abs(r.strides.get(a, 0)) for a in window if a in extents and a not in counted}
+        unit = min((s for s in steps.values() if s), default=0)
+        if unit:
+            reach = 1 + sum((extents[a] - 1) * (s // unit) for a, s in steps.items())
+            n *= min(math.prod(extents[a] for a, s in steps.items() if s), reach)
+            counted |= set(steps)
     for axis, e in extents.items():
-        if r.strides.get(axis, 0) or axis in r.indirect:
+        if axis not in counted and (r.strides.get(axis, 0) or axis in r.indirect):
             n *= e
     return min(n, r.elements) * r.itemsize

@@ -90,10 +90,11 @@ class Promote:
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """A hint: the element need not exist, and nothing is read."""
+    """A hint: the element need not exist, and nothing is read.  `level`: the cache that it should be in."""
 
     buffer: str
     subscripts: tuple[Expr, ...]
+    level: int = 1
 
 
 @dataclass(frozen=True, slots=True)

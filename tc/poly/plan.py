@@ -164,6 +164,16 @@ class Pack:
 
 
 @dataclass(frozen=True, slots=True)
+class Ahead:
+    """A read of `statement` (its number among the statement's reads) whose elements are asked for one
+    register tile of `axis` before they are used."""
+
+    statement: str
+    read: int
+    axis: str
+
+
+@dataclass(frozen=True, slots=True)
 class Tiling:
     """`order`: the axes' names, outermost cache tile first; `inner`: the order of register tiles.  The first
     `parallel` axes of `order` run in parallel."""
@@ -174,6 +184,7 @@ class Tiling:
     phases: tuple[PhaseTile, ...]
     packs: tuple[Pack, ...] = ()
     parallel: int = 0
+    ahead: tuple[Ahead, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

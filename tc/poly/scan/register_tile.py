@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tc.dtypes import accumulator
@@ -22,10 +22,10 @@ from tc.ir.expr import (
 from tc.ir.loops import Array, Compute, For, If, LoopKind, Prefetch, Stmt
 from tc.ir.lower import neutral
 from tc.ir.program import Op
-from tc.ir.simplify import conjunction, simplify
+from tc.ir.simplify import conjunction, linear_terms, simplify
 from tc.poly.ast import zero_based
-from tc.poly.plan import Axis, Nest, Pack, Phase, PhaseTile, Tiling
-from tc.poly.scan.builder import ZERO, Builder, Span, block, loads, vector_loops
+from tc.poly.plan import Ahead, Axis, Nest, Pack, Phase, PhaseTile, Tiling
+from tc.poly.scan.builder import ALIGNMENT, ZERO, Builder, Span, block, loads, vector_loops
 from tc.poly.scan.packs import Packed, packed_body
 
 
@@ -97,16 +97,72 @@ class RegisterTile:
             var, u = self.builder.name(last.name), self.builder.name(last.name)
             base: Expr = Mul(Variable(var), IntImm(unroll)) if start is None else IntImm(start)
             offset = simplify(Add(base, Variable(u)), exact=True) if extent > 1 else base
-            ahead = self.prefetched(p, last, at, offset, t.prefetch) if t.prefetch else []
-            s = block([*ahead, *(self.points(x, {**at, last.name: offset}, None) for x in p.statements)])
+            hints = self.pointed(p, last, at, offset, t.prefetch) if t.prefetch else []
+            once, each = self.next_rows(p, last, at, base, offset)
+            points = (self.points(x, {**at, last.name: offset}, None) for x in p.statements)
+            s = block([*hints, *each, *points])
             if extent > 1:
                 s = For(u, ZERO, IntImm(extent), 1, LoopKind.UNROLLED, s)
+            s = block([*once, s])
             parts.append(For(var, ZERO, IntImm(count), 1, LoopKind.SERIAL, s) if start is None else s)
         return block(parts)
 
-    def prefetched(
-        self, p: Phase, last: Axis, at: dict[str, Expr], offset: Expr, distance: int
-    ) -> list[Stmt]:
+    def next_rows(
+        self, p: Phase, last: Axis, at: dict[str, Expr], base: Expr, offset: Expr
+    ) -> tuple[list[Stmt], list[Stmt]]:
+        """Hints for the elements of the next register tile: once for the points from `base` on that are
+        unrolled where these are neighbours, else for each (`offset`).  Into the second cache: a whole tile
+        goes by before they are used, and the first has no room for two."""
+        once: list[Stmt] = []
+        each: list[Stmt] = []
+        for x in self.tiling.ahead:
+            if x.statement not in p.statements:
+                continue
+            load = loads(self.builder.bodies[x.statement])[x.read]
+            steps = self.steps(x.statement, load)
+            size = load.dtype.itemsize
+
+            def level(
+                names: Sequence[str],
+                offsets: dict[str, Expr],
+                to: Expr,
+                x: Ahead = x,
+                load: Load = load,
+                steps: Mapping[str, int] = steps,
+                size: int = size,
+            ) -> Iterator[Stmt]:
+                if names:
+                    n = names[0]
+                    line = max(1, ALIGNMENT // max(1, abs(steps[n]) * size)) if steps[n] else self.extents[n]
+                    for i in range(0, self.extents[n], line):
+                        yield from level(names[1:], {**offsets, n: IntImm(i)}, to)
+                    return
+                further = {**offsets, x.axis: Add(offsets[x.axis], IntImm(self.extents[x.axis]))}
+                env = dict(self.point(x.statement, further, {**at, last.name: to}))
+                yield Prefetch(load.buffer, tuple(substitute(e, env) for e in load.subscripts), 2)
+
+            names = [a.name for a in self.nest.axes if x.statement in a.vars]
+            if abs(steps[last.name]) * size < ALIGNMENT:
+                once += level(names, {}, base)
+            else:
+                each += level(names, {}, offset)
+        return once, each
+
+    def steps(self, statement: str, load: Load) -> dict[str, int]:
+        """Elements between a read's neighbours along each axis."""
+        box = self.builder.boxes[load.buffer]
+        out: dict[str, int] = {}
+        axes = (*self.nest.axes, *(a for p in self.nest.phases for a in p.axes))
+        names = {a.vars[statement]: a.name for a in axes if statement in a.vars}
+        step = 1
+        for e, r in zip(reversed(load.subscripts), reversed(box), strict=True):
+            for term, factor in linear_terms(inline_lets(e))[0].items():
+                if isinstance(term, Variable) and term.name in names:
+                    out[names[term.name]] = out.get(names[term.name], 0) + factor * step
+            step *= r.extent.value if isinstance(r.extent, IntImm) else 1
+        return {n: out.get(n, 0) for n in names.values()}
+
+    def pointed(self, p: Phase, last: Axis, at: dict[str, Expr], offset: Expr, distance: int) -> list[Stmt]:
         """Hints for the rows that data point to, some iterations ahead of `offset`."""
         later = Min(Add(offset, IntImm(distance)), IntImm(self.extent(last) - 1))
         out: list[Stmt] = []

@@ -1,0 +1,93 @@
+"""Which rows a nest asks for before it needs them.
+
+A processor follows streams of neighbours by itself.  It follows neither what data point to, nor the short
+rows of a tile (a window of an image, a few pixels of every channel): there each row is a miss that nothing
+hides.  Such reads are asked for while the tile before is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from tc.poly.plan import Ahead, Axis, Nest, Phase, Tile
+
+from .machine import Machine
+from .model import Ref, Work, footprint
+
+POINTED = 8  # iterations between asking for a row that data point to and reading it
+_LINE = 64  # bytes
+_STREAM = 1024  # bytes in a row from where the hardware follows by itself
+_SHARE = 8  # vector operations for each prefetch, at least
+
+
+def pointed(p: Phase, work: Mapping[str, Work], machine: Machine) -> bool:
+    """Whether the last loop of a phase follows data into an array that does not fit the second cache."""
+    return bool(p.axes) and any(
+        p.axes[-1].name in r.indirect and r.elements * r.itemsize > machine.l2
+        for s in p.statements
+        for r in work[s].refs
+    )
+
+
+def next_rows(
+    nest: Nest,
+    work: Mapping[str, Work],
+    tiles: Mapping[str, Tile],
+    inner: Sequence[str],
+    packed: frozenset[tuple[str, int]],
+    machine: Machine,
+) -> tuple[Ahead, ...]:
+    """The reads whose rows are short and come from afar, each with the loop over register tiles whose next
+    iteration brings new ones: the outermost of which one iteration leaves room in the second cache for the
+    rows of two."""
+    axes = {a.name: a for a in nest.axes}
+    extents = {n: min(t.cache, axes[n].extent) for n, t in tiles.items()}
+    looped = [n for n in inner if extents[n] > tiles[n].register]
+    out: list[Ahead] = []
+    for phase in nest.phases:
+        if not phase.axes:
+            continue
+        phase_extents = {a.name: a.extent for a in phase.axes}
+        for r in (r for s in phase.statements for r in work[s].refs):
+            far = r.elements * r.itemsize > machine.l2
+            moving = any(r.strides.get(n, 0) for n in phase_extents)
+            if not (far and moving) or r.written or not r.plain or (r.statement, r.read) in packed:
+                continue
+            if _run(r, phase, tiles, axes) >= _STREAM or not _cheap(r, phase, tiles, axes):
+                continue
+            for i, n in enumerate(looped):
+                if not r.strides.get(n, 0):
+                    continue
+                inside = {m: extents[m] if m in looped[i + 1 :] else tiles[m].register for m in axes}
+                refs = [x for s in nest.statements for x in work[s].refs]
+                if sum(footprint(x, {**inside, **phase_extents}) for x in refs) <= machine.l2 // 4:
+                    out.append(Ahead(r.statement, r.read, n))
+                    break
+    return tuple(out)
+
+
+def _run(r: Ref, phase: Phase, tiles: Mapping[str, Tile], axes: Mapping[str, Axis]) -> int:
+    """Bytes of neighbours that the innermost loops read one after the other."""
+    sizes = {n: min(t.register, axes[n].extent) for n, t in tiles.items()}
+    sizes |= {a.name: a.extent for a in phase.axes}
+    run = 1
+    for n, stride in sorted(r.strides.items(), key=lambda x: abs(x[1])):
+        if 0 < abs(stride) <= run and n in sizes:
+            run += (sizes[n] - 1) * abs(stride)
+    return run * r.itemsize
+
+
+def _cheap(r: Ref, phase: Phase, tiles: Mapping[str, Tile], axes: Mapping[str, Axis]) -> bool:
+    """Whether there are few prefetches beside the operations of an iteration of the phase."""
+    lines = vectors = 1
+    for n, t in tiles.items():
+        size = min(t.register, axes[n].extent)
+        vectors *= math.ceil(size / t.lanes)
+        step = abs(r.strides.get(n, 0)) * r.itemsize
+        if step:
+            lines *= math.ceil(size * step / _LINE) if step < _LINE else size
+    last = phase.axes[-1]
+    if abs(r.strides.get(last.name, 0)) * r.itemsize < _LINE:
+        vectors *= min(last.extent, 4)
+    return _SHARE * lines <= vectors * 2

@@ -1,0 +1,110 @@
+"""Rows that are asked for before they are needed: which, and that they are the right ones."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import tc
+from tc.ir.evaluate import evaluate
+from tc.ir.expr import Expr, Load, walk
+from tc.ir.loops import Block, Compute, For, If, LoopKind, LoopNest, Prefetch, Promote, Stmt
+from tests.backends.cpu_cases import GEMM
+
+GROUPED = """
+def gconv(float(N,G,C,H,W) I, float(G,F,C,KH,KW) K) -> (O) {
+  O(n,g,f,h,w) +=! I(n,g,c,h+kh,w+kw) * K(g,f,c,kh,kw)
+}
+"""
+SIZES = {"N": 12, "G": 2, "C": 8, "F": 8, "H": 6, "W": 8, "KH": 3, "KW": 3}
+ADD = "def add(float(M,N) A, float(M,N) B) -> (C) { C(i,j) = A(i,j) + B(i,j) }"
+
+
+def made(source: str, l2: int = 8 << 10, **sizes: int) -> Any:
+    """What becomes of a program where the second cache holds `l2` bytes: a few rows."""
+    program = tc.compile(source, "cpu").program(sizes)
+    backend = sys.modules["tc_backends.cpu.backend"]
+    return backend.code_of(program, replace(backend.host(), cores=2, l2=l2), tc.Options())
+
+
+def hints(nest: LoopNest) -> list[Prefetch]:
+    def inside(s: Stmt) -> Iterator[Stmt]:
+        yield s
+        for c in s.body if isinstance(s, Block) else [getattr(s, "body", None), getattr(s, "then", None)]:
+            if c is not None:
+                yield from inside(c)
+
+    return [s for s in inside(nest.body) if isinstance(s, Prefetch)]
+
+
+def events(s: Stmt, env: dict[str, int]) -> Iterator[tuple[bool, str, tuple[int, ...]]]:
+    """(is a hint, buffer, subscripts) of the elements that are asked for and read, in order."""
+
+    def at(subscripts: tuple[Expr, ...]) -> tuple[int, ...]:
+        return tuple(evaluate(e, env) for e in subscripts)
+
+    match s:
+        case Block():
+            for c in s.body:
+                yield from events(c, env)
+        case For():
+            low, high = evaluate(s.lower, env), evaluate(s.upper, env)
+            if s.kind is LoopKind.VECTOR:  # lanes run along the filters: they read the same pixel
+                high = low + 1
+            for i in range(low, high, s.step):
+                yield from events(s.body, {**env, s.var: i})
+        case Promote():
+            yield from events(s.body, env)
+        case If():
+            if evaluate(s.condition, env):
+                yield from events(s.then, env)
+        case Compute():
+            for e in walk(s.value):
+                if isinstance(e, Load):
+                    yield False, e.buffer, at(e.subscripts)
+        case Prefetch():
+            yield True, s.buffer, at(s.subscripts)
+        case _:
+            raise AssertionError(s)
+
+
+def test_rows_of_the_next_image_are_asked_for_while_this_one_is_computed() -> None:
+    loops = made(GROUPED, 32 << 10, **SIZES).nest
+    asked: dict[tuple[int, ...], set[int]] = {}
+    read: dict[tuple[int, ...], set[int]] = {}
+    place = SIZES["W"] * 4
+    for hint, buffer, (*outer, row, column) in events(loops.body, {}):
+        if buffer == "I":
+            first = ((outer[2] * SIZES["H"] + row) * place + 4 * column) // 64
+            (asked if hint else read).setdefault((outer[0], outer[1]), set()).add(first)
+    assert asked, "nothing is asked for"
+    for image in range(1, SIZES["N"]):
+        for group in range(SIZES["G"]):
+            assert asked[image, group] >= read[image, group]
+
+
+@pytest.mark.parametrize(
+    ("source", "sizes"),
+    [
+        (GEMM, {"M": 64, "N": 64, "K": 512}),  # long rows: streams that the hardware follows
+        (ADD, {"M": 64, "N": 512}),
+        (GROUPED, {**SIZES, "N": 1, "G": 1}),  # all of it stays in the second cache
+    ],
+)
+def test_nothing_is_asked_for_that_comes_by_itself(source: str, sizes: dict[str, int]) -> None:
+    assert not hints(made(source, **sizes).nest)
+
+
+def test_a_hint_may_lie_outside_of_its_array() -> None:
+    """The last tile asks for a next one that does not exist: no address arithmetic may assume it does."""
+    text = made(GROUPED, 32 << 10, **SIZES).text
+    lines = text.splitlines()
+    pointers = [line.split("ptr ")[1].split(",")[0] for line in lines if "call void @llvm.prefetch" in line]
+    assert pointers
+    for p in pointers:
+        (definition,) = [line for line in lines if line.strip().startswith(f"{p} = getelementptr")]
+        assert "inbounds" not in definition

@@ -210,6 +210,20 @@ def test_a_pack_of_rows_is_transposed() -> None:
     assert trace.compare(p, n, {}) is None
 
 
+@pytest.mark.parametrize("read", ["B(b,j,k)", "B(j,k,b)"])
+def test_a_pack_of_a_short_last_tile(read: str) -> None:
+    """3 batches in tiles of 2: the last tile has one, and the pack holds no more of them either."""
+    shape = {"B(b,j,k)": "B,N,K", "B(j,k,b)": "N,K,B"}[read]
+    source = f"def f(float(B,M,K) A, float({shape}) B) -> (C) {{ C(b,i,j) +=! A(b,i,k) * {read} }}"
+    p, s, (region,) = polyhedra(source, B=3, M=3, N=9, K=18)
+    names = [a.name for a in region.nests[0].axes]
+    tiles = dict(zip(names, (Tile(2, 1), Tile(3, 1), Tile(12, 4, 4)), strict=True))
+    tiling = Tiling(tiles, tuple(names), tuple(names), ONE.phases, (Pack("S1", 1),))
+    with isl_context():
+        n = loops(p, s, [region], [RegionTiling((), (tiling,))])
+    assert trace.compare(p, n, {}) is None
+
+
 @pytest.mark.parametrize("block", [1, 2, 4, 5, 6])
 @pytest.mark.parametrize("packs", [(), (Pack("S1", 1),)])
 def test_blocked_reductions(block: int, packs: tuple[Pack, ...]) -> None:

@@ -152,11 +152,21 @@ class _Filler:
         if along is None or along is vector:
             s = vector_loops(lane, lanes, self.lanes(vector), builder.name, copy)
         else:
-            s = self.turned(names[along.name], self.spans[along.name].extent, lane, lanes, copy)
+            span, row = self.spans[along.name], names[along.name]
+            s = self.turned(row, span.extent, lane, lanes, copy)
+            if not span.whole:
+                assert span.last is not None
+                s = If(span.last, self.turned(row, span.rest, lane, lanes, copy), s)
         for a in reversed(others):
             if a is not along or along is vector:
-                s = For(names[a.name], ZERO, IntImm(self.spans[a.name].extent), 1, LoopKind.SERIAL, s)
+                s = For(names[a.name], ZERO, self.points(a), 1, LoopKind.SERIAL, s)
         return s
+
+    def points(self, a: Axis) -> Expr:
+        """The points of an axis in the cache tile; the last tile may have fewer."""
+        span = self.spans[a.name]
+        size = IntImm(span.extent)
+        return size if span.whole else Min(size, Sub(IntImm(a.extent), span.origin))
 
     def element(self, p: Packed, number: Expr, lane: str, inside: Mapping[str, Expr]) -> Stmt:
         """`pack[block, …, lane] = source[…]` at these offsets in the cache tile."""

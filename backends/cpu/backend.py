@@ -14,6 +14,7 @@ from tc.ir.loops import LoopNest
 from tc.ir.printer import nest_text
 from tc.ir.program import Program
 from tc.ir.rfactor import split_reductions
+from tc.ir.unswitch import unswitch
 from tc.options import Options
 from tc.pipeline import stage
 from tc.poly import fusion, legality, nest, plan, scan, schedule, scop, trace, tree
@@ -205,7 +206,7 @@ def assemble(
     assert isinstance(base.workspace, IntImm)
     builder = scan.Builder(polyhedra, 4 * machine.cores, base.workspace.value)
     scanner = scan.Scanner(builder)
-    body = scan.block(scanner.region(r, t) for r, t in zip(regions, tilings, strict=True))
+    body = unswitch(scan.block(scanner.region(r, t) for r, t in zip(regions, tilings, strict=True)))
     return replace(
         base, body=body, arrays=(*base.arrays, *builder.arrays), workspace=IntImm(builder.workspace)
     )

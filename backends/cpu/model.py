@@ -79,18 +79,20 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one instance of a statement does, in vector instructions."""
+    """What one instance of a statement does, in vector instructions; `guards` are the axes that its
+    conditions vary with."""
 
     name: str
     operations: float
     refs: tuple[Ref, ...]
     update: bool
+    guards: frozenset[str] = frozenset()
 
 
 def _cost(e: Expr, lanes: int) -> float:
     own = 0.0
     match e:
-        case Add() | Sub() | Mul() | Select() | EQ() | NE() | LT() | LE() | GT() | GE():
+        case Add() | Sub() | Mul() | EQ() | NE() | LT() | LE() | GT() | GE():
             own = 1.0
         case Min() | Max():
             own = 3.0 if e.dtype.is_float else 1.0
@@ -102,8 +104,12 @@ def _cost(e: Expr, lanes: int) -> float:
             own = 3.0 if e.dtype.is_half or e.value.dtype.is_half else 1.0
         case Call() if e.kind == "intrinsic":
             own = float(_FUNCTIONS.get(e.name, _LIBM * lanes))
-        case IfThenElse():
-            own = 2.0
+        case IfThenElse() | Select() if not any(isinstance(x, Load) for x in walk(e.condition)):
+            # Tested once for most tiles (tc.ir.unswitch).
+            chosen = (children(e)[1], children(e)[2])
+            return 0.25 + max(_cost(c, lanes) for c in chosen)
+        case IfThenElse() | Select():
+            own = 2.0 if isinstance(e, IfThenElse) else 1.0
         case Load():
             return 0.0
         case _:
@@ -147,7 +153,10 @@ def work_of(scop: Scop, nest: Nest, bodies: Mapping[str, Expr], machine: Machine
         update = s.stage.op is not None
         if update and not (s.stage.op == "+" and isinstance(bodies[name], Mul)):
             cost += 3.0 if s.stage.op in ("min", "max") and s.stage.value.dtype.is_float else 1.0
-        out[name] = Work(name, max(cost, 0.25), tuple(refs), update)
+        conditions = [e.condition for e in walk(bodies[name]) if isinstance(e, IfThenElse | Select)]
+        tested = {v for c in (*s.stage.domain.conditions, *conditions) for v in variables(inline_lets(c))}
+        guards = frozenset(axes[v] for v in tested if v in axes)
+        out[name] = Work(name, max(cost, 0.25), tuple(refs), update, guards)
     return out
 
 
@@ -234,7 +243,18 @@ def tile_cycles(
     for phase, tile in zip(nest.phases, c.phases, strict=True):
         total += _phase_cycles(nest, phase, tile, work, c, extents, held, machine)
     total += sum(_flush_cycles(r, c, extents) for r in held.values())
+    total *= 1 + _mixed(nest, work, extents)
     return total * (1 + 0.002 * rows)  # of what is equal, the longer runs of neighbours
+
+
+def _mixed(nest: Nest, work: Mapping[str, Work], extents: Mapping[str, int]) -> float:
+    """About the share of tiles of which some points meet a condition and others do not, at both its ends."""
+    guards = {n for w in work.values() for n in w.guards}
+    same = 1.0
+    for a in nest.axes:
+        if a.name in guards:
+            same *= max(0.0, 1 - 2 * (extents[a.name] - 1) / max(1, a.extent))
+    return 1 - same
 
 
 def held_buffers(nest: Nest, work: Mapping[str, Work]) -> dict[str, Ref]:

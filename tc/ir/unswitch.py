@@ -1,0 +1,339 @@
+"""Conditions out of inner loops: where a condition is the same for all points of a tile, the tile is tested.
+
+Ranges of iteration variables that do not matter at most places are common: the edges of an image, the
+diagonal of a triangle.  A condition over affine forms of loop variables holds for all points of an inner
+loop nest, or for none, where the least or greatest values of its forms say so; these are affine in the
+outer variables.  So a nest of inner loops becomes
+
+    if (the condition holds at all points)      the loops without it
+    else if (it holds at none)                  the loops without what it guards, or nothing
+    else                                        the loops as they were
+
+(loop unswitching, Allen and Cocke, 1971, on intervals instead of invariants.)  The split stands below the
+serial loops that the condition varies with and above those it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tc.ir.expr import (
+    EQ,
+    FALSE,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    TRUE,
+    Add,
+    And,
+    Cast,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    IntImm,
+    Load,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    Select,
+    Sub,
+    UIntImm,
+    Variable,
+    rebuild,
+    variables,
+    walk,
+)
+from tc.ir.loops import Block, Compute, For, If, LoopKind, Promote, Stmt, statements
+from tc.ir.simplify import from_terms, simplify
+
+Interval = tuple[int, int]
+
+_SERIAL = (LoopKind.SERIAL, LoopKind.PARALLEL)
+_MOST = 2  # conditions that are told apart, each into three bodies at most
+
+
+def unswitch(s: Stmt) -> Stmt:
+    """A loop nest with conditions tested once for all points of inner loops, where they allow it."""
+    return _visit(s, {})
+
+
+def _visit(s: Stmt, ranges: Mapping[str, Interval]) -> Stmt:
+    """Outer loops, down to where elements are promoted or no loop is serial."""
+    match s:
+        case Block():
+            return replace(s, body=tuple(_visit(c, ranges) for c in s.body))
+        case If():
+            otherwise = None if s.otherwise is None else _visit(s.otherwise, ranges)
+            return replace(s, then=_visit(s.then, ranges), otherwise=otherwise)
+        case For() if _serial(s) or any(isinstance(x, Promote) or _serial(x) for x in statements(s)):
+            return replace(s, body=_visit(s.body, _with(ranges, s)))
+        case _:
+            return _split(s, ranges)
+
+
+def _serial(s: Stmt) -> bool:
+    return isinstance(s, For) and s.kind in _SERIAL
+
+
+def _split(s: Stmt, ranges: Mapping[str, Interval]) -> Stmt:
+    """The loops of `s` with conditions decided above those that they do not vary with."""
+    inner = [x for x in statements(s) if isinstance(x, For)]
+    known = dict(ranges)
+    lost: set[str] = set()
+    for x in inner:
+        known = _with(known, x, known.get(x.var))
+        lost |= {x.var} - set(known)
+    known = {v: r for v, r in known.items() if v not in lost}
+    found = _conditions(s, known)
+    if not inner or not found:
+        return s
+    used = {v for c in found for v in variables(c)}
+    for x in reversed(inner):  # a loop that starts where another says varies with that
+        if x.var in used:
+            used |= variables(x.lower) | variables(x.upper)
+    if any(_serial(x) and x.var in used for x in inner):
+        match s:
+            case Block():
+                return replace(s, body=tuple(_split(c, ranges) for c in s.body))
+            case For():
+                return replace(s, body=_split(s.body, _with(ranges, s)))
+            case Promote():
+                return replace(s, body=_split(s.body, ranges))
+            case _:
+                return s
+    return _told_apart(s, found[:_MOST], _Box(tuple(inner), known))
+
+
+def _told_apart(s: Stmt, conditions: Sequence[Expr], box: _Box) -> Stmt:
+    """`s` with these conditions decided where the bounds of their forms decide them."""
+    if not conditions:
+        return s
+    c, later = conditions[0], conditions[1:]
+    assumed = {v: _told_apart(_assuming(s, c, v), later, box) for v in (TRUE, FALSE)}
+    if not variables(c) & {x.var for x in box.inner}:
+        return _if(c, assumed[TRUE], assumed[FALSE])
+    whole, none = box.verdict(c)
+    return _if(whole, assumed[TRUE], _if(none, assumed[FALSE], _told_apart(s, later, box)))
+
+
+def _if(condition: Expr, then: Stmt, otherwise: Stmt) -> Stmt:
+    if condition == TRUE or then == otherwise:
+        return then
+    if condition == FALSE:
+        return otherwise
+    if then == Block(()):
+        return If(simplify(Not(condition), exact=True), otherwise)
+    return If(condition, then, None if otherwise == Block(()) else otherwise)
+
+
+# Conditions.
+
+
+def _conditions(s: Stmt, known: Mapping[str, Interval]) -> list[Expr]:
+    """The conditions under a statement over loop variables alone, each once."""
+    out: dict[Expr, None] = {}
+    for x in statements(s):
+        if isinstance(x, If):
+            out[x.condition] = None
+        elif isinstance(x, Compute):
+            out.update((e.condition, None) for e in walk(x.value) if isinstance(e, IfThenElse | Select))
+    return [c for c in out if variables(c) and variables(c) <= set(known) and not _reads(c)]
+
+
+def _reads(e: Expr) -> bool:
+    return any(isinstance(x, Load) for x in walk(e))
+
+
+def _assuming(s: Stmt, condition: Expr, value: Expr) -> Stmt:
+    """A statement where a condition has a value; loops of nothing are dropped."""
+
+    def of(e: Expr) -> Expr:
+        e = value if e == condition else rebuild(e, of)
+        match e:
+            case IfThenElse(condition=UIntImm() as c):
+                return e.then_value if c.value else e.else_value
+            case Select(condition=UIntImm() as c) if not _reads(e.false_value if c.value else e.true_value):
+                return e.true_value if c.value else e.false_value
+            case _:
+                return e
+
+    match s:
+        case Block():
+            parts = tuple(p for p in (_assuming(c, condition, value) for c in s.body) if p != Block(()))
+            return parts[0] if len(parts) == 1 else Block(parts)
+        case For() | Promote():
+            body = _assuming(s.body, condition, value)
+            return body if body == Block(()) else replace(s, body=body)
+        case If():
+            then = _assuming(s.then, condition, value)
+            otherwise = Block(()) if s.otherwise is None else _assuming(s.otherwise, condition, value)
+            return _if(of(s.condition), then, otherwise)
+        case Compute():
+            return replace(s, value=of(s.value))
+        case _:
+            return s
+
+
+# Bounds.
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """`sum(factor * variable) + constant`."""
+
+    terms: Mapping[str, int]
+    constant: int
+
+    def plus(self, other: _Form, factor: int = 1) -> _Form:
+        terms = dict(self.terms)
+        for v, f in other.terms.items():
+            terms[v] = terms.get(v, 0) + factor * f
+        return _Form({v: f for v, f in terms.items() if f}, self.constant + factor * other.constant)
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """Loops inside, outermost first, whose points are taken together; the ranges of all variables."""
+
+    inner: tuple[For, ...]
+    ranges: Mapping[str, Interval]
+
+    def verdict(self, c: Expr) -> tuple[Expr, Expr]:
+        """When a condition holds at all points inside, and when at none: sufficient conditions."""
+        match c:
+            case And() | Or():
+                (a, not_a), (b, not_b) = self.verdict(c.a), self.verdict(c.b)
+                both, either = (And, Or) if isinstance(c, And) else (Or, And)
+                return simplify(both(a, b), exact=True), simplify(either(not_a, not_b), exact=True)
+            case Not():
+                whole, none = self.verdict(c.a)
+                return none, whole
+            case LT() | LE() | GT() | GE() | EQ() | NE():
+                return self._comparison(c)
+            case UIntImm():
+                return (TRUE, FALSE) if c.value else (FALSE, TRUE)
+            case _:
+                return FALSE, FALSE
+
+    def _comparison(self, c: LT | LE | GT | GE | EQ | NE) -> tuple[Expr, Expr]:
+        a, b = _form(c.a, self.ranges), _form(c.b, self.ranges)
+        if a is None or b is None:
+            return FALSE, FALSE
+        difference = a.plus(b, -1) if isinstance(c, GT | GE) else b.plus(a, -1)
+        low, high = self._end(difference, least=True), self._end(difference, least=False)
+        if low is None or high is None:
+            return FALSE, FALSE
+        if isinstance(c, EQ | NE):
+            same = simplify(And(self._at_least(low, 0), self._at_most(high, 0)), exact=True)
+            apart = simplify(Or(self._at_least(low, 1), self._at_most(high, -1)), exact=True)
+            return (same, apart) if isinstance(c, EQ) else (apart, same)
+        least = 1 if isinstance(c, LT | GT) else 0
+        return self._at_least(low, least), self._at_most(high, least - 1)
+
+    def _at_least(self, f: _Form, bound: int) -> Expr:
+        low, high = _interval(f, self.ranges)
+        if low >= bound or high < bound:
+            return TRUE if low >= bound else FALSE
+        return GE(_expression(_Form(f.terms, f.constant - bound)), IntImm(0))
+
+    def _at_most(self, f: _Form, bound: int) -> Expr:
+        return self._at_least(_Form({}, 0).plus(f, -1), -bound)
+
+    def _end(self, f: _Form, *, least: bool) -> _Form | None:
+        """The least or greatest value over the points inside, as a form of the variables outside."""
+        for loop in reversed(self.inner):  # inner loops may start where outer ones say
+            factor = f.terms.get(loop.var, 0)
+            if not factor:
+                continue
+            low, high = self._bounds(loop)
+            if low is None or high is None:
+                return None
+            end = low if (factor > 0) == least else high.plus(_Form({}, -1))
+            f = _Form({v: x for v, x in f.terms.items() if v != loop.var}, f.constant).plus(end, factor)
+        return f
+
+    def _bounds(self, loop: For) -> tuple[_Form | None, _Form | None]:
+        """Where a loop begins and ends: numbers if several have its name."""
+        if sum(x.var == loop.var for x in self.inner) > 1:
+            low, high = self.ranges[loop.var]
+            return _Form({}, low), _Form({}, high + 1)
+        return _form(loop.lower, self.ranges), _form(loop.upper, self.ranges)
+
+
+def _form(e: Expr, ranges: Mapping[str, Interval]) -> _Form | None:
+    """An integer expression as a form, if it is computed without wrapping around."""
+    out: _Form | None = None
+    match e:
+        case IntImm() | UIntImm():
+            return _Form({}, e.value)
+        case Variable() if e.name in ranges:
+            out = _Form({e.name: 1}, 0)
+        case Add() | Sub():
+            a, b = _form(e.a, ranges), _form(e.b, ranges)
+            if a is not None and b is not None:
+                out = a.plus(b, 1 if isinstance(e, Add) else -1)
+        case Mul():
+            a, b = _form(e.a, ranges), _form(e.b, ranges)
+            if a is not None and b is not None and not (a.terms and b.terms):
+                a, b = (b, a) if b.terms else (a, b)
+                out = _Form({}, 0).plus(a, b.constant)
+        case Cast() if e.dtype.kind in ("int", "uint") and e.value.dtype.kind in ("int", "uint"):
+            out = _form(e.value, ranges)
+        case _:
+            pass
+    if out is None:
+        return None
+    low, high = _interval(out, ranges)
+    bits = e.dtype.bits
+    least, most = (0, 1 << bits) if e.dtype.kind == "uint" else (-(1 << (bits - 1)), 1 << (bits - 1))
+    return out if least <= low and high < most else None
+
+
+def _interval(f: _Form, ranges: Mapping[str, Interval]) -> Interval:
+    """The values of a form over all loops."""
+    low = high = f.constant
+    for v, factor in f.terms.items():
+        ends = [factor * x for x in ranges[v]]
+        low, high = low + min(ends), high + max(ends)
+    return low, high
+
+
+def _expression(f: _Form) -> Expr:
+    return from_terms({Variable(v): x for v, x in f.terms.items()}, f.constant)
+
+
+def _with(ranges: Mapping[str, Interval], s: For, also: Interval | None = None) -> dict[str, Interval]:
+    """The ranges inside a loop (or another of the same name, with the range `also`); without its variable
+    where the bounds are not known."""
+    low, high = _values(s.lower, ranges), _values(s.upper, ranges)
+    if low is None or high is None or high[1] <= low[0]:
+        return {v: r for v, r in ranges.items() if v != s.var}
+    least, last = low[0], high[1] - 1
+    if also is not None:
+        least, last = min(least, also[0]), max(last, also[1])
+    return {**ranges, s.var: (least, last)}
+
+
+def _values(e: Expr, ranges: Mapping[str, Interval]) -> Interval | None:
+    """Between which values a loop's bound lies."""
+    match e:
+        case Min() | Max():
+            a, b = _values(e.a, ranges), _values(e.b, ranges)
+            if a is None or b is None:
+                return None
+            pick = min if isinstance(e, Min) else max
+            return pick(a[0], b[0]), pick(a[1], b[1])
+        case FloorDiv(b=IntImm(value=k)) if k > 0:
+            a = _values(e.a, ranges)
+            return None if a is None else (a[0] // k, a[1] // k)
+        case FloorMod(b=IntImm(value=k)) if k > 0:
+            return 0, k - 1
+        case _:
+            f = _form(e, ranges)
+            return None if f is None else _interval(f, ranges)

@@ -2,7 +2,8 @@
 
 A processor follows streams of neighbours by itself.  It follows neither what data point to, nor the short
 rows of a tile (a window of an image, a few pixels of every channel): there each row is a miss that nothing
-hides.  Such reads are asked for while the tile before is computed.
+hides; and where many streams are read side by side it learns each of them anew on every page.  Such reads
+are asked for while the tile before is computed.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from tc.poly.plan import Ahead, Axis, Nest, Phase, Tile
+from tc.poly.plan import Ahead, Axis, Nest, Phase, PhaseTile, Tile
 
 from .machine import Machine
 from .model import Ref, Work, footprint
 
 POINTED = 8  # iterations between asking for a row that data point to and reading it
+FAR = 2048  # bytes between rows from where each is a stream of its own
 _LINE = 64  # bytes
 _STREAM = 1024  # bytes in a row from where the hardware follows by itself
 _SHARE = 8  # vector operations for each prefetch, at least
@@ -64,6 +66,22 @@ def next_rows(
                 if sum(footprint(x, {**inside, **phase_extents}) for x in refs) <= machine.l2 // 4:
                     out.append(Ahead(r.statement, r.read, n))
                     break
+    return tuple(out)
+
+
+def next_block(nest: Nest, work: Mapping[str, Work], phases: Sequence[PhaseTile]) -> tuple[Ahead, ...]:
+    """The reads of a blocked phase of which each row is a stream that ends with its part of the tile."""
+    out: list[Ahead] = []
+    for phase, tile in zip(nest.phases, phases, strict=True):
+        if tile.block is None:
+            continue
+        axis = phase.axes[0].name
+        out += [
+            Ahead(r.statement, r.read, axis)
+            for s in phase.statements
+            for r in work[s].refs
+            if not r.written and r.plain and abs(r.strides.get(axis, 0)) * r.itemsize >= FAR
+        ]
     return tuple(out)
 
 

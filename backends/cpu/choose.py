@@ -19,7 +19,7 @@ from .model import Candidate, Cost, Ref, Work, footprint, held_buffers, nest_cyc
 
 _COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)  # points of an axis in a register tile
 _KEPT = 5  # candidates with lanes along one loop whose remainders are looked at
-_STREAMS = 16  # rows of an array that are read side by side
+_STREAMS = 8  # rows of an array that are read side by side: more may share a set of the first cache
 _TASK = 8000.0  # cycles that a task should have at least
 _SERIAL = 16000.0  # cycles below which one thread is faster
 
@@ -550,6 +550,8 @@ def tiling(
         inner_order = (*inner_order, vector)
     packs = tuple(Pack(r.statement, r.read) for r in packed)
     early = ahead.next_rows(nest, work, tiles, inner_order, c.packs, machine)
+    if not packed:
+        early += ahead.next_block(nest, work, phases)
     return Tiling(tiles, tuple(order), inner_order, phases, packs, parallel, early)
 
 
@@ -559,7 +561,7 @@ def _strided(p: Phase, vector: str, work: Mapping[str, Work], machine: Machine) 
     if len(p.axes) != 1 or p.axes[0].extent < 2 * _STREAMS:
         return False
     return any(
-        abs(r.strides.get(p.axes[0].name, 0)) * r.itemsize >= 2048
+        abs(r.strides.get(p.axes[0].name, 0)) * r.itemsize >= ahead.FAR
         and r.strides.get(vector, 0) == 1
         and r.elements * r.itemsize > machine.l2
         for s in p.statements

@@ -165,8 +165,8 @@ class Pack:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """A read of `statement` (its number among the statement's reads) whose elements are asked for one
-    register tile of `axis` before they are used."""
+    """A read of `statement` (its number among the statement's reads) whose elements are asked for before
+    they are used: one register tile of `axis`, or one block if it is a blocked axis of a phase."""
 
     statement: str
     read: int

@@ -99,6 +99,22 @@ def test_nothing_is_asked_for_that_comes_by_itself(source: str, sizes: dict[str,
     assert not hints(made(source, **sizes).nest)
 
 
+def test_the_next_block_of_rows_that_are_read_side_by_side() -> None:
+    source = "def sums(float(M,N) A) -> (y) { y(j) +=! A(i,j) }"
+    loops = made(source, 64 << 10, M=64, N=1024).nest
+    asked: set[tuple[int, int]] = set()
+    block = 0
+    for hint, buffer, (row, column) in events(loops.body, {}):
+        if buffer != "A":
+            continue
+        if hint:
+            asked.add((row, column // 16))
+        elif row >= (block or row + 1):
+            assert (row, column // 16) in asked
+        block = block or min((r for r, _ in asked), default=0)
+    assert block == 8
+
+
 def test_a_hint_may_lie_outside_of_its_array() -> None:
     """The last tile asks for a next one that does not exist: no address arithmetic may assume it does."""
     text = made(GROUPED, 32 << 10, **SIZES).text

@@ -110,9 +110,9 @@ class RegisterTile:
     def next_rows(
         self, p: Phase, last: Axis, at: dict[str, Expr], base: Expr, offset: Expr
     ) -> tuple[list[Stmt], list[Stmt]]:
-        """Hints for the elements of the next register tile: once for the points from `base` on that are
-        unrolled where these are neighbours, else for each (`offset`).  Into the second cache: a whole tile
-        goes by before they are used, and the first has no room for two."""
+        """Hints for the elements of the next register tile, or of the next block of the phase: once for the
+        points from `base` on that are unrolled where these are neighbours, else for each (`offset`).  Into
+        the second cache: a whole tile goes by before they are used, and the first has no room for two."""
         once: list[Stmt] = []
         each: list[Stmt] = []
         for x in self.tiling.ahead:
@@ -137,8 +137,12 @@ class RegisterTile:
                     for i in range(0, self.extents[n], line):
                         yield from level(names[1:], {**offsets, n: IntImm(i)}, to)
                     return
-                further = {**offsets, x.axis: Add(offsets[x.axis], IntImm(self.extents[x.axis]))}
-                env = dict(self.point(x.statement, further, {**at, last.name: to}))
+                further, then = dict(offsets), {**at, last.name: to}
+                if x.axis in further:
+                    further[x.axis] = Add(further[x.axis], IntImm(self.extents[x.axis]))
+                else:
+                    then[x.axis] = Add(then[x.axis], IntImm(self.cut[x.axis].extent))
+                env = dict(self.point(x.statement, further, then))
                 yield Prefetch(load.buffer, tuple(substitute(e, env) for e in load.subscripts), 2)
 
             names = [a.name for a in self.nest.axes if x.statement in a.vars]

@@ -27,7 +27,7 @@ class Options:
     """How a kernel is built; `None` leaves the choice to the backend's model of the machine.
 
     `strict`: round half-precision values after every statement instead of keeping them in float32.
-    `fast_math`: allow value-changing floating-point rewrites (each backend documents its error bound).
+    `fast_math`: allow value-changing floating-point rewrites (docs/numerics.md says which, with bounds).
     `fusion`: which loops statements share, `"max"`, `"preserve3coincident"` or `"min"`.
     `isa`: the instruction set of CPU code, `"avx512"`, `"avx2"`, `"sse4.2"` or `"neon"`.
     `tile`, `register_tile`: points of the loops of each nest, outermost first, in a cache tile and in a

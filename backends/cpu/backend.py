@@ -13,6 +13,7 @@ from tc.ir.expr import IntImm
 from tc.ir.loops import LoopNest
 from tc.ir.printer import nest_text
 from tc.ir.program import Program
+from tc.ir.reassociate import reassociate
 from tc.ir.rfactor import split_reductions
 from tc.ir.unswitch import unswitch
 from tc.options import Options
@@ -187,6 +188,8 @@ def code_of(program: Program, machine: Machine, options: Options) -> Made:
             chosen = choose(polyhedra, regions, machine, options)
         with stage("scan"):
             loops = assemble(program, polyhedra, chosen.regions, chosen.tilings, machine)
+            if options.fast_math:
+                loops = replace(loops, body=reassociate(loops.body))
     if verify and program.instances <= _TRACED_INSTANCES:
         trace.verify(program, loops, {})
     with stage("code"):

@@ -185,7 +185,7 @@ class ValueEmitter:
             raise InternalError(f"arithmetic on {t}")
         name = {"+": "add", "-": "sub", "*": "mul", "/": "div"}[operator]
         if t.is_float:
-            flags = " contract" if operator != "/" else ""
+            flags = " contract" if operator != "/" else " arcp" if self.fast_math else ""
             return Value(self.pure(f"f{name}{flags} {ty} {a.text}, {b.text}"), t, lanes)
         return Value(self.pure(f"{name} {ty} {a.text}, {b.text}"), t, lanes)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -94,3 +95,53 @@ def test_options_show_in_the_choice() -> None:
     assert "packs" not in choice(pack=False)
     assert "parallel" not in choice(parallel=False, tile=(16, 32))
     assert "parallel" in choice(tile=(16, 32))
+
+
+# fast_math: the two rewrites of docs/numerics.md and their bounds.
+
+
+def ulps(found: Any, exact: Any) -> float:
+    return float(
+        np.max(np.abs(found.astype(np.float64) - exact) / np.spacing(np.abs(exact).astype(found.dtype)))
+    )
+
+
+def test_fast_products_stay_within_their_bound() -> None:
+    source = """
+    def f(float(I,J) X, float(J,K) B, float(K) C, float(I) D) -> (O) {
+      O(i,j,k) = X(i,j) * B(j,k) * C(k) * D(i)
+    }
+    """
+    r = np.random.default_rng(3)
+    a = [r.uniform(0.5, 2, s).astype(np.float32) for s in ((7, 9), (9, 37), (37,), (7,))]
+    x, b, c, d = (v.astype(np.float64) for v in a)
+    exact = x[:, :, None] * b[None] * c * d[:, None, None]
+    found = compiled(source, fast_math=True)(*a)
+    assert ulps(found, exact) <= 1.5 + 0.5  # (n - 1) / 2, and as much for the rounding of each unit
+    assert not np.array_equal(found, compiled(source)(*a))
+
+
+def test_fast_quotients_stay_within_their_bound() -> None:
+    source = "def f(float(M,N) X, float(M) S) -> (O) { O(i,j) = X(i,j) / S(i) }"
+    r = np.random.default_rng(4)
+    x = r.uniform(0.5, 2, (19, 200)).astype(np.float32)
+    s = r.uniform(0.5, 2, 19).astype(np.float32)
+    exact = x.astype(np.float64) / s[:, None].astype(np.float64)
+    assert ulps(compiled(source)(x, s), exact) <= 0.5
+    found = compiled(source, fast_math=True)(x, s)
+    assert ulps(found, exact) <= 1.5
+    assert "vdivps" not in compiled(source, fast_math=True).inspect("asm", M=19, N=200).split("vmulps")[1]
+
+
+def test_fast_math_keeps_special_values() -> None:
+    source = "def f(float(N) X, float(N) Y) -> (O) { O(i) = fmax(X(i) * Y(i), 0) / X(i) }"
+    special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -2.0], np.float32)
+    x, y = (g.ravel() for g in np.meshgrid(special, special))
+    fast, exact = (compiled(source, fast_math=f)(x, y) for f in (True, False))
+    np.testing.assert_array_equal(fast, exact)
+    np.testing.assert_array_equal(np.signbit(fast[exact == 0]), np.signbit(exact[exact == 0]))
+
+
+@pytest.mark.parametrize("case", CORPUS, ids=lambda c: c.name)
+def test_fast_math_over_the_corpus(case: Case) -> None:
+    check(case, case.sizes([19, 18, 5, 3]), 1, {"fast_math": True})

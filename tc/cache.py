@@ -93,10 +93,11 @@ def load_or_compile(backend: Backend, program: Program, options: Options, *key: 
     """What `backend.compile` returns, or from disk what runs the same; and whether it came from there.
 
     `key` and the versions of everything that compiles determine the program.  The disk is left alone for
-    backends without `from_blob`, by the setting `TC_CACHE=0`, and under `TC_VERIFY=1`, which has every pass
-    run.
+    backends without `from_blob`, by the setting `TC_CACHE=0`, under `TC_VERIFY=1`, which has every pass
+    run, and where an option is a function, which no key can tell.
     """
-    kept = store.default() if isinstance(backend, Restoring) and not settings.verify() else None
+    told = not callable(options.fusion)
+    kept = store.default() if isinstance(backend, Restoring) and told and not settings.verify() else None
     if kept is None or not isinstance(backend, Restoring):
         return backend.compile(program, options), False
     with stage("load"):

@@ -7,7 +7,8 @@ Names follow the report (section 6 and appendix A.4).  A backend states which op
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, cast
 
@@ -22,14 +23,39 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
+def _facts(value: object) -> tuple[tuple[str, float], ...]:
+    """Names and numbers in a fixed order, from a mapping or, as JSON has them, from pairs."""
+    given = value
+    if isinstance(value, Mapping):
+        value = tuple(cast("Mapping[object, object]", value).items())
+    pairs = cast("Sequence[object]", value) if isinstance(value, (list, tuple)) else ()
+    facts: dict[str, float] = {}
+    for pair in pairs:
+        name, number = cast("Sequence[object]", pair) if _is_pair(pair) else (None, None)
+        counted = isinstance(number, (int, float)) and not isinstance(number, bool) and 0 < number < math.inf
+        if isinstance(name, str) and counted:
+            facts[name] = cast("float", number)
+    if not facts or len(facts) < len(pairs):
+        raise _bad("machine", given, "a mapping of names to positive numbers or None")
+    return tuple(sorted(facts.items()))
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, (list, tuple)) and len(cast("Sequence[object]", value)) == 2
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """How a kernel is built; `None` leaves the choice to the backend's model of the machine.
 
     `strict`: round half-precision values after every statement instead of keeping them in float32.
     `fast_math`: allow value-changing floating-point rewrites (docs/numerics.md says which, with bounds).
-    `fusion`: which loops statements share, `"max"`, `"preserve3coincident"` or `"min"`.
+    `fusion`: which loops statements share, `"max"`, `"preserve3coincident"`, `"min"`, or a function that
+    says of each `tc.poly.fusion.Proposal`, which is legal, whether it pays (kernels made with one are not
+    kept on disk).
     `isa`: the instruction set of CPU code, `"avx512"`, `"avx2"`, `"sse4.2"` or `"neon"`.
+    `machine`: what the model should believe of the machine instead of what it found, by the names that
+    `kernel.inspect("choice")` begins with: `{"cores": 4, "l2": 1 << 21}`.
     `tile`, `register_tile`: points of the loops of each nest, outermost first, in a cache tile and in a
     register tile (missing ones are chosen).  `vector`: the number of the loop that runs in lanes; -1: the
     loops of the reductions.  `unroll`: iterations of an innermost reduction loop in a row.  `pack`: whether
@@ -39,7 +65,7 @@ class Options:
 
     strict: bool = False
     fast_math: bool = False
-    fusion: Literal["max", "preserve3coincident", "min"] | None = None
+    fusion: Literal["max", "preserve3coincident", "min"] | Callable[[Any], bool] | None = None
     isa: str | None = None
     tile: tuple[int, ...] | None = None
     register_tile: tuple[int, ...] | None = None
@@ -47,6 +73,7 @@ class Options:
     unroll: int | None = None
     pack: bool | None = None
     parallel: bool | None = None
+    machine: Mapping[str, float] | tuple[tuple[str, float], ...] | None = None
     autoschedule: str | None = None
 
     def __post_init__(self) -> None:
@@ -56,8 +83,10 @@ class Options:
         for name in ("pack", "parallel"):
             if getattr(self, name) is not None and not isinstance(getattr(self, name), bool):
                 raise _bad(name, getattr(self, name), "True, False or None")
-        if self.fusion not in (None, "max", "preserve3coincident", "min"):
-            raise _bad("fusion", self.fusion, "'max', 'preserve3coincident', 'min' or None")
+        if not callable(self.fusion) and self.fusion not in (None, "max", "preserve3coincident", "min"):
+            raise _bad("fusion", self.fusion, "'max', 'preserve3coincident', 'min', a function or None")
+        if self.machine is not None:
+            object.__setattr__(self, "machine", _facts(self.machine))
         if self.isa not in (None, "avx512", "avx2", "sse4.2", "neon"):
             raise _bad("isa", self.isa, "'avx512', 'avx2', 'sse4.2', 'neon' or None")
         for name in ("tile", "register_tile"):
@@ -90,7 +119,13 @@ class Options:
         }
 
     def to_json(self) -> str:
-        """Canonical JSON of the options that differ from their defaults."""
+        """Canonical JSON of the options that differ from their defaults; a function has none."""
+        if callable(self.fusion):
+            raise ArgumentError(
+                "fusion is a function, which JSON cannot hold",
+                code="TC0511",
+                help="name a strategy, 'max', 'preserve3coincident' or 'min'",
+            )
         return json.dumps(self.changed(), sort_keys=True)
 
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from tc import settings, store
 from tc.codegen import llvm_jit
@@ -26,7 +26,7 @@ from tc.registry import Availability
 from . import emit
 from .choose import best_options, choose
 from .fuse import predicate
-from .machine import Machine, host, with_isa
+from .machine import Machine, believed, host, with_isa
 
 Artifact = Literal["schedule", "choice", "loops", "code", "llvm", "asm"]
 
@@ -102,6 +102,7 @@ class Backend:
             "unroll",
             "pack",
             "parallel",
+            "machine",
         ]
     )
 
@@ -133,7 +134,7 @@ class Backend:
     def compile(self, program: Program, options: Options | None = None) -> Compiled:
         """The kernel of a specialised program."""
         options = options or Options()
-        machine = host() if options.isa is None else with_isa(options.isa)
+        machine = _machine(options)
         made = code_of(program, machine, options)
         assert isinstance(made.nest.workspace, IntImm)
         with stage("machine"):
@@ -153,6 +154,11 @@ class Backend:
             made.choice,
             code,
         )
+
+
+def _machine(options: Options) -> Machine:
+    machine = host() if options.isa is None else with_isa(options.isa)
+    return believed(machine, cast("tuple[tuple[str, float], ...]", options.machine or ()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from tc.ir.expr import Expr
 from tc.options import Options
@@ -47,7 +47,7 @@ def choose(scop: Scop, regions: Sequence[Region], machine: Machine, options: Opt
     bodies = stage_bodies(scop.program)
     kept: list[Region] = []
     tilings: list[RegionTiling] = []
-    lines: list[str] = []
+    lines = [f"machine: {_told(machine)}"]
     for number, r in enumerate(regions):
         work, shared, given = _prepared(scop, r, bodies, machine)
         chosen: list[Tiling] = []
@@ -70,6 +70,11 @@ def choose(scop: Scop, regions: Sequence[Region], machine: Machine, options: Opt
         parallel = bool(shared) and options.parallel is not False
         tilings.append(RegionTiling(tuple(given.values()), tuple(chosen), parallel))
     return Choice(tuple(kept), tuple(tilings), "\n".join(lines) + "\n")
+
+
+def _told(machine: Machine) -> str:
+    facts = ((f.name, getattr(machine, f.name)) for f in fields(machine))
+    return ", ".join(f"{k} {v.name if k == 'isa' else v}" for k, v in facts)
 
 
 def _prepared(

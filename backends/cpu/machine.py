@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from tc.codegen import llvm_jit
-from tc.errors import BackendError
+from tc.errors import BackendError, did_you_mean
 
 from .isa import AVX2, AVX512, ISAS, NEON, SSE42, Isa
 
@@ -86,6 +88,23 @@ def host() -> Machine:
         fma_units=1 if name in _HALVES and isa.vector_bytes == 64 else 2,
         loads=1 if name in _HALVES and isa.vector_bytes == 64 else 2,
     )
+
+
+def believed(machine: Machine, facts: Iterable[tuple[str, float]]) -> Machine:
+    """A machine of which some facts are taken as given; raises BackendError (TC0813) for unknown ones."""
+    known = {f.name: f.type for f in fields(Machine) if f.name != "isa"}
+    changes: dict[str, Any] = {}
+    for name, value in facts:
+        whole = known.get(name) == "int"
+        if name not in known or (whole and value != int(value)):
+            near = did_you_mean(name, known) or f"it is described by {', '.join(sorted(known))}"
+            raise BackendError(
+                f"the model of the cpu backend has no machine with {name} = {value}",
+                code="TC0813",
+                help=f"{name} is a whole number" if whole else near,
+            )
+        changes[name] = int(value) if whole else value
+    return replace(machine, **changes)
 
 
 def with_isa(name: str) -> Machine:

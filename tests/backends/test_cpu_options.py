@@ -97,6 +97,55 @@ def test_options_show_in_the_choice() -> None:
     assert "parallel" in choice(tile=(16, 32))
 
 
+# A function that decides about fusion, and facts about the machine.
+
+
+def test_a_function_decides_about_fusion(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TC_CACHE_DIR", str(tmp_path))
+    case = BY_NAME["mlp"]
+    seen: list[Any] = []
+
+    def never(proposal: Any) -> bool:
+        seen.append(proposal)
+        return False
+
+    check(case, case.sizes([9, 17, 6, 5]), 2, {"fusion": never})
+    assert not [p for p in tmp_path.rglob("*") if p.is_file()], "kept, though no key can tell the function"
+    assert seen and {"first", "second", "before", "own", "after", "level"} <= set(dir(seen[0]))
+    sizes = dict.fromkeys(compiled(case.source).front.checked.sizes, 8)
+    shown = {f: compiled(case.source, fusion=f).inspect("schedule", **sizes) for f in (never, "min", "max")}
+    assert shown[never] == shown["min"] != shown["max"]
+
+
+def test_facts_about_the_machine_are_believed() -> None:
+    source = "def f(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
+    sizes = {"M": 256, "N": 256, "K": 4096}
+
+    def choice(**machine: float) -> str:
+        return compiled(source, machine=tuple(machine.items()) or None).inspect("choice", **sizes)
+
+    assert choice().startswith(f"machine: isa {isas()[0]}, cores ")
+    assert "cores 3, l1 16384" in choice(cores=3, l1=1 << 14).splitlines()[0]
+    assert choice(cores=1).splitlines()[-1] != choice(cores=16).splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("machine", "message", "help_"),
+    [
+        ({"core": 4}, "core = 4", "did you mean 'cores'?"),
+        ({"cores": 1.5}, "cores = 1.5", "cores is a whole number"),
+        ({"isa": 3}, "isa = 3", None),
+    ],
+)
+def test_facts_that_the_model_does_not_know(
+    machine: dict[str, float], message: str, help_: str | None
+) -> None:
+    with pytest.raises(tc.BackendError, match=f"no machine with {message}") as caught:
+        compiled("def f(float(N) A) -> (B) { B(i) = A(i) }", machine=tuple(machine.items())).specialize(N=3)
+    assert caught.value.code == "TC0813"
+    assert help_ is None or caught.value.help == help_
+
+
 # fast_math: the two rewrites of docs/numerics.md and their bounds.
 
 

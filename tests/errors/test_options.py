@@ -15,9 +15,9 @@ INVALID: list[tuple[dict[str, Any], str, str]] = [
     ({"pack": 0}, "option pack=0 is not valid", "pack is True, False or None"),
     ({"parallel": "no"}, "option parallel='no' is not valid", "parallel is True, False or None"),
     ({"fusion": "most"}, "option fusion='most' is not valid",
-     "fusion is 'max', 'preserve3coincident', 'min' or None"),
+     "fusion is 'max', 'preserve3coincident', 'min', a function or None"),
     ({"fusion": ["max"]}, "option fusion=['max'] is not valid",
-     "fusion is 'max', 'preserve3coincident', 'min' or None"),
+     "fusion is 'max', 'preserve3coincident', 'min', a function or None"),
     ({"isa": "avx"}, "option isa='avx' is not valid", "isa is 'avx512', 'avx2', 'sse4.2', 'neon' or None"),
     ({"tile": 8}, "option tile=8 is not valid", "tile is a tuple of positive integers or None"),
     ({"tile": (8, 0)}, "option tile=(8, 0) is not valid", "tile is a tuple of positive integers or None"),
@@ -32,6 +32,16 @@ INVALID: list[tuple[dict[str, Any], str, str]] = [
     ({"unroll": 0}, "option unroll=0 is not valid", "unroll is an integer from 1 to 64 or None"),
     ({"unroll": 65}, "option unroll=65 is not valid", "unroll is an integer from 1 to 64 or None"),
     ({"unroll": True}, "option unroll=True is not valid", "unroll is an integer from 1 to 64 or None"),
+    ({"machine": {}}, "option machine={} is not valid",
+     "machine is a mapping of names to positive numbers or None"),
+    ({"machine": {"cores": 0}}, "option machine={'cores': 0} is not valid",
+     "machine is a mapping of names to positive numbers or None"),
+    ({"machine": {"cores": True}}, "option machine={'cores': True} is not valid",
+     "machine is a mapping of names to positive numbers or None"),
+    ({"machine": 3}, "option machine=3 is not valid",
+     "machine is a mapping of names to positive numbers or None"),
+    ({"machine": [["l2", 1], "l3"]}, "option machine=[['l2', 1], 'l3'] is not valid",
+     "machine is a mapping of names to positive numbers or None"),
     ({"autoschedule": "x"}, "option autoschedule='x' is not valid",
      "autoschedule is 'Mullapudi2016', 'Adams2019', 'Li2018' or None"),
 ]  # fmt: skip
@@ -57,6 +67,7 @@ VALID = [
     {"tile": (64, 8), "register_tile": (4,), "vector": 0, "unroll": 64},
     {"vector": -1, "pack": False, "parallel": True, "isa": "neon", "fusion": "min"},
     {"strict": True, "fast_math": True, "fusion": "preserve3coincident", "isa": "sse4.2"},
+    {"machine": (("cores", 4), ("l2_bandwidth", 16.5))},
     {},
 ]
 
@@ -69,6 +80,21 @@ def test_valid_values_survive_json(values: dict[str, Any]) -> None:
     assert json.loads(options.to_json()).keys() == values.keys()
     assert eval(repr(options), {"tc": tc}) == options
     assert hash(options) == hash(tc.Options(**values))
+
+
+def test_a_machine_is_a_mapping_or_pairs() -> None:
+    pairs = (("cores", 2), ("l2", 1 << 20))
+    for value in ({"l2": 1 << 20, "cores": 2}, [["cores", 2], ["l2", 1 << 20]], pairs):
+        assert tc.Options(machine=value) == tc.Options(machine=pairs)  # type: ignore[arg-type]
+    assert tc.Options.from_json('{"machine": {"cores": 2, "l2": 1048576}}') == tc.Options(machine=pairs)
+
+
+def test_a_function_as_fusion() -> None:
+    options = tc.Options(fusion=lambda proposal: False)
+    assert options.changed() == {"fusion": options.fusion}
+    with pytest.raises(tc.ArgumentError, match="JSON cannot hold") as caught:
+        options.to_json()
+    assert caught.value.code == "TC0511"
 
 
 def test_lists_become_tuples() -> None:

@@ -42,6 +42,9 @@ class Machine:
         return self.fma_units, self.loads
 
 
+# Processors whose gathers are slower than single loads (Fog, "Instruction tables", 2025, Zen 2 to Zen 5).
+_SLOW_GATHERS = "znver"
+
 # Processors that run each 512-bit operation as two halves (Fog, "The microarchitecture of Intel, AMD and VIA
 # CPUs", 2024, chapter on Zen 4).
 _HALVES = frozenset(["znver4"])
@@ -75,6 +78,8 @@ def host() -> Machine:
         isa = SSE42
     else:
         isa = NEON
+    if name.startswith(_SLOW_GATHERS) and isa is AVX512:  # LLVM knows it of narrower ones
+        isa = replace(isa, features="+prefer-no-gather")
     try:
         cores = len(os.sched_getaffinity(0))
     except AttributeError:

@@ -17,6 +17,8 @@ from .values import Value, ValueEmitter, suffix, type_text
 
 Key = tuple[str, Affine]
 
+CLOSE = 4  # elements between lanes up to which neighbours are loaded and picked from
+
 
 @dataclass(slots=True)
 class Slot:
@@ -143,8 +145,41 @@ class MemoryEmitter(ValueEmitter):
             if self.mask is None:
                 return self._from_memory(t, self.op(f"load {st}, ptr {p}, align {t.itemsize}"), self.lanes)
             return self._from_memory(t, self._masked_load(array, p), self.lanes)
+        if self.mask is None and 1 < lane <= CLOSE:
+            return self._from_memory(t, self._picked(array, address.uniform, lane), self.lanes)
+        if self.mask is None or self.mask.active is not None:
+            return self._from_memory(t, self._one_by_one(array, address.uniform, lane), self.lanes)
         offsets = self.steps(INT64, self.lanes, lane)
         return self.gather(array, self.pointer(array, address.uniform), offsets)
+
+    def _picked(self, array: Array, first: Affine, stride: int) -> str:
+        """Every second, third or fourth element of neighbours: `stride` contiguous loads, the last of which
+        ends with the last element, and shuffles."""
+        st, lanes = storage_type(array.dtype), self.lanes
+        vt = f"<{lanes} x {st}>"
+        out = "poison"
+        for j in range(stride):
+            start = j * lanes - (stride - 1 if j == stride - 1 else 0)
+            p = self.pointer(array, first + start)
+            v = self.op(f"load {vt}, ptr {p}, align {array.dtype.itemsize}")
+            picked: list[str] = []
+            for i in range(lanes):
+                at = i * stride
+                here = j * lanes <= at < (j + 1) * lanes
+                picked.append(f"i32 {lanes + at - start if here else i if at < j * lanes else 'poison'}")
+            out = self.op(f"shufflevector {vt} {out}, {vt} {v}, <{lanes} x i32> <{', '.join(picked)}>")
+        return out
+
+    def _one_by_one(self, array: Array, first: Affine, stride: int) -> str:
+        """The elements of active lanes, each loaded on its own; 0 in the others."""
+        st, lanes = storage_type(array.dtype), self.lanes
+        active = lanes if self.mask is None or self.mask.active is None else self.mask.active
+        out = "poison" if active == lanes else "zeroinitializer"
+        for i in range(active):
+            p = self.pointer(array, first + i * stride)
+            v = self.op(f"load {st}, ptr {p}, align {array.dtype.itemsize}")
+            out = self.op(f"insertelement <{lanes} x {st}> {out}, {st} {v}, i64 {i}")
+        return out
 
     def _guarded(self, array: Array, address: Affine) -> Value:
         """One element for all lanes, read only if some lane is active."""

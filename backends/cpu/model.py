@@ -47,6 +47,7 @@ from tc.poly.scop import Access, Scop, Statement
 from tc.poly.storage import inside
 
 from .machine import Machine
+from .memory import CLOSE
 
 # Vector instructions of one built-in, about; the polynomials are in tc.codegen.vector_math.
 _FUNCTIONS = {
@@ -299,6 +300,11 @@ def _aliased(stride: int, itemsize: int, rows: int, machine: Machine) -> bool:
     return rows > ways * (sets // math.gcd(apart, sets))
 
 
+def _picked(stride: int, r: Ref) -> bool:
+    """Whether lanes so far apart are picked out of neighbours (backends.cpu.memory)."""
+    return 1 < stride <= CLOSE and not r.indirect and r.plain
+
+
 def _phase_cycles(
     nest: Nest,
     phase: Phase,
@@ -339,9 +345,14 @@ def _phase_cycles(
                 t = c.tiles[n]
                 stride = r.strides.get(n, 0)
                 if t.lanes > 1:
-                    if n in r.indirect or (stride not in (0, 1) and (name, r.read) not in c.packs):
+                    apart = stride not in (0, 1) and (name, r.read) not in c.packs
+                    if n in r.indirect or (apart and (r.written or not _picked(stride, r))):
                         scattered = True
                         count *= e
+                    elif apart:
+                        count *= math.ceil(e / t.lanes) * stride
+                        operations += count
+                        wide = True
                     elif stride:
                         count *= math.ceil(e / t.lanes)
                         wide = True
@@ -351,6 +362,11 @@ def _phase_cycles(
                 stride = r.strides.get(vector, 0)
                 if vector in r.indirect or stride not in (0, 1):
                     scattered = stride != 0 or vector in r.indirect
+                    if scattered and not r.written and _picked(stride, r):
+                        scattered = False
+                        count *= stride
+                        operations += count
+                        wide = True
                     count *= lanes if scattered else 1
                 wide = wide or stride == 1
             if r.written:
@@ -361,7 +377,9 @@ def _phase_cycles(
                     (e for n, e in own.items() if _aliased(r.strides.get(n, 0), r.itemsize, e, machine)),
                     default=0,
                 )
-                singles += count * (1.3 if scattered else 3.0 if rows else 1.0)
+                # A single load and an insertion; an address out of a vector where data say which.
+                each = 2.5 if r.indirect else 1.5
+                singles += count * (each if scattered else 3.0 if rows else 1.0)
             else:
                 apart = any(
                     _aliased(r.strides.get(n, 0), r.itemsize, e, machine)

@@ -34,6 +34,8 @@ PROGRAMS: dict[str, tuple[int, ...]] = {
     "padding": (21,), "padded convolution": (19,), "ternary on data": (5, 19), "transposition": (5, 7, 19),
     "transposition of bytes": (19, 21), "reversal": (17, 19), "halves": (21,), "scalar result": (35,),
     "several reductions": (3, 5, 7, 9), "in place": (7, 9), "stencils": (23,), "concatenation": (5, 7, 9),
+    "every second": (42,), "every third byte": (111,), "every fourth": (3, 84), "every fifth": (85,),
+    "every second, as data say": (38,), "columns": (21, 19),
     "casts": (23,), "division": (5, 19), "kronecker": (3, 5, 7, 9),
 }  # fmt: skip
 

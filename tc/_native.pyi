@@ -91,6 +91,11 @@ def from_dlpack(capsule: object) -> tuple[npt.NDArray[Any], int, int]:
     BufferError for tensors outside host memory or of other types, TypeError for other capsules.
     """
 
+def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """What `np.empty` makes.  From 1 MiB on the array's own memory comes from the pool of results: 64-byte
+    aligned, and back in the pool when the array dies, for the next one of about the size.
+    """
+
 def get_num_threads() -> int:
     """Threads in a parallel loop, the caller's included: TC_NUM_THREADS, else the usable cores."""
 
@@ -99,6 +104,9 @@ def set_num_threads(count: int) -> None:
 
 def _arena_bytes() -> int:
     """Scratch memory that this thread keeps between calls."""
+
+def _result_pool_bytes() -> int:
+    """Memory of dead results that is kept for the next ones, at most `settings.result_pool_limit()`."""
 
 def _pool_selftest(items: int, loops: int = 1, callers: int = 1, inner: int = 0, work: int = 0) -> int:
     """Run loops from several threads, each item `inner` items in turn; how many ran not exactly once."""

@@ -8,11 +8,13 @@
 | `TC_CACHE=0` | keep no compiled kernels on disk (default: 1) |
 | `TC_CACHE_DIR=DIR` | where they are kept (default: the user's directory for such things) |
 | `TC_CACHE_MIB=N` | how much is kept, in MiB (default: 1024) |
+| `TC_RESULT_POOL_MIB=N` | how much memory of dead NumPy results is kept, in MiB (default: 256; 0: none) |
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 from platformdirs import user_cache_dir
@@ -46,12 +48,23 @@ def cache_directory() -> Path:
 
 def cache_limit() -> int:
     """How much is kept, in bytes (`TC_CACHE_MIB`, which counts in 2**20)."""
-    text = os.environ.get("TC_CACHE_MIB", "") or "1024"
-    if not (text.isascii() and text.isdigit()) or int(text) == 0:
+    return _mebibytes("TC_CACHE_MIB", 1024, 1, "set it to a positive integer, or TC_CACHE=0 to keep nothing")
+
+
+def result_pool_limit() -> int:
+    """How much memory of dead results is kept, in bytes (`TC_RESULT_POOL_MIB`, which counts in 2**20).
+
+    `tc._native` asks once, when the first result of at least 1 MiB is made.
+    """
+    return min(_mebibytes("TC_RESULT_POOL_MIB", 256, 0, "set it to an integer; 0 keeps nothing"), sys.maxsize)
+
+
+def _mebibytes(name: str, default: int, least: int, help: str) -> int:
+    """In bytes."""
+    text = os.environ.get(name, "") or str(default)
+    if not (text.isascii() and text.isdigit()) or int(text) < least:
         raise ArgumentError(
-            f"the environment variable TC_CACHE_MIB={text!r} is not a number of MiB",
-            code="TC0512",
-            help="set it to a positive integer, or TC_CACHE=0 to keep nothing",
+            f"the environment variable {name}={text!r} is not a number of MiB", code="TC0512", help=help
         )
     return int(text) << 20
 

@@ -25,6 +25,7 @@ _CACHE = tempfile.TemporaryDirectory(prefix="tc-tests-")
 os.environ["TC_CACHE_DIR"] = str(Path(_CACHE.name, "cache"))
 os.environ.pop("TC_CACHE", None)
 os.environ.pop("TC_CACHE_MIB", None)
+os.environ.pop("TC_RESULT_POOL_MIB", None)
 
 
 def pytest_unconfigure() -> None:

@@ -1,6 +1,8 @@
 // tc._native: fast calls, the thread pool, and the addresses that compiled kernels link to.  Links nothing,
 // so that a bundle runs where no compiler is installed.
+#include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include <atomic>
 #include <memory>
@@ -14,6 +16,8 @@
 #include "math.h"
 #include "numbers.h"
 #include "pool.h"
+#include "result_memory.h"
+#include "result_pool.h"
 #include "views.h"
 
 namespace py = pybind11;
@@ -63,6 +67,13 @@ py::bytes pack(py::handle value, int code, int bits) {
 
 py::object from_dlpack(py::handle capsule) {
   PyObject *made = tc::import_capsule(capsule.ptr());
+  if (!made) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(made);
+}
+
+py::object empty(const std::vector<int64_t> &shape, const py::dtype &dtype) {
+  PyObject *made = tc::new_numpy_array(Py_NewRef(dtype.ptr()), static_cast<int64_t>(dtype.itemsize()),
+                                       static_cast<int32_t>(shape.size()), shape.data());
   if (!made) throw py::error_already_set();
   return py::reinterpret_steal<py::object>(made);
 }
@@ -125,14 +136,17 @@ int64_t pool_selftest(int64_t items, int64_t loops, int callers, int64_t inner, 
 
 PYBIND11_MODULE(_native, m) {
   m.doc() = "Fast calls of compiled kernels, the thread pool, and functions that kernels link to.";
-  if (!tc::init_numbers() || !tc::init_views() || !tc::init_entry(m.ptr()) || !tc::init_dispatcher(m.ptr()))
+  if (!tc::init_numbers() || !tc::init_result_memory() || !tc::init_views() || !tc::init_entry(m.ptr()) ||
+      !tc::init_dispatcher(m.ptr()))
     throw py::error_already_set();
   m.def("symbols", &symbols, "Addresses of the C functions that compiled code may call.");
   m.def("pack", &pack, py::arg("value"), py::arg("code"), py::arg("bits"));
   m.def("from_dlpack", &from_dlpack, py::arg("capsule"));
+  m.def("empty", &empty, py::arg("shape"), py::arg("dtype"));
   m.def("get_num_threads", &tc::pool::num_threads);
   m.def("set_num_threads", &set_num_threads, py::arg("count"));
   m.def("_arena_bytes", &tc::arena_bytes);
+  m.def("_result_pool_bytes", &tc::result_pool::kept_bytes);
   m.def("_pool_selftest", &pool_selftest, py::arg("items"), py::arg("loops") = 1, py::arg("callers") = 1,
         py::arg("inner") = 0, py::arg("work") = 0);
 }

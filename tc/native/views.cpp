@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "result_memory.h"
+
 namespace py = pybind11;
 
 namespace tc {
@@ -253,8 +255,7 @@ PyObject *new_numpy(uint8_t code, uint8_t bits, int32_t ndim, int64_t *shape, ch
     PyErr_Format(PyExc_ValueError, "no NumPy type for DLPack type (%d, %d)", int(code), int(bits));
     return nullptr;
   }
-  PyObject *array = npy_api::get().PyArray_NewFromDescr_(
-      ndarray, descr, ndim, reinterpret_cast<Py_intptr_t *>(shape), nullptr, nullptr, 0, nullptr);
+  PyObject *array = new_numpy_array(descr, bits / 8, ndim, shape);
   if (array) *data = array_proxy(array)->data;
   return array;
 }

@@ -343,7 +343,7 @@ def allocate(
             )
         assert like is not None
         return HostArray(_aligned(dtype, shape), dtype, "jax", False, like.owner)
-    array: Array = np.empty(tuple(shape), numpy_dtype(dtype))
+    array = _native.empty(shape, numpy_dtype(dtype))
     return HostArray(array, dtype, "numpy", False, array)
 
 

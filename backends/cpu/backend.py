@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -9,7 +10,7 @@ from typing import Any, Literal
 from tc import settings, store
 from tc.codegen import llvm_jit
 from tc.errors import BackendError, InternalError
-from tc.ir.expr import IntImm
+from tc.ir.expr import Add, Expr, IntImm
 from tc.ir.loops import LoopNest
 from tc.ir.printer import nest_text
 from tc.ir.program import Program
@@ -38,19 +39,23 @@ _TRACED_INSTANCES = 2000
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A kernel `int32_t (void *const *args)`, valid while this object lives; `workspace` is in bytes."""
+    """A kernel `int32_t (void *const *args)`, valid while this object lives; `workspace` is in bytes, with
+    dynamic sizes an expression over them."""
 
     address: int
-    workspace: int
+    workspace: int | Expr
     release_gil: bool
     nest: LoopNest
     schedule: str
     choice: str
+    private: int  # bytes of the workspace behind the temporaries of a kernel of dynamic sizes
     _code: llvm_jit.MachineCode = field(repr=False)
 
     def to_blob(self) -> bytes:
         """What `Backend.from_blob` runs in another process: the object code and the sizes it needs."""
-        facts = {"workspace": self.workspace, "release_gil": self.release_gil}
+        # Temporaries are placed by the program alone; what dynamic sizes do not enter is a number.
+        own = self.workspace if isinstance(self.workspace, int) else self.private
+        facts = {"workspace": own, "release_gil": self.release_gil}
         return store.pack(facts, self._code.object)
 
     def artifact(self, stage: Artifact) -> str:
@@ -79,7 +84,7 @@ class Restored:
     """A kernel from disk: it runs, and has no stages to show."""
 
     address: int
-    workspace: int
+    workspace: int | Expr
     release_gil: bool
     _code: llvm_jit.MachineCode = field(repr=False)
 
@@ -88,6 +93,7 @@ class Backend:
     """Polyhedral, SIMD, threads."""
 
     name = "cpu"
+    dynamic_sizes = True
     options_used: frozenset[str] = frozenset(
         [
             "strict",
@@ -117,7 +123,10 @@ class Backend:
         """The kernel that `Compiled.to_blob` packed."""
         facts, code = store.unpack(blob)
         machine = llvm_jit.load_object(code, emit.KERNEL)
-        return Restored(machine.address, int(facts["workspace"]), bool(facts["release_gil"]), machine)
+        workspace: int | Expr = int(facts["workspace"])
+        if program.sizes:
+            workspace = Add(nest.assemble(program, scan.block(())).workspace, IntImm(workspace))
+        return Restored(machine.address, workspace, bool(facts["release_gil"]), machine)
 
     def candidates(self, program: Program, count: int) -> tuple[tuple[Options, float], ...]:
         """The best tilings of the nest that costs most, by the model, as options with predicted cycles."""
@@ -128,12 +137,15 @@ class Backend:
             groups = fusion.fuse(polyhedra, predicate(polyhedra, machine))
             return best_options(polyhedra, plan.regions(program, groups), machine, count)
 
-    def compile(self, program: Program, options: Options | None = None) -> Compiled:
-        """The kernel of a specialised program."""
+    def compile(
+        self, program: Program, options: Options | None = None, typical: Mapping[str, int] | None = None
+    ) -> Compiled:
+        """The kernel of a program; `typical` are values of the sizes that it leaves symbolic, which the
+        kernel serves all values of and is made fastest for these."""
         options = options or Options()
         machine = host() if options.isa is None else with_isa(options.isa)
-        made = code_of(program, machine, options)
-        assert isinstance(made.nest.workspace, IntImm)
+        made = code_of(program, machine, options, typical)
+        workspace = made.nest.workspace
         with stage("machine"):
             code = llvm_jit.compile_text(
                 made.text,
@@ -144,11 +156,12 @@ class Backend:
             )
         return Compiled(
             code.address,
-            made.nest.workspace.value,
-            made.instances >= _WORTH_RELEASING,
+            workspace.value if isinstance(workspace, IntImm) else workspace,
+            bool(program.sizes) or made.instances >= _WORTH_RELEASING,
             made.nest,
             made.schedule,
             made.choice,
+            made.private,
             code,
         )
 
@@ -162,35 +175,40 @@ class Made:
     choice: str
     text: str
     instances: int
+    private: int
 
 
-def code_of(program: Program, machine: Machine, options: Options) -> Made:
-    """The passes of this backend, for a machine that need not be this one."""
-    if program.sizes:
+def code_of(
+    program: Program, machine: Machine, options: Options, typical: Mapping[str, int] | None = None
+) -> Made:
+    """The passes of this backend, for a machine that need not be this one; `typical` are values of the
+    program's dynamic sizes."""
+    if set(program.sizes) != set(typical or ()):
         raise InternalError(f"{program.name} is not specialised: {', '.join(program.sizes)}")
     verify = settings.verify()
     if options.parallel is not False:
+        # A reduction among loops of dynamic length stays whole: whether splitting pays is for sizes to say.
         program = split_reductions(program, 4 * machine.cores, _LONG)
     with isl_context():
         with stage("scop"):
             polyhedra = scop.build(program)
         with stage("schedule"):
-            groups = fusion.fuse(polyhedra, options.fusion or predicate(polyhedra, machine))
+            groups = fusion.fuse(polyhedra, options.fusion or predicate(polyhedra, machine, typical))
             fused = schedule.fused(polyhedra, groups)
             shown = tree.dump(fused)
         if verify:
             with stage("dependences"):
                 legality.verify(polyhedra, fused, dependences(polyhedra), "loop fusion")
         with stage("choose"):
-            regions = plan.regions(program, groups)
-            chosen = choose(polyhedra, regions, machine, options)
+            regions = plan.regions(program, groups, typical)
+            chosen = choose(polyhedra, regions, machine, options, typical)
         with stage("scan"):
-            loops = assemble(program, polyhedra, chosen.regions, chosen.tilings, machine)
-    if verify and program.instances <= _TRACED_INSTANCES:
-        trace.verify(program, loops, {})
+            loops, private = assemble(program, polyhedra, chosen.regions, chosen.tilings, machine)
+    if verify:
+        trace.verify_small(program, loops, _TRACED_INSTANCES)
     with stage("code"):
         text = emit.emit(loops, machine.isa, fast_math=options.fast_math)
-    return Made(loops, shown, chosen.text, text, program.instances)
+    return Made(loops, shown, chosen.text, text, program.instances, private)
 
 
 def assemble(
@@ -199,13 +217,11 @@ def assemble(
     regions: tuple[plan.Region, ...],
     tilings: tuple[plan.RegionTiling, ...],
     machine: Machine,
-) -> LoopNest:
-    """The loop nest of a tiled program."""
+) -> tuple[LoopNest, int]:
+    """The loop nest of a tiled program, and how many bytes of its workspace are not for temporaries."""
     base = nest.assemble(program, scan.block(()))
-    assert isinstance(base.workspace, IntImm)
-    builder = scan.Builder(polyhedra, 4 * machine.cores, base.workspace.value)
+    builder = scan.Builder(polyhedra, 4 * machine.cores, 0, base.workspace)
     scanner = scan.Scanner(builder)
     body = scan.block(scanner.region(r, t) for r, t in zip(regions, tilings, strict=True))
-    return replace(
-        base, body=body, arrays=(*base.arrays, *builder.arrays), workspace=IntImm(builder.workspace)
-    )
+    made = replace(base, body=body, arrays=(*base.arrays, *builder.arrays), workspace=builder.place())
+    return made, builder.workspace

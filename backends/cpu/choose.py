@@ -7,7 +7,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tc.ir.expr import Expr
+from tc.ir.evaluate import evaluate
+from tc.ir.expr import Add, Expr, FloorDiv, IntImm, Max, Min, Mul, Sub
+from tc.ir.printer import text
 from tc.options import Options
 from tc.poly.ast import stage_bodies
 from tc.poly.plan import Axis, Nest, Pack, Phase, PhaseTile, Region, RegionTiling, Tile, Tiling
@@ -22,6 +24,8 @@ _AHEAD = 8  # iterations between asking for a row that data point to and reading
 _STREAMS = 16  # rows of an array that are read side by side
 _TASK = 8000.0  # cycles that a task should have at least
 _SERIAL = 16000.0  # cycles below which one thread is faster
+_BLOCK = 512  # points of a block of a reduction of dynamic length
+_DYNAMIC_LANES = 1.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +46,20 @@ class Choice:
     text: str
 
 
-def choose(scop: Scop, regions: Sequence[Region], machine: Machine, options: Options) -> Choice:
-    """The best tiling of each region by the model."""
+def choose(
+    scop: Scop,
+    regions: Sequence[Region],
+    machine: Machine,
+    options: Options,
+    typical: Mapping[str, int] | None = None,
+) -> Choice:
+    """The best tiling of each region by the model; `typical` are values of the program's dynamic sizes."""
     bodies = stage_bodies(scop.program)
     kept: list[Region] = []
     tilings: list[RegionTiling] = []
     lines: list[str] = []
     for number, r in enumerate(regions):
-        work, shared, given = _prepared(scop, r, bodies, machine)
+        work, shared, tiles, given = _prepared(scop, r, bodies, machine, typical or {})
         chosen: list[Tiling] = []
         for i, n in enumerate(r.nests):
             ranked = candidates(n, work[n], machine, given, options)
@@ -68,18 +78,20 @@ def choose(scop: Scop, regions: Sequence[Region], machine: Machine, options: Opt
             lines.append(f"  {_described(n, t)}")
         kept.append(Region(shared, r.nests))
         parallel = bool(shared) and options.parallel is not False
-        tilings.append(RegionTiling(tuple(given.values()), tuple(chosen), parallel))
+        tilings.append(RegionTiling(tiles, tuple(chosen), parallel))
     return Choice(tuple(kept), tuple(tilings), "\n".join(lines) + "\n")
 
 
 def _prepared(
-    scop: Scop, r: Region, bodies: Mapping[str, Expr], machine: Machine
-) -> tuple[dict[Nest, dict[str, Work]], tuple[Axis, ...], dict[str, int]]:
-    """The work of a region's nests, the axes that they had better share, and the tiles of these."""
-    work = {n: work_of(scop, n, bodies, machine) for n in r.nests}
+    scop: Scop, r: Region, bodies: Mapping[str, Expr], machine: Machine, typical: Mapping[str, int]
+) -> tuple[dict[Nest, dict[str, Work]], tuple[Axis, ...], tuple[int | Expr, ...], dict[str, int]]:
+    """The work of a region's nests, the axes that they had better share, the tiles of these, and what the
+    tiles are at typical sizes."""
+    work = {n: work_of(scop, n, bodies, machine, typical) for n in r.nests}
     shared = _region_axes(r, work)
-    tiles = _region_tiles(shared, r.nests, work, machine) if shared else []
-    return work, shared, {a.name: t for a, t in zip(shared, tiles, strict=True)}
+    tiles = tuple(_region_tiles(shared, r.nests, work, machine)) if shared else ()
+    given = {a.name: evaluate(t, typical) if not isinstance(t, int) else t for a, t in zip(shared, tiles)}
+    return work, shared, tiles, given
 
 
 def best_options(
@@ -89,7 +101,7 @@ def best_options(
     bodies = stage_bodies(scop.program)
     found: tuple[Nest, list[Ranked]] | None = None
     for r in regions:
-        work, _, given = _prepared(scop, r, bodies, machine)
+        work, _, _, given = _prepared(scop, r, bodies, machine, {})
         for n in r.nests:
             ranked = candidates(n, work[n], machine, given, Options())
             if found is None or ranked[0].cost.total > found[1][0].cost.total:
@@ -110,7 +122,8 @@ def _described(n: Nest, t: Tiling) -> str:
     parts: list[str] = []
     for i, name in enumerate(t.order):
         x = t.tiles[name]
-        parts.append(f"{name} {'parallel ' if i < t.parallel else ''}by {x.cache}/{x.register}")
+        cache = x.cache if x.points is None else f"[{text(x.points)}]"
+        parts.append(f"{name} {'parallel ' if i < t.parallel else ''}by {cache}/{x.register}")
     return "order " + ", ".join(parts) + (f"; packs {len(t.packs)}" if t.packs else "")
 
 
@@ -128,7 +141,7 @@ def _region_axes(r: Region, work: Mapping[Nest, Mapping[str, Work]]) -> tuple[Ax
 
 def _region_tiles(
     shared: Sequence[Axis], nests: Sequence[Nest], work: Mapping[Nest, Mapping[str, Work]], machine: Machine
-) -> list[int]:
+) -> list[int | Expr]:
     """Tiles of a region's axes: what passes from nest to nest stays in the second cache, and there are tasks
     for all cores; within that, the more points a tile has, the more often data are used again."""
     total = sum(_plain_cycles(n, work[n], machine) for n in nests)
@@ -143,8 +156,21 @@ def _region_tiles(
                 if any(r.strides.get(a, 0) for a in names):
                     bytes_each[r.buffer] = max(bytes_each.get(r.buffer, 0), footprint(r, extents))
     fits = max(1, machine.l2 // 2 // max(1, sum(bytes_each.values())))
-    tiles: list[int] = []
+    tiles: list[int | Expr] = []
     for a in shared:
+        if a.size is not None:
+            # Of one point there may be all: what is inside must make the tasks.
+            total /= a.extent
+            if a is shared[-1]:
+                each = max(1, round(2 * _TASK / max(total, 1.0)))
+                most = min(fits, 64)
+                step = 8 if most >= 8 else 1
+                points = dynamic_tile(a.size, step, each, 4 * machine.cores)
+                tiles.append(Min(points, IntImm(most - most % step)))
+            else:
+                tasks = max(1.0, min(total / (2 * _TASK), 4.0 * machine.cores))
+                tiles.append(1)
+            continue
         if a is not shared[-1]:
             tasks = max(1.0, tasks / a.extent)
             tiles.append(1)
@@ -180,7 +206,11 @@ def candidates(
     rough: list[tuple[float, Candidate, str]] = []
     for c, label in _allowed(nest, _register_tiles(nest, work, machine, extents), options):
         # The tiles of a region are whole register tiles.
-        partial = {a.name: given[a.name] for a in nest.axes if given.get(a.name, a.extent) < a.extent}
+        partial = {
+            a.name: given[a.name]
+            for a in nest.axes
+            if a.size is None and given.get(a.name, a.extent) < a.extent
+        }
         if any(g % c.tiles[n].register for n, g in partial.items()):
             if options.register_tile is None or any(g % c.tiles[n].lanes for n, g in partial.items()):
                 continue
@@ -196,6 +226,7 @@ def candidates(
         waste = math.prod(
             (1 + math.ceil(extents[n] / e) * e / extents[n]) / 2 for n, e in at.items() if extents[n]
         )
+        waste *= _masked(nest, c)
         rough.append((waste * tile_cycles(nest, work, c, at, held, machine) / points, c, label))
     rough.sort(key=lambda x: x[0])
     kept: list[tuple[Candidate, str]] = []
@@ -208,6 +239,14 @@ def candidates(
     ranked = [Ranked(c, _cost(nest, work, c, extents, repeats, machine), label) for c, label in kept]
     ranked.sort(key=lambda x: x.cost.total)
     return ranked
+
+
+def _masked(nest: Nest, c: Candidate) -> float:
+    """What lanes along a loop of dynamic length cost: unaligned rows and a vector under a mask at each end."""
+    phases = [(a, p) for phase, p in zip(nest.phases, c.phases, strict=True) for a in phase.axes]
+    lanes = any(a.size is not None and c.tiles[a.name].lanes > 1 for a in nest.axes)
+    lanes = lanes or any(a.size is not None and p.vector == a.name for a, p in phases)
+    return _DYNAMIC_LANES if lanes else 1.0
 
 
 def _allowed(nest: Nest, made: list[tuple[Candidate, str]], options: Options) -> list[tuple[Candidate, str]]:
@@ -250,7 +289,7 @@ def _cost(
     repeats: int,
     machine: Machine,
 ) -> Cost:
-    compute = nest_cycles(nest, work, c, extents, machine) * repeats
+    compute = nest_cycles(nest, work, c, extents, machine) * repeats * _masked(nest, c)
     inner = {a.name: a.extent for p in nest.phases for a in p.axes}
     pack = 0.0
     distinct: dict[str, float] = {}
@@ -302,7 +341,7 @@ def _register_tiles(
     out.append((Candidate({a.name: Tile(extents[a.name]) for a in nest.axes}, plain, frozenset()), "scalar"))
     for v in axes:
         e = extents[v.name]
-        if e < 2:
+        if e < 2 or _apart(nest, work, v.name):
             continue
         width = min(lanes, 1 << (e - 1).bit_length())
         packs = _packs(nest, work, v.name, extents)
@@ -320,7 +359,7 @@ def _register_tiles(
                 out.append(
                     (Candidate(tiles, plain, packs), label + (f", {len(packs)} packed" if packs else ""))
                 )
-    private = [_vector_axis(p, work) for p in nest.phases]
+    private = [_vector_axis(nest, p, work) for p in nest.phases]
     if any(private):
         for tile in _tiles(axes, work, nest, extents, most):
             n = math.prod(tile.values())
@@ -417,11 +456,19 @@ def _phase_tile(p: Phase, vector: str | None, lanes: int, accumulators: int) -> 
     return PhaseTile(vector, width, accumulators)
 
 
-def _vector_axis(p: Phase, work: Mapping[str, Work]) -> str | None:
+def _apart(nest: Nest, work: Mapping[str, Work], axis: str) -> bool:
+    """Whether elements that a nest writes lie apart, along an axis, by what only dynamic sizes say: there is
+    no code for such lanes."""
+    refs = [r for w in work.values() for r in w.refs]
+    written = {r.buffer for r in refs if r.written}
+    return any(axis in r.dynamic for r in refs if r.buffer in written)
+
+
+def _vector_axis(nest: Nest, p: Phase, work: Mapping[str, Work]) -> str | None:
     """The loop of a phase along which most references have neighbours."""
     best, score = None, 0.0
     for a in p.axes:
-        if a.extent < 2:
+        if a.extent < 2 or _apart(nest, work, a.name):
             continue
         found = 1.0
         for s in p.statements:
@@ -441,6 +488,8 @@ def _packs(
 ) -> frozenset[tuple[str, int]]:
     """The reads that are worth a packed copy when lanes run along `vector`."""
     inner = {a.name: a.extent for p in nest.phases for a in p.axes}
+    # A pack of a loop of dynamic length is made block by block, which is for phases of one loop.
+    endless = {a.name for p in nest.phases for a in p.axes if a.size is not None and len(p.axes) > 1}
     written = {r.buffer for w in work.values() for r in w.refs if r.written}
     out: set[tuple[str, int]] = set()
     for w in work.values():
@@ -448,6 +497,8 @@ def _packs(
             stride = r.strides.get(vector, 0)
             moving = [a for a in r.strides if a in inner and r.strides[a]]
             if r.written or not r.plain or r.buffer in written or not stride or not moving:
+                continue
+            if endless & set(moving):
                 continue
             reuse = math.prod(e for a, e in extents.items() if not r.strides.get(a, 0))
             rows = math.prod(inner[a] for a in moving if abs(r.strides[a]) * r.itemsize >= 256)
@@ -472,6 +523,7 @@ def tiling(
     tiles = {n: replace(t, cache=given.get(n, t.cache)) for n, t in c.tiles.items()}
     axes = {a.name: a for a in nest.axes}
     refs = [r for w in work.values() for r in w.refs]
+    extents = {a.name: a.extent for a in (*nest.axes, *(x for p in nest.phases for x in p.axes))}
     packed = [r for r in refs if (r.statement, r.read) in c.packs]
     place = {n: max((abs(r.strides.get(n, 0)) for r in refs if r.written), default=0) for n in axes}
     free = [n for n in axes if n not in given and not axes[n].reductions]
@@ -486,7 +538,15 @@ def tiling(
         depth = max(math.prod(inner[a] for a in r.strides if a in inner and r.strides[a]) for r in packed)
         register = tiles[vector].register
         half = machine.l2 // 2
-        if depth * register * size > half // 2:
+        endless = {a.name for p in nest.phases for a in p.axes if a.size is not None}
+        endless &= {a for r in packed for a in r.strides if r.strides[a]}
+        if endless:
+            phases = tuple(
+                replace(x, block=_BLOCK) if any(a.name in endless for a in p.axes) else x
+                for p, x in zip(nest.phases, c.phases, strict=True)
+            )
+            depth = _BLOCK
+        elif depth * register * size > half // 2:
             phases = tuple(_blocked(p, x, depth) for p, x in zip(nest.phases, c.phases, strict=True))
             depth = max((x.block or depth for x in phases), default=depth)
         width = max(register, half // (depth * size) // register * register)
@@ -515,19 +575,40 @@ def tiling(
         for p, x in zip(nest.phases, phases, strict=True)
     )
     parallel = 0
+    dynamic = {n for n in order if axes[n].size is not None}
+    fixed = {n for r in packed for n in r.strides if r.strides[n]} if packed else set[str]()
     if options.tile is not None:
         for a, points in zip(nest.axes, options.tile, strict=False):
             if a.name not in given:
                 t = tiles[a.name]
                 tiles[a.name] = replace(t, cache=-(-min(points, a.extent) // t.register) * t.register)
+                fixed.add(a.name)
         parallel = 0 if given else len(order)
-    elif not given and cycles > _SERIAL:
+    elif not given and (cycles > _SERIAL or dynamic):
         # Long rows where several are streamed side by side.
         streams = not packed and any(p.block is not None for p in phases)
-        wanted = min(cycles / _TASK, (2.0 if streams else 8.0) * machine.cores)
+        most = (2.0 if streams else 8.0) * machine.cores
+        wanted = min(cycles / _TASK, most)
         tasks = 1
         for i, n in enumerate(order):
             extent, t = axes[n].extent, tiles[n]
+            if n in dynamic:
+                if n not in fixed:
+                    if packed and tasks >= machine.cores:
+                        break
+                    # Each task fills its packs.
+                    filled = sum(footprint(r, extents) / r.itemsize for r in packed) / tasks
+                    least = max(_TASK, 4.0 * filled)
+                    each = max(1, math.ceil(least * tasks * extent / max(cycles, 1.0)))
+                    points = dynamic_tile(axes[n].points, t.register, each, math.ceil(most / tasks))
+                    tiles[n] = replace(t, points=points)
+                parallel = i + 1
+                # There may be one point: what is inside of it must make the tasks then.
+                cycles /= extent
+                wanted = min(cycles / _TASK, most)
+                if cycles <= _SERIAL or tasks >= wanted:
+                    break
+                continue
             have = math.ceil(extent / t.cache)
             if tasks * have < wanted and t.cache > t.register:
                 count = math.ceil(wanted / tasks)
@@ -541,6 +622,9 @@ def tiling(
             parallel = i + 1
             if tasks >= wanted:
                 break
+    for n in dynamic - fixed:
+        if tiles[n].points is None:
+            tiles[n] = replace(tiles[n], points=axes[n].points)
     if options.parallel is False:
         parallel = 0
     inner_order = tuple(n for n in sorted(axes, key=lambda n: -place[n]) if n != vector)
@@ -548,6 +632,18 @@ def tiling(
         inner_order = (*inner_order, vector)
     packs = tuple(Pack(r.statement, r.read) for r in packed)
     return Tiling(tiles, tuple(order), inner_order, phases, packs, parallel)
+
+
+def dynamic_tile(size: Expr, register: int, each: int, most: int) -> Expr:
+    """Points of a cache tile of an axis of `size` points: whole register tiles, at least `each` points where
+    there are that many, in at most `most` tiles of about equal length."""
+    if most <= 1:
+        return size
+    tasks = Max(Min(FloorDiv(size, IntImm(each)), IntImm(most)), IntImm(1))
+    points = FloorDiv(Sub(Add(size, tasks), IntImm(1)), tasks)
+    step = IntImm(register)
+    whole = Mul(FloorDiv(Add(points, IntImm(register - 1)), step), step) if register > 1 else points
+    return Max(whole, step)
 
 
 def _pointed(p: Phase, work: Mapping[str, Work], machine: Machine) -> bool:

@@ -1,0 +1,125 @@
+"""Axes of dynamic extent: their cache tiles, and the register tiles of one, whole and left over.
+
+Nothing in the main loop is guarded.  What is left over of an axis runs in register tiles of descending powers
+of two, each at most once (along the lanes: of so many vectors, and one vector under a mask), so its code
+grows with the logarithm of the register tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tc.ir.expr import GE, GT, Add, Expr, FloorDiv, FloorMod, IntImm, Min, Mul, Sub, Variable
+from tc.ir.loops import For, If, LoopKind, Stmt
+from tc.ir.simplify import simplify
+from tc.poly.plan import Axis
+from tc.poly.scan.builder import ZERO, Builder, Span, axis_span, block, named
+
+Name = tuple[str, Expr]
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """The cache tiles of an axis: `loop` is their iterator and number (None: one tile), `before` names what
+    is computed once, `inside` what is computed in each tile."""
+
+    span: Span
+    loop: Name | None = None
+    before: tuple[Name, ...] = ()
+    inside: tuple[Name, ...] = ()
+
+
+def cache_tiles(builder: Builder, a: Axis, size: int | Expr) -> Tiles:
+    """Tiles of `size` points (of an expression: without a bound) of an axis."""
+    total = a.points
+    if size == total:
+        return Tiles(axis_span(a))
+    var = builder.name(a.name)
+    if size == 1:
+        return Tiles(Span(Variable(var), 1, 1), (var, total))
+    before: list[Name] = []
+    if not isinstance(size, int):
+        tile = builder.name("tile")
+        before.append((tile, size))
+    step = IntImm(size) if isinstance(size, int) else Variable(before[0][0])
+    number, points = builder.name("tiles"), builder.name("points")
+    count = FloorDiv(simplify(Sub(Add(total, step), IntImm(1)), exact=True), step)
+    origin = Mul(Variable(var), step)
+    left = simplify(Sub(total, origin), exact=True)
+    span = Span(origin, size if isinstance(size, int) else 0, 0, None, Variable(points))
+    return Tiles(
+        span,
+        (var, Variable(number)),
+        (*before, (number, count)),
+        ((points, Min(step, left)),),
+    )
+
+
+def vectors(builder: Builder, lane: str, count: Expr, lanes: int, body: Stmt) -> Stmt:
+    """`for lane in [0, count)` in vectors of `lanes`, the last under a mask."""
+    var, number = builder.name(lane.split(".")[0]), builder.name("vectors")
+    low = Mul(Variable(var), IntImm(lanes))
+    whole = For(lane, low, Add(low, IntImm(lanes)), 1, LoopKind.VECTOR, body)
+    start = Mul(Variable(number), IntImm(lanes))
+    tail = For(lane, start, count, 1, LoopKind.VECTOR, body, lanes)
+    parts = [For(var, ZERO, Variable(number), 1, LoopKind.SERIAL, whole), If(GT(count, start), tail)]
+    return named(number, FloorDiv(count, IntImm(lanes)), block(parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A register tile of an axis: `size` points from `start` on in its cache tile; with `active`, only so many
+    of them.  Where the axis is packed the tile is in `block`, from `offset` on."""
+
+    start: Expr
+    size: int
+    active: Expr | None = None
+    split: tuple[Expr, Expr] | None = field(default=None)
+
+
+def register_tiles(
+    builder: Builder, name: str, points: Expr, size: int, lanes: int, body: Callable[[Part], Stmt]
+) -> Stmt:
+    """The register tiles of `size` points, then what is left of `points`; `lanes` of them are one vector."""
+    var = builder.name(name)
+    whole = body(Part(Mul(Variable(var), IntImm(size)), size))
+    number = builder.name("whole")
+    loop = For(var, ZERO, Variable(number), 1, LoopKind.SERIAL, whole)
+    count = FloorDiv(points, IntImm(size))
+    if size == 1:
+        return For(var, ZERO, points, 1, LoopKind.SERIAL, whole)
+    first = Mul(Variable(number), IntImm(size))
+    left = builder.name("left")
+    parts: list[Stmt] = [loop]
+    step = lanes << max(0, (size // lanes - 1).bit_length() - 1)
+    while step >= lanes and size > lanes:
+        parts.append(_once(builder, first, number, left, step, body))
+        step //= 2
+    if lanes > 1:
+        parts.append(_tail(builder, first, number, left, lanes, body))
+    rest = named(left, simplify(Sub(points, first), exact=True), block(parts))
+    return named(number, count, rest)
+
+
+def _once(
+    builder: Builder, first: Expr, number: str, left: str, step: int, body: Callable[[Part], Stmt]
+) -> Stmt:
+    """The `step` points that are left where that bit of `left / step` is set."""
+    at, offset = builder.name("at"), builder.name("from")
+    inside = FloorMod(Variable(left), IntImm(2 * step))
+    before = Sub(Variable(left), inside)
+    part = Part(Variable(at), step, None, (Variable(number), Variable(offset)))
+    s = named(offset, before, named(at, Add(first, Variable(offset)), body(part)))
+    return If(GE(inside, IntImm(step)), s)
+
+
+def _tail(
+    builder: Builder, first: Expr, number: str, left: str, lanes: int, body: Callable[[Part], Stmt]
+) -> Stmt:
+    """The last points, fewer than a vector."""
+    at, offset, active = builder.name("at"), builder.name("from"), builder.name("active")
+    part = Part(Variable(at), lanes, Variable(active), (Variable(number), Variable(offset)))
+    s = named(at, Add(first, Variable(offset)), body(part))
+    s = If(GT(Variable(active), ZERO), named(offset, Sub(Variable(left), Variable(active)), s))
+    return named(active, FloorMod(Variable(left), IntImm(lanes)), s)

@@ -1,7 +1,8 @@
 """The compile cache: in memory one compile per key, also when many threads ask at once, and kernels on disk.
 
 The key says all that selects machine code: source, entry, backend, options, checks, types, specialised
-scalars and sizes (docs/language.md, "Calling"); of dynamic sizes the typical values.  On disk, the versions of what compiles are part of it too.
+scalars and sizes (docs/language.md, "Calling"); of dynamic sizes the typical values.  On disk, the versions
+of what compiles are part of it too.
 """
 
 from __future__ import annotations
@@ -94,9 +95,9 @@ def load_or_compile(
 ) -> tuple[Any, bool]:
     """What `backend.compile` returns, or from disk what runs the same; and whether it came from there.
 
-    `typical` are values of the sizes that the program leaves symbolic.  `key` and the versions of everything that compiles determine the program.  The disk is left alone for
-    backends without `from_blob`, by the setting `TC_CACHE=0`, and under `TC_VERIFY=1`, which has every pass
-    run.
+    `typical` are values of the sizes that the program leaves symbolic.  `key` and the versions of everything
+    that compiles determine the program.  The disk is left alone for backends without `from_blob`, by the
+    setting `TC_CACHE=0`, and under `TC_VERIFY=1`, which has every pass run.
     """
     kept = store.default() if isinstance(backend, Restoring) and not settings.verify() else None
     if kept is None or not isinstance(backend, Restoring):

@@ -22,7 +22,9 @@ def read(dynamic: Dynamic, known: Iterable[str], entry: str) -> dict[str, int | 
     sizes = tuple(known)
     help = "dynamic is a tuple of sizes, or a mapping from sizes to typical values"
     if isinstance(dynamic, str):
-        raise ArgumentError(f"dynamic={dynamic!r} is not valid", code="TC0511", help=f"dynamic=({dynamic!r},)")
+        raise ArgumentError(
+            f"dynamic={dynamic!r} is not valid", code="TC0511", help=f"dynamic=({dynamic!r},)"
+        )
     values = cast("Mapping[object, object]", dynamic) if isinstance(dynamic, Mapping) else None
     try:
         names = list(cast("Iterable[object]", dynamic))

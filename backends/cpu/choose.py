@@ -7,16 +7,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tc.ir.evaluate import evaluate
-from tc.ir.expr import Add, Expr, FloorDiv, IntImm, Max, Min, Mul, Sub
-from tc.ir.printer import text
+from tc.ir.expr import Expr
 from tc.options import Options
 from tc.poly.ast import stage_bodies
-from tc.poly.plan import Axis, Nest, Pack, Phase, PhaseTile, Region, RegionTiling, Tile, Tiling
+from tc.poly.plan import SHARE, WHOLE, Axis, Nest, Pack, Phase, PhaseTile, Region, RegionTiling, Tile, Tiling
 from tc.poly.scop import Scop
 
 from .machine import Machine
 from .model import Candidate, Cost, Ref, Work, footprint, held_buffers, nest_cycles, tile_cycles, work_of
+from .shares import number_of_tasks, shares
 
 _COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)  # points of an axis in a register tile
 _KEPT = 5  # candidates with lanes along one loop whose remainders are looked at
@@ -44,6 +43,7 @@ class Choice:
     regions: tuple[Region, ...]
     tilings: tuple[RegionTiling, ...]
     text: str
+    candidates: tuple[tuple[Candidate, ...], ...]  # of the nests of each region
 
 
 def choose(
@@ -58,12 +58,15 @@ def choose(
     kept: list[Region] = []
     tilings: list[RegionTiling] = []
     lines: list[str] = []
+    best_of: list[tuple[Candidate, ...]] = []
     for number, r in enumerate(regions):
-        work, shared, tiles, given = _prepared(scop, r, bodies, machine, typical or {})
+        work, shared, given = _prepared(scop, r, bodies, machine, typical or {})
         chosen: list[Tiling] = []
+        best_of.append(())
         for i, n in enumerate(r.nests):
             ranked = candidates(n, work[n], machine, given, options)
             best = ranked[0]
+            best_of[-1] = (*best_of[-1], best.candidate)
             t = tiling(n, work[n], best.candidate, machine, given, best.cost.total, options)
             chosen.append(t)
             lines.append(f"region {number}, nest {i}: statements {', '.join(n.statements)}")
@@ -78,20 +81,55 @@ def choose(
             lines.append(f"  {_described(n, t)}")
         kept.append(Region(shared, r.nests))
         parallel = bool(shared) and options.parallel is not False
-        tilings.append(RegionTiling(tiles, tuple(chosen), parallel))
-    return Choice(tuple(kept), tuple(tilings), "\n".join(lines) + "\n")
+        last = shared[-1] if shared else None
+        tilings.append(RegionTiling(tuple(given.values()), tuple(chosen), parallel))
+        if last is not None and last.size is not None:
+            tilings[-1] = _region_shares(tilings[-1], shared, r.nests, work, given[last.name], machine)
+    return Choice(tuple(kept), tuple(tilings), "\n".join(lines) + "\n", tuple(best_of))
+
+
+def _region_shares(
+    t: RegionTiling,
+    shared: Sequence[Axis],
+    nests: Sequence[Nest],
+    work: Mapping[Nest, Mapping[str, Work]],
+    most: int,
+    machine: Machine,
+) -> RegionTiling:
+    """The innermost axis of a region, of dynamic length, in shares of at most so many points."""
+    total = sum(_plain_cycles(n, work[n], machine) for n in nests)
+    tasks = number_of_tasks(shared, total, 2 * _TASK, 4 * machine.cores)
+    # The axes around have tiles of one point.
+    step = 8 if most >= 8 else 1
+    return replace(t, tiles=(*t.tiles[:-1], SHARE), tasks=tasks, step=step, most=most - most % step)
+
+
+def predicted(
+    scop: Scop, regions: Sequence[Region], choice: Choice, machine: Machine, sizes: Mapping[str, int]
+) -> float:
+    """Cycles of what was chosen for other typical sizes, at `sizes`, which `regions` have."""
+    bodies = stage_bodies(scop.program)
+    total = 0.0
+    for r, made, tiled, best in zip(regions, choice.regions, choice.tilings, choice.candidates, strict=True):
+        given = {
+            a.name: t if t != SHARE else tiled.most or 1 for a, t in zip(made.axes, tiled.tiles, strict=True)
+        }
+        for n, c in zip(r.nests, best, strict=True):
+            work = work_of(scop, n, bodies, machine, sizes)
+            extents = {a.name: min(given.get(a.name, a.extent), a.extent) for a in n.axes}
+            repeats = math.prod(math.ceil(a.extent / given[a.name]) for a in n.axes if a.name in given)
+            total += _cost(n, work, c, extents, repeats, machine).total
+    return total
 
 
 def _prepared(
     scop: Scop, r: Region, bodies: Mapping[str, Expr], machine: Machine, typical: Mapping[str, int]
-) -> tuple[dict[Nest, dict[str, Work]], tuple[Axis, ...], tuple[int | Expr, ...], dict[str, int]]:
-    """The work of a region's nests, the axes that they had better share, the tiles of these, and what the
-    tiles are at typical sizes."""
+) -> tuple[dict[Nest, dict[str, Work]], tuple[Axis, ...], dict[str, int]]:
+    """The work of a region's nests, the axes that they had better share, and the tiles of these."""
     work = {n: work_of(scop, n, bodies, machine, typical) for n in r.nests}
     shared = _region_axes(r, work)
-    tiles = tuple(_region_tiles(shared, r.nests, work, machine)) if shared else ()
-    given = {a.name: evaluate(t, typical) if not isinstance(t, int) else t for a, t in zip(shared, tiles)}
-    return work, shared, tiles, given
+    tiles = _region_tiles(shared, r.nests, work, machine) if shared else []
+    return work, shared, {a.name: t for a, t in zip(shared, tiles, strict=True)}
 
 
 def best_options(
@@ -101,7 +139,7 @@ def best_options(
     bodies = stage_bodies(scop.program)
     found: tuple[Nest, list[Ranked]] | None = None
     for r in regions:
-        work, _, _, given = _prepared(scop, r, bodies, machine, {})
+        work, _, given = _prepared(scop, r, bodies, machine, {})
         for n in r.nests:
             ranked = candidates(n, work[n], machine, given, Options())
             if found is None or ranked[0].cost.total > found[1][0].cost.total:
@@ -122,7 +160,7 @@ def _described(n: Nest, t: Tiling) -> str:
     parts: list[str] = []
     for i, name in enumerate(t.order):
         x = t.tiles[name]
-        cache = x.cache if x.points is None else f"[{text(x.points)}]"
+        cache = {SHARE: "a share", WHOLE: "all"}.get(x.cache, x.cache)
         parts.append(f"{name} {'parallel ' if i < t.parallel else ''}by {cache}/{x.register}")
     return "order " + ", ".join(parts) + (f"; packs {len(t.packs)}" if t.packs else "")
 
@@ -141,7 +179,7 @@ def _region_axes(r: Region, work: Mapping[Nest, Mapping[str, Work]]) -> tuple[Ax
 
 def _region_tiles(
     shared: Sequence[Axis], nests: Sequence[Nest], work: Mapping[Nest, Mapping[str, Work]], machine: Machine
-) -> list[int | Expr]:
+) -> list[int]:
     """Tiles of a region's axes: what passes from nest to nest stays in the second cache, and there are tasks
     for all cores; within that, the more points a tile has, the more often data are used again."""
     total = sum(_plain_cycles(n, work[n], machine) for n in nests)
@@ -156,20 +194,11 @@ def _region_tiles(
                 if any(r.strides.get(a, 0) for a in names):
                     bytes_each[r.buffer] = max(bytes_each.get(r.buffer, 0), footprint(r, extents))
     fits = max(1, machine.l2 // 2 // max(1, sum(bytes_each.values())))
-    tiles: list[int | Expr] = []
+    tiles: list[int] = []
     for a in shared:
         if a.size is not None:
-            # Of one point there may be all: what is inside must make the tasks.
-            total /= a.extent
-            if a is shared[-1]:
-                each = max(1, round(2 * _TASK / max(total, 1.0)))
-                most = min(fits, 64)
-                step = 8 if most >= 8 else 1
-                points = dynamic_tile(a.size, step, each, 4 * machine.cores)
-                tiles.append(Min(points, IntImm(most - most % step)))
-            else:
-                tasks = max(1.0, min(total / (2 * _TASK), 4.0 * machine.cores))
-                tiles.append(1)
+            # Of this axis there may be one point: those inside must make the tasks.
+            tiles.append(1 if a is not shared[-1] else max(1, min(fits, 64)))
             continue
         if a is not shared[-1]:
             tasks = max(1.0, tasks / a.extent)
@@ -200,7 +229,7 @@ def candidates(
     nest: Nest, work: Mapping[str, Work], machine: Machine, given: Mapping[str, int], options: Options
 ) -> list[Ranked]:
     """The candidates of a nest that the options allow, the best first; at least one."""
-    extents = {a.name: given.get(a.name, a.extent) for a in nest.axes}
+    extents = {a.name: min(given.get(a.name, a.extent), a.extent) for a in nest.axes}
     repeats = math.prod(math.ceil(a.extent / given[a.name]) for a in nest.axes if a.name in given)
     held = held_buffers(nest, work)
     rough: list[tuple[float, Candidate, str]] = []
@@ -242,7 +271,7 @@ def candidates(
 
 
 def _masked(nest: Nest, c: Candidate) -> float:
-    """What lanes along a loop of dynamic length cost: unaligned rows and a vector under a mask at each end."""
+    """What lanes along a loop of dynamic length cost: unaligned rows, and a vector under a mask."""
     phases = [(a, p) for phase, p in zip(nest.phases, c.phases, strict=True) for a in phase.axes]
     lanes = any(a.size is not None and c.tiles[a.name].lanes > 1 for a in nest.axes)
     lanes = lanes or any(a.size is not None and p.vector == a.name for a, p in phases)
@@ -523,7 +552,6 @@ def tiling(
     tiles = {n: replace(t, cache=given.get(n, t.cache)) for n, t in c.tiles.items()}
     axes = {a.name: a for a in nest.axes}
     refs = [r for w in work.values() for r in w.refs]
-    extents = {a.name: a.extent for a in (*nest.axes, *(x for p in nest.phases for x in p.axes))}
     packed = [r for r in refs if (r.statement, r.read) in c.packs]
     place = {n: max((abs(r.strides.get(n, 0)) for r in refs if r.written), default=0) for n in axes}
     free = [n for n in axes if n not in given and not axes[n].reductions]
@@ -575,6 +603,7 @@ def tiling(
         for p, x in zip(nest.phases, phases, strict=True)
     )
     parallel = 0
+    shared_tasks: Expr | None = None
     dynamic = {n for n in order if axes[n].size is not None}
     fixed = {n for r in packed for n in r.strides if r.strides[n]} if packed else set[str]()
     if options.tile is not None:
@@ -584,31 +613,21 @@ def tiling(
                 tiles[a.name] = replace(t, cache=-(-min(points, a.extent) // t.register) * t.register)
                 fixed.add(a.name)
         parallel = 0 if given else len(order)
-    elif not given and (cycles > _SERIAL or dynamic):
-        # Long rows where several are streamed side by side.
-        streams = not packed and any(p.block is not None for p in phases)
-        most = (2.0 if streams else 8.0) * machine.cores
-        wanted = min(cycles / _TASK, most)
+    elif not given and dynamic:
+        most = round(_parallel_tasks(packed, phases, machine))
+        inner = [a for p in nest.phases for a in p.axes]
+        # Each task fills its packs.
+        filled = sum(_filled(r, nest, tiles) for r in packed)
+        shared_tasks = number_of_tasks((*nest.axes, *inner), cycles, max(_TASK, 4 * filled), most)
+        made = [n for n in order if n in fixed and n not in dynamic]
+        have = math.prod(math.ceil(axes[n].extent / tiles[n].cache) for n in made)
+        shared = [n for n in order if n in fixed] if packed and have >= machine.cores else order
+        tiles, parallel = shares(nest, shared, tiles, frozenset(fixed), most)
+    elif not given and cycles > _SERIAL:
+        wanted = min(cycles / _TASK, _parallel_tasks(packed, phases, machine))
         tasks = 1
         for i, n in enumerate(order):
             extent, t = axes[n].extent, tiles[n]
-            if n in dynamic:
-                if n not in fixed:
-                    if packed and tasks >= machine.cores:
-                        break
-                    # Each task fills its packs.
-                    filled = sum(footprint(r, extents) / r.itemsize for r in packed) / tasks
-                    least = max(_TASK, 4.0 * filled)
-                    each = max(1, math.ceil(least * tasks * extent / max(cycles, 1.0)))
-                    points = dynamic_tile(axes[n].points, t.register, each, math.ceil(most / tasks))
-                    tiles[n] = replace(t, points=points)
-                parallel = i + 1
-                # There may be one point: what is inside of it must make the tasks then.
-                cycles /= extent
-                wanted = min(cycles / _TASK, most)
-                if cycles <= _SERIAL or tasks >= wanted:
-                    break
-                continue
             have = math.ceil(extent / t.cache)
             if tasks * have < wanted and t.cache > t.register:
                 count = math.ceil(wanted / tasks)
@@ -623,27 +642,28 @@ def tiling(
             if tasks >= wanted:
                 break
     for n in dynamic - fixed:
-        if tiles[n].points is None:
-            tiles[n] = replace(tiles[n], points=axes[n].points)
+        if tiles[n].cache != SHARE:
+            tiles[n] = replace(tiles[n], cache=WHOLE)
     if options.parallel is False:
         parallel = 0
     inner_order = tuple(n for n in sorted(axes, key=lambda n: -place[n]) if n != vector)
     if vector is not None:
         inner_order = (*inner_order, vector)
     packs = tuple(Pack(r.statement, r.read) for r in packed)
-    return Tiling(tiles, tuple(order), inner_order, phases, packs, parallel)
+    return Tiling(tiles, tuple(order), inner_order, phases, packs, parallel, shared_tasks)
 
 
-def dynamic_tile(size: Expr, register: int, each: int, most: int) -> Expr:
-    """Points of a cache tile of an axis of `size` points: whole register tiles, at least `each` points where
-    there are that many, in at most `most` tiles of about equal length."""
-    if most <= 1:
-        return size
-    tasks = Max(Min(FloorDiv(size, IntImm(each)), IntImm(most)), IntImm(1))
-    points = FloorDiv(Sub(Add(size, tasks), IntImm(1)), tasks)
-    step = IntImm(register)
-    whole = Mul(FloorDiv(Add(points, IntImm(register - 1)), step), step) if register > 1 else points
-    return Max(whole, step)
+def _filled(r: Ref, nest: Nest, tiles: Mapping[str, Tile]) -> int:
+    """Elements of the pack of a cache tile."""
+    extents = {a.name: min(a.extent, tiles[a.name].cache) for a in nest.axes}
+    extents |= {a.name: a.extent for p in nest.phases for a in p.axes}
+    return math.prod(e for n, e in extents.items() if r.strides.get(n, 0))
+
+
+def _parallel_tasks(packed: Sequence[Ref], phases: Sequence[PhaseTile], machine: Machine) -> float:
+    """The most tasks to make: few where several long rows are streamed side by side."""
+    streams = not packed and any(p.block is not None for p in phases)
+    return (2.0 if streams else 8.0) * machine.cores
 
 
 def _pointed(p: Phase, work: Mapping[str, Work], machine: Machine) -> bool:

@@ -1,7 +1,8 @@
 """Loop nests to LLVM text with explicit vectors: the emitter of this backend.
 
-The kernel has the calling convention of tc.codegen.llvm_ir, and each function loads the dynamic sizes.  Each parallel loop becomes a function that the
-thread pool calls once an iteration, with the kernel's arguments and the loop variables around it.
+The kernel has the calling convention of tc.codegen.llvm_ir.  Each parallel loop becomes a function that the
+thread pool calls once an iteration, with the kernel's arguments and the loop variables around it.  Each
+function loads the dynamic sizes it needs.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ into lanes at will; one register tile runs all phases before the next begins.  A
 nests that share outer axes: one iteration of these runs all nests, so that what one produces is still in the
 cache when the next reads it.
 
-Everything here is plain data; `tc.poly.scan` makes loops of it.  Where a program has dynamic sizes the integers
-of an axis are those at their typical values, which is what tilings are chosen for, and beside them it has
-expressions, which is what loops are made of.
+Everything here is plain data; `tc.poly.scan` makes loops of it.  Where a program has dynamic sizes the
+integers of an axis are those at their typical values, which is what tilings are chosen for, and beside them
+it has expressions, which is what loops are made of.
 """
 
 from __future__ import annotations
@@ -157,7 +157,9 @@ def _axis(source: _Source, m: Member, position: int) -> Axis:
         m.vars,
         evaluate(low, source.typical),
         # An axis that typical sizes leave empty still has loops.
-        evaluate(extent, source.typical) if isinstance(extent, IntImm) else max(1, evaluate(extent, source.typical)),
+        evaluate(extent, source.typical)
+        if isinstance(extent, IntImm)
+        else max(1, evaluate(extent, source.typical)),
         m.reductions,
         None if isinstance(low, IntImm) else low,
         None if isinstance(extent, IntImm) else extent,
@@ -172,13 +174,16 @@ class Tile:
     """An axis of a nest: cache tiles of `cache` points, in these register tiles of `register` points, of
     which `lanes` are one vector (1 on all axes but at most one).
 
-    `points`, over dynamic sizes, overrules `cache` and has no bound, so no pack may depend on the axis.
+    `cache` is 0 for one tile of whatever length the axis has, and -1 for a share of the axis: see `Tiling`.
+    Such tiles have no bound, so no pack may depend on the axis.
     """
 
     cache: int
     register: int = 1
     lanes: int = 1
-    points: Expr | None = None
+
+
+WHOLE, SHARE = 0, -1  # as `Tile.cache`
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +212,11 @@ class Pack:
 @dataclass(frozen=True, slots=True)
 class Tiling:
     """`order`: the axes' names, outermost cache tile first; `inner`: the order of register tiles.  The first
-    `parallel` axes of `order` run in parallel."""
+    parallel` axes of `order` run in parallel.
+
+    `tasks`, over dynamic sizes, is how many parts the work is worth.  The axes of which a cache tile is a
+    share divide it: each makes as many tiles, of whole register tiles, as those before it have left to make.
+    """
 
     tiles: Mapping[str, Tile] = field(hash=False)
     order: tuple[str, ...]
@@ -215,13 +224,18 @@ class Tiling:
     phases: tuple[PhaseTile, ...]
     packs: tuple[Pack, ...] = ()
     parallel: int = 0
+    tasks: Expr | None = None
+    tasks: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RegionTiling:
-    """`tiles` of the region's axes (expressions over dynamic sizes have no bound, as `Tile.points`); all run
-    in parallel if `parallel`."""
+    """`tiles` of the region's axes; all run in parallel if `parallel`.  A tile of `SHARE` is one of `tasks`,
+    of whole multiples of `step` points and at most `most`."""
 
-    tiles: tuple[int | Expr, ...]
+    tiles: tuple[int, ...]
     nests: tuple[Tiling, ...]
     parallel: bool = True
+    tasks: Expr | None = None
+    step: int = 1
+    most: int | None = None

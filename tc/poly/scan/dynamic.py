@@ -1,8 +1,9 @@
 """Axes of dynamic extent: their cache tiles, and the register tiles of one, whole and left over.
 
-Nothing in the main loop is guarded.  What is left over of an axis runs in register tiles of descending powers
-of two, each at most once (along the lanes: of so many vectors, and one vector under a mask), so its code
-grows with the logarithm of the register tile.
+Nothing in the main loop is guarded.  What is left over of an axis runs as one register tile, of which there
+is code for each length; or in register tiles of descending powers of two, each at most once (along the lanes:
+of so many vectors, and one vector under a mask), so that the code of several such axes does not multiply to
+much.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tc.ir.expr import GE, GT, Add, Expr, FloorDiv, FloorMod, IntImm, Min, Mul, Sub, Variable
+from tc.ir.expr import EQ, GE, GT, Add, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Sub, Variable
 from tc.ir.loops import For, If, LoopKind, Stmt
 from tc.ir.simplify import simplify
-from tc.poly.plan import Axis
+from tc.poly.plan import WHOLE, Axis
 from tc.poly.scan.builder import ZERO, Builder, Span, axis_span, block, named
+
+_EXACT = 8  # points of a register tile up to which there is code for each remainder
 
 Name = tuple[str, Expr]
 
@@ -30,30 +33,47 @@ class Tiles:
     inside: tuple[Name, ...] = ()
 
 
-def cache_tiles(builder: Builder, a: Axis, size: int | Expr) -> Tiles:
-    """Tiles of `size` points (of an expression: without a bound) of an axis."""
-    total = a.points
-    if size == total:
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Tiles of equal length for `tasks`: multiples of `step` points, at most `most`."""
+
+    tasks: Expr
+    step: int
+    most: int | None = None
+
+
+def cache_tiles(builder: Builder, a: Axis, size: int | Share) -> Tiles:
+    """Tiles of `size` points of an axis."""
+    if size == WHOLE:
         return Tiles(axis_span(a))
     var = builder.name(a.name)
     if size == 1:
-        return Tiles(Span(Variable(var), 1, 1), (var, total))
+        return Tiles(Span(Variable(var), 1, 1), (var, a.points))
     before: list[Name] = []
-    if not isinstance(size, int):
+    length: Expr = IntImm(0)
+    if isinstance(size, Share):
         tile = builder.name("tile")
-        before.append((tile, size))
-    step = IntImm(size) if isinstance(size, int) else Variable(before[0][0])
+        before.append((tile, _share(a.points, size)))
+        length = Variable(tile)
+    else:
+        length = IntImm(size)
     number, points = builder.name("tiles"), builder.name("points")
-    count = FloorDiv(simplify(Sub(Add(total, step), IntImm(1)), exact=True), step)
-    origin = Mul(Variable(var), step)
-    left = simplify(Sub(total, origin), exact=True)
+    before.append((number, ceil_div(a.points, length)))
+    origin = Mul(Variable(var), length)
+    left = simplify(Sub(a.points, origin), exact=True)
     span = Span(origin, size if isinstance(size, int) else 0, 0, None, Variable(points))
-    return Tiles(
-        span,
-        (var, Variable(number)),
-        (*before, (number, count)),
-        ((points, Min(step, left)),),
-    )
+    return Tiles(span, (var, Variable(number)), tuple(before), ((points, Min(length, left)),))
+
+
+def ceil_div(a: Expr, b: Expr) -> Expr:
+    """`a / b` rounded up."""
+    return a if b == IntImm(1) else FloorDiv(simplify(Sub(Add(a, b), IntImm(1)), exact=True), b)
+
+
+def _share(total: Expr, s: Share) -> Expr:
+    step = IntImm(s.step)
+    whole = Mul(ceil_div(ceil_div(total, s.tasks), step), step) if s.step > 1 else ceil_div(total, s.tasks)
+    return Max(whole, step) if s.most is None else Min(Max(whole, step), IntImm(s.most))
 
 
 def vectors(builder: Builder, lane: str, count: Expr, lanes: int, body: Stmt) -> Stmt:
@@ -69,8 +89,8 @@ def vectors(builder: Builder, lane: str, count: Expr, lanes: int, body: Stmt) ->
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A register tile of an axis: `size` points from `start` on in its cache tile; with `active`, only so many
-    of them.  Where the axis is packed the tile is in `block`, from `offset` on."""
+    """A register tile of an axis: `size` points from `start` on in its cache tile; with `active`, only so
+    many of them.  `split`: the number of whole register tiles before, and what is between them and it."""
 
     start: Expr
     size: int
@@ -79,9 +99,16 @@ class Part:
 
 
 def register_tiles(
-    builder: Builder, name: str, points: Expr, size: int, lanes: int, body: Callable[[Part], Stmt]
+    builder: Builder,
+    name: str,
+    points: Expr,
+    size: int,
+    lanes: int,
+    alone: bool,
+    body: Callable[[Part], Stmt],
 ) -> Stmt:
-    """The register tiles of `size` points, then what is left of `points`; `lanes` of them are one vector."""
+    """The register tiles of `size` points, then what is left of `points`; `lanes` of them are one vector.
+    `alone`: no other axis of the nest has such tiles."""
     var = builder.name(name)
     whole = body(Part(Mul(Variable(var), IntImm(size)), size))
     number = builder.name("whole")
@@ -92,6 +119,9 @@ def register_tiles(
     first = Mul(Variable(number), IntImm(size))
     left = builder.name("left")
     parts: list[Stmt] = [loop]
+    if lanes == 1 and alone and size <= _EXACT:
+        parts += [If(EQ(Variable(left), IntImm(n)), body(Part(first, n))) for n in range(1, size)]
+        return named(number, count, named(left, simplify(Sub(points, first), exact=True), block(parts)))
     step = lanes << max(0, (size // lanes - 1).bit_length() - 1)
     while step >= lanes and size > lanes:
         parts.append(_once(builder, first, number, left, step, body))

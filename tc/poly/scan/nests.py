@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tc.errors import InternalError
-from tc.ir.expr import EQ, Add, Expr, FloorDiv, FloorMod, IntImm, Min, Mul, Sub, Variable
+from tc.ir.expr import EQ, GT, Add, Expr, FloorDiv, FloorMod, IntImm, Min, Mul, Sub, Variable
 from tc.ir.loops import For, If, LoopKind, Promote, Stmt
-from tc.poly.plan import Axis, Nest, Pack, Region, RegionTiling, Tiling
+from tc.poly.plan import SHARE, WHOLE, Axis, Nest, Pack, Region, RegionTiling, Tiling
 from tc.poly.scan.builder import ZERO, Builder, Span, axis_span, block, named
-from tc.poly.scan.dynamic import Name, Part, Tiles, cache_tiles, register_tiles
+from tc.poly.scan.dynamic import Name, Part, Share, Tiles, cache_tiles, ceil_div, register_tiles
 from tc.poly.scan.packs import Packed
 from tc.poly.scan.packs import packs as fill_packs
 from tc.poly.scan.register_tile import RegisterTile
@@ -30,20 +30,34 @@ class Scanner:
         def body(spans: dict[str, Span], chunk: str | None) -> Stmt:
             return block(self.nest(n, x, spans, chunk) for n, x in zip(r.nests, t.nests, strict=True))
 
-        tiles: dict[str, int | Expr] = dict(zip((a.name for a in r.axes), t.tiles, strict=True))
+        tiles = {a.name: (size, t.step) for a, size in zip(r.axes, t.tiles, strict=True)}
         private = any(x.packs for x in t.nests)
-        return self.tiled(r.axes, tiles, len(r.axes) if t.parallel else 0, private, body)
+        parallel = len(r.axes) if t.parallel else 0
+        return self.tiled(r.axes, tiles, parallel, private, body, t.tasks, t.most)
 
     def tiled(
         self,
         axes: Sequence[Axis],
-        tiles: Mapping[str, int | Expr],
+        tiles: Mapping[str, tuple[int, int]],
         parallel: int,
         private: bool,
         body: Callable[[dict[str, Span], str | None], Stmt],
+        tasks: Expr | None,
+        most: int | None = None,
     ) -> Stmt:
-        """Loops over the cache tiles of axes, the first `parallel` of them as one parallel loop."""
-        tiled = [(a, self.axis_tiles(a, tiles[a.name])) for a in axes]
+        """Loops over the cache tiles of axes, the first `parallel` of them as one parallel loop.  `tiles` are
+        their points and those of a register tile; shares are of `tasks`, of `most` points."""
+        tiled: list[tuple[Axis, Tiles]] = []
+        for a in axes:
+            size, register = tiles[a.name]
+            if tasks is None:
+                tiled.append((a, self.axis_tiles(a, size)))
+                continue
+            name = self.builder.name("tasks")
+            t = self.axis_tiles(a, Share(Variable(name), register, most) if size == SHARE else size)
+            tiled.append((a, replace(t, before=((name, tasks), *t.before))))
+            # What is left to make inside.
+            tasks = Variable(name) if t.loop is None else ceil_div(Variable(name), t.loop[1])
         spans = {a.name: t.span for a, t in tiled}
         outer = [t.loop for _, t in tiled[:parallel] if t.loop is not None]
         serial = [t.loop for _, t in tiled[parallel:] if t.loop is not None]
@@ -61,8 +75,8 @@ class Scanner:
             s = named(name, value, s)
         return s
 
-    def axis_tiles(self, a: Axis, size: int | Expr) -> Tiles:
-        if a.size is not None or not isinstance(size, int):
+    def axis_tiles(self, a: Axis, size: int | Share) -> Tiles:
+        if a.size is not None or not isinstance(size, int) or size == WHOLE:
             return cache_tiles(self.builder, a, size)
         n = -(-a.extent // size)
         if n <= 1:
@@ -115,12 +129,12 @@ class Scanner:
     def nest(self, n: Nest, t: Tiling, given: Mapping[str, Span], chunk: str | None) -> Stmt:
         """A nest inside the region whose axes have these spans."""
         own = [a for name in t.order for a in n.axes if a.name == name and a.name not in given]
-        tiles = {a.name: t.tiles[a.name].points or t.tiles[a.name].cache for a in own}
+        tiles = {a.name: (t.tiles[a.name].cache, t.tiles[a.name].register) for a in own}
 
         def body(spans: dict[str, Span], inner: str | None) -> Stmt:
             return self.cache_tile(n, t, {**given, **spans}, chunk or inner)
 
-        return self.tiled(own, tiles, 0 if given else t.parallel, bool(t.packs), body)
+        return self.tiled(own, tiles, 0 if given else t.parallel, bool(t.packs), body, t.tasks)
 
     def cache_tile(self, n: Nest, t: Tiling, spans: dict[str, Span], chunk: str | None) -> Stmt:
         """All phases over one cache tile; a blocked phase splits the nest into before, blocks, after."""
@@ -180,12 +194,19 @@ class Scanner:
         axes = {a.name: a for a in n.axes}
 
         def level(
-            names: Sequence[str], local: dict[str, Expr], extents: dict[str, int], axis_parts: Mapping[str, Part]
+            names: Sequence[str],
+            local: dict[str, Expr],
+            extents: dict[str, int],
+            axis_parts: Mapping[str, Part],
         ) -> Stmt:
             if not names:
                 return self.register_tile(n, t, spans, cut, packs, plan, local, extents, axis_parts)
             name, rest = names[0], names[1:]
             span, tile = spans[name], t.tiles[name]
+            if span.points is not None and axes[name].size is None:
+                return self.shared(name, axes[name], span.points, tile.register, lambda at, size: level(
+                    rest, {**local, name: at}, {**extents, name: size}, axis_parts
+                ))  # fmt: skip
             if span.points is not None:
 
                 def one(p: Part) -> Stmt:
@@ -193,9 +214,7 @@ class Scanner:
                         rest, {**local, name: p.start}, {**extents, name: p.size}, {**axis_parts, name: p}
                     )
 
-                return register_tiles(
-                    self.builder, name, span.points, tile.register, tile.lanes, one
-                )
+                return register_tiles(self.builder, name, span.points, tile.register, tile.lanes, alone, one)
             size = min(tile.register, axes[name].extent if axes[name].size is None else span.extent)
             whole, left = divmod(span.extent, size)
             parts: list[Stmt] = []
@@ -224,8 +243,23 @@ class Scanner:
                     parts.append(If(span.last, level(rest, start, {**extents, name: short}, axis_parts)))
             return block(parts)
 
+        alone = sum(a.size is not None and t.tiles[a.name].register > 1 for a in n.axes) == 1
         order = [*t.inner, *(a.name for a in n.axes if a.name not in t.inner)]
         return level(order, {}, {}, {})
+
+    def shared(self, name: str, a: Axis, points: Expr, size: int, body: Callable[[Expr, int], Stmt]) -> Stmt:
+        """The register tiles of an axis of constant extent in a cache tile of so many whole ones that dynamic
+        sizes say; what is left over at the end of the axis has a constant length."""
+        var, number = self.builder.name(name), self.builder.name("whole")
+        whole = For(
+            var, ZERO, Variable(number), 1, LoopKind.SERIAL, body(Mul(Variable(var), IntImm(size)), size)
+        )  # fmt: skip
+        parts: list[Stmt] = [whole]
+        short = a.extent % size
+        if short:
+            start = Mul(Variable(number), IntImm(size))
+            parts.append(If(GT(points, start), body(start, short)))
+        return named(number, FloorDiv(points, IntImm(size)), block(parts))
 
     def register_tile(
         self,

@@ -216,7 +216,6 @@ class _Filler:
                 parts.append(For(row, IntImm(whole * _ROWS), IntImm(rows), 1, LoopKind.TRANSPOSED, columns))
         return block(parts)
 
-
     def dynamic_turned(self, row: str, rows: Expr, lane: str, lanes: int, copy: Stmt) -> Stmt:
         """As `turned`; what is left of the rows goes one at a time."""
         builder, width = self.builder, self.lanes(self.vector)

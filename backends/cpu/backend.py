@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -10,11 +10,12 @@ from typing import Any, Literal
 from tc import settings, store
 from tc.codegen import llvm_jit
 from tc.errors import BackendError, InternalError
-from tc.ir.expr import Add, Expr, IntImm
-from tc.ir.loops import LoopNest
+from tc.ir.expr import LE, Add, Expr, IntImm, Variable
+from tc.ir.loops import Array, If, LoopNest, Stmt
 from tc.ir.printer import nest_text
 from tc.ir.program import Program
 from tc.ir.rfactor import split_reductions
+from tc.ir.simplify import simplify
 from tc.options import Options
 from tc.pipeline import stage
 from tc.poly import fusion, legality, nest, plan, scan, schedule, scop, trace, tree
@@ -26,6 +27,7 @@ from . import emit
 from .choose import best_options, choose
 from .fuse import predicate
 from .machine import Machine, host, with_isa
+from .versions import Plan, Version, versions
 
 Artifact = Literal["schedule", "choice", "loops", "code", "llvm", "asm"]
 
@@ -192,36 +194,54 @@ def code_of(
     with isl_context():
         with stage("scop"):
             polyhedra = scop.build(program)
-        with stage("schedule"):
-            groups = fusion.fuse(polyhedra, options.fusion or predicate(polyhedra, machine, typical))
-            fused = schedule.fused(polyhedra, groups)
-            shown = tree.dump(fused)
-        if verify:
-            with stage("dependences"):
-                legality.verify(polyhedra, fused, dependences(polyhedra), "loop fusion")
-        with stage("choose"):
-            regions = plan.regions(program, groups, typical)
-            chosen = choose(polyhedra, regions, machine, options, typical)
+        found = dependences(polyhedra) if verify else None
+
+        def planned(typical: Mapping[str, int]) -> Plan:
+            with stage("schedule"):
+                groups = fusion.fuse(polyhedra, options.fusion or predicate(polyhedra, machine, typical))
+                fused = schedule.fused(polyhedra, groups)
+                shown = tree.dump(fused)
+            if found is not None:
+                with stage("dependences"):
+                    legality.verify(polyhedra, fused, found, "loop fusion")
+            with stage("choose"):
+                regions = plan.regions(program, groups, typical)
+                return Plan(groups, choose(polyhedra, regions, machine, options, typical), shown)
+
+        usual = planned(typical or {})
+        few = versions(program, polyhedra, machine, typical or {}, usual, planned)
         with stage("scan"):
-            loops, private = assemble(program, polyhedra, chosen.regions, chosen.tilings, machine)
+            loops, private = assemble(program, polyhedra, usual, few, machine)
     if verify:
         trace.verify_small(program, loops, _TRACED_INSTANCES)
     with stage("code"):
         text = emit.emit(loops, machine.isa, fast_math=options.fast_math)
-    return Made(loops, shown, chosen.text, text, program.instances, private)
+    shown = "".join(f"{v.size} <= {v.most}:\n{v.plan.schedule}" for v in few) + usual.schedule
+    choice = "".join(f"{v.size} <= {v.most}:\n{v.plan.chosen.text}" for v in few) + usual.chosen.text
+    return Made(loops, shown, choice, text, program.instances, private)
 
 
 def assemble(
-    program: Program,
-    polyhedra: scop.Scop,
-    regions: tuple[plan.Region, ...],
-    tilings: tuple[plan.RegionTiling, ...],
-    machine: Machine,
+    program: Program, polyhedra: scop.Scop, usual: Plan, few: Sequence[Version], machine: Machine
 ) -> tuple[LoopNest, int]:
     """The loop nest of a tiled program, and how many bytes of its workspace are not for temporaries."""
     base = nest.assemble(program, scan.block(()))
-    builder = scan.Builder(polyhedra, 4 * machine.cores, 0, base.workspace)
-    scanner = scan.Scanner(builder)
-    body = scan.block(scanner.region(r, t) for r, t in zip(regions, tilings, strict=True))
-    made = replace(base, body=body, arrays=(*base.arrays, *builder.arrays), workspace=builder.place())
-    return made, builder.workspace
+    count, most = 0, 0
+    arrays: list[Array] = []
+
+    def scanned(p: Plan, version: str) -> Stmt:
+        """The loops of a plan; of versions only one runs, so they use the same memory."""
+        nonlocal count, most
+        builder = scan.Builder(polyhedra, 4 * machine.cores, 0, base.workspace, count=count, version=version)
+        scanner = scan.Scanner(builder)
+        pairs = zip(p.chosen.regions, p.chosen.tilings, strict=True)
+        body = scan.block(scanner.region(r, t) for r, t in pairs)
+        arrays.extend(builder.arrays)
+        count, most = builder.count, max(most, builder.workspace)
+        return body
+
+    body = scanned(usual, "")
+    for v in reversed(few):
+        body = If(LE(Variable(v.size), IntImm(v.most)), scanned(v.plan, f".{v.most}"), body)
+    workspace = simplify(Add(base.workspace, IntImm(most)), exact=True)
+    return replace(base, body=body, arrays=(*base.arrays, *arrays), workspace=workspace), most

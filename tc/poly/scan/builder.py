@@ -59,7 +59,8 @@ def axis_span(a: Axis) -> Span:
 @dataclass(slots=True)
 class Builder:
     """`chunks`: the most iterations of a parallel loop whose body has private arrays; `workspace`: bytes in
-    use, beside `base` bytes whose number is for dynamic sizes to say."""
+    use, beside `base` bytes whose number is for dynamic sizes to say; `version` and `count` keep the names of
+    several builders of one nest apart."""
 
     scop: Scop
     chunks: int
@@ -67,6 +68,7 @@ class Builder:
     base: Expr = ZERO
     arrays: list[Array] = field(default_factory=list[Array])
     count: int = 0
+    version: str = ""
     stages: Mapping[str, Stage] = field(init=False)
     bodies: Mapping[str, Expr] = field(init=False)
     boxes: Mapping[str, Box] = field(init=False)
@@ -92,6 +94,7 @@ class Builder:
 
     def private(self, name: str, dtype: DType, shape: tuple[int, ...], chunk: str | None) -> Array:
         """An array of its own for each iteration of the parallel loop `chunk`, made once for each name."""
+        name += self.version
         found = next((a for a in self.arrays if a.name == name), None)
         if found is not None:
             return found

@@ -50,14 +50,16 @@ class Scanner:
         tiled: list[tuple[Axis, Tiles]] = []
         for a in axes:
             size, register = tiles[a.name]
-            if tasks is None:
-                tiled.append((a, self.axis_tiles(a, size)))
-                continue
-            name = self.builder.name("tasks")
-            t = self.axis_tiles(a, Share(Variable(name), register, most) if size == SHARE else size)
-            tiled.append((a, replace(t, before=((name, tasks), *t.before))))
-            # What is left to make inside.
-            tasks = Variable(name) if t.loop is None else ceil_div(Variable(name), t.loop[1])
+            if tasks is not None and size == SHARE:
+                name = self.builder.name("tasks")
+                t = self.axis_tiles(a, Share(Variable(name), register, most))
+                t = replace(t, before=((name, tasks), *t.before))
+                tasks = Variable(name)
+            else:
+                t = self.axis_tiles(a, size)
+            tiled.append((a, t))
+            if tasks is not None and t.loop is not None:  # what is left to make inside
+                tasks = ceil_div(tasks, t.loop[1])
         spans = {a.name: t.span for a, t in tiled}
         outer = [t.loop for _, t in tiled[:parallel] if t.loop is not None]
         serial = [t.loop for _, t in tiled[parallel:] if t.loop is not None]

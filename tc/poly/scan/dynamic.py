@@ -61,7 +61,8 @@ def cache_tiles(builder: Builder, a: Axis, size: int | Share) -> Tiles:
     before.append((number, ceil_div(a.points, length)))
     origin = Mul(Variable(var), length)
     left = simplify(Sub(a.points, origin), exact=True)
-    span = Span(origin, size if isinstance(size, int) else 0, 0, None, Variable(points))
+    bound = size if isinstance(size, int) else size.most or 0
+    span = Span(origin, bound, 0, None, Variable(points))
     return Tiles(span, (var, Variable(number)), tuple(before), ((points, Min(length, left)),))
 
 

@@ -7,8 +7,8 @@ from typing import cast
 
 from tc.errors import ArgumentError, did_you_mean
 
-# Names of sizes, or names with typical values.
-Dynamic = Iterable[str] | Mapping[str, int]
+# Names of sizes, or names with typical values (None: the first call decides).
+Dynamic = Iterable[str] | Mapping[str, int] | Mapping[str, int | None]
 
 _LEAST = 64  # a first call with one row is no reason to make a kernel for single rows
 

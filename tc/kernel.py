@@ -97,7 +97,7 @@ class Kernel(_native.Dispatcher):
 
     Machine code is made per sizes (but for dynamic ones), types and specialised scalars at the first such
     call and kept.
-    Attributes: `name`, `source`, `warnings`, `notes`, `preconditions`, `ranges`.
+    Attributes: `name`, `source`, `warnings`, `notes`, `preconditions`, `ranges`, `dynamic`.
     """
 
     def __init__(
@@ -139,6 +139,11 @@ class Kernel(_native.Dispatcher):
     def front(self) -> Front:
         """The front end's results: syntax tree, checked statements, ranges, types."""
         return self._front
+
+    @property
+    def dynamic(self) -> tuple[str, ...]:
+        """The sizes of which one machine code serves every value."""
+        return tuple(self._dynamic)
 
     def ranges_for(self, values: Mapping[str, int]) -> Ranges:
         """The derivation, with specialised scalars replaced where `values` has them."""

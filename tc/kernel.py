@@ -110,6 +110,7 @@ class Kernel(_native.Dispatcher):
     ) -> None:
         self._front = front
         self._backend_name = backend
+        self._chosen: Backend | None = None
         self._options = options or Options()
         self._checks = checks
         self._dynamic = dynamic_sizes.read(dynamic, front.checked.sizes, front.checked.name)
@@ -296,6 +297,8 @@ class Kernel(_native.Dispatcher):
 
     def _backend(self) -> Backend:
         """The backend, chosen at first need; an option it would ignore is refused, not dropped."""
+        if self._chosen is not None:
+            return self._chosen
         if self._backend_name is None:
             self._backend_name = _default_backend()
         backend = get(self._backend_name)
@@ -313,6 +316,7 @@ class Kernel(_native.Dispatcher):
                 code="TC0813",
                 help="leave dynamic= away, or compile for cpu",
             )
+        self._chosen = backend
         return backend
 
     def _typical(self, sizes: Mapping[str, int]) -> dict[str, int]:

@@ -98,7 +98,7 @@ def _region_shares(
 ) -> RegionTiling:
     """The innermost axis of a region, of dynamic length, in shares of at most so many points."""
     total = sum(_plain_cycles(n, work[n], machine) for n in nests)
-    tasks = number_of_tasks(shared, total, 2 * _TASK, 4 * machine.cores)
+    tasks = number_of_tasks(shared, (), total, 2 * _TASK, 4 * machine.cores)
     # The axes around have tiles of one point.
     step = 8 if most >= 8 else 1
     return replace(t, tiles=(*t.tiles[:-1], SHARE), tasks=tasks, step=step, most=most - most % step)
@@ -604,6 +604,7 @@ def tiling(
     )
     parallel = 0
     shared_tasks: Expr | None = None
+    inside = [a for p in nest.phases for a in p.axes]
     dynamic = {n for n in order if axes[n].size is not None}
     fixed = {n for r in packed for n in r.strides if r.strides[n]} if packed else set[str]()
     if options.tile is not None:
@@ -613,12 +614,11 @@ def tiling(
                 tiles[a.name] = replace(t, cache=-(-min(points, a.extent) // t.register) * t.register)
                 fixed.add(a.name)
         parallel = 0 if given else len(order)
-    elif not given and dynamic:
+    elif not given and (dynamic or any(a.size is not None for a in inside)):
         most = round(_parallel_tasks(packed, phases, machine))
-        inner = [a for p in nest.phases for a in p.axes]
         # Each task fills its packs.
         filled = sum(_filled(r, nest, tiles) for r in packed)
-        shared_tasks = number_of_tasks((*nest.axes, *inner), cycles, max(_TASK, 4 * filled), most)
+        shared_tasks = number_of_tasks(nest.axes, inside, cycles, max(_TASK, 4 * filled), most)
         made = [n for n in order if n in fixed and n not in dynamic]
         have = math.prod(math.ceil(axes[n].extent / tiles[n].cache) for n in made)
         shared = [n for n in order if n in fixed] if packed and have >= machine.cores else order

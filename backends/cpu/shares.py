@@ -10,13 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tc.ir.expr import Expr, FloorDiv, IntImm, Max, Min, Mul
+from tc.ir.expr import Add, Expr, FloorDiv, IntImm, Max, Min, Mul
 from tc.poly.plan import SHARE, Axis, Nest, Tile
 
+_STARTED = 8  # iterations that take as long as the rest of a point: first values, stores, control
 
-def number_of_tasks(axes: Sequence[Axis], cycles: float, task: float, most: int) -> Expr:
-    """Tasks of at least `task` cycles, from 1 to `most`; the loops take `cycles` at typical sizes."""
+
+def number_of_tasks(
+    axes: Sequence[Axis], inside: Sequence[Axis], cycles: float, task: float, most: int
+) -> Expr:
+    """Tasks of at least `task` cycles, from 1 to `most`; the loops, with those `inside` of a point, take
+    `cycles` at typical sizes."""
     sizes = {a.size: a.extent for a in axes if a.size is not None}
+    sizes |= {Add(a.size, IntImm(_STARTED)): a.extent + _STARTED for a in inside if a.size is not None}
     work: Expr | None = None
     each = cycles / task  # tasks a point of the loops of dynamic length
     for size, extent in sizes.items():

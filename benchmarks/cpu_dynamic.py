@@ -3,10 +3,11 @@
     python -m benchmarks.cpu_dynamic [--only TEXT …] [--sizes 200] [--most 256] [--rounds 7] [--save]
 
 Per workload, random sizes from 1 to `--most` (uniform); at each of them both kernels run in turn for
-`--budget` milliseconds a round.  The figure of a size is the median over the rounds of the ratio of their
-times per call: 1.1 is a dynamic kernel that takes 10 % longer.  `p50` and `p99` are over the sizes, `p50 of
-16` over those from 16 on.  `new size` is what the first call with a size takes beyond the second one, in
-microseconds; `compile` is in milliseconds, without what is kept on disk.
+`--budget` milliseconds a round.  The figure of a size is the ratio of their times per call, each that of its
+fastest round, which is the one that others disturbed least: 1.1 is a dynamic kernel that takes 10 % longer.
+`p50` and `p99` are over the sizes, `p50 of 16` over those from 16 on.  `new size` is what the first call with
+a size takes beyond the second one, in microseconds, right after the compile of the specialised kernel, so
+with cold caches; `compile` is in milliseconds, without what is kept on disk.
 """
 
 from __future__ import annotations
@@ -107,13 +108,12 @@ def measure(w: Workload, sizes: Sequence[int], rounds: int, budget: float) -> Fi
         extra.append(first - timed(lambda a=arguments: dynamic(*a), 1))
         once = min(timed(lambda a=arguments: fixed(*a), 1) for _ in range(3))
         calls = max(1, int(budget / max(once, 1e-7)))
-        found: list[tuple[float, float]] = []
+        best = {fixed: float("inf"), dynamic: float("inf")}
         for i in range(rounds):
-            a, b = (fixed, dynamic) if i % 2 else (dynamic, fixed)
-            one, two = (timed(lambda k=k, a=arguments: k(*a), calls) for k in (a, b))
-            found.append((one, two) if i % 2 else (two, one))
-        ratios[n] = statistics.median(d / f for f, d in found)
-        times[n] = statistics.median(f for f, _ in found)
+            for k in (fixed, dynamic) if i % 2 else (dynamic, fixed):
+                best[k] = min(best[k], timed(lambda k=k, a=arguments: k(*a), calls))
+        ratios[n] = best[dynamic] / best[fixed]
+        times[n] = best[fixed]
     return Figures(ratios, times, statistics.median(extra), (whole, statistics.median(compiled)))
 
 

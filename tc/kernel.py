@@ -355,6 +355,7 @@ class Kernel(_native.Dispatcher):
                 "options": self._options.changed(),
                 "checks": self._checks,
                 "sizes": {**sizes, **scalars},
+                "dynamic": typical or None,
                 "variant": str(variant),
             }
             with pipeline.observe(note), reporting(self.source, **context), pipeline.uncollected():

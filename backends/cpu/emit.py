@@ -2,7 +2,7 @@
 
 The kernel has the calling convention of tc.codegen.llvm_ir.  Each parallel loop becomes a function that the
 thread pool calls once an iteration, with the kernel's arguments and the loop variables around it.  Each
-function loads the dynamic sizes it needs.
+function loads the dynamic sizes.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ CASES: dict[str, tuple[str, tuple[str, ...], dict[str, int]]] = {
     "mlp3": (fused.MLP3, ("B",), {"N": 3, "O": 4, "P": 5, "Q": 2}),
     "batch norm": (fused.BATCH_NORM, ("N",), {"C": 3, "H": 2, "W": 3}),
     "lookups": (fused.LUT2, ("B",), {"E1": 4, "E2": 3, "D": 5, "L1": 2, "L2": 3}),
-    "convolution, images": (fused.CONV, ("N",), {"C": 2, "H": 4, "W": 5, "F": 3, "KH": 2, "KW": 2}),
+    "convolution, images": (fused.CONV, ("N",), {"C": 2, "H": 3, "W": 3, "F": 2, "KH": 2, "KW": 2}),
     "convolution, width": (fused.CONV, ("W",), {"N": 1, "C": 2, "H": 3, "F": 2, "KH": 2, "KW": 2}),
     "triangle": (fused.TRIANGLE, ("N",), {}),
     "chain": (fused.CHAIN, ("N", "M"), {}),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tc.dtypes import DType
@@ -117,6 +117,13 @@ def block(parts: Iterable[Stmt]) -> Stmt:
 def named(var: str, value: Expr, body: Stmt) -> Stmt:
     """`body` where `var` is a name for an index, computed once."""
     return For(var, value, Add(value, IntImm(1)), 1, LoopKind.SERIAL, body)
+
+
+def defined(names: Sequence[tuple[str, Expr]], body: Stmt) -> Stmt:
+    """`body` below names for indices, each of which may use those before it."""
+    for var, value in reversed(names):
+        body = named(var, value, body)
+    return body
 
 
 def vector_loops(var: str, extent: int, lanes: int, name: Callable[[str], str], body: Stmt) -> Stmt:

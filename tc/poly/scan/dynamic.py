@@ -99,6 +99,19 @@ class Part:
     split: tuple[Expr, Expr] | None = field(default=None)
 
 
+def share_tiles(builder: Builder, a: Axis, points: Expr, size: int, body: Callable[[Part], Stmt]) -> Stmt:
+    """The register tiles of an axis of constant extent in a share of it, which has whole ones but for what is
+    left over at the end of the axis."""
+    var, number = builder.name(a.name), builder.name("whole")
+    whole = body(Part(Mul(Variable(var), IntImm(size)), size))
+    parts: list[Stmt] = [For(var, ZERO, Variable(number), 1, LoopKind.SERIAL, whole)]
+    short = a.extent % size
+    if short:
+        start = Mul(Variable(number), IntImm(size))
+        parts.append(If(GT(points, start), body(Part(start, short))))
+    return named(number, FloorDiv(points, IntImm(size)), block(parts))
+
+
 def register_tiles(
     builder: Builder,
     name: str,

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tc.errors import InternalError
-from tc.ir.expr import EQ, GT, Add, Expr, FloorDiv, FloorMod, IntImm, Min, Mul, Sub, Variable
+from tc.ir.expr import EQ, Add, Expr, FloorDiv, FloorMod, IntImm, Min, Mul, Sub, Variable
 from tc.ir.loops import For, If, LoopKind, Promote, Stmt
 from tc.poly.plan import SHARE, WHOLE, Axis, Nest, Pack, Region, RegionTiling, Tiling
-from tc.poly.scan.builder import ZERO, Builder, Span, axis_span, block, named
-from tc.poly.scan.dynamic import Name, Part, Share, Tiles, cache_tiles, ceil_div, register_tiles
+from tc.poly.scan.builder import ZERO, Builder, Span, axis_span, block, defined, named
+from tc.poly.scan.dynamic import Name, Part, Share, Tiles, cache_tiles, ceil_div, register_tiles, share_tiles
 from tc.poly.scan.packs import Packed
 from tc.poly.scan.packs import packs as fill_packs
 from tc.poly.scan.register_tile import RegisterTile
@@ -65,17 +65,12 @@ class Scanner:
         serial = [t.loop for _, t in tiled[parallel:] if t.loop is not None]
 
         def inside(chunk: str | None) -> Stmt:
-            s = body(spans, chunk)
-            for name, value in reversed([x for _, t in tiled for x in t.inside]):
-                s = named(name, value, s)
+            s = defined([x for _, t in tiled for x in t.inside], body(spans, chunk))
             for v, n in reversed(serial):
                 s = For(v, ZERO, n, 1, LoopKind.SERIAL, s)
             return s
 
-        s = self.tasks(outer, private, inside)
-        for name, value in reversed([x for _, t in tiled for x in t.before]):
-            s = named(name, value, s)
-        return s
+        return defined([x for _, t in tiled for x in t.before], self.tasks(outer, private, inside))
 
     def axis_tiles(self, a: Axis, size: int | Share) -> Tiles:
         if a.size is not None or not isinstance(size, int) or size == WHOLE:
@@ -121,10 +116,7 @@ class Scanner:
         if tasks == chunks:
             low, high = c, Add(c, IntImm(1))
         s = For(task, low, high, 1, LoopKind.SERIAL, s)
-        s = For(chunk, ZERO, chunks, 1, LoopKind.PARALLEL, s)
-        for name, value in reversed(names):
-            s = named(name, value, s)
-        return s
+        return defined(names, For(chunk, ZERO, chunks, 1, LoopKind.PARALLEL, s))
 
     # Nests.
 
@@ -162,12 +154,9 @@ class Scanner:
                 cut = {axis.name: blocks.span}
                 packs, copies = fill_packs(self.builder, part, tiling, spans, cut, chunk)
                 s = block([*copies, self.register_tiles(part, tiling, spans, cut, packs)])
-                for name, value in reversed(blocks.inside):
-                    s = named(name, value, s)
+                s = defined(blocks.inside, s)
                 s = For(blocks.loop[0], ZERO, blocks.loop[1], 1, LoopKind.SERIAL, s)
-                for name, value in reversed(blocks.before):
-                    s = named(name, value, s)
-                parts.append(s)
+                parts.append(defined(blocks.before, s))
                 continue
             whole, rest = divmod(axis.extent, size)
             var = self.builder.name(axis.name)
@@ -205,10 +194,6 @@ class Scanner:
                 return self.register_tile(n, t, spans, cut, packs, plan, local, extents, axis_parts)
             name, rest = names[0], names[1:]
             span, tile = spans[name], t.tiles[name]
-            if span.points is not None and axes[name].size is None:
-                return self.shared(name, axes[name], span.points, tile.register, lambda at, size: level(
-                    rest, {**local, name: at}, {**extents, name: size}, axis_parts
-                ))  # fmt: skip
             if span.points is not None:
 
                 def one(p: Part) -> Stmt:
@@ -216,6 +201,8 @@ class Scanner:
                         rest, {**local, name: p.start}, {**extents, name: p.size}, {**axis_parts, name: p}
                     )
 
+                if axes[name].size is None:
+                    return share_tiles(self.builder, axes[name], span.points, tile.register, one)
                 return register_tiles(self.builder, name, span.points, tile.register, tile.lanes, alone, one)
             size = min(tile.register, axes[name].extent if axes[name].size is None else span.extent)
             whole, left = divmod(span.extent, size)
@@ -248,20 +235,6 @@ class Scanner:
         alone = sum(a.size is not None and t.tiles[a.name].register > 1 for a in n.axes) == 1
         order = [*t.inner, *(a.name for a in n.axes if a.name not in t.inner)]
         return level(order, {}, {}, {})
-
-    def shared(self, name: str, a: Axis, points: Expr, size: int, body: Callable[[Expr, int], Stmt]) -> Stmt:
-        """The register tiles of an axis of constant extent in a cache tile of so many whole ones that dynamic
-        sizes say; what is left over at the end of the axis has a constant length."""
-        var, number = self.builder.name(name), self.builder.name("whole")
-        whole = For(
-            var, ZERO, Variable(number), 1, LoopKind.SERIAL, body(Mul(Variable(var), IntImm(size)), size)
-        )  # fmt: skip
-        parts: list[Stmt] = [whole]
-        short = a.extent % size
-        if short:
-            start = Mul(Variable(number), IntImm(size))
-            parts.append(If(GT(points, start), body(start, short)))
-        return named(number, FloorDiv(points, IntImm(size)), block(parts))
 
     def register_tile(
         self,

@@ -288,7 +288,7 @@ class NestEmitter(ExpressionEmitter):
             self.versions[buffer] = self.versions.get(buffer, 0) + 1
 
     def promote(self, s: Promote, env: Env) -> None:
-        r = Registers(s.buffers, s.dead, len(self.fn.pure))
+        r = Registers(s.buffers, s.dead, _written(s.body), len(self.fn.pure))
         self.masks(s, env)
         outer, self.conditional = self.conditional, 0  # conditions around hold for all of it
         before, self.fn.lines = self.fn.lines, []

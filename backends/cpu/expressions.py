@@ -391,7 +391,8 @@ class ExpressionEmitter(MemoryEmitter):
             v = self.cast(self.value(s, env), INT64)
             step = self.integer(stride, INT64) if isinstance(stride, int) else self.value(stride, env)
             total = self.binary("+", total, self.binary("*", v, step))
-        if self.held(array) is not None:
+        held = self.held(array)
+        if held is not None and array.name in held.written:  # else memory has it too
             raise InternalError(f"'{array.name}' is in registers and read where data says")
         return self.gather(array, self.base(array), total)
 

@@ -33,10 +33,12 @@ class Slot:
 
 @dataclass(slots=True)
 class Registers:
-    """What a `Promote` keeps in registers; `prologue` collects the loads that go before its body."""
+    """What a `Promote` keeps in registers; `prologue` collects the loads that go before its body, which
+    writes the buffers `written`."""
 
     buffers: frozenset[str]
     dead: frozenset[str]
+    written: frozenset[str]
     depth: int  # pure scopes that were open where the prologue stands
     prologue: list[str] = field(default_factory=list[str])
     slots: dict[Key, Slot] = field(default_factory=dict[Key, Slot])

@@ -122,6 +122,7 @@ LARGER: dict[str, tuple[Case, tuple[str, ...], dict[str, int]]] = {
     "halves of columns": (BY_NAME["gemm in half"], ("N",), {"K": 40, "M": 70}),
     "bytes": (BY_NAME["gemm in bytes"], ("M", "K"), {"N": 70}),
     "triangle": (BY_NAME["triangle"], ("N",), {}),
+    "diagonal": (Case("", "def f(float(N,N) A, float(N) B) -> (O) { O(i) +=! A(i,i) + B(j) }"), ("N",), {}),
     "in place": (BY_NAME["gemm into"], ("M",), {"K": 40, "N": 70}),
 }
 

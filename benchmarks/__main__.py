@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-TABLES = ("compile_time", "call_overhead", "cpu", "cpu_sweep", "cpu_threads")
+TABLES = ("compile_time", "call_overhead", "cpu", "cpu_sweep", "cpu_threads", "cpu_dynamic")
 
 
 def main(argv: list[str]) -> int:

@@ -47,13 +47,17 @@ def main() -> int:
             suppress_health_check=list(HealthCheck),
             phases=[Phase.generate, Phase.shrink],
         )
-        @given(p=programs(), options=cpu_options(isas) if isas else st.just({}))
-        def once(p: Program, options: dict[str, object]) -> None:
+        @given(
+            p=programs(),
+            options=cpu_options(isas) if isas else st.just({}),
+            dynamic=st.just(0) | st.integers(0, 15),
+        )
+        def once(p: Program, options: dict[str, object], dynamic: int) -> None:
             nonlocal ran, slowest, slowest_source, shrinking
             if time.monotonic() > end and not shrinking:
                 return
             try:
-                found: Outcome = compare(p, backends, {"cpu": options})
+                found: Outcome = compare(p, backends, {"cpu": options}, dynamic)
             except Exception:
                 shrinking = True
                 raise

@@ -12,6 +12,7 @@ import numpy as np
 
 import tc
 from fuzz.strategies import INDEX_LIMIT, Program
+from tc import registry
 from tc.lang import resolved as r
 from tc.runtime.arrays import numpy_dtype
 
@@ -101,8 +102,10 @@ def compare(
     p: Program,
     backends: Sequence[str] = ("reference", "cpu"),
     options: Mapping[str, Mapping[str, Any]] | None = None,
+    dynamic: int = 0,
 ) -> Outcome:
-    """Raises Disagreement, or InternalError; `options` are those of backends."""
+    """Raises Disagreement, or InternalError; `options` are those of backends, and `dynamic` has a bit for
+    each size that is dynamic on backends that have such sizes."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
@@ -118,12 +121,16 @@ def compare(
         for backend in backends:
             chosen = dict((options or {}).get(backend, {}))
             start = time.perf_counter()
-            got = attempt(tc.compile(p.source, backend, options=chosen), given, out)
+            sizes = [n for i, n in enumerate(kernel.front.checked.sizes) if dynamic >> i & 1]
+            if not getattr(registry.get(backend), "dynamic_sizes", False):
+                sizes = []
+            got = attempt(tc.compile(p.source, backend, options=chosen, dynamic=sizes), given, out)
             slowest = max(slowest, time.perf_counter() - start)
             if got == "TC0805":  # Halide cannot follow
                 excluded.append(backend)
                 continue
-            where = f"{backend} {chosen} at {dict(p.sizes)}, {p.data} data of seed {p.seed}\n{p.source}\n"
+            data = f"{p.data} data of seed {p.seed}"
+            where = f"{backend} {chosen} at {dict(p.sizes)}, {sizes} dynamic, {data}\n{p.source}\n"
             if isinstance(want, str) or isinstance(got, str):
                 if want != got:
                     raise Disagreement(f"{where}wanted {want}\ngot {got}")

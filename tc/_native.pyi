@@ -30,7 +30,7 @@ class Entry:
     `workspace` counts bytes.  `release_gil` costs some 40 ns: worth it from a few microseconds on.  Several
     results are passed to `result_type` (a named tuple class; None: a tuple).  `owner` keeps the machine code
     alive and is handed to `Dispatcher._failed`.  `parameters` and `results` are the names for keywords and
-    for a dictionary as `out=`, both or neither.
+    for a dictionary as `out=`, both or neither.  `sizes` are the values of a kernel's dynamic sizes.
     """
 
     def __new__(
@@ -44,6 +44,7 @@ class Entry:
         owner: object = None,
         parameters: Sequence[str] | None = None,
         results: Sequence[str] | None = None,
+        sizes: Sequence[int] = (),
     ) -> Entry: ...
     @property
     def owner(self) -> Any: ...
@@ -55,7 +56,7 @@ class Entry:
         """Run on the addresses of inputs and outputs, unchecked: (code, error), error None when code is 0."""
 
 class Dispatcher:
-    """A callable over a list of entries, last used first, at most 64.
+    """A callable over a list of entries, last used first, at most 64 unless `_keep` says otherwise.
 
     A call whose arguments, by position or by name, and `out=` match an entry exactly runs it at once: all
     arrays `numpy.ndarray` or all `torch.Tensor` (or `Parameter`) on the host, of its types and shapes, dense,
@@ -68,6 +69,9 @@ class Dispatcher:
 
         ValueError if its names differ from those of the entries before.
         """
+
+    def _keep(self, count: int, /) -> None:
+        """Set how many entries there may be; those used longest ago are dropped."""
 
     def _clear(self) -> None: ...
     def _entries(self) -> tuple[Entry, ...]: ...

@@ -11,6 +11,7 @@ import numpy as np
 from tc import interpreter, pipeline
 from tc.cache import CompileCache
 from tc.dtypes import DType
+from tc.dynamic import Dynamic
 from tc.errors import ArgumentError, PreconditionError, Source, did_you_mean
 from tc.ir.evaluate import evaluate
 from tc.ir.printer import text
@@ -38,6 +39,7 @@ def compile(
     options: Options | Mapping[str, Any] | None = None,
     checks: str = "safe",
     lang: str = "tc",
+    dynamic: Dynamic = (),
 ) -> Kernel:
     """Compile a def of a source: `entry`, by default the last one.
 
@@ -45,6 +47,9 @@ def compile(
     call with new sizes, or now for `sizes` (which also holds specialised scalars).  `backend=None` chooses
     by where the arrays live.  `checks="safe"` checks data-dependent subscripts when the kernel runs,
     `"none"` trusts them.
+
+    `dynamic`: sizes whose every value one kernel serves, or a mapping from them to typical values, for which
+    it is made fastest; without one, the first call's size rounded up to a power of two, and at least 64.
 
     Raises ParseError, SemanticError, RangeError, DTypeError; ArgumentError for the arguments of this
     function; BackendError for an unknown or unavailable backend.
@@ -55,7 +60,7 @@ def compile(
             code="TC0511",
             help="pass a str, or path.read_text()",
         )
-    kernel = compile_source(Source(src), backend, entry, options, checks, lang, stacklevel=3)
+    kernel = compile_source(Source(src), backend, entry, options, checks, lang, stacklevel=3, dynamic=dynamic)
     if sizes is not None:
         kernel.specialize(**sizes)
     return kernel
@@ -69,6 +74,7 @@ def compile_source(
     checks: str = "safe",
     lang: str = "tc",
     stacklevel: int = 2,
+    dynamic: Dynamic = (),
 ) -> Kernel:
     """`compile` for a source that knows its name, which diagnostics then show."""
     if checks not in ("safe", "none"):
@@ -84,7 +90,7 @@ def compile_source(
     front = _front(source, entry)
     for w in front.warnings:
         python_warnings.warn(w, stacklevel=stacklevel)
-    return Kernel(front, backend, options, checks)
+    return Kernel(front, backend, options, checks, dynamic)
 
 
 def _front(source: Source, entry: str | None) -> Front:

@@ -1,7 +1,8 @@
 """The compile cache: in memory one compile per key, also when many threads ask at once, and kernels on disk.
 
 The key says all that selects machine code: source, entry, backend, options, checks, types, specialised
-scalars and sizes (docs/language.md, "Calling").  On disk, the versions of what compiles are part of it too.
+scalars and sizes (docs/language.md, "Calling"); of dynamic sizes the typical values.  On disk, the versions
+of what compiles are part of it too.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import platform
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
@@ -89,17 +90,20 @@ class Restoring(Protocol):
     def from_blob(self, program: Program, blob: bytes) -> Any: ...
 
 
-def load_or_compile(backend: Backend, program: Program, options: Options, *key: object) -> tuple[Any, bool]:
+def load_or_compile(
+    backend: Backend, program: Program, options: Options, typical: Mapping[str, int], *key: object
+) -> tuple[Any, bool]:
     """What `backend.compile` returns, or from disk what runs the same; and whether it came from there.
 
-    `key` and the versions of everything that compiles determine the program.  The disk is left alone for
-    backends without `from_blob`, by the setting `TC_CACHE=0`, under `TC_VERIFY=1`, which has every pass
-    run, and where an option is a function, which no key can tell.
+    `typical` are values of the sizes that the program leaves symbolic.  `key` and the versions of everything
+    that compiles determine the program.  The disk is left alone for backends without `from_blob`, by the
+    setting `TC_CACHE=0`, under `TC_VERIFY=1`, which has every pass run, and where an option is a function,
+    which no key can tell.
     """
     told = not callable(options.fusion)
     kept = store.default() if isinstance(backend, Restoring) and told and not settings.verify() else None
     if kept is None or not isinstance(backend, Restoring):
-        return backend.compile(program, options), False
+        return compile_program(backend, program, options, typical), False
     with stage("load"):
         name = store.digest("kernel", versions(), backend.name, backend.version_key(), options, *key)
         blob = kept.get(name)
@@ -110,11 +114,17 @@ def load_or_compile(backend: Backend, program: Program, options: Options, *key: 
                 why = getattr(e, "message", None) or f"{type(e).__name__}: {e}"
                 notice = CacheNotice(f"a stored kernel is of no use and is compiled again: {why}")
                 warn(notice, stacklevel=4)
-    made = backend.compile(program, options)
+    made = compile_program(backend, program, options, typical)
     blob = made.to_blob() if hasattr(made, "to_blob") else None
     if blob is not None:
         kept.put(name, blob)
     return made, False
+
+
+def compile_program(backend: Backend, program: Program, options: Options, typical: Mapping[str, int]) -> Any:
+    """What the backend makes of a program; only those with dynamic sizes take typical values."""
+    compiler: Any = backend
+    return compiler.compile(program, options, typical) if typical else compiler.compile(program, options)
 
 
 @functools.cache

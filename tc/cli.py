@@ -109,6 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--output", action="append", default=[], metavar="C=c.npy", help="save a result")
     run.add_argument("--check", action="store_true", help="compare with the oracle")
     run.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
+    _dynamic_argument(run)
 
     show = add("show", _show, "Show a stage of the compilation.")
     show.add_argument(
@@ -116,6 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     show.add_argument("file", nargs="?", help=file)
     _target_arguments(show)
+    _dynamic_argument(show)
 
     check = add("check", _check, "Report the diagnostics of every def.", json=True)
     check.add_argument("files", nargs="+", metavar="file", help=file)
@@ -154,6 +156,17 @@ def _target_arguments(p: argparse.ArgumentParser) -> None:
     many("--size", "M=128", "a size, or an integer scalar")
     many("--scalar", "a=0.5", "a scalar parameter (default 0.5, 1 for integers)")
     many("--option", "NAME=JSON", "an option of tc.Options")
+
+
+def _dynamic_argument(p: argparse.ArgumentParser) -> None:
+    help = "a size that the kernel serves every value of, if wanted with a typical one"
+    p.add_argument("--dynamic", action="append", default=[], metavar="B[=64]", help=help)
+
+
+def _dynamic(given: list[str]) -> dict[str, int | None]:
+    """{size: typical value or None} from the flags."""
+    typical = _numbers([x for x in given if "=" in x], "--dynamic", whole=True)
+    return {x.split("=")[0]: int(typical[x.split("=")[0]]) if "=" in x else None for x in given}
 
 
 def _read(file: str) -> Source:
@@ -229,7 +242,12 @@ def _kernel(args: argparse.Namespace) -> Any:
             ) from None
     source = _read(args.file)
     return compile_source(
-        source, backend=args.backend, entry=args.entry, options=Options.from_mapping(options), stacklevel=2
+        source,
+        backend=args.backend,
+        entry=args.entry,
+        options=Options.from_mapping(options),
+        stacklevel=2,
+        dynamic=_dynamic(getattr(args, "dynamic", [])),
     )
 
 
@@ -297,7 +315,8 @@ def _show(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     kernel = _kernel(args)
     values = _numbers(args.size, "--size", whole=True)
     values |= {k: int(v) for k, v in _numbers(args.scalar, "--scalar", whole=True).items()}
-    missing = [n for n in (*kernel.front.checked.sizes, *kernel.front.specialized) if n not in values]
+    known = values.keys() | set(kernel.dynamic)
+    missing = [n for n in (*kernel.front.checked.sizes, *kernel.front.specialized) if n not in known]
     if args.stage == "all":
         for name, (what, needs_sizes) in STAGES.items():
             print(f"==== {name}: {what}\n")

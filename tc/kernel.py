@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 
 from tc import _native, pipeline
-from tc.cache import CompileCache, load_or_compile
+from tc import dynamic as dynamic_sizes
+from tc.cache import CompileCache, compile_program, load_or_compile
 from tc.dtypes import DType
 from tc.errors import (
     ArgumentError,
@@ -26,6 +27,7 @@ from tc.errors import (
 from tc.ir import expr as x
 from tc.ir.evaluate import evaluate
 from tc.ir.program import Program
+from tc.ir.specialize import require
 from tc.lang import resolved as r
 from tc.options import Options
 from tc.pipeline import Built, Front, Variant
@@ -40,11 +42,16 @@ from tc.settings import dump_directory
 
 CACHE: CompileCache[Compiled] = CompileCache()
 _READY = 64  # sizes that a kernel's slow calls remember, as many as the fast ones
+_READY_DYNAMIC = 1024  # the same with dynamic sizes: such entries are small and share one machine code
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """A kernel for given sizes: what was emitted, and how to run it."""
+    """A kernel for given sizes: what was emitted, and how to run it.
+
+    With dynamic sizes there is one for each of their values; these share all but `sizes`, and `program` is
+    symbolic in the dynamic sizes, of which `typical` says what the machine code is fastest for.
+    """
 
     program: Program
     options: Options
@@ -56,6 +63,7 @@ class Compiled:
     kernel: Kernel = field(repr=False)
     variant: Variant = field(repr=False, default_factory=Variant)
     restored: bool = False  # whether it comes from disk
+    typical: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def source(self) -> str:
@@ -72,7 +80,9 @@ class Compiled:
 
     @cached_property
     def _whole(self) -> Any:
-        return get(self.backend).compile(self.program, self.options) if self.restored else self.compiled
+        if not self.restored:
+            return self.compiled
+        return compile_program(get(self.backend), self.program, self.options, self.typical)
 
     def inspect(self, stage: str) -> str:
         """A stage of this compile as text; see `Kernel.inspect`."""
@@ -85,15 +95,27 @@ class Compiled:
 class Kernel(_native.Dispatcher):
     """A compiled def.  Call it with arrays in parameter order or by name, results optionally in `out=`.
 
-    Machine code is made per sizes, types and specialised scalars at the first such call and kept.
-    Attributes: `name`, `source`, `warnings`, `notes`, `preconditions`, `ranges`.
+    Machine code is made per sizes (but for dynamic ones), types and specialised scalars at the first such
+    call and kept.
+    Attributes: `name`, `source`, `warnings`, `notes`, `preconditions`, `ranges`, `dynamic`.
     """
 
-    def __init__(self, front: Front, backend: str | None, options: Options | None, checks: str) -> None:
+    def __init__(
+        self,
+        front: Front,
+        backend: str | None,
+        options: Options | None,
+        checks: str,
+        dynamic: dynamic_sizes.Dynamic = (),
+    ) -> None:
         self._front = front
         self._backend_name = backend
+        self._chosen: Backend | None = None
         self._options = options or Options()
         self._checks = checks
+        self._dynamic = dynamic_sizes.read(dynamic, front.checked.sizes, front.checked.name)
+        self._capacity = _READY_DYNAMIC if self._dynamic else _READY
+        self._keep(self._capacity)
         self._built: dict[Variant, Built] = {}
         self._ready: dict[Hashable, tuple[Compiled, Mapping[str, tuple[int, ...]], _native.Entry | None]] = {}
         self._lock = threading.RLock()
@@ -118,6 +140,11 @@ class Kernel(_native.Dispatcher):
     def front(self) -> Front:
         """The front end's results: syntax tree, checked statements, ranges, types."""
         return self._front
+
+    @property
+    def dynamic(self) -> tuple[str, ...]:
+        """The sizes of which one machine code serves every value."""
+        return tuple(self._dynamic)
 
     def ranges_for(self, values: Mapping[str, int]) -> Ranges:
         """The derivation, with specialised scalars replaced where `values` has them."""
@@ -207,7 +234,8 @@ class Kernel(_native.Dispatcher):
     # ---- compiling
 
     def specialize(self, **values: int) -> Compiled:
-        """Compile for given sizes (and specialised scalars) now."""
+        """Compile for given sizes (and specialised scalars) now; dynamic sizes may be left away."""
+        values = {**{n: v or dynamic_sizes.typical(0) for n, v in self._dynamic.items()}, **values}
         for name, value in values.items():
             low = 0 if name in self._front.checked.sizes else -(2**63)
             integer = isinstance(cast("object", value), (int, np.integer)) and not isinstance(value, bool)
@@ -269,6 +297,8 @@ class Kernel(_native.Dispatcher):
 
     def _backend(self) -> Backend:
         """The backend, chosen at first need; an option it would ignore is refused, not dropped."""
+        if self._chosen is not None:
+            return self._chosen
         if self._backend_name is None:
             self._backend_name = _default_backend()
         backend = get(self._backend_name)
@@ -280,11 +310,37 @@ class Kernel(_native.Dispatcher):
                     code="TC0809",
                     help=f"it uses {', '.join(sorted(used)) or 'none'}",
                 )
+        if self._dynamic and not getattr(backend, "dynamic_sizes", False):
+            raise BackendError(
+                f"the backend '{backend.name}' has no dynamic sizes",
+                code="TC0813",
+                help="leave dynamic= away, or compile for cpu",
+            )
+        self._chosen = backend
         return backend
+
+    def _typical(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Typical values of the dynamic sizes; what is open is settled by these, of the first call."""
+        with self._lock:
+            for name, value in self._dynamic.items():
+                if value is None:
+                    self._dynamic[name] = dynamic_sizes.typical(sizes[name])
+            return {n: v for n, v in self._dynamic.items() if v is not None}
 
     def _compile(self, variant: Variant, sizes: Mapping[str, int], scalars: Mapping[str, int]) -> Compiled:
         backend = self._backend()
-        what = (self.source, self.name, self._checks, variant, tuple(sorted(sizes.items())))
+        fixed = {n: v for n, v in sizes.items() if n not in self._dynamic}
+        if self._dynamic:
+            require(self._build(variant).program, sizes)
+        typical = self._typical(sizes)
+        what = (
+            self.source,
+            self.name,
+            self._checks,
+            variant,
+            tuple(sorted(fixed.items())),
+            tuple(sorted(typical.items())),
+        )
         key = (backend.name, self._options, *what)
 
         def make() -> Compiled:
@@ -299,11 +355,12 @@ class Kernel(_native.Dispatcher):
                 "options": self._options.changed(),
                 "checks": self._checks,
                 "sizes": {**sizes, **scalars},
+                "dynamic": typical or None,
                 "variant": str(variant),
             }
             with pipeline.observe(note), reporting(self.source, **context), pipeline.uncollected():
-                program = pipeline.specialize(self._build(variant), sizes, {})
-                made, restored = load_or_compile(backend, program, self._options, *what)
+                program = pipeline.specialize(self._build(variant), fixed, {})
+                made, restored = load_or_compile(backend, program, self._options, typical, *what)
             return Compiled(
                 program,
                 self._options,
@@ -315,6 +372,7 @@ class Kernel(_native.Dispatcher):
                 self,
                 variant,
                 restored,
+                typical,
             )
 
         misses = CACHE.misses
@@ -324,7 +382,7 @@ class Kernel(_native.Dispatcher):
             from tc.inspect import dump
 
             dump(self, {**sizes, **scalars}, directory)
-        return found
+        return replace(found, sizes=dict(sizes), kernel=self) if self._dynamic else found
 
     # ---- calling, the slow way (the fast one is Dispatcher's)
 
@@ -346,7 +404,7 @@ class Kernel(_native.Dispatcher):
                 self._variant(scalars, given, integers, bound.sizes), bound.sizes, scalars
             )
             ready = self._prepare(compiled, integers, scalars)
-            if len(self._ready) >= _READY:
+            if len(self._ready) >= self._capacity:
                 self._ready.clear()
             self._ready[key] = ready
         compiled, shapes, entry = ready
@@ -371,7 +429,7 @@ class Kernel(_native.Dispatcher):
         self, compiled: Compiled, integers: Mapping[str, DType], scalars: Mapping[str, int]
     ) -> tuple[Compiled, Mapping[str, tuple[int, ...]], _native.Entry | None]:
         """What every slow call of these sizes needs; no entry where the backend runs the kernel itself."""
-        shapes, made = _shapes(compiled.program), compiled.compiled
+        shapes, made = _shapes(compiled.program, compiled.sizes), compiled.compiled
         if made.address is None:
             return compiled, shapes, None
         inout = frozenset(b.name for b in compiled.program.buffers if b.role == "output" and b.inout)
@@ -382,9 +440,10 @@ class Kernel(_native.Dispatcher):
             scalars,
             inout,
             made.address,
-            made.workspace,
+            made.workspace if isinstance(made.workspace, int) else evaluate(made.workspace, compiled.sizes),
             made.release_gil,
             compiled,
+            tuple(compiled.sizes[n] for n in compiled.program.sizes),
         )
         return compiled, shapes, entry
 
@@ -404,8 +463,8 @@ class Kernel(_native.Dispatcher):
         if call is not None:
             buffer = owner.program.buffer(owner.program.func_buffers.get(call.name, call.name))
             for d in call.checked:
-                low = evaluate(buffer.box[d].min, {})
-                high = low + evaluate(buffer.box[d].extent, {}) - 1
+                low = evaluate(buffer.box[d].min, owner.sizes)
+                high = low + evaluate(buffer.box[d].extent, owner.sizes) - 1
                 dim = d
                 if not low <= value <= high:
                     break
@@ -444,9 +503,9 @@ def _checked_read(program: Program, site: int) -> x.Call | None:
     return None
 
 
-def _shapes(program: Program) -> dict[str, tuple[int, ...]]:
+def _shapes(program: Program, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
     return {
-        b.name: tuple(max(0, evaluate(d.extent, {})) for d in b.box)
+        b.name: tuple(max(0, evaluate(d.extent, sizes)) for d in b.box)
         for b in program.buffers
         if b.role != "temporary"
     }

@@ -28,7 +28,12 @@ class Availability:
 
 @runtime_checkable
 class Backend(Protocol):
-    """What the object behind an entry point makes (docs/design.md)."""
+    """What the object behind an entry point makes (docs/design.md).
+
+    One with an attribute `dynamic_sizes` that is true takes programs whose dynamic sizes are symbolic, with
+    their typical values as a third argument of `compile`; the sizes reach the kernel as tc/native/entry.h
+    says, and the `workspace` of what it returns may be an expression over them.
+    """
 
     name: str
 

@@ -11,7 +11,11 @@ Terms = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """`constant + sum(factor * operand)`; the operand `LANE` is the number of the lane."""
+    """`constant + sum(factor * operand)`; the operand `LANE` is the number of the lane.
+
+    An operand may be a product of operands, `a*b` with their names in order: strides over dynamic sizes times
+    indices.  So equal addresses are equal forms.
+    """
 
     terms: Terms = ()
     constant: int = 0
@@ -37,6 +41,22 @@ class Affine:
     def __sub__(self, other: Affine) -> Affine:
         return self + other * -1
 
+    def times(self, other: Affine) -> Affine | None:
+        """The product; None where lanes would lie apart by what is not a constant."""
+        if not other.terms:
+            return self * other.constant
+        if not self.terms:
+            return other * self.constant
+        if self.lane or other.lane:
+            return None
+        total: dict[str, int] = {}
+        for n, f in (*self.terms, ("", self.constant)):
+            for m, g in (*other.terms, ("", other.constant)):
+                name = "*".join(sorted([*factors(n), *factors(m)]))
+                total[name] = total.get(name, 0) + f * g
+        constant = total.pop("")
+        return Affine(tuple(sorted((n, f) for n, f in total.items() if f)), constant)
+
     @property
     def lane(self) -> int:
         """The factor of the lane."""
@@ -50,3 +70,8 @@ class Affine:
     @staticmethod
     def of(name: str) -> Affine:
         return Affine(((name, 1),), 0)
+
+
+def factors(operand: str) -> list[str]:
+    """The operands of a product."""
+    return operand.split("*") if operand else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -9,12 +10,13 @@ from typing import Any, Literal, cast
 from tc import settings, store
 from tc.codegen import llvm_jit
 from tc.errors import BackendError, InternalError
-from tc.ir.expr import IntImm
-from tc.ir.loops import LoopNest
+from tc.ir.expr import LE, Add, Expr, IntImm, Variable
+from tc.ir.loops import Array, If, LoopNest, Stmt
 from tc.ir.printer import nest_text
 from tc.ir.program import Program
 from tc.ir.reassociate import reassociate
 from tc.ir.rfactor import split_reductions
+from tc.ir.simplify import simplify
 from tc.ir.unswitch import unswitch
 from tc.options import Options
 from tc.pipeline import stage
@@ -27,6 +29,7 @@ from . import emit
 from .choose import best_options, choose
 from .fuse import predicate
 from .machine import Machine, believed, host, with_isa
+from .versions import Plan, Version, versions
 
 Artifact = Literal["schedule", "choice", "loops", "code", "llvm", "asm"]
 
@@ -40,19 +43,23 @@ _TRACED_INSTANCES = 2000
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A kernel `int32_t (void *const *args)`, valid while this object lives; `workspace` is in bytes."""
+    """A kernel `int32_t (void *const *args)`, valid while this object lives; `workspace` is in bytes, with
+    dynamic sizes an expression over them."""
 
     address: int
-    workspace: int
+    workspace: int | Expr
     release_gil: bool
     nest: LoopNest
     schedule: str
     choice: str
+    private: int  # bytes of the workspace behind the temporaries of a kernel of dynamic sizes
     _code: llvm_jit.MachineCode = field(repr=False)
 
     def to_blob(self) -> bytes:
         """What `Backend.from_blob` runs in another process: the object code and the sizes it needs."""
-        facts = {"workspace": self.workspace, "release_gil": self.release_gil}
+        # Temporaries are placed by the program alone; what dynamic sizes do not enter is a number.
+        own = self.workspace if isinstance(self.workspace, int) else self.private
+        facts = {"workspace": own, "release_gil": self.release_gil}
         return store.pack(facts, self._code.object)
 
     def artifact(self, stage: Artifact) -> str:
@@ -81,7 +88,7 @@ class Restored:
     """A kernel from disk: it runs, and has no stages to show."""
 
     address: int
-    workspace: int
+    workspace: int | Expr
     release_gil: bool
     _code: llvm_jit.MachineCode = field(repr=False)
 
@@ -90,6 +97,7 @@ class Backend:
     """Polyhedral, SIMD, threads."""
 
     name = "cpu"
+    dynamic_sizes = True
     options_used: frozenset[str] = frozenset(
         [
             "strict",
@@ -120,7 +128,10 @@ class Backend:
         """The kernel that `Compiled.to_blob` packed."""
         facts, code = store.unpack(blob)
         machine = llvm_jit.load_object(code, emit.KERNEL)
-        return Restored(machine.address, int(facts["workspace"]), bool(facts["release_gil"]), machine)
+        workspace: int | Expr = int(facts["workspace"])
+        if program.sizes:
+            workspace = Add(nest.assemble(program, scan.block(())).workspace, IntImm(workspace))
+        return Restored(machine.address, workspace, bool(facts["release_gil"]), machine)
 
     def candidates(self, program: Program, count: int) -> tuple[tuple[Options, float], ...]:
         """The best tilings of the nest that costs most, by the model, as options with predicted cycles."""
@@ -131,12 +142,15 @@ class Backend:
             groups = fusion.fuse(polyhedra, predicate(polyhedra, machine))
             return best_options(polyhedra, plan.regions(program, groups), machine, count)
 
-    def compile(self, program: Program, options: Options | None = None) -> Compiled:
-        """The kernel of a specialised program."""
+    def compile(
+        self, program: Program, options: Options | None = None, typical: Mapping[str, int] | None = None
+    ) -> Compiled:
+        """The kernel of a program; `typical` are values of the sizes that it leaves symbolic, which the
+        kernel serves all values of and is made fastest for these."""
         options = options or Options()
         machine = _machine(options)
-        made = code_of(program, machine, options)
-        assert isinstance(made.nest.workspace, IntImm)
+        made = code_of(program, machine, options, typical)
+        workspace = made.nest.workspace
         with stage("machine"):
             code = llvm_jit.compile_text(
                 made.text,
@@ -147,11 +161,12 @@ class Backend:
             )
         return Compiled(
             code.address,
-            made.nest.workspace.value,
-            made.instances >= _WORTH_RELEASING,
+            workspace.value if isinstance(workspace, IntImm) else workspace,
+            bool(program.sizes) or made.instances >= _WORTH_RELEASING,
             made.nest,
             made.schedule,
             made.choice,
+            made.private,
             code,
         )
 
@@ -170,52 +185,74 @@ class Made:
     choice: str
     text: str
     instances: int
+    private: int
 
 
-def code_of(program: Program, machine: Machine, options: Options) -> Made:
-    """The passes of this backend, for a machine that need not be this one."""
-    if program.sizes:
+def code_of(
+    program: Program, machine: Machine, options: Options, typical: Mapping[str, int] | None = None
+) -> Made:
+    """The passes of this backend, for a machine that need not be this one; `typical` are values of the
+    program's dynamic sizes."""
+    if set(program.sizes) != set(typical or ()):
         raise InternalError(f"{program.name} is not specialised: {', '.join(program.sizes)}")
     verify = settings.verify()
     if options.parallel is not False:
+        # A reduction among loops of dynamic length stays whole: whether splitting pays is for sizes to say.
         program = split_reductions(program, 4 * machine.cores, _LONG)
     with isl_context():
         with stage("scop"):
             polyhedra = scop.build(program)
-        with stage("schedule"):
-            groups = fusion.fuse(polyhedra, options.fusion or predicate(polyhedra, machine))
-            fused = schedule.fused(polyhedra, groups)
-            shown = tree.dump(fused)
-        if verify:
-            with stage("dependences"):
-                legality.verify(polyhedra, fused, dependences(polyhedra), "loop fusion")
-        with stage("choose"):
-            regions = plan.regions(program, groups)
-            chosen = choose(polyhedra, regions, machine, options)
+        found = dependences(polyhedra) if verify else None
+
+        def planned(typical: Mapping[str, int]) -> Plan:
+            with stage("schedule"):
+                groups = fusion.fuse(polyhedra, options.fusion or predicate(polyhedra, machine, typical))
+                fused = schedule.fused(polyhedra, groups)
+                shown = tree.dump(fused)
+            if found is not None:
+                with stage("dependences"):
+                    legality.verify(polyhedra, fused, found, "loop fusion")
+            with stage("choose"):
+                regions = plan.regions(program, groups, typical)
+                return Plan(groups, choose(polyhedra, regions, machine, options, typical), shown)
+
+        usual = planned(typical or {})
+        few = versions(program, polyhedra, machine, typical or {}, usual, planned)
         with stage("scan"):
-            loops = assemble(program, polyhedra, chosen.regions, chosen.tilings, machine)
+            loops, private = assemble(program, polyhedra, usual, few, machine)
             if options.fast_math:
                 loops = replace(loops, body=reassociate(loops.body))
-    if verify and program.instances <= _TRACED_INSTANCES:
-        trace.verify(program, loops, {})
+    if verify:
+        trace.verify_small(program, loops, _TRACED_INSTANCES)
     with stage("code"):
         text = emit.emit(loops, machine.isa, fast_math=options.fast_math)
-    return Made(loops, shown, chosen.text, text, program.instances)
+    shown = "".join(f"{v.size} <= {v.most}:\n{v.plan.schedule}" for v in few) + usual.schedule
+    choice = "".join(f"{v.size} <= {v.most}:\n{v.plan.chosen.text}" for v in few) + usual.chosen.text
+    return Made(loops, shown, choice, text, program.instances, private)
 
 
 def assemble(
-    program: Program,
-    polyhedra: scop.Scop,
-    regions: tuple[plan.Region, ...],
-    tilings: tuple[plan.RegionTiling, ...],
-    machine: Machine,
-) -> LoopNest:
-    """The loop nest of a tiled program."""
+    program: Program, polyhedra: scop.Scop, usual: Plan, few: Sequence[Version], machine: Machine
+) -> tuple[LoopNest, int]:
+    """The loop nest of a tiled program, and how many bytes of its workspace are not for temporaries."""
     base = nest.assemble(program, scan.block(()))
-    assert isinstance(base.workspace, IntImm)
-    builder = scan.Builder(polyhedra, 4 * machine.cores, base.workspace.value)
-    scanner = scan.Scanner(builder)
-    body = unswitch(scan.block(scanner.region(r, t) for r, t in zip(regions, tilings, strict=True)))
-    return replace(
-        base, body=body, arrays=(*base.arrays, *builder.arrays), workspace=IntImm(builder.workspace)
-    )
+    count, most = 0, 0
+    arrays: list[Array] = []
+
+    def scanned(p: Plan, version: str) -> Stmt:
+        """The loops of a plan; of versions only one runs, so they use the same memory."""
+        nonlocal count, most
+        builder = scan.Builder(polyhedra, 4 * machine.cores, 0, base.workspace, count=count, version=version)
+        scanner = scan.Scanner(builder)
+        pairs = zip(p.chosen.regions, p.chosen.tilings, strict=True)
+        body = scan.block(scanner.region(r, t) for r, t in pairs)
+        arrays.extend(builder.arrays)
+        count, most = builder.count, max(most, builder.workspace)
+        return body
+
+    body = scanned(usual, "")
+    for v in reversed(few):
+        body = If(LE(Variable(v.size), IntImm(v.most)), scanned(v.plan, f".{v.most}"), body)
+    workspace = simplify(Add(base.workspace, IntImm(most)), exact=True)
+    body = unswitch(body, base.sizes)
+    return replace(base, body=body, arrays=(*base.arrays, *arrays), workspace=workspace), most

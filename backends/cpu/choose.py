@@ -10,18 +10,21 @@ from dataclasses import dataclass, fields, replace
 from tc.ir.expr import Expr
 from tc.options import Options
 from tc.poly.ast import stage_bodies
-from tc.poly.plan import Axis, Nest, Pack, Phase, PhaseTile, Region, RegionTiling, Tile, Tiling
+from tc.poly.plan import SHARE, WHOLE, Axis, Nest, Pack, Phase, PhaseTile, Region, RegionTiling, Tile, Tiling
 from tc.poly.scop import Scop
 
 from . import ahead
 from .machine import Machine
 from .model import Candidate, Cost, Ref, Work, footprint, held_buffers, nest_cycles, tile_cycles, work_of
+from .shares import number_of_tasks, shares
 
 _COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)  # points of an axis in a register tile
 _KEPT = 5  # candidates with lanes along one loop whose remainders are looked at
 _STREAMS = 8  # rows of an array that are read side by side: more may share a set of the first cache
 _TASK = 8000.0  # cycles that a task should have at least
 _SERIAL = 16000.0  # cycles below which one thread is faster
+_BLOCK = 512  # points of a block of a reduction of dynamic length
+_DYNAMIC_LANES = 1.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +43,30 @@ class Choice:
     regions: tuple[Region, ...]
     tilings: tuple[RegionTiling, ...]
     text: str
+    candidates: tuple[tuple[Candidate, ...], ...]  # of the nests of each region
 
 
-def choose(scop: Scop, regions: Sequence[Region], machine: Machine, options: Options) -> Choice:
-    """The best tiling of each region by the model."""
+def choose(
+    scop: Scop,
+    regions: Sequence[Region],
+    machine: Machine,
+    options: Options,
+    typical: Mapping[str, int] | None = None,
+) -> Choice:
+    """The best tiling of each region by the model; `typical` are values of the program's dynamic sizes."""
     bodies = stage_bodies(scop.program)
     kept: list[Region] = []
     tilings: list[RegionTiling] = []
     lines = [f"machine: {_told(machine)}"]
+    best_of: list[tuple[Candidate, ...]] = []
     for number, r in enumerate(regions):
-        work, shared, given = _prepared(scop, r, bodies, machine)
+        work, shared, given = _prepared(scop, r, bodies, machine, typical or {})
         chosen: list[Tiling] = []
+        best_of.append(())
         for i, n in enumerate(r.nests):
             ranked = candidates(n, work[n], machine, given, options)
             best = ranked[0]
+            best_of[-1] = (*best_of[-1], best.candidate)
             t = tiling(n, work[n], best.candidate, machine, given, best.cost.total, options)
             chosen.append(t)
             lines.append(f"region {number}, nest {i}: statements {', '.join(n.statements)}")
@@ -68,8 +81,45 @@ def choose(scop: Scop, regions: Sequence[Region], machine: Machine, options: Opt
             lines.append(f"  {_described(n, t)}")
         kept.append(Region(shared, r.nests))
         parallel = bool(shared) and options.parallel is not False
+        last = shared[-1] if shared else None
         tilings.append(RegionTiling(tuple(given.values()), tuple(chosen), parallel))
-    return Choice(tuple(kept), tuple(tilings), "\n".join(lines) + "\n")
+        if last is not None and last.size is not None:
+            tilings[-1] = _region_shares(tilings[-1], shared, r.nests, work, given[last.name], machine)
+    return Choice(tuple(kept), tuple(tilings), "\n".join(lines) + "\n", tuple(best_of))
+
+
+def _region_shares(
+    t: RegionTiling,
+    shared: Sequence[Axis],
+    nests: Sequence[Nest],
+    work: Mapping[Nest, Mapping[str, Work]],
+    most: int,
+    machine: Machine,
+) -> RegionTiling:
+    """The innermost axis of a region, of dynamic length, in shares of at most so many points."""
+    total = sum(_plain_cycles(n, work[n], machine) for n in nests)
+    tasks = number_of_tasks(shared, (), total, 2 * _TASK, 4 * machine.cores)
+    # The axes around have tiles of one point.
+    step = 8 if most >= 8 else 1
+    return replace(t, tiles=(*t.tiles[:-1], SHARE), tasks=tasks, step=step, most=most - most % step)
+
+
+def predicted(
+    scop: Scop, regions: Sequence[Region], choice: Choice, machine: Machine, sizes: Mapping[str, int]
+) -> float:
+    """Cycles of what was chosen for other typical sizes, at `sizes`, which `regions` have."""
+    bodies = stage_bodies(scop.program)
+    total = 0.0
+    for r, made, tiled, best in zip(regions, choice.regions, choice.tilings, choice.candidates, strict=True):
+        given = {
+            a.name: t if t != SHARE else tiled.most or 1 for a, t in zip(made.axes, tiled.tiles, strict=True)
+        }
+        for n, c in zip(r.nests, best, strict=True):
+            work = work_of(scop, n, bodies, machine, sizes)
+            extents = {a.name: min(given.get(a.name, a.extent), a.extent) for a in n.axes}
+            repeats = math.prod(math.ceil(a.extent / given[a.name]) for a in n.axes if a.name in given)
+            total += _cost(n, work, c, extents, repeats, machine).total
+    return total
 
 
 def _told(machine: Machine) -> str:
@@ -78,10 +128,10 @@ def _told(machine: Machine) -> str:
 
 
 def _prepared(
-    scop: Scop, r: Region, bodies: Mapping[str, Expr], machine: Machine
+    scop: Scop, r: Region, bodies: Mapping[str, Expr], machine: Machine, typical: Mapping[str, int]
 ) -> tuple[dict[Nest, dict[str, Work]], tuple[Axis, ...], dict[str, int]]:
     """The work of a region's nests, the axes that they had better share, and the tiles of these."""
-    work = {n: work_of(scop, n, bodies, machine) for n in r.nests}
+    work = {n: work_of(scop, n, bodies, machine, typical) for n in r.nests}
     shared = _region_axes(r, work)
     tiles = _region_tiles(shared, r.nests, work, machine) if shared else []
     return work, shared, {a.name: t for a, t in zip(shared, tiles, strict=True)}
@@ -94,7 +144,7 @@ def best_options(
     bodies = stage_bodies(scop.program)
     found: tuple[Nest, list[Ranked]] | None = None
     for r in regions:
-        work, _, given = _prepared(scop, r, bodies, machine)
+        work, _, given = _prepared(scop, r, bodies, machine, {})
         for n in r.nests:
             ranked = candidates(n, work[n], machine, given, Options())
             if found is None or ranked[0].cost.total > found[1][0].cost.total:
@@ -115,7 +165,8 @@ def _described(n: Nest, t: Tiling) -> str:
     parts: list[str] = []
     for i, name in enumerate(t.order):
         x = t.tiles[name]
-        parts.append(f"{name} {'parallel ' if i < t.parallel else ''}by {x.cache}/{x.register}")
+        cache = {SHARE: "a share", WHOLE: "all"}.get(x.cache, x.cache)
+        parts.append(f"{name} {'parallel ' if i < t.parallel else ''}by {cache}/{x.register}")
     packs = f"; packs {len(t.packs)}" if t.packs else ""
     along = ", ".join(sorted({x.axis for x in t.ahead}))
     return "order " + ", ".join(parts) + packs + (f"; asks for the next rows along {along}" if along else "")
@@ -152,6 +203,10 @@ def _region_tiles(
     fits = max(1, machine.l2 // 2 // max(1, sum(bytes_each.values())))
     tiles: list[int] = []
     for a in shared:
+        if a.size is not None:
+            # Of this axis there may be one point: those inside must make the tasks.
+            tiles.append(1 if a is not shared[-1] else max(1, min(fits, 64)))
+            continue
         if a is not shared[-1]:
             tasks = max(1.0, tasks / a.extent)
             tiles.append(1)
@@ -181,13 +236,17 @@ def candidates(
     nest: Nest, work: Mapping[str, Work], machine: Machine, given: Mapping[str, int], options: Options
 ) -> list[Ranked]:
     """The candidates of a nest that the options allow, the best first; at least one."""
-    extents = {a.name: given.get(a.name, a.extent) for a in nest.axes}
+    extents = {a.name: min(given.get(a.name, a.extent), a.extent) for a in nest.axes}
     repeats = math.prod(math.ceil(a.extent / given[a.name]) for a in nest.axes if a.name in given)
     held = held_buffers(nest, work)
     rough: list[tuple[float, Candidate, str]] = []
     for c, label in _allowed(nest, _register_tiles(nest, work, machine, extents), options):
         # The tiles of a region are whole register tiles.
-        partial = {a.name: given[a.name] for a in nest.axes if given.get(a.name, a.extent) < a.extent}
+        partial = {
+            a.name: given[a.name]
+            for a in nest.axes
+            if a.size is None and given.get(a.name, a.extent) < a.extent
+        }
         if any(g % c.tiles[n].register for n, g in partial.items()):
             if options.register_tile is None or any(g % c.tiles[n].lanes for n, g in partial.items()):
                 continue
@@ -203,6 +262,7 @@ def candidates(
         waste = math.prod(
             (1 + math.ceil(extents[n] / e) * e / extents[n]) / 2 for n, e in at.items() if extents[n]
         )
+        waste *= _masked(nest, c)
         rough.append((waste * tile_cycles(nest, work, c, at, held, machine) / points, c, label))
     rough.sort(key=lambda x: x[0])
     kept: list[tuple[Candidate, str]] = []
@@ -215,6 +275,14 @@ def candidates(
     ranked = [Ranked(c, _cost(nest, work, c, extents, repeats, machine), label) for c, label in kept]
     ranked.sort(key=lambda x: x.cost.total)
     return ranked
+
+
+def _masked(nest: Nest, c: Candidate) -> float:
+    """What lanes along a loop of dynamic length cost: unaligned rows, and a vector under a mask."""
+    phases = [(a, p) for phase, p in zip(nest.phases, c.phases, strict=True) for a in phase.axes]
+    lanes = any(a.size is not None and c.tiles[a.name].lanes > 1 for a in nest.axes)
+    lanes = lanes or any(a.size is not None and p.vector == a.name for a, p in phases)
+    return _DYNAMIC_LANES if lanes else 1.0
 
 
 def _allowed(nest: Nest, made: list[tuple[Candidate, str]], options: Options) -> list[tuple[Candidate, str]]:
@@ -257,7 +325,7 @@ def _cost(
     repeats: int,
     machine: Machine,
 ) -> Cost:
-    compute = nest_cycles(nest, work, c, extents, machine) * repeats
+    compute = nest_cycles(nest, work, c, extents, machine) * repeats * _masked(nest, c)
     inner = {a.name: a.extent for p in nest.phases for a in p.axes}
     pack = 0.0
     distinct: dict[str, float] = {}
@@ -309,7 +377,7 @@ def _register_tiles(
     out.append((Candidate({a.name: Tile(extents[a.name]) for a in nest.axes}, plain, frozenset()), "scalar"))
     for v in axes:
         e = extents[v.name]
-        if e < 2:
+        if e < 2 or _apart(nest, work, v.name):
             continue
         width = min(lanes, 1 << (e - 1).bit_length())
         packs = _packs(nest, work, v.name, extents)
@@ -327,7 +395,7 @@ def _register_tiles(
                 out.append(
                     (Candidate(tiles, plain, packs), label + (f", {len(packs)} packed" if packs else ""))
                 )
-    private = [_vector_axis(p, work) for p in nest.phases]
+    private = [_vector_axis(nest, p, work) for p in nest.phases]
     if any(private):
         for tile in _tiles(axes, work, nest, extents, most):
             n = math.prod(tile.values())
@@ -424,11 +492,19 @@ def _phase_tile(p: Phase, vector: str | None, lanes: int, accumulators: int) -> 
     return PhaseTile(vector, width, accumulators)
 
 
-def _vector_axis(p: Phase, work: Mapping[str, Work]) -> str | None:
+def _apart(nest: Nest, work: Mapping[str, Work], axis: str) -> bool:
+    """Whether elements that a nest writes lie apart, along an axis, by what only dynamic sizes say: there is
+    no code for such lanes."""
+    refs = [r for w in work.values() for r in w.refs]
+    written = {r.buffer for r in refs if r.written}
+    return any(axis in r.dynamic for r in refs if r.buffer in written)
+
+
+def _vector_axis(nest: Nest, p: Phase, work: Mapping[str, Work]) -> str | None:
     """The loop of a phase along which most references have neighbours."""
     best, score = None, 0.0
     for a in p.axes:
-        if a.extent < 2:
+        if a.extent < 2 or _apart(nest, work, a.name):
             continue
         found = 1.0
         for s in p.statements:
@@ -448,6 +524,8 @@ def _packs(
 ) -> frozenset[tuple[str, int]]:
     """The reads that are worth a packed copy when lanes run along `vector`."""
     inner = {a.name: a.extent for p in nest.phases for a in p.axes}
+    # A pack of a loop of dynamic length is made block by block, which is for phases of one loop.
+    endless = {a.name for p in nest.phases for a in p.axes if a.size is not None and len(p.axes) > 1}
     written = {r.buffer for w in work.values() for r in w.refs if r.written}
     out: set[tuple[str, int]] = set()
     for w in work.values():
@@ -455,6 +533,8 @@ def _packs(
             stride = r.strides.get(vector, 0)
             moving = [a for a in r.strides if a in inner and r.strides[a]]
             if r.written or not r.plain or r.buffer in written or not stride or not moving:
+                continue
+            if endless & set(moving):
                 continue
             reuse = math.prod(e for a, e in extents.items() if not r.strides.get(a, 0))
             rows = math.prod(inner[a] for a in moving if abs(r.strides[a]) * r.itemsize >= 256)
@@ -493,7 +573,15 @@ def tiling(
         depth = max(math.prod(inner[a] for a in r.strides if a in inner and r.strides[a]) for r in packed)
         register = tiles[vector].register
         half = machine.l2 // 2
-        if depth * register * size > half // 2:
+        endless = {a.name for p in nest.phases for a in p.axes if a.size is not None}
+        endless &= {a for r in packed for a in r.strides if r.strides[a]}
+        if endless:
+            phases = tuple(
+                replace(x, block=_BLOCK) if any(a.name in endless for a in p.axes) else x
+                for p, x in zip(nest.phases, c.phases, strict=True)
+            )
+            depth = _BLOCK
+        elif depth * register * size > half // 2:
             phases = tuple(_blocked(p, x, depth) for p, x in zip(nest.phases, c.phases, strict=True))
             depth = max((x.block or depth for x in phases), default=depth)
         width = max(register, half // (depth * size) // register * register)
@@ -522,16 +610,28 @@ def tiling(
         for p, x in zip(nest.phases, phases, strict=True)
     )
     parallel = 0
+    shared_tasks: Expr | None = None
+    inside = [a for p in nest.phases for a in p.axes]
+    dynamic = {n for n in order if axes[n].size is not None}
+    fixed = {n for r in packed for n in r.strides if r.strides[n]} if packed else set[str]()
     if options.tile is not None:
         for a, points in zip(nest.axes, options.tile, strict=False):
             if a.name not in given:
                 t = tiles[a.name]
                 tiles[a.name] = replace(t, cache=-(-min(points, a.extent) // t.register) * t.register)
+                fixed.add(a.name)
         parallel = 0 if given else len(order)
+    elif not given and (dynamic or any(a.size is not None for a in inside)):
+        most = round(_parallel_tasks(packed, phases, machine))
+        # Each task fills its packs.
+        filled = sum(_filled(r, nest, tiles) for r in packed)
+        shared_tasks = number_of_tasks(nest.axes, inside, cycles, max(_TASK, 4 * filled), most)
+        made = [n for n in order if n in fixed and n not in dynamic]
+        have = math.prod(math.ceil(axes[n].extent / tiles[n].cache) for n in made)
+        shared = [n for n in order if n in fixed] if packed and have >= machine.cores else order
+        tiles, parallel = shares(nest, shared, tiles, frozenset(fixed), most)
     elif not given and cycles > _SERIAL:
-        # Long rows where several are streamed side by side.
-        streams = not packed and any(p.block is not None for p in phases)
-        wanted = min(cycles / _TASK, (2.0 if streams else 8.0) * machine.cores)
+        wanted = min(cycles / _TASK, _parallel_tasks(packed, phases, machine))
         tasks = 1
         for i, n in enumerate(order):
             extent, t = axes[n].extent, tiles[n]
@@ -548,6 +648,9 @@ def tiling(
             parallel = i + 1
             if tasks >= wanted:
                 break
+    for n in dynamic - fixed:
+        if tiles[n].cache != SHARE:
+            tiles[n] = replace(tiles[n], cache=WHOLE)
     if options.parallel is False:
         parallel = 0
     inner_order = tuple(n for n in sorted(axes, key=lambda n: -place[n]) if n != vector)
@@ -557,7 +660,20 @@ def tiling(
     early = ahead.next_rows(nest, work, tiles, inner_order, c.packs, machine)
     if not packed:
         early += ahead.next_block(nest, work, phases)
-    return Tiling(tiles, tuple(order), inner_order, phases, packs, parallel, early)
+    return Tiling(tiles, tuple(order), inner_order, phases, packs, parallel, shared_tasks, early)
+
+
+def _filled(r: Ref, nest: Nest, tiles: Mapping[str, Tile]) -> int:
+    """Elements of the pack of a cache tile."""
+    extents = {a.name: min(a.extent, tiles[a.name].cache) for a in nest.axes}
+    extents |= {a.name: a.extent for p in nest.phases for a in p.axes}
+    return math.prod(e for n, e in extents.items() if r.strides.get(n, 0))
+
+
+def _parallel_tasks(packed: Sequence[Ref], phases: Sequence[PhaseTile], machine: Machine) -> float:
+    """The most tasks to make: few where several long rows are streamed side by side."""
+    streams = not packed and any(p.block is not None for p in phases)
+    return (2.0 if streams else 8.0) * machine.cores
 
 
 def _strided(p: Phase, vector: str, work: Mapping[str, Work], machine: Machine) -> bool:

@@ -1,7 +1,8 @@
 """Loop nests to LLVM text with explicit vectors: the emitter of this backend.
 
 The kernel has the calling convention of tc.codegen.llvm_ir.  Each parallel loop becomes a function that the
-thread pool calls once an iteration, with the kernel's arguments and the loop variables around it.
+thread pool calls once an iteration, with the kernel's arguments and the loop variables around it.  Each
+function loads the dynamic sizes.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from tc.ir.loops import (
 from tc.ir.lower import neutral
 from tc.ir.simplify import simplify
 
-from .affine import LANE, Affine
+from .affine import LANE, Affine, factors
 from .expressions import Env, ExpressionEmitter
 from .isa import Isa
 from .memory import Registers
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 KERNEL = "kernel"
+_SIZE = "%size."  # operands of dynamic sizes, the same in all functions
 
 
 def emit(nest: LoopNest, isa: Isa, *, fast_math: bool = False) -> str:
@@ -59,8 +61,9 @@ class NestEmitter(ExpressionEmitter):
         self.chunk: dict[str, str] = {}  # parallel loop variable -> its operand, in this function
 
     def module(self) -> str:
+        self.sizes = Env({n: Affine.of(f"{_SIZE}{i}") for i, n in enumerate(self.nest.sizes)}, {})
         self.open()
-        self.statement(self.nest.body, Env({}, {}))
+        self.statement(self.nest.body, self.sizes)
         self.close()
         parallel = any(isinstance(s, For) and s.kind is LoopKind.PARALLEL for s in statements(self.nest.body))
         if parallel and self.nest.sites:
@@ -88,6 +91,12 @@ class NestEmitter(ExpressionEmitter):
             f"  %workspace.slot = getelementptr ptr, ptr %args, i64 {len(self.nest.params) + 1}",
             "  %workspace = load ptr, ptr %workspace.slot, align 8",
         ]
+        if self.nest.sizes:
+            pointers.append(f"  %sizes.slot = getelementptr ptr, ptr %args, i64 {len(self.nest.params) + 2}")
+            pointers.append("  %sizes = load ptr, ptr %sizes.slot, align 8")
+        for i in range(len(self.nest.sizes)):
+            pointers.append(f"  {_SIZE}{i}.at = getelementptr i64, ptr %sizes, i64 {i}")
+            pointers.append(f"  {_SIZE}{i} = load i64, ptr {_SIZE}{i}.at, align 8")
         return "\n".join([head, "entry:", *pointers, *self.fn.entry, *self.fn.lines, "}", ""])
 
     # What functions load once.
@@ -104,9 +113,8 @@ class NestEmitter(ExpressionEmitter):
             entry.append(f"  {name} = load ptr, ptr {name}.slot, align 8")
         else:
             offset = simplify(array.offset, exact=True)
-            if not isinstance(offset, IntImm):
-                raise InternalError(f"the place of '{array.name}' is not a constant")
-            entry.append(f"  {name}.own = getelementptr i8, ptr %workspace, i64 {offset.value}")
+            place = str(offset.value) if isinstance(offset, IntImm) else self.hoisted(offset)
+            entry.append(f"  {name}.own = getelementptr i8, ptr %workspace, i64 {place}")
             at = "0"
             if array.owner is not None:
                 if array.owner not in self.chunk:
@@ -173,7 +181,7 @@ class NestEmitter(ExpressionEmitter):
             case LoopKind.PARALLEL:
                 self.parallel(s, env)
             case LoopKind.VECTOR:
-                self.vectors(s, env, lower, _constant(trips, s))
+                self.vectors(s, env, lower, trips)
             case LoopKind.UNROLLED:
                 for i in range(0, _constant(trips, s), s.step):
                     self.statement(s.body, env.bind(s.var, lower + i))
@@ -201,7 +209,10 @@ class NestEmitter(ExpressionEmitter):
         self.do(f"{iterator} = phi i64 [ {first}, %{before} ], [ {following}, %{latch} ]")
         self.changed(s)
         self.open()
+        maybe = bool(trips.terms and self.nest.sizes)
+        self.conditional += maybe
         self.statement(s.body, env.bind(s.var, Affine.of(iterator)))
+        self.conditional -= maybe
         self.close()
         self.do(f"br label %{latch}")
         self.start(latch)
@@ -216,9 +227,15 @@ class NestEmitter(ExpressionEmitter):
         for buffer in self.written[id(s)]:
             self.versions[buffer] = self.versions.get(buffer, 0) + 1
 
-    def vectors(self, s: For, env: Env, lower: Affine, trips: int) -> None:
+    def vectors(self, s: For, env: Env, lower: Affine, count: Affine) -> None:
         if self.lanes:
             raise InternalError("a vector loop inside of another")
+        if count.terms and s.lanes:
+            # At least one: the scanner has made sure.
+            with self.in_lanes(s.lanes, self.leading_mask(self.materialize(count), s.lanes)):
+                self.statement(s.body, env.bind(s.var, lower + Affine.of(LANE)))
+            return
+        trips = _constant(count, s)
         if trips <= 0:
             return
         lanes = s.lanes or 1 << (trips - 1).bit_length()
@@ -271,7 +288,8 @@ class NestEmitter(ExpressionEmitter):
             self.versions[buffer] = self.versions.get(buffer, 0) + 1
 
     def promote(self, s: Promote, env: Env) -> None:
-        r = Registers(s.buffers, s.dead, len(self.fn.pure))
+        r = Registers(s.buffers, s.dead, _written(s.body), len(self.fn.pure))
+        self.masks(s, env)
         outer, self.conditional = self.conditional, 0  # conditions around hold for all of it
         before, self.fn.lines = self.fn.lines, []
         self.registers.append(r)
@@ -282,6 +300,14 @@ class NestEmitter(ExpressionEmitter):
         self.flush(r)
         self.close()
         self.fn.lines = [*before, *r.prologue, *self.fn.lines]
+
+    def masks(self, s: Promote, env: Env) -> None:
+        """Compute the masks of vector loops inside that are known here, for the loads before the body."""
+        for v in statements(s.body) if self.nest.sizes else ():
+            if isinstance(v, For) and v.kind is LoopKind.VECTOR and v.lanes:
+                upper, lower = self.form(v.upper, env), self.form(v.lower, env)
+                if upper is not None and lower is not None and (upper - lower).terms:
+                    self.leading_mask(self.materialize(upper - lower), v.lanes)
 
     def prefetch(self, s: Prefetch, env: Env) -> None:
         array = self.arrays[s.buffer]
@@ -382,7 +408,8 @@ class NestEmitter(ExpressionEmitter):
             self.serial(s, env, self.affine(s.lower, env), self.affine(s.upper, env))
             return
         lower, upper = self.affine(s.lower, env), self.affine(s.upper, env)
-        captured = sorted({n for a in env.affine.values() for n, _ in a.terms})
+        used = {x for a in env.affine.values() for n, _ in a.terms for x in factors(n)}
+        captured = sorted(x for x in used if not x.startswith(_SIZE))
         context = self.name("context")
         self.fn.entry.append(f"  {context} = alloca [{len(captured) + 1} x i64], align 16")
         self.do(f"store ptr %args, ptr {context}, align 8")
@@ -406,17 +433,19 @@ class NestEmitter(ExpressionEmitter):
             self.lanes,
             self.mask,
             self.registers,
+            self.once,
         )
+        self.once = {}
         self.fn, self.bases, self.scalars, self.loaded = Function(), {}, {}, [{}]
         self.registers = []
         self.chunk = {s.var: "%item"}
         self.fn.entry.append("  %args = load ptr, ptr %context, align 8")
-        inside: dict[str, Affine] = {}
+        inside: dict[str, str] = {}
         for i, operand in enumerate(captured):
             name = self.name("outer")
             self.fn.entry.append(f"  {name}.at = getelementptr i64, ptr %context, i64 {i + 1}")
             self.fn.entry.append(f"  {name} = load i64, ptr {name}.at, align 8")
-            inside[operand] = Affine.of(name)
+            inside[operand] = name
         moved = {
             v: Affine((), a.constant) if not a.terms else _renamed(a, inside) for v, a in env.affine.items()
         }
@@ -428,15 +457,23 @@ class NestEmitter(ExpressionEmitter):
         head, rest = text.split("entry:\n", 1)
         load = "  %args = load ptr, ptr %context, align 8\n"
         self.functions.append(f"{head}entry:\n{load}{rest.replace(load, '', 1)}")
-        self.fn, self.bases, self.scalars, self.loaded, self.chunk, self.lanes, self.mask, self.registers = (
-            outer
-        )
+        (
+            self.fn,
+            self.bases,
+            self.scalars,
+            self.loaded,
+            self.chunk,
+            self.lanes,
+            self.mask,
+            self.registers,
+            self.once,
+        ) = outer
 
 
-def _renamed(a: Affine, names: Mapping[str, Affine]) -> Affine:
+def _renamed(a: Affine, names: Mapping[str, str]) -> Affine:
     total = Affine((), a.constant)
     for n, f in a.terms:
-        total = total + names[n] * f
+        total = total + Affine.of("*".join(sorted(names.get(x, x) for x in factors(n)))) * f
     return total
 
 

@@ -39,6 +39,7 @@ from tc.ir.expr import (
     Sub,
     UIntImm,
     Variable,
+    variables,
     walk,
 )
 from tc.ir.loops import Array
@@ -73,6 +74,8 @@ class ExpressionEmitter(MemoryEmitter):
     def __init__(self, isa: Isa, fast_math: bool, arrays: Mapping[str, Array]) -> None:
         super().__init__(isa, fast_math, arrays)
         self.scalars: dict[str, Value] = {}
+        self.sizes = Env({}, {})  # the dynamic sizes
+        self.once: dict[Expr, str] = {}  # what is computed from them in this function
         self.point: tuple[Expr, ...] = ()
         self._heavy: dict[int, tuple[Expr, bool]] = {}
         self._flat: dict[int, _Flat] = {}
@@ -101,14 +104,13 @@ class ExpressionEmitter(MemoryEmitter):
                 return a + b if isinstance(e, Add) else a - b
             case Mul():
                 a, b = self.form(e.a, env), self.form(e.b, env)
-                if a is None or b is None:
-                    return None
-                if not b.terms:
-                    return a * b.constant
-                return b * a.constant if not a.terms else None
+                return None if a is None or b is None else a.times(b)
             case FloorDiv() | FloorMod() if isinstance(e.b, IntImm) and e.b.value > 0:
                 a = self.form(e.a, env)
-                return None if a is None else self._divided(a, e.b.value, isinstance(e, FloorDiv))
+                found = None if a is None else self._divided(a, e.b.value, isinstance(e, FloorDiv))
+                return self._of_sizes(e) if found is None else found
+            case FloorDiv() | FloorMod():
+                return self._of_sizes(e)
             case Min() | Max():
                 a, b = self.form(e.a, env), self.form(e.b, env)
                 if a is None or b is None:
@@ -118,9 +120,43 @@ class ExpressionEmitter(MemoryEmitter):
                     return (
                         (a if d.constant <= 0 else b) if isinstance(e, Min) else (a if d.constant >= 0 else b)
                     )
-                return None
+                return self._of_sizes(e)
+            case Cast() | Select() | IfThenElse() if e.dtype == INDEX:
+                return self._of_sizes(e)
             case _:
                 return None
+
+    def _of_sizes(self, e: Expr) -> Affine | None:
+        """What is made of dynamic sizes alone is computed once, where the function begins."""
+        if not self.sizes.affine or not variables(e) <= self.sizes.affine.keys():
+            return None
+        if any(isinstance(x, (Call, Load, Let)) for x in walk(e)):
+            return None
+        return Affine.of(self.hoisted(e))
+
+    def hoisted(self, e: Expr) -> str:
+        """An expression of dynamic sizes as an i64 operand."""
+        found = self.once.get(e)
+        if found is None:
+            lines, pure = self.fn.lines, self.fn.pure
+            self.fn.lines, self.fn.pure = self.fn.entry, [{}]
+            # Not by its form: that is what asks for it.
+            v = self._computed(e)
+            self.fn.lines, self.fn.pure = lines, pure
+            self.once[e] = found = v.text
+        return found
+
+    def _computed(self, e: Expr) -> Value:
+        match e:
+            case FloorDiv() | FloorMod():
+                a, b = self.value(e.a, self.sizes), self.value(e.b, self.sizes)
+                return self.division(a, b, isinstance(e, FloorDiv))
+            case Min() | Max():
+                return self.extremum(
+                    self.value(e.a, self.sizes), self.value(e.b, self.sizes), isinstance(e, Min)
+                )
+            case _:
+                return self.value(e, self.sizes)
 
     def _divided(self, a: Affine, divisor: int, quotient: bool) -> Affine | None:
         """Floor division or its remainder, where what the divisor does not divide is within one multiple."""
@@ -156,10 +192,10 @@ class ExpressionEmitter(MemoryEmitter):
         if known is None:
             known = self._flatten(array, subscripts)
             self._flat[id(subscripts)] = known
-        _, variables, others, constant = known
+        _, names, others, constant = known
         total: dict[str, int] = {}
         affine = env.affine
-        for name, factor in variables:
+        for name, factor in names:
             a = affine.get(name)
             if a is None:
                 a = self._operand(Variable(name), env)
@@ -181,18 +217,23 @@ class ExpressionEmitter(MemoryEmitter):
 
     def _flatten(self, array: Array, subscripts: tuple[Expr, ...]) -> _Flat:
         """A position as a sum: variables, other terms, a constant (kept with what it was made from)."""
-        variables: dict[str, int] = {}
+        names: dict[str, int] = {}
         others: list[tuple[Expr, int]] = []
         constant = 0
         for e, stride in zip(subscripts, self.strides[array.name], strict=True):
             terms, offset = linear_terms(e)
+            if not isinstance(stride, int):
+                others += [(Mul(term, stride), factor) for term, factor in terms.items()]
+                if offset:
+                    others.append((stride, offset))
+                continue
             constant += offset * stride
             for term, factor in terms.items():
                 if isinstance(term, Variable):
-                    variables[term.name] = variables.get(term.name, 0) + factor * stride
+                    names[term.name] = names.get(term.name, 0) + factor * stride
                 else:
                     others.append((term, factor * stride))
-        return subscripts, tuple(variables.items()), tuple(others), constant
+        return subscripts, tuple(names.items()), tuple(others), constant
 
     def _operand(self, e: Expr, env: Env) -> Affine | None:
         v = self.value(e, env)
@@ -213,7 +254,7 @@ class ExpressionEmitter(MemoryEmitter):
                 if e.name in env.values:
                     return env.values[e.name]
                 if e.name in env.affine:
-                    return self.index_value(env.affine[e.name])
+                    return self.cast(self.index_value(env.affine[e.name]), e.dtype)
                 return self.scalar(e.name)
             case Cast():
                 return self.cast(self.value(e.value, env), e.dtype)
@@ -348,18 +389,18 @@ class ExpressionEmitter(MemoryEmitter):
         total = self.integer(0, INT64)
         for s, stride in zip(e.subscripts, self.strides[array.name], strict=True):
             v = self.cast(self.value(s, env), INT64)
-            total = self.binary("+", total, self.binary("*", v, self.integer(stride, INT64)))
-        if self.held(array) is not None:
+            step = self.integer(stride, INT64) if isinstance(stride, int) else self.value(stride, env)
+            total = self.binary("+", total, self.binary("*", v, step))
+        held = self.held(array)
+        if held is not None and array.name in held.written:  # else memory has it too
             raise InternalError(f"'{array.name}' is in registers and read where data says")
         return self.gather(array, self.base(array), total)
 
     def check(self, subscript: Value, array: Array, dimension: int, site: int, env: Env) -> None:
         """Leave with the error record filled where an active lane's subscript is out of range."""
-        extent = array.shape[dimension]
-        if not isinstance(extent, IntImm):
-            raise InternalError(f"'{array.name}' has an extent that is not a constant")
+        extent = self.value(array.shape[dimension], env)
         subscript = self.cast(subscript, INT64)
-        bad = self.compare(("", "uge", "uge"), subscript, self.integer(extent.value, INT64))
+        bad = self.compare(("", "uge", "uge"), subscript, extent)
         if self.mask is not None:
             bad = self.logical("and", self.vector_mask() if self.lanes else self.mask, bad)
         key = f"checked {bad.text} {site} {dimension}"
@@ -383,8 +424,8 @@ class ExpressionEmitter(MemoryEmitter):
 
         lower = array.lower[dimension] if array.lower else IntImm(0)
         found = one(subscript)
-        if isinstance(lower, IntImm) and lower.value:
-            found = self.op(f"add i64 {found}, {lower.value}")
+        if lower != IntImm(0):
+            found = self.op(f"add i64 {found}, {self.value(lower, env).text}")
         mask, self.mask = self.mask, None
         kept = tuple(one(self.value(p, env)) for p in self.point[:MAX_POINT])
         self.mask = mask

@@ -4,9 +4,10 @@ out of the cache."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from tc.ir.expr import IntImm, inline_lets, variables
+from tc.ir.evaluate import evaluate
+from tc.ir.expr import inline_lets, variables
 from tc.poly.fusion import Member, Predicate, Proposal
 from tc.poly.scop import Scop
 
@@ -15,28 +16,25 @@ from .machine import Machine
 _SMALL = 1 << 16  # instances that one core runs in the time it takes to start others a few times
 
 
-def predicate(scop: Scop, machine: Machine) -> Predicate:
-    """The default of this backend's `fusion`."""
+def predicate(scop: Scop, machine: Machine, typical: Mapping[str, int] | None = None) -> Predicate:
+    """The default of this backend's `fusion`; `typical` are values of the program's dynamic sizes."""
+    known = typical or {}
     sizes = {
-        b.name: math.prod(r.extent.value for r in b.box if isinstance(r.extent, IntImm)) * b.dtype.itemsize
+        b.name: math.prod(evaluate(r.extent, known) for r in b.box) * b.dtype.itemsize
         for b in scop.program.buffers
     }
 
     def extent(m: Member) -> int:
         name, var = next(iter(m.vars.items()))
         found = next(v for v in scop.statement(name).stage.domain.vars if v.name == var).range.extent
-        return found.value if isinstance(found, IntImm) else 1
+        return evaluate(found, known)
 
     def tasks(members: Iterable[Member]) -> int:
         return math.prod(extent(m) for m in members if m.coincident)
 
     def instances(names: tuple[str, ...]) -> int:
         return sum(
-            math.prod(
-                v.range.extent.value
-                for v in scop.statement(n).stage.domain.vars
-                if isinstance(v.range.extent, IntImm)
-            )
+            math.prod(evaluate(v.range.extent, known) for v in scop.statement(n).stage.domain.vars)
             for n in names
         )
 

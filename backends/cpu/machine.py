@@ -96,7 +96,7 @@ def host() -> Machine:
 
 
 def believed(machine: Machine, facts: Iterable[tuple[str, float]]) -> Machine:
-    """A machine of which some facts are taken as given; raises BackendError (TC0813) for unknown ones."""
+    """A machine of which some facts are taken as given; raises BackendError (TC0814) for unknown ones."""
     known = {f.name: f.type for f in fields(Machine) if f.name != "isa"}
     changes: dict[str, Any] = {}
     for name, value in facts:
@@ -105,7 +105,7 @@ def believed(machine: Machine, facts: Iterable[tuple[str, float]]) -> Machine:
             near = did_you_mean(name, known) or f"it is described by {', '.join(sorted(known))}"
             raise BackendError(
                 f"the model of the cpu backend has no machine with {name} = {value}",
-                code="TC0813",
+                code="TC0814",
                 help=f"{name} is a whole number" if whole else near,
             )
         changes[name] = int(value) if whole else value

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tc.codegen.llvm_expr import storage_type
-from tc.dtypes import BOOL, INT64, DType
+from tc.dtypes import BOOL, INT32, INT64, DType
 from tc.errors import InternalError
-from tc.ir.expr import IntImm
+from tc.ir.expr import Expr, IntImm, Mul
 from tc.ir.loops import Array
+from tc.ir.simplify import simplify
 
-from .affine import LANE, Affine
+from .affine import LANE, Affine, factors
 from .isa import Isa
 from .values import Value, ValueEmitter, suffix, type_text
 
@@ -34,24 +35,27 @@ class Slot:
 
 @dataclass(slots=True)
 class Registers:
-    """What a `Promote` keeps in registers; `prologue` collects the loads that go before its body."""
+    """What a `Promote` keeps in registers; `prologue` collects the loads that go before its body, which
+    writes the buffers `written`."""
 
     buffers: frozenset[str]
     dead: frozenset[str]
+    written: frozenset[str]
     depth: int  # pure scopes that were open where the prologue stands
     prologue: list[str] = field(default_factory=list[str])
     slots: dict[Key, Slot] = field(default_factory=dict[Key, Slot])
 
 
-def strides(array: Array) -> tuple[int, ...]:
-    """Elements between neighbours in each dimension of a dense array of constant shape."""
-    out: list[int] = []
-    step = 1
+def strides(array: Array) -> tuple[int | Expr, ...]:
+    """Elements between neighbours in each dimension of a dense array."""
+    out: list[int | Expr] = []
+    step: int | Expr = 1
     for extent in reversed(array.shape):
         out.append(step)
-        if not isinstance(extent, IntImm):
-            raise InternalError(f"'{array.name}' has an extent that is not a constant")
-        step *= max(extent.value, 1)
+        if isinstance(extent, IntImm) and isinstance(step, int):
+            step *= max(extent.value, 1)
+        else:
+            step = simplify(Mul(extent, IntImm(step) if isinstance(step, int) else step), exact=True)
     return tuple(reversed(out))
 
 
@@ -61,9 +65,7 @@ class MemoryEmitter(ValueEmitter):
     def __init__(self, isa: Isa, fast_math: bool, arrays: Mapping[str, Array]) -> None:
         super().__init__(isa, fast_math)
         self.arrays = dict(arrays)
-        self.strides = {
-            name: strides(a) for name, a in self.arrays.items() if all(isinstance(n, IntImm) for n in a.shape)
-        }
+        self.strides = {name: strides(a) for name, a in self.arrays.items()}
         self.mask: Value | None = None
         self.outer_mask: Value | None = None  # of the vector loop around, before any condition
         self.conditional = 0  # branches around that may not be taken
@@ -82,7 +84,10 @@ class MemoryEmitter(ValueEmitter):
         """A form without lanes as an i64 operand."""
         total = ""
         for name, factor in a.terms:
-            term = name if factor == 1 else self.pure(f"mul nsw i64 {name}, {factor}")
+            first, *rest = factors(name)
+            for other in rest:
+                first = self.pure(f"mul nsw i64 {first}, {other}")
+            term = first if factor == 1 else self.pure(f"mul nsw i64 {first}, {factor}")
             total = term if not total else self.pure(f"add nsw i64 {total}, {term}")
         if not total:
             return str(a.constant)
@@ -127,14 +132,14 @@ class MemoryEmitter(ValueEmitter):
                 if mask is None or (self.mask is not None and mask.text == self.mask.text):
                     return value
         value = self._load(array, address)
-        guarded = self.mask is not None and self.mask.active is None
+        guarded = self.mask is not None and self.mask.active is None and not self.mask.some
         self.loaded[-1][key] = (value, self.mask if lane or guarded else None)
         return value
 
     def _load(self, array: Array, address: Affine) -> Value:
         lane, t = address.lane, array.dtype
         if lane == 0:
-            if self.mask is not None and self.mask.active is None:
+            if self.mask is not None and self.mask.active is None and not self.mask.some:
                 return self._guarded(array, address)
             return self._from_memory(t, self.op(
                 f"load {storage_type(t)}, ptr {self.pointer(array, address)}, align {t.itemsize}"
@@ -318,7 +323,7 @@ class MemoryEmitter(ValueEmitter):
         if t == BOOL:
             text = self.pure(f"zext i1 {text} to i8")
         write = f"store {storage_type(t)} {text}, ptr {p}, align {t.itemsize}"
-        if self.mask is None:
+        if self.mask is None or self.mask.some:
             self.do(write)
             return
         self.when(self.any_lane(self.mask), lambda: self.do(write))
@@ -449,6 +454,13 @@ class MemoryEmitter(ValueEmitter):
         """The mask whose first lanes are active."""
         text = "<" + ", ".join(f"i1 {'true' if i < active else 'false'}" for i in range(lanes)) + ">"
         return Value(text, BOOL, lanes, None, active)
+
+    def leading_mask(self, active: str, lanes: int) -> Value:
+        """The mask whose first lanes are active, at least one; `active` is an i64 operand."""
+        count = Value(self.pure(f"trunc i64 {active} to i32"), INT32)
+        steps, count = self.steps(INT32, lanes, 1), self.widen(count, lanes)
+        text = self.pure(f"icmp ult {type_text(INT32, lanes)} {steps.text}, {count.text}")
+        return Value(text, BOOL, lanes, None, None, True)
 
     def transpose(self, rows: list[Value], lanes: int) -> list[Value]:
         """Lane i of row j becomes lane j of row i; the rows are as many as a power of two has lanes.

@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tc.ir.evaluate import evaluate
 from tc.ir.expr import (
     EQ,
     GE,
@@ -63,7 +64,8 @@ _LIBM = 30  # cycles a lane of a function that has no vector form
 class Ref:
     """A reference: elements between neighbours along each axis; `indirect` axes move it as data says.
 
-    `read` is its number among the statement's reads (-1: the element written).
+    `read` is its number among the statement's reads (-1: the element written).  Of the axes in `dynamic` the
+    stride depends on dynamic sizes; `strides` has the typical one.
     """
 
     statement: str
@@ -76,6 +78,7 @@ class Ref:
     indirect: frozenset[str]
     windows: tuple[tuple[str, ...], ...]  # the axes that share a subscript, where several do
     plain: bool  # neither guarded nor checked, and known
+    dynamic: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +121,11 @@ def _cost(e: Expr, lanes: int) -> float:
     return own + sum(_cost(c, lanes) for c in children(e))
 
 
-def work_of(scop: Scop, nest: Nest, bodies: Mapping[str, Expr], machine: Machine) -> dict[str, Work]:
-    """The work of each statement of a nest, its loops named by axes."""
+def work_of(
+    scop: Scop, nest: Nest, bodies: Mapping[str, Expr], machine: Machine, typical: Mapping[str, int]
+) -> dict[str, Work]:
+    """The work of each statement of a nest, its loops named by axes; `typical` are values of the program's
+    dynamic sizes."""
     boxes = {b.name: b for b in scop.program.buffers}
     out: dict[str, Work] = {}
     for name in nest.statements:
@@ -131,11 +137,12 @@ def work_of(scop: Scop, nest: Nest, bodies: Mapping[str, Expr], machine: Machine
         for a in s.accesses:
             if a.kind == "update":
                 continue
-            steps: list[int] = []
-            step = 1
+            steps: list[tuple[int, bool]] = []
+            step, dynamic = 1, False
             for r in reversed(boxes[a.buffer].box):
-                steps.append(step)
-                step *= max(1, r.extent.value) if isinstance(r.extent, IntImm) else 1
+                steps.append((step, dynamic))
+                step *= max(1, evaluate(r.extent, typical))
+                dynamic = dynamic or not isinstance(r.extent, IntImm)
             refs.append(
                 _ref(
                     scop,
@@ -163,13 +170,14 @@ def work_of(scop: Scop, nest: Nest, bodies: Mapping[str, Expr], machine: Machine
 
 def _ref(
     scop: Scop,
-    s: Statement, a: Access, number: int, axes: Mapping[str, str], steps: list[int], itemsize: int,
-    elements: int,
+    s: Statement, a: Access, number: int, axes: Mapping[str, str], steps: list[tuple[int, bool]],
+    itemsize: int, elements: int,
 ) -> Ref:  # fmt: skip
+    dynamic: set[str] = set()
     strides: dict[str, int] = {}
     indirect: set[str] = set()
     windows: list[tuple[str, ...]] = []
-    for e, step in zip(a.subscripts, steps, strict=True):
+    for e, (step, varies) in zip(a.subscripts, steps, strict=True):
         e = inline_lets(e)
         terms, _ = linear_terms(e)
         found: list[str] = []
@@ -188,6 +196,8 @@ def _ref(
                     for v in variables(y)
                     if v in axes
                 }
+        if varies:
+            dynamic |= set(found)
         if len(found) > 1:
             windows.append(tuple(found))
     checked = a.read is not None and (bool(a.read.call.checked) or bool(a.read.guards))
@@ -204,6 +214,7 @@ def _ref(
         frozenset(indirect),
         tuple(windows),
         plain,
+        frozenset(dynamic),
     )
 
 

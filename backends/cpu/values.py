@@ -24,13 +24,14 @@ from .isa import Isa
 @dataclass(frozen=True, slots=True)
 class Value:
     """An operand.  `lanes` is 0 for a scalar; `constant` its value where it is a literal; `active`, of a mask
-    that is one, the number of its leading lanes that are set."""
+    that is one, the number of its leading lanes that are set; `some`: of a mask, that a lane is set."""
 
     text: str
     dtype: DType
     lanes: int = 0
     constant: int | float | None = None
     active: int | None = None
+    some: bool = False
 
 
 @cache

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tc import settings
 from tc.codegen import c_family, llvm_ir, llvm_jit
 from tc.errors import BackendError, InternalError
-from tc.ir.expr import IntImm
+from tc.ir.expr import Expr, IntImm
 from tc.ir.loops import LoopNest
 from tc.ir.printer import nest_text
 from tc.ir.program import Program
@@ -31,11 +32,12 @@ _TRACED_INSTANCES = 2000
 class Compiled:
     """A kernel `int32_t (void *const *args)` (see tc.codegen.llvm_ir), valid while this object lives.
 
-    `workspace` is in bytes; `release_gil` says whether the work is worth it.
+    `workspace` is in bytes, with dynamic sizes an expression over them; `release_gil` says whether the work
+    is worth it.
     """
 
     address: int
-    workspace: int
+    workspace: int | Expr
     release_gil: bool
     nest: LoopNest
     schedule: str
@@ -69,6 +71,7 @@ class Backend:
 
     name = "reference"
     options_used: frozenset[str] = frozenset({"strict"})
+    dynamic_sizes = True
 
     def available(self) -> Availability:
         return Availability(True)
@@ -76,9 +79,12 @@ class Backend:
     def default_options(self, program: Program, target: Any) -> Options:
         return Options()
 
-    def compile(self, program: Program, options: Options | None = None) -> Compiled:
-        """The kernel of a specialised program; there is no option to turn (`strict` is lowering's)."""
-        if program.sizes:
+    def compile(
+        self, program: Program, options: Options | None = None, typical: Mapping[str, int] | None = None
+    ) -> Compiled:
+        """The kernel of a program whose symbolic sizes are dynamic: the code is the same for all `typical`
+        values of them.  There is no option to turn (`strict` is lowering's)."""
+        if set(program.sizes) != set(typical or ()):
             raise InternalError(f"{program.name} is not specialised: {', '.join(program.sizes)}")
         verify = settings.verify()
         with isl_context():
@@ -93,15 +99,12 @@ class Backend:
             with stage("ast"):
                 body = ast.loops(polyhedra, plan)
         loops = nest.assemble(program, body)
-        instances = program.instances
-        if verify and instances <= _TRACED_INSTANCES:
-            trace.verify(program, loops, {})
-        if not isinstance(loops.workspace, IntImm):
-            raise InternalError("the workspace of a specialised program is not a constant")
+        if verify:
+            trace.verify_small(program, loops, _TRACED_INSTANCES)
+        workspace = loops.workspace.value if isinstance(loops.workspace, IntImm) else loops.workspace
         with stage("code"):
             text = llvm_ir.emit(loops)
         with stage("machine"):
             code = llvm_jit.compile_text(text, llvm_ir.KERNEL, verify=verify)
-        return Compiled(
-            code.address, loops.workspace.value, instances >= _WORTH_RELEASING, loops, shown, code
-        )
+        worth = bool(program.sizes) or program.instances >= _WORTH_RELEASING
+        return Compiled(code.address, workspace, worth, loops, shown, code)

@@ -246,6 +246,9 @@ def _statement_lines(s: Stmt, pad: str, lines: list[str]) -> None:
         case Block():
             for c in s.body:
                 _statement_lines(c, pad, lines)
+        case For() if s.kind is LoopKind.SERIAL and s.upper == Add(s.lower, IntImm(1)):
+            lines.append(f"{pad}let {s.var} = {text(s.lower)}")
+            _statement_lines(s.body, pad, lines)
         case For():
             step = f" by {s.step}" if s.step != 1 else ""
             kind = "" if s.kind is LoopKind.SERIAL else f"{s.kind.value} "

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tc.errors import PreconditionError
+from tc.ir.evaluate import evaluate
 from tc.ir.expr import FALSE, TRUE, Expr
 from tc.ir.printer import text
 from tc.ir.program import Box, Domain, Precondition, Program, Range
@@ -37,14 +38,7 @@ def specialize(
     def precondition(p: Precondition) -> Precondition:
         condition = index(p.condition)
         if condition == FALSE:
-            given = ", ".join(f"{k} = {v}" for k, v in values.items())
-            needed = text(p.display)
-            raise PreconditionError(
-                f"{p.reason}: the sizes must satisfy {needed}, but {given}",
-                p.span,
-                code="TC0601",
-                help=f"pass arrays for which {needed}",
-            )
+            raise _excluded(p, values)
         return replace(p, condition=condition)
 
     return replace(
@@ -63,4 +57,22 @@ def specialize(
             for s in program.stages
         ),
         preconditions=tuple(p for p in map(precondition, program.preconditions) if p.condition != TRUE),
+    )
+
+
+def require(program: Program, sizes: Mapping[str, int]) -> None:
+    """Raises PreconditionError (TC0601) as `specialize` does, for sizes that stay symbolic."""
+    for p in program.preconditions:
+        if not evaluate(p.condition, sizes):
+            raise _excluded(p, sizes)
+
+
+def _excluded(p: Precondition, values: Mapping[str, int | float]) -> PreconditionError:
+    given = ", ".join(f"{k} = {v}" for k, v in values.items())
+    needed = text(p.display)
+    return PreconditionError(
+        f"{p.reason}: the sizes must satisfy {needed}, but {given}",
+        p.span,
+        code="TC0601",
+        help=f"pass arrays for which {needed}",
     )

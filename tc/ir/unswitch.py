@@ -55,12 +55,14 @@ from tc.ir.simplify import from_terms, simplify
 Interval = tuple[int, int]
 
 _SERIAL = (LoopKind.SERIAL, LoopKind.PARALLEL)
+_LARGEST = 1 << 48  # a size; sums of a few do not wrap around in 64 bits
 _MOST = 2  # conditions that are told apart, each into three bodies at most
 
 
-def unswitch(s: Stmt) -> Stmt:
-    """A loop nest with conditions tested once for all points of inner loops, where they allow it."""
-    return _visit(s, {})
+def unswitch(s: Stmt, sizes: Sequence[str] = ()) -> Stmt:
+    """A loop nest with conditions tested once for all points of inner loops, where they allow it; `sizes`
+    are symbolic."""
+    return _visit(s, dict.fromkeys(sizes, (0, _LARGEST)))
 
 
 def _visit(s: Stmt, ranges: Mapping[str, Interval]) -> Stmt:

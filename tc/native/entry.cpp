@@ -84,6 +84,14 @@ bool read_output(PyObject *item, TensorSpec *spec) {
          read_shape(PyTuple_GET_ITEM(item, 2), spec, item);
 }
 
+bool read_size(PyObject *item, int64_t *value) {
+  long long read = PyLong_AsLongLong(item);
+  if (read == -1 && PyErr_Occurred()) return false;
+  if (read < 0) return bad_spec("a size is not negative", item);
+  *value = read;
+  return true;
+}
+
 // `count` distinct names as a tuple of interned strings; null with an exception set.
 PyObject *read_names(PyObject *names, size_t count) {
   PyObject *list = PySequence_List(names);
@@ -120,15 +128,15 @@ bool read_all(PyObject *items, std::vector<Spec> *out, Read read) {
 }
 
 PyObject *entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  static const char *names[] = {"address",     "inputs", "outputs",    "workspace", "release_gil",
-                                "result_type", "owner",  "parameters", "results",   nullptr};
+  static const char *names[] = {"address", "inputs",     "outputs", "workspace", "release_gil", "result_type",
+                                "owner",   "parameters", "results", "sizes",     nullptr};
   PyObject *address_object, *inputs, *outputs, *result_type = Py_None, *owner = Py_None;
-  PyObject *parameters = Py_None, *results = Py_None;
+  PyObject *parameters = Py_None, *results = Py_None, *sizes = nullptr;
   Py_ssize_t workspace = 0;
   int release_gil = 1;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|npOOOO:Entry", const_cast<char **>(names),
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|npOOOOO:Entry", const_cast<char **>(names),
                                    &address_object, &inputs, &outputs, &workspace, &release_gil, &result_type,
-                                   &owner, &parameters, &results))
+                                   &owner, &parameters, &results, &sizes))
     return nullptr;
   void *address = PyLong_AsVoidPtr(address_object);
   if (!address) {
@@ -151,7 +159,8 @@ PyObject *entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
   data->tuple_result = PyType_Check(result_type) &&
                        PyType_IsSubtype(reinterpret_cast<PyTypeObject *>(result_type), &PyTuple_Type);
   try {
-    if (!read_all(inputs, &data->inputs, read_input) || !read_all(outputs, &data->outputs, read_output))
+    if (!read_all(inputs, &data->inputs, read_input) || !read_all(outputs, &data->outputs, read_output) ||
+        (sizes && !read_all(sizes, &data->sizes, read_size)))
       return nullptr;
   } catch (const std::bad_alloc &) {
     return PyErr_NoMemory();
@@ -217,7 +226,7 @@ PyObject *entry_run(PyObject *object, PyObject *arg) {
     Py_DECREF(list);
     return nullptr;
   }
-  std::unique_ptr<void *[]> pointers(new (std::nothrow) void *[count + 2]);
+  std::unique_ptr<void *[]> pointers(new (std::nothrow) void *[count + 3]);
   for (size_t k = 0; pointers && k < count; k++)
     pointers[k] = PyLong_AsVoidPtr(PyTuple_GET_ITEM(list, static_cast<Py_ssize_t>(k)));
   Py_DECREF(list);
@@ -285,6 +294,8 @@ int32_t run_kernel(const EntryData &entry, void **pointers, int64_t *error, bool
   size_t count = entry.inputs.size() + entry.outputs.size();
   pointers[count] = error;
   pointers[count + 1] = workspace.data();
+  // The kernel only reads them.
+  if (!entry.sizes.empty()) pointers[count + 2] = const_cast<int64_t *>(entry.sizes.data());
   int32_t code;
   if (entry.release_gil) {
     Py_BEGIN_ALLOW_THREADS StandardFpMode mode;

@@ -3,8 +3,11 @@
 // A kernel is `int32_t kernel(void *const *args)`: for each parameter in order the address of its data (a
 // tensor's first element, dense row-major; a scalar's value), then the outputs', then `int64_t error[32]`,
 // zeroed (0: access id + 1 or 0, 1: offending index, 2: how many iteration indices, 3...: those), then the
-// workspace, 64-byte aligned, null when its size is 0.  It returns 0, or another value when it recorded an
-// error.
+// workspace, 64-byte aligned, null when its size is 0; then, for a kernel of dynamic sizes only, the values of
+// these, `const int64_t *`, in the order of the program's sizes.  It returns 0, or another value when it
+// recorded an error.
+//
+// Many entries may share one kernel: with dynamic sizes there is one for each combination of their values.
 #pragma once
 
 #include <Python.h>
@@ -41,6 +44,7 @@ struct EntryData {
   std::vector<InputSpec> inputs;
   std::vector<TensorSpec> outputs;
   size_t workspace;
+  std::vector<int64_t> sizes;  // the values of dynamic sizes
   bool release_gil;
   bool tuple_result;  // result_type derives from tuple: made without calling its __new__
 };
@@ -55,7 +59,7 @@ struct Entry {
 
 constexpr int kErrorWords = 32;
 
-// Runs the kernel on raw addresses (inputs, outputs; `pointers` has room for two more).  Returns its code, or
+// Runs the kernel on raw addresses (inputs, outputs; `pointers` has room for three more).  Returns its code, or
 // -1 with a Python exception set when there is no memory for the workspace: told apart by `ran`.
 int32_t run_kernel(const EntryData &entry, void **pointers, int64_t *error, bool *ran);
 

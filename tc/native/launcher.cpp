@@ -23,6 +23,7 @@ constexpr size_t kMaxEntries = 64;
 struct Dispatcher {
   PyObject_HEAD vectorcallfunc vectorcall;
   std::vector<Entry *> *entries;  // last used first
+  size_t capacity;                // of `entries`
   // Interned names of parameters and results, of the first entry that has them; null before.  Strings are in
   // no cycle: neither visited nor cleared.
   PyObject *parameters, *results;
@@ -160,7 +161,7 @@ PyObject *execute(PyObject *self, Entry *entry, Argument *args, uint64_t *scalar
                   size_t nouts, Library library) {
   EntryData &data = *entry->data;
   size_t inputs = data.inputs.size(), outputs = data.outputs.size();
-  Buffer<void *, 24> pointers(inputs + outputs + 2);
+  Buffer<void *, 24> pointers(inputs + outputs + 3);
   Buffer<PyObject *, 8> results(outputs);
   if (pointers.failed() || results.failed()) return PyErr_NoMemory();
   for (size_t i = 0; i < inputs; i++)
@@ -379,6 +380,7 @@ PyObject *dispatcher_new(PyTypeObject *type, PyObject *, PyObject *) {
   if (type->tp_call == dispatcher_call) type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
 #endif
   self->vectorcall = dispatcher_vectorcall;
+  self->capacity = kMaxEntries;
   self->entries = new (std::nothrow) std::vector<Entry *>;
   if (!self->entries) {
     Py_DECREF(self);
@@ -436,6 +438,7 @@ bool same(const std::vector<Spec> &a, const std::vector<Spec> &b) {
 bool same(const Entry &a, const Entry &b) {
   return a.data->kernel == b.data->kernel && a.owner == b.owner && a.result_type == b.result_type &&
          a.data->workspace == b.data->workspace && a.data->release_gil == b.data->release_gil &&
+         a.data->sizes == b.data->sizes &&
          same(a.data->inputs, b.data->inputs) && same(a.data->outputs, b.data->outputs);
 }
 
@@ -472,9 +475,26 @@ PyObject *dispatcher_add(PyObject *object, PyObject *entry) {
     return PyErr_NoMemory();
   }
   Py_INCREF(entry);
-  if (entries.size() > kMaxEntries) {
+  if (entries.size() > self->capacity) {
     Entry *oldest = entries.back();
     entries.pop_back();
+    Py_DECREF(oldest);
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject *dispatcher_keep(PyObject *object, PyObject *count) {
+  long long capacity = PyLong_AsLongLong(count);
+  if (capacity == -1 && PyErr_Occurred()) return nullptr;
+  if (capacity < 1) {
+    PyErr_SetString(PyExc_ValueError, "a dispatcher keeps at least one entry");
+    return nullptr;
+  }
+  Dispatcher *self = reinterpret_cast<Dispatcher *>(object);
+  self->capacity = static_cast<size_t>(capacity);
+  while (self->entries->size() > self->capacity) {
+    Entry *oldest = self->entries->back();
+    self->entries->pop_back();
     Py_DECREF(oldest);
   }
   Py_RETURN_NONE;
@@ -501,8 +521,9 @@ PyObject *dispatcher_entries(PyObject *object, PyObject *) {
 }
 
 PyMethodDef methods[] = {{"_add", dispatcher_add, METH_O,
-                          "Puts an Entry in front, or the same one that is there already; beyond 64 the one "
-                          "used longest ago is dropped."},
+                          "Puts an Entry in front, or the same one that is there already; beyond the number that "
+                          "`_keep` set (64) the one used longest ago is dropped."},
+                         {"_keep", dispatcher_keep, METH_O, "Sets how many entries there may be."},
                          {"_clear", dispatcher_clear_entries, METH_NOARGS, "Drops all entries."},
                          {"_entries", dispatcher_entries, METH_NOARGS, "The entries, last used first."},
                          {nullptr, nullptr, 0, nullptr}};

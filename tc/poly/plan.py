@@ -6,29 +6,47 @@ into lanes at will; one register tile runs all phases before the next begins.  A
 nests that share outer axes: one iteration of these runs all nests, so that what one produces is still in the
 cache when the next reads it.
 
-Everything here is plain data; `tc.poly.scan` makes loops of it.
+Everything here is plain data; `tc.poly.scan` makes loops of it.  Where a program has dynamic sizes the
+integers of an axis are those at their typical values, which is what tilings are chosen for, and beside them
+it has expressions, which is what loops are made of.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tc.errors import InternalError
-from tc.ir.expr import IntImm
+from tc.ir.evaluate import evaluate
+from tc.ir.expr import Expr, IntImm, variables
 from tc.ir.program import Program, Stage
 from tc.poly.fusion import Group, Member
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A loop of a nest: `var` of each statement that has it runs over `min + [0, extent)`."""
+    """A loop of a nest: `var` of each statement that has it runs over `min + [0, extent)`.
+
+    `first` and `size` are what `min` and `extent` truly are where these depend on dynamic sizes.
+    """
 
     name: str
     vars: Mapping[str, str] = field(hash=False)
     min: int
     extent: int
     reductions: frozenset[str] = frozenset()
+    first: Expr | None = None
+    size: Expr | None = None
+
+    @property
+    def low(self) -> Expr:
+        """The first point."""
+        return IntImm(self.min) if self.first is None else self.first
+
+    @property
+    def points(self) -> Expr:
+        """How many points there are."""
+        return IntImm(self.extent) if self.size is None else self.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +75,19 @@ class Region:
     nests: tuple[Nest, ...]
 
 
-def regions(program: Program, tree: Sequence[Group | str]) -> tuple[Region, ...]:
-    """The regions of a fusion tree, in order."""
-    stages = {s.name: s for s in program.stages}
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What axes are made from: the stages, and typical values of dynamic sizes."""
+
+    stages: Mapping[str, Stage]
+    typical: Mapping[str, int]
+
+
+def regions(
+    program: Program, tree: Sequence[Group | str], typical: Mapping[str, int] | None = None
+) -> tuple[Region, ...]:
+    """The regions of a fusion tree, in order; `typical` are values of the program's dynamic sizes."""
+    stages = _Source({s.name: s for s in program.stages}, typical or {})
     out: list[Region] = []
     phases: list[Phase] = []  # of a nest without axes: statements and reductions that yield one element
 
@@ -81,12 +109,12 @@ def regions(program: Program, tree: Sequence[Group | str]) -> tuple[Region, ...]
     return tuple(out)
 
 
-def _phase(stages: Mapping[str, Stage], group: Group, position: int) -> Phase:
+def _phase(stages: _Source, group: Group, position: int) -> Phase:
     axes = tuple(_axis(stages, m, position + i) for i, m in enumerate(group.members))
     return Phase(tuple(c for c in group.body if isinstance(c, str)), axes)
 
 
-def _nests(stages: Mapping[str, Stage], group: Group, outer: tuple[Axis, ...]) -> tuple[Nest, ...]:
+def _nests(stages: _Source, group: Group, outer: tuple[Axis, ...]) -> tuple[Nest, ...]:
     axes = (*outer, *(_axis(stages, m, len(outer) + i) for i, m in enumerate(group.members)))
     out: list[Nest] = []
     phases: list[Phase] = []
@@ -112,19 +140,30 @@ def _restricted(nest: Nest) -> Nest:
     """The nest's axes with only its own statements."""
     keep = set(nest.statements)
     axes = tuple(
-        Axis(a.name, {s: v for s, v in a.vars.items() if s in keep}, a.min, a.extent, a.reductions & keep)
+        replace(a, vars={s: v for s, v in a.vars.items() if s in keep}, reductions=a.reductions & keep)
         for a in nest.axes
     )
     return Nest(axes, nest.phases)
 
 
-def _axis(stages: Mapping[str, Stage], m: Member, position: int) -> Axis:
+def _axis(source: _Source, m: Member, position: int) -> Axis:
     statement, var = next(iter(m.vars.items()))
-    found = next(v for v in stages[statement].domain.vars if v.name == var)
+    found = next(v for v in source.stages[statement].domain.vars if v.name == var)
     low, extent = found.range.min, found.range.extent
-    if not (isinstance(low, IntImm) and isinstance(extent, IntImm)):
+    if not variables(low) | variables(extent) <= source.typical.keys():
         raise InternalError(f"the range of {var} is not a constant")
-    return Axis(f"{m.name}_{position}", m.vars, low.value, extent.value, m.reductions)
+    return Axis(
+        f"{m.name}_{position}",
+        m.vars,
+        evaluate(low, source.typical),
+        # An axis that typical sizes leave empty still has loops.
+        evaluate(extent, source.typical)
+        if isinstance(extent, IntImm)
+        else max(1, evaluate(extent, source.typical)),
+        m.reductions,
+        None if isinstance(low, IntImm) else low,
+        None if isinstance(extent, IntImm) else extent,
+    )
 
 
 # How a nest is tiled.
@@ -133,11 +172,18 @@ def _axis(stages: Mapping[str, Stage], m: Member, position: int) -> Axis:
 @dataclass(frozen=True, slots=True)
 class Tile:
     """An axis of a nest: cache tiles of `cache` points, in these register tiles of `register` points, of
-    which `lanes` are one vector (1 on all axes but at most one)."""
+    which `lanes` are one vector (1 on all axes but at most one).
+
+    `cache` is 0 for one tile of whatever length the axis has, and -1 for a share of the axis: see `Tiling`.
+    Such tiles have no bound, so no pack may depend on the axis.
+    """
 
     cache: int
     register: int = 1
     lanes: int = 1
+
+
+WHOLE, SHARE = 0, -1  # as `Tile.cache`
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +222,11 @@ class Ahead:
 @dataclass(frozen=True, slots=True)
 class Tiling:
     """`order`: the axes' names, outermost cache tile first; `inner`: the order of register tiles.  The first
-    `parallel` axes of `order` run in parallel."""
+    parallel` axes of `order` run in parallel.
+
+    `tasks`, over dynamic sizes, is how many parts the work is worth.  The axes of which a cache tile is a
+    share divide it: each makes as many tiles, of whole register tiles, as those before it have left to make.
+    """
 
     tiles: Mapping[str, Tile] = field(hash=False)
     order: tuple[str, ...]
@@ -184,13 +234,18 @@ class Tiling:
     phases: tuple[PhaseTile, ...]
     packs: tuple[Pack, ...] = ()
     parallel: int = 0
+    tasks: Expr | None = None
     ahead: tuple[Ahead, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class RegionTiling:
-    """`tiles` of the region's axes; all run in parallel if `parallel`."""
+    """`tiles` of the region's axes; all run in parallel if `parallel`.  A tile of `SHARE` is one of `tasks`,
+    of whole multiples of `step` points and at most `most`."""
 
     tiles: tuple[int, ...]
     nests: tuple[Tiling, ...]
     parallel: bool = True
+    tasks: Expr | None = None
+    step: int = 1
+    most: int | None = None

@@ -16,6 +16,7 @@ dimension, count as touched.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -28,6 +29,7 @@ from tc.ir.simplify import simplify, substitute_typed
 Cell = tuple[str, tuple[int, ...]]
 Instance = tuple[str, tuple[int, ...]]
 
+_SMALL = (0, 1, 5)
 _UNORDERED = (LoopKind.PARALLEL, LoopKind.VECTOR, LoopKind.BLOCK, LoopKind.THREAD)
 
 
@@ -49,6 +51,20 @@ def verify(program: Program, nest: LoopNest, sizes: Mapping[str, int]) -> None:
     problem = compare(program, nest, sizes)
     if problem is not None:
         raise InternalError(f"the loop nest of {program.name} is wrong: {problem}", code="TC0905")
+
+
+def verify_small(program: Program, nest: LoopNest, most: int) -> None:
+    """`verify` where that is at most `most` instances: at the sizes of a specialised program, or with its
+    dynamic sizes at a few small values that its preconditions allow."""
+    for value in _SMALL if program.sizes else (0,):
+        sizes = dict.fromkeys(program.sizes, value)
+        allowed = all(_int(p.condition, sizes) for p in program.preconditions)
+        if allowed and sum(_instances(s, sizes) for s in program.stages) <= most:
+            verify(program, nest, sizes)
+
+
+def _instances(stage: Stage, sizes: dict[str, int]) -> int:
+    return math.prod(max(0, _int(v.range.extent, sizes)) for v in stage.domain.vars)
 
 
 def compare(program: Program, nest: LoopNest, sizes: Mapping[str, int]) -> str | None:

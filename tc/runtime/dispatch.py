@@ -30,8 +30,9 @@ def make_entry(
     workspace: int,
     release_gil: bool,
     owner: object,
+    sizes: Sequence[int] = (),
 ) -> _native.Entry:
-    """The kernel at `address` with the exact arguments it serves."""
+    """The kernel at `address` with the exact arguments it serves; `sizes` are values of its dynamic sizes."""
     inputs: list[Any] = []
     for p in signature.params:
         code, bits = dlpack_type(types.get(p.name, p.dtype))
@@ -50,6 +51,7 @@ def make_entry(
         owner,
         tuple(p.name for p in signature.params),
         tuple(o.name for o in signature.outputs),
+        sizes,
     )
 
 

@@ -142,7 +142,7 @@ def test_facts_that_the_model_does_not_know(
 ) -> None:
     with pytest.raises(tc.BackendError, match=f"no machine with {message}") as caught:
         compiled("def f(float(N) A) -> (B) { B(i) = A(i) }", machine=tuple(machine.items())).specialize(N=3)
-    assert caught.value.code == "TC0813"
+    assert caught.value.code == "TC0814"
     assert help_ is None or caught.value.help == help_
 
 

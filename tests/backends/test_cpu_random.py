@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
 
 import tc
 from fuzz.compare import compare
@@ -26,6 +27,12 @@ def test_floating_programs(p: Program, options: dict[str, object]) -> None:
 @settings(_COMMON, max_examples=120)
 def test_integer_programs(p: Program, options: dict[str, object]) -> None:
     compare(p, ("cpu",), {"cpu": options})
+
+
+@given(p=programs(), options=cpu_options(isas()), dynamic=st.integers(1, 15))
+@settings(_COMMON, max_examples=100)
+def test_programs_with_dynamic_sizes(p: Program, options: dict[str, object], dynamic: int) -> None:
+    compare(p, ("cpu", "reference"), {"cpu": options}, dynamic)
 
 
 @given(p=programs())

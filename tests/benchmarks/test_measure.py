@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import cpu, cpu_sweep, cpu_threads, peaks, peers, table
+from benchmarks import cpu, cpu_dynamic, cpu_sweep, cpu_threads, peaks, peers, table
 from benchmarks.agreement import compare
 from benchmarks.measure import Measurement, Outcome, Race, Settings
 from benchmarks.memory import HighWater
@@ -144,6 +144,7 @@ def test_command_lines() -> None:
         cpu.names_for(cpu.parser().parse_args(["--contestants", "nobody"]))
     assert cpu_sweep.parser().parse_args(["--families", "gemm", "--most", "9"]).most == 9
     assert cpu_threads.parser().parse_args(["--threads", "4"]).threads == 4
+    assert cpu_dynamic.parser().parse_args(["--sizes", "3"]).sizes == 3
     assert cpu.main(["--list"]) == 0
 
 
@@ -210,3 +211,11 @@ def test_a_measurement_from_end_to_end() -> None:
         m = race.measure(find("lut@100,3,4,5"))
         assert [o.contestant for o in m.outcomes] == ["tc"]
         assert m.tc is not None and m.tc.failed is None and m.ratio is None
+
+
+@pytest.mark.parametrize("name", [w.name for w in cpu_dynamic.WORKLOADS if "conv" not in w.name])
+def test_dynamic_and_specialised_kernels_are_measured_at_each_size(name: str) -> None:
+    w = next(w for w in cpu_dynamic.WORKLOADS if w.name == name)
+    found = cpu_dynamic.measure(w, [2, 1, 2], 1, 0)
+    assert sorted(found.ratios) == [1, 2] and all(r > 0 for r in found.ratios.values())
+    assert cpu_dynamic.percentile([3, 1, 2], 0.5) == 2

@@ -87,3 +87,12 @@ def test_show_says_what_is_wrong(run: Any, arguments: list[str], code: str, mess
     r = run("show", *arguments, *REFERENCE)
     assert r.code == 1 and r.out == "" and r.err.startswith(f"error[{code}]: {message}"), r.err
     assert f"= help: {help}" in r.err
+
+
+def test_show_a_kernel_with_a_dynamic_size(run: Any) -> None:
+    sizes = ["--size", "K=3", "--size", "N=4"]
+    for given in ("M", "M=7"):
+        r = run("show", "loops", "mm.tc", *REFERENCE, *sizes, "--dynamic", given)
+        assert r.code == 0 and "sizes M\n" in r.out, r.err
+    r = run("show", "loops", "mm.tc", *REFERENCE, *sizes, "--dynamic", "m")
+    assert r.code == 1 and "error[TC0513]: mm has no size 'm'" in r.err

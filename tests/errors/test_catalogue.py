@@ -288,7 +288,7 @@ PROVOKED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "TC0810": _run_time_failure,
     "TC0811": _narrow_processor,
     "TC0812": lambda m: tc.tune("def f(float(N) A) -> (B) { B(i) = A(i) }", [], backend="reference"),
-    "TC0813": lambda m: tc.compile(
+    "TC0814": lambda m: tc.compile(
         "def f(float(N) A) -> (B) { B(i) = A(i) }", "cpu", sizes={"N": 4}, options={"machine": {"core": 4}}
     ),
     "TC0900": lambda m: _broken_pass(m, tc.InternalError("arithmetic on bool")),

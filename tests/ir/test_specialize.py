@@ -10,7 +10,7 @@ from tc.errors import PreconditionError
 from tc.ir.expr import GE, IntImm, Variable
 from tc.ir.printer import program_text
 from tc.ir.program import Precondition
-from tc.ir.specialize import specialize
+from tc.ir.specialize import require, specialize
 from tests.poly import programs
 from tests.poly.programs import v
 
@@ -57,3 +57,16 @@ def test_sizes_beyond_32_bits_stay_exact() -> None:
     p = specialize(programs.shifted(), {"N": 1 << 40})
     assert p.buffer("A").box[0].end == p.buffer("A").box[0].end
     assert p.buffer("A").box[0].extent == IntImm(1 << 40)
+
+
+def test_requirements_on_sizes_that_stay_are_those_of_specialising() -> None:
+    p = replace(
+        programs.matmul(),
+        preconditions=(Precondition(GE(Variable("N"), IntImm(2)), "A(i) is out of bounds"),),
+    )
+    require(p, {"M": 1, "N": 2, "K": 1})
+    with pytest.raises(PreconditionError) as dynamic:
+        require(p, {"N": 1})
+    with pytest.raises(PreconditionError) as fixed:
+        specialize(p, {"N": 1})
+    assert str(dynamic.value) == str(fixed.value)

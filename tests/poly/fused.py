@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import tc
-from tc.ir.expr import IntImm
 from tc.ir.loops import LoopNest
 from tc.ir.program import Program
 from tc.poly import nest, plan, scan, scop
@@ -106,13 +105,10 @@ def loops(
 ) -> LoopNest:
     """The loop nest of tiled regions."""
     base = nest.assemble(p, scan.block(()))
-    assert isinstance(base.workspace, IntImm)
-    builder = scan.Builder(s, chunks, base.workspace.value)
+    builder = scan.Builder(s, chunks, 0, base.workspace)
     scanner = scan.Scanner(builder)
     body = scan.block(scanner.region(r, t) for r, t in zip(regions, tilings, strict=True))
-    return replace(
-        base, body=body, arrays=(*base.arrays, *builder.arrays), workspace=IntImm(builder.workspace)
-    )
+    return replace(base, body=body, arrays=(*base.arrays, *builder.arrays), workspace=builder.place())
 
 
 def plain(nest: plan.Nest, given: Sequence[str] = ()) -> plan.Tiling:

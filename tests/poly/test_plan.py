@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tc.errors import InternalError
+from tc.ir.evaluate import evaluate
+from tc.ir.expr import IntImm
 from tc.poly import fusion, plan, scop
 from tc.poly.context import isl_context
 from tests.poly import fused, programs
@@ -115,5 +117,17 @@ def test_sizes_must_be_known() -> None:
     p = programs.matmul()
     with isl_context():
         tree = fusion.fuse(scop.build(p), "max")
+    with pytest.raises(InternalError, match="not a constant"):
+        plan.regions(p, tree)
+
+
+def test_axes_of_dynamic_sizes_have_typical_extents_and_true_ones() -> None:
+    p = program("def f(float(N,M) A) -> (O) { O(i,j) = A(i,j) where i in 2:N }", M=5)
+    with isl_context():
+        tree = fusion.fuse(scop.build(p), "max")
+    ((region,),) = (plan.regions(p, tree, {"N": 10}),)
+    i, j = region.nests[0].axes
+    assert (i.extent, evaluate(i.points, {"N": 33}), i.low) == (8, 31, IntImm(2))
+    assert (j.extent, j.points, j.size) == (5, IntImm(5), None)
     with pytest.raises(InternalError, match="not a constant"):
         plan.regions(p, tree)

@@ -40,6 +40,11 @@ int32_t scale(void *const *a) {       /* float s, float(4, 5) x */
 }
 int32_t bytes8(void *const *a) { memcpy(a[1], a[0], 8); return 0; }   /* a scalar, as it arrives */
 int32_t bytes40(void *const *a) { memcpy(a[1], a[0], 40); return 0; } /* 20 elements of two bytes */
+int32_t sized(void *const *a) {       /* int64(n) x, of dynamic size n */
+  const int64_t *x = a[0], *sizes = a[4]; int64_t *o = a[1];
+  for (int64_t i = 0; i < sizes[0]; i++) o[i] = x[i] * sizes[1];
+  return 0;
+}
 int32_t nothing(void *const *a) { (void)a; return 0; }
 int32_t fails(void *const *a) {       /* (x) -> o; records access 2, index -7 at (4, 5) */
   int64_t *e = a[2];

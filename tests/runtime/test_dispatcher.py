@@ -325,6 +325,9 @@ def test_run_on_addresses(address: Address) -> None:
         ([T45], [], {}),
         ([T45], [(2, 32, (1,))], {}),
         ([T45], [O45], {"workspace": -1}),
+        ([T45], [O45], {"sizes": [-1]}),
+        ([T45], [O45], {"sizes": ["a"]}),
+        ([T45], [O45], {"sizes": 3}),
         ([T45], [O45], {"result_type": 3}),
         (3, [O45], {}),
     ],
@@ -338,3 +341,37 @@ def test_entry_rejects_nonsense(
         _native.Entry(0, [T45], [O45])
     with pytest.raises(TypeError):
         empty()._add("entry")
+
+
+def test_entries_of_many_sizes_share_a_kernel(address: Address, empty: Empty) -> None:
+    kernel = empty()
+    kernel._keep(100)
+    for n in range(150):
+        kernel._add(
+            _native.Entry(
+                address("sized"), [("tensor", 0, 64, (n,))], [(0, 64, (n,), False)], n, sizes=[n, 10 * n]
+            )
+        )
+    assert len(kernel._entries()) == 100
+    for n in (149, 50, 99):
+        x = np.arange(n)
+        np.testing.assert_array_equal(dispatched(kernel, x), x * 10 * n)
+    misses(kernel, np.arange(49))
+    kernel._keep(3)
+    assert [e.workspace for e in kernel._entries()] == [99, 50, 149]
+    with pytest.raises(ValueError, match="at least one"):
+        kernel._keep(0)
+    with pytest.raises(TypeError):
+        kernel._keep("3")
+
+
+def test_entries_that_differ_in_sizes_alone_are_two(address: Address, empty: Empty) -> None:
+    kernel = empty()
+    for scale in (2, 3, 2):
+        kernel._add(
+            _native.Entry(
+                address("sized"), [("tensor", 0, 64, (4,))], [(0, 64, (4,), False)], sizes=(4, scale)
+            )
+        )
+    assert len(kernel._entries()) == 2
+    assert dispatched(kernel, np.arange(4)).tolist() == [0, 2, 4, 6]

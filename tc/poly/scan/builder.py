@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tc.dtypes import DType
+from tc.errors import InternalError
 from tc.ir.expr import Add, Expr, IntImm, Load, Mul, Variable, rebuild
 from tc.ir.loops import Array, Block, For, LoopKind, Stmt
 from tc.ir.program import Box, Stage
+from tc.ir.simplify import simplify
 from tc.poly.ast import stage_bodies
+from tc.poly.plan import Axis
 from tc.poly.scop import Scop
 
 ZERO = IntImm(0)
@@ -20,27 +23,52 @@ ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 @dataclass(frozen=True, slots=True)
 class Span:
     """Part of an axis: it starts `origin` after the axis' first point and has `extent` points; in the last
-    tile (where `last` holds) it has only `rest`."""
+    tile (where `last` holds) it has only `rest`.
+
+    Of an axis of dynamic extent it has `points`, and `extent` is the most there can be, 0 without a bound.
+    """
 
     origin: Expr
     extent: int
     rest: int
     last: Expr | None = None
+    points: Expr | None = None
 
     @property
     def whole(self) -> bool:
         return self.last is None or self.rest == self.extent
 
+    @property
+    def count(self) -> Expr:
+        """How many points there are; not of a cache tile of a constant extent, whose last may be short."""
+        return IntImm(self.extent) if self.points is None else self.points
+
+    @property
+    def bound(self) -> int:
+        """The most points there can be."""
+        if self.points is not None and not self.extent:
+            raise InternalError("an array depends on an axis whose tile has no constant extent")
+        return self.extent
+
+
+def axis_span(a: Axis) -> Span:
+    """All of an axis."""
+    return Span(ZERO, a.extent, a.extent) if a.size is None else Span(ZERO, 0, 0, None, a.size)
+
 
 @dataclass(slots=True)
 class Builder:
-    """`chunks`: iterations of a parallel loop whose body has private arrays; `workspace`: bytes in use."""
+    """`chunks`: the most iterations of a parallel loop whose body has private arrays; `workspace`: bytes in
+    use, beside `base` bytes whose number is for dynamic sizes to say; `version` and `count` keep the names of
+    several builders of one nest apart."""
 
     scop: Scop
     chunks: int
     workspace: int
+    base: Expr = ZERO
     arrays: list[Array] = field(default_factory=list[Array])
     count: int = 0
+    version: str = ""
     stages: Mapping[str, Stage] = field(init=False)
     bodies: Mapping[str, Expr] = field(init=False)
     boxes: Mapping[str, Box] = field(init=False)
@@ -60,13 +88,18 @@ class Builder:
         self.count += 1
         return f"{stem}.{self.count}"
 
+    def place(self) -> Expr:
+        """Where the workspace ends by now."""
+        return simplify(Add(self.base, IntImm(self.workspace)), exact=True)
+
     def private(self, name: str, dtype: DType, shape: tuple[int, ...], chunk: str | None) -> Array:
         """An array of its own for each iteration of the parallel loop `chunk`, made once for each name."""
+        name += self.version
         found = next((a for a in self.arrays if a.name == name), None)
         if found is not None:
             return found
         stride = -(-math.prod(shape) * dtype.itemsize // ALIGNMENT) * ALIGNMENT
-        place = IntImm(self.workspace)
+        place = self.place()
         array = Array(name, dtype, tuple(map(IntImm, shape)), "private", place, (), chunk, stride)
         self.workspace += stride * (self.chunks if chunk is not None else 1)
         self.arrays.append(array)
@@ -79,6 +112,18 @@ def block(parts: Iterable[Stmt]) -> Stmt:
     for p in parts:
         flat += p.body if isinstance(p, Block) else (p,)
     return flat[0] if len(flat) == 1 else Block(tuple(flat))
+
+
+def named(var: str, value: Expr, body: Stmt) -> Stmt:
+    """`body` where `var` is a name for an index, computed once."""
+    return For(var, value, Add(value, IntImm(1)), 1, LoopKind.SERIAL, body)
+
+
+def defined(names: Sequence[tuple[str, Expr]], body: Stmt) -> Stmt:
+    """`body` below names for indices, each of which may use those before it."""
+    for var, value in reversed(names):
+        body = named(var, value, body)
+    return body
 
 
 def vector_loops(var: str, extent: int, lanes: int, name: Callable[[str], str], body: Stmt) -> Stmt:

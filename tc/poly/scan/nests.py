@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tc.errors import InternalError
 from tc.ir.expr import EQ, Add, Expr, FloorDiv, FloorMod, IntImm, Min, Mul, Sub, Variable
 from tc.ir.loops import For, If, LoopKind, Promote, Stmt
-from tc.poly.plan import Axis, Nest, Pack, Region, RegionTiling, Tiling
-from tc.poly.scan.builder import ZERO, Builder, Span, block
+from tc.poly.plan import SHARE, WHOLE, Axis, Nest, Pack, Region, RegionTiling, Tiling
+from tc.poly.scan.builder import ZERO, Builder, Span, axis_span, block, defined, named
+from tc.poly.scan.dynamic import Name, Part, Share, Tiles, cache_tiles, ceil_div, register_tiles, share_tiles
 from tc.poly.scan.packs import Packed
 from tc.poly.scan.packs import packs as fill_packs
 from tc.poly.scan.register_tile import RegisterTile
@@ -30,78 +30,105 @@ class Scanner:
         def body(spans: dict[str, Span], chunk: str | None) -> Stmt:
             return block(self.nest(n, x, spans, chunk) for n, x in zip(r.nests, t.nests, strict=True))
 
-        tiles = dict(zip((a.name for a in r.axes), t.tiles, strict=True))
+        tiles = {a.name: (size, t.step) for a, size in zip(r.axes, t.tiles, strict=True)}
         private = any(x.packs for x in t.nests)
-        return self.tiled(r.axes, tiles, len(r.axes) if t.parallel else 0, private, body)
+        parallel = len(r.axes) if t.parallel else 0
+        return self.tiled(r.axes, tiles, parallel, private, body, t.tasks, t.most)
 
     def tiled(
         self,
         axes: Sequence[Axis],
-        tiles: Mapping[str, int],
+        tiles: Mapping[str, tuple[int, int]],
         parallel: int,
         private: bool,
         body: Callable[[dict[str, Span], str | None], Stmt],
+        tasks: Expr | None,
+        most: int | None = None,
     ) -> Stmt:
-        """Loops over the cache tiles of axes, the first `parallel` of them as one parallel loop."""
-        spans: dict[str, Span] = {}
-        loops: list[tuple[str, int]] = []
+        """Loops over the cache tiles of axes, the first `parallel` of them as one parallel loop.  `tiles` are
+        their points and those of a register tile; shares are of `tasks`, of `most` points."""
+        tiled: list[tuple[Axis, Tiles]] = []
         for a in axes:
-            size = tiles[a.name]
-            n = -(-a.extent // size)
-            if n <= 1:
-                spans[a.name] = Span(ZERO, a.extent, a.extent)
-                loops.append(("", 1))
-                continue
-            var = self.builder.name(a.name)
-            rest = a.extent - (n - 1) * size
-            last = EQ(Variable(var), IntImm(n - 1)) if rest != size else None
-            spans[a.name] = Span(Mul(Variable(var), IntImm(size)), size, rest, last)
-            loops.append((var, n))
-        outer = [(v, n) for v, n in loops[:parallel] if v]
-        serial = [(v, n) for v, n in loops[parallel:] if v]
-        tasks = math.prod(n for _, n in outer)
+            size, register = tiles[a.name]
+            if tasks is not None and size == SHARE:
+                name = self.builder.name("tasks")
+                t = self.axis_tiles(a, Share(Variable(name), register, most))
+                t = replace(t, before=((name, tasks), *t.before))
+                tasks = Variable(name)
+            else:
+                t = self.axis_tiles(a, size)
+            tiled.append((a, t))
+            if tasks is not None and t.loop is not None:  # what is left to make inside
+                tasks = ceil_div(tasks, t.loop[1])
+        spans = {a.name: t.span for a, t in tiled}
+        outer = [t.loop for _, t in tiled[:parallel] if t.loop is not None]
+        serial = [t.loop for _, t in tiled[parallel:] if t.loop is not None]
 
         def inside(chunk: str | None) -> Stmt:
-            s = body(spans, chunk)
+            s = defined([x for _, t in tiled for x in t.inside], body(spans, chunk))
             for v, n in reversed(serial):
-                s = For(v, ZERO, IntImm(n), 1, LoopKind.SERIAL, s)
+                s = For(v, ZERO, n, 1, LoopKind.SERIAL, s)
             return s
 
-        if tasks <= 1:
+        return defined([x for _, t in tiled for x in t.before], self.tasks(outer, private, inside))
+
+    def axis_tiles(self, a: Axis, size: int | Share) -> Tiles:
+        if a.size is not None or not isinstance(size, int) or size == WHOLE:
+            return cache_tiles(self.builder, a, size)
+        n = -(-a.extent // size)
+        if n <= 1:
+            return Tiles(axis_span(a))
+        var = self.builder.name(a.name)
+        rest = a.extent - (n - 1) * size
+        last = EQ(Variable(var), IntImm(n - 1)) if rest != size else None
+        return Tiles(Span(Mul(Variable(var), IntImm(size)), size, rest, last), (var, IntImm(n)))
+
+    def tasks(self, outer: Sequence[Name], private: bool, inside: Callable[[str | None], Stmt]) -> Stmt:
+        """The loops `outer` as one parallel loop around `inside`, which is told its iterator; where it has
+        `private` arrays the loop has a bounded number of iterations, each of a run of tasks."""
+        if not outer:
             return inside(None)
-        if len(outer) == 1 and (not private or tasks <= self.builder.chunks):
-            (v, n) = outer[0]
-            return For(v, ZERO, IntImm(n), 1, LoopKind.PARALLEL, inside(v))
-        chunks = min(tasks, self.builder.chunks)
-        chunk, task = self.builder.name("chunk"), self.builder.name("task")
+        builder, most = self.builder, self.builder.chunks
+        tasks, names = _product([n for _, n in outer]), list[Name]()
+        if len(outer) == 1 and (not private or (isinstance(tasks, IntImm) and tasks.value <= most)):
+            ((v, n),) = outer
+            return For(v, ZERO, n, 1, LoopKind.PARALLEL, inside(v))
+        chunk, task = builder.name("chunk"), builder.name("task")
+        if isinstance(tasks, IntImm):
+            chunks: Expr = IntImm(min(tasks.value, most))
+        else:
+            names = [(builder.name("tasks"), tasks)]
+            tasks = Variable(names[0][0])
+            names.append((builder.name("chunks"), Min(tasks, IntImm(most))))
+            chunks = Variable(names[1][0])
         s = inside(chunk)
         rest = Variable(task)
-        place = 1
-        for v, n in reversed(outer):
-            index: Expr = FloorDiv(rest, IntImm(place)) if place > 1 else rest
-            if place * n < tasks:
-                index = FloorMod(index, IntImm(n))
-            place *= n
-            s = For(v, index, Add(index, IntImm(1)), 1, LoopKind.SERIAL, s)
+        place: Expr = IntImm(1)
+        for i, (v, n) in enumerate(reversed(outer), start=1):
+            index: Expr = FloorDiv(rest, place) if place != IntImm(1) else rest
+            if i < len(outer):
+                index = FloorMod(index, n)
+            place = _product([place, n])
+            s = named(v, index, s)
         c = Variable(chunk)
-        low = FloorDiv(Mul(c, IntImm(tasks)), IntImm(chunks))
-        high = FloorDiv(Mul(Add(c, IntImm(1)), IntImm(tasks)), IntImm(chunks))
+        low = FloorDiv(Mul(c, tasks), chunks)
+        high = FloorDiv(Mul(Add(c, IntImm(1)), tasks), chunks)
         if tasks == chunks:
             low, high = c, Add(c, IntImm(1))
         s = For(task, low, high, 1, LoopKind.SERIAL, s)
-        return For(chunk, ZERO, IntImm(chunks), 1, LoopKind.PARALLEL, s)
+        return defined(names, For(chunk, ZERO, chunks, 1, LoopKind.PARALLEL, s))
 
     # Nests.
 
     def nest(self, n: Nest, t: Tiling, given: Mapping[str, Span], chunk: str | None) -> Stmt:
         """A nest inside the region whose axes have these spans."""
         own = [a for name in t.order for a in n.axes if a.name == name and a.name not in given]
-        tiles = {a.name: t.tiles[a.name].cache for a in own}
+        tiles = {a.name: (t.tiles[a.name].cache, t.tiles[a.name].register) for a in own}
 
         def body(spans: dict[str, Span], inner: str | None) -> Stmt:
             return self.cache_tile(n, t, {**given, **spans}, chunk or inner)
 
-        return self.tiled(own, tiles, 0 if given else t.parallel, bool(t.packs), body)
+        return self.tiled(own, tiles, 0 if given else t.parallel, bool(t.packs), body, t.tasks)
 
     def cache_tile(self, n: Nest, t: Tiling, spans: dict[str, Span], chunk: str | None) -> Stmt:
         """All phases over one cache tile; a blocked phase splits the nest into before, blocks, after."""
@@ -121,6 +148,16 @@ class Scanner:
                 continue
             axis, size = part.phases[0].axes[0], tiling.phases[0].block
             assert size is not None
+            if axis.size is not None:
+                blocks = cache_tiles(self.builder, axis, size)
+                assert blocks.loop is not None
+                cut = {axis.name: blocks.span}
+                packs, copies = fill_packs(self.builder, part, tiling, spans, cut, chunk)
+                s = block([*copies, self.register_tiles(part, tiling, spans, cut, packs)])
+                s = defined(blocks.inside, s)
+                s = For(blocks.loop[0], ZERO, blocks.loop[1], 1, LoopKind.SERIAL, s)
+                parts.append(defined(blocks.before, s))
+                continue
             whole, rest = divmod(axis.extent, size)
             var = self.builder.name(axis.name)
             for count, start, extent in ((whole, None, size), (1 if rest else 0, whole * size, rest)):
@@ -147,11 +184,27 @@ class Scanner:
         plan = promotion(self.builder.scop, n)
         axes = {a.name: a for a in n.axes}
 
-        def level(names: Sequence[str], local: dict[str, Expr], extents: dict[str, int]) -> Stmt:
+        def level(
+            names: Sequence[str],
+            local: dict[str, Expr],
+            extents: dict[str, int],
+            axis_parts: Mapping[str, Part],
+        ) -> Stmt:
             if not names:
-                return self.register_tile(n, t, spans, cut, packs, plan, local, extents)
+                return self.register_tile(n, t, spans, cut, packs, plan, local, extents, axis_parts)
             name, rest = names[0], names[1:]
-            span, size = spans[name], min(t.tiles[name].register, axes[name].extent)
+            span, tile = spans[name], t.tiles[name]
+            if span.points is not None:
+
+                def one(p: Part) -> Stmt:
+                    return level(
+                        rest, {**local, name: p.start}, {**extents, name: p.size}, {**axis_parts, name: p}
+                    )
+
+                if axes[name].size is None:
+                    return share_tiles(self.builder, axes[name], span.points, tile.register, one)
+                return register_tiles(self.builder, name, span.points, tile.register, tile.lanes, alone, one)
+            size = min(tile.register, axes[name].extent if axes[name].size is None else span.extent)
             whole, left = divmod(span.extent, size)
             parts: list[Stmt] = []
             var = self.builder.name(name)
@@ -163,12 +216,12 @@ class Scanner:
             if whole:
                 single = whole == 1 and span.whole
                 at: Expr = ZERO if single else Mul(Variable(var), IntImm(size))
-                inner = level(rest, {**local, name: at}, {**extents, name: size})
+                inner = level(rest, {**local, name: at}, {**extents, name: size}, axis_parts)
                 parts.append(inner if single else For(var, ZERO, count, 1, LoopKind.SERIAL, inner))
             if span.whole:
                 if left:
                     start = {**local, name: IntImm(whole * size)}
-                    parts.append(level(rest, start, {**extents, name: left}))
+                    parts.append(level(rest, start, {**extents, name: left}, axis_parts))
             else:
                 if left:
                     raise InternalError("a cache tile is not a multiple of its register tile")
@@ -176,11 +229,12 @@ class Scanner:
                 if short:
                     assert span.last is not None
                     start = {**local, name: IntImm(span.rest - short)}
-                    parts.append(If(span.last, level(rest, start, {**extents, name: short})))
+                    parts.append(If(span.last, level(rest, start, {**extents, name: short}, axis_parts)))
             return block(parts)
 
+        alone = sum(a.size is not None and t.tiles[a.name].register > 1 for a in n.axes) == 1
         order = [*t.inner, *(a.name for a in n.axes if a.name not in t.inner)]
-        return level(order, {}, {})
+        return level(order, {}, {}, {})
 
     def register_tile(
         self,
@@ -192,9 +246,21 @@ class Scanner:
         plan: Promotion,
         local: Mapping[str, Expr],
         extents: Mapping[str, int],
+        axis_parts: Mapping[str, Part],
     ) -> Stmt:
-        tile = RegisterTile(self.builder, n, t, spans, cut, packs, dict(local), dict(extents))
+        tile = RegisterTile(self.builder, n, t, spans, cut, packs, dict(local), dict(extents), axis_parts)
         parts = [tile.phase(p, x) for p, x in zip(n.phases, t.phases, strict=True)]
         buffers = plan.buffers | tile.partials
         body = block(parts)
         return Promote(frozenset(buffers), plan.dead | frozenset(tile.partials), body) if buffers else body
+
+
+def _product(factors: Sequence[Expr]) -> Expr:
+    """The product of counts, constants folded."""
+    total: Expr = IntImm(1)
+    for f in factors:
+        if isinstance(total, IntImm) and isinstance(f, IntImm):
+            total = IntImm(total.value * f.value)
+        else:
+            total = f if total == IntImm(1) else total if f == IntImm(1) else Mul(total, f)
+    return total

@@ -27,7 +27,8 @@ from tc.ir.expr import (
 from tc.ir.loops import Array, Compute, For, If, LoopKind, Stmt
 from tc.ir.simplify import linear_terms, simplify
 from tc.poly.plan import Axis, Nest, Pack, Phase, Tiling
-from tc.poly.scan.builder import ZERO, Builder, Span, block, loads, vector_loops
+from tc.poly.scan.builder import ZERO, Builder, Span, axis_span, block, loads, named, vector_loops
+from tc.poly.scan.dynamic import vectors
 
 _ROWS = 16  # rows moved through registers at a time
 
@@ -43,21 +44,23 @@ class Packed:
     vector: str
     width: int
 
-    def at(self) -> Load:
-        """The packed element, by variables `@axis`: the offsets of the axes in the cache tile."""
+    def at(self, place: tuple[Expr, Expr] | None = None) -> Load:
+        """The packed element, by variables `@axis`: the offsets of the axes in the cache tile; `place` is the
+        block of the `vector` axis and the offset in it, where they do not follow from that."""
         v, width = Variable(f"@{self.vector}"), IntImm(self.width)
-        subscripts = (FloorDiv(v, width), *(Variable(f"@{n}") for n in self.axes), FloorMod(v, width))
+        number, lane = place if place is not None else (FloorDiv(v, width), FloorMod(v, width))
+        subscripts = (number, *(Variable(f"@{n}") for n in self.axes), lane)
         return Load(self.array.name, subscripts, self.read.dtype)
 
 
-def packed_body(body: Expr, reads: Mapping[int, Packed]) -> Expr:
-    """A value with some of its reads, by number, turned to packed copies."""
+def packed_body(body: Expr, reads: Mapping[int, Packed], places: Mapping[str, tuple[Expr, Expr]]) -> Expr:
+    """A value with some of its reads, by number, turned to packed copies; `places` are of vector axes."""
     found = loads(body)
     wanted = {id(found[i]): p for i, p in reads.items()}
 
     def visit(e: Expr) -> Expr:
         p = wanted.get(id(e))
-        return rebuild(e, visit) if p is None else p.at()
+        return rebuild(e, visit) if p is None else p.at(places.get(p.vector))
 
     return visit(body)
 
@@ -76,7 +79,7 @@ def packs(
     for p in t.packs:
         phase = next((x for x in n.phases if p.statement in x.statements), None)
         if phase is not None:
-            whole = {a.name: Span(ZERO, a.extent, a.extent) for a in phase.axes}
+            whole = {a.name: axis_span(a) for a in phase.axes}
             filler = _Filler(builder, n, t, phase, p, {**whole, **spans, **cut})
             made[p] = filler.packed(chunk)
             copies.append(filler.copy(made[p]))
@@ -115,8 +118,8 @@ class _Filler:
         vector, read = self.vector, self.read
         width = self.tiling.tiles[vector.name].register  # whole vectors, so that none wraps around
         others = [a for a in self.axes if a is not vector]
-        blocks = -(-self.spans[vector.name].extent // width)
-        shape = (blocks, *(self.spans[a.name].extent for a in others), width)
+        blocks = -(-self.spans[vector.name].bound // width)
+        shape = (blocks, *(self.spans[a.name].bound for a in others), width)
         name = f"{read.buffer}.{self.pack.statement}.{self.pack.read}"
         array = self.builder.private(name, read.dtype, shape, chunk)
         return Packed(array, read, tuple(a.name for a in others), vector.name, width)
@@ -124,6 +127,8 @@ class _Filler:
     def copy(self, p: Packed) -> Stmt:
         """All blocks of lanes; the last one of the last cache tile may be short."""
         vector, span = self.vector, self.spans[p.vector]
+        if span.points is not None:
+            return self.dynamic_copy(p, span.points)
         whole, left = divmod(span.extent, p.width)
         var = self.builder.name(vector.name)
         count: Expr = IntImm(whole)
@@ -139,7 +144,16 @@ class _Filler:
             parts.append(last if span.last is None or span.whole else If(span.last, last))
         return block(parts)
 
-    def block(self, p: Packed, number: Expr, lanes: int) -> Stmt:
+    def dynamic_copy(self, p: Packed, points: Expr) -> Stmt:
+        """All blocks of lanes, the last with what is left."""
+        builder, width = self.builder, p.width
+        var, number, left = builder.name(p.vector), builder.name("whole"), builder.name("left")
+        whole = For(var, ZERO, Variable(number), 1, LoopKind.SERIAL, self.block(p, Variable(var), width))
+        rest = self.block(p, Variable(number), Variable(left))
+        rest = named(left, Sub(points, Mul(Variable(number), IntImm(width))), rest)
+        return named(number, FloorDiv(points, IntImm(width)), block([whole, rest]))
+
+    def block(self, p: Packed, number: Expr, lanes: int | Expr) -> Stmt:
         """One block of `lanes` lanes: along the lanes where these are neighbours in the source, else rows of
         the axis that has the neighbours, turned in registers."""
         builder, vector = self.builder, self.vector
@@ -149,24 +163,31 @@ class _Filler:
         offset = simplify(Add(Mul(number, IntImm(p.width)), Variable(lane)), exact=True)
         copy = self.element(p, number, lane, {**{a: Variable(n) for a, n in names.items()}, p.vector: offset})
         along = _contiguous(p.read, self.axes, self.pack.statement)
-        if along is None or along is vector:
+        if along is vector:
+            along = None
+        if not isinstance(lanes, int):
+            if along is None:
+                s = vectors(builder, lane, lanes, self.lanes(vector), copy)
+            else:
+                s = For(lane, ZERO, lanes, 1, LoopKind.SERIAL, copy)
+                s = For(names[along.name], ZERO, self.spans[along.name].count, 1, LoopKind.SERIAL, s)
+        elif along is None:
             s = vector_loops(lane, lanes, self.lanes(vector), builder.name, copy)
         else:
             span, row = self.spans[along.name], names[along.name]
-            s = self.turned(row, span.extent, lane, lanes, copy)
+            s = self.turned(row, span.count, lane, lanes, copy)
             if not span.whole:
                 assert span.last is not None
-                s = If(span.last, self.turned(row, span.rest, lane, lanes, copy), s)
+                s = If(span.last, self.turned(row, IntImm(span.rest), lane, lanes, copy), s)
         for a in reversed(others):
-            if a is not along or along is vector:
+            if a is not along:
                 s = For(names[a.name], ZERO, self.points(a), 1, LoopKind.SERIAL, s)
         return s
 
     def points(self, a: Axis) -> Expr:
         """The points of an axis in the cache tile; the last tile may have fewer."""
         span = self.spans[a.name]
-        size = IntImm(span.extent)
-        return size if span.whole else Min(size, Sub(IntImm(a.extent), span.origin))
+        return span.count if span.whole else Min(span.count, Sub(IntImm(a.extent), span.origin))
 
     def element(self, p: Packed, number: Expr, lane: str, inside: Mapping[str, Expr]) -> Stmt:
         """`pack[block, …, lane] = source[…]` at these offsets in the cache tile."""
@@ -174,7 +195,7 @@ class _Filler:
         stage = self.builder.stages[statement]
         point = {
             a.vars[statement]: simplify(
-                Add(Add(IntImm(a.min), self.spans[a.name].origin), inside[a.name]), exact=True
+                Add(Add(a.low, self.spans[a.name].origin), inside[a.name]), exact=True
             )
             for a in self.axes
         }
@@ -185,9 +206,12 @@ class _Filler:
         text = f"pack {p.read.buffer}"
         return Compute(f"{statement}.pack", p.array.name, target, None, value, where, text)
 
-    def turned(self, row: str, rows: int, lane: str, lanes: int, copy: Stmt) -> Stmt:
+    def turned(self, row: str, count: Expr, lane: str, lanes: int, copy: Stmt) -> Stmt:
         """Blocks of a few rows of the source, each a vector, to as many vectors of lanes."""
         width = self.lanes(self.vector)
+        if not isinstance(count, IntImm):
+            return self.dynamic_turned(row, count, lane, lanes, copy)
+        rows = count.value
         whole, left = divmod(rows, _ROWS)
         parts: list[Stmt] = []
         for first in range(0, lanes, width):
@@ -200,6 +224,21 @@ class _Filler:
             if left:
                 parts.append(For(row, IntImm(whole * _ROWS), IntImm(rows), 1, LoopKind.TRANSPOSED, columns))
         return block(parts)
+
+    def dynamic_turned(self, row: str, rows: Expr, lane: str, lanes: int, copy: Stmt) -> Stmt:
+        """As `turned`; what is left of the rows goes one at a time."""
+        builder, width = self.builder, self.lanes(self.vector)
+        number = builder.name("whole")
+        parts: list[Stmt] = []
+        for first in range(0, lanes, width):
+            columns = For(lane, IntImm(first), IntImm(min(first + width, lanes)), 1, LoopKind.VECTOR, copy)
+            step = builder.name(row.split(".")[0])
+            low = Mul(Variable(step), IntImm(_ROWS))
+            turned = For(row, low, Add(low, IntImm(_ROWS)), 1, LoopKind.TRANSPOSED, columns)
+            parts.append(For(step, ZERO, Variable(number), 1, LoopKind.SERIAL, turned))
+            low = Mul(Variable(number), IntImm(_ROWS))
+            parts.append(For(row, low, rows, 1, LoopKind.SERIAL, columns))
+        return named(number, FloorDiv(rows, IntImm(_ROWS)), block(parts))
 
 
 def _contiguous(read: Load, axes: Sequence[Axis], statement: str) -> Axis | None:

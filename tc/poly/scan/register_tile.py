@@ -7,12 +7,16 @@ from dataclasses import dataclass, field
 
 from tc.dtypes import accumulator
 from tc.ir.expr import (
+    GT,
     Add,
     Expr,
+    FloorDiv,
+    FloorMod,
     IntImm,
     Load,
     Min,
     Mul,
+    Sub,
     Variable,
     inline_lets,
     substitute,
@@ -25,7 +29,8 @@ from tc.ir.program import Op
 from tc.ir.simplify import conjunction, linear_terms, simplify
 from tc.poly.ast import zero_based
 from tc.poly.plan import Ahead, Axis, Nest, Pack, Phase, PhaseTile, Tiling
-from tc.poly.scan.builder import ALIGNMENT, ZERO, Builder, Span, block, loads, vector_loops
+from tc.poly.scan.builder import ALIGNMENT, ZERO, Builder, Span, axis_span, block, loads, named, vector_loops
+from tc.poly.scan.dynamic import Part
 from tc.poly.scan.packs import Packed, packed_body
 
 
@@ -41,6 +46,7 @@ class RegisterTile:
     packs: Mapping[Pack, Packed]
     local: dict[str, Expr]  # offset of the register tile in the cache tile
     extents: dict[str, int]
+    parts: Mapping[str, Part] = field(default_factory=dict[str, Part])  # of axes of dynamic extent
     partials: set[str] = field(default_factory=set[str])
 
     def phase(self, p: Phase, t: PhaseTile) -> Stmt:
@@ -57,8 +63,10 @@ class RegisterTile:
         last = vector if vector is not None else axes.pop()
         return block([*before, self.loops(p, t, axes, last, {}, partial), *after])
 
-    def extent(self, a: Axis) -> int:
-        return self.cut[a.name].extent if a.name in self.cut else a.extent
+    def extent(self, a: Axis) -> int | Expr:
+        """The points of a phase's axis; an expression where they depend on dynamic sizes."""
+        span = self.cut[a.name] if a.name in self.cut else axis_span(a)
+        return span.extent if span.points is None else span.points
 
     def loops(
         self,
@@ -73,11 +81,16 @@ class RegisterTile:
             a = axes[0]
             var = self.builder.name(a.name)
             inner = self.loops(p, t, axes[1:], last, {**at, a.name: Variable(var)}, partial)
-            return For(var, ZERO, IntImm(self.extent(a)), 1, LoopKind.SERIAL, inner)
+            extent = self.extent(a)
+            count = IntImm(extent) if isinstance(extent, int) else extent
+            return For(var, ZERO, count, 1, LoopKind.SERIAL, inner)
         if t.vector is None:
             return self.unrolled(p, last, t, at)
         step = t.lanes * t.accumulators
-        whole, rest = divmod(self.extent(last), step)
+        extent = self.extent(last)
+        if not isinstance(extent, int):
+            return self.dynamic_vectors(p, last, extent, at, t, partial)
+        whole, rest = divmod(extent, step)
         parts: list[Stmt] = []
         if whole:
             var = self.builder.name(last.name)
@@ -87,25 +100,80 @@ class RegisterTile:
             parts.append(self.vectors(p, last, at, IntImm(whole * step), rest, t, partial))
         return block(parts)
 
+    def dynamic_vectors(
+        self, p: Phase, last: Axis, extent: Expr, at: dict[str, Expr], t: PhaseTile,
+        partial: Mapping[str, Array],
+    ) -> Stmt:  # fmt: skip
+        """All accumulators at a time, then vector after vector, then one under a mask."""
+        builder = self.builder
+        step = t.lanes * t.accumulators
+        several, vectors = builder.name("whole"), builder.name("vectors")
+        var = builder.name(last.name)
+        s = self.vectors(p, last, at, Mul(Variable(var), IntImm(step)), step, t, partial)
+        parts: list[Stmt] = [For(var, ZERO, Variable(several), 1, LoopKind.SERIAL, s)]
+        if t.accumulators > 1:
+            var = builder.name(last.name)
+            s = self.vectors(p, last, at, Mul(Variable(var), IntImm(t.lanes)), t.lanes, t, partial)
+            low = Mul(Variable(several), IntImm(t.accumulators))
+            parts.append(For(var, low, Variable(vectors), 1, LoopKind.SERIAL, s))
+        if t.lanes > 1:
+            lane, active, start = builder.name(last.name), builder.name("active"), builder.name("at")
+            offset = simplify(Add(Variable(start), Variable(lane)), exact=True)
+            tail = block(
+                self.points(
+                    x, {**at, last.name: offset}, (ZERO, Variable(lane), partial.get(x)), lane,
+                    Variable(active), t.lanes,
+                )
+                for x in p.statements
+            )  # fmt: skip
+            tail = named(start, Mul(Variable(vectors), IntImm(t.lanes)), tail)
+            tail = If(GT(Variable(active), ZERO), tail)
+            parts.append(named(active, FloorMod(extent, IntImm(t.lanes)), tail))
+        rest = named(vectors, FloorDiv(extent, IntImm(t.lanes)), block(parts))
+        return named(several, FloorDiv(extent, IntImm(step)), rest)
+
     def unrolled(self, p: Phase, last: Axis, t: PhaseTile, at: dict[str, Expr]) -> Stmt:
         unroll = t.unroll
-        whole, rest = divmod(self.extent(last), unroll)
+        total = self.extent(last)
+        if not isinstance(total, int):
+            return self.dynamic_unrolled(p, last, total, t, at)
+        whole, rest = divmod(total, unroll)
         parts: list[Stmt] = []
         for count, start, extent in ((whole, None, unroll), (1 if rest else 0, whole * unroll, rest)):
             if not count:
                 continue
-            var, u = self.builder.name(last.name), self.builder.name(last.name)
+            var = self.builder.name(last.name)
             base: Expr = Mul(Variable(var), IntImm(unroll)) if start is None else IntImm(start)
-            offset = simplify(Add(base, Variable(u)), exact=True) if extent > 1 else base
-            hints = self.pointed(p, last, at, offset, t.prefetch) if t.prefetch else []
-            once, each = self.next_rows(p, last, at, base, offset)
-            points = (self.points(x, {**at, last.name: offset}, None) for x in p.statements)
-            s = block([*hints, *each, *points])
-            if extent > 1:
-                s = For(u, ZERO, IntImm(extent), 1, LoopKind.UNROLLED, s)
-            s = block([*once, s])
+            s = self.iterations(p, last, t, at, base, extent)
             parts.append(For(var, ZERO, IntImm(count), 1, LoopKind.SERIAL, s) if start is None else s)
         return block(parts)
+
+    def dynamic_unrolled(self, p: Phase, last: Axis, total: Expr, t: PhaseTile, at: dict[str, Expr]) -> Stmt:
+        """Unrolled iterations, then the rest one at a time."""
+        var = self.builder.name(last.name)
+        if t.unroll == 1:
+            s = self.iterations(p, last, t, at, Variable(var), 1)
+            return For(var, ZERO, total, 1, LoopKind.SERIAL, s)
+        whole, single = self.builder.name("whole"), self.builder.name(last.name)
+        s = self.iterations(p, last, t, at, Mul(Variable(var), IntImm(t.unroll)), t.unroll)
+        first = For(var, ZERO, Variable(whole), 1, LoopKind.SERIAL, s)
+        s = self.iterations(p, last, t, at, Variable(single), 1)
+        rest = For(single, Mul(Variable(whole), IntImm(t.unroll)), total, 1, LoopKind.SERIAL, s)
+        return named(whole, FloorDiv(total, IntImm(t.unroll)), block([first, rest]))
+
+    def iterations(
+        self, p: Phase, last: Axis, t: PhaseTile, at: dict[str, Expr], base: Expr, count: int
+    ) -> Stmt:
+        """`count` iterations of the last loop of a phase, from `base` on."""
+        u = self.builder.name(last.name)
+        offset = simplify(Add(base, Variable(u)), exact=True) if count > 1 else base
+        hints = self.pointed(p, last, at, offset, t.prefetch) if t.prefetch else []
+        once, each = self.next_rows(p, last, at, base, offset)
+        points = (self.points(x, {**at, last.name: offset}, None) for x in p.statements)
+        s = block([*hints, *each, *points])
+        if count > 1:
+            s = For(u, ZERO, IntImm(count), 1, LoopKind.UNROLLED, s)
+        return block([*once, s])
 
     def next_rows(
         self, p: Phase, last: Axis, at: dict[str, Expr], base: Expr, offset: Expr
@@ -168,7 +236,9 @@ class RegisterTile:
 
     def pointed(self, p: Phase, last: Axis, at: dict[str, Expr], offset: Expr, distance: int) -> list[Stmt]:
         """Hints for the rows that data point to, some iterations ahead of `offset`."""
-        later = Min(Add(offset, IntImm(distance)), IntImm(self.extent(last) - 1))
+        total = self.extent(last)
+        end = IntImm(total - 1) if isinstance(total, int) else Sub(total, IntImm(1))
+        later = Min(Add(offset, IntImm(distance)), end)
         out: list[Stmt] = []
         for statement in p.statements:
             for load in loads(self.builder.bodies[statement]):
@@ -222,14 +292,15 @@ class RegisterTile:
         at: dict[str, Expr],
         partial: tuple[Expr, Expr, Array | None] | None,
         lane: str | None = None,
-        lanes: int = 1,
+        lanes: int | Expr = 1,
         width: int = 0,
     ) -> Stmt:
         """All points of the register tile of one statement; `lane` is a vector loop of its phase."""
+        count = IntImm(lanes) if isinstance(lanes, int) else lanes
 
         def innermost(offsets: dict[str, Expr]) -> Stmt:
             s = self.instance(statement, offsets, at, partial)
-            return s if lane is None else For(lane, ZERO, IntImm(lanes), 1, LoopKind.VECTOR, s, width)
+            return s if lane is None else For(lane, ZERO, count, 1, LoopKind.VECTOR, s, width)
 
         return self.each_point(statement, innermost)
 
@@ -251,6 +322,9 @@ class RegisterTile:
             lanes = self.tiling.tiles[vector.name].lanes
             var = self.builder.name(vector.name)
             s = make({**offsets, vector.name: Variable(var)})
+            part = self.parts.get(vector.name)
+            if part is not None and part.active is not None:
+                return For(var, ZERO, part.active, 1, LoopKind.VECTOR, s, lanes)
             return vector_loops(var, self.extents[vector.name], lanes, self.builder.name, s)
 
         return level([a for a in axes if a is not vector], {})
@@ -270,7 +344,12 @@ class RegisterTile:
         body = builder.bodies[statement]
         reads = {x.read: packed for x, packed in self.packs.items() if x.statement == statement}
         if reads:
-            body = packed_body(body, reads)
+            places = {
+                n: (p.split[0], simplify(Add(p.split[1], offsets[n]), exact=True))
+                for n, p in self.parts.items()
+                if p.split is not None and n in offsets
+            }
+            body = packed_body(body, reads, places)
         env: dict[str, Expr] = {**point, **{f"@{n}": simplify(e, exact=True) for n, e in inside.items()}}
         value = simplify(substitute(body, env))
         buffer = builder.func_buffers[stage.func]
@@ -301,7 +380,7 @@ class RegisterTile:
         starts = {**self.spans, **self.cut}
         return {
             a.vars[statement]: simplify(
-                Add(Add(IntImm(a.min), starts[a.name].origin if a.name in starts else ZERO), inside[a.name]),
+                Add(Add(a.low, starts[a.name].origin if a.name in starts else ZERO), inside[a.name]),
                 exact=True,
             )
             for a in axes
@@ -371,7 +450,7 @@ class RegisterTile:
             tile = tuple(offsets[n] for n in self.tile_axes(statement))
             point = {
                 a.vars[statement]: Add(
-                    IntImm(a.min), Add(self.spans[a.name].origin, Add(self.local[a.name], offsets[a.name]))
+                    a.low, Add(self.spans[a.name].origin, Add(self.local[a.name], offsets[a.name]))
                 )
                 for a in self.nest.axes
                 if statement in a.vars

@@ -29,6 +29,7 @@ from . import emit
 from .choose import best_options, choose
 from .fuse import predicate
 from .machine import Machine, believed, host, with_isa
+from .streams import streamed
 from .versions import Plan, Version, versions
 
 Artifact = Literal["schedule", "choice", "loops", "code", "llvm", "asm"]
@@ -255,4 +256,6 @@ def assemble(
         body = If(LE(Variable(v.size), IntImm(v.most)), scanned(v.plan, f".{v.most}"), body)
     workspace = simplify(Add(base.workspace, IntImm(most)), exact=True)
     body = unswitch(body, base.sizes)
-    return replace(base, body=body, arrays=(*base.arrays, *arrays), workspace=workspace), most
+    past = streamed(polyhedra, usual.chosen.regions, machine)
+    own = (replace(a, streamed=a.name in past) for a in base.arrays)
+    return replace(base, body=body, arrays=(*own, *arrays), workspace=workspace), most

@@ -65,6 +65,7 @@ class NestEmitter(ExpressionEmitter):
         self.open()
         self.statement(self.nest.body, self.sizes)
         self.close()
+        self.arrived()
         parallel = any(isinstance(s, For) and s.kind is LoopKind.PARALLEL for s in statements(self.nest.body))
         if parallel and self.nest.sites:
             first = self.op("load i64, ptr %error, align 8")
@@ -74,6 +75,8 @@ class NestEmitter(ExpressionEmitter):
             self.do("ret i32 0")
         kernel = self.finish(f"define i32 @{KERNEL}(ptr %args) {self.attributes()} {{")
         parts = [f"; {self.nest.name}", *self.texts.values(), *self.helper_text(), *self.functions, kernel]
+        if any(a.streamed for a in self.nest.arrays):
+            parts.append("!0 = !{i32 1}")
         return "\n".join([*parts, *sorted(self.declarations)]) + "\n"
 
     def attributes(self) -> str:
@@ -124,6 +127,22 @@ class NestEmitter(ExpressionEmitter):
             entry.append(f"  {name} = getelementptr i8, ptr {name}.own, i64 {name}.apart")
         self.bases[array.name] = name
         return name
+
+    def on_a_line(self, array: Array) -> str:
+        base = self.base(array)
+        flag = f"{base}.on_a_line"
+        line = f"  {flag} = icmp eq i64 {base}.within, 0"
+        if line not in self.fn.entry:
+            self.fn.entry.append(f"  {base}.place = ptrtoint ptr {base} to i64")
+            self.fn.entry.append(f"  {base}.within = and i64 {base}.place, 63")
+            self.fn.entry.append(line)
+        return flag
+
+    def arrived(self) -> None:
+        """What went past the caches is there before anybody is told that it is."""
+        if self.isa.x86 and any("!nontemporal" in line for line in self.fn.lines):
+            self.declarations.add("declare void @llvm.x86.sse.sfence()")
+            self.do("call void @llvm.x86.sse.sfence()")
 
     def scalar(self, name: str) -> Value:
         found = self.scalars.get(name)
@@ -452,6 +471,7 @@ class NestEmitter(ExpressionEmitter):
         self.open()
         self.statement(s.body, Env({**moved, s.var: Affine.of("%item")}, {}))
         self.close()
+        self.arrived()
         self.do("ret void")
         text = self.finish(f"define internal void @{task}(i64 %item, ptr %context) {self.attributes()} {{")
         head, rest = text.split("entry:\n", 1)

@@ -23,6 +23,10 @@ class Isa:
     masks: bool
     half_conversions: bool  # F16C
 
+    @property
+    def x86(self) -> bool:
+        return self.triple.startswith("x86_64")
+
     def lanes(self, itemsize: int) -> int:
         return self.vector_bytes // itemsize
 

@@ -278,7 +278,12 @@ class MemoryEmitter(ValueEmitter):
             text = self.pure(f"zext <{lanes} x i1> {text} to {st}")
         p = self.pointer(array, address.uniform)
         if lane == 1 and self.mask is None:
-            self.do(f"store {st} {text}, ptr {p}, align {t.itemsize}")
+            plain = f"store {st} {text}, ptr {p}, align {t.itemsize}"
+            if array.streamed and _whole_lines(address.uniform, t.itemsize, lanes):
+                past = f"store {st} {text}, ptr {p}, align {lanes * t.itemsize}, !nontemporal !0"
+                self.either(self.on_a_line(array), past, plain)
+            else:
+                self.do(plain)
             return
         if lane == 1 and self.mask is not None and self.mask.active is not None:
             self._write_pieces(array, p, text, self.mask.active)
@@ -327,6 +332,21 @@ class MemoryEmitter(ValueEmitter):
             self.do(write)
             return
         self.when(self.any_lane(self.mask), lambda: self.do(write))
+
+    def on_a_line(self, array: Array) -> str:
+        """Whether an array starts on a cache line (an i1 operand)."""
+        raise NotImplementedError
+
+    def either(self, condition: str, yes: str, no: str) -> None:
+        """One of two instructions."""
+        labels = self.label("past"), self.label("plain")
+        after = self.label("stored")
+        self.do(f"br i1 {condition}, label %{labels[0]}, label %{labels[1]}")
+        for label, instruction in zip(labels, (yes, no), strict=True):
+            self.start(label)
+            self.do(instruction)
+            self.do(f"br label %{after}")
+        self.start(after)
 
     def when(self, condition: str, body: Callable[[], None]) -> None:
         """`body` in a block of its own that runs if a condition (an i1 operand) holds."""
@@ -512,6 +532,13 @@ class MemoryEmitter(ValueEmitter):
             Value(self.pure(f"shufflevector {ty} {x}, {ty} poison, <{n} x i32> <{picked}>"), t, n)
             for x in texts
         ]
+
+
+def _whole_lines(address: Affine, itemsize: int, lanes: int) -> bool:
+    """Whether a vector is (part of) one cache line of an array that starts on one."""
+    width = lanes * itemsize
+    parts = (address.constant, *(f for _, f in address.terms))
+    return 16 <= width <= 64 and not any(f * itemsize % width for f in parts)
 
 
 def _runs(slots: list[Slot]) -> list[list[Slot]]:

@@ -123,7 +123,8 @@ class Array:
 
     Of a `private` array (a pack, a tile of a temporary) each iteration of the parallel loop `owner` has its
     own, `stride` bytes apart.  A `register` array exists only inside a `Promote`.  Either may hold part of
-    the results of the buffer `partial_of`, to be combined later.
+    the results of the buffer `partial_of`, to be combined later.  What is `streamed` is only written, once,
+    and had better not go through the caches.
     """
 
     name: str
@@ -135,6 +136,7 @@ class Array:
     owner: str | None = None
     stride: int = 0
     partial_of: str | None = None
+    streamed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

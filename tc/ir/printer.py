@@ -238,7 +238,8 @@ def nest_text(nest: LoopNest) -> str:
 
 def _array_text(a: Array) -> str:
     place = f" at workspace + {text(a.offset)}" if a.offset is not None else ""
-    return f"{a.role} {a.dtype} {a.name}[{', '.join(map(text, a.shape))}]{place}"
+    streamed = ", streamed" if a.streamed else ""
+    return f"{a.role} {a.dtype} {a.name}[{', '.join(map(text, a.shape))}]{place}{streamed}"
 
 
 def _statement_lines(s: Stmt, pad: str, lines: list[str]) -> None:

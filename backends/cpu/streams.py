@@ -1,0 +1,44 @@
+"""Results that go past the caches: written once, and too large to be found there later.
+
+A plain store first reads the line that it is about to write over, and so takes from the bandwidth of what is
+read besides.  Where nothing is, it hides behind the stores, and one core writes faster through its cache.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from tc.ir.expr import IntImm
+from tc.poly.plan import Region
+from tc.poly.scop import Scop
+from tc.poly.storage import promotion
+
+from .machine import Machine
+
+
+def streamed(scop: Scop, regions: Iterable[Region], machine: Machine) -> frozenset[str]:
+    """The results that a nest only writes and that are larger than the last cache."""
+    sizes = {
+        b.name: math.prod(r.extent.value if isinstance(r.extent, IntImm) else 1 for r in b.box)
+        * b.dtype.itemsize
+        for b in scop.program.buffers
+    }
+    large = {
+        b.name
+        for b in scop.program.buffers
+        if b.role == "output" and not b.inout and sizes[b.name] >= machine.l3
+    }
+    out: set[str] = set()
+    for nest in (n for r in regions for n in r.nests if large):
+        kept = promotion(scop, nest).buffers
+        for buffer in large:
+            read = {a.buffer for n in nest.statements for a in scop.statement(n).accesses if a.kind == "read"}
+            if sum(sizes[b] for b in read - {buffer}) < sizes[buffer]:
+                continue
+            touching = [s for s in scop.statements if any(a.buffer == buffer for a in s.accesses)]
+            inside = all(s.name in nest.statements for s in touching)
+            plain = all(a.kind == "write" for s in touching for a in s.accesses if a.buffer == buffer)
+            if touching and inside and (buffer in kept or (plain and len(touching) == 1)):
+                out.add(buffer)
+    return frozenset(out)

@@ -1,0 +1,63 @@
+"""Results that go past the caches: which, by what instructions, and right at every alignment."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.backends.cpu_cases import CORPUS, Case, check, compiled, isas
+
+SMALL = (("l3", 64),)  # a machine whose caches hold next to nothing
+ADD = "def f(float(M,N) A, float(M,N) B) -> (C) { C(i,j) = A(i,j) + B(i,j) }"
+
+
+@pytest.mark.parametrize("case", CORPUS, ids=lambda c: c.name)
+def test_results_past_the_caches(case: Case) -> None:
+    for isa in isas():
+        check(case, case.sizes([19, 32, 5, 3]), 1, {"machine": SMALL, "isa": isa})
+
+
+def streams(source: str, **sizes: int) -> bool:
+    """Whether there are stores past the caches; then something waits for them at the end of each task."""
+    llvm = compiled(source, machine=SMALL).inspect("llvm", **sizes)
+    functions = [f for f in llvm.split("define ") if "!nontemporal" in f]
+    assert all(f.count("sfence()") == 1 for f in functions)
+    return bool(functions)
+
+
+def test_a_stream_is_stored_past_the_caches_and_waited_for() -> None:
+    assert streams(ADD, M=64, N=256)
+    assert "nontemporal" not in compiled(ADD).inspect("llvm", M=64, N=256), "it stays in the caches"
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("def f(float(M,N) A) -> (C) { C(i,j) = A(i,j) C(i,j) += 1 }", "C"),  # in registers in between
+        ("def f(float(M,N) A) -> (C) { C(i,j) = 2 where i in 0:M, j in 0:N }", ""),  # nothing is read
+        ("def f(float(M,N) A) -> (C, D) { C(i,j) = A(i,j) D(i) +=! C(i,k) * C(k,i) where k in 0:N }", "D"),
+    ],
+)
+def test_which_results_are_streamed(source: str, names: str) -> None:
+    """What is read again, or written where nothing is read, is not."""
+    shown = compiled(source, machine=SMALL).inspect("loops", M=256, N=256).splitlines()
+    assert "".join(line.split("[")[0][-1] for line in shown if line.endswith(", streamed")) == names
+
+
+def test_rows_that_start_on_no_line_are_stored_as_ever() -> None:
+    assert not streams(ADD, M=64, N=250)
+
+
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("offset", [0, 1, 4, 8, 15])
+def test_every_alignment(isa: str, offset: int) -> None:
+    r = np.random.default_rng(0)
+    a, b = r.random((2, 37, 64), np.float32)
+    room = np.full(37 * 64 + 48, -1, np.float32)
+    start = (-room.ctypes.data // 4) % 16 + offset
+    out = room[start : start + 37 * 64].reshape(37, 64)
+    kernel = compiled(ADD, machine=SMALL, isa=isa)
+    kernel(a, b, out=out)
+    np.testing.assert_array_equal(out, a + b)
+    np.testing.assert_array_equal(room[:start], -1)
+    np.testing.assert_array_equal(room[start + 37 * 64 :], -1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -32,6 +33,8 @@ from tc.poly.plan import Ahead, Axis, Nest, Pack, Phase, PhaseTile, Tiling
 from tc.poly.scan.builder import ALIGNMENT, ZERO, Builder, Span, axis_span, block, loads, named, vector_loops
 from tc.poly.scan.dynamic import Part
 from tc.poly.scan.packs import Packed, packed_body
+
+_LEFT_OVER = 2  # iterations in a row of register tiles that are not whole
 
 
 @dataclass(slots=True)
@@ -133,7 +136,9 @@ class RegisterTile:
         return named(several, FloorDiv(extent, IntImm(step)), rest)
 
     def unrolled(self, p: Phase, last: Axis, t: PhaseTile, at: dict[str, Expr]) -> Stmt:
-        unroll = t.unroll
+        # What is left over at the end of an axis has code of its own: less of it, as it runs seldom.
+        partial = any(self.extents[n] < self.tiling.tiles[n].register for n in self.extents)
+        unroll = min(t.unroll, _LEFT_OVER) if partial and math.prod(self.extents.values()) >= 8 else t.unroll
         total = self.extent(last)
         if not isinstance(total, int):
             return self.dynamic_unrolled(p, last, total, t, at)

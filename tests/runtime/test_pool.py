@@ -190,3 +190,33 @@ assert seen == [True]
 
 def test_workers_leave_signals_alone() -> None:
     subprocess.run([sys.executable, "-c", SIGNALS], check=True, timeout=60)
+
+
+PLACES = """
+import os
+from tc import _native
+
+def tasks():
+    return {int(t) for t in os.listdir("/proc/self/task")}
+
+cpus = os.sched_getaffinity(0)
+_native.set_num_threads(3)
+before = tasks()
+_native._pool_selftest(8, 1)
+workers = tasks() - before
+assert len(workers) == 2, workers
+for here in sorted(cpus):
+    os.sched_setaffinity(0, {here})  # of the calling thread alone
+    _native._pool_selftest(8, 1)
+    for worker in workers:
+        assert os.sched_getaffinity(worker) == cpus - {here}, (here, worker)
+"""
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2,
+    reason="there is one processor, or the system does not say which threads use",
+)
+def test_workers_keep_off_the_processor_of_the_caller() -> None:
+    """Woken there, they would wait for the caller to be done while another processor idles."""
+    subprocess.run([sys.executable, "-c", PLACES], check=True, timeout=60)

@@ -78,7 +78,8 @@ struct Pool {
   std::vector<std::thread> workers;  // changed only while `call` is held
   std::atomic<int> wanted{0};        // 0: not yet read from the environment
   int spins = 0;                     // pauses of an idle worker before it parks
-  int caller_cpu = -1;               // where the workers may not run; changed only while `call` is held
+  std::atomic<int> caller_cpu{-1};   // where the caller runs, as of its last item
+  int avoided_cpu = -1;              // where the workers may not run; changed only while `call` is held
 #ifdef __linux__
   cpu_set_t cpus;  // where they may run but for that
 #endif
@@ -88,6 +89,26 @@ struct Pool {
 // Never destroyed: at exit the workers may still be parked on its condition variable.
 alignas(Pool) unsigned char storage[sizeof(Pool)];
 Pool *pool = new (storage) Pool;
+
+int here() {
+#ifdef __linux__
+  return sched_getcpu();
+#else
+  return -1;
+#endif
+}
+
+// Let a thread run on all processors of the pool but one; false if that leaves none.
+bool keep_off(Pool &p, std::thread::native_handle_type thread, int cpu) {
+#ifdef __linux__
+  cpu_set_t set = p.cpus;
+  CPU_CLR(cpu, &set);
+  return CPU_COUNT(&set) > 0 && pthread_setaffinity_np(thread, sizeof set, &set) == 0;
+#else
+  (void)p, (void)thread, (void)cpu;
+  return false;
+#endif
+}
 
 bool claim(Pool &p) {
   uint64_t v = p.state.load(std::memory_order_acquire);
@@ -118,6 +139,9 @@ void work(Pool *p) {
   for (;;) {
     if (claim(*p)) {
       idle = 0;
+      // The caller was moved to this processor: only this thread can tell before the loop is over.
+      int cpu = here();
+      if (cpu >= 0 && cpu == p->caller_cpu.load(std::memory_order_relaxed)) keep_off(*p, pthread_self(), cpu);
       continue;
     }
     if (p->stop.load(std::memory_order_relaxed)) return;
@@ -159,18 +183,13 @@ void forget_workers() {
 // processors than threads, one of which idles then, nothing moves it before the caller is done: the loop takes
 // twice as long.  So workers keep off the caller's processor.  `call` is held.
 void keep_off_caller(Pool &p) {
-#ifdef __linux__
   constexpr size_t kMost = 16;  // with more it matters less, and a caller that moves would cost more
-  int here = sched_getcpu();
-  if (here == p.caller_cpu || here < 0 || p.workers.size() > kMost) return;
-  cpu_set_t set = p.cpus;
-  CPU_CLR(here, &set);
-  if (CPU_COUNT(&set) == 0) return;
-  for (std::thread &t : p.workers) pthread_setaffinity_np(t.native_handle(), sizeof set, &set);
-  p.caller_cpu = here;
-#else
-  (void)p;
-#endif
+  int cpu = here();
+  p.caller_cpu.store(cpu, std::memory_order_relaxed);
+  if (cpu < 0 || cpu == p.avoided_cpu || p.workers.size() > kMost) return;
+  for (std::thread &t : p.workers)
+    if (!keep_off(p, t.native_handle(), cpu)) return;
+  p.avoided_cpu = cpu;
 }
 
 // `call` is held.
@@ -178,7 +197,7 @@ void start(Pool &p) {
   static bool registered = (pthread_atfork(nullptr, nullptr, forget_workers), true);
   (void)registered;
   p.started = true;
-  p.caller_cpu = -1;
+  p.avoided_cpu = -1;
 #ifdef __linux__
   CPU_ZERO(&p.cpus);
   sched_getaffinity(0, sizeof p.cpus, &p.cpus);
@@ -229,9 +248,9 @@ void run_job(Pool &p, tc_task fn, int64_t first, int64_t count, void *context) {
     p.wake_workers.notify_all();
   }
   inside_item = true;
-  while (claim(p)) {
-  }
+  while (claim(p)) p.caller_cpu.store(here(), std::memory_order_relaxed);
   inside_item = false;
+  p.caller_cpu.store(-1, std::memory_order_relaxed);  // it waits now, and may well share a processor
   for (int i = 0; i < kCallerSpins; i++) {
     if (p.done.load(std::memory_order_acquire) == count) return;
     relax();

@@ -5,7 +5,7 @@
 Columns: the best peer; its time by tc's (above 1: tc is faster), the median of the rounds' ratios with its
 95 % confidence interval; what tc reaches, in 10^9 operations or bytes per second; the share of the measured
 peak that is the larger share (F: of multiply-adds, B: of the copy's bandwidth; data that stays in a cache may
-exceed B); first call less a later one; memory of a call, results included.
+exceed B); first call less a later one; memory of a call, results included.  A group has results of its own.
 """
 
 from __future__ import annotations
@@ -281,10 +281,11 @@ def main(argv: list[str] | None = None) -> int:
     if noisy and not arguments.quick and not arguments.noisy:
         out.write("nothing written; --noisy writes such results too\n")
     elif not arguments.quick:
+        stem = f"cpu_{arguments.group}" if arguments.group else "cpu"
         title = f"{settings.threads} threads, tc on '{settings.backend}'"
         rows = [record(m, peaks) for m in measurements]
         written = save(
-            "cpu",
+            stem,
             {
                 "settings": asdict(settings),
                 "peaks": peaks.as_dict(),
@@ -294,7 +295,7 @@ def main(argv: list[str] | None = None) -> int:
         )
         out.write(f"written to {_shown(written)}\n")
         try:
-            drawn = draw([point(m) for m in measurements], peaks, RESULTS / "roofline.png", title)
+            drawn = draw([point(m) for m in measurements], peaks, RESULTS / f"{stem}_roofline.png", title)
             out.write(f"drawn in {_shown(drawn)}\n")
         except ImportError:
             out.write("no plot: matplotlib is not installed\n")

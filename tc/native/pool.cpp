@@ -79,7 +79,7 @@ struct Pool {
   std::atomic<int> wanted{0};        // 0: not yet read from the environment
   int spins = 0;                     // pauses of an idle worker before it parks
   std::atomic<int> caller_cpu{-1};   // where the caller runs, as of its last item
-  int avoided_cpu = -1;              // where the workers may not run; changed only while `call` is held
+  std::atomic<int> avoided_cpu{-1};  // where no worker may run; -1: they differ, or may run everywhere
 #ifdef __linux__
   cpu_set_t cpus;  // where they may run but for that
 #endif
@@ -141,7 +141,10 @@ void work(Pool *p) {
       idle = 0;
       // The caller was moved to this processor: only this thread can tell before the loop is over.
       int cpu = here();
-      if (cpu >= 0 && cpu == p->caller_cpu.load(std::memory_order_relaxed)) keep_off(*p, pthread_self(), cpu);
+      if (cpu >= 0 && cpu == p->caller_cpu.load(std::memory_order_relaxed)) {
+        keep_off(*p, pthread_self(), cpu);
+        p->avoided_cpu.store(-1, std::memory_order_relaxed);
+      }
       continue;
     }
     if (p->stop.load(std::memory_order_relaxed)) return;
@@ -186,10 +189,10 @@ void keep_off_caller(Pool &p) {
   constexpr size_t kMost = 16;  // with more it matters less, and a caller that moves would cost more
   int cpu = here();
   p.caller_cpu.store(cpu, std::memory_order_relaxed);
-  if (cpu < 0 || cpu == p.avoided_cpu || p.workers.size() > kMost) return;
+  if (cpu < 0 || cpu == p.avoided_cpu.load(std::memory_order_relaxed) || p.workers.size() > kMost) return;
   for (std::thread &t : p.workers)
     if (!keep_off(p, t.native_handle(), cpu)) return;
-  p.avoided_cpu = cpu;
+  p.avoided_cpu.store(cpu, std::memory_order_relaxed);
 }
 
 // `call` is held.
@@ -197,7 +200,7 @@ void start(Pool &p) {
   static bool registered = (pthread_atfork(nullptr, nullptr, forget_workers), true);
   (void)registered;
   p.started = true;
-  p.avoided_cpu = -1;
+  p.avoided_cpu.store(-1, std::memory_order_relaxed);
 #ifdef __linux__
   CPU_ZERO(&p.cpus);
   sched_getaffinity(0, sizeof p.cpus, &p.cpus);

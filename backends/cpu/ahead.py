@@ -46,6 +46,7 @@ def next_rows(
     axes = {a.name: a for a in nest.axes}
     extents = {n: min(t.cache, axes[n].extent) for n, t in tiles.items()}
     looped = [n for n in inner if extents[n] > tiles[n].register]
+    refs = [r for s in nest.statements for r in work[s].refs]
     out: list[Ahead] = []
     for phase in nest.phases:
         if not phase.axes:
@@ -62,7 +63,6 @@ def next_rows(
                 if not r.strides.get(n, 0):
                     continue
                 inside = {m: extents[m] if m in looped[i + 1 :] else tiles[m].register for m in axes}
-                refs = [x for s in nest.statements for x in work[s].refs]
                 if sum(footprint(x, {**inside, **phase_extents}) for x in refs) <= machine.l2 // 4:
                     out.append(Ahead(r.statement, r.read, n))
                     break

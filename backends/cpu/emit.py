@@ -140,7 +140,8 @@ class NestEmitter(ExpressionEmitter):
 
     def arrived(self) -> None:
         """What went past the caches is there before anybody is told that it is."""
-        if self.isa.x86 and any("!nontemporal" in line for line in self.fn.lines):
+        streams = self.isa.x86 and any(a.streamed for a in self.nest.arrays)
+        if streams and any("!nontemporal" in line for line in self.fn.lines):
             self.declarations.add("declare void @llvm.x86.sse.sfence()")
             self.do("call void @llvm.x86.sse.sfence()")
 

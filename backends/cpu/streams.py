@@ -32,8 +32,8 @@ def streamed(scop: Scop, regions: Iterable[Region], machine: Machine) -> frozens
     out: set[str] = set()
     for nest in (n for r in regions for n in r.nests if large):
         kept = promotion(scop, nest).buffers
+        read = {a.buffer for n in nest.statements for a in scop.statement(n).accesses if a.kind == "read"}
         for buffer in large:
-            read = {a.buffer for n in nest.statements for a in scop.statement(n).accesses if a.kind == "read"}
             if sum(sizes[b] for b in read - {buffer}) < sizes[buffer]:
                 continue
             touching = [s for s in scop.statements if any(a.buffer == buffer for a in s.accesses)]

@@ -44,7 +44,8 @@ def next_rows(
     iteration brings new ones: the outermost of which one iteration leaves room in the second cache for the
     rows of two."""
     axes = {a.name: a for a in nest.axes}
-    extents = {n: min(t.cache, axes[n].extent) for n, t in tiles.items()}
+    # A tile of dynamic length (WHOLE, SHARE) is as long as the axis typically is.
+    extents = {n: min(t.cache, axes[n].extent) if t.cache > 0 else axes[n].extent for n, t in tiles.items()}
     looped = [n for n in inner if extents[n] > tiles[n].register]
     refs = [r for s in nest.statements for r in work[s].refs]
     out: list[Ahead] = []

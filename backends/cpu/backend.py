@@ -220,7 +220,7 @@ def code_of(
         usual = planned(typical or {})
         few = versions(program, polyhedra, machine, typical or {}, usual, planned)
         with stage("scan"):
-            loops, private = assemble(program, polyhedra, usual, few, machine)
+            loops, private = assemble(program, polyhedra, usual, few, machine, typical or {})
             if options.fast_math:
                 loops = replace(loops, body=reassociate(loops.body))
     if verify:
@@ -233,7 +233,12 @@ def code_of(
 
 
 def assemble(
-    program: Program, polyhedra: scop.Scop, usual: Plan, few: Sequence[Version], machine: Machine
+    program: Program,
+    polyhedra: scop.Scop,
+    usual: Plan,
+    few: Sequence[Version],
+    machine: Machine,
+    typical: Mapping[str, int],
 ) -> tuple[LoopNest, int]:
     """The loop nest of a tiled program, and how many bytes of its workspace are not for temporaries."""
     base = nest.assemble(program, scan.block(()))
@@ -256,6 +261,6 @@ def assemble(
         body = If(LE(Variable(v.size), IntImm(v.most)), scanned(v.plan, f".{v.most}"), body)
     workspace = simplify(Add(base.workspace, IntImm(most)), exact=True)
     body = unswitch(body, base.sizes)
-    past = streamed(polyhedra, usual.chosen.regions, machine)
+    past = streamed(polyhedra, usual.chosen.regions, machine, typical)
     own = (replace(a, streamed=a.name in past) for a in base.arrays)
     return replace(base, body=body, arrays=(*own, *arrays), workspace=workspace), most

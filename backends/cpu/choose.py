@@ -600,7 +600,7 @@ def tiling(
             )
     elif vector is not None:
         phases = tuple(
-            replace(x, block=_STREAMS) if _strided(p, vector, work, machine) else x
+            replace(x, block=_STREAMS) if _strided(nest, p, vector, work, tiles, machine) else x
             for p, x in zip(nest.phases, c.phases, strict=True)
         )
         if sum(x.block is not None for x in phases) > 1:
@@ -676,15 +676,24 @@ def _parallel_tasks(packed: Sequence[Ref], phases: Sequence[PhaseTile], machine:
     return (2.0 if streams else 8.0) * machine.cores
 
 
-def _strided(p: Phase, vector: str, work: Mapping[str, Work], machine: Machine) -> bool:
+def _strided(
+    nest: Nest,
+    p: Phase,
+    vector: str,
+    work: Mapping[str, Work],
+    tiles: Mapping[str, Tile],
+    machine: Machine,
+) -> bool:
     """Whether the one loop of a phase jumps from row to row of a large array that is read once.  A few rows
     at a time, each read along, are streams that the hardware can follow."""
     if len(p.axes) != 1 or p.axes[0].extent < 2 * _STREAMS:
         return False
+    looped = [a.name for a in nest.axes if a.extent > tiles[a.name].register]
     return any(
         abs(r.strides.get(p.axes[0].name, 0)) * r.itemsize >= ahead.FAR
         and r.strides.get(vector, 0) == 1
         and r.elements * r.itemsize > machine.l2
+        and all(r.strides.get(n, 0) or n in r.indirect for n in looped)
         for s in p.statements
         for r in work[s].refs
     )

@@ -299,16 +299,31 @@ def _flush_cycles(r: Ref, c: Candidate, extents: Mapping[str, int]) -> float:
     return vectors * (1.0 + math.log2(lanes) if along >= 4 else 2.0 * lanes)
 
 
+_WAYS = 8
+
+
+def _rows_a_set(stride: int, itemsize: int, rows: int, machine: Machine) -> float:
+    """Of rows this far apart, how many fall into each set of the first cache that some fall into."""
+    apart, part = divmod(abs(stride) * itemsize, 64)
+    if rows < 2 or part or not apart:
+        return 1.0
+    sets = machine.l1 // (64 * _WAYS)
+    return max(1.0, rows * math.gcd(apart, sets) / sets)
+
+
 def _aliased(stride: int, itemsize: int, rows: int, machine: Machine) -> bool:
     """Whether rows this far apart fall into too few sets of the first cache to stay there together."""
-    if rows < 2 or not stride:
-        return False
-    ways = 8
-    sets = machine.l1 // (64 * ways)
-    apart = abs(stride) * itemsize // 64
-    if abs(stride) * itemsize % 64 or apart == 0:
-        return False
-    return rows > ways * (sets // math.gcd(apart, sets))
+    return _rows_a_set(stride, itemsize, rows, machine) > _WAYS
+
+
+def _collides(
+    r: Ref, tile: Mapping[str, int], inner: Mapping[str, int], machine: Machine
+) -> bool:
+    """Whether the rows that a reduction (`inner`) reads for one point of the tile leave no room for those
+    that it reads for others."""
+    own = math.prod(_rows_a_set(r.strides.get(n, 0), r.itemsize, e, machine) for n, e in tile.items())
+    each = math.prod(_rows_a_set(r.strides.get(n, 0), r.itemsize, e, machine) for n, e in inner.items())
+    return own > 1 and own * each > 2 * _WAYS
 
 
 def _picked(stride: int, r: Ref) -> bool:
@@ -403,7 +418,9 @@ def _phase_cycles(
                 aligned = (name, r.read) in c.packs or not any(
                     s * r.itemsize % width for n, s in r.strides.items() if n != along
                 )
-                loads += count * (2.0 if apart else 1.0) * (1.0 if aligned else 1.0 + 0.9 * width / 64)
+                rows = {n: e for n, e in own.items() if c.tiles[n].lanes == 1}
+                far = 4.0 if _collides(r, rows, inner, machine) else 2.0 if apart else 1.0
+                loads += count * far * (1.0 if aligned else 1.0 + 0.9 * width / 64)
         if vector is not None and w.update:
             horizontal += vectors * (2 * math.log2(max(lanes, 2)) + tile.accumulators)
     widest = max([lanes, *(t.lanes for t in c.tiles.values())])

@@ -1,15 +1,16 @@
 """Results that go past the caches: written once, and too large to be found there later.
 
 A plain store first reads the line that it is about to write over, and so takes from the bandwidth of what is
-read besides.  Where nothing is, it hides behind the stores, and one core writes faster through its cache.
+read besides, or waits while a reduction could be computed.  Where there is neither, it hides behind the stores,
+and one core writes faster through its cache.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from tc.ir.expr import IntImm
+from tc.ir.evaluate import evaluate
 from tc.poly.plan import Region
 from tc.poly.scop import Scop
 from tc.poly.storage import promotion
@@ -17,11 +18,13 @@ from tc.poly.storage import promotion
 from .machine import Machine
 
 
-def streamed(scop: Scop, regions: Iterable[Region], machine: Machine) -> frozenset[str]:
-    """The results that a nest only writes and that are larger than the last cache."""
+def streamed(
+    scop: Scop, regions: Iterable[Region], machine: Machine, typical: Mapping[str, int]
+) -> frozenset[str]:
+    """The results that a nest only writes and that are larger than the last cache; `typical` are values of
+    the program's dynamic sizes."""
     sizes = {
-        b.name: math.prod(r.extent.value if isinstance(r.extent, IntImm) else 1 for r in b.box)
-        * b.dtype.itemsize
+        b.name: math.prod(evaluate(r.extent, typical) for r in b.box) * b.dtype.itemsize
         for b in scop.program.buffers
     }
     large = {
@@ -33,8 +36,9 @@ def streamed(scop: Scop, regions: Iterable[Region], machine: Machine) -> frozens
     for nest in (n for r in regions for n in r.nests if large):
         kept = promotion(scop, nest).buffers
         read = {a.buffer for n in nest.statements for a in scop.statement(n).accesses if a.kind == "read"}
+        computed = any(p.axes for p in nest.phases)
         for buffer in large:
-            if sum(sizes[b] for b in read - {buffer}) < sizes[buffer]:
+            if not computed and sum(sizes[b] for b in read - {buffer}) < sizes[buffer]:
                 continue
             touching = [s for s in scop.statements if any(a.buffer == buffer for a in s.accesses)]
             inside = all(s.name in nest.statements for s in touching)

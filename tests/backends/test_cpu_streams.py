@@ -35,12 +35,14 @@ def test_a_stream_is_stored_past_the_caches_and_waited_for() -> None:
     [
         ("def f(float(M,N) A) -> (C) { C(i,j) = A(i,j) C(i,j) += 1 }", "C"),  # in registers in between
         ("def f(float(M,N) A) -> (C) { C(i,j) = 2 where i in 0:M, j in 0:N }", ""),  # nothing is read
+        ("def f(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }", "C"),  # there is time
         ("def f(float(M,N) A) -> (C, D) { C(i,j) = A(i,j) D(i) +=! C(i,k) * C(k,i) where k in 0:N }", "D"),
     ],
 )
 def test_which_results_are_streamed(source: str, names: str) -> None:
     """What is read again, or written where nothing is read, is not."""
-    shown = compiled(source, machine=SMALL).inspect("loops", M=256, N=256).splitlines()
+    kernel = compiled(source, machine=SMALL)
+    shown = kernel.inspect("loops", **dict.fromkeys(kernel.sizes, 256)).splitlines()
     assert "".join(line.split("[")[0][-1] for line in shown if line.endswith(", streamed")) == names
 
 

@@ -4,8 +4,9 @@
 
 Columns: the best peer; its time by tc's (above 1: tc is faster), the median of the rounds' ratios with its
 95 % confidence interval; what tc reaches, in 10^9 operations or bytes per second; the share of the measured
-peak that is the larger share (F: of multiply-adds, B: of the copy's bandwidth; data that stays in a cache may
-exceed B); first call less a later one; memory of a call, results included.  A group has results of its own.
+peak that is the larger share (F: of multiply-adds, B: of the copy's bandwidth, R: of what can be read where
+little is written, G: of random rows; data that stays in a cache may exceed the last three); first call less a
+later one; memory of a call, results included.  A group has results of its own.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ def speed(measurement: Measurement, outcome: Outcome | None) -> tuple[float, str
 def share(
     measurement: Measurement, outcome: Outcome | None, peaks: machine_peaks.Peaks
 ) -> tuple[float, str] | None:
-    """The larger of the shares of the multiply-add peak (F) and of the copy's bandwidth (B).
+    """The larger of the shares of the multiply-add peak (F) and of the bandwidth for the pattern of access:
+    random rows (G), reading (R) or copying (B).
 
     Products of integers have units of their own, whose peak is not measured.
     """
@@ -79,9 +81,14 @@ def share(
     workload = measurement.case.workload()
     double = any(a.dtype == "float64" for a in workload.inputs)
     compute = workload.flops / outcome.seconds / 1e9 / (peaks.fma_f64 if double else peaks.fma_f32)
-    memory = measurement.moved_bytes / outcome.seconds / 1e9 / peaks.bandwidth
+    pattern, bandwidth = "B", peaks.bandwidth
+    if workload.kind == "gather":
+        pattern, bandwidth = "G", peaks.gather
+    elif workload.read_bytes() >= 0.9 * measurement.moved_bytes:
+        pattern, bandwidth = "R", peaks.read
+    memory = measurement.moved_bytes / outcome.seconds / 1e9 / bandwidth
     floating = any(np.dtype(a.dtype).kind == "f" for a in workload.inputs)
-    return max((compute if floating else 0.0, "F"), (memory, "B"))
+    return max((compute if floating else 0.0, "F"), (memory, pattern))
 
 
 def summary(measurements: Sequence[Measurement], peaks: machine_peaks.Peaks) -> str:

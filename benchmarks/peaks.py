@@ -237,8 +237,9 @@ def _once(call: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def measure(threads: int = 1, *, megabytes: int = 64, repeats: int = 9) -> Peaks:
-    """All of them, in a few seconds; `megabytes` is the length of what is copied and read."""
+def measure(threads: int = 1, *, megabytes: int = 256, repeats: int = 9) -> Peaks:
+    """All of them, in a few seconds; `megabytes` is the length of what is copied and read: many
+    times the last cache, which still has some of twice its size."""
     width = vector_bytes()
 
     def fma(kind: str) -> float:

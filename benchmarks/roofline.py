@@ -84,6 +84,7 @@ def _roofs(axes: Any, peaks: Peaks, low: float, high: float) -> None:
         axes.text(high / 1.1, peak * 1.05, text, ha="right", va="bottom", fontsize=8)
     for bandwidth, text, style in (
         (peaks.bandwidth, f"copy {peaks.bandwidth:.0f} GB/s", "-"),
+        (peaks.read, f"read {peaks.read:.0f} GB/s", ":"),
         (peaks.gather, f"gather of random rows {peaks.gather:.0f} GB/s", "--"),
     ):
         knee = peaks.fma_f32 / bandwidth

@@ -19,7 +19,7 @@ from .model import Ref, Work, footprint
 POINTED = 8  # iterations between asking for a row that data point to and reading it
 FAR = 2048  # bytes between rows from where each is a stream of its own
 _LINE = 64  # bytes
-_STREAM = 1024  # bytes in a row from where the hardware follows by itself
+_STREAM = 8192  # bytes in a row, pages that is, from where the hardware follows by itself
 _SHARE = 8  # vector operations for each prefetch, at least
 
 
@@ -37,6 +37,7 @@ def next_rows(
     work: Mapping[str, Work],
     tiles: Mapping[str, Tile],
     inner: Sequence[str],
+    phases: Sequence[PhaseTile],
     packed: frozenset[tuple[str, int]],
     machine: Machine,
 ) -> tuple[Ahead, ...]:
@@ -49,22 +50,24 @@ def next_rows(
     looped = [n for n in inner if extents[n] > tiles[n].register]
     refs = [r for s in nest.statements for r in work[s].refs]
     out: list[Ahead] = []
-    for phase in nest.phases:
+    for phase, t in zip(nest.phases, phases, strict=True):
         if not phase.axes:
             continue
         phase_extents = {a.name: a.extent for a in phase.axes}
+        if t.block is not None:
+            phase_extents[phase.axes[0].name] = min(t.block, phase.axes[0].extent)
         for r in (r for s in phase.statements for r in work[s].refs):
             far = r.elements * r.itemsize > machine.l2
             moving = any(r.strides.get(n, 0) for n in phase_extents)
             if not (far and moving) or r.written or not r.plain or (r.statement, r.read) in packed:
                 continue
-            if _run(r, phase, tiles, axes) >= _STREAM or not _cheap(r, phase, tiles, axes):
+            if _run(r, phase_extents, tiles, axes) >= _STREAM or not _cheap(r, phase, tiles, axes):
                 continue
             for i, n in enumerate(looped):
                 if not r.strides.get(n, 0):
                     continue
                 inside = {m: extents[m] if m in looped[i + 1 :] else tiles[m].register for m in axes}
-                if sum(footprint(x, {**inside, **phase_extents}) for x in refs) <= machine.l2 // 4:
+                if sum(footprint(x, {**inside, **phase_extents}) for x in refs) <= machine.l2 // 2:
                     out.append(Ahead(r.statement, r.read, n))
                     break
     return tuple(out)
@@ -86,10 +89,12 @@ def next_block(nest: Nest, work: Mapping[str, Work], phases: Sequence[PhaseTile]
     return tuple(out)
 
 
-def _run(r: Ref, phase: Phase, tiles: Mapping[str, Tile], axes: Mapping[str, Axis]) -> int:
+def _run(
+    r: Ref, phase_extents: Mapping[str, int], tiles: Mapping[str, Tile], axes: Mapping[str, Axis]
+) -> int:
     """Bytes of neighbours that the innermost loops read one after the other."""
     sizes = {n: min(t.register, axes[n].extent) for n, t in tiles.items()}
-    sizes |= {a.name: a.extent for a in phase.axes}
+    sizes |= phase_extents
     run = 1
     for n, stride in sorted(r.strides.items(), key=lambda x: abs(x[1])):
         if 0 < abs(stride) <= run and n in sizes:

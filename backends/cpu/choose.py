@@ -15,7 +15,18 @@ from tc.poly.scop import Scop
 
 from . import ahead
 from .machine import Machine
-from .model import Candidate, Cost, Ref, Work, footprint, held_buffers, nest_cycles, tile_cycles, work_of
+from .model import (
+    Candidate,
+    Cost,
+    Ref,
+    Work,
+    flush_cycles,
+    footprint,
+    held_buffers,
+    nest_cycles,
+    tile_cycles,
+    work_of,
+)
 from .shares import number_of_tasks, shares
 
 _COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)  # points of an axis in a register tile
@@ -326,6 +337,7 @@ def _cost(
     machine: Machine,
 ) -> Cost:
     compute = nest_cycles(nest, work, c, extents, machine) * repeats * _masked(nest, c)
+    compute += _revisits(nest, work, c, extents, machine) * repeats
     inner = {a.name: a.extent for p in nest.phases for a in p.axes}
     pack = 0.0
     distinct: dict[str, float] = {}
@@ -357,6 +369,32 @@ def _cost(
         bodies += max(0, held - 4)
     crowded = max(0.0, held / machine.isa.registers - 0.72)
     return Cost(compute * (1 + 0.02 * (bodies - 1) + 0.7 * crowded), pack, total / rate)
+
+
+def _revisits(
+    nest: Nest, work: Mapping[str, Work], c: Candidate, extents: Mapping[str, int], machine: Machine
+) -> float:
+    """Cycles to load and store the results again for each block of a deep reduction but the first."""
+    packed = [r for w in work.values() for r in w.refs if (r.statement, r.read) in c.packs]
+    vector = next((n for n, t in c.tiles.items() if t.lanes > 1), None)
+    if not packed or vector is None:
+        return 0.0
+    depth, _ = _depth(nest, packed)
+    if not _too_deep(depth, packed, c.tiles[vector], machine):
+        return 0.0
+    blocks = max(-(-depth // (t.block or depth)) for t in _blocks(nest, c.phases, depth))
+    at = {n: min(t.register, extents[n]) for n, t in c.tiles.items()}
+    tiles = math.prod(-(-extents[n] // e) for n, e in at.items())
+    total = 0.0
+    for r in held_buffers(nest, work).values():
+        each = 2 * flush_cycles(r, c, at)
+        if r.elements * r.itemsize > machine.l2:
+            # Less than a line of each row: the rest of it comes again, for another tile.
+            along = max((e for n, e in at.items() if r.strides.get(n, 0) == 1), default=1) * r.itemsize
+            rows = math.prod(e for n, e in at.items() if abs(r.strides.get(n, 0)) > 1)
+            each += 2 * rows * max(along, 128 if along < 64 else 64) / machine.l3_bandwidth
+        total += each
+    return (blocks - 1) * tiles * total
 
 
 def _lanes(nest: Nest, work: Mapping[str, Work], machine: Machine) -> int:
@@ -568,9 +606,7 @@ def tiling(
     if packed and vector is not None:
         depends = {n for r in packed for n in r.strides if n in axes and r.strides[n]}
         order = [n for n in order if n in depends] + [n for n in order if n not in depends]
-        inner = {a.name: a.extent for p in nest.phases for a in p.axes}
-        size = max(r.itemsize for r in packed)
-        depth = max(math.prod(inner[a] for a in r.strides if a in inner and r.strides[a]) for r in packed)
+        depth, size = _depth(nest, packed)
         register = tiles[vector].register
         half = machine.l2 // 2
         endless = {a.name for p in nest.phases for a in p.axes if a.size is not None}
@@ -581,8 +617,8 @@ def tiling(
                 for p, x in zip(nest.phases, c.phases, strict=True)
             )
             depth = _BLOCK
-        elif depth * register * size > half // 2:
-            phases = tuple(_blocked(p, x, depth) for p, x in zip(nest.phases, c.phases, strict=True))
+        elif _too_deep(depth, packed, tiles[vector], machine):
+            phases = _blocks(nest, c.phases, depth)
             depth = max((x.block or depth for x in phases), default=depth)
         width = max(register, half // (depth * size) // register * register)
         for n in order:
@@ -657,7 +693,7 @@ def tiling(
     if vector is not None:
         inner_order = (*inner_order, vector)
     packs = tuple(Pack(r.statement, r.read) for r in packed)
-    early = ahead.next_rows(nest, work, tiles, inner_order, c.packs, machine)
+    early = ahead.next_rows(nest, work, tiles, inner_order, phases, c.packs, machine)
     if not packed:
         early += ahead.next_block(nest, work, phases)
     return Tiling(tiles, tuple(order), inner_order, phases, packs, parallel, shared_tasks, early)
@@ -699,12 +735,25 @@ def _strided(
     )
 
 
-def _blocked(p: Phase, t: PhaseTile, depth: int) -> PhaseTile:
+def _depth(nest: Nest, packed: Sequence[Ref]) -> tuple[int, int]:
+    """Points of a reduction in a pack, at most, and bytes of an element."""
+    inner = {a.name: a.extent for p in nest.phases for a in p.axes}
+    depth = max(math.prod(inner[a] for a in r.strides if a in inner and r.strides[a]) for r in packed)
+    return depth, max(r.itemsize for r in packed)
+
+
+def _too_deep(depth: int, packed: Sequence[Ref], lanes: Tile, machine: Machine) -> bool:
+    """Whether the packs of a register tile take more than a quarter of the second cache."""
+    return depth * lanes.register * max(r.itemsize for r in packed) > machine.l2 // 4
+
+
+def _blocks(nest: Nest, phases: Sequence[PhaseTile], depth: int) -> tuple[PhaseTile, ...]:
     """Blocks of about a thousand points for the one loop of a deep reduction."""
-    if len(p.axes) != 1 or p.axes[0].extent < depth:
-        return t
     size = math.ceil(depth / math.ceil(depth / 1024))
-    return replace(t, block=math.ceil(size / 16) * 16)
+    return tuple(
+        replace(t, block=math.ceil(size / 16) * 16) if len(p.axes) == 1 and p.axes[0].extent >= depth else t
+        for p, t in zip(nest.phases, phases, strict=True)
+    )
 
 
 __all__ = ["Choice", "Ref", "candidates", "choose"]

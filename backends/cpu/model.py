@@ -254,7 +254,7 @@ def tile_cycles(
     rows = math.prod(e for n, e in extents.items() if c.tiles[n].lanes == 1)
     for phase, tile in zip(nest.phases, c.phases, strict=True):
         total += _phase_cycles(nest, phase, tile, work, c, extents, held, machine)
-    total += sum(_flush_cycles(r, c, extents) for r in held.values())
+    total += sum(flush_cycles(r, c, extents) for r in held.values())
     total *= 1 + _mixed(nest, work, extents)
     return total * (1 + 0.002 * rows)  # of what is equal, the longer runs of neighbours
 
@@ -283,7 +283,7 @@ def held_buffers(nest: Nest, work: Mapping[str, Work]) -> dict[str, Ref]:
     return {b: r for b, r in out.items() if b not in moving}
 
 
-def _flush_cycles(r: Ref, c: Candidate, extents: Mapping[str, int]) -> float:
+def flush_cycles(r: Ref, c: Candidate, extents: Mapping[str, int]) -> float:
     """Storing what a register tile computed: rows, or columns turned in registers, or single elements."""
     vectors, lanes, stride = 1.0, 1, 0
     for n, e in extents.items():

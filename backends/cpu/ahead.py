@@ -16,7 +16,7 @@ from tc.poly.plan import Ahead, Axis, Nest, Phase, PhaseTile, Tile
 from .machine import Machine
 from .model import Ref, Work, footprint
 
-POINTED = 8  # iterations between asking for a row that data point to and reading it
+POINTED = 12  # iterations between asking for a row that data point to and reading it
 FAR = 2048  # bytes between rows from where each is a stream of its own
 _LINE = 64  # bytes
 _STREAM = 8192  # bytes in a row, pages that is, from where the hardware follows by itself
@@ -24,11 +24,13 @@ _SHARE = 8  # vector operations for each prefetch, at least
 
 
 def pointed(p: Phase, work: Mapping[str, Work], machine: Machine) -> bool:
-    """Whether the last loop of a phase follows data into an array that does not fit the second cache."""
-    return bool(p.axes) and any(
-        p.axes[-1].name in r.indirect and r.elements * r.itemsize > machine.l2
-        for s in p.statements
-        for r in work[s].refs
+    """Whether the last loop of a phase follows data into an array that does not fit the second cache.  The
+    data themselves must be there at every point: they are read, not asked for."""
+    refs = [r for s in p.statements for r in work[s].refs]
+    return (
+        bool(p.axes)
+        and any(p.axes[-1].name in r.indirect and r.elements * r.itemsize > machine.l2 for r in refs)
+        and all(r.plain or r.indirect or r.written for r in refs)
     )
 
 

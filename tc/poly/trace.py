@@ -30,6 +30,7 @@ Cell = tuple[str, tuple[int, ...]]
 Instance = tuple[str, tuple[int, ...]]
 
 _SMALL = (0, 1, 5)
+_SOMEWHERE = -(1 << 62)
 _UNORDERED = (LoopKind.PARALLEL, LoopKind.VECTOR, LoopKind.BLOCK, LoopKind.THREAD)
 
 
@@ -87,12 +88,13 @@ class OutOfBoundsError(Exception):
 def _program_events(program: Program, sizes: dict[str, int]) -> Iterator[Event]:
     boxes = {b.name: _ranges(b.box, sizes) for b in program.buffers}
     func_buffers = program.func_buffers
+    written = _written(program)
 
     def cells(name: str, args: Sequence[Expr], env: dict[str, int]) -> Iterator[Cell]:
         """Zero-based; a subscript that data decides may be any in the array."""
         buffer = func_buffers.get(name, name)
         choices = [
-            [v - low] if (v := _known(a, env)) is not None else list(range(size))
+            [v - low] if (v := _known(a, env)) is not None else _any(size, buffer in written)
             for a, (low, size) in zip(args, boxes[buffer], strict=True)
         ]
         return ((buffer, position) for position in itertools.product(*choices))
@@ -104,7 +106,9 @@ def _program_events(program: Program, sizes: dict[str, int]) -> Iterator[Event]:
             found = list(cells(call.name, call.args, inner))
             buffer = func_buffers.get(call.name, call.name)
             extents = [n for _, n in boxes[buffer]]
-            inside = [c for c in found if all(0 <= x < n for x, n in zip(c[1], extents, strict=True))]
+            inside = [
+                c for c in found if all(x == _SOMEWHERE or 0 <= x < n for x, n in zip(c[1], extents, strict=True))
+            ]
             out |= set(inside if call.checked else found)
         return frozenset(out)
 
@@ -120,6 +124,15 @@ def _program_events(program: Program, sizes: dict[str, int]) -> Iterator[Event]:
                 stage.op is not None,
                 needs=touched(folded, env),
             )
+
+
+def _written(program: Program) -> frozenset[str]:
+    return frozenset(program.func_buffers[s.func] for s in program.stages)
+
+
+def _any(size: int, written: bool) -> Sequence[int]:
+    """Where data decide about a subscript: of what nobody writes, one place stands for all."""
+    return range(size) if written else (_SOMEWHERE,) if size else ()
 
 
 def _ranges(box: Box, sizes: dict[str, int]) -> list[tuple[int, int]]:
@@ -189,11 +202,13 @@ class _Runner:
     partial: dict[str, str] = field(default_factory=dict[str, str])
     pending: dict[Cell, list[Instance]] = field(default_factory=dict[Cell, list[Instance]])
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    written: frozenset[str] = frozenset()
 
     def events(self) -> Iterator[Event]:
         self.stages = {s.name: s for s in self.program.stages}
         self.partial = {a.name: a.partial_of for a in self.nest.arrays if a.partial_of is not None}
         self.copies = {a.name for a in self.nest.arrays if a.role == "private" and a.partial_of is None}
+        self.written = _written(self.program) | self.copies | self.partial.keys()
         self.shapes = {a.name: tuple(_int(n, self.sizes) for n in a.shape) for a in self.nest.arrays}
         yield from self.run(self.nest.body, self.sizes, ())
 
@@ -222,7 +237,9 @@ class _Runner:
             case Promote():
                 yield from self.run(s.body, env, iterations)
             case Prefetch():
-                pass
+                for read, inner in (x for e in s.subscripts for x in _reads(e, env)):
+                    assert isinstance(read, Load)
+                    self.cells(read.buffer, read.subscripts, inner, (), ("a hint", ()))
             case Copy() | Sync():
                 raise InternalError(f"the trace oracle has no model of {type(s).__name__}")
             case _:
@@ -291,7 +308,7 @@ class _Runner:
         for d, (e, size) in enumerate(zip(subscripts, self.shapes[buffer], strict=True)):
             v = _known(e, env)
             if v is None:
-                choices.append(range(size))
+                choices.append(_any(size, buffer in self.written))
             elif 0 <= v < size:
                 choices.append([v])
             elif d in checked:

@@ -124,3 +124,53 @@ def test_a_hint_may_lie_outside_of_its_array() -> None:
     for p in pointers:
         (definition,) = [line for line in lines if line.strip().startswith(f"{p} = getelementptr")]
         assert "inbounds" not in definition
+
+
+TABLE = "def f(float(E,D) T, int(B,L) I) -> (O) { O(i,j) +=! T(I(i,k),j) }"
+BELOW = "def f(float(E,D) T, int(B,L) I) -> (O) { O(i,j) +=! T(I(i,k),j) where k in 0:30, i in 0:4, k + i < 20 }"
+
+
+def pointers(nest: LoopNest) -> list[tuple[str, tuple[int, ...]]]:
+    """The elements that hints read to know what to ask for, in the order in which they run."""
+    out: list[tuple[str, tuple[int, ...]]] = []
+
+    def run(s: Stmt, env: dict[str, int]) -> None:
+        match s:
+            case Block():
+                for c in s.body:
+                    run(c, env)
+            case For():
+                if s.kind is LoopKind.VECTOR:
+                    return run(s.body, {**env, s.var: evaluate(s.lower, env)})
+                for i in range(evaluate(s.lower, env), evaluate(s.upper, env), s.step):
+                    run(s.body, {**env, s.var: i})
+            case If():
+                run(s.then if evaluate(s.condition, env) else s.otherwise or Block(()), env)
+            case Promote():
+                run(s.body, env)
+            case Prefetch():
+                out.extend(
+                    (x.buffer, tuple(evaluate(e, env) for e in x.subscripts))
+                    for e in s.subscripts
+                    for x in walk(e)
+                    if isinstance(x, Load)
+                )
+            case _:
+                pass
+
+    run(nest.body, {})
+    return list(dict.fromkeys(out))
+
+
+@pytest.mark.filterwarnings("ignore::tc.errors.DataDependentAccess")
+def test_after_the_last_row_of_a_sum_come_the_first_of_the_next() -> None:
+    found = pointers(made(TABLE, E=1000, D=16, B=3, L=30).nest)
+    order = [(i, k) for i in range(3) for k in range(30)]
+    assert found[:78] == [("I", x) for x in order[12:]]
+    assert set(found[78:]) <= {("I", x) for x in order}, "what lies beyond the last sum is not read"
+
+
+@pytest.mark.filterwarnings("ignore::tc.errors.DataDependentAccess")
+def test_data_that_need_not_be_there_are_not_read_to_ask_for_rows() -> None:
+    nest = made(BELOW, E=1000, D=16, B=4, L=20).nest
+    assert not pointers(nest)

@@ -240,10 +240,20 @@ class RegisterTile:
         return {n: out.get(n, 0) for n in names.values()}
 
     def pointed(self, p: Phase, last: Axis, at: dict[str, Expr], offset: Expr, distance: int) -> list[Stmt]:
-        """Hints for the rows that data point to, some iterations ahead of `offset`."""
+        """Hints for the rows that data point to, some iterations ahead of `offset`: after the last they are
+        those of the next register tile."""
         total = self.extent(last)
-        end = IntImm(total - 1) if isinstance(total, int) else Sub(total, IntImm(1))
-        later = Min(Add(offset, IntImm(distance)), end)
+        later = Add(offset, IntImm(distance))
+        next_tile: tuple[Axis, Expr] | None = None
+        if isinstance(total, int):
+            after = self.after()
+            if after is not None and total >= distance:
+                next_tile = after, FloorDiv(later, IntImm(total))
+                later = FloorMod(later, IntImm(total))
+            else:
+                later = Min(later, IntImm(total - 1))
+        else:
+            later = Min(later, Sub(total, IntImm(1)))
         out: list[Stmt] = []
         for statement in p.statements:
             for load in loads(self.builder.bodies[statement]):
@@ -256,11 +266,26 @@ class RegisterTile:
                     continue
 
                 def hint(offsets: dict[str, Expr], load: Load = load, statement: str = statement) -> Stmt:
+                    if next_tile is not None and next_tile[0].name in offsets:
+                        a, further = next_tile
+                        step = Mul(further, IntImm(self.extents[a.name]))
+                        end = Sub(IntImm(a.extent - 1), Add(self.spans[a.name].origin, self.local[a.name]))
+                        offsets = {**offsets, a.name: Min(Add(offsets[a.name], step), end)}
                     env = dict(self.point(statement, offsets, {**at, last.name: later}))
                     return Prefetch(load.buffer, tuple(substitute(e, env) for e in load.subscripts))
 
                 out.append(self.each_point(statement, hint))
         return out
+
+    def after(self) -> Axis | None:
+        """The axis along which the next register tile lies, if it is a scalar one of constant length."""
+        for n in reversed(self.tiling.inner):
+            a = next(a for a in self.nest.axes if a.name == n)
+            if a.size is not None or n in self.parts:
+                return None
+            if self.spans[n].extent > self.extents[n]:
+                return a if self.tiling.tiles[n].lanes == 1 else None
+        return None
 
     def vectors(
         self, p: Phase, last: Axis, at: dict[str, Expr], base: Expr, extent: int, t: PhaseTile,

@@ -160,7 +160,8 @@ def test_a_parallel_loop_over_a_stencil_in_place() -> None:
 
 
 def test_where_data_decides_both_outcomes_count() -> None:
-    """Whatever the guard on data, a(i - 1) may be read; a data-dependent subscript may be any."""
+    """Whatever the guard on data, t(i) may be read; a data-dependent subscript may be any, for which one place
+    stands where nobody writes."""
     b = Build("data", "N")
     b.input("p", INT32, "N")
     b.input("t", FLOAT32, "N")
@@ -171,8 +172,27 @@ def test_where_data_decides_both_outcomes_count() -> None:
     b.stage("o", ("i",), None, value, axis("i", 0, "N"))
     p = specialize(b.done(), {"N": 3})
     events = list(trace._program_events(p, {}))  # type: ignore[attr-defined]
-    assert {c for c in events[1].reads if c[0] == "t"} == {("t", (k,)) for k in range(3)}
+    somewhere = trace._SOMEWHERE  # type: ignore[attr-defined]
+    assert {c for c in events[1].reads if c[0] == "t"} == {("t", (k,)) for k in (1, somewhere)}
     assert trace.compare(p, nest_of(p), {}) is None
+
+
+def test_where_data_decides_what_is_written_elsewhere_any_element_counts() -> None:
+    b = Build("data", "N")
+    b.input("p", INT32, "N")
+    b.tensor("t", FLOAT32, *box("N"))
+    b.tensor("o", FLOAT32, *box("N"))
+    b.stage("t", ("i",), None, FloatImm(0.0, FLOAT32), axis("i", 0, "N"))
+    value = b.read("t", Cast(INDEX, b.read("p", "i")), checked=(0,))
+    b.stage("o", ("i",), None, value, axis("i", 0, "N"))
+    p = specialize(b.done(), {"N": 3})
+    events = list(trace._program_events(p, {}))  # type: ignore[attr-defined]
+    assert {c for c in events[4].reads if c[0] == "t"} == {("t", (k,)) for k in range(3)}
+    n = nest_of(p)
+    assert trace.compare(p, n, {}) is None
+    assert isinstance(n.body, Block)
+    found = trace.compare(p, replace(n, body=Block(n.body.body[::-1])), {})
+    assert found is not None and "runs before" in found
 
 
 def test_a_guard_on_indices_decides() -> None:

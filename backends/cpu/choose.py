@@ -33,6 +33,7 @@ _COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)  # points of an axis in a reg
 _KEPT = 5  # candidates with lanes along one loop whose remainders are looked at
 _STREAMS = 8  # rows of an array that are read side by side: more may share a set of the first cache
 _TASK = 8000.0  # cycles that a task should have at least
+_FILLING = 0.05  # elements of packs, of all tasks, for each cycle of a nest
 _SERIAL = 16000.0  # cycles below which one thread is faster
 _BLOCK = 512  # points of a block of a reduction of dynamic length
 _DYNAMIC_LANES = 1.2
@@ -674,6 +675,10 @@ def tiling(
             have = math.ceil(extent / t.cache)
             if tasks * have < wanted and t.cache > t.register:
                 count = math.ceil(wanted / tasks)
+                if packed:  # each of these tasks fills packs of its own
+                    filled = sum(_filled(r, nest, tiles) for r in packed)
+                    cheap = max(machine.cores, round(_FILLING * cycles / filled))
+                    count = min(count, math.ceil(cheap / tasks))
                 cache = -(-math.ceil(extent / count) // t.register) * t.register
                 if not packed or n not in {a for r in packed for a in r.strides if r.strides[a]}:
                     if packed and tasks * have >= machine.cores:

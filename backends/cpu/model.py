@@ -426,14 +426,69 @@ def _phase_cycles(
     widest = max([lanes, *(t.lanes for t in c.tiles.values())])
     multiply_adds, wide_loads = machine.issue(4 * widest)
     moved = loads / wide_loads + singles / machine.broadcasts
+    far = _far_cycles(nest, phase, tile, work, c, extents, held, machine, iterations)
     # What is not the bottleneck is not free either.
     slots = (operations / multiply_adds, moved, stores)
-    cycles = max(slots) + 0.1 * (sum(slots) - max(slots))
+    cycles = max(max(slots) + 0.1 * (sum(slots) - max(slots)), far)
     if updates:  # an accumulator is ready for its next update only after the latency of the last
         cycles = max(cycles, machine.latency / (tile.accumulators if vector is not None else 1))
     # Loop control of the innermost loop, once an unrolled iteration.
     unroll = tile.accumulators if vector is not None else max(1, tile.unroll)
     return (cycles + (1.0 / unroll if inner else 0.0)) * iterations + horizontal
+
+
+_PAGE = 4096  # bytes
+_PAGES = 64  # that the processor knows the places of
+_PAGE_CYCLES = 8.0  # to look one up
+
+
+def _far_cycles(
+    nest: Nest,
+    phase: Phase,
+    tile: PhaseTile,
+    work: Mapping[str, Work],
+    c: Candidate,
+    extents: Mapping[str, int],
+    held: Mapping[str, Ref],
+    machine: Machine,
+    iterations: float,
+) -> float:
+    """Cycles an iteration of a phase for the lines that come from the second cache, because all that the
+    register tile reads does not stay in the first, and to look up pages where it reads from too many."""
+    if iterations < 2:
+        return 0.0
+    inner = {a.name: a.extent for a in phase.axes}
+    innermost = tile.vector if tile.vector is not None else phase.axes[-1].name
+    found: list[tuple[float, float, bool]] = []  # lines an iteration, lines, whether from many pages
+    for name in phase.statements:
+        own = {a.name: extents[a.name] for a in nest.axes if name in a.vars}
+        for r in work[name].refs:
+            if r.written or r.buffer in held or r.indirect:
+                continue
+            if not any(r.strides.get(n, 0) for n in inner):
+                continue
+            points = {**own, **inner}
+            bytes_apart = {n: abs(r.strides.get(n, 0)) * r.itemsize for n in points}
+            if (name, r.read) in c.packs:
+                bytes_apart = {n: min(b, r.itemsize) for n, b in bytes_apart.items()}
+                lines = footprint(r, points) / 64
+                pages = 1.0
+            else:
+                near = max((e * b for n, b in bytes_apart.items() if 0 < b < 64 and (e := points[n])), default=r.itemsize)
+                lines = max(1.0, near / 64) * math.prod(e for n, e in points.items() if bytes_apart[n] >= 64)
+                within = sum((e - 1) * bytes_apart[n] for n, e in points.items() if bytes_apart[n] < _PAGE)
+                pages = math.prod(e for n, e in points.items() if bytes_apart[n] >= _PAGE)
+                pages *= 1 + within / _PAGE
+                if bytes_apart[innermost] < 64:  # much of a page is read before the next
+                    pages = 1.0
+            lines = min(lines, float(r.elements))
+            crowd = math.prod(_rows_a_set(r.strides.get(n, 0), r.itemsize, e, machine) for n, e in points.items())
+            if (name, r.read) in c.packs:
+                crowd = 1.0
+            found.append((lines / iterations, lines if crowd <= _WAYS else math.inf, pages > _PAGES))
+    if sum(lines for _, lines, _ in found) * 64 <= 0.75 * machine.l1:
+        return 0.0
+    return sum(each * (_PAGE_CYCLES if pages else 64 / machine.l2_bandwidth) for each, _, pages in found)
 
 
 def nest_cycles(

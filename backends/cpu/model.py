@@ -426,7 +426,7 @@ def _phase_cycles(
     widest = max([lanes, *(t.lanes for t in c.tiles.values())])
     multiply_adds, wide_loads = machine.issue(4 * widest)
     moved = loads / wide_loads + singles / machine.broadcasts
-    far = _far_cycles(nest, phase, tile, work, c, extents, held, machine, iterations)
+    far = _far_cycles(nest, phase, work, c, extents, held, machine, iterations)
     # What is not the bottleneck is not free either.
     slots = (operations / multiply_adds, moved, stores)
     cycles = max(max(slots) + 0.1 * (sum(slots) - max(slots)), far)
@@ -437,15 +437,12 @@ def _phase_cycles(
     return (cycles + (1.0 / unroll if inner else 0.0)) * iterations + horizontal
 
 
-_PAGE = 4096  # bytes
-_PAGES = 64  # that the processor knows the places of
-_PAGE_CYCLES = 8.0  # to look one up
+_CROWDED = 4.0  # times as long, at most, takes a line that finds no room in its set of the first cache
 
 
 def _far_cycles(
     nest: Nest,
     phase: Phase,
-    tile: PhaseTile,
     work: Mapping[str, Work],
     c: Candidate,
     extents: Mapping[str, int],
@@ -454,41 +451,31 @@ def _far_cycles(
     iterations: float,
 ) -> float:
     """Cycles an iteration of a phase for the lines that come from the second cache, because all that the
-    register tile reads does not stay in the first, and to look up pages where it reads from too many."""
+    register tile reads does not stay in the first."""
     if iterations < 2:
         return 0.0
     inner = {a.name: a.extent for a in phase.axes}
-    innermost = tile.vector if tile.vector is not None else phase.axes[-1].name
-    found: list[tuple[float, float, bool]] = []  # lines an iteration, lines, whether from many pages
+    bring = 64 / machine.l2_bandwidth
+    lines, cycles = 0.0, 0.0
     for name in phase.statements:
         own = {a.name: extents[a.name] for a in nest.axes if name in a.vars}
+        points = {**own, **inner}
         for r in work[name].refs:
-            if r.written or r.buffer in held or r.indirect:
+            if r.written or r.buffer in held or r.indirect or not any(r.strides.get(n, 0) for n in inner):
                 continue
-            if not any(r.strides.get(n, 0) for n in inner):
+            if (name, r.read) in c.packs:
+                lines += footprint(r, points) / 64
+                cycles += bring * footprint(r, points) / 64
                 continue
-            points = {**own, **inner}
-            bytes_apart = {n: abs(r.strides.get(n, 0)) * r.itemsize for n in points}
-            if (name, r.read) in c.packs:
-                bytes_apart = {n: min(b, r.itemsize) for n, b in bytes_apart.items()}
-                lines = footprint(r, points) / 64
-                pages = 1.0
-            else:
-                near = max((e * b for n, b in bytes_apart.items() if 0 < b < 64 and (e := points[n])), default=r.itemsize)
-                lines = max(1.0, near / 64) * math.prod(e for n, e in points.items() if bytes_apart[n] >= 64)
-                within = sum((e - 1) * bytes_apart[n] for n, e in points.items() if bytes_apart[n] < _PAGE)
-                pages = math.prod(e for n, e in points.items() if bytes_apart[n] >= _PAGE)
-                pages *= 1 + within / _PAGE
-                if bytes_apart[innermost] < 64:  # much of a page is read before the next
-                    pages = 1.0
-            lines = min(lines, float(r.elements))
-            crowd = math.prod(_rows_a_set(r.strides.get(n, 0), r.itemsize, e, machine) for n, e in points.items())
-            if (name, r.read) in c.packs:
-                crowd = 1.0
-            found.append((lines / iterations, lines if crowd <= _WAYS else math.inf, pages > _PAGES))
-    if sum(lines for _, lines, _ in found) * 64 <= 0.75 * machine.l1:
-        return 0.0
-    return sum(each * (_PAGE_CYCLES if pages else 64 / machine.l2_bandwidth) for each, _, pages in found)
+            apart = {n: abs(r.strides.get(n, 0)) * r.itemsize for n in points}
+            run = max((e * apart[n] for n, e in points.items() if 0 < apart[n] < 64), default=r.itemsize)
+            own_lines = max(1.0, run / 64) * math.prod(e for n, e in points.items() if apart[n] >= 64)
+            own_lines = min(own_lines, float(r.elements))
+            sets = (_rows_a_set(r.strides.get(n, 0), r.itemsize, e, machine) for n, e in points.items())
+            crowd = math.prod(sets) / _WAYS
+            lines += math.inf if crowd > 1 else own_lines
+            cycles += bring * own_lines * min(max(1.0, crowd), _CROWDED)
+    return cycles / iterations if lines * 64 > 0.75 * machine.l1 else 0.0
 
 
 def nest_cycles(

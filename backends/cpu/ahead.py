@@ -14,10 +14,12 @@ from collections.abc import Mapping, Sequence
 from tc.poly.plan import Ahead, Axis, Nest, Phase, PhaseTile, Tile
 
 from .machine import Machine
-from .model import Ref, Work, footprint
+from .work import Ref, Work, footprint, held_buffers
 
 POINTED = 12  # iterations between asking for a row that data point to and reading it
 FAR = 2048  # bytes between rows from where each is a stream of its own
+_PAGE = 4096
+_ROWS = 8  # pages of a register tile's results, at least, that are asked for
 _LINE = 64  # bytes
 _STREAM = 8192  # bytes in a row, pages that is, from where the hardware follows by itself
 _SHARE = 8  # vector operations for each prefetch, at least
@@ -49,6 +51,7 @@ def next_rows(
     axes = {a.name: a for a in nest.axes}
     # A tile of dynamic length (WHOLE, SHARE) is as long as the axis typically is.
     extents = {n: min(t.cache, axes[n].extent) if t.cache > 0 else axes[n].extent for n, t in tiles.items()}
+    at = {n: min(t.register, axes[n].extent) for n, t in tiles.items()}
     looped = [n for n in inner if extents[n] > tiles[n].register]
     refs = [r for s in nest.statements for r in work[s].refs]
     out: list[Ahead] = []
@@ -63,7 +66,7 @@ def next_rows(
             moving = any(r.strides.get(n, 0) for n in phase_extents)
             if not (far and moving) or r.written or not r.plain or (r.statement, r.read) in packed:
                 continue
-            if _run(r, phase_extents, tiles, axes) >= _STREAM or not _cheap(r, phase, tiles, axes):
+            if _run(r, {**at, **phase_extents}) >= _STREAM or not _cheap(r, phase, tiles, axes):
                 continue
             for i, n in enumerate(looped):
                 if not r.strides.get(n, 0):
@@ -73,6 +76,39 @@ def next_rows(
                     out.append(Ahead(r.statement, r.read, n))
                     break
     return tuple(out)
+
+
+def next_results(
+    nest: Nest,
+    work: Mapping[str, Work],
+    tiles: Mapping[str, Tile],
+    inner: Sequence[str],
+    machine: Machine,
+) -> tuple[Ahead, ...]:
+    """The results of reductions whose rows are short and on many pages, in an array that the second cache has
+    no room for: with the innermost loop over register tiles that goes to other pages."""
+    axes = {a.name: a for a in nest.axes}
+    extents = {n: min(t.cache, axes[n].extent) if t.cache > 0 else axes[n].extent for n, t in tiles.items()}
+    at = {n: min(t.register, axes[n].extent) for n, t in tiles.items()}
+    looped = [n for n in inner if extents[n] > tiles[n].register]
+    iterations = min((math.prod(a.extent for a in p.axes) for p in nest.phases if p.axes), default=0)
+    vectors = math.prod(math.ceil(e / tiles[n].lanes) for n, e in at.items())
+    out: dict[str, Ahead] = {}
+    for r in held_buffers(nest, work).values():
+        apart = {n: abs(r.strides.get(n, 0)) * r.itemsize for n in at}
+        pages = math.prod(e for n, e in at.items() if apart[n] >= _PAGE)
+        lines = math.prod(
+            e if apart[n] >= _LINE else max(1, math.ceil(e * apart[n] / _LINE)) for n, e in at.items()
+        )
+        if r.elements * r.itemsize <= machine.l2 or pages < _ROWS or _SHARE * lines > vectors * iterations:
+            continue
+        for i, n in reversed(list(enumerate(looped))):
+            inside = {m: extents[m] if m in looped[i + 1 :] else at[m] for m in axes}
+            if apart[n] * at[n] >= _PAGE:
+                if _run(r, inside) < _PAGE:
+                    out.setdefault(r.buffer, Ahead(r.statement, -1, n))
+                break
+    return tuple(out.values())
 
 
 def next_block(nest: Nest, work: Mapping[str, Work], phases: Sequence[PhaseTile]) -> tuple[Ahead, ...]:
@@ -91,16 +127,12 @@ def next_block(nest: Nest, work: Mapping[str, Work], phases: Sequence[PhaseTile]
     return tuple(out)
 
 
-def _run(
-    r: Ref, phase_extents: Mapping[str, int], tiles: Mapping[str, Tile], axes: Mapping[str, Axis]
-) -> int:
-    """Bytes of neighbours that the innermost loops read one after the other."""
-    sizes = {n: min(t.register, axes[n].extent) for n, t in tiles.items()}
-    sizes |= phase_extents
+def _run(r: Ref, extents: Mapping[str, int]) -> int:
+    """Bytes of neighbours that loops of these extents read or write one after the other."""
     run = 1
     for n, stride in sorted(r.strides.items(), key=lambda x: abs(x[1])):
-        if 0 < abs(stride) <= run and n in sizes:
-            run += (sizes[n] - 1) * abs(stride)
+        if 0 < abs(stride) <= run and n in extents:
+            run += (extents[n] - 1) * abs(stride)
     return run * r.itemsize
 
 

@@ -14,26 +14,17 @@ from tc.poly.plan import SHARE, WHOLE, Axis, Nest, Pack, Phase, PhaseTile, Regio
 from tc.poly.scop import Scop
 
 from . import ahead
+from .lines import inner_order
 from .machine import Machine
-from .model import (
-    Candidate,
-    Cost,
-    Ref,
-    Work,
-    flush_cycles,
-    footprint,
-    held_buffers,
-    nest_cycles,
-    tile_cycles,
-    work_of,
-)
+from .model import Candidate, Cost, flush_cycles, nest_cycles, tile_cycles
 from .shares import number_of_tasks, shares
+from .work import Ref, Work, footprint, held_buffers, work_of
 
 _COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)  # points of an axis in a register tile
 _KEPT = 5  # candidates with lanes along one loop whose remainders are looked at
 _STREAMS = 8  # rows of an array that are read side by side: more may share a set of the first cache
 _TASK = 8000.0  # cycles that a task should have at least
-_FILLING = 0.05  # elements of packs, of all tasks, for each cycle of a nest
+_FILLING = 0.2  # elements of packs, of all tasks, for each cycle of a nest
 _SERIAL = 16000.0  # cycles below which one thread is faster
 _BLOCK = 512  # points of a block of a reduction of dynamic length
 _DYNAMIC_LANES = 1.2
@@ -275,7 +266,7 @@ def candidates(
             (1 + math.ceil(extents[n] / e) * e / extents[n]) / 2 for n, e in at.items() if extents[n]
         )
         waste *= _masked(nest, c)
-        rough.append((waste * tile_cycles(nest, work, c, at, held, machine) / points, c, label))
+        rough.append((waste * tile_cycles(nest, work, c, at, held, None, machine) / points, c, label))
     rough.sort(key=lambda x: x[0])
     kept: list[tuple[Candidate, str]] = []
     seen: dict[object, int] = {}
@@ -677,8 +668,8 @@ def tiling(
                 count = math.ceil(wanted / tasks)
                 if packed:  # each of these tasks fills packs of its own
                     filled = sum(_filled(r, nest, tiles) for r in packed)
-                    cheap = max(machine.cores, round(_FILLING * cycles / filled))
-                    count = min(count, math.ceil(cheap / tasks))
+                    turns = max(1, round(_FILLING * cycles / filled / machine.cores))
+                    count = min(count, math.ceil(turns * machine.cores / tasks))
                 cache = -(-math.ceil(extent / count) // t.register) * t.register
                 if not packed or n not in {a for r in packed for a in r.strides if r.strides[a]}:
                     if packed and tasks * have >= machine.cores:
@@ -694,14 +685,13 @@ def tiling(
             tiles[n] = replace(tiles[n], cache=WHOLE)
     if options.parallel is False:
         parallel = 0
-    inner_order = tuple(n for n in sorted(axes, key=lambda n: -place[n]) if n != vector)
-    if vector is not None:
-        inner_order = (*inner_order, vector)
+    inner = inner_order(nest, work, tiles, c.packs, held_buffers(nest, work), machine)
     packs = tuple(Pack(r.statement, r.read) for r in packed)
-    early = ahead.next_rows(nest, work, tiles, inner_order, phases, c.packs, machine)
+    early = ahead.next_rows(nest, work, tiles, inner, phases, c.packs, machine)
+    early += ahead.next_results(nest, work, tiles, inner, machine)
     if not packed:
         early += ahead.next_block(nest, work, phases)
-    return Tiling(tiles, tuple(order), inner_order, phases, packs, parallel, shared_tasks, early)
+    return Tiling(tiles, tuple(order), inner, phases, packs, parallel, shared_tasks, early)
 
 
 def _filled(r: Ref, nest: Nest, tiles: Mapping[str, Tile]) -> int:

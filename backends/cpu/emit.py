@@ -336,7 +336,7 @@ class NestEmitter(ExpressionEmitter):
             self.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
             at = self.materialize(address.uniform)  # perhaps outside of the array: not "inbounds"
             p = self.pure(f"getelementptr {storage_type(array.dtype)}, ptr {self.base(array)}, i64 {at}")
-            self.do(f"call void @llvm.prefetch.p0(ptr {p}, i32 0, i32 {4 - s.level}, i32 1)")
+            self.do(f"call void @llvm.prefetch.p0(ptr {p}, i32 {int(s.write)}, i32 {4 - s.level}, i32 1)")
 
     def compute(self, s: Compute, env: Env) -> None:
         array = self.arrays[s.buffer]

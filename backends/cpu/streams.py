@@ -1,8 +1,8 @@
 """Results that go past the caches: written once, and too large to be found there later.
 
 A plain store first reads the line that it is about to write over, and so takes from the bandwidth of what is
-read besides, or waits while a reduction could be computed.  Where there is neither, it hides behind the stores,
-and one core writes faster through its cache.
+read besides, or waits while a reduction could be computed.  Where there is neither, it hides behind the
+stores, and one core writes faster through its cache.
 """
 
 from __future__ import annotations

@@ -90,11 +90,13 @@ class Promote:
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """A hint: the element need not exist, and nothing is read.  `level`: the cache that it should be in."""
+    """A hint: the element need not exist, and nothing is read.  `level`: the cache that it should be in;
+    `write`: to be written there."""
 
     buffer: str
     subscripts: tuple[Expr, ...]
     level: int = 1
+    write: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,9 @@ def _program_events(program: Program, sizes: dict[str, int]) -> Iterator[Event]:
             buffer = func_buffers.get(call.name, call.name)
             extents = [n for _, n in boxes[buffer]]
             inside = [
-                c for c in found if all(x == _SOMEWHERE or 0 <= x < n for x, n in zip(c[1], extents, strict=True))
+                c
+                for c in found
+                if all(x == _SOMEWHERE or 0 <= x < n for x, n in zip(c[1], extents, strict=True))
             ]
             out |= set(inside if call.checked else found)
         return frozenset(out)

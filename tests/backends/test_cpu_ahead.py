@@ -127,7 +127,9 @@ def test_a_hint_may_lie_outside_of_its_array() -> None:
 
 
 TABLE = "def f(float(E,D) T, int(B,L) I) -> (O) { O(i,j) +=! T(I(i,k),j) }"
-BELOW = "def f(float(E,D) T, int(B,L) I) -> (O) { O(i,j) +=! T(I(i,k),j) where k in 0:30, i in 0:4, k + i < 20 }"
+BELOW = (
+    "def f(float(E,D) T, int(B,L) I) -> (O) { O(i,j) +=! T(I(i,k),j) where k in 0:30, i in 0:4, k+i < 20 }"
+)
 
 
 def pointers(nest: LoopNest) -> list[tuple[str, tuple[int, ...]]]:

@@ -160,8 +160,8 @@ def test_a_parallel_loop_over_a_stencil_in_place() -> None:
 
 
 def test_where_data_decides_both_outcomes_count() -> None:
-    """Whatever the guard on data, t(i) may be read; a data-dependent subscript may be any, for which one place
-    stands where nobody writes."""
+    """Whatever the guard on data, t(i) may be read; a data-dependent subscript may be any, for which one
+    place stands where nobody writes."""
     b = Build("data", "N")
     b.input("p", INT32, "N")
     b.input("t", FLOAT32, "N")

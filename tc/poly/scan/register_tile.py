@@ -189,41 +189,51 @@ class RegisterTile:
         once: list[Stmt] = []
         each: list[Stmt] = []
         for x in self.tiling.ahead:
-            if x.statement not in p.statements:
+            if x.statement not in p.statements or x.read < 0:
                 continue
             load = loads(self.builder.bodies[x.statement])[x.read]
             steps = self.steps(x.statement, load)
-            size = load.dtype.itemsize
-
-            def level(
-                names: Sequence[str],
-                offsets: dict[str, Expr],
-                to: Expr,
-                x: Ahead = x,
-                load: Load = load,
-                steps: Mapping[str, int] = steps,
-                size: int = size,
-            ) -> Iterator[Stmt]:
-                if names:
-                    n = names[0]
-                    line = max(1, ALIGNMENT // max(1, abs(steps[n]) * size)) if steps[n] else self.extents[n]
-                    for i in range(0, self.extents[n], line):
-                        yield from level(names[1:], {**offsets, n: IntImm(i)}, to)
-                    return
-                further, then = dict(offsets), {**at, last.name: to}
-                if x.axis in further:
-                    further[x.axis] = Add(further[x.axis], IntImm(self.extents[x.axis]))
-                else:
-                    then[x.axis] = Add(then[x.axis], IntImm(self.cut[x.axis].extent))
-                env = dict(self.point(x.statement, further, then))
-                yield Prefetch(load.buffer, tuple(substitute(e, env) for e in load.subscripts), 2)
-
-            names = [a.name for a in self.nest.axes if x.statement in a.vars]
-            if abs(steps[last.name]) * size < ALIGNMENT:
-                once += level(names, {}, base)
+            if abs(steps[last.name]) * load.dtype.itemsize < ALIGNMENT:
+                once += self.lines(x, load, steps, {**at, last.name: base})
             else:
-                each += level(names, {}, offset)
+                each += self.lines(x, load, steps, {**at, last.name: offset})
         return once, each
+
+    def next_results(self) -> list[Stmt]:
+        """Hints for the elements that the next register tile writes."""
+        out: list[Stmt] = []
+        for x in self.tiling.ahead:
+            if x.read < 0:
+                stage = self.builder.stages[x.statement]
+                buffer = self.builder.func_buffers[stage.func]
+                subscripts = zero_based(stage.args, self.builder.boxes[buffer])
+                element = Load(buffer, subscripts, self.builder.dtypes[buffer])
+                still = {a.name: ZERO for p in self.nest.phases for a in p.axes}
+                out += self.lines(x, element, self.steps(x.statement, element), still)
+        return out
+
+    def lines(self, x: Ahead, element: Load, steps: Mapping[str, int], at: dict[str, Expr]) -> Iterator[Stmt]:
+        """A hint for each line that a register tile has of the elements `element`, one step further along the
+        axis of `x`; `at` are the points of the phase's axes."""
+        size = element.dtype.itemsize
+
+        def level(names: Sequence[str], offsets: dict[str, Expr]) -> Iterator[Stmt]:
+            if names:
+                n = names[0]
+                line = max(1, ALIGNMENT // max(1, abs(steps[n]) * size)) if steps[n] else self.extents[n]
+                for i in range(0, self.extents[n], line):
+                    yield from level(names[1:], {**offsets, n: IntImm(i)})
+                return
+            further, then = dict(offsets), dict(at)
+            if x.axis in further:
+                further[x.axis] = Add(further[x.axis], IntImm(self.extents[x.axis]))
+            else:
+                then[x.axis] = Add(then[x.axis], IntImm(self.cut[x.axis].extent))
+            env = dict(self.point(x.statement, further, then))
+            where = tuple(substitute(e, env) for e in element.subscripts)
+            yield Prefetch(element.buffer, where, 2, x.read < 0)
+
+        return level([a.name for a in self.nest.axes if x.statement in a.vars], {})
 
     def steps(self, statement: str, load: Load) -> dict[str, int]:
         """Elements between a read's neighbours along each axis."""

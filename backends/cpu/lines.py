@@ -1,0 +1,180 @@
+"""Lines of the first cache: which a register tile brings from the second, and which find no room.
+
+A register tile reads some lines of each array.  If all of them fit, the next tile brings those that are new
+to it; else it brings all of its own.  Lines whose addresses agree in the bits that number the sets compete
+for the ways of few sets, as rows of a power of two bytes do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tc.poly.plan import Nest, Phase, Tile
+
+from .machine import Machine
+from .work import Ref, Work, footprint
+
+LINE = 64  # bytes
+_WAYS = 8
+_ROOM = 0.75  # of the first cache
+_CROWDED = 4.0  # times as long, at most, takes a line that finds no room in its set
+_SINGLE = 2.0  # times as long takes a line of which one element is used: nothing foresees it
+_GAIN = 0.9  # of the lines that another order brings, at most, to be preferred
+
+
+def rows_a_set(stride: int, itemsize: int, rows: int, machine: Machine) -> float:
+    """Of rows this far apart, how many fall into each set of the first cache that some fall into."""
+    apart, part = divmod(abs(stride) * itemsize, LINE)
+    if rows < 2 or part or not apart:
+        return 1.0
+    sets = machine.l1 // (LINE * _WAYS)
+    return max(1.0, rows * math.gcd(apart, sets) / sets)
+
+
+def crowd(r: Ref, extents: Mapping[str, int], machine: Machine) -> float:
+    """How many times the ways of a set the rows of a reference take, about."""
+    sets = (rows_a_set(r.strides.get(n, 0), r.itemsize, e, machine) for n, e in extents.items())
+    return math.prod(sets) / _WAYS
+
+
+def aliased(stride: int, itemsize: int, rows: int, machine: Machine) -> bool:
+    """Whether rows this far apart fall into too few sets of the first cache to stay there together."""
+    return rows_a_set(stride, itemsize, rows, machine) > _WAYS
+
+
+def collides(r: Ref, tile: Mapping[str, int], inner: Mapping[str, int], machine: Machine) -> bool:
+    """Whether the rows that a reduction (`inner`) reads for one point of the tile leave no room for those
+    that it reads for others."""
+    own, each = crowd(r, tile, machine), crowd(r, inner, machine)
+    return own * _WAYS > 1 and own * each * _WAYS > 2
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """The lines that a register tile reads of one array: how many, and the cycles to bring them all."""
+
+    ref: Ref
+    lines: float
+    cycles: float
+    packed: bool
+    crowded: bool
+
+
+def brought(
+    nest: Nest,
+    phase: Phase,
+    work: Mapping[str, Work],
+    packs: frozenset[tuple[str, int]],
+    extents: Mapping[str, int],
+    held: Mapping[str, Ref],
+    machine: Machine,
+) -> list[Brought]:
+    """What a register tile with these extents reads in the loops of a phase."""
+    inner = {a.name: a.extent for a in phase.axes}
+    each = LINE / machine.l2_bandwidth
+    out: list[Brought] = []
+    for name in phase.statements:
+        own = {a.name: extents[a.name] for a in nest.axes if name in a.vars}
+        points = {**own, **inner}
+        for r in work[name].refs:
+            if r.written or r.buffer in held or r.indirect or not any(r.strides.get(n, 0) for n in inner):
+                continue
+            if (name, r.read) in packs:
+                lines = footprint(r, points) / LINE
+                out.append(Brought(r, lines, each * lines, True, False))
+                continue
+            apart = {n: abs(r.strides.get(n, 0)) * r.itemsize for n in points}
+            run = max((e * apart[n] for n, e in points.items() if 0 < apart[n] < LINE), default=r.itemsize)
+            lines = max(1.0, run / LINE) * math.prod(e for n, e in points.items() if apart[n] >= LINE)
+            lines = min(lines, float(r.elements))
+            full = crowd(r, points, machine)
+            # A line that is used whole is not missed afterwards.
+            factor = 1.0 if run >= LINE else min(max(1.0, full), _CROWDED)
+            factor *= _SINGLE if run <= r.itemsize else 1.0
+            out.append(Brought(r, lines, each * factor * lines, False, full > 1))
+    return out
+
+
+def fits(found: Sequence[Brought], machine: Machine) -> bool:
+    """Whether the lines of a register tile stay in the first cache together."""
+    return not any(b.crowded for b in found) and sum(b.lines for b in found) * LINE <= _ROOM * machine.l1
+
+
+def new_cycles(
+    found: Sequence[Brought], phase: Phase, tiles: Mapping[str, Tile], along: str | None, machine: Machine
+) -> float:
+    """Cycles to bring what a register tile reads and the one before it along an axis did not."""
+    if along is None or not fits(found, machine):
+        return sum(b.cycles for b in found)
+    return sum(b.cycles * _new(b, phase, along, tiles[along].register) for b in found)
+
+
+def _new(b: Brought, phase: Phase, axis: str, step: int) -> float:
+    """The share of new lines after a step along an axis."""
+    stride = abs(b.ref.strides.get(axis, 0))
+    if not stride:
+        return 0.0
+    if b.packed:
+        return 1.0
+    # A window keeps what it has.
+    extents = {a.name: a.extent for a in phase.axes}
+    window = {n for pair in b.ref.windows if axis in pair for n in pair if n in extents}
+    reach = sum((extents[n] - 1) * abs(b.ref.strides.get(n, 0)) for n in window)
+    return min(1.0, stride * step * b.ref.itemsize / LINE) * step * stride / (step * stride + reach)
+
+
+def pushed_cycles(r: Ref, extents: Mapping[str, int], machine: Machine) -> float:
+    """Cycles to move the lines of a large result of which a register tile stores a part each, where they
+    leave the first cache before the next part is stored."""
+    along = max((e for n, e in extents.items() if r.strides.get(n, 0) == 1), default=1)
+    large = r.elements * r.itemsize > machine.l2
+    if not large or along * r.itemsize >= LINE or crowd(r, extents, machine) <= 1:
+        return 0.0
+    rows = math.prod(e for n, e in extents.items() if abs(r.strides.get(n, 0)) > 1)
+    return 2 * rows * LINE / machine.l2_bandwidth
+
+
+def inner_order(
+    nest: Nest,
+    work: Mapping[str, Work],
+    tiles: Mapping[str, Tile],
+    packs: frozenset[tuple[str, int]],
+    held: Mapping[str, Ref],
+    machine: Machine,
+) -> tuple[str, ...]:
+    """The order of the loops over register tiles, outermost first: as the results lie in memory, but the
+    innermost is another where that brings fewer lines."""
+    refs = [r for w in work.values() for r in w.refs]
+    place = {
+        a.name: max((abs(r.strides.get(a.name, 0)) for r in refs if r.written), default=0) for a in nest.axes
+    }
+    order = sorted(place, key=lambda n: (tiles[n].lanes > 1, -place[n]))
+    looped = [n for n in order if not 0 < tiles[n].cache <= tiles[n].register]
+    far = [r for r in refs if r.elements * r.itemsize > machine.l2]
+    if len(looped) < 2 or any(abs(r.strides.get(looped[-1], 0)) == 1 for r in far):
+        return tuple(order)  # neighbours from afar are best read and written one after the other
+    at = {a.name: min(tiles[a.name].register, a.extent) for a in nest.axes}
+    found = [(p, brought(nest, p, work, packs, at, held, machine)) for p in nest.phases if p.axes]
+    if not found or not all(fits(x, machine) for _, x in found):
+        return tuple(order)
+
+    def cycles(along: str) -> float:
+        read = sum(new_cycles(x, p, tiles, along, machine) for p, x in found)
+        return read + sum(_stored(r, at, along, machine) for r in held.values())
+
+    best = min(looped, key=cycles)
+    if cycles(best) >= _GAIN * cycles(looped[-1]):
+        return tuple(order)
+    return (*(n for n in order if n != best), best)
+
+
+def _stored(r: Ref, at: Mapping[str, int], along: str, machine: Machine) -> float:
+    """Cycles to move the lines of a result: a line of which the next tile along an axis stores the rest
+    stays until then."""
+    apart = {n: abs(r.strides.get(n, 0)) * r.itemsize for n in at}
+    rows = math.prod(e for n, e in at.items() if apart[n] >= LINE)
+    run = max((e * apart[n] for n, e in at.items() if 0 < apart[n] < LINE), default=r.itemsize)
+    near = 0 < apart[along] < LINE
+    return 2 * rows * (run / LINE if near else max(1.0, run / LINE)) * LINE / machine.l2_bandwidth

@@ -1,0 +1,241 @@
+"""What the statements of a nest do: vector instructions, and references as strides along its axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tc.ir.evaluate import evaluate
+from tc.ir.expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    Call,
+    Cast,
+    Div,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    IntImm,
+    Load,
+    Max,
+    Min,
+    Mul,
+    Select,
+    Sub,
+    Variable,
+    children,
+    inline_lets,
+    variables,
+    walk,
+)
+from tc.ir.simplify import linear_terms
+from tc.poly.plan import Nest
+from tc.poly.scop import Access, Scop, Statement
+from tc.poly.storage import inside
+
+from .machine import Machine
+
+# Vector instructions of one built-in, about; the polynomials are in tc.codegen.vector_math.
+_FUNCTIONS = {
+    "exp": 14, "exp2": 12, "exp10": 16, "expm1": 20, "log": 20, "log2": 20, "log10": 22, "log1p": 24,
+    "tanh": 24, "sigmoid": 22, "erf": 28, "erfc": 36, "sin": 24, "cos": 24, "pow": 60, "sqrt": 8,
+    "rsqrt": 12, "fabs": 1, "abs": 1, "fmin": 2, "fmax": 2, "floor": 1, "ceil": 1, "trunc": 1, "round": 4,
+    "fma": 1, "copysign": 2,
+}  # fmt: skip
+_LIBM = 30  # cycles a lane of a function that has no vector form
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A reference: elements between neighbours along each axis; `indirect` axes move it as data says.
+
+    `read` is its number among the statement's reads (-1: the element written).  Of the axes in `dynamic` the
+    stride depends on dynamic sizes; `strides` has the typical one.
+    """
+
+    statement: str
+    read: int
+    buffer: str
+    written: bool
+    itemsize: int
+    elements: int  # of the buffer
+    strides: Mapping[str, int] = field(hash=False)
+    indirect: frozenset[str]
+    windows: tuple[tuple[str, ...], ...]  # the axes that share a subscript, where several do
+    plain: bool  # neither guarded nor checked, and known
+    dynamic: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one instance of a statement does, in vector instructions; `guards` are the axes that its
+    conditions vary with."""
+
+    name: str
+    operations: float
+    refs: tuple[Ref, ...]
+    update: bool
+    guards: frozenset[str] = frozenset()
+
+
+def _cost(e: Expr, lanes: int) -> float:
+    own = 0.0
+    match e:
+        case Add() | Sub() | Mul() | EQ() | NE() | LT() | LE() | GT() | GE():
+            own = 1.0
+        case Min() | Max():
+            own = 3.0 if e.dtype.is_float else 1.0
+        case Div():
+            own = 10.0
+        case FloorDiv() | FloorMod():
+            own = 1.0 if e.dtype.bits == 64 and isinstance(e.b, IntImm) else 8.0 * lanes
+        case Cast():
+            own = 3.0 if e.dtype.is_half or e.value.dtype.is_half else 1.0
+        case Call() if e.kind == "intrinsic":
+            own = float(_FUNCTIONS.get(e.name, _LIBM * lanes))
+        case IfThenElse() | Select() if not any(isinstance(x, Load) for x in walk(e.condition)):
+            # Tested once for most tiles (tc.ir.unswitch).
+            chosen = (children(e)[1], children(e)[2])
+            return 0.25 + max(_cost(c, lanes) for c in chosen)
+        case IfThenElse() | Select():
+            own = 2.0 if isinstance(e, IfThenElse) else 1.0
+        case Load():
+            return 0.0
+        case _:
+            pass
+    return own + sum(_cost(c, lanes) for c in children(e))
+
+
+def work_of(
+    scop: Scop, nest: Nest, bodies: Mapping[str, Expr], machine: Machine, typical: Mapping[str, int]
+) -> dict[str, Work]:
+    """The work of each statement of a nest, its loops named by axes; `typical` are values of the program's
+    dynamic sizes."""
+    boxes = {b.name: b for b in scop.program.buffers}
+    out: dict[str, Work] = {}
+    for name in nest.statements:
+        s = scop.statement(name)
+        axes = {a.vars[name]: a.name for a in nest.axes if name in a.vars}
+        axes |= {a.vars[name]: a.name for p in nest.phases for a in p.axes if name in a.vars}
+        refs: list[Ref] = []
+        number = 0
+        for a in s.accesses:
+            if a.kind == "update":
+                continue
+            steps: list[tuple[int, bool]] = []
+            step, dynamic = 1, False
+            for r in reversed(boxes[a.buffer].box):
+                steps.append((step, dynamic))
+                step *= max(1, evaluate(r.extent, typical))
+                dynamic = dynamic or not isinstance(r.extent, IntImm)
+            refs.append(
+                _ref(
+                    scop,
+                    s,
+                    a,
+                    number if a.kind == "read" else -1,
+                    axes,
+                    steps[::-1],
+                    boxes[a.buffer].dtype.itemsize,
+                    step,
+                )
+            )
+            number += a.kind == "read"
+        lanes = machine.isa.lanes(4)
+        cost = _cost(bodies[name], lanes)
+        update = s.stage.op is not None
+        if update and not (s.stage.op == "+" and isinstance(bodies[name], Mul)):
+            cost += 3.0 if s.stage.op in ("min", "max") and s.stage.value.dtype.is_float else 1.0
+        conditions = [e.condition for e in walk(bodies[name]) if isinstance(e, IfThenElse | Select)]
+        tested = {v for c in (*s.stage.domain.conditions, *conditions) for v in variables(inline_lets(c))}
+        guards = frozenset(axes[v] for v in tested if v in axes)
+        out[name] = Work(name, max(cost, 0.25), tuple(refs), update, guards)
+    return out
+
+
+def _ref(
+    scop: Scop,
+    s: Statement, a: Access, number: int, axes: Mapping[str, str], steps: list[tuple[int, bool]],
+    itemsize: int, elements: int,
+) -> Ref:  # fmt: skip
+    dynamic: set[str] = set()
+    strides: dict[str, int] = {}
+    indirect: set[str] = set()
+    windows: list[tuple[str, ...]] = []
+    for e, (step, varies) in zip(a.subscripts, steps, strict=True):
+        e = inline_lets(e)
+        terms, _ = linear_terms(e)
+        found: list[str] = []
+        for term, factor in terms.items():
+            if isinstance(term, Variable):
+                if term.name in axes:
+                    strides[axes[term.name]] = strides.get(axes[term.name], 0) + factor * step
+                    found.append(axes[term.name])
+            else:
+                indirect |= {axes[v] for v in variables(term) if v in axes}
+                indirect |= {
+                    axes[v]
+                    for x in walk(term)
+                    if isinstance(x, Call)
+                    for y in x.args
+                    for v in variables(y)
+                    if v in axes
+                }
+        if varies:
+            dynamic |= set(found)
+        if len(found) > 1:
+            windows.append(tuple(found))
+    checked = a.read is not None and (bool(a.read.call.checked) or bool(a.read.guards))
+    plain = not (checked or a.unknown or indirect)
+    plain = plain and (not s.stage.domain.conditions or inside(scop, s, a))
+    return Ref(
+        s.name,
+        number,
+        a.buffer,
+        number < 0,
+        itemsize,
+        elements,
+        strides,
+        frozenset(indirect),
+        tuple(windows),
+        plain,
+        frozenset(dynamic),
+    )
+
+
+def held_buffers(nest: Nest, work: Mapping[str, Work]) -> dict[str, Ref]:
+    """The buffers whose elements stay in registers for a register tile, with a reference that writes them."""
+    inner = {a.name for p in nest.phases for a in p.axes}
+    out: dict[str, Ref] = {}
+    moving: set[str] = set()
+    for w in work.values():
+        for r in w.refs:
+            if set(r.strides) & inner or r.indirect or not r.plain:
+                moving.add(r.buffer)
+            elif r.written:
+                out[r.buffer] = r
+    return {b: r for b, r in out.items() if b not in moving}
+
+
+def footprint(r: Ref, extents: Mapping[str, int]) -> int:
+    """Bytes of the elements a reference touches while its axes run over these extents (a bound)."""
+    n = 1
+    counted: set[str] = set()
+    for window in r.windows:  # axes that share a subscript overlap
+        steps = {a: abs(r.strides.get(a, 0)) for a in window if a in extents and a not in counted}
+        unit = min((s for s in steps.values() if s), default=0)
+        if unit:
+            reach = 1 + sum((extents[a] - 1) * (s // unit) for a, s in steps.items())
+            n *= min(math.prod(extents[a] for a, s in steps.items() if s), reach)
+            counted |= set(steps)
+    for axis, e in extents.items():
+        if axis not in counted and (r.strides.get(axis, 0) or axis in r.indirect):
+            n *= e
+    return min(n, r.elements) * r.itemsize

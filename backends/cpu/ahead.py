@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from tc.poly.plan import Ahead, Axis, Nest, Phase, PhaseTile, Tile
 
 from .machine import Machine
-from .work import Ref, Work, footprint, held_buffers
+from .work import Ref, Work, footprint, held_buffers, run
 
 POINTED = 12  # iterations between asking for a row that data point to and reading it
 FAR = 2048  # bytes between rows from where each is a stream of its own
@@ -66,7 +66,7 @@ def next_rows(
             moving = any(r.strides.get(n, 0) for n in phase_extents)
             if not (far and moving) or r.written or not r.plain or (r.statement, r.read) in packed:
                 continue
-            if _run(r, {**at, **phase_extents}) >= _STREAM or not _cheap(r, phase, tiles, axes):
+            if run(r, {**at, **phase_extents}) >= _STREAM or not _cheap(r, phase, tiles, axes):
                 continue
             for i, n in enumerate(looped):
                 if not r.strides.get(n, 0):
@@ -105,7 +105,7 @@ def next_results(
         for i, n in reversed(list(enumerate(looped))):
             inside = {m: extents[m] if m in looped[i + 1 :] else at[m] for m in axes}
             if apart[n] * at[n] >= _PAGE:
-                if _run(r, inside) < _PAGE:
+                if run(r, inside) < _PAGE:
                     out.setdefault(r.buffer, Ahead(r.statement, -1, n))
                 break
     return tuple(out.values())
@@ -125,15 +125,6 @@ def next_block(nest: Nest, work: Mapping[str, Work], phases: Sequence[PhaseTile]
             if not r.written and r.plain and abs(r.strides.get(axis, 0)) * r.itemsize >= FAR
         ]
     return tuple(out)
-
-
-def _run(r: Ref, extents: Mapping[str, int]) -> int:
-    """Bytes of neighbours that loops of these extents read or write one after the other."""
-    run = 1
-    for n, stride in sorted(r.strides.items(), key=lambda x: abs(x[1])):
-        if 0 < abs(stride) <= run and n in extents:
-            run += (extents[n] - 1) * abs(stride)
-    return run * r.itemsize
 
 
 def _cheap(r: Ref, phase: Phase, tiles: Mapping[str, Tile], axes: Mapping[str, Axis]) -> bool:

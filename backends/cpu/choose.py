@@ -18,12 +18,17 @@ from .lines import inner_order
 from .machine import Machine
 from .model import Candidate, Cost, flush_cycles, nest_cycles, tile_cycles
 from .shares import number_of_tasks, shares
-from .work import Ref, Work, footprint, held_buffers, work_of
+from .work import Ref, Work, footprint, held_buffers, rows, work_of
 
 _COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)  # points of an axis in a register tile
+_TURNED = (4, 8)  # rows that are turned together
 _KEPT = 5  # candidates with lanes along one loop whose remainders are looked at
 _STREAMS = 8  # rows of an array that are read side by side: more may share a set of the first cache
 _TASK = 8000.0  # cycles that a task should have at least
+_NEAR, _SHORT = (
+    3.0,
+    10.0,
+)  # cycles to reach a row of less than a line, to pack it: on the same page, on another
 _FILLING = 0.2  # elements of packs, of all tasks, for each cycle of a nest
 _SERIAL = 16000.0  # cycles below which one thread is faster
 _BLOCK = 512  # points of a block of a reduction of dynamic length
@@ -332,6 +337,8 @@ def _cost(
     compute += _revisits(nest, work, c, extents, machine) * repeats
     inner = {a.name: a.extent for p in nest.phases for a in p.axes}
     pack = 0.0
+    packed = [r for w in work.values() for r in w.refs if (r.statement, r.read) in c.packs]
+    depends = {n for r in packed for n in extents if r.strides.get(n, 0)}
     distinct: dict[str, float] = {}
     for w in work.values():
         for r in w.refs:
@@ -339,7 +346,14 @@ def _cost(
             distinct[r.buffer] = max(distinct.get(r.buffer, 0.0), float(size))
             if (r.statement, r.read) in c.packs:
                 vector = next(n for n, t in c.tiles.items() if t.lanes > 1)
-                pack += size / r.itemsize * (0.5 if r.strides.get(vector, 0) != 1 else 0.2) * repeats
+                at = {n: e if n == vector else min(e, c.tiles[n].register) for n, e in extents.items()}
+                # Each cache tile fills all packs.
+                again = math.prod(
+                    -(-extents[n] // at[n]) for n in depends if n != vector and not r.strides.get(n, 0)
+                )
+                each = 0.5 if r.strides.get(vector, 0) != 1 else 0.2
+                each += _reached(r, {**at, **inner})
+                pack += size / r.itemsize * each * again * repeats
     total = sum(distinct.values()) * repeats
     rate = machine.bandwidth
     if total < machine.l3:
@@ -361,6 +375,18 @@ def _cost(
         bodies += max(0, held - 4)
     crowded = max(0.0, held / machine.isa.registers - 0.72)
     return Cost(compute * (1 + 0.02 * (bodies - 1) + 0.7 * crowded), pack, total / rate)
+
+
+def _reached(r: Ref, extents: Mapping[str, int]) -> float:
+    """Cycles an element to reach rows of less than a line: the next on this page, or on another."""
+    _, row = rows(r, extents)
+    if row >= 64:
+        return 0.0
+    apart = min(
+        (abs(s) * r.itemsize for n, s in r.strides.items() if n in extents and abs(s) * r.itemsize >= row),
+        default=0,
+    )
+    return (_NEAR if apart < ahead.FAR else _SHORT) * r.itemsize / row
 
 
 def _revisits(
@@ -414,7 +440,7 @@ def _register_tiles(
         for vectors in (1, 2, 3, 4):
             if vectors > 1 and (vectors - 1) * width >= e:
                 break
-            for tile in _tiles([a for a in axes if a is not v], work, nest, extents, most // vectors):
+            for tile in _tiles([a for a in axes if a is not v], work, nest, extents, most // vectors, True):
                 if not _fits(nest, work, v.name, vectors, tile, machine):
                     continue
                 tiles = {a.name: Tile(extents[a.name], tile.get(a.name, 1)) for a in nest.axes}
@@ -427,7 +453,7 @@ def _register_tiles(
                 )
     private = [_vector_axis(nest, p, work) for p in nest.phases]
     if any(private):
-        for tile in _tiles(axes, work, nest, extents, most):
+        for tile in _tiles(axes, work, nest, extents, most, False):
             n = math.prod(tile.values())
             for accumulators in (1, 2, 4, 8):
                 if n * accumulators > most:
@@ -443,10 +469,16 @@ def _register_tiles(
 
 
 def _tiles(
-    axes: Sequence[Axis], work: Mapping[str, Work], nest: Nest, extents: Mapping[str, int], most: int
+    axes: Sequence[Axis],
+    work: Mapping[str, Work],
+    nest: Nest,
+    extents: Mapping[str, int],
+    most: int,
+    turned: bool,
 ) -> list[dict[str, int]]:
     """Points of at most two axes in a register tile.  It pays where data are used again: along an axis that
-    some reference of a phase with loops does not depend on."""
+    some reference of a phase with loops does not depend on; `turned`: and where lanes run along another axis
+    than the results."""
     if not any(p.axes for p in nest.phases):
         # A copy that turns: rows along which results are neighbours, as many as fit a vector.
         turned = {
@@ -471,6 +503,15 @@ def _tiles(
     options: list[list[tuple[str, int]]] = [
         [(a.name, n) for n in _COUNTS if n <= extents[a.name]] for a in useful
     ]
+    if turned:
+        # Rows along which results are neighbours are turned before they are stored, which takes several.
+        options += [
+            [(a.name, n) for n in (1, *_TURNED) if n <= extents[a.name]]
+            for a in axes
+            if a not in useful
+            and extents[a.name] >= _TURNED[0]
+            and any(r.written and r.strides.get(a.name, 0) == 1 for w in work.values() for r in w.refs)
+        ]
     out: list[dict[str, int]] = []
     for combination in itertools.product(*options):
         tile = dict(combination)

@@ -14,40 +14,41 @@ from dataclasses import dataclass
 from tc.poly.plan import Nest, Phase, Tile
 
 from .machine import Machine
-from .work import Ref, Work, footprint
+from .work import Ref, Work, footprint, rows
 
 LINE = 64  # bytes
 _WAYS = 8
 _ROOM = 0.75  # of the first cache
 _CROWDED = 4.0  # times as long, at most, takes a line that finds no room in its set
 _SINGLE = 2.0  # times as long takes a line of which one element is used: nothing foresees it
+_FARTHER = 10.0  # times as long takes a line that the second cache has no room for either
 _GAIN = 0.9  # of the lines that another order brings, at most, to be preferred
 
 
-def rows_a_set(stride: int, itemsize: int, rows: int, machine: Machine) -> float:
-    """Of rows this far apart, how many fall into each set of the first cache that some fall into."""
+def rows_a_set(stride: int, itemsize: int, rows: int, cache: int) -> float:
+    """Of rows this far apart, how many fall into each set of a cache of so many bytes that some fall into."""
     apart, part = divmod(abs(stride) * itemsize, LINE)
     if rows < 2 or part or not apart:
         return 1.0
-    sets = machine.l1 // (LINE * _WAYS)
+    sets = cache // (LINE * _WAYS)
     return max(1.0, rows * math.gcd(apart, sets) / sets)
 
 
-def crowd(r: Ref, extents: Mapping[str, int], machine: Machine) -> float:
+def crowd(r: Ref, extents: Mapping[str, int], cache: int) -> float:
     """How many times the ways of a set the rows of a reference take, about."""
-    sets = (rows_a_set(r.strides.get(n, 0), r.itemsize, e, machine) for n, e in extents.items())
+    sets = (rows_a_set(r.strides.get(n, 0), r.itemsize, e, cache) for n, e in extents.items())
     return math.prod(sets) / _WAYS
 
 
 def aliased(stride: int, itemsize: int, rows: int, machine: Machine) -> bool:
     """Whether rows this far apart fall into too few sets of the first cache to stay there together."""
-    return rows_a_set(stride, itemsize, rows, machine) > _WAYS
+    return rows_a_set(stride, itemsize, rows, machine.l1) > _WAYS
 
 
 def collides(r: Ref, tile: Mapping[str, int], inner: Mapping[str, int], machine: Machine) -> bool:
     """Whether the rows that a reduction (`inner`) reads for one point of the tile leave no room for those
     that it reads for others."""
-    own, each = crowd(r, tile, machine), crowd(r, inner, machine)
+    own, each = crowd(r, tile, machine.l1), crowd(r, inner, machine.l1)
     return own * _WAYS > 1 and own * each * _WAYS > 2
 
 
@@ -85,14 +86,15 @@ def brought(
                 lines = footprint(r, points) / LINE
                 out.append(Brought(r, lines, each * lines, True, False))
                 continue
-            apart = {n: abs(r.strides.get(n, 0)) * r.itemsize for n in points}
-            run = max((e * apart[n] for n, e in points.items() if 0 < apart[n] < LINE), default=r.itemsize)
-            lines = max(1.0, run / LINE) * math.prod(e for n, e in points.items() if apart[n] >= LINE)
+            count, run = rows(r, points)
+            lines = count * max(1.0, run / LINE)
             lines = min(lines, float(r.elements))
-            full = crowd(r, points, machine)
+            full = crowd(r, points, machine.l1)
             # A line that is used whole is not missed afterwards.
             factor = 1.0 if run >= LINE else min(max(1.0, full), _CROWDED)
             factor *= _SINGLE if run <= r.itemsize else 1.0
+            if run < LINE and crowd(r, points, machine.l2) > 1 and r.elements * r.itemsize > machine.l2:
+                factor = max(factor, _FARTHER)
             out.append(Brought(r, lines, each * factor * lines, False, full > 1))
     return out
 
@@ -130,7 +132,7 @@ def pushed_cycles(r: Ref, extents: Mapping[str, int], machine: Machine) -> float
     leave the first cache before the next part is stored."""
     along = max((e for n, e in extents.items() if r.strides.get(n, 0) == 1), default=1)
     large = r.elements * r.itemsize > machine.l2
-    if not large or along * r.itemsize >= LINE or crowd(r, extents, machine) <= 1:
+    if not large or along * r.itemsize >= LINE or crowd(r, extents, machine.l1) <= 1:
         return 0.0
     rows = math.prod(e for n, e in extents.items() if abs(r.strides.get(n, 0)) > 1)
     return 2 * rows * LINE / machine.l2_bandwidth

@@ -239,3 +239,20 @@ def footprint(r: Ref, extents: Mapping[str, int]) -> int:
         if axis not in counted and (r.strides.get(axis, 0) or axis in r.indirect):
             n *= e
     return min(n, r.elements) * r.itemsize
+
+
+def run(r: Ref, extents: Mapping[str, int]) -> int:
+    """Bytes of neighbours that loops of these extents read or write one after the other."""
+    return rows(r, extents)[1]
+
+
+def rows(r: Ref, extents: Mapping[str, int]) -> tuple[int, int]:
+    """The rows of neighbours that loops of these extents read or write, a bound, and the bytes of each."""
+    points, count = 1, 1
+    for n, stride in sorted(r.strides.items(), key=lambda x: abs(x[1])):
+        if n in extents and stride:
+            if abs(stride) <= points:
+                points += (extents[n] - 1) * abs(stride)
+            else:
+                count *= extents[n]
+    return count, points * r.itemsize

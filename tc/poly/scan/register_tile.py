@@ -212,7 +212,9 @@ class RegisterTile:
                 out += self.lines(x, element, self.steps(x.statement, element), still)
         return out
 
-    def lines(self, x: Ahead, element: Load, steps: Mapping[str, int], at: dict[str, Expr]) -> Iterator[Stmt]:
+    def lines(
+        self, x: Ahead, element: Load, steps: Mapping[str, int], at: Mapping[str, Expr]
+    ) -> Iterator[Stmt]:
         """A hint for each line that a register tile has of the elements `element`, one step further along the
         axis of `x`; `at` are the points of the phase's axes."""
         size = element.dtype.itemsize

@@ -14,7 +14,7 @@ from tc.poly.plan import SHARE, WHOLE, Axis, Nest, Pack, Phase, PhaseTile, Regio
 from tc.poly.scop import Scop
 
 from . import ahead
-from .lines import inner_order
+from .lines import inner_order, outer_order
 from .machine import Machine
 from .model import Candidate, Cost, flush_cycles, nest_cycles, tile_cycles
 from .shares import number_of_tasks, shares
@@ -631,9 +631,8 @@ def tiling(
     axes = {a.name: a for a in nest.axes}
     refs = [r for w in work.values() for r in w.refs]
     packed = [r for r in refs if (r.statement, r.read) in c.packs]
-    place = {n: max((abs(r.strides.get(n, 0)) for r in refs if r.written), default=0) for n in axes}
     free = [n for n in axes if n not in given and not axes[n].reductions]
-    order = sorted(free, key=lambda n: -place[n])
+    order = [n for n in outer_order(nest, work, machine) if n in free]
     phases = c.phases
     vector = next((n for n, t in tiles.items() if t.lanes > 1), None)
     if packed and vector is not None:

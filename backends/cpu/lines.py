@@ -22,6 +22,7 @@ _ROOM = 0.75  # of the first cache
 _CROWDED = 4.0  # times as long, at most, takes a line that finds no room in its set
 _SINGLE = 2.0  # times as long takes a line of which one element is used: nothing foresees it
 _FARTHER = 10.0  # times as long takes a line that the second cache has no room for either
+_LARGER = 4  # times
 _GAIN = 0.9  # of the lines that another order brings, at most, to be preferred
 
 
@@ -138,6 +139,25 @@ def pushed_cycles(r: Ref, extents: Mapping[str, int], machine: Machine) -> float
     return 2 * rows * LINE / machine.l2_bandwidth
 
 
+def outer_order(nest: Nest, work: Mapping[str, Work], machine: Machine) -> tuple[str, ...]:
+    """The axes as the results lie in memory; but where an array is read that is far larger, and too large for
+    the second cache, as that array lies, last those along which it is read again."""
+    refs = [r for w in work.values() for r in w.refs]
+    place = {
+        a.name: max((abs(r.strides.get(a.name, 0)) for r in refs if r.written), default=0) for a in nest.axes
+    }
+    written = max((r.elements * r.itemsize for r in refs if r.written), default=0)
+    read = max(
+        (r for r in refs if not r.written and not r.indirect),
+        key=lambda r: r.elements * r.itemsize,
+        default=None,
+    )
+    first = dict.fromkeys(place, 0)
+    if read is not None and read.elements * read.itemsize > max(machine.l2, _LARGER * written):
+        first = {n: abs(read.strides.get(n, 0)) for n in place}
+    return tuple(sorted(place, key=lambda n: (-first[n], -place[n])))
+
+
 def inner_order(
     nest: Nest,
     work: Mapping[str, Work],
@@ -149,10 +169,7 @@ def inner_order(
     """The order of the loops over register tiles, outermost first: as the results lie in memory, but the
     innermost is another where that brings fewer lines."""
     refs = [r for w in work.values() for r in w.refs]
-    place = {
-        a.name: max((abs(r.strides.get(a.name, 0)) for r in refs if r.written), default=0) for a in nest.axes
-    }
-    order = sorted(place, key=lambda n: (tiles[n].lanes > 1, -place[n]))
+    order = sorted(outer_order(nest, work, machine), key=lambda n: tiles[n].lanes > 1)
     looped = [n for n in order if not 0 < tiles[n].cache <= tiles[n].register]
     far = [r for r in refs if r.elements * r.itemsize > machine.l2]
     if len(looped) < 2 or any(abs(r.strides.get(looped[-1], 0)) == 1 for r in far):

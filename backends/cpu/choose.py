@@ -481,10 +481,10 @@ def _tiles(
     than the results."""
     if not any(p.axes for p in nest.phases):
         # A copy that turns: rows along which results are neighbours, as many as fit a vector.
-        turned = {
+        along = {
             n for w in work.values() for r in w.refs if r.written for n, s in r.strides.items() if s == 1
         }
-        rows = next((a for a in axes if a.name in turned and extents[a.name] >= 4), None)
+        rows = next((a for a in axes if a.name in along and extents[a.name] >= 4), None)
         return [{}] if rows is None else [{}, {rows.name: min(16, extents[rows.name])}]
     inner = {a.name for p in nest.phases for a in p.axes}
     moving = [

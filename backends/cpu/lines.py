@@ -37,8 +37,12 @@ def rows_a_set(stride: int, itemsize: int, rows: int, cache: int) -> float:
 
 def crowd(r: Ref, extents: Mapping[str, int], cache: int) -> float:
     """How many times the ways of a set the rows of a reference take, about."""
-    sets = (rows_a_set(r.strides.get(n, 0), r.itemsize, e, cache) for n, e in extents.items())
-    return math.prod(sets) / _WAYS
+    total = 1.0
+    for n, stride in r.strides.items():
+        e = extents.get(n, 1)
+        if e > 1 and stride:
+            total *= rows_a_set(stride, r.itemsize, e, cache)
+    return total / _WAYS
 
 
 def aliased(stride: int, itemsize: int, rows: int, machine: Machine) -> bool:

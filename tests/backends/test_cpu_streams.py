@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tc
 from tests.backends.cpu_cases import CORPUS, Case, check, compiled, isas
 
 SMALL = (("l3", 64),)  # a machine whose caches hold next to nothing
@@ -64,3 +65,8 @@ def test_every_alignment(isa: str, offset: int) -> None:
     np.testing.assert_array_equal(out, a + b)
     np.testing.assert_array_equal(room[:start], -1)
     np.testing.assert_array_equal(room[start + 37 * 64 :], -1)
+
+
+def test_a_dynamic_size_counts_as_its_typical_value() -> None:
+    kernel = tc.compile(ADD, "cpu", options=tc.Options(machine=SMALL), dynamic={"M": 64})
+    assert "C[M, 256], streamed" in kernel.inspect("loops", N=256)

@@ -213,16 +213,31 @@ class _Filler:
             return self.dynamic_turned(row, count, lane, lanes, copy)
         rows = count.value
         whole, left = divmod(rows, _ROWS)
-        parts: list[Stmt] = []
-        for first in range(0, lanes, width):
-            columns = For(lane, IntImm(first), IntImm(min(first + width, lanes)), 1, LoopKind.VECTOR, copy)
+
+        def columns(loop: Stmt) -> Stmt:
+            parts: list[Stmt] = []
             if whole:
                 step = self.builder.name(row.split(".")[0])
                 low = Mul(Variable(step), IntImm(_ROWS))
-                turned = For(row, low, Add(low, IntImm(_ROWS)), 1, LoopKind.TRANSPOSED, columns)
+                turned = For(row, low, Add(low, IntImm(_ROWS)), 1, LoopKind.TRANSPOSED, loop)
                 parts.append(For(step, ZERO, IntImm(whole), 1, LoopKind.SERIAL, turned))
             if left:
-                parts.append(For(row, IntImm(whole * _ROWS), IntImm(rows), 1, LoopKind.TRANSPOSED, columns))
+                parts.append(For(row, IntImm(whole * _ROWS), IntImm(rows), 1, LoopKind.TRANSPOSED, loop))
+            return block(parts)
+
+        # Whole vectors of lanes in a loop of their own, for the sake of short code.
+        vectors, short = divmod(lanes, width)
+        parts: list[Stmt] = []
+        if vectors > 1:
+            number = self.builder.name(lane.split(".")[0])
+            first = Mul(Variable(number), IntImm(width))
+            s = columns(For(lane, first, Add(first, IntImm(width)), 1, LoopKind.VECTOR, copy))
+            parts.append(For(number, ZERO, IntImm(vectors), 1, LoopKind.SERIAL, s))
+        elif vectors:
+            parts.append(columns(For(lane, ZERO, IntImm(width), 1, LoopKind.VECTOR, copy)))
+        if short:
+            at = IntImm(vectors * width)
+            parts.append(columns(For(lane, at, IntImm(lanes), 1, LoopKind.VECTOR, copy)))
         return block(parts)
 
     def dynamic_turned(self, row: str, rows: Expr, lane: str, lanes: int, copy: Stmt) -> Stmt:

@@ -1,0 +1,80 @@
+"""Lines of the first cache: which collide, and what follows for the order of loops, packs and hints."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+
+from tc.ir.loops import Prefetch
+from tests.backends.cpu_cases import compiled
+from tests.backends.test_cpu_ahead import hints, made
+
+compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
+lines = sys.modules["tc_backends.cpu.lines"]
+
+
+@pytest.mark.parametrize(
+    ("stride", "rows", "expected"),
+    [
+        (1024, 16, 16),  # 4096 bytes: all fall into one set
+        (512, 16, 8),
+        (16, 64, 1),  # neighbouring lines take neighbouring sets
+        (16, 128, 2),
+        (1040, 64, 1),  # one line more than a power of two
+        (1000, 64, 1),  # rows that start within a line: spread
+        (1024, 1, 1),
+        (0, 8, 1),
+    ],
+)
+def test_rows_that_fall_into_one_set(stride: int, rows: int, expected: float) -> None:
+    assert lines.rows_a_set(stride, 4, rows, 32 << 10) == expected
+
+
+def contraction(spec: str) -> str:
+    x, y, z = spec.replace("->", ",").split(",")
+    shapes = (",".join(s.upper()) for s in (x, y))
+    at = [",".join(s) for s in (x, y, z)]
+    a, b = shapes
+    return f"def f(float({a}) X, float({b}) Y) -> (Z) {{ Z({at[2]}) +=! X({at[0]}) * Y({at[1]}) }}"
+
+
+def chosen(spec: str, **sizes: int) -> tuple[str, str]:
+    """The best candidate and the order of the loops over cache tiles."""
+    text = compiled(contraction(spec), isa="avx512" if "avx512" in ISAS else None).inspect("choice", **sizes)
+    best = next(line for line in text.splitlines() if line.startswith("  *"))
+    order = next(line for line in text.splitlines() if line.startswith("  order"))
+    return best.split(")  ")[1], order
+
+
+ISAS = compiled("def f(float(N) A) -> (B) { B(i) = A(i) }").inspect("choice", N=8).split("isa ")[1][:6]
+
+
+def test_loops_follow_the_array_that_most_is_read_of() -> None:
+    """Y is 67 MB and the result 1 MB: each part of Y is read once, though results are neighbours along f."""
+    _, order = chosen("fdae,fcdbe->acbf", A=17, B=32, C=32, D=32, E=32, F=16)
+    assert re.findall(r"([a-f])_\d", order.split("asks")[0]) == ["f", "c", "b", "a"]
+
+
+def test_loops_follow_the_result_where_it_is_as_large() -> None:
+    _, order = chosen("ab,bc->ac", A=3000, B=16, C=3000)
+    assert re.findall(r"([a-c])_\d", order.split("asks")[0])[0] == "a"
+
+
+def test_what_each_tile_would_fill_again_is_not_packed() -> None:
+    """Lanes along f would pack both factors, each of them again for every tile of the other."""
+    best, _ = chosen("dfabe,edcf->cabf", A=11, B=27, C=64, D=4, E=128, F=8)
+    assert "2 packed" not in best
+
+
+def test_rows_of_a_large_result_are_asked_for() -> None:
+    """Short rows on pages of their own, each of the next register tile along a."""
+    found = hints(made(contraction("deba,ecd->caeb"), 64 << 10, A=12, B=16, C=32, D=32, E=40).nest)
+    written = [h for h in found if isinstance(h, Prefetch) and h.write]
+    assert written and {h.buffer for h in written} == {"Z"}
+
+
+def test_a_result_that_follows_in_memory_is_not_asked_for() -> None:
+    found = hints(made(contraction("ab,bc->ac"), 64 << 10, A=512, B=32, C=512).nest)
+    assert not [h for h in found if h.write]

@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 from tc import settings, store
 from tc.codegen import llvm_jit
 from tc.errors import BackendError, InternalError
+from tc.ir.collapse import collapse
 from tc.ir.expr import LE, Add, Expr, IntImm, Variable
 from tc.ir.loops import Array, If, LoopNest, Stmt
 from tc.ir.printer import nest_text
@@ -137,7 +138,7 @@ class Backend:
     def candidates(self, program: Program, count: int) -> tuple[tuple[Options, float], ...]:
         """The best tilings of the nest that costs most, by the model, as options with predicted cycles."""
         machine = host()
-        program = split_reductions(program, 4 * machine.cores, _LONG)
+        program = split_reductions(collapse(program), 4 * machine.cores, _LONG)
         with isl_context():
             polyhedra = scop.build(program)
             groups = fusion.fuse(polyhedra, predicate(polyhedra, machine))
@@ -197,6 +198,7 @@ def code_of(
     if set(program.sizes) != set(typical or ()):
         raise InternalError(f"{program.name} is not specialised: {', '.join(program.sizes)}")
     verify = settings.verify()
+    program = collapse(program)
     if options.parallel is not False:
         # A reduction among loops of dynamic length stays whole: whether splitting pays is for sizes to say.
         program = split_reductions(program, 4 * machine.cores, _LONG)

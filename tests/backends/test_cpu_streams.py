@@ -49,7 +49,8 @@ def test_which_results_are_streamed(source: str, names: str) -> None:
 
 
 def test_rows_that_start_on_no_line_are_stored_as_ever() -> None:
-    assert not streams(ADD, M=64, N=250)
+    rows = "def f(float(M,N) A, float(N) B) -> (C) { C(i,j) = A(i,j) + B(j) }"
+    assert not streams(rows, M=64, N=250) and streams(rows, M=64, N=256)
 
 
 @pytest.mark.parametrize("isa", isas())

@@ -1,0 +1,220 @@
+"""Dimensions that always go together become one: `O(n,c,h,w) = fmax(I(n,c,h,w), 0)` needs a single loop.
+
+Two neighbouring dimensions of an array are merged where every access to it has two variables there, both over
+all of their dimension, and these occur nowhere but in such places.  What is left of a short row at the end of
+its vectors is then left over only once, and one loop has enough iterations for all cores (loop collapsing, as
+in OpenMP; the arrays are dense, so no subscript needs a division).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tc.ir.expr import Call, Expr, IntImm, Let, Variable, children, rebuild, variables, walk
+from tc.ir.program import Box, Buffer, IterVar, Program, Range, Stage
+
+_MOST = 1 << 31  # points of a merged dimension
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    buffer: str
+    args: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Uses:
+    """The accesses of a stage, and the variables that it has outside of their subscripts (or within one that
+    is not a variable alone)."""
+
+    accesses: tuple[_Access, ...]
+    elsewhere: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Merge:
+    """Pairs of neighbouring dimensions, by buffer the first of each, and of variables, by stage."""
+
+    dims: Mapping[str, frozenset[int]]
+    pairs: Mapping[str, frozenset[tuple[str, str]]]
+
+
+def collapse(program: Program) -> Program:
+    """The same program with fewer dimensions where that is possible; of sizes that are known."""
+    while True:
+        uses = {s.name: _uses(program, s) for s in program.stages}
+        found = next(
+            (
+                m
+                for b in program.buffers
+                for d in range(len(b.box) - 1)
+                if (m := _merge(program, uses, b.name, d)) is not None
+            ),
+            None,
+        )
+        if found is None:
+            return program
+        program = _merged(program, found)
+
+
+def _uses(program: Program, stage: Stage) -> _Uses:
+    buffers = program.func_buffers
+    accesses = [_Access(buffers[stage.func], stage.args)]
+    elsewhere = {v for c in stage.domain.conditions for v in variables(c)}
+
+    def visit(e: Expr) -> None:
+        if isinstance(e, Variable):
+            elsewhere.add(e.name)
+        if isinstance(e, Call) and e.kind != "intrinsic":
+            accesses.append(_Access(buffers.get(e.name, e.name), e.args))
+            if e.checked:  # messages tell its variables
+                elsewhere.update(stage.domain.names)
+            for a in e.args:
+                if not isinstance(a, Variable):
+                    visit(a)
+            return
+        if isinstance(e, Let) and e.name in stage.domain.names:
+            elsewhere.update(stage.domain.names)
+        for c in children(e):
+            visit(c)
+
+    visit(stage.value)
+    for a in stage.args:
+        if not isinstance(a, Variable):
+            visit(a)
+    return _Uses(tuple(accesses), frozenset(elsewhere))
+
+
+def _merge(program: Program, uses: Mapping[str, _Uses], buffer: str, dim: int) -> _Merge | None:
+    """All that must be merged with two dimensions of a buffer; None where something must not."""
+    buffers = {b.name: b for b in program.buffers}
+    stages = {s.name: s for s in program.stages}
+    dims: dict[str, set[int]] = {}
+    pairs: dict[str, set[tuple[str, str]]] = {}
+    open_dims, open_pairs = [(buffer, dim)], list[tuple[str, str, str]]()
+    while open_dims or open_pairs:
+        if open_dims:
+            name, d = open_dims.pop()
+            if d in dims.get(name, set()):
+                continue
+            if any(abs(d - x) == 1 for x in dims.get(name, set())) or not _alike(program, buffers[name], d):
+                return None
+            dims.setdefault(name, set()).add(d)
+            for s, u in uses.items():
+                for a in u.accesses:
+                    if a.buffer == name:
+                        i, j = a.args[d : d + 2]
+                        if not isinstance(i, Variable) or not isinstance(j, Variable):
+                            return None
+                        open_pairs.append((s, i.name, j.name))
+            continue
+        s, i, j = open_pairs.pop()
+        if (i, j) in pairs.get(s, set()):
+            continue
+        if not _together(stages[s], uses[s], i, j) or any({i, j} & set(x) for x in pairs.get(s, set())):
+            return None
+        pairs.setdefault(s, set()).add((i, j))
+        ranges = {v.name: v.range for v in stages[s].domain.vars}
+        for a in uses[s].accesses:
+            for d, e in enumerate(a.args):
+                if e == Variable(i):
+                    if (ranges[i], ranges[j]) != buffers[a.buffer].box[d : d + 2]:
+                        return None
+                    open_dims.append((a.buffer, d))
+    return _Merge({b: frozenset(x) for b, x in dims.items()}, {s: frozenset(x) for s, x in pairs.items()})
+
+
+def _alike(program: Program, buffer: Buffer, dim: int) -> bool:
+    """Whether two dimensions have known extents, which all versions of the tensor share."""
+    pair = buffer.box[dim : dim + 2]
+    low = [r.min.value for r in pair if isinstance(r.min, IntImm)]
+    extents = [r.extent.value for r in pair if isinstance(r.extent, IntImm)]
+    if len(low) < 2 or len(extents) < 2 or not 0 < extents[0] * extents[1] < _MOST:
+        return False
+    return all(f.box[dim : dim + 2] == pair for f in program.funcs if f.buffer == buffer.name)
+
+
+def _together(stage: Stage, uses: _Uses, i: str, j: str) -> bool:
+    """Whether two variables of a stage occur only side by side, and run as one would."""
+    order = list(stage.domain.names)
+    if i == j or i not in order or j not in order or {i, j} & uses.elsewhere:
+        return False
+    kinds = {v.kind for v in stage.domain.vars if v.name in (i, j)}
+    if len(kinds) > 1 or order.index(i) > order.index(j):
+        return False
+    for a in uses.accesses:
+        names = [e.name if isinstance(e, Variable) else None for e in a.args]
+        where = [d for d, n in enumerate(names) if n == i]
+        if [d for d, n in enumerate(names) if n == j] != [d + 1 for d in where]:
+            return False
+    return True
+
+
+def _merged(program: Program, m: _Merge) -> Program:
+    buffers = program.func_buffers
+
+    def box(b: Box, dims: frozenset[int]) -> Box:
+        out: list[Range] = []
+        for d, r in enumerate(b):
+            if d in dims:
+                out.append(Range(IntImm(0), IntImm(_points(b[d : d + 2]))))
+            elif d - 1 not in dims:
+                out.append(r)
+        return tuple(out)
+
+    def stage(s: Stage) -> Stage:
+        pairs = m.pairs.get(s.name, frozenset())
+        names = {i: _fresh(f"{i}_{j}", s, program) for i, j in pairs}
+        second = {j for _, j in pairs}
+
+        def args(buffer: str, old: Sequence[Expr]) -> Iterator[Expr]:
+            dims = m.dims.get(buffer, frozenset())
+            for d, e in enumerate(old):
+                if d in dims:
+                    assert isinstance(e, Variable)
+                    yield Variable(names[e.name])
+                elif d - 1 not in dims:
+                    yield visit(e)
+
+        def visit(e: Expr) -> Expr:
+            if isinstance(e, Call) and e.kind != "intrinsic":
+                return replace(e, args=tuple(args(buffers.get(e.name, e.name), e.args)))
+            return rebuild(e, visit)
+
+        ranges = {v.name: v.range for v in s.domain.vars}
+        partner = dict(pairs)
+        axes = tuple(
+            IterVar(
+                names[v.name],
+                Range(IntImm(0), IntImm(_points((v.range, ranges[partner[v.name]])))),
+                v.kind,
+            )
+            if v.name in names
+            else v
+            for v in s.domain.vars
+            if v.name not in second
+        )
+        target = tuple(args(buffers[s.func], s.args))
+        return replace(s, args=target, value=visit(s.value), domain=replace(s.domain, vars=axes))
+
+    return replace(
+        program,
+        buffers=tuple(replace(b, box=box(b.box, m.dims.get(b.name, frozenset()))) for b in program.buffers),
+        funcs=tuple(replace(f, box=box(f.box, m.dims.get(f.buffer, frozenset()))) for f in program.funcs),
+        stages=tuple(map(stage, program.stages)),
+    )
+
+
+def _points(pair: Sequence[Range]) -> int:
+    first, second = (r.extent for r in pair)
+    assert isinstance(first, IntImm) and isinstance(second, IntImm)
+    return first.value * second.value
+
+
+def _fresh(name: str, stage: Stage, program: Program) -> str:
+    bound = {e.name for e in walk(stage.value) if isinstance(e, Let)}
+    taken = {*stage.domain.names, *program.sizes, *bound, *(s.name for s in program.scalars)}
+    while name in taken:
+        name += "_"
+    return name

@@ -21,6 +21,7 @@ from .shares import number_of_tasks, shares
 from .work import Ref, Work, footprint, held_buffers, rows, work_of
 
 _COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)  # points of an axis in a register tile
+_SAVED = 0.08  # of the lanes along an axis, at least, for vectors of half the width
 _TURNED = (4, 8)  # rows that are turned together
 _KEPT = 5  # candidates with lanes along one loop whose remainders are looked at
 _STREAMS = 8  # rows of an array that are read side by side: more may share a set of the first cache
@@ -435,22 +436,21 @@ def _register_tiles(
         e = extents[v.name]
         if e < 2 or _apart(nest, work, v.name):
             continue
-        width = min(lanes, 1 << (e - 1).bit_length())
         packs = _packs(nest, work, v.name, extents)
-        for vectors in (1, 2, 3, 4):
-            if vectors > 1 and (vectors - 1) * width >= e:
-                break
-            for tile in _tiles([a for a in axes if a is not v], work, nest, extents, most // vectors, True):
-                if not _fits(nest, work, v.name, vectors, tile, machine):
-                    continue
-                tiles = {a.name: Tile(extents[a.name], tile.get(a.name, 1)) for a in nest.axes}
-                tiles[v.name] = Tile(e, min(vectors * width, -(-e // width) * width), width)
-                label = f"lanes {v.name} x{vectors}" + "".join(
-                    f", {k} x{n}" for k, n in tile.items() if n > 1
-                )
-                out.append(
-                    (Candidate(tiles, plain, packs), label + (f", {len(packs)} packed" if packs else ""))
-                )
+        for width, counts in _widths(e, lanes, machine):
+            for vectors in counts:
+                if vectors > 1 and (vectors - 1) * width >= e:
+                    break
+                others = [a for a in axes if a is not v]
+                for tile in _tiles(others, work, nest, extents, most // vectors, True):
+                    if not _fits(nest, work, v.name, vectors, tile, machine):
+                        continue
+                    tiles = {a.name: Tile(extents[a.name], tile.get(a.name, 1)) for a in nest.axes}
+                    tiles[v.name] = Tile(e, min(vectors * width, -(-e // width) * width), width)
+                    label = f"lanes {v.name} x{vectors}" + (f" of {width}" if width < min(lanes, e) else "")
+                    label += "".join(f", {k} x{n}" for k, n in tile.items() if n > 1)
+                    label += f", {len(packs)} packed" if packs else ""
+                    out.append((Candidate(tiles, plain, packs), label))
     private = [_vector_axis(nest, p, work) for p in nest.phases]
     if any(private):
         for tile in _tiles(axes, work, nest, extents, most, False):
@@ -465,6 +465,20 @@ def _register_tiles(
                 label = "lanes " + "/".join(sorted({v for v in private if v})) + f" x{accumulators}"
                 label += "".join(f", {k} x{x}" for k, x in tile.items() if x > 1)
                 out.append((Candidate(tiles, phases, frozenset()), label))
+    return out
+
+
+def _widths(extent: int, lanes: int, machine: Machine) -> list[tuple[int, range]]:
+    """Lanes of a vector along an axis, and how many vectors: those of the machine, and half of them where
+    that leaves fewer of them empty and costs nothing else."""
+    width = min(lanes, 1 << (extent - 1).bit_length())
+    out = [(width, range(1, 5))]
+    half = width // 2
+    bytes_each = machine.isa.vector_bytes // machine.isa.lanes(4)
+    whole, halves = machine.issue(width * bytes_each)[0], machine.issue(half * bytes_each)[0]
+    saved = -(-extent // width) * width - -(-extent // half) * half if half else 0
+    if width == lanes and halves >= 2 * whole and saved >= _SAVED * extent:
+        out.append((half, range(2, 8)))
     return out
 
 

@@ -100,7 +100,25 @@ def brought(
             factor *= _SINGLE if run <= r.itemsize else 1.0
             if run < LINE and crowd(r, points, machine.l2) > 1 and r.elements * r.itemsize > machine.l2:
                 factor = max(factor, _FARTHER)
-            out.append(Brought(r, lines, each * factor * lines, False, full > 1))
+            again = _again(r, own, phase, machine)
+            if again > 1:
+                factor = max(factor, min(max(1.0, full), _CROWDED))
+            out.append(Brought(r, lines, each * factor * again * lines, False, full > 1))
+    return out
+
+
+def _again(r: Ref, own: Mapping[str, int], phase: Phase, machine: Machine) -> float:
+    """How often each line is brought where the loop along which elements are neighbours is not the last of
+    the phase: for each of its elements, if the loops inside leave no room for it."""
+    out = 1.0
+    for i, a in enumerate(phase.axes[:-1]):
+        apart = abs(r.strides.get(a.name, 0)) * r.itemsize
+        if not 0 < apart < LINE:
+            continue
+        inside = {b.name: b.extent for b in phase.axes[i + 1 :]} | dict(own)
+        count, run = rows(r, inside)
+        if count * max(1.0, run / LINE) * LINE > _ROOM * machine.l1 or crowd(r, inside, machine.l1) > 1:
+            out *= min(a.extent, LINE // apart)
     return out
 
 

@@ -13,7 +13,7 @@ from tc.poly.ast import stage_bodies
 from tc.poly.plan import SHARE, WHOLE, Axis, Nest, Pack, Phase, PhaseTile, Region, RegionTiling, Tile, Tiling
 from tc.poly.scop import Scop
 
-from . import ahead
+from . import ahead, dot
 from .lines import inner_order, outer_order
 from .machine import Machine
 from .model import Candidate, Cost, flush_cycles, nest_cycles, tile_cycles
@@ -321,6 +321,7 @@ def _allowed(nest: Nest, made: list[tuple[Candidate, str]], options: Options) ->
             for c, label in made
         ]
     if options.pack is False:
+        made = [x for x in made if not any(p.dot for p in x[0].phases)]
         made = [(replace(c, packs=frozenset()), label.split(", ")[0]) for c, label in made]
     return made
 
@@ -437,6 +438,7 @@ def _register_tiles(
             continue
         width = min(lanes, 1 << (e - 1).bit_length())
         packs = _packs(nest, work, v.name, extents)
+        dotted = dot.dots(nest, work, v.name, width, plain, machine.isa)
         for vectors in (1, 2, 3, 4):
             if vectors > 1 and (vectors - 1) * width >= e:
                 break
@@ -451,6 +453,9 @@ def _register_tiles(
                 out.append(
                     (Candidate(tiles, plain, packs), label + (f", {len(packs)} packed" if packs else ""))
                 )
+                if dotted is not None:
+                    needed = packs | {(p.dot.statement, p.dot.packed) for p in dotted if p.dot is not None}
+                    out.append((Candidate(tiles, dotted, needed), f"{label}, dot products"))
     private = [_vector_axis(nest, p, work) for p in nest.phases]
     if any(private):
         for tile in _tiles(axes, work, nest, extents, most, False):

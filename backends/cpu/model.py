@@ -114,6 +114,9 @@ def _phase_cycles(
     if vector is not None:
         lanes = tile.lanes
         iterations = iterations / inner[vector] * math.ceil(inner[vector] / lanes)
+    if tile.dot is not None:
+        last = phase.axes[-1].extent
+        iterations = iterations / last * math.ceil(last / tile.dot.size)
     operations = loads = singles = stores = 0.0
     updates = False
     horizontal = 0.0
@@ -124,7 +127,7 @@ def _phase_cycles(
         for n, e in own.items():
             t = c.tiles[n]
             vectors *= math.ceil(e / t.lanes)
-        operations += w.operations * vectors
+        operations += (1.0 if tile.dot is not None else w.operations) * vectors
         if w.update and inner:
             updates = True
         for r in w.refs:

@@ -1,5 +1,8 @@
-"""Which sums of products the dot-product instructions can do: AVX512-VNNI and AVX-VNNI add to each 32-bit lane
-four products of unsigned by signed bytes, or two of signed 16-bit integers, in wrapping arithmetic."""
+"""Which sums of products the dot-product instructions can do.
+
+AVX512-VNNI and AVX-VNNI add to each 32-bit lane four products of unsigned by signed bytes, or two of signed
+16-bit integers, in wrapping arithmetic.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +36,11 @@ def product_of(stage: Stage, body: Expr, buffer: DType) -> Product | None:
     """The product that a statement sums, if it is one of two narrow integers."""
     if stage.op != "+" or stage.domain.conditions or not isinstance(body, Mul):
         return None
-    found: list[Load] = []
-    for e in (body.a, body.b):
-        if isinstance(e, Cast) and isinstance(e.value, Load) and e.value.dtype in _NARROW:
-            found.append(e.value)
+    found = [
+        e.value
+        for e in (body.a, body.b)
+        if isinstance(e, Cast) and isinstance(e.value, Load) and e.value.dtype in _NARROW
+    ]
     t = accumulator(buffer, body.dtype)
     wide = t == buffer == body.dtype and t.is_int and t.bits == 32
     all_reads = loads(body)
@@ -74,19 +78,17 @@ def _dotted(
     for packed, other in (reads, reads[::-1]):
         dot = _dot(w.product, packed, other)
         along = packed.strides.get(vector, 0) and packed.strides.get(last.name, 0) and not packed.windows
-        together = not other.strides.get(vector, 0) and other.strides.get(last.name, 0) == 1
-        if dot is not None and along and together and last.extent >= dot.size:
+        together = not other.strides.get(vector, 0) and other.strides.get(last.name, 0)
+        if along and together and last.extent >= dot.size:
             groups = last.extent // dot.size
             return PhaseTile(unroll=4 if groups >= 8 else groups, dot=dot)
     return t
 
 
-def _dot(product: Product, packed: Ref, other: Ref) -> Dot | None:
+def _dot(product: Product, packed: Ref, other: Ref) -> Dot:
     a, b = product.factors[packed.read], product.factors[other.read]
-    if b == INT16:  # with bytes that are widened while they are packed
+    if INT16 in (a, b):  # bytes are widened
         return Dot(packed.statement, packed.read, other.read, 2, INT16)
-    if a == INT16:
-        return None
     if a != b:
         return Dot(packed.statement, packed.read, other.read, 4, a)
     kind, shift = (UINT8, 128) if b == INT8 else (INT8, -128)

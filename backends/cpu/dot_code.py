@@ -42,22 +42,17 @@ class DotEmitter(ExpressionEmitter):
             return False
         a, b = (self._kind(x) for x in (c.value.a, c.value.b))
         kinds = {k for k in (a, b) if k is not None}
-        if kinds == {INT16}:
-            size = 2
-        elif a is not None and b is not None and kinds <= {INT8, UINT8}:
-            size = 4
-        elif kinds and kinds <= {INT8, UINT8}:
-            size = 4
-        else:
+        if not kinds or not kinds <= {INT8, UINT8, INT16}:
             return False
+        size = 2 if INT16 in kinds else 4
         # The factor that is no read has the sign that the other has not.
-        sign = {INT8: UINT8, UINT8: INT8, INT16: INT16}
-        a, b = a or sign[b or INT8], b or sign[a or INT8]
-        if size == 4 and a == b:
+        sign = {INT8: UINT8, UINT8: INT8}
+        a, b = a or sign.get(b or INT8), b or sign.get(a or INT8)
+        if a is None or b is None or (size == 4 and a == b):
             return False
         if points > size:
             raise InternalError("a group of more points than an instruction takes")
-        found = [self._factor(e, k, envs, size, points) for e, k in ((c.value.a, a), (c.value.b, b))]
+        found = [self._factor(e, envs, size, points) for e in (c.value.a, c.value.b)]
         if found[0] is None or found[1] is None:
             return False
         unsigned, signed = found if a == UINT8 else found[::-1]
@@ -77,7 +72,7 @@ class DotEmitter(ExpressionEmitter):
         """The type of a factor that is read; None of a constant."""
         return e.value.dtype if isinstance(e, Cast) and isinstance(e.value, Load) else None
 
-    def _factor(self, e: Expr, kind: DType, envs: tuple[Env, Env], size: int, points: int) -> str | None:
+    def _factor(self, e: Expr, envs: tuple[Env, Env], size: int, points: int) -> str | None:
         """A group of a factor in each lane, as 32-bit lanes; what is beyond its points is 0 in one factor."""
         lanes = self.lanes
         if isinstance(e, IntImm | UIntImm):
@@ -89,27 +84,38 @@ class DotEmitter(ExpressionEmitter):
         read = e.value
         array = self.arrays[read.buffer]
         first, second = (self.address(array, read.subscripts, x) for x in envs)
-        if read.checked or first is None or second != first + 1 or self.held(array) is not None:
+        if read.checked or first is None or second is None or self.held(array) is not None:
             return None
-        if first.lane == 0:
-            return self.widen(self._group(array, first, size, points), lanes).text
+        step = second - first
+        if first.lane == 0 and not step.terms:
+            return self.widen(self._group(array, first, step.constant, size, points), lanes).text
+        if step != Affine((), 1) or array.dtype.itemsize * size != 4:
+            return None
         own = _owned(array, size)
         if first.lane != size or not (own or (self.mask is None and points == size)):
             return None
         return self._remembered(array, first, lanes, f"load <{lanes} x i32>").text
 
-    def _group(self, array: Array, first: Affine, size: int, points: int) -> Value:
-        """Neighbours that all lanes share, in 32 bits."""
-        if points == size:
+    def _group(self, array: Array, first: Affine, step: int, size: int, points: int) -> Value:
+        """Elements `step` apart that all lanes share, in 32 bits."""
+        t = array.dtype
+        if points == size and step == 1 and t.itemsize * size == 4:
             return self._remembered(array, first, 0, "load i32")
-        ty, bits = storage_type(array.dtype), array.dtype.bits
-        total = Value("0", INT32, 0, 0)
+        ty, bits = storage_type(t), 32 // size
+        key = (array.name, self.versions.get(array.name, 0), first, -1000 * points - abs(step))
+        for scope in self.loaded:
+            if key in scope:
+                return scope[key][0]
+        total = ""
         for i in range(points):
-            v = self.op(f"load {ty}, ptr {self.pointer(array, first + i)}, align {array.dtype.itemsize}")
-            wide = self.pure(f"zext {ty} {v} to i32")
+            v = self.op(f"load {ty}, ptr {self.pointer(array, first + i * step)}, align {t.itemsize}")
+            if t.bits < bits:
+                v = self.pure(f"{'sext' if t.is_signed else 'zext'} {ty} {v} to i{bits}")
+            wide = self.pure(f"zext i{bits} {v} to i32")
             moved = self.pure(f"shl i32 {wide}, {i * bits}") if i else wide
-            total = Value(self.pure(f"or i32 {total.text}, {moved}"), INT32) if i else Value(moved, INT32)
-        return total
+            total = self.pure(f"or i32 {total}, {moved}") if i else moved
+        self.loaded[-1][key] = (Value(total, INT32), None)
+        return Value(total, INT32)
 
     def _remembered(self, array: Array, first: Affine, lanes: int, load: str) -> Value:
         """A load of 32-bit groups, made once while nobody writes the array."""

@@ -136,6 +136,10 @@ def _phase_cycles(
                 continue  # in registers
             count = 1.0
             scattered = wide = False
+            if tile.dot is not None and tile.dot.other == r.read and phase.axes:
+                # Neighbours that are not together in memory are put together.
+                together = r.strides.get(phase.axes[-1].name, 0) == 1 and r.itemsize * tile.dot.size == 4
+                count *= 1 if together else tile.dot.size
             for n, e in own.items():
                 t = c.tiles[n]
                 stride = r.strides.get(n, 0)

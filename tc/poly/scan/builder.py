@@ -11,7 +11,7 @@ from tc.errors import InternalError
 from tc.ir.expr import Add, Expr, IntImm, Load, Mul, Variable, rebuild
 from tc.ir.loops import Array, Block, For, LoopKind, Stmt
 from tc.ir.program import Box, Stage
-from tc.ir.simplify import simplify
+from tc.ir.simplify import linear_terms, simplify
 from tc.poly.ast import stage_bodies
 from tc.poly.plan import Axis
 from tc.poly.scop import Scop
@@ -156,3 +156,12 @@ def loads(e: Expr) -> list[Load]:
 
     visit(e)
     return out
+
+
+def contiguous(read: Load, axes: Sequence[Axis], statement: str) -> Axis | None:
+    """The axis along which the elements of a read are neighbours."""
+    if not read.subscripts:
+        return None
+    terms, _ = linear_terms(read.subscripts[-1])
+    names = {e.name for e, factor in terms.items() if isinstance(e, Variable) and factor == 1}
+    return next((a for a in axes if a.vars[statement] in names), None)

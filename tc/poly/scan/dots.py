@@ -6,7 +6,7 @@ the result: sum((b + s) * a) - s * sum(a) = sum(b * a), in integers that wrap ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tc.dtypes import DType
@@ -14,7 +14,8 @@ from tc.ir.expr import Add, Cast, Expr, IntImm, Load, Min, Mul, Sub, UIntImm, Va
 from tc.ir.loops import Array, Compute, For, LoopKind, Promote, Stmt
 from tc.ir.simplify import simplify
 from tc.poly.plan import Axis, Dot, Nest, Phase
-from tc.poly.scan.builder import ZERO, Builder, Span, block, loads
+from tc.poly.scan.builder import ZERO, Builder, Span, block, contiguous, loads
+from tc.poly.scan.dynamic import vectors
 
 _BYTES = 64  # of the factor that are summed at a time
 
@@ -70,6 +71,10 @@ class _Shifter:
         stem = f"{self.read.buffer}.{statement}.{self.dot.other}"
         shape = tuple(self.spans[a.name].bound for a in axes)
         array = self.flagged(builder.private(f"{stem}.shift", t, shape, chunk))
+        at: dict[str, Expr] = {a.name: Variable(builder.name(a.name)) for a in axes}
+        along = contiguous(self.read, (*axes, *self.phase.axes), statement)
+        if along in axes:
+            return Shift(array, tuple(a.name for a in axes), self.rows(array, axes, at, along))
         size = self.dot.size
         lanes = _BYTES // size
         name = f"{stem}.sums{builder.version}"
@@ -77,7 +82,6 @@ class _Shifter:
         if sums is None:
             sums = Array(name, t, (IntImm(lanes),), "register", ZERO, shift=True)
             builder.arrays.append(sums)
-        at: dict[str, Expr] = {a.name: Variable(builder.name(a.name)) for a in axes}
         where = tuple(at[a.name] for a in axes)
         lane = builder.name("lane")
 
@@ -114,6 +118,31 @@ class _Shifter:
             assert isinstance(var, Variable)
             s = For(var.name, ZERO, self.points(a), 1, LoopKind.SERIAL, s)
         return Shift(array, tuple(a.name for a in axes), s)
+
+    def rows(self, array: Array, axes: Sequence[Axis], at: Mapping[str, Expr], along: Axis) -> Stmt:
+        """The sums where neighbours in memory are of several results."""
+        builder, statement, t = self.builder, self.dot.statement, array.dtype
+        where = tuple(at[a.name] for a in axes)
+        inside = {a.name: Variable(builder.name(a.name)) for a in self.phase.axes}
+        inner: Stmt = Compute(
+            f"{statement}.shift", array.name, where, "+", self.product({**at, **inside}), (), ""
+        )
+        zero = Compute(f"{statement}.shift", array.name, where, None, zero_of(t), (), "")
+
+        def across(s: Stmt) -> Stmt:
+            var = at[along.name]
+            assert isinstance(var, Variable)
+            return vectors(builder, var.name, self.points(along), _BYTES // t.itemsize, s)
+
+        inner = across(inner)
+        for a in reversed(self.phase.axes):
+            inner = For(inside[a.name].name, ZERO, self.points(a), 1, LoopKind.SERIAL, inner)
+        s = block([across(zero), inner])
+        for a in reversed(axes):
+            var = at[a.name]
+            if a is not along and isinstance(var, Variable):
+                s = For(var.name, ZERO, self.points(a), 1, LoopKind.SERIAL, s)
+        return s
 
     def flagged(self, array: Array) -> Array:
         out = replace(array, shift=True)

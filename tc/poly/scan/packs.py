@@ -6,7 +6,7 @@ lanes, by the other axes of the read, and by the lane.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tc.ir.expr import (
@@ -25,9 +25,19 @@ from tc.ir.expr import (
     variables,
 )
 from tc.ir.loops import Array, Compute, For, If, LoopKind, Stmt
-from tc.ir.simplify import linear_terms, simplify
+from tc.ir.simplify import simplify
 from tc.poly.plan import Axis, Dot, Nest, Pack, Phase, Tiling
-from tc.poly.scan.builder import ZERO, Builder, Span, axis_span, block, loads, named, vector_loops
+from tc.poly.scan.builder import (
+    ZERO,
+    Builder,
+    Span,
+    axis_span,
+    block,
+    contiguous,
+    loads,
+    named,
+    vector_loops,
+)
 from tc.poly.scan.dots import Shift, shift, shifted
 from tc.poly.scan.dynamic import vectors
 
@@ -195,7 +205,7 @@ class _Filler:
         lane = builder.name(vector.name)
         offset = simplify(Add(Mul(number, IntImm(p.width)), Variable(lane)), exact=True)
         copy = self.element(p, number, lane, {**{a: Variable(n) for a, n in names.items()}, p.vector: offset})
-        along = _contiguous(p.read, self.axes, self.pack.statement)
+        along = contiguous(p.read, self.axes, self.pack.statement)
         if along is vector:
             along = None
         if p.group is not None:
@@ -307,12 +317,3 @@ class _Filler:
             low = Mul(Variable(number), IntImm(_ROWS))
             parts.append(For(row, low, rows, 1, LoopKind.SERIAL, columns))
         return named(number, FloorDiv(rows, IntImm(_ROWS)), block(parts))
-
-
-def _contiguous(read: Load, axes: Sequence[Axis], statement: str) -> Axis | None:
-    """The axis along which the elements of a read are neighbours."""
-    if not read.subscripts:
-        return None
-    terms, _ = linear_terms(read.subscripts[-1])
-    names = {e.name for e, factor in terms.items() if isinstance(e, Variable) and factor == 1}
-    return next((a for a in axes if a.vars[statement] in names), None)

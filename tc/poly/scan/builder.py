@@ -126,8 +126,10 @@ def defined(names: Sequence[tuple[str, Expr]], body: Stmt) -> Stmt:
     return body
 
 
-def vector_loops(var: str, extent: int, lanes: int, name: Callable[[str], str], body: Stmt) -> Stmt:
-    """`for var in [0, extent)` in vectors of `lanes`, the last one shorter."""
+def vector_loops(
+    var: str, extent: int, lanes: int, name: Callable[[str], str], body: Stmt, least: int = 0
+) -> Stmt:
+    """`for var in [0, extent)` in vectors of `lanes`, the last one shorter, of `least` lanes if of fewer."""
     q, r = divmod(extent, lanes)
     parts: list[Stmt] = []
     if q:
@@ -138,7 +140,8 @@ def vector_loops(var: str, extent: int, lanes: int, name: Callable[[str], str], 
         inner = For(var, start, Add(start, IntImm(lanes)), 1, LoopKind.VECTOR, body)
         parts.append(For(u, ZERO, IntImm(q), 1, LoopKind.UNROLLED, inner))
     if r:
-        parts.append(For(var, IntImm(q * lanes), IntImm(extent), 1, LoopKind.VECTOR, body))
+        width = least if r < least else 0
+        parts.append(For(var, IntImm(q * lanes), IntImm(extent), 1, LoopKind.VECTOR, body, width))
     return block(parts)
 
 

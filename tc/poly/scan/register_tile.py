@@ -422,7 +422,9 @@ class RegisterTile:
             part = self.parts.get(vector.name)
             if part is not None and part.active is not None:
                 return For(var, ZERO, part.active, 1, LoopKind.VECTOR, s, lanes)
-            return vector_loops(var, self.extents[vector.name], lanes, self.builder.name, s)
+            # The instructions for sums of products take four lanes at least.
+            least = 4 if any(t.dot is not None for t in self.tiling.phases) else 0
+            return vector_loops(var, self.extents[vector.name], lanes, self.builder.name, s, least)
 
         return level([a for a in axes if a is not vector], {})
 

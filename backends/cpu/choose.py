@@ -466,10 +466,13 @@ def _register_tiles(
                 phases = tuple(
                     _phase_tile(p, v, lanes, accumulators) for p, v in zip(nest.phases, private, strict=True)
                 )
+                dotted = dot.dots_along(nest, work, phases, machine.isa)
                 tiles = {a.name: Tile(extents[a.name], tile.get(a.name, 1)) for a in nest.axes}
                 label = "lanes " + "/".join(sorted({v for v in private if v})) + f" x{accumulators}"
                 label += "".join(f", {k} x{x}" for k, x in tile.items() if x > 1)
                 out.append((Candidate(tiles, phases, frozenset()), label))
+                if dotted is not None:
+                    out.append((Candidate(tiles, dotted, frozenset()), f"{label}, dot products"))
     return out
 
 

@@ -7,7 +7,7 @@ AVX512-VNNI and AVX-VNNI add to each 32-bit lane four products of unsigned by si
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tc.dtypes import INT8, INT16, UINT8, DType, accumulator
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .work import Ref, Work
 
 _NARROW = (INT8, UINT8, INT16)
+_LANES = (4, 8, 16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,7 @@ def dots(
     isa: Isa,
 ) -> tuple[PhaseTile, ...] | None:
     """The phases with dot products where lanes along `vector` allow any."""
-    dynamic = any(a.size is not None for a in (*nest.axes, *(a for p in nest.phases for a in p.axes)))
-    if not isa.dots or lanes not in (4, 8, 16) or dynamic:
+    if not isa.dots or lanes not in _LANES or _dynamic(nest):
         return None
     written = frozenset(r.buffer for w in work.values() for r in w.refs if r.written)
     made = tuple(_dotted(p, t, work, vector, written) for p, t in zip(nest.phases, plain, strict=True))
@@ -93,3 +93,31 @@ def _dot(product: Product, packed: Ref, other: Ref) -> Dot:
         return Dot(packed.statement, packed.read, other.read, 4, a)
     kind, shift = (UINT8, 128) if b == INT8 else (INT8, -128)
     return Dot(packed.statement, packed.read, other.read, 4, kind, shift)
+
+
+def dots_along(
+    nest: Nest, work: Mapping[str, Work], phases: tuple[PhaseTile, ...], isa: Isa
+) -> tuple[PhaseTile, ...] | None:
+    """The same phases, whose lanes run along loops of their own, with dot products where there may be any.
+    Bytes of one sign are widened: nothing is packed that could be shifted."""
+    if not isa.dots or _dynamic(nest):
+        return None
+    made: list[PhaseTile] = []
+    for p, t in zip(nest.phases, phases, strict=True):
+        w = work[p.statements[0]] if len(p.statements) == 1 else None
+        if w is None or w.product is None or t.vector is None or t.lanes not in _LANES:
+            made.append(t)
+            continue
+        reads = [r for r in w.refs if not r.written]
+        if len(reads) == 2 and all(r.plain and r.strides.get(t.vector) == 1 for r in reads):
+            kinds = set(w.product.factors.values())
+            size = 4 if kinds == {INT8, UINT8} else 2
+            extent = next(a.extent for a in p.axes if a.name == t.vector)
+            if extent >= size * t.lanes * t.accumulators:
+                t = replace(t, dot=Dot(w.name, reads[0].read, reads[1].read, size, INT16))
+        made.append(t)
+    return tuple(made) if any(t.dot is not None for t in made) else None
+
+
+def _dynamic(nest: Nest) -> bool:
+    return any(a.size is not None for a in (*nest.axes, *(a for p in nest.phases for a in p.axes)))

@@ -44,7 +44,8 @@ class DotEmitter(ExpressionEmitter):
         kinds = {k for k in (a, b) if k is not None}
         if not kinds or not kinds <= {INT8, UINT8, INT16}:
             return False
-        size = 2 if INT16 in kinds else 4
+        # Bytes of one sign are widened.
+        size = 2 if INT16 in kinds or (a == b and a is not None) else 4
         # The factor that is no read has the sign that the other has not.
         sign = {INT8: UINT8, UINT8: INT8}
         a, b = a or sign.get(b or INT8), b or sign.get(a or INT8)
@@ -89,12 +90,17 @@ class DotEmitter(ExpressionEmitter):
         step = second - first
         if first.lane == 0 and not step.terms:
             return self.widen(self._group(array, first, step.constant, size, points), lanes).text
-        if step != Affine((), 1) or array.dtype.itemsize * size != 4:
+        if step != Affine((), 1):
             return None
         own = _owned(array, size)
         if first.lane != size or not (own or (self.mask is None and points == size)):
             return None
-        return self._remembered(array, first, lanes, f"load <{lanes} x i32>").text
+        if array.dtype.itemsize * size == 4:
+            return self._remembered(array, first, lanes, f"load <{lanes} x i32>").text
+        ty, wide = type_text(array.dtype, lanes * size), f"<{lanes * size} x i16>"
+        v = self._remembered(array, first, lanes * size, f"load {ty}").text
+        v = self.pure(f"{'sext' if array.dtype.is_signed else 'zext'} {ty} {v} to {wide}")
+        return self.pure(f"bitcast {wide} {v} to <{lanes} x i32>")
 
     def _group(self, array: Array, first: Affine, step: int, size: int, points: int) -> Value:
         """Elements `step` apart that all lanes share, in 32 bits."""
@@ -102,7 +108,8 @@ class DotEmitter(ExpressionEmitter):
         if points == size and step == 1 and t.itemsize * size == 4:
             return self._remembered(array, first, 0, "load i32")
         ty, bits = storage_type(t), 32 // size
-        key = (array.name, self.versions.get(array.name, 0), first, -1000 * points - abs(step))
+        kind = -1000 - ((step + (1 << 40)) * 8 + points) * 8 - size
+        key = (array.name, self.versions.get(array.name, 0), first, kind)
         for scope in self.loaded:
             if key in scope:
                 return scope[key][0]

@@ -115,8 +115,9 @@ def _phase_cycles(
         lanes = tile.lanes
         iterations = iterations / inner[vector] * math.ceil(inner[vector] / lanes)
     if tile.dot is not None:
-        last = phase.axes[-1].extent
-        iterations = iterations / last * math.ceil(last / tile.dot.size)
+        along = vector or phase.axes[-1].name
+        steps = math.ceil(inner[along] / lanes)
+        iterations = iterations / steps * math.ceil(inner[along] / (lanes * tile.dot.size))
     operations = loads = singles = stores = 0.0
     updates = False
     horizontal = 0.0
@@ -136,7 +137,7 @@ def _phase_cycles(
                 continue  # in registers
             count = 1.0
             scattered = wide = False
-            if tile.dot is not None and tile.dot.other == r.read and phase.axes:
+            if tile.dot is not None and tile.dot.other == r.read and vector is None:
                 # Neighbours that are not together in memory are put together.
                 together = r.strides.get(phase.axes[-1].name, 0) == 1 and r.itemsize * tile.dot.size == 4
                 count *= 1 if together else tile.dot.size

@@ -193,7 +193,8 @@ class Dot:
     takes `size` neighbouring points of its phase's last axis in one step.
 
     `packed` is read from a copy with these neighbours together, as `dtype`, `shift` added to each element:
-    the instructions multiply unsigned by signed bytes.  `other` has them together in memory.
+    the instructions multiply unsigned by signed bytes.  Where lanes run along the axis itself nothing is
+    packed: each lane takes `size` neighbours of both.
     """
 
     statement: str

@@ -170,6 +170,25 @@ def test_other_sums_of_products(name: str) -> None:
     same(source, *(drawn(s, t, i) for i, (s, t) in enumerate(zip(shapes, kinds, strict=True))))
 
 
+ROWS = "def f({a}(M,K) A, {b}(K) B) -> (C) {{ C(m) +=! int32(A(m,k)) * int32(B(k)) }}"
+
+
+@pytest.mark.parametrize(("a", "b"), MIXED)
+def test_rows(a: str, b: str) -> None:
+    """Lanes along the sum itself."""
+    for m, k in ((1, 64), (3, 131), (37, 300), (5, 15)):
+        args = drawn((m, k), a, 3), drawn((k,), b, 4)
+        same(ROWS.format(a=a, b=b), *args)
+        same(ROWS.format(a=a, b=b), *args, vector=-1)
+
+
+@needs_dots
+@pytest.mark.parametrize(("a", "b"), MIXED)
+def test_the_instructions_are_used_of_rows(a: str, b: str) -> None:
+    found = uses(ROWS.format(a=a, b=b), {"M": 64, "K": 512})
+    assert found == {"vpdpbusd" if {a, b} == {"int8", "uint8"} else "vpdpwssd"}
+
+
 def test_wider_sums_stay_as_they_are() -> None:
     source = product("int8", "int8", wide="int64")
     same(source, *factors("nn", 6, 40, 37, "int8", "int8"))

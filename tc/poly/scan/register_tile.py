@@ -90,11 +90,11 @@ class RegisterTile:
             extent = self.extent(a)
             count = IntImm(extent) if isinstance(extent, int) else extent
             return For(var, ZERO, count, 1, LoopKind.SERIAL, inner)
-        if t.dot is not None:
+        if t.dot is not None and t.vector is None:
             return self.dots(p, last, t, t.dot, at)
         if t.vector is None:
             return self.unrolled(p, last, t, at)
-        step = t.lanes * t.accumulators
+        step = t.lanes * t.accumulators * (1 if t.dot is None else t.dot.size)
         extent = self.extent(last)
         if not isinstance(extent, int):
             return self.dynamic_vectors(p, last, extent, at, t, partial)
@@ -359,6 +359,8 @@ class RegisterTile:
         partial: Mapping[str, Array],
     ) -> Stmt:  # fmt: skip
         """`extent` points of the vector axis: whole vectors, then a short one."""
+        if t.dot is not None:
+            return self.dot_vectors(p, last, at, base, extent, t, t.dot, partial)
         parts: list[Stmt] = []
         q, r = divmod(extent, t.lanes)
         u, lane = self.builder.name(last.name), self.builder.name(last.name)
@@ -381,6 +383,28 @@ class RegisterTile:
             parts.append(For(u, ZERO, IntImm(count), 1, LoopKind.UNROLLED, s) if start is None else s)
         return block(parts)
 
+    def dot_vectors(
+        self, p: Phase, last: Axis, at: dict[str, Expr], base: Expr, extent: int, t: PhaseTile, dot: Dot,
+        partial: Mapping[str, Array],
+    ) -> Stmt:  # fmt: skip
+        """As `vectors`, a group of points in each lane; what is left over goes a point a lane."""
+        x, size = dot.statement, dot.size * t.lanes
+        whole = extent // size
+        u, lane, inside = (self.builder.name(last.name) for _ in range(3))
+        parts: list[Stmt] = []
+        if whole:
+            place = Add(Mul(Variable(u), IntImm(size)), Mul(Variable(lane), IntImm(dot.size)))
+            offset = simplify(Add(base, Add(place, Variable(inside))), exact=True)
+            where = Variable(u), Variable(lane), partial.get(x)
+            s = self.points(x, {**at, last.name: offset}, where, lane, t.lanes, t.lanes, (inside, dot.size))
+            parts.append(For(u, ZERO, IntImm(whole), 1, LoopKind.UNROLLED, s))
+        for start in range(whole * size, extent, t.lanes):
+            offset = simplify(Add(Add(base, IntImm(start)), Variable(lane)), exact=True)
+            where = ZERO, Variable(lane), partial.get(x)
+            lanes = min(t.lanes, extent - start)
+            parts.append(self.points(x, {**at, last.name: offset}, where, lane, lanes, t.lanes))
+        return block(parts)
+
     # Points of the register tile.
 
     def points(
@@ -391,12 +415,16 @@ class RegisterTile:
         lane: str | None = None,
         lanes: int | Expr = 1,
         width: int = 0,
+        group: tuple[str, int] | None = None,
     ) -> Stmt:
-        """All points of the register tile of one statement; `lane` is a vector loop of its phase."""
+        """All points of the register tile of one statement; `lane` is a vector loop of its phase, `group` one
+        inside of it over neighbours."""
         count = IntImm(lanes) if isinstance(lanes, int) else lanes
 
         def innermost(offsets: dict[str, Expr]) -> Stmt:
             s = self.instance(statement, offsets, at, partial)
+            if group is not None:
+                s = For(group[0], ZERO, IntImm(group[1]), 1, LoopKind.DOT, s)
             return s if lane is None else For(lane, ZERO, count, 1, LoopKind.VECTOR, s, width)
 
         return self.each_point(statement, innermost)
@@ -423,7 +451,7 @@ class RegisterTile:
             if part is not None and part.active is not None:
                 return For(var, ZERO, part.active, 1, LoopKind.VECTOR, s, lanes)
             # The instructions for sums of products take four lanes at least.
-            least = 4 if any(t.dot is not None for t in self.tiling.phases) else 0
+            least = 4 if any(t.dot is not None and t.vector is None for t in self.tiling.phases) else 0
             return vector_loops(var, self.extents[vector.name], lanes, self.builder.name, s, least)
 
         return level([a for a in axes if a is not vector], {})

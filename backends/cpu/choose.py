@@ -13,7 +13,7 @@ from tc.poly.ast import stage_bodies
 from tc.poly.plan import SHARE, WHOLE, Axis, Nest, Pack, Phase, PhaseTile, Region, RegionTiling, Tile, Tiling
 from tc.poly.scop import Scop
 
-from . import ahead
+from . import ahead, dot
 from .lines import inner_order, outer_order
 from .machine import Machine
 from .model import Candidate, Cost, flush_cycles, nest_cycles, tile_cycles
@@ -322,6 +322,7 @@ def _allowed(nest: Nest, made: list[tuple[Candidate, str]], options: Options) ->
             for c, label in made
         ]
     if options.pack is False:
+        made = [x for x in made if not any(p.dot for p in x[0].phases)]
         made = [(replace(c, packs=frozenset()), label.split(", ")[0]) for c, label in made]
     return made
 
@@ -438,6 +439,7 @@ def _register_tiles(
             continue
         packs = _packs(nest, work, v.name, extents)
         for width, counts in _widths(e, lanes, machine):
+            dotted = dot.dots(nest, work, v.name, width, plain, machine.isa)
             for vectors in counts:
                 if vectors > 1 and (vectors - 1) * width >= e:
                     break
@@ -451,6 +453,11 @@ def _register_tiles(
                     label += "".join(f", {k} x{n}" for k, n in tile.items() if n > 1)
                     label += f", {len(packs)} packed" if packs else ""
                     out.append((Candidate(tiles, plain, packs), label))
+                    if dotted is not None:
+                        needed = packs | {
+                            (p.dot.statement, p.dot.packed) for p in dotted if p.dot is not None
+                        }
+                        out.append((Candidate(tiles, dotted, needed), f"{label}, dot products"))
     private = [_vector_axis(nest, p, work) for p in nest.phases]
     if any(private):
         for tile in _tiles(axes, work, nest, extents, most, False):
@@ -461,10 +468,13 @@ def _register_tiles(
                 phases = tuple(
                     _phase_tile(p, v, lanes, accumulators) for p, v in zip(nest.phases, private, strict=True)
                 )
+                dotted = dot.dots_along(nest, work, phases, machine.isa)
                 tiles = {a.name: Tile(extents[a.name], tile.get(a.name, 1)) for a in nest.axes}
                 label = "lanes " + "/".join(sorted({v for v in private if v})) + f" x{accumulators}"
                 label += "".join(f", {k} x{x}" for k, x in tile.items() if x > 1)
                 out.append((Candidate(tiles, phases, frozenset()), label))
+                if dotted is not None:
+                    out.append((Candidate(tiles, dotted, frozenset()), f"{label}, dot products"))
     return out
 
 

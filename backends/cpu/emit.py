@@ -34,7 +34,8 @@ from tc.ir.lower import neutral
 from tc.ir.simplify import simplify
 
 from .affine import LANE, Affine, factors
-from .expressions import Env, ExpressionEmitter
+from .dot_code import DotEmitter
+from .expressions import Env
 from .isa import Isa
 from .memory import Registers
 from .values import Function, Value, type_text
@@ -51,7 +52,7 @@ def emit(nest: LoopNest, isa: Isa, *, fast_math: bool = False) -> str:
     return NestEmitter(nest, isa, fast_math).module()
 
 
-class NestEmitter(ExpressionEmitter):
+class NestEmitter(DotEmitter):
     def __init__(self, nest: LoopNest, isa: Isa, fast_math: bool) -> None:
         super().__init__(isa, fast_math, {a.name: a for a in nest.arrays})
         self.nest = nest
@@ -205,6 +206,10 @@ class NestEmitter(ExpressionEmitter):
             case LoopKind.UNROLLED:
                 for i in range(0, _constant(trips, s), s.step):
                     self.statement(s.body, env.bind(s.var, lower + i))
+            case LoopKind.DOT:
+                if not self.dot(s, env, lower, _constant(trips, s)):
+                    for i in range(_constant(trips, s)):
+                        self.statement(s.body, env.bind(s.var, lower + i))
             case LoopKind.TRANSPOSED:
                 self.transposed(s, env, lower, _constant(trips, s))
             case _:
@@ -387,6 +392,11 @@ class NestEmitter(ExpressionEmitter):
         this loop's variable.
         """
         inner = s.body
+        if isinstance(inner, For) and isinstance(inner.body, For) and inner.body.kind is LoopKind.DOT:
+            if not self.turned_groups(s, inner, env, lower, rows):
+                for r in range(rows):
+                    self.statement(inner, env.bind(s.var, lower + r))
+            return
         if not (isinstance(inner, For) and isinstance(inner.body, Compute)):
             raise InternalError("a transposed loop holds more than a copy")
         copy = inner.body

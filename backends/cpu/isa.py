@@ -10,7 +10,8 @@ class Isa:
     """What the code generator may use.
 
     `vector_bytes` is the width of a vector register, `registers` their number; `cpu` and `features` are
-    LLVM's names (empty features: those of the cpu).  `masks`: masked loads and stores are instructions.
+    LLVM's names (empty features: those of the cpu).  `masks`: masked loads and stores are instructions;
+    `dots`: so are sums of products of bytes (VNNI).
     """
 
     name: str
@@ -22,6 +23,7 @@ class Isa:
     fma: bool
     masks: bool
     half_conversions: bool  # F16C
+    dots: bool = False
 
     @property
     def x86(self) -> bool:

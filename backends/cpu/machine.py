@@ -80,6 +80,9 @@ def host() -> Machine:
         isa = NEON
     if name.startswith(_SLOW_GATHERS) and isa is AVX512:  # LLVM knows it of narrower ones
         isa = replace(isa, features="+prefer-no-gather")
+    dots = "avx512vnni" if isa is not AVX2 and isa.vector_bytes == 64 else "avxvnni"
+    if isa.x86 and isa.vector_bytes >= 32 and dots in have:
+        isa = replace(isa, features=f"{isa.features},+{dots}".lstrip(","), dots=True)
     try:
         cores = len(os.sched_getaffinity(0))
     except AttributeError:

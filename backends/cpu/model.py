@@ -114,6 +114,10 @@ def _phase_cycles(
     if vector is not None:
         lanes = tile.lanes
         iterations = iterations / inner[vector] * math.ceil(inner[vector] / lanes)
+    if tile.dot is not None:
+        along = vector or phase.axes[-1].name
+        steps = math.ceil(inner[along] / lanes)
+        iterations = iterations / steps * math.ceil(inner[along] / (lanes * tile.dot.size))
     operations = loads = singles = stores = 0.0
     updates = False
     horizontal = 0.0
@@ -124,7 +128,7 @@ def _phase_cycles(
         for n, e in own.items():
             t = c.tiles[n]
             vectors *= math.ceil(e / t.lanes)
-        operations += w.operations * vectors
+        operations += (1.0 if tile.dot is not None else w.operations) * vectors
         if w.update and inner:
             updates = True
         for r in w.refs:
@@ -133,6 +137,10 @@ def _phase_cycles(
                 continue  # in registers
             count = 1.0
             scattered = wide = False
+            if tile.dot is not None and tile.dot.other == r.read and vector is None:
+                # Neighbours that are not together in memory are put together.
+                together = r.strides.get(phase.axes[-1].name, 0) == 1 and r.itemsize * tile.dot.size == 4
+                count *= 1 if together else tile.dot.size
             for n, e in own.items():
                 t = c.tiles[n]
                 stride = r.strides.get(n, 0)

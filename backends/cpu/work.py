@@ -40,6 +40,7 @@ from tc.poly.plan import Nest
 from tc.poly.scop import Access, Scop, Statement
 from tc.poly.storage import inside
 
+from .dot import Product, product_of
 from .machine import Machine
 
 # Vector instructions of one built-in, about; the polynomials are in tc.codegen.vector_math.
@@ -76,13 +77,14 @@ class Ref:
 @dataclass(frozen=True, slots=True)
 class Work:
     """What one instance of a statement does, in vector instructions; `guards` are the axes that its
-    conditions vary with."""
+    conditions vary with; `product`: of narrow integers, which it sums."""
 
     name: str
     operations: float
     refs: tuple[Ref, ...]
     update: bool
     guards: frozenset[str] = frozenset()
+    product: Product | None = None
 
 
 def _cost(e: Expr, lanes: int) -> float:
@@ -156,7 +158,8 @@ def work_of(
         conditions = [e.condition for e in walk(bodies[name]) if isinstance(e, IfThenElse | Select)]
         tested = {v for c in (*s.stage.domain.conditions, *conditions) for v in variables(inline_lets(c))}
         guards = frozenset(axes[v] for v in tested if v in axes)
-        out[name] = Work(name, max(cost, 0.25), tuple(refs), update, guards)
+        product = product_of(s.stage, bodies[name], boxes[scop.program.func_buffers[s.stage.func]].dtype)
+        out[name] = Work(name, max(cost, 0.25), tuple(refs), update, guards, product)
     return out
 
 

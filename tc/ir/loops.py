@@ -31,6 +31,7 @@ class LoopKind(Enum):
     PARALLEL = "parallel"
     VECTOR = "vector"
     UNROLLED = "unrolled"
+    DOT = "dot"  # neighbours in both factors of a product, summed (or moved) together
     TRANSPOSED = "transposed"  # the rows of a block that is moved through registers, its columns lanes
     BLOCK = "block"
     THREAD = "thread"
@@ -126,7 +127,8 @@ class Array:
     Of a `private` array (a pack, a tile of a temporary) each iteration of the parallel loop `owner` has its
     own, `stride` bytes apart.  A `register` array exists only inside a `Promote`.  Either may hold part of
     the results of the buffer `partial_of`, to be combined later.  What is `streamed` is only written, once,
-    and had better not go through the caches.
+    and had better not go through the caches.  `shift`: it holds what the sums of products of a shifted pack
+    are too large by.
     """
 
     name: str
@@ -139,6 +141,7 @@ class Array:
     stride: int = 0
     partial_of: str | None = None
     streamed: bool = False
+    shift: bool = False
 
 
 @dataclass(frozen=True, slots=True)

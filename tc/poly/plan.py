@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tc.dtypes import DType
 from tc.errors import InternalError
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import Expr, IntImm, variables
@@ -187,11 +188,29 @@ WHOLE, SHARE = 0, -1  # as `Tile.cache`
 
 
 @dataclass(frozen=True, slots=True)
+class Dot:
+    """A sum of products of two reads of narrow integers (their numbers among the reads of `statement`) that
+    takes `size` neighbouring points of its phase's last axis in one step.
+
+    `packed` is read from a copy with these neighbours together, as `dtype`, `shift` added to each element:
+    the instructions multiply unsigned by signed bytes.  Where lanes run along the axis itself nothing is
+    packed: each lane takes `size` neighbours of both.
+    """
+
+    statement: str
+    packed: int
+    other: int
+    size: int
+    dtype: DType
+    shift: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class PhaseTile:
     """The loops of a phase: `vector` is put into `lanes` lanes, `accumulators` vectors at a time; the
     innermost loop is unrolled `unroll` times; `block`: the first axis runs in blocks of so many points, one
     at a time over the whole cache tile; `prefetch`: rows that data point to are asked for so many iterations
-    of the last axis ahead."""
+    of the last axis ahead; `dot`: groups of points of the last axis are one step."""
 
     vector: str | None = None
     lanes: int = 1
@@ -199,6 +218,7 @@ class PhaseTile:
     unroll: int = 1
     block: int | None = None
     prefetch: int = 0
+    dot: Dot | None = None
 
 
 @dataclass(frozen=True, slots=True)

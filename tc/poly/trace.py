@@ -204,12 +204,16 @@ class _Runner:
     partial: dict[str, str] = field(default_factory=dict[str, str])
     pending: dict[Cell, list[Instance]] = field(default_factory=dict[Cell, list[Instance]])
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    shifts: frozenset[str] = frozenset()
     written: frozenset[str] = frozenset()
 
     def events(self) -> Iterator[Event]:
         self.stages = {s.name: s for s in self.program.stages}
         self.partial = {a.name: a.partial_of for a in self.nest.arrays if a.partial_of is not None}
-        self.copies = {a.name for a in self.nest.arrays if a.role == "private" and a.partial_of is None}
+        self.copies = {
+            a.name for a in self.nest.arrays if a.role == "private" and a.partial_of is None and not a.shift
+        }
+        self.shifts = frozenset(a.name for a in self.nest.arrays if a.shift)
         self.written = _written(self.program) | self.copies | self.partial.keys()
         self.shapes = {a.name: tuple(_int(n, self.sizes) for n in a.shape) for a in self.nest.arrays}
         yield from self.run(self.nest.body, self.sizes, ())
@@ -250,15 +254,20 @@ class _Runner:
     def compute(
         self, s: Compute, env: dict[str, int], iterations: tuple[tuple[int, int], ...]
     ) -> Event | None:
-        """The event of an instance; None for what fills a pack or a partial result, or combines these."""
+        """The event of an instance; None for what fills a pack or a partial result, or combines these, or
+        makes up for the shift of a pack."""
         point = tuple(_int(p, env) for p in s.point)
         instance = (s.stage, point)
         touched: set[Cell] = set()
+        shift = s.buffer in self.shifts
         for load, inner in _reads(s.value, env):
             assert isinstance(load, Load)
             found = self.cells(load.buffer, load.subscripts, inner, load.checked, instance)
+            shift = shift or load.buffer in self.shifts
             touched |= {self.packed.get(c, c) for c in found} if load.buffer in self.copies else set(found)
         (write,) = self.cells(s.buffer, s.subscripts, env, (), instance)
+        if shift:  # a matter of values, which nobody looks at here
+            return None
         if s.buffer in self.copies:  # a pack holds what it was filled with
             (source,) = touched
             self.packed[write] = source

@@ -11,7 +11,7 @@ from tc.errors import InternalError
 from tc.ir.expr import Add, Expr, IntImm, Load, Mul, Variable, rebuild
 from tc.ir.loops import Array, Block, For, LoopKind, Stmt
 from tc.ir.program import Box, Stage
-from tc.ir.simplify import simplify
+from tc.ir.simplify import linear_terms, simplify
 from tc.poly.ast import stage_bodies
 from tc.poly.plan import Axis
 from tc.poly.scop import Scop
@@ -126,8 +126,10 @@ def defined(names: Sequence[tuple[str, Expr]], body: Stmt) -> Stmt:
     return body
 
 
-def vector_loops(var: str, extent: int, lanes: int, name: Callable[[str], str], body: Stmt) -> Stmt:
-    """`for var in [0, extent)` in vectors of `lanes`, the last one shorter."""
+def vector_loops(
+    var: str, extent: int, lanes: int, name: Callable[[str], str], body: Stmt, least: int = 0
+) -> Stmt:
+    """`for var in [0, extent)` in vectors of `lanes`, the last one shorter, of `least` lanes if of fewer."""
     q, r = divmod(extent, lanes)
     parts: list[Stmt] = []
     if q:
@@ -138,7 +140,8 @@ def vector_loops(var: str, extent: int, lanes: int, name: Callable[[str], str], 
         inner = For(var, start, Add(start, IntImm(lanes)), 1, LoopKind.VECTOR, body)
         parts.append(For(u, ZERO, IntImm(q), 1, LoopKind.UNROLLED, inner))
     if r:
-        parts.append(For(var, IntImm(q * lanes), IntImm(extent), 1, LoopKind.VECTOR, body))
+        width = least if r < least else 0
+        parts.append(For(var, IntImm(q * lanes), IntImm(extent), 1, LoopKind.VECTOR, body, width))
     return block(parts)
 
 
@@ -156,3 +159,12 @@ def loads(e: Expr) -> list[Load]:
 
     visit(e)
     return out
+
+
+def contiguous(read: Load, axes: Sequence[Axis], statement: str) -> Axis | None:
+    """The axis along which the elements of a read are neighbours."""
+    if not read.subscripts:
+        return None
+    terms, _ = linear_terms(read.subscripts[-1])
+    names = {e.name for e, factor in terms.items() if isinstance(e, Variable) and factor == 1}
+    return next((a for a in axes if a.vars[statement] in names), None)

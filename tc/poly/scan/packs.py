@@ -6,7 +6,7 @@ lanes, by the other axes of the read, and by the lane.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tc.ir.expr import (
@@ -25,9 +25,20 @@ from tc.ir.expr import (
     variables,
 )
 from tc.ir.loops import Array, Compute, For, If, LoopKind, Stmt
-from tc.ir.simplify import linear_terms, simplify
-from tc.poly.plan import Axis, Nest, Pack, Phase, Tiling
-from tc.poly.scan.builder import ZERO, Builder, Span, axis_span, block, loads, named, vector_loops
+from tc.ir.simplify import simplify
+from tc.poly.plan import Axis, Dot, Nest, Pack, Phase, Tiling
+from tc.poly.scan.builder import (
+    ZERO,
+    Builder,
+    Span,
+    axis_span,
+    block,
+    contiguous,
+    loads,
+    named,
+    vector_loops,
+)
+from tc.poly.scan.dots import Shift, shift, shifted
 from tc.poly.scan.dynamic import vectors
 
 _ROWS = 16  # rows moved through registers at a time
@@ -36,21 +47,32 @@ _ROWS = 16  # rows moved through registers at a time
 @dataclass(frozen=True, slots=True)
 class Packed:
     """A pack: its array, the read it serves, the axes it has dimensions for besides the `vector` axis, of
-    which `width` points make a block."""
+    which `width` points make a block.  Of the axis `group` each `size` points lie together behind the lane;
+    `shift` is what the products with shifted elements are too large by."""
 
     array: Array
     read: Load
     axes: tuple[str, ...]
     vector: str
     width: int
+    group: str | None = None
+    size: int = 1
+    shift: Shift | None = None
 
     def at(self, place: tuple[Expr, Expr] | None = None) -> Load:
         """The packed element, by variables `@axis`: the offsets of the axes in the cache tile; `place` is the
         block of the `vector` axis and the offset in it, where they do not follow from that."""
         v, width = Variable(f"@{self.vector}"), IntImm(self.width)
         number, lane = place if place is not None else (FloorDiv(v, width), FloorMod(v, width))
-        subscripts = (number, *(Variable(f"@{n}") for n in self.axes), lane)
-        return Load(self.array.name, subscripts, self.read.dtype)
+        at = {n: Variable(f"@{n}") for n in self.axes}
+        return Load(self.array.name, self.subscripts(number, lane, at), self.array.dtype)
+
+    def subscripts(self, number: Expr, lane: Expr, at: Mapping[str, Expr]) -> tuple[Expr, ...]:
+        """The place of an element: the block of lanes, the offsets of the other axes, the lane."""
+        size = IntImm(self.size)
+        places = (FloorDiv(at[n], size) if n == self.group else at[n] for n in self.axes)
+        inside = () if self.group is None else (FloorMod(at[self.group], size),)
+        return (number, *places, lane, *inside)
 
 
 def packed_body(body: Expr, reads: Mapping[int, Packed], places: Mapping[str, tuple[Expr, Expr]]) -> Expr:
@@ -81,8 +103,14 @@ def packs(
         if phase is not None:
             whole = {a.name: axis_span(a) for a in phase.axes}
             filler = _Filler(builder, n, t, phase, p, {**whole, **spans, **cut})
-            made[p] = filler.packed(chunk)
-            copies.append(filler.copy(made[p]))
+            packed = filler.packed(chunk)
+            copies.append(filler.copy(packed))
+            dot = filler.dot
+            if dot is not None and dot.shift:
+                found = shift(builder, n, phase, dot, filler.spans, chunk)
+                copies.append(found.fill)
+                packed = replace(packed, shift=found)
+            made[p] = packed
     return made, copies
 
 
@@ -108,6 +136,14 @@ class _Filler:
         return [a for a in (*self.nest.axes, *self.phase.axes) if a.vars.get(self.pack.statement) in names]
 
     @property
+    def dot(self) -> Dot | None:
+        """The sum of products whose factor this is, with neighbours together."""
+        found = self.tiling.phases[self.nest.phases.index(self.phase)].dot
+        return found if found is not None and (found.statement, found.packed) == (
+            self.pack.statement, self.pack.read
+        ) else None  # fmt: skip
+
+    @property
     def vector(self) -> Axis:
         return next(a for a in self.axes if a.name in self.tiling.tiles and self.lanes(a) > 1)
 
@@ -121,8 +157,15 @@ class _Filler:
         blocks = -(-self.spans[vector.name].bound // width)
         shape = (blocks, *(self.spans[a.name].bound for a in others), width)
         name = f"{read.buffer}.{self.pack.statement}.{self.pack.read}"
-        array = self.builder.private(name, read.dtype, shape, chunk)
-        return Packed(array, read, tuple(a.name for a in others), vector.name, width)
+        names = tuple(a.name for a in others)
+        dot = self.dot
+        if dot is None:
+            array = self.builder.private(name, read.dtype, shape, chunk)
+            return Packed(array, read, names, vector.name, width)
+        group = self.phase.axes[-1].name
+        places = (-(-n // dot.size) if a == group else n for a, n in zip(names, shape[1:-1], strict=True))
+        array = self.builder.private(name, dot.dtype, (blocks, *places, width, dot.size), chunk)
+        return Packed(array, read, names, vector.name, width, group, dot.size)
 
     def copy(self, p: Packed) -> Stmt:
         """All blocks of lanes; the last one of the last cache tile may be short."""
@@ -162,10 +205,13 @@ class _Filler:
         lane = builder.name(vector.name)
         offset = simplify(Add(Mul(number, IntImm(p.width)), Variable(lane)), exact=True)
         copy = self.element(p, number, lane, {**{a: Variable(n) for a, n in names.items()}, p.vector: offset})
-        along = _contiguous(p.read, self.axes, self.pack.statement)
+        along = contiguous(p.read, self.axes, self.pack.statement)
         if along is vector:
             along = None
-        if not isinstance(lanes, int):
+        if p.group is not None:
+            assert isinstance(lanes, int)
+            s = self.grouped(p, number, lane, lanes, names, along)
+        elif not isinstance(lanes, int):
             if along is None:
                 s = vectors(builder, lane, lanes, self.lanes(vector), copy)
             else:
@@ -180,9 +226,39 @@ class _Filler:
                 assert span.last is not None
                 s = If(span.last, self.turned(row, IntImm(span.rest), lane, lanes, copy), s)
         for a in reversed(others):
-            if a is not along:
+            if a.name != p.group if p.group is not None else a is not along:
                 s = For(names[a.name], ZERO, self.points(a), 1, LoopKind.SERIAL, s)
         return s
+
+    def grouped(
+        self, p: Packed, number: Expr, lane: str, lanes: int, names: Mapping[str, str], along: Axis | None
+    ) -> Stmt:
+        """One block of lanes, a group of points of an axis at a time: interleaved rows, or, where the groups
+        are neighbours in the source, turned as if they were elements."""
+        assert p.group is not None
+        group, inside = self.builder.name(p.group), self.builder.name(p.group)
+        span = self.spans[p.group]
+        whole, rest = divmod(span.extent, p.size)
+        at: dict[str, Expr] = {a: Variable(n) for a, n in names.items()}
+        at[p.vector] = simplify(Add(Mul(number, IntImm(p.width)), Variable(lane)), exact=True)
+
+        def copy(number_of_group: Expr, points: int) -> Stmt:
+            point = simplify(Add(Mul(number_of_group, IntImm(p.size)), Variable(inside)), exact=True)
+            s = self.element(p, number, lane, {**at, p.group or "": point})
+            return For(inside, ZERO, IntImm(points), 1, LoopKind.DOT, s)
+
+        width = self.lanes(self.vector)
+        parts: list[Stmt] = []
+        if whole:
+            s = copy(Variable(group), p.size)
+            if along is not None and along.name == p.group:
+                parts.append(self.turned(group, IntImm(whole), lane, lanes, s))
+            else:
+                s = vector_loops(lane, lanes, width, self.builder.name, s)
+                parts.append(For(group, ZERO, IntImm(whole), 1, LoopKind.SERIAL, s))
+        if rest:
+            parts.append(vector_loops(lane, lanes, width, self.builder.name, copy(IntImm(whole), rest)))
+        return block(parts)
 
     def points(self, a: Axis) -> Expr:
         """The points of an axis in the cache tile; the last tile may have fewer."""
@@ -200,9 +276,11 @@ class _Filler:
             for a in self.axes
         }
         source = tuple(simplify(substitute(e, dict(point)), exact=True) for e in p.read.subscripts)
-        target = (number, *(inside[n] for n in p.axes), Variable(lane))
+        target = tuple(simplify(e, exact=True) for e in p.subscripts(number, Variable(lane), inside))
         where = tuple(point.get(v, ZERO) for v in stage.domain.names)
-        value = replace(p.read, subscripts=source)
+        value: Expr = replace(p.read, subscripts=source)
+        if self.dot is not None:
+            value = shifted(value, self.dot)
         text = f"pack {p.read.buffer}"
         return Compute(f"{statement}.pack", p.array.name, target, None, value, where, text)
 
@@ -254,12 +332,3 @@ class _Filler:
             low = Mul(Variable(number), IntImm(_ROWS))
             parts.append(For(row, low, rows, 1, LoopKind.SERIAL, columns))
         return named(number, FloorDiv(rows, IntImm(_ROWS)), block(parts))
-
-
-def _contiguous(read: Load, axes: Sequence[Axis], statement: str) -> Axis | None:
-    """The axis along which the elements of a read are neighbours."""
-    if not read.subscripts:
-        return None
-    terms, _ = linear_terms(read.subscripts[-1])
-    names = {e.name for e, factor in terms.items() if isinstance(e, Variable) and factor == 1}
-    return next((a for a in axes if a.vars[statement] in names), None)

@@ -29,8 +29,9 @@ from tc.ir.lower import neutral
 from tc.ir.program import Op
 from tc.ir.simplify import conjunction, linear_terms, simplify
 from tc.poly.ast import zero_based
-from tc.poly.plan import Ahead, Axis, Nest, Pack, Phase, PhaseTile, Tiling
+from tc.poly.plan import Ahead, Axis, Dot, Nest, Pack, Phase, PhaseTile, Tiling
 from tc.poly.scan.builder import ALIGNMENT, ZERO, Builder, Span, axis_span, block, loads, named, vector_loops
+from tc.poly.scan.dots import Shift, zero_of
 from tc.poly.scan.dynamic import Part
 from tc.poly.scan.packs import Packed, packed_body
 
@@ -64,6 +65,8 @@ class RegisterTile:
         # The vector axis runs innermost, else the last axis.
         axes = [a for a in p.axes if a is not vector]
         last = vector if vector is not None else axes.pop()
+        before += [self.unshift(x, packed.shift) for x, packed in self.packs.items()
+                   if packed.shift is not None and x.statement in p.statements]  # fmt: skip
         return block([*before, self.loops(p, t, axes, last, {}, partial), *after])
 
     def extent(self, a: Axis) -> int | Expr:
@@ -87,9 +90,11 @@ class RegisterTile:
             extent = self.extent(a)
             count = IntImm(extent) if isinstance(extent, int) else extent
             return For(var, ZERO, count, 1, LoopKind.SERIAL, inner)
+        if t.dot is not None and t.vector is None:
+            return self.dots(p, last, t, t.dot, at)
         if t.vector is None:
             return self.unrolled(p, last, t, at)
-        step = t.lanes * t.accumulators
+        step = t.lanes * t.accumulators * (1 if t.dot is None else t.dot.size)
         extent = self.extent(last)
         if not isinstance(extent, int):
             return self.dynamic_vectors(p, last, extent, at, t, partial)
@@ -152,6 +157,56 @@ class RegisterTile:
             s = self.iterations(p, last, t, at, base, extent)
             parts.append(For(var, ZERO, IntImm(count), 1, LoopKind.SERIAL, s) if start is None else s)
         return block(parts)
+
+    def dots(self, p: Phase, last: Axis, t: PhaseTile, dot: Dot, at: dict[str, Expr]) -> Stmt:
+        """The loop of a sum of products, a group of points at a time; the last may be short."""
+        total = self.extent(last)
+        assert isinstance(total, int) and p.statements == (dot.statement,)
+        whole, rest = divmod(total, dot.size)
+        inside = self.builder.name(last.name)
+
+        def group(number: Expr, points: int) -> Stmt:
+            point = simplify(Add(Mul(number, IntImm(dot.size)), Variable(inside)), exact=True)
+
+            def innermost(offsets: dict[str, Expr]) -> Stmt:
+                s = self.instance(dot.statement, offsets, {**at, last.name: point}, None)
+                return For(inside, ZERO, IntImm(points), 1, LoopKind.DOT, s)
+
+            return self.each_point(dot.statement, innermost)
+
+        parts: list[Stmt] = []
+        for count, start, extent in (
+            (whole // t.unroll, None, t.unroll), (1, whole - whole % t.unroll, whole % t.unroll)
+        ):  # fmt: skip
+            if not count or not extent:
+                continue
+            var, u = self.builder.name(last.name), self.builder.name(last.name)
+            base: Expr = Mul(Variable(var), IntImm(t.unroll)) if start is None else IntImm(start)
+            point = Mul(base, IntImm(dot.size))
+            once, _ = self.next_rows(p, last, at, point, point)
+            s = For(u, ZERO, IntImm(extent), 1, LoopKind.UNROLLED, group(Add(base, Variable(u)), dot.size))
+            s = block([*once, s])
+            parts.append(For(var, ZERO, IntImm(count), 1, LoopKind.SERIAL, s) if start is None else s)
+        if rest:
+            parts.append(group(IntImm(whole), rest))
+        return block(parts)
+
+    def unshift(self, x: Pack, shift: Shift) -> Stmt:
+        """Take away what the products with a shifted pack are going to be too large by."""
+        stage = self.builder.stages[x.statement]
+        buffer = self.builder.func_buffers[stage.func]
+
+        def make(offsets: dict[str, Expr]) -> Stmt:
+            still = {a.name: ZERO for p in self.nest.phases for a in p.axes}
+            place = self.inside(x.statement, offsets, still)
+            point = self.point(x.statement, offsets, still)
+            subscripts = zero_based((substitute(e, point) for e in stage.args), self.builder.boxes[buffer])
+            where = tuple(simplify(place[n], exact=True) for n in shift.axes)
+            t = shift.array.dtype
+            value = Sub(zero_of(t), Load(shift.array.name, where, t))
+            return Compute(f"{x.statement}.shift", buffer, subscripts, "+", value, (), stage.text)
+
+        return self.each_point(x.statement, make)
 
     def dynamic_unrolled(self, p: Phase, last: Axis, total: Expr, t: PhaseTile, at: dict[str, Expr]) -> Stmt:
         """Unrolled iterations, then the rest one at a time."""
@@ -304,6 +359,8 @@ class RegisterTile:
         partial: Mapping[str, Array],
     ) -> Stmt:  # fmt: skip
         """`extent` points of the vector axis: whole vectors, then a short one."""
+        if t.dot is not None:
+            return self.dot_vectors(p, last, at, base, extent, t, t.dot, partial)
         parts: list[Stmt] = []
         q, r = divmod(extent, t.lanes)
         u, lane = self.builder.name(last.name), self.builder.name(last.name)
@@ -326,6 +383,28 @@ class RegisterTile:
             parts.append(For(u, ZERO, IntImm(count), 1, LoopKind.UNROLLED, s) if start is None else s)
         return block(parts)
 
+    def dot_vectors(
+        self, p: Phase, last: Axis, at: dict[str, Expr], base: Expr, extent: int, t: PhaseTile, dot: Dot,
+        partial: Mapping[str, Array],
+    ) -> Stmt:  # fmt: skip
+        """As `vectors`, a group of points in each lane; what is left over goes a point a lane."""
+        x, size = dot.statement, dot.size * t.lanes
+        whole = extent // size
+        u, lane, inside = (self.builder.name(last.name) for _ in range(3))
+        parts: list[Stmt] = []
+        if whole:
+            place = Add(Mul(Variable(u), IntImm(size)), Mul(Variable(lane), IntImm(dot.size)))
+            offset = simplify(Add(base, Add(place, Variable(inside))), exact=True)
+            where = Variable(u), Variable(lane), partial.get(x)
+            s = self.points(x, {**at, last.name: offset}, where, lane, t.lanes, t.lanes, (inside, dot.size))
+            parts.append(For(u, ZERO, IntImm(whole), 1, LoopKind.UNROLLED, s))
+        for start in range(whole * size, extent, t.lanes):
+            offset = simplify(Add(Add(base, IntImm(start)), Variable(lane)), exact=True)
+            where = ZERO, Variable(lane), partial.get(x)
+            lanes = min(t.lanes, extent - start)
+            parts.append(self.points(x, {**at, last.name: offset}, where, lane, lanes, t.lanes))
+        return block(parts)
+
     # Points of the register tile.
 
     def points(
@@ -336,12 +415,16 @@ class RegisterTile:
         lane: str | None = None,
         lanes: int | Expr = 1,
         width: int = 0,
+        group: tuple[str, int] | None = None,
     ) -> Stmt:
-        """All points of the register tile of one statement; `lane` is a vector loop of its phase."""
+        """All points of the register tile of one statement; `lane` is a vector loop of its phase, `group` one
+        inside of it over neighbours."""
         count = IntImm(lanes) if isinstance(lanes, int) else lanes
 
         def innermost(offsets: dict[str, Expr]) -> Stmt:
             s = self.instance(statement, offsets, at, partial)
+            if group is not None:
+                s = For(group[0], ZERO, IntImm(group[1]), 1, LoopKind.DOT, s)
             return s if lane is None else For(lane, ZERO, count, 1, LoopKind.VECTOR, s, width)
 
         return self.each_point(statement, innermost)
@@ -367,7 +450,9 @@ class RegisterTile:
             part = self.parts.get(vector.name)
             if part is not None and part.active is not None:
                 return For(var, ZERO, part.active, 1, LoopKind.VECTOR, s, lanes)
-            return vector_loops(var, self.extents[vector.name], lanes, self.builder.name, s)
+            # The instructions for sums of products take four lanes at least.
+            least = 4 if any(t.dot is not None and t.vector is None for t in self.tiling.phases) else 0
+            return vector_loops(var, self.extents[vector.name], lanes, self.builder.name, s, least)
 
         return level([a for a in axes if a is not vector], {})
 

@@ -1,0 +1,123 @@
+"""Which sums of products the dot-product instructions can do.
+
+AVX512-VNNI and AVX-VNNI add to each 32-bit lane four products of unsigned by signed bytes, or two of signed
+16-bit integers, in wrapping arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tc.dtypes import INT8, INT16, UINT8, DType, accumulator
+from tc.ir.expr import Cast, Expr, Load, Mul
+from tc.ir.program import Stage
+from tc.poly.plan import Dot, Nest, Phase, PhaseTile
+from tc.poly.scan.builder import loads
+
+from .isa import Isa
+
+if TYPE_CHECKING:
+    from .work import Ref, Work
+
+_NARROW = (INT8, UINT8, INT16)
+_LANES = (4, 8, 16)
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """The types of the two narrow integers whose product a statement adds to a 32-bit one, by their numbers
+    among its reads."""
+
+    factors: Mapping[int, DType]
+
+
+def product_of(stage: Stage, body: Expr, buffer: DType) -> Product | None:
+    """The product that a statement sums, if it is one of two narrow integers."""
+    if stage.op != "+" or stage.domain.conditions or not isinstance(body, Mul):
+        return None
+    found = [
+        e.value
+        for e in (body.a, body.b)
+        if isinstance(e, Cast) and isinstance(e.value, Load) and e.value.dtype in _NARROW
+    ]
+    t = accumulator(buffer, body.dtype)
+    wide = t == buffer == body.dtype and t.is_int and t.bits == 32
+    all_reads = loads(body)
+    if not wide or len(found) != 2 or len(all_reads) != 2:
+        return None
+    return Product({i: x.dtype for i, x in enumerate(all_reads)})
+
+
+def dots(
+    nest: Nest,
+    work: Mapping[str, Work],
+    vector: str,
+    lanes: int,
+    plain: tuple[PhaseTile, ...],
+    isa: Isa,
+) -> tuple[PhaseTile, ...] | None:
+    """The phases with dot products where lanes along `vector` allow any."""
+    if not isa.dots or lanes not in _LANES or _dynamic(nest):
+        return None
+    written = frozenset(r.buffer for w in work.values() for r in w.refs if r.written)
+    made = tuple(_dotted(p, t, work, vector, written) for p, t in zip(nest.phases, plain, strict=True))
+    return made if any(t.dot is not None for t in made) else None
+
+
+def _dotted(
+    p: Phase, t: PhaseTile, work: Mapping[str, Work], vector: str, written: frozenset[str]
+) -> PhaseTile:
+    if len(p.statements) != 1 or not p.axes:
+        return t
+    w, last = work[p.statements[0]], p.axes[-1]
+    reads = [r for r in w.refs if not r.written]
+    if w.product is None or len(reads) != 2 or any(not r.plain or r.buffer in written for r in reads):
+        return t
+    for packed, other in (reads, reads[::-1]):
+        dot = _dot(w.product, packed, other)
+        along = packed.strides.get(vector, 0) and packed.strides.get(last.name, 0) and not packed.windows
+        together = not other.strides.get(vector, 0) and other.strides.get(last.name, 0)
+        if along and together and last.extent >= dot.size:
+            groups = last.extent // dot.size
+            return PhaseTile(unroll=4 if groups >= 8 else groups, dot=dot)
+    return t
+
+
+def _dot(product: Product, packed: Ref, other: Ref) -> Dot:
+    a, b = product.factors[packed.read], product.factors[other.read]
+    if INT16 in (a, b):  # bytes are widened
+        return Dot(packed.statement, packed.read, other.read, 2, INT16)
+    if a != b:
+        return Dot(packed.statement, packed.read, other.read, 4, a)
+    kind, shift = (UINT8, 128) if b == INT8 else (INT8, -128)
+    return Dot(packed.statement, packed.read, other.read, 4, kind, shift)
+
+
+def dots_along(
+    nest: Nest, work: Mapping[str, Work], phases: tuple[PhaseTile, ...], isa: Isa
+) -> tuple[PhaseTile, ...] | None:
+    """The same phases, whose lanes run along loops of their own, with dot products where there may be any.
+    Bytes of one sign are widened: nothing is packed that could be shifted."""
+    if not isa.dots or _dynamic(nest):
+        return None
+    made: list[PhaseTile] = []
+    for p, t in zip(nest.phases, phases, strict=True):
+        w = work[p.statements[0]] if len(p.statements) == 1 else None
+        if w is None or w.product is None or t.vector is None or t.lanes not in _LANES:
+            made.append(t)
+            continue
+        reads = [r for r in w.refs if not r.written]
+        if len(reads) == 2 and all(r.plain and r.strides.get(t.vector) == 1 for r in reads):
+            kinds = set(w.product.factors.values())
+            size = 4 if kinds == {INT8, UINT8} else 2
+            extent = next(a.extent for a in p.axes if a.name == t.vector)
+            if extent >= size * t.lanes * t.accumulators:
+                t = replace(t, dot=Dot(w.name, reads[0].read, reads[1].read, size, INT16))
+        made.append(t)
+    return tuple(made) if any(t.dot is not None for t in made) else None
+
+
+def _dynamic(nest: Nest) -> bool:
+    return any(a.size is not None for a in (*nest.axes, *(a for p in nest.phases for a in p.axes)))

@@ -1,0 +1,239 @@
+"""Sums of products of narrow integers: what dot-product instructions make of them is exact modulo 2^32."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from dataclasses import replace
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+
+import tc
+from tc.codegen import llvm_jit
+from tests.backends.cpu_cases import Array, compiled, interpreted, isas, results
+
+FEATURES = llvm_jit.host_cpu()[1].split(",")
+needs_dots = pytest.mark.skipif(
+    {"avx512": "+avx512vnni", "avx2": "+avxvnni"}.get(isas()[0]) not in FEATURES,
+    reason="the processor has no dot products of bytes",
+)
+
+NARROW = ("int8", "uint8", "int16")
+MIXED = list(itertools.product(NARROW, NARROW))
+FORMS = {"nn": ("M,K", "K,N"), "nt": ("M,K", "N,K"), "tn": ("K,M", "K,N"), "tt": ("K,M", "N,K")}
+
+
+def product(a: str, b: str, form: str = "nn", wide: str = "int32") -> str:
+    x, y = FORMS[form]
+    return (
+        f"def f({a}({x}) A, {b}({y}) B) -> (C) "
+        f"{{ C(m,n) +=! {wide}(A({x.lower()})) * {wide}(B({y.lower()})) }}"
+    )
+
+
+def drawn(shape: tuple[int, ...], dtype: str, seed: int) -> Array:
+    """Values of a type, a third of them its extremes."""
+    rng, limits = np.random.default_rng(seed), np.iinfo(dtype)
+    values = rng.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True)
+    pick = rng.integers(0, 6, shape)
+    return np.where(pick == 0, limits.min, np.where(pick == 1, limits.max, values)).astype(dtype)
+
+
+def factors(form: str, m: int, k: int, n: int, a: str, b: str) -> tuple[Array, Array]:
+    sizes = {"M": m, "K": k, "N": n}
+    x, y = (tuple(sizes[s] for s in e.split(",")) for e in FORMS[form])
+    return drawn(x, a, 1), drawn(y, b, 2)
+
+
+def same(source: str, *args: Any, **options: Any) -> None:
+    for want, got in zip(
+        interpreted(source, *args), results(compiled(source, **options)(*args)), strict=True
+    ):
+        assert want.dtype == got.dtype
+        np.testing.assert_array_equal(got, want, f"{source} {options}")
+
+
+def uses(source: str, sizes: dict[str, int], **options: Any) -> set[str]:
+    """The dot-product instructions in a kernel."""
+    text = compiled(source, **options).specialize(**sizes).inspect("asm")
+    return {name for name in ("vpdpbusd", "vpdpwssd", "vpdpbusds", "vpdpwssds") if f"\t{name}\t" in text}
+
+
+SHAPES = [(1, 4, 16), (5, 3, 17), (3, 2, 50), (7, 13, 37), (17, 5, 1), (9, 71, 20), (16, 64, 64), (2, 1, 3)]
+
+
+@pytest.mark.parametrize(("a", "b"), MIXED)
+def test_products(a: str, b: str) -> None:
+    for m, k, n in SHAPES:
+        same(product(a, b), *factors("nn", m, k, n, a, b))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("a", "b"), [("int8", "int8"), ("uint8", "int8"), ("int16", "int16")])
+def test_transposed_factors(form: str, a: str, b: str) -> None:
+    for m, k, n in ((13, 75, 21), (6, 18, 33), (32, 16, 5)):
+        same(product(a, b, form), *factors(form, m, k, n, a, b))
+
+
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("form", FORMS)
+def test_register_tiles(form: str, isa: str) -> None:
+    """Lanes along either axis, tiles that leave remainders along both."""
+    args = factors(form, 11, 39, 43, "int8", "int8")
+    for tile, vector in (((3, 32), 1), ((16, 2), 0), ((4, 16), 1), ((8, 3), 0)):
+        same(product("int8", "int8", form), *args, isa=isa, register_tile=tile, vector=vector)
+        same(product("int8", "int8", form), *args, isa=isa, register_tile=tile, vector=vector, pack=False)
+
+
+def test_sums_wrap_around() -> None:
+    for t, k in (("uint8", 34000), ("int8", 132000), ("int16", 7)):
+        limits = np.iinfo(t)
+        for value in (limits.min or limits.max, limits.max):
+            a, b = np.full((2, k), value, t), np.full((k, 16), value, t)
+            (got,) = results(compiled(product(t, t))(a, b))
+            total = k * int(value) ** 2
+            want = (total + 2**31) % 2**32 - 2**31
+            assert (got == want).all(), (t, value)
+
+
+def test_unsigned_sums() -> None:
+    for a, b in (("uint8", "uint8"), ("int8", "uint8"), ("int8", "int8")):
+        same(product(a, b, wide="uint32"), *factors("nn", 7, 130, 37, a, b))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_deep_reductions_in_blocks(form: str) -> None:
+    """Packs of a part of the reduction at a time."""
+    for k in (20003, 16384):
+        a, b = factors(form, 5, k, 70, "int8", "int8")
+        (got,) = results(compiled(product("int8", "int8", form))(a, b))
+        x, y = a.T if form[0] == "t" else a, b.T if form[1] == "t" else b
+        np.testing.assert_array_equal(got, x.astype(np.int32) @ y.astype(np.int32))
+
+
+OTHERS = {
+    "batched": (
+        "def f(int8(B,M,K) X, int8(B,K,N) Y) -> (Z) { Z(b,m,n) +=! int32(X(b,m,k)) * int32(Y(b,k,n)) }",
+        ((3, 6, 21), (3, 21, 37)),
+    ),
+    "an image with channels last": (
+        "def f(uint8(H,W,C) I, int8(KH,KW,C,O) F) -> (R) "
+        "{ R(h,w,o) +=! int32(I(h+kh,w+kw,c)) * int32(F(kh,kw,c,o)) }",
+        ((8, 9, 13), (3, 3, 13, 18)),
+    ),
+    "channels last, both signed": (
+        "def f(int8(H,W,C) I, int8(O,KH,KW,C) F) -> (R) "
+        "{ R(h,w,o) +=! int32(I(h+kh,w+kw,c)) * int32(F(o,kh,kw,c)) }",
+        ((7, 8, 70), (20, 2, 3, 70)),
+    ),
+    "a row": (
+        "def f(int8(W) I, int8(KW,O) F) -> (R) { R(w,o) +=! int32(I(w+kw)) * int32(F(kw,o)) }",
+        ((40,), (11, 18)),
+    ),
+    "part of a matrix": (
+        "def f(int8(M,K) A, int8(K,N) B) -> (C) "
+        "{ C(m,n) +=! int32(A(m,k)) * int32(B(k,n)) where k in 3:20, n in 1:37 }",
+        ((9, 23), (23, 40)),
+    ),
+    "under a condition": (
+        "def f(int8(M,K) A, int8(K,N) B) -> (C) { C(m,n) +=! int32(A(m,k)) * int32(B(k,n)) where k < m + 3 }",
+        ((9, 24), (24, 40)),
+    ),
+    "twice": (
+        "def f(int8(M,K) A, int8(K,N) B, int8(N,L) E) -> (C, D) {\n"
+        "  C(m,n) +=! int32(A(m,k)) * int32(B(k,n))\n"
+        "  D(m,l) +=! int32(A(m,n)) * int32(E(n,l)) where n in 0:20 }",
+        ((9, 24), (24, 20), (20, 36)),
+    ),
+    "one factor alone": (
+        "def f(int8(M,K) A) -> (C) { C(m,n) +=! int32(A(m,k)) * int32(A(n,k)) }",
+        ((21, 40),),
+    ),
+    "a squared factor": (
+        "def f(int8(M,K) A, int8(K) B) -> (C) { C(m) +=! int32(A(m,k)) * int32(A(m,k)) }",
+        ((21, 40), (40,)),
+    ),
+    "rows": (
+        "def f(int8(M,K) A, int8(K) B) -> (C) { C(m) +=! int32(A(m,k)) * int32(B(k)) }",
+        ((70, 131), (131,)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_sums_of_products(name: str) -> None:
+    source, shapes = OTHERS[name]
+    kinds = ["uint8" if "uint8(H" in source and not i else "int8" for i in range(len(shapes))]
+    same(source, *(drawn(s, t, i) for i, (s, t) in enumerate(zip(shapes, kinds, strict=True))))
+
+
+ROWS = "def f({a}(M,K) A, {b}(K) B) -> (C) {{ C(m) +=! int32(A(m,k)) * int32(B(k)) }}"
+
+
+@pytest.mark.parametrize(("a", "b"), MIXED)
+def test_rows(a: str, b: str) -> None:
+    """Lanes along the sum itself."""
+    for m, k in ((1, 64), (3, 131), (37, 300), (5, 15)):
+        args = drawn((m, k), a, 3), drawn((k,), b, 4)
+        same(ROWS.format(a=a, b=b), *args)
+        same(ROWS.format(a=a, b=b), *args, vector=-1)
+
+
+@needs_dots
+@pytest.mark.parametrize(("a", "b"), MIXED)
+def test_the_instructions_are_used_of_rows(a: str, b: str) -> None:
+    found = uses(ROWS.format(a=a, b=b), {"M": 64, "K": 512})
+    assert found == {"vpdpbusd" if {a, b} == {"int8", "uint8"} else "vpdpwssd"}
+
+
+def test_wider_sums_stay_as_they_are() -> None:
+    source = product("int8", "int8", wide="int64")
+    same(source, *factors("nn", 6, 40, 37, "int8", "int8"))
+    assert not uses(source, {"M": 6, "K": 40, "N": 37})
+    source = "def f(int8(M,K) A, int8(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
+    same(source, *factors("nn", 6, 40, 37, "int8", "int8"))
+    assert not uses(source, {"M": 6, "K": 40, "N": 37})
+
+
+def test_dynamic_sizes() -> None:
+    source = product("int8", "int8")
+    kernel = tc.compile(source, "cpu", dynamic=("M", "K", "N"))
+    for m, k, n in ((7, 13, 37), (1, 64, 16), (0, 3, 5)):
+        args = factors("nn", m, k, n, "int8", "int8")
+        for want, got in zip(interpreted(source, *args), results(kernel(*args)), strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
+@needs_dots
+@pytest.mark.parametrize(("a", "b"), MIXED)
+def test_the_instructions_are_used(a: str, b: str) -> None:
+    words = "int16" in (a, b)
+    assert uses(product(a, b), {"M": 64, "K": 64, "N": 64}) == {"vpdpwssd" if words else "vpdpbusd"}
+
+
+@needs_dots
+@pytest.mark.parametrize("form", FORMS)
+def test_the_instructions_are_used_of_transposed_factors(form: str) -> None:
+    assert uses(product("int8", "int8", form), {"M": 64, "K": 64, "N": 64}) == {"vpdpbusd"}
+
+
+@pytest.mark.skipif(isas()[0] not in ("avx512", "avx2"), reason="LLVM is made for this processor")
+@pytest.mark.parametrize(("name", "feature"), [("AVX512", "+avx512vnni"), ("AVX2", "+avxvnni")])
+def test_code_for_other_processors(name: str, feature: str) -> None:
+    backend, isas_of = sys.modules["tc_backends.cpu.backend"], sys.modules["tc_backends.cpu.isa"]
+    isa = replace(getattr(isas_of, name), features=feature, dots=True)
+    machine = replace(backend.host(), isa=isa, fma_units=2, loads=2)
+    program = compiled(product("int8", "int8")).program({"M": 48, "K": 66, "N": 51})
+    module = llvm.parse_assembly(backend.code_of(program, machine, tc.Options()).text)
+    target = llvm.Target.from_triple(isa.triple)
+    made = target.create_target_machine(cpu=isa.cpu, features=isa.features, opt=3)
+    assert "vpdpbusd" in made.emit_assembly(module)
+
+
+@needs_dots
+def test_loops_show_them() -> None:
+    text = compiled(product("int8", "int8")).specialize(M=64, K=64, N=64).inspect("loops")
+    assert "dot for k" in text

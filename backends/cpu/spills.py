@@ -2,17 +2,17 @@
 
 The model knows the vectors that a register tile keeps and guesses what else is live; what the register
 allocator made of it only the code shows.  Assembly says it all, since the emitter's labels name the
-statements of a loop and LLVM prints them, but LLVM generates the code once more to print it: 13 ms at the
-median of the workloads and up to 68, as long as the object took.  llvmlite has no disassembler.  So
-`suspected` first looks at the bytes of the object that is there anyway, in less than 0.1 ms, for loops with
-arithmetic and vector operands on the stack; it is for these alone that assembly is printed.  That is sharper
-than to go by the size of the register tile: the exponentials of four vectors spill, where 24 accumulators of
-32 registers may not.
+statements of a loop and LLVM prints them, but LLVM generates the code once more to print it: on AVX2, 13 ms
+at the median of the workloads and up to 68, as long as the object took.  llvmlite has no disassembler.  So
+`suspected` first looks at the bytes of the object that is there anyway, in about 0.1 ms, for loops with
+arithmetic and vector operands on the stack; it is for these alone that assembly is printed, 3 of the 74
+workloads on AVX-512.  The size of the register tile says less: exponentials of four vectors spill.
 
-That a loop spills does not say that fewer vectors are faster: over the workloads, with one step to fewer,
-times went from 0.76 to 1.25 of what they were, and spills gone altogether are no criterion either (a
-convolution on SSE4.2 went from 8 spills in 105 to none and took 16 % longer).  What separates them is vector
-instructions for each arithmetic one, spills and all, with what the model says of the rest: see `pays`.
+That a loop spills does not say that fewer vectors are faster.  Of 31 kernels of the workloads on AVX-512,
+AVX2 and SSE4.2 that spill, one step to fewer made some up to 1.6 times as fast and others a fifth slower
+(medians of five processes), and no spills are no criterion either: a convolution on SSE4.2 went from 8 spills in 105
+instructions to none and took 15 % longer.  What separates them is how many vector instructions there are for
+each arithmetic one, spills and all, with what the model says of the rest: see `pays`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from .isa import Isa
 
 # Share of a loop's vector instructions that are spills, from where other candidates are tried.
 SHARE = 0.05
-# Fewer vector instructions for each arithmetic one, over more cycles by the model.  Of the workloads on
-# AVX-512, AVX2 and SSE4.2, those that got slower reach 1.025 and those that got faster by more begin at 1.05.
+# Vector instructions for each arithmetic one, before over after, by which more than the model's cycles grow.
+# On one processor (Zen 4) those that got slower reach 1.04 (2 % slower), 1.03 (5 %); from 1.051 on none did.
+# It misses some: a depthwise convolution on SSE4.2 at 1.01 would have been 1.18 times as fast.
 _GAIN = 1.05
 # Arithmetic instructions of a loop that is looked at; packs and transpositions have none.
 _LEAST = 12

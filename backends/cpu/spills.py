@@ -10,9 +10,9 @@ workloads on AVX-512.  The size of the register tile says less: exponentials of 
 
 That a loop spills does not say that fewer vectors are faster.  Of 31 kernels of the workloads on AVX-512,
 AVX2 and SSE4.2 that spill, one step to fewer made some up to 1.6 times as fast and others a fifth slower
-(medians of five processes), and no spills are no criterion either: a convolution on SSE4.2 went from 8 spills in 105
-instructions to none and took 15 % longer.  What separates them is how many vector instructions there are for
-each arithmetic one, spills and all, with what the model says of the rest: see `pays`.
+(medians of five processes).  No spills are no criterion either: a convolution on SSE4.2 went from 8 spills
+in 105 instructions to none and took 15 % longer.  What separates them is how many vector instructions there
+are for each arithmetic one, spills and all, with what the model says of the rest: see `pays`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ allocator made of it only the code shows.  Assembly says it all, since the emitt
 statements of a loop and LLVM prints them, but LLVM generates the code once more to print it: on AVX2, 13 ms
 at the median of the workloads and up to 68, as long as the object took.  llvmlite has no disassembler.  So
 `suspected` first looks at the bytes of the object that is there anyway, in about 0.1 ms, for loops with
-arithmetic and vector operands on the stack; it is for these alone that assembly is printed, 3 of the 74
+arithmetic and vector operands on the stack; it is for these alone that assembly is printed, 2 of the 74
 workloads on AVX-512.  The size of the register tile says less: exponentials of four vectors spill.
 
 That a loop spills does not say that fewer vectors are faster.  Of 31 kernels of the workloads on AVX-512,
@@ -23,8 +23,10 @@ from dataclasses import dataclass
 
 from .isa import Isa
 
-# Share of a loop's vector instructions that are spills, from where other candidates are tried.
-SHARE = 0.05
+# Share of a loop's vector instructions that are spills, from where other candidates are tried, which makes
+# compiling take about three times as long.  What was taken spilled 11 % or more, but for a convolution on
+# AVX-512 with 6 %, which would take 370 ms to compile instead of 120 for 0 to 20 %, by the process.
+SHARE = 0.08
 # Vector instructions for each arithmetic one, before over after, by which more than the model's cycles grow.
 # On one processor (Zen 4) those that got slower reach 1.04 (2 % slower), 1.03 (5 %); from 1.051 on none did.
 # It misses some: a depthwise convolution on SSE4.2 at 1.01 would have been 1.18 times as fast.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -26,9 +26,10 @@ from tc.poly.context import isl_context
 from tc.poly.dependences import dependences
 from tc.registry import Availability
 
-from . import emit
+from . import emit, spills
 from .choose import best_options, choose
 from .fuse import predicate
+from .isa import Isa
 from .machine import Machine, believed, host, with_isa
 from .streams import streamed
 from .versions import Plan, Version, versions
@@ -41,6 +42,8 @@ _WORTH_RELEASING = 50_000
 _LONG = 1 << 17
 # The trace oracle runs the nest in Python.
 _TRACED_INSTANCES = 2000
+# Candidates with fewer vectors that are compiled where a loop spills.
+_TRIES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,15 +154,18 @@ class Backend:
         kernel serves all values of and is made fastest for these."""
         options = options or Options()
         machine = _machine(options)
+        isa = machine.isa
         made = code_of(program, machine, options, typical)
+        with stage("machine"):
+            built = object_of(made, isa)
+        if options.register_tile is None:
+            made, built = spilling_less(
+                made, built, isa, lambda fewer: code_of(program, machine, options, typical, fewer)
+            )
         workspace = made.nest.workspace
         with stage("machine"):
-            code = llvm_jit.compile_text(
-                made.text,
-                emit.KERNEL,
-                cpu=machine.isa.cpu,
-                features=machine.isa.features,
-                verify=settings.verify(),
+            code = llvm_jit.load_object(
+                built, emit.KERNEL, text=made.text, cpu=isa.cpu, features=isa.features
             )
         return Compiled(
             code.address,
@@ -188,13 +194,19 @@ class Made:
     text: str
     instances: int
     private: int
+    vectors: Mapping[str, int]  # that the register tile of each statement's nest keeps
+    cycles: Mapping[str, float]  # that the nest takes, by the model
 
 
 def code_of(
-    program: Program, machine: Machine, options: Options, typical: Mapping[str, int] | None = None
+    program: Program,
+    machine: Machine,
+    options: Options,
+    typical: Mapping[str, int] | None = None,
+    fewer: Mapping[str, int] | None = None,
 ) -> Made:
     """The passes of this backend, for a machine that need not be this one; `typical` are values of the
-    program's dynamic sizes."""
+    program's dynamic sizes, `fewer` is as in `choose`."""
     if set(program.sizes) != set(typical or ()):
         raise InternalError(f"{program.name} is not specialised: {', '.join(program.sizes)}")
     verify = settings.verify()
@@ -217,7 +229,7 @@ def code_of(
                     legality.verify(polyhedra, fused, found, "loop fusion")
             with stage("choose"):
                 regions = plan.regions(program, groups, typical)
-                return Plan(groups, choose(polyhedra, regions, machine, options, typical), shown)
+                return Plan(groups, choose(polyhedra, regions, machine, options, typical, fewer), shown)
 
         usual = planned(typical or {})
         few = versions(program, polyhedra, machine, typical or {}, usual, planned)
@@ -231,7 +243,48 @@ def code_of(
         text = emit.emit(loops, machine.isa, fast_math=options.fast_math)
     shown = "".join(f"{v.size} <= {v.most}:\n{v.plan.schedule}" for v in few) + usual.schedule
     choice = "".join(f"{v.size} <= {v.most}:\n{v.plan.chosen.text}" for v in few) + usual.chosen.text
-    return Made(loops, shown, choice, text, program.instances, private)
+    chosen = usual.chosen
+    return Made(loops, shown, choice, text, program.instances, private, chosen.vectors, chosen.cycles)
+
+
+def object_of(made: Made, isa: Isa) -> bytes:
+    return llvm_jit.object_of(made.text, cpu=isa.cpu, features=isa.features, verify=settings.verify())
+
+
+def spilling_less(
+    made: Made, built: bytes, isa: Isa, again: Callable[[Mapping[str, int]], Made]
+) -> tuple[Made, bytes]:
+    """A kernel and its object; where the main loop of a nest spills, those of the first of its next
+    candidates with fewer vectors for which that pays.  `again` makes the program with fewer vectors."""
+
+    def looked_at(m: Made) -> tuple[spills.Loop, ...]:
+        with stage("machine"):
+            text = llvm_jit.assembly_of(m.text, cpu=isa.cpu, features=isa.features, verbose=True)
+        return spills.main_loops(text, frozenset(m.vectors))
+
+    if not spills.suspected(built, isa, max(made.vectors.values(), default=0)):
+        return made, built
+    loop = spills.worst(looked_at(made))
+    if loop is None:
+        return made, built
+    tried = made
+    for _ in range(_TRIES):
+        following = again({s: tried.vectors[s] for s in loop.statements})
+        if any(following.vectors[s] >= tried.vectors[s] for s in loop.statements):
+            break
+        tried = following
+        found = next((x for x in looked_at(tried) if x.statements == loop.statements), None)
+        if found is None:
+            break
+        dearer = max(tried.cycles[s] / max(made.cycles[s], 1.0) for s in loop.statements)
+        if spills.pays(loop, found, dearer):
+            took = f"{loop.told}; took the next candidate with fewer vectors, which spills {found.share}\n"
+            with stage("machine"):
+                return replace(tried, choice=tried.choice + took), object_of(tried, isa)
+        if not spills.much(found):
+            break
+    kept = f"{loop.told}; no candidate with fewer vectors is better\n"
+    return replace(made, choice=made.choice + kept), built
 
 
 def assemble(

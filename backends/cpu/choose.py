@@ -34,6 +34,8 @@ _FILLING = 0.2  # elements of packs, of all tasks, for each cycle of a nest
 _SERIAL = 16000.0  # cycles below which one thread is faster
 _BLOCK = 512  # points of a block of a reduction of dynamic length
 _DYNAMIC_LANES = 1.2
+_ANY = 1 << 30  # vectors that a candidate may keep
+_DEARER = 1.1  # by the model, of a candidate that spills less
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,14 @@ class Choice:
     tilings: tuple[RegionTiling, ...]
     text: str
     candidates: tuple[tuple[Candidate, ...], ...]  # of the nests of each region
+    cycles: Mapping[str, float]  # that the nest of each statement takes
+
+    @property
+    def vectors(self) -> dict[str, int]:
+        """Vectors that the register tile of each statement's nest keeps."""
+        pairs = zip(self.regions, self.candidates, strict=True)
+        nests = ((n, c) for r, best in pairs for n, c in zip(r.nests, best, strict=True))
+        return {s: c.vectors for n, c in nests for s in n.statements}
 
 
 def choose(
@@ -61,21 +71,25 @@ def choose(
     machine: Machine,
     options: Options,
     typical: Mapping[str, int] | None = None,
+    fewer: Mapping[str, int] | None = None,
 ) -> Choice:
-    """The best tiling of each region by the model; `typical` are values of the program's dynamic sizes."""
+    """The best tiling of each region by the model; `typical` are values of the program's dynamic sizes;
+    nests with statements in `fewer` keep fewer vectors than that if such a candidate is about as good."""
     bodies = stage_bodies(scop.program)
     kept: list[Region] = []
     tilings: list[RegionTiling] = []
     lines = [f"machine: {_told(machine)}"]
     best_of: list[tuple[Candidate, ...]] = []
+    cycles: dict[str, float] = {}
     for number, r in enumerate(regions):
         work, shared, given = _prepared(scop, r, bodies, machine, typical or {})
         chosen: list[Tiling] = []
         best_of.append(())
         for i, n in enumerate(r.nests):
             ranked = candidates(n, work[n], machine, given, options)
-            best = ranked[0]
+            best = _with_fewer(ranked, min(((fewer or {}).get(s, _ANY) for s in n.statements), default=_ANY))
             best_of[-1] = (*best_of[-1], best.candidate)
+            cycles |= dict.fromkeys(n.statements, best.cost.total)
             t = tiling(n, work[n], best.candidate, machine, given, best.cost.total, options)
             chosen.append(t)
             lines.append(f"region {number}, nest {i}: statements {', '.join(n.statements)}")
@@ -85,7 +99,7 @@ def choose(
                 f"  {'*' if x is best else ' '} {x.cost.total:14.0f} cycles "
                 f"(compute {x.cost.compute:.0f}, pack {x.cost.pack:.0f}, memory {x.cost.memory:.0f})  "
                 f"{x.label}"
-                for x in ranked[:8]
+                for x in (ranked[:8] if best in ranked[:8] else [*ranked[:7], best])
             ]
             lines.append(f"  {_described(n, t)}")
         kept.append(Region(shared, r.nests))
@@ -94,7 +108,13 @@ def choose(
         tilings.append(RegionTiling(tuple(given.values()), tuple(chosen), parallel))
         if last is not None and last.size is not None:
             tilings[-1] = _region_shares(tilings[-1], shared, r.nests, work, given[last.name], machine)
-    return Choice(tuple(kept), tuple(tilings), "\n".join(lines) + "\n", tuple(best_of))
+    return Choice(tuple(kept), tuple(tilings), "\n".join(lines) + "\n", tuple(best_of), cycles)
+
+
+def _with_fewer(ranked: Sequence[Ranked], most: int) -> Ranked:
+    """The best candidate that keeps fewer vectors than `most`; the best of all where that costs too much."""
+    worth = (x for x in ranked if x.cost.total <= _DEARER * ranked[0].cost.total)
+    return next((x for x in worth if x.candidate.vectors < most), ranked[0])
 
 
 def _region_shares(

@@ -222,7 +222,7 @@ class NestEmitter(DotEmitter):
     def serial(self, s: For, env: Env, lower: Affine, upper: Affine) -> None:
         trips = upper - lower
         first, last = self.materialize(lower), self.materialize(upper)
-        head, latch, after = self.label("loop"), self.label("next"), self.label("after")
+        head, latch, after = self.label(_head(s)), self.label("next"), self.label("after")
         iterator, following = self.name("i"), self.name("n")
         if trips.terms:
             some = self.op(f"icmp slt i64 {first}, {last}")
@@ -512,6 +512,11 @@ def _constant(trips: Affine, s: For) -> int:
     if trips.terms:
         raise InternalError(f"the {s.kind.value} loop {s.var} has no constant length")
     return trips.constant
+
+
+def _head(s: For) -> str:
+    """The label of a loop, which names its statements: `spills` reads it in assembly."""
+    return "-".join(["loop", *dict.fromkeys(c.stage for c in statements(s) if isinstance(c, Compute)), ""])
 
 
 def _written(s: Stmt) -> frozenset[str]:

@@ -29,6 +29,12 @@ class Candidate:
     phases: tuple[PhaseTile, ...]
     packs: frozenset[tuple[str, int]]
 
+    @property
+    def vectors(self) -> int:
+        """Vectors that it computes side by side."""
+        points = math.prod(-(-t.register // t.lanes) for t in self.tiles.values())
+        return points * max((p.accumulators for p in self.phases if p.vector is not None), default=1)
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:

@@ -101,9 +101,7 @@ class MachineCode:
         """The code as assembly text (compiled once more); InternalError where there is no text."""
         if not self.text:
             raise InternalError("code that was loaded as an object has no text to show")
-        with _LOCK:
-            machine = target_machine(self.level, self.cpu, self.features)
-            return machine.emit_assembly(_module(self.text, machine))
+        return assembly_of(self.text, level=self.level, cpu=self.cpu, features=self.features)
 
 
 def engine_of(module: Any, machine: Any) -> Any:
@@ -155,6 +153,22 @@ def object_of(
     with _LOCK:
         machine = target_machine(level, cpu, features)
         return machine.emit_object(_module(text, machine, verify=verify))
+
+
+def assembly_of(
+    text: str,
+    *,
+    level: int = 1,
+    cpu: str | None = None,
+    features: str | None = None,
+    verbose: bool = False,
+) -> str:
+    """What `object_of` gives as assembly text, for which code is generated once more; `verbose`: with
+    comments, among them the labels of the text."""
+    with _LOCK:
+        machine = target_machine(level, cpu, features)
+        machine.set_asm_verbosity(verbose)
+        return machine.emit_assembly(_module(text, machine))
 
 
 def load_object(

@@ -1,0 +1,202 @@
+"""Vector registers that the code generator spills in innermost loops, and whether fewer vectors would pay.
+
+The model knows the vectors that a register tile keeps and guesses what else is live; what the register
+allocator made of it only the code shows.  Assembly says it all, since the emitter's labels name the
+statements of a loop and LLVM prints them, but LLVM generates the code once more to print it: on AVX2, 13 ms
+at the median of the workloads and up to 68, as long as the object took.  llvmlite has no disassembler.  So
+`suspected` first looks at the bytes of the object that is there anyway, in about 0.1 ms, for loops with
+arithmetic and vector operands on the stack; it is for these alone that assembly is printed, 2 of the 74
+workloads on AVX-512.  The size of the register tile says less: exponentials of four vectors spill.
+
+That a loop spills does not say that fewer vectors are faster.  Of 31 kernels of the workloads on AVX-512,
+AVX2 and SSE4.2 that spill, one step to fewer made some up to 1.6 times as fast and others a fifth slower
+(medians of five processes).  No spills are no criterion either: a convolution on SSE4.2 went from 8 spills
+in 105 instructions to none and took 15 % longer.  What separates them is how many vector instructions there
+are for each arithmetic one, spills and all, with what the model says of the rest: see `pays`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .isa import Isa
+
+# Share of a loop's vector instructions that are spills, from where other candidates are tried, which makes
+# compiling take about three times as long.  What was taken spilled 11 % or more, but for a convolution on
+# AVX-512 with 6 %, which would take 370 ms to compile instead of 120 for 0 to 20 %, by the process.
+SHARE = 0.08
+# Vector instructions for each arithmetic one, before over after, by which more than the model's cycles grow.
+# On one processor (Zen 4) those that got slower reach 1.04 (2 % slower), 1.03 (5 %); from 1.051 on none did.
+# It misses some: a depthwise convolution on SSE4.2 at 1.01 would have been 1.18 times as fast.
+_GAIN = 1.05
+# Arithmetic instructions of a loop that is looked at; packs and transpositions have none.
+_LEAST = 12
+# Of an instruction set whose objects are not looked into: vectors of the registers, for which others remain.
+_CROWDED = 0.75
+
+_COMMENT = re.compile(r"\s*(?:# |//|##).*$")
+_PLACE = re.compile(r"([\w.$]+):")
+_STATEMENTS = re.compile(r"%loop-([\w.-]+)-\d+\b")  # as emit._head makes labels
+_JUMP = re.compile(r"(?:j\w+|b(?:\.\w+)?|cbn?z \w+,|tbn?z \w+, ?#\d+,) ?([\w.$]+)$")
+_VECTOR = re.compile(r"%[xyz]mm\d|(?<![%\w.])(?:v\d+\.\d|[qds]\d+\b)")
+_STACK = re.compile(r"(?<![\w)])-?(?:0x)?\w*\(%(?P<x86>rsp|rbp)\)|\[(?P<arm>sp|x29)(?:, ?#-?\w+)?\]")
+_FRAME = re.compile(r"movq %rsp, %rbp$|mov x29, sp$|add x29, sp, ")
+_ARITHMETIC = re.compile(
+    r"v?(?:fn?m(?!ov)|add|sub|mul|div|max|min|fadd|fsub|fdiv|p(?:add|sub|mul|madd|max|min)|ml[as]\b)"
+)
+_CALL = re.compile(r"callq?\b|blr?\b")
+
+# In the bytes of x86 objects: prefix, operation, ModRM and SIB of an operand at %rsp (with a bit of the
+# prefix the same SIB means %r12); arithmetic; a jump with a distance of 32 bits, which innermost loops that
+# fill the registers need.
+_NOT_R12 = rb"[\x20-\x3f\x60-\x7f\xa0-\xbf\xe0-\xff]"
+_AT_STACK = re.compile(
+    rb"(?:\xc5.|\xc4"
+    + _NOT_R12
+    + rb".|\x62"
+    + _NOT_R12
+    + rb"..|(?<![\x41\x43\x45\x47\x49\x4b\x4d\x4f])\x0f)."
+    rb"[\x04\x0c\x14\x1c\x24\x2c\x34\x3c\x44\x4c\x54\x5c\x64\x6c\x74\x7c\x84\x8c\x94\x9c\xa4\xac\xb4\xbc]\x24",
+    re.DOTALL,
+)
+_COMPUTES = re.compile(
+    rb"(?:\xc5.|\xc4..|\x62...|\x0f)[\x40\x58\x59\x5c-\x5f\x96-\x9f\xa6-\xaf\xb6-\xbf\xd4\xd5\xf4-\xf6\xf8-\xfe]"
+    rb"|\x0f\x38\x40",
+    re.DOTALL,
+)
+_FAR_JUMP = re.compile(rb"\x0f[\x80-\x8f]..\xff\xff", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """The instructions of an innermost loop and the statements that its label names; `framed`: the frame
+    pointer points to the stack, and is not one more register for addresses."""
+
+    lines: tuple[str, ...]
+    statements: tuple[str, ...] = ()
+    framed: bool = False
+
+    def count(self, pattern: str | re.Pattern[str]) -> int:
+        """Instructions that start so."""
+        return sum(bool(re.match(pattern, x)) for x in self.lines)
+
+    @property
+    def vectors(self) -> int:
+        """Instructions with vector registers."""
+        return sum(bool(_VECTOR.search(x)) for x in self.lines)
+
+    @property
+    def arithmetic(self) -> int:
+        """Of these, multiply-adds and other arithmetic."""
+        return sum(bool(_VECTOR.search(x) and _ARITHMETIC.match(x)) for x in self.lines)
+
+    @property
+    def spills(self) -> int:
+        """Of these, moves to and from the stack, and arithmetic on what lies there."""
+        return sum(bool(_VECTOR.search(x)) and self._on_stack(x) for x in self.lines)
+
+    @property
+    def share(self) -> str:
+        return f"{self.spills} of {self.vectors} vector instructions"
+
+    @property
+    def told(self) -> str:
+        """A line for people."""
+        return f"the loop of {', '.join(self.statements)} spills {self.share}"
+
+    @property
+    def calls(self) -> bool:
+        """Whether something is called, for which vector registers are saved."""
+        return bool(self.count(_CALL))
+
+    def _on_stack(self, line: str) -> bool:
+        found = _STACK.search(line)
+        return found is not None and (self.framed or found["x86"] == "rsp" or found["arm"] == "sp")
+
+
+def loops(assembly: str) -> tuple[Loop, ...]:
+    """The innermost loops: backward jumps that hold no other."""
+    places: dict[str, int] = {}
+    statements: dict[int, tuple[str, ...]] = {}
+    framed: list[bool] = []  # of the function of each line
+    lines: list[str] = []
+    frame = False
+    for raw in assembly.splitlines():
+        line = _COMMENT.sub("", raw).strip()
+        label = _PLACE.match(line)
+        if label:
+            places[label[1]] = len(lines)
+            frame = frame and label[1].startswith(".")
+            named = _STATEMENTS.search(raw)
+            if named:
+                statements[len(lines)] = tuple(named[1].split("-"))
+        elif line and not line.startswith("."):
+            lines.append(re.sub(r"\s+", " ", line))
+            frame = frame or bool(_FRAME.match(lines[-1]))
+            framed.append(frame)
+    spans: list[tuple[int, int]] = []
+    for i, line in enumerate(lines):
+        jump = _JUMP.match(line)
+        if jump and places.get(jump[1], i + 1) <= i:
+            spans.append((places[jump[1]], i + 1))
+    return tuple(
+        Loop(tuple(lines[a:b]), statements.get(a, ()), framed[a])
+        for a, b in spans
+        if not any((c, d) != (a, b) and a <= c and d <= b for c, d in spans)
+    )
+
+
+def main_loops(assembly: str, statements: frozenset[str]) -> tuple[Loop, ...]:
+    """The innermost loop with the most arithmetic of each set of these statements."""
+    best: dict[tuple[str, ...], Loop] = {}
+    for x in loops(assembly):
+        if x.calls or not x.arithmetic or not x.statements or not statements.issuperset(x.statements):
+            continue
+        most = best.setdefault(x.statements, x)
+        if x.arithmetic > most.arithmetic:
+            best[x.statements] = x
+    return tuple(best.values())
+
+
+def worst(found: Iterable[Loop]) -> Loop | None:
+    """The loop that spills most, if any spills more than `SHARE`."""
+    return max(filter(much, found), key=lambda x: x.spills, default=None)
+
+
+def pays(before: Loop, after: Loop, dearer: float) -> bool:
+    """Whether a loop that spills less is better, of a nest that takes `dearer` times the cycles by the model,
+    which knows of no spills."""
+    gain = (before.vectors / before.arithmetic) / (after.vectors / after.arithmetic)
+    return after.spills < before.spills and gain >= _GAIN * dearer
+
+
+def much(x: Loop) -> bool:
+    """Whether a loop spills more than `SHARE`."""
+    return x.spills > SHARE * x.vectors
+
+
+def suspected(code: bytes, isa: Isa, vectors: int) -> bool:
+    """Whether the code of an object may spill more than `SHARE` in a loop with arithmetic; `vectors`: of the
+    largest register tile.  Chance bytes that look like what is sought cost only time."""
+    if vectors < 2:
+        return False
+    if not isa.x86:
+        return vectors > _CROWDED * isa.registers
+    at_stack = [m.start() for m in _AT_STACK.finditer(code)]
+    if not at_stack:
+        return False
+    spans: list[tuple[int, int]] = []
+    for m in _FAR_JUMP.finditer(code):
+        start = m.end() + int.from_bytes(code[m.end() - 4 : m.end()], "little", signed=True)
+        if start >= 0:
+            spans.append((start, m.start()))
+    for a, b in spans:
+        if any((c, d) != (a, b) and a <= c and d <= b for c, d in spans):
+            continue
+        spills = sum(a <= x < b for x in at_stack)
+        arithmetic = sum(1 for _ in _COMPUTES.finditer(code, a, b))
+        if arithmetic >= _LEAST and spills > SHARE * arithmetic:
+            return True
+    return False

@@ -1,0 +1,199 @@
+"""Spills in the code of the cpu backend: counted in assembly, and fewer vectors taken where that pays."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import replace
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+
+import tc
+from tc import registry
+from tests.backends.cpu_cases import GEMM, compiled, interpreted, isas, same
+
+DISTANCES = """def f(float(M,K) A, float(N,K) B) -> (D) {
+  D(i,j) +=! (A(i,k) - B(j,k)) * (A(i,k) - B(j,k))
+}"""
+SIZES = {"M": 128, "N": 128, "K": 64}
+# What the model believes, wherever the test runs.
+MACHINE = tuple(
+    {"cores": 2, "l1": 32 << 10, "l2": 1 << 20, "l3": 32 << 20, "fma_units": 2, "loads": 2}.items()
+)
+needs_avx2 = pytest.mark.skipif("avx2" not in isas(), reason="this processor has no AVX2")
+
+
+@pytest.fixture(scope="module")
+def spills() -> Any:
+    registry.get("cpu")
+    return sys.modules["tc_backends.cpu.spills"]
+
+
+X86 = """
+task2:
+    pushq %rbp
+    {frame}
+.LBB0_1:                       # %loop-S0-S1-7
+    xorl %ecx, %ecx
+.LBB0_2:                       # %loop-S1-12
+    {body}
+    vmovups 64(%rax), %zmm3    # 64-byte Folded Spill is what this is not
+    movq 8(%rsp), %rax
+    vmovups (%rsp,%rax,4), %zmm4
+    decq %rcx
+    jne .LBB0_2
+    vmovups %zmm3, 128(%rsp)   # outside
+    decq %rdx
+    jne .LBB0_1
+    retq
+"""
+ARM = """
+task2:
+    stp x29, x30, [sp, #-16]!
+    {frame}
+.LBB0_1:                       // %loop-S0-S1-7
+    mov x8, xzr
+.LBB0_2:                       // %loop-S1-12
+    {body}
+    ldr q3, [x9, #16]
+    ldr x9, [sp, #8]
+    subs x8, x8, #1
+    b.ne .LBB0_2
+    str q3, [sp, #128]
+    cbnz x10, .LBB0_1
+    ret
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "frame", "body", "spilled", "arithmetic"),
+    [
+        (X86, "nop", "vfmadd231ps (%rax){1to16}, %zmm0, %zmm1", 0, 1),
+        (X86, "nop", "vfmadd231ps 64(%rsp), %zmm0, %zmm1", 1, 1),
+        (X86, "nop", "vmovups %zmm1, -56(%rsp)", 1, 0),
+        (X86, "nop", "vmovaps %ymm1, (%rsp)", 1, 0),
+        (X86, "nop", "vbroadcastss 12(%rsp), %ymm1", 1, 0),
+        (X86, "nop", "addps 0x20(%rsp), %xmm1", 1, 1),
+        (X86, "nop", "movaps %xmm1, 16(%rsp)", 1, 0),
+        (X86, "nop", "pmulld %xmm2, %xmm1", 0, 1),
+        (X86, "nop", "vmovups 32(%rbp), %ymm1", 0, 0),
+        (X86, "movq %rsp, %rbp", "vmovups -32(%rbp), %ymm1", 1, 0),
+        (ARM, "nop", "fmla v1.4s, v2.4s, v3.s[0]", 0, 1),
+        (ARM, "nop", "str q1, [sp, #16]", 1, 0),
+        (ARM, "nop", "ldp q1, q2, [sp]", 1, 0),
+        (ARM, "nop", "ldr q1, [x29, #16]", 0, 0),
+        (ARM, "mov x29, sp", "ldr q1, [x29, #16]", 1, 0),
+        (ARM, "nop", "fmov v1.4s, #1.0", 0, 0),
+    ],
+)
+def test_the_parser(spills: Any, text: str, frame: str, body: str, spilled: int, arithmetic: int) -> None:
+    (loop,) = spills.loops(text.replace("{frame}", frame).replace("{body}", body))
+    assert loop.statements == ("S1",)
+    assert (loop.spills, loop.arithmetic) == (spilled, arithmetic)
+    assert loop.vectors == (3 if text is X86 else 2)
+    assert not loop.calls
+
+
+def test_main_loops(spills: Any) -> None:
+    """Those of whole statements, with the most arithmetic and no calls."""
+    body = "vfmadd231ps %zmm2, %zmm0, %zmm1"
+    text = X86.replace("{frame}", "nop").replace("{body}", body)
+    longer = text.replace(body, f"{body}\n    {body}").replace("LBB0", "LBB1")
+    both = text + longer
+    (loop,) = spills.main_loops(both, frozenset(["S0", "S1"]))
+    assert loop.arithmetic == 2
+    assert not spills.main_loops(both, frozenset(["S0"]))
+    assert not spills.main_loops(text.replace(body, f"{body}\n    callq expf"), frozenset(["S1"]))
+
+
+def test_when_fewer_vectors_pay(spills: Any) -> None:
+    """Fewer instructions for each that computes, by more than the nest is dearer; never for more spills."""
+
+    def loop(arithmetic: int, moves: int, spilled: int) -> Any:
+        lines = ["vaddps %ymm0, %ymm1, %ymm2"] * arithmetic + ["vmovups (%rax), %ymm1"] * moves
+        return spills.Loop((*lines, *["vmovups 32(%rsp), %ymm1"] * spilled), ("S0",))
+
+    before = loop(60, 20, 20)
+    assert spills.worst([loop(60, 40, 0), before]) is before
+    assert spills.worst([loop(60, 40, 0), loop(60, 40, 3)]) is None
+    assert spills.pays(before, loop(40, 16, 0), 1.0)
+    assert not spills.pays(before, loop(40, 16, 0), 1.2)
+    assert not spills.pays(before, loop(40, 26, 0), 1.0)  # spills gone, and as many instructions
+    assert not spills.pays(before, loop(60, 0, 20), 1.0)
+
+
+def _main(kernel: Any, spills: Any, **sizes: int) -> Any:
+    found = spills.loops(kernel.inspect("asm", **sizes))
+    return max((x for x in found if not x.calls), key=lambda x: x.arithmetic)
+
+
+@needs_avx2
+def test_the_next_candidate_is_taken(spills: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = compiled(DISTANCES, isa="avx2", machine=MACHINE)
+    told = [x for x in kernel.inspect("choice", **SIZES).splitlines() if "spills" in x]
+    assert len(told) == 1 and "took the next candidate with fewer vectors" in told[0], told
+    after = _main(kernel, spills, **SIZES)
+    assert told[0].endswith(f"which spills {after.share}")
+    monkeypatch.setattr(spills, "suspected", lambda *_: False)
+    unlooked = compiled(DISTANCES, isa="avx2", machine=(*MACHINE, ("latency", 4)))
+    assert "spills" not in unlooked.inspect("choice", **SIZES)
+    before = _main(unlooked, spills, **SIZES)
+    assert before.spills > after.spills and spills.much(before)
+    assert f"spills {before.share}" in told[0]
+    rng = np.random.default_rng(0)
+    given = [rng.integers(-3, 4, (128, 64)).astype(np.float32) for _ in "AB"]
+    (want,) = interpreted(DISTANCES, *given)
+    same(want, np.asarray(kernel(*given)))
+
+
+@pytest.mark.parametrize("isa", [i for i in ("avx2", "sse4.2") if i in isas()])
+def test_a_given_register_tile_is_kept(isa: str, spills: Any) -> None:
+    """6 × 4 accumulators in 16 registers."""
+    lanes = {"avx2": 8, "sse4.2": 4}[isa]
+    sizes = {"M": 48, "N": 96, "K": 32}
+    kernel = compiled(GEMM, isa=isa, register_tile=(6, 4 * lanes), vector=1, pack=False, machine=MACHINE)
+    choice = kernel.inspect("choice", **sizes)
+    assert re.search(rf"i_0 .*/6, j_1 .*/{4 * lanes}$", choice.splitlines()[-1]), choice
+    assert "spills" not in choice
+    assert spills.much(_main(kernel, spills, **sizes))
+
+
+@pytest.mark.parametrize("isa", isas())
+def test_objects_are_suspected_of_what_assembly_shows(isa: str, spills: Any) -> None:
+    backend = sys.modules["tc_backends.cpu.backend"]
+    sizes = {"M": 48, "N": 96, "K": 32}
+    machine = backend.with_isa(isa)
+    if not machine.isa.x86:
+        pytest.skip("only objects of x86 are looked into")
+    lanes = machine.isa.lanes(4)
+    program = tc.compile(GEMM, "reference").program(sizes)
+    for rows, spilled in ((machine.isa.registers // 4 + 2, True), (machine.isa.registers // 8, False)):
+        options = tc.Options(register_tile=(rows, 4 * lanes), vector=1, pack=False)
+        made = backend.code_of(program, machine, options)
+        assert spills.suspected(backend.object_of(made, machine.isa), machine.isa, 4 * rows) == spilled
+        text = backend.llvm_jit.assembly_of(
+            made.text, cpu=machine.isa.cpu, features=machine.isa.features, verbose=True
+        )
+        loops = spills.main_loops(text, frozenset(made.vectors))
+        assert (spills.worst(loops) is not None) == spilled
+
+
+def test_neon_assembly_is_read(spills: Any) -> None:
+    backend = sys.modules["tc_backends.cpu.backend"]
+    isa = sys.modules["tc_backends.cpu.isa"].NEON
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    target = llvm.Target.from_triple("aarch64-unknown-linux-gnu")
+    machine = target.create_target_machine(cpu="generic", features="+neon", opt=1)
+    machine.set_asm_verbosity(True)
+    program = tc.compile(GEMM, "reference").program({"M": 48, "N": 96, "K": 32})
+    options = tc.Options(register_tile=(10, 16), vector=1, pack=False)
+    made = backend.code_of(program, replace(backend.host(), isa=isa, fma_units=2, loads=2), options)
+    (loop,) = spills.main_loops(
+        machine.emit_assembly(llvm.parse_assembly(made.text)), frozenset(made.vectors)
+    )
+    assert loop.count("fmla") == loop.arithmetic >= 40
+    assert spills.much(loop)

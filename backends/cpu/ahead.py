@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from tc.poly.plan import Ahead, Axis, Nest, Phase, PhaseTile, Tile
 
+from .lines import LINE
 from .machine import Machine
 from .work import Ref, Work, footprint, held_buffers, run
 
@@ -20,7 +21,6 @@ POINTED = 12  # iterations between asking for a row that data point to and readi
 FAR = 2048  # bytes between rows from where each is a stream of its own
 _PAGE = 4096
 _ROWS = 8  # pages of a register tile's results, at least, that are asked for
-_LINE = 64  # bytes
 _STREAM = 8192  # bytes in a row, pages that is, from where the hardware follows by itself
 _SHARE = 8  # vector operations for each prefetch, at least
 
@@ -49,10 +49,7 @@ def next_rows(
     iteration brings new ones: the outermost of which one iteration leaves room in the second cache for the
     rows of two."""
     axes = {a.name: a for a in nest.axes}
-    # A tile of dynamic length (WHOLE, SHARE) is as long as the axis typically is.
-    extents = {n: min(t.cache, axes[n].extent) if t.cache > 0 else axes[n].extent for n, t in tiles.items()}
-    at = {n: min(t.register, axes[n].extent) for n, t in tiles.items()}
-    looped = [n for n in inner if extents[n] > tiles[n].register]
+    extents, at, looped = _loops(axes, tiles, inner)
     refs = [r for s in nest.statements for r in work[s].refs]
     out: list[Ahead] = []
     for phase, t in zip(nest.phases, phases, strict=True):
@@ -78,6 +75,16 @@ def next_rows(
     return tuple(out)
 
 
+def _loops(
+    axes: Mapping[str, Axis], tiles: Mapping[str, Tile], inner: Sequence[str]
+) -> tuple[dict[str, int], dict[str, int], list[str]]:
+    """The points of each axis in a cache tile and in a register tile, and the loops over register tiles.  A
+    tile of dynamic length (WHOLE, SHARE) is as long as the axis typically is."""
+    extents = {n: min(t.cache, axes[n].extent) if t.cache > 0 else axes[n].extent for n, t in tiles.items()}
+    at = {n: min(t.register, axes[n].extent) for n, t in tiles.items()}
+    return extents, at, [n for n in inner if extents[n] > tiles[n].register]
+
+
 def next_results(
     nest: Nest,
     work: Mapping[str, Work],
@@ -88,9 +95,7 @@ def next_results(
     """The results of reductions whose rows are short and on many pages, in an array that the second cache has
     no room for: with the innermost loop over register tiles that goes to other pages."""
     axes = {a.name: a for a in nest.axes}
-    extents = {n: min(t.cache, axes[n].extent) if t.cache > 0 else axes[n].extent for n, t in tiles.items()}
-    at = {n: min(t.register, axes[n].extent) for n, t in tiles.items()}
-    looped = [n for n in inner if extents[n] > tiles[n].register]
+    extents, at, looped = _loops(axes, tiles, inner)
     iterations = min((math.prod(a.extent for a in p.axes) for p in nest.phases if p.axes), default=0)
     vectors = math.prod(math.ceil(e / tiles[n].lanes) for n, e in at.items())
     out: dict[str, Ahead] = {}
@@ -98,7 +103,7 @@ def next_results(
         apart = {n: abs(r.strides.get(n, 0)) * r.itemsize for n in at}
         pages = math.prod(e for n, e in at.items() if apart[n] >= _PAGE)
         lines = math.prod(
-            e if apart[n] >= _LINE else max(1, math.ceil(e * apart[n] / _LINE)) for n, e in at.items()
+            e if apart[n] >= LINE else max(1, math.ceil(e * apart[n] / LINE)) for n, e in at.items()
         )
         if r.elements * r.itemsize <= machine.l2 or pages < _ROWS or _SHARE * lines > vectors * iterations:
             continue
@@ -135,8 +140,8 @@ def _cheap(r: Ref, phase: Phase, tiles: Mapping[str, Tile], axes: Mapping[str, A
         vectors *= math.ceil(size / t.lanes)
         step = abs(r.strides.get(n, 0)) * r.itemsize
         if step:
-            lines *= math.ceil(size * step / _LINE) if step < _LINE else size
+            lines *= math.ceil(size * step / LINE) if step < LINE else size
     last = phase.axes[-1]
-    if abs(r.strides.get(last.name, 0)) * r.itemsize < _LINE:
+    if abs(r.strides.get(last.name, 0)) * r.itemsize < LINE:
         vectors *= min(last.extent, 4)
     return _SHARE * lines <= vectors * 2

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tc.dtypes import DType
 from tc.errors import InternalError
-from tc.ir.expr import Add, Expr, IntImm, Load, Mul, Variable, rebuild
+from tc.ir.expr import Add, Expr, IntImm, Load, Min, Mul, Sub, Variable, rebuild
 from tc.ir.loops import Array, Block, For, LoopKind, Stmt
 from tc.ir.program import Box, Stage
 from tc.ir.simplify import linear_terms, simplify
@@ -104,6 +104,11 @@ class Builder:
         self.workspace += stride * (self.chunks if chunk is not None else 1)
         self.arrays.append(array)
         return array
+
+
+def points_of(a: Axis, span: Span) -> Expr:
+    """The points of an axis in a cache tile; the last tile may have fewer."""
+    return span.count if span.whole else Min(span.count, Sub(IntImm(a.extent), span.origin))
 
 
 def block(parts: Iterable[Stmt]) -> Stmt:

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tc.dtypes import DType
-from tc.ir.expr import Add, Cast, Expr, IntImm, Load, Min, Mul, Sub, UIntImm, Variable, substitute, variables
+from tc.ir.expr import Add, Cast, Expr, IntImm, Load, Mul, UIntImm, Variable, substitute, variables
 from tc.ir.loops import Array, Compute, For, LoopKind, Promote, Stmt
 from tc.ir.simplify import simplify
 from tc.poly.plan import Axis, Dot, Nest, Phase
-from tc.poly.scan.builder import ZERO, Builder, Span, block, contiguous, loads
+from tc.poly.scan.builder import ZERO, Builder, Span, block, contiguous, loads, points_of
 from tc.poly.scan.dynamic import vectors
 
 _BYTES = 64  # of the factor that are summed at a time
@@ -151,8 +151,7 @@ class _Shifter:
         return out
 
     def points(self, a: Axis) -> Expr:
-        span = self.spans[a.name]
-        return span.count if span.whole else Min(span.count, Sub(IntImm(a.extent), span.origin))
+        return points_of(a, self.spans[a.name])
 
     def product(self, inside: Mapping[str, Expr]) -> Expr:
         """An element of the other factor times the shift, in the type of the sum."""

@@ -36,6 +36,7 @@ from tc.poly.scan.builder import (
     contiguous,
     loads,
     named,
+    points_of,
     vector_loops,
 )
 from tc.poly.scan.dots import Shift, shift, shifted
@@ -261,9 +262,7 @@ class _Filler:
         return block(parts)
 
     def points(self, a: Axis) -> Expr:
-        """The points of an axis in the cache tile; the last tile may have fewer."""
-        span = self.spans[a.name]
-        return span.count if span.whole else Min(span.count, Sub(IntImm(a.extent), span.origin))
+        return points_of(a, self.spans[a.name])
 
     def element(self, p: Packed, number: Expr, lane: str, inside: Mapping[str, Expr]) -> Stmt:
         """`pack[block, …, lane] = source[…]` at these offsets in the cache tile."""

@@ -5,13 +5,15 @@
 Columns: the best peer; its time by tc's (above 1: tc is faster), the median of the rounds' ratios with its
 95 % confidence interval; what tc reaches, in 10^9 operations or bytes per second; the share of the measured
 peak that is the larger share (F: of multiply-adds, B: of the copy's bandwidth, R: of what can be read where
-little is written, G: of random rows; data that stays in a cache may exceed the last three); first call less a
-later one; memory of a call, results included.  A group has results of its own.
+little is written, G: of random rows, of tc's own tables and in the same rounds; data that stays in a cache may
+exceed the last three); first call less a later one; memory of a call, results included.  A group has results of
+its own.
 """
 
 from __future__ import annotations
 
 import argparse
+import statistics
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -83,7 +85,9 @@ def share(
     compute = workload.flops / outcome.seconds / 1e9 / (peaks.fma_f64 if double else peaks.fma_f32)
     pattern, bandwidth = "B", peaks.bandwidth
     if workload.kind == "gather":
-        pattern, bandwidth = "G", peaks.gather
+        ours = measurement.tc
+        own = ours.gathered if ours else ()
+        pattern, bandwidth = "G", statistics.median(own) if own else peaks.gather
     elif workload.read_bytes() >= 0.9 * measurement.moved_bytes:
         pattern, bandwidth = "R", peaks.read
     memory = measurement.moved_bytes / outcome.seconds / 1e9 / bandwidth
@@ -170,6 +174,7 @@ def record(measurement: Measurement, peaks: machine_peaks.Peaks) -> dict[str, An
             "us": None if o.seconds is None else 1e6 * o.seconds,
             "us_95": [1e6 * interval.low, 1e6 * interval.high] if interval else None,
             "best_us": 1e6 * min(o.bests) if o.bests else None,
+            **({"gathered_GBps": statistics.median(o.gathered)} if o.gathered else {}),
             "rounds": len(o.medians),
             "speed": reached,
             "share": part,

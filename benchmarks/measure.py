@@ -66,6 +66,7 @@ class Outcome:
     peak_bytes: int | None = None
     result_bytes: int = 0
     details: dict[str, Any] = field(default_factory=dict)
+    gathered: tuple[float, ...] = ()  # 10^9 bytes/s of random rows of its own tables, in each round
 
     @property
     def seconds(self) -> float | None:
@@ -257,6 +258,7 @@ class Race:
         ]
         medians: dict[str, list[float]] = {n: [] for n in contend}
         bests: dict[str, list[float]] = {n: [] for n in contend}
+        gathered: dict[str, list[float]] = {n: [] for n in contend}
         plans = {n: plan(timed[n].calibrated_s or 1.0, self.settings.budget) for n in contend}
         for number in range(self.settings.rounds):
             note(f"round {number + 1}")
@@ -271,6 +273,9 @@ class Race:
                     answer = self.processes[name].ask(
                         "round", calls=calls, batch=batch, warm=self.settings.warm
                     )
+                    if any((workload.gathered or {}).values()) and not timed[name].peer:
+                        rate = self.processes[name].ask("gather", threads=self.settings.threads)["rate"]
+                        gathered[name].append(rate)
                 except WorkerError as error:
                     timed[name] = replace(timed[name], failed=str(error))
                     continue
@@ -280,7 +285,12 @@ class Race:
                 # stopped before the next contestant starts.
                 time.sleep(_SETTLE)
         for name in contend:
-            timed[name] = replace(timed[name], medians=tuple(medians[name]), bests=tuple(bests[name]))
+            timed[name] = replace(
+                timed[name],
+                medians=tuple(medians[name]),
+                bests=tuple(bests[name]),
+                gathered=tuple(gathered[name]),
+            )
         for name in names:
             # One that ended is started again by its next workload.
             with contextlib.suppress(WorkerError):

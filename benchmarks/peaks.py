@@ -144,26 +144,33 @@ done:
 
 
 ROW = 256  # bytes
-AHEAD = 16  # rows that are prefetched before they are summed
+_LINE = 64
 
 
-def _gather(width: int) -> str:
-    """Sum n rows whose numbers come from %to (8 bytes each, AHEAD more than n) out of the table %from."""
-    lanes, parts = width // 4, ROW // width
+def _ahead(row: int) -> int:
+    """How many rows are prefetched before they are summed: 64 lines, more than a core waits for at a time."""
+    return max(4, 64 // -(-row // _LINE))
+
+
+def _gather(width: int, row: int) -> str:
+    """Sum n rows of `row` bytes whose addresses come from %from (8 bytes each, and of the next rows that are
+    prefetched) into %to."""
+    width = min(width, 1 << (row.bit_length() - 1))
+    lanes, parts = max(1, width // 4), max(1, row // width)
     vector = f"<{lanes} x float>"
     phis = "\n".join(
         f"  %x{k} = phi {vector} [zeroinitializer, %entry], [%y{k}, %loop]" for k in range(parts)
     )
     adds = "\n".join(
         f"  %p{k} = getelementptr i8, ptr %row, i64 {k * width}\n"
-        f"  %v{k} = load {vector}, ptr %p{k}, align {width}\n"
+        f"  %v{k} = load {vector}, ptr %p{k}, align 4\n"
         f"  %y{k} = fadd {vector} %x{k}, %v{k}"
         for k in range(parts)
     )
     fetches = "\n".join(
-        f"  %h{k} = getelementptr i8, ptr %later, i64 {64 * k}\n"
+        f"  %h{k} = getelementptr i8, ptr %later, i64 {_LINE * k}\n"
         f"  call void @llvm.prefetch.p0(ptr %h{k}, i32 0, i32 3, i32 1)"
-        for k in range(ROW // 64)
+        for k in range(-(-row // _LINE))
     )
     ends = "\n".join(
         f"  %q{k} = getelementptr i8, ptr %to, i64 {k * width}\n  store {vector} %y{k}, ptr %q{k}, align 4"
@@ -177,14 +184,10 @@ entry:
 loop:
   %i = phi i64 [0, %entry], [%next, %loop]
 {phis}
-  %a = getelementptr i64, ptr %to, i64 %i
-  %number = load i64, ptr %a, align 8
-  %b = getelementptr i64, ptr %a, i64 {AHEAD}
-  %soon = load i64, ptr %b, align 8
-  %o = mul i64 %number, {ROW}
-  %row = getelementptr i8, ptr %from, i64 %o
-  %w = mul i64 %soon, {ROW}
-  %later = getelementptr i8, ptr %from, i64 %w
+  %a = getelementptr ptr, ptr %from, i64 %i
+  %row = load ptr, ptr %a, align 8
+  %b = getelementptr ptr, ptr %a, i64 {_ahead(row)}
+  %later = load ptr, ptr %b, align 8
 {fetches}
 {adds}
   %next = add i64 %i, 1
@@ -278,30 +281,36 @@ def _bandwidths(threads: int, width: int, length: int, repeats: int) -> tuple[fl
     )
 
 
-def _gathered(threads: int, width: int, repeats: int, rows: int = 1_000_000, count: int = 200_000) -> float:
-    """Random rows: 51 MB of them a thread, and new ones each time, so that no cache has them."""
-    table, rng = _aligned(rows * ROW), np.random.default_rng(1)
-    code, best = compile_text(_gather(width), "run"), float("inf")
-    for _ in range(repeats):
-        numbers = [rng.integers(0, rows, count + AHEAD, dtype=np.int64) for _ in range(threads)]
-        best = min(best, _time(code, [(n.ctypes.data, table.ctypes.data, count) for n in numbers], 1))
-    return threads * count * ROW / best / 1e9
+def _gathered(threads: int, width: int, repeats: int) -> float:
+    table = _aligned(1_000_000 * ROW).reshape(-1, ROW // 4)
+    return Gather([table], threads).rate(200_000, repeats)
 
 
-def main() -> int:
-    out = sys.stdout
-    out.write(f"{8 * vector_bytes()}-bit vectors; best of 9\n")
-    header = ("threads", "f32 GF/s", "f64 GF/s", "copy", "nt copy", "read", "gather GB/s")
-    rows = []
-    from benchmarks.peers import cores
+class Gather:
+    """Sums of random rows of the tables of a workload, where they lie: how their pages are placed, under a
+    hypervisor above all, decides over a quarter of what can be read of them."""
 
-    for threads in sorted({1, len(cores())}):
-        p = measure(threads)
-        figures = (p.fma_f32, p.fma_f64, p.copy, p.copy_nontemporal, p.read, p.gather)
-        rows.append((str(threads), *(f"{f:.1f}" for f in figures)))
-    out.write(aligned(header, rows, left=0) + "\n")
-    return 0
+    def __init__(self, tables: Sequence[np.ndarray], threads: int) -> None:
+        self.tables, self.threads = tables, threads
+        self.row = max(t[0].nbytes for t in tables)
+        self.code = compile_text(_gather(vector_bytes(), self.row), "run")
+        self.rng = np.random.default_rng(1)
 
+    def rate(self, count: int, repeats: int) -> float:
+        """10^9 bytes per second, the best of some tries; every thread reads `count` rows, new ones each time,
+        so that no cache has them.  Of a row shorter than a cache line the line is counted."""
+        best = float("inf")
+        for _ in range(repeats):
+            rows = [self._rows(count + _ahead(self.row)) for _ in range(self.threads)]
+            sums = [np.zeros(self.row // 4 + 16, np.float32) for _ in range(self.threads)]
+            parts = [(s.ctypes.data, r.ctypes.data, count) for s, r in zip(sums, rows, strict=True)]
+            best = min(best, _time(self.code, parts, 1))
+        return self.threads * count * max(self.row, _LINE) / best / 1e9
 
-if __name__ == "__main__":
-    raise SystemExit(main())
+    def _rows(self, count: int) -> np.ndarray:
+        """Addresses of random rows of all tables."""
+        chosen = [
+            t.ctypes.data + t.strides[0] * self.rng.integers(0, len(t), -(-count // len(self.tables)))
+            for t in self.tables
+        ]
+        return np.stack(chosen, axis=1).reshape(-1)[:count].copy()

@@ -24,6 +24,7 @@ import numpy as np
 from benchmarks import peers
 from benchmarks.agreement import compare
 from benchmarks.memory import HighWater
+from benchmarks.peaks import Gather
 from benchmarks.workloads import find
 from benchmarks.workloads.model import Workload
 
@@ -50,6 +51,9 @@ class Worker:
         sets = [made.convert(tuple(arrays.values()))]
         for turn in range(1, found.turns(beyond)):
             sets.append(_turned(found, made, sets[0], arrays, turn))
+        gathered = found.gathered or {}
+        self.tables = [x for a, x in zip(found.inputs, sets[0], strict=True) if gathered.get(a.name)]
+        self.rows: Gather | None = None
         del arrays
         start = time.perf_counter()
         self.result = made.call(*sets[0])
@@ -117,8 +121,15 @@ class Worker:
         gc.enable()
         return {"median": statistics.median(times), "best": min(times)}
 
+    def gather(self, threads: int) -> dict[str, Any]:
+        """What can be read of the tables that rows are looked up in, 10^9 bytes a second."""
+        if self.rows is None:
+            self.rows = Gather([np.asarray(self.numpy(t)) for t in self.tables], threads)
+        return {"rate": self.rows.rate(50_000, 3)}
+
     def drop(self) -> dict[str, Any]:
-        self.workload = self.result = None
+        self.workload = self.result = self.rows = None
+        self.tables = []
         self.call = lambda: None
         gc.collect()
         return {}

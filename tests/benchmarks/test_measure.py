@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import random
 from pathlib import Path
@@ -41,6 +42,21 @@ def test_the_interval_holds_the_median_as_often_as_it_says() -> None:
         e = estimate([rng.expovariate(1.0) for _ in range(15)])
         held += e.low <= math.log(2) <= e.high
     assert 0.95 <= held / trials <= 0.98  # exactly 0.9648
+
+
+@pytest.mark.parametrize("columns", [1, 3, 16, 64, 301])
+def test_the_gather_reads_the_rows_of_every_table(columns: int) -> None:
+    tables = [np.arange(1, 41, dtype=np.float32).repeat(columns).reshape(-1, columns) * k for k in (1, 100)]
+    gather = peaks.Gather(tables, 2)
+    rows = gather._rows(50)
+    assert {(r - t.ctypes.data) // t.strides[0] in range(40) for t in tables[:1] for r in rows[::2]} == {True}
+    assert {(r - t.ctypes.data) // t.strides[0] in range(40) for t in tables[1:] for r in rows[1::2]} == {True}
+    sums = np.zeros(columns + 16, np.float32)
+    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(gather.code.address)
+    run(sums.ctypes.data, rows.ctypes.data, 20)
+    wanted = sum(ctypes.c_float.from_address(int(r)).value for r in rows[:20])
+    assert sums[0] == wanted
+    assert gather.rate(100, 2) > 0
 
 
 def test_ratios_are_paired() -> None:

@@ -14,7 +14,7 @@ from tc.poly.plan import SHARE, WHOLE, Axis, Nest, Pack, Phase, PhaseTile, Regio
 from tc.poly.scop import Scop
 
 from . import ahead, dot
-from .lines import inner_order, outer_order
+from .lines import inner_order, outer_order, rows_together
 from .machine import Machine
 from .model import Candidate, Cost, flush_cycles, nest_cycles, tile_cycles
 from .shares import number_of_tasks, shares
@@ -770,7 +770,8 @@ def tiling(
     if options.parallel is False:
         parallel = 0
     inner = inner_order(nest, work, tiles, c.packs, held_buffers(nest, work), machine)
-    packs = tuple(Pack(r.statement, r.read) for r in packed)
+    lanes = next((n for n, t in tiles.items() if t.lanes > 1), "")
+    packs = tuple(Pack(r.statement, r.read, rows_together(r, lanes, machine)) for r in packed)
     early = ahead.next_rows(nest, work, tiles, inner, phases, c.packs, machine)
     early += ahead.next_results(nest, work, tiles, inner, machine)
     if not packed:

@@ -50,6 +50,17 @@ def aliased(stride: int, itemsize: int, rows: int, machine: Machine) -> bool:
     return rows_a_set(stride, itemsize, rows, machine.l1) > _WAYS
 
 
+def rows_together(r: Ref, vector: str, machine: Machine) -> int:
+    """How many rows of what is packed are turned at a time; 0: as many as a vector has lanes.
+
+    The hardware follows no more than eight rows in a larger array; and of more rows than a set has ways, the
+    lines that two blocks share are gone before the second.
+    """
+    apart = r.strides.get(vector, 0)
+    far = r.elements * r.itemsize > machine.l2
+    return _WAYS if far or aliased(apart, r.itemsize, 2 * _WAYS, machine) else 0
+
+
 def collides(r: Ref, tile: Mapping[str, int], inner: Mapping[str, int], machine: Machine) -> bool:
     """Whether the rows that a reduction (`inner`) reads for one point of the tile leave no room for those
     that it reads for others."""

@@ -223,10 +223,14 @@ class PhaseTile:
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """A read of `statement` (its number among the statement's reads) from a packed copy of a cache tile."""
+    """A read of `statement` (its number among the statement's reads) from a packed copy of a cache tile.
+
+    Where the lanes lie in rows of their own, `rows` of them are turned at a time; 0: a vector of them.
+    """
 
     statement: str
     read: int
+    rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -285,7 +285,7 @@ class _Filler:
 
     def turned(self, row: str, count: Expr, lane: str, lanes: int, copy: Stmt) -> Stmt:
         """Blocks of a few rows of the source, each a vector, to as many vectors of lanes."""
-        width = self.lanes(self.vector)
+        width = min(self.lanes(self.vector), self.pack.rows or lanes)
         if not isinstance(count, IntImm):
             return self.dynamic_turned(row, count, lane, lanes, copy)
         rows = count.value

@@ -5,9 +5,9 @@
 Columns: the best peer; its time by tc's (above 1: tc is faster), the median of the rounds' ratios with its
 95 % confidence interval; what tc reaches, in 10^9 operations or bytes per second; the share of the measured
 peak that is the larger share (F: of multiply-adds, B: of the copy's bandwidth, R: of what can be read where
-little is written, G: of random rows, of tc's own tables and in the same rounds; data that stays in a cache may
-exceed the last three); first call less a later one; memory of a call, results included.  A group has results of
-its own.
+little is written, G: of random rows of tc's own tables, read in the same rounds; data that stays in a cache
+may exceed the last three); first call less a later one; memory of a call, results included.  A group has
+results of its own.
 """
 
 from __future__ import annotations

@@ -81,10 +81,11 @@ class NestEmitter(DotEmitter):
         return "\n".join([*parts, *sorted(self.declarations)]) + "\n"
 
     def attributes(self) -> str:
+        # A spilled vector on a stack that is not aligned may lie across two lines.
         bits = self.isa.vector_bytes * 8
         return (
-            f'nounwind "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}" '
-            '"no-builtins" "denormal-fp-math"="ieee,ieee"'
+            f'nounwind alignstack({bits // 8}) "prefer-vector-width"="{bits}" '
+            f'"min-legal-vector-width"="{bits}" "no-builtins" "denormal-fp-math"="ieee,ieee"'
         )
 
     def finish(self, head: str) -> str:

@@ -78,3 +78,22 @@ def test_rows_of_a_large_result_are_asked_for() -> None:
 def test_a_result_that_follows_in_memory_is_not_asked_for() -> None:
     found = hints(made(contraction("ab,bc->ac"), 64 << 10, A=512, B=32, C=512).nest)
     assert not [h for h in found if h.write]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "together"),
+    [
+        ({"M": 64, "K": 1024, "N": 32}, 8),  # rows of 4096 bytes share a set of the first cache
+        ({"M": 64, "K": 1040, "N": 32}, 16),
+        ({"M": 1024, "K": 1040, "N": 1024}, 8),  # beyond the second cache: more streams than are followed
+    ],
+)
+@pytest.mark.skipif("avx512" not in ISAS, reason="this processor has no AVX-512")
+def test_rows_turned_together(sizes: dict[str, int], together: int) -> None:
+    source = "def tmm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
+    kernel = compiled(source, isa="avx512", machine=(("l1", 32 << 10), ("l2", 1 << 20)))
+    turned = re.search(
+        r"transposed for .*\n\s+vector for \S+ in \[(.*), (.*)\)\n", kernel.inspect("loops", **sizes)
+    )
+    assert turned is not None
+    assert f"+ {together}" in turned[2] or turned[2] == str(together)

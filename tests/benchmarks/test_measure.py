@@ -49,8 +49,8 @@ def test_the_gather_reads_the_rows_of_every_table(columns: int) -> None:
     tables = [np.arange(1, 41, dtype=np.float32).repeat(columns).reshape(-1, columns) * k for k in (1, 100)]
     gather = peaks.Gather(tables, 2)
     rows = gather._rows(50)
-    assert {(r - t.ctypes.data) // t.strides[0] in range(40) for t in tables[:1] for r in rows[::2]} == {True}
-    assert {(r - t.ctypes.data) // t.strides[0] in range(40) for t in tables[1:] for r in rows[1::2]} == {True}
+    for t, chosen in zip(tables, (rows[::2], rows[1::2]), strict=True):
+        assert all((r - t.ctypes.data) // t.strides[0] in range(40) for r in chosen)
     sums = np.zeros(columns + 16, np.float32)
     run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(gather.code.address)
     run(sums.ctypes.data, rows.ctypes.data, 20)

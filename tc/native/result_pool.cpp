@@ -6,9 +6,9 @@
 // of the list of kept blocks: nothing is allocated to release something.
 //
 // A processor takes a load for one of what it has just stored where the lowest twelve bits of the addresses
-// agree, and waits.  Large arrays of other libraries begin 16 or 64 bytes after a page does; a result that
-// began as near would be written right where the inputs are read next, and a soft-max took 1.28 times as long.
-// So results begin further on in a page.
+// agree, and waits.  Large arrays of other libraries begin 16 or 64 bytes after a page does.  A result that
+// began there, too, would be written just where inputs are read next: a soft-max took 1.28 times as long.  So
+// results begin shortly before the end of a page: what is read next lies where the last page was written.
 #include "result_pool.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kHugeFrom = 2 * kHugePage;  // blocks that ask for huge pages: a fault is 2 MiB, not 4 KiB
-constexpr size_t kOffset = 3136;             // of the data in a block, and so in a page: 49 cache lines
+constexpr size_t kOffset = 4032;             // of the data in a block, and so in a page: 63 cache lines
 constexpr size_t kSpare = 8;                 // a block may be larger than what is asked by 1/8
 
 struct alignas(64) Block {

@@ -6,6 +6,7 @@ import ctypes
 import math
 import random
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -177,6 +178,23 @@ def test_sweeps_hold_odd_sizes_and_find_cliffs() -> None:
     assert {c[0] for c in cpu_sweep.cliffs(steep, 16)} == {130}
     # Below four vector widths fixed costs rule.
     assert cpu_sweep.cliffs([*smooth, cpu_sweep.Sample(20, 4e-4, 2e-6, None)], 16) == []
+
+
+def test_a_cliff_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def sample(name: str, n: int, race: object) -> cpu_sweep.Sample:
+        asked.append(n)
+        # 128 was slow once, 256 always is.
+        slow = (n == 128 and asked.count(n) == 1) or n == 256
+        return cpu_sweep.Sample(n, 2e-6 if slow else 1e-6, 2e-9 if slow else 1e-9, None)
+
+    monkeypatch.setattr(cpu_sweep, "sample", sample)
+    numbers = [127, 128, 129, 255, 256, 257]
+    samples, failed = cpu_sweep.sweep("add", numbers, cast("Race", None), 16)
+    assert not failed and [s.size for s in samples] == numbers
+    assert {slow for slow, _, _ in cpu_sweep.cliffs(samples, 16)} == {256}
+    assert asked.count(128) == 2 and asked.count(256) == 3
 
 
 def test_thread_counts() -> None:

@@ -15,7 +15,7 @@ INSTALLED := $(VENV)/.installed
 BUILT := $(VENV)/.built
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-all lint format demo bench golden clean distclean tools
+.PHONY: help setup test test-all lint format demo bench fuzz golden clean distclean tools
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' Makefile | awk -F'|' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ bench: setup ## measure against peers; results go to benchmarks/results; ARGS="c
 	@$(BIN)/python -c 'import jax, matplotlib, numba, torch' 2>/dev/null || \
 	  $(BIN)/python -m pip install -q --no-build-isolation -e '.[bench]'
 	$(BIN)/python -m benchmarks $(ARGS)
+
+fuzz: setup ## random programs and texts on every backend for MINUTES=5; ARGS="--backend cpu" for some
+	$(BIN)/python -m fuzz --minutes $(or $(MINUTES),5) $(ARGS)
 
 golden: setup ## accept what the golden tests see now; look at the diff before you commit it
 	$(PYTEST) --update-golden $(ARGS)

@@ -1,101 +1,162 @@
-"""python -m fuzz --minutes N [--backend NAME …] [--seed N]"""
+"""Random programs and texts on every backend, in several processes.
+
+    python -m fuzz [--minutes 5] [--jobs 2] [--backend NAME …] [--seed N] [--keep FOLDER]
+
+Each program is run with random options, layouts, dynamic sizes and threads, and compared with `tc.interpret`;
+each text must be refused with an error or be a program.  A line of progress, then a table; the exit code is 1
+if anything was found.  What was found is written to --keep as a file for `fuzz/corpus/`.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import selectors
+import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
 
-os.environ["TC_VERIFY"] = "1"
+_PATIENCE = 120.0  # seconds over its time after which a process hangs
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m fuzz", description="Random programs on every backend.")
-    parser.add_argument("--minutes", type=float, default=1.0)
+@dataclass
+class Totals:
+    """What all processes have done."""
+
+    programs: int = 0
+    texts: int = 0
+    accepted: int = 0
+    refused: Counter[str] = field(default_factory=Counter[str])
+    excluded: Counter[str] = field(default_factory=Counter[str])
+    codes: Counter[str] = field(default_factory=Counter[str])
+    slowest: float = 0.0
+    slowest_source: str = ""
+    failures: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])  # what happened, the case
+
+    def add(self, report: dict[str, Any]) -> None:
+        self.programs += report["programs"]
+        self.texts += report["texts"]
+        self.accepted += report["accepted"]
+        for name in ("refused", "excluded", "codes"):
+            getattr(self, name).update(report[name])
+        if report["slowest"] > self.slowest:
+            self.slowest, self.slowest_source = report["slowest"], report["slowest_source"]
+        self.failures += [(what, case) for what, case in report["failures"]]
+
+    def progress(self) -> str:
+        return (
+            f"{self.programs} programs ran, {sum(self.refused.values())} refused; {self.texts} texts; "
+            f"{len(self.failures)} failures"
+        )
+
+    def table(self, backends: Sequence[str]) -> str:
+        def listed(counts: Counter[str]) -> str:
+            return ", ".join(f"{k} {n}" for k, n in counts.most_common()) or "none"
+
+        return (
+            f"{self.programs} programs ran on {', '.join(backends)}; {len(self.failures)} failures\n"
+            f"programs refused: {listed(self.refused)}\n"
+            f"programs a backend cannot follow: {listed(self.excluded)}\n"
+            f"{self.texts} texts, of which {self.accepted} are programs; refused: {listed(self.codes)}\n"
+            f"slowest call with its compile: {self.slowest:.2f} s\n{self.slowest_source}"
+        )
+
+
+class Job:
+    """A process that runs batches, with the file of what it runs."""
+
+    def __init__(self, number: int, seed: int, end: float, backends: Sequence[str], folder: Path) -> None:
+        self.last = folder / f"last-{number}-{seed}.json"
+        self.end = end
+        self.log = (folder / f"log-{number}-{seed}.txt").open("wb")
+        arguments = ["--seed", str(seed), "--seconds", f"{max(0.0, end - time.monotonic()):.0f}"]
+        arguments += ["--last", str(self.last), *(x for b in backends for x in ("--backend", b))]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "fuzz.worker", *arguments], stdout=subprocess.PIPE, stderr=self.log
+        )
+        self.pending = b""
+
+    @property
+    def answers(self) -> IO[bytes]:
+        assert self.process.stdout is not None
+        return self.process.stdout
+
+    def read(self) -> tuple[list[dict[str, Any]], bool]:
+        """New reports, and whether there will be no more."""
+        piece = os.read(self.answers.fileno(), 1 << 20)
+        *lines, self.pending = (self.pending + piece).split(b"\n")
+        return [json.loads(line) for line in lines], not piece
+
+    def died(self) -> tuple[str, str] | None:
+        """How the process ended and on what, unless it ended well."""
+        code = self.process.wait()
+        self.log.close()
+        if code == 0:
+            return None
+        tail = Path(self.log.name).read_text(encoding="utf-8", errors="replace")[-2000:]
+        case = self.last.read_text(encoding="utf-8") if self.last.exists() else ""
+        return f"the process ended with {code}\n{tail}", case
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--backend", action="append", help="by default all that can run")
     parser.add_argument("--seed", type=int, default=0)
-    chosen = parser.parse_args()
+    parser.add_argument("--keep", type=Path, default=Path("fuzz-found"))
+    chosen = parser.parse_args(argv)
 
-    from hypothesis import HealthCheck, Phase, given, seed, settings
-    from hypothesis import strategies as st
-
-    from fuzz.compare import Outcome, compare
-    from fuzz.strategies import Program, cpu_options, programs
-    from tc.registry import availability, get, names
+    from tc.registry import availability, names
 
     backends: tuple[str, ...] = tuple(chosen.backend or (n for n in names() if availability(n).ok))
-    for b in backends:
-        get(b)
-    isas = available_isas() if "cpu" in backends else ()
     end = time.monotonic() + 60 * chosen.minutes
-    refused: Counter[str] = Counter()
-    excluded: Counter[str] = Counter()
-    ran, slowest, slowest_source = 0, 0.0, ""
-    failures: list[str] = []
-    batch = chosen.seed
-    while time.monotonic() < end:
-        batch += 1
-        shrinking = False
+    totals, seed = Totals(), chosen.seed * 1000
+    with tempfile.TemporaryDirectory(prefix="tc-fuzz-") as name, selectors.DefaultSelector() as selector:
+        folder = Path(name)
 
-        @seed(batch)
-        @settings(
-            max_examples=200,
-            deadline=None,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-            phases=[Phase.generate, Phase.shrink],
-        )
-        @given(
-            p=programs(),
-            options=cpu_options(isas) if isas else st.just({}),
-            dynamic=st.just(0) | st.integers(0, 15),
-        )
-        def once(p: Program, options: dict[str, object], dynamic: int) -> None:
-            nonlocal ran, slowest, slowest_source, shrinking
-            if time.monotonic() > end and not shrinking:
-                return
-            try:
-                found: Outcome = compare(p, backends, {"cpu": options}, dynamic)
-            except Exception:
-                shrinking = True
-                raise
-            if found.refused:
-                refused[found.refused] += 1
-            else:
-                ran += 1
-            excluded.update(found.excluded)
-            if found.slowest > slowest:
-                slowest, slowest_source = found.slowest, p.source
+        def begin(number: int) -> None:
+            nonlocal seed
+            seed += 1
+            job = Job(number, seed, end, backends, folder)
+            selector.register(job.answers, selectors.EVENT_READ, (number, job))
 
-        try:
-            once()
-        except Exception as e:  # whatever it is, the next batch goes on
-            failures.append(
-                f"seed {batch}: {type(e).__name__}: {e}\n" + "\n".join(getattr(e, "__notes__", []))
-            )
-            print(failures[-1], flush=True)
-    print(f"{ran} programs ran on {', '.join(backends)}; {len(failures)} disagreements")
-    print("refused: " + ", ".join(f"{k} {n}" for k, n in refused.most_common()))
-    print("excluded: " + (", ".join(f"{k} {n}" for k, n in excluded.most_common()) or "none"))
-    print(f"slowest call with its compile: {slowest:.2f} s\n{slowest_source}")
-    return 1 if failures else 0
-
-
-def available_isas() -> tuple[str, ...]:
-    import tc
-
-    found: list[str] = []
-    for name in ("avx512", "avx2", "sse4.2", "neon"):
-        try:
-            tc.compile(
-                "def f(float(N) A) -> (B) { B(i) = A(i) }", "cpu", options={"isa": name}, sizes={"N": 1}
-            )
-        except tc.BackendError:
-            continue
-        found.append(name)
-    return tuple(found)
+        for number in range(chosen.jobs):
+            begin(number)
+        while selector.get_map():
+            for key, _ in selector.select(10.0):
+                number, job = key.data
+                reports, over = job.read()
+                for report in reports:
+                    totals.add(report)
+                if over:
+                    selector.unregister(job.answers)
+                    if (death := job.died()) is not None:
+                        totals.failures.append(death)
+                        if time.monotonic() < end:
+                            begin(number)
+            if time.monotonic() > end + _PATIENCE:
+                for key in list(selector.get_map().values()):
+                    key.data[1].process.kill()
+            left = max(0.0, end - time.monotonic()) / 60
+            sys.stderr.write(f"\r{left:.1f} min left: {totals.progress()} ")
+    sys.stderr.write("\n")
+    for number, (what, case) in enumerate(totals.failures):
+        chosen.keep.mkdir(parents=True, exist_ok=True)
+        path = chosen.keep / f"{chosen.seed}-{number}.json"
+        path.write_text(case, encoding="utf-8")
+        print(f"{what}\nwritten to {path}\n")
+    print(totals.table(backends))
+    return 1 if totals.failures else 0
 
 
 if __name__ == "__main__":

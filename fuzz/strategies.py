@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 from hypothesis import strategies as st
 
+from fuzz.memory import LAYOUTS, Layout
+
 FLOATS = ("float", "double", "half", "bfloat16")
 INTEGERS = ("int", "int64", "int8", "uint8", "int16", "uint16", "uint32", "uint64")
 TYPES = (*FLOATS, *INTEGERS, "bool")
@@ -291,6 +293,11 @@ def programs(draw: st.DrawFn, types: tuple[str, ...] = TYPES) -> Program:
         draw(st.integers(0, 1 << 16)),
         {"s": 2} if s.scalar else {},
     )
+
+
+def placements() -> st.SearchStrategy[list[Layout]]:
+    """Layouts of the arguments, in turn."""
+    return st.lists(st.sampled_from(LAYOUTS), max_size=4)
 
 
 COUNTS = st.sampled_from([1, 2, 3, 4, 5, 8, 12, 16, 17, 32, 64])

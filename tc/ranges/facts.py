@@ -14,6 +14,8 @@ from tc.ir.program import Range
 from tc.lang import resolved as r
 from tc.ranges.model import Bound, Depends
 
+_CONDITIONS = frozenset(["&&", "||", "==", "!=", "<", "<=", ">", ">="])
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:
@@ -114,11 +116,12 @@ class Facts:
             case r.Apply():
                 return self._apply(e)
             case r.Unary():
-                return ("-" if e.op == "-" else "not", self.term(e.operand))
+                # A condition is no integer; the type checker will say so.
+                return ("-", self.term(e.operand)) if e.op == "-" else self._opaque(e, (None, None))
             case r.Binary():
-                return self._binary(e)
+                return self._opaque(e, (None, None)) if e.op in _CONDITIONS else self._binary(e)
             case r.If():
-                return ("select", self.term(e.condition), self.term(e.then), self.term(e.otherwise))
+                return ("select", self.condition(e.condition), self.term(e.then), self.term(e.otherwise))
             case r.Cast():
                 inner = self.term(e.operand)
                 exact = e.target.is_int and e.target.bits >= 32
@@ -127,6 +130,20 @@ class Facts:
                 return self._opaque(e, (None, None))
             case r.Let():
                 unreachable(e)
+
+    def condition(self, e: r.Exp) -> Term:
+        """A condition for the solver; data, and what is no condition, become variables."""
+        match e:
+            case r.Unary(op="!"):
+                return ("not", self.condition(e.operand))
+            case r.Binary(op="&&"):
+                return ("and", self.condition(e.left), self.condition(e.right))
+            case r.Binary(op="||"):
+                return ("or", self.condition(e.left), self.condition(e.right))
+            case r.Binary() if e.op in _CONDITIONS:
+                return (e.op, self.term(e.left), self.term(e.right))
+            case _:
+                return ("!=", self._opaque(e, (None, None)), 0)
 
     def _opaque(self, e: r.Exp, bounds: solve.Bounds) -> str:
         name = f"${e.span.start}.{e.span.end}"
@@ -141,6 +158,8 @@ class Facts:
         return (int(dtype.min), int(dtype.max))
 
     def _apply(self, e: r.Apply) -> Term:
+        if e.function == "select" and len(e.args) == 3:
+            return ("select", self.condition(e.args[0]), self.term(e.args[1]), self.term(e.args[2]))
         args = [self.term(a) for a in e.args]
         match e.function:
             case "min" | "max":
@@ -150,8 +169,6 @@ class Facts:
                 return out
             case "abs":
                 return ("max", args[0], ("-", 0, args[0]))
-            case "select":
-                return ("select", args[0], args[1], args[2])
             case _:
                 return self._opaque(e, (None, None))
 
@@ -165,9 +182,5 @@ class Facts:
                 if isinstance(b, int) or not free(b) - self.sizes.keys():
                     return (op, a, b)
                 return self._opaque(e, (None, None))
-            case "&&":
-                return ("and", a, b)
-            case "||":
-                return ("or", a, b)
             case _:
                 return (e.op, a, b)

@@ -8,8 +8,9 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 import tc
-from fuzz.compare import compare
-from fuzz.strategies import FLOATS, INTEGERS, Program, cpu_options, programs
+from fuzz.differential import compare
+from fuzz.memory import Layout
+from fuzz.strategies import FLOATS, INTEGERS, Program, cpu_options, placements, programs
 from tests.backends.cpu_cases import isas
 
 _COMMON = settings(
@@ -17,16 +18,25 @@ _COMMON = settings(
 )
 
 
-@given(p=programs(FLOATS), options=cpu_options(isas()))
+@given(p=programs(FLOATS), options=cpu_options(isas()), layouts=placements(), threads=st.integers(1, 4))
 @settings(_COMMON, max_examples=120)
-def test_floating_programs(p: Program, options: dict[str, object]) -> None:
-    compare(p, ("cpu",), {"cpu": options})
+def test_floating_programs(
+    p: Program, options: dict[str, object], layouts: list[Layout], threads: int
+) -> None:
+    compare(p, ("cpu",), {"cpu": options}, 0, layouts, threads)
 
 
-@given(p=programs((*INTEGERS, "bool")), options=cpu_options(isas()))
+@given(
+    p=programs((*INTEGERS, "bool")),
+    options=cpu_options(isas()),
+    layouts=placements(),
+    threads=st.integers(1, 4),
+)
 @settings(_COMMON, max_examples=120)
-def test_integer_programs(p: Program, options: dict[str, object]) -> None:
-    compare(p, ("cpu",), {"cpu": options})
+def test_integer_programs(
+    p: Program, options: dict[str, object], layouts: list[Layout], threads: int
+) -> None:
+    compare(p, ("cpu",), {"cpu": options}, 0, layouts, threads)
 
 
 @given(p=programs(), options=cpu_options(isas()), dynamic=st.integers(1, 15))

@@ -1,7 +1,9 @@
-"""One random program on several backends."""
+"""One random program on several backends, twice on each: results must be those of the interpreter, and the
+second time the same to the bit, whatever the number of threads and wherever the arrays lie."""
 
 from __future__ import annotations
 
+import itertools
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -11,8 +13,9 @@ from typing import Any
 import numpy as np
 
 import tc
+from fuzz.memory import Layout, arranged, poisoned
 from fuzz.strategies import INDEX_LIMIT, Program
-from tc import registry
+from tc import _native, registry
 from tc.lang import resolved as r
 from tc.runtime.arrays import numpy_dtype
 
@@ -56,7 +59,8 @@ def arguments(kernel: tc.Kernel, p: Program) -> tuple[dict[str, Any], dict[str, 
         if isinstance(param, r.ScalarParam):
             given[param.name] = p.scalars[param.name]
             continue
-        shape = [p.sizes[d.name] if isinstance(d, r.Size) else d.value for d in param.dims]  # type: ignore[union-attr]
+        # The generator writes sizes only.
+        shape = [p.sizes[d.name] for d in param.dims or () if isinstance(d, r.Size)]
         t = numpy_dtype(front.typed.dtype(param))
         given[param.name] = (
             rng.integers(0, INDEX_LIMIT, shape).astype(t) if param.name == "X" else values(rng, shape, t, p)
@@ -98,14 +102,55 @@ def equal(want: Array, got: Array, p: Program) -> bool:
     return bool((same | close).all())
 
 
+def same_bits(a: Array, b: Array) -> bool:
+    """All NaNs are one."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    x, y = (np.ascontiguousarray(v) for v in (a, b))
+    if a.dtype.kind in "iub":
+        return bool(np.array_equal(x, y))
+    bits = f"u{a.dtype.itemsize}"
+    nan = np.isnan(x.astype(np.float64)) & np.isnan(y.astype(np.float64))
+    return bool(((x.view(bits) == y.view(bits)) | nan).all())
+
+
+def second(
+    kernel: tc.Kernel,
+    given: Mapping[str, Any],
+    out: Mapping[str, Array],
+    first: Sequence[Array],
+    threads: int,
+) -> list[Array] | str:
+    """The results of another call, on so many threads, in arrays of ours that hold what must not be read."""
+    buffers: dict[str, Array] = {}
+    for x, found in zip(kernel.front.checked.returns, first, strict=True):
+        buffers[x.name] = poisoned(found.shape, found.dtype, at_end=threads % 2 == 0)
+        if x.name in out:
+            buffers[x.name][...] = out[x.name]
+    before = _native.get_num_threads()
+    _native.set_num_threads(threads)
+    try:
+        kernel(**given, out=buffers)
+    except tc.InternalError:
+        raise
+    except tc.Error as e:
+        return e.code
+    finally:
+        _native.set_num_threads(before)
+    return list(buffers.values())
+
+
 def compare(
     p: Program,
     backends: Sequence[str] = ("reference", "cpu"),
     options: Mapping[str, Mapping[str, Any]] | None = None,
     dynamic: int = 0,
+    layouts: Sequence[Layout] = (),
+    threads: int = 3,
 ) -> Outcome:
     """Raises Disagreement, or InternalError; `options` are those of backends, and `dynamic` has a bit for
-    each size that is dynamic on backends that have such sizes."""
+    each size that is dynamic on backends that have such sizes.  `layouts` are those of the array arguments,
+    in turn; `threads` is how many the second call may use."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
@@ -116,6 +161,8 @@ def compare(
         except tc.Error as e:
             return Outcome(e.code)
         want = attempt(lambda **kw: tc.interpret(p.source, **kw), given, out)
+        turns = itertools.cycle(layouts or ("end",))
+        placed = {n: arranged(v, next(turns)) if isinstance(v, np.ndarray) else v for n, v in given.items()}
         excluded: list[str] = []
         slowest = 0.0
         for backend in backends:
@@ -124,12 +171,13 @@ def compare(
             sizes = [n for i, n in enumerate(kernel.front.checked.sizes) if dynamic >> i & 1]
             if not getattr(registry.get(backend), "dynamic_sizes", False):
                 sizes = []
-            got = attempt(tc.compile(p.source, backend, options=chosen, dynamic=sizes), given, out)
+            compiled = tc.compile(p.source, backend, options=chosen, dynamic=sizes)
+            got = attempt(compiled, placed, out)
             slowest = max(slowest, time.perf_counter() - start)
             if got == "TC0805":  # Halide cannot follow
                 excluded.append(backend)
                 continue
-            data = f"{p.data} data of seed {p.seed}"
+            data = f"{p.data} data of seed {p.seed}, {list(layouts)}"
             where = f"{backend} {chosen} at {dict(p.sizes)}, {sizes} dynamic, {data}\n{p.source}\n"
             if isinstance(want, str) or isinstance(got, str):
                 if want != got:
@@ -138,4 +186,9 @@ def compare(
             for w, g in zip(want, got, strict=True):
                 if not equal(w, g, p):
                     raise Disagreement(f"{where}arguments {given} {out}\nwanted {w}\ngot {g}")
+            again = second(compiled, placed, out, got, threads)
+            if isinstance(again, str) or not all(map(same_bits, got, again)):
+                raise Disagreement(
+                    f"{where}arguments {given} {out}\nfirst {got}\nthen {again}, {threads} threads"
+                )
     return Outcome(want if isinstance(want, str) else None, tuple(excluded), slowest)

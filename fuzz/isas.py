@@ -1,0 +1,18 @@
+"""Which instruction sets the cpu backend can run here."""
+
+from __future__ import annotations
+
+import tc
+
+
+def available_isas() -> tuple[str, ...]:
+    found: list[str] = []
+    for name in ("avx512", "avx2", "sse4.2", "neon"):
+        try:
+            tc.compile(
+                "def f(float(N) A) -> (B) { B(i) = A(i) }", "cpu", options={"isa": name}, sizes={"N": 1}
+            )
+        except tc.BackendError:
+            continue
+        found.append(name)
+    return tuple(found)

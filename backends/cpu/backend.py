@@ -12,6 +12,7 @@ from tc.codegen import llvm_jit
 from tc.errors import BackendError, InternalError
 from tc.ir.collapse import collapse
 from tc.ir.expr import LE, Add, Expr, IntImm, Variable
+from tc.ir.inline import inline
 from tc.ir.loops import Array, If, LoopNest, Stmt
 from tc.ir.printer import nest_text
 from tc.ir.program import Program
@@ -31,6 +32,7 @@ from .choose import best_options, choose
 from .fuse import predicate
 from .isa import Isa
 from .machine import Machine, believed, host, with_isa
+from .recompute import worthwhile
 from .streams import streamed
 from .versions import Plan, Version, versions
 
@@ -141,7 +143,7 @@ class Backend:
     def candidates(self, program: Program, count: int) -> tuple[tuple[Options, float], ...]:
         """The best tilings of the nest that costs most, by the model, as options with predicted cycles."""
         machine = host()
-        program = split_reductions(collapse(program), 4 * machine.cores, _LONG)
+        program, _ = prepared(program, machine, Options())
         with isl_context():
             polyhedra = scop.build(program)
             groups = fusion.fuse(polyhedra, predicate(polyhedra, machine))
@@ -210,10 +212,7 @@ def code_of(
     if set(program.sizes) != set(typical or ()):
         raise InternalError(f"{program.name} is not specialised: {', '.join(program.sizes)}")
     verify = settings.verify()
-    program = collapse(program)
-    if options.parallel is not False:
-        # A reduction among loops of dynamic length stays whole: whether splitting pays is for sizes to say.
-        program = split_reductions(program, 4 * machine.cores, _LONG)
+    program, inlined = prepared(program, machine, options)
     with isl_context():
         with stage("scop"):
             polyhedra = scop.build(program)
@@ -243,8 +242,22 @@ def code_of(
         text = emit.emit(loops, machine.isa, fast_math=options.fast_math)
     shown = "".join(f"{v.size} <= {v.most}:\n{v.plan.schedule}" for v in few) + usual.schedule
     choice = "".join(f"{v.size} <= {v.most}:\n{v.plan.chosen.text}" for v in few) + usual.chosen.text
+    if inlined:
+        choice = f"computed where they are read: {', '.join(inlined)}\n{choice}"
     chosen = usual.chosen
     return Made(loops, shown, choice, text, program.instances, private, chosen.vectors, chosen.cycles)
+
+
+def prepared(program: Program, machine: Machine, options: Options) -> tuple[Program, tuple[str, ...]]:
+    """The program that is scheduled, and the temporaries that it does without."""
+    inlined: tuple[str, ...] = ()
+    if options.fusion != "min":
+        program, inlined = inline(program, worthwhile(machine))
+    program = collapse(program)
+    if options.parallel is not False:
+        # A reduction among loops of dynamic length stays whole: whether splitting pays is for sizes to say.
+        program = split_reductions(program, 4 * machine.cores, _LONG)
+    return program, inlined
 
 
 def object_of(made: Made, isa: Isa) -> bytes:

@@ -87,7 +87,8 @@ class Work:
     product: Product | None = None
 
 
-def _cost(e: Expr, lanes: int) -> float:
+def cost(e: Expr, lanes: int) -> float:
+    """Vector instructions of a value but for its loads."""
     own = 0.0
     match e:
         case Add() | Sub() | Mul() | EQ() | NE() | LT() | LE() | GT() | GE():
@@ -105,14 +106,14 @@ def _cost(e: Expr, lanes: int) -> float:
         case IfThenElse() | Select() if not any(isinstance(x, Load) for x in walk(e.condition)):
             # Tested once for most tiles (tc.ir.unswitch).
             chosen = (children(e)[1], children(e)[2])
-            return 0.25 + max(_cost(c, lanes) for c in chosen)
+            return 0.25 + max(cost(c, lanes) for c in chosen)
         case IfThenElse() | Select():
             own = 2.0 if isinstance(e, IfThenElse) else 1.0
-        case Load():
+        case Load() | Call():
             return 0.0
         case _:
             pass
-    return own + sum(_cost(c, lanes) for c in children(e))
+    return own + sum(cost(c, lanes) for c in children(e))
 
 
 def work_of(
@@ -151,15 +152,15 @@ def work_of(
             )
             number += a.kind == "read"
         lanes = machine.isa.lanes(4)
-        cost = _cost(bodies[name], lanes)
+        operations = cost(bodies[name], lanes)
         update = s.stage.op is not None
         if update and not (s.stage.op == "+" and isinstance(bodies[name], Mul)):
-            cost += 3.0 if s.stage.op in ("min", "max") and s.stage.value.dtype.is_float else 1.0
+            operations += 3.0 if s.stage.op in ("min", "max") and s.stage.value.dtype.is_float else 1.0
         conditions = [e.condition for e in walk(bodies[name]) if isinstance(e, IfThenElse | Select)]
         tested = {v for c in (*s.stage.domain.conditions, *conditions) for v in variables(inline_lets(c))}
         guards = frozenset(axes[v] for v in tested if v in axes)
         product = product_of(s.stage, bodies[name], boxes[scop.program.func_buffers[s.stage.func]].dtype)
-        out[name] = Work(name, max(cost, 0.25), tuple(refs), update, guards, product)
+        out[name] = Work(name, max(operations, 0.25), tuple(refs), update, guards, product)
     return out
 
 

@@ -1,0 +1,113 @@
+"""Temporaries computed where they are read, again for each read: Halide's default, `compute_inline`.
+
+A stencil's temporary is read at neighbouring points, so that no fusion keeps it in registers, and one that is
+larger than the caches costs more to write and to read back than to compute a few times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from tc.ir.expr import Call, Cast, Expr, Let, Variable, rebuild, substitute, variables, walk
+from tc.ir.program import Program, Stage
+from tc.ir.simplify import simplify
+
+
+@dataclass(frozen=True, slots=True)
+class Inlined:
+    """A stage that defines a temporary at every point alone, and the reads of each stage that has some."""
+
+    producer: Stage
+    readers: tuple[tuple[Stage, tuple[Call, ...]], ...]
+
+
+def inline(program: Program, worth: Callable[[Program, Inlined], bool]) -> tuple[Program, tuple[str, ...]]:
+    """The program without the temporaries that are `worth` it, and their names."""
+    gone: list[str] = []
+    for func in program.funcs:
+        found = _candidate(program, func.name)
+        if found is not None and worth(program, found):
+            program = _inlined(program, found)
+            gone.append(func.name)
+    return program, tuple(gone)
+
+
+def _candidate(program: Program, name: str) -> Inlined | None:
+    func = program.func(name)
+    buffer = program.buffer(func.buffer)
+    stages = tuple(program.stages_of(name))
+    alone = sum(f.buffer == func.buffer for f in program.funcs) == 1
+    if buffer.role != "temporary" or not alone or func.previous is not None or len(stages) != 1:
+        return None
+    stage = stages[0]
+    plain = [a.name for a in stage.args if isinstance(a, Variable)]
+    if stage.op is not None or stage.init or stage.domain.conditions or len(plain) != len(stage.args):
+        return None
+    if sorted(plain) != sorted(stage.domain.names) or any(
+        isinstance(e, Let) or (isinstance(e, Call) and e.checked) for e in walk(stage.value)
+    ):
+        return None
+    readers = tuple((s, calls) for s in program.stages if (calls := tuple(_reads(s, name))))
+    # A subscript that data decide is no point of the reader's domain.
+    if not readers or any(_data(c) or c.checked for _, calls in readers for c in calls):
+        return None
+    if any(
+        isinstance(e, Call) and e.kind == "func" and _rewritten(program, e.name, stage, readers[-1][0])
+        for e in walk(stage.value)
+    ):
+        return None
+    return Inlined(stage, readers)
+
+
+def _reads(stage: Stage, name: str) -> Sequence[Call]:
+    whole = (stage.value, *stage.domain.conditions)
+    return [e for v in whole for e in walk(v) if isinstance(e, Call) and e.kind == "func" and e.name == name]
+
+
+def _data(c: Call) -> bool:
+    return any(isinstance(e, Call) for a in c.args for e in walk(a))
+
+
+def _rewritten(program: Program, name: str, first: Stage, last: Stage) -> bool:
+    """Whether what `first` reads of a Func's memory may be something else when `last` runs."""
+    buffer = program.func(name).buffer
+    start, end = program.stages.index(first), program.stages.index(last)
+    return any(program.func(s.func).buffer == buffer for s in program.stages[start : end + 1])
+
+
+def _inlined(program: Program, found: Inlined) -> Program:
+    producer = found.producer
+    func = program.func(producer.func)
+    names = [a.name for a in producer.args if isinstance(a, Variable)]
+
+    def value(c: Call) -> Expr:
+        e = substitute(producer.value, dict(zip(names, c.args, strict=True)))
+        return e if e.dtype == func.dtype else Cast(func.dtype, e)
+
+    def visit(e: Expr) -> Expr:
+        if isinstance(e, Call) and e.kind == "func" and e.name == func.name:
+            return value(e)
+        return rebuild(e, visit)
+
+    def rewritten(s: Stage) -> Stage:
+        # The simplifier would take products apart; only the subscripts have become longer.
+        return replace(s, value=_subscripts(visit(s.value)), domain=replace(
+            s.domain, conditions=tuple(visit(c) for c in s.domain.conditions)
+        ))  # fmt: skip
+
+    changed = {id(s) for s, _ in found.readers}
+    stages = (rewritten(s) if id(s) in changed else s for s in program.stages if s is not producer)
+    return replace(
+        program,
+        buffers=tuple(b for b in program.buffers if b.name != func.buffer),
+        funcs=tuple(f for f in program.funcs if f is not func),
+        stages=tuple(stages),
+    )
+
+
+def _subscripts(e: Expr) -> Expr:
+    """The expression with simple subscripts."""
+    if isinstance(e, Call) and e.kind != "intrinsic":
+        return replace(e, args=tuple(a if not variables(a) else simplify(a, exact=True) for a in e.args))
+    return rebuild(e, _subscripts)

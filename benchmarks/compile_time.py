@@ -1,4 +1,6 @@
-"""Compile time by stage, cold, over the programs of the published descriptions.
+"""Compile time by stage, cold, over the benchmark's programs or those of the published descriptions.
+
+    python -m benchmarks.compile_time [--backend cpu] [--programs benchmark|seeds] [--repeats 7] [--save]
 
 One process compiles one other program first (imports, parser tables, LLVM's initialisation), then every
 program `--repeats` times with all caches emptied between.  Printed: the median per stage over the programs'
@@ -29,18 +31,55 @@ def import_time(rounds: int = 15) -> float:
     return statistics.median(float(r.stdout) for r in runs)
 
 
+Programs = list[tuple[str, str, str | None, dict[str, int]]]  # name, source, entry, sizes
+
+
+def seeds() -> Programs:
+    """The programs of the published descriptions, at the sizes that the tests run them at."""
+    from tests.conformance.cases import SEEDS
+
+    return [
+        (
+            c.name,
+            c.source.replace("{T}", "float32"),
+            c.entry,
+            {**c.sizes, **{k: int(v) for k, v in c.scalars.items()}},
+        )
+        for c in SEEDS
+    ]
+
+
+def benchmark() -> Programs:
+    """All cases of the tables, at their sizes."""
+    import numpy as np
+
+    import tc
+    from benchmarks.workloads import CASES
+
+    out: Programs = []
+    for c in CASES:
+        w = c.workload()
+        # Shapes without memory behind them.
+        arrays = [np.broadcast_to(np.zeros(1, a.dtype)[0], a.shape) for a in w.inputs]
+        out.append((c.name, w.source, None, dict(tc.compile(w.source, "reference").sizes_of(*arrays))))
+    return out
+
+
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--backend", default="reference")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.compile_time",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--backend", default="cpu")
+    parser.add_argument("--programs", choices=("benchmark", "seeds"), default="benchmark")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--save", action="store_true", help="write benchmarks/results/compile_time.json")
     args = parser.parse_args(argv)
 
     import tc
     from tc import api, pipeline
-    from tc.commands import make_arguments
     from tc.kernel import CACHE
-    from tests.conformance.cases import SEEDS
 
     warnings.simplefilter("ignore", tc.Warning)
 
@@ -71,31 +110,29 @@ def main(argv: list[str] | None = None) -> int:
     wholes: list[tuple[float, str]] = []
     fronts: list[float] = []
     rows = []
-    for case in SEEDS:
-        source = case.source.replace("{T}", "float32")
-        sizes = {**case.sizes, **{k: int(v) for k, v in case.scalars.items()}}
-        kernel = tc.compile(source, args.backend, case.entry)
+    programs = seeds() if args.programs == "seeds" else benchmark()
+    for name, source, entry, sizes in programs:
+        kernel = tc.compile(source, args.backend, entry)
         known = {*kernel.front.checked.sizes, *kernel.front.specialized}
         sizes = {k: v for k, v in sizes.items() if k in known}
-        make_arguments(kernel, sizes, {}, {})
-        runs = [cold(source, case.entry, sizes) for _ in range(args.repeats)]
+        runs = [cold(source, entry, sizes) for _ in range(args.repeats)]
         whole = statistics.median(w for _, w in runs)
         by_stage = {n: statistics.median(s.get(n, 0.0) for s, _ in runs) for n, _ in pipeline.PASSES}
         front = statistics.median(sum(s.get(n, 0.0) for n in FRONT) for s, _ in runs)
         for n, spent in by_stage.items():
             stages.setdefault(n, []).append(spent)
-        wholes.append((whole, case.name))
+        wholes.append((whole, name))
         fronts.append(front)
         rows.append(
             {
-                "program": case.name,
+                "program": name,
                 "whole_ms": 1e3 * whole,
                 "front_ms": 1e3 * front,
                 "stages_ms": {n: 1e3 * s for n, s in by_stage.items()},
             }
         )
     out = sys.stdout
-    out.write(f"cold compile on '{args.backend}', {len(SEEDS)} programs, medians of {args.repeats}\n\n")
+    out.write(f"cold compile on '{args.backend}', {len(programs)} programs, medians of {args.repeats}\n\n")
     for n, what in pipeline.PASSES:
         spent = 1e3 * statistics.median(stages[n])
         out.write(f"  {n:<12} {spent:7.2f} ms  (worst {1e3 * max(stages[n]):6.2f})  {what}\n")

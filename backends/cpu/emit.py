@@ -7,7 +7,7 @@ function loads the dynamic sizes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 KERNEL = "kernel"
 _SIZE = "%size."  # operands of dynamic sizes, the same in all functions
+# What belongs to the function that is being written.
+_OF_A_FUNCTION = ("fn", "bases", "scalars", "loaded", "chunk", "lanes", "mask", "registers", "once")
 
 
 def emit(nest: LoopNest, isa: Isa, *, fast_math: bool = False) -> str:
@@ -455,21 +457,22 @@ class NestEmitter(DotEmitter):
             raise InternalError("a parallel loop starts at 0")
         self.do(f"call void @tc_parallel_for(ptr @{task}, i64 {items}, ptr {context})")
         self.changed(s)
-        outer = (
-            self.fn,
-            self.bases,
-            self.scalars,
-            self.loaded,
-            self.chunk,
-            self.lanes,
-            self.mask,
-            self.registers,
-            self.once,
-        )
-        self.once = {}
-        self.fn, self.bases, self.scalars, self.loaded = Function(), {}, {}, [{}]
+        with self.function():
+            self.chunk = {s.var: "%item"}
+            self.task(task, s, env, captured)
+
+    @contextmanager
+    def function(self) -> Generator[None]:
+        """Another function is written, which shares no operands with this one."""
+        outer = {name: getattr(self, name) for name in _OF_A_FUNCTION}
+        self.fn, self.bases, self.scalars, self.loaded, self.once = Function(), {}, {}, [{}], {}
         self.registers = []
-        self.chunk = {s.var: "%item"}
+        yield
+        for name, value in outer.items():
+            setattr(self, name, value)
+
+    def task(self, task: str, s: For, env: Env, captured: Sequence[str]) -> None:
+        """The function of one iteration of a parallel loop; `captured` are the operands it is given."""
         self.fn.entry.append("  %args = load ptr, ptr %context, align 8")
         inside: dict[str, str] = {}
         for i, operand in enumerate(captured):
@@ -489,17 +492,6 @@ class NestEmitter(DotEmitter):
         head, rest = text.split("entry:\n", 1)
         load = "  %args = load ptr, ptr %context, align 8\n"
         self.functions.append(f"{head}entry:\n{load}{rest.replace(load, '', 1)}")
-        (
-            self.fn,
-            self.bases,
-            self.scalars,
-            self.loaded,
-            self.chunk,
-            self.lanes,
-            self.mask,
-            self.registers,
-            self.once,
-        ) = outer
 
 
 def _renamed(a: Affine, names: Mapping[str, str]) -> Affine:

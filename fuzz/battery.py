@@ -50,7 +50,7 @@ class Trial:
     classic: bool
 
     def right(self, got: list[Array] | str) -> bool:
-        """Whether results are right: nearly, those of real arithmetic; others as `fuzz.differential` has it."""
+        """Whether results are right: of classics nearly, of others as `fuzz.differential` has it."""
         if isinstance(got, str):
             return False
         if not self.classic:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from tc.ir.expr import Call, Cast, Expr, Let, Variable, rebuild, substitute, variables, walk
+from tc.ir.expr import Call, Cast, Expr, Let, Variable, rebuild, substitute, walk
 from tc.ir.program import Program, Stage
 from tc.ir.simplify import simplify
 
@@ -61,8 +61,7 @@ def _candidate(program: Program, name: str) -> Inlined | None:
 
 
 def _reads(stage: Stage, name: str) -> Sequence[Call]:
-    whole = (stage.value, *stage.domain.conditions)
-    return [e for v in whole for e in walk(v) if isinstance(e, Call) and e.kind == "func" and e.name == name]
+    return [e for e in walk(stage.value) if isinstance(e, Call) and e.kind == "func" and e.name == name]
 
 
 def _data(c: Call) -> bool:
@@ -90,14 +89,9 @@ def _inlined(program: Program, found: Inlined) -> Program:
             return value(e)
         return rebuild(e, visit)
 
-    def rewritten(s: Stage) -> Stage:
-        # The simplifier would take products apart; only the subscripts have become longer.
-        return replace(s, value=_subscripts(visit(s.value)), domain=replace(
-            s.domain, conditions=tuple(visit(c) for c in s.domain.conditions)
-        ))  # fmt: skip
-
-    changed = {id(s) for s, _ in found.readers}
-    stages = (rewritten(s) if id(s) in changed else s for s in program.stages if s is not producer)
+    # The simplifier would take products apart; only the subscripts have become longer.
+    changed = {s.name: replace(s, value=_subscripts(visit(s.value))) for s, _ in found.readers}
+    stages = (changed.get(s.name, s) for s in program.stages if s is not producer)
     return replace(
         program,
         buffers=tuple(b for b in program.buffers if b.name != func.buffer),
@@ -109,5 +103,5 @@ def _inlined(program: Program, found: Inlined) -> Program:
 def _subscripts(e: Expr) -> Expr:
     """The expression with simple subscripts."""
     if isinstance(e, Call) and e.kind != "intrinsic":
-        return replace(e, args=tuple(a if not variables(a) else simplify(a, exact=True) for a in e.args))
+        return replace(e, args=tuple(simplify(a, exact=True) for a in e.args))
     return rebuild(e, _subscripts)

@@ -17,56 +17,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from fuzz.report import Report
+
 _PATIENCE = 120.0  # seconds over its time after which a process hangs
-
-
-@dataclass
-class Totals:
-    """What all processes have done."""
-
-    programs: int = 0
-    texts: int = 0
-    accepted: int = 0
-    refused: Counter[str] = field(default_factory=Counter[str])
-    excluded: Counter[str] = field(default_factory=Counter[str])
-    codes: Counter[str] = field(default_factory=Counter[str])
-    slowest: float = 0.0
-    slowest_source: str = ""
-    failures: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])  # what happened, the case
-
-    def add(self, report: dict[str, Any]) -> None:
-        self.programs += report["programs"]
-        self.texts += report["texts"]
-        self.accepted += report["accepted"]
-        for name in ("refused", "excluded", "codes"):
-            getattr(self, name).update(report[name])
-        if report["slowest"] > self.slowest:
-            self.slowest, self.slowest_source = report["slowest"], report["slowest_source"]
-        self.failures += [(what, case) for what, case in report["failures"]]
-
-    def progress(self) -> str:
-        return (
-            f"{self.programs} programs ran, {sum(self.refused.values())} refused; {self.texts} texts; "
-            f"{len(self.failures)} failures"
-        )
-
-    def table(self, backends: Sequence[str]) -> str:
-        def listed(counts: Counter[str]) -> str:
-            return ", ".join(f"{k} {n}" for k, n in counts.most_common()) or "none"
-
-        return (
-            f"{self.programs} programs ran on {', '.join(backends)}; {len(self.failures)} failures\n"
-            f"programs refused: {listed(self.refused)}\n"
-            f"programs a backend cannot follow: {listed(self.excluded)}\n"
-            f"{self.texts} texts, of which {self.accepted} are programs; refused: {listed(self.codes)}\n"
-            f"slowest call with its compile: {self.slowest:.2f} s\n{self.slowest_source}"
-        )
 
 
 class Job:
@@ -120,7 +77,7 @@ def main(argv: list[str] | None = None) -> int:
 
     backends: tuple[str, ...] = tuple(chosen.backend or (n for n in names() if availability(n).ok))
     end = time.monotonic() + 60 * chosen.minutes
-    totals, seed = Totals(), chosen.seed * 1000
+    totals, seed = Report(), chosen.seed * 1000
     with tempfile.TemporaryDirectory(prefix="tc-fuzz-") as name, selectors.DefaultSelector() as selector:
         folder = Path(name)
 

@@ -11,7 +11,6 @@ import json
 import os
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,24 +24,10 @@ from fuzz.differential import compare
 from fuzz.isas import available_isas
 from fuzz.malformed import attempt, texts
 from fuzz.memory import Layout
+from fuzz.report import Report
 from fuzz.strategies import Program, cpu_options, placements, programs
 
 _PROGRAMS, _TEXTS = 100, 1000  # of a batch
-
-
-@dataclass
-class Report:
-    """What a batch did; `failure` and `case`: what was found last, and on what."""
-
-    programs: int = 0
-    texts: int = 0
-    accepted: int = 0
-    refused: Counter[str] = field(default_factory=Counter[str])
-    excluded: Counter[str] = field(default_factory=Counter[str])
-    codes: Counter[str] = field(default_factory=Counter[str])
-    slowest: float = 0.0
-    slowest_source: str = ""
-    failures: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
 
 @dataclass

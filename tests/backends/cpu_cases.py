@@ -13,27 +13,13 @@ from typing import Any
 import numpy as np
 
 import tc
+from fuzz.isas import available_isas
 from tc.lang import resolved as r
 from tc.runtime.arrays import numpy_dtype
 
 Array = np.ndarray[Any, Any]
 SIZES = (0, 1, 2, 3, 5, 8, 15, 16, 17, 31, 33, 64)
-
-
-@functools.cache
-def isas() -> tuple[str, ...]:
-    """The instruction sets that run here, the widest first."""
-    found: list[str] = []
-    for name in ("avx512", "avx2", "sse4.2", "neon"):
-        try:
-            tc.compile(
-                "def f(float(N) A) -> (B) { B(i) = A(i) }", "cpu", options={"isa": name}, sizes={"N": 1}
-            )
-        except tc.errors.BackendError as e:
-            assert e.code == "TC0811"
-        else:
-            found.append(name)
-    return tuple(found)
+isas = available_isas
 
 
 @functools.cache

@@ -3,14 +3,16 @@
     python -m benchmarks.cpu_sweep [--families NAME …] [--most 4096] [--every N] [--backend cpu]
 
 A cliff is a size whose time per operation is more than 1.5 times that of a size next to it, from four vector
-widths upward; below, fixed costs rule.  Sizes that differ by one or by a twentieth count as neighbours, and
-both are measured again before it is called one: a host that takes a processor away for a while makes cliffs
-that come and go.  PyTorch runs in the same rounds.
+widths upward; below, fixed costs rule.  Sizes that differ by one or by a twentieth count as neighbours.  Both
+are measured again before it is called one, then several times in turn, and the median of their ratios counts:
+what shares the processor's core makes a kernel of a microsecond twice as slow for a second at a time, at
+every size alike.  PyTorch runs in the same rounds.
 """
 
 from __future__ import annotations
 
 import argparse
+import statistics
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -35,6 +37,8 @@ SWEEPS: dict[str, tuple[str, Callable[[int], tuple[int, ...]]]] = {
 
 
 _AGAIN = 2  # times that the sizes beside a cliff are measured again
+_TURNS = 5  # times that the two sizes of what still looks like one are measured in turn
+_LIMIT = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +59,13 @@ def sizes(most: int = 4096) -> list[int]:
     return sorted(n for n in found if n <= min(most, 4096))
 
 
-def cliffs(samples: Sequence[Sample], lanes: int, limit: float = 1.5) -> list[tuple[int, int, float]]:
-    """(slow size, its faster neighbour, how many times slower per operation)."""
-    found = []
+Cliff = tuple[int, int, float]
+"""Slow size, its faster neighbour, how many times slower per operation."""
+
+
+def cliffs(samples: Sequence[Sample], lanes: int) -> list[Cliff]:
+    """What looks like cliffs."""
+    found: list[Cliff] = []
     ordered = [s for s in sorted(samples, key=lambda s: s.size) if s.size >= 4 * lanes]
     for i, a in enumerate(ordered):
         for b in ordered[i + 1 :]:
@@ -65,7 +73,7 @@ def cliffs(samples: Sequence[Sample], lanes: int, limit: float = 1.5) -> list[tu
                 break
             slow, fast = (a, b) if a.per_operation > b.per_operation else (b, a)
             factor = slow.per_operation / fast.per_operation
-            if factor > limit:
+            if factor > _LIMIT:
                 found.append((slow.size, fast.size, factor))
     return found
 
@@ -82,19 +90,33 @@ def sample(name: str, n: int, race: Race) -> Sample | str:
     return Sample(n, ours.seconds, ours.seconds / work, best.seconds if best else None)
 
 
-def sweep(name: str, numbers: Sequence[int], race: Race, lanes: int) -> tuple[list[Sample], list[str]]:
-    """Measure a family over sizes, and those beside a cliff up to twice more; what failed is told apart."""
+def sweep(
+    name: str, numbers: Sequence[int], race: Race, lanes: int
+) -> tuple[list[Sample], list[Cliff], list[str]]:
+    """Measure a family over sizes; its cliffs, and what failed, told apart."""
     found = {n: sample(name, n, race) for n in numbers}
+
+    def measured() -> list[Sample]:
+        return [s for s in found.values() if isinstance(s, Sample)]
+
+    def again(n: int) -> Sample | None:
+        before, now = found[n], sample(name, n, race)
+        if not isinstance(before, Sample) or not isinstance(now, Sample):
+            return None
+        # Nothing makes a kernel faster than it is.
+        found[n] = min(before, now, key=lambda s: s.seconds)
+        return now
+
     for _ in range(_AGAIN):
-        samples = [s for s in found.values() if isinstance(s, Sample)]
-        for n in sorted({n for slow, fast, _ in cliffs(samples, lanes) for n in (slow, fast)}):
-            before, again = found[n], sample(name, n, race)
-            if isinstance(before, Sample) and isinstance(again, Sample):
-                # Nothing makes a kernel faster than it is.
-                found[n] = min(before, again, key=lambda s: s.seconds)
-    return [s for s in found.values() if isinstance(s, Sample)], [
-        s for s in found.values() if isinstance(s, str)
-    ]
+        for n in sorted({n for slow, fast, _ in cliffs(measured(), lanes) for n in (slow, fast)}):
+            again(n)
+    steep: list[Cliff] = []
+    for slow, fast, _ in cliffs(measured(), lanes):
+        pairs = [(again(slow), again(fast)) for _ in range(_TURNS)]
+        ratios = [a.per_operation / b.per_operation for a, b in pairs if a is not None and b is not None]
+        if ratios and (factor := statistics.median(ratios)) > _LIMIT:
+            steep.append((slow, fast, factor))
+    return measured(), steep, [s for s in found.values() if isinstance(s, str)]
 
 
 def parser() -> argparse.ArgumentParser:
@@ -130,8 +152,7 @@ def main(argv: list[str] | None = None) -> int:
     steep = 0
     with Race(["tc"] if arguments.alone else ["tc", "torch"], settings) as race:
         for name in arguments.families:
-            samples, failed = sweep(name, numbers, race, lanes)
-            found = cliffs(samples, lanes)
+            samples, found, failed = sweep(name, numbers, race, lanes)
             steep += len(found)
             lines = [
                 (

@@ -185,16 +185,16 @@ def test_a_cliff_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def sample(name: str, n: int, race: object) -> cpu_sweep.Sample:
         asked.append(n)
-        # 128 was slow once, 256 always is.
-        slow = (n == 128 and asked.count(n) == 1) or n == 256
+        # 128 was slow once, 512 for a while, 256 always is.
+        slow = (n == 128 and asked.count(n) == 1) or (n == 512 and asked.count(n) <= 4) or n == 256
         return cpu_sweep.Sample(n, 2e-6 if slow else 1e-6, 2e-9 if slow else 1e-9, None)
 
     monkeypatch.setattr(cpu_sweep, "sample", sample)
-    numbers = [127, 128, 129, 255, 256, 257]
-    samples, failed = cpu_sweep.sweep("add", numbers, cast("Race", None), 16)
+    numbers = [127, 128, 129, 255, 256, 257, 511, 512]
+    samples, found, failed = cpu_sweep.sweep("add", numbers, cast("Race", None), 16)
     assert not failed and [s.size for s in samples] == numbers
-    assert {slow for slow, _, _ in cpu_sweep.cliffs(samples, 16)} == {256}
-    assert asked.count(128) == 2 and asked.count(256) == 3
+    assert [(slow, fast) for slow, fast, _ in found] == [(256, 255), (256, 257)]
+    assert asked.count(128) == 2 and asked.count(512) == 8 and asked.count(256) == 13
 
 
 def test_thread_counts() -> None:

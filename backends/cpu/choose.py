@@ -756,7 +756,7 @@ def tiling(
                     count = min(count, math.ceil(turns * machine.cores / tasks))
                 cache = -(-math.ceil(extent / count) // t.register) * t.register
                 if not packed or n not in {a for r in packed for a in r.strides if r.strides[a]}:
-                    if packed and tasks * have >= machine.cores:
+                    if packed and _balanced(tasks * have, machine.cores):
                         break
                     tiles[n] = replace(t, cache=max(t.register, cache))
                     have = math.ceil(extent / tiles[n].cache)
@@ -784,6 +784,11 @@ def _filled(r: Ref, nest: Nest, tiles: Mapping[str, Tile]) -> int:
     extents = {a.name: min(a.extent, tiles[a.name].cache) for a in nest.axes}
     extents |= {a.name: a.extent for p in nest.phases for a in p.axes}
     return math.prod(e for n, e in extents.items() if r.strides.get(n, 0))
+
+
+def _balanced(tasks: int, cores: int) -> bool:
+    """Whether that many equal tasks keep so many processors busy, but for a tenth of the time."""
+    return tasks >= 0.9 * cores * math.ceil(tasks / cores)
 
 
 def _parallel_tasks(packed: Sequence[Ref], phases: Sequence[PhaseTile], machine: Machine) -> float:

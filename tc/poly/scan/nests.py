@@ -110,12 +110,7 @@ class Scanner:
                 index = FloorMod(index, n)
             place = _product([place, n])
             s = named(v, index, s)
-        c = Variable(chunk)
-        low = FloorDiv(Mul(c, tasks), chunks)
-        high = FloorDiv(Mul(Add(c, IntImm(1)), tasks), chunks)
-        if tasks == chunks:
-            low, high = c, Add(c, IntImm(1))
-        s = For(task, low, high, 1, LoopKind.SERIAL, s)
+        s = For(task, *_run(Variable(chunk), tasks, chunks), 1, LoopKind.SERIAL, s)
         return defined(names, For(chunk, ZERO, chunks, 1, LoopKind.PARALLEL, s))
 
     # Nests.
@@ -253,6 +248,23 @@ class Scanner:
         buffers = plan.buffers | tile.partials
         body = block([*tile.next_results(), *parts])
         return Promote(frozenset(buffers), plan.dead | frozenset(tile.partials), body) if buffers else body
+
+
+def _run(c: Expr, tasks: Expr, chunks: Expr) -> tuple[Expr, Expr]:
+    """The tasks of chunk c, from and to.  The longer chunks come first: as chunks are begun in turn, no
+    processor is left with a long one when the others are done."""
+    if tasks == chunks:
+        return c, Add(c, IntImm(1))
+    if isinstance(tasks, IntImm) and isinstance(chunks, IntImm):
+        each, rest = (IntImm(x) for x in divmod(tasks.value, chunks.value))
+    else:
+        each, rest = FloorDiv(tasks, chunks), FloorMod(tasks, chunks)
+
+    def before(c: Expr) -> Expr:
+        whole = Mul(c, each) if each != IntImm(1) else c
+        return Add(whole, Min(c, rest)) if rest != IntImm(0) else whole
+
+    return before(c), before(Add(c, IntImm(1)))
 
 
 def _product(factors: Sequence[Expr]) -> Expr:

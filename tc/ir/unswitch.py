@@ -337,5 +337,10 @@ def _values(e: Expr, ranges: Mapping[str, Interval]) -> Interval | None:
         case FloorMod(b=IntImm(value=k)) if k > 0:
             return 0, k - 1
         case _:
-            f = _form(e, ranges)
-            return None if f is None else _interval(f, ranges)
+            if (f := _form(e, ranges)) is not None:
+                return _interval(f, ranges)
+    if isinstance(e, Add):  # of what is not affine
+        a, b = _values(e.a, ranges), _values(e.b, ranges)
+        if a is not None and b is not None:
+            return a[0] + b[0], a[1] + b[1]
+    return None

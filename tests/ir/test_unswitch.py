@@ -19,6 +19,7 @@ from tc.ir.expr import (
     Expr,
     IfThenElse,
     IntImm,
+    Min,
     Mul,
     Not,
     Or,
@@ -128,6 +129,16 @@ def test_a_condition_that_always_holds_goes() -> None:
     assert not [p for p in statements(unswitch(s)) if isinstance(p, If)]
     never = loop(x, 0, 8, S, loop(y, 0, 4, V, If(LT(IntImm(20), Add(x, y)), compute(ONE, x, y))))
     assert list(run(unswitch(never), {})) == []
+
+
+def test_the_bounds_of_a_loop_need_not_be_affine() -> None:
+    """Tasks of a chunk: one more of each of the first chunks than of the others."""
+    first, last = (Add(c, Min(c, IntImm(2))) for c in (x, Add(x, IntImm(1))))
+    inner = loop(k, 0, 4, V, If(LT(Add(y, k), IntImm(8)), compute(ONE, y, k)))
+    s = loop(x, 0, 8, S, loop(y, first, last, S, inner))
+    made = unswitch(s)
+    assert list(run(made, {})) == list(run(s, {}))
+    assert conditions_met(made) < conditions_met(s)
 
 
 def test_sums_that_wrap_around_are_left_alone() -> None:

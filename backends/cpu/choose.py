@@ -427,7 +427,7 @@ def _revisits(
     tiles = math.prod(-(-extents[n] // e) for n, e in at.items())
     total = 0.0
     for r in held_buffers(nest, work).values():
-        each = 2 * flush_cycles(r, c, at)
+        each = 2 * flush_cycles(r, c, at, machine)
         if r.elements * r.itemsize > machine.l2:
             # Less than a line of each row: the rest of it comes again, for another tile.
             along = max((e for n, e in at.items() if r.strides.get(n, 0) == 1), default=1) * r.itemsize

@@ -336,6 +336,8 @@ class ExpressionEmitter(MemoryEmitter):
             b = self.value(e.else_value, env)
             self.mask = mask
             return self.select(c, a, b)
+        if (v := self._element_or_constant(e, c, env)) is not None:
+            return v
         yes, no, after = self.label("then"), self.label("else"), self.label("endif")
         self.do(f"br i1 {c.text}, label %{yes}, label %{no}")
         ends: list[tuple[Value, str, int]] = []
@@ -357,6 +359,21 @@ class ExpressionEmitter(MemoryEmitter):
         return Value(
             self.op(f"phi {ty} [ {a.text}, %{a_block} ], [ {b.text}, %{b_block} ]"), a.dtype, a.lanes
         )
+
+    def _element_or_constant(self, e: IfThenElse, c: Value, env: Env) -> Value | None:
+        """An element of an array, or a constant outside of it: what pads the edges of an image.  The same
+        for all lanes, it takes no branch."""
+        load, other = e.then_value, e.else_value
+        if isinstance(other, Load):
+            load, other, c = other, load, self.negate(c)
+        if not isinstance(load, Load) or load.checked:
+            return None
+        array = self.arrays[load.buffer]
+        address = self.address(array, load.subscripts, env)
+        v = self.value(other, env) if isinstance(other, IntImm | UIntImm | FloatImm) else None
+        if address is None or v is None:
+            return None
+        return self.load_or(c, array, address, v)
 
     def _reads(self, e: Expr) -> bool:
         """Whether a value reads memory or is dear enough to be skipped."""

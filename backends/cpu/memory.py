@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -156,6 +157,35 @@ class MemoryEmitter(ValueEmitter):
             return self._from_memory(t, self._one_by_one(array, address.uniform, lane), self.lanes)
         offsets = self.steps(INT64, self.lanes, lane)
         return self.gather(array, self.pointer(array, address.uniform), offsets)
+
+    def load_or(self, c: Value, array: Array, address: Affine, constant: Value) -> Value | None:
+        """The elements at an address if a scalar condition holds, else a constant: the address is chosen,
+        that of the elements or that of lanes of the constant.  None where it cannot be."""
+        lane, t = address.lane, array.dtype
+        if lane not in (0, 1) or self.mask is not None or t == BOOL or self.held(array) is not None:
+            return None
+        if constant.constant is None or (t.is_half and constant.constant != 0):
+            return None
+        lanes = self.lanes if lane else 0
+        key = (
+            f"{array.name} if {c.text} else {constant.text}",
+            self.versions.get(array.name, 0),
+            address,
+            lanes,
+        )
+        for scope in self.loaded:
+            if key in scope:
+                return scope[key][0]
+        st = storage_type(t)
+        text = "0" if t.is_half else constant.text
+        ty = f"<{lanes} x {st}>" if lanes else st
+        all_lanes = f"<{', '.join([f'{st} {text}'] * lanes)}>" if lanes else text
+        name = f"@constant.{st}.{lanes}.{re.sub('[^0-9a-zA-Z]', '_', text)}"
+        self.declarations.add(f"{name} = private unnamed_addr constant {ty} {all_lanes}, align 64")
+        p = self.pure(f"select i1 {c.text}, ptr {self.pointer(array, address.uniform)}, ptr {name}")
+        v = self._from_memory(t, self.op(f"load {ty}, ptr {p}, align {t.itemsize}"), lanes)
+        self.loaded[-1][key] = (v, None)
+        return v
 
     def _picked(self, array: Array, first: Affine, stride: int) -> str:
         """Every second, third or fourth element of neighbours: `stride` contiguous loads, the last of which

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from tc.poly.plan import Nest, Phase, PhaseTile, Tile
@@ -19,6 +20,9 @@ from . import lines
 from .machine import Machine
 from .memory import CLOSE
 from .work import Ref, Work, held_buffers
+
+_PADDED = 0.5  # of its cycles, what a tile takes longer that chooses elements or a constant one by one
+_GONE = 7.0  # cycles to store one element of a line that the first cache has no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +69,31 @@ def tile_cycles(
     rows = math.prod(e for n, e in extents.items() if c.tiles[n].lanes == 1)
     for phase, tile in zip(nest.phases, c.phases, strict=True):
         total += _phase_cycles(nest, phase, tile, work, c, extents, held, after, machine)
-    total += sum(flush_cycles(r, c, extents) for r in held.values())
+    total += sum(flush_cycles(r, c, extents, machine) for r in held.values())
     total = max(total, sum(lines.pushed_cycles(r, extents, machine) for r in held.values()))
-    total *= 1 + _mixed(nest, work, extents)
+    total *= 1 + _mixed(nest, work, c, extents)
     return total * (1 + 0.002 * rows)  # of what is equal, the longer runs of neighbours
 
 
-def _mixed(nest: Nest, work: Mapping[str, Work], extents: Mapping[str, int]) -> float:
-    """About the share of tiles of which some points meet a condition and others do not, at both its ends."""
+def _mixed(nest: Nest, work: Mapping[str, Work], c: Candidate, extents: Mapping[str, int]) -> float:
+    """What tiles cost more of which some points meet a condition and others do not, as a share of all."""
     guards = {n for w in work.values() for n in w.guards}
+    padded = {n for w in work.values() for n in w.padded}
+    if any(c.tiles[a.name].lanes > 1 for a in nest.axes if a.name in padded):
+        guards |= padded
+    return _at_the_ends(nest, guards, extents) + _PADDED * _at_the_ends(nest, padded - guards, extents)
+
+
+def _at_the_ends(nest: Nest, axes: AbstractSet[str], extents: Mapping[str, int]) -> float:
+    """About the share of tiles that a condition divides, if it does at both ends of these axes."""
     same = 1.0
     for a in nest.axes:
-        if a.name in guards:
+        if a.name in axes:
             same *= max(0.0, 1 - 2 * (extents[a.name] - 1) / max(1, a.extent))
     return 1 - same
 
 
-def flush_cycles(r: Ref, c: Candidate, extents: Mapping[str, int]) -> float:
+def flush_cycles(r: Ref, c: Candidate, extents: Mapping[str, int], machine: Machine) -> float:
     """Storing what a register tile computed: rows, or columns turned in registers, or single elements."""
     vectors, lanes, stride = 1.0, 1, 0
     for n, e in extents.items():
@@ -94,7 +106,11 @@ def flush_cycles(r: Ref, c: Candidate, extents: Mapping[str, int]) -> float:
     if stride in (0, 1):
         return vectors
     along = max((e for n, e in extents.items() if r.strides.get(n, 0) == 1), default=1)
-    return vectors * (1.0 + math.log2(lanes) if along >= 4 else 2.0 * lanes)
+    if along >= 4:
+        return vectors * (1.0 + math.log2(lanes))
+    # A line of a large result has left the first cache before its next element is stored.
+    gone = along == 1 and r.elements * r.itemsize > machine.l1 // 2
+    return vectors * lanes * (_GONE if gone else 2.0)
 
 
 def _picked(stride: int, r: Ref) -> bool:

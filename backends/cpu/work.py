@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tc.ir.evaluate import evaluate
@@ -19,6 +19,7 @@ from tc.ir.expr import (
     Cast,
     Div,
     Expr,
+    FloatImm,
     FloorDiv,
     FloorMod,
     IfThenElse,
@@ -29,6 +30,7 @@ from tc.ir.expr import (
     Mul,
     Select,
     Sub,
+    UIntImm,
     Variable,
     children,
     inline_lets,
@@ -77,13 +79,15 @@ class Ref:
 @dataclass(frozen=True, slots=True)
 class Work:
     """What one instance of a statement does, in vector instructions; `guards` are the axes that its
-    conditions vary with; `product`: of narrow integers, which it sums."""
+    conditions vary with, `padded` those with which it varies whether an element or a constant is read;
+    `product`: of narrow integers, which it sums."""
 
     name: str
     operations: float
     refs: tuple[Ref, ...]
     update: bool
     guards: frozenset[str] = frozenset()
+    padded: frozenset[str] = frozenset()
     product: Product | None = None
 
 
@@ -156,12 +160,29 @@ def work_of(
         update = s.stage.op is not None
         if update and not (s.stage.op == "+" and isinstance(bodies[name], Mul)):
             operations += 3.0 if s.stage.op in ("min", "max") and s.stage.value.dtype.is_float else 1.0
-        conditions = [e.condition for e in walk(bodies[name]) if isinstance(e, IfThenElse | Select)]
-        tested = {v for c in (*s.stage.domain.conditions, *conditions) for v in variables(inline_lets(c))}
-        guards = frozenset(axes[v] for v in tested if v in axes)
+        choices = [e for e in walk(bodies[name]) if isinstance(e, IfThenElse | Select)]
+        conditions = [e.condition for e in choices if not is_padding(e)]
+        guards = _tested((*s.stage.domain.conditions, *conditions), axes)
+        padded = _tested([e.condition for e in choices if is_padding(e)], axes)
         product = product_of(s.stage, bodies[name], boxes[scop.program.func_buffers[s.stage.func]].dtype)
-        out[name] = Work(name, max(operations, 0.25), tuple(refs), update, guards, product)
+        out[name] = Work(name, max(operations, 0.25), tuple(refs), update, guards, padded, product)
     return out
+
+
+def is_padding(e: Expr) -> bool:
+    """Whether a value is an element of an array or else a constant."""
+    if not isinstance(e, IfThenElse):
+        return False
+    one, other = e.then_value, e.else_value
+    if isinstance(other, Load):
+        one, other = other, one
+    return isinstance(one, Load) and not one.checked and isinstance(other, IntImm | UIntImm | FloatImm)
+
+
+def _tested(conditions: Iterable[Expr], axes: Mapping[str, str]) -> frozenset[str]:
+    """The axes that conditions vary with."""
+    tested = {v for c in conditions for v in variables(inline_lets(c))}
+    return frozenset(axes[v] for v in tested if v in axes)
 
 
 def _ref(

@@ -138,6 +138,20 @@ def test_convolution_as_the_model_chooses_it() -> None:
 
 
 @needs_avx512
+def test_edges_of_an_image() -> None:
+    """Tiles with points inside and outside of the image choose addresses: no branch among the products."""
+    source = """def f(float(N,C,X) I, float(F,C,K) W) -> (O) {
+      O(n,f,x) +=! (x >= k && x - k < X ? I(n,c,x-k) : 0) * W(f,c,k) where x in 0:X+K-1
+    }"""
+    sizes = {"N": 8, "C": 32, "X": 28, "F": 32, "K": 3}
+    text = compiled(source, isa="avx512", register_tile=(2, 32, 4), vector=1).inspect("asm", **sizes)
+    products = [x for x in innermost(text) if x.fma]
+    assert len(products) >= 2 and all(x.fma >= 8 for x in products)
+    for loop in products:
+        assert loop.branches == 1 and not loop.count("call"), "\n".join(loop.lines)
+
+
+@needs_avx512
 def test_softmax() -> None:
     """A row is four vectors: maxima, exponentials, sums and quotients in registers, one row an iteration."""
     found = innermost(compiled(SOFTMAX, isa="avx512").inspect("asm", N=64, D=64))

@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from fuzz.memory import arranged
 from tc.lang.builtins import BUILTINS
 from tests.backends.cpu_cases import Array, compiled, interpreted, isas, results
 
@@ -134,6 +135,26 @@ def test_guards_protect_lanes(isa: str) -> None:
     for n in LENGTHS[2:]:
         a, b = hard((n,), "float32", n, [0.0, 1.0, 2.0, -3.0]), hard((n,), "float32", 1, [0.0, 1.0, 0.5])
         agree(source, a, b, isa=isa)
+
+
+PADDED = """def f({t}(N,C,X) I, {t}(F,C,K) W) -> (O, P) {{
+  O(n,f,x) +=! (x >= k && x - k < X ? I(n,c,x-k) : {pad}) * W(f,c,k) where x in 0:X+K-1
+  P(n,c,x) max=! (c + d == 0 || c + d > C ? {pad} : I(n,c+d-1,x)) where d in 0:3, x in 0:X
+}}"""
+
+
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "uint64"])
+def test_edges_are_padded_without_reading_beyond(dtype: str, isa: str) -> None:
+    """An element or a constant, the same for all lanes, takes no branch; beyond are protected pages."""
+    rng = np.random.default_rng(0)
+    t = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    for pad, n, f, x, layout in ((0, 2, 17, 9, "start"), (2, 1, 33, 5, "end")):
+        source = PADDED.format(t=dtype, pad=pad)
+        i, w = (arranged(rng.integers(0, 3, s).astype(t), layout) for s in ((n, 3, x), (f, 3, 3)))
+        agree(source, i, w, isa=isa)
+        agree(source, i, w, isa=isa, register_tile=(1, 16, 4), vector=1)
+        agree(source, i, w, isa=isa, register_tile=(1, 2, 8), vector=2)
 
 
 # --- Integers.

@@ -188,20 +188,21 @@ class MemoryEmitter(ValueEmitter):
         return v
 
     def _picked(self, array: Array, first: Affine, stride: int) -> str:
-        """Every second, third or fourth element of neighbours: `stride` contiguous loads, the last of which
-        ends with the last element, and shuffles."""
+        """Every second, third or fourth element of neighbours: contiguous loads, none beyond the last
+        element, and shuffles."""
         st, lanes = storage_type(array.dtype), self.lanes
         vt = f"<{lanes} x {st}>"
         out = "poison"
         for j in range(stride):
-            start = j * lanes - (stride - 1 if j == stride - 1 else 0)
+            there = [i for i in range(lanes) if j * lanes <= i * stride < (j + 1) * lanes]
+            if not there:
+                continue
+            start = min(j * lanes, (lanes - 1) * stride + 1 - lanes)
             p = self.pointer(array, first + start)
             v = self.op(f"load {vt}, ptr {p}, align {array.dtype.itemsize}")
-            picked: list[str] = []
-            for i in range(lanes):
-                at = i * stride
-                here = j * lanes <= at < (j + 1) * lanes
-                picked.append(f"i32 {lanes + at - start if here else i if at < j * lanes else 'poison'}")
+            picked = [f"i32 {i}" if i < there[0] else "i32 poison" for i in range(lanes)]
+            for i in there:
+                picked[i] = f"i32 {lanes + i * stride - start}"
             out = self.op(f"shufflevector {vt} {out}, {vt} {v}, <{lanes} x i32> <{', '.join(picked)}>")
         return out
 

@@ -9,7 +9,7 @@ expression.  Everything else that isl cannot say is None, and the caller over-ap
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import islpy as isl
@@ -42,7 +42,7 @@ from tc.ir.expr import (
     variables,
 )
 from tc.ir.program import Program
-from tc.ir.simplify import simplify
+from tc.ir.simplify import from_terms, linear_terms, simplify
 from tc.poly.context import Names
 
 PARAM, IN, SET, OUT = isl.dim_type.param, isl.dim_type.in_, isl.dim_type.set, isl.dim_type.out
@@ -253,6 +253,31 @@ class Affine:
         """`s` where the linear form is at least 0."""
         return s.add_constraint(isl.Constraint.inequality_from_aff(self.aff(form)))
 
+    def where_nonneg(self, s: isl.Set, form: Linear, bound: Expr) -> tuple[isl.Set, bool]:
+        """`s` where `form + bound >= 0`, and whether that is exact; if not, it is a superset.
+
+        A bound of minima is one constraint for each operand, and of maxima one part of the set for each: as
+        piecewise affine functions, nests of them have far more pieces.
+        """
+        bound = simplify(bound, exact=True)
+        linear = self.linear(bound)
+        if linear is not None:
+            return self.nonneg(s, {k: linear.get(k, 0) + form.get(k, 0) for k in {**linear, **form}}), True
+        terms, offset = linear_terms(bound)
+        least = [t for t, c in terms.items() if isinstance(t, Min if c > 0 else Max)]
+        most = [t for t, c in terms.items() if isinstance(t, Max if c > 0 else Min)]
+        for chosen in (*least, *most):
+            assert isinstance(chosen, Min | Max)
+            others = {t: c for t, c in terms.items() if t != chosen}
+            a, b = (from_terms(_merged(others, x, terms[chosen]), offset) for x in (chosen.a, chosen.b))
+            one, exact_one = self.where_nonneg(s, form, a)
+            two, exact_two = self.where_nonneg(one if chosen in least else s, form, b)
+            return (two if chosen in least else one.union(two)), exact_one and exact_two
+        value = self.pw_aff(bound)
+        if value is None:
+            return s, False
+        return s.intersect(value.add(isl.PwAff.from_aff(self.aff(form))).nonneg_set()), True
+
     def universe(self) -> isl.Set:
         return isl.Set.universe(self.space)
 
@@ -275,6 +300,11 @@ class Affine:
     def _compare(self, e: EQ | NE | LT | LE | GT | GE, value: bool) -> tuple[isl.Set, bool]:
         if e.a.dtype.is_bool or not e.a.dtype.is_int:
             return self.universe(), False
+        if e.a.dtype == INDEX and not isinstance(e, EQ | NE):  # which do not wrap around
+            difference = Sub(e.b, e.a) if isinstance(e, LT | LE) == value else Sub(e.a, e.b)
+            if isinstance(e, LT | GT) == value:
+                difference = Sub(difference, IntImm(1))
+            return self.where_nonneg(self.universe(), {}, difference)
         a = self.pw_aff(simplify(e.a, exact=True))
         b = self.pw_aff(simplify(e.b, exact=True))
         if a is None or b is None:
@@ -292,6 +322,11 @@ class Affine:
                 return a.gt_set(b), True
             case _:
                 return a.ge_set(b), True
+
+
+def _merged(terms: Mapping[Expr, int], other: Expr, factor: int) -> dict[Expr, int]:
+    """The terms of a sum with a multiple of another expression."""
+    return {**terms, other: terms.get(other, 0) + factor}
 
 
 def declare(parameters: Parameters, expressions: Iterable[Expr]) -> None:

@@ -20,7 +20,7 @@ from tc.ir.printer import text
 from tc.ir.program import Box, Buffer, IterVar, Program, Stage
 from tc.ir.simplify import simplify
 from tc.poly.accesses import Read, reads
-from tc.poly.affine import OUT, PARAM, SET, Affine, Linear, Parameters, declare
+from tc.poly.affine import OUT, PARAM, SET, Affine, Parameters, declare
 from tc.poly.context import Names, isl_context, union_map, union_set
 
 Kind = Literal["read", "update", "write"]
@@ -154,7 +154,7 @@ def build(program: Program) -> Scop:
         outer = Affine(parameters, parameters.space("", "", (), ctx), ())
         for p in program.preconditions:
             where, _ = outer.holds(p.condition)
-            context = context.intersect(where.params())
+            context = context.intersect(where.params()).coalesce()
         builder = _Builder(program, parameters, names, context, ctx)
         statements = tuple(builder.statement(i, s, stage_reads[s.name]) for i, s in enumerate(program.stages))
         return Scop(program, names, parameters, context, statements)
@@ -273,21 +273,8 @@ class _Builder:
 
 def _bounded(affine: Affine, s: isl.Set, dim: tuple[str, int], low: Expr, extent: Expr) -> isl.Set:
     """`s` with `low <= dim < low + extent`; a bound that isl cannot express is left out."""
-    bounds = (
-        (Sub(IntImm(0), low), 1),
-        (Sub(Add(low, extent), IntImm(1)), -1),
-    )
-    for bound, sign in bounds:
-        bound = simplify(bound, exact=True)
-        form = affine.linear(bound)
-        if form is not None:
-            shifted: Linear = {**form, dim: form.get(dim, 0) + sign}
-            s = affine.nonneg(s, shifted)
-            continue
-        value = affine.pw_aff(bound)
-        if value is not None:
-            itself = isl.PwAff.from_aff(affine.aff({dim: sign}))
-            s = s.intersect(value.add(itself).nonneg_set())
+    s, _ = affine.where_nonneg(s, {dim: 1}, Sub(IntImm(0), low))
+    s, _ = affine.where_nonneg(s, {dim: -1}, Sub(Add(low, extent), IntImm(1)))
     return s
 
 

@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 import tc
-from fuzz.differential import arguments, attempt, equal
+from benchmarks import agreement
+from fuzz.differential import Wanted, arguments, attempt, judged
 from fuzz.strategies import Program, cpu_options, programs
 
 Array = np.ndarray[Any, Any]
@@ -46,23 +47,20 @@ class Trial:
     dynamic: tuple[str, ...]
     given: dict[str, Any]
     out: dict[str, Array]
-    wanted: list[Array]
-    classic: bool
+    wanted: list[Wanted]
+    terms: int  # of a sum, of one of the benchmark's programs; else 0
 
     def right(self, got: list[Array] | str) -> bool:
-        """Whether results are right: of classics nearly, of others as `fuzz.differential` has it."""
+        """Whether results are right, as `benchmarks.agreement` has it or `fuzz.differential`."""
         if isinstance(got, str):
             return False
-        if not self.classic:
-            return all(equal(w, g, self.program) for w, g in zip(self.wanted, got, strict=True))
-        return all(
-            w.shape == g.shape and np.allclose(w.astype(np.float64), g.astype(np.float64), 1e-3, 1e-3)
-            for w, g in zip(self.wanted, got, strict=True)
-        )
+        if self.terms:
+            return agreement.compare(got, [w.of for w in self.wanted], self.terms) is None
+        return all(w.met(g, self.program) for w, g in zip(self.wanted, got, strict=True))
 
 
-# A program, its options, and a bit for each size that is dynamic.
-Drawn = tuple[Program, dict[str, Any], int]
+# A program, its options, a bit for each size that is dynamic, and the terms of a sum or 0.
+Drawn = tuple[Program, dict[str, Any], int, int]
 
 
 def drawn(count: int, seed_number: int = 0) -> Iterator[Drawn]:
@@ -82,7 +80,7 @@ def drawn(count: int, seed_number: int = 0) -> Iterator[Drawn]:
     )
     @given(p=programs(), options=cpu_options(("avx2",)), dynamic=st.just(0) | st.integers(1, 15))
     def collect(p: Program, options: dict[str, Any], dynamic: int) -> None:
-        found.append((p, options, dynamic))
+        found.append((p, options, dynamic, 0))
 
     collect()
     yield from found
@@ -96,20 +94,18 @@ def classics() -> Iterator[Drawn]:
         w = case.workload(tiny=True)
         arrays = [a.make(number) for a in w.inputs]
         sizes = dict(tc.compile(w.source, "reference").sizes_of(*arrays))
-        types = {"float32": "float", "float64": "double", "float16": "half"}
-        bound = 1e4 * w.terms
         yield (
-            Program(w.source, types.get(w.inputs[0].dtype, "float"), sizes, "small", bound, number),
+            Program(w.source, sizes, "small", number),
             _OPTIONS[number % len(_OPTIONS)],
             number // len(_OPTIONS) % 3,  # none, the first or the second size
+            max(1, w.terms),
         )
 
 
 def make(count: int) -> list[Trial]:
     """At most so many trials.  Raises AssertionError where the compiler as it stands gets one wrong."""
     trials: list[Trial] = []
-    both = itertools.chain(((*x, True) for x in classics()), ((*x, False) for x in drawn(3 * _DRAWN)))
-    for p, options, bits, classic in both:
+    for p, options, bits, terms in itertools.chain(classics(), drawn(3 * _DRAWN)):
         if len(trials) == count:
             break
         try:
@@ -118,10 +114,13 @@ def make(count: int) -> list[Trial]:
             given, out = arguments(kernel, p)
         except tc.Error:
             continue
-        wanted = attempt(lambda p=p, **kw: tc.interpret(p.source, **kw), given, out)
-        if isinstance(wanted, str):
+        first = attempt(lambda p=p, **kw: tc.interpret(p.source, **kw), given, out)
+        if isinstance(first, str):
             continue
-        trial = Trial(p, options, dynamic, given, out, wanted, classic)
+        wanted = [Wanted(w, None) for w in first] if terms else judged(kernel, p, given, out, first)
+        if wanted is None or isinstance(wanted, str):
+            continue
+        trial = Trial(p, options, dynamic, given, out, wanted, terms)
         got = attempt(tc.compile(p.source, "cpu", options=options, dynamic=dynamic), given, out)
         assert trial.right(got), f"{p} {options} {dynamic}"
         trials.append(trial)

@@ -1,5 +1,6 @@
-"""One random program on several backends, twice on each: results must be those of the interpreter, and the
-second time the same to the bit, whatever the number of threads and wherever the arrays lie."""
+"""One random program on several backends, twice on each: results must be those of the generator's evaluator
+(`fuzz.evaluate`), and the second time the same to the bit, whatever the number of threads and wherever the
+arrays lie.  `tc.interpret` is one of the contestants."""
 
 from __future__ import annotations
 
@@ -13,28 +14,62 @@ from typing import Any
 import numpy as np
 
 import tc
+from fuzz import evaluate, ranges, tree
 from fuzz.memory import Layout, arranged, poisoned
+from fuzz.numbers import FLOATS, Value, exact
 from fuzz.strategies import INDEX_LIMIT, Program
 from tc import _native, registry
+from tc.ir.evaluate import evaluate as number
+from tc.ir.program import Range
 from tc.lang import resolved as r
 from tc.runtime.arrays import numpy_dtype
 
 Array = np.ndarray[Any, Any]
-HARD = [0.0, -0.0, 1.0, -1.0, 2.0, float("inf"), -float("inf"), float("nan")]
+HARD = [0.0, -0.0, 1.0, -1.0, 2.0, float("inf"), -float("inf"), float("nan"), 1e-40, 3e38]
 EPS = {"float": 2.0**-23, "double": 2.0**-52, "half": 2.0**-10, "bfloat16": 2.0**-7}
+_OUT_OF_BOUNDS = "TC0701"
+INTERPRETER = "interpret"
 
 
 class Disagreement(AssertionError):
-    """A backend gives something else than the interpreter."""
+    """A backend gives something else than the evaluator."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A result, and how far each element may be off; `error` is None if the program's bound says it."""
+
+    of: Array
+    error: Array | None
+
+    def met(self, got: Array, p: Program) -> bool:
+        if self.error is None:
+            return equal(self.of, got, p)
+        if self.of.shape != got.shape:
+            return False
+        if got.dtype.kind in "iub":
+            return bool(((self.of == got) | (self.error > 0)).all())
+        w, g = self.of.astype(np.float64), got.astype(np.float64)
+        same = (w == g) | (np.isnan(w) & np.isnan(g)) | np.isinf(self.error)
+        with np.errstate(all="ignore"):
+            return bool((same | (np.abs(w - g) <= self.error)).all())
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """`refused`: the code of the error that all gave.  `excluded`: backends that cannot follow."""
+    """`refused`: the code of the error that all gave.  `excluded`: backends that cannot follow.  `wanted`:
+    results as the evaluator has them, none where it could not say."""
 
     refused: str | None = None
     excluded: tuple[str, ...] = ()
     slowest: float = 0.0
+    wanted: tuple[Wanted, ...] = ()
+
+    @property
+    def certain(self) -> tuple[int, int]:
+        """Of how many elements the evaluator says what they are, and of all."""
+        errors = [w.error for w in self.wanted if w.error is not None]
+        return sum(int(np.isfinite(e).sum()) for e in errors), sum(e.size for e in errors)
 
 
 def values(rng: np.random.Generator, shape: Sequence[int], t: np.dtype[Any], p: Program) -> Array:
@@ -42,12 +77,13 @@ def values(rng: np.random.Generator, shape: Sequence[int], t: np.dtype[Any], p: 
     if kind == "b":
         return np.asarray(rng.integers(0, 2, shape)).astype(t)
     if p.data == "hard" and kind == "f":
-        return np.asarray(np.array(HARD)[rng.integers(0, len(HARD), shape)]).astype(t)
+        with np.errstate(over="ignore"):
+            return np.asarray(np.array(HARD)[rng.integers(0, len(HARD), shape)]).astype(t)
     if p.data == "hard":
         info = np.iinfo(t)
         ends = [info.min, info.max, 0, 1, 2, info.max - 1, info.min + 1, info.max // 2]
         return np.asarray(np.array(ends, t)[rng.integers(0, len(ends), shape)])
-    high = 1 if p.type in ("half", "bfloat16") else 2
+    high = 1 if t.itemsize == 2 and kind == "f" else 2
     return np.asarray(rng.integers(0 if kind == "u" else -high, high + 1, shape)).astype(t)
 
 
@@ -68,12 +104,17 @@ def arguments(kernel: tc.Kernel, p: Program) -> tuple[dict[str, Any], dict[str, 
     inout = [x for x in front.checked.returns if x.mode != "fresh"]
     out: dict[str, Array] = {}
     if inout:
-        shapes = kernel.output_shapes(
-            **{n: p.sizes[n] for n in front.checked.sizes}, **{n: p.scalars[n] for n in front.specialized}
-        )
+        shapes = kernel.output_shapes(**sizes_of(kernel, p))
         for x in inout:
             out[x.name] = values(rng, shapes[x.name], numpy_dtype(front.typed.dtype(x.tensor)), p)
     return given, out
+
+
+def sizes_of(kernel: tc.Kernel, p: Program) -> dict[str, int]:
+    """The sizes and specialised scalars of a program."""
+    front = kernel.front
+    sizes = {n: p.sizes[n] for n in front.checked.sizes}
+    return sizes | {n: int(p.scalars[n]) for n in front.specialized}
 
 
 def attempt(run: Callable[..., Any], given: Mapping[str, Any], out: Mapping[str, Array]) -> list[Array] | str:
@@ -86,20 +127,67 @@ def attempt(run: Callable[..., Any], given: Mapping[str, Any], out: Mapping[str,
     return [np.asarray(v) for v in (found if isinstance(found, tuple) else (found,))]
 
 
+def judged(
+    kernel: tc.Kernel,
+    p: Program,
+    given: Mapping[str, Any],
+    out: Mapping[str, Array],
+    first: list[Array] | str,
+) -> list[Wanted] | str | None:
+    """What the evaluator says; None where it cannot.  Raises WrongRange, or Disagreement where an element
+    is read that does not exist and the interpreter (`first`) does not mind."""
+    assert p.tree is not None
+    program: tree.Tree = tree.loads(p.tree)
+    at = sizes_of(kernel, p)
+    ranges_of = kernel.ranges_for(at)
+
+    def pair(b: Any) -> tuple[int, int]:
+        assert isinstance(b, Range)
+        low = int(number(b.min, at))
+        return low, low + int(number(b.extent, at))
+
+    reported = [{n: pair(b) for n, b in found.items()} for found in ranges_of.variables]
+    written = {
+        n: tuple((x.min, x.min + x.extent) for x in dims) for n, dims in kernel.ranges.at(**at).items()
+    }
+    found = ranges.check(program, at, at, reported, {n: written[n] for n in program.entry.returns})
+    entry = program.entry
+    inputs: dict[str, evaluate.Tensor | Value] = {}
+    for x in entry.params:
+        v = given[x.name]
+        if x.dims is None:
+            inputs[x.name] = exact(x.type, v)
+        else:
+            inputs[x.name] = evaluate.Tensor(
+                exact(x.type, np.asarray(v).astype(np.float64) if x.type in FLOATS else v), (0,) * v.ndim
+            )
+    try:
+        results = evaluate.run(program, entry.name, inputs, at, out, found)
+    except evaluate.OutOfBounds:
+        return _OUT_OF_BOUNDS
+    except evaluate.Uncertain:
+        return None
+    except evaluate.Undefined as e:
+        if first == _OUT_OF_BOUNDS:  # what cannot be said of the sizes alone is found out by each access
+            return first
+        raise Disagreement(f"{p.source}\nat {dict(p.sizes)}: {e}, and nothing refuses it") from e
+    wanted: list[Wanted] = []
+    for n in entry.returns:
+        v = results[n].of
+        wanted.append(Wanted(np.asarray(v.of), np.broadcast_to(v.error, np.shape(v.of))))
+    return wanted
+
+
 def equal(want: Array, got: Array, p: Program) -> bool:
+    """Whether results agree, by the program's bound on all magnitudes."""
     if want.shape != got.shape or want.dtype != got.dtype:
         return False
     if want.dtype.kind in "iub":
         return bool(np.array_equal(want, got))
     w, g = want.astype(np.float64), got.astype(np.float64)
     same = (w == g) | (np.isnan(w) & np.isnan(g))
-    if p.exact:
-        return bool(same.all())
-    if p.bound > 1e30 or (p.type == "half" and p.bound > 6e4):
-        return True  # where it overflows depends on the order
     with np.errstate(all="ignore"):
-        close = np.abs(w - g) <= 64 * EPS[p.type] * p.bound
-    return bool((same | close).all())
+        return bool((same | (np.abs(w - g) <= 64 * EPS[p.type] * p.bound)).all())
 
 
 def same_bits(a: Array, b: Array) -> bool:
@@ -147,10 +235,11 @@ def compare(
     dynamic: int = 0,
     layouts: Sequence[Layout] = (),
     threads: int = 3,
+    seen: Callable[[str, tc.Kernel], None] = lambda backend, kernel: None,
 ) -> Outcome:
-    """Raises Disagreement, or InternalError; `options` are those of backends, and `dynamic` has a bit for
-    each size that is dynamic on backends that have such sizes.  `layouts` are those of the array arguments,
-    in turn; `threads` is how many the second call may use."""
+    """Raises Disagreement, WrongRange or InternalError; `options` are those of backends, and `dynamic` has a
+    bit for each size that is dynamic on backends that have such sizes.  `layouts` are those of the array
+    arguments, in turn; `threads` is how many the second call may use; `seen` is told what ran."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
@@ -160,11 +249,34 @@ def compare(
             raise
         except tc.Error as e:
             return Outcome(e.code)
-        want = attempt(lambda **kw: tc.interpret(p.source, **kw), given, out)
+        first = attempt(lambda **kw: tc.interpret(p.source, **kw), given, out)
+        want: list[Wanted] | str | None = None
+        if p.tree is not None and not (isinstance(first, str) and first != _OUT_OF_BOUNDS):
+            want = judged(kernel, p, given, out, first)
+        is_judged = want is not None
+        if want is None:
+            want = (
+                first
+                if isinstance(first, str)
+                else [Wanted(w, None if p.tree is None else np.full(w.shape, np.inf)) for w in first]
+            )
         turns = itertools.cycle(layouts or ("end",))
         placed = {n: arranged(v, next(turns)) if isinstance(v, np.ndarray) else v for n, v in given.items()}
         excluded: list[str] = []
         slowest = 0.0
+        data = f"{p.data} data of seed {p.seed}, {list(layouts)}"
+
+        def verdict(where: str, got: list[Array] | str) -> None:
+            right = (
+                got == want
+                if isinstance(want, str) or isinstance(got, str)
+                else all(w.met(g, p) for w, g in zip(want, got, strict=True))
+            )
+            if not right:
+                shown = want if isinstance(want, str) else [w.of for w in want]
+                raise Disagreement(f"{where}arguments {given} {out}\nwanted {shown}\ngot {got}")
+
+        verdict(f"{INTERPRETER} at {dict(p.sizes)}, {data}\n{p.source}\n", first)
         for backend in backends:
             chosen = dict((options or {}).get(backend, {}))
             start = time.perf_counter()
@@ -177,18 +289,22 @@ def compare(
             if got == "TC0805":  # Halide cannot follow
                 excluded.append(backend)
                 continue
-            data = f"{p.data} data of seed {p.seed}, {list(layouts)}"
             where = f"{backend} {chosen} at {dict(p.sizes)}, {sizes} dynamic, {data}\n{p.source}\n"
-            if isinstance(want, str) or isinstance(got, str):
-                if want != got:
-                    raise Disagreement(f"{where}wanted {want}\ngot {got}")
+            verdict(where, got)
+            if isinstance(got, str):
                 continue
-            for w, g in zip(want, got, strict=True):
-                if not equal(w, g, p):
-                    raise Disagreement(f"{where}arguments {given} {out}\nwanted {w}\ngot {g}")
+            for g, x in zip(got, first, strict=True):
+                if not isinstance(first, str) and g.dtype != x.dtype:
+                    raise Disagreement(f"{where}wanted {x.dtype}, got {g.dtype}")
             again = second(compiled, placed, out, got, threads)
             if isinstance(again, str) or not all(map(same_bits, got, again)):
                 raise Disagreement(
                     f"{where}arguments {given} {out}\nfirst {got}\nthen {again}, {threads} threads"
                 )
-    return Outcome(want if isinstance(want, str) else None, tuple(excluded), slowest)
+            seen(backend, compiled)
+        if isinstance(want, str):
+            return Outcome(want, tuple(excluded), slowest)
+        return Outcome(None, tuple(excluded), slowest, tuple(want) if is_judged else ())
+
+
+__all__ = ["Disagreement", "Outcome", "Wanted", "arguments", "attempt", "compare", "equal", "same_bits"]

@@ -1,8 +1,7 @@
-"""Random TC programs as hypothesis strategies: they shrink to short ones.
+"""Random programs as hypothesis strategies: trees (`fuzz.tree`) that shrink to short ones.
 
-Programs are well typed; a part of them is refused for its ranges, which every backend must do alike.  Along
-with each expression goes a bound on the magnitude of everything in it: small integers are exact below the
-precision of the type, whatever the order of operations.
+They are well typed and well formed; a part of them is refused for its ranges, which every backend must do
+alike.  `fuzz.almost` makes programs that are not.
 """
 
 from __future__ import annotations
@@ -13,60 +12,75 @@ from typing import Any, Literal
 
 from hypothesis import strategies as st
 
+from fuzz.evaluate import joined, type_of
 from fuzz.memory import LAYOUTS, Layout
+from fuzz.numbers import BITS, FLOATS, FUNCTIONS, INTEGERS, TYPES
+from fuzz.tree import (
+    Access,
+    Binary,
+    Call,
+    Cast,
+    Choice,
+    Clause,
+    Condition,
+    Def,
+    Exists,
+    Exp,
+    Index,
+    Invocation,
+    Let,
+    Local,
+    Number,
+    Param,
+    Scalar,
+    Size,
+    Statement,
+    Target,
+    Tree,
+    Unary,
+    Within,
+    dumps,
+    statements,
+    walk,
+)
 
-FLOATS = ("float", "double", "half", "bfloat16")
-INTEGERS = ("int", "int64", "int8", "uint8", "int16", "uint16", "uint32", "uint64")
-TYPES = (*FLOATS, *INTEGERS, "bool")
-# Up to here all integers are numbers of the type.
-EXACT = {"float": 2.0**24, "double": 2.0**53, "half": 2.0**11, "bfloat16": 2.0**8}
-EXTENTS = (3, 1, 2, 4, 5, 8, 9, 17)
-LARGEST = 20.0  # iterations of a loop
-VARIABLES = "ijkl"
+EXTENTS = (3, 1, 2, 4, 5, 7, 8, 9, 16, 17, 33, 0)
+_SMALL = (3, 1, 2, 4, 5)  # where many loops are nested
+VARIABLES = "ijklmn"
 INDEX_LIMIT = 3  # values of the parameter that subscripts
+SHIFT = 2  # the scalar that subscripts
 
 
 @dataclass(frozen=True)
 class Program:
-    """`data`: small integers or hard values.  `bound`: of the magnitude of all values, if data are small."""
+    """`data`: small integers or hard values.  `tree`: of the source, as `fuzz.tree.dumps` has it; of a
+    program without one, `bound` is one of all magnitudes, and its floats have this type."""
 
     source: str
-    type: str
     sizes: Mapping[str, int]
     data: Literal["small", "hard"]
-    bound: float
     seed: int = 0
-    scalars: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def exact(self) -> bool:
-        return self.type not in EXACT or self.bound < EXACT[self.type]
+    scalars: Mapping[str, float] = field(default_factory=dict)
+    tree: str | None = None
+    type: str = "float"
+    bound: float = 0.0
 
 
 @dataclass
 class _Scope:
-    """What may be read: ranks and bounds of tensors."""
+    """What may be read: ranks and types of tensors; `indirect`: X subscripts."""
 
     type: str
     ranks: dict[str, int]
-    bounds: dict[str, float]
+    types: dict[str, str]
+    scalars: dict[str, str]
+    sizes: tuple[str, ...] = ()
     indirect: bool = False
-    scalar: bool = False
-    largest: float = 0.0
+    lets: dict[str, Exp] = field(default_factory=dict[str, Exp])
+    own: Access | None = None  # what the statement writes, if it may be read
 
-    def note(self, bound: float) -> float:
-        self.largest = max(self.largest, bound)
-        return bound
-
-
-Exp = tuple[str, float]
-
-
-def power(x: float, n: float) -> float:
-    try:
-        return x**n
-    except OverflowError:
-        return float("inf")
+    def type_of(self, e: Exp) -> str:
+        return type_of(e, self.types, self.scalars, self.lets)
 
 
 def chance(draw: st.DrawFn, percent: int) -> bool:
@@ -74,224 +88,310 @@ def chance(draw: st.DrawFn, percent: int) -> bool:
     return draw(st.integers(0, 99)) >= 100 - percent
 
 
+def number(n: int) -> Exp:
+    return Number(str(n)) if n >= 0 else Unary("-", Number(str(-n)))
+
+
 @st.composite
-def subscripts(draw: st.DrawFn, pool: str, indirect: bool) -> str:
-    v = draw(st.sampled_from(pool))
-    kind = draw(st.sampled_from(["v"] * 9 + ["+", "-", "*", "++", "/", "%", "max", "n-", "X"]))
-    n = draw(st.integers(1, 3))
+def subscripts(draw: st.DrawFn, s: _Scope, pool: str) -> Exp:
+    """Affine, clamped, divided, or read from X."""
+    v = Index(draw(st.sampled_from(pool)))
+    kind = draw(
+        st.sampled_from(["v"] * 10 + ["+", "-", "*", "++", "*+", "/", "%", "max", "n-", "s", "0", "X", "X+"])
+    )
+    n = number(draw(st.integers(1, 3)))
+    w = Index(draw(st.sampled_from(pool)))
+    more = number(draw(st.integers(2, 4)))
     match kind:
         case "+" | "-":
-            return f"{v}{kind}{n}"
+            return Binary(kind, v, n)
         case "*":
-            return f"{n + 1}*{v}"
+            return Binary("*", more, v)
         case "++":
-            return f"{v}+{draw(st.sampled_from(pool))}"
+            return Binary("+", v, w)
+        case "*+":
+            return Binary("-", Binary("+", Binary("*", more, v), w), n)
         case "/" | "%":
-            return f"{v}{kind}{n + 1}"
+            return Binary(kind, v, more)
         case "max":
-            return f"max({v}-{n},0)"
+            return Call("max", (Binary("-", v, n), number(0)))
         case "n-":
-            return f"{n + 5}-{v}"
-        case "X" if indirect:
-            return f"X({v})"
+            return Binary("-", number(draw(st.integers(4, 9))), v)
+        case "s" if s.scalars.get("s") == "int":
+            return Binary("+", v, Scalar("s"))
+        case "0":
+            return number(draw(st.integers(0, 1)))
+        case "X" if s.indirect:
+            return Access("X", (v,))
+        case "X+" if s.indirect:
+            return Binary("+", Access("X", (v,)), Access("X", (w,)))
         case _:
             return v
 
 
 @st.composite
-def accesses(draw: st.DrawFn, s: _Scope, pool: str, containing: str = "") -> Exp:
-    """An element of a tensor; `containing`: a plain one with this index."""
+def accesses(draw: st.DrawFn, s: _Scope, pool: str, t: str, containing: str = "") -> Exp:
+    """An element of a type; `containing`: a plain one with this index."""
     names = [n for n in s.ranks if not containing or s.ranks[n]]
-    name = draw(st.sampled_from(names))
+    right = [n for n in names if s.types[n] == t]
+    name = draw(st.sampled_from(right if right and not chance(draw, 8) else names))
+    if s.own is not None and name == s.own.tensor and not containing and not chance(draw, 10):
+        # Other elements of it are hardly ever to be had.
+        return s.own if s.types[name] == t else Cast(t, s.own)
     if containing:
-        subs = [containing] * s.ranks[name]
+        names = [n for n in names if s.own is None or n != s.own.tensor]
+        name = name if name in names else draw(st.sampled_from(names))
+        subs: list[Exp] = [Index(containing)] * s.ranks[name]
     else:
-        subs = [draw(subscripts(pool, s.indirect)) for _ in range(s.ranks[name])]
-    return (f"{name}({','.join(subs)})" if subs else name), s.bounds[name]
+        subs = [draw(subscripts(s, pool)) for _ in range(s.ranks[name])]
+    found = Access(name, tuple(subs))
+    return found if s.types[name] == t else Cast(t, found)
 
 
 @st.composite
-def conditions(draw: st.DrawFn, s: _Scope, pool: str, depth: int) -> str:
-    relation = draw(st.sampled_from(["<", ">=", "==", "!="]))
-    kind = draw(st.integers(0, 3))
+def conditions(draw: st.DrawFn, s: _Scope, pool: str, depth: int) -> Exp:
+    relation = draw(st.sampled_from(["<", ">=", "==", "!=", "<=", ">"]))
+    kind = draw(st.integers(0, 5))
+    v = Index(draw(st.sampled_from(pool)))
     if kind < 2:
-        return f"{draw(st.sampled_from(pool))} {relation} {draw(st.integers(0, 4))}"
+        return Binary(relation, v, number(draw(st.integers(0, 4))))
     if kind == 2:
-        return f"{draw(st.sampled_from(pool))} {relation} {draw(st.sampled_from(pool))}"
-    a, b = draw(expressions(s, pool, depth - 1)), draw(expressions(s, pool, depth - 1))
-    return f"{a[0]} {relation} {b[0]}"
+        return Binary(relation, v, Index(draw(st.sampled_from(pool))))
+    if kind == 3 and depth > 0:
+        op = draw(st.sampled_from(["&&", "||", "!"]))
+        a, b = draw(conditions(s, pool, 0)), draw(conditions(s, pool, 0))
+        return Unary("!", a) if op == "!" else Binary(op, a, b)
+    if kind == 4 and s.sizes:
+        return Binary(relation, Binary("+", v, number(1)), Size(draw(st.sampled_from(s.sizes))))
+    t = s.type
+    a, b = draw(expressions(s, pool, t, depth - 1)), draw(expressions(s, pool, t, depth - 1))
+    if t == "bool":
+        relation = "==" if relation in ("<", ">=", "==") else "!="
+    return Binary(relation, a, b)
+
+
+def _leaf(draw: st.DrawFn, s: _Scope, pool: str, t: str) -> Exp:
+    if t != "bool" and chance(draw, 12):
+        if t in FLOATS and chance(draw, 40):
+            return Number(draw(st.sampled_from(["0.5", "1.5", "2.", "1e0"])))
+        return number(draw(st.integers(0, 3)))
+    if s.lets and chance(draw, 60):
+        name = draw(st.sampled_from(sorted(s.lets)))
+        found = s.type_of(Local(name))
+        return Local(name) if found in (t, "literal") else Cast(t, Local(name))
+    return draw(accesses(s, pool, t))
 
 
 @st.composite
-def expressions(draw: st.DrawFn, s: _Scope, pool: str, depth: int = 2) -> Exp:
-    """An expression of the program's type, in parentheses where it needs them."""
+def expressions(draw: st.DrawFn, s: _Scope, pool: str, t: str, depth: int = 2) -> Exp:
+    """An expression of a type, or of literals that take it."""
     if depth <= 0 or chance(draw, 35):
-        if s.type != "bool" and chance(draw, 10):
-            n = draw(st.integers(0, 3))
-            return str(n), float(n)
-        return draw(accesses(s, pool))
-    a, x = draw(expressions(s, pool, depth - 1))
-    b, y = draw(expressions(s, pool, depth - 1))
-    if s.type == "bool":
-        kind = draw(st.sampled_from(["&&", "||", "!", "==", "?"]))
-        if kind == "?":
-            return f"({draw(conditions(s, pool, 0))} ? {a} : {b})", 1.0
-        return (f"(!{a})" if kind == "!" else f"({a} {kind} {b})"), 1.0
-    floating = s.type in FLOATS
-    kinds = ["+", "-", "*", "min", "max", "?", "select", "abs", "cast", "index"]
-    kinds += ["fmin", "fmax"] if floating else ["/", "%"]
-    if s.scalar:
+        return _leaf(draw, s, pool, t)
+    a, b = (draw(expressions(s, pool, t, depth - 1)) for _ in range(2))
+    if t == "bool":
+        kind = draw(st.sampled_from(["&&", "||", "!", "==", "?", "<"]))
+        match kind:
+            case "?":
+                return Choice(draw(conditions(s, pool, 0)), a, b, True)
+            case "!":
+                return Unary("!", a)
+            case "<":
+                other = draw(st.sampled_from(sorted(set(s.types.values()) - {"bool"}) or ["int"]))
+                x, y = (draw(accesses(s, pool, other)) for _ in range(2))
+                return Binary("<", x, y)
+            case _:
+                return Binary(kind, a, b)
+    floating = t in FLOATS
+    kinds = ["+", "-", "*"] * 2 + ["min", "max", "?", "select", "abs", "cast", "index", "neg", "mixed"]
+    kinds += ["fmin", "fmax", "/", "f"] if floating else ["/", "%"]
+    if s.scalars:
         kinds.append("scalar")
     kind = draw(st.sampled_from(kinds))
     match kind:
-        case "+" | "-":
-            return f"({a} {kind} {b})", s.note(x + y)
-        case "*":
-            return f"({a} * {b})", s.note(x * y)
-        case "/" | "%":
-            return f"({a} {kind} {b})", max(x, y)
         case "min" | "max" | "fmin" | "fmax":
-            return f"{kind}({a}, {b})", max(x, y)
-        case "?":
-            return f"({draw(conditions(s, pool, depth))} ? {a} : {b})", max(x, y)
-        case "select":
-            return f"select({draw(conditions(s, pool, depth))}, {a}, {b})", max(x, y)
+            if t in ("half", "bfloat16") and kind[0] == "f":
+                return Cast(t, Call(kind, (a, b)))
+            return Call(kind, (a, b))
+        case "?" | "select":
+            return Choice(draw(conditions(s, pool, depth)), a, b, kind == "?")
         case "abs":
-            return f"abs({a})", x
+            return Call("abs", (a,))
+        case "neg":
+            return Unary("-", a)
         case "cast":
-            through = draw(st.sampled_from(["int", "int8", "uint16"]))
-            return f"{s.type}({through}({a}) % {through}(5))", s.note(max(x, 5.0))
+            through = draw(st.sampled_from(TYPES))
+            return Cast(t, Cast(through, a))
         case "index":
-            return f"({a} + {s.type}({draw(st.sampled_from(pool))}))", s.note(x + LARGEST + 9)
+            v = Index(draw(st.sampled_from(pool)))
+            return Binary("+", a, v if joined(t, "int") == t else Cast(t, v))
+        case "scalar":
+            name = draw(st.sampled_from(sorted(s.scalars)))
+            return Binary("*", a, Scalar(name) if joined(t, s.scalars[name]) == t else Cast(t, Scalar(name)))
+        case "mixed":  # with a narrower type
+            narrower = [
+                u
+                for u in TYPES
+                if u not in ("bool", t) and not {u, t} <= {"half", "bfloat16"} and joined(t, u) == t
+            ]
+            if not narrower:
+                return Binary("+", a, b)
+            return Binary(draw(st.sampled_from("+*")), a, Cast(draw(st.sampled_from(narrower)), b))
+        case "f":
+            called = Call(draw(st.sampled_from(sorted(FUNCTIONS))), (a,))
+            return Cast(t, called) if t in ("half", "bfloat16") else called
         case _:
-            return f"({a} + {s.type}(s))", s.note(x + 2)
+            return Binary(kind, a, b)
 
 
-OPERATORS = {"bool": ["max=!", "min=!"]}
+def _ranged(draw: st.DrawFn, s: _Scope, v: str) -> Within:
+    low = draw(st.integers(0, 2))
+    size = s.sizes and chance(draw, 25)
+    high: Exp = Size(draw(st.sampled_from(s.sizes))) if size else number(low + draw(st.integers(1, 4)))
+    if s.scalars.get("s") == "int" and chance(draw, 20):
+        high = Binary("+", high, Scalar("s"))
+    return Within(v, number(0 if size else low), high, chance(draw, 50))
 
 
 @st.composite
-def statements(draw: st.DrawFn, s: _Scope, name: str, rank: int, known: bool) -> str:
+def assignments(draw: st.DrawFn, s: _Scope, name: str, rank: int, known: bool) -> Statement:
     """`name` gets a value; afterwards it may be read."""
-    lhs = "".join(draw(st.permutations(VARIABLES))[:rank]) if chance(draw, 30) else VARIABLES[:rank]
+    names = VARIABLES[: max(4, rank)]
+    lhs = "".join(draw(st.permutations(names))[:rank]) if chance(draw, 30) else names[:rank]
     others = [v for v in VARIABLES if v not in lhs]
-    pool = lhs + "".join(others[: draw(st.sampled_from([0, 0, 1, 1, 2]))])
-    pool = pool or "i"
-    initial = OPERATORS.get(s.type, ["+=!", "max=!", "min=!", "*=!"])
+    pool = (lhs + "".join(others[: draw(st.sampled_from([0, 0, 0, 1, 1, 1, 2, 3, 4]))]))[:6] or "i"
+    t = s.types.get(name) if known else None
+    wanted = t or (s.type if not chance(draw, 15) else draw(st.sampled_from(sorted(set(s.types.values())))))
+    initial = ["+=!", "+=!", "max=!", "min=!", "*=!"]
     continuing = [o[:-1] for o in initial]
-    if len(pool) > rank:
+    if wanted == "bool":
+        pool, op = lhs or "i", "="
+        if not lhs:
+            return _constant(draw, s, name, known)
+    elif len(pool) > rank:
         op = draw(st.sampled_from(initial * 2 + continuing))
     else:
-        op = draw(st.sampled_from(["=", "=", "=", *continuing, *initial]))
-    e, bound = draw(expressions(s, pool))
-    where: list[str] = []
-    if s.type != "bool" and chance(draw, 15):
-        x, y = draw(expressions(s, pool, 1))
-        where.append(f"x = {x}")
-        e, bound = f"{e} - x", s.note(bound + y)
+        op = draw(st.sampled_from(["=", "=", "=", "=", *continuing, *initial]))
+    clauses: list[Clause] = []
+    s.lets = {}
+    s.own = Access(name, tuple(Index(v) for v in lhs)) if known else None
+    if wanted != "bool" and chance(draw, 15):
+        value = draw(expressions(s, pool, wanted, 1))
+        clauses.append(Let("x", value))
+        s.lets = {"x": value}
+    e = draw(expressions(s, pool, wanted))
+    if known and op == "=" and rank and chance(draw, 20):
+        e = Binary("+", e, Access(name, tuple(Index(v) for v in lhs))) if wanted != "bool" else e
     for v in pool:
         # A plain access gives each index a range.
         if chance(draw, 12):
-            low = draw(st.integers(0, 2))
-            high = low + draw(st.integers(1, 4))
-            where.append(f"{v} in {low}:{high}" if chance(draw, 50) else f"{v} = [{low}, {high}[")
-        elif v not in e.replace(name, "") or chance(draw, 40):
-            a, y = draw(accesses(s, pool, v))
-            if s.type == "bool":
-                e = f"({e} || {a})"
-            else:
-                e, bound = f"{e} + {a}", s.note(bound + y)
-    if len(pool) > 1 and chance(draw, 12):
-        where.append(f"{pool[0]} {draw(st.sampled_from(['<=', '<', '!=']))} {pool[1]}")
+            clauses.append(_ranged(draw, s, v))
+        elif not any(isinstance(x, Index) and x.name == v for x in walk(e)) or chance(draw, 40):
+            read = draw(accesses(s, pool, wanted, v))
+            e = Binary("||" if wanted == "bool" else "+", e, read)
+    if op != "=" and len(pool) > 1 and chance(draw, 15):
+        relation = draw(st.sampled_from(["<=", "<", "!="]))
+        clauses.append(Condition(Binary(relation, Index(pool[0]), Index(pool[1]))))
     if chance(draw, 5):
-        where.append(f"exists {draw(accesses(s, pool, pool[0]))[0]}")
-    old = s.bounds.get(name, 3.0) if known or not op.endswith("!") else 0.0
-    iterations = LARGEST ** (len(pool) - rank)
-    if op.startswith("+"):
-        bound = bound * iterations + old
-    elif op.startswith("*"):
-        bound = power(max(1.0, bound), iterations) * max(1.0, old)
-    else:
-        bound = max(bound, old)
-    s.note(bound)
-    target = name
-    if rank:
-        shifted = [f"{v}+{draw(st.integers(1, 2))}" if chance(draw, 5) else v for v in lhs]
-        target = f"{name}({','.join(shifted)})"
-    s.ranks[name], s.bounds[name] = rank, bound
-    clauses = f" where {', '.join(where)}" if where else ""
-    return f"  {target} {op} {e}{clauses}"
+        clauses.append(Exists(draw(accesses(s, pool, wanted, pool[0]))))
+    if s.lets and not any(isinstance(x, Local) for x in walk(e)):
+        clauses = [c for c in clauses if not isinstance(c, Let)]
+    found = s.type_of(e)
+    if known and t is not None and found not in (t, "literal"):
+        e = Cast(t, e)
+    elif not known:
+        wanted = {"literal": "int", "real": "float"}.get(found, found)
+        s.types[name] = "int" if wanted == "bool" and op != "=" else wanted
+    s.ranks[name] = rank
+    s.lets, s.own = {}, None
+    targets = tuple(Target(v, draw(st.integers(1, 2)) if chance(draw, 6) else 0) for v in lhs)
+    return Statement(name, targets, op, e, tuple(clauses))
+
+
+def _constant(draw: st.DrawFn, s: _Scope, name: str, known: bool) -> Statement:
+    """A truth value without an index."""
+    s.ranks[name], s.types[name] = 0, "bool"
+    a, b = (number(draw(st.integers(0, 1))) for _ in range(2))
+    return Statement(name, (), "=", Cast("bool", Binary("<", a, b)) if known else Binary("<", a, b))
 
 
 @st.composite
-def bodies(draw: st.DrawFn, s: _Scope, prefix: str, count: int) -> tuple[list[str], list[str]]:
+def bodies(draw: st.DrawFn, s: _Scope, prefix: str, count: int) -> tuple[list[Statement], list[str]]:
     """Statements, and the tensors they define."""
-    lines: list[str] = []
+    made: list[Statement] = []
     names: list[str] = []
     for k in range(count):
         again = bool(names) and chance(draw, 35)
         name = draw(st.sampled_from(names)) if again else f"{prefix}{k}"
-        rank = s.ranks[name] if again else draw(st.sampled_from([1, 2, 0, 3]))
-        lines.append(draw(statements(s, name, rank, again)))
+        rank = s.ranks[name] if again else draw(st.sampled_from([1, 2, 0, 3, 4]))
+        made.append(draw(assignments(s, name, rank, again)))
         if name not in names:
             names.append(name)
-    return lines, names
-
-
-def start(t: str) -> float:
-    """The largest magnitude of small data."""
-    return 1.0 if t in ("half", "bfloat16", "bool") else 2.0
+    return made, names
 
 
 @st.composite
 def programs(draw: st.DrawFn, types: tuple[str, ...] = TYPES) -> Program:
     t = draw(st.sampled_from(types))
+    other = (
+        draw(st.sampled_from([u for u in TYPES if {t, u} != {"half", "bfloat16"}])) if chance(draw, 30) else t
+    )
     inputs = {f"A{k}": draw(st.sampled_from([1, 2, 3])) for k in range(draw(st.integers(1, 3)))}
+    own = {n: other if k and chance(draw, 50) else t for k, n in enumerate(inputs)}
     dims = {n: draw(st.lists(st.sampled_from("NMKP"), min_size=r, max_size=r)) for n, r in inputs.items()}
-    s = _Scope(t, dict(inputs), dict.fromkeys(inputs, start(t)))
-    s.indirect, s.scalar = chance(draw, 25), t != "bool" and chance(draw, 20)
-    params = [f"{t}({','.join(dims[n])}) {n}" for n in inputs]
-    if s.indirect:
-        params.append(f"{draw(st.sampled_from(['int', 'int64', 'uint8']))}(Q) X")
-    if s.scalar:
-        params.append("int s")
-    s.note(start(t))
-    lines: list[str] = []
+    used = tuple(sorted({d for x in dims.values() for d in x}))
+    params = [Param(n, own[n], tuple(dims[n])) for n in inputs]
+    s = _Scope(t, dict(inputs), dict(own), {}, used)
+    if chance(draw, 25):
+        s.indirect = True
+        params.append(Param("X", draw(st.sampled_from(["int", "int64", "uint8"])), ("Q",)))
+        s.types["X"] = params[-1].type
+    if t != "bool" and chance(draw, 20):
+        s.scalars["s"] = draw(st.sampled_from(["int", "int", "float", "double"]))
+        if s.scalars["s"] != "int" and t not in ("float", "double"):
+            s.scalars["s"] = "int"
+        params.append(Param("s", s.scalars["s"]))
+    body: list[Statement | Invocation] = []
     names: list[str] = []
-    helper = ""
+    defs: list[Def] = []
     if chance(draw, 15):
         called = draw(st.sampled_from(sorted(inputs)))
-        inner = _Scope(t, {"G": inputs[called]}, {"G": start(t)})
-        body, results = draw(bodies(inner, "g", draw(st.integers(1, 2))))
-        sizes = ",".join("abc"[: inputs[called]])
-        joined = "\n".join(body)
-        helper = f"def g({t}({sizes}) G) -> ({', '.join(results)}) {{\n{joined}\n}}\n"
+        inner = _Scope(
+            own[called], {"G": inputs[called]}, {"G": own[called]}, {}, tuple("abc"[: inputs[called]])
+        )
+        statements_, results = draw(bodies(inner, "g", draw(st.integers(1, 2))))
+        given = Param("G", own[called], tuple("abc"[: inputs[called]]))
+        defs.append(Def("g", (given,), tuple(results), tuple(statements_)))
         outs = [f"C{k}" for k in range(len(results))]
-        left = f"({', '.join(outs)})" if len(outs) > 1 else outs[0]
-        lines.append(f"  {left} = g({called})")
-        for o, r in zip(outs, results):
-            s.ranks[o], s.bounds[o] = inner.ranks[r], inner.bounds[r]
-        s.note(inner.largest)
+        body.append(Invocation(tuple(outs), "g", (called,)))
+        for o, r in zip(outs, results, strict=True):
+            s.ranks[o], s.types[o] = inner.ranks[r], inner.types[r]
         names += outs
-    made, new = draw(bodies(s, "T", draw(st.integers(1, 4))))
-    lines += made
+    made, new = draw(bodies(s, "T", draw(st.integers(1, 5))))
+    body += made
     names += new
-    text = "\n".join(lines)
     # What another statement reads may be a temporary.
-    used = [n for n in names if text.count(n) > 1]
-    hidden = [n for n in used if chance(draw, 25)]
+    read = {
+        x.tensor
+        for y in made
+        for e in y.values()
+        for x in walk(e)
+        if isinstance(x, Access) and x.tensor != y.tensor
+    }
+    hidden = [n for n in names if n in read and chance(draw, 25)]
     returned = [n for n in names if n not in hidden] or names[-1:]
-    source = f"{helper}def f({', '.join(params)}) -> ({', '.join(returned)}) {{\n{text}\n}}"
-    sizes = {n: draw(st.sampled_from(EXTENTS)) for n in "NMKPQ"}
+    defs.append(Def("f", tuple(params), tuple(returned), tuple(body)))
+    tree = Tree(tuple(defs))
+    deepest = max((len(x.indices) for x in statements(tree)), default=0)
+    extents = EXTENTS if deepest <= 3 else _SMALL
+    # Sizes that have nothing to do with each other are ruled out by most programs.
+    usual = draw(st.sampled_from(extents))
+    sizes = {n: draw(st.sampled_from(extents)) if chance(draw, 30) else usual for n in "NMKPQ"}
     hard = t != "bool" and chance(draw, 25)
+    scalars: dict[str, float] = {}
+    if "s" in s.scalars:
+        scalars["s"] = SHIFT if s.scalars["s"] == "int" else 1.5
     return Program(
-        source,
-        t,
-        sizes,
-        "hard" if hard else "small",
-        s.largest,
-        draw(st.integers(0, 1 << 16)),
-        {"s": 2} if s.scalar else {},
+        str(tree), sizes, "hard" if hard else "small", draw(st.integers(0, 1 << 16)), scalars, dumps(tree)
     )
 
 
@@ -316,5 +416,12 @@ def cpu_options(isas: tuple[str, ...]) -> st.SearchStrategy[dict[str, Any]]:
             "unroll": st.integers(1, 9),
             "pack": st.booleans(),
             "parallel": st.booleans(),
+            "machine": st.sampled_from(MACHINES),
         },
     )
+
+
+# Caches that make tiles, packs and blocks of small arrays.
+MACHINES = ((("l1", 2048), ("l2", 8192), ("l3", 65536)), (("cores", 4),), (("l1", 4096), ("l2", 16384)))
+
+__all__ = ["BITS", "FLOATS", "INTEGERS", "TYPES", "Program", "cpu_options", "placements", "programs"]

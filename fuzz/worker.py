@@ -9,8 +9,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import sys
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,15 +21,19 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
+import tc
+from fuzz import coverage, malformed, related
+from fuzz.almost import Almost, almost_valid
 from fuzz.corpus import Case
-from fuzz.differential import compare
+from fuzz.differential import Disagreement, compare, sizes_of
+from fuzz.evaluate import types_of
 from fuzz.isas import available_isas
-from fuzz.malformed import attempt, texts
 from fuzz.memory import Layout
 from fuzz.report import Report
 from fuzz.strategies import Program, cpu_options, placements, programs
+from fuzz.tree import loads
 
-_PROGRAMS, _TEXTS = 100, 1000  # of a batch
+_PROGRAMS, _ALMOST, _TEXTS = 100, 40, 4000  # of a batch
 
 
 @dataclass
@@ -40,28 +46,78 @@ class Batch:
     report: Report = field(default_factory=Report)
 
     def program(
-        self, p: Program, options: dict[str, Any], dynamic: int, layouts: list[Layout], threads: int
+        self,
+        p: Program,
+        options: dict[str, Any],
+        dynamic: int,
+        layouts: list[Layout],
+        threads: int,
+        relation: str | None,
     ) -> None:
         if time.monotonic() > self.end:
             return
         chosen = {"cpu": options}
         case = Case("agree", "", p, None, tuple(self.backends), chosen, dynamic, tuple(layouts), threads)
         self.last.write_text(case.dumps(), encoding="utf-8")
-        found = compare(p, self.backends, chosen, dynamic, layouts, threads)
-        self.report.programs += not found.refused
-        self.report.refused.update([found.refused] if found.refused else [])
-        self.report.excluded.update(found.excluded)
-        if found.slowest > self.report.slowest:
-            self.report.slowest, self.report.slowest_source = found.slowest, p.source
+        pairs: list[str] = []
 
-    def text(self, text: str) -> None:
+        def seen(backend: str, kernel: tc.Kernel) -> None:
+            if backend == "cpu" and p.tree is not None:
+                tree = loads(p.tree)
+                done = coverage.transforms(kernel, sizes_of(kernel, p))
+                pairs.extend(coverage.covered(tree, types_of(tree)[tree.entry.name], done))
+
+        found = compare(p, self.backends, chosen, dynamic, layouts, threads, seen)
+        r = self.report
+        r.programs += not found.refused
+        r.runs += 0 if found.refused else len(self.backends) - len(found.excluded)
+        r.refused.update([found.refused] if found.refused else [])
+        r.excluded.update(found.excluded)
+        r.judged += bool(found.wanted)
+        known, elements = found.certain
+        r.known, r.elements = r.known + known, r.elements + elements
+        r.pairs.update(pairs)
+        if found.slowest > r.slowest:
+            r.slowest, r.slowest_source = found.slowest, p.source
+        if relation is not None and related.check(p, relation, self.backends[:1], chosen):
+            r.relations.update([relation])
+
+    def almost(self, a: Almost) -> None:
+        """A fault is refused as it should be, or does no harm on any backend."""
         if time.monotonic() > self.end:
             return
-        self.last.write_text(Case("?", "", None, text).dumps(), encoding="utf-8")
-        code = attempt(text)
-        self.report.texts += 1
-        self.report.accepted += code is None
-        self.report.codes.update([code] if code else [])
+        self.last.write_text(
+            Case("agree", "", a.program, None, tuple(self.backends)).dumps(), encoding="utf-8"
+        )
+        code = compare(a.program, self.backends).refused
+        if (code is None and not a.sound) or (code is not None and code[:4] not in a.codes):
+            raise Disagreement(f"{a.kind}: {code or 'accepted'}\n{a.program.source}")
+        self.report.faults.update([f"{a.kind}: {code or 'harmless'}"])
+
+    def texts(self, number: int, count: int) -> None:
+        rng = random.Random(number)
+
+        def fails(text: str) -> bool:
+            try:
+                malformed.attempt(text)
+            except Exception:
+                return True
+            return False
+
+        for _ in range(count):
+            if time.monotonic() > self.end:
+                return
+            text = malformed.text(rng)
+            self.last.write_text(Case("?", "", None, text).dumps(), encoding="utf-8")
+            try:
+                code = malformed.attempt(text)
+            except Exception:
+                case = Case("?", "", None, malformed.shortened(text, fails))
+                self.report.failures.append((traceback.format_exc()[-3000:], case.dumps()))
+                continue
+            self.report.texts += 1
+            self.report.accepted += code is None
+            self.report.codes.update([code] if code else [])
 
     def run(self, number: int, count: int, test: Callable[..., None], **strategies: Any) -> None:
         """Examples of a batch; a failure, shrunk, is noted."""
@@ -110,8 +166,10 @@ def main() -> int:
             dynamic=st.just(0) | st.integers(0, 15),
             layouts=placements(),
             threads=st.integers(1, 4),
+            relation=st.sampled_from([None] * 8 + [*related.RELATIONS]),
         )
-        batch.run(number, _TEXTS, batch.text, text=texts())
+        batch.run(number, _ALMOST, batch.almost, a=almost_valid())
+        batch.texts(number, _TEXTS)
         answers.write(json.dumps(vars(batch.report)) + "\n")
     return 0
 

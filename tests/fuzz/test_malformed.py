@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+import random
+from collections.abc import Callable
 
 import pytest
-from hypothesis import HealthCheck, given, settings
 
 import tc
 from fuzz import malformed
 
-_COMMON = settings(
-    deadline=None,
-    suppress_health_check=list[Any](HealthCheck),
-    database=None,
-    derandomize=True,
-    print_blob=True,
+
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [
+        (malformed.sibling, 1000),
+        (malformed.mutant, 1000),
+        (malformed.soup, 300),
+        (malformed.characters, 300),
+        (malformed.bytes_, 300),
+    ],
 )
+def test_texts(kind: Callable[[random.Random], str], count: int) -> None:
+    rng = random.Random(20180213)
+    for _ in range(count):
+        malformed.attempt(kind(rng))
 
 
-@given(text=malformed.mutants())
-@settings(_COMMON, max_examples=400)
-def test_mutants(text: str) -> None:
-    malformed.attempt(text)
-
-
-@given(text=malformed.texts())
-@settings(_COMMON, max_examples=400)
-def test_texts(text: str) -> None:
-    malformed.attempt(text)
+def test_siblings_are_programs_to_the_parser() -> None:
+    """They are to reach what comes after it."""
+    rng = random.Random(1)
+    codes = [malformed.attempt(malformed.sibling(rng)) for _ in range(200)]
+    assert sum(c is None or not c.startswith("TC01") for c in codes) > 100
+    assert len(set(codes)) > 8
 
 
 @pytest.mark.parametrize("times", [100, 10_000, 100_000])
@@ -58,3 +62,9 @@ def test_slow_texts_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(malformed, "SECONDS", -1.0)
     with pytest.raises(malformed.Slow):
         malformed.attempt("def")
+
+
+def test_what_is_found_is_made_short() -> None:
+    text = "def f(float(N) A) -> (B) { B(i) = A(i) + exp(A(i)) where i in 0:N }"
+    found = malformed.shortened(text, lambda t: "exp" in t and "where" in t)
+    assert found == "expwhere"

@@ -52,18 +52,22 @@ class _Builder:
 
     # ---- expressions
 
-    def int_literal(self, c: list[Any]) -> s.IntLit:
-        text = str(c[0])
+    def integer(self, token: Any) -> int:
+        """The value of an integer as it is written."""
+        text = str(token)
         # int() of very long digit strings is quadratic and limited by Python itself.
         value = int(text, 0) if text[:2] in ("0x", "0X") else int(text) if len(text) < 100 else 1 << 64
         if value > UINT64.max:
             raise ParseError(
                 "integer literal does not fit 64 bits",
-                self.token(c[0]),
+                self.token(token),
                 code="TC0106",
                 help="write it as a floating literal, or split it",
             )
-        return self.tall(s.IntLit(value, self.token(c[0])))
+        return value
+
+    def int_literal(self, c: list[Any]) -> s.IntLit:
+        return self.tall(s.IntLit(self.integer(c[0]), self.token(c[0])))
 
     def float_literal(self, c: list[Any]) -> s.FloatLit:
         text = str(c[0])
@@ -74,7 +78,7 @@ class _Builder:
         return self.tall(s.Name(str(c[0]), self.token(c[0])))
 
     def extent(self, c: list[Any]) -> s.Dim:
-        return self.tall(s.Dim(str(c[0]), int(c[2]), self.span(c)))
+        return self.tall(s.Dim(str(c[0]), self.integer(c[2]), self.span(c)))
 
     def parenthesised(self, c: list[Any]) -> Any:
         # The node stays as it is (parentheses leave no trace), but they count as a level.
@@ -142,7 +146,7 @@ class _Builder:
 
     def dim(self, c: list[Any]) -> s.DimDecl:
         t = c[0]
-        return s.DimDecl(int(str(t), 0) if t.type == "INT" else str(t), self.token(t))
+        return s.DimDecl(self.integer(t) if t.type == "INT" else str(t), self.token(t))
 
     def type(self, c: list[Any]) -> s.Type:
         dims = tuple(d for d in c[1:] if isinstance(d, s.DimDecl))

@@ -40,16 +40,28 @@ def infer(
     `Depends`.  `integers` gives the types of parameters that came in another integer type than declared
     (the bounds of a small type prove subscripts in range).  Raises `RangeError`.
     """
-    inference = _Inference(checked, scalars or {}, integers or {})
+    try:
+        inference = _Inference(checked, scalars or {}, integers or {})
+    except OverflowError:
+        wide = (p.span for p in checked.params if isinstance(p, r.Tensor) and any(map(_wide, p.dims or ())))
+        raise _too_large("a declared extent", next(wide, checked.span)) from None
     try:
         return inference.run()
     except OverflowError:
-        raise RangeError(
-            "a constant of this statement leaves 32 bits in range inference",
-            inference.at,
-            code="TC0308",
-            help="the solver computes in 32 bits: use smaller offsets, strides and bounds",
-        ) from None
+        raise _too_large("a constant of this statement", inference.at) from None
+
+
+def _wide(extent: r.Exp) -> bool:
+    return isinstance(extent, r.Const) and int(extent.value) >> 31 > 0
+
+
+def _too_large(what: str, span: Span) -> RangeError:
+    return RangeError(
+        f"{what} leaves 32 bits in range inference",
+        span,
+        code="TC0308",
+        help="the solver computes in 32 bits: use smaller offsets, strides and bounds",
+    )
 
 
 class _Inference:

@@ -6,7 +6,7 @@ A subscript reaches Halide in one of four forms, and no form lets a kernel read 
 * one that is right only where a condition holds, or that Halide cannot bound: clamped to the tensor, which
   changes nothing where it is used;
 * a checked one (`Call.checked`): `require`d to be inside, then clamped for the bounds;
-* of an empty tensor: nothing can be read, the value is 0.
+* of an empty tensor: nothing can be read, the value is 0; a checked subscript is out of range if it runs.
 
 What a failed check reports is a line of decimal numbers, which the run time turns into the record of the
 calling convention: `value, site + 1, number of variables, their values` (Halide puts the value first).
@@ -166,7 +166,12 @@ class Scope:
         tensor = self.tensors[e.name]
         spans = [box_interval(tensor.box, d) for d in range(len(tensor.box))]
         if any(s is not None and s[0] > s[1] for s in spans):
-            return literal(0, e.dtype)
+            # No element is there to be read; what data say is still checked, where it is not simplified away.
+            nothing = literal(0, e.dtype)
+            for d in e.checked:
+                checked = self._checked(e, e.args[d], tensor.box, d)
+                nothing = hl.select(checked == hl.i64(0), literal(1, e.dtype), nothing)
+            return nothing
         subscripts: list[HlExpr] = []
         # Clamped into a dimension of extent 1 a subscript is a constant, and its check would be simplified
         # away with it: there the read depends on the subscript once more.

@@ -57,7 +57,7 @@ class Options:
     `machine`: what the model should believe of the machine instead of what it found, by the names that
     `kernel.inspect("choice")` begins with: `{"cores": 4, "l2": 1 << 21}`.
     `tile`, `register_tile`: points of the loops of each nest, outermost first, in a cache tile and in a
-    register tile (missing ones are chosen); the loops are those of `kernel.inspect("loops")`, where indices
+    register tile (missing ones are chosen; a register tile has at most 256 vectors); the loops are those of `kernel.inspect("loops")`, where indices
     that always go together are one.  `vector`: the number of the loop that runs in lanes; -1: the
     loops of the reductions.  `unroll`: iterations of an innermost reduction loop in a row.  `pack`: whether
     operands are copied to be contiguous.  `parallel`: whether threads are used.
@@ -146,6 +146,12 @@ class Options:
     def from_mapping(cls, values: Mapping[str, Any]) -> Options:
         """Options from names and values, for example those of a command line."""
         known = {f.name for f in fields(cls)}
+        if not isinstance(values, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ArgumentError(
+                f"options are of type {type(values).__name__}, not a mapping",
+                code="TC0511",
+                help='pass tc.Options(…) or {"name": value, …}',
+            )
         for name in values:
             if name not in known:
                 raise ArgumentError(

@@ -25,6 +25,7 @@ _SAVED = 0.08  # of the lanes along an axis, at least, for vectors of half the w
 _TURNED = (4, 8)  # rows that are turned together
 _KEPT = 5  # candidates with lanes along one loop whose remainders are looked at
 _STREAMS = 8  # rows of an array that are read side by side: more may share a set of the first cache
+_MOST_VECTORS = 256  # of a register tile that is given
 _TASK = 8000.0  # cycles that a task should have at least
 _NEAR, _SHORT = (
     3.0,
@@ -333,8 +334,10 @@ def _allowed(nest: Nest, made: list[tuple[Candidate, str]], options: Options) ->
                 t = tiles[a.name]
                 points = min(points, -(-a.extent // t.lanes) * t.lanes)
                 tiles[a.name] = replace(t, register=-(-points // t.lanes) * t.lanes)
+            tiles, fits = _compilable(tiles)
+            told = "as given" if fits else f"as given, down to {_MOST_VECTORS} vectors"
             key = tuple((n, t.register, t.lanes) for n, t in tiles.items())
-            seen.setdefault((*key, c.phases), (replace(c, tiles=tiles), label + ", register tile as given"))
+            seen.setdefault((*key, c.phases), (replace(c, tiles=tiles), f"{label}, register tile {told}"))
         made = list(seen.values())
     if options.unroll is not None:
         made = [
@@ -656,6 +659,17 @@ def _packs(
             if reuse >= 4 and (stride != 1 or (rows >= 64 and reuse >= 16)) and not r.windows:
                 out.add((r.statement, r.read))
     return frozenset(out)
+
+
+def _compilable(tiles: Mapping[str, Tile]) -> tuple[dict[str, Tile], bool]:
+    """Register tiles that LLVM compiles in a second, the largest ones halved until they are, and whether they
+    were."""
+    out, fits = dict(tiles), True
+    while math.prod(t.register // t.lanes for t in out.values()) > _MOST_VECTORS:
+        n = max(out, key=lambda n: out[n].register // out[n].lanes)
+        out[n] = replace(out[n], register=out[n].register // out[n].lanes // 2 * out[n].lanes)
+        fits = False
+    return out, fits
 
 
 # From a register tile to cache tiles, order and threads.

@@ -194,3 +194,12 @@ def test_fast_math_keeps_special_values() -> None:
 @pytest.mark.parametrize("case", CORPUS, ids=lambda c: c.name)
 def test_fast_math_over_the_corpus(case: Case) -> None:
     check(case, case.sizes([19, 18, 5, 3]), 1, {"fast_math": True})
+
+
+def test_a_register_tile_that_no_compiler_would_finish() -> None:
+    """It is made smaller, and the choice says so."""
+    source = "def f(float(K,M) A) -> (T) { T(i,j,k) max=! A(i,i) + A(j,j) + A(k,k) + A(l,l) }"
+    a = np.arange(33 * 33, dtype=np.float32).reshape(33, 33)
+    kernel = compiled(source, register_tile=(33, 33, 33))
+    np.testing.assert_array_equal(np.asarray(kernel(a)), np.asarray(tc.interpret(source, a)))
+    assert "as given, down to 256 vectors" in kernel.inspect("choice", K=33, M=33)

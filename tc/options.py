@@ -57,10 +57,11 @@ class Options:
     `machine`: what the model should believe of the machine instead of what it found, by the names that
     `kernel.inspect("choice")` begins with: `{"cores": 4, "l2": 1 << 21}`.
     `tile`, `register_tile`: points of the loops of each nest, outermost first, in a cache tile and in a
-    register tile (missing ones are chosen; a register tile has at most 256 vectors); the loops are those of `kernel.inspect("loops")`, where indices
-    that always go together are one.  `vector`: the number of the loop that runs in lanes; -1: the
-    loops of the reductions.  `unroll`: iterations of an innermost reduction loop in a row.  `pack`: whether
-    operands are copied to be contiguous.  `parallel`: whether threads are used.
+    register tile (missing ones are chosen; a register tile has at most 256 vectors); the loops are those of
+    `kernel.inspect("loops")`, where indices that always go together are one.  `vector`: the number of the
+    loop that runs in lanes; -1: the loops of the reductions.  `unroll`: iterations of an innermost reduction
+    loop in a row.  `pack`: whether operands are copied to be contiguous.  `parallel`: whether threads are
+    used.
     `autoschedule`: the Halide backend's scheduler (one of `"Mullapudi2016"`, `"Adams2019"`, `"Li2018"`).
     """
 

@@ -19,7 +19,8 @@ from .machine import Machine
 
 _FEW = (4, 1)  # points for which there may be loops
 _LOOKED_AT = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-_GAIN = 0.9  # of the cycles, that make a version worth its code
+_GAIN = 0.9  # of the cycles, for the points that it is made for, that make a version worth its code
+_TIE = 1.05  # of the cycles for more points: a pack costs more than the model says where it is cold
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,8 @@ def versions(
         made = make({**typical, size: few})
         most = 0
         for points in _LOOKED_AT:
-            if points >= typical[size] or cycles(made, points) > _GAIN * cycles(rival, points):
+            least = _GAIN if points <= few else _TIE
+            if points >= typical[size] or cycles(made, points) > least * cycles(rival, points):
                 break
             most = points
         if most:

@@ -25,7 +25,7 @@ from tc.halide import arithmetic
 from tc.halide.binding import LOCK, HlExpr, hl, storage
 from tc.halide.expressions import Scope, Tensor
 from tc.halide.intervals import Interval, box_interval
-from tc.halide.limits import refuse
+from tc.halide.limits import is_checked, refuse
 from tc.halide.text import render
 from tc.ir import expr as x
 from tc.ir.program import Buffer, Func, IterVar, Program, Stage
@@ -114,6 +114,9 @@ class _Builder:
             if f.name in self.funcs:
                 last[f.buffer] = f.name
         outputs = tuple(self.funcs[last[n]] for n in p.outputs)
+        for f in p.funcs:
+            if f.name in self.funcs and f.name not in {last[n] for n in p.outputs}:
+                self._compute_all(f)
         if not self.unscheduled:
             for f in self.funcs.values():
                 f.compute_root()
@@ -127,6 +130,16 @@ class _Builder:
             tuple(self.definitions),
             self.names,
         )
+
+    def _compute_all(self, f: Func) -> None:
+        """Halide computes the elements that results need; where subscripts are checked, all of them count."""
+        if not any(map(is_checked, self.program.stages_of(f.name))):
+            return
+        func = self.funcs[f.name]
+        for axis, r in zip(reversed(func.args()), f.box, strict=True):
+            low, extent = x.constant(r.min), x.constant(r.extent)
+            if low is not None and extent is not None:
+                func.bound(axis, int(low), int(extent))
 
     # ---- names and images
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tc.errors import BackendError
 from tc.halide.intervals import INT32, box_interval, within
 from tc.ir import expr as x
-from tc.ir.program import Box, Program
+from tc.ir.program import Box, Program, Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,30 @@ def _large_expressions(p: Program) -> Iterator[str]:
             yield f"'{s.text}', which expands to {size} nodes"
 
 
+def _lost_checks(p: Program) -> Iterator[str]:
+    """Statements whose subscripts are checked and whose results are overwritten before anything reads them."""
+    last = {f.buffer: f.name for f in p.funcs}
+    needed: set[str] = set()
+    pending = [last[n] for n in p.outputs]
+    starts = {f.name: f.previous for f in p.funcs}
+    while pending:
+        name = pending.pop()
+        if name in needed or name not in starts:
+            continue
+        needed.add(name)
+        pending += [n for n in (starts[name],) if n is not None]
+        for s in p.stages_of(name):
+            pending += [e.name for e in x.walk(s.value) if isinstance(e, x.Call) and e.kind != "intrinsic"]
+    for s in p.stages:
+        if s.func not in needed and is_checked(s):
+            yield f"'{s.text}', which is overwritten before anything reads it"
+
+
+def is_checked(s: Stage) -> bool:
+    """Whether the kernel looks at a subscript of a statement when it runs."""
+    return any(isinstance(e, x.Call) and e.checked for e in x.walk(s.value))
+
+
 EXCLUSIONS: tuple[Exclusion, ...] = (
     Exclusion(
         "built-in",
@@ -100,6 +124,12 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         _large_expressions,
         "Halide walks what a function uses several times once for each use",
         "give a part of the expression a tensor of its own",
+    ),
+    Exclusion(
+        "lost checks",
+        _lost_checks,
+        "Halide computes only what results need, and an index out of range there would go unnoticed",
+        "leave the statement out",
     ),
 )
 

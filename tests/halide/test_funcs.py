@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tc
 from tc import pipeline
 from tc.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, INT64
 from tc.errors import BackendError, Source
@@ -156,6 +157,7 @@ def test_each_exclusion_has_its_test() -> None:
         "coordinates beyond int32",
         "strides beyond int32",
         "expressions too large",
+        "lost checks",
     ]
 
 
@@ -179,6 +181,30 @@ def test_strides_beyond_int32_are_refused() -> None:
     source = "def f(int8(A,B,C) X) -> (O) { O(a,b,c) = X(a,b,c) }"
     assert "stride is 2147483648" in excluded(program(source, A=1, B=2**16, C=2**15))
     assert exclusions(program(source, A=1, B=2**16 - 1, C=2**15)) == []
+
+
+def test_divisions_by_a_constant_zero_are_refused() -> None:
+    """Halide finds them while it lowers, also where a tensor without elements stands for the zero."""
+    for source in (
+        "def f(float(N) A, float(M) B) -> (O) { O(i) = A(i) / (2.0 * 0.0) + B(i) }",
+        "def f(float(N) A, float(M) B) -> (O) { O(i) = A(i) / B(i) }",
+    ):
+        n = np.ones(3 if "2.0" in source else 0, np.float32)
+        with pytest.raises(BackendError, match="a division by a constant zero") as caught:
+            tc.compile(source, "halide")(n, n)
+        assert caught.value.code == "TC0805"
+
+
+def test_checks_that_halide_would_lose_are_refused() -> None:
+    """Halide computes what results need, and of temporaries all that is checked."""
+    lost = "def f(float(N) A, int(Q) X) -> (T) { T +=! A(X(i))  T +=! A(i) }"
+    assert "overwritten before anything reads it" in excluded(program(lost, N=4, Q=4))
+    assert exclusions(program(lost.replace("T +=! A(i)", "T += A(i)"), N=4, Q=4)) == []
+    part = "def f(float(N) A, int(Q) X) -> (B) { T(i) = A(X(i))  B(i) = T(i) where i in 0:2 }"
+    with pytest.warns(tc.DataDependentAccess):
+        kernel = tc.compile(part, "halide")
+    with pytest.raises(tc.BoundsError):
+        kernel(np.ones(4, np.float32), np.array([0, 1, 2, 9], np.int32))
 
 
 def test_expressions_that_explode_are_refused() -> None:

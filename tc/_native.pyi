@@ -83,6 +83,15 @@ class Dispatcher:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
+class StandardMode:
+    """A context manager: this thread rounds to nearest and keeps denormals, whatever mode the caller set.
+
+    Kernels and `pack` see to that themselves.  It cannot be entered twice.
+    """
+
+    def __enter__(self) -> None: ...
+    def __exit__(self, *exception: object) -> None: ...
+
 def symbols() -> dict[str, int]:
     """Addresses of the C functions that compiled code may call: tc_parallel_for and native/math.h."""
 
@@ -105,6 +114,9 @@ def get_num_threads() -> int:
 
 def set_num_threads(count: int) -> None:
     """Change that; waits for a running loop to end.  ValueError below 1 or above 4096."""
+
+def _poison_workspaces(yes: bool) -> None:
+    """Whether every workspace is filled with NaNs before a call, which shows what is read too early."""
 
 def _arena_bytes() -> int:
     """Scratch memory that this thread keeps between calls."""

@@ -13,6 +13,7 @@ from tc.cache import CompileCache
 from tc.dtypes import DType
 from tc.dynamic import Dynamic
 from tc.errors import ArgumentError, PreconditionError, Source, did_you_mean
+from tc.float_mode import standard
 from tc.ir.evaluate import evaluate
 from tc.ir.printer import text
 from tc.kernel import Compiled, Kernel, foreign_integers, signature
@@ -54,16 +55,24 @@ def compile(
     Raises ParseError, SemanticError, RangeError, DTypeError; ArgumentError for the arguments of this
     function; BackendError for an unknown or unavailable backend.
     """
-    if not isinstance(src, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ArgumentError(
-            f"the source is a {type(src).__name__}, not text",
-            code="TC0511",
-            help="pass a str, or path.read_text()",
-        )
+    _expect("the source", src, str, "pass a str, or path.read_text()")
+    if sizes is not None:
+        _expect("sizes", sizes, Mapping, 'sizes are {"N": 128, …}')
+        for name in sizes:
+            _expect(f"the size {name!r}", name, str, 'sizes are {"N": 128, …}')
     kernel = compile_source(Source(src), backend, entry, options, checks, lang, stacklevel=3, dynamic=dynamic)
     if sizes is not None:
         kernel.specialize(**sizes)
     return kernel
+
+
+def _expect(what: str, value: object, kind: type, help: str) -> None:
+    """Raises ArgumentError for an argument of another type."""
+    if not isinstance(value, kind):
+        wanted = "text" if kind is str else "a mapping"
+        raise ArgumentError(
+            f"{what} is of type {type(value).__name__}, not {wanted}", code="TC0511", help=help
+        )
 
 
 def compile_source(
@@ -77,6 +86,9 @@ def compile_source(
     dynamic: Dynamic = (),
 ) -> Kernel:
     """`compile` for a source that knows its name, which diagnostics then show."""
+    for what, value in (("backend", backend), ("entry", entry)):
+        if value is not None:
+            _expect(what, value, str, f"pass a name, or None: {what} is then chosen")
     if checks not in ("safe", "none"):
         raise ArgumentError(
             f"checks={checks!r} is not valid", code="TC0511", help='checks is "safe" or "none"'
@@ -140,6 +152,7 @@ def define(src: str, backend: str | None = None, **options: Any) -> Namespace:
     return Namespace(src, backend=backend, **options)
 
 
+@standard
 def interpret(
     src: str,
     *args: Any,
@@ -180,7 +193,7 @@ def interpret(
         )
         found = interpreter.run_points(*request, wanted)
     made = {
-        o.name: found[o.name] if exact else found[o.name].astype(numpy_dtype(o.dtype))
+        o.name: found[o.name] if exact else _rounded(found[o.name], o.dtype)
         for o in takes.outputs
         if o.name in found
     }
@@ -199,3 +212,18 @@ def _plain_array(a: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
         bits = a.view(np.uint16) if a.dtype != np.uint16 else a
         return (bits.astype(np.uint32) << 16).view(np.float32)
     return a
+
+
+def _rounded(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    """What the interpreter found, in the type of a result.  NumPy's bfloat16 would round twice, first to
+    float32, and is not always there."""
+    if dtype.kind != "bfloat":
+        return values.astype(numpy_dtype(dtype))
+    with np.errstate(all="ignore"):
+        single = values.astype(np.float32)
+    bits, nan = single.view(np.uint32), np.isnan(values)
+    # To the odd neighbour where it is between two: then no tie comes of it (Boldo and Melquiond, 2008).
+    bits = bits - (np.abs(single).astype(np.float64) > np.abs(values))
+    bits = bits | (single.astype(np.float64) != values)
+    bits = np.where(nan, 0x7FC00000, bits).astype(np.uint32)
+    return np.asarray((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16).view(numpy_dtype(dtype))

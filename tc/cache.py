@@ -17,8 +17,9 @@ from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from tc import __version__, settings, store
+from tc import __version__, locks, settings, store
 from tc.errors import CacheNotice, warn
+from tc.float_mode import standard
 from tc.ir.program import Program
 from tc.options import Options
 from tc.pipeline import stage
@@ -34,8 +35,8 @@ class CompileCache(Generic[T]):
         self.capacity = capacity
         self.hits = self.misses = 0
         self._values: OrderedDict[Hashable, T] = OrderedDict()
-        self._making: dict[Hashable, threading.Lock] = {}
-        self._lock = threading.Lock()
+        self._making: dict[Hashable, threading.RLock] = {}
+        self._lock = locks.lock()
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """The value of `key`, made by the first who asks; an exception of `make` is not remembered."""
@@ -44,7 +45,7 @@ class CompileCache(Generic[T]):
                 self._values.move_to_end(key)
                 self.hits += 1
                 return self._values[key]
-            making = self._making.setdefault(key, threading.Lock())
+            making = self._making.setdefault(key, locks.lock())
         with making:
             with self._lock:
                 if key in self._values:
@@ -121,6 +122,7 @@ def load_or_compile(
     return made, False
 
 
+@standard
 def compile_program(backend: Backend, program: Program, options: Options, typical: Mapping[str, int]) -> Any:
     """What the backend makes of a program; only those with dynamic sizes take typical values."""
     compiler: Any = backend

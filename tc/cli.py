@@ -14,11 +14,16 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tc import __version__, errors
 from tc.errors import ArgumentError, ParseError, Source, Span, did_you_mean
+
+if TYPE_CHECKING:
+    from tc.commands import Request
+    from tc.replay import Case
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -103,7 +108,7 @@ def _parser() -> argparse.ArgumentParser:
 
     file = "a .tc file, or - for standard input"
     run = add("run", _run, "Run a def on given or random arrays.", json=True)
-    run.add_argument("file", help=file)
+    run.add_argument("file", help=f"{file}; or the reproducer that an internal error names")
     _target_arguments(run)
     run.add_argument("--input", action="append", default=[], metavar="A=a.npy", help="an input array")
     run.add_argument("--output", action="append", default=[], metavar="C=c.npy", help="save a result")
@@ -226,11 +231,16 @@ def _number(name: str, value: str, flag: str, whole: bool) -> int | float | bool
     raise ArgumentError(f"{flag} {name}={value}: not {what}", code="TC0515")
 
 
-def _kernel(args: argparse.Namespace) -> Any:
+def _kernel(args: argparse.Namespace, source: Source, case: Case | None = None) -> Any:
+    """The kernel of a source; what the flags do not say is as in a reproducer.
+
+    Its options and dynamic sizes are for its backend: another one gets neither.
+    """
     from tc.api import compile_source
     from tc.options import Options
 
-    options: dict[str, Any] = {}
+    same = case if case is not None and args.backend in (None, case.backend) else None
+    options: dict[str, Any] = dict(same.options) if same else {}
     for name, value in _pairs(args.option, "--option").items():
         try:
             options[name] = json.loads(value)
@@ -240,14 +250,14 @@ def _kernel(args: argparse.Namespace) -> Any:
                 code="TC0515",
                 help=f"""write true, false, null, a number, or a text in quotes: {name}='"{value}"'""",
             ) from None
-    source = _read(args.file)
     return compile_source(
         source,
-        backend=args.backend,
-        entry=args.entry,
+        backend=args.backend or (case.backend if case else None),
+        entry=args.entry or (case.entry if case else None),
         options=Options.from_mapping(options),
+        checks=case.checks if case else "safe",
         stacklevel=2,
-        dynamic=_dynamic(getattr(args, "dynamic", [])),
+        dynamic={**(same.dynamic if same else {}), **_dynamic(getattr(args, "dynamic", []))},
     )
 
 
@@ -255,6 +265,7 @@ def _kernel(args: argparse.Namespace) -> Any:
 
 
 def _run(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    from tc import replay
     from tc.commands import Request, run_kernel
 
     request = Request(
@@ -265,15 +276,55 @@ def _run(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         seed=args.seed,
         check=args.check,
     )
-    report = run_kernel(_kernel(args), request)
+    source = _read(args.file)
+    if replay.is_reproducer(source.text):
+        return _replay(args, replay.read(source.text, source.name), request)
+    report = run_kernel(_kernel(args, source), request)
     if not args.json:
-        for name, result in report["results"].items():
-            print(f"{name}: {result['dtype']}{tuple(result['shape'])}, {result['summary']}")
-        times = f"compiled in {report['compile_ms']:.1f} ms, ran in {report['run_us']:.1f} us"
-        print(f"{times} on {report['backend']}")
-        if args.check:
-            print(f"oracle: {'agrees' if report['agrees'] else 'DISAGREES'}, {report['difference']}")
+        _print_run(report)
     return 0 if report.get("agrees", True) else 1, report
+
+
+def _print_run(report: Mapping[str, Any]) -> None:
+    for name, result in report["results"].items():
+        print(f"{name}: {result['dtype']}{tuple(result['shape'])}, {result['summary']}")
+    times = f"compiled in {report['compile_ms']:.1f} ms, ran in {report['run_us']:.1f} us"
+    print(f"{times} on {report['backend']}")
+    if "agrees" in report:
+        print(f"oracle: {'agrees' if report['agrees'] else 'DISAGREES'}, {report['difference']}")
+
+
+def _replay(args: argparse.Namespace, case: Case, request: Request) -> tuple[int, dict[str, Any]]:
+    """What failed once, again: either it still does, or it says so and agrees with the oracle."""
+    from tc.commands import run_kernel
+    from tc.replay import verified
+
+    notes = case.notes()
+    if not args.json:
+        for note in notes:
+            print(f"note: {note}", file=sys.stderr)
+    with verified():
+        kernel = _kernel(args, Source(case.source, "<reproducer>"), case)
+        report: dict[str, Any] = {"failed": case.error, "notes": notes, "backend": kernel.backend}
+        if case.sizes is not None or args.size or not kernel.front.checked.sizes:
+            again = replace(
+                request,
+                sizes={**(case.sizes or {}), **request.sizes},
+                scalars={**case.scalars, **request.scalars},
+                check=True,
+                dtypes=case.dtypes,
+                given=case.given,
+            )
+            report |= run_kernel(kernel, again)
+    good = report.get("agrees", True)
+    if not args.json:
+        if "results" in report:
+            _print_run(report)
+        else:
+            print("the program compiles; no sizes were known when it failed")
+        if good:
+            print(f"no longer fails: {case.error}")
+    return 0 if good else 1, report
 
 
 def _tune(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
@@ -286,7 +337,7 @@ def _tune(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         outputs={},
         seed=args.seed,
     )
-    report = tune_kernel(_kernel(args), request, args.candidates, args.rounds)
+    report = tune_kernel(_kernel(args, _read(args.file)), request, args.candidates, args.rounds)
     if not args.json:
         for t in report["trials"]:
             time = f"{t['us']:12.1f} us" if t["us"] is not None else f"    {t['problem']}"
@@ -312,7 +363,7 @@ def _show(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         )
     if args.file is None:
         raise ArgumentError(f"show {args.stage}: no file is given", code="TC0515", help="show STAGE FILE")
-    kernel = _kernel(args)
+    kernel = _kernel(args, _read(args.file))
     values = _numbers(args.size, "--size", whole=True)
     values |= {k: int(v) for k, v in _numbers(args.scalar, "--scalar", whole=True).items()}
     known = values.keys() | set(kernel.dynamic)

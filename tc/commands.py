@@ -9,8 +9,8 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,11 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a run is asked for: sizes and scalars by name, .npy files of inputs and for results."""
+    """What a run is asked for: sizes and scalars by name, .npy files of inputs and for results.
+
+    `dtypes` has other types for integers that are used in subscripts only, `given` the accumulated results
+    that start from a buffer.
+    """
 
     sizes: Mapping[str, int]
     scalars: Mapping[str, int | float | bool]
@@ -38,6 +42,8 @@ class Request:
     outputs: Mapping[str, str]
     seed: int = 0
     check: bool = False
+    dtypes: Mapping[str, DType] = field(default_factory=dict[str, DType])
+    given: Sequence[str] = ()
 
 
 def run_kernel(kernel: Any, request: Request) -> dict[str, Any]:
@@ -49,7 +55,9 @@ def run_kernel(kernel: Any, request: Request) -> dict[str, Any]:
     """
     check_names(kernel, request)
     files = {name: load_array(path) for name, path in request.inputs.items()}
-    arguments, buffers = make_arguments(kernel, request.sizes, request.scalars, files, request.seed)
+    arguments, buffers = make_arguments(
+        kernel, request.sizes, request.scalars, files, request.seed, request.dtypes, request.given
+    )
     _, first = _timed(kernel, arguments, buffers)
     values, seconds = _timed(kernel, arguments, buffers)
     for name, path in request.outputs.items():
@@ -159,11 +167,14 @@ def make_arguments(
     scalars: Mapping[str, int | float | bool],
     files: Mapping[str, Array],
     seed: int = 0,
+    dtypes: Mapping[str, DType] | None = None,
+    given: Sequence[str] = (),
 ) -> tuple[dict[str, Any], dict[str, Array]]:
     """Arguments for a call, random where not given, and buffers for in/out results.
 
     Sizes follow from `files` where `sizes` has none.  Integers that are subscripts stay inside what they
-    index; other numbers are small integers.  Scalars not given are 0.5, 1 or True.
+    index; other numbers are small integers.  Scalars not given are 0.5, 1 or True.  `dtypes` and `given`
+    are as in `Request`.
     """
     front = kernel.front
     params = front.checked.params
@@ -192,10 +203,12 @@ def make_arguments(
     for p in params:
         if isinstance(p, r.Tensor):
             shape = tuple(known[d.name] if isinstance(d, r.Size) else int(d.value) for d in p.dims or ())  # type: ignore[union-attr]
-            made = random_array(rng, shape, front.typed.dtype(p), limits.get(p.name))
+            passed = (dtypes or {}).get(p.name) if p.name in front.any_integer else None
+            made = random_array(rng, shape, passed or front.typed.dtype(p), limits.get(p.name))
             arguments[p.name] = files.get(p.name, made)
     buffers = {n: files[n] for n in (x.name for x in front.checked.returns) if n in files}
-    starting = [x for x in front.checked.returns if x.mode == "inout" and x.name not in buffers]
+    started = [x for x in front.checked.returns if x.mode == "inout" or x.name in given]
+    starting = [x for x in started if x.name not in buffers]
     if starting:
         shapes = kernel.output_shapes(**{n: known[n] for n in front.checked.sizes}, **structural)
         for x in starting:

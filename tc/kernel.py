@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 
-from tc import _native, pipeline
+from tc import _native, locks, pipeline
 from tc import dynamic as dynamic_sizes
 from tc.cache import CompileCache, compile_program, load_or_compile
 from tc.dtypes import DType
@@ -24,6 +25,7 @@ from tc.errors import (
     did_you_mean,
     warn,
 )
+from tc.float_mode import standard
 from tc.ir import expr as x
 from tc.ir.evaluate import evaluate
 from tc.ir.program import Program
@@ -118,7 +120,7 @@ class Kernel(_native.Dispatcher):
         self._keep(self._capacity)
         self._built: dict[Variant, Built] = {}
         self._ready: dict[Hashable, tuple[Compiled, Mapping[str, tuple[int, ...]], _native.Entry | None]] = {}
-        self._lock = threading.RLock()
+        self._lock = locks.lock()
         self._integers: dict[tuple[int, ...], Callable[[Mapping[str, int]], Integers]] = {}
         self.name = front.checked.name
         self.source = front.source.text
@@ -270,12 +272,29 @@ class Kernel(_native.Dispatcher):
         with self._lock:
             built = self._built.get(variant)
             if built is None:
-                with reporting(self.source, entry=self.name, variant=str(variant)):
+                with self._reporting(variant):
                     built = pipeline.build(self._front, variant)
                 if variant.wide:
                     self._same_types(built)
                 self._built[variant] = built
             return built
+
+    def _reporting(self, variant: Variant, **more: Any) -> AbstractContextManager[None]:
+        """A bug in the body leaves a reproducer with all that this kernel was made with, and `more`."""
+        passed, typed = dict(variant.integers), self._front.typed
+        tensors = [p for p in self._front.checked.params if isinstance(p, r.Tensor)]
+        return reporting(
+            self.source,
+            entry=self.name,
+            backend=self._backend_name,
+            options=self._options.changed(),
+            checks=self._checks,
+            dynamic=dict(self._dynamic),
+            scalars=dict(variant.scalars),
+            dtypes={p.name: passed.get(p.name, typed.dtype(p)).name for p in tensors},
+            given=sorted(variant.given),
+            **more,
+        )
 
     def _same_types(self, built: Built) -> None:
         """Beyond 32 bits indices as values are int64; a result whose type that changes must be declared."""
@@ -331,7 +350,8 @@ class Kernel(_native.Dispatcher):
         backend = self._backend()
         fixed = {n: v for n, v in sizes.items() if n not in self._dynamic}
         if self._dynamic:
-            require(self._build(variant).program, sizes)
+            with self._reporting(variant, sizes=sizes):
+                require(self._build(variant).program, sizes)
         typical = self._typical(sizes)
         what = (
             self.source,
@@ -349,16 +369,7 @@ class Kernel(_native.Dispatcher):
             def note(name: str, spent: float) -> None:
                 seconds[name] = seconds.get(name, 0.0) + spent
 
-            context = {
-                "entry": self.name,
-                "backend": backend.name,
-                "options": self._options.changed(),
-                "checks": self._checks,
-                "sizes": {**sizes, **scalars},
-                "dynamic": typical or None,
-                "variant": str(variant),
-            }
-            with pipeline.observe(note), reporting(self.source, **context), pipeline.uncollected():
+            with pipeline.observe(note), self._reporting(variant, sizes=sizes), pipeline.uncollected():
                 program = pipeline.specialize(self._build(variant), fixed, {})
                 made, restored = load_or_compile(backend, program, self._options, typical, *what)
             return Compiled(
@@ -386,6 +397,7 @@ class Kernel(_native.Dispatcher):
 
     # ---- calling, the slow way (the fast one is Dispatcher's)
 
+    @standard
     def _miss(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         bound = self._signature.bind(args, kwargs)
         scalars = {n: int(bound.scalars[n]) for n in self._front.specialized}
@@ -429,6 +441,7 @@ class Kernel(_native.Dispatcher):
         self, compiled: Compiled, integers: Mapping[str, DType], scalars: Mapping[str, int]
     ) -> tuple[Compiled, Mapping[str, tuple[int, ...]], _native.Entry | None]:
         """What every slow call of these sizes needs; no entry where the backend runs the kernel itself."""
+        self._result_type = dispatch.result_type(self._signature)  # kept, so that all results are of one
         shapes, made = _shapes(compiled.program, compiled.sizes), compiled.compiled
         if made.address is None:
             return compiled, shapes, None

@@ -14,6 +14,8 @@ out.
 from __future__ import annotations
 
 import gc
+import os
+import threading
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -22,6 +24,7 @@ from dataclasses import dataclass, replace
 
 from tc.dtypes import INT32, INT64, DType
 from tc.errors import DataDependentAccess, InternalError, RangeError, Source, Warning
+from tc.float_mode import standard
 from tc.ir import expr as x
 from tc.ir.lower import Boxes, lower
 from tc.ir.program import Precondition, Program, Range
@@ -69,13 +72,36 @@ def observe(observer: Observer) -> Generator[None, None, None]:
 @contextmanager
 def uncollected() -> Generator[None, None, None]:
     """No cyclic garbage collection meanwhile: beside a large library one takes as long as a compile."""
-    was = gc.isenabled()
-    gc.disable()
+    thread = threading.get_ident()
+    if thread in _uncollected:
+        yield
+        return
     try:
+        _uncollected[thread] = gc.isenabled()
+        gc.disable()
         yield
     finally:
-        if was:
+        if _uncollected.pop(thread, False):
             gc.enable()
+
+
+_uncollected: dict[int, bool] = {}  # whether garbage was collected before, by thread
+
+
+def _forked() -> None:
+    """In the child of a fork the compiles of other threads never end: do what they would at their end."""
+    thread = threading.get_ident()
+    mine = thread in _uncollected
+    theirs = [_uncollected.pop(t) for t in list(_uncollected) if t != thread]
+    enable = any(theirs)
+    if enable and mine:
+        _uncollected[thread] = True
+    elif enable:
+        gc.enable()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 @contextmanager
@@ -134,6 +160,7 @@ class Built:
     program: Program
 
 
+@standard
 def front(source: Source, entry: str | None = None) -> Front:
     """Parse, check, infer and type; raises `ParseError`, `SemanticError`, `RangeError`, `DTypeError`."""
     with stage("parse"):
@@ -160,6 +187,7 @@ def _warnings(checked: r.Checked, ranges: Ranges) -> tuple[Warning, ...]:
     return tuple(kept)
 
 
+@standard
 def build(f: Front, variant: Variant) -> Built:
     """The symbolic program of a variant; raises `RangeError`, `SemanticError` where it is not legal."""
     scalars = dict(variant.scalars)
@@ -193,6 +221,7 @@ def _boxes(ranges: Ranges) -> Boxes:
     )
 
 
+@standard
 def specialize(built: Built, sizes: Mapping[str, int], scalars: Mapping[str, int | float]) -> Program:
     """The program at given sizes."""
     with stage("specialize"):

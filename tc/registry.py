@@ -6,11 +6,11 @@ that follows `Backend`, and nothing else.
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol, runtime_checkable
 
+from tc import locks
 from tc.errors import BackendError, did_you_mean
 from tc.ir.program import Program
 
@@ -44,7 +44,7 @@ class Backend(Protocol):
     def compile(self, program: Program, options: Any) -> Any: ...
 
 
-_lock = threading.Lock()
+_lock = locks.lock()
 _found: dict[str, EntryPoint] | None = None
 _loaded: dict[str, Backend] = {}
 

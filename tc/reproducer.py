@@ -1,27 +1,52 @@
-"""A bug in tc becomes an InternalError that leaves a file with all that is needed to see it again."""
+"""A bug in tc becomes an InternalError that leaves a file with all that is needed to see it again.
+
+The file is a JSON object; `tc.replay` reads it, and `python -m tc run FILE` runs it.
+
+| member | what it holds |
+|---|---|
+| `reproducer` | the format, a number |
+| `source`, `entry` | the program |
+| `backend`, `options`, `checks`, `dynamic` | what `tc.compile` was told; functions are in `omitted` |
+| `sizes`, `scalars` | those that it was compiled for; absent where it failed before it knew any |
+| `dtypes` | the element type of each tensor, as passed |
+| `given` | results whose buffers the caller passed to be accumulated into |
+| `command` | the command line that failed, instead of a program |
+| `error`, `traceback`, `versions` | for who reads it |
+"""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.metadata
 import json
+import os
 import platform
 import tempfile
 import traceback
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tc.errors import Error, InternalError
+
+FORMAT = 1
+_PACKAGES = ("tensor-comprehensions", "numpy", "halide", "islpy", "llvmlite", "lark")
+
+_known: ContextVar[tuple[str, Mapping[str, Any]]] = ContextVar("known", default=("", {}))
 
 
 @contextmanager
 def reporting(source: str, **context: Any) -> Generator[None, None, None]:
     """Turn what should not happen in the body into an InternalError that names a reproducer.
 
-    `context`: entry, backend, options, sizes, … as plain data.
+    `context`: members of the file; inside another use for the same source it adds to what that one knows.
     """
+    outer, known = _known.get()
+    if outer == source:
+        context = {**known, **context}
+    token = _known.set((source, context))
     try:
         yield
     except InternalError as e:
@@ -33,6 +58,8 @@ def reporting(source: str, **context: Any) -> Generator[None, None, None]:
     except Exception as e:
         message = f"a bug in tc: {type(e).__name__}: {e}"
         raise InternalError(message, code="TC0901", help=_help(source, context, e)) from e
+    finally:
+        _known.reset(token)
 
 
 def _help(source: str, context: Mapping[str, Any], error: BaseException) -> str:
@@ -44,23 +71,44 @@ def _help(source: str, context: Mapping[str, Any], error: BaseException) -> str:
 
 def write(source: str, context: Mapping[str, Any], error: BaseException) -> Path:
     """Write a reproducer into the directory for temporary files; the same failure gives the same file."""
-    versions: dict[str, str] = {"python": platform.python_version()}
-    for name in ("tensor-comprehensions", "numpy", "halide", "islpy", "llvmlite", "lark"):
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            versions[name] = "absent"
+    case = _case(source, context)
     content = {
-        "source": source,
-        **{k: v for k, v in context.items() if v is not None},
+        **case,
         "error": f"{type(error).__name__}: {error}",
-        "versions": versions,
+        "versions": versions(),
         "traceback": traceback.format_exception(error),
     }
-    text = json.dumps(content, indent=2, default=str)
-    digest = hashlib.sha256(json.dumps([source, context], default=str, sort_keys=True).encode()).hexdigest()[
-        :12
-    ]
+    digest = hashlib.sha256(json.dumps(case, sort_keys=True).encode()).hexdigest()[:12]
     path = Path(tempfile.gettempdir()) / f"tc-reproducer-{digest}.json"
-    path.write_text(text, encoding="utf-8")
+    # Renamed into place: other threads and processes may write the same one.
+    number, beside = tempfile.mkstemp(prefix=path.stem, suffix=".new", dir=path.parent)
+    try:
+        with os.fdopen(number, "w", encoding="utf-8") as f:
+            f.write(json.dumps(content, indent=2) + "\n")
+        os.replace(beside, path)
+    except BaseException:
+        os.unlink(beside)
+        raise
     return path
+
+
+def versions() -> dict[str, str]:
+    """Of Python and of what compiles."""
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "absent"
+    return found
+
+
+def _case(source: str, context: Mapping[str, Any]) -> dict[str, Any]:
+    """What determines the failure, as plain data, without what is not known."""
+    case = {"reproducer": FORMAT, "source": source, **{k: v for k, v in context.items() if v is not None}}
+    options = cast("Mapping[str, Any]", case.get("options", {}))
+    omitted = sorted(k for k, v in options.items() if callable(v))
+    if omitted:
+        case["options"] = {k: v for k, v in options.items() if k not in omitted}
+        case["omitted"] = omitted
+    return cast("dict[str, Any]", json.loads(json.dumps(case, default=str)))

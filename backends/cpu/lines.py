@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 from tc.poly.plan import Nest, Phase, Tile
 
@@ -27,7 +27,7 @@ _LARGER = 4  # times
 _GAIN = 0.9  # of the lines that another order brings, at most, to be preferred
 
 
-@cache
+@lru_cache(4096)
 def rows_a_set(stride: int, itemsize: int, rows: int, cache: int) -> float:
     """Of rows this far apart, how many fall into each set of a cache of so many bytes that some fall into."""
     apart, part = divmod(abs(stride) * itemsize, LINE)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tc.errors import BackendError, InternalError
+from tc.interrupts import deferred
 from tc.ir.expr import Call, walk
 from tc.ir.program import Program
 from tc.options import Options
@@ -88,10 +89,17 @@ class Backend:
         if program.sizes:
             raise InternalError(f"not specialised: {', '.join(program.sizes)}")
         options = options or Options()
-        with LOCK, listen() as said:
+        with LOCK, deferred(), listen() as said:
             try:
                 return replace(_compile(program, options), notes=tuple(_notes(said)))
             except hl.HalideError as error:
+                if "Division by constant zero" in str(error):
+                    raise BackendError(
+                        "the halide backend cannot compile a division by a constant zero: Halide refuses what"
+                        " its simplifier finds",
+                        code="TC0805",
+                        help="divide by data, or use another backend",
+                    ) from None
                 raise InternalError(f"Halide refuses the pipeline: {str(error).strip()}") from error
 
 

@@ -33,7 +33,7 @@ def link(code: bytes, glue: str, name: str) -> Linked:
     missing = [s for s in llvm_jit.undefined_symbols(code) if not llvm.address_of_symbol(s)]
     if missing:
         raise InternalError(f"Halide's code calls what nothing defines: {', '.join(missing)}", code="TC0903")
-    module = llvm.parse_assembly(glue)
+    module = llvm_jit.parsed(glue)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     module.verify()

@@ -13,10 +13,9 @@ the kernel calls these instead.  The user context of a call is its error record 
 
 from __future__ import annotations
 
-import threading
-
 import llvmlite.binding as llvm
 
+from tc import locks
 from tc.codegen import llvm_jit
 
 OUT_OF_MEMORY, OTHER = 1, 2
@@ -255,7 +254,7 @@ def _errors() -> str:
     return plain + "".join(_error(name, *how) for name, how in _DETAILED.items())
 
 
-_lock = threading.Lock()
+_lock = locks.lock()
 _code: llvm_jit.MachineCode | None = None
 
 

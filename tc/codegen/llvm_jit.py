@@ -8,12 +8,13 @@ file, `load_object` links them here, also in another process than the one that m
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
+import os
 import struct
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -23,9 +24,29 @@ import llvmlite.binding as llvm
 
 from tc import __version__, settings, store
 from tc.errors import InternalError
+from tc.interrupts import deferred
 
 _LOCK = threading.RLock()
 _ready = False
+
+
+def _still() -> None:
+    """Before a fork: LLVM lets go of the interpreter lock, and a child made while another thread is inside
+    would find locks of LLVM and llvmlite held for ever."""
+    with deferred():
+        _LOCK.acquire()
+        _theirs.acquire()
+
+
+def _go_on() -> None:
+    _theirs.release()
+    _LOCK.release()
+
+
+# What every call of llvmlite holds, as of 0.50.
+_theirs = getattr(getattr(llvm.ffi.lib, "_lock", None), "_lock", None) or threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_still, after_in_parent=_go_on, after_in_child=_go_on)
 
 _LIBM = {"linux": "libm.so.6", "darwin": "libSystem.dylib", "win32": "msvcrt.dll"}
 
@@ -104,6 +125,12 @@ class MachineCode:
         return assembly_of(self.text, level=self.level, cpu=self.cpu, features=self.features)
 
 
+def parsed(text: str) -> Any:
+    """A module, in a context of its own: types and constants live as long as their context, which in the
+    global one is for ever."""
+    return llvm.parse_assembly(text, llvm.create_context())
+
+
 def engine_of(module: Any, machine: Any) -> Any:
     """An engine that owns `module` and `machine`.
 
@@ -111,28 +138,39 @@ def engine_of(module: Any, machine: Any) -> Any:
     wherever there is room, and ends the process when two that refer to each other lie more than 2 GiB apart,
     which a fragmented address space brings about now and then.
     """
-    import llvmlite.binding as llvm
+    engine: Any = llvm.create_mcjit_compiler(module, machine, use_lmm=True)
+    engine.context = module._context  # it deletes its modules after letting go of what owns their context
+    return engine
 
-    return llvm.create_mcjit_compiler(module, machine, use_lmm=True)
+
+@cache
+def _generator(level: int, cpu: str | None, features: str | None) -> tuple[Any, Any, Any]:
+    """A target machine, and the passes before it with their builder: made once, since llvmlite frees not all
+    of a builder.  Use them with the lock held."""
+    machine = target_machine(level, cpu, features)
+    options = llvm.create_pipeline_tuning_options()
+    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
+    manager = llvm.create_new_module_pass_manager()
+    manager.add_always_inliner_pass()  # the code generator alone leaves `alwaysinline` functions as calls
+    manager.add_sroa_pass()
+    return machine, manager, llvm.create_pass_builder(machine, options)
 
 
-def _module(text: str, machine: Any, *, verify: bool = False) -> Any:
+def _generate(
+    text: str, level: int, cpu: str | None, features: str | None, *, verify: bool = False
+) -> tuple[Any, Any]:
+    """A module that is ready for the target machine beside it."""
+    machine, manager, builder = _generator(level, cpu, features)
     try:
-        module = llvm.parse_assembly(text)
+        module = parsed(text)
         module.triple = machine.triple
         module.data_layout = str(machine.target_data)
         if verify:
             module.verify()
     except RuntimeError as error:
         raise InternalError(f"LLVM refuses the text: {error}", code="TC0903") from error
-    options = llvm.create_pipeline_tuning_options()
-    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
-    builder = llvm.create_pass_builder(machine, options)
-    manager = llvm.create_new_module_pass_manager()
-    manager.add_always_inliner_pass()  # the code generator alone leaves `alwaysinline` functions as calls
-    manager.add_sroa_pass()
     manager.run(module, builder)
-    return module
+    return module, machine
 
 
 def object_of(
@@ -150,9 +188,10 @@ def object_of(
     `target_machine`.  `verify` checks the text, about a millisecond.  Raises InternalError (TC0903) for text
     that LLVM refuses.
     """
-    with _LOCK:
-        machine = target_machine(level, cpu, features)
-        return machine.emit_object(_module(text, machine, verify=verify))
+    with _LOCK, deferred():
+        module, machine = _generate(text, level, cpu, features, verify=verify)
+        with closing(module):  # a finalizer would run behind the lock, and swallow an interrupt
+            return machine.emit_object(module)
 
 
 def assembly_of(
@@ -165,10 +204,11 @@ def assembly_of(
 ) -> str:
     """What `object_of` gives as assembly text, for which code is generated once more; `verbose`: with
     comments, among them the labels of the text."""
-    with _LOCK:
-        machine = target_machine(level, cpu, features)
-        machine.set_asm_verbosity(verbose)
-        return machine.emit_assembly(_module(text, machine))
+    with _LOCK, deferred():
+        module, machine = _generate(text, level, cpu, features)
+        with closing(module):
+            machine.set_asm_verbosity(verbose)
+            return machine.emit_assembly(module)
 
 
 def load_object(
@@ -185,7 +225,7 @@ def load_object(
     (TC0903) for what is no object file, or for a symbol that nothing defines.  The contents are believed:
     only bytes that `object_of` made and nobody changed may come here.
     """
-    with _LOCK:
+    with _LOCK, deferred():
         # What the processor is like matters to code that is generated, and here none is.
         machine = target_machine(0, "", "")
         try:
@@ -197,11 +237,13 @@ def load_object(
             raise InternalError(f"not an object file: {error}", code="TC0903") from error
         if missing:  # MCJIT would end the process
             raise InternalError(f"no definition of {', '.join(missing)}", code="TC0903")
-        module = llvm.parse_assembly("")
+        module = parsed("")
         engine = engine_of(module, machine)
         # An engine starts with a module; to compile an empty one takes longer than all the rest.
         engine.remove_module(module)
+        module.close()
         engine.add_object_file(read)
+        read.close()
         engine.finalize_object()
         addresses = {n: int(engine.get_function_address(n)) for n in names}
         absent = [n for n, address in addresses.items() if not address]
@@ -250,7 +292,7 @@ def cached_code(
     key = store.digest("object", __version__, version(), sys.platform, processor, level, text, key_parts)
     code = kept.get(key)
     if code is not None:
-        with contextlib.suppress(InternalError):  # it wants what is not here: compiling will say so
+        with suppress(InternalError):  # it wants what is not here: compiling will say so
             return load_object(code, *names, text=text, level=level, cpu=cpu, features=features)
     made = compile_text(text, *names, level=level, cpu=cpu, features=features)
     kept.put(key, made.object)

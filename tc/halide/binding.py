@@ -16,6 +16,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
+from tc import locks
 from tc.dtypes import DType
 from tc.errors import unreachable
 from tc.halide import load_library
@@ -32,8 +33,15 @@ __all__ = ["LOCK", "HlExpr", "element", "hl", "listen", "literal", "storage"]
 # What is meant by an Any that is an hl.Expr (or converts to one: hl.Var, hl.RVar, hl.Param).
 HlExpr = Any
 
+
+def _abandoned() -> None:
+    """In the child of a fork: whoever listened is not there."""
+    while isinstance(sys.stdout, _Listener):
+        sys.stdout = sys.stdout.out
+
+
 # Halide's unique names and its autoschedulers are process-wide: one pipeline is built at a time.
-LOCK = threading.RLock()
+LOCK = locks.lock(_abandoned)
 
 
 def element(dtype: DType) -> Any:
@@ -98,14 +106,14 @@ class _Listener:
     """A stdout that keeps what its maker's thread writes."""
 
     def __init__(self, out: Any, said: list[str]) -> None:
-        self._out, self._said = out, said
+        self.out, self._said = out, said
         self._thread = threading.get_ident()
 
     def write(self, text: str) -> int:
         if threading.get_ident() != self._thread:
-            return self._out.write(text)
+            return self.out.write(text)
         self._said.append(text)
         return len(text)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._out, name)
+        return getattr(self.out, name)

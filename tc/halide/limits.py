@@ -77,7 +77,7 @@ def _large_expressions(p: Program) -> Iterator[str]:
 
 
 def _lost_checks(p: Program) -> Iterator[str]:
-    """Statements whose subscripts are checked and whose results are overwritten before anything reads them."""
+    """Statements with checked subscripts whose results are overwritten before anything reads them."""
     last = {f.buffer: f.name for f in p.funcs}
     needed: set[str] = set()
     pending = [last[n] for n in p.outputs]

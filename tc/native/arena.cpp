@@ -1,7 +1,9 @@
 #include "arena.h"
 
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 
 namespace tc {
 namespace {
@@ -26,6 +28,11 @@ struct Arena {
 };
 
 thread_local Arena arena;
+std::atomic<bool> poisoned{false};
+
+void fill(void *data, size_t bytes) {
+  if (data && poisoned.load(std::memory_order_relaxed)) std::memset(data, 0xFF, bytes);
+}
 
 }  // namespace
 
@@ -34,6 +41,7 @@ Workspace::Workspace(size_t bytes) : wanted_(bytes) {
   Arena &a = arena;
   if (a.busy) {
     data_ = allocate(bytes);
+    fill(data_, bytes);
     return;
   }
   if (a.capacity < bytes) {
@@ -42,6 +50,7 @@ Workspace::Workspace(size_t bytes) : wanted_(bytes) {
     a.capacity = a.block ? bytes : 0;
   }
   data_ = a.block;
+  fill(data_, bytes);
   from_arena_ = a.busy = data_ != nullptr;
 }
 
@@ -56,5 +65,7 @@ Workspace::~Workspace() {
 }
 
 size_t arena_bytes() { return arena.capacity; }
+
+void poison_workspaces(bool yes) { poisoned.store(yes, std::memory_order_relaxed); }
 
 }  // namespace tc

@@ -30,4 +30,8 @@ class Workspace {
 // Bytes this thread keeps between calls.
 size_t arena_bytes();
 
+// Whether every workspace is filled with bytes that are NaNs in all floating types, for tests: what a kernel
+// reads before it writes it shows in the results then.
+void poison_workspaces(bool yes);
+
 }  // namespace tc

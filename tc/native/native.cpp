@@ -6,12 +6,14 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "arena.h"
 #include "entry.h"
+#include "fpmode.h"
 #include "launcher.h"
 #include "math.h"
 #include "numbers.h"
@@ -88,6 +90,17 @@ void set_num_threads(int count) {
   if (!done) throw std::runtime_error("the number of threads cannot change inside a parallel loop");
 }
 
+// That mode for the body of a `with`, in which Python's and NumPy's own arithmetic keeps denormals too.  The
+// interpreter handles no signal between entering and the body, so an interrupt cannot leave it set.
+class StandardMode {
+ public:
+  void enter() { mode_.emplace(); }
+  void exit(const py::args &) { mode_.reset(); }
+
+ private:
+  std::optional<tc::StandardFpMode> mode_;
+};
+
 // The pool's test: every item of every loop must run exactly once, with what it wrote visible afterwards.
 struct Tally {
   std::unique_ptr<std::atomic<int>[]> hits;
@@ -139,6 +152,10 @@ PYBIND11_MODULE(_native, m) {
   if (!tc::init_numbers() || !tc::init_result_memory() || !tc::init_views() || !tc::init_entry(m.ptr()) ||
       !tc::init_dispatcher(m.ptr()))
     throw py::error_already_set();
+  py::class_<StandardMode>(m, "StandardMode")
+      .def(py::init<>())
+      .def("__enter__", &StandardMode::enter)
+      .def("__exit__", &StandardMode::exit);
   m.def("symbols", &symbols, "Addresses of the C functions that compiled code may call.");
   m.def("pack", &pack, py::arg("value"), py::arg("code"), py::arg("bits"));
   m.def("from_dlpack", &from_dlpack, py::arg("capsule"));
@@ -146,6 +163,7 @@ PYBIND11_MODULE(_native, m) {
   m.def("get_num_threads", &tc::pool::num_threads);
   m.def("set_num_threads", &set_num_threads, py::arg("count"));
   m.def("_arena_bytes", &tc::arena_bytes);
+  m.def("_poison_workspaces", &tc::poison_workspaces, py::arg("yes"));
   m.def("_result_pool_bytes", &tc::result_pool::kept_bytes);
   m.def("_pool_selftest", &pool_selftest, py::arg("items"), py::arg("loops") = 1, py::arg("callers") = 1,
         py::arg("inner") = 0, py::arg("work") = 0);

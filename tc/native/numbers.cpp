@@ -1,6 +1,7 @@
 #include "numbers.h"
 
 #include "dlpack.h"
+#include "fpmode.h"
 
 #include <pybind11/numpy.h>
 
@@ -212,6 +213,7 @@ bool init_numbers() {
 }
 
 bool pack_number(PyObject *value, uint8_t code, uint8_t bits, uint64_t *out) {
+  StandardFpMode mode;  // a caller that flushes denormals would lose them here, before the kernel runs
   Number n;
   if (!read_number(value, &n)) return false;
   switch (code) {

@@ -8,18 +8,30 @@ owns; what outlives a compile is text.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import islpy as isl
 
-from tc.errors import InternalError
+from tc import locks
+from tc.errors import Error, InternalError
 
-_LOCK = threading.RLock()
 _depth = 0
 _context: isl.Context | None = None
+
+# A pass takes some 10**4 operations of isl, with hundreds of statements 10**6, which take a second.  What
+# takes this many would take minutes or for ever, and nothing could interrupt it.
+MAX_OPERATIONS = 10**8
+
+
+def _abandoned() -> None:
+    """In the child of a fork: the thread that was in the middle of something is not there."""
+    global _context, _depth
+    _context, _depth = None, 0
+
+
+_LOCK = locks.lock(_abandoned)
 
 # Every option that isl's code generation and scheduling read; options are sticky, so all are set each time.
 OPTIONS: dict[str, int] = {
@@ -51,7 +63,8 @@ OPTIONS: dict[str, int] = {
 def isl_context(**options: int) -> Generator[isl.Context]:
     """The context, with the lock held and every option at its default or as given.
 
-    Nested uses restore what the outer use had set.
+    Nested uses restore what the outer use had set.  Raises InternalError (TC0906) where the outermost body
+    takes more than `MAX_OPERATIONS`.
     """
     global _context, _depth
     with _LOCK:
@@ -63,16 +76,38 @@ def isl_context(**options: int) -> Generator[isl.Context]:
         unknown = options.keys() - OPTIONS.keys()
         if unknown:
             raise InternalError(f"unknown isl options {sorted(unknown)}")
-        before = {k: getattr(ctx, f"get_{k}")() for k in OPTIONS} if _depth else OPTIONS
-        for name, value in {**OPTIONS, **options}.items():
-            getattr(ctx, f"set_{name}")(value)
-        _depth += 1
+        depth = _depth
+        before = {k: getattr(ctx, f"get_{k}")() for k in OPTIONS} if depth else OPTIONS
         try:
+            _depth = depth + 1
+            if not depth:
+                ctx.set_max_operations(MAX_OPERATIONS)
+            for name, value in {**OPTIONS, **options}.items():
+                getattr(ctx, f"set_{name}")(value)
             yield ctx
+        except Exception as error:
+            if not isinstance(error, Error) and exhausted():
+                message = f"isl gave up after {MAX_OPERATIONS} operations"
+                raise InternalError(message, code="TC0906") from error
+            raise
         finally:
-            _depth -= 1
+            _depth = depth
+            if not depth:
+                ctx.reset_operations()
             for name, value in before.items():
                 getattr(ctx, f"set_{name}")(value)
+
+
+def exhausted() -> bool:
+    """Whether isl may do nothing more; what failed then says nothing about the sets it was asked about, and
+    not always why."""
+    if _context is None:
+        return False
+    try:
+        isl.Val.int_from_si(_context, 1)
+    except isl.Error:
+        return True
+    return False
 
 
 def identifier(name: str) -> isl.Id:

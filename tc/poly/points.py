@@ -10,6 +10,7 @@ import islpy as isl
 
 from tc.ir.expr import Variable
 from tc.poly.affine import PARAM, SET, Parameters
+from tc.poly.context import exhausted
 from tc.poly.scop import Scop
 
 
@@ -39,8 +40,10 @@ def example(parameters: Parameters, where: isl.Set) -> Example | None:
     flat = flat.move_dims(SET, 0, PARAM, 0, len(names))
     try:
         chosen = flat.lexmin()
-    except isl.Error:  # no least element
-        chosen = flat
+    except isl.Error:
+        if exhausted():
+            raise
+        chosen = flat  # there is no least element
     p = chosen.sample_point()
     values = [int(p.get_coordinate_val(SET, i).to_python()) for i in range(flat.dim(SET))]
     sizes: dict[str, int] = {}

@@ -13,7 +13,8 @@ the buffer protocol.  What cannot be used is refused with what to write instead;
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -293,16 +294,28 @@ def _protocols(value: object, name: str, span: Span | None) -> HostArray:
 
 
 def _dlpack(value: Any, name: str, span: Span | None) -> HostArray:
-    device = int(value.__dlpack_device__()[0])
+    with _asked(value, name, span):
+        device = int(value.__dlpack_device__()[0])
     if device not in _HOST:
         shown = _DEVICES.get(device, f"a device of DLPack type {device}")
         raise _device_error(name, shown, f"a copy of {name} in host memory", span)
-    try:
+    with _asked(value, name, span):
         try:
             capsule = value.__dlpack__(max_version=(1, 3))
         except TypeError:  # a producer from before DLPack 1.0 knows no such argument
             capsule = value.__dlpack__()
         array, code, bits = _native.from_dlpack(capsule)
+    if (code, bits) == dlpack_type(BFLOAT16):
+        array = array.view(numpy_dtype(BFLOAT16))
+        return HostArray(array, BFLOAT16, "other", not array.flags.writeable, value)
+    return _checked(array, "other", not array.flags.writeable, value, name, span)
+
+
+@contextmanager
+def _asked(value: object, name: str, span: Span | None) -> Generator[None]:
+    """Raises ArgumentError where an array cannot give what DLPack asks of it."""
+    try:
+        yield
     except (BufferError, RuntimeError, TypeError, ValueError) as e:
         raise ArgumentError(
             f"{name} ({_article(type(value).__name__)}) cannot be read through DLPack: {e}",
@@ -310,10 +323,6 @@ def _dlpack(value: Any, name: str, span: Span | None) -> HostArray:
             code="TC0505",
             help=f"pass np.asarray({name})",
         ) from None
-    if (code, bits) == dlpack_type(BFLOAT16):
-        array = array.view(numpy_dtype(BFLOAT16))
-        return HostArray(array, BFLOAT16, "other", not array.flags.writeable, value)
-    return _checked(array, "other", not array.flags.writeable, value, name, span)
 
 
 def _article(noun: str) -> str:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -55,17 +55,22 @@ def make_entry(
     )
 
 
-@cache
-def _result_type(entry: str, names: tuple[str, ...]) -> type[Any]:
-    # Names such as 2LUT or class are legal in a program; rename=True gives those _0, _1, …
-    name = entry if entry.isidentifier() else "Result"
-    return namedtuple(name, names, rename=True)  # pyright: ignore[reportUntypedNamedTuple]
+# As long as a kernel or a result has it: a class takes kilobytes, and there is one for each name of a def.
+_result_types: WeakValueDictionary[tuple[str, ...], type[Any]] = WeakValueDictionary()
 
 
 def result_type(signature: Signature) -> type[Any] | None:
     """The named tuple of several results."""
     names = tuple(o.name for o in signature.outputs)
-    return _result_type(signature.entry, names) if len(names) != 1 else None
+    if len(names) == 1:
+        return None
+    found = _result_types.get((signature.entry, *names))
+    if found is None:
+        # Names such as 2LUT or class are legal in a program; rename=True gives those _0, _1, …
+        name = signature.entry if signature.entry.isidentifier() else "Result"
+        made: type[Any] = namedtuple(name, names, rename=True)  # pyright: ignore[reportUntypedNamedTuple]
+        found = _result_types.setdefault((signature.entry, *names), made)
+    return found
 
 
 def call(

@@ -478,6 +478,22 @@ def test_interpret_walks_large_spaces_in_chunks() -> None:
     assert np.all(c == 3000) and peak < 100e6
 
 
+def test_interpret_rounds_to_bfloat16_once() -> None:
+    """By way of float32 the first two would become ties, and go to the even neighbour."""
+    source = "def f(double(N) A) -> (B) { B(i) = bfloat16(A(i)) }"
+    tie = 1 + 2.0**-8
+    values = [tie + 2.0**-40, tie - 2.0**-40, tie, tie + 2.0**-7, 1e39, -1e-300, 3.4e38, 0.0, -0.0, 1.5, -3.0]
+    bits = [0x3F81, 0x3F80, 0x3F80, 0x3F82, 0x7F80, 0x8000, 0x7F80, 0, 0x8000, 0x3FC0, 0xC040]
+    for a in (np.array(values), -np.array(values)):
+        wanted = np.array(bits, np.uint16) ^ (0x8000 if a[0] < 0 else 0)
+        for found in (tc.interpret(source, A=a), tc.compile(source, "reference")(A=a)):
+            assert found.dtype.name == "bfloat16"
+            np.testing.assert_array_equal(found.view(np.uint16), wanted)
+    special = tc.interpret(source, A=np.array([np.nan, np.inf, -np.inf])).astype(np.float32)
+    np.testing.assert_array_equal(special, [np.nan, np.inf, -np.inf])
+    assert tc.interpret("def f(double(N) A) -> (B) { B +=! bfloat16(A(i)) }", A=np.ones(3)) == 3
+
+
 def test_interpret_at_points_of_a_problem_too_large_to_run() -> None:
     source = """def mlp(float(B,M) X, float(N,M) W, float(N) c, float(P,N) V) -> (H, O) {
       H(b,n) +=! X(b,m) * W(n,m)

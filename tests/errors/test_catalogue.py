@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tc
-from tc import errors
+from tc import errors, replay
 from tests.docs.markdown import ROOT, Block, Session, blocks, difference, replace, shown_behind
 
 PAGE = ROOT / "docs/errors.md"
@@ -239,6 +239,16 @@ def _wrong_nest(m: pytest.MonkeyPatch) -> None:
     trace.verify(Program(), None, {})  # type: ignore[arg-type]
 
 
+def _exhausted(m: pytest.MonkeyPatch) -> None:
+    from tc.poly import context
+
+    # As many as a compile has, and all but a few of them are used up.
+    with context.isl_context() as ctx:
+        limit = type(ctx).set_max_operations
+        m.setattr(type(ctx), "set_max_operations", lambda ctx, n: limit(ctx, min(n, 100)))
+    tc.compile("def f(float(N) A) -> (B) { B(i) = 11 * A(i) }", backend="reference")
+
+
 def _notice(m: pytest.MonkeyPatch) -> None:
     import threading
 
@@ -287,6 +297,7 @@ PROVOKED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "TC0807": _no_halide,
     "TC0810": _run_time_failure,
     "TC0811": _narrow_processor,
+    "TC0518": lambda m: replay.read("{}", "case.json"),
     "TC0812": lambda m: tc.tune("def f(float(N) A) -> (B) { B(i) = A(i) }", [], backend="reference"),
     "TC0814": lambda m: tc.compile(
         "def f(float(N) A) -> (B) { B(i) = A(i) }", "cpu", sizes={"N": 4}, options={"machine": {"core": 4}}
@@ -297,6 +308,7 @@ PROVOKED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "TC0903": _not_llvm,
     "TC0904": _illegal_schedule,
     "TC0905": _wrong_nest,
+    "TC0906": _exhausted,
     "TC1004": _notice,
     "TC1005": _nowhere_to_keep,
 }

@@ -15,7 +15,7 @@ import numpy as np
 
 import tc
 from fuzz import evaluate, ranges, tree
-from fuzz.memory import Layout, arranged, poisoned
+from fuzz.memory import Layout, arranged, poisoned, repeated
 from fuzz.numbers import FLOATS, Value, exact
 from fuzz.strategies import INDEX_LIMIT, Program
 from tc import _native, registry
@@ -27,7 +27,7 @@ from tc.runtime.arrays import numpy_dtype
 Array = np.ndarray[Any, Any]
 HARD = [0.0, -0.0, 1.0, -1.0, 2.0, float("inf"), -float("inf"), float("nan"), 1e-40, 3e38]
 EPS = {"float": 2.0**-23, "double": 2.0**-52, "half": 2.0**-10, "bfloat16": 2.0**-7}
-_OUT_OF_BOUNDS = "TC0701"
+_OUT_OF_BOUNDS, _CANNOT_FOLLOW = "TC0701", "TC0805"
 INTERPRETER = "interpret"
 
 
@@ -202,30 +202,96 @@ def same_bits(a: Array, b: Array) -> bool:
     return bool(((x.view(bits) == y.view(bits)) | nan).all())
 
 
-def second(
-    kernel: tc.Kernel,
-    given: Mapping[str, Any],
-    out: Mapping[str, Array],
-    first: Sequence[Array],
-    threads: int,
-) -> list[Array] | str:
-    """The results of another call, on so many threads, in arrays of ours that hold what must not be read."""
-    buffers: dict[str, Array] = {}
-    for x, found in zip(kernel.front.checked.returns, first, strict=True):
-        buffers[x.name] = poisoned(found.shape, found.dtype, at_end=threads % 2 == 0)
-        if x.name in out:
-            buffers[x.name][...] = out[x.name]
-    before = _native.get_num_threads()
-    _native.set_num_threads(threads)
+@dataclass(frozen=True)
+class Contest:
+    """A program with its arguments, laid out as they are passed, and what is wanted."""
+
+    program: Program
+    kernel: tc.Kernel
+    given: Mapping[str, Any]
+    placed: Mapping[str, Any]
+    out: Mapping[str, Array]
+    first: list[Array] | str  # of the interpreter
+    want: list[Wanted] | str
+    judged: bool
+
+    def agree(self, who: str, got: list[Array] | str) -> None:
+        """Raises Disagreement where that is not what is wanted."""
+        if isinstance(self.want, str) or isinstance(got, str):
+            right = got == self.want
+        else:
+            right = all(w.met(g, self.program) for w, g in zip(self.want, got, strict=True))
+            if not isinstance(self.first, str):
+                right = right and [g.dtype for g in got] == [x.dtype for x in self.first]
+        if not right:
+            shown = self.want if isinstance(self.want, str) else [w.of for w in self.want]
+            raise Disagreement(f"{self.told(who)}\nwanted {shown}\ngot {got}")
+
+    def told(self, who: str) -> str:
+        p = self.program
+        return (
+            f"{who} at {dict(p.sizes)}, {p.data} data of seed {p.seed}\n{p.source}\n"
+            f"arguments {dict(self.placed)} {dict(self.out)}"
+        )
+
+    def run(self, who: str, compiled: tc.Kernel, threads: int) -> str | None:
+        """Two calls of a kernel, the second on so many threads; the code of an error."""
+        got = attempt(compiled, self.placed, self.out)
+        if got == _CANNOT_FOLLOW:
+            return got
+        self.agree(who, got)
+        if isinstance(got, str):
+            return got
+        again = self.again(compiled, got, threads)
+        if isinstance(again, str) or not all(map(same_bits, got, again)):
+            raise Disagreement(f"{self.told(who)}\nfirst {got}\nthen {again}, {threads} threads")
+        return None
+
+    def again(self, kernel: tc.Kernel, first: Sequence[Array], threads: int) -> list[Array] | str:
+        """The results of another call, in arrays of ours that hold what must not be read."""
+        buffers: dict[str, Array] = {}
+        for x, found in zip(kernel.front.checked.returns, first, strict=True):
+            buffers[x.name] = poisoned(found.shape, found.dtype, at_end=threads % 2 == 0)
+            if x.name in self.out:
+                buffers[x.name][...] = self.out[x.name]
+        before = _native.get_num_threads()
+        _native.set_num_threads(threads)
+        try:
+            kernel(**self.placed, out=buffers)
+        except tc.InternalError:
+            raise
+        except tc.Error as e:
+            return e.code
+        finally:
+            _native.set_num_threads(before)
+        return list(buffers.values())
+
+
+def contest(p: Program, layouts: Sequence[Layout]) -> Contest | str:
+    """The arguments of a program and what is wanted, by the evaluator if the program has a tree and that can
+    tell; or the code with which it is refused."""
     try:
-        kernel(**given, out=buffers)
+        kernel = tc.compile(p.source, "reference")
+        given, out = arguments(kernel, p)
     except tc.InternalError:
         raise
     except tc.Error as e:
         return e.code
-    finally:
-        _native.set_num_threads(before)
-    return list(buffers.values())
+    turns = itertools.cycle(layouts or ("end",))
+    laid = {n: next(turns) for n, v in given.items() if isinstance(v, np.ndarray)}
+    given = {n: repeated(v, laid[n]) if n in laid else v for n, v in given.items()}
+    placed = {n: arranged(v, laid[n]) if n in laid else v for n, v in given.items()}
+    first = attempt(lambda **kw: tc.interpret(p.source, **kw), given, out)
+    want: list[Wanted] | str | None = None
+    if p.tree is not None and (not isinstance(first, str) or first == _OUT_OF_BOUNDS):
+        want = judged(kernel, p, given, out, first)
+    is_judged = want is not None
+    if want is None and isinstance(first, str):
+        want = first
+    elif want is None:
+        # Without the evaluator the interpreter is right, unless that could not tell.
+        want = [Wanted(w, None if p.tree is None else np.full(w.shape, np.inf)) for w in first]
+    return Contest(p, kernel, given, placed, out, first, want, is_judged)
 
 
 def compare(
@@ -240,71 +306,32 @@ def compare(
     """Raises Disagreement, WrongRange or InternalError; `options` are those of backends, and `dynamic` has a
     bit for each size that is dynamic on backends that have such sizes.  `layouts` are those of the array
     arguments, in turn; `threads` is how many the second call may use; `seen` is told what ran."""
+    excluded: list[str] = []
+    slowest = 0.0
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        try:
-            kernel = tc.compile(p.source, "reference")
-            given, out = arguments(kernel, p)
-        except tc.InternalError:
-            raise
-        except tc.Error as e:
-            return Outcome(e.code)
-        first = attempt(lambda **kw: tc.interpret(p.source, **kw), given, out)
-        want: list[Wanted] | str | None = None
-        if p.tree is not None and not (isinstance(first, str) and first != _OUT_OF_BOUNDS):
-            want = judged(kernel, p, given, out, first)
-        is_judged = want is not None
-        if want is None:
-            want = (
-                first
-                if isinstance(first, str)
-                else [Wanted(w, None if p.tree is None else np.full(w.shape, np.inf)) for w in first]
-            )
-        turns = itertools.cycle(layouts or ("end",))
-        placed = {n: arranged(v, next(turns)) if isinstance(v, np.ndarray) else v for n, v in given.items()}
-        excluded: list[str] = []
-        slowest = 0.0
-        data = f"{p.data} data of seed {p.seed}, {list(layouts)}"
-
-        def verdict(where: str, got: list[Array] | str) -> None:
-            right = (
-                got == want
-                if isinstance(want, str) or isinstance(got, str)
-                else all(w.met(g, p) for w, g in zip(want, got, strict=True))
-            )
-            if not right:
-                shown = want if isinstance(want, str) else [w.of for w in want]
-                raise Disagreement(f"{where}arguments {given} {out}\nwanted {shown}\ngot {got}")
-
-        verdict(f"{INTERPRETER} at {dict(p.sizes)}, {data}\n{p.source}\n", first)
+        # Scratch memory that is read before it is written must show.
+        _native._poison_workspaces(True)
+        c = contest(p, layouts)
+        if isinstance(c, str):
+            return Outcome(c)
+        c.agree(INTERPRETER, c.first)
         for backend in backends:
             chosen = dict((options or {}).get(backend, {}))
-            start = time.perf_counter()
-            sizes = [n for i, n in enumerate(kernel.front.checked.sizes) if dynamic >> i & 1]
+            sizes = [n for i, n in enumerate(c.kernel.front.checked.sizes) if dynamic >> i & 1]
             if not getattr(registry.get(backend), "dynamic_sizes", False):
                 sizes = []
+            start = time.perf_counter()
             compiled = tc.compile(p.source, backend, options=chosen, dynamic=sizes)
-            got = attempt(compiled, placed, out)
+            code = c.run(f"{backend} {chosen}, {sizes} dynamic, {list(layouts)}", compiled, threads)
             slowest = max(slowest, time.perf_counter() - start)
-            if got == "TC0805":  # Halide cannot follow
+            if code == _CANNOT_FOLLOW:
                 excluded.append(backend)
-                continue
-            where = f"{backend} {chosen} at {dict(p.sizes)}, {sizes} dynamic, {data}\n{p.source}\n"
-            verdict(where, got)
-            if isinstance(got, str):
-                continue
-            for g, x in zip(got, first, strict=True):
-                if not isinstance(first, str) and g.dtype != x.dtype:
-                    raise Disagreement(f"{where}wanted {x.dtype}, got {g.dtype}")
-            again = second(compiled, placed, out, got, threads)
-            if isinstance(again, str) or not all(map(same_bits, got, again)):
-                raise Disagreement(
-                    f"{where}arguments {given} {out}\nfirst {got}\nthen {again}, {threads} threads"
-                )
-            seen(backend, compiled)
-        if isinstance(want, str):
-            return Outcome(want, tuple(excluded), slowest)
-        return Outcome(None, tuple(excluded), slowest, tuple(want) if is_judged else ())
+            elif code is None:
+                seen(backend, compiled)
+    if isinstance(c.want, str):
+        return Outcome(c.want, tuple(excluded), slowest)
+    return Outcome(None, tuple(excluded), slowest, tuple(c.want) if c.judged else ())
 
 
 __all__ = ["Disagreement", "Outcome", "Wanted", "arguments", "attempt", "compare", "equal", "same_bits"]

@@ -106,7 +106,7 @@ def type_of(e: Exp, types: Mapping[str, str], scalars: Mapping[str, str], lets: 
         case Choice():
             return joined(of(e.a), of(e.b))
         case Call(name="min" | "max" | "abs"):
-            return joined(*map(of, e.args))
+            return settled(joined(*map(of, e.args)))
         case Call():
             t = joined("float", *map(of, e.args))
             return "float" if t in ("half", "bfloat16") else t
@@ -306,9 +306,14 @@ def execute(s: Statement, scope: Scope, ranges: Ranges, box: Box) -> None:
     t = scope.types[s.tensor]
     first = s.tensor not in scope.tensors
     met = np.ones(grid.shape, bool)
+    # What `op=!` sets: all that the left-hand side covers, also where there is nothing to reduce.
+    covered = np.ones(grid.shape[: len(s.targets)], bool)
     for c in s.clauses:
         if isinstance(c, Condition):
-            met &= grid.value(c.value).of
+            holds = grid.value(c.value).of
+            met &= holds
+            if {x.name for x in walk(c.value) if isinstance(x, Index)} <= set(s.written):
+                covered &= holds.reshape(holds.shape[: len(s.targets)])
     conditional = any(isinstance(c, Condition) for c in s.clauses)
     if first:
         _begin(s, scope, t, box)
@@ -333,11 +338,10 @@ def execute(s: Statement, scope: Scope, ranges: Ranges, box: Box) -> None:
     if op:
         of = np.where(met, of, np.asarray(numbers.neutral(op, t)).astype(of.dtype))
         error = np.where(met, error, 0.0)
-        some = met.any(axis=inner) if inner else met
         start = Value(t, kept[place], unsure[place])
         if s.op.endswith("!"):
             fresh = np.full(np.shape(start.of), numbers.neutral(op, t), start.of.dtype)
-            start = Value(t, np.where(some, fresh, start.of), np.where(some, 0.0, start.error))
+            start = Value(t, np.where(covered, fresh, start.of), np.where(covered, 0.0, start.error))
         out = numbers.reduced(op, Value(t, of, error), inner, start)
         kept[place], unsure[place] = out.of, out.error
     else:

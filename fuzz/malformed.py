@@ -73,7 +73,21 @@ def bytes_(rng: random.Random) -> str:
 
 def mutant(rng: random.Random) -> str:
     """A program with tokens lost, doubled, exchanged, replaced or nested."""
-    tokens = _TOKEN.findall(rng.choice(SEEDS))
+    return _edited(rng.choice(SEEDS), rng)
+
+
+def sibling(rng: random.Random) -> str:
+    """A program with tokens replaced by others of their kind: most are programs to the parser."""
+    return _replaced(rng.choice(SEEDS), rng)
+
+
+def changed(text: str, rng: random.Random) -> str:
+    """A text changed in one of the two ways."""
+    return rng.choice((_edited, _replaced))(text, rng)
+
+
+def _edited(text: str, rng: random.Random) -> str:
+    tokens = _TOKEN.findall(text)
     for _ in range(rng.randint(1, 5)):
         at = rng.randrange(max(1, len(tokens)))
         to = min(len(tokens), at + rng.randint(1, 6))
@@ -101,9 +115,8 @@ def mutant(rng: random.Random) -> str:
     return "".join(tokens)
 
 
-def sibling(rng: random.Random) -> str:
-    """A program with tokens replaced by others of their kind: most are programs to the parser."""
-    tokens = _TOKEN.findall(rng.choice(SEEDS))
+def _replaced(text: str, rng: random.Random) -> str:
+    tokens = _TOKEN.findall(text)
     names = [t for t in tokens if re.match(r"[A-Za-z_]\w*$", t) and t not in _RESERVED]
     places = [i for i, t in enumerate(tokens) if not t.isspace() and (t in names or _kind(t))]
     for i in rng.sample(places, min(len(places), rng.randint(1, 4))):

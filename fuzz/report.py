@@ -23,9 +23,11 @@ class Report:
     elements: int = 0
     texts: int = 0
     accepted: int = 0
+    calls: int = 0
     refused: Counter[str] = field(default_factory=Counter[str])
     excluded: Counter[str] = field(default_factory=Counter[str])
     codes: Counter[str] = field(default_factory=Counter[str])
+    call_codes: Counter[str] = field(default_factory=Counter[str])
     relations: Counter[str] = field(default_factory=Counter[str])
     faults: Counter[str] = field(default_factory=Counter[str])
     pairs: Counter[str] = field(default_factory=Counter[str])
@@ -34,9 +36,9 @@ class Report:
     failures: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
     def add(self, report: dict[str, Any]) -> None:
-        for name in ("programs", "runs", "judged", "known", "elements", "texts", "accepted"):
+        for name in ("programs", "runs", "judged", "known", "elements", "texts", "accepted", "calls"):
             setattr(self, name, getattr(self, name) + report[name])
-        for name in ("refused", "excluded", "codes", "relations", "faults", "pairs"):
+        for name in ("refused", "excluded", "codes", "call_codes", "relations", "faults", "pairs"):
             getattr(self, name).update(report[name])
         if report["slowest"] > self.slowest:
             self.slowest, self.slowest_source = report["slowest"], report["slowest_source"]
@@ -62,6 +64,7 @@ class Report:
             f"with a related program: {listed(self.relations)}\n"
             f"almost valid: {listed(self.faults)}\n"
             f"{self.texts} texts, of which {self.accepted} are programs; refused: {listed(self.codes)}\n"
+            f"{self.calls} calls with spoilt arguments: {listed(self.call_codes)}\n"
             f"{summary(self.pairs)}\n"
             f"slowest call with its compile: {self.slowest:.2f} s\n{self.slowest_source}"
         )

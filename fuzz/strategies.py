@@ -6,7 +6,8 @@ alike.  `fuzz.almost` makes programs that are not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -43,6 +44,7 @@ from fuzz.tree import (
     statements,
     walk,
 )
+from tc import registry
 
 EXTENTS = (3, 1, 2, 4, 5, 7, 8, 9, 16, 17, 33, 0)
 _SMALL = (3, 1, 2, 4, 5)  # where many loops are nested
@@ -401,27 +403,52 @@ def placements() -> st.SearchStrategy[list[Layout]]:
 
 
 COUNTS = st.sampled_from([1, 2, 3, 4, 5, 8, 12, 16, 17, 32, 64])
+# Caches that make tiles, packs and blocks of small arrays.
+MACHINES = ((("l1", 2048), ("l2", 8192), ("l3", 65536)), (("cores", 4),), (("l1", 4096), ("l2", 16384)))
+# `fast_math` is left out: it has other bounds on errors.
+_OPTIONS: Mapping[str, st.SearchStrategy[Any]] = {
+    "strict": st.booleans(),
+    "fusion": st.sampled_from(["max", "preserve3coincident", "min"]),
+    "tile": st.lists(COUNTS, min_size=1, max_size=3).map(tuple),
+    "register_tile": st.lists(COUNTS.filter(lambda n: n <= 17), min_size=1, max_size=3).map(tuple),
+    "vector": st.integers(-1, 3),
+    "unroll": st.integers(1, 9),
+    "pack": st.booleans(),
+    "parallel": st.booleans(),
+    "machine": st.sampled_from(MACHINES),
+    "autoschedule": st.sampled_from([None, None, None, "Mullapudi2016", "Adams2019", "Li2018"]),
+}
+
+
+def options_of(used: AbstractSet[str], isas: tuple[str, ...] = ()) -> st.SearchStrategy[dict[str, Any]]:
+    """Valid options of a backend that uses these, most of them left to it."""
+    known = {n: s for n, s in _OPTIONS.items() if n in used}
+    if "isa" in used and isas:
+        known["isa"] = st.sampled_from(isas)
+    return st.fixed_dictionaries({}, optional=known)
+
+
+def all_options(
+    backends: Sequence[str], isas: tuple[str, ...]
+) -> st.SearchStrategy[dict[str, dict[str, Any]]]:
+    """Options of each backend, by what it says that it uses."""
+    used = {b: frozenset(getattr(registry.get(b), "options_used", ())) for b in backends}
+    return st.fixed_dictionaries({b: options_of(u, isas) for b, u in used.items()})
 
 
 def cpu_options(isas: tuple[str, ...]) -> st.SearchStrategy[dict[str, Any]]:
-    """Valid options of the cpu backend, most of them left to its model."""
-    return st.fixed_dictionaries(
-        {},
-        optional={
-            "isa": st.sampled_from(isas),
-            "fusion": st.sampled_from(["max", "preserve3coincident", "min"]),
-            "tile": st.lists(COUNTS, min_size=1, max_size=3).map(tuple),
-            "register_tile": st.lists(COUNTS.filter(lambda n: n <= 17), min_size=1, max_size=3).map(tuple),
-            "vector": st.integers(-1, 3),
-            "unroll": st.integers(1, 9),
-            "pack": st.booleans(),
-            "parallel": st.booleans(),
-            "machine": st.sampled_from(MACHINES),
-        },
-    )
+    return options_of(frozenset(getattr(registry.get("cpu"), "options_used", ())), isas)
 
 
-# Caches that make tiles, packs and blocks of small arrays.
-MACHINES = ((("l1", 2048), ("l2", 8192), ("l3", 65536)), (("cores", 4),), (("l1", 4096), ("l2", 16384)))
-
-__all__ = ["BITS", "FLOATS", "INTEGERS", "TYPES", "Program", "cpu_options", "placements", "programs"]
+__all__ = [
+    "BITS",
+    "FLOATS",
+    "INTEGERS",
+    "TYPES",
+    "Program",
+    "all_options",
+    "cpu_options",
+    "options_of",
+    "placements",
+    "programs",
+]

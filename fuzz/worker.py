@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 import tc
-from fuzz import coverage, malformed, related
+from fuzz import calls, coverage, malformed, related
 from fuzz.almost import Almost, almost_valid
 from fuzz.corpus import Case
 from fuzz.differential import Disagreement, compare, sizes_of
@@ -30,10 +30,10 @@ from fuzz.evaluate import types_of
 from fuzz.isas import available_isas
 from fuzz.memory import Layout
 from fuzz.report import Report
-from fuzz.strategies import Program, cpu_options, placements, programs
+from fuzz.strategies import Program, all_options, placements, programs
 from fuzz.tree import loads
 
-_PROGRAMS, _ALMOST, _TEXTS = 100, 40, 4000  # of a batch
+_PROGRAMS, _ALMOST, _TEXTS, _CALLS = 100, 40, 4000, 400  # of a batch
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Batch:
     def program(
         self,
         p: Program,
-        options: dict[str, Any],
+        options: dict[str, dict[str, Any]],
         dynamic: int,
         layouts: list[Layout],
         threads: int,
@@ -56,8 +56,7 @@ class Batch:
     ) -> None:
         if time.monotonic() > self.end:
             return
-        chosen = {"cpu": options}
-        case = Case("agree", "", p, None, tuple(self.backends), chosen, dynamic, tuple(layouts), threads)
+        case = Case("agree", "", p, None, tuple(self.backends), options, dynamic, tuple(layouts), threads)
         self.last.write_text(case.dumps(), encoding="utf-8")
         pairs: list[str] = []
 
@@ -67,7 +66,7 @@ class Batch:
                 done = coverage.transforms(kernel, sizes_of(kernel, p))
                 pairs.extend(coverage.covered(tree, types_of(tree)[tree.entry.name], done))
 
-        found = compare(p, self.backends, chosen, dynamic, layouts, threads, seen)
+        found = compare(p, self.backends, options, dynamic, layouts, threads, seen)
         r = self.report
         r.programs += not found.refused
         r.runs += 0 if found.refused else len(self.backends) - len(found.excluded)
@@ -79,7 +78,7 @@ class Batch:
         r.pairs.update(pairs)
         if found.slowest > r.slowest:
             r.slowest, r.slowest_source = found.slowest, p.source
-        if relation is not None and related.check(p, relation, self.backends[:1], chosen):
+        if relation is not None and related.check(p, relation, self.backends[:1], options):
             r.relations.update([relation])
 
     def almost(self, a: Almost) -> None:
@@ -119,6 +118,22 @@ class Batch:
             self.report.accepted += code is None
             self.report.codes.update([code] if code else [])
 
+    def calls(self, number: int, count: int) -> None:
+        for i in range(count):
+            if time.monotonic() > self.end:
+                return
+            rng = random.Random(f"{number} {i}")
+            try:
+                if i % 4:
+                    code = calls.attempt(rng, self.backends[i % len(self.backends)])
+                else:
+                    code = calls.compile_attempt(rng)
+            except Exception:
+                self.report.failures.append((f"call {number} {i}\n{traceback.format_exc()[-3000:]}", ""))
+                continue
+            self.report.calls += 1
+            self.report.call_codes.update([code or "taken"])
+
     def run(self, number: int, count: int, test: Callable[..., None], **strategies: Any) -> None:
         """Examples of a batch; a failure, shrunk, is noted."""
         chosen = settings(
@@ -151,7 +166,6 @@ def main() -> int:
     # What libraries print must not mix with the answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)
-    isas = available_isas() if "cpu" in chosen.backend else ()
     end = time.monotonic() + chosen.seconds
     number = chosen.seed << 20
     while time.monotonic() < end:
@@ -162,7 +176,7 @@ def main() -> int:
             _PROGRAMS,
             batch.program,
             p=programs(),
-            options=cpu_options(isas) if isas else st.just({}),
+            options=all_options(chosen.backend, available_isas()),
             dynamic=st.just(0) | st.integers(0, 15),
             layouts=placements(),
             threads=st.integers(1, 4),
@@ -170,6 +184,7 @@ def main() -> int:
         )
         batch.run(number, _ALMOST, batch.almost, a=almost_valid())
         batch.texts(number, _TEXTS)
+        batch.calls(number, _CALLS)
         answers.write(json.dumps(vars(batch.report)) + "\n")
     return 0
 

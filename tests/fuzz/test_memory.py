@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fuzz.memory import LAYOUTS, Layout, arranged, guarded, poisoned
+from fuzz.memory import LAYOUTS, Layout, arranged, guarded, poisoned, repeated
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (7,), (3, 5), (0, 4), (4, 0), (1000, 3), (2, 3, 4)])
 @pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.int64])
 def test_values_stay(layout: Layout, shape: tuple[int, ...], dtype: Any) -> None:
-    values = np.arange(int(np.prod(shape))).reshape(shape).astype(dtype)
+    values = repeated(np.arange(int(np.prod(shape))).reshape(shape).astype(dtype), layout)
     made = arranged(values, layout)
+    if layout == "misaligned" and values.itemsize > 1 and values.size:
+        assert made.ctypes.data % values.itemsize
     assert made.dtype == values.dtype and made.shape == values.shape
     np.testing.assert_array_equal(made, values)
 

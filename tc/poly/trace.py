@@ -8,6 +8,8 @@ Nothing here is shared with the passes it checks: domains are enumerated, depend
 3. Instances that touch one element, at least one of them writing, run in program order; only the updates
    of one element by one reduction may run in any order.
 4. Iterations of a parallel loop do not touch what another of them writes.
+5. A pack holds what its source still holds; partial results start neutral and go into their element; what is
+   in registers and not stored is read by nobody later.
 
 Where data decides (a guard on values, a data-dependent subscript) both outcomes, and every element of the
 dimension, count as touched.
@@ -17,19 +19,52 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tc.dtypes import BOOL
 from tc.errors import InternalError, unreachable
-from tc.ir.expr import Call, Expr, IfThenElse, Let, Load, children, constant, variables
+from tc.ir.expr import (
+    EQ,
+    GE,
+    GT,
+    INDEX,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Call,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    IntImm,
+    Let,
+    Load,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    Sub,
+    UIntImm,
+    Variable,
+    children,
+    constant,
+    variables,
+    walk,
+)
 from tc.ir.loops import Block, Compute, Copy, For, If, LoopKind, LoopNest, Prefetch, Promote, Stmt, Sync
 from tc.ir.program import Box, Program, Stage
 from tc.ir.simplify import simplify, substitute_typed
+from tc.poly.placement import misplaced
 
 Cell = tuple[str, tuple[int, ...]]
 Instance = tuple[str, tuple[int, ...]]
 
-_SMALL = (0, 1, 5)
+# Of dynamic sizes: nothing, one point, less than a vector, one and a rest, several and a rest, many.
+_SIZES = (0, 1, 5, 11, 37, 1000)
 _SOMEWHERE = -(1 << 62)
 _UNORDERED = (LoopKind.PARALLEL, LoopKind.VECTOR, LoopKind.BLOCK, LoopKind.THREAD)
 
@@ -51,16 +86,25 @@ def verify(program: Program, nest: LoopNest, sizes: Mapping[str, int]) -> None:
     """Raises InternalError (TC0905) if the nest does not do what the program says at these sizes."""
     problem = compare(program, nest, sizes)
     if problem is not None:
-        raise InternalError(f"the loop nest of {program.name} is wrong: {problem}", code="TC0905")
+        raise _wrong(program, problem)
+
+
+def _wrong(program: Program, problem: str) -> InternalError:
+    return InternalError(f"the loop nest of {program.name} is wrong: {problem}", code="TC0905")
 
 
 def verify_small(program: Program, nest: LoopNest, most: int) -> None:
     """`verify` where that is at most `most` instances: at the sizes of a specialised program, or with its
-    dynamic sizes at a few small values that its preconditions allow."""
-    for value in _SMALL if program.sizes else (0,):
+    dynamic sizes at a few values that its preconditions allow.  Where arrays lie is looked at however many
+    there are."""
+    for value in _SIZES if program.sizes else (0,):
         sizes = dict.fromkeys(program.sizes, value)
-        allowed = all(_int(p.condition, sizes) for p in program.preconditions)
-        if allowed and sum(_instances(s, sizes) for s in program.stages) <= most:
+        if not all(_int(p.condition, sizes) for p in program.preconditions):
+            continue
+        problem = misplaced(nest, sizes)
+        if problem is not None:
+            raise _wrong(program, problem)
+        if sum(_instances(s, sizes) for s in program.stages) <= most:
             verify(program, nest, sizes)
 
 
@@ -115,17 +159,25 @@ def _program_events(program: Program, sizes: dict[str, int]) -> Iterator[Event]:
         return frozenset(out)
 
     for stage in program.stages:
+        folds = _folds(stage.value)
         for env in _points(stage, sizes):
             point = tuple(env[v.name] for v in stage.domain.vars)
             (write,) = cells(stage.func, stage.args, env)
-            folded = simplify(substitute_typed(stage.value, dict(env)))
-            yield Event(
-                (stage.name, point),
-                touched(stage.value, env),
-                write,
-                stage.op is not None,
-                needs=touched(folded, env),
-            )
+            reads = needs = touched(stage.value, env)
+            if folds:
+                needs = touched(simplify(substitute_typed(stage.value, dict(env))), env)
+            yield Event((stage.name, point), reads, write, stage.op is not None, needs=needs)
+
+
+def _folds(value: Expr) -> bool:
+    """Whether indices, where they are known, may decide which of a value's reads are left."""
+    match value:
+        case Variable():
+            return True
+        case Call() if value.kind != "intrinsic":
+            return any(isinstance(x, Call) for a in value.args for x in walk(a))
+        case _:
+            return any(map(_folds, children(value)))
 
 
 def _written(program: Program) -> frozenset[str]:
@@ -177,8 +229,58 @@ def _reads(e: Expr, env: dict[str, int]) -> Iterator[tuple[Expr, dict[str, int]]
 
 def _known(e: Expr, env: Mapping[str, int]) -> int | None:
     """The value of an expression of indices and sizes; None where data decides."""
+    if isinstance(e, IntImm):
+        return e.value
+    found = _CODE.get(id(e))
+    if found is None or found[0] is not e:
+        if len(_CODE) > _REMEMBERED:
+            _CODE.clear()
+        text = _python(e)
+        found = _CODE[id(e)] = e, None if text is None else eval(f"lambda v: {text}")
+    if found[1] is not None:
+        try:
+            return int(found[1](env))
+        except KeyError:  # of a name whose value data decides: the rest may do without it
+            pass
     value = constant(simplify(substitute_typed(e, dict(env)), exact=True))
     return None if value is None else int(value)
+
+
+# Expressions are evaluated often: as functions of Python, by the identity of the expression, which is kept.
+_CODE: dict[int, tuple[Expr, Callable[[Mapping[str, int]], int] | None]] = {}
+_REMEMBERED = 1 << 14
+_OPERATORS: dict[type[Expr], str] = {
+    Add: "+", Sub: "-", Mul: "*", EQ: "==", NE: "!=", LT: "<", LE: "<=", GT: ">", GE: ">=",
+    And: "and", Or: "or",
+}  # fmt: skip
+
+
+def _python(e: Expr) -> str | None:
+    """An expression of indices, which do not wrap around, in Python; None of another."""
+    if e.dtype not in (INDEX, BOOL):
+        return None
+    match e:
+        case IntImm() | UIntImm():
+            return str(e.value)
+        case Variable():
+            return f"v[{e.name!r}]"
+        case Not():
+            a = _python(e.a)
+            return a and f"(not {a})"
+        case FloorDiv() | FloorMod() if not isinstance(e.b, IntImm) or e.b.value <= 0:
+            return None  # a division by 0 is 0
+        case FloorDiv() | FloorMod() | Min() | Max():
+            a, b = _python(e.a), _python(e.b)
+            if a is None or b is None:
+                return None
+            if isinstance(e, Min | Max):
+                return f"{'min' if isinstance(e, Min) else 'max'}({a}, {b})"
+            return f"({a} {'//' if isinstance(e, FloorDiv) else '%'} {b})"
+        case Add() | Sub() | Mul() | EQ() | NE() | LT() | LE() | GT() | GE() | And() | Or():
+            a, b = _python(e.a), _python(e.b)
+            return None if a is None or b is None else f"({a} {_OPERATORS[type(e)]} {b})"
+        case _:
+            return None
 
 
 def _int(e: Expr, env: Mapping[str, int]) -> int:
@@ -202,7 +304,11 @@ class _Runner:
     copies: set[str] = field(default_factory=set[str])
     packed: dict[Cell, Cell] = field(default_factory=dict[Cell, Cell])
     partial: dict[str, str] = field(default_factory=dict[str, str])
+    sources: dict[Cell, set[Cell]] = field(default_factory=dict[Cell, set[Cell]])  # the packed cells of each
     pending: dict[Cell, list[Instance]] = field(default_factory=dict[Cell, list[Instance]])
+    promoted: list[tuple[int, frozenset[str]]] = field(default_factory=list[tuple[int, frozenset[str]]])
+    promotions: int = 0
+    dying: dict[Cell, int] = field(default_factory=dict[Cell, int])  # which promotion alone has the value
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     shifts: frozenset[str] = frozenset()
     written: frozenset[str] = frozenset()
@@ -217,6 +323,8 @@ class _Runner:
         self.written = _written(self.program) | self.copies | self.partial.keys()
         self.shapes = {a.name: tuple(_int(n, self.sizes) for n in a.shape) for a in self.nest.arrays}
         yield from self.run(self.nest.body, self.sizes, ())
+        for cell, instances in self.pending.items():
+            self.lost(cell, instances)
 
     def run(self, s: Stmt, env: dict[str, int], iterations: tuple[tuple[int, int], ...]) -> Iterator[Event]:
         match s:
@@ -232,7 +340,12 @@ class _Runner:
                     inner = (*iterations, (serial, i)) if s.kind in _UNORDERED else iterations
                     yield from self.run(s.body, {**env, s.var: i}, inner)
             case If():
-                if _int(s.condition, env):
+                chosen = _known(s.condition, env)
+                if chosen is None:
+                    raise OutOfBoundsError(
+                        "data decide which statements run, not only which values they have"
+                    )
+                if chosen:
                     yield from self.run(s.then, env, iterations)
                 elif s.otherwise is not None:
                     yield from self.run(s.otherwise, env, iterations)
@@ -241,7 +354,10 @@ class _Runner:
                 if event is not None:
                     yield event
             case Promote():
+                self.promotions += 1
+                self.promoted.append((self.promotions, s.dead))
                 yield from self.run(s.body, env, iterations)
+                self.promoted.pop()
             case Prefetch():
                 for read, inner in (x for e in s.subscripts for x in _reads(e, env)):
                     assert isinstance(read, Load)
@@ -266,27 +382,59 @@ class _Runner:
             shift = shift or load.buffer in self.shifts
             touched |= {self.packed.get(c, c) for c in found} if load.buffer in self.copies else set(found)
         (write,) = self.cells(s.buffer, s.subscripts, env, (), instance)
+        self.kept(s, touched, write, instance)
         if shift:  # a matter of values, which nobody looks at here
             return None
         if s.buffer in self.copies:  # a pack holds what it was filled with
             (source,) = touched
             self.packed[write] = source
+            self.sources.setdefault(source, set()).add(write)
             return None
         partial = self.partial.get(s.buffer)
         if s.stage not in self.stages:
             if partial is not None and s.op is None:
+                self.lost(write, self.pending.get(write, []))
                 self.pending[write] = []
             elif partial is not None:
                 for c in touched:
-                    self.pending[write] += self.pending.pop(c)
+                    self.parts(write, instance).extend(self.parts(c, instance))
+                    del self.pending[c]
             else:
                 self.combined(s, touched, write)
+                self.stale(write)
             return None
         if partial is not None:  # each lane has an element of its own
-            self.pending[write].append(instance)
+            self.parts(write, instance).append(instance)
             write = self.place(s, point)
             iterations = tuple(i for i in iterations if i[0] not in self.vectors)
+        self.stale(write)
         return Event(instance, frozenset(touched), write, s.op is not None, iterations)
+
+    def parts(self, cell: Cell, at: Instance) -> list[Instance]:
+        """What went into a partial result so far."""
+        if cell not in self.pending:
+            raise OutOfBoundsError(f"{shown(at)} uses the partial result {cell}, which has no first value")
+        return self.pending[cell]
+
+    def lost(self, cell: Cell, instances: list[Instance]) -> None:
+        if instances:
+            raise OutOfBoundsError(
+                f"{shown(instances[0])} went into the partial result {cell}, which is lost"
+            )
+
+    def stale(self, written: Cell) -> None:
+        """What packs hold of an element is no longer its value."""
+        for c in self.sources.pop(written, ()):
+            if self.packed.get(c) == written:
+                del self.packed[c]
+
+    def kept(self, s: Compute, touched: set[Cell], write: Cell, at: Instance) -> None:
+        """Values that only registers have must not be asked for when these are gone."""
+        here = {number for number, _ in self.promoted}
+        for c in touched | ({write} if s.op is not None else set[Cell]()):
+            if self.dying.get(c, 0) and self.dying[c] not in here:
+                raise OutOfBoundsError(f"{shown(at)} reads {c}, which was in registers and not stored")
+        self.dying[write] = next((n for n, dead in reversed(self.promoted) if write[0] in dead), 0)
 
     def place(self, s: Compute, point: tuple[int, ...]) -> Cell:
         """The element that an instance updates in the end."""
@@ -302,7 +450,9 @@ class _Runner:
     def combined(self, s: Compute, touched: set[Cell], write: Cell) -> None:
         """All that went into a partial result must belong to the element it is combined into."""
         for c in touched:
-            for stage, point in self.pending.pop(c):
+            parts = self.parts(c, (s.stage, ()))
+            del self.pending[c]
+            for stage, point in parts:
                 found = self.place(Compute(stage, "", (), None, s.value, (), ""), point)
                 if found != write:
                     raise OutOfBoundsError(f"{shown((stage, point))} went into {write}, not {found}")

@@ -120,6 +120,7 @@ def test_checked_reads_are_not_dropped() -> None:
         And(FALSE, EQ(read, I)),
         FloorMod(read, IntImm(1)),
         Sub(read, read),
+        Add(I, Sub(read, read)),
         Select(EQ(read, I), J, J),
     ):
         assert any(x == read for x in _parts(simplify(e))), text(e)
@@ -150,6 +151,9 @@ def test_half_literals_are_left_alone() -> None:
 def test_floats_are_rounded_as_they_would_be() -> None:
     third = Div(FloatImm(1.0, FLOAT32), FloatImm(3.0, FLOAT32))
     assert simplify(third) == FloatImm(0.3333333432674408, FLOAT32)
+    for a, b in ((1.0, -0.0), (-1.0, 0.0), (1.0, 0.0), (-1.0, -0.0)):
+        limit = math.copysign(math.inf, a * math.copysign(1.0, b))
+        assert simplify(Div(FloatImm(a, FLOAT32), FloatImm(b, FLOAT32))) == FloatImm(limit, FLOAT32)
     big = Mul(FloatImm(3e38, FLOAT32), FloatImm(10.0, FLOAT32))
     assert simplify(big) == FloatImm(math.inf, FLOAT32)
     assert simplify(Cast(FLOAT32, FloatImm(1e39, FLOAT64))) == FloatImm(math.inf, FLOAT32)

@@ -12,6 +12,8 @@ from tc.ir.evaluate import evaluate
 from tc.ir.expr import (
     EQ,
     GE,
+    GT,
+    INDEX,
     LT,
     Add,
     And,
@@ -19,6 +21,8 @@ from tc.ir.expr import (
     Expr,
     IfThenElse,
     IntImm,
+    Load,
+    Max,
     Min,
     Mul,
     Not,
@@ -156,6 +160,21 @@ def test_values_of_data_are_left_alone() -> None:
     c = LT(Add(x, Variable("from_data")), IntImm(3))
     s = loop(x, 0, 8, S, loop(y, 0, 4, V, compute(IfThenElse(c, ONE, OTHER), x, y)))
     assert unswitch(s) == s
+
+
+def test_a_condition_on_data_stays_behind_what_computes_them() -> None:
+    data = LT(Load("t", (x,), INDEX), IntImm(3))
+    lanes = loop(y, 0, 4, V, compute(IfThenElse(data, ONE, OTHER), x, y))
+    s = loop(x, 0, 8, S, promoted(Block((Compute("T", "t", (x,), None, x, (x,), ""), lanes))))
+    assert unswitch(s) == s
+
+
+def test_a_name_for_the_greater_of_two() -> None:
+    """`let n = max(x, 3)`: it is 7 where x is, so the condition does not hold at all points."""
+    n, greater = Variable("n"), Max(x, IntImm(3))
+    inner = loop(y, 0, 5, V, If(GT(Add(y, IntImm(5)), n), compute(ONE, x, y)))
+    s = loop(x, 0, 10, S, loop(n, greater, Add(greater, IntImm(1)), S, loop(k, 0, 2, S, inner)))
+    assert list(run(unswitch(s), {})) == list(run(s, {}))
 
 
 def test_loops_of_the_same_name() -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from tc.dtypes import FLOAT32
+from tc.ir.expr import Add, IntImm, Mul
 from tc.poly import fusion, plan, scop
 from tc.poly.context import isl_context
-from tc.poly.storage import Promotion, promotion
+from tc.poly.storage import Promotion, inside, promotion
 from tests.poly import fused
 from tests.poly.fused import program
+from tests.poly.programs import Build, axis, box, v
 
 
 def promotions(
@@ -62,6 +65,8 @@ def test_an_output_is_stored() -> None:
             {"N": 20},
             "O",
         ),
+        # another in each iteration of the reduction
+        ("def f(float(N) A, float(K) W) -> (O) { O(i) +=! A(i+k) * W(k) }", {"N": 8, "K": 3}, "A"),
         # not a sum of indices
         ("def f(float(N) A) -> (O) { O(i) = A(i/2) where i in 0:N }", {"N": 6}, "A"),
         ("def f(float(N) A, int(M) I) -> (O) { O(i) +=! A(I(i)) * A(k) }", {"N": 6, "M": 5}, "A"),
@@ -83,3 +88,29 @@ def test_a_read_that_a_guard_protects_is_not_hoisted() -> None:
         assert "A" not in buffers
     free = "def f(float(N) A, float(K) B) -> (O) { O(i) +=! A(i) * B(k) }"
     assert any("A" in buffers for buffers, _ in promotions(free, N=3, K=4))
+
+
+@pytest.mark.parametrize(
+    ("factor", "offset", "extent", "expected"),
+    [
+        (1, 0, 4, True),
+        (1, 0, 5, False),
+        (1, -1, 4, False),
+        (-1, 3, 4, True),
+        (-1, 3, 5, False),
+        (2, 0, 3, False),
+    ],
+)
+def test_elements_that_exist_whatever_conditions_say(
+    factor: int, offset: int, extent: int, expected: bool
+) -> None:
+    """`Y(i) = X(factor * i + offset)` with four elements in X."""
+    b = Build("reads", "")
+    b.input("X", FLOAT32, 4)
+    b.tensor("Y", FLOAT32, *box(extent))
+    at = Add(Mul(IntImm(factor), v("i")), IntImm(offset))
+    b.stage("Y", ("i",), None, b.read("X", at), axis("i", 0, extent))
+    with isl_context():
+        s = scop.build(b.done())
+        (statement,) = s.statements
+        assert inside(s, statement, statement.accesses[0]) == expected

@@ -6,15 +6,36 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tc.dtypes import FLOAT32, INT32
 from tc.errors import InternalError
-from tc.ir.expr import INDEX, LT, Add, Cast, Expr, FloatImm, IfThenElse, IntImm, Load, Sub, Variable, rebuild
-from tc.ir.loops import Block, Compute, For, If, LoopKind, LoopNest, Stmt
+from tc.ir.evaluate import evaluate
+from tc.ir.expr import (
+    INDEX,
+    LT,
+    Add,
+    And,
+    Cast,
+    Expr,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    IntImm,
+    Load,
+    Sub,
+    Variable,
+    imm,
+    rebuild,
+)
+from tc.ir.loops import Array, Block, Compute, For, If, LoopKind, LoopNest, Promote, Stmt
 from tc.ir.program import Program
 from tc.ir.specialize import specialize
 from tc.poly import ast, nest, schedule, scop, trace
 from tc.poly.context import isl_context
+from tests.ir import expressions
 from tests.poly import programs
 from tests.poly.programs import Build, axis, box, v
 
@@ -207,3 +228,117 @@ def test_a_guard_on_indices_decides() -> None:
 
     found = trace.compare(p, replace(n, body=edit(n.body, compute("S0", unguarded))), {})
     assert found == "S0(0) accesses X at -1 in dimension 0, whose extent is 2"
+
+
+@given(expressions.affine("ij") | expressions.conditions("ij"), st.integers(-9, 9), st.integers(-9, 9))
+def test_what_indices_say_is_known(e: Expr, i: int, j: int) -> None:
+    at = {"i": i, "j": j}
+    assert trace._known(e, at) == evaluate(e, at)  # type: ignore[attr-defined]
+    shown = trace._python(e)  # type: ignore[attr-defined]
+    assert shown is not None
+    assert trace._known(e, {"i": i}) in (None, evaluate(e, at))  # type: ignore[attr-defined]
+
+
+def test_what_is_known_although_data_decide_a_part() -> None:
+    data, never = LT(Variable("x"), IntImm(3)), LT(IntImm(1), IntImm(0))
+    assert trace._known(And(data, never), {}) == 0  # type: ignore[attr-defined]
+    assert trace._known(data, {}) is None  # type: ignore[attr-defined]
+    wrapping = Add(Cast(INT32, Variable("i")), imm(2**31 - 1, INT32))
+    assert trace._known(wrapping, {"i": 1}) == -(2**31)  # type: ignore[attr-defined]
+    assert trace._known(FloorDiv(Variable("i"), Variable("j")), {"i": 7, "j": 0}) == 0  # type: ignore[attr-defined]
+
+
+def total() -> Program:
+    b = Build("total", "N")
+    b.input("x", FLOAT32, "N")
+    b.tensor("s", FLOAT32)
+    b.reduce("s", (), "+", b.read("x", "k"), axis("k", 0, "N", True))
+    return specialize(b.done(), {"N": 4})
+
+
+def test_partial_results_start_neutral_and_go_into_their_element() -> None:
+    """`s` in two lanes: S0, lanes set to 0, S1 into the lanes, the lanes into `s`."""
+    p = total()
+    n = nest_of(p)
+    assert isinstance(n.body, Block)
+    first, update = n.body.body
+    lane, part = Variable("lane"), Array("part", FLOAT32, (IntImm(2),), "register", partial_of="s")
+
+    def in_lanes(s: Stmt) -> Stmt:
+        return For("lane", IntImm(0), IntImm(2), 1, LoopKind.VECTOR, s)
+
+    def into_lanes(c: Compute) -> Compute:
+        return replace(c, buffer="part", subscripts=(FloorMod(Variable("k"), IntImm(2)),))
+
+    zero = in_lanes(Compute("S1.partial", "part", (lane,), None, FloatImm(0.0, FLOAT32), (), ""))
+    added = edit(update, compute("S1", into_lanes))
+    out = in_lanes(Compute("S1.partial", "s", (), "+", Load("part", (lane,), FLOAT32), (), ""))
+    n = replace(n, arrays=(*n.arrays, part))
+
+    def found(*parts: Stmt) -> str | None:
+        return trace.compare(p, replace(n, body=Block(parts)), {})
+
+    assert found(first, zero, added, out) is None
+    assert (
+        found(first, added, out) == "S1(0) uses the partial result ('part', (0,)), which has no first value"
+    )
+    assert found(first, zero, added) == "S1(0) went into the partial result ('part', (0,)), which is lost"
+    assert found(first, zero, added, zero, out) == found(first, zero, added)
+    assert "has no first value" in (found(first, zero, added, out, out) or "")
+
+
+def passed_on() -> Program:
+    b = Build("passed_on", "N")
+    b.input("x", FLOAT32, "N")
+    b.tensor("t", FLOAT32, *box("N"), role="temporary")
+    b.tensor("o", FLOAT32, *box("N"))
+    b.stage("t", ("i",), None, b.read("x", "i"), axis("i", 0, "N"))
+    b.stage("o", ("i",), None, b.read("t", "i"), axis("i", 0, "N"))
+    return specialize(b.done(), {"N": 3})
+
+
+def test_a_pack_of_what_is_overwritten_later() -> None:
+    p = passed_on()
+    n = nest_of(p)
+    assert isinstance(n.body, Block)
+    first, second = n.body.body
+    i = Variable("i")
+    copy: Stmt = Compute("S1.pack", "pack", (i,), None, Load("t", (i,), FLOAT32), (i,), "")
+    copy = For("i", IntImm(0), IntImm(3), 1, LoopKind.SERIAL, copy)
+
+    def from_pack(e: Expr) -> Expr:
+        return replace(e, buffer="pack") if isinstance(e, Load) else rebuild(e, from_pack)
+
+    second = edit(second, compute("S1", lambda c: replace(c, value=from_pack(c.value))))
+    n = replace(n, arrays=(*n.arrays, Array("pack", FLOAT32, (IntImm(3),), "private", IntImm(64))))
+    assert trace.compare(p, replace(n, body=Block((first, copy, second))), {}) is None
+    found = trace.compare(p, replace(n, body=Block((copy, first, second))), {})
+    assert found == "S1(0) reads ('pack', (0,))"
+
+
+def test_a_value_that_only_registers_had() -> None:
+    p = passed_on()
+    n = nest_of(p)
+    assert isinstance(n.body, Block)
+    first, second = n.body.body
+    both = frozenset(["t"])
+
+    def found(body: Stmt) -> str | None:
+        return trace.compare(p, replace(n, body=body), {})
+
+    assert found(Promote(both, both, n.body)) is None
+    assert found(Block((Promote(both, frozenset(), first), second))) is None
+    problem = "S1(0) reads ('t', (0,)), which was in registers and not stored"
+    assert found(Block((Promote(both, both, first), second))) == problem
+    assert found(Block((Promote(both, both, first), Promote(both, both, second)))) == problem
+
+
+def test_where_arrays_lie_is_looked_at_whatever_the_size() -> None:
+    p = specialize(programs.matmul(), {"M": 200, "N": 3, "K": 2})
+    n = nest_of(p)
+    trace.verify_small(p, n, 10)
+    far = Array("far", FLOAT32, (IntImm(3),), "temporary", IntImm(64))
+    body = Block((n.body, Compute("S0", "far", (IntImm(0),), None, FloatImm(0.0, FLOAT32), (), "")))
+    with pytest.raises(InternalError, match="'far' ends at 76, the workspace at 0") as caught:
+        trace.verify_small(p, replace(n, body=body, arrays=(*n.arrays, far)), 10)
+    assert caught.value.code == "TC0905"

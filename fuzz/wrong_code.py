@@ -1,0 +1,511 @@
+"""Miscompilations before and after the polyhedral part: of programs, of vector code and of values."""
+# ruff: noqa: E501 - a table of programs
+
+from __future__ import annotations
+
+from typing import Any
+
+from fuzz.judging import Miscompilation, on
+
+INF, NAN = float("inf"), float("nan")
+MM_T = "def f(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
+SUM = "def f(float(N,M) A, float(M,N) B) -> (C) { C(i,j) = A(i,j) + B(j,i) }"
+BYTES = "def f(int8(M,K) A, int8(K,N) B) -> (C) { C(m,n) +=! int(A(m,k)) * int(B(k,n)) }"
+TOTAL = "def f(float(N) A) -> (S) { S +=! A(i) }"
+LEAST = "def f(float(N) A) -> (S) { S min=! A(i) }"
+MAX: dict[str, Any] = {"fusion": "max"}
+STREAMED: dict[str, Any] = {"machine": {"l3": 64}}
+
+WRONG_CODE = (
+    # Masks and memory.
+    Miscompilation(
+        "a mask of dynamic length has one lane too many",
+        "backends/cpu/memory.py",
+        'f"icmp ult {type_text(INT32, lanes)} {steps.text}, {count.text}"',
+        'f"icmp ule {type_text(INT32, lanes)} {steps.text}, {count.text}"',
+        (on("death", SUM, dynamic="N M", N=37, M=41),),
+    ),
+    Miscompilation(
+        "the last vector has no mask",
+        "backends/cpu/emit.py",
+        "None if lanes == trips else self.tail_mask(trips, lanes)",
+        "None",
+        (on("death", "def f(float(N) A, float(N) B) -> (C) { C(i) = A(i) * B(i) }", N=13),),
+    ),
+    Miscompilation(
+        "loads have no mask",
+        "backends/cpu/memory.py",
+        '            if self.mask is None:\n                return self._from_memory(t, self.op(f"load {st}, ptr {p}, align',
+        '            if self.mask is None or self.mask.active is not None:\n                return self._from_memory(t, self.op(f"load {st}, ptr {p}, align',
+        (on("death", "def f(float(N) A, float(N) B) -> (C) { C(i) = A(i) * B(i) }", N=13),),
+    ),
+    Miscompilation(
+        "the last vector is stored in pieces that are too long",
+        "backends/cpu/memory.py",
+        "n = 1 << ((active - first).bit_length() - 1)",
+        "n = 1 << (active - first - 1).bit_length()",
+        (on("death", "def f(float(N) A, float(N) B) -> (C) { C(i) = A(i) * B(i) }", N=13),),
+    ),
+    Miscompilation(
+        "every second element is picked from loads that end too late",
+        "backends/cpu/memory.py",
+        "start = min(j * lanes, (lanes - 1) * stride + 1 - lanes)",
+        "start = j * lanes",
+        (on("death", "def f(float(N) A) -> (C) { C(i) = A(2*i) where i in 0:16 }", N=31),),
+    ),
+    Miscompilation(
+        "a condition replaces the mask of the last vector",
+        "backends/cpu/emit.py",
+        'self.mask = c if mask is None else self.logical("and", mask, c)',
+        "self.mask = c",
+        (
+            on(
+                "death",
+                "def f(float(N,N) A) -> (C) { C(i,j) = 0 where i in 0:N, j in 0:N\nC(i,j) = A(i,j) where i <= j }",
+                N=13,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "two images have one padding",
+        "backends/cpu/memory.py",
+        'f"{array.name} if {c.text} else {constant.text}"',
+        'f"{array.name} if {c.text}"',
+        (
+            on(
+                "result",
+                "def f(float(N,M) A) -> (C) { C(i,j) = (i > 0 ? A(i-1,j) : 7) + (i > 1 ? A(i-2,j) : 7) + (i > 2 ? A(i-3,j) : 7) * (i > 2 ? A(i-3,j) : 9) where i in 0:N }",
+                N=5,
+                M=16,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "lanes beyond the end of a reduction are reduced too",
+        "backends/cpu/memory.py",
+        "varying = self.mask is not None and (slot.mask is None or slot.mask.text != self.mask.text)",
+        "varying = False",
+        (on("result", LEAST, values={"A": (5, 7, 9)}, N=99),),
+    ),
+    Miscompilation(
+        "an element in registers that a condition leaves alone is not loaded",
+        "backends/cpu/memory.py",
+        "if fresh and (varying or self.conditional):",
+        "if fresh and varying:",
+        (
+            on(
+                "result",
+                "def f(float(N,M) A) -> (C) { C(i,j) = 1 where i in 0:N, j in 0:M\nC(i,j) = A(i,j) where i * i > 9 }",
+                {"fusion": "min", "register_tile": (3, 8)},
+                N=9,
+                M=8,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "loads from before a loop are used after it",
+        "backends/cpu/emit.py",
+        "for buffer in self.written[id(s)]:",
+        "for buffer in ():",
+        (
+            on(
+                "result",
+                "def f(float(M,N) A, float(N) B) -> (C, E) { C(i) = C(i) + B(i) where i >= 2\nE(i) = C(i)\nC(i) += A(j,i) }",
+                MAX,
+                dynamic="N",
+                N=45,
+                M=40,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "a result is stored past the caches where it starts on no line",
+        "backends/cpu/memory.py",
+        "self.either(self.on_a_line(array), past, plain)",
+        "self.do(past)",
+        (
+            on(
+                "death",
+                "def f(float(M,N) A, float(M,N) B) -> (C) { C(i,j) = A(i,j) + B(i,j) }",
+                STREAMED,
+                M=7,
+                N=25,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "results are stored past the caches in rows that start on no line",
+        "backends/cpu/memory.py",
+        "return 16 <= width <= 64 and not any(f * itemsize % width for f in parts)",
+        "return 16 <= width <= 64",
+        (
+            on(
+                "death",
+                "def f(float(M,N) A, float(N) B) -> (C) { C(i,j) = A(i,j) + B(j) }",
+                STREAMED,
+                M=64,
+                N=25,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "rows are transposed in blocks the wrong way round",
+        "backends/cpu/memory.py",
+        "high = [i | step if not i & step else width + i for i in range(width)]",
+        "high = [i | step if not i & step else width + (i ^ step) for i in range(width)]",
+        (on("result", "def f(float(N,M) A) -> (B) { B(j,i) = A(i,j) }", N=11, M=13),),
+    ),
+    Miscompilation(
+        "what was loaded under a mask is used without one",
+        "backends/cpu/memory.py",
+        "if mask is None or (self.mask is not None and mask.text == self.mask.text):",
+        "if True:",
+        (
+            on(
+                "result",
+                "def f(float(N,M) A) -> (C) { C(i,j) = (j % 3 < 2 ? A(i,j) : 7) + A(i,j) }",
+                N=5,
+                M=16,
+            ),
+        ),
+    ),
+    # Values.
+    Miscompilation(
+        "the neutral element of max= is 0",
+        "tc/ir/lower.py",
+        "return x.imm(dtype.min, dtype)",
+        "return x.imm(0, dtype)",
+        (on("result", "def f(float(N) A) -> (S) { S max=! A(i) }", values={"A": (-5, -7)}, N=99),),
+    ),
+    Miscompilation(
+        "the neutral element of min= is the greatest number, not infinity",
+        "tc/ir/lower.py",
+        "return x.imm(dtype.max, dtype)",
+        "return x.imm(min(dtype.max, 3.4028234663852886e38), dtype)",
+        (on("result", LEAST, values={"A": (INF,)}, N=99),),
+    ),
+    Miscompilation(
+        "max= drops a NaN",
+        "backends/cpu/values.py",
+        'return Value(self.pure(f"select {ct} {nan}, {ty} {a.text}, {ty} {best}"), t, lanes)',
+        "return Value(best, t, lanes)",
+        (
+            on(
+                "result",
+                "def f(float(N,M) A) -> (S) { S(i) max=! A(i,j) }",
+                values={"A": (1, 2, NAN)},
+                N=9,
+                M=3,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "division by a constant truncates",
+        "backends/cpu/values.py",
+        'return Value(self.pure(f"add {ty} {q}, {negative}"), t, lanes)',
+        "return Value(q, t, lanes)",
+        (on("result", "def f(int(N) A) -> (B) { B(i) = A(i) / 4 }", N=9),),
+    ),
+    Miscompilation(
+        "unsigned integers are compared as signed ones",
+        "backends/cpu/values.py",
+        "predicate[1 if t.is_signed else 2]",
+        "predicate[1]",
+        (
+            on(
+                "result",
+                "def f(uint8(N) A, uint8(N) B) -> (C) { C(i) = A(i) < B(i) ? 1 : 2 }",
+                values={"A": (3, 200), "B": (4, 250)},
+                N=40,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "floats become unsigned integers by way of signed ones",
+        "backends/cpu/values.py",
+        "kind = f\"fpto{'s' if target.is_signed else 'u'}i.sat\"",
+        'kind = "fptosi.sat"',
+        (
+            on(
+                "result",
+                "def f(float(N) A) -> (B) { B(i) = uint8(A(i)) }",
+                values={"A": (-9, 100, 200, 300)},
+                N=9,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "sums of halves are kept as halves",
+        "tc/ir/lower.py",
+        "if dtype.is_half and reduces:",
+        "if False:",
+        (
+            on(
+                "result",
+                "def f(half(K,M) A, half(K,N) B) -> (C) { C(m,n) +=! A(k,m) * B(k,n) }",
+                values={"A": (1,), "B": (1,)},
+                M=3,
+                N=16,
+                K=3000,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "the extremum of unsigned integers is that of signed ones",
+        "backends/cpu/values.py",
+        """name = f"{'s' if t.is_signed else 'u'}{'min' if least else 'max'}\"""",
+        """name = f"s{'min' if least else 'max'}\"""",
+        (on("result", "def f(uint8(N) A) -> (S) { S max=! A(i) }", values={"A": (3, 200)}, N=40),),
+    ),
+    Miscompilation(
+        "unsigned integers are widened with their sign",
+        "backends/cpu/values.py",
+        """f"{'sext' if signed else 'zext'} {a} {v.text} to {b}\"""",
+        'f"sext {a} {v.text} to {b}"',
+        (on("result", "def f(uint8(N) A) -> (B) { B(i) = int(A(i)) * 3 }", values={"A": (3, 200)}, N=40),),
+    ),
+    # Index arithmetic and checks.
+    Miscompilation(
+        "the remainder of an index is taken to stay within lanes where it does not",
+        "backends/cpu/expressions.py",
+        "if low < 0 or high >= divisor:",
+        "if low < 0 or high > divisor:",
+        (on("result", "def f(float(N) A) -> (B) { B(i) = A(i % 7) where i in 0:8 }", N=8),),
+    ),
+    Miscompilation(
+        "a negative index passes the check",
+        "backends/cpu/expressions.py",
+        'bad = self.compare(("", "uge", "uge"), subscript, extent)',
+        'bad = self.compare(("", "sge", "sge"), subscript, extent)',
+        (
+            on(
+                "result",
+                "def f(float(N) A, int(M) X) -> (B) { B(i) = A(X(i)) }",
+                values={"X": (0, 1, 2, -1)},
+                N=9,
+                M=20,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "an index beyond the end passes the check",
+        "backends/cpu/expressions.py",
+        'bad = self.compare(("", "uge", "uge"), subscript, extent)',
+        'bad = self.compare(("", "ugt", "ugt"), subscript, extent)',
+        (
+            on(
+                "death",
+                "def f(float(N) A, int(M) X) -> (B) { B(i) = A(X(i)) }",
+                values={"X": (0, 1, 2, 9)},
+                N=9,
+                M=20,
+            ),
+        ),
+    ),
+    # Programs made into others.
+    Miscompilation(
+        "the offset of a sum that is divided counts twice",
+        "tc/ir/simplify.py",
+        "rest = from_terms({t: c for t, c in terms.items() if c % b}, offset % b)",
+        "rest = from_terms({t: c for t, c in terms.items() if c % b}, offset)",
+        (on("trace", "def f(float(N) A) -> (B) { B(i) = A((2*i + 3) / 2) where i in 0:8 }", N=20),),
+    ),
+    Miscompilation(
+        "a tile is unswitched as if < were <=",
+        "tc/ir/unswitch.py",
+        "least = 1 if isinstance(c, LT | GT) else 0",
+        "least = 0",
+        (
+            on(
+                "trace",
+                "def f(float(N) A) -> (C) { C(i,j) = i + j < 20 ? A(i+j) : 2 where i in 0:9, j in 0:16 }",
+                N=20,
+            ),
+            on("result", "def f(float(N,M) A) -> (C) { C(i,j) = (i + j < 20 ? 1 : 2) * A(i,j) }", N=9, M=16),
+        ),
+    ),
+    Miscompilation(
+        "a tile is unswitched as if || were &&",
+        "tc/ir/unswitch.py",
+        "both, either = (And, Or) if isinstance(c, And) else (Or, And)",
+        "both, either = And, Or",
+        (
+            on(
+                "result",
+                "def f(float(N,M) A) -> (C) { C(i,j) = (i < 3 || j > 4 ? 1 : 2) * A(i,j) }",
+                N=9,
+                M=16,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "sizes that the program excludes are let in",
+        "tc/ir/specialize.py",
+        "if condition == FALSE:",
+        "if condition == TRUE:",
+        (
+            on(
+                "result",
+                "def f(float(N) A, float(M) B) -> (C) { C(i) = A(i) * B(i+3) where i in 0:N }",
+                N=8,
+                M=9,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "a temporary is inlined with its indices in the order of their names",
+        "tc/ir/inline.py",
+        "dict(zip(names, c.args, strict=True))",
+        "dict(zip(sorted(names), c.args, strict=True))",
+        (
+            on(
+                "result",
+                "def f(float(N,M) A) -> (C) { t(j,i) = A(i,j) * 2\nC(i,j) = t(j,i) + t(j+1,i) where i in 0:N, j in 0:M-1 }",
+                {"machine": {"l2": 64}},
+                N=9,
+                M=9,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "a temporary is inlined into a statement that overwrites what it is made of",
+        "tc/ir/inline.py",
+        "program.stages[start : end + 1]",
+        "program.stages[start:end]",
+        (
+            on(
+                "trace",
+                "def f(float(N) A) -> (B) { B(i) = A(i)\nt(i) = B(i) * 2\nB(i) = t(i) + t(i-1) where i in 1:N }",
+                {"machine": {"l2": 16}},
+                N=9,
+            ),
+            on(
+                "result",
+                "def f(float(N) A) -> (B) { B(i) = A(i)\nt(i) = B(i) * 2\nB(i) = t(i) + t(i-1) where i in 1:N }",
+                {"machine": {"l2": 16}},
+                N=3000,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "part of a row is merged with the rows",
+        "tc/ir/collapse.py",
+        "if (ranges[i], ranges[j]) != buffers[a.buffer].box[d : d + 2]:",
+        "if False:",
+        (
+            on(
+                "result",
+                "def f(float(N,M) A, float(N,M) B) -> (C) { C(i,j) = A(i,j) + B(i,j) where j in 0:M-1 }",
+                N=5,
+                M=9,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "loops that run the other way round are merged",
+        "tc/ir/collapse.py",
+        "if len(kinds) > 1 or order.index(i) > order.index(j):\n        return False",
+        "if len(kinds) > 1 or order.index(i) > order.index(j):\n        return True",
+        (on("error", "def f(float(N) B, float(M,N) A) -> (S) { S +=! B(i) * A(j,i) }", N=9, M=7),),
+    ),
+    Miscompilation(
+        "the last part of a long reduction is lost",
+        "tc/ir/rfactor.py",
+        "count = math.ceil(extent / size)",
+        "count = extent // size",
+        (on("result", TOTAL, N=150_001),),
+    ),
+    Miscompilation(
+        "the last part of a long reduction is as long as the others",
+        "tc/ir/rfactor.py",
+        "if extent % size:",
+        "if False:",
+        (on("death", TOTAL, N=150_001),),
+    ),
+    Miscompilation(
+        "parts of every long reduction start from 0",
+        "tc/ir/rfactor.py",
+        "start_value = neutral(stage.op, dtype)",
+        'start_value = neutral("+", dtype)',
+        (on("result", LEAST, values={"A": (5, 7, 9)}, N=150_001),),
+    ),
+    Miscompilation(
+        "the workspace is that of the nest that was made last",
+        "backends/cpu/backend.py",
+        "count, most = builder.count, max(most, builder.workspace)",
+        "count, most = builder.count, builder.workspace",
+        (on("trace", MM_T, dynamic="M", M=70, N=70, K=70),),
+    ),
+    Miscompilation(
+        "integers are rounded twice on their way to bfloat16",
+        "backends/cpu/values.py",
+        "if v.dtype.is_int and v.dtype.bits >= 32:",
+        "if v.dtype.is_int and v.dtype.bits > 32:",
+        (
+            on(
+                "result",
+                "def f(int(N) A) -> (B) { B(i) = bfloat16(A(i)) }",
+                values={"A": (2**30 + 2**22 + 1,)},
+                N=9,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "a condition on data is tested before these are there",
+        "tc/ir/unswitch.py",
+        "return any(isinstance(x, Load) for x in walk(e))",
+        "return False",
+        (
+            on(
+                "trace",
+                "def f(float(N,M) A) -> (D) { t(i) +=! A(i,j)\nD(i,j) = t(i) > 0 ? A(i,j) : 0 }",
+                MAX,
+                N=9,
+                M=16,
+            ),
+            on(
+                "result",
+                "def f(float(N,M) A) -> (D) { t(i) +=! A(i,j)\nD(i,j) = t(i) > 0 ? A(i,j) : 0 }",
+                MAX,
+                N=99,
+                M=64,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "a tile is unswitched as if narrow integers did not wrap around",
+        "tc/ir/unswitch.py",
+        "return out if least <= low and high < most else None",
+        "return out",
+        (on("result", "def f(float(N) A) -> (B) { B(i) = (uint8(i) < 5 ? 1 : 2) * A(i) }", N=300),),
+    ),
+    Miscompilation(
+        "a constant float wraps around where it becomes an integer",
+        "tc/ir/simplify.py",
+        "return min(max(math.trunc(value), low), high)",
+        "return math.trunc(value)",
+        (on("result", "def f(uint8(N) A) -> (B) { B(i) = A(i) - uint8(300.7) }", N=9),),
+    ),
+    # Products of bytes.
+    Miscompilation(
+        "sums of bytes read a whole group where a row ends before",
+        "backends/cpu/dot_code.py",
+        "for i in range(points):\n            v = self.op",
+        "for i in range(size):\n            v = self.op",
+        (on("death", BYTES, isa=None, M=5, K=23, N=40),),
+    ),
+    Miscompilation(
+        "the factors of a product of bytes change places",
+        "backends/cpu/dot_code.py",
+        "unsigned, signed = found if a == UINT8 else found[::-1]",
+        "unsigned, signed = found",
+        (on("result", BYTES, isa=None, M=5, K=23, N=40),),
+    ),
+    Miscompilation(
+        "packed bytes are shifted by one too few",
+        "backends/cpu/dot.py",
+        "kind, shift = (UINT8, 128)",
+        "kind, shift = (UINT8, 127)",
+        (on("result", BYTES, values={"B": (-128, 127, 5)}, isa=None, M=5, K=23, N=40),),
+    ),
+)

@@ -1,0 +1,365 @@
+"""Miscompilations of the polyhedral part: schedules, tiles, packs, what lives where."""
+# ruff: noqa: E501 - a table of programs
+
+from __future__ import annotations
+
+from typing import Any
+
+from fuzz.judging import Miscompilation, on
+
+MM = "def f(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
+MM_T = "def f(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
+SUM = "def f(float(N,M) A, float(M,N) B) -> (C) { C(i,j) = A(i,j) + B(j,i) }"
+BYTES = "def f(int8(M,K) A, int8(K,N) B) -> (C) { C(m,n) +=! int(A(m,k)) * int(B(k,n)) }"
+TOTAL = "def f(float(N) A) -> (S) { S +=! A(i) }"
+TILES: dict[str, Any] = {"tile": (8, 8), "register_tile": (3, 8)}
+TASKS: dict[str, Any] = {"tile": (4, 8), "register_tile": (1, 8)}
+MAX: dict[str, Any] = {"fusion": "max"}
+MIN: dict[str, Any] = {"fusion": "min"}
+LANES_N: dict[str, Any] = {"vector": 1, "register_tile": (3, 8)}
+
+WRONG_LOOPS = (
+    # Dependences and fusion.
+    Miscompilation(
+        "fusion forgets what must be read before it is overwritten",
+        "tc/poly/fusion.py",
+        'conflict = a.buffer == b.buffer and "write" in (a.kind, b.kind)',
+        'conflict = a.buffer == b.buffer and a.kind == "write"',
+        (
+            on(
+                "legality",
+                "def f(float(N) A) -> (B, C) { B(i) = A(i)\nC(i) = B(N-1-i) + A(i)\nB(i) = A(i) * 2 }",
+                MAX,
+                N=8,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "fusion needs only one of several distances to be zero",
+        "tc/poly/fusion.py",
+        "common = equal if common is None else common & equal",
+        "common = equal if common is None else common | equal",
+        (on("legality", "def f(float(N) A) -> (B, C) { B(i) = A(i)\nC(i) = B(i) + B(N-1-i) }", MAX, N=8),),
+    ),
+    Miscompilation(
+        "fusion moves a statement past one that it depends on",
+        "tc/poly/fusion.py",
+        "            if self._depends(item, new):\n                return False\n",
+        "",
+        (
+            on(
+                "legality",
+                "def f(float(N) A) -> (B, C, D) { B(i) = A(i)\nC(i) = B(N-1-i)\nD(i) = A(i) + C(N-1-i) }",
+                MAX,
+                N=8,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "fusion of loops that do not run alike",
+        "tc/poly/fusion.py",
+        "return self._range(m) == self._range(v)",
+        "return True",
+        (on("trace", "def f(float(N) A) -> (B, C) { B(i) = A(i)\nC(i) = B(i) where i in 0:5 }", MAX, N=8),),
+    ),
+    Miscompilation(
+        "a guarded read is taken to happen where its guard does not hold",
+        "tc/poly/scop.py",
+        "cut, cut_exact = affine.holds(condition, value)",
+        "cut, cut_exact = affine.holds(condition, not value)",
+        (
+            on(
+                "trace",
+                "def f(float(N) A) -> (B, C) { B(i) = A(i)\nC(i) = i < 50 ? B(max(i, 99-i)) : A(i) }",
+                MAX,
+                N=100,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "a statement without loops goes as early as it may not",
+        "tc/poly/fusion.py",
+        "while at and not self._depends(items[at - 1], _Item([s], [])):",
+        "while at:",
+        (
+            on(
+                "legality",
+                "def f(float(N,M) A) -> (S, D) { S(i) +=! A(i,j)\nD(i) = 2 * S(i) }",
+                MAX,
+                N=8,
+                M=9,
+            ),
+        ),
+    ),
+    # Nests and what they keep.
+    Miscompilation(
+        "loops start at 0, wherever their range does",
+        "tc/poly/plan.py",
+        "        evaluate(low, source.typical),\n",
+        "        0 * evaluate(low, source.typical),\n",
+        (
+            on("trace", "def f(float(N) A) -> (B) { B(i) = A(i-3) }", N=8),
+            on("result", "def f(float(N) A) -> (B) { B(i) = A(i-3) }", N=3000),
+        ),
+    ),
+    Miscompilation(
+        "temporaries of wide elements overlap",
+        "tc/poly/nest.py",
+        "reduce(Mul, shape, IntImm(b.dtype.itemsize))",
+        "reduce(Mul, shape, IntImm(4))",
+        (
+            on(
+                "trace",
+                "def f(double(N) A) -> (C) { s(i) = A(N-1-i) * 2\nt(i) = A(i) + s(N-1-i)\nC(i) = s(i) + t(N-1-i) }",
+                MIN,
+                N=100,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "what conditions guard is loaded into registers all the same",
+        "tc/poly/storage.py",
+        "s.stage.domain.conditions or (a.read is not None and (a.read.guards or a.read.call.checked))",
+        "s.stage.domain.conditions or (a.read is not None and a.read.call.checked)",
+        (
+            on(
+                "death",
+                "def f(float(N) A, float(M) B) -> (C) { C(i) +=! (i < N ? A(i) : 2) * B(j) where i in 0:N+9 }",
+                {"vector": 7},
+                N=1020,
+                M=5,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "what a later nest reads stays in registers",
+        "tc/poly/storage.py",
+        'if roles[buffer] == "temporary" and buffer not in used_elsewhere:',
+        'if roles[buffer] == "temporary":',
+        (
+            on("trace", "def f(float(N) A) -> (C) { t(i) = A(i) * 2\nC(i) = t(N-1-i) }", MIN, N=9),
+            on("result", "def f(float(N) A) -> (C) { t(i) = A(i) * 2\nC(i) = t(N-1-i) }", MIN, N=3000),
+        ),
+    ),
+    Miscompilation(
+        "a nest runs before the one whose results it reads",
+        "tc/poly/plan.py",
+        "        elif any(isinstance(c, Group) for c in child.body):\n            close()\n",
+        "        elif any(isinstance(c, Group) for c in child.body):\n",
+        (
+            on(
+                "trace",
+                "def f(float(N,M) A, float(M,K) B) -> (E) { m(i) max=! A(i,j)\nd(i,j) = A(i,j) - m(i)\nE(i,k) +=! d(i,j) * B(j,k) }",
+                MAX,
+                N=5,
+                M=6,
+                K=7,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "a temporary loses what does not fill a line",
+        "tc/poly/nest.py",
+        "lines = FloorDiv(Add(size, IntImm(ALIGNMENT - 1)), IntImm(ALIGNMENT))",
+        "lines = FloorDiv(size, IntImm(ALIGNMENT))",
+        (
+            on(
+                "trace",
+                "def f(float(N) A) -> (C) { s(i) = A(N-1-i) * 2\nt(i) = A(i) + s(N-1-i)\nC(i) = s(i) + t(N-1-i) }",
+                MIN,
+                N=19,
+            ),
+        ),
+    ),
+    # Cache tiles and tasks.
+    Miscompilation(
+        "the last cache tile is lost where it is short",
+        "tc/poly/scan/nests.py",
+        "n = -(-a.extent // size)",
+        "n = max(1, a.extent // size)",
+        (
+            on("trace", SUM, TILES, N=21, M=22),
+            on("result", SUM, TILES, N=60, M=61),
+        ),
+    ),
+    Miscompilation(
+        "what is left over at the end of an axis runs in every cache tile",
+        "tc/poly/scan/nests.py",
+        "parts.append(If(span.last, level(rest, start, {**extents, name: short}, axis_parts)))",
+        "parts.append(level(rest, start, {**extents, name: short}, axis_parts))",
+        (on("trace", SUM, TILES, N=20, M=22),),
+    ),
+    Miscompilation(
+        "the last cache tile has as many register tiles as the others",
+        "tc/poly/scan/nests.py",
+        "count = Min(count, FloorDiv(end, IntImm(size)))",
+        "count = Min(count, FloorDiv(Add(end, IntImm(size - 1)), IntImm(size)))",
+        (
+            on("trace", SUM, TILES, N=20, M=22),
+            on("death", SUM, TILES, N=60, M=61),
+        ),
+    ),
+    Miscompilation(
+        "chunks lose the tasks that do not divide",
+        "tc/poly/scan/nests.py",
+        "return Add(whole, Min(c, rest)) if rest != IntImm(0) else whole",
+        "return whole",
+        (
+            on("trace", SUM, TASKS, N=20, M=24),
+            on("result", SUM, {"tile": (12, 24), "register_tile": (1, 8)}, N=60, M=72),
+        ),
+    ),
+    Miscompilation(
+        "chunks run the first task of the next",
+        "tc/poly/scan/nests.py",
+        "return before(c), before(Add(c, IntImm(1)))",
+        "return before(c), Min(Add(before(Add(c, IntImm(1))), IntImm(1)), tasks)",
+        (on("trace", SUM, TASKS, N=20, M=24),),
+    ),
+    Miscompilation(
+        "the third of three parallel loops has the stride of the second",
+        "tc/poly/scan/nests.py",
+        "place = _product([place, n])",
+        "place = n",
+        (
+            on(
+                "trace",
+                "def f(float(A,B,C) X, float(C,B,A) Y) -> (Z) { Z(a,b,c) = X(a,b,c) + Y(c,b,a) }",
+                {"tile": (2, 2, 8), "register_tile": (1, 1, 8)},
+                A=5,
+                B=6,
+                C=16,
+            ),
+        ),
+    ),
+    # Register tiles.
+    Miscompilation(
+        "a loop of a reduction runs in parallel",
+        "tc/poly/scan/register_tile.py",
+        "count = IntImm(extent) if isinstance(extent, int) else extent\n            return For(var, ZERO, count, 1, LoopKind.SERIAL, inner)",
+        "count = IntImm(extent) if isinstance(extent, int) else extent\n            return For(var, ZERO, count, 1, LoopKind.PARALLEL, inner)",
+        (on("trace", "def f(float(N,M) A, float(M) B) -> (S) { S +=! A(i,j) * B(j) }", N=9, M=11),),
+    ),
+    Miscompilation(
+        "accumulators in lanes are not initialised",
+        "tc/poly/scan/register_tile.py",
+        "before = [self.fill(s, a, t) for s, a in partial.items()]",
+        "before = list[Stmt]()",
+        (
+            on("trace", TOTAL, N=99),
+            on("death", TOTAL, N=3000),
+        ),
+    ),
+    Miscompilation(
+        "one of several accumulators is not added",
+        "tc/poly/scan/register_tile.py",
+        "self.over_partials(statement, array, t, 1, stage.op, None, stage.text)",
+        "self.over_partials(statement, array, t, 2, stage.op, None, stage.text)",
+        (
+            on("trace", TOTAL, N=99),
+            on("result", TOTAL, N=3000),
+        ),
+    ),
+    Miscompilation(
+        "a condition on indices is dropped",
+        "tc/poly/scan/register_tile.py",
+        "if stage.domain.conditions:",
+        "if False:",
+        (
+            on("trace", "def f(float(N,N) A) -> (S) { S(i) +=! A(i,j) where j <= i }", N=9),
+            on("result", "def f(float(N,N) A) -> (S) { S(i) +=! A(i,j) where j <= i }", N=99),
+        ),
+    ),
+    Miscompilation(
+        "a pack is read at the wrong lanes in what is left over",
+        "tc/poly/scan/register_tile.py",
+        "n: (p.split[0], simplify(Add(p.split[1], offsets[n]), exact=True))",
+        "n: (p.split[0], offsets[n])",
+        (on("result", MM_T, {"vector": 1, "register_tile": (3, 16)}, dynamic="N", M=6, N=29, K=40),),
+    ),
+    Miscompilation(
+        "one vector of a reduction of dynamic length is lost",
+        "tc/poly/scan/register_tile.py",
+        "low = Mul(Variable(several), IntImm(t.accumulators))",
+        "low = Add(Mul(Variable(several), IntImm(t.accumulators)), IntImm(1))",
+        (on("trace", TOTAL, dynamic="N", N=29),),
+    ),
+    # Packs.
+    Miscompilation(
+        "a pack is one block of lanes short",
+        "tc/poly/scan/packs.py",
+        "blocks = -(-self.spans[vector.name].bound // width)",
+        "blocks = max(1, self.spans[vector.name].bound // width)",
+        (on("trace", MM_T, LANES_N, M=6, N=20, K=12),),
+    ),
+    Miscompilation(
+        "a pack is read in its first block only",
+        "tc/poly/scan/packs.py",
+        "else (FloorDiv(v, width), FloorMod(v, width))",
+        "else (ZERO, FloorMod(v, width))",
+        (
+            on("trace", MM_T, LANES_N, M=6, N=20, K=12),
+            on("result", MM_T, LANES_N, M=16, N=70, K=40),
+        ),
+    ),
+    Miscompilation(
+        "a pack is filled only where it is made",
+        "tc/poly/scan/packs.py",
+        "            packed = filler.packed(chunk)\n            copies.append(filler.copy(packed))\n",
+        "            known = {a.name for a in builder.arrays}\n            packed = filler.packed(chunk)\n            copies += [] if packed.array.name in known else [filler.copy(packed)]\n",
+        (
+            on(
+                "result",
+                MM_T,
+                {"machine": {"l2": 65536}, "vector": 1, "register_tile": (4, 8)},
+                M=4,
+                N=16,
+                K=1100,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "chunks share the memory of their packs",
+        "tc/poly/scan/builder.py",
+        "self.workspace += stride * (self.chunks if chunk is not None else 1)",
+        "self.workspace += stride",
+        (on("trace", MM_T, {"tile": (6, 8), "register_tile": (3, 8), "vector": 1}, M=6, N=20, K=12),),
+    ),
+    Miscompilation(
+        "what a shift adds at the end of a row is not taken away",
+        "tc/poly/scan/dots.py",
+        "parts.append(For(step, ZERO, IntImm(rest), 1, LoopKind.SERIAL, compute(array, where, value)))",
+        "pass",
+        (on("result", BYTES, isa=None, M=5, K=87, N=40),),
+    ),
+    # Axes of dynamic extent.
+    Miscompilation(
+        "a share is as long as the others where less is left",
+        "tc/poly/scan/dynamic.py",
+        "((points, Min(length, left)),)",
+        "((points, length),)",
+        (on("trace", SUM, dynamic="N M", N=37, M=41),),
+    ),
+    Miscompilation(
+        "the last share is lost",
+        "tc/poly/scan/dynamic.py",
+        "before.append((number, ceil_div(a.points, length)))",
+        "before.append((number, FloorDiv(a.points, length)))",
+        (on("trace", SUM, dynamic="N M", N=37, M=41),),
+    ),
+    Miscompilation(
+        "half a register tile is not left over",
+        "tc/poly/scan/dynamic.py",
+        "return If(GE(inside, IntImm(step)), s)",
+        "return If(GT(inside, IntImm(step)), s)",
+        (on("result", MM, {"vector": 1, "register_tile": (3, 16)}, dynamic="N", M=6, N=24, K=5),),
+    ),
+    # Checks of the language.
+    Miscompilation(
+        "an update in place reads what it overwrites",
+        "tc/poly/checks.py",
+        "if init is None and a.subscripts == s.write.subscripts and not s.reduction:",
+        "if init is None:",
+        (on("result", "def f(float(N) A) -> (B) { B(i) = A(i)\nB(i) = B(N-1-i) where i in 0:N }", N=8),),
+    ),
+)

@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks import peers
 from benchmarks.measure import Race, Settings
 from benchmarks.peaks import vector_bytes
-from benchmarks.record import save
+from benchmarks.record import save, saved
 from benchmarks.table import aligned, duration, figure
 from benchmarks.workloads import find
 
@@ -183,6 +183,8 @@ def main(argv: list[str] | None = None) -> int:
             rows += [
                 {"family": name, "cliff": [slow, fast], "factor": factor} for slow, fast, factor in found
             ]
+    # Families that did not run keep what they had.
+    rows = [r for r in saved("cpu_sweep") if r["family"] not in arguments.families] + rows
     out.write(f"{steep} cliffs\nwritten to benchmarks/results/{save('cpu_sweep', rows).name}\n")
     return 0
 

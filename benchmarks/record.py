@@ -40,3 +40,9 @@ def save(name: str, rows: Any) -> Path:
         json.dumps({"date": date, "machine": machine(), "rows": rows}, indent=2) + "\n", encoding="utf-8"
     )
     return path
+
+
+def saved(name: str) -> list[dict[str, Any]]:
+    """The rows of a table that was written before; none if there is none."""
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []

@@ -48,6 +48,7 @@ from tc.ir.simplify import linear_terms
 from .affine import LANE, Affine
 from .isa import Isa
 from .memory import MemoryEmitter
+from .padding import padding
 from .values import Value, type_text
 
 _OPERATORS: dict[type, str] = {Add: "+", Sub: "-", Mul: "*", Div: "/"}
@@ -363,17 +364,15 @@ class ExpressionEmitter(MemoryEmitter):
     def _element_or_constant(self, e: IfThenElse, c: Value, env: Env) -> Value | None:
         """An element of an array, or a constant outside of it: what pads the edges of an image.  The same
         for all lanes, it takes no branch."""
-        load, other = e.then_value, e.else_value
-        if isinstance(other, Load):
-            load, other, c = other, load, self.negate(c)
-        if not isinstance(load, Load) or load.checked:
+        found = padding(e)
+        if found is None:
             return None
-        array = self.arrays[load.buffer]
-        address = self.address(array, load.subscripts, env)
-        v = self.value(other, env) if isinstance(other, IntImm | UIntImm | FloatImm) else None
-        if address is None or v is None:
+        element, constant, chosen = found
+        array = self.arrays[element.buffer]
+        address = self.address(array, element.subscripts, env)
+        if address is None:
             return None
-        return self.load_or(c, array, address, v)
+        return self.load_or(c if chosen else self.negate(c), array, address, self.value(constant, env))
 
     def _reads(self, e: Expr) -> bool:
         """Whether a value reads memory or is dear enough to be skipped."""

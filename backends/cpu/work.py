@@ -19,7 +19,6 @@ from tc.ir.expr import (
     Cast,
     Div,
     Expr,
-    FloatImm,
     FloorDiv,
     FloorMod,
     IfThenElse,
@@ -30,7 +29,6 @@ from tc.ir.expr import (
     Mul,
     Select,
     Sub,
-    UIntImm,
     Variable,
     children,
     inline_lets,
@@ -44,6 +42,7 @@ from tc.poly.storage import inside
 
 from .dot import Product, product_of
 from .machine import Machine
+from .padding import padding
 
 # Vector instructions of one built-in, about; the polynomials are in tc.codegen.vector_math.
 _FUNCTIONS = {
@@ -161,22 +160,12 @@ def work_of(
         if update and not (s.stage.op == "+" and isinstance(bodies[name], Mul)):
             operations += 3.0 if s.stage.op in ("min", "max") and s.stage.value.dtype.is_float else 1.0
         choices = [e for e in walk(bodies[name]) if isinstance(e, IfThenElse | Select)]
-        conditions = [e.condition for e in choices if not is_padding(e)]
+        conditions = [e.condition for e in choices if not padding(e)]
         guards = _tested((*s.stage.domain.conditions, *conditions), axes)
-        padded = _tested([e.condition for e in choices if is_padding(e)], axes)
+        padded = _tested([e.condition for e in choices if padding(e)], axes)
         product = product_of(s.stage, bodies[name], boxes[scop.program.func_buffers[s.stage.func]].dtype)
         out[name] = Work(name, max(operations, 0.25), tuple(refs), update, guards, padded, product)
     return out
-
-
-def is_padding(e: Expr) -> bool:
-    """Whether a value is an element of an array or else a constant."""
-    if not isinstance(e, IfThenElse):
-        return False
-    one, other = e.then_value, e.else_value
-    if isinstance(other, Load):
-        one, other = other, one
-    return isinstance(one, Load) and not one.checked and isinstance(other, IntImm | UIntImm | FloatImm)
 
 
 def _tested(conditions: Iterable[Expr], axes: Mapping[str, str]) -> frozenset[str]:

@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 from tc.errors import BackendError, InternalError
 from tc.interrupts import deferred
-from tc.ir.expr import Call, walk
 from tc.ir.program import Program
 from tc.options import Options
 from tc.registry import Availability
@@ -106,6 +105,7 @@ class Backend:
 def _compile(program: Program, options: Options) -> Compiled:
     from tc import _native
     from tc.halide.funcs import build
+    from tc.halide.limits import is_checked
 
     from .autoschedule import checked, failed, schedule
     from .glue import KERNEL, arguments, glue, size
@@ -132,7 +132,7 @@ def _compile(program: Program, options: Options) -> Compiled:
         return text(lambda path: pipeline.compile_to_object(path, inputs, function, target))
 
     code = compiled() if options.autoschedule is None else checked(options.autoschedule, compiled)
-    if b"halide_mutex_array_lock" in code and _is_checked(program):
+    if b"halide_mutex_array_lock" in code and any(map(is_checked, program.stages)):
         # A failed check returns with the lock held, and other threads wait for it.
         raise failed(str(options.autoschedule), "updates under a lock what a checked subscript may stop")
     linked = link(code, frame.text, KERNEL)
@@ -161,10 +161,6 @@ def _compile(program: Program, options: Options) -> Compiled:
             ).decode(),
         },
     )
-
-
-def _is_checked(program: Program) -> bool:
-    return any(isinstance(e, Call) and e.checked for s in program.stages for e in walk(s.value))
 
 
 def _notes(said: list[str]) -> Iterator[str]:

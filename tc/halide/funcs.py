@@ -113,9 +113,10 @@ class _Builder:
             self._func(f)
             if f.name in self.funcs:
                 last[f.buffer] = f.name
-        outputs = tuple(self.funcs[last[n]] for n in p.outputs)
+        results = [last[n] for n in p.outputs]
+        outputs = tuple(self.funcs[n] for n in results)
         for f in p.funcs:
-            if f.name in self.funcs and f.name not in {last[n] for n in p.outputs}:
+            if f.name in self.funcs and f.name not in results:
                 self._compute_all(f)
         if not self.unscheduled:
             for f in self.funcs.values():

@@ -79,12 +79,13 @@ def main(argv: list[str] | None = None) -> int:
 
     import tc
     from tc import api, pipeline
-    from tc.kernel import CACHE
+    from tc.kernel import BUILT, CACHE
 
     warnings.simplefilter("ignore", tc.Warning)
 
     def cold(source: str, entry: str | None, sizes: dict[str, int]) -> tuple[dict[str, float], float]:
         CACHE.clear()
+        BUILT.clear()
         api._FRONTS.clear()
         seconds: dict[str, float] = {}
 

@@ -77,7 +77,7 @@ def main(argv: list[str] | None = None) -> int:
 
     backends: tuple[str, ...] = tuple(chosen.backend or (n for n in names() if availability(n).ok))
     end = time.monotonic() + 60 * chosen.minutes
-    totals, seed = Report(), chosen.seed * 1000
+    totals, seed, kept = Report(), chosen.seed * 1000, 0
     with tempfile.TemporaryDirectory(prefix="tc-fuzz-") as name, selectors.DefaultSelector() as selector:
         folder = Path(name)
 
@@ -101,17 +101,18 @@ def main(argv: list[str] | None = None) -> int:
                         totals.failures.append(death)
                         if time.monotonic() < end:
                             begin(number)
+            for what, case in totals.failures[kept:]:
+                kept += 1
+                chosen.keep.mkdir(parents=True, exist_ok=True)
+                path = chosen.keep / f"{chosen.seed}-{kept}.json"
+                path.write_text(case, encoding="utf-8")
+                print(f"\n{what}\nwritten to {path}\n", flush=True)
             if time.monotonic() > end + _PATIENCE:
                 for key in list(selector.get_map().values()):
                     key.data[1].process.kill()
             left = max(0.0, end - time.monotonic()) / 60
             sys.stderr.write(f"\r{left:.1f} min left: {totals.progress()} ")
     sys.stderr.write("\n")
-    for number, (what, case) in enumerate(totals.failures):
-        chosen.keep.mkdir(parents=True, exist_ok=True)
-        path = chosen.keep / f"{chosen.seed}-{number}.json"
-        path.write_text(case, encoding="utf-8")
-        print(f"{what}\nwritten to {path}\n")
     print(totals.table(backends))
     return 1 if totals.failures else 0
 

@@ -16,7 +16,7 @@ from tc.errors import ArgumentError, PreconditionError, Source, did_you_mean
 from tc.float_mode import standard
 from tc.ir.evaluate import evaluate
 from tc.ir.printer import text
-from tc.kernel import Compiled, Kernel, foreign_integers, signature
+from tc.kernel import Compiled, Kernel, built_program, foreign_integers, signature
 from tc.lang.parse import parse
 from tc.options import Options
 from tc.pipeline import Front, Variant
@@ -107,7 +107,7 @@ def compile_source(
 
 def _front(source: Source, entry: str | None) -> Front:
     def make() -> Front:
-        with reporting(source.text, entry=entry):
+        with reporting(source.text, lambda: {"entry": entry}):
             return pipeline.front(source, entry)
 
     return _FRONTS.get((source.text, source.name, entry), make)
@@ -173,7 +173,7 @@ def interpret(
     bound = takes.bind(args, kwargs if out is None else {**kwargs, "out": out})
     scalars = {n: int(bound.scalars[n]) for n in front.specialized}
     integers = tuple(sorted(foreign_integers(front, bound).items(), key=lambda kv: kv[0]))
-    built = pipeline.build(front, Variant(tuple(sorted(scalars.items())), integers=integers))
+    built = built_program(front, Variant(tuple(sorted(scalars.items())), integers=integers))
     for p in built.program.preconditions:
         if not evaluate(p.condition, {**bound.sizes, **scalars}):
             given = ", ".join(f"{k} = {v}" for k, v in {**bound.sizes, **scalars}.items())

@@ -85,7 +85,7 @@ def _run_command(args: argparse.Namespace, argv: list[str]) -> tuple[int, dict[s
     except Exception:
         from tc.reproducer import reporting
 
-        with reporting("", command=argv):
+        with reporting("", lambda: {"command": argv}):
             raise
 
 

@@ -43,8 +43,15 @@ from tc.runtime.signature import Bound, Output, Param, Signature
 from tc.settings import dump_directory
 
 CACHE: CompileCache[Compiled] = CompileCache()
+BUILT: CompileCache[Built] = CompileCache(256)
 _READY = 64  # sizes that a kernel's slow calls remember, as many as the fast ones
 _READY_DYNAMIC = 1024  # the same with dynamic sizes: such entries are small and share one machine code
+
+
+def built_program(front: Front, variant: Variant) -> Built:
+    """`pipeline.build`, once for all kernels (and the interpreter) of a source, whatever their backends."""
+    key = (front.source.text, front.source.name, front.checked.name, variant)
+    return BUILT.get(key, lambda: pipeline.build(front, variant))
 
 
 @dataclass(frozen=True)
@@ -273,7 +280,7 @@ class Kernel(_native.Dispatcher):
             built = self._built.get(variant)
             if built is None:
                 with self._reporting(variant):
-                    built = pipeline.build(self._front, variant)
+                    built = built_program(self._front, variant)
                 if variant.wide:
                     self._same_types(built)
                 self._built[variant] = built
@@ -281,20 +288,23 @@ class Kernel(_native.Dispatcher):
 
     def _reporting(self, variant: Variant, **more: Any) -> AbstractContextManager[None]:
         """A bug in the body leaves a reproducer with all that this kernel was made with, and `more`."""
-        passed, typed = dict(variant.integers), self._front.typed
-        tensors = [p for p in self._front.checked.params if isinstance(p, r.Tensor)]
-        return reporting(
-            self.source,
-            entry=self.name,
-            backend=self._backend_name,
-            options=self._options.changed(),
-            checks=self._checks,
-            dynamic=dict(self._dynamic),
-            scalars=dict(variant.scalars),
-            dtypes={p.name: passed.get(p.name, typed.dtype(p)).name for p in tensors},
-            given=sorted(variant.given),
-            **more,
-        )
+
+        def context() -> dict[str, Any]:
+            passed, typed = dict(variant.integers), self._front.typed
+            tensors = [p for p in self._front.checked.params if isinstance(p, r.Tensor)]
+            return {
+                "entry": self.name,
+                "backend": self._backend_name,
+                "options": self._options.changed(),
+                "checks": self._checks,
+                "dynamic": dict(self._dynamic),
+                "scalars": dict(variant.scalars),
+                "dtypes": {p.name: passed.get(p.name, typed.dtype(p)).name for p in tensors},
+                "given": sorted(variant.given),
+                **more,
+            }
+
+        return reporting(self.source, context)
 
     def _same_types(self, built: Built) -> None:
         """Beyond 32 bits indices as values are int64; a result whose type that changes must be declared."""

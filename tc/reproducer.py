@@ -23,7 +23,7 @@ import os
 import platform
 import tempfile
 import traceback
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -34,35 +34,38 @@ from tc.errors import Error, InternalError
 FORMAT = 1
 _PACKAGES = ("tensor-comprehensions", "numpy", "halide", "islpy", "llvmlite", "lark")
 
-_known: ContextVar[tuple[str, Mapping[str, Any]]] = ContextVar("known", default=("", {}))
+Context = Callable[[], Mapping[str, Any]]
+
+_known: ContextVar[tuple[str, tuple[Context, ...]]] = ContextVar("known", default=("", ()))
 
 
 @contextmanager
-def reporting(source: str, **context: Any) -> Generator[None, None, None]:
+def reporting(source: str, context: Context) -> Generator[None, None, None]:
     """Turn what should not happen in the body into an InternalError that names a reproducer.
 
-    `context`: members of the file; inside another use for the same source it adds to what that one knows.
+    `context`: says the members of the file, and is asked only on a failure; inside another use for the same
+    source it adds to what that one knows.
     """
     outer, known = _known.get()
-    if outer == source:
-        context = {**known, **context}
-    token = _known.set((source, context))
+    contexts = (*known, context) if outer == source else (context,)
+    token = _known.set((source, contexts))
     try:
         yield
     except InternalError as e:
         if e.help:
             raise
-        raise InternalError(e.message, e.span, code=e.code, help=_help(source, context, e)) from e
+        raise InternalError(e.message, e.span, code=e.code, help=_help(source, contexts, e)) from e
     except (Error, KeyboardInterrupt, SystemExit, MemoryError):
         raise
     except Exception as e:
         message = f"a bug in tc: {type(e).__name__}: {e}"
-        raise InternalError(message, code="TC0901", help=_help(source, context, e)) from e
+        raise InternalError(message, code="TC0901", help=_help(source, contexts, e)) from e
     finally:
         _known.reset(token)
 
 
-def _help(source: str, context: Mapping[str, Any], error: BaseException) -> str:
+def _help(source: str, contexts: Sequence[Context], error: BaseException) -> str:
+    context = {k: v for c in contexts for k, v in c().items()}
     try:
         return f"please report it with the reproducer {write(source, context, error)}"
     except OSError as e:

@@ -15,7 +15,7 @@ from collections import Counter
 from tc import api, kernel
 
 KEPT = 8
-kernel.CACHE.capacity = api._FRONTS.capacity = KEPT
+kernel.CACHE.capacity = kernel.BUILT.capacity = api._FRONTS.capacity = KEPT
 
 def alive():
     gc.collect()

@@ -18,10 +18,11 @@ from tc.ir.expr import Add, Expr, IntImm, Mul
 from tc.ir.loops import (
     Array,
     Block,
+    Combine,
     Compute,
-    Copy,
     For,
     If,
+    Launch,
     LoopKind,
     LoopNest,
     Prefetch,
@@ -189,7 +190,7 @@ class NestEmitter(DotEmitter):
                 self.compute(s, env)
             case Prefetch():
                 self.prefetch(s, env)
-            case Copy() | Sync():
+            case Launch() | Combine() | Sync():
                 raise InternalError(f"CPU code has no {type(s).__name__}")
             case _:
                 unreachable(s)

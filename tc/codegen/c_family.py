@@ -21,10 +21,11 @@ from tc.ir.expr import Expr, IntImm
 from tc.ir.loops import (
     Array,
     Block,
+    Combine,
     Compute,
-    Copy,
     For,
     If,
+    Launch,
     LoopKind,
     LoopNest,
     Prefetch,
@@ -160,7 +161,7 @@ class _Emitter:
                 self.statement(s.body, env, pad)
             case Prefetch():
                 pass
-            case Copy() | Sync():
+            case Launch() | Combine() | Sync():
                 raise InternalError(f"{self.dialect.name} code for one thread has no {type(s).__name__}")
             case _:
                 unreachable(s)

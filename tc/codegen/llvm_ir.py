@@ -13,7 +13,7 @@ from tc.codegen.llvm_expr import ExprEmitter, storage_type
 from tc.codegen.llvm_helpers import HELPERS
 from tc.dtypes import BOOL, accumulator
 from tc.errors import InternalError, unreachable
-from tc.ir.loops import Block, Compute, Copy, For, If, LoopNest, Prefetch, Promote, Stmt, Sync
+from tc.ir.loops import Block, Combine, Compute, For, If, Launch, LoopNest, Prefetch, Promote, Stmt, Sync
 
 KERNEL = "kernel"
 
@@ -87,7 +87,7 @@ class _NestEmitter(ExprEmitter):
                 self.statement(s.body, env)
             case Prefetch():
                 pass
-            case Copy() | Sync():
+            case Launch() | Combine() | Sync():
                 raise InternalError(f"scalar code has no {type(s).__name__}")
             case _:
                 unreachable(s)

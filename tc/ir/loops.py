@@ -1,12 +1,13 @@
 """Loop nests: what every emitter reads, and all it reads.
 
     LoopNest : Argument*, Stmt
-    Stmt     : Block | For | If | Compute | Promote | Prefetch | Copy | Sync
+    Stmt     : Block | For | If | Compute | Promote | Prefetch | Launch | Combine | Sync
     For      : var from lower to upper (exclusive) by step, of a kind (what a schedule's marks said)
     Compute  : buffer[subscripts] (op)= value     one instance of a stage
     Promote  : a statement during which elements of some buffers live in registers
     Prefetch : asks for the cache line of an element that will be read soon
-    Copy     : an opaque cooperative copy between buffers of a promotion
+    Launch   : a kernel on a GPU, its body for each thread of each block
+    Combine  : one value of those that several threads hold
     Sync     : a barrier
 
 Subscripts are zero-based; expressions hold `Load`s, loop iterators and scalar arguments, no `Call`s of
@@ -33,8 +34,6 @@ class LoopKind(Enum):
     UNROLLED = "unrolled"
     DOT = "dot"  # neighbours in both factors of a product, summed (or moved) together
     TRANSPOSED = "transposed"  # the rows of a block that is moved through registers, its columns lanes
-    BLOCK = "block"
-    THREAD = "thread"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,22 +100,38 @@ class Prefetch:
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
-    """Moves the box `origin + [0, shape)` of `source` to `target` (or back); all threads cooperate."""
+class Launch:
+    """A kernel on a GPU: `body` runs for each value of the variables `blocks`, and in each block for each
+    value of `threads`; both start at 0, the first varies fastest, none is one block or one thread.
 
-    target: str
-    source: str
-    origin: tuple[Expr, ...]
-    shape: tuple[int, ...]
-    to_tile: bool
+    Blocks run in any order, so do the threads of a block between two barriers.  What a launch writes to
+    memory is there for the next.  Of a `shared` array each block has its own, of a `register` array each
+    thread; what they hold at first is undefined.
+    """
+
+    name: str
+    blocks: tuple[tuple[str, Expr], ...]
+    threads: tuple[tuple[str, int], ...]
+    body: Stmt
+
+
+@dataclass(frozen=True, slots=True)
+class Combine:
+    """Where the variable `thread` is 0, each element of the register array `buffer` becomes the combination
+    by `op` of those of all threads of the block that differ in that variable alone, always in the same order;
+    elsewhere it is undefined.  All threads of a block get there together."""
+
+    buffer: str
+    op: Op
+    thread: str
 
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    scope: str  # "block" or "warp"
+    """All threads of the block get here before any goes on, and see what the others wrote."""
 
 
-Stmt = Block | For | If | Compute | Promote | Prefetch | Copy | Sync
+Stmt = Block | For | If | Compute | Promote | Prefetch | Launch | Combine | Sync
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,16 +140,17 @@ class Array:
     a temporary, else None; `lower` are the logical coordinates of its first element.
 
     Of a `private` array (a pack, a tile of a temporary) each iteration of the parallel loop `owner` has its
-    own, `stride` bytes apart.  A `register` array exists only inside a `Promote`.  Either may hold part of
-    the results of the buffer `partial_of`, to be combined later.  What is `streamed` is only written, once,
-    and had better not go through the caches.  `shift`: it holds what the sums of products of a shifted pack
-    are too large by.
+    own, `stride` bytes apart.  A `register` array exists only inside a `Promote` or a `Launch`, a `shared`
+    one only inside a `Launch`; `padding` elements that nobody uses follow each of its rows.  All of these may
+    hold part of the results of the buffer `partial_of`, to be combined later.  What is `streamed` is only
+    written, once, and had better not go through the caches.  `shift`: it holds what the sums of products of a
+    shifted pack are too large by.
     """
 
     name: str
     dtype: DType
     shape: tuple[Expr, ...]
-    role: str  # input | output | temporary | private | register
+    role: str  # input | output | temporary | private | register | shared
     offset: Expr | None = None
     lower: tuple[Expr, ...] = ()
     owner: str | None = None
@@ -142,6 +158,7 @@ class Array:
     partial_of: str | None = None
     streamed: bool = False
     shift: bool = False
+    padding: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +195,11 @@ def statements(s: Stmt) -> Iterator[Stmt]:
         case Block():
             for c in s.body:
                 yield from statements(c)
-        case For() | Promote():
+        case For() | Promote() | Launch():
             yield from statements(s.body)
         case If():
             yield from statements(s.then)
             if s.otherwise is not None:
                 yield from statements(s.otherwise)
-        case Compute() | Prefetch() | Copy() | Sync():
+        case Compute() | Prefetch() | Combine() | Sync():
             pass

@@ -48,10 +48,11 @@ from tc.ir.expr import (
 from tc.ir.loops import (
     Array,
     Block,
+    Combine,
     Compute,
-    Copy,
     For,
     If,
+    Launch,
     LoopKind,
     LoopNest,
     Prefetch,
@@ -238,7 +239,7 @@ def nest_text(nest: LoopNest) -> str:
 
 def _array_text(a: Array) -> str:
     place = f" at workspace + {text(a.offset)}" if a.offset is not None else ""
-    streamed = ", streamed" if a.streamed else ""
+    streamed = ", streamed" if a.streamed else f", rows {a.padding} apart" if a.padding else ""
     return f"{a.role} {a.dtype} {a.name}[{', '.join(map(text, a.shape))}]{place}{streamed}"
 
 
@@ -273,11 +274,15 @@ def _statement_lines(s: Stmt, pad: str, lines: list[str]) -> None:
             _statement_lines(s.body, pad + "  ", lines)
         case Prefetch():
             lines.append(f"{pad}prefetch {s.buffer}[{', '.join(map(text, s.subscripts))}]")
-        case Copy():
-            box = ", ".join(f"{text(o)} + [0, {n})" for o, n in zip(s.origin, s.shape, strict=True))
-            lines.append(f"{pad}copy {s.target} <- {s.source} box {box}")
+        case Launch():
+            blocks = " x ".join(f"{v} < {text(n)}" for v, n in s.blocks) or "1"
+            threads = " x ".join(f"{v} < {n}" for v, n in s.threads) or "1"
+            lines.append(f"{pad}launch {s.name}: blocks {blocks}, threads {threads}")
+            _statement_lines(s.body, pad + "  ", lines)
+        case Combine():
+            lines.append(f"{pad}combine {s.buffer} by {s.op} over {s.thread}")
         case Sync():
-            lines.append(f"{pad}sync {s.scope}")
+            lines.append(f"{pad}sync")
         case _:
             unreachable(s)
 

@@ -55,7 +55,20 @@ from tc.ir.expr import (
     variables,
     walk,
 )
-from tc.ir.loops import Block, Compute, Copy, For, If, LoopKind, LoopNest, Prefetch, Promote, Stmt, Sync
+from tc.ir.loops import (
+    Block,
+    Combine,
+    Compute,
+    For,
+    If,
+    Launch,
+    LoopKind,
+    LoopNest,
+    Prefetch,
+    Promote,
+    Stmt,
+    Sync,
+)
 from tc.ir.program import Box, Program, Stage
 from tc.ir.simplify import simplify, substitute_typed
 from tc.poly.placement import misplaced
@@ -66,7 +79,7 @@ Instance = tuple[str, tuple[int, ...]]
 # Of dynamic sizes: nothing, one point, less than a vector, one and a rest, several and a rest, many.
 _SIZES = (0, 1, 5, 11, 37, 1000)
 _SOMEWHERE = -(1 << 62)
-_UNORDERED = (LoopKind.PARALLEL, LoopKind.VECTOR, LoopKind.BLOCK, LoopKind.THREAD)
+_UNORDERED = (LoopKind.PARALLEL, LoopKind.VECTOR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +375,7 @@ class _Runner:
                 for read, inner in (x for e in s.subscripts for x in _reads(e, env)):
                     assert isinstance(read, Load)
                     self.cells(read.buffer, read.subscripts, inner, (), ("a hint", ()))
-            case Copy() | Sync():
+            case Launch() | Combine() | Sync():
                 raise InternalError(f"the trace oracle has no model of {type(s).__name__}")
             case _:
                 unreachable(s)

@@ -158,7 +158,7 @@ def test_an_access_outside_its_array() -> None:
 def test_parallel_loops_that_race_and_that_do_not() -> None:
     assert broken(loop("i", kind=LoopKind.PARALLEL)) is None
     assert broken(loop("j", kind=LoopKind.VECTOR)) is None
-    found = broken(loop("k", kind=LoopKind.THREAD))
+    found = broken(loop("k", kind=LoopKind.PARALLEL))
     assert found == "S1(0, 0, 0) and S1(0, 0, 1) write ('C', (0, 0)) in parallel"
 
 

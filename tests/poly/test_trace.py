@@ -35,6 +35,8 @@ from tc.ir.program import Program
 from tc.ir.specialize import specialize
 from tc.poly import ast, nest, schedule, scop, trace
 from tc.poly.context import isl_context
+from tc.poly.trace.events import SOMEWHERE, known, python
+from tc.poly.trace.program import program_events
 from tests.ir import expressions
 from tests.poly import programs
 from tests.poly.programs import Build, axis, box, v
@@ -192,8 +194,8 @@ def test_where_data_decides_both_outcomes_count() -> None:
     value = IfThenElse(guard, b.read("t", at, checked=(0,)), b.read("t", "i"))
     b.stage("o", ("i",), None, value, axis("i", 0, "N"))
     p = specialize(b.done(), {"N": 3})
-    events = list(trace._program_events(p, {}))  # type: ignore[attr-defined]
-    somewhere = trace._SOMEWHERE  # type: ignore[attr-defined]
+    events = list(program_events(p, {}))
+    somewhere = SOMEWHERE
     assert {c for c in events[1].reads if c[0] == "t"} == {("t", (k,)) for k in (1, somewhere)}
     assert trace.compare(p, nest_of(p), {}) is None
 
@@ -207,7 +209,7 @@ def test_where_data_decides_what_is_written_elsewhere_any_element_counts() -> No
     value = b.read("t", Cast(INDEX, b.read("p", "i")), checked=(0,))
     b.stage("o", ("i",), None, value, axis("i", 0, "N"))
     p = specialize(b.done(), {"N": 3})
-    events = list(trace._program_events(p, {}))  # type: ignore[attr-defined]
+    events = list(program_events(p, {}))
     assert {c for c in events[4].reads if c[0] == "t"} == {("t", (k,)) for k in range(3)}
     n = nest_of(p)
     assert trace.compare(p, n, {}) is None
@@ -218,7 +220,7 @@ def test_where_data_decides_what_is_written_elsewhere_any_element_counts() -> No
 
 def test_a_guard_on_indices_decides() -> None:
     p = specialize(programs.padded(), {"N": 2})
-    events = list(trace._program_events(p, {}))  # type: ignore[attr-defined]
+    events = list(program_events(p, {}))
     assert [sorted(e.reads) for e in events] == [[], [("X", (0,))], [("X", (1,))], []]
     n = nest_of(p)
 
@@ -233,19 +235,19 @@ def test_a_guard_on_indices_decides() -> None:
 @given(expressions.affine("ij") | expressions.conditions("ij"), st.integers(-9, 9), st.integers(-9, 9))
 def test_what_indices_say_is_known(e: Expr, i: int, j: int) -> None:
     at = {"i": i, "j": j}
-    assert trace._known(e, at) == evaluate(e, at)  # type: ignore[attr-defined]
-    shown = trace._python(e)  # type: ignore[attr-defined]
+    assert known(e, at) == evaluate(e, at)
+    shown = python(e)
     assert shown is not None
-    assert trace._known(e, {"i": i}) in (None, evaluate(e, at))  # type: ignore[attr-defined]
+    assert known(e, {"i": i}) in (None, evaluate(e, at))
 
 
 def test_what_is_known_although_data_decide_a_part() -> None:
     data, never = LT(Variable("x"), IntImm(3)), LT(IntImm(1), IntImm(0))
-    assert trace._known(And(data, never), {}) == 0  # type: ignore[attr-defined]
-    assert trace._known(data, {}) is None  # type: ignore[attr-defined]
+    assert known(And(data, never), {}) == 0
+    assert known(data, {}) is None
     wrapping = Add(Cast(INT32, Variable("i")), imm(2**31 - 1, INT32))
-    assert trace._known(wrapping, {"i": 1}) == -(2**31)  # type: ignore[attr-defined]
-    assert trace._known(FloorDiv(Variable("i"), Variable("j")), {"i": 7, "j": 0}) == 0  # type: ignore[attr-defined]
+    assert known(wrapping, {"i": 1}) == -(2**31)
+    assert known(FloorDiv(Variable("i"), Variable("j")), {"i": 7, "j": 0}) == 0
 
 
 def total() -> Program:

@@ -115,7 +115,7 @@ def _changed(v: Any, rng: random.Random) -> Any:
         lambda: np.frombuffer(b"\0" + v.tobytes(), v.dtype, v.size, 1).reshape(v.shape) if _small(v) else 0,
         lambda: v.tolist() if _small(v) else [],
         lambda: memoryview(np.ascontiguousarray(v)) if _small(v) else b"",
-        lambda: np.matrix(v) if v.ndim == 2 else v.reshape(-1, 1),
+        lambda: np.matrix(v) if v.ndim == 2 and _small(v) else v.reshape(-1, 1),
     )
     return rng.choice(choices)()
 

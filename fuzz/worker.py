@@ -151,8 +151,9 @@ class Batch:
             seed(number)(chosen(given(**strategies)(once)))()
         except Exception as e:  # whatever it is, the next batch goes on
             notes = "\n".join(getattr(e, "__notes__", []))
+            where = "" if isinstance(e, Disagreement) else traceback.format_exc()[-3000:]
             case = self.last.read_text(encoding="utf-8")
-            self.report.failures.append((f"batch {number}: {type(e).__name__}: {e}\n{notes}", case))
+            self.report.failures.append((f"batch {number}: {type(e).__name__}: {e}\n{notes}\n{where}", case))
 
 
 def main() -> int:

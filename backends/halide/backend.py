@@ -90,7 +90,8 @@ class Backend:
         options = options or Options()
         with LOCK, deferred(), listen() as said:
             try:
-                return replace(_compile(program, options), notes=tuple(_notes(said)))
+                made = _compile(program, options)
+                return replace(made, notes=(*made.notes, *_notes(said)))
             except hl.HalideError as error:
                 if "Division by constant zero" in str(error):
                     raise BackendError(
@@ -105,13 +106,17 @@ class Backend:
 def _compile(program: Program, options: Options) -> Compiled:
     from tc import _native
     from tc.halide.funcs import build
-    from tc.halide.limits import is_checked
+    from tc.halide.limits import is_checked, refuse_dropped
 
     from .autoschedule import checked, failed, schedule
     from .glue import KERNEL, arguments, glue, size
     from .machine import link
 
     target = _target(options, any(size(b) >= 1 << 31 for b in program.buffers))
+    if options.autoschedule is not None and any(size(b) == 0 for b in program.buffers):
+        # Autoschedulers take what they are told of sizes, at least 1, for granted.
+        empty = _compile(program, replace(options, autoschedule=None))
+        return replace(empty, notes=(f"a tensor is empty: {options.autoschedule} is not asked",))
     lowered = build(program, unscheduled=options.autoschedule is not None)
     chosen = ""
     if options.autoschedule is not None:
@@ -131,17 +136,19 @@ def _compile(program: Program, options: Options) -> Compiled:
     def compiled() -> bytes:
         return text(lambda path: pipeline.compile_to_object(path, inputs, function, target))
 
-    code = compiled() if options.autoschedule is None else checked(options.autoschedule, compiled)
-    if b"halide_mutex_array_lock" in code and any(map(is_checked, program.stages)):
-        # A failed check returns with the lock held, and other threads wait for it.
-        raise failed(str(options.autoschedule), "updates under a lock what a checked subscript may stop")
-    linked = link(code, frame.text, KERNEL)
-
     def statements() -> str:
         from tc.halide.binding import hl
 
         form = hl.StmtOutputFormat.Text
         return text(lambda path: pipeline.compile_to_lowered_stmt(path, inputs, form, target)).decode()
+
+    if any(map(is_checked, program.stages)):
+        refuse_dropped(program, statements())
+    code = compiled() if options.autoschedule is None else checked(options.autoschedule, compiled)
+    if b"halide_mutex_array_lock" in code and any(map(is_checked, program.stages)):
+        # A failed check returns with the lock held, and other threads wait for it.
+        raise failed(str(options.autoschedule), "updates under a lock what a checked subscript may stop")
+    linked = link(code, frame.text, KERNEL)
 
     return Compiled(
         linked.address,

@@ -6,6 +6,7 @@ meaning: overflow, division, NaN, half types and conversions are spelled out (`a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -137,6 +138,25 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
 def exclusions(program: Program) -> list[str]:
     """What of a program Halide cannot follow, one sentence each; empty if it can."""
     return [f"{what}: {e.reason}" for e in EXCLUSIONS for what in dict.fromkeys(e.find(program))]
+
+
+def refuse_dropped(program: Program, lowered: str) -> None:
+    """Raise BackendError (TC0805) if Halide's simplifier dropped a checked access, say as a factor of 0.
+
+    `lowered` is Halide's final code as text: there each check shows the record it makes (`expressions`).
+    """
+    shown = {int(m[1]) for m in re.finditer(r'" (\d+) \d+', lowered)}
+    for s in program.stages:
+        if any(x.constant(v.range.extent) == 0 for v in s.domain.vars):
+            continue
+        for e in x.walk(s.value):
+            if isinstance(e, x.Call) and e.checked and e.site + 1 not in shown:
+                raise BackendError(
+                    f"the halide backend cannot compile '{s.text}': Halide simplifies a checked access away,"
+                    " and an index out of range there would go unnoticed",
+                    code="TC0805",
+                    help="leave the access out",
+                )
 
 
 def refuse(program: Program) -> None:

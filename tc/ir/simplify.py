@@ -228,7 +228,7 @@ def _ring(e: Add | Sub | Mul, exact: bool) -> Expr:
             return _literal(0, dtype, exact)
     if dtype == INDEX:
         return _collect(e, exact)
-    if b == 0:
+    if b == 0 and not isinstance(e, Mul):
         return e.a
     if a == 0 and isinstance(e, Add):
         return e.b

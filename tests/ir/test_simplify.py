@@ -127,6 +127,13 @@ def test_checked_reads_are_not_dropped() -> None:
     assert simplify(IfThenElse(FALSE, read, I)) == I  # lazy: it was never read
 
 
+def test_a_checked_read_times_zero_is_zero() -> None:
+    """Of a type that is no index: the product stays, it is not the read."""
+    read = Load("A", (I,), INT32, checked=(0,), site=0)
+    for e in (Mul(read, imm(0, INT32)), Mul(imm(0, INT32), read)):
+        assert simplify(e) == e
+
+
 def _parts(e: Expr) -> list[Expr]:
     from tc.ir.expr import walk
 

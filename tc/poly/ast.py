@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import reduce
 
 import islpy as isl
@@ -42,7 +44,7 @@ from tc.ir.expr import (
 from tc.ir.loops import Block, Compute, For, If, LoopKind, Stmt
 from tc.ir.program import Box, Program
 from tc.ir.simplify import conjunction, simplify
-from tc.poly.context import isl_context
+from tc.poly.context import identifier, isl_context
 from tc.poly.scop import Scop, Statement
 
 _OP = isl.ast_expr_op_type
@@ -101,14 +103,26 @@ def condition(scop: Scop, where: isl.Set, given: isl.Set | None = None) -> Expr:
     return simplify(convert(text, scop.parameters.values), exact=True)
 
 
-def loops(scop: Scop, schedule: isl.Schedule) -> Stmt:
-    """The loops that run a schedule."""
+def loops(
+    scop: Scop,
+    schedule: isl.Schedule,
+    inserted: Mapping[str, Inserted] | None = None,
+    views: Mapping[str, Sequence[View]] | None = None,
+    reserved: Iterable[str] = (),
+) -> Stmt:
+    """The loops that run a schedule.  `inserted`: what the statements of its extension nodes are; `views`:
+    the accesses of statements that go elsewhere; `reserved`: names of its parameters, which no loop may take.
+
+    A mark `unrolled_N` stands above a band of one member that runs over [0, N) at most.
+    """
     with isl_context():
-        if all(s.domain.is_empty() for s in scop.statements):
+        if schedule.get_domain().is_empty():
             return Block(())
-        build = isl.AstBuild.from_context(scop.context)
+        places = _Places(views or {})
+        build, _kept = isl.AstBuild.from_context(scop.context).set_at_each_domain(places.note)
         tree = build.node_from_schedule(schedule)
-        return _Converter(scop).top(tree)
+        places.check()
+        return _Converter(scop, inserted or {}, places, reserved).top(tree)
 
 
 def stage_bodies(program: Program) -> Mapping[str, Expr]:
@@ -131,15 +145,67 @@ def zero_based(subscripts: Iterable[Expr], box: Box) -> tuple[Expr, ...]:
     return tuple(simplify(Sub(e, r.min), exact=True) for e, r in zip(subscripts, box, strict=True))
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """An access of a statement (its number among the reads, in order of evaluation, -1: the element that it
+    writes) that goes to the element of `array` that `place` says for each instance."""
+
+    access: int
+    array: str
+    place: isl.PwMultiAff
+
+
+Inserted = Callable[[tuple[Expr, ...], Sequence[tuple[Expr, ...]]], Stmt]
+
+
+@dataclass(slots=True)
+class _Places:
+    """Where views are at each place of a statement in the tree: isl knows while it makes it."""
+
+    views: Mapping[str, Sequence[View]]
+    found: dict[str, list[tuple[View, isl.AstExpr]]] = field(
+        default_factory=dict[str, "list[tuple[View, isl.AstExpr]]"]
+    )
+    errors: list[BaseException] = field(default_factory=list[BaseException])
+
+    def note(self, node: isl.AstNode, build: isl.AstBuild) -> isl.AstNode:
+        # An exception in a callback would be printed and ignored, and then isl crashes.
+        try:
+            views = self.views.get(_called(node.user_get_expr()), ())
+            if not views:
+                return node
+            instances = isl.Map.from_union_map(build.get_schedule()).reverse().as_pw_multi_aff()
+            key = f"views_{len(self.found)}"
+            self.found[key] = [
+                (v, build.access_from_pw_multi_aff(v.place.pullback_pw_multi_aff(instances))) for v in views
+            ]
+            return node.set_annotation(identifier(key))
+        except BaseException as error:
+            self.errors.append(error)
+            return node
+
+    def check(self) -> None:
+        if self.errors:
+            raise self.errors[0]
+
+    def of(self, node: isl.AstNode) -> Sequence[tuple[View, isl.AstExpr]]:
+        call = _called(node.user_get_expr())
+        return self.found[node.get_annotation().get_name()] if self.views.get(call) else ()
+
+
 class _Converter:
-    def __init__(self, scop: Scop) -> None:
+    def __init__(
+        self, scop: Scop, inserted: Mapping[str, Inserted], places: _Places, reserved: Iterable[str]
+    ) -> None:
         self.scop = scop
+        self.places = places
+        self.inserted = inserted
         self.program = scop.program
         self.bodies = stage_bodies(scop.program)
         self.boxes = {b.name: b.box for b in scop.program.buffers}
         self.func_buffers = scop.program.func_buffers
         # Names that a loop may not take: it would hide them, or they it.
-        self.reserved = {*scop.program.sizes, *(s.name for s in scop.program.scalars)}
+        self.reserved = {*scop.program.sizes, *(s.name for s in scop.program.scalars), *reserved}
         self.lets = {
             s.name: {x.name for x in walk(s.value) if isinstance(x, Let)} for s in scop.program.stages
         }
@@ -160,9 +226,17 @@ class _Converter:
             other = self.node(node.if_get_else(), env, taken) if node.if_has_else() else None
             return If(test, then, other)
         if kind == _NODE.mark:
-            return self.node(node.mark_get_node(), env, taken)
+            below = node.mark_get_node()
+            found = self.node(below, env, taken)
+            is_loop = below.get_type() == _NODE.for_ and not below.for_is_degenerate()
+            return _unrolled(found, node.mark_get_id().get_name()) if is_loop else found
         if kind == _NODE.user:
-            return self.compute(node.user_get_expr(), env)
+            call = node.user_get_expr()
+            views = self.places.of(node)
+            if _called(call) not in self.inserted:
+                return self.compute(call, env, views)
+            at = [self.subscripts(e, env) for _, e in views]
+            return self.inserted[_called(call)](self.subscripts(call, env), at)
         raise InternalError(f"isl made an AST node of an unknown kind: {node.to_C_str()}")
 
     def loop(self, node: isl.AstNode, env: Mapping[str, Expr], taken: frozenset[str]) -> Stmt:
@@ -188,6 +262,8 @@ class _Converter:
         avoid = set(taken)
         candidates: list[str] = []
         for call in _calls(body):
+            if _called(call) in self.inserted:
+                continue
             statement = self.statement_of(call)
             avoid |= self.lets[statement.stage.name]
             for position, v in enumerate(statement.stage.domain.vars):
@@ -204,14 +280,21 @@ class _Converter:
         return name
 
     def statement_of(self, call: isl.AstExpr) -> Statement:
-        return self.scop.statement(call.get_op_arg(0).get_id().get_name())
+        return self.scop.statement(_called(call))
 
-    def compute(self, call: isl.AstExpr, env: Mapping[str, Expr]) -> Stmt:
+    def compute(
+        self, call: isl.AstExpr, env: Mapping[str, Expr], views: Sequence[tuple[View, isl.AstExpr]]
+    ) -> Stmt:
         statement = self.statement_of(call)
-        point = tuple(
+        moved = {v.access: (v.array, self.subscripts(e, env)) for v, e in views}
+        point = self.subscripts(call, env)
+        return instance(statement, point, self.bodies, self.boxes, self.func_buffers, moved)
+
+    def subscripts(self, call: isl.AstExpr, env: Mapping[str, Expr]) -> tuple[Expr, ...]:
+        """The arguments of a call or the subscripts of an access."""
+        return tuple(
             simplify(convert(call.get_op_arg(i), env), exact=True) for i in range(1, call.get_op_n_arg())
         )
-        return instance(statement, point, self.bodies, self.boxes, self.func_buffers)
 
 
 def instance(
@@ -220,13 +303,19 @@ def instance(
     bodies: Mapping[str, Expr],
     boxes: Mapping[str, Box],
     func_buffers: Mapping[str, str],
+    moved: Mapping[int, tuple[str, tuple[Expr, ...]]] | None = None,
 ) -> Stmt:
-    """The instance of a statement at `point`, under the conditions that isl could not express."""
+    """The instance of a statement at `point`, under the conditions that isl could not express.  `moved`: the
+    accesses (see `View`) that go to these elements instead."""
     stage = statement.stage
     at = dict(zip(stage.domain.names, point, strict=True))
     buffer = func_buffers[stage.func]
     subscripts = zero_based((substitute(a, at) for a in stage.args), boxes[buffer])
-    value = simplify(substitute(bodies[stage.name], at))
+    value = substitute(bodies[stage.name], at)
+    if moved:
+        value = _moved(value, moved, itertools.count())
+        buffer, subscripts = moved.get(-1, (buffer, subscripts))
+    value = simplify(value)
     body: Stmt = Compute(stage.name, buffer, subscripts, stage.op, value, point, stage.text)
     if statement.residual:
         tests = [simplify(substitute(inline_lets(c), at), exact=True) for c in statement.residual]
@@ -234,9 +323,36 @@ def instance(
     return body
 
 
+def _moved(e: Expr, moved: Mapping[int, tuple[str, tuple[Expr, ...]]], numbers: Iterator[int]) -> Expr:
+    """A value that reads other elements; its reads are numbered in the order of evaluation."""
+    e = rebuild(e, lambda c: _moved(c, moved, numbers))
+    if isinstance(e, Load) and (found := moved.get(next(numbers))) is not None:
+        return Load(*found, e.dtype)
+    return e
+
+
+def _unrolled(s: Stmt, mark: str) -> Stmt:
+    """The loop below a mark, with a constant number of iterations: it can be unrolled then."""
+    count = int(mark.removeprefix("unrolled_"))
+    assert isinstance(s, For)
+    v, tests = Variable(s.var), list[Expr]()
+    if s.lower != IntImm(0):
+        tests.append(GE(v, s.lower))
+    if s.upper != IntImm(count):
+        tests.append(LT(v, s.upper))
+    if s.step != 1:
+        tests.append(EQ(FloorMod(Sub(v, s.lower), IntImm(s.step)), IntImm(0)))
+    body = If(simplify(conjunction(tests), exact=True), s.body) if tests else s.body
+    return For(s.var, IntImm(0), IntImm(count), 1, LoopKind.UNROLLED, body)
+
+
 def _next(e: Expr) -> Expr:
     """`e + 1`, with the 1 inside of minima and maxima, where it folds."""
     return type(e)(_next(e.a), _next(e.b)) if isinstance(e, (Min, Max)) else Add(e, IntImm(1))
+
+
+def _called(call: isl.AstExpr) -> str:
+    return call.get_op_arg(0).get_id().get_name()
 
 
 def _calls(node: isl.AstNode) -> list[isl.AstExpr]:

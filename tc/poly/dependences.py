@@ -10,13 +10,14 @@ reduction comes before each of its instances, and what reads the result comes af
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import islpy as isl
 
 from tc.poly.affine import OUT
 from tc.poly.context import isl_context, maps_of, union_map
-from tc.poly.scop import Scop, Statement
+from tc.poly.scop import Access, Scop, Statement
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +81,21 @@ def dependences(scop: Scop) -> Dependences:
             ctx, (_earlier(s.write.map, s.write.map) for s in scop.statements if s.reduction)
         )
         return Dependences(raw, war, waw, reductions)
+
+
+def conflicts(first: Statement, second: Statement) -> Iterator[tuple[Access, Access, isl.Map]]:
+    """Pairs of instances of two statements (or of one) that touch one element, at least one of them writing
+    it, with the accesses that do.  Use it inside `isl_context()`."""
+    seen: list[tuple[isl.Map, isl.Map]] = []
+    for a in first.accesses:
+        for b in second.accesses:
+            if a.buffer != b.buffer or "write" not in (a.kind, b.kind):
+                continue
+            if not any(x is a.map and y is b.map for x, y in seen):
+                seen.append((a.map, b.map))
+                relation = a.map.apply_range(b.map.reverse())
+                if not relation.is_empty():
+                    yield a, b, relation
 
 
 def _earlier(first: isl.Map, second: isl.Map) -> isl.Map:

@@ -23,7 +23,8 @@ import islpy as isl
 from tc.ir.program import IterVar, Range
 from tc.poly.affine import OUT, PARAM
 from tc.poly.context import isl_context
-from tc.poly.scop import Access, Scop, Statement
+from tc.poly.dependences import conflicts
+from tc.poly.scop import Scop, Statement
 
 IN = isl.dim_type.in_
 
@@ -143,17 +144,8 @@ class Fuser:
         return self._zero[key]
 
     def _find(self, s: Statement, t: Statement) -> frozenset[tuple[str, str]] | None:
-        seen: list[tuple[Access, Access]] = []
-        for a in s.accesses:
-            for b in t.accesses:
-                conflict = a.buffer == b.buffer and "write" in (a.kind, b.kind)
-                if conflict and not any(x.map is a.map and y.map is b.map for x, y in seen):
-                    seen.append((a, b))
         common: set[tuple[str, str]] | None = None
-        for a, b in seen:
-            relation = a.map.apply_range(b.map.reverse())
-            if relation.is_empty():
-                continue
+        for _, _, relation in conflicts(s, t):
             equal = _equal_dimensions(relation, s, t)
             common = equal if common is None else common & equal
         return None if common is None else frozenset(common)

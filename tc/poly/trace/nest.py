@@ -7,11 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tc.errors import InternalError, unreachable
-from tc.ir.expr import (
-    Expr,
-    Load,
-)
+from tc.ir.expr import Expr, Load
 from tc.ir.loops import (
+    Array,
     Block,
     Combine,
     Compute,
@@ -38,12 +36,18 @@ from tc.poly.trace.events import (
     shown,
     written_buffers,
 )
+from tc.poly.trace.launch import Arrival, launch
+from tc.poly.trace.memory import Memory
 
 _UNORDERED = (LoopKind.PARALLEL, LoopKind.VECTOR)
 
 
 @dataclass(slots=True)
 class Runner:
+    """`packed`: the elements whose values those of copies (packs, arrays of threads and blocks) are made of;
+    `newest`: of elements, the one of such an array that alone has their value; `memory`, inside a launch: who
+    touched what."""
+
     program: Program
     nest: LoopNest
     sizes: dict[str, int]
@@ -51,7 +55,7 @@ class Runner:
     vectors: set[int] = field(default_factory=set[int])
     stages: dict[str, Stage] = field(default_factory=dict[str, Stage])
     copies: set[str] = field(default_factory=set[str])
-    packed: dict[Cell, Cell] = field(default_factory=dict[Cell, Cell])
+    packed: dict[Cell, frozenset[Cell]] = field(default_factory=dict[Cell, frozenset[Cell]])
     partial: dict[str, str] = field(default_factory=dict[str, str])
     sources: dict[Cell, set[Cell]] = field(default_factory=dict[Cell, set[Cell]])  # the packed cells of each
     pending: dict[Cell, list[Instance]] = field(default_factory=dict[Cell, list[Instance]])
@@ -59,6 +63,9 @@ class Runner:
     promotions: int = 0
     dying: dict[Cell, int] = field(default_factory=dict[Cell, int])  # which promotion alone has the value
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    newest: dict[Cell, Cell] = field(default_factory=dict[Cell, Cell])
+    memory: Memory | None = None
+    arrays: dict[str, Array] = field(default_factory=dict[str, Array])
     shifts: frozenset[str] = frozenset()
     written: frozenset[str] = frozenset()
 
@@ -66,16 +73,27 @@ class Runner:
         self.stages = {s.name: s for s in self.program.stages}
         self.partial = {a.name: a.partial_of for a in self.nest.arrays if a.partial_of is not None}
         self.copies = {
-            a.name for a in self.nest.arrays if a.role == "private" and a.partial_of is None and not a.shift
+            a.name
+            for a in self.nest.arrays
+            if a.role in ("private", "register", "shared") and a.partial_of is None and not a.shift
         }
+        self.arrays = {a.name: a for a in self.nest.arrays}
         self.shifts = frozenset(a.name for a in self.nest.arrays if a.shift)
         self.written = written_buffers(self.program) | self.copies | self.partial.keys()
         self.shapes = {a.name: tuple(integer(n, self.sizes) for n in a.shape) for a in self.nest.arrays}
-        yield from self.run(self.nest.body, self.sizes, ())
+        for e in self.run(self.nest.body, self.sizes, ()):
+            if isinstance(e, Arrival):
+                raise InternalError("a barrier outside of a launch")
+            yield e
+        for cell, place in self.newest.items():
+            if self.arrays[cell[0]].role == "output":
+                raise OutOfBoundsError(f"only {place} has the value of {cell}, which is not stored")
         for cell, instances in self.pending.items():
             self.lost(cell, instances)
 
-    def run(self, s: Stmt, env: dict[str, int], iterations: tuple[tuple[int, int], ...]) -> Iterator[Event]:
+    def run(
+        self, s: Stmt, env: dict[str, int], iterations: tuple[tuple[int, int], ...]
+    ) -> Iterator[Event | Arrival]:
         match s:
             case Block():
                 for c in s.body:
@@ -111,8 +129,15 @@ class Runner:
                 for read, inner in (x for e in s.subscripts for x in reads_made(e, env)):
                     assert isinstance(read, Load)
                     self.cells(read.buffer, read.subscripts, inner, (), ("a hint", ()))
-            case Launch() | Combine() | Sync():
-                raise InternalError(f"the trace oracle has no model of {type(s).__name__}")
+            case Launch():
+                self.memory = Memory()
+                body = s.body
+                yield from launch(
+                    s, env, self.memory, lambda at: self.run(body, at, iterations), self.combine
+                )
+                self.memory = None
+            case Combine() | Sync():
+                yield Arrival(s)
             case _:
                 unreachable(s)
 
@@ -129,15 +154,24 @@ class Runner:
             assert isinstance(load, Load)
             found = self.cells(load.buffer, load.subscripts, inner, load.checked, instance)
             shift = shift or load.buffer in self.shifts
-            touched |= {self.packed.get(c, c) for c in found} if load.buffer in self.copies else set(found)
+            for c in found:
+                self.touch(c, instance, write=False)
+                touched |= self.packed.get(c, {c}) if load.buffer in self.copies else {c}
         (write,) = self.cells(s.buffer, s.subscripts, env, (), instance)
+        self.touch(write, instance, write=True)
         self.kept(s, touched, write, instance)
         if shift:  # a matter of values, which nobody looks at here
             return None
-        if s.buffer in self.copies:  # a pack holds what it was filled with
-            (source,) = touched
-            self.packed[write] = source
-            self.sources.setdefault(source, set()).add(write)
+        if s.buffer in self.copies:
+            if s.stage in self.stages:  # the result lives in a register or in the memory of a block
+                result = self.place(s, point)
+                if s.op is not None and self.packed.get(write) != frozenset([result]):
+                    raise OutOfBoundsError(f"{shown(instance)} updates {write}, which does not hold {result}")
+                self.stale(result)
+                self.holds(write, frozenset([result]))
+                self.newest[result] = write
+                return Event(instance, frozenset(touched), result, s.op is not None, iterations)
+            self.holds(write, frozenset(touched))  # what it was filled with
             return None
         partial = self.partial.get(s.buffer)
         if s.stage not in self.stages:
@@ -148,6 +182,8 @@ class Runner:
                 for c in touched:
                     self.parts(write, instance).extend(self.parts(c, instance))
                     del self.pending[c]
+            elif touched == {write} and write in self.newest:
+                del self.newest[write]
             else:
                 self.combined(s, touched, write)
                 self.stale(write)
@@ -158,6 +194,37 @@ class Runner:
             iterations = tuple(i for i in iterations if i[0] not in self.vectors)
         self.stale(write)
         return Event(instance, frozenset(touched), write, s.op is not None, iterations)
+
+    def touch(self, cell: Cell, instance: Instance, *, write: bool) -> None:
+        """An access to memory, in turn with those of other threads."""
+        role = self.arrays[cell[0]].role
+        if self.memory is not None and role != "register":
+            what = shown(instance) if instance[0] else "a copy"
+            self.memory.touch(cell, what, write=write)
+        if not write and cell in self.newest:
+            raise OutOfBoundsError(f"{shown(instance)} reads {cell}, whose value is in {self.newest[cell]}")
+
+    def holds(self, cell: Cell, values: frozenset[Cell]) -> None:
+        """`cell` is a copy of what these elements hold now; of none: of nothing that anybody may use."""
+        self.packed.pop(cell, None)
+        if values:
+            self.packed[cell] = values
+        for v in values:
+            self.sources.setdefault(v, set()).add(cell)
+
+    def combine(self, s: Combine, threads: Sequence[tuple[int, int]]) -> None:
+        """Parts of results in registers of several threads become those of one."""
+        assert self.memory is not None
+        block = self.memory.block
+        shape = self.shapes[s.buffer]
+        for position in itertools.product(*map(range, shape)):
+            for thread, head in threads:
+                if thread != head:
+                    mine, first = ((s.buffer, (block, t, *position)) for t in (thread, head))
+                    if (mine in self.pending) != (first in self.pending):
+                        raise OutOfBoundsError(f"{s.buffer} is combined, which has no first value")
+                    if mine in self.pending:
+                        self.pending[first].extend(self.pending.pop(mine))
 
     def parts(self, cell: Cell, at: Instance) -> list[Instance]:
         """What went into a partial result so far."""
@@ -174,8 +241,9 @@ class Runner:
     def stale(self, written: Cell) -> None:
         """What packs hold of an element is no longer its value."""
         for c in self.sources.pop(written, ()):
-            if self.packed.get(c) == written:
+            if written in self.packed.get(c, ()):
                 del self.packed[c]
+        self.newest.pop(written, None)
 
     def kept(self, s: Compute, touched: set[Cell], write: Cell, at: Instance) -> None:
         """Values that only registers have must not be asked for when these are gone."""
@@ -227,4 +295,12 @@ class Runner:
                 raise OutOfBoundsError(
                     f"{shown(at)} accesses {buffer} at {v} in dimension {d}, whose extent is {size}"
                 )
-        return [(buffer, position) for position in itertools.product(*choices)]
+        return [(buffer, (*self.owner(buffer), *position)) for position in itertools.product(*choices)]
+
+    def owner(self, buffer: str) -> tuple[int, ...]:
+        """Which of the arrays of this name: each block or each thread has its own."""
+        role = self.arrays[buffer].role
+        if self.memory is None or role not in ("register", "shared"):
+            return ()
+        m = self.memory
+        return (m.block,) if role == "shared" else (m.block, m.thread)

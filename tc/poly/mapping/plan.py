@@ -1,0 +1,107 @@
+"""How the loops of a region are dealt out to the blocks and threads of a GPU.
+
+A region (tc/poly/plan.py) becomes one kernel.  Its axes, or those of its only nest, are tiled, and tiles go
+to blocks; the points of a tile go to threads.  Each phase of a nest is a *unit*: it is dealt out on its own,
+and a barrier stands between two units if a thread needs what another one did (tc/poly/mapping/sync.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tc.ir.expr import Expr
+from tc.poly.plan import Axis, Nest, Phase, Region
+
+
+@dataclass(frozen=True, slots=True)
+class AxisMap:
+    """Where the points of an axis run.
+
+    Tile q, of `tile` points (0: all points are one tile), runs on the blocks whose variable `block` is q mod
+    `blocks`, or on all blocks if there is none.  Point p of a tile runs on the threads whose variable
+    `thread` is p mod `threads`: neighbours on neighbours.  `threads` divides `tile`.
+    """
+
+    tile: int = 0
+    block: str | None = None
+    blocks: int = 1
+    thread: str | None = None
+    threads: int = 1
+
+
+SERIAL = AxisMap()
+
+
+def steps(axis: Axis, m: AxisMap) -> int | None:
+    """How many points of a tile a thread runs at most; None without a bound."""
+    most = axis.extent if axis.size is None else None
+    size = m.tile if m.tile and (most is None or m.tile < most) else most
+    return None if size is None else -(-size // m.threads)
+
+
+@dataclass(frozen=True, slots=True)
+class NestMap:
+    """The maps of a nest's axes, and of each phase's own."""
+
+    axes: Mapping[str, AxisMap] = field(hash=False)
+    phases: tuple[Mapping[str, AxisMap], ...] = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RegionMap:
+    """`blocks` and `threads`: the variables of a launch with their numbers of values, the fastest first."""
+
+    blocks: tuple[tuple[str, Expr], ...]
+    threads: tuple[tuple[str, int], ...]
+    nests: tuple[NestMap, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Phases that run under one filter of threads: `axes` are those of the nest, its number in the region,
+    `own` those of the phases."""
+
+    phases: tuple[Phase, ...]
+    axes: tuple[tuple[Axis, AxisMap], ...]
+    own: tuple[tuple[Axis, AxisMap], ...] = ()
+
+    nest: int = 0
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        return tuple(s for p in self.phases for s in p.statements)
+
+    @property
+    def shared_out(self) -> tuple[str, ...]:
+        """The thread variables that the axes of the phases use."""
+        return tuple(m.thread for _, m in self.own if m.thread is not None)
+
+
+def units(region: Region, mapped: RegionMap) -> tuple[Unit, ...]:
+    """The units of a region in order; phases without axes of their own that follow each other are one."""
+    out: list[Unit] = []
+    for number, (n, m) in enumerate(zip(region.nests, mapped.nests, strict=True)):
+        axes = tuple((a, m.axes[a.name]) for a in n.axes)
+        plain: list[Phase] = []
+        for p, own in zip(n.phases, m.phases, strict=True):
+            if not p.axes:
+                plain.append(p)
+                continue
+            out += [Unit(tuple(plain), axes, (), number)] if plain else []
+            plain.clear()
+            out.append(Unit((p,), axes, tuple((a, own[a.name]) for a in p.axes), number))
+        out += [Unit(tuple(plain), axes, (), number)] if plain else []
+    return tuple(out)
+
+
+def tiled_axes(region: Region) -> tuple[Axis, ...]:
+    """The axes that all units of a region have: their tiles are the outermost loops."""
+    if region.axes or len(region.nests) != 1:
+        return region.axes
+    (only,) = region.nests
+    return only.axes
+
+
+def nest_of(region: Region, statement: str) -> Nest:
+    return next(n for n in region.nests if statement in n.statements)

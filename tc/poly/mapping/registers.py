@@ -1,0 +1,115 @@
+"""What threads keep in registers: elements that a nest works on, and parts of results.
+
+An array of registers has an element for each point that a thread runs of a nest's axes in a tile; loops over
+these points are unrolled, so that its subscripts are constants.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tc.dtypes import accumulator
+from tc.ir.expr import IntImm
+from tc.ir.loops import Array
+from tc.ir.program import Op
+from tc.poly.mapping.coordinates import Tuple
+from tc.poly.mapping.plan import AxisMap, Unit, steps
+from tc.poly.mapping.sync import parted
+from tc.poly.plan import Axis, Region
+from tc.poly.scop import Access, Scop, Statement
+from tc.poly.storage import promotion
+
+LIMIT = 64  # elements of one array; more would not be registers
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The elements of `buffer` that a nest works on, in `array`: loaded from memory before unless its first
+    statement writes them, stored after unless nobody needs them.  `access` is how `statement` names them."""
+
+    buffer: str
+    array: Array
+    nest: int
+    statement: str
+    access: Access
+    load: bool
+    store: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What each thread has of the results of `statement`, combined by `op` over the variables `threads`."""
+
+    statement: str
+    buffer: str
+    array: Array
+    op: Op
+    threads: tuple[str, ...]
+
+
+def index(t: Tuple, axes: Sequence[tuple[Axis, AxisMap]]) -> list[str]:
+    """The subscripts of an array of registers: which of its points a thread is at."""
+    return [e for a, m in axes if (e := t.step(a, m)) is not None]
+
+
+def shape(axes: Sequence[tuple[Axis, AxisMap]]) -> tuple[int, ...] | None:
+    """The extents of these subscripts; None where they are not known or there would be too many elements."""
+    counts = [steps(a, m) for a, m in axes]
+    known = [n for n in counts if n is not None]
+    if len(known) < len(counts) or math.prod(known) > LIMIT:
+        return None
+    return tuple(n for n in known if n != 1)
+
+
+def kept(scop: Scop, region: Region, units: Sequence[Unit], name: Callable[[str], str]) -> tuple[Kept, ...]:
+    """The buffers that nests of a region write and that can be kept in registers: each point of the nest
+    works on one element, on one thread."""
+    buffers = {b.name: b for b in scop.program.buffers}
+    out: list[Kept] = []
+    for number, nest in enumerate(region.nests):
+        own = [u for u in units if u.nest == number]
+        extents = shape(own[0].axes)
+        if extents is None:
+            continue
+        plan = promotion(scop, nest)
+        spread = {s for u in own if u.shared_out for s in u.statements}
+        for buffer in sorted(plan.buffers):
+            statements = [scop.statement(s) for u in own for s in u.statements]
+            found = [(s, a) for s in statements for a in s.accesses if a.buffer == buffer]
+            writes = any(a.kind == "write" for _, a in found)
+            if not writes or any(s.name in spread for s, _ in found) or len(found) < 2:
+                continue
+            first, access = found[0]
+            array = Array(name(buffer), buffers[buffer].dtype, tuple(map(IntImm, extents)), "register")
+            certain = access.kind == "write" and not first.residual and _whole(first, nest.axes)
+            out.append(Kept(buffer, array, number, first.name, access, not certain, buffer not in plan.dead))
+    return tuple(out)
+
+
+def _whole(s: Statement, axes: Sequence[Axis]) -> bool:
+    """Whether a statement runs at all points of the axes."""
+    return not s.stage.domain.conditions and all(s.name in a.vars for a in axes)
+
+
+def parts(scop: Scop, units: Sequence[Unit], name: Callable[[str], str]) -> dict[str, Parts]:
+    """The parts of results of each reduction whose iterations are dealt out to threads."""
+    dtypes = {b.name: b.dtype for b in scop.program.buffers}
+    func_buffers = scop.program.func_buffers
+    out: dict[str, Parts] = {}
+    for u in units:
+        for s in u.statements:
+            if not parted(scop, u, s):
+                continue
+            stage = scop.statement(s).stage
+            assert stage.op is not None
+            extents = shape(u.axes)
+            assert extents is not None, "a nest with parts of results has few points a thread"
+            buffer = func_buffers[stage.func]
+            dtype = accumulator(dtypes[buffer], stage.value.dtype)
+            array = Array(
+                name(buffer), dtype, tuple(map(IntImm, extents)), "register", None, (), partial_of=buffer
+            )
+            out[s] = Parts(s, buffer, array, stage.op, u.shared_out)
+    return out

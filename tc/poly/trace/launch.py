@@ -1,0 +1,63 @@
+"""A launch: all threads of a block run to the next barrier, one after the other, before any goes on."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tc.ir.loops import Combine, Launch, Sync
+from tc.poly.trace.events import Event, OutOfBoundsError, integer
+from tc.poly.trace.memory import Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A thread waits for the others of its block."""
+
+    at: Sync | Combine
+
+
+Thread = Iterator[Event | Arrival]
+
+
+def launch(
+    s: Launch,
+    env: Mapping[str, int],
+    memory: Memory,
+    begin: Callable[[dict[str, int]], Thread],
+    combine: Callable[[Combine, Sequence[tuple[int, int]]], None],
+) -> Iterator[Event]:
+    """The events of all blocks.  `begin` starts a thread; `combine` is told of the threads, as pairs of their
+    number and the one of the same group in which the result is to be."""
+    memory.epoch = 0
+    for block, at in enumerate(_points([(v, integer(n, env)) for v, n in s.blocks])):
+        places = list(_points(s.threads))
+        threads = [begin({**env, **at, **place}) for place in places]
+        while True:
+            memory.epoch += 1
+            arrivals: list[Arrival | None] = []
+            for number, thread in enumerate(threads):
+                memory.block, memory.thread = block, number
+                arrivals.append(None)
+                for event in thread:
+                    if isinstance(event, Arrival):
+                        arrivals[-1] = event
+                        break
+                    yield event
+            first = arrivals[0].at if arrivals[0] is not None else None
+            if any((None if a is None else a.at) is not first for a in arrivals):
+                raise OutOfBoundsError(f"not all threads of a block of {s.name} get to the same barrier")
+            if first is None:
+                break
+            if isinstance(first, Combine):
+                heads = {tuple(sorted(p.items())): n for n, p in enumerate(places)}
+                groups = [heads[tuple(sorted({**p, first.thread: 0}.items()))] for p in places]
+                combine(first, list(enumerate(groups)))
+
+
+def _points(dimensions: Sequence[tuple[str, int]]) -> Iterator[dict[str, int]]:
+    """The first variable varies fastest."""
+    names = [v for v, _ in reversed(dimensions)]
+    for point in itertools.product(*(range(n) for _, n in reversed(dimensions))):
+        yield dict(zip(names, point, strict=True))

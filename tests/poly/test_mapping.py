@@ -1,0 +1,217 @@
+"""Blocks and threads: for any map of loops to them each point runs once, in a legal order, without a race.
+
+The trace oracle runs the launches in Python, thread by thread; no chooser is involved.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tc.errors import InternalError
+from tc.ir.expr import IntImm
+from tc.ir.loops import Block, Combine, For, If, Launch, LoopNest, Stmt, Sync, statements
+from tc.ir.program import Program
+from tc.poly import fusion, mapping, nest, plan, scop, trace
+from tc.poly.context import isl_context
+from tc.poly.mapping.plan import AxisMap, NestMap, RegionMap, tiled_axes
+from tc.poly.plan import Axis, Region
+from tests.poly import fused
+from tests.poly.fused import program
+
+_COMMON = settings(deadline=None, suppress_health_check=list(HealthCheck))
+
+CASES = {
+    "gemm": (fused.GEMM, {"M": 5, "N": 11, "K": 4}),
+    "bias": (fused.BIAS, {"M": 4, "N": 9, "K": 5}),
+    "softmax": (fused.SOFTMAX, {"N": 5, "D": 9}),
+    "moments": (fused.MOMENTS, {"N": 5, "K": 7}),
+    "mlp3": (fused.MLP3, {"B": 3, "N": 4, "O": 5, "P": 6, "Q": 2}),
+    "batch_norm": (fused.BATCH_NORM, {"N": 2, "C": 3, "H": 4, "W": 5}),
+    "kronecker": (fused.KRONECKER, {"M": 2, "N0": 3, "N1": 4, "D0": 5, "D1": 6}),
+    "lut2": (fused.LUT2, {"E1": 9, "E2": 8, "D": 4, "B": 3, "L1": 2, "L2": 5}),
+    "conv": (fused.CONV, {"N": 2, "C": 2, "H": 5, "W": 6, "F": 3, "KH": 2, "KW": 2}),
+    "stencil": (fused.STENCIL, {"N": 9}),
+    "transposed": (fused.TRANSPOSED, {"N": 5}),
+    "anti": (fused.ANTI, {"N": 6}),
+    "triangle": (fused.TRIANGLE, {"N": 6}),
+    "scalars": (fused.SCALARS, {"N": 6}),
+    "wide": (fused.WIDE, {"N": 4, "M": 5}),
+    "update": (fused.UPDATE, {"N": 20}),
+    "chain": (fused.CHAIN, {"N": 4, "M": 5}),
+}
+
+
+@functools.cache
+def polyhedra(
+    source: str, strategy: str = "max", **sizes: int
+) -> tuple[Program, scop.Scop, tuple[Region, ...]]:
+    p = program(source, **sizes)
+    with isl_context():
+        s = scop.build(p)
+        return p, s, plan.regions(p, fusion.fuse(s, strategy))  # type: ignore[arg-type]
+
+
+def launched(p: Program, s: scop.Scop, regions: tuple[Region, ...], maps: list[RegionMap]) -> LoopNest:
+    counter = itertools.count()
+    with isl_context():
+        made = [
+            mapping.launch(s, f"k{i}", r, m, lambda stem: f"{stem}_{next(counter)}")
+            for i, (r, m) in enumerate(zip(regions, maps, strict=True))
+        ]
+    found = nest.assemble(p, Block(tuple(k for k, _ in made)))
+    return replace(found, arrays=(*found.arrays, *(a for _, more in made for a in more)))
+
+
+@st.composite
+def region_maps(draw: st.DrawFn, region: Region) -> RegionMap:
+    """Any legal map of a region."""
+    shape = draw(st.lists(st.integers(1, 4), max_size=3))
+    threads = tuple((f"t{i}", n) for i, n in enumerate(shape))
+    blocks: list[tuple[str, IntImm]] = []
+    tiled = {a.name for a in tiled_axes(region)}
+    shared: dict[str, AxisMap] = {}
+
+    def dealt(a: Axis, free: list[int], tile: int, block: str | None, count: int) -> AxisMap:
+        chosen = draw(st.sampled_from([None, *free])) if free else None
+        if chosen is None:
+            return AxisMap(tile, block, count)
+        free.remove(chosen)
+        n = shape[chosen]
+        return AxisMap(-(-tile // n) * n, block, count, f"t{chosen}", n)
+
+    free_everywhere = list(range(len(shape)))
+    first = region.nests[0].axes if len(region.nests) == 1 else region.axes
+    for a in first:
+        if a.name in tiled:
+            tile = draw(st.sampled_from([0, 1, 2, 3, 5]))
+            block, count = None, 1
+            if tile and draw(st.booleans()):
+                block, count = f"b{len(blocks)}", draw(st.integers(1, 4))
+                blocks.append((block, IntImm(count)))
+            shared[a.name] = dealt(a, free_everywhere, tile, block, count)
+    nests: list[NestMap] = []
+    for n in region.nests:
+        free = list(free_everywhere)
+        axes = {a.name: shared[a.name] if a.name in shared else dealt(a, free, 0, None, 1) for a in n.axes}
+        phases = []
+        for p in n.phases:
+            left = list(free)
+            few = all((k := mapping.plan.steps(a, axes[a.name])) is not None and k < 5 for a in n.axes)
+            phases.append(
+                {a.name: dealt(a, left if few or not a.reductions else [], 0, None, 1) for a in p.axes}
+            )
+        nests.append(NestMap(axes, tuple(phases)))
+    return RegionMap(tuple(blocks), threads, tuple(nests))
+
+
+@pytest.mark.parametrize("strategy", ["max", "min"])
+@pytest.mark.parametrize("name", CASES)
+@settings(_COMMON, max_examples=12)
+@given(data=st.data())
+def test_any_map_runs_each_point_once(name: str, strategy: str, data: st.DataObject) -> None:
+    source, sizes = CASES[name]
+    p, s, regions = polyhedra(source, strategy, **sizes)
+    maps = [data.draw(region_maps(r)) for r in regions]
+    trace.verify(p, launched(p, s, regions, maps), {})
+
+
+ROWS = RegionMap(
+    (("b0", IntImm(3)),),
+    (("t0", 4),),
+    (
+        NestMap(
+            {"n_0": AxisMap(1, "b0", 3)},
+            tuple({"d_1": AxisMap(0, None, 1, "t0", 4)} if d else {} for d in (0, 0, 1, 1, 1)),
+        ),
+    ),
+)
+
+
+def rows() -> tuple[Program, LoopNest]:
+    p, s, regions = polyhedra(fused.SOFTMAX, N=5, D=9)
+    phases = [ph.axes for ph in regions[0].nests[0].phases]
+    ways = tuple({a.name: AxisMap(0, None, 1, "t0", 4) for a in axes} for axes in phases)
+    how = replace(ROWS, nests=(replace(ROWS.nests[0], phases=ways),))
+    return p, launched(p, s, regions, [how])
+
+
+def test_a_row_of_softmax_on_the_threads_of_a_block() -> None:
+    p, n = rows()
+    trace.verify(p, n, {})
+    found = [type(x).__name__ for x in statements(n.body) if isinstance(x, Sync | Combine)]
+    assert found == ["Combine", "Sync", "Sync", "Combine", "Sync"]
+
+
+def changed(s: Stmt, change: object) -> Iterator[Stmt]:
+    """Every copy of a statement with one part replaced: `change` gives what, or None."""
+    made = change(s)  # type: ignore[operator]
+    if made is not None:
+        yield made
+    match s:
+        case Block():
+            for i, c in enumerate(s.body):
+                for x in changed(c, change):
+                    yield replace(s, body=(*s.body[:i], x, *s.body[i + 1 :]))
+        case For() | Launch():
+            for x in changed(s.body, change):
+                yield replace(s, body=x)
+        case If():
+            for x in changed(s.then, change):
+                yield replace(s, then=x)
+        case _:
+            pass
+
+
+def test_a_barrier_less_is_a_race() -> None:
+    p, n = rows()
+    broken = list(changed(n.body, lambda x: Block(()) if isinstance(x, Sync) else None))
+    assert len(broken) == 3
+    for body in broken:
+        with pytest.raises(InternalError, match="while another thread may touch it"):
+            trace.verify(p, replace(n, body=body), {})
+
+
+def test_a_combination_less_loses_parts() -> None:
+    p, n = rows()
+    broken = list(changed(n.body, lambda x: Block(()) if isinstance(x, Combine) else None))
+    assert len(broken) == 2
+    for body in broken:
+        with pytest.raises(InternalError, match=r"lost|no first value"):
+            trace.verify(p, replace(n, body=body), {})
+
+
+def test_a_guard_less_runs_twice() -> None:
+    p, n = rows()
+    broken = list(changed(n.body, lambda x: x.then if isinstance(x, If) else None))
+    assert len(broken) == 4
+    for body in broken:
+        with pytest.raises(InternalError, match=r"runs twice|no first value|another thread"):
+            trace.verify(p, replace(n, body=body), {})
+
+
+def test_a_barrier_that_some_threads_miss() -> None:
+    p, n = rows()
+    guard = next(x.condition for x in statements(n.body) if isinstance(x, If))
+    broken = next(changed(n.body, lambda x: If(guard, x) if isinstance(x, Sync) else None))
+    with pytest.raises(InternalError, match=r"not all threads .* get to the same barrier|another thread"):
+        trace.verify(p, replace(n, body=broken), {})
+
+
+def test_a_result_that_stays_in_registers() -> None:
+    p, s, regions = polyhedra(fused.GEMM, M=5, N=11, K=4)
+    axes = {"i_0": AxisMap(4, "b0", 2, "t0", 2), "j_1": AxisMap(0, None, 1, "t1", 4)}
+    how = RegionMap((("b0", IntImm(2)),), (("t0", 2), ("t1", 4)), (NestMap(axes, ({}, {"k_2": AxisMap()})),))
+    n = launched(p, s, regions, [how])
+    assert [a.role for a in n.arrays][-1] == "register"
+    trace.verify(p, n, {})
+    last = list(changed(n.body, lambda x: Block(()) if getattr(x, "buffer", "") == "C" else None))
+    assert len(last) == 1
+    with pytest.raises(InternalError, match="which is not stored"):
+        trace.verify(p, replace(n, body=last[0]), {})

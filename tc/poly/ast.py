@@ -44,7 +44,7 @@ from tc.ir.expr import (
 from tc.ir.loops import Block, Compute, For, If, LoopKind, Stmt
 from tc.ir.program import Box, Program
 from tc.ir.simplify import conjunction, simplify
-from tc.poly.context import identifier, isl_context
+from tc.poly.context import Callbacks, identifier, isl_context
 from tc.poly.scop import Scop, Statement
 
 _OP = isl.ast_expr_op_type
@@ -119,9 +119,11 @@ def loops(
         if schedule.get_domain().is_empty():
             return Block(())
         places = _Places(views or {})
-        build, _kept = isl.AstBuild.from_context(scop.context).set_at_each_domain(places.note)
+        calls = Callbacks()
+        build = isl.AstBuild.from_context(scop.context)
+        build = calls.keep(build.set_at_each_domain(calls.wrap(places.note, lambda node, build: node)))
         tree = build.node_from_schedule(schedule)
-        places.check()
+        calls.check()
         return _Converter(scop, inserted or {}, places, reserved).top(tree)
 
 
@@ -166,27 +168,17 @@ class _Places:
     found: dict[str, list[tuple[View, isl.AstExpr]]] = field(
         default_factory=dict[str, "list[tuple[View, isl.AstExpr]]"]
     )
-    errors: list[BaseException] = field(default_factory=list[BaseException])
 
     def note(self, node: isl.AstNode, build: isl.AstBuild) -> isl.AstNode:
-        # An exception in a callback would be printed and ignored, and then isl crashes.
-        try:
-            views = self.views.get(_called(node.user_get_expr()), ())
-            if not views:
-                return node
-            instances = isl.Map.from_union_map(build.get_schedule()).reverse().as_pw_multi_aff()
-            key = f"views_{len(self.found)}"
-            self.found[key] = [
-                (v, build.access_from_pw_multi_aff(v.place.pullback_pw_multi_aff(instances))) for v in views
-            ]
-            return node.set_annotation(identifier(key))
-        except BaseException as error:
-            self.errors.append(error)
+        views = self.views.get(_called(node.user_get_expr()), ())
+        if not views:
             return node
-
-    def check(self) -> None:
-        if self.errors:
-            raise self.errors[0]
+        instances = isl.Map.from_union_map(build.get_schedule()).reverse().as_pw_multi_aff()
+        key = f"views_{len(self.found)}"
+        self.found[key] = [
+            (v, build.access_from_pw_multi_aff(v.place.pullback_pw_multi_aff(instances))) for v in views
+        ]
+        return node.set_annotation(identifier(key))
 
     def of(self, node: isl.AstNode) -> Sequence[tuple[View, isl.AstExpr]]:
         call = _called(node.user_get_expr())

@@ -19,6 +19,8 @@ from tc.poly.affine import OUT
 from tc.poly.context import isl_context, maps_of, union_map
 from tc.poly.scop import Access, Scop, Statement
 
+_MOST_PIECES = 4  # of a domain
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dependences:
@@ -26,12 +28,14 @@ class Dependences:
 
     `raw`, `war`, `waw`: read after write, write after read, write after write.  `reductions`: between
     instances of one reduction that update one element, in program order, which need not be kept.
+    `exact`: a write hides those before it; else all conflicts in order are here.
     """
 
     raw: isl.UnionMap
     war: isl.UnionMap
     waw: isl.UnionMap
     reductions: isl.UnionMap
+    exact: bool = True
 
     @property
     def validity(self) -> isl.UnionMap:
@@ -46,7 +50,7 @@ class Dependences:
     def dump(self) -> str:
         """The relations as text, in a fixed order."""
         named = (("raw", self.raw), ("war", self.war), ("waw", self.waw), ("reductions", self.reductions))
-        lines: list[str] = []
+        lines: list[str] = [] if self.exact else ["all conflicts in order, also those that a write hides"]
         for name, relation in named:
             lines.append(f"{name}:")
             with isl_context():
@@ -58,14 +62,23 @@ def dependences(scop: Scop) -> Dependences:
     """The dependences of a scop.  Call it, and use the result, inside `isl_context()`."""
     with isl_context() as ctx:
         order = scop.original_schedule()
-        reads = scop.relation("read", "update")
         writes = scop.relation("write")
+        written = isl.UnionSet.universe(writes.range())
+        reads = scop.relation("read", "update").intersect_range(written)
         hiding = union_map(ctx, (s.write.map for s in scop.statements if s.write.must and not s.reduction))
         other = union_map(ctx, (s.write.map for s in scop.statements if not s.write.must or s.reduction))
+
+        # Finding the last write takes isl minutes where domains have many pieces.
+        exact = all(s.domain.n_basic_set() <= _MOST_PIECES for s in scop.statements)
 
         def flow(sink: isl.UnionMap, must: isl.UnionMap | None, may: isl.UnionMap) -> isl.UnionMap:
             if sink.is_empty():
                 return isl.UnionMap.empty_ctx(ctx)
+            if not exact:
+                sources = may if must is None else may.union(must)
+                return _apart(
+                    scop, sources.apply_range(sink.reverse()).intersect(order.lex_lt_union_map(order))
+                )
             info = isl.UnionAccessInfo.from_sink(sink).set_may_source(may)
             if must is not None:
                 info = info.set_must_source(must)
@@ -80,7 +93,7 @@ def dependences(scop: Scop) -> Dependences:
         reductions = union_map(
             ctx, (_earlier(s.write.map, s.write.map) for s in scop.statements if s.reduction)
         )
-        return Dependences(raw, war, waw, reductions)
+        return Dependences(raw, war, waw, reductions, exact)
 
 
 def conflicts(first: Statement, second: Statement) -> Iterator[tuple[Access, Access, isl.Map]]:

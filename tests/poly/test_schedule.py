@@ -5,8 +5,9 @@ from __future__ import annotations
 import islpy as isl
 import pytest
 
+from tc import pipeline
 from tc.dtypes import FLOAT32
-from tc.errors import InternalError
+from tc.errors import InternalError, Source
 from tc.ir.expr import Add, IntImm, Sub
 from tc.ir.program import Program
 from tc.ir.specialize import specialize
@@ -204,6 +205,17 @@ def test_a_mapping_to_threads_runs_each_instance_once(text: str, legal: bool) ->
     context = isl.Set.read_from_str(s.ctx, "[t] -> { [] : 0 <= t < 4 }")
     plan = node.insert_filter(f).insert_context(context).get_schedule()
     assert (legality.covers(s, plan) is None) == legal
+
+
+def test_domains_of_many_pieces_have_all_conflicts_as_dependences() -> None:
+    """isl's dataflow analysis of this program takes more than a minute."""
+    value = "A(k + j, k + j) + A(i, j) + A(2 * j, 3 * j - 2) + A(l, l)"
+    front = pipeline.front(Source(f"def f(uint32(K,P) A) -> (T) {{ T(i,j,k,l) min= {value} }}"))
+    with isl_context():
+        s = build(pipeline.build(front, pipeline.Variant()).program)
+        d = dependences(s)
+        assert not d.exact and d.dump().startswith("all conflicts")
+        legality.verify(s, schedule.identity(s), d, "nothing")
 
 
 def test_an_exception_in_a_callback_is_raised_and_nothing_is_printed(

@@ -121,10 +121,14 @@ def loops(
         places = _Places(views or {})
         calls = Callbacks()
         build = isl.AstBuild.from_context(scop.context)
-        build = calls.keep(build.set_at_each_domain(calls.wrap(places.note, lambda node, build: node)))
+        build = calls.keep(build.set_at_each_domain(calls.wrap(places.note, _unchanged)))
         tree = build.node_from_schedule(schedule)
         calls.check()
         return _Converter(scop, inserted or {}, places, reserved).top(tree)
+
+
+def _unchanged(node: isl.AstNode, build: isl.AstBuild) -> isl.AstNode:
+    return node
 
 
 def stage_bodies(program: Program) -> Mapping[str, Expr]:

@@ -228,7 +228,8 @@ class _Builder:
             s = s.intersect(where)
             if not exact:
                 residual.append(c)
-        return s, tuple(residual)
+        # Bounds of minima and maxima leave many pieces, which most often are one set.
+        return s.coalesce(), tuple(residual)
 
     def access(
         self, ref: str, kind: Kind, affine: Affine, buffer: Buffer, subscripts: tuple[Expr, ...],

@@ -98,7 +98,7 @@ def compile_source(
     if options is not None and not isinstance(options, Options):
         options = Options.from_mapping(options)
     if backend is not None:
-        get(backend)
+        get(backend, run=False)
     front = _front(source, entry)
     for w in front.warnings:
         python_warnings.warn(w, stacklevel=stacklevel)

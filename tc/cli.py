@@ -454,7 +454,8 @@ def _state(state: Mapping[str, Any]) -> str:
     if state["available"]:
         return "available"
     remedy = f"\n{'':18} {state['remedy']}" if state["remedy"] else ""
-    return f"not available: {state['reason']}{remedy}"
+    how = "compiles only" if state["compiles"] else "not available"
+    return f"{how}: {state['reason']}{remedy}"
 
 
 def _cache(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:

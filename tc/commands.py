@@ -380,7 +380,12 @@ def diagnose() -> dict[str, Any]:
     backends: dict[str, Any] = {}
     for name in names():
         state = availability(name)
-        backends[name] = {"available": state.ok, "reason": state.reason, "remedy": state.remedy}
+        backends[name] = {
+            "available": state.ok,
+            "compiles": state.ok or state.compiles,
+            "reason": state.reason,
+            "remedy": state.remedy,
+        }
     return {
         "tc": __version__,
         "python": platform.python_version(),

@@ -91,7 +91,7 @@ class Compiled:
     def _whole(self) -> Any:
         if not self.restored:
             return self.compiled
-        return compile_program(get(self.backend), self.program, self.options, self.typical)
+        return compile_program(get(self.backend, run=False), self.program, self.options, self.typical)
 
     def inspect(self, stage: str) -> str:
         """A stage of this compile as text; see `Kernel.inspect`."""
@@ -330,7 +330,7 @@ class Kernel(_native.Dispatcher):
             return self._chosen
         if self._backend_name is None:
             self._backend_name = _default_backend()
-        backend = get(self._backend_name)
+        backend = get(self._backend_name, run=False)
         used: frozenset[str] = getattr(backend, "options_used", frozenset())
         for name in self._options.changed():
             if name not in used:
@@ -422,6 +422,7 @@ class Kernel(_native.Dispatcher):
         )
         ready = self._ready.get(key)
         if ready is None:
+            get(self.backend)  # some backends compile where they cannot run
             compiled = self._compile(
                 self._variant(scalars, given, integers, bound.sizes), bound.sizes, scalars
             )

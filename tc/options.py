@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, cast
@@ -21,6 +22,11 @@ def _bad(name: str, value: object, expected: str) -> ArgumentError:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _is_architecture(value: object) -> bool:
+    """Whether it is written as CUDA's are."""
+    return isinstance(value, str) and re.fullmatch(r"sm_[1-9]\d{1,2}[af]?", value) is not None
 
 
 def _facts(value: object) -> tuple[tuple[str, float], ...]:
@@ -53,7 +59,8 @@ class Options:
     `fusion`: which loops statements share, `"max"`, `"preserve3coincident"`, `"min"`, or a function that
     says of each `tc.poly.fusion.Proposal`, which is legal, whether it pays (kernels made with one are not
     kept on disk).
-    `isa`: the instruction set of CPU code, `"avx512"`, `"avx2"`, `"sse4.2"` or `"neon"`.
+    `isa`: the instruction set of CPU code, `"avx512"`, `"avx2"`, `"sse4.2"` or `"neon"`, or of CUDA code, for
+    example `"sm_90"`.
     `machine`: what the model should believe of the machine instead of what it found, by the names that
     `kernel.inspect("choice")` begins with: `{"cores": 4, "l2": 1 << 21}`.
     `tile`, `register_tile`: points of the loops of each nest, outermost first, in a cache tile and in a
@@ -89,8 +96,8 @@ class Options:
             raise _bad("fusion", self.fusion, "'max', 'preserve3coincident', 'min', a function or None")
         if self.machine is not None:
             object.__setattr__(self, "machine", _facts(self.machine))
-        if self.isa not in (None, "avx512", "avx2", "sse4.2", "neon"):
-            raise _bad("isa", self.isa, "'avx512', 'avx2', 'sse4.2', 'neon' or None")
+        if self.isa not in (None, "avx512", "avx2", "sse4.2", "neon") and not _is_architecture(self.isa):
+            raise _bad("isa", self.isa, "'avx512', 'avx2', 'sse4.2', 'neon', one such as 'sm_90' or None")
         for name in ("tile", "register_tile"):
             value = cast("object", getattr(self, name))
             if value is None:

@@ -19,11 +19,13 @@ GROUP = "tc.backends"
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Whether a backend can run here; if not, why, and what to do about it."""
+    """Whether a backend can run kernels here; if not, why, what to do about it, and whether it `compiles` all
+    the same, so that the stages of a compile can be looked at."""
 
     ok: bool
     reason: str = ""
     remedy: str = ""
+    compiles: bool = False
 
 
 @runtime_checkable
@@ -98,14 +100,14 @@ def availability(name: str) -> Availability:
         return Availability(False, error.message, error.help or "")
 
 
-def get(name: str) -> Backend:
-    """A backend that runs here.
+def get(name: str, *, run: bool = True) -> Backend:
+    """A backend that runs here, or without `run` one that compiles.
 
     Raises BackendError: TC0801 and TC0803 as `load`, TC0802 where it cannot run, with the remedy.
     """
     backend = load(name)
     state = backend.available()
-    if not state.ok:
+    if not (state.ok or (state.compiles and not run)):
         raise BackendError(
             f"the backend '{name}' is not available: {state.reason}", code="TC0802", help=state.remedy or None
         )

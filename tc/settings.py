@@ -8,6 +8,8 @@
 | `TC_CACHE=0` | keep no compiled kernels on disk (default: 1) |
 | `TC_CACHE_DIR=DIR` | where they are kept (default: the user's directory for such things) |
 | `TC_CACHE_MIB=N` | how much is kept, in MiB (default: 1024) |
+| `TC_CUDA_DEVICE=N` | the number of the CUDA device (default: 0) |
+| `TC_OPENCL_DEVICE=NAME` | part of the name of the OpenCL device or its platform (default: the first GPU) |
 | `TC_RESULT_POOL_MIB=N` | how much memory of dead NumPy results is kept, in MiB (default: 256; 0: none) |
 """
 
@@ -44,6 +46,23 @@ def cache_directory() -> Path:
     """Where compiled kernels are kept (`TC_CACHE_DIR`); it need not exist."""
     text = os.environ.get("TC_CACHE_DIR", "")
     return Path(text) if text else Path(user_cache_dir("tensor-comprehensions", appauthor=False))
+
+
+def cuda_device() -> int:
+    """The number of the CUDA device (`TC_CUDA_DEVICE`)."""
+    text = os.environ.get("TC_CUDA_DEVICE", "") or "0"
+    if not (text.isascii() and text.isdigit()):
+        raise ArgumentError(
+            f"the environment variable TC_CUDA_DEVICE={text!r} is not the number of a device",
+            code="TC0512",
+            help="devices are numbered from 0 on",
+        )
+    return int(text)
+
+
+def opencl_device() -> str:
+    """A part of the name of the OpenCL device to use or of its platform (`TC_OPENCL_DEVICE`), or nothing."""
+    return os.environ.get("TC_OPENCL_DEVICE", "")
 
 
 def cache_limit() -> int:

@@ -23,9 +23,11 @@ os.environ["TC_VERIFY"] = "1"
 # No test sees or fills the user's own kernels.
 _CACHE = tempfile.TemporaryDirectory(prefix="tc-tests-")
 os.environ["TC_CACHE_DIR"] = str(Path(_CACHE.name, "cache"))
+os.environ["POCL_CACHE_DIR"] = str(Path(_CACHE.name, "pocl"))
 os.environ.pop("TC_CACHE", None)
 os.environ.pop("TC_CACHE_MIB", None)
 os.environ.pop("TC_RESULT_POOL_MIB", None)
+os.environ.pop("TC_OPENCL_DEVICE", None)
 
 
 def pytest_unconfigure() -> None:

@@ -117,7 +117,7 @@ def believed(machine: Machine, facts: Iterable[tuple[str, float]]) -> Machine:
 
 def with_isa(name: str) -> Machine:
     """This machine with an instruction set; raises BackendError (TC0811) for one it does not have."""
-    isa, machine = ISAS[name], host()
+    machine = host()
     order = [SSE42.name, AVX2.name, AVX512.name]
     here = machine.isa.name
     if name != here and not (name in order and here in order and order.index(name) < order.index(here)):
@@ -126,6 +126,7 @@ def with_isa(name: str) -> Machine:
             code="TC0811",
             help=f"use isa={here!r} or leave it out",
         )
+    isa = ISAS[name]
     if isa.vector_bytes == machine.isa.vector_bytes:
         return machine
     return replace(machine, isa=isa, fma_units=2, loads=2)

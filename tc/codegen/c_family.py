@@ -1,21 +1,24 @@
-"""Loop nests to readable, self-contained C99 text.
+"""Loop nests to readable, self-contained text of the C family: the statements, and kernels in C99.
 
-The kernel is `int32_t NAME(void *const *args)`: `args` holds the addresses of the parameters in order, of
+A kernel in C is `int32_t NAME(void *const *args)`: `args` holds the addresses of the parameters in order, of
 the outputs, of the error record (`int64_t[32]`, zeroed) and of the workspace (64-byte aligned); then, where
 sizes were left symbolic, of an array of their values (`int64_t`).  It returns 0, or 1 after a failed check:
 then the record holds the site + 1, the subscript, the number of iteration variables, their values, and the
 dimension.  Compile with -fwrapv: integers wrap.
+
+Kernels of GPUs are in `tc.codegen.gpu`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from tc.codegen.c_helpers import Helpers, c_type
-from tc.codegen.expr import EQUAL, SUM, ArrayStyle, CExpr, Text, identifier
+from tc.codegen.c_helpers import Helpers
+from tc.codegen.dialect import C99, Dialect
+from tc.codegen.expr import SUM, ArrayStyle, CExpr, Text
+from tc.codegen.names import identifier
 from tc.codegen.numerics import MAX_POINT
-from tc.dtypes import BOOL, DType, accumulator
+from tc.dtypes import BOOL, accumulator
 from tc.errors import InternalError, unreachable
 from tc.ir.expr import Expr, IntImm
 from tc.ir.loops import (
@@ -35,109 +38,46 @@ from tc.ir.loops import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """What differs between the members of the family."""
-
-    name: str
-    function: str  # in front of a helper function
-    headers: tuple[str, ...]
-
-    def pointer_cast(self, declarator: str, operand: str) -> str:
-        """A `void *` as the pointer that `declarator` (with `*` and no name) writes."""
-        return operand if self.name == "c" else f"({declarator}){operand}"
-
-
-C99 = Dialect("c", "static inline", ("math.h", "stdbool.h", "stdint.h"))
-
-
-def emit(nest: LoopNest, dialect: Dialect = C99, name: str | None = None) -> str:
-    """The text of a kernel; its name is the program's, or `name`."""
+def emit(nest: LoopNest, name: str | None = None) -> str:
+    """The C99 text of a kernel; its name is the program's, or `name`."""
     name = name or identifier(nest.name)
-    return _Emitter(nest, dialect, name).module(name)
+    return _CKernel(nest, Helpers(C99), CExpr, name).module(name)
 
 
-def storage(t: DType) -> str:
-    """The C type of an element in memory."""
-    return "uint8_t" if t == BOOL else c_type(t)
+class Printer:
+    """The statements of a nest as lines of text (`out`)."""
 
-
-class _Emitter:
-    def __init__(self, nest: LoopNest, dialect: Dialect, name: str) -> None:
-        self.nest, self.dialect = nest, dialect
-        self.helpers = Helpers()
+    def __init__(self, nest: LoopNest, helpers: Helpers, expressions: type[CExpr], name: str) -> None:
+        self.nest, self.helpers = nest, helpers
+        self.dialect: Dialect = helpers.dialect
         self.out: list[str] = []
         arrays = {a.name: a for a in nest.arrays}
-        styles: dict[str, ArrayStyle] = {}
-        self.expr = CExpr(arrays, styles, self.helpers)
+        self.styles: dict[str, ArrayStyle] = {}
+        self.expr = expressions(arrays, self.styles, helpers)
         self.expr.fresh(name)
         for a in nest.arrays:
             inner = a.shape[1:]
             nested = all(isinstance(n, IntImm) and n.value > 0 for n in inner)
-            styles[a.name] = ArrayStyle(self.expr.fresh(identifier(a.name)), nested)
-        self.styles = styles
+            self.styles[a.name] = ArrayStyle(self.expr.fresh(identifier(a.name)), nested)
         self.scalars = {s.name: self.expr.fresh(identifier(s.name)) for s in nest.scalars}
         self.sizes = {n: self.expr.fresh(identifier(n)) for n in nest.sizes}
         self.uses: set[str] = set()
 
-    def module(self, name: str) -> str:
-        env = {**self.sizes, **self.scalars}
-        self.statement(self.nest.body, _Recording(env, self.uses), "  ")
-        prologue = self.prologue()
-        headers = [*self.dialect.headers, *(["string.h"] if self.helpers.uses_memcpy else [])]
-        parts = [f"/* {self.nest.name}: made by tc. */", *(f"#include <{h}>" for h in headers), ""]
-        parts += sorted(self.expr.prototypes)
-        helpers = self.helpers.text(self.dialect.function)
-        if helpers:
-            parts += [helpers, ""]
-        parts += [f"int32_t {name}(void *const *args);", f"int32_t {name}(void *const *args) {{"]
-        parts += [*prologue, *self.out, "  return 0;", "}"]
-        return "\n".join(parts) + "\n"
-
-    def prologue(self) -> list[str]:
-        """Declarations of the arguments that the body uses."""
-        lines: list[str] = []
-        error = len(self.nest.params)
-        offsets = {a.name: a.offset for a in self.nest.arrays if a.offset is not None}
-        by_scalar = {s.name: s for s in self.nest.scalars}
-        for position, param in enumerate(self.nest.params):
-            if param in by_scalar:
-                if param in self.uses:
-                    t = by_scalar[param].dtype
-                    read = f"*(const {storage(t)} *)args[{position}]"
-                    shown = f"{read} != 0" if t == BOOL else read
-                    lines.append(f"  const {c_type(t)} {self.scalars[param]} = {shown};")
-            elif param in self.expr.used_buffers:
-                lines.append(self.declare(self.expr.arrays[param], f"args[{position}]"))
-        if "tc_fail" in self.helpers.text(""):
-            lines.append(f"  int64_t *const error = args[{error}];")
-        used_sizes = [n for n in self.nest.sizes if n in self.uses]
-        for a in self.nest.arrays:
-            if a.name in offsets and a.name in self.expr.used_buffers:
-                offset = self.plain(offsets[a.name] or IntImm(0))
-                place = f"args[{error + 1}]" if offset == "0" else f"(char *)args[{error + 1}] + {offset}"
-                cast = place if offset == "0" else f"(void *)({place})"
-                lines.append(self.declare(a, cast))
-                used_sizes = [n for n in self.nest.sizes if n in self.uses]
-        place = f"((const int64_t *)args[{error + 2}])"
-        sizes = [
-            f"  const int64_t {self.sizes[n]} = {place}[{self.nest.sizes.index(n)}];" for n in used_sizes
-        ]
-        lines = sizes + lines
-        return lines or ["  (void)args;"]
+    def environment(self) -> Recording:
+        return Recording({**self.sizes, **self.scalars}, self.uses)
 
     def plain(self, e: Expr) -> str:
-        return self.expr.value(e, _Recording(dict(self.sizes), self.uses)).text
+        """A shape or an offset: over sizes alone."""
+        return self.expr.value(e, Recording(dict(self.sizes), self.uses)).text
 
-    def declare(self, a: Array, place: str) -> str:
-        const = "const " if a.role == "input" else ""
+    def pointer(self, a: Array, qualifiers: str = "", restrict: str = "") -> tuple[str, str]:
+        """The declaration of an array's name as a pointer to its rows, and the type without the name."""
         style = self.styles[a.name]
-        element = f"{const}{storage(a.dtype)}"
-        if style.nested and len(a.shape) > 1:
-            extents = "".join(f"[{self.plain(n)}]" for n in a.shape[1:])
-            cast = self.dialect.pointer_cast(f"{element} (*){extents}", place)
-            return f"  {element} (*{style.name}){extents} = {cast};"
-        return f"  {element} *{style.name} = {self.dialect.pointer_cast(f'{element} *', place)};"
+        element = f"{qualifiers}{self.dialect.storage(a.dtype)}"
+        rows = "".join(f"[{self.plain(n)}]" for n in a.shape[1:]) if style.nested else ""
+        if rows:
+            return f"{element} (*{restrict}{style.name}){rows}", f"{element} (*){rows}"
+        return f"{element} *{restrict}{style.name}", f"{element} *"
 
     def statement(self, s: Stmt, env: Mapping[str, str], pad: str) -> None:
         self.expr.pad = pad
@@ -162,9 +102,17 @@ class _Emitter:
             case Prefetch():
                 pass
             case Launch() | Combine() | Sync():
-                raise InternalError(f"{self.dialect.name} code for one thread has no {type(s).__name__}")
+                self.together(s, env, pad)
             case _:
                 unreachable(s)
+
+    def together(self, s: Launch | Combine | Sync, env: Mapping[str, str], pad: str) -> None:
+        """What several threads do together."""
+        raise InternalError(f"{self.dialect.name} code for one thread has no {type(s).__name__}")
+
+    def mark(self, kind: LoopKind) -> tuple[str, str]:
+        """What stands before a loop, and behind its head."""
+        return "", "" if kind is LoopKind.SERIAL else f" /* {kind.value} */"
 
     def pure(self, e: Expr, env: Mapping[str, str]) -> str:
         """A bound or a guard: these hold neither lets nor checks."""
@@ -181,11 +129,12 @@ class _Emitter:
             var = f"{identifier(s.var)}{count}"
         lower, upper = self.expr.value(s.lower, env), self.expr.value(s.upper, env)
         advance = f"{var}++" if s.step == 1 else f"{var} += {s.step}"
-        note = "" if s.kind is LoopKind.SERIAL else f" /* {s.kind.value} */"
-        self.out.append(
-            f"{pad}for (int64_t {var} = {lower.text}; {var} < {upper.at(SUM)}; {advance}) {{{note}"
-        )
-        inner = env.extended(s.var, var) if isinstance(env, _Recording) else {**env, s.var: var}
+        before, note = self.mark(s.kind)
+        if before:
+            self.out.append(f"{pad}{before}")
+        start = f"{self.dialect.type(s.lower.dtype)} {var} = {lower.text}"
+        self.out.append(f"{pad}for ({start}; {var} < {upper.at(SUM)}; {advance}) {{{note}")
+        inner = env.extended(s.var, var) if isinstance(env, Recording) else {**env, s.var: var}
         self.statement(s.body, inner, pad + "  ")
         self.out.append(f"{pad}}}")
 
@@ -212,15 +161,14 @@ class _Emitter:
         if s.op is None:
             return f"{target} = {self.expr.cast(v, s.value.dtype, array.dtype).text};"
         t = accumulator(array.dtype, s.value.dtype)
-        if t == array.dtype and s.op in ("+", "*") and not t.is_bool:
+        if t == array.dtype and s.op in ("+", "*") and not (t.is_bool or self.expr.overflows(t)):
             return f"{target} {s.op}= {self.expr.cast(v, s.value.dtype, t).text};"
-        loaded = Text(f"{target} != 0", EQUAL) if array.dtype == BOOL else Text(target)
-        old = self.expr.cast(loaded, array.dtype, t)
+        old = self.expr.cast(self.expr.read(array, target), array.dtype, t)
         new = self.expr.combine(s.op, old, self.expr.cast(v, s.value.dtype, t), t)
         return f"{target} = {self.expr.cast(new, t, array.dtype).text};"
 
 
-class _Recording(dict[str, str]):
+class Recording(dict[str, str]):
     """An environment that notes which names are used, so that only these are declared."""
 
     def __init__(self, env: Mapping[str, str], uses: set[str]) -> None:
@@ -231,5 +179,54 @@ class _Recording(dict[str, str]):
         self.uses.add(name)
         return super().__getitem__(name)
 
-    def extended(self, name: str, value: str) -> _Recording:
-        return _Recording({**self, name: value}, self.uses)
+    def extended(self, name: str, value: str) -> Recording:
+        return Recording({**self, name: value}, self.uses)
+
+
+class _CKernel(Printer):
+    def module(self, name: str) -> str:
+        self.statement(self.nest.body, self.environment(), "  ")
+        prologue = self.prologue()
+        headers = [*self.dialect.headers, *(["string.h"] if self.helpers.uses_memcpy else [])]
+        parts = [f"/* {self.nest.name}: made by tc. */", *(f"#include <{h}>" for h in headers), ""]
+        parts += sorted(self.expr.prototypes)
+        helpers = self.helpers.text()
+        if helpers:
+            parts += [helpers, ""]
+        parts += [f"int32_t {name}(void *const *args);", f"int32_t {name}(void *const *args) {{"]
+        parts += [*prologue, *self.out, "  return 0;", "}"]
+        return "\n".join(parts) + "\n"
+
+    def prologue(self) -> list[str]:
+        """Declarations of the arguments that the body uses."""
+        lines: list[str] = []
+        error = len(self.nest.params)
+        offsets = {a.name: a.offset for a in self.nest.arrays if a.offset is not None}
+        by_scalar = {s.name: s for s in self.nest.scalars}
+        for position, param in enumerate(self.nest.params):
+            if param in by_scalar:
+                if param in self.uses:
+                    t = by_scalar[param].dtype
+                    read = f"*(const {self.dialect.storage(t)} *)args[{position}]"
+                    shown = f"{read} != 0" if t == BOOL else read
+                    lines.append(f"  const {self.dialect.type(t)} {self.scalars[param]} = {shown};")
+            elif param in self.expr.used_buffers:
+                lines.append(self.declare(self.expr.arrays[param], f"args[{position}]"))
+        if self.expr.fails:
+            lines.append(f"  int64_t *const error = args[{error}];")
+        for a in self.nest.arrays:
+            if a.name in offsets and a.name in self.expr.used_buffers:
+                offset = self.plain(offsets[a.name] or IntImm(0))
+                place = f"args[{error + 1}]"
+                lines.append(
+                    self.declare(a, place if offset == "0" else f"(void *)((char *){place} + {offset})")
+                )
+        place = f"((const int64_t *)args[{error + 2}])"
+        used_sizes = [n for n in self.nest.sizes if n in self.uses]
+        sizes = [
+            f"  const int64_t {self.sizes[n]} = {place}[{self.nest.sizes.index(n)}];" for n in used_sizes
+        ]
+        return [*sizes, *lines] or ["  (void)args;"]
+
+    def declare(self, a: Array, place: str) -> str:
+        return f"  {self.pointer(a, 'const ' if a.role == 'input' else '')[0]} = {place};"

@@ -1,5 +1,5 @@
-"""Helper functions of generated C: integer division, saturating conversions, NaN-propagating extrema, the
-16-bit floating types.  Each is made only where it is used.
+"""Helper functions of generated text: integer division, saturating conversions, NaN-propagating extrema, the
+16-bit floating types.  Each is made only where it is used, written in C99 and translated by the dialect.
 
 A name says what it is: `tc_floordiv_i64`, `tc_f32_to_i8`, `tc_min_f32`.
 """
@@ -10,21 +10,9 @@ import re
 from functools import cache
 from importlib.resources import files
 
+from tc.codegen.dialect import C99, Dialect
 from tc.dtypes import DType
 from tc.errors import InternalError
-
-_C_TYPES = {
-    "bool": "bool",
-    "float32": "float",
-    "float64": "double",
-    "float16": "uint16_t",
-    "bfloat16": "uint16_t",
-}
-
-
-def c_type(t: DType) -> str:
-    """The C type of a value; the 16-bit floating types are their bits."""
-    return _C_TYPES.get(t.name, f"{t.name}_t")
 
 
 def short(t: DType) -> str:
@@ -73,7 +61,7 @@ _TO_UNSIGNED = """\
   return x >= {limit} ? UINT{bits}_MAX : ({T})x;
 }}"""
 
-_HALVES: dict[str, tuple[str, tuple[str, ...]]] = {
+_FIXED: dict[str, tuple[str, tuple[str, ...]]] = {
     "tc_bits_of_f32": ("uint32_t tc_bits_of_f32(float x) { uint32_t b; memcpy(&b, &x, 4); return b; }", ()),
     "tc_f32_of_bits": ("float tc_f32_of_bits(uint32_t b) { float x; memcpy(&x, &b, 4); return x; }", ()),
     "tc_f16_to_f32": (
@@ -134,21 +122,36 @@ int32_t tc_fail(int64_t *error, int64_t site, int64_t value, int64_t dimension, 
     ),
 }
 
+_FAIL_ONCE = """\
+void tc_fail(
+    SPACE int64_t *error, int32_t site, int64_t value, int32_t dimension, int32_t count,
+    const int64_t *point) {
+  /* The thread that is first tells. */
+  if (!(CLAIM)) return;
+  error[1] = value;
+  error[2] = count;
+  for (int32_t i = 0; i < count; i++) error[3 + i] = point[i];
+  error[3 + count] = dimension;
+}"""
+
 _TEMPLATES = {
     "floordiv": (_FLOORDIV, _UDIV), "floormod": (_FLOORMOD, _UMOD), "abs": (_ABS, _ABS),
 }  # fmt: skip
 
 
 class Helpers:
-    """The helpers a kernel uses, in the order in which they must be defined."""
+    """The helpers that a text uses, in the order in which they must be defined."""
 
-    def __init__(self) -> None:
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
         self._texts: dict[str, str] = {}
         self.math: set[str] = set()
 
     def named(self, name: str) -> str:
-        """One of the fixed helpers, with those it calls."""
-        text, needs = _HALVES[name]
+        """One of the fixed helpers, with those it calls, or what the dialect has instead."""
+        if name in self.dialect.words:
+            return self.dialect.words[name]
+        text, needs = _FIXED[name]
         for n in needs:
             self.named(n)
         self._texts.setdefault(name, text)
@@ -162,7 +165,7 @@ class Helpers:
         else:
             template = _TEMPLATES[stem][0 if t.is_signed else 1]
         unsigned = f"uint{max(t.bits, 32)}_t"
-        self._texts.setdefault(name, template.format(T=c_type(t), s=short(t), U=unsigned))
+        self._texts.setdefault(name, template.format(T=C99.type(t), s=short(t), U=unsigned))
         return name
 
     def to_integer(self, source: DType, target: DType) -> str:
@@ -171,16 +174,23 @@ class Helpers:
         template = _TO_SIGNED if target.is_signed else _TO_UNSIGNED
         limit = f"0x1p{target.bits - target.is_signed}"
         text = template.format(
-            T=c_type(target), F=c_type(source), f=short(source), s=short(target), bits=target.bits,
+            T=C99.type(target), F=C99.type(source), f=short(source), s=short(target), bits=target.bits,
             limit=limit + ("f" if source.bits == 32 else ""),
         )  # fmt: skip
         self._texts.setdefault(name, text)
         return name
 
-    def text(self, prefix: str) -> str:
-        """All of them as definitions that start with `prefix` (`static inline`)."""
-        parts = [f"{prefix} {t}" for t in self._texts.values()]
-        return "\n".join([*math_text(frozenset(self.math)), *parts])
+    def fail(self) -> str:
+        """What notes a failed check in a GPU's `error` record, unless another thread has."""
+        d = self.dialect
+        text = _FAIL_ONCE.replace("SPACE ", d.space).replace("CLAIM", d.claim)
+        self._texts.setdefault("tc_fail", text)
+        return "tc_fail"
+
+    def text(self) -> str:
+        """All of them as definitions."""
+        parts = [*math_text(frozenset(self.math)), *(f"static inline {t}" for t in self._texts.values())]
+        return self.dialect.text("\n".join(parts))
 
     @property
     def uses_memcpy(self) -> bool:

@@ -1,8 +1,9 @@
-"""Expressions to C, with the numerics of docs/language.md.
+"""Expressions to text of the C family, with the numerics of docs/language.md.
 
-An expression is C text, and statements that must run before it: a checked subscript, a let and a lazy
-ternary with either of these inside cannot be expressions.  The text is compiled with -fwrapv; narrow
-integers are cast back after each operation.
+An expression is text, and statements that must run before it: a checked subscript, a let and a lazy
+ternary with either of these inside cannot be expressions.  Narrow integers are cast back after each
+operation; wider ones wrap by -fwrapv in C, and elsewhere because `tc.codegen.narrow` made those unsigned that
+may.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tc.codegen.c_helpers import Helpers, c_type, short
+from tc.codegen.c_helpers import Helpers, short
+from tc.codegen.dialect import C99, Dialect
+from tc.codegen.names import identifier
 from tc.codegen.numerics import bits16
-from tc.dtypes import BOOL, FLOAT32, FLOAT64, DType
+from tc.dtypes import BOOL, FLOAT32, FLOAT64, UINT16, UINT32, UINT64, DType
 from tc.errors import InternalError, unreachable
 from tc.ir.expr import (
     EQ,
@@ -86,7 +89,10 @@ class ArrayStyle:
 
 @dataclass(slots=True)
 class CExpr:
-    """Makes C of expressions; `lines` collects what must run before."""
+    """Makes text of expressions; `lines` collects what must run before.
+
+    Of the intrinsics, `/` and `%` of integers are C's own, for operands that are not negative.
+    """
 
     arrays: Mapping[str, Array]
     styles: Mapping[str, ArrayStyle]
@@ -97,6 +103,14 @@ class CExpr:
     used_buffers: set[str] = field(default_factory=set[str])
     point: Sequence[str] = ()
     pad: str = "  "
+    fails: bool = False  # whether a check may
+
+    @property
+    def dialect(self) -> Dialect:
+        return self.helpers.dialect
+
+    def type(self, t: DType) -> str:
+        return self.helpers.dialect.type(t)
 
     def fresh(self, stem: str) -> str:
         """A name that nothing in the kernel has."""
@@ -110,7 +124,7 @@ class CExpr:
     def value(self, e: Expr, env: Mapping[str, str]) -> Text:
         match e:
             case IntImm() | UIntImm() | FloatImm():
-                return literal(e)
+                return literal(e, self.dialect)
             case Variable():
                 if e.name not in env:
                     raise InternalError(f"the loop nest uses '{e.name}', which nothing defines")
@@ -146,7 +160,7 @@ class CExpr:
                     return self.value(e.body, env)
                 v = self.value(e.value, env)
                 name = self.fresh(identifier(e.name))
-                self.line(f"const {c_type(e.value.dtype)} {name} = {v.text};")
+                self.line(f"const {self.type(e.value.dtype)} {name} = {v.text};")
                 return self.value(e.body, {**env, e.name: name})
             case Call():
                 return self.intrinsic(e, env)
@@ -168,7 +182,7 @@ class CExpr:
         if t.is_half or t.is_bool:
             raise InternalError(f"arithmetic on {t}")
         if isinstance(e.a, (IntImm, UIntImm)) and isinstance(e.b, (IntImm, UIntImm)) and t.bits == 64:
-            a = Text(f"({c_type(t)}){a.at(UNARY)}", UNARY)
+            a = Text(f"({self.type(t)}){a.at(UNARY)}", UNARY)
         if isinstance(e, Sub) and e.a in (IntImm(0, t), UIntImm(0, t)):
             return self.wrapped(Text(f"-{b.at(ATOM)}", UNARY), t)
         # Floating sums and products are evaluated as grouped; integers may be written flat.
@@ -178,7 +192,7 @@ class CExpr:
     def wrapped(self, v: Text, t: DType) -> Text:
         """An integer narrower than C's int, brought back to its type."""
         if t.is_int and t.bits < 32:
-            return Text(f"({c_type(t)}){v.at(UNARY)}", UNARY)
+            return Text(f"({self.type(t)}){v.at(UNARY)}", UNARY)
         return v
 
     def combine(self, operator: str, a: Text, b: Text, t: DType) -> Text:
@@ -191,7 +205,15 @@ class CExpr:
         if operator in ("min", "max"):
             return self.call(self.helpers.typed(operator, t), a, b)
         level = SUM if operator == "+" else PRODUCT
-        return self.wrapped(Text(f"{a.at(level)} {operator} {b.at(level + 1)}", level), t)
+        if not self.overflows(t):
+            return self.wrapped(Text(f"{a.at(level)} {operator} {b.at(level + 1)}", level), t)
+        u = UINT64 if t.bits == 64 else UINT32
+        a, b = self.cast(a, t, u), self.cast(b, t, u)
+        return self.cast(Text(f"{a.at(level)} {operator} {b.at(level + 1)}", level), u, t)
+
+    def overflows(self, t: DType) -> bool:
+        """Whether sums or products of this type must be made unsigned to wrap (uint16: C multiplies int)."""
+        return not self.dialect.wraps and ((t.is_int and t.is_signed and t.bits >= 32) or t == UINT16)
 
     def cast(self, v: Text, source: DType, target: DType) -> Text:
         """A conversion; see `Cast` in tc.ir.expr for what it means."""
@@ -207,7 +229,7 @@ class CExpr:
             return Text(f"{v.at(EQUAL + 1)} != 0", EQUAL)
         if source.is_float and target.is_int:
             return self.call(self.helpers.to_integer(source, target), v)
-        return Text(f"({c_type(target)}){v.at(UNARY)}", UNARY)
+        return Text(f"({self.type(target)}){v.at(UNARY)}", UNARY)
 
     def lazy(self, e: IfThenElse, env: Mapping[str, str]) -> Text:
         c = self.value(e.condition, env)
@@ -220,7 +242,7 @@ class CExpr:
         if not then_lines and not else_lines:
             return Text(f"{c.at(OR)} ? {a.at(OR)} : {b.at(TERNARY)}", TERNARY)
         name = self.fresh("chosen")
-        self.line(f"{c_type(e.dtype)} {name};")
+        self.line(f"{self.type(e.dtype)} {name};")
         self.line(f"if ({c.text}) {{")
         self.lines += [*then_lines, f"{outer}  {name} = {a.text};"]
         self.line("} else {")
@@ -232,18 +254,19 @@ class CExpr:
         if e.kind != "intrinsic":
             raise InternalError(f"a loop nest reads '{e.name}' by its Func")
         args = [self.value(a, env) for a in e.args]
-        if e.name == "abs":
-            if not e.dtype.is_float:
-                return self.call(self.helpers.typed("abs", e.dtype), *args) if e.dtype.is_signed else args[0]
-            return self.call("fabsf" if e.dtype == FLOAT32 else "fabs", *args)
-        builtin = builtins.find(e.name)
+        if e.name in ("/", "%"):
+            a, b = args
+            return Text(f"{a.at(PRODUCT)} {e.name} {b.at(PRODUCT + 1)}", PRODUCT)
+        if e.name == "abs" and not e.dtype.is_float:
+            return self.call(self.helpers.typed("abs", e.dtype), *args) if e.dtype.is_signed else args[0]
+        builtin = builtins.find("fabs" if e.name == "abs" else e.name)
         if builtin is None or builtin.kind != "math" or e.dtype not in (FLOAT32, FLOAT64):
-            raise InternalError(f"no C spelling for {e.name} of {e.dtype}")
-        name = builtin.f32() if e.dtype == FLOAT32 else builtin.c
-        if builtin.own:
+            raise InternalError(f"no {self.dialect.name} spelling for {e.name} of {e.dtype}")
+        name, own = self.dialect.function(builtin, e.dtype)
+        if own:
             self.helpers.math.add(name)
-        elif builtin.name in _UNDECLARED:
-            self.prototypes.add(f"{c_type(e.dtype)} {name}({c_type(e.dtype)});")
+        elif self.dialect is C99 and builtin.name in _UNDECLARED:
+            self.prototypes.add(f"{self.type(e.dtype)} {name}({self.type(e.dtype)});")
         return self.call(name, *args)
 
     # Memory.
@@ -252,24 +275,35 @@ class CExpr:
         array = self.arrays[e.buffer]
         subscripts = [self.value(s, env) for s in e.subscripts]
         for d in e.checked:
-            subscripts[d] = self.check(subscripts[d], array, d, e.site, env)
-        at = self.element(array, subscripts, env)
-        return Text(f"{at} != 0", EQUAL) if array.dtype == BOOL else Text(at)
+            subscripts[d] = self.check(subscripts[d], e, d, env)
+        return self.read(array, self.element(array, subscripts, env))
 
-    def check(self, subscript: Text, array: Array, dimension: int, site: int, env: Mapping[str, str]) -> Text:
-        extent = self.value(array.shape[dimension], env)
-        name = self.fresh("at")
-        self.line(f"const int64_t {name} = {subscript.text};")
+    def read(self, array: Array, element: str) -> Text:
+        return Text(f"{element} != 0", EQUAL) if array.dtype == BOOL else Text(element)
+
+    def check(self, subscript: Text, e: Load, dimension: int, env: Mapping[str, str]) -> Text:
+        name, extent, logical = self.tested(subscript, e, dimension, env)
         point = ", ".join(self.point) or "0"
         fail = self.helpers.named("tc_fail")
-        self.line(f"if ({name} < 0 || {name} >= {extent.at(SUM)})")
-        lower = self.value(array.lower[dimension], env).at(SUM) if array.lower else "0"
-        logical = name if lower == "0" else f"{name} + {lower}"
+        self.fails = True
+        self.line(f"if ({name} < 0 || {name} >= {extent})")
         self.line(
-            f"  return {fail}(error, {site}, {logical}, {dimension}, {len(self.point)},"
+            f"  return {fail}(error, {e.site}, {logical}, {dimension}, {len(self.point)},"
             f" (const int64_t[]){{{point}}});"
         )
         return Text(name)
+
+    def tested(
+        self, subscript: Text, e: Load, dimension: int, env: Mapping[str, str]
+    ) -> tuple[str, str, str]:
+        """A checked subscript as a variable, the extent it must be below, and what it is in the source."""
+        array = self.arrays[e.buffer]
+        extent = self.value(array.shape[dimension], env)
+        name = self.fresh("at")
+        self.line(f"const {self.type(e.subscripts[dimension].dtype)} {name} = {subscript.text};")
+        lower = self.value(array.lower[dimension], env).at(SUM) if array.lower else "0"
+        logical = name if lower == "0" else f"{name} + {lower}"
+        return name, extent.at(SUM), logical
 
     def element(self, array: Array, subscripts: Sequence[Text], env: Mapping[str, str]) -> str:
         """The lvalue of an element."""
@@ -294,52 +328,33 @@ def _grouped(level: int, v: Text) -> str:
     return v.at(SUM)
 
 
-def literal(e: IntImm | UIntImm | FloatImm) -> Text:
-    """A constant that C reads back as the same value of the same type or one it converts to exactly."""
+def literal(e: IntImm | UIntImm | FloatImm, dialect: Dialect = C99) -> Text:
+    """A constant that is read back as the same value of the same type or one it converts to exactly."""
     t = e.dtype
     if isinstance(e, FloatImm):
-        return _float_literal(e.value, t)
+        return _float_literal(e.value, t, dialect)
     if t.is_bool:
         return Text("true" if e.value else "false")
     v = t.wrap(e.value)
     if not t.is_signed:
-        return Text(f"{v}" if t.bits < 32 else f"{v}u" if v < 1 << 32 else f"{v}ull")
+        suffix = "" if t.bits < 32 else "u" if v < 1 << 32 else "u" + dialect.long_suffix
+        return Text(f"{v}{suffix}")
     if v == t.min and t.bits >= 32:
-        return Text(f"INT{t.bits}_MIN")
-    suffix = "" if -(1 << 31) <= v < 1 << 31 else "ll"
+        return Text(dialect.text(f"INT{t.bits}_MIN"))
+    suffix = "" if -(1 << 31) <= v < 1 << 31 else dialect.long_suffix
     return Text(f"{v}{suffix}", UNARY if v < 0 else ATOM)
 
 
-def _float_literal(value: float, t: DType) -> Text:
+def _float_literal(value: float, t: DType, dialect: Dialect) -> Text:
     if t.is_half:
         return Text(f"0x{bits16(value, t):04x}")
     single = t == FLOAT32
-    if math.isnan(value):
-        return Text("NAN")
-    if math.isinf(value):
-        return Text("INFINITY" if value > 0 else "-INFINITY", ATOM if value > 0 else UNARY)
+    if math.isnan(value) or math.isinf(value):
+        text = dialect.text("NAN" if math.isnan(value) else "INFINITY")
+        if not single and dialect is not C99:  # there it is a float, by which overloads are chosen
+            text = f"(double){text}"
+        sign = "-" if value < 0 else ""
+        return Text(sign + text, UNARY if sign or text.startswith("(double)") else ATOM)
     shown = float_text(value, single)
     negative = shown.startswith("-")
     return Text(shown + ("f" if single else ""), UNARY if negative else ATOM)
-
-
-_KEYWORDS = frozenset(  # C99, C++, OpenCL, and what the text itself uses
-    """
-    auto break case char const continue default do double else enum extern float for goto if inline int
-    long register restrict return short signed sizeof static struct switch typedef union unsigned void
-    volatile while
-    asm bool catch class delete explicit export false friend mutable namespace new operator private
-    protected public template this throw true try typename using virtual wchar_t half kernel global local
-    constant
-    NAN INFINITY HUGE_VAL EOF NULL memcpy main args error
-    """.split()  # noqa: SIM905
-)
-
-
-def identifier(name: str) -> str:
-    """A C identifier for a name: no keyword, no library function, no leading digit or underscore."""
-    text = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
-    if text[0].isdigit() or text[0] == "_" or text.startswith(("tc_", "INT", "UINT", "TC_")):
-        text = f"v{text}" if text[0] == "_" else f"v_{text}"
-    library = builtins.find(text) is not None or text.endswith("_t")
-    return f"{text}_" if text in _KEYWORDS or library else text

@@ -17,7 +17,10 @@ from hypothesis import strategies as st
 import tc
 from tc.registry import availability, names
 
-BACKENDS = tuple(n for n in names() if availability(n).ok)
+# OpenCL's compiler takes a tenth of a second for each expression; tests/codegen/test_numerics.py has them all
+# in a few programs.
+DEVICES = ("opencl", "cuda")
+BACKENDS = tuple(n for n in names() if availability(n).ok and n not in DEVICES)
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 FLOATS = ("float32", "float64")
 

@@ -271,7 +271,12 @@ def test_doctor(run: Any) -> None:
     assert "backend reference  available" in r.out
     r = run("doctor", "--json")
     assert set(r.json) == {"ok", "tc", "python", "machine", "packages", "backends", "diagnostics"}
-    assert r.json["backends"]["reference"] == {"available": True, "reason": "", "remedy": ""}
+    assert r.json["backends"]["reference"] == {
+        "available": True,
+        "compiles": True,
+        "reason": "",
+        "remedy": "",
+    }
     assert set(r.json["backends"]) == set(tc.backends()) and r.json["packages"]["numpy"] == np.__version__
 
 

@@ -50,6 +50,14 @@ AT_SIZES = ("loops", "code", "llvm")
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")
+@pytest.mark.parametrize(("backend", "suffix"), [("opencl", "cl"), ("cuda", "cu")])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_code_for_gpus(name: str, backend: str, suffix: str, golden: Callable[[str, str], None]) -> None:
+    source, sizes = PROGRAMS[name]
+    golden(f"{name}/code.{suffix}", tc.compile(source, backend).inspect("code", **sizes))
+
+
+@pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("stage", [*SYMBOLIC, *AT_SIZES])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_stages(name: str, stage: str, golden: Callable[[str, str], None]) -> None:

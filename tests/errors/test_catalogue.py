@@ -290,6 +290,30 @@ def _narrow_processor(m: pytest.MonkeyPatch) -> None:
     )
 
 
+def _opencl() -> Any:
+    """The module of the opencl backend that knows the device."""
+    import sys
+
+    from tc import registry
+
+    registry.load("opencl")
+    return sys.modules["tc_backends.opencl.device"]
+
+
+def _no_such_device(m: pytest.MonkeyPatch) -> None:
+    m.setenv("TC_OPENCL_DEVICE", "abacus")
+    _opencl().find()
+
+
+def _no_doubles(m: pytest.MonkeyPatch) -> None:
+    m.setattr(_opencl().Device, "doubles", False)
+    tc.compile("def f(double(N) A) -> (B) { B(i) = A(i) }", backend="opencl", sizes={"N": 3})
+
+
+def _not_opencl(m: pytest.MonkeyPatch) -> None:
+    _opencl().find().kernels("nonsense", ["f"])
+
+
 PROVOKED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "TC0802": _unavailable,
     "TC0803": _unloadable,
@@ -302,6 +326,9 @@ PROVOKED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "TC0814": lambda m: tc.compile(
         "def f(float(N) A) -> (B) { B(i) = A(i) }", "cpu", sizes={"N": 4}, options={"machine": {"core": 4}}
     ),
+    "TC0815": _no_such_device,
+    "TC0816": _no_doubles,
+    "TC0907": _not_opencl,
     "TC0900": lambda m: _broken_pass(m, tc.InternalError("arithmetic on bool")),
     "TC0901": lambda m: _broken_pass(m, ZeroDivisionError("division by zero")),
     "TC0902": _not_a_tree,

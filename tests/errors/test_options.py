@@ -18,7 +18,11 @@ INVALID: list[tuple[dict[str, Any], str, str]] = [
      "fusion is 'max', 'preserve3coincident', 'min', a function or None"),
     ({"fusion": ["max"]}, "option fusion=['max'] is not valid",
      "fusion is 'max', 'preserve3coincident', 'min', a function or None"),
-    ({"isa": "avx"}, "option isa='avx' is not valid", "isa is 'avx512', 'avx2', 'sse4.2', 'neon' or None"),
+    (
+        {"isa": "avx"},
+        "option isa='avx' is not valid",
+        "isa is 'avx512', 'avx2', 'sse4.2', 'neon', one such as 'sm_90' or None",
+    ),
     ({"tile": 8}, "option tile=8 is not valid", "tile is a tuple of positive integers or None"),
     ({"tile": (8, 0)}, "option tile=(8, 0) is not valid", "tile is a tuple of positive integers or None"),
     ({"tile": "88"}, "option tile='88' is not valid", "tile is a tuple of positive integers or None"),

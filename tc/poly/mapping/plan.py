@@ -19,8 +19,9 @@ class AxisMap:
     """Where the points of an axis run.
 
     Tile q, of `tile` points (0: all points are one tile), runs on the blocks whose variable `block` is q mod
-    `blocks`, or on all blocks if there is none.  Point p of a tile runs on the threads whose variable
-    `thread` is p mod `threads`: neighbours on neighbours.  `threads` divides `tile`.
+    `blocks` (0: is q, there is a block for each), or on all blocks if there is no variable.  Point p of a
+    tile runs on the threads whose variable `thread` is p mod `threads`: neighbours on neighbours.  `threads`
+    divides `tile`.
     """
 
     tile: int = 0

@@ -116,7 +116,8 @@ class _Builder:
                     if a.size is not None or m.tile < a.extent:
                         members.setdefault(a.name, {})[t] = t.tile(a, m)
                     if m.block is not None:
-                        conditions[t].append(f"({t.tile(a, m)}) mod {m.blocks} = {m.block}")
+                        turn = f"({t.tile(a, m)}) mod {m.blocks}" if m.blocks else t.tile(a, m)
+                        conditions[t].append(f"{turn} = {m.block}")
         if any(conditions.values()):
             blocks = [v for v, _ in self.how.blocks]
             node = node.insert_filter(where(self.ctx, conditions, blocks)).child(0)

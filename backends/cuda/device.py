@@ -1,0 +1,156 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false, reportMissingImports=false
+"""The device that kernels run on; the only module that imports pycuda.
+
+The context is the primary one, which PyTorch and others share, and the stream the default one, which orders
+with theirs.  pycuda has a stack of contexts for each thread: a call pushes and pops.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from tc import locks, settings
+from tc.codegen.gpu import Kernel
+from tc.errors import BackendError
+from tc.ir.loops import LoopNest
+from tc.registry import Availability
+
+from ..gpu.run import OUT_OF_MEMORY, Array, Record, run
+
+_INSTALL = "pip install 'tensor-comprehensions[cuda]', which builds pycuda with an installed CUDA toolkit"
+
+
+@dataclass(frozen=True)
+class Device:
+    """A CUDA device; `cu` is pycuda.driver."""
+
+    cu: Any
+    device: Any
+    context: Any
+
+    @property
+    def arch(self) -> str:
+        major, minor = self.device.compute_capability()
+        return f"sm_{major}{minor}"
+
+    @contextmanager
+    def entered(self) -> Generator[None]:
+        """The device's context is the calling thread's."""
+        self.context.push()
+        try:
+            yield
+        finally:
+            self.context.pop()
+
+
+@dataclass
+class Kernels:
+    """The functions of a cubin; it is loaded at the first call."""
+
+    cubin: bytes = field(repr=False)
+    names: Sequence[str]
+    _functions: Sequence[Any] = ()
+    _module: Any = None
+    _lock: Any = field(repr=False, default_factory=locks.lock)
+
+    def run(
+        self,
+        nest: LoopNest,
+        kernels: Sequence[Kernel],
+        inout: frozenset[str],
+        inputs: Sequence[Array],
+        outputs: Sequence[Array],
+    ) -> Record | None:
+        """See `..gpu.run.run`.  Raises BackendError: TC0815 without a device, TC0810 where it gives up."""
+        device = find()
+        cu = device.cu
+        with device.entered():
+            try:
+                return run(_Session(cu), nest, kernels, self._load(cu), inout, inputs, outputs)
+            except cu.MemoryError:
+                return OUT_OF_MEMORY
+            except cu.Error as error:
+                raise BackendError(
+                    f"{nest.name} on {device.device.name()}: {error}",
+                    code="TC0810",
+                    help="run it on another backend",
+                ) from error
+
+    def _load(self, cu: Any) -> Sequence[Any]:
+        with self._lock:
+            if self._module is None:
+                module = cu.module_from_buffer(self.cubin)
+                self._functions = [module.get_function(n) for n in self.names]
+                self._module = module
+            return self._functions
+
+
+@dataclass(frozen=True)
+class _Session:
+    cu: Any
+
+    def allocate(self, size: int) -> Any:
+        return self.cu.mem_alloc(size)
+
+    def upload(self, buffer: Any, content: Array) -> None:
+        self.cu.memcpy_htod(buffer, content)
+
+    def download(self, content: Array, buffer: Any) -> None:
+        self.cu.memcpy_dtoh(content, buffer)
+
+    def launch(self, function: Any, arguments: Sequence[Any], blocks: int, threads: int) -> None:
+        function(*arguments, grid=(blocks, 1), block=(threads, 1, 1))
+
+    def free(self, buffer: Any) -> None:
+        with suppress(self.cu.Error):  # after a fault in a kernel everything fails
+            buffer.free()
+
+
+def availability() -> Availability:
+    try:
+        find()
+    except BackendError as error:
+        return Availability(False, error.message, error.help or "")
+    return Availability(True)
+
+
+def find() -> Device:
+    """The device of the setting `TC_CUDA_DEVICE`.  Raises BackendError, code TC0815, where there is none."""
+    return _find(settings.cuda_device())
+
+
+@cache
+def _find(number: int) -> Device:
+    if importlib.util.find_spec("pycuda") is None:
+        raise BackendError("pycuda is not installed", code="TC0815", help=_INSTALL)
+    try:
+        # A pycuda that was built without the driver does not name its library.
+        ctypes.CDLL("libcuda.so.1", mode=ctypes.RTLD_GLOBAL)
+    except OSError as error:
+        raise BackendError(
+            f"there is no NVIDIA driver: {error}", code="TC0815", help="install the driver of the device"
+        ) from error
+    import pycuda.driver as cu
+
+    try:
+        cu.init()
+        count = cu.Device.count()
+        if number >= count:
+            raise BackendError(
+                f"there are {count} CUDA devices, and none is TC_CUDA_DEVICE={number}",
+                code="TC0815",
+                help="devices are numbered from 0 on",
+            )
+        device = cu.Device(number)
+        return Device(cu, device, device.retain_primary_context())
+    except cu.Error as error:
+        raise BackendError(
+            f"the NVIDIA driver finds no device: {error}", code="TC0815", help="nvidia-smi shows what it sees"
+        ) from error

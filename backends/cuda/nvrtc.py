@@ -1,0 +1,145 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false, reportAttributeAccessIssue=false
+"""CUDA C++ to machine code, and what the assembler says of it; the only module that imports cuda.bindings."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+from tc.errors import BackendError, InternalError
+from tc.registry import Availability
+
+_INSTALL = "pip install 'tensor-comprehensions[nvrtc]'"
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What a kernel takes: registers a thread, bytes of shared memory a block; the others are bytes a thread
+    in local memory, which is memory.  A stack without spills is an array that is indexed at run time."""
+
+    registers: int = 0
+    shared: int = 0
+    stack: int = 0
+    spill_stores: int = 0
+    spill_loads: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.registers} registers, {self.shared} bytes shared, {self.stack} bytes stack, "
+            f"{self.spill_stores} bytes spill stores, {self.spill_loads} bytes spill loads"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Machine code for an architecture (a cubin), and the resources of its kernels by name."""
+
+    arch: str
+    cubin: bytes = field(repr=False)
+    resources: Mapping[str, Resources]
+    log: str = field(repr=False)
+
+    def __str__(self) -> str:
+        taken = "".join(f"{name}: {r}\n" for name, r in self.resources.items())
+        return f"{self.arch}, {len(self.cubin)} bytes\n{taken}"
+
+
+def availability() -> Availability:
+    try:
+        _nvrtc()
+    except BackendError as error:
+        return Availability(False, error.message, error.help or "")
+    return Availability(True)
+
+
+@cache
+def _nvrtc() -> Any:
+    """The module; raises BackendError, code TC0815, where it or its library is missing."""
+    if importlib.util.find_spec("cuda") is None or importlib.util.find_spec("cuda.bindings") is None:
+        raise BackendError("cuda-bindings is not installed", code="TC0815", help=_INSTALL)
+    from cuda.bindings import nvrtc
+
+    try:
+        nvrtc.nvrtcVersion()
+    except (RuntimeError, OSError) as error:  # the library is looked for at the first call
+        raise BackendError(f"NVRTC does not load: {error}", code="TC0815", help=_INSTALL) from error
+    return nvrtc
+
+
+def compile_text(text: str, arch: str, contract: bool) -> Machine:
+    """The machine code of a text.  Floating point is IEEE 754's: nothing flushed, division and roots rounded
+    correctly; `contract`: whether products and sums are fused.
+
+    Raises InternalError, code TC0907, for a text that NVRTC refuses; BackendError, code TC0811, for an
+    architecture that it does not know.
+    """
+    nvrtc = _nvrtc()
+    options = [
+        f"--gpu-architecture={arch}", "--std=c++17", f"--fmad={str(contract).lower()}", "--ftz=false",
+        "--prec-div=true", "--prec-sqrt=true", "--ptxas-options=-v",
+    ]  # fmt: skip
+    error, program = nvrtc.nvrtcCreateProgram(text.encode(), b"kernels.cu", 0, [], [])
+    _good(nvrtc, error)
+    try:
+        (error,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
+        log = _text(nvrtc, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
+        if error == nvrtc.nvrtcResult.NVRTC_ERROR_INVALID_OPTION:
+            raise BackendError(
+                f"NVRTC cannot compile for {arch}",
+                code="TC0811",
+                help="leave out isa, or name another such as 'sm_90'",
+            )
+        if error == nvrtc.nvrtcResult.NVRTC_ERROR_COMPILATION:
+            raise InternalError(f"NVRTC refuses the text: {log.strip()}", code="TC0907")
+        _good(nvrtc, error)
+        error, size = nvrtc.nvrtcGetCUBINSize(program)
+        _good(nvrtc, error)
+        cubin = b" " * size
+        _good(nvrtc, *nvrtc.nvrtcGetCUBIN(program, cubin))
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+    return Machine(arch, cubin, parse(log), log)
+
+
+def _good(nvrtc: Any, error: Any) -> None:
+    if error != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise InternalError(f"NVRTC fails: {error.name}", code="TC0907")
+
+
+def _text(nvrtc: Any, size_of: Any, get: Any, program: Any) -> str:
+    error, size = size_of(program)
+    _good(nvrtc, error)
+    held = b" " * size
+    _good(nvrtc, *get(program, held))
+    return held.rstrip(b"\0").decode(errors="replace")
+
+
+_ENTRY = re.compile(r"Compiling entry function '(\w+)'")
+_PROPERTIES = re.compile(r"Function properties for (\w+)")
+_MEMORY = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_REGISTERS = re.compile(r"Used (\d+) registers")
+_SHARED = re.compile(r"(\d+) bytes smem")
+
+
+def parse(log: str) -> dict[str, Resources]:
+    """The resources of kernels from what `ptxas -v` says."""
+    found: dict[str, Resources] = {}
+    entry = function = ""
+    for line in log.splitlines():
+        if m := _ENTRY.search(line):
+            entry = m[1]
+            found[entry] = Resources()
+        if m := _PROPERTIES.search(line):
+            function = m[1]
+        if (m := _MEMORY.search(line)) and function == entry and entry:
+            stack, stores, loads = map(int, m.groups())
+            found[entry] = replace(found[entry], stack=stack, spill_stores=stores, spill_loads=loads)
+        if (m := _REGISTERS.search(line)) and entry:
+            shared = _SHARED.search(line)
+            found[entry] = replace(found[entry], registers=int(m[1]), shared=int(shared[1]) if shared else 0)
+    return found

@@ -1,0 +1,91 @@
+"""What the backends of GPUs return from `compile`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tc.codegen.gpu import Kernel, Module
+from tc.errors import BackendError
+from tc.ir.expr import Expr
+from tc.ir.loops import LoopNest
+from tc.ir.printer import nest_text
+from tc.ir.program import Program
+
+from .lower import Lowered
+from .run import Array, Record
+
+
+class Functions(Protocol):
+    """The kernels of a text on a device."""
+
+    def run(
+        self,
+        nest: LoopNest,
+        kernels: Sequence[Kernel],
+        inout: frozenset[str],
+        inputs: Sequence[Array],
+        outputs: Sequence[Array],
+    ) -> Record | None:
+        """See `.run.run`.  Raises BackendError: TC0810 where the device gives up, TC0815 without one."""
+        ...
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Kernels that `run` launches one after the other; there is no address to call.
+
+    `stages` are texts that only this backend has.
+    """
+
+    backend: str
+    lowered: Lowered = field(repr=False)
+    module: Module = field(repr=False)
+    functions: Functions = field(repr=False)
+    inout: frozenset[str] = field(repr=False)
+    stages: Mapping[str, str] = field(repr=False, default_factory=dict[str, str])
+    address: None = None
+    release_gil: bool = True
+
+    @property
+    def nest(self) -> LoopNest:
+        return self.lowered.nest
+
+    @property
+    def workspace(self) -> Expr:
+        """In bytes."""
+        return self.nest.workspace
+
+    def artifact(self, stage: str) -> str:
+        """A stage of the compilation as text: the schedule tree, the mapping, the loop nest, the code."""
+        match stage:
+            case "schedule":
+                return self.lowered.schedule
+            case "choice":
+                return self.lowered.choice
+            case "loops":
+                return nest_text(self.nest)
+            case "code":
+                return self.module.text
+            case _ if stage in self.stages:
+                return self.stages[stage]
+            case _:
+                *some, last = "schedule", "choice", "loops", "code", *self.stages
+                raise BackendError(
+                    f"the {self.backend} backend has no stage '{stage}'",
+                    code="TC0804",
+                    help=f"it has {', '.join(some)} and {last}",
+                )
+
+    def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Record | None:
+        """Copy dense arrays in signature order to the device, launch, copy the results back.
+
+        Returns the record of a failed check, or of memory that is not there, as `_native.Entry.run` does.
+        """
+        return self.functions.run(self.nest, self.module.kernels, self.inout, inputs, outputs)
+
+
+def inout(program: Program) -> frozenset[str]:
+    """The results that start from what the caller passes."""
+    return frozenset(b.name for b in program.buffers if b.role == "output" and b.inout)

@@ -1,0 +1,53 @@
+"""A specialised program to launches to OpenCL C to kernels on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tc.codegen import gpu
+from tc.codegen.dialect import OPENCL
+from tc.errors import BackendError
+from tc.ir.program import Program
+from tc.options import Options
+from tc.pipeline import stage
+from tc.registry import Availability
+
+from ..gpu.compiled import Compiled, inout
+from ..gpu.lower import lower
+from . import device
+
+
+class Backend:
+    """The mapping of the cuda backend in OpenCL C."""
+
+    name = "opencl"
+    options_used: frozenset[str] = frozenset({"strict"})
+    dynamic_sizes = True
+
+    def available(self) -> Availability:
+        return device.availability()
+
+    def default_options(self, program: Program, target: Any) -> Options:
+        return Options()
+
+    def compile(
+        self, program: Program, options: Options | None = None, typical: Mapping[str, int] | None = None
+    ) -> Compiled:
+        """The kernels of a program, whose symbolic sizes are dynamic and have these typical values.
+
+        Raises BackendError: TC0815 without a device, TC0816 for float64 on one without it.
+        """
+        found = device.find()
+        lowered = lower(program, options or Options(), typical or {})
+        with stage("code"):
+            module = gpu.emit(lowered.nest, OPENCL, lowered.contract)
+        if module.double and not found.doubles:
+            raise BackendError(
+                f"{program.name} computes in float64, which {found.name} does not have",
+                code="TC0816",
+                help="choose another device with TC_OPENCL_DEVICE, or another backend",
+            )
+        with stage("machine"):
+            kernels = found.kernels(module.text, [k.name for k in module.kernels])
+        return Compiled(self.name, lowered, module, kernels, inout(program))

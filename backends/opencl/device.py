@@ -1,0 +1,177 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false
+"""The device that kernels are built for and run on; the only module that imports pyopencl.
+
+What the queue of a thread holds is done in order, so that copies and launches need no events.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from tc import locks, settings
+from tc.codegen.gpu import Kernel
+from tc.errors import BackendError, InternalError
+from tc.ir.loops import LoopNest
+from tc.registry import Availability
+
+from ..gpu.run import OUT_OF_MEMORY, Array, Record, run
+
+_INSTALL = "pip install 'tensor-comprehensions[opencl]', which brings PoCL, a device on any CPU"
+_building = locks.lock()
+
+
+@dataclass(frozen=True)
+class Device:
+    """An OpenCL device in a context of its own; `cl` is pyopencl."""
+
+    cl: Any
+    device: Any
+    context: Any
+    _threads: threading.local
+
+    @property
+    def queue(self) -> Any:
+        """An in-order queue of the calling thread."""
+        if not hasattr(self._threads, "queue"):
+            self._threads.queue = self.cl.CommandQueue(self.context)
+        return self._threads.queue
+
+    @property
+    def name(self) -> str:
+        return f"{self.device.name.strip()} ({self.device.platform.name.strip()})"
+
+    @property
+    def doubles(self) -> bool:
+        return "cl_khr_fp64" in self.device.extensions.split()
+
+    @property
+    def flags(self) -> str:
+        """Options of the compiler: division and roots of float32 as IEEE 754 has them, where the device can;
+        denormals are kept.  Warnings are not wanted: the text is ours."""
+        exact = self.device.single_fp_config & self.cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
+        return "-w -cl-std=CL1.2" + (" -cl-fp32-correctly-rounded-divide-sqrt" if exact else "")
+
+    def kernels(self, text: str, names: Sequence[str]) -> Kernels:
+        """The kernels of a text.
+
+        Raises InternalError, code TC0907, for a text that the device's compiler refuses.
+        """
+        with _building:
+            try:
+                program = self.cl.Program(self.context, text)
+                # pyopencl would keep binaries in a folder of its own, without a limit.
+                built = program.build(self.flags, devices=[self.device], cache_dir=False)
+                return Kernels(self, [self.cl.Kernel(built, name) for name in names])
+            except self.cl.Error as error:
+                raise InternalError(
+                    f"the OpenCL compiler refuses the text: {str(error).strip()}", code="TC0907"
+                ) from error
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The functions of a text; a function holds its arguments, so that one thread at a time may launch it."""
+
+    device: Device
+    functions: Sequence[Any]
+    lock: Any = field(default_factory=locks.lock)
+
+    def run(
+        self,
+        nest: LoopNest,
+        kernels: Sequence[Kernel],
+        inout: frozenset[str],
+        inputs: Sequence[Array],
+        outputs: Sequence[Array],
+    ) -> Record | None:
+        """See `..gpu.run.run`."""
+        cl = self.device.cl
+        session = _Session(cl, self.device.context, self.device.queue, self.lock)
+        try:
+            return run(session, nest, kernels, self.functions, inout, inputs, outputs)
+        except cl.MemoryError:
+            return OUT_OF_MEMORY
+        except cl.Error as error:
+            if getattr(error, "code", None) == cl.status_code.INVALID_BUFFER_SIZE:  # more than it can have
+                return OUT_OF_MEMORY
+            raise BackendError(
+                f"{nest.name} on {self.device.name}: {str(error).strip()}",
+                code="TC0810",
+                help="run it on another backend",
+            ) from error
+
+
+@dataclass(frozen=True)
+class _Session:
+    cl: Any
+    context: Any
+    queue: Any
+    lock: Any
+
+    def allocate(self, size: int) -> Any:
+        return self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, size)
+
+    def upload(self, buffer: Any, content: Array) -> None:
+        self.cl.enqueue_copy(self.queue, buffer, content)
+
+    def download(self, content: Array, buffer: Any) -> None:
+        self.cl.enqueue_copy(self.queue, content, buffer)
+
+    def launch(self, function: Any, arguments: Sequence[Any], blocks: int, threads: int) -> None:
+        with self.lock:
+            function.set_args(*arguments)
+            self.cl.enqueue_nd_range_kernel(self.queue, function, (blocks * threads,), (threads,))
+
+    def free(self, buffer: Any) -> None:
+        with suppress(self.cl.Error):
+            buffer.release()
+
+
+def availability() -> Availability:
+    try:
+        find()
+    except BackendError as error:
+        return Availability(False, error.message, error.help or "")
+    return Availability(True)
+
+
+def find() -> Device:
+    """The device of the setting `TC_OPENCL_DEVICE`, or else the first GPU, or else the first device.
+
+    Raises BackendError, code TC0815, where there is none.
+    """
+    return _find(settings.opencl_device())
+
+
+@cache
+def _find(wanted: str) -> Device:
+    if importlib.util.find_spec("pyopencl") is None:
+        raise BackendError("pyopencl is not installed", code="TC0815", help=_INSTALL)
+    import pyopencl as cl
+
+    try:
+        devices = [d for p in cl.get_platforms() for d in p.get_devices()]
+    except cl.Error as error:
+        raise BackendError(f"OpenCL finds no platform: {error}", code="TC0815", help=_INSTALL) from error
+    if not devices:
+        raise BackendError("OpenCL finds no device", code="TC0815", help=_INSTALL)
+    if wanted:
+        named = {f"{d.platform.name} {d.name}": d for d in devices}
+        fitting = [d for n, d in named.items() if wanted.lower() in n.lower()]
+        if not fitting:
+            raise BackendError(
+                f"no OpenCL device is called TC_OPENCL_DEVICE={wanted!r}",
+                code="TC0815",
+                help="there are " + ", ".join(named),
+            )
+        devices = fitting
+    gpus = [d for d in devices if d.type & cl.device_type.GPU]
+    device = (gpus or devices)[0]
+    return Device(cl, device, cl.Context([device]), threading.local())

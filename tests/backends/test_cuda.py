@@ -1,0 +1,188 @@
+"""The cuda backend without a device: what NVRTC makes, and launches on a stand-in for pycuda."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+from tc import registry
+from tc.errors import BackendError
+from tests.conformance.test_programs import CASES
+
+MATMUL = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
+
+
+def module(name: str) -> Any:
+    registry.load("cuda")
+    return sys.modules[f"tc_backends.cuda.{name}"]
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_code_is_seen_without_a_device(arch: str) -> None:
+    kernel = tc.compile(MATMUL, "cuda", options={"isa": arch})
+    one = kernel.specialize(M=3, K=4, N=5)
+    assert 'extern "C" __global__ __launch_bounds__(1)' in one.source
+    machine, *kernels = one.artifact("asm").splitlines()
+    assert machine.startswith(f"{arch}, ")
+    assert len(kernels) == 1 and kernels[0].startswith("mm_kernel: ")
+    assert kernels[0].endswith(" 0 bytes stack, 0 bytes spill stores, 0 bytes spill loads")
+    assert "launch mm" in kernel.inspect("loops", M=3, K=4, N=5)
+
+
+def test_a_call_needs_a_device() -> None:
+    state = registry.availability("cuda")
+    assert (state.ok, state.compiles) == (False, True)
+    assert state.reason and state.remedy
+    kernel = tc.compile(MATMUL, "cuda")
+    with pytest.raises(BackendError, match="the backend 'cuda' is not available") as caught:
+        kernel(np.ones((2, 3), np.float32), np.ones((3, 4), np.float32))
+    assert caught.value.code == "TC0802"
+    with pytest.raises(BackendError):
+        registry.get("cuda")
+    assert registry.get("cuda", run=False).name == "cuda"
+
+
+def test_an_architecture_that_is_none() -> None:
+    with pytest.raises(BackendError, match="NVRTC cannot compile for sm_12") as caught:
+        tc.compile(MATMUL, "cuda", options={"isa": "sm_12"}, sizes={"M": 2, "K": 2, "N": 2})
+    assert caught.value.code == "TC0811"
+    with pytest.raises(BackendError, match="cannot run sm_90 code"):
+        tc.compile(MATMUL, "cpu", options={"isa": "sm_90"}, sizes={"M": 2, "K": 2, "N": 2})
+
+
+def test_without_nvrtc_it_does_not_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib.util
+
+    nvrtc = module("nvrtc")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    nvrtc._nvrtc.cache_clear()
+    state = registry.availability("cuda")
+    assert (state.ok, state.compiles, state.reason) == (False, False, "cuda-bindings is not installed")
+    with pytest.raises(BackendError, match="cuda-bindings is not installed"):
+        tc.compile(MATMUL, "cuda")
+    nvrtc._nvrtc.cache_clear()
+
+
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if k % 12 == 0 else pytest.mark.slow) for k, n in enumerate(CASES)]
+)
+def test_programs_compile_without_stack_and_spills(name: str) -> None:
+    case = CASES[name]
+    for dtype in case.dtypes:
+        kernel = tc.compile(case.source.replace("{T}", dtype), "cuda", case.entry)
+        scalars = {s: int(case.scalars[s]) for s in kernel.front.specialized}
+        for line in kernel.specialize(**case.sizes, **scalars).artifact("asm").splitlines()[1:]:
+            assert line.endswith(" 0 bytes stack, 0 bytes spill stores, 0 bytes spill loads"), line
+
+
+LOG = """\
+ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'b' for 'sm_90'
+ptxas info    : Function properties for b
+ptxas         .     64 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads
+ptxas info    : Used 46 registers, used 0 barriers, 64 bytes cumulative stack size
+ptxas info    : Compile time = 4.566 ms
+ptxas info    : Compiling entry function 'a' for 'sm_90'
+ptxas info    : Function properties for a
+ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 16 registers, used 1 barriers, 4224 bytes smem, 372 bytes cmem[0]
+ptxas info    : Function properties for __internal_trig_reduction_slowpathf
+ptxas         .     40 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+"""
+
+
+def test_what_the_assembler_says() -> None:
+    nvrtc = module("nvrtc")
+    assert nvrtc.parse(LOG) == {
+        "b": nvrtc.Resources(registers=46, stack=64, spill_stores=8, spill_loads=12),
+        "a": nvrtc.Resources(registers=16, shared=4224),
+    }
+    assert nvrtc.parse("") == {}
+
+
+class Driver:
+    """A stand-in for pycuda.driver, whose kernels multiply matrices; it keeps what it was asked for."""
+
+    class Error(Exception):
+        pass
+
+    class MemoryError(Error):
+        pass
+
+    def __init__(self, room: int = 1 << 30) -> None:
+        self.log: list[Any] = []
+        self.held: dict[int, np.ndarray[Any, Any]] = {}
+        self.room = room
+        self.depth = 0
+
+    # of a context
+    def push(self) -> None:
+        self.depth += 1
+
+    def pop(self) -> None:
+        self.depth -= 1
+
+    def mem_alloc(self, size: int) -> Any:
+        assert self.depth == 1
+        if size > self.room:
+            raise self.MemoryError("cuMemAlloc failed: out of memory")
+        key = len(self.log)
+        self.log.append(("alloc", size))
+        self.held[key] = np.zeros(size, np.uint8)
+        return SimpleNamespace(key=key, free=lambda: self.held.pop(key))
+
+    def memcpy_htod(self, buffer: Any, content: Any) -> None:
+        self.held[buffer.key][: content.size] = content
+
+    def memcpy_dtoh(self, content: Any, buffer: Any) -> None:
+        content[...] = self.held[buffer.key][: content.size]
+
+    def module_from_buffer(self, cubin: bytes) -> Any:
+        assert cubin.startswith(b"\x7fELF")
+        self.log.append("module")
+        return SimpleNamespace(get_function=self.function)
+
+    def function(self, name: str) -> Any:
+        assert name == "mm_kernel"
+
+        def launch(a: Any, b: Any, c: Any, *, grid: Any, block: Any) -> None:
+            self.log.append(("launch", grid, block))
+            x, y = (self.held[p.key].view(np.float32) for p in (a, b))
+            self.held[c.key].view(np.float32)[...] = (x.reshape(2, 3) @ y.reshape(3, 4)).ravel()
+
+        return launch
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
+    made = Driver()
+    device = module("device")
+    one = device.Device(
+        made, SimpleNamespace(name=lambda: "stand-in", compute_capability=lambda: (8, 6)), made
+    )
+    monkeypatch.setattr(device, "find", lambda: one)
+    return made
+
+
+def test_launches(driver: Driver) -> None:
+    kernel = tc.compile(MATMUL, "cuda")
+    a, b = np.arange(6, dtype=np.float32).reshape(2, 3), np.arange(12, dtype=np.float32).reshape(3, 4)
+    for _ in range(2):
+        np.testing.assert_array_equal(kernel(a, b), a @ b)
+    assert driver.log.count("module") == 1
+    assert driver.log.count(("launch", (1, 1), (1, 1, 1))) == 2
+    assert not driver.held and driver.depth == 0
+    assert kernel.inspect("asm", M=2, K=3, N=4).startswith("sm_86, ")
+
+
+def test_memory_that_the_device_does_not_have(driver: Driver) -> None:
+    driver.room = 40
+    with pytest.raises(BackendError, match="mm on 'cuda': out of memory"):
+        tc.compile(MATMUL, "cuda")(np.ones((2, 3), np.float32), np.ones((3, 4), np.float32))
+    assert not driver.held and driver.depth == 0

@@ -1,0 +1,135 @@
+"""The opencl backend on the device that tests have, PoCL."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tc
+from tc import registry
+from tc.errors import BackendError
+
+GATHER = "def gather(float(N) A, int(M) I) -> (O) { O(i) = A(I(i)) }"
+SOFTMAX = """
+def softmax(float(N,D) I) -> (O) {
+  tmp(n) max=! I(n,d)
+  O(n,d) = exp(I(n,d) - tmp(n))
+  tmp(n) +=! O(n,d)
+  O(n,d) = O(n,d) / tmp(n)
+}"""
+
+
+def test_every_stage_can_be_seen() -> None:
+    one = tc.compile(SOFTMAX, "opencl").specialize(N=3, D=4)
+    assert "sequence:" in one.schedule
+    assert "launch softmax: blocks 1, threads 1" in one.artifact("loops")
+    assert "one thread runs it in the order of the source" in one.artifact("choice")
+    assert "__global float *tmp = (__global float *)workspace;" in one.source
+    with pytest.raises(BackendError, match="no stage 'llvm'") as caught:
+        one.artifact("llvm")
+    assert caught.value.help == "it has schedule, choice, loops and code"
+
+
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+def test_a_failed_check_is_told_as_elsewhere() -> None:
+    a, i = np.arange(5, dtype=np.float32), np.array([0, 4, 5, -1], np.int32)
+    told: list[str] = []
+    for backend in ("reference", "opencl"):
+        kernel = tc.compile(GATHER, backend)
+        out = np.full(4, 7, np.float32)
+        with pytest.raises(tc.BoundsError) as caught:
+            kernel(a, i, out=out)
+        told.append(str(caught.value))
+        np.testing.assert_array_equal(kernel(a, i % 5, out=out), a[i % 5])
+    assert told[0] == told[1] and "index 5 is out of range" in told[0]
+
+
+@pytest.mark.parametrize("t", ["bool", "int8", "half", "bfloat16", "float", "double", "uint64"])
+def test_scalars_of_every_width(t: str) -> None:
+    source = f"def f({t}(N) A, {t} s) -> (O, P) {{ O(i) = select(A(i) == s, A(i), s)  P(i) = A(i) != s }}"
+    numpy_type = {"half": np.float16, "bfloat16": ml_dtypes.bfloat16, "float": np.float32, "double": float}
+    dtype = np.dtype(numpy_type.get(t, t))
+    a = np.array([0, 1, 1, 0]).astype(dtype)
+    o, p = tc.compile(source, "opencl")(a, dtype.type(1))
+    np.testing.assert_array_equal(o.astype(float), [1, 1, 1, 1])
+    np.testing.assert_array_equal(p, [True, False, False, True])
+
+
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+def test_results_that_start_from_the_caller() -> None:
+    kernel = tc.compile("def f(float(N) A) -> (O) { O(i) += A(i) }", "opencl")
+    a, out = np.arange(4, dtype=np.float32), np.ones(4, np.float32)
+    kernel(a, out=out)
+    np.testing.assert_array_equal(out, a + 1)
+    kernel(a, out=a)  # one array for both
+    np.testing.assert_array_equal(a, [0, 2, 4, 6])
+
+
+def test_empty_arrays() -> None:
+    kernel = tc.compile("def f(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }", "opencl")
+    for m, k, n in ((0, 3, 4), (2, 0, 3), (2, 3, 0)):
+        c = kernel(np.ones((m, k), np.float32), np.ones((k, n), np.float32))
+        assert c.shape == (m, n) and not c.any()
+
+
+def test_dynamic_sizes() -> None:
+    kernel = tc.compile(SOFTMAX, "opencl", dynamic=("N", "D"))
+    rng = np.random.default_rng(0)
+    for shape in ((3, 4), (1, 70), (65, 2), (0, 5)):
+        x = rng.standard_normal(shape).astype(np.float32)
+        e = np.exp(x - x.max(1, keepdims=True)) if x.size else x
+        np.testing.assert_allclose(kernel(x), e / e.sum(1, keepdims=True), rtol=1e-5)
+    assert "const long N" in kernel.specialize(N=1, D=1).source
+
+
+def test_many_threads_may_call() -> None:
+    kernel = tc.compile(SOFTMAX, "opencl")
+    other = tc.compile("def f(float(N) A) -> (B) { B(i) = 2 * A(i) }", "opencl")
+
+    def one(seed: int) -> None:
+        x = np.random.default_rng(seed).standard_normal((5, 6)).astype(np.float32)
+        e = np.exp(x - x.max(1, keepdims=True))
+        for _ in range(5):
+            np.testing.assert_allclose(kernel(x), e / e.sum(1, keepdims=True), rtol=1e-5)
+            np.testing.assert_array_equal(other(x[0]), 2 * x[0])
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(one, range(8)))
+
+
+def test_memory_that_no_device_has() -> None:
+    where = "where j in 0:1000000000, k in 0:1000000"
+    source = f"def f(float(N) A) -> (B) {{ T(i,j,k) = A(i) {where}  B(i) +=! T(i,j,k) {where} }}"
+    with pytest.raises(BackendError, match="f on 'opencl': out of memory") as caught:
+        tc.compile(source, "opencl")(np.ones(9, np.float32))
+    assert caught.value.code == "TC0810"
+
+
+def test_the_device_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = registry.load("opencl")
+    assert backend.available().ok
+    monkeypatch.setenv("TC_OPENCL_DEVICE", "PORTABLE")  # computing language
+    assert backend.available().ok
+    monkeypatch.setenv("TC_OPENCL_DEVICE", "abacus")
+    state = backend.available()
+    assert (state.ok, state.compiles) == (False, False)
+    assert state.reason == "no OpenCL device is called TC_OPENCL_DEVICE='abacus'"
+    assert state.remedy.startswith("there are ")
+
+
+def test_without_pyopencl_the_remedy_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib.util
+    import sys
+
+    registry.load("opencl")
+    device: Any = sys.modules["tc_backends.opencl.device"]
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    device._find.cache_clear()
+    state = registry.availability("opencl")
+    assert (state.ok, state.reason) == (False, "pyopencl is not installed")
+    assert "tensor-comprehensions[opencl]" in state.remedy
+    device._find.cache_clear()

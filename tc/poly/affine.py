@@ -269,10 +269,13 @@ class Affine:
         for chosen in (*least, *most):
             assert isinstance(chosen, Min | Max)
             others = {t: c for t, c in terms.items() if t != chosen}
-            a, b = (from_terms(_merged(others, x, terms[chosen]), offset) for x in (chosen.a, chosen.b))
-            one, exact_one = self.where_nonneg(s, form, a)
-            two, exact_two = self.where_nonneg(one if chosen in least else s, form, b)
-            return (two if chosen in least else one.union(two)), exact_one and exact_two
+            total, exact = (s if chosen in least else isl.Set.empty(s.get_space())), True
+            for x in _operands(chosen):
+                one = from_terms(_merged(others, x, terms[chosen]), offset)
+                found, exact_one = self.where_nonneg(total if chosen in least else s, form, one)
+                total = found if chosen in least else total.union(found).coalesce()
+                exact = exact and exact_one
+            return total, exact
         value = self.pw_aff(bound)
         if value is None:
             return s, False
@@ -322,6 +325,14 @@ class Affine:
                 return a.gt_set(b), True
             case _:
                 return a.ge_set(b), True
+
+
+def _operands(e: Min | Max) -> tuple[Expr, ...]:
+    """Those of nested minima or maxima, once each."""
+    found: dict[Expr, None] = {}
+    for x in (e.a, e.b):
+        found |= dict.fromkeys(_operands(x) if isinstance(x, Min | Max) and type(x) is type(e) else (x,))
+    return tuple(found)
 
 
 def _merged(terms: Mapping[Expr, int], other: Expr, factor: int) -> dict[Expr, int]:

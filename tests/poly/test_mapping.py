@@ -58,15 +58,19 @@ def polyhedra(
         return p, s, plan.regions(p, fusion.fuse(s, strategy))  # type: ignore[arg-type]
 
 
-def launched(p: Program, s: scop.Scop, regions: tuple[Region, ...], maps: list[RegionMap]) -> LoopNest:
+def launched(
+    p: Program, s: scop.Scop, regions: tuple[Region, ...], maps: list[RegionMap], shared: int = 0
+) -> LoopNest:
     counter = itertools.count()
     with isl_context():
         made = [
-            mapping.launch(s, f"k{i}", r, m, lambda stem: f"{stem}_{next(counter)}")
+            mapping.kernel(
+                s, f"k{i}", m, mapping.mapped(s, r, m, lambda stem: f"{stem}_{next(counter)}", shared)
+            )
             for i, (r, m) in enumerate(zip(regions, maps, strict=True))
         ]
-    found = nest.assemble(p, Block(tuple(k for k, _ in made)))
-    return replace(found, arrays=(*found.arrays, *(a for _, more in made for a in more)))
+    found = nest.assemble(p, Block(tuple(k.launch for k in made)))
+    return replace(found, arrays=(*found.arrays, *(a for k in made for a in k.arrays)))
 
 
 @st.composite
@@ -104,9 +108,10 @@ def region_maps(draw: st.DrawFn, region: Region) -> RegionMap:
         for p in n.phases:
             left = list(free)
             few = all((k := mapping.plan.steps(a, axes[a.name])) is not None and k < 5 for a in n.axes)
-            phases.append(
-                {a.name: dealt(a, left if few or not a.reductions else [], 0, None, 1) for a in p.axes}
-            )
+            own = {a.name: dealt(a, left if few or not a.reductions else [], 0, None, 1) for a in p.axes}
+            if all(m.thread is None for m in own.values()):
+                own = {k: AxisMap(draw(st.sampled_from([0, 1, 2, 3]))) for k in own}
+            phases.append(own)
         nests.append(NestMap(axes, tuple(phases)))
     return RegionMap(tuple(blocks), threads, tuple(nests))
 
@@ -119,7 +124,8 @@ def test_any_map_runs_each_point_once(name: str, strategy: str, data: st.DataObj
     source, sizes = CASES[name]
     p, s, regions = polyhedra(source, strategy, **sizes)
     maps = [data.draw(region_maps(r)) for r in regions]
-    trace.verify(p, launched(p, s, regions, maps), {})
+    shared = data.draw(st.sampled_from([0, 64, 4096]))
+    trace.verify(p, launched(p, s, regions, maps, shared), {})
 
 
 ROWS = RegionMap(

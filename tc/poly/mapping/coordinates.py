@@ -75,7 +75,7 @@ def where(
     return isl.UnionSet.read_from_str(ctx, f"[{', '.join(parameters)}] -> {{ {'; '.join(parts)} }}")
 
 
-def function(ctx: isl.Context, t: Tuple, values: Sequence[str], name: str = "") -> isl.PwMultiAff:
+def function(ctx: isl.Context, t: Tuple, values: Sequence[str], name: str = "place") -> isl.PwMultiAff:
     """Each instance to these values, in the space `name`."""
     return isl.PwMultiAff.read_from_str(
         ctx, f"{{ {t.text} -> {name}[{', '.join(f'({v})' for v in values)}] }}"

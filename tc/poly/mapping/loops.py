@@ -1,25 +1,30 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportMissingTypeStubs=false
-"""The launch of a mapped region."""
+"""The kernel of a mapped region."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 from tc.ir.loops import Array, Launch
 from tc.poly import ast
 from tc.poly.mapping.plan import RegionMap
-from tc.poly.mapping.tree import mapped
-from tc.poly.plan import Region
+from tc.poly.mapping.tree import Mapped
 from tc.poly.scop import Scop
+from tc.poly.tree import dump
 
 
-def launch(
-    scop: Scop, title: str, region: Region, how: RegionMap, name: Callable[[str], str]
-) -> tuple[Launch, tuple[Array, ...]]:
-    """The loops of a mapped region as a kernel called `title`, and the arrays that only it has, whose names
-    are made by `name`.  Use it inside `isl_context()`."""
-    tree = mapped(scop, region, how, name)
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A launch, the arrays that only it has, and the mapped tree as text."""
+
+    launch: Launch
+    arrays: tuple[Array, ...]
+    tree: str
+
+
+def kernel(scop: Scop, title: str, how: RegionMap, mapped: Mapped) -> Kernel:
+    """The loops of a mapped tree as a kernel called `title`.  Use it inside `isl_context()`."""
     variables = [v for v, _ in (*how.blocks, *how.threads)]
-    body = ast.loops(scop, tree.schedule, tree.inserted, tree.views, variables)
-    return Launch(title, how.blocks, how.threads, body), tree.arrays
+    body = ast.loops(scop, mapped.schedule, mapped.inserted, mapped.views, variables)
+    return Kernel(Launch(title, how.blocks, how.threads, body), mapped.arrays, dump(mapped.schedule))

@@ -6,12 +6,14 @@
       context     what values the block and thread variables have
         filter    the tiles of a block
           band    tiles
-            sequence of units; as extension nodes between them: barriers, transfers, combinations
-              filter    the points of a thread
-                band    the points of a thread, one after the other
-                  sequence of statements
+            sequence of units; in an extension node, between them: barriers, transfers, combinations
+              band      tiles of the unit's own loops
+                sequence of copies to shared memory, barriers (an extension node), the unit
+                  filter    the points of a thread
+                    band    the points of a thread, one after the other
+                      sequence of statements
 
-The tree is made from scratch, top down.  One variable stands for each mapped dimension; the code decomposes
+The tree is written down as text, whole.  One variable stands for each mapped dimension; the code decomposes
 the numbers of blocks and threads.  A filter of threads lies below all barriers, so that all threads of a
 block get to each.
 """
@@ -23,14 +25,18 @@ from dataclasses import dataclass, field
 
 import islpy as isl
 
-from tc.ir.expr import Expr, IntImm, Load, Variable, substitute
+from tc.ir.expr import Expr, IntImm, Load, Mul, Variable, substitute
 from tc.ir.loops import Array, Block, Combine, Compute, For, LoopKind, Stmt, Sync
 from tc.ir.lower import neutral
+from tc.ir.simplify import simplify
 from tc.poly.ast import View, zero_based
-from tc.poly.context import identifier, set_list, union_set
+from tc.poly.context import maps_of, union_set
+from tc.poly.mapping import nodes
 from tc.poly.mapping.coordinates import Tuple, band, function, of_axes, of_statement, relation, where
+from tc.poly.mapping.nodes import Part, Tree
 from tc.poly.mapping.plan import AxisMap, RegionMap, Unit, steps, tiled_axes, units
 from tc.poly.mapping.registers import Kept, Parts, index, kept, parts
+from tc.poly.mapping.shared import Shared, copy, place, promoted
 from tc.poly.mapping.sync import barriers, threads_of
 from tc.poly.plan import Axis, Region
 from tc.poly.scop import Scop
@@ -52,22 +58,32 @@ class Mapped:
     arrays: tuple[Array, ...]
 
 
-def mapped(scop: Scop, region: Region, how: RegionMap, name: Callable[[str], str]) -> Mapped:
-    """Map a region; `name` makes new names of arrays.  Use it, and the result, inside `isl_context()`."""
+def mapped(scop: Scop, region: Region, how: RegionMap, name: Callable[[str], str], shared: int = 0) -> Mapped:
+    """Map a region; `name` makes new names of arrays, `shared` is what there is of shared memory, in bytes.
+    Use it, and the result, inside `isl_context()`."""
     found = units(region, how)
+    memory: list[tuple[Shared, ...]] = []
+    written = {scop.statement(s).write.buffer for u in found for s in u.statements}
+    left = shared
+    for u in found:
+        memory.append(promoted(scop, u, written, left, name) if left and u.own and not u.shared_out else ())
+        left -= sum({x.array.name: x.bytes for x in memory[-1]}.values())
     return _Builder(
-        scop, region, how, found, kept(scop, region, found, name), parts(scop, found, name)
+        scop, region, how, found, kept(scop, region, found, name), parts(scop, found, name), memory
     ).build()
 
 
 @dataclass(slots=True)
 class _Builder:
+    """`memory`: of each unit, its reads from shared memory."""
+
     scop: Scop
     region: Region
     how: RegionMap
     units: tuple[Unit, ...]
     kept: tuple[Kept, ...]
     parts: Mapping[str, Parts]
+    memory: Sequence[tuple[Shared, ...]]
     inserted: dict[str, Inserted] = field(default_factory=dict[str, Inserted])
     views: dict[str, tuple[View, ...]] = field(default_factory=dict[str, tuple[View, ...]])
 
@@ -85,13 +101,15 @@ class _Builder:
     def build(self) -> Mapped:
         statements = [s for u in self.units for s in u.statements]
         domain = union_set(self.ctx, (self.scop.statement(s).domain for s in statements))
-        node = isl.Schedule.from_domain(domain).get_root().child(0)
+        tree = self.tiles()
         if self.how.blocks or self.how.threads:
-            node = node.insert_context(self.context()).child(0)
-        node = self.sequence(self.tiles(node))
-        self.views |= {s: self.statement_views(u, s) for u in self.units for s in u.statements}
-        arrays = (*(k.array for k in self.kept), *(p.array for p in self.parts.values()))
-        return Mapped(node.get_schedule(), self.units, self.inserted, self.views, arrays)
+            tree = nodes.context(self.context(), tree)
+        for u, memory in zip(self.units, self.memory, strict=True):
+            self.views |= {s: self.statement_views(u, s, memory) for s in u.statements}
+        shared = {x.array.name: x.array for memory in self.memory for x in memory}
+        registers = (*(k.array for k in self.kept), *(p.array for p in self.parts.values()))
+        arrays = (*shared.values(), *registers)
+        return Mapped(nodes.schedule(domain, tree), self.units, self.inserted, self.views, arrays)
 
     def context(self) -> isl.Set:
         """The values of the variables; of a number that depends on sizes only that it is not less than 0."""
@@ -101,11 +119,14 @@ class _Builder:
         limits += [f"{v} < {n}" for v, n in self.how.threads]
         return isl.Set.read_from_str(self.ctx, f"[{', '.join(names)}] -> {{ [] : {' and '.join(limits)} }}")
 
-    def tiles(self, node: isl.ScheduleNode) -> isl.ScheduleNode:
-        """The filter of blocks and the band of tiles."""
+    # Tiles.
+
+    def tiles(self) -> Tree:
+        """The filter of blocks, the band of tiles, and what is below."""
         names = [a.name for a in tiled_axes(self.region)]
         conditions: dict[Tuple, list[str]] = {}
         members: dict[str, dict[Tuple, str]] = {}
+        banded: dict[str, AxisMap] = {}
         for u in self.units:
             for s in u.statements:
                 t = self.tuple(u, s)
@@ -115,77 +136,111 @@ class _Builder:
                         continue
                     if a.size is not None or m.tile < a.extent:
                         members.setdefault(a.name, {})[t] = t.tile(a, m)
+                        banded[a.name] = m
                     if m.block is not None:
                         turn = f"({t.tile(a, m)}) mod {m.blocks}" if m.blocks else t.tile(a, m)
                         conditions[t].append(f"{turn} = {m.block}")
-        if any(conditions.values()):
-            blocks = [v for v, _ in self.how.blocks]
-            node = node.insert_filter(where(self.ctx, conditions, blocks)).child(0)
-        return self.insert_band(node, [members[n] for n in names if n in members])
+        blocks = [v for v, _ in self.how.blocks]
+        order = [n for n in names if n in members]
+        chosen = where(self.ctx, conditions, blocks)
+        # Where each statement's instances are among the tiles of a block.
+        outer = isl.UnionMap.empty_ctx(self.ctx)
+        for u in self.units:
+            for s in u.statements:
+                t = self.tuple(u, s)
+                m = relation(self.ctx, t, [members[n][t] for n in order], "tiles")
+                m = m.intersect_domain(self.scop.statement(s).domain)
+                outer = outer.union(m.to_union_map().intersect_domain(chosen))
+        tree = self.sequence(outer, [(n, banded[n].tile) for n in order])
+        if order:
+            tree = nodes.banded(band(self.ctx, [members[n] for n in order]), tree)
+        return nodes.filtered(chosen, tree) if any(conditions.values()) else tree
 
-    def insert_band(self, node: isl.ScheduleNode, members: Sequence[Mapping[Tuple, str]]) -> isl.ScheduleNode:
-        if not members:
-            return node
-        return node.insert_partial_schedule(band(self.ctx, members)).band_set_permutable(1).child(0)
-
-    def sequence(self, node: isl.ScheduleNode) -> isl.ScheduleNode:
-        """The units in order, with what comes before and after each."""
-        outer = node.get_prefix_schedule_relation()
+    def sequence(self, outer: isl.UnionMap, tiles: Sequence[tuple[str, int]]) -> Tree:
+        """The units in order, with what comes before and after each; `outer` are instances to tiles, of the
+        axes `tiles` with so many points."""
         needed = barriers(self.scop, self.units, self.variables)
-        depth = node.get_tree_depth()
-        if len(self.units) > 1:
-            node = node.insert_sequence(set_list(self.ctx, (self.only(u) for u in self.units)))
+        out: list[Part] = []
         for i, u in enumerate(self.units):
-            at = node.child(i).child(0) if len(self.units) > 1 else node
-            at = self.unit(at, u)
-            for graft in self.before(u, i, needed[i], outer):
-                at = at.graft_before(graft)
-            for graft in reversed(self.after(u, i, outer)):
-                at = at.graft_after(graft)
-            node = at.ancestor(at.get_tree_depth() - depth)
-        return node
+            if needed[i]:
+                out.append(self.opaque(f"sync{i}", Sync(), outer))
+            if not any(x.nest == u.nest for x in self.units[:i]):
+                mine = [k for k in self.kept if k.nest == u.nest and k.load]
+                out += [self.transfer(k, u, outer, load=True) for k in mine]
+            combined = [self.parts[s] for s in u.statements if s in self.parts]
+            out += [self.opaque(f"start_{p.statement}", _started(p), outer) for p in combined]
+            below = self.own_tiles(u, i, outer, tiles)
+            out.append(Part(where(self.ctx, {self.tuple(u, s): () for s in u.statements}), below))
+            for p in combined:
+                over = Block(tuple(Combine(p.array.name, p.op, v) for v in p.threads))
+                out.append(self.opaque(f"combine_{p.statement}", over, outer))
+                out.append(self.result(p, u, outer))
+            if not any(x.nest == u.nest for x in self.units[i + 1 :]):
+                mine = [k for k in self.kept if k.nest == u.nest and k.store]
+                out += [self.transfer(k, u, outer, load=False) for k in mine]
+        return nodes.sequence(out)
 
-    def only(self, u: Unit) -> isl.UnionSet:
-        """The filter of a unit's statements, whatever their instances."""
-        return where(self.ctx, {self.tuple(u, s): () for s in u.statements})
+    def own_tiles(self, u: Unit, i: int, outer: isl.UnionMap, tiles: Sequence[tuple[str, int]]) -> Tree:
+        """The tiles of a unit's own loops, for each of which copies are made in shared memory."""
+        memory = self.memory[i]
+        own = [(a, m) for a, m in u.own if m.tile and (a.size is not None or m.tile < a.extent)]
+        tuples = [self.tuple(u, s) for s in u.statements]
+        members = [{t: t.tile(a, m) for t in tuples} for a, m in own]
+        below = self.unit(u)
+        if memory:
+            prefix = isl.UnionMap.empty_ctx(self.ctx)
+            for t in tuples:
+                inner = relation(self.ctx, t, [x[t] for x in members], "own")
+                mine = outer.intersect_domain(isl.UnionSet.from_set(self.scop.statement(t.name).domain))
+                for m in maps_of(mine):
+                    prefix = prefix.union(m.flat_range_product(inner).reset_tuple_id(_OUT).to_union_map())
+            below = nodes.sequence(
+                [
+                    *self.copies(u, i, prefix, [*tiles, *((a.name, m.tile) for a, m in own)]),
+                    self.opaque(f"copied{i}", Sync(), prefix),
+                    Part(where(self.ctx, dict.fromkeys(tuples, ())), below),
+                    self.opaque(f"used{i}", Sync(), prefix),
+                ]
+            )
+        return nodes.banded(band(self.ctx, members), below) if members else below
+
+    def copies(self, u: Unit, i: int, prefix: isl.UnionMap, tiles: Sequence[tuple[str, int]]) -> list[Part]:
+        out: list[Part] = []
+        seen: set[str] = set()
+        for x in self.memory[i]:
+            if x.array.name in seen:
+                continue
+            seen.add(x.array.name)
+            name = f"copy{i}_{len(seen)}"
+            loop = f"l{i}_{len(seen)}"
+
+            def made(
+                point: tuple[Expr, ...], views: Sequence[tuple[Expr, ...]], x: Shared = x, loop: str = loop
+            ) -> Stmt:
+                starts = {
+                    axis: simplify(Mul(p, IntImm(n)), exact=True)
+                    for (axis, n), p in zip(tiles, point, strict=True)
+                }
+                return copy(x, starts, self.how.threads, loop)
+
+            self.inserted[name] = made
+            dims = ", ".join(f"d{k}" for k in range(len(tiles)))
+            to = isl.Map.read_from_str(self.ctx, f"{{ [{dims}] -> {name}[{dims}] }}")
+            found = to.intersect_domain(isl.Set.from_union_set(prefix.range())).to_union_map()
+            out.append(Part(_universe(found), "", found))
+        return out
 
     # What stands between units.
 
-    def before(self, u: Unit, i: int, barrier: bool, outer: isl.UnionMap) -> list[isl.ScheduleNode]:
-        grafts: list[isl.ScheduleNode] = []
-        if barrier:
-            grafts.append(self.opaque(f"sync{i}", Sync(), outer))
-        if not any(x.nest == u.nest for x in self.units[:i]):
-            grafts += [
-                self.transfer(k, u, outer, load=True) for k in self.kept if k.nest == u.nest and k.load
-            ]
-        for s in u.statements:
-            if s in self.parts:
-                grafts.append(self.opaque(f"start_{s}", _started(self.parts[s]), outer))
-        return grafts
-
-    def after(self, u: Unit, i: int, outer: isl.UnionMap) -> list[isl.ScheduleNode]:
-        grafts: list[isl.ScheduleNode] = []
-        for s in u.statements:
-            if s in self.parts:
-                p = self.parts[s]
-                over: list[Stmt] = [Combine(p.array.name, p.op, v) for v in p.threads]
-                grafts.append(self.opaque(f"combine_{s}", Block(tuple(over)), outer))
-                grafts.append(self.result(p, u, outer))
-        if not any(x.nest == u.nest for x in self.units[i + 1 :]):
-            grafts += [
-                self.transfer(k, u, outer, load=False) for k in self.kept if k.nest == u.nest and k.store
-            ]
-        return grafts
-
-    def opaque(self, name: str, what: Stmt, outer: isl.UnionMap) -> isl.ScheduleNode:
+    def opaque(self, name: str, what: Stmt, outer: isl.UnionMap) -> Part:
         """A statement that all threads of a block run once a tile."""
         self.inserted[name] = lambda point, views: what
         target = isl.Set.read_from_str(self.ctx, f"{{ {name}[] }}")
-        found = isl.Map.from_domain_and_range(isl.Set.from_union_set(outer.range()), target)
-        return isl.ScheduleNode.from_extension(found.to_union_map())
+        tiles = _anonymous(outer)
+        found = isl.Map.from_domain_and_range(tiles, target).to_union_map()
+        return Part(_universe(found), "", found)
 
-    def points(self, name: str, u: Unit, statements: Sequence[str], outer: isl.UnionMap) -> isl.ScheduleNode:
+    def points(self, name: str, u: Unit, statements: Sequence[str], outer: isl.UnionMap) -> Part:
         """A statement that runs at each point of a nest's axes at which some of these statements do, on the
         thread of the point."""
         t = of_axes(name, [a for a, _ in u.axes])
@@ -194,15 +249,15 @@ class _Builder:
             source = self.tuple(u, s)
             point = relation(self.ctx, source, [f"d{source.axes[a.name]}" for a, _ in u.axes], name)
             domain = isl.UnionSet.from_set(self.scop.statement(s).domain)
-            found = found.union(outer.intersect_domain(domain).reverse().apply_range(point.to_union_map()))
-        node = isl.ScheduleNode.from_extension(found).child(0)
-        node = self.threads(node, {t: threads_of(t, u.axes, self.variables)})
-        node = self.steps(node, u.axes, [t], unrolled=True)
-        return node.ancestor(node.get_tree_depth())
+            for m in maps_of(outer.intersect_domain(domain)):
+                m = m.reset_tuple_id(_OUT).reverse().apply_range(point)
+                found = found.union(m.to_union_map())
+        below = self.steps(u.axes, [t], "", unrolled=True)
+        return Part(_universe(found), self.threads({t: threads_of(t, u.axes, self.variables)}, below), found)
 
-    def transfer(self, k: Kept, u: Unit, outer: isl.UnionMap, *, load: bool) -> isl.ScheduleNode:
+    def transfer(self, k: Kept, u: Unit, outer: isl.UnionMap, *, load: bool) -> Part:
         """The elements that threads keep, from memory or back."""
-        name = f"{'load' if load else 'store'}_{k.array.name}"
+        name = f"{'load' if load else 'store'}_{self.kept.index(k)}"
         users = [
             s
             for x in self.units
@@ -211,7 +266,7 @@ class _Builder:
             if any(a.buffer == k.buffer for a in self.scop.statement(s).accesses)
         ]
         t = of_axes(name, [a for a, _ in u.axes])
-        self.views[name] = (View(-1, k.array.name, function(self.ctx, t, index(t, u.axes), k.array.name)),)
+        self.views[name] = (View(-1, k.array.name, function(self.ctx, t, index(t, u.axes))),)
         box = self.scop.program.buffer(k.buffer).box
         var = {a.vars[k.statement]: i for i, (a, _) in enumerate(u.axes) if k.statement in a.vars}
 
@@ -227,11 +282,11 @@ class _Builder:
         self.inserted[name] = made
         return self.points(name, u, users, outer)
 
-    def result(self, p: Parts, u: Unit, outer: isl.UnionMap) -> isl.ScheduleNode:
+    def result(self, p: Parts, u: Unit, outer: isl.UnionMap) -> Part:
         """Combined parts go into their results."""
         name = f"finish_{p.statement}"
         t = of_axes(name, [a for a, _ in u.axes])
-        self.views[name] = (View(-1, p.array.name, function(self.ctx, t, index(t, u.axes), p.array.name)),)
+        self.views[name] = (View(-1, p.array.name, function(self.ctx, t, index(t, u.axes))),)
         stage = self.scop.statement(p.statement).stage
         box = self.scop.program.buffer(p.buffer).box
         var = {a.vars[p.statement]: i for i, (a, _) in enumerate(u.axes)}
@@ -248,53 +303,42 @@ class _Builder:
 
     # A unit.
 
-    def threads(self, node: isl.ScheduleNode, values: Mapping[Tuple, Sequence[str]]) -> isl.ScheduleNode:
+    def threads(self, values: Mapping[Tuple, Sequence[str]], below: Tree) -> Tree:
         """The filter of a thread's instances."""
         if not self.variables:
-            return node
+            return below
         conditions = {
             t: [f"{e} = {v}" for v, e in zip(self.variables, es, strict=True)] for t, es in values.items()
         }
-        return node.insert_filter(where(self.ctx, conditions, self.variables)).child(0)
+        return nodes.filtered(where(self.ctx, conditions, self.variables), below)
 
     def steps(
-        self,
-        node: isl.ScheduleNode,
-        axes: Sequence[tuple[Axis, AxisMap]],
-        tuples: Sequence[Tuple],
-        *,
-        unrolled: bool,
-    ) -> isl.ScheduleNode:
+        self, axes: Sequence[tuple[Axis, AxisMap]], tuples: Sequence[Tuple], below: Tree, *, unrolled: bool
+    ) -> Tree:
         """Bands over the points of a thread, one for each axis."""
-        for a, m in axes:
+        for a, m in reversed(axes):
             count = steps(a, m)
             if count == 1:
                 continue
+            below = nodes.banded(band(self.ctx, [{t: t.step(a, m) or "0" for t in tuples}]), below)
             if unrolled and count is not None:
-                node = node.insert_mark(identifier(f"{UNROLLED}_{count}")).child(0)
-            node = self.insert_band(node, [{t: t.step(a, m) or "0" for t in tuples}])
-        return node
+                below = nodes.marked(f"{UNROLLED}_{count}", below)
+        return below
 
-    def unit(self, node: isl.ScheduleNode, u: Unit) -> isl.ScheduleNode:
-        """The unit below a leaf; returns its topmost node."""
-        depth = node.get_tree_depth()
-        tuples = {s: self.tuple(u, s) for s in u.statements}
-        axes = (*u.axes, *u.own)
-        node = self.threads(node, {t: threads_of(t, axes, self.variables) for t in tuples.values()})
+    def unit(self, u: Unit) -> Tree:
+        """The points of a unit, thread by thread."""
+        tuples = [self.tuple(u, s) for s in u.statements]
+        below = nodes.sequence([Part(where(self.ctx, {t: ()}), "") for t in tuples])
         # What is in registers is best worked on in the innermost loops.
-        inner = any(
-            self.view_of(s, a.buffer, a.kind) for s in u.statements for a in self.scop.statement(s).accesses
-        )
-        if inner:
-            node = self.steps(node, u.own, list(tuples.values()), unrolled=False)
-        node = self.steps(node, u.axes, list(tuples.values()), unrolled=inner)
+        accesses = ((s, a) for s in u.statements for a in self.scop.statement(s).accesses)
+        inner = any(self.view_of(s, a.buffer, a.kind) is not None for s, a in accesses)
         if not inner:
-            node = self.steps(node, u.own, list(tuples.values()), unrolled=False)
-        if len(tuples) > 1:
-            node = node.insert_sequence(
-                set_list(self.ctx, (where(self.ctx, {t: ()}) for t in tuples.values()))
-            )
-        return node.ancestor(node.get_tree_depth() - depth)
+            below = self.steps(u.own, tuples, below, unrolled=False)
+        below = self.steps(u.axes, tuples, below, unrolled=inner)
+        if inner:
+            below = self.steps(u.own, tuples, below, unrolled=False)
+        axes = (*u.axes, *u.own)
+        return self.threads({t: threads_of(t, axes, self.variables) for t in tuples}, below)
 
     def view_of(self, statement: str, buffer: str, kind: str) -> Array | None:
         """The registers that an access goes to."""
@@ -304,7 +348,7 @@ class _Builder:
         number = next(u.nest for u in self.units if statement in u.statements)
         return next((k.array for k in self.kept if k.buffer == buffer and k.nest == number), None)
 
-    def statement_views(self, u: Unit, statement: str) -> tuple[View, ...]:
+    def statement_views(self, u: Unit, statement: str, memory: Sequence[Shared]) -> tuple[View, ...]:
         t = self.tuple(u, statement)
         found: list[View] = []
         reads = 0
@@ -314,8 +358,26 @@ class _Builder:
                 number, reads = reads, reads + 1
             array = self.view_of(statement, a.buffer, a.kind)
             if array is not None and a.kind != "update":
-                found.append(View(number, array.name, function(self.ctx, t, index(t, u.axes), array.name)))
+                found.append(View(number, array.name, function(self.ctx, t, index(t, u.axes))))
+        axes = (*u.axes, *u.own)
+        for x in memory:
+            if x.statement == statement:
+                at = [place(t, axes, d) for d in x.dimensions]
+                found.append(View(x.read, x.array.name, function(self.ctx, t, at)))
         return tuple(found)
+
+
+_OUT = isl.dim_type.out
+
+
+def _anonymous(outer: isl.UnionMap) -> isl.Set:
+    """The tiles that instances are in."""
+    return isl.Set.from_union_set(outer.range()).reset_tuple_id()
+
+
+def _universe(found: isl.UnionMap) -> isl.UnionSet:
+    """The filter of inserted statements."""
+    return found.range().universe()
 
 
 def _started(p: Parts) -> Stmt:

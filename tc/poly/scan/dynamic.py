@@ -17,7 +17,7 @@ from tc.ir.simplify import simplify
 from tc.poly.plan import WHOLE, Axis
 from tc.poly.scan.builder import ZERO, Builder, Span, axis_span, block, named
 
-_EXACT = 8  # points of a register tile up to which there is code for each remainder
+EXACT = 8  # points of a register tile up to which there is code for each remainder
 
 Name = tuple[str, Expr]
 
@@ -133,7 +133,7 @@ def register_tiles(
     first = Mul(Variable(number), IntImm(size))
     left = builder.name("left")
     parts: list[Stmt] = [loop]
-    if lanes == 1 and alone and size <= _EXACT:
+    if lanes == 1 and alone and size <= EXACT:
         parts += [If(EQ(Variable(left), IntImm(n)), body(Part(first, n))) for n in range(1, size)]
         return named(number, count, named(left, simplify(Sub(points, first), exact=True), block(parts)))
     step = lanes << max(0, (size // lanes - 1).bit_length() - 1)

@@ -35,7 +35,7 @@ from tc.poly.scan.dots import Shift, zero_of
 from tc.poly.scan.dynamic import Part
 from tc.poly.scan.packs import Packed, packed_body
 
-_LEFT_OVER = 2  # iterations in a row of register tiles that are not whole
+LEFT_OVER = 2  # iterations in a row of register tiles that are not whole
 
 
 @dataclass(slots=True)
@@ -143,7 +143,7 @@ class RegisterTile:
     def unrolled(self, p: Phase, last: Axis, t: PhaseTile, at: dict[str, Expr]) -> Stmt:
         # What is left over at the end of an axis has code of its own: less of it, as it runs seldom.
         partial = any(self.extents[n] < self.tiling.tiles[n].register for n in self.extents)
-        unroll = min(t.unroll, _LEFT_OVER) if partial and math.prod(self.extents.values()) >= 8 else t.unroll
+        unroll = min(t.unroll, LEFT_OVER) if partial and math.prod(self.extents.values()) >= 8 else t.unroll
         total = self.extent(last)
         if not isinstance(total, int):
             return self.dynamic_unrolled(p, last, total, t, at)

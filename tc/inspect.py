@@ -28,6 +28,7 @@ STAGES: dict[str, tuple[str, bool]] = {
     "scop": ("iteration domains and access relations", False),
     "dependences": ("flow, anti and output dependences", False),
     "schedule": ("the schedule tree: the canonical one, or at sizes the one that was compiled", False),
+    "mapped": ("the schedule trees of kernels, mapped to blocks and threads", True),
     "choice": ("the tilings that were considered, with their predicted costs", True),
     "loops": ("the loop nest", True),
     "code": ("the emitted C", True),
@@ -50,7 +51,13 @@ def artifact(kernel: Kernel, stage: str, values: Mapping[str, int]) -> str:
     if stage == "ranges":
         return _ranges(kernel, values)
     if STAGES[stage][1] or (stage == "schedule" and set(front.checked.sizes) <= values.keys()):
-        return kernel.specialize(**values).artifact(stage)
+        one = kernel.specialize(**values)
+        try:
+            return one.artifact(stage)
+        except BackendError as error:
+            if stage != "mapped" or error.code != "TC0804":
+                raise
+            return f"{kernel.name}: nothing is mapped, the backend '{one.backend}' has no blocks and threads\n"
     program = kernel.program(values)
     match stage:
         case "ir":

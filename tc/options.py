@@ -69,6 +69,12 @@ class Options:
     loop that runs in lanes; -1: the loops of the reductions.  `unroll`: iterations of an innermost reduction
     loop in a row.  `pack`: whether operands are copied to be contiguous.  `parallel`: whether threads are
     used.
+    `threads`, `blocks`: on a GPU, threads of a block along each of its dimensions, the fastest first (at most
+    1024 in all), and blocks along each tiled loop, outermost first; fewer run where there is less to do.
+    There `tile` has the points of the loops that a block runs at a time.  `mapping`: `"identity"` runs all on
+    one thread, in the order of the source, for validation.  `use_shared_memory`, `use_private_memory`:
+    whether what the threads of a block read again is copied to shared memory, of at most `max_shared_memory`
+    bytes, and whether threads keep results in registers.
     `autoschedule`: the Halide backend's scheduler (one of `"Mullapudi2016"`, `"Adams2019"`, `"Li2018"`).
     """
 
@@ -82,6 +88,12 @@ class Options:
     unroll: int | None = None
     pack: bool | None = None
     parallel: bool | None = None
+    threads: tuple[int, ...] | None = None
+    blocks: tuple[int, ...] | None = None
+    use_shared_memory: bool | None = None
+    use_private_memory: bool | None = None
+    max_shared_memory: int | None = None
+    mapping: Literal["identity"] | None = None
     machine: Mapping[str, float] | tuple[tuple[str, float], ...] | None = None
     autoschedule: str | None = None
 
@@ -89,7 +101,7 @@ class Options:
         for name in ("strict", "fast_math"):
             if not isinstance(getattr(self, name), bool):
                 raise _bad(name, getattr(self, name), "True or False")
-        for name in ("pack", "parallel"):
+        for name in ("pack", "parallel", "use_shared_memory", "use_private_memory"):
             if getattr(self, name) is not None and not isinstance(getattr(self, name), bool):
                 raise _bad(name, getattr(self, name), "True, False or None")
         if not callable(self.fusion) and self.fusion not in (None, "max", "preserve3coincident", "min"):
@@ -98,7 +110,7 @@ class Options:
             object.__setattr__(self, "machine", _facts(self.machine))
         if self.isa not in (None, "avx512", "avx2", "sse4.2", "neon") and not _is_architecture(self.isa):
             raise _bad("isa", self.isa, "'avx512', 'avx2', 'sse4.2', 'neon', one such as 'sm_90' or None")
-        for name in ("tile", "register_tile"):
+        for name in ("tile", "register_tile", "threads", "blocks"):
             value = cast("object", getattr(self, name))
             if value is None:
                 continue
@@ -107,6 +119,14 @@ class Options:
             if not counts or not all(map(_is_count, counts)):
                 raise _bad(name, value, "a tuple of positive integers or None")
             object.__setattr__(self, name, counts)  # JSON and command lines have lists
+        for name, most in (("threads", 1024), ("blocks", (1 << 31) - 1)):
+            product = math.prod(getattr(self, name) or ())
+            if product > most:
+                raise _bad(name, getattr(self, name), f"at most {most} in all, these are {product}")
+        if self.max_shared_memory is not None and not _is_count(self.max_shared_memory):
+            raise _bad("max_shared_memory", self.max_shared_memory, "a positive number of bytes or None")
+        if self.mapping not in (None, "identity"):
+            raise _bad("mapping", self.mapping, "'identity' or None")
         vector = cast("object", self.vector)
         if vector is not None and (isinstance(vector, bool) or not isinstance(vector, int) or vector < -1):
             raise _bad("vector", self.vector, "the number of a loop, -1 or None")

@@ -49,6 +49,7 @@ PASSES: tuple[tuple[str, str], ...] = (
     ("dependences", "flow, anti and output dependences; reductions apart"),
     ("schedule", "the schedule tree"),
     ("choose", "the tilings of fused loops, by the model of the machine"),
+    ("map", "fused loops to blocks and threads: the mapped schedule tree"),
     ("ast", "isl AST to loop nest"),
     ("scan", "tiled boxes to loop nest"),
     ("code", "loop nest to target text"),

@@ -12,8 +12,9 @@ from tc.options import Options
 from tc.pipeline import stage
 from tc.registry import Availability
 
-from ..gpu.compiled import Compiled, inout
+from ..gpu.compiled import GPU_OPTIONS, Compiled, inout
 from ..gpu.lower import lower
+from ..gpu.target import of_architecture
 from . import device, nvrtc
 
 _ARCHITECTURE = "sm_90"  # without a device
@@ -23,7 +24,7 @@ class Backend:
     """Compiles wherever NVRTC is; calls need a device and pycuda."""
 
     name = "cuda"
-    options_used: frozenset[str] = frozenset({"strict", "isa"})
+    options_used: frozenset[str] = GPU_OPTIONS | {"isa"}
     dynamic_sizes = True
 
     def available(self) -> Availability:
@@ -45,11 +46,11 @@ class Backend:
         Raises BackendError, code TC0811, for an architecture that NVRTC does not know.
         """
         options = options or Options()
-        lowered = lower(program, options, typical or {})
+        arch = options.isa or (device.find().arch if device.availability().ok else _ARCHITECTURE)
+        lowered = lower(program, options, typical or {}, of_architecture(arch))
         with stage("code"):
             module = gpu.emit(lowered.nest, CUDA, lowered.contract)
         with stage("machine"):
-            arch = options.isa or (device.find().arch if device.availability().ok else _ARCHITECTURE)
             machine = nvrtc.compile_text(module.text, arch, lowered.contract)
         kernels = device.Kernels(machine.cubin, [k.name for k in module.kernels])
         return Compiled(self.name, lowered, module, kernels, inout(program), {"asm": str(machine)})

@@ -16,6 +16,20 @@ from tc.ir.program import Program
 from .lower import Lowered
 from .run import Array, Record
 
+GPU_OPTIONS = frozenset(
+    [
+        "strict",
+        "fusion",
+        "tile",
+        "threads",
+        "blocks",
+        "use_shared_memory",
+        "use_private_memory",
+        "max_shared_memory",
+        "mapping",
+    ]
+)
+
 
 class Functions(Protocol):
     """The kernels of a text on a device."""
@@ -62,6 +76,8 @@ class Compiled:
         match stage:
             case "schedule":
                 return self.lowered.schedule
+            case "mapped":
+                return self.lowered.mapped
             case "choice":
                 return self.lowered.choice
             case "loops":
@@ -71,7 +87,7 @@ class Compiled:
             case _ if stage in self.stages:
                 return self.stages[stage]
             case _:
-                *some, last = "schedule", "choice", "loops", "code", *self.stages
+                *some, last = "schedule", "mapped", "choice", "loops", "code", *self.stages
                 raise BackendError(
                     f"the {self.backend} backend has no stage '{stage}'",
                     code="TC0804",

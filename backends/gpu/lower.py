@@ -1,40 +1,88 @@
-"""Specialised programs to launches."""
+"""Programs to launches: fused, mapped to blocks and threads; or one thread that runs them as they stand."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tc import settings
 from tc.errors import InternalError
-from tc.ir.loops import Launch, LoopNest
+from tc.ir.loops import Block, Launch, LoopNest
 from tc.ir.program import Program
 from tc.options import Options
 from tc.pipeline import stage
-from tc.poly import ast, legality, nest, schedule, scop, trace, tree
+from tc.poly import ast, fusion, legality, mapping, nest, plan, schedule, scop, trace, tree
 from tc.poly.context import isl_context
 from tc.poly.dependences import dependences
 
-# The trace oracle runs the nest in Python.
+from .choose import Wanted, choose, shown
+from .target import Target
+
+# The trace oracle runs the nest in Python, thread by thread.
 _TRACED_INSTANCES = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """`nest` has launches; `schedule` and `choice` are the stages of these names.  `contract`: whether a
-    product and a sum may be rounded once."""
+    """`nest` has launches; `schedule`, `mapped` and `choice` are the stages of these names.  `contract`:
+    whether a product and a sum may be rounded once."""
 
     nest: LoopNest
     schedule: str
+    mapped: str
     choice: str
     contract: bool = False
 
 
-def lower(program: Program, options: Options, typical: Mapping[str, int]) -> Lowered:
+def lower(program: Program, options: Options, typical: Mapping[str, int], target: Target) -> Lowered:
     """The launches of a program, whose symbolic sizes are those of `typical`."""
     if set(program.sizes) != set(typical):
         raise InternalError(f"{program.name} is not specialised: {', '.join(program.sizes)}")
-    return identity(program)
+    if options.mapping == "identity":
+        return identity(program)
+    return mapped(program, options, typical, target)
+
+
+def mapped(program: Program, options: Options, typical: Mapping[str, int], target: Target) -> Lowered:
+    """A launch for each region of fused loops."""
+    verify = settings.verify()
+    numbers = itertools.count()
+
+    def name(stem: str) -> str:
+        return f"{stem}.{next(numbers)}"
+
+    shared = target.shared if options.max_shared_memory is None else options.max_shared_memory
+    shared = 0 if options.use_shared_memory is False else min(shared, target.shared)
+    wanted = Wanted(options.tile or (), options.threads or (), options.blocks or (), shared)
+    private = options.use_private_memory is not False
+    with isl_context():
+        with stage("scop"):
+            polyhedra = scop.build(program)
+        with stage("schedule"):
+            groups = fusion.fuse(polyhedra, options.fusion or "max")
+            fused = schedule.fused(polyhedra, groups)
+        if verify:
+            with stage("dependences"):
+                legality.verify(polyhedra, fused, dependences(polyhedra), "loop fusion")
+        with stage("choose"):
+            regions = plan.regions(program, groups, typical)
+            maps = choose(polyhedra, regions, wanted, target)
+        made: list[mapping.Kernel] = []
+        for i, (r, m) in enumerate(zip(regions, maps, strict=True)):
+            title = f"{program.name}_{i}" if len(regions) > 1 else program.name
+            with stage("map"):
+                found = mapping.mapped(polyhedra, r, m, name, shared, private)
+            with stage("ast"):
+                made.append(mapping.kernel(polyhedra, title, m, found))
+    loops = nest.assemble(program, Block(tuple(k.launch for k in made)))
+    loops = replace(loops, arrays=(*loops.arrays, *(a for k in made for a in k.arrays)))
+    if verify:
+        trace.verify_small(program, loops, _TRACED_INSTANCES)
+    choice = "".join(shown(k.launch.name, r, m) for k, r, m in zip(made, regions, maps, strict=True))
+    return Lowered(
+        loops, tree.dump(fused), "".join(f"{k.launch.name}:\n{k.tree}" for k in made), choice, True
+    )
 
 
 def identity(program: Program) -> Lowered:
@@ -44,16 +92,15 @@ def identity(program: Program) -> Lowered:
         with stage("scop"):
             polyhedra = scop.build(program)
         with stage("schedule"):
-            plan = schedule.identity(polyhedra)
-            shown = tree.dump(plan)
+            plain = schedule.identity(polyhedra)
+            text = tree.dump(plain)
         if verify:
             with stage("dependences"):
-                legality.verify(polyhedra, plan, dependences(polyhedra), "the identity schedule")
+                legality.verify(polyhedra, plain, dependences(polyhedra), "the identity schedule")
         with stage("ast"):
-            body = ast.loops(polyhedra, plan)
+            body = ast.loops(polyhedra, plain)
     loops = nest.assemble(program, Launch(program.name, (), (), body))
     if verify:
         trace.verify_small(program, loops, _TRACED_INSTANCES)
-    return Lowered(
-        loops, shown, f"{program.name}: no choice, one thread runs it in the order of the source\n"
-    )
+    choice = f"{program.name}: no choice, one thread runs it in the order of the source\n"
+    return Lowered(loops, text, text, choice)

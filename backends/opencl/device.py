@@ -44,6 +44,11 @@ class Device:
         return self._threads.queue
 
     @property
+    def pocl(self) -> bool:
+        """Whether it is a CPU, run by PoCL."""
+        return "Portable Computing Language" in self.device.platform.name
+
+    @property
     def name(self) -> str:
         return f"{self.device.name.strip()} ({self.device.platform.name.strip()})"
 

@@ -26,7 +26,7 @@ def module(name: str) -> Any:
 def test_code_is_seen_without_a_device(arch: str) -> None:
     kernel = tc.compile(MATMUL, "cuda", options={"isa": arch})
     one = kernel.specialize(M=3, K=4, N=5)
-    assert 'extern "C" __global__ __launch_bounds__(1)' in one.source
+    assert 'extern "C" __global__ __launch_bounds__(32)' in one.source
     machine, *kernels = one.artifact("asm").splitlines()
     assert machine.startswith(f"{arch}, ")
     assert len(kernels) == 1 and kernels[0].startswith("mm_kernel: ")
@@ -176,7 +176,7 @@ def test_launches(driver: Driver) -> None:
     for _ in range(2):
         np.testing.assert_array_equal(kernel(a, b), a @ b)
     assert driver.log.count("module") == 1
-    assert driver.log.count(("launch", (1, 1), (1, 1, 1))) == 2
+    assert driver.log.count(("launch", (1, 1), (8, 1, 1))) == 2
     assert not driver.held and driver.depth == 0
     assert kernel.inspect("asm", M=2, K=3, N=4).startswith("sm_86, ")
 

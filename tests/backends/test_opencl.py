@@ -26,12 +26,32 @@ def softmax(float(N,D) I) -> (O) {
 def test_every_stage_can_be_seen() -> None:
     one = tc.compile(SOFTMAX, "opencl").specialize(N=3, D=4)
     assert "sequence:" in one.schedule
-    assert "launch softmax: blocks 1, threads 1" in one.artifact("loops")
-    assert "one thread runs it in the order of the source" in one.artifact("choice")
+    assert "launch softmax: blocks b0 < 1, threads t0 < 4 x t1 < 4" in one.artifact("loops")
+    assert one.artifact("choice").startswith(
+        "softmax: blocks b0 < 1, threads t0 < 4 x t1 < 4\n  nest n_0 [3]"
+    )
+    assert "context:" in one.artifact("mapped")
     assert "__global float *tmp = (__global float *)workspace;" in one.source
     with pytest.raises(BackendError, match="no stage 'llvm'") as caught:
         one.artifact("llvm")
-    assert caught.value.help == "it has schedule, choice, loops and code"
+    assert caught.value.help == "it has schedule, mapped, choice, loops and code"
+
+
+def test_one_thread_runs_the_identity_mapping() -> None:
+    kernel = tc.compile(SOFTMAX, "opencl", options={"mapping": "identity"})
+    assert "launch softmax: blocks 1, threads 1\n" in kernel.inspect("loops", N=3, D=4)
+    given = np.arange(12, dtype=np.float32).reshape(3, 4)
+    np.testing.assert_allclose(kernel(given), tc.interpret(SOFTMAX, given), rtol=1e-6)
+    assert "one thread runs it in the order of the source" in kernel.inspect("choice", N=3, D=4)
+
+
+def test_pocl_crashes_on_barriers_under_conditions() -> None:
+    """Also under such that all threads agree on: with dynamic sizes there may be some."""
+    source = "def f(float(N,D) A) -> (S) { S(n) +=! A(n,d) where n in 1:N, d in 0:D-1 }"
+    kernel = tc.compile(source, "opencl", dynamic=("N", "D"))
+    for shape in ((9, 300), (1, 1), (70, 2)):
+        given = np.arange(np.prod(shape), dtype=np.float32).reshape(shape) % 7
+        np.testing.assert_array_equal(kernel(given), given[1:, :-1].sum(1))
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")

@@ -30,6 +30,7 @@ def test_show_every_stage_of_figure_1(run: Any, stage: str) -> None:
         "syntax": "def sgemm(",
         "dependences": "S0[i, j] ->",
         "choice": "no choice",
+        "mapped": "nothing is mapped",
     }
     mark = marks.get(stage, "S1[i, j, k]" if stage == "schedule" else "C")
     assert mark in r.out

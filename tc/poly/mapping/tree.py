@@ -58,19 +58,26 @@ class Mapped:
     arrays: tuple[Array, ...]
 
 
-def mapped(scop: Scop, region: Region, how: RegionMap, name: Callable[[str], str], shared: int = 0) -> Mapped:
-    """Map a region; `name` makes new names of arrays, `shared` is what there is of shared memory, in bytes.
-    Use it, and the result, inside `isl_context()`."""
+def mapped(
+    scop: Scop,
+    region: Region,
+    how: RegionMap,
+    name: Callable[[str], str],
+    shared: int = 0,
+    private: bool = True,
+) -> Mapped:
+    """Map a region; `name` makes new names of arrays, `shared` is what there is of shared memory, in bytes,
+    `private`: whether threads keep what they work on in registers.  Use it, and the result, inside
+    `isl_context()`."""
     found = units(region, how)
-    memory: list[tuple[Shared, ...]] = []
     written = {scop.statement(s).write.buffer for u in found for s in u.statements}
-    left = shared
+    memory: list[tuple[Shared, ...]] = []
     for u in found:
-        memory.append(promoted(scop, u, written, left, name) if left and u.own and not u.shared_out else ())
-        left -= sum({x.array.name: x.bytes for x in memory[-1]}.values())
-    return _Builder(
-        scop, region, how, found, kept(scop, region, found, name), parts(scop, found, name), memory
-    ).build()
+        here = promoted(scop, u, written, shared, name) if shared and u.own and not u.shared_out else ()
+        memory.append(here)
+        shared -= sum({x.array.name: x.bytes for x in here}.values())
+    registers = kept(scop, region, found, name) if private else ()
+    return _Builder(scop, region, how, found, registers, parts(scop, found, name), memory).build()
 
 
 @dataclass(slots=True)
@@ -112,12 +119,19 @@ class _Builder:
         return Mapped(nodes.schedule(domain, tree), self.units, self.inserted, self.views, arrays)
 
     def context(self) -> isl.Set:
-        """The values of the variables; of a number that depends on sizes only that it is not less than 0."""
+        """The values of the variables; of a number that depends on sizes what isl can be told in short."""
         names = [v for v, _ in (*self.how.blocks, *self.how.threads)]
         limits = [f"0 <= {v}" for v in names]
+        known = {e: n for n, e in self.scop.parameters.values.items()}
+        for a, m in self.units[0].axes:
+            size = known.get(a.points)
+            if m.block is not None and size is not None:
+                limits.append(f"{m.tile} * {m.block} < {size}")
+                names.append(size)
         limits += [f"{v} < {n.value}" for v, n in self.how.blocks if isinstance(n, IntImm)]
         limits += [f"{v} < {n}" for v, n in self.how.threads]
-        return isl.Set.read_from_str(self.ctx, f"[{', '.join(names)}] -> {{ [] : {' and '.join(limits)} }}")
+        parameters = ", ".join(dict.fromkeys(names))
+        return isl.Set.read_from_str(self.ctx, f"[{parameters}] -> {{ [] : {' and '.join(limits)} }}")
 
     # Tiles.
 

@@ -1,35 +1,44 @@
 /* sconv: made by tc. */
 
-extern "C" __global__ __launch_bounds__(1)
+extern "C" __global__ __launch_bounds__(32)
 void sconv_kernel(
     const float (*__restrict__ I)[3][9][10],
     const float (*__restrict__ W1)[3][3][2],
     const float *__restrict__ B,
     float (*__restrict__ O)[4][4][3]) {
-  for (int n = 0; n < 2; n++) {
-    for (int f = 0; f < 4; f++) {
-      for (int h = 0; h < 4; h++) {
-        for (int w = 0; w < 3; w++) {
-          /* S0: O(n,f,h,w) = B(f) */
-          O[n][f][h][w] = B[f];
-        }
+  float O_0[1];
+  const int block = blockIdx.x;
+  const int b1 = block % 4;
+  const int b0 = block / 4;
+  const int thread = threadIdx.x;
+  const int t0 = thread % 2;
+  const int t1 = thread / 2 % 4;
+  const int t2 = thread / 2 / 4;
+  if (t0 == 0 && t1 <= 2) {
+    /* S0: O(n,f,h,w) = B(f) */
+    O[b0][b1][t2][t1] = B[b1];
+  }
+  O_0[0] = 0.0f;
+  if (t1 <= 2) {
+    for (int c = 0; c < 3; c++) {
+      for (int kh = 0; kh < 3; kh++) {
+        /* S1: O(n,f,h,w) += I(n,c,2*h+kh,3*w+kw) * W1(f,c,kh,kw) */
+        O_0[0] += I[b0][c][2 * t2 + kh][3 * t1 + t0] * W1[b1][c][kh][t0];
       }
     }
   }
-  for (int n = 0; n < 2; n++) {
-    for (int f = 0; f < 4; f++) {
-      for (int h = 0; h < 4; h++) {
-        for (int w = 0; w < 3; w++) {
-          for (int c = 0; c < 3; c++) {
-            for (int kh = 0; kh < 3; kh++) {
-              for (int kw = 0; kw < 2; kw++) {
-                /* S1: O(n,f,h,w) += I(n,c,2*h+kh,3*w+kw) * W1(f,c,kh,kw) */
-                O[n][f][h][w] += I[n][c][2 * h + kh][3 * w + kw] * W1[f][c][kh][kw];
-              }
-            }
-          }
-        }
-      }
+  /* + of O.0 over t0 */
+  {
+    float held = O_0[0];
+    #pragma unroll
+    for (int step = 1; step > 0; step /= 2) {
+      const float other = __shfl_xor_sync(0xffffffffu, held, step);
+      held = held + other;
     }
+    O_0[0] = held;
+  }
+  if (t0 == 0 && t1 <= 2) {
+    /* : O(n,f,h,w) += I(n,c,2*h+kh,3*w+kw) * W1(f,c,kh,kw) */
+    O[b0][b1][t2][t1] += O_0[0];
   }
 }

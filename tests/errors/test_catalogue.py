@@ -173,6 +173,7 @@ def _unloadable(m: pytest.MonkeyPatch) -> None:
             raise ModuleNotFoundError("No module named 'pycuda'")
 
     m.setattr(registry, "_found", {"cuda": Entry()})
+    m.setattr(registry, "_loaded", {})
     registry.get("cuda")
 
 

@@ -1,0 +1,75 @@
+"""The CUDA text of mapped programs, run thread by thread: right results, and nothing that the shim finds."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+from tests.conformance.test_programs import CASES, arguments, results
+from tests.poly import fused
+from tests.simt import shim as simt
+from tests.simt.mapped import call
+
+# Every fifth program, each in one of its types, which take turns.
+SAMPLE = [(c.name, c.dtypes[k % len(c.dtypes)]) for k, c in enumerate(CASES.values())]
+
+
+@functools.cache
+def names() -> frozenset[str]:
+    return frozenset(n for n, _ in SAMPLE[::5])
+
+
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [pytest.param(*r, id="-".join(r), marks=() if r[0] in names() else pytest.mark.slow) for r in SAMPLE],
+)
+def test_programs(name: str, dtype: str) -> None:
+    case = CASES[name]
+    reference, given, buffers = arguments(case, dtype, True)
+    kernel = tc.compile(case.source.replace("{T}", dtype), "cuda", case.entry)
+    held, found = call(kernel, given, buffers)
+    assert not found, simt.report(found)
+    with np.errstate(all="ignore"):
+        wanted = results(reference(**given, out={k: v.copy() for k, v in buffers.items()} or None))
+    for got, want in zip(held.values(), wanted, strict=True):
+        if dtype in ("int32", "int64"):
+            np.testing.assert_array_equal(got, want)
+        else:
+            np.testing.assert_allclose(got, want, rtol=1e-2 if "16" in dtype else 1e-5, atol=1e-5)
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"tile": (1, 1)},
+    {"tile": (4, 8), "threads": (4, 2), "blocks": (2, 1)},
+    {"tile": (7, 5), "threads": (3, 5)},
+    {"use_shared_memory": False},
+    {"use_private_memory": False},
+    {"threads": (16, 2), "max_shared_memory": 256},
+    {"fusion": "min"},
+    {"mapping": "identity"},
+]
+
+
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+@pytest.mark.parametrize("options", OPTIONS, ids=[str(o) for o in OPTIONS])
+@pytest.mark.parametrize("name", ["GEMM", "SOFTMAX", "MLP3", "CONV", "TRIANGLE"])
+def test_options(name: str, options: dict[str, Any]) -> None:
+    source = getattr(fused, name)
+    sizes = {k: 3 * n for k, n in fused.SIZES[source].items() if k not in ("KH", "KW")}
+    sizes |= {k: n for k, n in fused.SIZES[source].items() if k in ("KH", "KW")}
+    kernel = tc.compile(source, "cuda", options=options)
+    given = {
+        p.name: np.random.default_rng(0).integers(-2, 3, [sizes[d.name] for d in p.dims]).astype(np.float32)
+        for p in kernel.front.checked.params
+    }
+    held, found = call(kernel, given, {})
+    assert not found, simt.report(found)
+    wanted = tc.interpret(source, **given)
+    for got, want in zip(held.values(), results(wanted), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5)

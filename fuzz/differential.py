@@ -8,6 +8,7 @@ import itertools
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,8 +29,9 @@ Array = np.ndarray[Any, Any]
 HARD = [0.0, -0.0, 1.0, -1.0, 2.0, float("inf"), -float("inf"), float("nan"), 1e-40, 3e38]
 EPS = {"float": 2.0**-23, "double": 2.0**-52, "half": 2.0**-10, "bfloat16": 2.0**-7}
 _OUT_OF_BOUNDS = "TC0701"
-# What Halide cannot follow, and schedules that its autoschedulers make and it cannot compile.
+# What Halide cannot follow, and schedules that its autoschedulers make and it cannot compile or run.
 _CANNOT_FOLLOW = frozenset(("TC0805", "TC0806"))
+_GAVE_UP = "TC0810"
 INTERPRETER = "interpret"
 
 
@@ -236,10 +238,13 @@ class Contest:
             f"arguments {dict(self.placed)} {dict(self.out)}"
         )
 
-    def run(self, who: str, compiled: tc.Kernel, threads: int) -> str | None:
-        """Two calls of a kernel, the second on so many threads; the code of an error."""
+    def run(
+        self, who: str, compiled: tc.Kernel, threads: int, refused: AbstractSet[str] = _CANNOT_FOLLOW
+    ) -> str | None:
+        """Two calls of a kernel, the second on so many threads; the code of an error, which may be one of
+        `refused` whatever is wanted."""
         got = attempt(compiled, self.placed, self.out)
-        if isinstance(got, str) and got in _CANNOT_FOLLOW:
+        if isinstance(got, str) and got in refused:
             return got
         self.agree(who, got)
         if isinstance(got, str):
@@ -325,9 +330,10 @@ def compare(
                 sizes = []
             start = time.perf_counter()
             compiled = tc.compile(p.source, backend, options=chosen, dynamic=sizes)
-            code = c.run(f"{backend} {chosen}, {sizes} dynamic, {list(layouts)}", compiled, threads)
+            refused = _CANNOT_FOLLOW | ({_GAVE_UP} if "autoschedule" in chosen else set[str]())
+            code = c.run(f"{backend} {chosen}, {sizes} dynamic, {list(layouts)}", compiled, threads, refused)
             slowest = max(slowest, time.perf_counter() - start)
-            if code in _CANNOT_FOLLOW:
+            if code in refused:
                 excluded.append(backend)
             elif code is None:
                 seen(backend, compiled)

@@ -55,6 +55,7 @@ class Bounded:
     low: int
     high: int
     guarded: bool
+    tensor: str
 
     @property
     def indices(self) -> frozenset[str]:
@@ -138,7 +139,7 @@ def bounded(s: Statement, boxes: Mapping[str, Sequence[tuple[int, int] | None]])
             case Access() if e.tensor in boxes:
                 for sub, box in zip(e.subscripts, boxes[e.tensor], strict=True):
                     if box is not None and _plain(sub):
-                        out.append(Bounded(sub, *box, guarded))
+                        out.append(Bounded(sub, *box, guarded, e.tensor))
             case _:
                 pass
         for c in children(e):
@@ -165,7 +166,10 @@ def infer(
                 raise WrongRange(f"{c.index} in {low}:{high}, reported {reported[c.index]}")
             known[c.index] = (low, high)
     found = bounded(s, boxes)
-    for some in ([b for b in found if not b.guarded], found):
+    passes = [[b for b in found if not b.guarded], found]
+    if any(b.guarded and b.tensor == s.tensor for b in found):
+        passes.pop()  # the order in which statements of one tensor are settled decides what these constrain
+    for some in passes:
         while True:
             ready: dict[str, list[Bounded]] = {}
             for b in some:

@@ -96,6 +96,17 @@ def _lost_checks(p: Program) -> Iterator[str]:
             yield f"'{s.text}', which is overwritten before anything reads it"
 
 
+def _zero_factors(p: Program) -> Iterator[str]:
+    """Updates by a product with a literal 0: Halide's pass that trims what changes nothing takes these for 0,
+    whatever the target says of strictness, and NaN and infinities are lost."""
+    for s in p.stages:
+        if s.op is None and not any(isinstance(e, x.Call) and e.name == s.func for e in x.walk(s.value)):
+            continue
+        for e in x.walk(s.value):
+            if isinstance(e, x.Mul) and e.dtype.is_float and 0 in (x.constant(e.a), x.constant(e.b)):
+                yield f"'{s.text}', which updates by a product with 0"
+
+
 def is_checked(s: Stage) -> bool:
     """Whether the kernel looks at a subscript of a statement when it runs."""
     return any(isinstance(e, x.Call) and e.checked for e in x.walk(s.value))
@@ -131,6 +142,12 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         _lost_checks,
         "Halide computes only what results need, and an index out of range there would go unnoticed",
         "leave the statement out",
+    ),
+    Exclusion(
+        "zero factors",
+        _zero_factors,
+        "Halide takes such an update for none, also where the other factor is not finite",
+        "leave the product out, or multiply by a scalar argument",
     ),
 )
 

@@ -158,7 +158,20 @@ def test_each_exclusion_has_its_test() -> None:
         "strides beyond int32",
         "expressions too large",
         "lost checks",
+        "zero factors",
     ]
+
+
+def test_updates_by_a_product_with_zero_are_refused() -> None:
+    # What Halide makes of it, strict or not, has no update.
+    x, f, g = hl.Var("x"), hl.Func("f"), hl.ImageParam(hl.Float(32), 1, "g")
+    f[x] = hl.f32(1.0)
+    f[x] = f[x] + hl.strict_float(g[x] * (hl.f32(0.0) * g[x]))
+    g.set(hl.Buffer(np.full(9, np.nan, np.float32)))
+    strict = hl.get_host_target().with_feature(hl.TargetFeature.StrictFloat)
+    assert np.asarray(f.realize([9], strict)).tolist() == [1.0] * 9
+    source = "def f(float(N) A) -> (O) { O(i) += 0 * A(i) }"
+    assert "updates by a product with 0" in excluded(program(source, N=4))
 
 
 def test_a_builtin_that_halide_lacks_is_refused_by_name() -> None:

@@ -6,6 +6,7 @@ alike.  `fuzz.almost` makes programs that are not.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -405,7 +406,16 @@ def placements() -> st.SearchStrategy[list[Layout]]:
 COUNTS = st.sampled_from([1, 2, 3, 4, 5, 8, 12, 16, 17, 32, 64])
 # Caches that make tiles, packs and blocks of small arrays.
 MACHINES = ((("l1", 2048), ("l2", 8192), ("l3", 65536)), (("cores", 4),), (("l1", 4096), ("l2", 16384)))
+
+
 # `fast_math` is left out: it has other bounds on errors.
+def _block(threads: list[int]) -> tuple[int, ...]:
+    """As many dimensions of a block as a GPU has threads for."""
+    while math.prod(threads) > 1024:
+        threads = threads[:-1]
+    return tuple(threads)
+
+
 _OPTIONS: Mapping[str, st.SearchStrategy[Any]] = {
     "strict": st.booleans(),
     "fusion": st.sampled_from(["max", "preserve3coincident", "min"]),
@@ -416,6 +426,12 @@ _OPTIONS: Mapping[str, st.SearchStrategy[Any]] = {
     "pack": st.booleans(),
     "parallel": st.booleans(),
     "machine": st.sampled_from(MACHINES),
+    "threads": st.lists(st.sampled_from([1, 2, 3, 4, 7, 8, 16, 32]), min_size=1, max_size=3).map(_block),
+    "blocks": st.lists(COUNTS, min_size=1, max_size=3).map(tuple),
+    "use_shared_memory": st.booleans(),
+    "use_private_memory": st.booleans(),
+    "max_shared_memory": st.sampled_from([16, 200, 1 << 14]),
+    "mapping": st.sampled_from([None, None, "identity"]),
     "autoschedule": st.sampled_from([None, None, None, "Mullapudi2016", "Adams2019", "Li2018"]),
 }
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tc.codegen import gpu
@@ -12,12 +13,42 @@ from tc.options import Options
 from tc.pipeline import stage
 from tc.registry import Availability
 
+from ..gpu.choose import SIMPLEST
 from ..gpu.compiled import GPU_OPTIONS, Compiled, inout
-from ..gpu.lower import lower
+from ..gpu.lower import Lowered, lower
 from ..gpu.target import of_architecture
 from . import device, nvrtc
 
 _ARCHITECTURE = "sm_90"  # without a device
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a program became."""
+
+    lowered: Lowered
+    module: gpu.Module
+    machine: nvrtc.Machine
+
+
+def _without_stack(made: Callable[[int], Made]) -> Made:
+    """The first mapping, from the one that is thought best to simpler ones, whose registers hold what they
+    should; if there is none, the one with the fewest bytes in memory.  What was rejected is told."""
+    rejected: list[str] = []
+    best: Made | None = None
+    for simpler in range(SIMPLEST + 1):
+        one = made(simpler)
+        if best is not None and one.module.text == best.module.text:
+            continue
+        if best is None or one.machine.in_memory < best.machine.in_memory:
+            best = one
+        if not best.machine.in_memory:
+            break
+        first = one.lowered.choice.splitlines()[0]
+        rejected.append(f"rejected: {first}, {one.machine.in_memory} bytes of registers in memory")
+    assert best is not None
+    told = "".join(f"{line}\n" for line in rejected if best.machine.in_memory == 0)
+    return replace(best, lowered=replace(best.lowered, choice=told + best.lowered.choice))
 
 
 class Backend:
@@ -47,10 +78,16 @@ class Backend:
         """
         options = options or Options()
         arch = options.isa or (device.find().arch if device.availability().ok else _ARCHITECTURE)
-        lowered = lower(program, options, typical or {}, of_architecture(arch))
-        with stage("code"):
-            module = gpu.emit(lowered.nest, CUDA, lowered.contract)
-        with stage("machine"):
-            machine = nvrtc.compile_text(module.text, arch, lowered.contract)
+        target = of_architecture(arch)
+
+        def made(simpler: int) -> Made:
+            lowered = lower(program, options, typical or {}, target, simpler)
+            with stage("code"):
+                module = gpu.emit(lowered.nest, CUDA, lowered.contract)
+            with stage("machine"):
+                return Made(lowered, module, nvrtc.compile_text(module.text, arch, lowered.contract))
+
+        found = _without_stack(made) if options.tile is None else made(0)
+        lowered, module, machine = found.lowered, found.module, found.machine
         kernels = device.Kernels(machine.cubin, [k.name for k in module.kernels])
         return Compiled(self.name, lowered, module, kernels, inout(program), {"asm": str(machine)})

@@ -44,6 +44,11 @@ class Machine:
     resources: Mapping[str, Resources]
     log: str = field(repr=False)
 
+    @property
+    def in_memory(self) -> int:
+        """Bytes of a thread's registers that are in memory after all."""
+        return sum(r.stack + r.spill_stores + r.spill_loads for r in self.resources.values())
+
     def __str__(self) -> str:
         taken = "".join(f"{name}: {r}\n" for name, r in self.resources.items())
         return f"{self.arch}, {len(self.cubin)} bytes\n{taken}"

@@ -25,6 +25,8 @@ from .target import Target
 
 THREADS = 256  # of a block, unless there is less to do
 WARP = 32
+_STEPS = ((4, 4), (2, 4), (2, 2), (1, 2))  # points of a thread along two axes
+SIMPLEST = len(_STEPS)
 _OWN = 32  # points of a tile of reduction loops
 _MANY_ROWS = 4096  # a warp for each keeps a GPU busy
 _MOST_BLOCKS = (1 << 31) - 1
@@ -38,6 +40,7 @@ class Wanted:
     threads: tuple[int, ...] = ()
     blocks: tuple[int, ...] = ()
     shared: int = 0  # bytes of shared memory that may be used
+    simpler: int = 0  # how many of the register tiles that would be tried are not
 
 
 @dataclass(slots=True)
@@ -126,7 +129,7 @@ class _Region:
         """Several points for each thread, as long as there are blocks for all units."""
         two = [a for a in shared if axes[a.name].thread is not None and a.size is None]
         two = sorted(two, key=lambda a: -axes[a.name].threads)[:2]
-        for steps_of in ((4, 4), (2, 4), (2, 2), (1, 2)):
+        for steps_of in _STEPS[self.wanted.simpler :]:
             out = dict(axes)
             for a, k in zip(two, steps_of[::-1], strict=False):
                 m = axes[a.name]

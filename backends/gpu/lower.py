@@ -35,16 +35,21 @@ class Lowered:
     contract: bool = False
 
 
-def lower(program: Program, options: Options, typical: Mapping[str, int], target: Target) -> Lowered:
-    """The launches of a program, whose symbolic sizes are those of `typical`."""
+def lower(
+    program: Program, options: Options, typical: Mapping[str, int], target: Target, simpler: int = 0
+) -> Lowered:
+    """The launches of a program, whose symbolic sizes are those of `typical`; `simpler`: how many of the
+    register tiles that would be tried are not, up to `choose.SIMPLEST`."""
     if set(program.sizes) != set(typical):
         raise InternalError(f"{program.name} is not specialised: {', '.join(program.sizes)}")
     if options.mapping == "identity":
         return identity(program)
-    return mapped(program, options, typical, target)
+    return mapped(program, options, typical, target, simpler)
 
 
-def mapped(program: Program, options: Options, typical: Mapping[str, int], target: Target) -> Lowered:
+def mapped(
+    program: Program, options: Options, typical: Mapping[str, int], target: Target, simpler: int
+) -> Lowered:
     """A launch for each region of fused loops."""
     verify = settings.verify()
     numbers = itertools.count()
@@ -54,7 +59,7 @@ def mapped(program: Program, options: Options, typical: Mapping[str, int], targe
 
     shared = target.shared if options.max_shared_memory is None else options.max_shared_memory
     shared = 0 if options.use_shared_memory is False else min(shared, target.shared)
-    wanted = Wanted(options.tile or (), options.threads or (), options.blocks or (), shared)
+    wanted = Wanted(options.tile or (), options.threads or (), options.blocks or (), shared, simpler)
     private = options.use_private_memory is not False
     with isl_context():
         with stage("scop"):

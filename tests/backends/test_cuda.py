@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -186,3 +187,24 @@ def test_memory_that_the_device_does_not_have(driver: Driver) -> None:
     with pytest.raises(BackendError, match="mm on 'cuda': out of memory"):
         tc.compile(MATMUL, "cuda")(np.ones((2, 3), np.float32), np.ones((3, 4), np.float32))
     assert not driver.held and driver.depth == 0
+
+
+def test_a_register_tile_that_does_not_fit_is_told_and_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvrtc = module("nvrtc")
+    compiled = nvrtc.compile_text
+
+    def crowded(text: str, arch: str, contract: bool) -> Any:
+        """As if a thread had registers for few results."""
+        made = compiled(text, arch, contract)
+        if "C_2[4][4]" not in text and "C_0[4][4]" not in text and "[4][4];" not in text:
+            return made
+        resources = {n: replace(r, stack=64) for n, r in made.resources.items()}
+        return replace(made, resources=resources)
+
+    monkeypatch.setattr(nvrtc, "compile_text", crowded)
+    one = tc.compile(MATMUL, "cuda", options={"isa": "sm_90"}).specialize(M=1024, K=512, N=1024)
+    rejected, used, *_ = one.artifact("choice").splitlines()
+    assert rejected.startswith("rejected: mm: blocks ") and rejected.endswith(
+        "64 bytes of registers in memory"
+    )
+    assert used.startswith("mm: blocks ") and "[4][4];" not in one.source

@@ -90,4 +90,6 @@ class Backend:
         found = _without_stack(made) if options.tile is None else made(0)
         lowered, module, machine = found.lowered, found.module, found.machine
         kernels = device.Kernels(machine.cubin, [k.name for k in module.kernels])
-        return Compiled(self.name, lowered, module, kernels, inout(program), {"asm": str(machine)})
+        return Compiled(
+            self.name, lowered, module, kernels, inout(program), {"asm": str(machine)}, machine.resources
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from tc.codegen.gpu import Kernel, Module
 from tc.errors import BackendError
@@ -50,7 +50,8 @@ class Functions(Protocol):
 class Compiled:
     """Kernels that `run` launches one after the other; there is no address to call.
 
-    `stages` are texts that only this backend has.
+    `stages` are texts that only this backend has; `resources` are what each kernel takes, where the compiler
+    says.
     """
 
     backend: str
@@ -59,6 +60,7 @@ class Compiled:
     functions: Functions = field(repr=False)
     inout: frozenset[str] = field(repr=False)
     stages: Mapping[str, str] = field(repr=False, default_factory=dict[str, str])
+    resources: Mapping[str, Any] = field(repr=False, default_factory=dict[str, Any])
     address: None = None
     release_gil: bool = True
 

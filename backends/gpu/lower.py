@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 
 from tc import settings
 from tc.errors import InternalError
+from tc.ir.collapse import collapse
 from tc.ir.loops import Block, Launch, LoopNest
 from tc.ir.program import Program
+from tc.ir.rfactor import split_reductions
 from tc.options import Options
 from tc.pipeline import stage
 from tc.poly import ast, fusion, legality, mapping, nest, plan, schedule, scop, trace, tree
@@ -17,10 +19,15 @@ from tc.poly.context import isl_context
 from tc.poly.dependences import dependences
 
 from .choose import Wanted, choose, shown
+from .fuse import predicate
 from .target import Target
 
 # The trace oracle runs the nest in Python, thread by thread.
 _TRACED_INSTANCES = 2000
+
+
+# Results for each unit below which long reductions are done in parts, and how many instances are long.
+_PARTS, _LONG = 2, 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +68,12 @@ def mapped(
     shared = 0 if options.use_shared_memory is False else min(shared, target.shared)
     wanted = Wanted(options.tile or (), options.threads or (), options.blocks or (), shared, simpler)
     private = options.use_private_memory is not False
+    program = split_reductions(collapse(program), _PARTS * target.units, _LONG)
     with isl_context():
         with stage("scop"):
             polyhedra = scop.build(program)
         with stage("schedule"):
-            groups = fusion.fuse(polyhedra, options.fusion or "max")
+            groups = fusion.fuse(polyhedra, options.fusion or predicate(polyhedra, target, typical))
             fused = schedule.fused(polyhedra, groups)
         if verify:
             with stage("dependences"):

@@ -106,10 +106,11 @@ def _bytes(a: Array) -> Array:
 
 
 def _sizes(nest: LoopNest, given: Mapping[str, Array]) -> dict[str, int]:
-    """The values of the sizes that are symbolic, from the arrays of a call."""
+    """The values of the sizes that are symbolic, from the arrays of a call; none of these dimensions is one
+    that loops have been merged over."""
     out: dict[str, int] = {}
-    for a in nest.arrays:
-        if a.name in given:
+    for a in nest.arrays if nest.sizes else ():
+        if a.name in given and len(a.shape) == given[a.name].ndim:
             for extent, n in zip(a.shape, given[a.name].shape, strict=True):
                 if isinstance(extent, Variable):
                     out[extent.name] = n

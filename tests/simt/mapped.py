@@ -39,7 +39,7 @@ def call(
         start = given.get(a.name, buffers.get(a.name))
         held = np.zeros(shape, numpy_dtype(a.dtype))
         if start is not None:
-            held[...] = start
+            held[...] = np.asarray(start).reshape(shape)
         else:
             undefined.append(held)
         values[a.name] = held
@@ -72,7 +72,8 @@ def call(
         if (blocks := evaluate(k.blocks, sizes)) > 0
     ]
     found = simt.check(module.text, launches, undefined=[*undefined, workspace], orders=orders)
-    return {n: values[n] for n in nest.outputs}, found
+    shapes = kernel.output_shapes(**sizes, **scalars)
+    return {n: values[n].reshape(shapes[n]) for n in nest.outputs}, found  # loops may have been merged
 
 
 def _sizes(kernel: tc.Kernel, given: Mapping[str, Any]) -> dict[str, int]:

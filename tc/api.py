@@ -218,7 +218,8 @@ def _rounded(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]
     """What the interpreter found, in the type of a result.  NumPy's bfloat16 would round twice, first to
     float32, and is not always there."""
     if dtype.kind != "bfloat":
-        return values.astype(numpy_dtype(dtype))
+        with np.errstate(over="ignore"):  # it becomes infinity, as in a kernel
+            return values.astype(numpy_dtype(dtype))
     with np.errstate(all="ignore"):
         single = values.astype(np.float32)
     bits, nan = single.view(np.uint32), np.isnan(values)

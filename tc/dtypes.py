@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import struct
 from dataclasses import dataclass
 from typing import Literal
 
@@ -59,6 +61,24 @@ class DType:
             return 1
         return (1 << (self.bits - 1 if self.is_signed else self.bits)) - 1
 
+    def literal(self, value: int | float) -> float:
+        """A double that rounds to this floating type as the number does; of a half also by way of float32.
+
+        Where it is not exact, nearest might be halfway between two numbers of the type though the number is
+        not: then it is the odd neighbour (Boldo and Melquiond, 2008).
+        """
+        wide = float(value)
+        if self.bits == 64 or not math.isfinite(wide):
+            return wide
+        if int(wide) != value and isinstance(value, int):
+            wide = _odd("d", "q", wide, abs(int(wide)) > abs(value))
+        if self.is_half and abs(wide) < 2.0**127:
+            (single,) = struct.unpack("<f", struct.pack("<f", wide))
+            (bits,) = struct.unpack("<i", struct.pack("<f", single))
+            if single != wide and bits & 0xFFF == 0:  # a tie of a half has that many zeros
+                return _odd("f", "i", single, abs(single) > abs(wide))
+        return wide
+
     def wrap(self, value: int) -> int:
         """An integer reduced to this integer type, two's complement."""
         value &= (1 << self.bits) - 1
@@ -87,6 +107,12 @@ SPELLINGS = BY_NAME | {
     "float": FLOAT32,
     "double": FLOAT64,
 }
+
+
+def _odd(real: str, whole: str, nearest: float, away: bool) -> float:
+    """The odd one of the two numbers around what was rounded to `nearest`, away from zero or not."""
+    (bits,) = struct.unpack(f"<{whole}", struct.pack(f"<{real}", nearest))
+    return struct.unpack(f"<{real}", struct.pack(f"<{whole}", bits - away | 1))[0]
 
 
 def promote(a: DType, b: DType) -> DType:

@@ -57,7 +57,8 @@ def artifact(kernel: Kernel, stage: str, values: Mapping[str, int]) -> str:
         except BackendError as error:
             if stage != "mapped" or error.code != "TC0804":
                 raise
-            return f"{kernel.name}: nothing is mapped, the backend '{one.backend}' has no blocks and threads\n"
+            why = f"the backend '{one.backend}' has no blocks and threads"
+            return f"{kernel.name}: nothing is mapped, {why}\n"
     program = kernel.program(values)
     match stage:
         case "ir":

@@ -18,6 +18,7 @@ from .lines import inner_order, outer_order, rows_together
 from .machine import Machine
 from .model import Candidate, Cost, flush_cycles, nest_cycles, tile_cycles
 from .shares import number_of_tasks, shares
+from .size import MOST, lines_of
 from .work import Ref, Work, footprint, held_buffers, rows, work_of
 
 _COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)  # points of an axis in a register tile
@@ -295,9 +296,31 @@ def candidates(
         waste *= _masked(nest, c)
         rough.append((waste * tile_cycles(nest, work, c, at, held, None, machine) / points, c, label))
     rough.sort(key=lambda x: x[0])
+    ranked = _ranked(nest, work, [(c, label) for _, c, label in rough], extents, repeats, machine)
+    # Of constant extents what is left over is one length, and a tile that is given is asked for.
+    dynamic = any(a.size is not None for a in (*nest.axes, *(a for p in nest.phases for a in p.axes)))
+    if not dynamic or options.register_tile is not None:
+        return ranked
+    if lines_of(nest, work, ranked[0].candidate, extents) <= MOST:
+        return ranked
+    lines = [lines_of(nest, work, c, extents) for _, c, _ in rough]
+    most = max(MOST, min(lines))
+    smaller = [(c, label) for (_, c, label), n in zip(rough, lines, strict=True) if n <= most]
+    return _ranked(nest, work, smaller, extents, repeats, machine)
+
+
+def _ranked(
+    nest: Nest,
+    work: Mapping[str, Work],
+    rough: Sequence[tuple[Candidate, str]],
+    extents: Mapping[str, int],
+    repeats: int,
+    machine: Machine,
+) -> list[Ranked]:
+    """Those among the first ones of each kind, the best first."""
     kept: list[tuple[Candidate, str]] = []
     seen: dict[object, int] = {}
-    for _, c, label in rough:
+    for c, label in rough:
         along = (next((n for n, t in c.tiles.items() if t.lanes > 1), None), c.phases)
         seen[along] = seen.get(along, 0) + 1
         if seen[along] <= _KEPT:

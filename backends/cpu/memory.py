@@ -257,16 +257,24 @@ class MemoryEmitter(ValueEmitter):
         )
 
     def gather(self, array: Array, base: str, offsets: Value) -> Value:
-        """Elements `offsets` (in elements, a vector) away from `base`; inactive lanes read nothing."""
+        """Elements `offsets` (in elements, a vector) away from `base`; inactive lanes read nothing, or what
+        the first lane does where that is active: a branch for each lane is much code."""
         t, lanes = array.dtype, self.lanes
         st = storage_type(t)
+        first_active = self.mask is not None and self.mask.some
+        if first_active:
+            ty = type_text(offsets.dtype, lanes)
+            first = self.pure(
+                f"shufflevector {ty} {offsets.text}, {ty} poison, <{lanes} x i32> zeroinitializer"
+            )
+            offsets = self.select(self.vector_mask(), offsets, Value(first, offsets.dtype, lanes))
         pointers = self.pure(
             f"getelementptr {st}, ptr {base}, {type_text(offsets.dtype, lanes)} {offsets.text}"
         )
         vt = f"<{lanes} x {st}>"
         name = f"llvm.masked.gather.{_storage_suffix(t, lanes)}.v{lanes}p0"
         self.declarations.add(f"declare {vt} @{name}(<{lanes} x ptr>, i32, <{lanes} x i1>, {vt})")
-        m = self.vector_mask()
+        m = self.widen(self.integer(1, BOOL), lanes) if first_active else self.vector_mask()
         v = self.op(
             f"call {vt} @{name}(<{lanes} x ptr> {pointers}, i32 {t.itemsize}, <{lanes} x i1> {m.text}, "
             f"{vt} zeroinitializer)"

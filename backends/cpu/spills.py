@@ -17,8 +17,10 @@ are for each arithmetic one, spills and all, with what the model says of the res
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from .isa import Isa
@@ -141,18 +143,26 @@ def loops(assembly: str) -> tuple[Loop, ...]:
         jump = _JUMP.match(line)
         if jump and places.get(jump[1], i + 1) <= i:
             spans.append((places[jump[1]], i + 1))
-    return tuple(
-        Loop(tuple(lines[a:b]), statements.get(a, ()), framed[a])
-        for a, b in spans
-        if not any((c, d) != (a, b) and a <= c and d <= b for c, d in spans)
-    )
+    return tuple(Loop(tuple(lines[a:b]), statements.get(a, ()), framed[a]) for a, b in _innermost(spans))
+
+
+def _innermost(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Those that hold no other, in their order.  There are thousands where each lane has a branch of its own
+    that comes back from the end of the function."""
+    holds: set[tuple[int, int]] = set()
+    first_end = math.inf  # of those that start there or later
+    for a, b in sorted(spans, key=lambda x: (-x[0], x[1])):
+        if first_end <= b:
+            holds.add((a, b))
+        first_end = min(first_end, b)
+    return [x for x in spans if x not in holds]
 
 
 def main_loops(assembly: str, statements: frozenset[str]) -> tuple[Loop, ...]:
     """The innermost loop with the most arithmetic of each set of these statements."""
     best: dict[tuple[str, ...], Loop] = {}
     for x in loops(assembly):
-        if x.calls or not x.arithmetic or not x.statements or not statements.issuperset(x.statements):
+        if not x.statements or not statements.issuperset(x.statements) or x.calls or not x.arithmetic:
             continue
         most = best.setdefault(x.statements, x)
         if x.arithmetic > most.arithmetic:
@@ -192,10 +202,10 @@ def suspected(code: bytes, isa: Isa, vectors: int) -> bool:
         start = m.end() + int.from_bytes(code[m.end() - 4 : m.end()], "little", signed=True)
         if start >= 0:
             spans.append((start, m.start()))
-    for a, b in spans:
-        if any((c, d) != (a, b) and a <= c and d <= b for c, d in spans):
+    for a, b in _innermost(spans):
+        spills = bisect_left(at_stack, b) - bisect_left(at_stack, a)
+        if not spills:
             continue
-        spills = sum(a <= x < b for x in at_stack)
         arithmetic = sum(1 for _ in _COMPUTES.finditer(code, a, b))
         if arithmetic >= _LEAST and spills > SHARE * arithmetic:
             return True

@@ -24,7 +24,7 @@ from .isa import Isa
 @dataclass(frozen=True, slots=True)
 class Value:
     """An operand.  `lanes` is 0 for a scalar; `constant` its value where it is a literal; `active`, of a mask
-    that is one, the number of its leading lanes that are set; `some`: of a mask, that a lane is set."""
+    that is one, the number of its leading lanes that are set; `some`: of a mask, that the first lane is."""
 
     text: str
     dtype: DType
@@ -313,7 +313,7 @@ class ValueEmitter:
             if source == FLOAT64:
                 v = self._lanewise("tc_double_to_odd", v, FLOAT32)
             else:
-                v = self._integers_to_half(v)
+                v = self._integers_to_half(v, target)
             return self._apply(_half_name(target, False), v, target)
         lanes = v.lanes
         a, b = type_text(source, lanes), type_text(target, lanes)
@@ -338,10 +338,12 @@ class ValueEmitter:
             return Value(self.pure(f"trunc {a} {v.text} to {b}"), target, lanes)
         return Value(v.text, target, lanes, v.constant)
 
-    def _integers_to_half(self, v: Value) -> Value:
+    def _integers_to_half(self, v: Value, target: DType) -> Value:
         """What is not float32 yet, in float32 such that rounding to 16 bits rounds once."""
         if v.dtype == FLOAT32:
             return v
+        if v.dtype.is_int and v.dtype.bits == 64 and target.kind == "bfloat":
+            v = self._lanewise(f"tc_{v.dtype}_to_53", v, v.dtype)
         if v.dtype.is_int and v.dtype.bits >= 32:
             return self._lanewise("tc_double_to_odd", self.cast(v, FLOAT64), FLOAT32)
         return self.cast(v, FLOAT32)

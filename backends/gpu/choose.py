@@ -60,14 +60,17 @@ class _Region:
         shared = tiled_axes(self.region)
         along = {id(n): contiguous(self.scop, n) for n in nests}
         best = along[id(lead)]
+        if all(a.extent == 1 for a in shared):  # there is nothing else to share out
+            inner = [a for p in lead.phases for a in p.axes]
+            best = best or max(inner, key=lambda a: a.extent, default=None)
         own = best is not None and best.name in {a.name for p in lead.phases for a in p.axes}
         single = len(self.wanted.tile) >= len(shared) and set(self.wanted.tile[: len(shared)]) == {1}
         row = own and (single or not self.enough(shared))
         # The axes that points of all nests are told apart by, the fastest thread variable first.
         if row:
             assert best is not None
-            alone = len(nests) == 1 and math.prod(a.extent for a in shared) < _MANY_ROWS
-            first = min(_power(best.extent), THREADS if alone else WARP)
+            few = len(nests) == 1 and math.prod(a.extent for a in shared) < _MANY_ROWS
+            first = min(_power(best.extent), THREADS if few else WARP)
             order = list(reversed(shared))
             counts = [self.count(0, first)]
         else:
@@ -76,7 +79,8 @@ class _Region:
         axes: dict[str, AxisMap] = {}
         for a in order:
             left = max(1, THREADS // math.prod(counts))
-            most = left if not counts and len(order) == 1 else min(left, WARP)
+            alone = sum(x.extent > 1 for x in order) == 1
+            most = left if not counts and alone else min(left, WARP)
             if row and len(nests) > 1:  # what is left is for the axes of each nest
                 axes[a.name] = AxisMap(1)
                 continue

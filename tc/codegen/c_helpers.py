@@ -107,6 +107,24 @@ float tc_f64_to_odd(double d) { /* rounded to odd, so that rounding once more is
 }""",
         ("tc_bits_of_f32", "tc_f32_of_bits"),
     ),
+    # 64-bit integers as 53-bit ones that round to 24 or fewer bits alike: what is cut off leaves a one.
+    "tc_i64_to_53": (
+        """\
+int64_t tc_i64_to_53(int64_t i) {
+  uint64_t u = (uint64_t)i, low = 0x7ff;
+  if (u + ((uint64_t)1 << 53) <= (uint64_t)1 << 54) return i;
+  return (int64_t)((u | ((u & low) + low)) & ~low);
+}""",
+        (),
+    ),
+    "tc_u64_to_53": (
+        """\
+uint64_t tc_u64_to_53(uint64_t u) {
+  uint64_t low = 0x7ff;
+  return u >> 53 ? (u | ((u & low) + low)) & ~low : u;
+}""",
+        (),
+    ),
     "tc_fail": (
         """\
 int32_t tc_fail(int64_t *error, int64_t site, int64_t value, int64_t dimension, int count,

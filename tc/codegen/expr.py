@@ -222,6 +222,9 @@ class CExpr:
         if source.is_half:
             return self.cast(self.call(self.helpers.named(f"tc_{short(source)}_to_f32"), v), FLOAT32, target)
         if target.is_half:
+            if source.is_int and source.bits == 64 and target.kind == "bfloat":
+                # A float16 is exact in a double, or infinite.
+                v = self.call(self.helpers.named(f"tc_{short(source)}_to_53"), v)
             if source != FLOAT32:
                 v = self.call(self.helpers.named("tc_f64_to_odd"), self.cast(v, source, FLOAT64))
             return self.call(self.helpers.named(f"tc_f32_to_{short(target)}"), v)

@@ -285,6 +285,8 @@ class ExprEmitter:
         return self.op(f"{'sext' if source.is_signed else 'zext'} {s} {v} to {t}")
 
     def narrow(self, v: str, source: DType, target: DType) -> str:
+        if source.is_int and source.bits == 64 and target.kind == "bfloat":
+            v = self.helper("i64", f"tc_{source}_to_53", "i64", v)
         if source != FLOAT32:
             v = self.cast(v, source, FLOAT64)
             v = self.helper("float", "tc_double_to_odd", "double", v)

@@ -105,11 +105,26 @@ define internal float @tc_double_to_odd(double %d) alwaysinline nounwind {
 }
 """
 
+# 64-bit integers as 53-bit ones that round to 24 or fewer bits alike: what is cut off leaves a one.
+_TO_53 = """define internal i64 @tc_{t}_to_53(i64 %i) alwaysinline nounwind {{
+  %shifted = add i64 %i, {offset}
+  %near = icmp ule i64 %shifted, {span}
+  %low = and i64 %i, 2047
+  %carry = add i64 %low, 2047
+  %some = or i64 %i, %carry
+  %few = and i64 %some, -2048
+  %r = select i1 %near, i64 %i, i64 %few
+  ret i64 %r
+}}
+"""
+
 # Name -> text and the declarations it needs.
 HELPERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "tc_half_to_float": (_HALF_TO_FLOAT, ()),
     "tc_float_to_half": (_FLOAT_TO_HALF, ()),
     "tc_bfloat_to_float": (_BFLOAT_TO_FLOAT, ()),
     "tc_float_to_bfloat": (_FLOAT_TO_BFLOAT, ()),
+    "tc_int64_to_53": (_TO_53.format(t="int64", offset=1 << 53, span=1 << 54), ()),
+    "tc_uint64_to_53": (_TO_53.format(t="uint64", offset=0, span=1 << 53), ()),
     "tc_double_to_odd": (_DOUBLE_TO_ODD, ("declare double @llvm.fabs.f64(double)",)),
 }

@@ -134,6 +134,8 @@ def convert(e: HlExpr, source: DType, target: DType) -> HlExpr:
     if target.is_half:
         if source.is_float and source.bits == 64:
             return halves.from_float64(e, target)
+        if source.is_int and source.bits >= 32:
+            return halves.from_integer(e, source, target)
         return halves.from_float32(convert(e, source, FLOAT32), target)
     if target.is_bool:
         return e != literal(0, source)

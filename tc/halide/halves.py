@@ -2,14 +2,14 @@
 
 Halide has both types, but emulates what the target lacks, says so on stderr, and rounds double to half
 through a function of the compiler's run time that a kernel cannot count on.  The IR holds halves in loads,
-stores and casts only, so these four functions are all that is needed.
+stores and casts only, so these functions are all that is needed.
 """
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
 
-from tc.dtypes import FLOAT16, DType
-from tc.halide.binding import HlExpr, hl
+from tc.dtypes import BFLOAT16, FLOAT16, DType
+from tc.halide.binding import HlExpr, hl, literal
 
 
 def to_float32(bits: HlExpr, dtype: DType) -> HlExpr:
@@ -61,3 +61,17 @@ def from_float64(value: HlExpr, dtype: DType) -> HlExpr:
     to_odd = hl.select(away, bits - hl.u32(1), bits) | hl.u32(1)
     exact = (back == value) | hl.is_nan(value) | (odd == hl.u32(1))
     return from_float32(hl.reinterpret(hl.Float(32), hl.select(exact, bits, to_odd)), dtype)
+
+
+def from_integer(value: HlExpr, source: DType, dtype: DType) -> HlExpr:
+    """An integer of 32 or 64 bits rounded once."""
+    if dtype != BFLOAT16:
+        return from_float32(hl.f32(value), dtype)  # exact in float32, or infinite
+    if source.bits == 64:
+        # Bits that a double may lack become one.
+        bits, low = hl.u64(value), hl.u64(0x7FF)
+        few = hl.cast(value.type(), (bits | ((bits & low) + low)) & ~low)
+        end = literal(1 << 53, source)
+        far = value > end if not source.is_signed else (value > end) | (value < literal(-(1 << 53), source))
+        value = hl.select(far, few, value)
+    return from_float64(hl.f64(value), dtype)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tc.errors import BackendError
 from tc.halide.intervals import INT32, box_interval, within
 from tc.ir import expr as x
 from tc.ir.program import Box, Program, Stage
+from tc.ir.simplify import simplify
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,20 +161,37 @@ def exclusions(program: Program) -> list[str]:
 def refuse_dropped(program: Program, lowered: str) -> None:
     """Raise BackendError (TC0805) if Halide's simplifier dropped a checked access, say as a factor of 0.
 
-    `lowered` is Halide's final code as text: there each check shows the record it makes (`expressions`).
+    `lowered` is Halide's final code as text: there each check shows the record it makes (`expressions`).  One
+    that is always passed is not there either, so only accesses count that a value does not depend on.
     """
     shown = {int(m[1]) for m in re.finditer(r'" (\d+) \d+', lowered)}
     for s in program.stages:
         if any(x.constant(v.range.extent) == 0 for v in s.domain.vars):
             continue
-        for e in x.walk(s.value):
-            if isinstance(e, x.Call) and e.checked and e.site + 1 not in shown:
+        for site in _irrelevant(s.value):
+            if site + 1 not in shown:
                 raise BackendError(
                     f"the halide backend cannot compile '{s.text}': Halide simplifies a checked access away,"
                     " and an index out of range there would go unnoticed",
                     code="TC0805",
                     help="leave the access out",
                 )
+
+
+def _irrelevant(value: x.Expr) -> set[int]:
+    """The checked accesses that a value does not depend on."""
+
+    def sites(e: x.Expr) -> set[int]:
+        return {c.site for c in x.walk(e) if isinstance(c, x.Call) and c.site >= 0}
+
+    def unchecked(e: x.Expr) -> x.Expr:
+        e = x.rebuild(e, unchecked)
+        if isinstance(e, x.Sub) and e.a == e.b and e.dtype.is_int:
+            return x.imm(0, e.dtype)
+        return replace(e, checked=()) if isinstance(e, x.Call) and e.checked else e
+
+    checked = {c.site for c in x.walk(value) if isinstance(c, x.Call) and c.checked}
+    return checked - sites(simplify(unchecked(value)))
 
 
 def refuse(program: Program) -> None:

@@ -98,6 +98,8 @@ def convert(a: Array, target: DType) -> Array:
     """A conversion by the language's rules: float to integer truncates, saturates, NaN gives 0."""
     a = np.asarray(a)
     out = numpy_type(target)
+    if target.is_float and target.bits < 64 and a.dtype.kind in "iu" and a.dtype.itemsize == 8:
+        return _to_odd(a)
     if target.is_float or a.dtype.kind in "iub":
         return a.astype(out)
     if target.is_bool:
@@ -108,6 +110,17 @@ def convert(a: Array, target: DType) -> Array:
     result = np.where(inside, whole, 0.0).astype(out)
     result = np.where(whole <= low, np.asarray(target.min, out), result)
     return np.where(whole >= high, np.asarray(target.max, out), result)
+
+
+def _to_odd(a: Array) -> Array:
+    """64-bit integers as doubles that round to a narrower type as the integers do: beyond 2^53 the eleven
+    bits that a double may lack become one, which tells only that there were some."""
+    bits = a.view(np.uint64)
+    offset, span = (1 << 53, 1 << 54) if a.dtype.kind == "i" else (0, 1 << 53)
+    far = bits + np.uint64(offset) > np.uint64(span)
+    low = np.uint64(0x7FF)
+    few = (bits | ((bits & low) + low)) & ~low
+    return np.where(far, few, bits).view(a.dtype).astype(np.float64)
 
 
 def _round(a: Array) -> Array:

@@ -250,7 +250,7 @@ TRUE, FALSE = UIntImm(1, BOOL), UIntImm(0, BOOL)
 def imm(value: int | float, dtype: DType) -> Expr:
     """A literal of a type; integers wrap to it."""
     if dtype.is_float:
-        return FloatImm(float(value), dtype)
+        return FloatImm(dtype.literal(value), dtype)
     if dtype.is_bool:
         return UIntImm(int(bool(value)), dtype)
     value = dtype.wrap(int(value))

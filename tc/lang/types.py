@@ -204,7 +204,7 @@ class _Typer:
     def _cast_literal(self, c: r.Const, e: r.Cast) -> r.Exp:
         """A literal under a cast takes the type directly: `double(0.1)` is exact."""
         if e.target.is_float or (isinstance(c.value, int) and e.target.min <= c.value <= e.target.max):
-            value = float(c.value) if e.target.is_float else c.value
+            value = e.target.literal(c.value) if e.target.is_float else c.value
             return replace(c, value=value, dtype=e.target, span=e.span)
         return replace(e, operand=self.settled(c), dtype=e.target)
 
@@ -364,7 +364,7 @@ def _to(e: r.Exp, dtype: DType) -> r.Exp:
 
 def _literal(c: r.Const, dtype: DType) -> r.Const:
     if dtype.is_float:
-        return replace(c, value=float(c.value), dtype=dtype)
+        return replace(c, value=dtype.literal(c.value), dtype=dtype)
     if isinstance(c.value, float):
         raise DTypeError(
             f"the literal {c.value!r} does not adapt to {dtype}",

@@ -121,9 +121,12 @@ def loops(
         places = _Places(views or {})
         calls = Callbacks()
         build = isl.AstBuild.from_context(scop.context)
-        build = calls.keep(build.set_at_each_domain(calls.wrap(places.note, _unchanged)))
-        tree = build.node_from_schedule(schedule)
-        calls.check()
+        if views:
+            build = calls.keep(build.set_at_each_domain(calls.wrap(places.note, _unchanged)))
+        try:
+            tree = build.node_from_schedule(schedule)
+        finally:
+            calls.check()  # what went wrong in a callback, not what isl made of it
         return _Converter(scop, inserted or {}, places, reserved).top(tree)
 
 

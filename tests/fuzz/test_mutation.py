@@ -46,7 +46,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A copy of the tree, and a short battery."""
     folder = tmp_path_factory.mktemp("mutants")
     battery, tree = folder / "battery.pickle", folder / "tree"
-    arguments = [str(battery), "--make", "--count", "10"]
+    arguments = [str(battery), "--make", "--count", "5"]
     subprocess.run([sys.executable, "-m", "fuzz.battery", *arguments], cwd=mutation.ROOT, check=True)
     tree.mkdir()
     mutation.overlay(tree)

@@ -75,18 +75,19 @@ class Scope:
     types: Mapping[str, str]  # of all tensors
 
 
-# Types.  A literal has none before it meets another operand.
+# Types.  A literal has none before it meets another operand.  `wide` ones do not fit 32 bits.
 
+UNTYPED = ("literal", "wide", "real")
 
 def type_of(e: Exp, types: Mapping[str, str], scalars: Mapping[str, str], lets: Mapping[str, Exp]) -> str:
-    """The type of an expression; "literal" or "real" of one that takes that of other operands."""
+    """The type of an expression; one of `UNTYPED` if it takes that of other operands."""
 
     def of(e: Exp) -> str:
         return type_of(e, types, scalars, lets)
 
     match e:
         case Number():
-            return "real" if e.floating else "literal"
+            return "real" if e.floating else "literal" if int(e.text) < 1 << 31 else "wide"
         case Index() | Size():
             return "int"
         case Scalar():
@@ -114,9 +115,9 @@ def type_of(e: Exp, types: Mapping[str, str], scalars: Mapping[str, str], lets: 
 
 def joined(*types: str, arithmetic: bool = False) -> str:
     """The type that operands take; `arithmetic` on truth values gives integers."""
-    typed = [t for t in types if t not in ("literal", "real")]
+    typed = [t for t in types if t not in UNTYPED]
     if not typed:
-        return "real" if "real" in types else "literal"
+        return next(t for t in UNTYPED[::-1] if t in types)
     if not arithmetic and set(typed) == {"bool"}:
         return "bool"
     t = common(*typed)
@@ -125,7 +126,7 @@ def joined(*types: str, arithmetic: bool = False) -> str:
 
 def settled(t: str) -> str:
     """The type of literals alone."""
-    return {"literal": "int", "real": "float"}.get(t, t)
+    return {"literal": "int", "wide": "int64", "real": "float"}.get(t, t)
 
 
 def types_of(tree: Tree) -> dict[str, dict[str, str]]:
@@ -152,7 +153,7 @@ def types_of(tree: Tree) -> dict[str, dict[str, str]]:
                 if s.tensor in types or read - types.keys() - {s.tensor}:
                     continue
                 t = type_of(s.value, {s.tensor: "literal", **types}, scalars, lets)
-                if t in ("literal", "real"):
+                if t in UNTYPED:
                     weak.setdefault(s.tensor, settled(t))
                 else:
                     types[s.tensor] = "int" if t == "bool" and s.op != "=" else t
@@ -194,9 +195,9 @@ class _Grid:
         """A value converted to a type; literals are numbers of it at once."""
         if isinstance(e, Number):
             return _literal(e, t)
-        if isinstance(e, Unary) and e.op == "-" and self.type_of(e) in ("literal", "real"):
+        if isinstance(e, Unary) and e.op == "-" and self.type_of(e) in UNTYPED:
             return numbers.negated(self.typed(e.a, t))
-        if isinstance(e, Binary | Choice) and self.type_of(e) in ("literal", "real"):
+        if isinstance(e, Binary | Choice) and self.type_of(e) in UNTYPED:
             return self.value(e, t)
         return convert(self.value(e), t)
 
@@ -241,7 +242,7 @@ class _Grid:
             return numbers.logical(e.op, self.value(e.a), self.value(e.b))
         arithmetic = e.op in "+-*/%"
         t = joined(self.type_of(e.a), self.type_of(e.b), arithmetic=arithmetic)
-        if t in ("literal", "real"):
+        if t in UNTYPED:
             t = wanted if wanted and arithmetic else settled(t)
         a, b = self.typed(e.a, t), self.typed(e.b, t)
         return numbers.arithmetic(e.op, a, b) if arithmetic else numbers.comparison(e.op, a, b)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from hypothesis import strategies as st
 
-from fuzz.evaluate import joined, type_of
+from fuzz.evaluate import joined, settled, type_of
 from fuzz.memory import LAYOUTS, Layout
 from fuzz.numbers import BITS, FLOATS, FUNCTIONS, INTEGERS, TYPES
 from fuzz.tree import (
@@ -181,7 +181,7 @@ def _leaf(draw: st.DrawFn, s: _Scope, pool: str, t: str) -> Exp:
     if s.lets and chance(draw, 60):
         name = draw(st.sampled_from(sorted(s.lets)))
         found = s.type_of(Local(name))
-        return Local(name) if found in (t, "literal") else Cast(t, Local(name))
+        return Local(name) if found in (t, "literal", "wide") else Cast(t, Local(name))
     return draw(accesses(s, pool, t))
 
 
@@ -299,10 +299,10 @@ def assignments(draw: st.DrawFn, s: _Scope, name: str, rank: int, known: bool) -
     if s.lets and not any(isinstance(x, Local) for x in walk(e)):
         clauses = [c for c in clauses if not isinstance(c, Let)]
     found = s.type_of(e)
-    if known and t is not None and found not in (t, "literal"):
+    if known and t is not None and found not in (t, "literal", "wide"):
         e = Cast(t, e)
     elif not known:
-        wanted = {"literal": "int", "real": "float"}.get(found, found)
+        wanted = settled(found)
         s.types[name] = "int" if wanted == "bool" and op != "=" else wanted
     s.ranks[name] = rank
     s.lets, s.own = {}, None

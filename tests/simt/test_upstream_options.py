@@ -29,7 +29,8 @@ LAYER_NORM = """def layernorm(float(T,B,C) I) -> (O, mean, centered, var) {
   var(t,b) = var(t,b) / C
   O(t,b,c) = centered(t,b,c) / rsqrt(var(t,b) + 1)
 }"""
-GROUP_NORM = """def group_normalization(float(N,G,D,H,W) I, float(G,D) gamma, float(G,D) beta) -> (O, mean, var) {
+GROUP_NORM = """def group_normalization(float(N,G,D,H,W) I, float(G,D) gamma, float(G,D) beta)
+    -> (O, mean, var) {
   mean(n,g) +=! I(n,g,r_d,r_h,r_w)
   var(n,g) +=! I(n,g,r_d,r_h,r_w) * I(n,g,r_d,r_h,r_w)
   O(n,g,d,h,w) = gamma(g,d) * (I(n,g,d,h,w) - mean(n,g) * 0.01)

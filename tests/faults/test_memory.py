@@ -78,7 +78,7 @@ def test_a_leak_is_seen() -> None:
 
     def leak(k: int) -> None:
         """Two pages of its own: what comes from the heap may have been there, free, before."""
-        kept.append(mmap.mmap(-1, 2 * mmap.PAGESIZE))
+        kept.append(mmap.mmap(-1, 2 * mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
         kept[-1][0] = kept[-1][mmap.PAGESIZE] = 1
 
     leaking = measure("calls", 4000, 1_000_000, 1 << 20, leak, 4)

@@ -52,6 +52,21 @@ class Compiled:
             return self._texts[stage]()
 
 
+# What Halide says, and what it is about.
+_REFUSED = (
+    (
+        "Division by constant zero",
+        "a division by a constant zero: Halide refuses what its simplifier finds",
+        "divide by data, or use another backend",
+    ),
+    (
+        "may be accessed in an unbounded way",
+        "a subscript with intermediate values beyond int32: Halide finds no bounds for it",
+        "write it with smaller factors, or use another backend",
+    ),
+)
+
+
 class Backend:
     """Programs compiled by Halide: a second opinion, and its autoschedulers.
 
@@ -93,13 +108,11 @@ class Backend:
                 made = _compile(program, options)
                 return replace(made, notes=(*made.notes, *_notes(said)))
             except hl.HalideError as error:
-                if "Division by constant zero" in str(error):
-                    raise BackendError(
-                        "the halide backend cannot compile a division by a constant zero: Halide refuses what"
-                        " its simplifier finds",
-                        code="TC0805",
-                        help="divide by data, or use another backend",
-                    ) from None
+                for said_by_halide, why, help in _REFUSED:
+                    if said_by_halide in str(error):
+                        raise BackendError(
+                            f"the halide backend cannot compile {why}", code="TC0805", help=help
+                        ) from None
                 raise InternalError(f"Halide refuses the pipeline: {str(error).strip()}") from error
 
 

@@ -326,7 +326,7 @@ def _moved(e: Expr, moved: Mapping[int, tuple[str, tuple[Expr, ...]]], numbers: 
     """A value that reads other elements; its reads are numbered in the order of evaluation."""
     e = rebuild(e, lambda c: _moved(c, moved, numbers))
     if isinstance(e, Load) and (found := moved.get(next(numbers))) is not None:
-        return Load(*found, e.dtype)
+        return Load(*found, e.dtype, (), e.site)
     return e
 
 

@@ -182,8 +182,8 @@ class Runner:
                 for c in touched:
                     self.parts(write, instance).extend(self.parts(c, instance))
                     del self.pending[c]
-            elif touched == {write} and write in self.newest:
-                del self.newest[write]
+            elif touched == {write}:  # back to where it came from, changed or not
+                self.newest.pop(write, None)
             else:
                 self.combined(s, touched, write)
                 self.stale(write)

@@ -79,6 +79,7 @@ class Scope:
 
 UNTYPED = ("literal", "wide", "real")
 
+
 def type_of(e: Exp, types: Mapping[str, str], scalars: Mapping[str, str], lets: Mapping[str, Exp]) -> str:
     """The type of an expression; one of `UNTYPED` if it takes that of other operands."""
 

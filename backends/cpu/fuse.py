@@ -4,11 +4,11 @@ out of the cache."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import inline_lets, variables
-from tc.poly.fusion import Member, Predicate, Proposal
+from tc.poly.fusion import Counts, Predicate, Proposal
 from tc.poly.scop import Scop
 
 from .machine import Machine
@@ -24,26 +24,14 @@ def predicate(scop: Scop, machine: Machine, typical: Mapping[str, int] | None = 
         for b in scop.program.buffers
     }
 
-    def extent(m: Member) -> int:
-        name, var = next(iter(m.vars.items()))
-        found = next(v for v in scop.statement(name).stage.domain.vars if v.name == var).range.extent
-        return evaluate(found, known)
-
-    def tasks(members: Iterable[Member]) -> int:
-        return math.prod(extent(m) for m in members if m.coincident)
-
-    def instances(names: tuple[str, ...]) -> int:
-        return sum(
-            math.prod(evaluate(v.range.extent, known) for v in scop.statement(n).stage.domain.vars)
-            for n in names
-        )
+    counts = Counts(scop, known)
 
     def fuse(p: Proposal) -> bool:
         if p.level > 0:
             return True
-        kept = tasks(p.after)
+        kept = counts.tasks(p.after)
         for members, names in ((p.before, p.first), (p.own, p.second)):
-            if kept < 2 * machine.cores and tasks(members) > kept and instances(names) > _SMALL:
+            if kept < 2 * machine.cores and counts.tasks(members) > kept and counts.instances(names) > _SMALL:
                 return False
         if len(p.after) == len(p.before) == len(p.own):
             return True

@@ -14,10 +14,11 @@ from tc.ir.program import Program
 from tc.ir.rfactor import split_reductions
 from tc.options import Options
 from tc.pipeline import stage
-from tc.poly import ast, fusion, legality, mapping, nest, plan, schedule, scop, trace, tree
+from tc.poly import fusion, legality, mapping, nest, plan, schedule, scop, trace, tree
 from tc.poly.context import isl_context
 from tc.poly.dependences import dependences
 
+from ..reference.identity import identity
 from .choose import Wanted, choose, shown
 from .fuse import predicate
 from .target import Target
@@ -50,7 +51,7 @@ def lower(
     if set(program.sizes) != set(typical):
         raise InternalError(f"{program.name} is not specialised: {', '.join(program.sizes)}")
     if options.mapping == "identity":
-        return identity(program)
+        return unmapped(program)
     return mapped(program, options, typical, target, simpler)
 
 
@@ -98,22 +99,11 @@ def mapped(
     )
 
 
-def identity(program: Program) -> Lowered:
+def unmapped(program: Program) -> Lowered:
     """One launch of one thread that runs statements and loops in the order of the source."""
-    verify = settings.verify()
-    with isl_context():
-        with stage("scop"):
-            polyhedra = scop.build(program)
-        with stage("schedule"):
-            plain = schedule.identity(polyhedra)
-            text = tree.dump(plain)
-        if verify:
-            with stage("dependences"):
-                legality.verify(polyhedra, plain, dependences(polyhedra), "the identity schedule")
-        with stage("ast"):
-            body = ast.loops(polyhedra, plain)
+    body, tree_text = identity(program)
     loops = nest.assemble(program, Launch(program.name, (), (), body))
-    if verify:
+    if settings.verify():
         trace.verify_small(program, loops, _TRACED_INSTANCES)
     choice = f"{program.name}: no choice, one thread runs it in the order of the source\n"
-    return Lowered(loops, text, text, choice)
+    return Lowered(loops, tree_text, tree_text, choice)

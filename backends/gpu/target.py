@@ -23,8 +23,6 @@ H200 = Target("H200", 132, 48 << 10, "sm_90")
 # OpenCL 1.2 promises 32 KiB of local memory.
 GENERIC = Target("generic OpenCL device", 16, 32 << 10)
 
-PRESETS = {t.name: t for t in (A100, H100, H200, GENERIC)}
-
 
 def of_architecture(arch: str) -> Target:
     """The preset that code for an architecture is made for."""

@@ -16,7 +16,7 @@ from tc.pipeline import stage
 from tc.registry import Availability
 
 from ..gpu.compiled import GPU_OPTIONS, Compiled, inout
-from ..gpu.lower import identity, lower
+from ..gpu.lower import lower, unmapped
 from ..gpu.target import GENERIC
 from . import device
 
@@ -45,7 +45,7 @@ class Backend:
         lowered = lower(program, options or Options(), typical or {}, GENERIC)
         if found.pocl and conditional_barrier(lowered.nest.body):
             # PoCL 3.0 runs into memory that is not there, also where all threads agree on the condition.
-            lowered = identity(program)
+            lowered = unmapped(program)
             why = "barriers under conditions, on which PoCL crashes: one thread runs it all"
             lowered = replace(lowered, choice=f"{program.name}: {why}\n")
         with stage("code"):

@@ -15,10 +15,10 @@ from tc.ir.printer import nest_text
 from tc.ir.program import Program
 from tc.options import Options
 from tc.pipeline import stage
-from tc.poly import ast, legality, nest, schedule, scop, trace, tree
-from tc.poly.context import isl_context
-from tc.poly.dependences import dependences
+from tc.poly import nest, trace
 from tc.registry import Availability
+
+from .identity import identity
 
 Artifact = Literal["schedule", "choice", "loops", "code", "llvm", "asm"]
 
@@ -87,17 +87,7 @@ class Backend:
         if set(program.sizes) != set(typical or ()):
             raise InternalError(f"{program.name} is not specialised: {', '.join(program.sizes)}")
         verify = settings.verify()
-        with isl_context():
-            with stage("scop"):
-                polyhedra = scop.build(program)
-            with stage("schedule"):
-                plan = schedule.identity(polyhedra)
-                shown = tree.dump(plan)
-            if verify:
-                with stage("dependences"):
-                    legality.verify(polyhedra, plan, dependences(polyhedra), "the identity schedule")
-            with stage("ast"):
-                body = ast.loops(polyhedra, plan)
+        body, shown = identity(program)
         loops = nest.assemble(program, body)
         if verify:
             trace.verify_small(program, loops, _TRACED_INSTANCES)

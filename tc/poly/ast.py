@@ -47,6 +47,7 @@ from tc.ir.simplify import conjunction, simplify
 from tc.poly.context import Callbacks, identifier, isl_context
 from tc.poly.scop import Scop, Statement
 
+UNROLLED = "unrolled"  # of marks
 _OP = isl.ast_expr_op_type
 _NODE = isl.ast_node_type
 
@@ -332,7 +333,7 @@ def _moved(e: Expr, moved: Mapping[int, tuple[str, tuple[Expr, ...]]], numbers: 
 
 def _unrolled(s: Stmt, mark: str) -> Stmt:
     """The loop below a mark, with a constant number of iterations: it can be unrolled then."""
-    count = int(mark.removeprefix("unrolled_"))
+    count = int(mark.removeprefix(f"{UNROLLED}_"))
     assert isinstance(s, For)
     v, tests = Variable(s.var), list[Expr]()
     if s.lower != IntImm(0):

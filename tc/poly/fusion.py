@@ -14,12 +14,14 @@ is a dependence, so this is exact except for conflicts that a later write hides,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import islpy as isl
 
+from tc.ir.evaluate import evaluate
 from tc.ir.program import IterVar, Range
 from tc.poly.affine import OUT, PARAM
 from tc.poly.context import isl_context
@@ -78,6 +80,27 @@ class Proposal:
     own: tuple[Member, ...]
     after: tuple[Member, ...]
     level: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What predicates count, dynamic sizes taken at `typical` values."""
+
+    scop: Scop
+    typical: Mapping[str, int]
+
+    def tasks(self, members: Iterable[Member]) -> int:
+        """Points of the coincident ones of these loops: what can run in parallel."""
+        return math.prod(self._extent(m) for m in members if m.coincident)
+
+    def instances(self, statements: Iterable[str]) -> int:
+        """Points of the boxes of these statements."""
+        boxes = (self.scop.statement(n).stage.domain.vars for n in statements)
+        return sum(math.prod(evaluate(v.range.extent, self.typical) for v in box) for box in boxes)
+
+    def _extent(self, m: Member) -> int:
+        name, var = next(iter(m.vars.items()))
+        return evaluate(_axis(self.scop.statement(name), var).range.extent, self.typical)
 
 
 Predicate = Callable[[Proposal], bool]

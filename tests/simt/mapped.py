@@ -22,8 +22,9 @@ def call(
 ) -> tuple[dict[str, np.ndarray[Any, Any]], tuple[simt.Finding, ...]]:
     """The results of a call with these arguments and in/out buffers, and what the shim found."""
     front = kernel.front
-    sizes = _sizes(kernel, given)
-    scalars = {n: int(given[n]) for n in front.specialized}
+    found_sizes = kernel.sizes_of(**given, out=dict(buffers) or None)
+    scalars = {n: found_sizes[n] for n in front.specialized}
+    sizes = {n: v for n, v in found_sizes.items() if n not in scalars}
     accumulated = {x.name for x in front.checked.returns if x.mode == "accumulate"} & buffers.keys()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tc.Warning)
@@ -74,15 +75,3 @@ def call(
     found = simt.check(module.text, launches, undefined=[*undefined, workspace], orders=orders)
     shapes = kernel.output_shapes(**sizes, **scalars)
     return {n: values[n].reshape(shapes[n]) for n in nest.outputs}, found  # loops may have been merged
-
-
-def _sizes(kernel: tc.Kernel, given: Mapping[str, Any]) -> dict[str, int]:
-    from tc.lang import resolved as r
-
-    out: dict[str, int] = {}
-    for p in kernel.front.checked.params:
-        if isinstance(p, r.Tensor):
-            for d, n in zip(p.dims or (), np.shape(given[p.name]), strict=True):
-                if isinstance(d, r.Size):
-                    out[d.name] = n
-    return out

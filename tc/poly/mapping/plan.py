@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tc.ir.expr import Expr
-from tc.poly.plan import Axis, Nest, Phase, Region
+from tc.poly.plan import Axis, Phase, Region
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,15 @@ class AxisMap:
 SERIAL = AxisMap()
 
 
+def points(axis: Axis, m: AxisMap) -> int | None:
+    """How many points a tile has at most; None without a bound."""
+    whole = axis.extent if axis.size is None else None
+    return m.tile if m.tile and (whole is None or m.tile < whole) else whole
+
+
 def steps(axis: Axis, m: AxisMap) -> int | None:
     """How many points of a tile a thread runs at most; None without a bound."""
-    most = axis.extent if axis.size is None else None
-    size = m.tile if m.tile and (most is None or m.tile < most) else most
+    size = points(axis, m)
     return None if size is None else -(-size // m.threads)
 
 
@@ -66,7 +71,6 @@ class Unit:
     phases: tuple[Phase, ...]
     axes: tuple[tuple[Axis, AxisMap], ...]
     own: tuple[tuple[Axis, AxisMap], ...] = ()
-
     nest: int = 0
 
     @property
@@ -102,7 +106,3 @@ def tiled_axes(region: Region) -> tuple[Axis, ...]:
         return region.axes
     (only,) = region.nests
     return only.axes
-
-
-def nest_of(region: Region, statement: str) -> Nest:
-    return next(n for n in region.nests if statement in n.statements)

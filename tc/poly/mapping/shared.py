@@ -34,7 +34,7 @@ from tc.ir.loops import Array, Compute, For, LoopKind, Stmt
 from tc.ir.program import Buffer
 from tc.ir.simplify import conjunction, linear_terms, simplify
 from tc.poly.mapping.coordinates import Tuple
-from tc.poly.mapping.plan import AxisMap, Unit
+from tc.poly.mapping.plan import AxisMap, Unit, points
 from tc.poly.plan import Axis
 from tc.poly.scop import Access, Scop
 
@@ -75,12 +75,6 @@ def _bytes(a: Array) -> int:
     return math.prod(outer) * (last + a.padding) * a.dtype.itemsize
 
 
-def extent_of(axis: Axis, m: AxisMap) -> int | None:
-    """Points of a tile; None without a bound."""
-    whole = axis.extent if axis.size is None else None
-    return m.tile if m.tile and (whole is None or m.tile < whole) else whole
-
-
 def promoted(
     scop: Scop, unit: Unit, written: AbstractSet[str], budget: int, name: Callable[[str], str]
 ) -> tuple[Shared, ...]:
@@ -96,8 +90,8 @@ def promoted(
             found = _footprint(scop, unit, s, a)
             if found is None:
                 continue
-            points = math.prod(extent_of(x, m) or 1 for x, m in (*unit.axes, *unit.own) if s in x.vars)
-            reuse = points / math.prod(d.size for d in found)
+            instances = math.prod(points(x, m) or 1 for x, m in (*unit.axes, *unit.own) if s in x.vars)
+            reuse = instances / math.prod(d.size for d in found)
             if reuse < LEAST_REUSE:
                 continue
             buffer = scop.program.buffer(a.buffer)
@@ -130,7 +124,7 @@ def _footprint(scop: Scop, unit: Unit, statement: str, a: Access) -> tuple[Dimen
             if not isinstance(t, Variable) or t.name not in axes:
                 return None
             axis, m = axes[t.name]
-            n = extent_of(axis, m)
+            n = points(axis, m)
             if n is None or axis.first is not None:
                 return None
             size += abs(k) * (n - 1)
@@ -150,7 +144,7 @@ def place(t: Tuple, axes: Sequence[tuple[Axis, AxisMap]], d: Dimension) -> str:
     parts = ["0"]
     for name, k in d.terms:
         axis, m = by_name[name]
-        n = extent_of(axis, m)
+        n = points(axis, m)
         assert n is not None
         point = t.point(axis)
         inside = f"(({point}) mod {m.tile})" if m.tile and n == m.tile else point

@@ -29,7 +29,7 @@ from tc.ir.expr import Expr, IntImm, Load, Mul, Variable, substitute
 from tc.ir.loops import Array, Block, Combine, Compute, For, LoopKind, Stmt, Sync
 from tc.ir.lower import neutral
 from tc.ir.simplify import simplify
-from tc.poly.ast import View, zero_based
+from tc.poly.ast import UNROLLED, Inserted, View, zero_based
 from tc.poly.context import maps_of, union_set
 from tc.poly.mapping import nodes
 from tc.poly.mapping.coordinates import Tuple, band, function, of_axes, of_statement, relation, where
@@ -40,10 +40,6 @@ from tc.poly.mapping.shared import Shared, copy, place, promoted
 from tc.poly.mapping.sync import barriers, threads_of
 from tc.poly.plan import Axis, Region
 from tc.poly.scop import Scop
-
-UNROLLED = "unrolled"
-
-Inserted = Callable[[tuple[Expr, ...], Sequence[tuple[Expr, ...]]], Stmt]
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +246,7 @@ class _Builder:
         """A statement that all threads of a block run once a tile."""
         self.inserted[name] = lambda point, views: what
         target = isl.Set.read_from_str(self.ctx, f"{{ {name}[] }}")
-        tiles = _anonymous(outer)
+        tiles = isl.Set.from_union_set(outer.range()).reset_tuple_id()
         found = isl.Map.from_domain_and_range(tiles, target).to_union_map()
         return Part(_universe(found), "", found)
 
@@ -272,48 +268,56 @@ class _Builder:
     def transfer(self, k: Kept, u: Unit, outer: isl.UnionMap, *, load: bool) -> Part:
         """The elements that threads keep, from memory or back."""
         name = f"{'load' if load else 'store'}_{self.kept.index(k)}"
-        users = [
-            s
-            for x in self.units
-            if x.nest == k.nest
-            for s in x.statements
-            if any(a.buffer == k.buffer for a in self.scop.statement(s).accesses)
-        ]
-        t = of_axes(name, [a for a, _ in u.axes])
-        self.views[name] = (View(-1, k.array.name, function(self.ctx, t, index(t, u.axes))),)
-        box = self.scop.program.buffer(k.buffer).box
-        var = {a.vars[k.statement]: i for i, (a, _) in enumerate(u.axes) if k.statement in a.vars}
+        statements = (self.scop.statement(s) for x in self.units if x.nest == k.nest for s in x.statements)
+        users = [s.name for s in statements if any(a.buffer == k.buffer for a in s.accesses)]
+        t = k.array.dtype
 
-        def made(point: tuple[Expr, ...], views: Sequence[tuple[Expr, ...]]) -> Stmt:
-            at = {v: point[i] for v, i in var.items()}
-            place = zero_based((substitute(e, dict(at)) for e in k.access.subscripts), box)
-            (element,) = views
-            t = k.array.dtype
+        def moved(element: tuple[Expr, ...], place: tuple[Expr, ...]) -> Stmt:
             if load:
                 return Compute("", k.array.name, element, None, Load(k.buffer, place, t), (), "")
             return Compute("", k.buffer, place, None, Load(k.array.name, element, t), (), "")
 
-        self.inserted[name] = made
-        return self.points(name, u, users, outer)
+        return self.between(name, u, users, k.array, k.statement, k.buffer, k.access.subscripts, moved, outer)
 
     def result(self, p: Parts, u: Unit, outer: isl.UnionMap) -> Part:
         """Combined parts go into their results."""
-        name = f"finish_{p.statement}"
-        t = of_axes(name, [a for a, _ in u.axes])
-        self.views[name] = (View(-1, p.array.name, function(self.ctx, t, index(t, u.axes))),)
         stage = self.scop.statement(p.statement).stage
-        box = self.scop.program.buffer(p.buffer).box
-        var = {a.vars[p.statement]: i for i, (a, _) in enumerate(u.axes)}
 
-        def made(point: tuple[Expr, ...], views: Sequence[tuple[Expr, ...]]) -> Stmt:
-            at = {v: point[i] for v, i in var.items()}
-            place = zero_based((substitute(e, dict(at)) for e in stage.args), box)
-            (element,) = views
+        def combined(element: tuple[Expr, ...], place: tuple[Expr, ...]) -> Stmt:
             value = Load(p.array.name, element, p.array.dtype)
             return Compute("", p.buffer, place, p.op, value, (), stage.text)
 
-        self.inserted[name] = made
-        return self.points(name, u, [p.statement], outer)
+        name = f"finish_{p.statement}"
+        return self.between(
+            name, u, [p.statement], p.array, p.statement, p.buffer, stage.args, combined, outer
+        )
+
+    def between(
+        self,
+        name: str,
+        u: Unit,
+        users: Sequence[str],
+        array: Array,
+        statement: str,
+        buffer: str,
+        subscripts: Sequence[Expr],
+        made: Callable[[tuple[Expr, ...], tuple[Expr, ...]], Stmt],
+        outer: isl.UnionMap,
+    ) -> Part:
+        """What `made` does with an element of an array of registers and the one of a buffer that it stands
+        for, which has these subscripts in `statement`, at the points where some of the `users` run."""
+        t = of_axes(name, [a for a, _ in u.axes])
+        self.views[name] = (View(-1, array.name, function(self.ctx, t, index(t, u.axes))),)
+        box = self.scop.program.buffer(buffer).box
+        variables = {a.vars[statement]: i for i, (a, _) in enumerate(u.axes) if statement in a.vars}
+
+        def at(point: tuple[Expr, ...], views: Sequence[tuple[Expr, ...]]) -> Stmt:
+            values = {v: point[i] for v, i in variables.items()}
+            (element,) = views
+            return made(element, zero_based((substitute(e, dict(values)) for e in subscripts), box))
+
+        self.inserted[name] = at
+        return self.points(name, u, users, outer)
 
     # A unit.
 
@@ -382,11 +386,6 @@ class _Builder:
 
 
 _OUT = isl.dim_type.out
-
-
-def _anonymous(outer: isl.UnionMap) -> isl.Set:
-    """The tiles that instances are in."""
-    return isl.Set.from_union_set(outer.range()).reset_tuple_id()
 
 
 def _universe(found: isl.UnionMap) -> isl.UnionSet:

@@ -1,0 +1,26 @@
+"""The identity schedule of a program: statements and loops in the order of the source."""
+
+from __future__ import annotations
+
+from tc import settings
+from tc.ir.loops import Stmt
+from tc.ir.program import Program
+from tc.pipeline import stage
+from tc.poly import ast, legality, schedule, scop, tree
+from tc.poly.context import isl_context
+from tc.poly.dependences import dependences
+
+
+def identity(program: Program) -> tuple[Stmt, str]:
+    """The loops of a program, and their schedule tree as text."""
+    with isl_context():
+        with stage("scop"):
+            polyhedra = scop.build(program)
+        with stage("schedule"):
+            plan = schedule.identity(polyhedra)
+            shown = tree.dump(plan)
+        if settings.verify():
+            with stage("dependences"):
+                legality.verify(polyhedra, plan, dependences(polyhedra), "the identity schedule")
+        with stage("ast"):
+            return ast.loops(polyhedra, plan), shown

@@ -4,7 +4,7 @@
 
 Each program is run with random options, layouts, dynamic sizes and threads, and compared with `tc.interpret`;
 each text must be refused with an error or be a program.  A line of progress, then a table; the exit code is 1
-if anything was found.  What was found is written to --keep as a file for `fuzz/corpus/`.
+if anything was found.  What was found is written to --keep as a file for `fuzz/corpus/`.  Ctrl-C ends it.
 """
 
 from __future__ import annotations
@@ -89,29 +89,33 @@ def main(argv: list[str] | None = None) -> int:
 
         for number in range(chosen.jobs):
             begin(number)
-        while selector.get_map():
-            for key, _ in selector.select(10.0):
-                number, job = key.data
-                reports, over = job.read()
-                for report in reports:
-                    totals.add(report)
-                if over:
-                    selector.unregister(job.answers)
-                    if (death := job.died()) is not None:
-                        totals.failures.append(death)
-                        if time.monotonic() < end:
-                            begin(number)
-            for what, case in totals.failures[kept:]:
-                kept += 1
-                chosen.keep.mkdir(parents=True, exist_ok=True)
-                path = chosen.keep / f"{chosen.seed}-{kept}.json"
-                path.write_text(case, encoding="utf-8")
-                print(f"\n{what}\nwritten to {path}\n", flush=True)
-            if time.monotonic() > end + _PATIENCE:
-                for key in list(selector.get_map().values()):
-                    key.data[1].process.kill()
-            left = max(0.0, end - time.monotonic()) / 60
-            sys.stderr.write(f"\r{left:.1f} min left: {totals.progress()} ")
+        try:
+            while selector.get_map():
+                for key, _ in selector.select(10.0):
+                    number, job = key.data
+                    reports, over = job.read()
+                    for report in reports:
+                        totals.add(report)
+                    if over:
+                        selector.unregister(job.answers)
+                        if (death := job.died()) is not None:
+                            totals.failures.append(death)
+                            if time.monotonic() < end:
+                                begin(number)
+                for what, case in totals.failures[kept:]:
+                    kept += 1
+                    chosen.keep.mkdir(parents=True, exist_ok=True)
+                    path = chosen.keep / f"{chosen.seed}-{kept}.json"
+                    path.write_text(case, encoding="utf-8")
+                    print(f"\n{what}\nwritten to {path}\n", flush=True)
+                if time.monotonic() > end + _PATIENCE:
+                    for key in list(selector.get_map().values()):
+                        key.data[1].process.kill()
+                left = max(0.0, end - time.monotonic()) / 60
+                sys.stderr.write(f"\r{left:.1f} min left: {totals.progress()} ")
+        except KeyboardInterrupt:  # what was seen so far is worth its table
+            for key in list(selector.get_map().values()):
+                key.data[1].process.kill()
     sys.stderr.write("\n")
     print(totals.table(backends))
     return 1 if totals.failures else 0

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from tc.codegen import gpu
 from tc.codegen.dialect import OPENCL
-from tc.codegen.uniform import conditional_barrier
 from tc.errors import BackendError
 from tc.ir.program import Program
 from tc.options import Options
@@ -16,7 +14,7 @@ from tc.pipeline import stage
 from tc.registry import Availability
 
 from ..gpu.compiled import GPU_OPTIONS, Compiled, inout
-from ..gpu.lower import lower, unmapped
+from ..gpu.lower import lower
 from ..gpu.target import GENERIC
 from . import device
 
@@ -43,11 +41,6 @@ class Backend:
         """
         found = device.find()
         lowered = lower(program, options or Options(), typical or {}, GENERIC)
-        if found.pocl and conditional_barrier(lowered.nest.body):
-            # PoCL 3.0 runs into memory that is not there, also where all threads agree on the condition.
-            lowered = unmapped(program)
-            why = "barriers under conditions, on which PoCL crashes: one thread runs it all"
-            lowered = replace(lowered, choice=f"{program.name}: {why}\n")
         with stage("code"):
             module = gpu.emit(lowered.nest, OPENCL, lowered.contract)
         if module.double and not found.doubles:

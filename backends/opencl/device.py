@@ -61,7 +61,10 @@ class Device:
         """Options of the compiler: division and roots of float32 as IEEE 754 has them, where the device can;
         denormals are kept.  Warnings are not wanted: the text is ours."""
         exact = self.device.single_fp_config & self.cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
-        return "-w -cl-std=CL1.2" + (" -cl-fp32-correctly-rounded-divide-sqrt" if exact else "")
+        flags = "-w -cl-std=CL1.2" + (" -cl-fp32-correctly-rounded-divide-sqrt" if exact else "")
+        # What PoCL 3.0 does before it makes loops of threads breaks barriers under conditions, and conditions
+        # that hold on both sides of a barrier (it takes them as the same for all threads).
+        return flags + (" -cl-opt-disable" if self.pocl else "")
 
     def kernels(self, text: str, names: Sequence[str]) -> Kernels:
         """The kernels of a text.

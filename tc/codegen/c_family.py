@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from tc.codegen.c_helpers import Helpers
 from tc.codegen.dialect import C99, Dialect
 from tc.codegen.expr import SUM, ArrayStyle, CExpr, Text
-from tc.codegen.names import identifier
+from tc.codegen.names import Recording, bound, identifier
 from tc.codegen.numerics import MAX_POINT
 from tc.dtypes import BOOL, accumulator
 from tc.errors import InternalError, unreachable
@@ -134,8 +134,7 @@ class Printer:
             self.out.append(f"{pad}{before}")
         start = f"{self.dialect.type(s.lower.dtype)} {var} = {lower.text}"
         self.out.append(f"{pad}for ({start}; {var} < {upper.at(SUM)}; {advance}) {{{note}")
-        inner = env.extended(s.var, var) if isinstance(env, Recording) else {**env, s.var: var}
-        self.statement(s.body, inner, pad + "  ")
+        self.statement(s.body, bound(env, s.var, var), pad + "  ")
         self.out.append(f"{pad}}}")
 
     def compute(self, s: Compute, env: Mapping[str, str], pad: str) -> None:
@@ -166,21 +165,6 @@ class Printer:
         old = self.expr.cast(self.expr.read(array, target), array.dtype, t)
         new = self.expr.combine(s.op, old, self.expr.cast(v, s.value.dtype, t), t)
         return f"{target} = {self.expr.cast(new, t, array.dtype).text};"
-
-
-class Recording(dict[str, str]):
-    """An environment that notes which names are used, so that only these are declared."""
-
-    def __init__(self, env: Mapping[str, str], uses: set[str]) -> None:
-        super().__init__(env)
-        self.uses = uses
-
-    def __getitem__(self, name: str) -> str:
-        self.uses.add(name)
-        return super().__getitem__(name)
-
-    def extended(self, name: str, value: str) -> Recording:
-        return Recording({**self, name: value}, self.uses)
 
 
 class _CKernel(Printer):

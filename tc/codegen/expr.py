@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from tc.codegen.c_helpers import Helpers, short
 from tc.codegen.dialect import C99, Dialect
-from tc.codegen.names import identifier
+from tc.codegen.names import bound, identifier
 from tc.codegen.numerics import bits16
 from tc.dtypes import BOOL, FLOAT32, FLOAT64, UINT16, UINT32, UINT64, DType
 from tc.errors import InternalError, unreachable
@@ -161,7 +161,7 @@ class CExpr:
                 v = self.value(e.value, env)
                 name = self.fresh(identifier(e.name))
                 self.line(f"const {self.type(e.value.dtype)} {name} = {v.text};")
-                return self.value(e.body, {**env, e.name: name})
+                return self.value(e.body, bound(env, e.name, name))
             case Call():
                 return self.intrinsic(e, env)
             case Load():

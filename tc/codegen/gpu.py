@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Literal
 
-from tc.codegen.c_family import Printer, Recording
+from tc.codegen.c_family import Printer
 from tc.codegen.c_helpers import Helpers
 from tc.codegen.combine import combined
 from tc.codegen.dialect import OPENCL, Dialect
 from tc.codegen.expr import UNARY, CExpr, Text
-from tc.codegen.names import identifier
+from tc.codegen.names import Recording, identifier
 from tc.codegen.narrow import narrow
 from tc.codegen.uniform import check_uniform
 from tc.dtypes import BOOL, INT32, INT64, DType

@@ -1,8 +1,9 @@
-"""Names of a program as identifiers of the C family."""
+"""Names of a program as identifiers of the C family, and what they stand for in a text."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from tc.lang import builtins
 
@@ -38,3 +39,21 @@ def identifier(name: str) -> str:
         text = f"v{text}" if text[0] == "_" else f"v_{text}"
     library = builtins.find(text) is not None or text.endswith("_t")
     return f"{text}_" if text in _KEYWORDS or library or _RESERVED.fullmatch(text) else text
+
+
+class Recording(dict[str, str]):
+    """An environment that notes which names are used, so that only these are declared."""
+
+    def __init__(self, env: Mapping[str, str], uses: set[str]) -> None:
+        super().__init__(env)
+        self.uses = uses
+
+    def __getitem__(self, name: str) -> str:
+        self.uses.add(name)
+        return super().__getitem__(name)
+
+
+def bound(env: Mapping[str, str], name: str, value: str) -> dict[str, str]:
+    """The environment with one name more; what is used of a recording one is still noted."""
+    inner = {**env, name: value}
+    return Recording(inner, env.uses) if isinstance(env, Recording) else inner

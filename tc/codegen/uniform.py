@@ -8,22 +8,6 @@ from tc.ir.expr import Expr, Load, variables, walk
 from tc.ir.loops import Block, Combine, Compute, For, If, Launch, LoopNest, Prefetch, Promote, Stmt, Sync
 
 
-def conditional_barrier(s: Stmt, below: bool = False) -> bool:
-    """Whether a barrier stands under a condition."""
-    match s:
-        case Block():
-            return any(conditional_barrier(c, below) for c in s.body)
-        case For() | Promote() | Launch():
-            return conditional_barrier(s.body, below)
-        case If():
-            parts = [s.then, *([s.otherwise] if s.otherwise is not None else [])]
-            return any(conditional_barrier(c, True) for c in parts)
-        case Sync() | Combine():
-            return below
-        case Compute() | Prefetch():
-            return False
-
-
 def check_uniform(nest: LoopNest, launch: Launch) -> None:
     """Raises InternalError where a barrier stands below what may differ between the threads of a block."""
     own = frozenset(a.name for a in nest.arrays if a.role == "register")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tc.dtypes import DType
+from tc.dtypes import FLOAT16, DType
 from tc.errors import InternalError
 from tc.lang.builtins import BUILTINS
 
@@ -121,6 +121,24 @@ def _to_odd(a: Array) -> Array:
     low = np.uint64(0x7FF)
     few = (bits | ((bits & low) + low)) & ~low
     return np.where(far, few, bits).view(a.dtype).astype(np.float64)
+
+
+def rounded(a: Array, target: DType) -> Array:
+    """Doubles as the nearest numbers of a floating type, ties to even: what a cast that is written does."""
+    if target.bits == 64:
+        return a
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        if target.bits == 32 or target == FLOAT16:
+            return a.astype(np.float32 if target.bits == 32 else np.float16).astype(np.float64)
+        # bfloat16 by way of float32: where that is between two, their odd one, so that no tie comes of it.
+        single = np.atleast_1d(a.astype(np.float32))
+        bits = single.view(np.uint32)
+        wide = single.astype(np.float64)
+        toward_zero = bits - (np.abs(wide) > np.abs(a)).astype(np.uint32)
+        odd = np.where((wide != a) & ~np.isnan(a), toward_zero | np.uint32(1), bits)
+        near = (odd + np.uint32(0x7FFF) + ((odd >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)
+        found = np.where(np.isnan(a), np.nan, near.view(np.float32).astype(np.float64))
+        return found.reshape(np.shape(a))
 
 
 def _round(a: Array) -> Array:

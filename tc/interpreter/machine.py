@@ -25,6 +25,7 @@ from tc.interpreter.arithmetic import (
     neutral,
     numpy_type,
     poison,
+    rounded,
 )
 from tc.ir.evaluate import evaluate
 from tc.ir.program import Range
@@ -328,7 +329,8 @@ class _Machine:
                 otherwise = self.evaluate(e.otherwise, env.under(np.broadcast_to(~condition, env.shape)))
                 return np.where(condition, then, otherwise)
             case r.Cast():
-                return convert(self.evaluate(e.operand, env), e.target)
+                value = convert(self.evaluate(e.operand, env), e.target)
+                return rounded(value, e.target) if e.written and e.target.is_float else value
             case _:
                 unreachable(e)
 

@@ -186,12 +186,20 @@ class _Region:
             dealt: dict[str, AxisMap] = {}
             inner = contiguous(self.scop, n, p.statements)
             for a in _first(p.axes, inner):
-                legal = few or not a.reductions
+                legal = not a.reductions or (few and not self.used_within(p, a))
                 dealt[a.name] = self.spread(left) if legal and left else SERIAL
             if self.wanted.shared and all(m.thread is None for m in dealt.values()):
                 dealt = self.own_tiles(p, inner)
             phases.append(dealt)
         return NestMap(out, tuple(phases))
+
+    def used_within(self, p: Phase, a: Axis) -> bool:
+        """Whether statements of a phase use results of a reduction over `a`, which parts do not have yet: in
+        loops of one iteration they may."""
+        results = {self.scop.statement(s).write.buffer: s for s in p.statements if s in a.reductions}
+        return any(
+            results.get(x.buffer, s) != s for s in p.statements for x in self.scop.statement(s).accesses
+        )
 
     def own_tiles(self, p: Phase, inner: Axis | None) -> dict[str, AxisMap]:
         """Tiles of a phase's own loops, of which shared memory holds what they read."""

@@ -59,6 +59,7 @@ class Runner:
     partial: dict[str, str] = field(default_factory=dict[str, str])
     sources: dict[Cell, set[Cell]] = field(default_factory=dict[Cell, set[Cell]])  # the packed cells of each
     pending: dict[Cell, list[Instance]] = field(default_factory=dict[Cell, list[Instance]])
+    owed: dict[Cell, int] = field(default_factory=dict[Cell, int])  # how many instances are still in parts
     promoted: list[tuple[int, frozenset[str]]] = field(default_factory=list[tuple[int, frozenset[str]]])
     promotions: int = 0
     dying: dict[Cell, int] = field(default_factory=dict[Cell, int])  # which promotion alone has the value
@@ -191,6 +192,7 @@ class Runner:
         if partial is not None:  # each lane has an element of its own
             self.parts(write, instance).append(instance)
             write = self.place(s, point)
+            self.owed[write] = self.owed.get(write, 0) + 1
             iterations = tuple(i for i in iterations if i[0] not in self.vectors)
         self.stale(write)
         return Event(instance, frozenset(touched), write, s.op is not None, iterations)
@@ -201,6 +203,8 @@ class Runner:
         if self.memory is not None and role != "register":
             what = shown(instance) if instance[0] else "a copy"
             self.memory.touch(cell, what, write=write)
+        if not write and self.owed.get(cell, 0):
+            raise OutOfBoundsError(f"{shown(instance)} reads {cell}, of which parts are still to be combined")
         if not write and cell in self.newest:
             raise OutOfBoundsError(f"{shown(instance)} reads {cell}, whose value is in {self.newest[cell]}")
 
@@ -273,6 +277,7 @@ class Runner:
                 found = self.place(Compute(stage, "", (), None, s.value, (), ""), point)
                 if found != write:
                     raise OutOfBoundsError(f"{shown((stage, point))} went into {write}, not {found}")
+                self.owed[found] -= 1
 
     def cells(
         self,

@@ -1,34 +1,44 @@
 """What can be said of the kernels of the benchmark's programs without a GPU: a line a kernel.
 
-    python -m benchmarks.gpu_static [--isa sm_90] [--save] [NAME …]
+    python -m benchmarks.gpu_static [--isa sm_90] [--accesses] [--save] [NAME …]
 
-Shapes of launches, shared memory and registers (from NVRTC's compiler), barriers in the text, warps that a
-multiprocessor holds at once, and how long the compile took: to CUDA text, and NVRTC.  Memory is counted for
-one thread in the middle of the grid: its loads from and stores to global memory, of which those to shared
-memory and in registers are not part, per operation on results.
+From NVRTC's compiler: registers (! where some are in memory), bytes of shared memory (smem).  The rest is
+what the model of the GPU backends says (backends/gpu/model.py), for A100 or H100:
+
+    occ     % of the warps that a multiprocessor could hold
+    loads   elements of global memory that threads load, for each element that the kernel writes; least: if
+            each were loaded once, and none that the kernel itself has written
+    sto     elements of global memory that threads store, for each that is written
+    f/sm    multiply-adds for each element loaded from shared memory; f/gl: from global memory
+    bar     barriers in one iteration of the loop that has most of its own
+    coal    % of the requests to global memory that take no more sectors of 32 bytes than they need
+    sect    sectors that the worst access takes for each that it needs
+    bank    cycles of shared memory for each that would do: bank conflicts
+    least   microseconds that the launch takes at least, and what binds
+    text    milliseconds to CUDA text; nvrtc: from there to machine code
+
+--accesses adds a line for each access to global and to shared memory.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import math
 import statistics
 import warnings
-from collections import Counter
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from benchmarks.compile_time import benchmark
 from benchmarks.record import save
-from tc.ir.evaluate import evaluate
-from tc.ir.expr import IntImm, Load, walk
-from tc.ir.loops import Block, Combine, Compute, For, If, Launch, LoopNest, Stmt, Sync
-
-# NVIDIA's programming guide, technical specifications of compute capability 8.0 and 9.0.
-WARPS, REGISTERS, SHARED, BLOCKS = 64, 65536, {"sm_80": 164 << 10, "sm_90": 228 << 10}, 32
+from tc.ir.loops import Block, Launch
 
 
 @dataclass(frozen=True)
 class Row:
-    """Of a kernel; `occupancy` is the share of a multiprocessor's warps that run at once."""
+    """Of a kernel.  Times of the compile in milliseconds, predicted ones in microseconds; `memory`: bytes of
+    a thread's registers that are in memory; `loads`, `stores` and `least_loads` for each result."""
 
     program: str
     kernel: str
@@ -37,60 +47,89 @@ class Row:
     registers: int
     shared: int
     memory: int
-    barriers: int
     occupancy: float
+    occupancy_limit: str
+    results: float
     loads: float
+    least_loads: float
     stores: float
+    shared_loads: float
+    multiply_adds: float
+    instructions: float
+    guards: float
+    barriers: float
+    barriers_each: int
+    coalesced: float
+    sectors: float
+    bank_cycles: float
+    least_bytes: float
+    l2_bytes: float
+    dram_bytes: float
+    microseconds: float
+    binds: str
+    bounds: dict[str, float]
     text_ms: float
     nvrtc_ms: float
 
 
-def occupancy(threads: int, registers: int, shared: int, isa: str) -> float:
-    """By whole blocks, with registers dealt out to warps in units of 256."""
-    warps = -(-threads // 32)
-    of_registers = -(-max(1, registers) * 32 // 256) * 256 * warps
-    blocks = min(WARPS // warps, REGISTERS // of_registers, BLOCKS)
-    if shared:
-        blocks = min(blocks, SHARED.get(isa, SHARED["sm_90"]) // (shared + 1024))
-    return blocks * warps / WARPS
+def row(program: str, kernel: str, p: Any, memory: int, text_ms: float, nvrtc_ms: float) -> Row:
+    """Of a prediction."""
+    results = max(1.0, p.results)
+    worst = max((a.moved / a.least for a in p.work.accesses if not a.shared and a.least), default=1.0)
+    return Row(
+        program=program, kernel=kernel, blocks=p.blocks, threads=p.threads, registers=p.registers,
+        shared=p.shared, memory=memory, occupancy=p.occupancy.share, occupancy_limit=p.occupancy.limit,
+        results=p.results, loads=p.count(shared=False, store=False) / results,
+        least_loads=p.operands / results, stores=p.count(shared=False, store=True) / results,
+        shared_loads=p.count(shared=True, store=False), multiply_adds=p.work.multiply_adds,
+        instructions=p.work.instructions, guards=p.work.guards, barriers=p.work.barriers,
+        barriers_each=p.work.barriers_each, coalesced=p.coalesced, sectors=worst, bank_cycles=p.conflicts,
+        least_bytes=p.least_read + p.least_written, l2_bytes=p.l2, dram_bytes=p.dram,
+        microseconds=1e6 * p.seconds, binds=p.binds, bounds={n: 1e6 * s for n, s in p.bounds.items()},
+        text_ms=text_ms, nvrtc_ms=nvrtc_ms,
+    )  # fmt: skip
 
 
-def counts(nest: LoopNest, launch: Launch) -> Counter[str]:
-    """Loads and stores of global memory, operations on results and barriers, of the thread in the middle."""
-    roles = {a.name: a.role for a in nest.arrays}
-    found: Counter[str] = Counter()
+HEAD = (
+    "kernel               blocks  thr reg  smem occ  loads least  sto  f/sm  f/gl bar coal sect bank"
+    "  least binds  text nvrtc"
+)
 
-    def visit(s: Stmt, env: dict[str, int], times: int) -> None:
-        match s:
-            case Block():
-                for c in s.body:
-                    visit(c, env, times)
-            case For():
-                low, high = evaluate(s.lower, env), evaluate(s.upper, env)
-                n = max(0, -(-(high - low) // s.step))
-                if n:  # the iteration in the middle stands for all
-                    visit(s.body, {**env, s.var: low + n // 2 * s.step}, times * n)
-            case If():
-                if evaluate(s.condition, env):
-                    visit(s.then, env, times)
-                elif s.otherwise is not None:
-                    visit(s.otherwise, env, times)
-            case Compute():
-                found["operations"] += times * bool(s.stage)
-                is_global = roles[s.buffer] in ("input", "output", "temporary")
-                found["stores"] += times * is_global
-                found["loads"] += times * (is_global and s.op is not None)
-                for e in walk(s.value):
-                    if isinstance(e, Load) and roles[e.buffer] in ("input", "output", "temporary"):
-                        found["loads"] += times
-            case Sync() | Combine():
-                found["barriers"] += times
-            case _:
-                pass
 
-    env = {v: evaluate(n, {}) // 2 for v, n in launch.blocks} | {v: n // 2 for v, n in launch.threads}
-    visit(launch.body, env, 1)
-    return found
+def short(n: float, width: int) -> str:
+    """A number in so many columns, with two digits after the point if there is room; - for none."""
+    if math.isnan(n):
+        return "-".rjust(width)
+    for digits in (2, 1, 0):
+        shown = f"{n:.{digits}f}"
+        if len(shown) <= width:
+            return shown.rjust(width)
+    return f"{n:.0e}".replace("e+0", "e").rjust(width)
+
+
+def line(x: Row) -> str:
+    """A row in 120 columns."""
+    number = x.kernel.removesuffix("_kernel").rpartition("_")[2]
+    end = f" #{number}" if number.isdigit() else ""
+    loads = x.loads * x.results
+    of_shared = x.multiply_adds / x.shared_loads if x.shared_loads and x.multiply_adds else math.nan
+    of_global = x.multiply_adds / loads if loads and x.multiply_adds else math.nan
+    return (
+        f"{x.program[: 20 - len(end)] + end:20}{x.blocks:7}{x.threads:5}{x.registers:4}"
+        f"{'!' if x.memory else ' '}{x.shared:5}{100 * x.occupancy:4.0f} {short(x.loads, 6)} "
+        f"{short(x.least_loads, 5)} {short(x.stores, 4)} {short(of_shared, 5)} {short(of_global, 5)} "
+        f"{x.barriers_each:3} {100 * x.coalesced:4.0f} {short(x.sectors, 4)} {short(x.bank_cycles, 4)} "
+        f"{short(x.microseconds, 6)} {x.binds:7}{x.text_ms:4.0f} {x.nvrtc_ms:5.0f}"
+    )
+
+
+def access_line(a: Any) -> str:
+    """An access, how many requests of warps there are, what one takes, and what it would have to."""
+    what = f"{'store' if a.store else 'load ':5} {'shared' if a.shared else 'global'}"
+    each = "cycles " if a.shared else "sectors"
+    bad = " " if a.coalesced else "!"
+    least = a.least / max(1.0, a.requests)
+    return f"  {bad} {what} {a.requests:12.0f} x {a.each:5.2f} {each} of {least:5.2f}  {a.text}"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -100,16 +139,21 @@ def main(argv: list[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--isa", default="sm_90")
+    parser.add_argument("--accesses", action="store_true", help="a line for each access as well")
     parser.add_argument("--save", action="store_true", help="write benchmarks/results/gpu_static.json")
     parser.add_argument("names", nargs="*", help="of programs; by default all")
     args = parser.parse_args(argv)
 
     import tc
+    from tc import registry
 
+    registry.load("cuda")
+    model = importlib.import_module("tc_backends.gpu.model")
+    target = importlib.import_module("tc_backends.gpu.target").of_architecture(args.isa)
     warnings.simplefilter("ignore", tc.Warning)
     rows: list[Row] = []
     times: list[float] = []
-    print(f"{'kernel':32} {'blocks':>8} thr reg shared mem bar  occ  loads stores   text  nvrtc")
+    print(HEAD)
     for name, source, entry, sizes in benchmark():
         if args.names and name not in args.names:
             continue
@@ -124,23 +168,12 @@ def main(argv: list[str] | None = None) -> int:
         for k, launch in zip(made.module.kernels, launches, strict=True):
             assert isinstance(launch, Launch)
             r = made.resources[k.name]
-            n = counts(made.nest, launch)
-            work = max(1, n["operations"])
-            blocks = k.blocks.value if isinstance(k.blocks, IntImm) else evaluate(k.blocks, {})
-            rows.append(
-                Row(
-                    name, k.name, blocks, k.threads, r.registers, r.shared,
-                    r.stack + r.spill_stores + r.spill_loads, n["barriers"],
-                    occupancy(k.threads, r.registers, r.shared, args.isa),
-                    n["loads"] / work, n["stores"] / work, 1e3 * text, 1e3 * machine,
-                )
-            )  # fmt: skip
-            x = rows[-1]
-            print(
-                f"{f'{name}: {k.name}'[:32]:32} {x.blocks:8} {x.threads:3} {x.registers:3} {x.shared:6} "
-                f"{x.memory:3} {x.barriers:3} {x.occupancy:4.2f} {x.loads:6.2f} {x.stores:6.2f} "
-                f"{x.text_ms:6.0f} {x.nvrtc_ms:6.0f}"
-            )
+            p = model.predicted(made.nest, launch, target, registers=r.registers)
+            memory = r.stack + r.spill_stores + r.spill_loads
+            rows.append(row(name, k.name, p, memory, 1e3 * text, 1e3 * machine))
+            print(line(rows[-1]))
+            if args.accesses:
+                print("\n".join(map(access_line, p.work.accesses)))
     print(f"to CUDA text: median {statistics.median(times):.0f} ms, worst {max(times):.0f} ms")
     print(f"registers in memory: {sum(x.memory > 0 for x in rows)} of {len(rows)} kernels")
     if args.save:

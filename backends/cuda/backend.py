@@ -13,10 +13,10 @@ from tc.options import Options
 from tc.pipeline import stage
 from tc.registry import Availability
 
-from ..gpu.choose import SIMPLEST
 from ..gpu.compiled import GPU_OPTIONS, Compiled, inout
 from ..gpu.lower import Lowered, lower
 from ..gpu.target import of_architecture
+from ..gpu.ways import SIMPLEST
 from . import device, nvrtc
 
 _ARCHITECTURE = "sm_90"  # without a device

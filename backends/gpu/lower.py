@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -19,9 +18,10 @@ from tc.poly.context import isl_context
 from tc.poly.dependences import dependences
 
 from ..reference.identity import identity
-from .choose import Wanted, choose, shown
+from .choose import choose, told
 from .fuse import predicate
 from .target import Target
+from .ways import Wanted
 
 # The trace oracle runs the nest in Python, thread by thread.
 _TRACED_INSTANCES = 2000
@@ -47,7 +47,7 @@ def lower(
     program: Program, options: Options, typical: Mapping[str, int], target: Target, simpler: int = 0
 ) -> Lowered:
     """The launches of a program, whose symbolic sizes are those of `typical`; `simpler`: how many of the
-    register tiles that would be tried are not, up to `choose.SIMPLEST`."""
+    register tiles that would be tried are not, up to `ways.SIMPLEST`."""
     if set(program.sizes) != set(typical):
         raise InternalError(f"{program.name} is not specialised: {', '.join(program.sizes)}")
     if options.mapping == "identity":
@@ -60,11 +60,6 @@ def mapped(
 ) -> Lowered:
     """A launch for each region of fused loops."""
     verify = settings.verify()
-    numbers = itertools.count()
-
-    def name(stem: str) -> str:
-        return f"{stem}.{next(numbers)}"
-
     shared = target.shared if options.max_shared_memory is None else options.max_shared_memory
     shared = 0 if options.use_shared_memory is False else min(shared, target.shared)
     wanted = Wanted(options.tile or (), options.threads or (), options.blocks or (), shared, simpler)
@@ -79,24 +74,22 @@ def mapped(
         if verify:
             with stage("dependences"):
                 legality.verify(polyhedra, fused, dependences(polyhedra), "loop fusion")
-        with stage("choose"):
-            regions = plan.regions(program, groups, typical)
-            maps = choose(polyhedra, regions, wanted, target)
         made: list[mapping.Kernel] = []
-        for i, (r, m) in enumerate(zip(regions, maps, strict=True)):
-            title = f"{program.name}_{i}" if len(regions) > 1 else program.name
-            with stage("map"):
-                found = mapping.mapped(polyhedra, r, m, name, shared, private)
-            with stage("ast"):
-                made.append(mapping.kernel(polyhedra, title, m, found))
+        choices: list[str] = []
+        with stage("map"):
+            regions = plan.regions(program, groups, typical)
+            for i, r in enumerate(regions):
+                title = f"{program.name}_{i}" if len(regions) > 1 else program.name
+                arrays = sum(len(k.arrays) for k in made)
+                choice = choose(polyhedra, r, title, wanted, target, typical, private, arrays)
+                made.append(choice.taken.kernel)
+                choices.append(told(r, choice))
     loops = nest.assemble(program, Block(tuple(k.launch for k in made)))
     loops = replace(loops, arrays=(*loops.arrays, *(a for k in made for a in k.arrays)))
     if verify:
         trace.verify_small(program, loops, _TRACED_INSTANCES)
-    choice = "".join(shown(k.launch.name, r, m) for k, r, m in zip(made, regions, maps, strict=True))
-    return Lowered(
-        loops, tree.dump(fused), "".join(f"{k.launch.name}:\n{k.tree}" for k in made), choice, True
-    )
+    trees = "".join(f"{k.launch.name}:\n{k.tree}" for k in made)
+    return Lowered(loops, tree.dump(fused), trees, "".join(choices), True)
 
 
 def unmapped(program: Program) -> Lowered:

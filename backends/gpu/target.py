@@ -8,19 +8,53 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Target:
     """`units`: streaming multiprocessors or compute units; `shared`: bytes of shared memory that a block may
-    have without asking for more; `arch`: of CUDA code."""
+    have without asking for more; `arch`: of CUDA code.
+
+    Of the whole device: `clock` in GHz, `dram` in GB/s, `l2` in bytes, `l2_rate` in bytes a clock cycle.  Of
+    a unit: `l1` bytes of first cache and shared memory together, of which `most_shared` may be shared memory;
+    `registers` of 32 bits; the `threads` and `blocks` that it holds at once; how many results it computes in
+    a clock cycle in float32, float64, 32-bit integers and special functions.
+    """
 
     name: str
     units: int
     shared: int
     arch: str = ""
+    clock: float = 1.0
+    dram: float = 100.0
+    l2: int = 1 << 20
+    l2_rate: float = 512.0
+    l1: int = 64 << 10
+    most_shared: int = 32 << 10
+    registers: int = 1 << 16
+    threads: int = 2048
+    blocks: int = 32
+    float32: float = 64.0
+    float64: float = 32.0
+    integer: float = 64.0
+    special: float = 16.0
 
 
-# NVIDIA's tuning guides: multiprocessors of the SXM modules, and the static limit on shared memory.
-A100 = Target("A100", 108, 48 << 10, "sm_80")
-H100 = Target("H100", 132, 48 << 10, "sm_90")
-H200 = Target("H200", 132, 48 << 10, "sm_90")
-# OpenCL 1.2 promises 32 KiB of local memory.
+# Multiprocessors, boost clocks, L2: NVIDIA's A100 and H100 architecture whitepapers.  DRAM: the data sheets
+# of A100 80GB SXM, H100 SXM and H200 SXM.  Memory of a multiprocessor, registers, threads, blocks, the static
+# limit on shared memory: the Ampere and Hopper tuning guides.  Results a cycle: the CUDA C++ programming
+# guide, "Throughput of native arithmetic instructions", compute capabilities 8.0 and 9.0.  The L2 of A100
+# reads 5120 bytes a cycle (whitepaper); of H100 NVIDIA gives no number, and it is taken for the same.
+A100 = Target(
+    "A100", 108, 48 << 10, "sm_80",
+    clock=1.41, dram=2039.0, l2=40 << 20, l2_rate=5120.0, l1=192 << 10, most_shared=164 << 10,
+)  # fmt: skip
+H100 = Target(
+    "H100", 132, 48 << 10, "sm_90",
+    clock=1.98, dram=3350.0, l2=50 << 20, l2_rate=5120.0, l1=256 << 10, most_shared=228 << 10,
+    float32=128.0, float64=64.0,
+)  # fmt: skip
+H200 = Target(
+    "H200", 132, 48 << 10, "sm_90",
+    clock=1.98, dram=4800.0, l2=50 << 20, l2_rate=5120.0, l1=256 << 10, most_shared=228 << 10,
+    float32=128.0, float64=64.0,
+)  # fmt: skip
+# OpenCL 1.2 promises 32 KiB of local memory; the rest is that of a small GPU, as nothing is known.
 GENERIC = Target("generic OpenCL device", 16, 32 << 10)
 
 

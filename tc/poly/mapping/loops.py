@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tc.ir.loops import Array, Launch
 from tc.poly import ast
+from tc.poly.mapping.collective import sunk
 from tc.poly.mapping.plan import RegionMap
 from tc.poly.mapping.tree import Mapped
 from tc.poly.scop import Scop
@@ -27,4 +28,5 @@ def kernel(scop: Scop, title: str, how: RegionMap, mapped: Mapped) -> Kernel:
     """The loops of a mapped tree as a kernel called `title`.  Use it inside `isl_context()`."""
     variables = [v for v, _ in (*how.blocks, *how.threads)]
     body = ast.loops(scop, mapped.schedule, mapped.inserted, mapped.views, variables)
+    body = sunk(body, {v for v, _ in how.threads}, mapped.arrays)
     return Kernel(Launch(title, how.blocks, how.threads, body), mapped.arrays, dump(mapped.schedule))

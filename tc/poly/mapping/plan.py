@@ -46,6 +46,12 @@ def steps(axis: Axis, m: AxisMap) -> int | None:
     return None if size is None else -(-size // m.threads)
 
 
+def covered(axis: Axis, m: AxisMap) -> int | None:
+    """How many points of a tile the steps of its threads are; None without a bound."""
+    count = steps(axis, m)
+    return None if count is None else count * m.threads
+
+
 @dataclass(frozen=True, slots=True)
 class NestMap:
     """The maps of a nest's axes, and of each phase's own."""

@@ -31,9 +31,10 @@ from tc.ir.lower import neutral
 from tc.ir.simplify import simplify
 from tc.poly.ast import UNROLLED, Inserted, View, zero_based
 from tc.poly.context import maps_of, union_set
-from tc.poly.mapping import nodes
+from tc.poly.mapping import nodes, padding
 from tc.poly.mapping.coordinates import Tuple, band, function, of_axes, of_statement, relation, where
 from tc.poly.mapping.nodes import Part, Tree
+from tc.poly.mapping.padding import padded
 from tc.poly.mapping.plan import AxisMap, RegionMap, Unit, steps, tiled_axes, units
 from tc.poly.mapping.registers import Kept, Parts, index, kept, parts
 from tc.poly.mapping.shared import Shared, copy, place, promoted
@@ -67,18 +68,26 @@ def mapped(
     `isl_context()`."""
     found = units(region, how)
     written = {scop.statement(s).write.buffer for u in found for s in u.statements}
-    memory: list[tuple[Shared, ...]] = []
-    for u in found:
-        here = promoted(scop, u, written, shared, name) if shared and u.own and not u.shared_out else ()
-        memory.append(here)
-        shared -= sum({x.array.name: x.bytes for x in here}.values())
     registers = kept(scop, region, found, name) if private else ()
-    return _Builder(scop, region, how, found, registers, parts(scop, found, name), memory).build()
+    memory: list[tuple[Shared, ...]] = []
+    beyond: frozenset[str] = frozenset()
+    for u in found:
+        here: tuple[Shared, ...] = ()
+        if shared and u.own and not u.shared_out:
+            here = promoted(scop, u, written, shared, True, name)
+        whole = padded(scop, u, registers, here)
+        if here and not whole:
+            here = promoted(scop, u, written, shared, False, name)
+        memory.append(here)
+        beyond |= whole
+        shared -= sum({x.array.name: x.bytes for x in here}.values())
+    return _Builder(scop, region, how, found, registers, parts(scop, found, name), memory, beyond).build()
 
 
 @dataclass(slots=True)
 class _Builder:
-    """`memory`: of each unit, its reads from shared memory."""
+    """`memory`: of each unit, its reads from shared memory; `beyond`: statements that run at all points of
+    tiles (tc/poly/mapping/padding.py)."""
 
     scop: Scop
     region: Region
@@ -87,6 +96,7 @@ class _Builder:
     kept: tuple[Kept, ...]
     parts: Mapping[str, Parts]
     memory: Sequence[tuple[Shared, ...]]
+    beyond: frozenset[str]
     inserted: dict[str, Inserted] = field(default_factory=dict[str, Inserted])
     views: dict[str, tuple[View, ...]] = field(default_factory=dict[str, tuple[View, ...]])
 
@@ -102,8 +112,8 @@ class _Builder:
         return of_statement(self.scop, statement, (a for a, _ in (*unit.axes, *unit.own)))
 
     def build(self) -> Mapped:
-        statements = [s for u in self.units for s in u.statements]
-        domain = union_set(self.ctx, (self.scop.statement(s).domain for s in statements))
+        run = (padding.domain(self.scop, u, s, self.beyond) for u in self.units for s in u.statements)
+        domain = union_set(self.ctx, run)
         tree = self.tiles()
         if self.how.blocks or self.how.threads:
             tree = nodes.context(self.context(), tree)
@@ -192,8 +202,10 @@ class _Builder:
 
     def own_tiles(self, u: Unit, i: int, outer: isl.UnionMap, tiles: Sequence[tuple[str, int]]) -> Tree:
         """The tiles of a unit's own loops, for each of which copies are made in shared memory."""
-        memory = self.memory[i]
         own = [(a, m) for a, m in u.own if m.tile and (a.size is not None or m.tile < a.extent)]
+        names = {a.name for a, _ in own}
+        once = [x for x in self.memory[i] if not x.moves & names]  # the same for all tiles of these loops
+        memory = [x for x in self.memory[i] if x not in once]
         tuples = [self.tuple(u, s) for s in u.statements]
         members = [{t: t.tile(a, m) for t in tuples} for a, m in own]
         below = self.unit(u)
@@ -204,25 +216,43 @@ class _Builder:
                 mine = outer.intersect_domain(isl.UnionSet.from_set(self.scop.statement(t.name).domain))
                 for m in maps_of(mine):
                     prefix = prefix.union(m.flat_range_product(inner).reset_tuple_id(_OUT).to_union_map())
-            below = nodes.sequence(
-                [
-                    *self.copies(u, i, prefix, [*tiles, *((a.name, m.tile) for a, m in own)]),
-                    self.opaque(f"copied{i}", Sync(), prefix),
-                    Part(where(self.ctx, dict.fromkeys(tuples, ())), below),
-                    self.opaque(f"used{i}", Sync(), prefix),
-                ]
+            below = self.copied(
+                u, f"{i}", memory, below, prefix, [*tiles, *((a.name, m.tile) for a, m in own)]
             )
-        return nodes.banded(band(self.ctx, members), below) if members else below
+        below = nodes.banded(band(self.ctx, members), below) if members else below
+        return self.copied(u, f"{i}_once", once, below, outer, tiles) if once else below
 
-    def copies(self, u: Unit, i: int, prefix: isl.UnionMap, tiles: Sequence[tuple[str, int]]) -> list[Part]:
+    def copied(
+        self,
+        u: Unit,
+        number: str,
+        memory: Sequence[Shared],
+        below: Tree,
+        prefix: isl.UnionMap,
+        tiles: Sequence[tuple[str, int]],
+    ) -> Tree:
+        """Copies to shared memory for each point of the loops `tiles`, and what uses them."""
+        statements = where(self.ctx, {self.tuple(u, s): () for s in u.statements})
+        return nodes.sequence(
+            [
+                *self.copies(number, memory, prefix, tiles),
+                self.opaque(f"copied{number}", Sync(), prefix),
+                Part(statements, below),
+                self.opaque(f"used{number}", Sync(), prefix),
+            ]
+        )
+
+    def copies(
+        self, number: str, memory: Sequence[Shared], prefix: isl.UnionMap, tiles: Sequence[tuple[str, int]]
+    ) -> list[Part]:
         out: list[Part] = []
         seen: set[str] = set()
-        for x in self.memory[i]:
+        for x in memory:
             if x.array.name in seen:
                 continue
             seen.add(x.array.name)
-            name = f"copy{i}_{len(seen)}"
-            loop = f"l{i}_{len(seen)}"
+            name = f"copy{number}_{len(seen)}"
+            loop = f"l{number}_{len(seen)}"
 
             def made(
                 point: tuple[Expr, ...], views: Sequence[tuple[Expr, ...]], x: Shared = x, loop: str = loop
@@ -236,7 +266,8 @@ class _Builder:
             self.inserted[name] = made
             dims = ", ".join(f"d{k}" for k in range(len(tiles)))
             to = isl.Map.read_from_str(self.ctx, f"{{ [{dims}] -> {name}[{dims}] }}")
-            found = to.intersect_domain(isl.Set.from_union_set(prefix.range())).to_union_map()
+            points = isl.Set.from_union_set(prefix.range()).reset_tuple_id()
+            found = to.intersect_domain(points).to_union_map()
             out.append(Part(_universe(found), "", found))
         return out
 

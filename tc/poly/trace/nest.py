@@ -149,6 +149,9 @@ class Runner:
         makes up for the shift of a pack."""
         point = tuple(integer(p, env) for p in s.point)
         instance = (s.stage, point)
+        if s.stage in self.stages and self.beyond(self.stages[s.stage], point):
+            self.padding(s, env, instance)
+            return None
         touched: set[Cell] = set()
         shift = s.buffer in self.shifts
         for load, inner in reads_made(s.value, env):
@@ -196,6 +199,29 @@ class Runner:
             iterations = tuple(i for i in iterations if i[0] not in self.vectors)
         self.stale(write)
         return Event(instance, frozenset(touched), write, s.op is not None, iterations)
+
+    def beyond(self, stage: Stage, point: tuple[int, ...]) -> bool:
+        """Whether a point lies outside of the box of a stage."""
+        return any(
+            not 0 <= p - integer(v.range.min, self.sizes) < integer(v.range.extent, self.sizes)
+            for v, p in zip(stage.domain.vars, point, strict=True)
+        )
+
+    def padding(self, s: Compute, env: dict[str, int], instance: Instance) -> None:
+        """An instance that the program does not have may run on copies and registers, of whatever value; what
+        it writes is no copy of anything."""
+        what = f"{shown(instance)}, which the program does not have,"
+        for load, inner in reads_made(s.value, env):
+            assert isinstance(load, Load)
+            if load.buffer not in self.copies or load.checked:
+                raise OutOfBoundsError(f"{what} reads {load.buffer}")
+            for c in self.cells(load.buffer, load.subscripts, inner, (), instance):
+                self.touch(c, instance, write=False)
+        (write,) = self.cells(s.buffer, s.subscripts, env, (), instance)
+        if s.buffer not in self.copies:
+            raise OutOfBoundsError(f"{what} writes {write}")
+        self.touch(write, instance, write=True)
+        self.holds(write, frozenset())
 
     def touch(self, cell: Cell, instance: Instance, *, write: bool) -> None:
         """An access to memory, in turn with those of other threads."""

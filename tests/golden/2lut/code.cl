@@ -12,80 +12,92 @@ static void tc_fail(
   error[3 + count] = dimension;
 }
 
-__kernel __attribute__((reqd_work_group_size(16, 1, 1)))
+__kernel __attribute__((reqd_work_group_size(128, 1, 1)))
 void v_2LUT_0_kernel(
     __global const float (*restrict LUT1)[4],
     __global const int (*restrict I1)[5],
     __global float (*restrict O1)[4],
     __global long *restrict error) {
-  __local int I1_0[3][5];
-  float O1_1[1];
+  float O1_0[1];
+  __local float scratch_f32[128];
   const int thread = get_local_id(0);
-  const int t0 = thread % 4;
-  const int t1 = thread / 4;
-  if (t1 <= 2) {
+  const int t0 = thread % 8;
+  const int t1 = thread / 8 % 4;
+  const int t2 = thread / 8 / 4;
+  if (t0 == 0 && t2 <= 2) {
     /* S0: O1(i,j) +=! LUT1(I1(i,k),j) # starts from the neutral element */
-    O1_1[0] = 0.0f;
+    O1[t2][t1] = 0.0f;
   }
-  for (int l1_1 = t0 + 4 * t1; l1_1 < 15; l1_1 += 16) {
-    I1_0[l1_1 / 5][l1_1 % 5] = I1[l1_1 / 5][l1_1 % 5];
-  }
-  barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-  if (t1 <= 2) {
-    for (int k = 0; k < 5; k++) {
-      /* S1: O1(i,j) +=! LUT1(I1(i,k),j) */
-      {
-        const int at = I1_0[t1][k];
-        const bool inside = at >= 0 && at < 10;
-        if (!inside) {
-          const long point[] = {t1, t0, k};
-          tc_fail(error, 1, at, 0, 3, point);
-        }
-        O1_1[0] += (inside ? LUT1[at][t0] : 0);
+  O1_0[0] = 0.0f;
+  if (t0 <= 4 && t2 <= 2) {
+    /* S1: O1(i,j) +=! LUT1(I1(i,k),j) */
+    {
+      const int at = I1[t2][t0];
+      const bool inside = at >= 0 && at < 10;
+      if (!inside) {
+        const long point[] = {t2, t1, t0};
+        tc_fail(error, 1, at, 0, 3, point);
       }
+      O1_0[0] += (inside ? LUT1[at][t1] : 0);
     }
   }
-  barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-  if (t1 <= 2) {
-    O1[t1][t0] = O1_1[0];
+  /* + of O1.0 over t0 */
+  {
+    scratch_f32[thread] = O1_0[0];
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    for (int step = 4; step > 0; step /= 2) {
+      if (t0 < step) scratch_f32[thread] = scratch_f32[thread] + scratch_f32[thread + step];
+      barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    }
+    O1_0[0] = scratch_f32[thread];
+  }
+  if (t0 == 0 && t2 <= 2) {
+    /* : O1(i,j) +=! LUT1(I1(i,k),j) */
+    O1[t2][t1] += O1_0[0];
   }
 }
 
-__kernel __attribute__((reqd_work_group_size(16, 1, 1)))
+__kernel __attribute__((reqd_work_group_size(128, 1, 1)))
 void v_2LUT_1_kernel(
     __global const float (*restrict LUT2)[4],
     __global const int (*restrict I2)[6],
     __global float (*restrict O2)[4],
     __global long *restrict error) {
-  __local int I2_2[3][7];
-  float O2_3[1];
+  float O2_1[1];
+  __local float scratch_f32[128];
   const int thread = get_local_id(0);
-  const int t0 = thread % 4;
-  const int t1 = thread / 4;
-  if (t1 <= 2) {
+  const int t0 = thread % 8;
+  const int t1 = thread / 8 % 4;
+  const int t2 = thread / 8 / 4;
+  if (t0 == 0 && t2 <= 2) {
     /* S2: O2(i,j) +=! LUT2(I2(i,k),j) # starts from the neutral element */
-    O2_3[0] = 0.0f;
+    O2[t2][t1] = 0.0f;
   }
-  for (int l1_1 = t0 + 4 * t1; l1_1 < 18; l1_1 += 16) {
-    I2_2[l1_1 / 6][l1_1 % 6] = I2[l1_1 / 6][l1_1 % 6];
-  }
-  barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-  if (t1 <= 2) {
-    for (int k = 0; k < 6; k++) {
-      /* S3: O2(i,j) +=! LUT2(I2(i,k),j) */
-      {
-        const int at = I2_2[t1][k];
-        const bool inside = at >= 0 && at < 11;
-        if (!inside) {
-          const long point[] = {t1, t0, k};
-          tc_fail(error, 3, at, 0, 3, point);
-        }
-        O2_3[0] += (inside ? LUT2[at][t0] : 0);
+  O2_1[0] = 0.0f;
+  if (t0 <= 5 && t2 <= 2) {
+    /* S3: O2(i,j) +=! LUT2(I2(i,k),j) */
+    {
+      const int at = I2[t2][t0];
+      const bool inside = at >= 0 && at < 11;
+      if (!inside) {
+        const long point[] = {t2, t1, t0};
+        tc_fail(error, 3, at, 0, 3, point);
       }
+      O2_1[0] += (inside ? LUT2[at][t1] : 0);
     }
   }
-  barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-  if (t1 <= 2) {
-    O2[t1][t0] = O2_3[0];
+  /* + of O2.1 over t0 */
+  {
+    scratch_f32[thread] = O2_1[0];
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    for (int step = 4; step > 0; step /= 2) {
+      if (t0 < step) scratch_f32[thread] = scratch_f32[thread] + scratch_f32[thread + step];
+      barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    }
+    O2_1[0] = scratch_f32[thread];
+  }
+  if (t0 == 0 && t2 <= 2) {
+    /* : O2(i,j) +=! LUT2(I2(i,k),j) */
+    O2[t2][t1] += O2_1[0];
   }
 }

@@ -11,80 +11,90 @@ static __device__ inline void tc_fail(
   error[3 + count] = dimension;
 }
 
-extern "C" __global__ __launch_bounds__(16)
+extern "C" __global__ __launch_bounds__(128)
 void v_2LUT_0_kernel(
     const float (*__restrict__ LUT1)[4],
     const int (*__restrict__ I1)[5],
     float (*__restrict__ O1)[4],
     long long *__restrict__ error) {
-  __shared__ int I1_0[3][5];
-  float O1_1[1];
+  float O1_0[1];
   const int thread = threadIdx.x;
-  const int t0 = thread % 4;
-  const int t1 = thread / 4;
-  if (t1 <= 2) {
+  const int t0 = thread % 8;
+  const int t1 = thread / 8 % 4;
+  const int t2 = thread / 8 / 4;
+  if (t0 == 0 && t2 <= 2) {
     /* S0: O1(i,j) +=! LUT1(I1(i,k),j) # starts from the neutral element */
-    O1_1[0] = 0.0f;
+    O1[t2][t1] = 0.0f;
   }
-  for (int l1_1 = t0 + 4 * t1; l1_1 < 15; l1_1 += 16) {
-    I1_0[l1_1 / 5][l1_1 % 5] = I1[l1_1 / 5][l1_1 % 5];
-  }
-  __syncthreads();
-  if (t1 <= 2) {
-    for (int k = 0; k < 5; k++) {
-      /* S1: O1(i,j) +=! LUT1(I1(i,k),j) */
-      {
-        const int at = I1_0[t1][k];
-        const bool inside = at >= 0 && at < 10;
-        if (!inside) {
-          const long long point[] = {t1, t0, k};
-          tc_fail(error, 1, at, 0, 3, point);
-        }
-        O1_1[0] += (inside ? LUT1[at][t0] : 0);
+  O1_0[0] = 0.0f;
+  if (t0 <= 4 && t2 <= 2) {
+    /* S1: O1(i,j) +=! LUT1(I1(i,k),j) */
+    {
+      const int at = I1[t2][t0];
+      const bool inside = at >= 0 && at < 10;
+      if (!inside) {
+        const long long point[] = {t2, t1, t0};
+        tc_fail(error, 1, at, 0, 3, point);
       }
+      O1_0[0] += (inside ? LUT1[at][t1] : 0);
     }
   }
-  __syncthreads();
-  if (t1 <= 2) {
-    O1[t1][t0] = O1_1[0];
+  /* + of O1.0 over t0 */
+  {
+    float held = O1_0[0];
+    #pragma unroll
+    for (int step = 4; step > 0; step /= 2) {
+      const float other = __shfl_xor_sync(0xffffffffu, held, step);
+      held = held + other;
+    }
+    O1_0[0] = held;
+  }
+  if (t0 == 0 && t2 <= 2) {
+    /* : O1(i,j) +=! LUT1(I1(i,k),j) */
+    O1[t2][t1] += O1_0[0];
   }
 }
 
-extern "C" __global__ __launch_bounds__(16)
+extern "C" __global__ __launch_bounds__(128)
 void v_2LUT_1_kernel(
     const float (*__restrict__ LUT2)[4],
     const int (*__restrict__ I2)[6],
     float (*__restrict__ O2)[4],
     long long *__restrict__ error) {
-  __shared__ int I2_2[3][7];
-  float O2_3[1];
+  float O2_1[1];
   const int thread = threadIdx.x;
-  const int t0 = thread % 4;
-  const int t1 = thread / 4;
-  if (t1 <= 2) {
+  const int t0 = thread % 8;
+  const int t1 = thread / 8 % 4;
+  const int t2 = thread / 8 / 4;
+  if (t0 == 0 && t2 <= 2) {
     /* S2: O2(i,j) +=! LUT2(I2(i,k),j) # starts from the neutral element */
-    O2_3[0] = 0.0f;
+    O2[t2][t1] = 0.0f;
   }
-  for (int l1_1 = t0 + 4 * t1; l1_1 < 18; l1_1 += 16) {
-    I2_2[l1_1 / 6][l1_1 % 6] = I2[l1_1 / 6][l1_1 % 6];
-  }
-  __syncthreads();
-  if (t1 <= 2) {
-    for (int k = 0; k < 6; k++) {
-      /* S3: O2(i,j) +=! LUT2(I2(i,k),j) */
-      {
-        const int at = I2_2[t1][k];
-        const bool inside = at >= 0 && at < 11;
-        if (!inside) {
-          const long long point[] = {t1, t0, k};
-          tc_fail(error, 3, at, 0, 3, point);
-        }
-        O2_3[0] += (inside ? LUT2[at][t0] : 0);
+  O2_1[0] = 0.0f;
+  if (t0 <= 5 && t2 <= 2) {
+    /* S3: O2(i,j) +=! LUT2(I2(i,k),j) */
+    {
+      const int at = I2[t2][t0];
+      const bool inside = at >= 0 && at < 11;
+      if (!inside) {
+        const long long point[] = {t2, t1, t0};
+        tc_fail(error, 3, at, 0, 3, point);
       }
+      O2_1[0] += (inside ? LUT2[at][t1] : 0);
     }
   }
-  __syncthreads();
-  if (t1 <= 2) {
-    O2[t1][t0] = O2_3[0];
+  /* + of O2.1 over t0 */
+  {
+    float held = O2_1[0];
+    #pragma unroll
+    for (int step = 4; step > 0; step /= 2) {
+      const float other = __shfl_xor_sync(0xffffffffu, held, step);
+      held = held + other;
+    }
+    O2_1[0] = held;
+  }
+  if (t0 == 0 && t2 <= 2) {
+    /* : O2(i,j) +=! LUT2(I2(i,k),j) */
+    O2[t2][t1] += O2_1[0];
   }
 }

@@ -1,0 +1,386 @@
+"""Ways to deal a region out to blocks and threads.
+
+Neighbouring threads should touch neighbouring elements.  Where that is along an axis of a nest, each thread
+has points of its own, several of them if reductions read the same elements for several points; else the
+threads of a warp or of a block share what a row is made of.  In a region of several nests, the axes that they
+do not share can be dealt out too.  Which of these ways is best is not decided here (choose.py).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tc.ir.expr import Add as Sum
+from tc.ir.expr import Expr, FloorDiv, IntImm, Variable, inline_lets, variables
+from tc.ir.simplify import linear_terms, simplify
+from tc.poly.mapping.plan import SERIAL, AxisMap, NestMap, RegionMap, tiled_axes
+from tc.poly.mapping.registers import shape
+from tc.poly.plan import Axis, Nest, Phase, Region
+from tc.poly.scop import Scop
+
+THREADS = 256  # of a block, unless there is less to do
+WARP = 32
+_OWN = 32  # points of a tile of reduction loops
+_MANY = 1 << 17  # points: a thread for each without sharing any
+_MANY_ROWS = 8192  # a warp for each keeps a GPU busy
+_TILES_TRIED = 2
+_MOST_BLOCKS = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What options say: points of tiles, threads (the fastest first), blocks; empty: to be chosen."""
+
+    tile: tuple[int, ...] = ()
+    threads: tuple[int, ...] = ()
+    blocks: tuple[int, ...] = ()
+    shared: int = 0  # bytes of shared memory that may be used
+    simpler: int = 0  # how many of the register tiles that would be tried are not
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """`rows`: how many threads share what a row is made of; 0: each has points of its own, along the axis of
+    neighbours at most `along` of them, what is left of a block shares reductions if `parts`.  `steps`: points
+    of a thread along two axes.  `inner`: points of a tile of the axes that nests share, all of which each
+    thread has, while their other axes are dealt out; 0: the shared ones are."""
+
+    name: str
+    rows: int = 0
+    along: int = WARP
+    parts: bool = False
+    steps: tuple[int, int] = (1, 1)
+    inner: int = 0
+
+
+_REGISTER_TILES = (
+    Way("8 x 8 points a thread", along=16, steps=(8, 8)),
+    Way("4 x 4 points a thread", along=32, steps=(4, 4)),
+    Way("2 x 4 points a thread", along=32, steps=(2, 4)),
+    Way("2 x 2 points a thread", along=32, steps=(2, 2)),
+)
+SIMPLEST = len(_REGISTER_TILES)
+
+
+@dataclass(slots=True)
+class _Region:
+    """A region being mapped in one way; `shape` are the threads of a block so far."""
+
+    scop: Scop
+    region: Region
+    wanted: Wanted
+    units: int
+    names: Mapping[str, str]
+    shape: list[int] = field(default_factory=list[int])
+
+    def ways(self) -> Iterator[Way]:
+        """The ways that may pay, the likeliest first: each takes time to look at."""
+        nests = self.region.nests
+        phases = [p for n in nests for p in n.phases if p.axes]
+        shared = tiled_axes(self.region)
+        points = math.prod(a.extent for a in shared)
+        free = not self.wanted.threads and not self.wanted.tile
+        tiles = list(self.register_tiles(shared)) if any(self.reused(n) for n in nests) else []
+        yield from tiles
+        if phases:
+            inner = {a.name for p in phases for a in p.axes}
+            along = (contiguous(self.scop, n) for n in nests)
+            if any(a is not None and a.name in inner for a in along) or points < _MANY:
+                if len(nests) == 1 and points < _MANY_ROWS:
+                    yield Way("a block a row", rows=THREADS)
+                yield Way("a warp a row", rows=WARP)
+            if free and shared and points < _MANY:
+                yield Way("threads along points and reductions", along=WARP, parts=True)
+        if any(len(n.axes) > len(shared) for n in nests) and shared:
+            for size in (1, 4, 16):
+                yield Way(f"{size} shared points a block", inner=size)
+        if not tiles and (not phases or not free or points >= WARP * self.units):
+            yield Way("a point a thread")
+
+    def register_tiles(self, shared: Sequence[Axis]) -> Iterator[Way]:
+        """The largest that leaves blocks for all units, and the next one."""
+        points = math.prod(a.extent for a in shared)
+        if self.wanted.tile:
+            return
+        found = 0
+        for way in (*_REGISTER_TILES[self.wanted.simpler :], Way("a point a thread")):
+            blocks = points / (THREADS * math.prod(way.steps))
+            if blocks >= self.units / 2 or way.steps == (1, 1):
+                yield way
+                found += 1
+            if found == _TILES_TRIED:
+                return
+
+    def mapped(self, way: Way) -> RegionMap:
+        nests = self.region.nests
+        lead = max(nests, key=lambda n: max((_weight(n, s) for s in n.statements), default=0))
+        shared = tiled_axes(self.region)
+        along = {id(n): contiguous(self.scop, n) for n in nests}
+        self.shape = []
+        axes: dict[str, AxisMap]
+        if way.inner:
+            axes = self.inner(shared, way)
+        elif way.rows:
+            axes = self.rows(shared, lead, along[id(lead)], way)
+        else:
+            axes = self.points(shared, along[id(lead)], way)
+        axes = self.tiled(shared, axes)
+        maps = tuple(self.nest(n, axes, along[id(n)], way) for n in nests)
+        blocks = [
+            (m.block, _tiles(a, m.tile, m.blocks))
+            for a in reversed(shared)
+            if (m := axes[a.name]).block is not None
+        ]
+        threads = tuple((self.names.get(f"t{i}", f"t{i}"), n) for i, n in enumerate(self.shape))
+        return RegionMap(tuple((b, n) for b, n in blocks if b), threads, maps)
+
+    def points(self, shared: Sequence[Axis], best: Axis | None, way: Way) -> dict[str, AxisMap]:
+        """Each thread has points of its own."""
+        order = _first(shared, best)
+        alone = sum(a.extent > 1 for a in order) == 1 and not way.parts
+        axes = self.dealt(order, order if not way.parts else order[:1], way.along, alone)
+        if way.parts and not self.wanted.threads:
+            self.shape.append(max(1, THREADS // math.prod(self.shape)))
+        if way.steps != (1, 1):
+            for a, k in zip(self.pair(shared, axes, way.steps), way.steps[::-1], strict=False):
+                m = axes[a.name]
+                axes[a.name] = replace(m, tile=m.threads * min(k, -(-a.extent // m.threads)))
+        return axes
+
+    def pair(
+        self, shared: Sequence[Axis], axes: Mapping[str, AxisMap], steps: tuple[int, int]
+    ) -> Sequence[Axis]:
+        """The two axes along which points of a thread share most of what they read, the one with more threads
+        first."""
+        known = [a for a in shared if a.size is None and a.first is None and a.extent > 1]
+        known.sort(key=lambda a: -axes[a.name].threads)
+        pairs = list(itertools.combinations(known, 2)) or [tuple(known)]
+
+        def loads(pair: Sequence[Axis]) -> float:
+            """Elements that the statements of reductions read for a point."""
+            counts = {
+                a.name: min(k, -(-a.extent // axes[a.name].threads))
+                for a, k in zip(pair, steps[::-1], strict=False)
+            }
+            total = 0.0
+            for n in self.region.nests:
+                for name in (s for p in n.phases if p.axes for s in p.statements):
+                    for access in self.scop.statement(name).accesses:
+                        if access.kind != "read" or not access.subscripts:
+                            continue
+                        used = {v for e in access.subscripts for v in variables(inline_lets(e))}
+                        total += math.prod(
+                            c for a in pair if a.vars.get(name) in used for c in [counts[a.name]]
+                        )
+            return total / math.prod(counts.values())
+
+        return min(pairs, key=loads)
+
+    def rows(self, shared: Sequence[Axis], lead: Nest, best: Axis | None, way: Way) -> dict[str, AxisMap]:
+        """Threads share what a row is made of; what is left of a block has other rows, or the other axes of
+        several nests."""
+        inner = [a for p in lead.phases for a in p.axes]
+        if best is None or best.name not in {a.name for a in inner}:
+            best = max(inner, key=lambda a: a.extent, default=None)
+        extent = 1 if best is None else best.extent
+        self.shape.append(self.count(0, min(_power(extent), way.rows)))
+        if len(self.region.nests) > 1:
+            axes = {a.name: AxisMap(1) for a in shared}
+            if not self.wanted.threads:
+                self.shape.append(max(1, THREADS // self.shape[0]))
+            return axes
+        order = list(reversed(shared))
+        return self.dealt(order, order, WARP, False)
+
+    def inner(self, shared: Sequence[Axis], way: Way) -> dict[str, AxisMap]:
+        """Threads share the axes that nests do not share; a tile of the last of the others is theirs."""
+        own = [a for n in self.region.nests for a in n.axes[len(shared) :]]
+        two = any(len(n.axes) - len(shared) > 1 for n in self.region.nests)
+        widest = max((a.extent for a in own), default=1)
+        self.shape.append(self.count(0, min(_power(widest), WARP if two else THREADS)))
+        if two and not self.wanted.threads:
+            self.shape.append(max(1, THREADS // self.shape[0]))
+        points = min(way.inner, _power(shared[-1].extent))
+        return {a.name: AxisMap(points if a is shared[-1] else 1) for a in shared}
+
+    def dealt(
+        self, order: Sequence[Axis], spread: Sequence[Axis], most: int, alone: bool
+    ) -> dict[str, AxisMap]:
+        """Axes to what is left of the threads of a block, in this order."""
+        axes: dict[str, AxisMap] = {}
+        tiles = {a.name: n for a, n in zip(tiled_axes(self.region), self.wanted.tile, strict=False)}
+        for a in order:
+            left = max(1, THREADS // math.prod(self.shape))
+            limit = left if not self.shape and alone else min(left, most if not self.shape else WARP)
+            n = self.count(len(self.shape), min(_power(a.extent), limit)) if a in spread else 1
+            n = min(n, _power(a.extent), tiles.get(a.name) or n)  # threads without points are none
+            if n > 1 and len(self.shape) < max(3, len(self.wanted.threads)):
+                axes[a.name] = AxisMap(n, None, 1, f"t{len(self.shape)}", n)
+                self.shape.append(n)
+            else:
+                axes[a.name] = AxisMap(1)
+        return axes
+
+    def count(self, position: int, chosen: int) -> int:
+        """The threads along a dimension of the block: as wanted, or as chosen."""
+        given = self.wanted.threads
+        return given[position] if position < len(given) else (1 if given else chosen)
+
+    def reused(self, n: Nest) -> bool:
+        """Whether reductions of a nest read what several of its points read."""
+        for p in n.phases:
+            for name in p.statements if p.axes else ():
+                s = self.scop.statement(name)
+                points = {a.vars[name] for a in n.axes if name in a.vars}
+                for access in s.accesses:
+                    if access.kind == "read" and access.subscripts and not access.unknown:
+                        used = {v for e in access.subscripts for v in variables(inline_lets(e))}
+                        if points - used:
+                            return True
+        return False
+
+    def tiled(self, shared: Sequence[Axis], axes: Mapping[str, AxisMap]) -> dict[str, AxisMap]:
+        """The axes with tiles as wanted (whole multiples of their threads), dealt out to blocks."""
+        out: dict[str, AxisMap] = {}
+        left = _MOST_BLOCKS
+        number = 0
+        for i, a in enumerate(shared):
+            m = axes[a.name]
+            size = self.wanted.tile[i] if i < len(self.wanted.tile) else m.tile
+            size = -(-max(size, m.threads) // m.threads) * m.threads
+            if a.first is not None:  # where tiles begin depends on sizes
+                out[a.name] = replace(m, tile=0)
+                continue
+            count = -(-a.extent // size)
+            if a.size is None:
+                limit = self.wanted.blocks[number] if number < len(self.wanted.blocks) else left
+                count = max(1, min(count, limit, left))
+                left //= count
+            out[a.name] = replace(
+                m,
+                tile=size,
+                block=self.names.get(f"b{number}", f"b{number}"),
+                blocks=count if a.size is None else 0,
+            )
+            number += 1
+        return out
+
+    def nest(self, n: Nest, axes: Mapping[str, AxisMap], along: Axis | None, way: Way) -> NestMap:
+        """The map of a nest: axes that the region does not tile go to what is left of the threads."""
+        used = {axes[a.name].thread for a in n.axes if a.name in axes}
+        free = [i for i in range(len(self.shape)) if f"t{i}" not in used]
+        out: dict[str, AxisMap] = {a.name: self.named(axes[a.name]) for a in n.axes if a.name in axes}
+        own = [a for a in n.axes if a.name not in axes]
+        row = way.rows > 0
+        others = [i for i in free if i > 0]  # the fastest is for the axes of phases
+        for a in sorted(own, key=lambda a: along is None or a.name != along.name):
+            out[a.name] = self.spread(others if row else free)
+        free = [i for i in free if i in others or i == 0] if row else free
+        few = shape([(a, out[a.name]) for a in n.axes]) is not None
+        phases: list[Mapping[str, AxisMap]] = []
+        for p in n.phases:
+            left = list(free)
+            dealt: dict[str, AxisMap] = {}
+            inner = contiguous(self.scop, n, p.statements)
+            for a in _first(p.axes, inner):
+                legal = not a.reductions or (few and not self.used_within(p, a))
+                dealt[a.name] = self.spread(left) if legal and left else SERIAL
+            if self.wanted.shared and all(m.thread is None for m in dealt.values()):
+                dealt = self.own_tiles(p, inner)
+            phases.append(dealt)
+        return NestMap(out, tuple(phases))
+
+    def used_within(self, p: Phase, a: Axis) -> bool:
+        """Whether statements of a phase use results of a reduction over `a`, which parts do not have yet: in
+        loops of one iteration they may."""
+        results = {self.scop.statement(s).write.buffer: s for s in p.statements if s in a.reductions}
+        return any(
+            results.get(x.buffer, s) != s for s in p.statements for x in self.scop.statement(s).accesses
+        )
+
+    def own_tiles(self, p: Phase, inner: Axis | None) -> dict[str, AxisMap]:
+        """Tiles of a phase's own loops, of which shared memory holds what they read."""
+        out: dict[str, AxisMap] = {}
+        left = _OWN
+        for a in _first(p.axes, inner):
+            size = min(_power(a.extent), left) if a.extent > left else a.extent
+            out[a.name] = AxisMap(0 if size >= a.extent and a.size is None else size)
+            left = max(1, left // size)
+        return out
+
+    def spread(self, free: list[int]) -> AxisMap:
+        """All points of an axis on a thread variable that is free."""
+        if not free:
+            return SERIAL
+        i = free.pop(0)
+        return self.named(AxisMap(0, None, 1, f"t{i}", self.shape[i]))
+
+    def named(self, m: AxisMap) -> AxisMap:
+        return m if m.thread is None else replace(m, thread=self.names.get(m.thread, m.thread))
+
+
+def candidates(scop: Scop, region: Region, wanted: Wanted, units: int) -> Iterator[tuple[str, RegionMap]]:
+    """Maps of a region, each with the name of the way that leads to it; `units`: of the target.  Use it
+    inside `isl_context()`."""
+    taken = {*scop.program.sizes, *(s.name for s in scop.program.scalars)}
+    names: dict[str, str] = {}
+    for v in (*(f"b{i}" for i in range(32)), *(f"t{i}" for i in range(8))):
+        new = v
+        while new in taken:
+            new += "_"
+        names[v] = new
+    one = _Region(scop, region, wanted, units, names)
+    seen: list[RegionMap] = []
+    for way in [*one.ways()] or [Way("a point a thread")]:
+        found = one.mapped(way)
+        if found not in seen:
+            seen.append(found)
+            yield way.name, found
+
+
+def contiguous(scop: Scop, nest: Nest, statements: Sequence[str] | None = None) -> Axis | None:
+    """The axis along which most of the elements that statements access are neighbours."""
+    votes: dict[str, int] = {}
+    axes = (*nest.axes, *(a for p in nest.phases for a in p.axes))
+    for name in nest.statements if statements is None else statements:
+        extents = {a.vars[name]: a.extent for a in axes if name in a.vars}
+        for access in scop.statement(name).accesses:
+            if not access.subscripts:
+                continue
+            used = {v for e in access.subscripts for v in variables(inline_lets(e))}
+            elements = math.prod(n for v, n in extents.items() if v in used)
+            terms, _ = linear_terms(inline_lets(access.subscripts[-1]))
+            near = {e.name for e, k in terms.items() if isinstance(e, Variable) and abs(k) == 1}
+            for a in axes:
+                if a.vars.get(name) in near:
+                    votes[a.name] = votes.get(a.name, 0) + elements
+    if not votes:
+        return None
+    best = max(votes, key=votes.__getitem__)
+    return next(a for a in axes if a.name == best)
+
+
+def _weight(nest: Nest, statement: str) -> int:
+    """About how many instances a statement has."""
+    phase = next(p for p in nest.phases if statement in p.statements)
+    return math.prod(a.extent for a in (*nest.axes, *phase.axes))
+
+
+def _first(axes: Sequence[Axis], chosen: Axis | None) -> list[Axis]:
+    """The innermost axes first, before them the chosen one."""
+    return sorted(axes[::-1], key=lambda a: chosen is None or a.name != chosen.name)  # noqa: C415
+
+
+def _power(n: int) -> int:
+    """The least power of two that is not less."""
+    return 1 << max(0, n - 1).bit_length()
+
+
+def _tiles(a: Axis, size: int, blocks: int) -> Expr:
+    """How many values the block variable of an axis has."""
+    if blocks:
+        return IntImm(blocks)
+    return simplify(FloorDiv(Sum(a.points, IntImm(size - 1)), IntImm(size)), exact=True)

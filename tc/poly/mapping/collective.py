@@ -1,0 +1,71 @@
+"""What all threads of a block do together stands under no condition that differs between them.
+
+isl tests once, outside, what the parts of a sequence have in common.  Where few blocks get to a barrier, that
+may be a condition on threads: it holds for all threads of these blocks, but nothing in the text says so, and
+compilers for GPUs must not have to find out.  Such conditions go down to what runs on single threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+
+from tc.ir.expr import Expr, Not, variables
+from tc.ir.loops import Array, Block, Combine, Compute, For, If, Stmt, Sync, statements
+from tc.ir.simplify import conjunction, simplify
+
+
+def sunk(body: Stmt, threads: AbstractSet[str], arrays: Sequence[Array]) -> Stmt:
+    """The body of a launch with its conditions on `threads` below barriers, combinations and the statements
+    that belong to these: copies to shared memory, first values of parts of results."""
+    common = {a.name for a in arrays if a.role == "shared" or a.partial_of is not None}
+
+    def collective(s: Stmt) -> bool:
+        return isinstance(s, Sync | Combine) or (
+            isinstance(s, Compute) and not s.stage and s.op is None and s.buffer in common
+        )
+
+    return _sunk(body, (), threads, lambda s: any(map(collective, statements(s))))
+
+
+def _sunk(
+    s: Stmt, conditions: tuple[Expr, ...], threads: AbstractSet[str], together: Callable[[Stmt], bool]
+) -> Stmt:
+    """`s` under these conditions, each of which differs between threads."""
+    if not together(s):
+        return If(simplify(conjunction(list(conditions)), exact=True), s) if conditions else s
+    match s:
+        case Block():
+            parts: list[Stmt] = []
+            alone: list[Stmt] = []
+            for c in s.body:
+                if together(c):
+                    parts += [_sunk(_block(alone), conditions, threads, together)] if alone else []
+                    alone = []
+                    parts.append(_sunk(c, conditions, threads, together))
+                else:
+                    alone.append(c)
+            parts += [_sunk(_block(alone), conditions, threads, together)] if alone else []
+            return _block(parts)
+        case For():
+            differs = not threads.isdisjoint(variables(s.lower) | variables(s.upper))
+            inner = threads | frozenset([s.var]) if differs else threads
+            return For(s.var, s.lower, s.upper, s.step, s.kind, _sunk(s.body, conditions, inner, together))
+        case If() if variables(s.condition) & threads:
+            parts = [_sunk(s.then, (*conditions, s.condition), threads, together)]
+            if s.otherwise is not None:
+                parts.append(_sunk(s.otherwise, (*conditions, Not(s.condition)), threads, together))
+            return _block(parts)
+        case If():
+            then = _sunk(s.then, conditions, threads, together)
+            other = s.otherwise and _sunk(s.otherwise, conditions, threads, together)
+            return If(s.condition, then, other)
+        case _:
+            return s
+
+
+def _block(parts: Sequence[Stmt]) -> Stmt:
+    flat: list[Stmt] = []
+    for p in parts:
+        flat += p.body if isinstance(p, Block) else (p,)
+    return flat[0] if len(flat) == 1 else Block(tuple(flat))

@@ -11,6 +11,7 @@ from tc.ir.loops import LoopNest
 from tc.ir.printer import text
 from tc.poly import mapping, nest
 from tc.poly.mapping.plan import AxisMap, RegionMap
+from tc.poly.mapping.shared import LEAST_REUSE
 from tc.poly.plan import Axis, Region
 from tc.poly.scop import Scop
 
@@ -52,19 +53,26 @@ def choose(
     """The kernel `title` of a region.  `private`: whether threads keep what they work on in registers;
     `arrays`: how many there are already that only kernels have.  Use it inside `isl_context()`."""
     found: list[Candidate] = []
+    reuse = 1.0 if wanted.copies else LEAST_REUSE
     for way, how in candidates(scop, region, wanted, target.units):
         numbers = itertools.count(arrays)
 
         def name(stem: str, numbers: itertools.count[int] = numbers) -> str:
             return f"{stem}.{next(numbers)}"
 
-        mapped = mapping.mapped(scop, region, how, name, wanted.shared, private)
+        mapped = mapping.mapped(scop, region, how, name, wanted.shared, private, reuse)
         kernel = mapping.kernel(scop, title, how, mapped)
         found.append(Candidate(way, how, kernel, _predicted(scop, kernel, target, typical)))
+        if wanted.copies:
+            continue
         if found[-1].prediction.seconds < _CLOSE * found[-1].prediction.ideal(target):
             break
-    found.sort(key=lambda c: c.prediction.seconds)
+    found.sort(key=lambda c: (wanted.copies and not _copies(c.kernel), c.prediction.seconds))
     return Choice(found[0], found)
+
+
+def _copies(kernel: mapping.Kernel) -> bool:
+    return any(a.role == "shared" for a in kernel.arrays)
 
 
 def _predicted(scop: Scop, kernel: mapping.Kernel, target: Target, typical: Mapping[str, int]) -> Prediction:

@@ -62,7 +62,14 @@ def mapped(
     verify = settings.verify()
     shared = target.shared if options.max_shared_memory is None else options.max_shared_memory
     shared = 0 if options.use_shared_memory is False else min(shared, target.shared)
-    wanted = Wanted(options.tile or (), options.threads or (), options.blocks or (), shared, simpler)
+    wanted = Wanted(
+        options.tile or (),
+        options.threads or (),
+        options.blocks or (),
+        shared,
+        bool(options.use_shared_memory),
+        simpler,
+    )
     private = options.use_private_memory is not False
     program = split_reductions(collapse(program), _PARTS * target.units, _LONG)
     with isl_context():

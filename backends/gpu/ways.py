@@ -38,6 +38,7 @@ class Wanted:
     threads: tuple[int, ...] = ()
     blocks: tuple[int, ...] = ()
     shared: int = 0  # bytes of shared memory that may be used
+    copies: bool = False  # whether it is to be used, also for what is read once
     simpler: int = 0  # how many of the register tiles that would be tried are not
 
 
@@ -97,7 +98,8 @@ class _Region:
         if any(len(n.axes) > len(shared) for n in nests) and shared:
             for size in (1, 4, 16):
                 yield Way(f"{size} shared points a block", inner=size)
-        if not tiles and (not phases or not free or points >= WARP * self.units):
+        alone = not phases or not free or points >= WARP * self.units
+        if not tiles and (alone or self.wanted.copies):
             yield Way("a point a thread")
 
     def register_tiles(self, shared: Sequence[Axis]) -> Iterator[Way]:

@@ -1,45 +1,28 @@
 """Promotion to shared memory: what the threads of a block read again and again and do not write.
 
 The footprint of a read in a tile is a box: subscripts are sums of multiples of loop variables, and in a tile
-each of these runs over an interval (report, §5.3; the boxes of isl would be the same).  All threads of a
-block copy it together, neighbours neighbouring elements, what lies outside of the array as 0: nobody uses
-it.
+each of these runs over an interval (report, §5.3; the boxes of isl would be the same).  Where a subscript is
+itself read, and what it is read from is in shared memory, the footprint has that one's dimensions instead:
+the elements that the indices of a tile select (report, §5.5).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, replace
 
-from tc.ir.expr import (
-    GE,
-    LT,
-    Add,
-    Expr,
-    FloorDiv,
-    FloorMod,
-    IfThenElse,
-    IntImm,
-    Load,
-    Mul,
-    Sub,
-    Variable,
-    imm,
-    inline_lets,
-)
-from tc.ir.loops import Array, Compute, For, LoopKind, Stmt
+from tc.ir.expr import Call, Expr, IntImm, Variable, inline_lets, variables, walk
+from tc.ir.loops import Array
 from tc.ir.program import Buffer
-from tc.ir.simplify import conjunction, linear_terms, simplify
+from tc.ir.simplify import linear_terms
 from tc.poly.mapping.coordinates import Tuple
 from tc.poly.mapping.plan import AxisMap, Unit, covered, points
 from tc.poly.plan import Axis
 from tc.poly.scop import Access, Scop
 
 LEAST_REUSE = 2  # accesses of a tile to each element that make a copy worth it
-_ROW = 16  # elements that are worth a loop of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +55,22 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A read (its number among the reads of `statement`) of `buffer` that goes to `array` instead."""
+    """A read (its number among the reads of `statement`) of `buffer` that goes to `array` instead.
+
+    Of an indirect one the subscript in `selected` is `subscript`, an expression of what `index` has, whose
+    dimensions stand in its place; `call` is the read, `point` the axes of the statement's variables.
+    """
 
     statement: str
     read: int
     buffer: Buffer
     array: Array
     dimensions: tuple[Dimension, ...]
+    index: Shared | None = None
+    selected: int = -1
+    subscript: Expr | None = None
+    call: Call | None = None
+    point: tuple[tuple[str, int], ...] = ()  # with their first points
 
     @property
     def bytes(self) -> int:
@@ -96,54 +88,128 @@ def _bytes(a: Array) -> int:
 
 
 def promoted(
-    scop: Scop, unit: Unit, written: AbstractSet[str], budget: int, whole: bool, name: Callable[[str], str]
+    scop: Scop,
+    unit: Unit,
+    written: AbstractSet[str],
+    budget: int,
+    whole: bool,
+    least: float,
+    name: Callable[[str], str],
 ) -> tuple[Shared, ...]:
     """The reads of a unit to promote, those that are used most first, of at most `budget` bytes; not of the
     buffers `written` in its region.  `whole`: footprints are those of whole tiles, whose points beyond an
-    axis run as well."""
-    candidates: list[tuple[float, Shared]] = []
-    for s in unit.statements:
-        statement = scop.statement(s)
-        reads = [a for a in statement.accesses if a.kind == "read"]
-        for number, a in enumerate(reads):
-            if a.buffer in written or not a.subscripts or a.unknown:
-                continue
-            found = _footprint(scop, unit, s, a, whole)
-            if found is None:
-                continue
-            instances = math.prod(points(x, m) or 1 for x, m in (*unit.axes, *unit.own) if s in x.vars)
-            size = math.prod(d.size for d in found)
-            reuse = instances / size
-            if reuse < LEAST_REUSE or size == 1:  # what all threads read at once is not read again
-                continue
-            buffer = scop.program.buffer(a.buffer)
-            shape = tuple(IntImm(d.size) for d in found)
-            padding = 1 if len(shape) > 1 and found[-1].size % 2 == 0 else 0
-            array = Array(name(a.buffer), buffer.dtype, shape, "shared", padding=padding)
-            candidates.append((reuse, Shared(s, number, buffer, array, found)))
+    axis run as well; `least`: how often an element must be used."""
     out: list[Shared] = []
-    for _, x in sorted(candidates, key=lambda c: -c[0]):
-        same = next((y for y in out if y.buffer == x.buffer and _places(y) == _places(x)), None)
-        if same is not None:
-            out.append(Shared(x.statement, x.read, x.buffer, same.array, x.dimensions))
-        elif x.bytes <= budget:
-            out.append(x)
-            budget -= x.bytes
+
+    def take(candidates: Sequence[tuple[float, Shared]]) -> None:
+        left = budget - sum({x.array.name: x.bytes for x in out}.values())
+        for reuse, x in sorted(candidates, key=lambda c: -c[0]):
+            same = next((y for y in out if _same(x, y)), None)
+            if same is not None:
+                out.append(replace(x, array=same.array))
+            elif reuse >= least and x.bytes <= left:
+                out.append(x)
+                left -= x.bytes
+
+    take([c for s in unit.statements for c in _direct(scop, unit, s, written, whole, name)])
+    take([c for s in unit.statements for c in _indirect(scop, unit, s, out, written, whole, name)])
     return tuple(out)
 
 
-def _places(x: Shared) -> list[tuple[int, int, frozenset[tuple[str, int]]]]:
-    return [d.place for d in x.dimensions]
+def _direct(
+    scop: Scop, unit: Unit, s: str, written: AbstractSet[str], whole: bool, name: Callable[[str], str]
+) -> Iterator[tuple[float, Shared]]:
+    """The reads of a statement with how often each element is used in a tile."""
+    for number, a in enumerate(_reads(scop, s)):
+        checked = a.read is not None and a.read.call.checked
+        if a.buffer in written or not a.subscripts or a.unknown or checked:
+            continue
+        found = _footprint(unit, s, a.subscripts, whole)
+        # What all threads read at once is not read again.
+        if found is not None and math.prod(d.size for d in found) > 1:
+            buffer = scop.program.buffer(a.buffer)
+            yield _reuse(unit, s, found), Shared(s, number, buffer, _array(buffer, found, name), found)
+
+
+def _indirect(
+    scop: Scop,
+    unit: Unit,
+    s: str,
+    memory: Sequence[Shared],
+    written: AbstractSet[str],
+    whole: bool,
+    name: Callable[[str], str],
+) -> Iterator[tuple[float, Shared]]:
+    """The same of reads at a subscript that is read from `memory`.  It is checked when copies are made, so
+    all instances of the tile must be there and make the read."""
+    statement = scop.statement(s)
+    reads = _reads(scop, s)
+    if statement.residual or statement.stage.domain.conditions:
+        return
+    for number, a in enumerate(reads):
+        if a.buffer in written or len(a.unknown) != 1 or a.read is None or a.read.guards:
+            continue
+        (selected,) = a.unknown
+        if set(a.read.call.checked) - {selected}:
+            continue
+        subscript = a.read.subscripts[selected]
+        calls = [e for e in walk(subscript) if isinstance(e, Call) and e.kind != "intrinsic"]
+        inside = frozenset[str]().union(*(variables(c) for c in calls))
+        if len(calls) != 1 or variables(subscript) - inside:
+            continue
+        mine = (x for x in memory if x.statement == s)
+        index = next((x for x in mine if (r := reads[x.read].read) and r.call == calls[0]), None)
+        others = [e for i, e in enumerate(a.subscripts) if i != selected]
+        found = _footprint(unit, s, others, whole)
+        if index is None or found is None:
+            continue
+        buffer = scop.program.buffer(a.buffer)
+        dimensions = (*found[:selected], *index.dimensions, *found[selected:])
+        axes = {x.vars[s]: (x.name, x.min) for x, _ in (*unit.axes, *unit.own) if s in x.vars}
+        point = tuple(axes[v] for v in statement.stage.domain.names)
+        yield (
+            _reuse(unit, s, dimensions),
+            Shared(
+                s, number, buffer, _array(buffer, dimensions, name), dimensions, index, selected,
+                subscript, a.read.call, point,
+            ),
+        )  # fmt: skip
+
+
+def _reads(scop: Scop, s: str) -> list[Access]:
+    return [a for a in scop.statement(s).accesses if a.kind == "read"]
+
+
+def _reuse(unit: Unit, s: str, found: Sequence[Dimension]) -> float:
+    """Accesses of a tile to each element."""
+    instances = math.prod(points(x, m) or 1 for x, m in (*unit.axes, *unit.own) if s in x.vars)
+    return instances / math.prod(d.size for d in found)
+
+
+def _array(buffer: Buffer, found: Sequence[Dimension], name: Callable[[str], str]) -> Array:
+    shape = tuple(IntImm(d.size) for d in found)
+    padding = 1 if len(shape) > 1 and found[-1].size % 2 == 0 else 0
+    return Array(name(buffer.name), buffer.dtype, shape, "shared", padding=padding)
+
+
+def _same(x: Shared, y: Shared) -> bool:
+    """Whether two reads can go to one array."""
+    indices = (x.index is None) == (y.index is None) and (
+        x.index is None or y.index is None or x.index.array == y.index.array
+    )
+    return (
+        indices
+        and x.buffer == y.buffer
+        and [d.place for d in x.dimensions] == [d.place for d in y.dimensions]
+    )
 
 
 def _footprint(
-    scop: Scop, unit: Unit, statement: str, a: Access, whole: bool
+    unit: Unit, statement: str, subscripts: Sequence[Expr], whole: bool
 ) -> tuple[Dimension, ...] | None:
     axes = {x.vars[statement]: (x, m) for x, m in (*unit.axes, *unit.own) if statement in x.vars}
-    if a.read is not None and a.read.call.checked:
-        return None
     out: list[Dimension] = []
-    for e in a.subscripts:
+    for e in subscripts:
         terms, constant = linear_terms(inline_lets(e))
         size, inside = 1, list[Term]()
         low: int | None = 0
@@ -179,92 +245,3 @@ def place(t: Tuple, axes: Sequence[tuple[Axis, AxisMap]], d: Dimension) -> str:
         inside = f"(({point}) mod {m.tile})" if m.tile and points(axis, m) == m.tile else point
         parts.append(f"{k} * {inside}" if k > 0 else f"{-k} * ({n - 1} - {inside})")
     return " + ".join(parts)
-
-
-def copy(x: Shared, starts: Mapping[str, Expr], threads: Sequence[tuple[str, int]], name: str) -> Stmt:
-    """The copy of a footprint by all threads of a block; `starts` are the first points of tiles, by axis;
-    `name` is free for the loop over rows, and with `_` for that over a row."""
-    shape = [d.size for d in x.dimensions]
-    count = math.prod(n for _, n in threads)
-    # A row: the last dimension, with others before it until it is long enough for neighbouring threads.
-    split = len(shape) - 1
-    while split > 0 and math.prod(shape[split:]) < _ROW:
-        split -= 1
-    rows, row = math.prod(shape[:split]), math.prod(shape[split:])
-    lanes = _lanes(row, count)
-    if rows == 1 or rows * row <= count or count % lanes:
-        split, rows, row, lanes = 0, 1, math.prod(shape), count
-    lane, line = _shared_out(threads, lanes)
-    looped = row != lanes or rows == 1
-    inside: Expr = Variable(f"{name}_") if looped else lane
-    element = [*_decoded(Variable(name), shape[:split]), *_decoded(inside, shape[split:])]
-    source: list[Expr] = []
-    tests: list[Expr] = []
-    for d, e, r in zip(x.dimensions, element, x.buffer.box, strict=True):
-        terms = (Mul(IntImm(t.factor), starts[t.axis]) for t in d.terms if t.moves)
-        lower = simplify(reduce(Add, terms, Sub(IntImm(d.constant), r.min)), exact=True)
-        at = simplify(Add(lower, e), exact=True)
-        source.append(at)
-        first = r.min.value if isinstance(r.min, IntImm) else None
-        if d.least is None or first is None or d.least < first:
-            tests.append(GE(at, IntImm(0)))
-        extent = r.extent.value if isinstance(r.extent, IntImm) else None
-        if d.most is None or first is None or extent is None or d.most + d.size > first + extent:
-            tests.append(LT(at, r.extent))
-    value: Expr = Load(x.buffer.name, tuple(source), x.buffer.dtype)
-    if tests:
-        value = IfThenElse(conjunction(tests), value, imm(0, x.buffer.dtype))
-    body: Stmt = Compute(
-        "", x.array.name, tuple(simplify(e, exact=True) for e in element), None, value, (), ""
-    )
-    if looped:
-        body = For(f"{name}_", lane, IntImm(row), lanes, LoopKind.SERIAL, body)
-    return For(name, line, IntImm(rows), count // lanes, LoopKind.SERIAL, body) if rows > 1 else body
-
-
-def _lanes(row: int, threads: int) -> int:
-    """How many threads copy a row: a power of two, few of which have nothing to do in its last round."""
-    return min(
-        (1 << i for i in range(3, 11)),
-        key=lambda n: -(-row // n) * n + 8 * _ROW // n + (n > threads) * row * 64,
-    )
-
-
-def _shared_out(threads: Sequence[tuple[str, int]], lanes: int) -> tuple[Expr, Expr]:
-    """The lane of a thread, and which of the groups of `lanes` threads it is in."""
-    if not threads:
-        return IntImm(0), IntImm(0)
-    (first, width), rest = threads[0], threads[1:]
-    if lanes <= width and width % lanes == 0:
-        lane: Expr = FloorMod(Variable(first), IntImm(lanes)) if lanes < width else Variable(first)
-        line: Expr = FloorDiv(Variable(first), IntImm(lanes)) if lanes < width else IntImm(0)
-        line = Add(line, _number(rest, width // lanes))
-    else:
-        thread = _number(threads, 1)
-        lane, line = FloorMod(thread, IntImm(lanes)), FloorDiv(thread, IntImm(lanes))
-        if math.prod(n for _, n in threads) == lanes:
-            lane, line = thread, IntImm(0)
-    return simplify(lane, exact=True), simplify(line, exact=True)
-
-
-def _number(threads: Sequence[tuple[str, int]], stride: int) -> Expr:
-    """`stride` times the number of a thread, the first variable the fastest."""
-    out: Expr = IntImm(0)
-    for v, n in threads:
-        out = Add(out, Mul(Variable(v), IntImm(stride)) if stride > 1 else Variable(v))
-        stride *= n
-    return out
-
-
-def _decoded(number: Expr, shape: Sequence[int]) -> list[Expr]:
-    """The subscripts of an element with this number."""
-    out: list[Expr] = []
-    rest = number
-    wide = [i for i, n in enumerate(shape) if n > 1]
-    for i, n in reversed(list(enumerate(shape))):
-        if n == 1:
-            out.insert(0, IntImm(0))
-            continue
-        out.insert(0, FloorMod(rest, IntImm(n)) if i != wide[0] else rest)
-        rest = FloorDiv(rest, IntImm(n))
-    return out

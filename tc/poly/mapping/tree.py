@@ -33,11 +33,12 @@ from tc.poly.ast import UNROLLED, Inserted, View, zero_based
 from tc.poly.context import maps_of, union_set
 from tc.poly.mapping import nodes, padding
 from tc.poly.mapping.coordinates import Tuple, band, function, of_axes, of_statement, relation, where
+from tc.poly.mapping.copies import copy
 from tc.poly.mapping.nodes import Part, Tree
 from tc.poly.mapping.padding import padded
 from tc.poly.mapping.plan import AxisMap, RegionMap, Unit, steps, tiled_axes, units
 from tc.poly.mapping.registers import Kept, Parts, index, kept, parts
-from tc.poly.mapping.shared import Shared, copy, place, promoted
+from tc.poly.mapping.shared import LEAST_REUSE, Shared, place, promoted
 from tc.poly.mapping.sync import barriers, threads_of
 from tc.poly.plan import Axis, Region
 from tc.poly.scop import Scop
@@ -62,10 +63,11 @@ def mapped(
     name: Callable[[str], str],
     shared: int = 0,
     private: bool = True,
+    reuse: float = LEAST_REUSE,
 ) -> Mapped:
     """Map a region; `name` makes new names of arrays, `shared` is what there is of shared memory, in bytes,
-    `private`: whether threads keep what they work on in registers.  Use it, and the result, inside
-    `isl_context()`."""
+    of what is used at least `reuse` times, `private`: whether threads keep what they work on in registers.
+    Use it, and the result, inside `isl_context()`."""
     found = units(region, how)
     written = {scop.statement(s).write.buffer for u in found for s in u.statements}
     registers = kept(scop, region, found, name) if private else ()
@@ -74,10 +76,10 @@ def mapped(
     for u in found:
         here: tuple[Shared, ...] = ()
         if shared and u.own and not u.shared_out:
-            here = promoted(scop, u, written, shared, True, name)
+            here = promoted(scop, u, written, shared, True, reuse, name)
         whole = padded(scop, u, registers, here)
         if here and not whole:
-            here = promoted(scop, u, written, shared, False, name)
+            here = promoted(scop, u, written, shared, False, reuse, name)
         memory.append(here)
         beyond |= whole
         shared -= sum({x.array.name: x.bytes for x in here}.values())
@@ -233,9 +235,14 @@ class _Builder:
     ) -> Tree:
         """Copies to shared memory for each point of the loops `tiles`, and what uses them."""
         statements = where(self.ctx, {self.tuple(u, s): () for s in u.statements})
+        indices = [x for x in memory if x.index is None]
+        selected = [x for x in memory if x.index is not None]
+        between = [self.opaque(f"selected{number}", Sync(), prefix)] if indices and selected else []
         return nodes.sequence(
             [
-                *self.copies(number, memory, prefix, tiles),
+                *self.copies(number, indices, prefix, tiles),
+                *between,
+                *self.copies(f"{number}_of", selected, prefix, tiles),
                 self.opaque(f"copied{number}", Sync(), prefix),
                 Part(statements, below),
                 self.opaque(f"used{number}", Sync(), prefix),

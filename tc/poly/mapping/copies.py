@@ -1,0 +1,159 @@
+"""Copies to shared memory: all threads of a block make them together, neighbours copy neighbouring elements.
+
+What a footprint has outside of its array is 0 there: nobody uses it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+from tc.ir.expr import (
+    GE,
+    LT,
+    Add,
+    Call,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    IntImm,
+    Load,
+    Mul,
+    Sub,
+    Variable,
+    imm,
+    rebuild,
+)
+from tc.ir.loops import Compute, For, LoopKind, Stmt
+from tc.ir.program import Range
+from tc.ir.simplify import conjunction, simplify
+from tc.poly.mapping.shared import Dimension, Shared
+
+_ROW = 16  # elements that are worth a loop of their own
+
+
+def copy(x: Shared, starts: Mapping[str, Expr], threads: Sequence[tuple[str, int]], name: str) -> Stmt:
+    """The copy of a footprint by all threads of a block; `starts` are the first points of tiles, by axis;
+    `name` is free for the loop over rows, and with `_` for that over a row."""
+    shape = [d.size for d in x.dimensions]
+    count = math.prod(n for _, n in threads)
+    # A row: the last dimension, with others before it until it is long enough for neighbouring threads.
+    split = len(shape) - 1
+    while split > 0 and math.prod(shape[split:]) < _ROW:
+        split -= 1
+    rows, row = math.prod(shape[:split]), math.prod(shape[split:])
+    lanes = _lanes(row, count)
+    if rows == 1 or rows * row <= count or count % lanes:
+        split, rows, row, lanes = 0, 1, math.prod(shape), count
+    lane, line = _shared_out(threads, lanes)
+    looped = row != lanes or rows == 1
+    inside: Expr = Variable(f"{name}_") if looped else lane
+    element = [*_decoded(Variable(name), shape[:split]), *_decoded(inside, shape[split:])]
+    element = [simplify(e, exact=True) for e in element]
+    box = list(x.buffer.box)
+    point: tuple[Expr, ...] = ()
+    if x.index is None:
+        source, tests = _source(x.dimensions, element, box, starts)
+        value: Expr = Load(x.buffer.name, tuple(source), x.buffer.dtype)
+    else:
+        assert x.call is not None and x.subscript is not None
+        i, n = x.selected, len(x.index.dimensions)
+        box[i : i + 1] = x.index.buffer.box
+        source, tests = _source(x.dimensions, element, box, starts)
+        index = Load(x.index.array.name, tuple(element[i : i + n]), x.index.array.dtype)
+        at = Sub(_with_index(x.subscript, index), x.buffer.box[i].min)
+        source[i : i + n] = [simplify(at, exact=True)]
+        value = Load(x.buffer.name, tuple(source), x.buffer.dtype, x.call.checked, x.call.site)
+        point = tuple(_position(x, axis, first, element, starts) for axis, first in x.point)
+    if tests:
+        value = IfThenElse(conjunction(tests), value, imm(0, x.buffer.dtype))
+    body: Stmt = Compute("", x.array.name, tuple(element), None, value, point, "")
+    if looped:
+        body = For(f"{name}_", lane, IntImm(row), lanes, LoopKind.SERIAL, body)
+    return For(name, line, IntImm(rows), count // lanes, LoopKind.SERIAL, body) if rows > 1 else body
+
+
+def _source(
+    dimensions: Sequence[Dimension], element: Sequence[Expr], box: Sequence[Range], starts: Mapping[str, Expr]
+) -> tuple[list[Expr], list[Expr]]:
+    """Where an element of a footprint comes from, and what must hold so that it is in the array."""
+    source: list[Expr] = []
+    tests: list[Expr] = []
+    for d, e, r in zip(dimensions, element, box, strict=True):
+        terms = (Mul(IntImm(t.factor), starts[t.axis]) for t in d.terms if t.moves)
+        lower = simplify(reduce(Add, terms, Sub(IntImm(d.constant), r.min)), exact=True)
+        at = simplify(Add(lower, e), exact=True)
+        source.append(at)
+        first = r.min.value if isinstance(r.min, IntImm) else None
+        if d.least is None or first is None or d.least < first:
+            tests.append(GE(at, IntImm(0)))
+        extent = r.extent.value if isinstance(r.extent, IntImm) else None
+        if d.most is None or first is None or extent is None or d.most + d.size > first + extent:
+            tests.append(LT(at, r.extent))
+    return source, tests
+
+
+def _with_index(e: Expr, index: Load) -> Expr:
+    """A subscript with its only read made from a copy."""
+    if isinstance(e, Call) and e.kind != "intrinsic":
+        return index
+    return rebuild(e, lambda c: _with_index(c, index))
+
+
+def _position(x: Shared, axis: str, first: int, element: Sequence[Expr], starts: Mapping[str, Expr]) -> Expr:
+    """The value of an index of the instance that reads an element first: what an error tells."""
+    start = Add(starts.get(axis, IntImm(0)), IntImm(first))
+    for d, e in zip(x.dimensions, element, strict=True):
+        if len(d.terms) == 1 and d.terms[0].axis == axis and d.terms[0].factor == 1:
+            return simplify(Add(start, e), exact=True)
+    return simplify(start, exact=True)
+
+
+def _lanes(row: int, threads: int) -> int:
+    """How many threads copy a row: a power of two, few of which have nothing to do in its last round."""
+    return min(
+        (1 << i for i in range(3, 11)),
+        key=lambda n: -(-row // n) * n + 8 * _ROW // n + (n > threads) * row * 64,
+    )
+
+
+def _shared_out(threads: Sequence[tuple[str, int]], lanes: int) -> tuple[Expr, Expr]:
+    """The lane of a thread, and which of the groups of `lanes` threads it is in."""
+    if not threads:
+        return IntImm(0), IntImm(0)
+    (first, width), rest = threads[0], threads[1:]
+    if lanes <= width and width % lanes == 0:
+        lane: Expr = FloorMod(Variable(first), IntImm(lanes)) if lanes < width else Variable(first)
+        line: Expr = FloorDiv(Variable(first), IntImm(lanes)) if lanes < width else IntImm(0)
+        line = Add(line, _number(rest, width // lanes))
+    else:
+        thread = _number(threads, 1)
+        lane, line = FloorMod(thread, IntImm(lanes)), FloorDiv(thread, IntImm(lanes))
+        if math.prod(n for _, n in threads) == lanes:
+            lane, line = thread, IntImm(0)
+    return simplify(lane, exact=True), simplify(line, exact=True)
+
+
+def _number(threads: Sequence[tuple[str, int]], stride: int) -> Expr:
+    """`stride` times the number of a thread, the first variable the fastest."""
+    out: Expr = IntImm(0)
+    for v, n in threads:
+        out = Add(out, Mul(Variable(v), IntImm(stride)) if stride > 1 else Variable(v))
+        stride *= n
+    return out
+
+
+def _decoded(number: Expr, shape: Sequence[int]) -> list[Expr]:
+    """The subscripts of an element with this number."""
+    out: list[Expr] = []
+    rest = number
+    wide = [i for i, n in enumerate(shape) if n > 1]
+    for i, n in reversed(list(enumerate(shape))):
+        if n == 1:
+            out.insert(0, IntImm(0))
+            continue
+        out.insert(0, FloorMod(rest, IntImm(n)) if i != wide[0] else rest)
+        rest = FloorDiv(rest, IntImm(n))
+    return out

@@ -1,0 +1,162 @@
+"""What is copied to shared memory, what runs on copies beyond its domain, what threads do together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tc
+from tc.ir.expr import GE, LT, IntImm, Variable
+from tc.ir.loops import Array, Block, Combine, Compute, For, If, LoopKind, Stmt, Sync, statements
+from tc.poly.mapping.collective import sunk
+from tests.backends.cpu_cases import Array as NumPy
+
+LUT = """def lut(float(E,D) T, int64(B,L) I) -> (O) {
+  O(b,d) +=! T(I(b,l), d)
+}"""
+USED_AGAIN = """def used(float(E,D) T, int(L) I, float(L,C) W) -> (O) {
+  O(d,c) +=! T(I(l) + 1, d) * W(l,c)
+}"""
+TRIANGLE = "def tri(float(N,N) A, float(N,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) where j <= i }"
+
+
+def nest(kernel: tc.Kernel, **sizes: int) -> Stmt:
+    return kernel.specialize(**sizes).compiled.nest.body
+
+
+def shared(kernel: tc.Kernel, **sizes: int) -> list[Array]:
+    return [a for a in kernel.specialize(**sizes).compiled.nest.arrays if a.role == "shared"]
+
+
+def small(rng: np.random.Generator, *shape: int) -> NumPy:
+    return rng.integers(-3, 4, shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tile": (2, 4), "threads": (4, 2)},
+        {"tile": (4, 8), "threads": (4, 2)},
+        {"tile": (5, 3), "threads": (3, 5)},
+        {"tile": (64, 64), "threads": (8, 4)},
+        {},
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+def test_elements_that_indices_of_a_tile_select(options: dict[str, object]) -> None:
+    """In two stages, each with its barrier; indices are checked when copies are made."""
+    kernel = tc.compile(LUT, "opencl", options={**options, "use_shared_memory": True})
+    rng = np.random.default_rng(1)
+    t, i = small(rng, 9, 7), rng.integers(0, 9, (5, 6))
+    np.testing.assert_array_equal(kernel(t, i), tc.interpret(LUT, t, i))
+    indices, selected = sorted(shared(kernel, E=9, D=7, B=5, L=6), key=lambda a: len(a.shape))
+    assert indices.name.startswith("I.") and selected.name.startswith("T.")
+    assert [len(a.shape) for a in (indices, selected)] == [2, 3]
+    syncs = [s for s in statements(nest(kernel, E=9, D=7, B=5, L=6)) if isinstance(s, Sync)]
+    assert len(syncs) == 3
+    i[4, 5] = 9
+    with pytest.raises(tc.BoundsError, match=r"index 9 is out of range .* at b = 4, d = \d, l = 5"):
+        kernel(t, i)
+
+
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+def test_what_indices_select_is_copied_where_it_is_used_again() -> None:
+    rng = np.random.default_rng(2)
+    t, i, w = small(rng, 9, 70), rng.integers(-1, 8, 50).astype(np.int32), small(rng, 50, 300)
+    kernel = tc.compile(USED_AGAIN, "cuda")
+    assert {a.name[0] for a in shared(kernel, E=9, D=4096, L=500, C=4096)} == {"T", "I", "W"}
+    kernel = tc.compile(USED_AGAIN, "opencl", options={"tile": (32, 32), "threads": (32, 8)})
+    np.testing.assert_array_equal(kernel(t, i, w), tc.interpret(USED_AGAIN, t, i, w))
+
+
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+def test_an_empty_table_is_not_read_for_what_lies_outside_of_a_tile() -> None:
+    kernel = tc.compile(LUT, "opencl", options={"use_shared_memory": True, "tile": (4, 4), "threads": (4, 4)})
+    got = kernel(np.zeros((0, 3), np.float32), np.zeros((2, 0), np.int64))
+    np.testing.assert_array_equal(got, np.zeros((2, 3), np.float32))
+
+
+GEMM = "def mm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
+CONV = """def conv(float(N,C,H,W) I, float(M,C,KH,KW) K) -> (O) {
+  O(n,m,h,w) +=! I(n,c,h+kh,w+kw) * K(m,c,kh,kw)
+}"""
+
+
+@pytest.mark.parametrize(
+    ("source", "sizes"),
+    [
+        (GEMM, {"M": 1000, "N": 1000, "K": 1000}),
+        (GEMM, {"M": 127, "N": 509, "K": 77}),
+        (CONV, {"N": 8, "C": 64, "H": 58, "W": 58, "M": 64, "KH": 3, "KW": 3}),
+    ],
+)
+def test_no_guard_in_the_loops_of_partial_tiles(source: str, sizes: dict[str, int]) -> None:
+    """Below the loops of a reduction nothing is tested: bounds of these loops tell where they end."""
+    body = nest(tc.compile(source, "cuda"), **sizes)
+    update = next(
+        s for s in statements(body) if isinstance(s, For) and s.kind is LoopKind.SERIAL and innermost(s)
+    )
+    assert not [s for s in statements(update) if isinstance(s, If)]
+
+
+def innermost(s: For) -> bool:
+    """The loop of a reduction: below it are updates in registers and no other loop but unrolled ones."""
+    below = list(statements(s.body))
+    serial = [x for x in below if isinstance(x, For) and x.kind is LoopKind.SERIAL]
+    updates = [x for x in below if isinstance(x, Compute) and x.stage and x.op is not None]
+    return bool(updates) and not serial
+
+
+def test_a_triangle_is_not_padded() -> None:
+    """Where a tile has no instances depends on others: guards stay."""
+    kernel = tc.compile(TRIANGLE, "opencl", options={"tile": (4, 8), "threads": (8, 4)})
+    rng = np.random.default_rng(3)
+    a, b = small(rng, 21, 21), small(rng, 21, 21)
+    np.testing.assert_array_equal(kernel(a, b), tc.interpret(TRIANGLE, a, b))
+
+
+def test_the_same_elements_are_copied_once() -> None:
+    source = "def f(float(N) A) -> (O) { O(i) +=! A(j) * A(k) + A(j) where i in 0:N }"
+    names = [a.name for a in shared(tc.compile(source, "cuda"), N=32)]
+    assert len(names) <= 1
+
+
+def test_what_does_not_change_with_inner_tiles_is_copied_outside_of_them() -> None:
+    source = "def f(float(N) A, float(N,K) B, float(M,K) C) -> (O) { O(n,m) +=! A(n) * B(n,k) * C(m,k) }"
+    options = {"tile": (8, 8), "threads": (8, 8), "use_shared_memory": True}
+    kernel = tc.compile(source, "opencl", options=options)
+    body = nest(kernel, N=64, M=64, K=400)
+    synced = [
+        s for s in statements(body) if isinstance(s, For) and any(isinstance(x, Sync) for x in statements(s))
+    ]
+
+    def copied(s: Stmt) -> set[str]:
+        found = [x for x in statements(s) if isinstance(x, Compute) and not x.stage and "." in x.buffer]
+        return {x.buffer[0] for x in found}
+
+    assert {n for s in synced for n in copied(s)} == {"B", "C"}
+    assert copied(body) == {"A", "B", "C"}
+    rng = np.random.default_rng(4)
+    a, b, c = small(rng, 64), small(rng, 64, 400), small(rng, 64, 400)
+    np.testing.assert_array_equal(kernel(a, b, c), tc.interpret(source, a, b, c))
+
+
+def test_conditions_on_threads_go_below_what_is_done_together() -> None:
+    t, i = Variable("t"), Variable("i")
+    copied = Compute("", "S", (t,), None, IntImm(0), (), "")
+    started = Compute("", "P", (), None, IntImm(0), (), "")
+    own = Compute("S0", "O", (t,), None, IntImm(0), (t,), "")
+    arrays = [Array("S", tc.dtypes.INT64, (IntImm(4),), "shared")]
+    arrays.append(Array("P", tc.dtypes.INT64, (), "register", partial_of="O"))
+    loop = For("i", IntImm(0), IntImm(3), 1, LoopKind.SERIAL, Block((copied, Sync(), own)))
+    inner = If(GE(i, IntImm(0)), Block((started, own, Combine("P", "+", "t"))))
+    found = sunk(If(LT(t, IntImm(2)), Block((own, own, loop, inner))), {"t"}, arrays)
+    guarded = If(LT(t, IntImm(2)), own)
+    assert found == Block(
+        (
+            If(LT(t, IntImm(2)), Block((own, own))),
+            For("i", IntImm(0), IntImm(3), 1, LoopKind.SERIAL, Block((copied, Sync(), guarded))),
+            If(GE(i, IntImm(0)), Block((started, guarded, Combine("P", "+", "t")))),
+        )
+    )

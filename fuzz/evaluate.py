@@ -218,8 +218,9 @@ class _Grid:
             case Access():
                 return self.read(e)
             case Cast():
-                t = settled(self.type_of(e.a))
-                return convert(self.typed(e.a, t), e.type)
+                t = self.type_of(e.a)
+                at_once = t in UNTYPED and e.type in FLOATS
+                return convert(self.typed(e.a, e.type if at_once else settled(t)), e.type)
             case Unary():
                 return numbers.negated(self.value(e.a, wanted))
             case Binary():

@@ -48,19 +48,19 @@ def choose(
     target: Target,
     typical: Mapping[str, int],
     private: bool,
-    arrays: int,
+    first: int,
 ) -> Choice:
     """The kernel `title` of a region.  `private`: whether threads keep what they work on in registers;
-    `arrays`: how many there are already that only kernels have.  Use it inside `isl_context()`."""
+    `first`: the number from which on names of arrays are free.  Use it inside `isl_context()`."""
     found: list[Candidate] = []
     reuse = 1.0 if wanted.copies else LEAST_REUSE
     for way, how in candidates(scop, region, wanted, target.units):
-        numbers = itertools.count(arrays)
+        numbers = itertools.count(first)
 
         def name(stem: str, numbers: itertools.count[int] = numbers) -> str:
             return f"{stem}.{next(numbers)}"
 
-        mapped = mapping.mapped(scop, region, how, name, wanted.shared, private, reuse)
+        mapped = mapping.mapped(scop, region, how, name, wanted.shared, private, reuse, target.ahead)
         kernel = mapping.kernel(scop, title, how, mapped)
         found.append(Candidate(way, how, kernel, _predicted(scop, kernel, target, typical)))
         if wanted.copies:

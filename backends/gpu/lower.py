@@ -87,8 +87,10 @@ def mapped(
             regions = plan.regions(program, groups, typical)
             for i, r in enumerate(regions):
                 title = f"{program.name}_{i}" if len(regions) > 1 else program.name
-                arrays = sum(len(k.arrays) for k in made)
-                choice = choose(polyhedra, r, title, wanted, target, typical, private, arrays)
+                numbers = (int(a.name.rpartition(".")[2]) for k in made for a in k.arrays)
+                choice = choose(
+                    polyhedra, r, title, wanted, target, typical, private, 1 + max(numbers, default=-1)
+                )
                 made.append(choice.taken.kernel)
                 choices.append(told(r, choice))
     loops = nest.assemble(program, Block(tuple(k.launch for k in made)))

@@ -284,6 +284,8 @@ def _chain(nest: LoopNest, launch: Launch, done: Work, far: float) -> float:
         steps = arithmetic(c.value, c.op, arrays[c.buffer].dtype)
         latency = far * (bool(outside or updated) + again) or _SHARED * near
         each = _ARITHMETIC * sum(n for p, n in steps.items() if p != MULTIPLY_ADD)
+        if c.asynchronous:  # nobody waits for it but a barrier, much later
+            latency = 0.0
         return latency + each, _ARITHMETIC if c.op is not None else 0.0
 
     def visit(s: Stmt) -> tuple[float, float]:
@@ -319,7 +321,7 @@ def _chain(nest: LoopNest, launch: Launch, done: Work, far: float) -> float:
             case Compute():
                 return statement(s)
             case Sync():
-                return _BARRIER, 0.0
+                return _ARITHMETIC if s.warp else _BARRIER, 0.0
             case Combine():
                 steps = (dict(launch.threads)[s.thread] - 1).bit_length()
                 return steps * (_SHARED + _ARITHMETIC if shuffles else _BARRIER + 2 * _SHARED), 0.0

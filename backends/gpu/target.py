@@ -8,7 +8,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Target:
     """`units`: streaming multiprocessors or compute units; `shared`: bytes of shared memory that a block may
-    have without asking for more; `arch`: of CUDA code.
+    have without asking for more; `arch`: of CUDA code; `ahead`: it copies to shared memory asynchronously.
 
     Of the whole device: `clock` in GHz, `dram` in GB/s, `l2` in bytes, `l2_rate` in bytes a clock cycle.  Of
     a unit: `l1` bytes of first cache and shared memory together, of which `most_shared` may be shared memory;
@@ -20,6 +20,7 @@ class Target:
     units: int
     shared: int
     arch: str = ""
+    ahead: bool = False
     clock: float = 1.0
     dram: float = 100.0
     l2: int = 1 << 20
@@ -41,16 +42,16 @@ class Target:
 # guide, "Throughput of native arithmetic instructions", compute capabilities 8.0 and 9.0.  The L2 of A100
 # reads 5120 bytes a cycle (whitepaper); of H100 NVIDIA gives no number, and it is taken for the same.
 A100 = Target(
-    "A100", 108, 48 << 10, "sm_80",
+    "A100", 108, 48 << 10, "sm_80", ahead=True,
     clock=1.41, dram=2039.0, l2=40 << 20, l2_rate=5120.0, l1=192 << 10, most_shared=164 << 10,
 )  # fmt: skip
 H100 = Target(
-    "H100", 132, 48 << 10, "sm_90",
+    "H100", 132, 48 << 10, "sm_90", ahead=True,
     clock=1.98, dram=3350.0, l2=50 << 20, l2_rate=5120.0, l1=256 << 10, most_shared=228 << 10,
     float32=128.0, float64=64.0,
 )  # fmt: skip
 H200 = Target(
-    "H200", 132, 48 << 10, "sm_90",
+    "H200", 132, 48 << 10, "sm_90", ahead=True,
     clock=1.98, dram=4800.0, l2=50 << 20, l2_rate=5120.0, l1=256 << 10, most_shared=228 << 10,
     float32=128.0, float64=64.0,
 )  # fmt: skip

@@ -296,11 +296,13 @@ class _Region:
         return NestMap(out, tuple(phases))
 
     def used_within(self, p: Phase, a: Axis) -> bool:
-        """Whether statements of a phase use results of a reduction over `a`, which parts do not have yet: in
+        """Whether values in a phase use results of a reduction over `a`, which parts do not have yet: in
         loops of one iteration they may."""
         results = {self.scop.statement(s).write.buffer: s for s in p.statements if s in a.reductions}
         return any(
-            results.get(x.buffer, s) != s for s in p.statements for x in self.scop.statement(s).accesses
+            results.get(x.buffer, s) != s or (x.kind == "read" and x.buffer in results)
+            for s in p.statements
+            for x in self.scop.statement(s).accesses
         )
 
     def own_tiles(self, p: Phase, inner: Axis | None) -> dict[str, AxisMap]:

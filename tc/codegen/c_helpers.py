@@ -140,6 +140,10 @@ int32_t tc_fail(int64_t *error, int64_t site, int64_t value, int64_t dimension, 
     ),
 }
 
+_COPY = """void NAME(void *to, const void *from, int count) {
+  /* It arrives later; what is not read of it is 0. */
+  COPY
+}"""
 _FAIL_ONCE = """\
 void tc_fail(
     SPACE int64_t *error, int32_t site, int64_t value, int32_t dimension, int32_t count,
@@ -204,6 +208,13 @@ class Helpers:
         text = _FAIL_ONCE.replace("SPACE ", d.space).replace("CLAIM", d.claim)
         self._texts.setdefault("tc_fail", text)
         return "tc_fail"
+
+    def copy(self, size: int) -> str:
+        """What copies an element of so many bytes to shared memory asynchronously."""
+        name = f"tc_copy{size}"
+        text = _COPY.replace("NAME", name).replace("COPY", self.dialect.copy).replace("BYTES", str(size))
+        self._texts.setdefault(name, text)
+        return name
 
     def text(self) -> str:
         """All of them as definitions."""

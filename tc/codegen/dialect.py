@@ -31,7 +31,10 @@ class Dialect:
     literals.
 
     Of a GPU: `kernel`, in front of a kernel of so many threads; `space` and `shared`, in front of what is in
-    global and in shared memory; `restrict`; `block` and `thread`, the numbers of those; `barrier`; `claim`,
+    global and in shared memory; `restrict`; `block` and `thread`, the numbers of those; `barrier`,
+    and `warp_barrier`, of 32 neighbours, where there is one; `copy`, an asynchronous one of BYTES `from`
+    memory `to` shared memory, of which `count` are read and the others 0, and `arrival` of all that a thread
+    began; `claim`,
     whether the kernel's `error` record was free and now is ours (its low word holds `site + 1`).
     """
 
@@ -47,6 +50,9 @@ class Dialect:
     block: str = ""
     thread: str = ""
     barrier: str = ""
+    warp_barrier: str = ""
+    copy: str = ""
+    arrival: str = ""
     claim: str = ""
 
     @cached_property
@@ -129,5 +135,9 @@ CUDA = Dialect(
     block="blockIdx.x",
     thread="threadIdx.x",
     barrier="__syncthreads();",
+    warp_barrier="__syncwarp();",
+    copy='asm volatile("cp.async.ca.shared.global [%0], [%1], BYTES, %2;" :: '
+    '"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from), "r"(count) : "memory");',
+    arrival='asm volatile("cp.async.wait_all;" ::: "memory");',
     claim="atomicCAS((int *)error, 0, site + 1) == 0",
 )  # fmt: skip

@@ -27,7 +27,7 @@ from tc.codegen.narrow import narrow
 from tc.codegen.uniform import check_uniform
 from tc.dtypes import BOOL, INT32, INT64, DType
 from tc.errors import InternalError
-from tc.ir.expr import Expr, IntImm, Load, Mul
+from tc.ir.expr import Expr, IfThenElse, IntImm, Load, Mul
 from tc.ir.loops import Array, Block, Combine, Compute, Launch, LoopKind, LoopNest, Stmt, Sync, statements
 from tc.ir.simplify import simplify
 
@@ -303,12 +303,38 @@ class _Kernel(Printer):
     def mark(self, kind: LoopKind) -> tuple[str, str]:
         return ("#pragma unroll" if kind is LoopKind.UNROLLED else ""), ""
 
+    def compute(self, s: Compute, env: Mapping[str, str], pad: str) -> None:
+        if not s.asynchronous:
+            super().compute(s, env, pad)
+            return
+        condition, load = (
+            (s.value.condition, s.value.then_value) if isinstance(s.value, IfThenElse) else (None, s.value)
+        )
+        target = self.expr.arrays[s.buffer]
+        if not isinstance(load, Load) or load.checked or not self.dialect.copy:
+            raise InternalError(f"{s.buffer} cannot be copied to asynchronously")
+        self.expr.used_buffers |= {load.buffer, s.buffer}
+        array = self.expr.arrays[load.buffer]
+        source = self.expr.element(array, [self.expr.value(x, env) for x in load.subscripts], env)
+        size = target.dtype.itemsize
+        count, address = str(size), f"&{source}"
+        if condition is not None:
+            name = self.expr.fresh("inside")
+            self.out.append(f"{pad}const bool {name} = {self.pure(condition, env)};")
+            start = f"(const {self.dialect.storage(array.dtype)} *){self.styles[array.name].name}"
+            count, address = f"{name} ? {size} : 0", f"{name} ? &{source} : {start}"
+        place = self.expr.element(target, [self.expr.value(x, env) for x in s.subscripts], env)
+        self.out.append(f"{pad}{self.helpers.copy(size)}(&{place}, {address}, {count});")
+
     def together(self, s: Launch | Combine | Sync, env: Mapping[str, str], pad: str) -> None:
         match s:
             case Launch():
                 raise InternalError("a launch inside a launch")
             case Sync():
-                self.out.append(f"{pad}{self.dialect.barrier}")
+                if s.copies:
+                    self.out.append(f"{pad}{self.dialect.arrival}")
+                barrier = self.dialect.warp_barrier if s.warp else ""
+                self.out.append(f"{pad}{barrier or self.dialect.barrier}")
             case Combine():
                 array = self.expr.arrays[s.buffer]
                 self.expr.used_buffers.add(s.buffer)

@@ -24,6 +24,8 @@ from tc.dtypes import DType
 from tc.ir.expr import Expr
 from tc.ir.program import Op, Site
 
+WARP = 32  # neighbouring threads of a block that run together on a GPU
+
 
 class LoopKind(Enum):
     """How a loop runs; set by marks on the schedule's bands."""
@@ -66,7 +68,8 @@ class Compute:
     """`buffer[subscripts] = value`, or `= buffer[subscripts] <op> value`.
 
     `point` gives the values of the stage's iteration variables (for comments, traces and the error
-    record of checked accesses); `text` is the source statement.
+    record of checked accesses); `text` is the source statement.  An `asynchronous` one copies an element to
+    shared memory, or 0 under a condition, while its thread goes on: it is there after a `Sync` for copies.
     """
 
     stage: str
@@ -76,6 +79,7 @@ class Compute:
     value: Expr
     point: tuple[Expr, ...]
     text: str
+    asynchronous: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +132,11 @@ class Combine:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """All threads of the block get here before any goes on, and see what the others wrote."""
+    """All threads of the block, or of each `warp` (32 neighbours), get here before any of them goes on, and
+    see what the others wrote; with `copies` also what they copied asynchronously."""
+
+    warp: bool = False
+    copies: bool = False
 
 
 Stmt = Block | For | If | Compute | Promote | Prefetch | Launch | Combine | Sync

@@ -282,7 +282,7 @@ def _statement_lines(s: Stmt, pad: str, lines: list[str]) -> None:
         case Combine():
             lines.append(f"{pad}combine {s.buffer} by {s.op} over {s.thread}")
         case Sync():
-            lines.append(f"{pad}sync")
+            lines.append(f"{pad}sync{' of warps' if s.warp else ''}{' and copies' if s.copies else ''}")
         case _:
             unreachable(s)
 

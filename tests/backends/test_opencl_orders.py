@@ -7,6 +7,7 @@ tests/simt is the better judge, but knows CUDA only.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -18,8 +19,8 @@ from tc.ir.evaluate import evaluate
 from tc.ir.loops import Block, LoopNest, Sync
 from tests.codegen.launches import on_device, unrolled
 from tests.conformance.test_programs import CASES, RUNS, SAMPLE, arguments, compare, results
-from tests.poly import fused
 from tests.poly.test_mapping import changed
+from tests.simt.fixed import right, same
 from tests.simt.mapped import Array, Call, prepared
 
 # One block runs all tiles, one after the other.
@@ -56,36 +57,18 @@ def test_programs(name: str, dtype: str) -> None:
             compare(case, want, got, got.dtype, got.dtype, True, f"backwards: {backwards}")
 
 
-RACES: dict[str, tuple[str, dict[str, int], dict[str, Any]]] = {
-    # Barriers behind the copies and behind their use; that the latter is missing shows only written out.
-    "gemm": (fused.GEMM, {"M": 9, "N": 7, "K": 40}, {"tile": (8, 8), "threads": (4, 4)}),
-    # Each barrier between two units shows in one order only.
-    "softmax": (fused.SOFTMAX, {"N": 3, "D": 20}, {"threads": (8, 2)}),
-}
-
-
-@pytest.mark.parametrize("name", RACES)
+@pytest.mark.parametrize("name", ["gemm", "softmax"])
 def test_a_barrier_less_shows(name: str) -> None:
-    source, sizes, options = RACES[name]
-    kernel = tc.compile(source, "opencl", options=options)
-    rng = np.random.default_rng(0)
-    dims = {"A": "MK", "B": "KN", "I": "ND"}
-    given: dict[str, Any] = {
-        p.name: rng.integers(1, 5, [sizes[n] for n in dims[p.name]]).astype(np.float32)
-        for p in kernel.front.checked.params
-    }
-    call = prepared(kernel, given)
-    wanted = results(tc.interpret(source, entry=None, **given))
+    """Of `softmax`, each in one order only; of `gemm`, that behind the use of a copy only written out."""
+    call, wanted = right(name)
+    assert wanted is not None
 
     def wrong(nest: LoopNest) -> bool:
         """Whether results are wrong in some mode."""
         whole, loops = unrolled(nest.body)
-        return not all(
-            np.allclose(got, want, rtol=1e-5)
-            for body in ((nest.body, whole) if loops else (nest.body,))
-            for backwards in (False, True)
-            for got, want in zip(run(call, replace(nest, body=body), backwards).values(), wanted, strict=True)
-        )
+        bodies = (nest.body, whole) if loops else (nest.body,)
+        modes = itertools.product(bodies, (False, True))
+        return not all(same(run(call, replace(nest, body=b), backwards), wanted) for b, backwards in modes)
 
     assert not wrong(call.nest)
     less = list(changed(call.nest.body, lambda s: Block(()) if isinstance(s, Sync) else None))

@@ -59,14 +59,21 @@ def polyhedra(
 
 
 def launched(
-    p: Program, s: scop.Scop, regions: tuple[Region, ...], maps: list[RegionMap], shared: int = 0
+    p: Program,
+    s: scop.Scop,
+    regions: tuple[Region, ...],
+    maps: list[RegionMap],
+    shared: int = 0,
+    ahead: bool = False,
 ) -> LoopNest:
     counter = itertools.count()
+
+    def name(stem: str) -> str:
+        return f"{stem}_{next(counter)}"
+
     with isl_context():
         made = [
-            mapping.kernel(
-                s, f"k{i}", m, mapping.mapped(s, r, m, lambda stem: f"{stem}_{next(counter)}", shared)
-            )
+            mapping.kernel(s, f"k{i}", m, mapping.mapped(s, r, m, name, shared, ahead=ahead))
             for i, (r, m) in enumerate(zip(regions, maps, strict=True))
         ]
     found = nest.assemble(p, Block(tuple(k.launch for k in made)))
@@ -125,7 +132,7 @@ def test_any_map_runs_each_point_once(name: str, strategy: str, data: st.DataObj
     p, s, regions = polyhedra(source, strategy, **sizes)
     maps = [data.draw(region_maps(r)) for r in regions]
     shared = data.draw(st.sampled_from([0, 64, 4096]))
-    trace.verify(p, launched(p, s, regions, maps, shared), {})
+    trace.verify(p, launched(p, s, regions, maps, shared, data.draw(st.booleans())), {})
 
 
 ROWS = RegionMap(
@@ -153,6 +160,24 @@ def test_a_row_of_softmax_on_the_threads_of_a_block() -> None:
     trace.verify(p, n, {})
     found = [type(x).__name__ for x in statements(n.body) if isinstance(x, Sync | Combine)]
     assert found == ["Combine", "Sync", "Sync", "Combine", "Sync"]
+
+
+@pytest.mark.parametrize(("lanes", "rows_of", "warp"), [(4, 8, True), (32, 2, True), (64, 1, False)])
+def test_threads_of_one_warp_wait_for_each_other_only(lanes: int, rows_of: int, warp: bool) -> None:
+    p, s, regions = polyhedra(fused.SOFTMAX, N=5, D=70)
+    phases = [ph.axes for ph in regions[0].nests[0].phases]
+    ways = tuple({a.name: AxisMap(0, None, 1, "t0", lanes) for a in axes} for axes in phases)
+    axes = {"n_0": AxisMap(rows_of, "b0", 2, "t1", rows_of)}
+    how = RegionMap((("b0", IntImm(2)),), (("t0", lanes), ("t1", rows_of)), (NestMap(axes, ways),))
+    n = launched(p, s, regions, [how])
+    trace.verify(p, n, {})
+    found = [x for x in statements(n.body) if isinstance(x, Sync)]
+    assert found and all(x.warp == warp for x in found)
+    weaker = list(changed(n.body, lambda x: Sync(warp=True) if isinstance(x, Sync) and not warp else None))
+    assert bool(weaker) != warp
+    for body in weaker:
+        with pytest.raises(InternalError, match="another thread"):
+            trace.verify(p, replace(n, body=body), {})
 
 
 def changed(s: Stmt, change: object) -> Iterator[Stmt]:

@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import tc
+from tc.errors import InternalError
 from tc.ir.expr import GE, LT, IntImm, Variable
-from tc.ir.loops import Array, Block, Combine, Compute, For, If, LoopKind, Stmt, Sync, statements
+from tc.ir.loops import (
+    Array,
+    Block,
+    Combine,
+    Compute,
+    For,
+    If,
+    LoopKind,
+    LoopNest,
+    Stmt,
+    Sync,
+    statements,
+)
+from tc.ir.program import Program
+from tc.poly import trace
 from tc.poly.mapping.collective import sunk
+from tc.poly.mapping.plan import AxisMap, NestMap, RegionMap
 from tests.backends.cpu_cases import Array as NumPy
+from tests.poly import fused
+from tests.poly.test_mapping import changed, launched, polyhedra
 
 LUT = """def lut(float(E,D) T, int64(B,L) I) -> (O) {
   O(b,d) +=! T(I(b,l), d)
@@ -147,11 +167,9 @@ def test_conditions_on_threads_go_below_what_is_done_together() -> None:
     copied = Compute("", "S", (t,), None, IntImm(0), (), "")
     started = Compute("", "P", (), None, IntImm(0), (), "")
     own = Compute("S0", "O", (t,), None, IntImm(0), (t,), "")
-    arrays = [Array("S", tc.dtypes.INT64, (IntImm(4),), "shared")]
-    arrays.append(Array("P", tc.dtypes.INT64, (), "register", partial_of="O"))
     loop = For("i", IntImm(0), IntImm(3), 1, LoopKind.SERIAL, Block((copied, Sync(), own)))
     inner = If(GE(i, IntImm(0)), Block((started, own, Combine("P", "+", "t"))))
-    found = sunk(If(LT(t, IntImm(2)), Block((own, own, loop, inner))), {"t"}, arrays)
+    found = sunk(If(LT(t, IntImm(2)), Block((own, own, loop, inner))), {"t"}, {"S", "P"})
     guarded = If(LT(t, IntImm(2)), own)
     assert found == Block(
         (
@@ -160,3 +178,111 @@ def test_conditions_on_threads_go_below_what_is_done_together() -> None:
             If(GE(i, IntImm(0)), Block((started, guarded, Combine("P", "+", "t")))),
         )
     )
+
+
+ATTENTION = """def attention(float(Q,D) A, float(K,D) B, float(K,D) V) -> (O) {
+  s(q,k) +=! A(q,d) * B(k,d)
+  m(q) max=! s(q,k)
+  s(q,k) = exp(s(q,k) - m(q))
+  l(q) +=! s(q,k)
+  O(q,d) +=! s(q,k) * V(k,d)
+  O(q,d) = O(q,d) / l(q)
+}"""
+SOFTMAX = """def softmax(float(N,D) I) -> (O) {
+  m(n) max=! I(n,d)
+  O(n,d) = exp(I(n,d) - m(n))
+  s(n) +=! O(n,d)
+  O(n,d) = O(n,d) / s(n)
+}"""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"tile": (2, 4), "threads": (4, 2)},
+        {"tile": (4,), "threads": (3, 5)},
+        {"tile": (2,), "threads": (4, 4), "blocks": (2,)},
+        {"max_shared_memory": 64},
+        {"use_shared_memory": False},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("source", [ATTENTION, SOFTMAX])
+def test_temporaries_of_a_kernel_live_in_shared_memory(source: str, options: dict[str, object]) -> None:
+    """Whatever there is of it: without any they are in the workspace.  A block may run several tiles."""
+    rng = np.random.default_rng(5)
+    given = [small(rng, 5, 9)] if source is SOFTMAX else [small(rng, n, 3) for n in (5, 6, 6)]
+    kernel = tc.compile(source, "opencl", options=options)
+    np.testing.assert_allclose(kernel(*given), tc.interpret(source, *given), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("source", "sizes"), [(ATTENTION, {"Q": 256, "D": 64, "K": 256}), (SOFTMAX, {"N": 512, "D": 2000})]
+)
+def test_no_temporary_of_a_kernel_is_in_memory(source: str, sizes: dict[str, int]) -> None:
+    one = tc.compile(source, "cuda").specialize(**sizes)
+    (kernel,) = one.compiled.module.kernels
+    assert "workspace" not in {a.kind for a in kernel.arguments}
+
+
+def ahead() -> tuple[Program, LoopNest]:
+    """A product with tiles of its summands in rings."""
+    p, s, regions = polyhedra(fused.GEMM, M=5, N=9, K=13)
+    axes = {"i_0": AxisMap(4, "b0", 2, "t1", 2), "j_1": AxisMap(8, "b1", 2, "t0", 4)}
+    how = RegionMap(
+        (("b0", IntImm(2)), ("b1", IntImm(2))),
+        (("t0", 4), ("t1", 2)),
+        (NestMap(axes, ({}, {"k_2": AxisMap(4)})),),
+    )
+    return p, launched(p, s, regions, [how], 4096, ahead=True)
+
+
+def test_copies_one_tile_ahead() -> None:
+    """One barrier a tile, which copies wait for, one before the first tile's place may be taken again."""
+    p, n = ahead()
+    trace.verify(p, n, {})
+    found = [x for x in statements(n.body) if isinstance(x, Sync)]
+    assert [x.copies for x in found] == [True, False]
+    copies = [x for x in statements(n.body) if isinstance(x, Compute) and x.asynchronous]
+    assert len(copies) == 4 and all(x.op is None and not x.stage for x in copies)
+    rings = {a.name: a for a in n.arrays if a.role == "shared"}
+    assert {x.buffer for x in copies} == set(rings)
+    assert all(a.shape[0] == IntImm(2) for a in rings.values())
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda x: Sync() if isinstance(x, Sync) and x.copies else None, "while it is being copied"),
+        (lambda x: Block(()) if isinstance(x, Sync) and x.copies else None, "being copied|another thread"),
+        (
+            lambda x: replace(x, subscripts=(IntImm(0), *x.subscripts[1:])) if moving(x) else None,
+            "being copied|another thread|reads",
+        ),
+        (lambda x: Block(()) if moving(x) else None, "reads|does not read"),
+    ],
+)
+def test_what_goes_wrong_with_copies_ahead_is_seen(change: object, problem: str) -> None:
+    p, n = ahead()
+    broken = list(changed(n.body, change))
+    assert broken
+    for body in broken:
+        with pytest.raises(InternalError, match=problem):
+            trace.verify(p, replace(n, body=body), {})
+
+
+def moving(x: Stmt) -> bool:
+    """A copy of the tile after."""
+    return isinstance(x, Compute) and x.asynchronous and not isinstance(x.subscripts[0], IntImm)
+
+
+@pytest.mark.parametrize("dtype", ["float", "double", "int32", "half", "int8"])
+def test_only_what_hardware_copies_is_copied_ahead(dtype: str) -> None:
+    source = GEMM.replace("float", dtype)
+    options = {"tile": (16, 16), "threads": (16, 16)}
+    n = tc.compile(source, "cuda", options=options).specialize(M=1024, N=1024, K=1024).compiled.nest
+    found = [x for x in statements(n.body) if isinstance(x, Compute) and x.asynchronous]
+    assert bool(found) == (dtype in ("float", "double", "int32"))
+    n = tc.compile(source, "opencl", options=options).specialize(M=1024, N=1024, K=1024).compiled.nest
+    assert not [x for x in statements(n.body) if isinstance(x, Compute) and x.asynchronous]

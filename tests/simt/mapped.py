@@ -4,74 +4,117 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import tc
+from tc.codegen.gpu import Argument, Module
 from tc.ir.evaluate import evaluate
+from tc.ir.loops import LoopNest
 from tc.runtime.arrays import numpy_dtype
 from tests.simt import shim as simt
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Result:
+    """`error` is the record of failed checks, zeros if none failed; else `values` are of no account."""
+
+    values: Mapping[str, Array]
+    found: tuple[simt.Finding, ...]
+    error: Array
+
+
+@dataclass(frozen=True)
+class Call:
+    """A kernel that is compiled for certain arguments."""
+
+    nest: LoopNest
+    module: Module
+    sizes: Mapping[str, int]
+    shapes: Mapping[str, tuple[int, ...]]
+    given: Mapping[str, Any]
+    buffers: Mapping[str, Any]
+
+    def run(self, module: Module | None = None, orders: tuple[Any, ...] = simt.ORDERS) -> Result:
+        """What its kernels, or others for the same arguments, do to them."""
+        module = module or self.module
+        values: dict[str, Array] = {}
+        undefined: list[Array] = []
+        for a in self.nest.arrays:
+            if a.role not in ("input", "output"):
+                continue
+            shape = tuple(max(0, evaluate(n, self.sizes)) for n in a.shape)
+            start = self.given.get(a.name, self.buffers.get(a.name))
+            held = np.zeros(shape, numpy_dtype(a.dtype))
+            if start is not None:
+                held[...] = np.asarray(start).reshape(shape)
+            else:
+                undefined.append(held)
+            values[a.name] = held
+        # Threads may write neighbouring elements, which the shim tells apart only by elements of its own.
+        unit = min([4, *(a.dtype.itemsize for a in self.nest.arrays if a.offset is not None)])
+        size = evaluate(self.nest.workspace, self.sizes)
+        workspace = np.zeros(max(1, -(-size // unit)), f"u{unit}")
+        error = np.zeros(32, np.int64)
+        types = {s.name: s.dtype for s in self.nest.scalars}
+
+        def argument(a: Argument) -> Any:
+            match a.kind:
+                case "array":
+                    return _bits(values[a.name])
+                case "scalar":
+                    return _bits(np.array([self.given[a.name]]).astype(numpy_dtype(types[a.name])))[0]
+                case "size":
+                    return np.int64(self.sizes[a.name])
+                case "error":
+                    return error
+                case "workspace":
+                    return workspace
+
+        launches = [
+            (k.name, blocks, k.threads, [argument(a) for a in k.arguments])
+            for k in module.kernels
+            if (blocks := evaluate(k.blocks, self.sizes)) > 0
+        ]
+        found = simt.check(module.text, launches, undefined=[*undefined, workspace], orders=orders)
+        if error[0]:  # which of several failed checks is told may depend on the order
+            found = tuple(f for f in found if f.kind is not simt.Kind.ORDER)
+        # Loops may have been merged.
+        outputs = {n: values[n].reshape(self.shapes[n]) for n in self.nest.outputs}
+        return Result(outputs, found, error)
+
+
+def _bits(a: Array) -> Array:
+    """An array as a kernel takes it: 16-bit floats and truth values are their bits."""
+    return a if a.dtype.kind in "iu" or a.dtype.itemsize > 2 else a.view(f"u{a.dtype.itemsize}")
+
+
+def prepared(kernel: tc.Kernel, given: Mapping[str, Any], buffers: Mapping[str, Any] | None = None) -> Call:
+    """A kernel compiled for a call with these arguments and in/out buffers."""
+    buffers = buffers or {}
+    front = kernel.front
+    found = kernel.sizes_of(**given, out=dict(buffers) or None)
+    scalars = {n: found[n] for n in front.specialized}
+    sizes = {n: v for n, v in found.items() if n not in scalars}
+    accumulated = {x.name for x in front.checked.returns if x.mode == "accumulate"} & buffers.keys()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tc.Warning)
+        variant = kernel._variant(scalars, frozenset(accumulated), {}, sizes)
+        one: Any = kernel._compile(variant, sizes, scalars).compiled
+    shapes = kernel.output_shapes(**sizes, **scalars)
+    return Call(one.nest, one.module, sizes, shapes, given, buffers)
 
 
 def call(
     kernel: tc.Kernel,
     given: Mapping[str, Any],
-    buffers: Mapping[str, Any],
+    buffers: Mapping[str, Any] | None = None,
     orders: tuple[Any, ...] = simt.ORDERS,
-) -> tuple[dict[str, np.ndarray[Any, Any]], tuple[simt.Finding, ...]]:
+) -> tuple[dict[str, Array], tuple[simt.Finding, ...]]:
     """The results of a call with these arguments and in/out buffers, and what the shim found."""
-    front = kernel.front
-    found_sizes = kernel.sizes_of(**given, out=dict(buffers) or None)
-    scalars = {n: found_sizes[n] for n in front.specialized}
-    sizes = {n: v for n, v in found_sizes.items() if n not in scalars}
-    accumulated = {x.name for x in front.checked.returns if x.mode == "accumulate"} & buffers.keys()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", tc.Warning)
-        variant = kernel._variant(scalars, frozenset(accumulated), {}, sizes)
-        one = kernel._compile(variant, sizes, scalars)
-    nest, module = one.compiled.nest, one.compiled.module
-    values: dict[str, np.ndarray[Any, Any]] = {}
-    undefined: list[np.ndarray[Any, Any]] = []
-    for a in nest.arrays:
-        if a.role not in ("input", "output"):
-            continue
-        shape = tuple(max(0, evaluate(n, sizes)) for n in a.shape)
-        start = given.get(a.name, buffers.get(a.name))
-        held = np.zeros(shape, numpy_dtype(a.dtype))
-        if start is not None:
-            held[...] = np.asarray(start).reshape(shape)
-        else:
-            undefined.append(held)
-        values[a.name] = held
-    workspace = np.zeros(max(1, -(-evaluate(nest.workspace, sizes) // 4)), np.uint32)
-    error = np.zeros(32, np.int64)
-    types = {s.name: s.dtype for s in nest.scalars}
-
-    def argument(a: Any) -> Any:
-        match a.kind:
-            case "array":
-                v = values[a.name]
-                return (
-                    v.view(f"u{v.dtype.itemsize}")
-                    if v.dtype.itemsize == 2 and v.dtype.kind not in "iu"
-                    else v
-                )
-            case "scalar":
-                held = np.array([given[a.name]]).astype(numpy_dtype(types[a.name]))
-                return held.view(np.uint16)[0] if types[a.name].is_half else held[0]
-            case "size":
-                return np.int64(sizes[a.name])
-            case "error":
-                return error
-            case _:
-                return workspace
-
-    launches = [
-        (k.name, blocks, k.threads, [argument(a) for a in k.arguments])
-        for k in module.kernels
-        if (blocks := evaluate(k.blocks, sizes)) > 0
-    ]
-    found = simt.check(module.text, launches, undefined=[*undefined, workspace], orders=orders)
-    shapes = kernel.output_shapes(**sizes, **scalars)
-    return {n: values[n].reshape(shapes[n]) for n in nest.outputs}, found  # loops may have been merged
+    result = prepared(kernel, given, buffers).run(orders=orders)
+    return dict(result.values), result.found

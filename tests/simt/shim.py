@@ -747,6 +747,8 @@ def check(
     if not found:
         for other, order in zip(results[1:], orders[1:]):
             for a, x, y in zip(every, results[0], other):
+                if not x.size:
+                    continue
                 differ = np.flatnonzero(
                     (x.reshape(-1).view(np.uint8) != y.reshape(-1).view(np.uint8))
                     .reshape(x.size, -1)

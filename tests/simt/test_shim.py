@@ -851,6 +851,13 @@ def test_arguments_have_their_parameters_types() -> None:
         simt.run("__global__ void __launch_bounds__(256) k() {}", "k", 1, 257, [])
 
 
+def test_arrays_without_elements() -> None:
+    text = "__global__ void k(float *a, float *b) { b[threadIdx.x] = 1; }"
+    a, b = np.zeros((0, 3), np.float32), np.zeros(2, np.float32)
+    assert not simt.check(text, [("k", 1, 2, [a, b])], undefined=[a, b])
+    assert b.tolist() == [1, 1]
+
+
 def test_texts_that_do_not_compile() -> None:
     with pytest.raises(simt.BuildError, match=r"kernel\.cu:2"):
         simt.build("__global__ void k() {\n  nonsense();\n}")

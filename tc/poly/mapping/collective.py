@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 
 from tc.ir.expr import Expr, Not, variables
-from tc.ir.loops import Array, Block, Combine, Compute, For, If, Stmt, Sync, statements
+from tc.ir.loops import Block, Combine, Compute, For, If, Stmt, Sync, statements
 from tc.ir.simplify import conjunction, simplify
 
 
-def sunk(body: Stmt, threads: AbstractSet[str], arrays: Sequence[Array]) -> Stmt:
+def sunk(body: Stmt, threads: AbstractSet[str], common: AbstractSet[str]) -> Stmt:
     """The body of a launch with its conditions on `threads` below barriers, combinations and the statements
-    that belong to these: copies to shared memory, first values of parts of results."""
-    common = {a.name for a in arrays if a.role == "shared" or a.partial_of is not None}
+    that belong to these: what all threads write to the arrays `common`, which are copies in shared memory
+    and parts of results."""
 
     def collective(s: Stmt) -> bool:
         return isinstance(s, Sync | Combine) or (

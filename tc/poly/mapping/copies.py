@@ -34,8 +34,15 @@ from tc.poly.mapping.shared import Dimension, Shared
 _ROW = 16  # elements that are worth a loop of their own
 
 
-def copy(x: Shared, starts: Mapping[str, Expr], threads: Sequence[tuple[str, int]], name: str) -> Stmt:
+def copy(
+    x: Shared,
+    starts: Mapping[str, Expr],
+    threads: Sequence[tuple[str, int]],
+    name: str,
+    slot: Expr | None = None,
+) -> Stmt:
     """The copy of a footprint by all threads of a block; `starts` are the first points of tiles, by axis;
+    `slot` is the place of the tile in a ring, into which copies are asynchronous;
     `name` is free for the loop over rows, and with `_` for that over a row."""
     shape = [d.size for d in x.dimensions]
     count = math.prod(n for _, n in threads)
@@ -69,7 +76,8 @@ def copy(x: Shared, starts: Mapping[str, Expr], threads: Sequence[tuple[str, int
         point = tuple(_position(x, axis, first, element, starts) for axis, first in x.point)
     if tests:
         value = IfThenElse(conjunction(tests), value, imm(0, x.buffer.dtype))
-    body: Stmt = Compute("", x.array.name, tuple(element), None, value, point, "")
+    place = element if slot is None else [slot, *element]
+    body: Stmt = Compute("", x.array.name, tuple(place), None, value, point, "", slot is not None)
     if looped:
         body = For(f"{name}_", lane, IntImm(row), lanes, LoopKind.SERIAL, body)
     return For(name, line, IntImm(rows), count // lanes, LoopKind.SERIAL, body) if rows > 1 else body

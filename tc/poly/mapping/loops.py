@@ -28,5 +28,5 @@ def kernel(scop: Scop, title: str, how: RegionMap, mapped: Mapped) -> Kernel:
     """The loops of a mapped tree as a kernel called `title`.  Use it inside `isl_context()`."""
     variables = [v for v, _ in (*how.blocks, *how.threads)]
     body = ast.loops(scop, mapped.schedule, mapped.inserted, mapped.views, variables)
-    body = sunk(body, {v for v, _ in how.threads}, mapped.arrays)
+    body = sunk(body, {v for v, _ in how.threads}, mapped.common)
     return Kernel(Launch(title, how.blocks, how.threads, body), mapped.arrays, dump(mapped.schedule))

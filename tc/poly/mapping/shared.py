@@ -71,10 +71,11 @@ class Shared:
     subscript: Expr | None = None
     call: Call | None = None
     point: tuple[tuple[str, int], ...] = ()  # with their first points
+    ring: str = ""  # the axis whose tiles take turns in the first dimension of `array`, which is one of two
 
     @property
     def bytes(self) -> int:
-        return _bytes(self.array)
+        return size_of(self.array)
 
     @property
     def moves(self) -> frozenset[str]:
@@ -82,9 +83,12 @@ class Shared:
         return frozenset(t.axis for d in self.dimensions for t in d.terms if t.moves)
 
 
-def _bytes(a: Array) -> int:
-    *outer, last = (n.value for n in a.shape if isinstance(n, IntImm))
-    return math.prod(outer) * (last + a.padding) * a.dtype.itemsize
+def size_of(a: Array) -> int:
+    """Bytes, with padding."""
+    extents = [n.value for n in a.shape if isinstance(n, IntImm)]
+    if extents:
+        extents[-1] += a.padding
+    return math.prod(extents) * a.dtype.itemsize
 
 
 def promoted(
@@ -124,7 +128,7 @@ def _direct(
         checked = a.read is not None and a.read.call.checked
         if a.buffer in written or not a.subscripts or a.unknown or checked:
             continue
-        found = _footprint(unit, s, a.subscripts, whole)
+        found = footprint(unit, s, a.subscripts, whole)
         # What all threads read at once is not read again.
         if found is not None and math.prod(d.size for d in found) > 1:
             buffer = scop.program.buffer(a.buffer)
@@ -160,7 +164,7 @@ def _indirect(
         mine = (x for x in memory if x.statement == s)
         index = next((x for x in mine if (r := reads[x.read].read) and r.call == calls[0]), None)
         others = [e for i, e in enumerate(a.subscripts) if i != selected]
-        found = _footprint(unit, s, others, whole)
+        found = footprint(unit, s, others, whole)
         if index is None or found is None:
             continue
         buffer = scop.program.buffer(a.buffer)
@@ -204,9 +208,10 @@ def _same(x: Shared, y: Shared) -> bool:
     )
 
 
-def _footprint(
+def footprint(
     unit: Unit, statement: str, subscripts: Sequence[Expr], whole: bool
 ) -> tuple[Dimension, ...] | None:
+    """What a statement accesses in a tile by these subscripts; None if that is no box."""
     axes = {x.vars[statement]: (x, m) for x, m in (*unit.axes, *unit.own) if statement in x.vars}
     out: list[Dimension] = []
     for e in subscripts:

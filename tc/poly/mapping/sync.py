@@ -1,6 +1,7 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportMissingTypeStubs=false
-"""Barriers: where a thread needs what another thread of its block did, or must not disturb it yet.
+"""Barriers: where a thread needs what another thread of its block, or of its warp, did, or must not disturb
+it yet.
 
 The test is exact: two units conflict if instances of them that touch one element, one of them writing it, run
 on different threads.  As the axes whose tiles go to blocks are coincident, such instances are of one block.
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 import islpy as isl
 
 from tc.errors import InternalError
+from tc.ir.loops import WARP, Sync
 from tc.poly.dependences import conflicts
 from tc.poly.mapping.coordinates import Tuple, of_statement, relation
 from tc.poly.mapping.plan import AxisMap, Unit
@@ -27,22 +29,41 @@ def threads_of(t: Tuple, axes: Sequence[tuple[Axis, AxisMap]], variables: Sequen
     return [found.get(v, "0") for v in variables]
 
 
-def barriers(scop: Scop, units: Sequence[Unit], variables: Sequence[str]) -> tuple[bool, ...]:
-    """Before which units a barrier must stand: as few as there can be, each as late as it can be.
+def barriers(
+    scop: Scop, units: Sequence[Unit], threads: Sequence[tuple[str, int]]
+) -> tuple[Sync | None, ...]:
+    """The barriers that must stand before units: as few as there can be, each as late as it can be, and of
+    warps where conflicts are between threads of one.
 
     Raises InternalError (TC0904) where a unit conflicts with itself.
     """
+    variables = [v for v, _ in threads]
     places = {s: Place.of(scop, u, s, variables) for u in units for s in u.statements}
-    out: list[bool] = []
-    last = 0
+    warps = _warps(scop.ctx, threads)
+    out: list[Sync | None] = []
+    last = last_of_warps = 0
     for i, u in enumerate(units):
         for s, t in _crossing(scop, u, u, places):
             raise InternalError(f"threads of one unit conflict: {s} and {t}", code="TC0904")
-        needed = any(True for before in units[last:i] for _ in _crossing(scop, before, u, places))
-        if needed:
-            last = i
-        out.append(needed)
+        if any(True for before in units[last:i] for _ in _crossing(scop, before, u, places, warps)):
+            last = last_of_warps = i
+            out.append(Sync())
+        elif any(True for before in units[last_of_warps:i] for _ in _crossing(scop, before, u, places)):
+            last_of_warps = i
+            out.append(Sync(warp=True))
+        else:
+            out.append(None)
     return tuple(out)
+
+
+def _warps(ctx: isl.Context, threads: Sequence[tuple[str, int]]) -> isl.Map:
+    """The values of the thread variables to the number of the warp."""
+    names = [f"t{i}" for i in range(len(threads))]
+    terms, stride = ["0"], 1
+    for name, (_, n) in zip(names, threads, strict=True):
+        terms.append(f"{stride} * {name}")
+        stride *= n
+    return isl.Map.read_from_str(ctx, f"{{ [{', '.join(names)}] -> [floor(({' + '.join(terms)})/{WARP})] }}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +96,15 @@ def parted(scop: Scop, unit: Unit, statement: str) -> bool:
 
 
 def _crossing(
-    scop: Scop, first: Unit, second: Unit, places: Mapping[str, Place]
+    scop: Scop, first: Unit, second: Unit, places: Mapping[str, Place], warps: isl.Map | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Pairs of statements with instances that conflict on different threads."""
+    """Pairs of statements with instances that conflict on different threads, or in different `warps`."""
     for s in first.statements:
         for t in second.statements:
             for a, b, found in conflicts(scop.statement(s), scop.statement(t)):
                 across = found.apply_domain(places[s].at(a)).apply_range(places[t].at(b))
+                if warps is not None:
+                    across = across.apply_domain(warps).apply_range(warps)
                 if not across.is_subset(isl.Map.identity(across.get_space())):
                     yield s, t
                     break

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 
 import islpy as isl
 
-from tc.ir.expr import Expr, IntImm, Load, Mul, Variable, substitute
+from tc.ir.expr import Expr, FloorMod, IntImm, Load, Mul, Variable, substitute
 from tc.ir.loops import Array, Block, Combine, Compute, For, LoopKind, Stmt, Sync
 from tc.ir.lower import neutral
 from tc.ir.simplify import simplify
@@ -34,11 +34,13 @@ from tc.poly.context import maps_of, union_set
 from tc.poly.mapping import nodes, padding
 from tc.poly.mapping.coordinates import Tuple, band, function, of_axes, of_statement, relation, where
 from tc.poly.mapping.copies import copy
+from tc.poly.mapping.local import Local, local, repeated
 from tc.poly.mapping.nodes import Part, Tree
 from tc.poly.mapping.padding import padded
 from tc.poly.mapping.plan import AxisMap, RegionMap, Unit, steps, tiled_axes, units
 from tc.poly.mapping.registers import Kept, Parts, index, kept, parts
-from tc.poly.mapping.shared import LEAST_REUSE, Shared, place, promoted
+from tc.poly.mapping.ring import rings
+from tc.poly.mapping.shared import LEAST_REUSE, Shared, place, promoted, size_of
 from tc.poly.mapping.sync import barriers, threads_of
 from tc.poly.plan import Axis, Region
 from tc.poly.scop import Scop
@@ -47,13 +49,14 @@ from tc.poly.scop import Scop
 @dataclass(frozen=True, slots=True)
 class Mapped:
     """The tree of a region; what the statements of its extension nodes are, of their point and views; the
-    accesses that go to other arrays; these arrays."""
+    accesses that go to other arrays; these arrays, and the `common` ones that all threads fill together."""
 
     schedule: isl.Schedule
     units: tuple[Unit, ...]
     inserted: Mapping[str, Inserted]
     views: Mapping[str, tuple[View, ...]]
     arrays: tuple[Array, ...]
+    common: frozenset[str]
 
 
 def mapped(
@@ -64,13 +67,17 @@ def mapped(
     shared: int = 0,
     private: bool = True,
     reuse: float = LEAST_REUSE,
+    ahead: bool = False,
 ) -> Mapped:
     """Map a region; `name` makes new names of arrays, `shared` is what there is of shared memory, in bytes,
-    of what is used at least `reuse` times, `private`: whether threads keep what they work on in registers.
-    Use it, and the result, inside `isl_context()`."""
+    of what is used at least `reuse` times, `private`: whether threads keep what they work on in registers,
+    `ahead`: whether there are asynchronous copies, for the next tile while one is worked on.  Use it, and
+    the result, inside `isl_context()`."""
     found = units(region, how)
     written = {scop.statement(s).write.buffer for u in found for s in u.statements}
     registers = kept(scop, region, found, name) if private else ()
+    temporaries = local(scop, region, found, shared // 2, name)
+    shared -= sum(size_of(x.array) for x in temporaries)
     memory: list[tuple[Shared, ...]] = []
     beyond: frozenset[str] = frozenset()
     for u in found:
@@ -80,10 +87,14 @@ def mapped(
         whole = padded(scop, u, registers, here)
         if here and not whole:
             here = promoted(scop, u, written, shared, False, reuse, name)
+        if ahead:
+            here = rings(scop, u, here, shared)
         memory.append(here)
         beyond |= whole
         shared -= sum({x.array.name: x.bytes for x in here}.values())
-    return _Builder(scop, region, how, found, registers, parts(scop, found, name), memory, beyond).build()
+    results = parts(scop, found, name)
+    made = _Builder(scop, region, how, found, registers, results, temporaries, memory, beyond)
+    return made.build()
 
 
 @dataclass(slots=True)
@@ -97,6 +108,7 @@ class _Builder:
     units: tuple[Unit, ...]
     kept: tuple[Kept, ...]
     parts: Mapping[str, Parts]
+    local: tuple[Local, ...]
     memory: Sequence[tuple[Shared, ...]]
     beyond: frozenset[str]
     inserted: dict[str, Inserted] = field(default_factory=dict[str, Inserted])
@@ -122,9 +134,11 @@ class _Builder:
         for u, memory in zip(self.units, self.memory, strict=True):
             self.views |= {s: self.statement_views(u, s, memory) for s in u.statements}
         shared = {x.array.name: x.array for memory in self.memory for x in memory}
+        common = frozenset((*shared, *(p.array.name for p in self.parts.values())))
+        shared |= {x.array.name: x.array for x in self.local}
         registers = (*(k.array for k in self.kept), *(p.array for p in self.parts.values()))
         arrays = (*shared.values(), *registers)
-        return Mapped(nodes.schedule(domain, tree), self.units, self.inserted, self.views, arrays)
+        return Mapped(nodes.schedule(domain, tree), self.units, self.inserted, self.views, arrays, common)
 
     def context(self) -> isl.Set:
         """The values of the variables; of a number that depends on sizes what isl can be told in short."""
@@ -181,11 +195,11 @@ class _Builder:
     def sequence(self, outer: isl.UnionMap, tiles: Sequence[tuple[str, int]]) -> Tree:
         """The units in order, with what comes before and after each; `outer` are instances to tiles, of the
         axes `tiles` with so many points."""
-        needed = barriers(self.scop, self.units, self.variables)
+        needed = barriers(self.scop, self.units, self.how.threads)
         out: list[Part] = []
         for i, u in enumerate(self.units):
-            if needed[i]:
-                out.append(self.opaque(f"sync{i}", Sync(), outer))
+            if (barrier := needed[i]) is not None:
+                out.append(self.opaque(f"sync{i}", barrier, outer))
             if not any(x.nest == u.nest for x in self.units[:i]):
                 mine = [k for k in self.kept if k.nest == u.nest and k.load]
                 out += [self.transfer(k, u, outer, load=True) for k in mine]
@@ -200,6 +214,8 @@ class _Builder:
             if not any(x.nest == u.nest for x in self.units[i + 1 :]):
                 mine = [k for k in self.kept if k.nest == u.nest and k.store]
                 out += [self.transfer(k, u, outer, load=False) for k in mine]
+        if self.local and repeated(self.region, self.units, self.how):
+            out.append(self.opaque("done", Sync(), outer))
         return nodes.sequence(out)
 
     def own_tiles(self, u: Unit, i: int, outer: isl.UnionMap, tiles: Sequence[tuple[str, int]]) -> Tree:
@@ -218,10 +234,17 @@ class _Builder:
                 mine = outer.intersect_domain(isl.UnionSet.from_set(self.scop.statement(t.name).domain))
                 for m in maps_of(mine):
                     prefix = prefix.union(m.flat_range_product(inner).reset_tuple_id(_OUT).to_union_map())
-            below = self.copied(
-                u, f"{i}", memory, below, prefix, [*tiles, *((a.name, m.tile) for a, m in own)]
-            )
+            every = [*tiles, *((a.name, m.tile) for a, m in own)]
+            if memory[0].ring:
+                below = self.ahead(u, i, memory, below, prefix, every)
+            else:
+                below = self.copied(u, f"{i}", memory, below, prefix, every)
         below = nodes.banded(band(self.ctx, members), below) if members else below
+        if memory and memory[0].ring:
+            first = self.copies(f"{i}_first", memory, outer, tiles, first=True)
+            last = self.opaque(f"used{i}", Sync(), outer)
+            statements = where(self.ctx, dict.fromkeys(tuples, ()))
+            below = nodes.sequence([*first, Part(statements, below), last])
         return self.copied(u, f"{i}_once", once, below, outer, tiles) if once else below
 
     def copied(
@@ -249,9 +272,38 @@ class _Builder:
             ]
         )
 
+    def ahead(
+        self,
+        u: Unit,
+        i: int,
+        memory: Sequence[Shared],
+        below: Tree,
+        prefix: isl.UnionMap,
+        tiles: Sequence[tuple[str, int]],
+    ) -> Tree:
+        """A tile of the loop whose copies are made one tile ahead: these have arrived, and all threads are
+        done with the tile before, whose place the next copies take."""
+        statements = where(self.ctx, {self.tuple(u, s): () for s in u.statements})
+        return nodes.sequence(
+            [
+                self.opaque(f"copied{i}", Sync(copies=True), prefix),
+                *self.copies(f"{i}", memory, prefix, tiles, ahead=True),
+                Part(statements, below),
+            ]
+        )
+
     def copies(
-        self, number: str, memory: Sequence[Shared], prefix: isl.UnionMap, tiles: Sequence[tuple[str, int]]
+        self,
+        number: str,
+        memory: Sequence[Shared],
+        prefix: isl.UnionMap,
+        tiles: Sequence[tuple[str, int]],
+        *,
+        first: bool = False,
+        ahead: bool = False,
     ) -> list[Part]:
+        """The copies for each point of the loops `tiles`, for the `first` tile of a loop below these, or for
+        the tile after (`ahead`)."""
         out: list[Part] = []
         seen: set[str] = set()
         for x in memory:
@@ -268,12 +320,20 @@ class _Builder:
                     axis: simplify(Mul(p, IntImm(n)), exact=True)
                     for (axis, n), p in zip(tiles, point, strict=True)
                 }
-                return copy(x, starts, self.how.threads, loop)
+                slot: Expr | None = None
+                if first:
+                    starts[x.ring] = slot = IntImm(0)
+                elif x.ring:
+                    slot = simplify(FloorMod(point[-1], IntImm(2)), exact=True)
+                return copy(x, starts, self.how.threads, loop, slot)
 
             self.inserted[name] = made
-            dims = ", ".join(f"d{k}" for k in range(len(tiles)))
-            to = isl.Map.read_from_str(self.ctx, f"{{ [{dims}] -> {name}[{dims}] }}")
+            dims = [f"d{k}" for k in range(len(tiles))]
+            target = [*dims[:-1], f"{dims[-1]} + 1"] if ahead else dims
+            to = isl.Map.read_from_str(self.ctx, f"{{ [{', '.join(dims)}] -> {name}[{', '.join(target)}] }}")
             points = isl.Set.from_union_set(prefix.range()).reset_tuple_id()
+            if ahead:
+                to = to.intersect_range(points.set_tuple_name(name))
             found = to.intersect_domain(points).to_union_map()
             out.append(Part(_universe(found), "", found))
         return out
@@ -310,10 +370,10 @@ class _Builder:
         users = [s.name for s in statements if any(a.buffer == k.buffer for a in s.accesses)]
         t = k.array.dtype
 
-        def moved(element: tuple[Expr, ...], place: tuple[Expr, ...]) -> Stmt:
+        def moved(element: tuple[Expr, ...], buffer: str, place: tuple[Expr, ...]) -> Stmt:
             if load:
-                return Compute("", k.array.name, element, None, Load(k.buffer, place, t), (), "")
-            return Compute("", k.buffer, place, None, Load(k.array.name, element, t), (), "")
+                return Compute("", k.array.name, element, None, Load(buffer, place, t), (), "")
+            return Compute("", buffer, place, None, Load(k.array.name, element, t), (), "")
 
         return self.between(name, u, users, k.array, k.statement, k.buffer, k.access.subscripts, moved, outer)
 
@@ -321,9 +381,9 @@ class _Builder:
         """Combined parts go into their results."""
         stage = self.scop.statement(p.statement).stage
 
-        def combined(element: tuple[Expr, ...], place: tuple[Expr, ...]) -> Stmt:
+        def combined(element: tuple[Expr, ...], buffer: str, place: tuple[Expr, ...]) -> Stmt:
             value = Load(p.array.name, element, p.array.dtype)
-            return Compute("", p.buffer, place, p.op, value, (), stage.text)
+            return Compute("", buffer, place, p.op, value, (), stage.text)
 
         name = f"finish_{p.statement}"
         return self.between(
@@ -339,20 +399,28 @@ class _Builder:
         statement: str,
         buffer: str,
         subscripts: Sequence[Expr],
-        made: Callable[[tuple[Expr, ...], tuple[Expr, ...]], Stmt],
+        made: Callable[[tuple[Expr, ...], str, tuple[Expr, ...]], Stmt],
         outer: isl.UnionMap,
     ) -> Part:
         """What `made` does with an element of an array of registers and the one of a buffer that it stands
         for, which has these subscripts in `statement`, at the points where some of the `users` run."""
         t = of_axes(name, [a for a, _ in u.axes])
-        self.views[name] = (View(-1, array.name, function(self.ctx, t, index(t, u.axes))),)
+        there = next((x for x in self.local if x.buffer == buffer), None)
+        views = [View(-1, array.name, function(self.ctx, t, index(t, u.axes)))]
+        if there is not None:
+            at_place = there.place(t, u, statement, subscripts)
+            views.append(View(0, there.array.name, function(self.ctx, t, at_place)))
+        self.views[name] = tuple(views)
         box = self.scop.program.buffer(buffer).box
         variables = {a.vars[statement]: i for i, (a, _) in enumerate(u.axes) if statement in a.vars}
 
         def at(point: tuple[Expr, ...], views: Sequence[tuple[Expr, ...]]) -> Stmt:
             values = {v: point[i] for v, i in variables.items()}
-            (element,) = views
-            return made(element, zero_based((substitute(e, dict(values)) for e in subscripts), box))
+            element, *inside = views
+            if there is not None:
+                return made(element, there.array.name, inside[0])
+            place = zero_based((substitute(e, dict(values)) for e in subscripts), box)
+            return made(element, buffer, place)
 
         self.inserted[name] = at
         return self.points(name, u, users, outer)
@@ -413,12 +481,21 @@ class _Builder:
             if a.kind == "read":
                 number, reads = reads, reads + 1
             array = self.view_of(statement, a.buffer, a.kind)
-            if array is not None and a.kind != "update":
+            there = next((x for x in self.local if x.buffer == a.buffer), None)
+            if a.kind == "update":  # goes where the write goes
+                continue
+            if array is not None:
                 found.append(View(number, array.name, function(self.ctx, t, index(t, u.axes))))
+            elif there is not None:
+                at = there.place(t, u, statement, a.subscripts)
+                found.append(View(number, there.array.name, function(self.ctx, t, at)))
         axes = (*u.axes, *u.own)
         for x in memory:
             if x.statement == statement:
                 at = [place(t, axes, d) for d in x.dimensions]
+                if x.ring:
+                    ((a, m),) = ((a, m) for a, m in axes if a.name == x.ring)
+                    at.insert(0, f"({t.tile(a, m)}) mod 2")
                 found.append(View(x.read, x.array.name, function(self.ctx, t, at)))
         return tuple(found)
 

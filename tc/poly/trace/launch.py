@@ -30,12 +30,12 @@ def launch(
 ) -> Iterator[Event]:
     """The events of all blocks.  `begin` starts a thread; `combine` is told of the threads, as pairs of their
     number and the one of the same group in which the result is to be."""
-    memory.epoch = 0
+    memory.epoch = memory.step = 0
     for block, at in enumerate(_points([(v, integer(n, env)) for v, n in s.blocks])):
         places = list(_points(s.threads))
         threads = [begin({**env, **at, **place}) for place in places]
+        memory.epoch += 1
         while True:
-            memory.epoch += 1
             arrivals: list[Arrival | None] = []
             for number, thread in enumerate(threads):
                 memory.block, memory.thread = block, number
@@ -50,6 +50,11 @@ def launch(
                 raise OutOfBoundsError(f"not all threads of a block of {s.name} get to the same barrier")
             if first is None:
                 break
+            if isinstance(first, Sync):
+                memory.step += 1
+                memory.epoch += not first.warp
+                if first.copies:
+                    memory.flying.clear()
             if isinstance(first, Combine):
                 heads = {tuple(sorted(p.items())): n for n, p in enumerate(places)}
                 groups = [heads[tuple(sorted({**p, first.thread: 0}.items()))] for p in places]

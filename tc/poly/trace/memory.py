@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tc.ir.loops import WARP
 from tc.poly.trace.events import Cell, OutOfBoundsError
 
 _NOBODY, _SEVERAL = -1, -2
@@ -11,38 +12,47 @@ _NOBODY, _SEVERAL = -1, -2
 
 @dataclass(slots=True)
 class _Touched:
-    """The block that touched a cell, and the thread that did last, since the barrier `epoch`."""
+    """The block that touched a cell, and the threads that did since the barrier `epoch`, each with the
+    barrier of its warp that came last before."""
 
     block: int = _NOBODY
     epoch: int = _NOBODY
-    thread: int = _NOBODY
+    threads: dict[int, int] = field(default_factory=dict[int, int])
 
-    def note(self, block: int, epoch: int, thread: int) -> None:
+    def note(self, block: int, epoch: int, step: int, thread: int) -> None:
         if self.block != block:
             self.block = block if self.block == _NOBODY else _SEVERAL
         if self.epoch != epoch:
-            self.epoch, self.thread = epoch, thread
-        elif self.thread != thread:
-            self.thread = _SEVERAL
+            self.epoch, self.threads = epoch, {}
+        self.threads[thread] = step
 
-    def by_another(self, block: int, epoch: int, thread: int) -> bool:
-        return self.block not in (_NOBODY, block) or (self.epoch == epoch and self.thread != thread)
+    def by_another(self, block: int, epoch: int, step: int, thread: int) -> bool:
+        if self.block not in (_NOBODY, block):
+            return True
+        return self.epoch == epoch and any(
+            other != thread and (other // WARP != thread // WARP or when == step)
+            for other, when in self.threads.items()
+        )
 
 
 @dataclass(slots=True)
 class Memory:
-    """The accesses of one launch.  `block`, `epoch` (it grows with each barrier) and `thread` say who makes
-    the next ones."""
+    """The accesses of one launch.  `block`, `epoch` (it grows with each barrier), `step` (with each barrier
+    of warps) and `thread` say who makes the next ones."""
 
     block: int = 0
     epoch: int = 0
+    step: int = 0
     thread: int = 0
+    flying: set[Cell] = field(default_factory=set[Cell])  # asynchronous copies that may not have arrived
     _reads: dict[Cell, _Touched] = field(default_factory=dict[Cell, _Touched])
     _writes: dict[Cell, _Touched] = field(default_factory=dict[Cell, _Touched])
 
     def touch(self, cell: Cell, what: str, *, write: bool) -> None:
         """Raises OutOfBoundsError where another thread may touch the cell at the same time."""
-        here = (self.block, self.epoch, self.thread)
+        if cell in self.flying:
+            raise OutOfBoundsError(f"{what} touches {cell} while it is being copied")
+        here = (self.block, self.epoch, self.step, self.thread)
         others = [self._writes.get(cell), self._reads.get(cell) if write else None]
         if any(o is not None and o.by_another(*here) for o in others):
             does = "writes" if write else "reads"

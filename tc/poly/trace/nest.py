@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tc.errors import InternalError, unreachable
-from tc.ir.expr import Expr, Load
+from tc.ir.expr import Expr, IntImm, Load
 from tc.ir.loops import (
     Array,
     Block,
@@ -149,7 +149,8 @@ class Runner:
         makes up for the shift of a pack."""
         point = tuple(integer(p, env) for p in s.point)
         instance = (s.stage, point)
-        if s.stage in self.stages and self.beyond(self.stages[s.stage], point):
+        inside = self.memory is None or s.stage not in self.stages
+        if not inside and self.beyond(self.stages[s.stage], point):
             self.padding(s, env, instance)
             return None
         touched: set[Cell] = set()
@@ -175,7 +176,11 @@ class Runner:
                 self.holds(write, frozenset([result]))
                 self.newest[result] = write
                 return Event(instance, frozenset(touched), result, s.op is not None, iterations)
+            if not s.stage and any(c[0] in self.partial for c in touched):  # combined there
+                touched = {self.combined_into(touched, write)}
             self.holds(write, frozenset(touched))  # what it was filled with
+            if s.asynchronous and self.memory is not None:
+                self.memory.flying.add(write)
             return None
         partial = self.partial.get(s.buffer)
         if s.stage not in self.stages:
@@ -197,7 +202,8 @@ class Runner:
             write = self.place(s, point)
             self.owed[write] = self.owed.get(write, 0) + 1
             iterations = tuple(i for i in iterations if i[0] not in self.vectors)
-        self.stale(write)
+        else:  # of a result in parts, copies are stale once these are combined
+            self.stale(write)
         return Event(instance, frozenset(touched), write, s.op is not None, iterations)
 
     def beyond(self, stage: Stage, point: tuple[int, ...]) -> bool:
@@ -229,7 +235,7 @@ class Runner:
         if self.memory is not None and role != "register":
             what = shown(instance) if instance[0] else "a copy"
             self.memory.touch(cell, what, write=write)
-        if not write and self.owed.get(cell, 0):
+        if not write and any(self.owed.get(c, 0) for c in (cell, *self.packed.get(cell, ()))):
             raise OutOfBoundsError(f"{shown(instance)} reads {cell}, of which parts are still to be combined")
         if not write and cell in self.newest:
             raise OutOfBoundsError(f"{shown(instance)} reads {cell}, whose value is in {self.newest[cell]}")
@@ -293,6 +299,21 @@ class Runner:
             integer(a, {**self.sizes, **at}) - integer(r.min, self.sizes)
             for a, r in zip(stage.args, box, strict=True)
         )
+
+    def combined_into(self, touched: set[Cell], write: Cell) -> Cell:
+        """The element that parts of results belong to, which a copy of it takes up."""
+        (cell,) = touched
+        parts = self.parts(cell, ("", ()))
+        results = {self.place(Compute(n, "", (), None, IntImm(0), (), ""), point) for n, point in parts}
+        held = self.packed.get(write, frozenset())
+        if len(held) != 1 or not results <= held:
+            raise OutOfBoundsError(f"parts of {sorted(results)} go into {write}, which holds {sorted(held)}")
+        del self.pending[cell]
+        (result,) = held
+        self.owed[result] = self.owed.get(result, 0) - len(parts)
+        self.stale(result)
+        self.newest[result] = write
+        return result
 
     def combined(self, s: Compute, touched: set[Cell], write: Cell) -> None:
         """All that went into a partial result must belong to the element it is combined into."""

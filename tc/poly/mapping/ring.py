@@ -1,0 +1,47 @@
+"""Copies to shared memory one tile ahead, where a target has asynchronous ones (NVIDIA from Ampere on).
+
+Two copies of a footprint take turns: while threads work on one tile, the next one arrives.  One barrier a
+tile does for both: it tells that the copies have arrived, and that nobody works on the tile before any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tc.ir.expr import IntImm
+from tc.poly.mapping.plan import Unit
+from tc.poly.mapping.shared import Shared, size_of
+from tc.poly.scop import Scop
+
+_SIZES = (4, 8)  # bytes of an element that can be copied asynchronously
+
+
+def rings(scop: Scop, unit: Unit, memory: Sequence[Shared], budget: int) -> tuple[Shared, ...]:
+    """The reads of a unit with those that change from tile to tile of its loop in rings, if there is one such
+    loop, with as many tiles for all points, and twice the memory is there."""
+    own = [(a, m) for a, m in unit.own if m.tile and (a.size is not None or m.tile < a.extent)]
+    if len(own) != 1:
+        return tuple(memory)
+    ((axis, _),) = own
+    moving = [x for x in memory if axis.name in x.moves]
+    stages = [scop.statement(s) for s in unit.statements]
+    plain = all(not s.residual and not s.stage.domain.conditions for s in stages)
+    if not moving or not plain or axis.size is not None or axis.first is not None:
+        return tuple(memory)
+    if any(x.index is not None or x.buffer.dtype.itemsize not in _SIZES for x in moving):
+        return tuple(memory)
+    indices = {x.index.array.name for x in memory if x.index is not None}
+    if indices & {x.array.name for x in moving}:
+        return tuple(memory)
+    if sum({x.array.name: x.bytes for x in memory}.values()) + _more(moving) > budget:
+        return tuple(memory)
+    return tuple(_ring(x, axis.name) if x in moving else x for x in memory)
+
+
+def _more(moving: Sequence[Shared]) -> int:
+    return sum({x.array.name: size_of(x.array) for x in moving}.values())
+
+
+def _ring(x: Shared, axis: str) -> Shared:
+    return replace(x, array=replace(x.array, shape=(IntImm(2), *x.array.shape)), ring=axis)

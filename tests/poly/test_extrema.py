@@ -1,0 +1,149 @@
+"""Bounds of minima and maxima: right at every point, and no more parts than they have to have."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+
+import islpy as isl
+import pytest
+
+from tc import pipeline
+from tc.errors import Source
+from tc.ir.evaluate import evaluate
+from tc.ir.expr import Add, Cast, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Sub
+from tc.ir.simplify import from_terms
+from tc.poly.affine import PARAM, SET, Affine, Parameters, declare
+from tc.poly.context import Names, isl_context
+from tc.poly.extrema import operands, unified
+from tc.poly.scop import build
+from tests.poly.programs import Build, v
+
+SIZES = ("N", "M", "K")
+
+
+@pytest.fixture(autouse=True)
+def _inside_isl():  # type: ignore[no-untyped-def]
+    with isl_context():
+        yield
+
+
+def bound(rng: random.Random, depth: int) -> Expr:
+    if not depth or not rng.randrange(6):
+        return v(rng.choice(SIZES)) if rng.randrange(4) else IntImm(rng.randint(-2, 4))
+    a = bound(rng, depth - 1)
+    match rng.randrange(9):
+        case 0:
+            return FloorDiv(a, IntImm(rng.choice((2, 3, -2))))
+        case 1:
+            return FloorMod(a, IntImm(2))
+        case 2:
+            return Mul(IntImm(rng.choice((-2, -1, 2))), a)
+        case 3:
+            return Mul(a, v(rng.choice(SIZES)))
+        case k:
+            kinds = (Add, Sub, Min, Max, Min)
+            return kinds[k - 4](a, bound(rng, depth - 1))
+
+
+def shuffled(rng: random.Random, e: Expr) -> Expr:
+    """The same value, written otherwise."""
+    if not isinstance(e, Min | Max):
+        return e
+    a, b = shuffled(rng, e.a), shuffled(rng, e.b)
+    a, b = (b, a) if rng.randrange(2) else (a, b)
+    if rng.randrange(2):
+        return type(e)(a, type(e)(b, a))
+    return Sub(type(e)(Add(a, IntImm(3)), Add(b, IntImm(3))), IntImm(3))
+
+
+def affine(e: Expr) -> tuple[Affine, isl.Set]:
+    parameters = Parameters(Names(), base=frozenset(SIZES))
+    for n in SIZES:
+        parameters._add(v(n), n)  # pyright: ignore[reportPrivateUsage]
+    declare(parameters, [e])
+    with isl_context() as ctx:
+        space = parameters.space("stage", "S", ("i",), ctx)
+    return Affine(parameters, space, ("i",)), isl.Set.universe(space)
+
+
+POINTS: list[dict[str, int | float]] = [
+    dict(zip(SIZES, at, strict=True)) for at in product(range(4), repeat=len(SIZES))
+]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_bound_holds_where_its_value_says(seed: int) -> None:
+    rng = random.Random(seed)
+    e = bound(rng, 4)
+    e = Sub(e, Sub(shuffled(rng, e), bound(rng, 3))) if seed % 2 else e
+    a, s = affine(e)
+    found, exact = a.where_nonneg(s, {("d", 0): -1}, e)
+    assert exact
+    for at in POINTS:
+        values = [isl.Val.int_from_si(s.get_ctx(), evaluate(x, at)) for x in a.parameters.values.values()]
+        last = isl.Val.int_from_si(s.get_ctx(), evaluate(e, at))
+        here, wanted = found, s.upper_bound_val(SET, 0, last)
+        for i, value in enumerate(values):
+            here, wanted = here.fix_val(PARAM, i, value), wanted.fix_val(PARAM, i, value)
+        assert here.is_equal(wanted), (at, e)
+
+
+def test_operands_are_told_apart_by_more_than_a_constant() -> None:
+    nested = Min(Sub(Min(v("N"), Add(v("M"), IntImm(4))), IntImm(1)), Min(v("M"), Add(v("N"), IntImm(7))))
+    assert [from_terms(*x) for x in operands(nested)] == [Sub(v("N"), IntImm(1)), v("M")]
+    # -max(-a, -b) is a minimum.
+    of_max = Min(v("K"), Sub(IntImm(5), Max(v("N"), v("M"))))
+    assert list(operands(of_max)) == [({v("K"): 1}, 0), ({v("N"): -1}, 5), ({v("M"): -1}, 5)]
+    assert len(operands(Min(Add(Min(v("N"), v("M")), Min(v("K"), v("M"))), v("K")))) == 2
+
+
+def test_minima_cancel_however_they_are_written() -> None:
+    a = Min(Min(v("N"), v("M")), FloorDiv(Sub(v("K"), IntImm(1)), IntImm(2)))
+    b = Min(Add(FloorDiv(Sub(v("K"), IntImm(1)), IntImm(2)), IntImm(1)), Add(Min(v("M"), v("N")), IntImm(1)))
+    assert unified(Sub(b, a)) == ({}, 1)
+    terms, offset = unified(Sub(Min(v("N"), v("M")), Min(v("N"), v("K"))))
+    assert sorted(terms.values()) == [-1, 1] and not offset
+    # Products of sizes are known by how they are written.
+    product = Mul(Min(v("M"), v("N")), v("K"))
+    terms, _ = unified(Add(Min(v("N"), v("M")), product))
+    assert product in terms
+
+
+def test_data_is_added_to_nothing_else() -> None:
+    """It wraps around there."""
+    read = Build("e", "N")
+    read.input("A", v("N").dtype, "N")
+    x = Cast(v("N").dtype, read.read("A", v("N")))
+    e = Min(Add(Min(x, v("N")), IntImm(1)), v("M"))
+    assert [len(terms) for terms, _ in operands(e)] == [1, 1]
+    assert len(operands(Min(Min(x, v("N")), v("M")))) == 3
+    terms, offset = unified(
+        Sub(Add(Min(x, v("N")), IntImm(1)), Min(Add(x, IntImm(1)), Add(v("N"), IntImm(1))))
+    )
+    assert (len(terms), offset) == (2, 1)
+
+
+def test_a_range_that_follows_from_a_range_is_one_part() -> None:
+    """The least `i` of T is 4 less a minimum of eight, which is in the extent too, in another order."""
+    front = pipeline.front(
+        Source(
+            """def f(int8(K,K,M) A, int8(N,N) B, int8(N,N,N) C, int(Q) X) -> (R, S, T) {
+  R(i,j) +=! A(k, k, k) + A(i, i, i) + B(j, i * 4) + X(i)
+  S(i) = C(i, i, i % 2) * A(i * 2, i, i) * R(i, i / 2)
+  T(i,j) = B(j, i) + S(4 - i) + A(i, j, j)
+}"""
+        )
+    )
+    scop = build(pipeline.build(front, pipeline.Variant()).program)
+    assert [s.domain.n_basic_set() for s in scop.statements] == [1, 1, 1, 1]
+
+
+def test_parts_are_not_multiplied_by_constraints() -> None:
+    """`i` is below one of four sums, each of them with minima."""
+    e: Expr = Max(Max(v("N"), v("M")), Max(v("K"), IntImm(3)))
+    for low in (Min(v("N"), Mul(IntImm(2), v("K"))), Min(v("M"), FloorDiv(v("K"), IntImm(3)))):
+        e = Add(e, low)
+    a, s = affine(e)
+    found, exact = a.where_nonneg(s, {("d", 0): -1}, e)
+    assert exact and found.n_basic_set() <= 4

@@ -1,0 +1,498 @@
+"""The original's tests of its mapper and of promotion (UPSTREAM, 7.4, 7.6, 7.7) in our terms: right results
+on the shim without a finding, on PoCL too, and what the mapped loops should look like.
+
+`CASES` have the original's options, of which the chooser makes what it likes; what loops look like is asked
+of them as far as options decide it, else of the maps in `FIXED`.  Sizes are smaller where the shim would take
+long.  Left out is what concerns options that there are not: loops over points shifted or scaled, the depth
+of promotion, unroll factors, other rules of fusion for outer loops.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+from tc.ir.expr import Expr, IntImm, Load, variables, walk
+from tc.ir.loops import (
+    Array,
+    Block,
+    Combine,
+    Compute,
+    For,
+    If,
+    Launch,
+    LoopKind,
+    LoopNest,
+    Stmt,
+    Sync,
+    statements,
+)
+from tc.lang import resolved as r
+from tc.runtime.arrays import numpy_dtype
+from tests.conformance.test_programs import results
+from tests.simt import shim as simt
+from tests.simt.fixed import Program, product, row, same
+from tests.simt.mapped import prepared
+
+
+class Mapped:
+    """What tests ask of mapped loops."""
+
+    def __init__(self, nest: LoopNest) -> None:
+        self.nest = nest
+        every = list(statements(nest.body))
+        self.launches = [s for s in every if isinstance(s, Launch)]
+        self.kernels = len(self.launches)
+        self.barriers = sum(isinstance(s, Sync) for s in every)
+        self.combined = [s.op for s in every if isinstance(s, Combine)]
+        self.order = [s.stage for s in every if isinstance(s, Compute) and s.stage]
+
+    def held(self, role: str) -> dict[str, tuple[int, ...]]:
+        """The buffers of which shared or register arrays hold elements (not parts), and how many."""
+        found = [a for a in self.nest.arrays if a.role == role and a.partial_of is None]
+        return {re.sub(r"[._]\d+$", "", a.name): _extents(a) for a in found}
+
+    @property
+    def shared(self) -> dict[str, tuple[int, ...]]:
+        return self.held("shared")
+
+    @property
+    def registers(self) -> dict[str, tuple[int, ...]]:
+        return self.held("register")
+
+    def threads(self) -> tuple[int, ...]:
+        (launch,) = self.launches
+        return tuple(n for _, n in launch.threads)
+
+    def blocks(self) -> tuple[int, ...]:
+        (launch,) = self.launches
+        return tuple(n.value for _, n in launch.blocks if isinstance(n, IntImm))
+
+
+def _extents(a: Array) -> tuple[int, ...]:
+    return tuple(n.value for n in a.shape if isinstance(n, IntImm))
+
+
+Check = Callable[[Mapped], bool]
+
+
+@dataclass(frozen=True)
+class Case:
+    """`limits`: parameters that subscript, with the extent that they stay below."""
+
+    source: str
+    sizes: dict[str, int]
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
+    holds: Check = lambda m: m.kernels == 1
+    limits: dict[str, int] = field(default_factory=dict[str, int])
+    dynamic: tuple[str, ...] = ()
+
+
+def _sum(m: Mapped) -> bool:
+    """One kernel, in which threads share a sum."""
+    return m.kernels == 1 and m.combined == ["+"]
+
+
+def _pointwise(m: Mapped) -> bool:
+    """Nothing is used twice, so that nothing is worth a copy."""
+    return m.kernels == 1 and not (m.shared or m.barriers or m.combined)
+
+
+SUM = "def f(float(M) A) -> (C) {{ {} +=! A(r_m){} }}"
+ROWS = "def f(float(M,N) A) -> (C) { C(m) +=! A(m,r_n) }"
+MM = "def f(float(M,K) A, float(K,N) B) -> (O) { O(m,n) +=! A(m,r_k) * B(r_k,n) }"
+BMM = "def f(float(B,N,M) X, float(B,M,K) Y) -> (Z) { Z(b,n,k) +=! X(b,n,r_m) * Y(b,r_m,k) }"
+LUT = "def f(float(E,R) LUT, int(B,N) I) -> (O) { O(b,n) +=! LUT(I(b,n),r_r) }"
+BATCH_NORM = """def f(float(N,C,H,W) I, float(C) rMeanIn, float(C) rVarIn) -> (O, rMeanOut, rVarOut) {
+  mean(c) +=! I(nn,c,hh,ww)
+  mean(c) = mean(c) / (N * H * W)
+  rMeanOut(c) = 0.9 * rMeanIn(c) + 0.1 * mean(c)
+  centered(n,c,h,w) = I(n,c,h,w) - rMeanOut(c)
+  var(n,c,h,w) = centered(n,c,h,w) * centered(n,c,h,w)
+  e(c) +=! var(r_n,c,r_h,r_w)
+  rVarOut(c) = 0.9 * rVarIn(c) + 0.1 * e(c) / (N * H * W)
+  O(n,c,h,w) = centered(n,c,h,w) * rsqrt(rVarOut(c) + 1e-5)
+}"""
+ADD = "def f(float(N,M) A, float(N,M) B) -> (O) { O(n,m) = A(n,m) + B(n,m) }"
+COPY_2 = "def f(float(N) I) -> (O1, O2) { O1(n) = I(n)  O2(n) = O1(n) }"
+MULTI = """def f(float(N,M,K,L) A, float(N,M) B, float(N,M) C, float(N,M) D) -> (O1, O2, O3) {
+  O1(n0,n1) +=! A(n0,n1,r_n2,r_n3) * B(n0,n1)
+  O2(n0,n1) = C(n0,n1) * D(n0,n1)
+  O3(n0,n1) = O1(n0,n1) + O2(n0,n1)
+}"""
+UNBALANCED = "def f(float(N,N) A, float(N) B) -> (O1, O2) { O1(i) = B(i)  O2(i,j) = A(j,i) }"
+DEPENDENT = "def f(float(N,N) A, float(N) B) -> (O1, O2) { O1(i) = B(i)  O2(i,j) = A(i,j) + O1(i) }"
+TWO_MM = """def f(float(M,K) A, float(K,N) B, float(K,N) C) -> (D, E) {
+  D(i,j) +=! A(i,k) * B(k,j)
+  E(i,j) +=! A(i,k) * C(k,j)
+}"""
+BEFORE = "def f(float(N,K) I) -> (O) { O(n) +=! I(n,r_n)  O(n) = O(n) / K }"
+AFTER = "def f(float(N,K) I, float(N) O0) -> (O) { O(n) = 0.0  O(n) += O0(n)  O(n) += I(n,r_n) }"
+BETWEEN = "def f(float(N,K) I, float(N) O0) -> (O) { O(n) = O0(n)  O(n) += I(n,r_n)  O(n) = O(n) / K }"
+VARIANCE = "def f(float(N,K) I) -> (var) { var(n) +=! I(n,r_n) * I(n,r_n) }"
+PERFORATED = """def f(float(N,C,H,W) input, float(M,C,KH,KW) weights, int(N,L) index) -> (output) {
+  output(n,m,l) +=! input(n,c,index(n,l)+kh,index(n,l)+kw) * weights(m,c,kh,kw) where l in 0:L
+}"""
+MODULUS = """def f(float(N,C,H,W) I, float(O,KC,KH,KW) W1) -> (O1) {
+  O1(n,o,h,w) +=! I(n,kc%c,h+kh,w+kw) * W1(o,kc,kh,kw) where c in 1:C
+}"""
+READ_TWICE = """def f(float(N,D) A) -> (B, C, E) {
+  B(n,d) = A(n,d) * 2
+  C(n,d) = B(n,D-1-d) + 1
+  E(n,d) = B(n,D-1-d) - 1
+}"""
+RAW = "def f(float(N,N) A) -> (B, C) { B(i,j) = A(i,j)  C(m,n) = B(n,m) }"
+BIAS = """def f(float(N,M) A, float(M,K) B, float(N,K) C) -> (O) {
+  O(n,k) +=! A(n,r_m) * B(r_m,k)
+  O(n,k) = O(n,k) + C(n,k)
+}"""
+STRIDED = "def f(float(N,M) A, float(K) B) -> (O) { O(i,j) +=! A(%s+r_k,j) * B(r_k) where i in 1:9 }"
+
+_R = {"tile": (18, 32), "threads": (512,)}
+_N = {"N": 36, "K": 70}
+_MM = {"M": 42, "N": 56, "K": 70}
+_BIAS = {"N": 42, "M": 37, "K": 56}
+
+CASES = {
+    # 7.4
+    "1-D reduction, v1": Case(SUM.format("C()", ""), {"M": 165}, {"threads": (16,), "blocks": (1,)}),
+    "1-D reduction, v2": Case(SUM.format("C", ""), {"M": 165}, {"threads": (16,), "blocks": (1,)}),
+    "1-D reduction, v3": Case(
+        SUM.format("C(i)", " where i in 0:1"), {"M": 165}, {"threads": (16,), "blocks": (1,)}, _sum
+    ),
+    "2-D reduction": Case(ROWS, {"M": 165, "N": 197}, {"tile": (32, 32), "threads": (32,)}),
+    "1-D schedule": Case(
+        MM, {"M": 25, "N": 37, "K": 27}, {"tile": (1, 1, 27), "threads": (32,), "blocks": (25, 37)}
+    ),
+    "several occurrences": Case(
+        MM,
+        {"M": 45, "N": 67, "K": 37},
+        {"tile": (32, 32, 32), "threads": (16,), "blocks": (8,)},
+        dynamic=("M", "N", "K"),
+    ),
+    "3-D schedule": Case(MM, {"M": 25, "N": 37, "K": 27}, {"threads": (4,), "blocks": (1, 1, 1)}),
+    "batched product": Case(BMM, {"B": 3, "N": 26, "M": 72, "K": 26}, {"tile": (1,), "threads": (123,)}),
+    "batched Hadamard products": Case(
+        "def f(float(B,D) U, float(B,D) V, float(B,D) W) -> (Z) { Z(b,d) = U(b,d) * V(b,d) * W(b,d) }",
+        {"B": 20, "D": 100},
+        holds=_pointwise,
+    ),
+    "look-up table": Case(LUT, {"E": 10, "R": 22, "B": 17, "N": 82}, limits={"I": 10}),
+    "spatial batch norm": Case(BATCH_NORM, {"N": 4, "C": 2, "H": 5, "W": 5}, holds=lambda m: m.kernels <= 3),
+    # 7.6
+    "statements as they stand": Case(
+        MULTI,
+        {"N": 5, "M": 6, "K": 3, "L": 4},
+        {"mapping": "identity"},
+        lambda m: m.order == ["S0", "S1", "S2", "S3"] and m.threads() == () and not m.barriers,
+    ),
+    "statements together": Case(MULTI, {"N": 5, "M": 6, "K": 3, "L": 4}, {"fusion": "max"}),
+    "bare variables": Case(
+        "def f(float(N,M) A) -> (O) { O(n0,n1) = A(n0,n1) + n0 + n1 + N }",
+        {"N": 40, "M": 24},
+        holds=_pointwise,
+    ),
+    "functions": Case(
+        "def f(float(N,M) A, float(M,N) B, float(N) C) -> (O) {"
+        " O(n0,n1) = nextafter(C(n0), exp(A(n0,n1))) + log(B(n1,n0)) }",
+        {"N": 40, "M": 24},
+        holds=_pointwise,
+    ),
+    "copy, too many threads and blocks": Case(
+        "def f(float(N) A) -> (O) { O(i) = A(i) }",
+        {"N": 100},
+        {"tile": (32,), "threads": (32, 8, 4), "blocks": (100, 100, 100)},
+        lambda m: m.blocks() == (4,) and m.threads() == (32,),
+    ),
+    "no loop": Case("def f() -> (O) { O = 0 }", {}),
+    "two copies apart": Case(
+        COPY_2, {"N": 100}, {"fusion": "min"}, lambda m: m.kernels == 2 and not m.barriers
+    ),
+    "two copies together": Case(
+        COPY_2, {"N": 100}, {"fusion": "max"}, lambda m: m.kernels == 1 and not m.barriers
+    ),
+    "copies of one and two dimensions": Case(
+        UNBALANCED, {"N": 50}, {"fusion": "max"}, lambda m: not m.barriers
+    ),
+    "one dimension, then two": Case(DEPENDENT, {"N": 50}, {"fusion": "max", "tile": (1,), "threads": (32,)}),
+    "two products together": Case(TWO_MM, {"M": 30, "N": 20, "K": 40}, {"fusion": "max"}),
+    "two products apart": Case(
+        TWO_MM, {"M": 30, "N": 20, "K": 40}, {"fusion": "min"}, lambda m: m.kernels == 4
+    ),
+    "reduction and remainder": Case(SUM.format("C", ""), {"M": 100}, {"threads": (32,)}),
+    "reduction before a statement": Case(BEFORE, _N, _R),
+    "reduction after a statement": Case(AFTER, _N, _R),
+    "reduction between statements": Case(BETWEEN, _N, _R),
+    "mean, 512 threads": Case(BEFORE, {"N": 40, "K": 600}, {"tile": (32, 32), "threads": (512,)}),
+    "mean, 32 threads": Case(BEFORE, {"N": 40, "K": 600}, {"tile": (32, 32), "threads": (32,)}),
+    "product, 32 threads": Case(MM, {"M": 9, "N": 45, "K": 50}, {"threads": (32,)}),
+    "product, 32 x 32 threads": Case(MM, {"M": 40, "N": 45, "K": 50}, {"threads": (32, 32)}),
+    "bound that is not affine": Case(
+        "def f(float(A,B) LUT, int(N,K) I) -> (O) { O(i,j) +=! LUT(I(i,k)+1,j) }",
+        {"A": 10, "B": 6, "N": 7, "K": 3},
+        limits={"I": 9},
+    ),
+    "bound that is not affine, with an index": Case(
+        "def f(float(A,B) LUT, int(N,K) I) -> (O) { O(i,j) +=! LUT(1+j+I(i,k),j) }",
+        {"A": 15, "B": 6, "N": 7, "K": 3},
+        limits={"I": 9},
+    ),
+    "perforated convolution": Case(
+        PERFORATED,
+        {"N": 2, "C": 3, "H": 9, "W": 9, "M": 4, "KH": 3, "KW": 2, "L": 5},
+        limits={"index": 7},
+    ),
+    "empty mapping": Case(VARIANCE, {"N": 12, "K": 700}, {"threads": (256,)}),
+    "modulus, constant": Case(
+        "def f(float(M) a, float(N) c) -> (b) { b(i) = a(i%3) + c(i) }", {"M": 3, "N": 40}, holds=_pointwise
+    ),
+    "modulus, variable": Case(MODULUS, {"N": 2, "C": 3, "H": 6, "W": 6, "O": 3, "KC": 4, "KH": 2, "KW": 2}),
+    "single instance": Case("def f(float(N) A) -> (a) { a = 0 }", {"N": 20}),
+    # 7.7
+    "4-D sum": Case(
+        "def f(float(N,M,K,L) A, float(N,M,K,L) B) -> (C) { C(n,m,k,l) = A(n,m,k,l) + B(n,m,k,l) }",
+        {"N": 5, "M": 6, "K": 7, "L": 9},
+        {"tile": (4, 4, 4, 4)},
+        _pointwise,
+    ),
+    "2-D sum": Case(ADD, {"N": 42, "M": 40}, {"tile": (64, 64)}, _pointwise),
+    "read after write": Case(RAW, {"N": 42}, {"tile": (32, 32)}),
+    "nothing below threads": Case(
+        MM, _MM, {"tile": (32, 32), "max_shared_memory": 15}, lambda m: not m.shared
+    ),
+    "product and bias": Case(BIAS, _BIAS, {"tile": (32, 32), "threads": (32, 8)}),
+    "product and bias, no shared memory": Case(
+        BIAS,
+        _BIAS,
+        {"tile": (32, 32), "threads": (32, 8), "use_shared_memory": False},
+        lambda m: not m.shared,
+    ),
+    "product and bias, no registers": Case(
+        BIAS,
+        _BIAS,
+        {"tile": (32, 32), "threads": (32, 8), "use_private_memory": False},
+        lambda m: not m.registers,
+    ),
+    "stride 2": Case(STRIDED % "2*i-1", {"N": 22, "M": 9, "K": 5}, {"tile": (8, 4)}),
+    "stride 5": Case(STRIDED % "5*i", {"N": 49, "M": 9, "K": 8}, {"tile": (8, 4)}),
+}
+
+
+def _bias(m: Mapped) -> bool:
+    """The factors in shared memory, the result in registers, what is used once in neither."""
+    return m.shared.keys() == {"A", "B"} and m.registers == {"O": (4,)}
+
+
+_TILES = product((32, 32), (32, 8), (2, 2))
+
+FIXED: dict[str, tuple[Program, Check]] = {
+    "1-D reduction": (Program(SUM.format("C(i)", " where i in 0:1"), {"M": 165}, **row(16)), _sum),
+    "2-D reduction": (Program(ROWS, {"M": 165, "N": 197}, **row(32, 1, 32, 6)), _sum),
+    "reduction before a statement": (Program(BEFORE, _N, **row(512, 1, 18, 2)), _sum),
+    "reduction after a statement": (Program(AFTER, _N, **row(512, 1, 18, 2)), _sum),
+    "reduction between statements": (Program(BETWEEN, _N, **row(512, 1, 18, 2)), _sum),
+    **{
+        f"reduction by {op}": (
+            Program(ROWS.replace("+=!", f"{op}=!"), {"M": 3, "N": 40}, **row(32, 4)),
+            lambda m, op=op: m.combined == [op],
+        )
+        for op in ("*", "max", "min")
+    },
+    # One barrier is enough for all that read what was written before it.
+    "few barriers": (
+        Program(READ_TWICE, {"N": 3, "D": 70}, **row(32, 4)),
+        lambda m: m.kernels == 1 and m.barriers == 1,
+    ),
+    "one dimension, then two": (
+        Program(DEPENDENT, {"N": 50}, **row(32, 1, 1, 50)),
+        lambda m: m.kernels == 1 and m.barriers == 1,
+    ),
+    "footprints of tiles": (
+        Program(MM, _MM, **product((16, 32), (16, 8), (4, 2))),
+        lambda m: m.shared == {"A": (32, 32), "B": (32, 16)},
+    ),
+    "footprints of whole arrays": (
+        Program(MM, {"M": 16, "N": 8, "K": 20}, **product((64, 64), (8, 8), (1, 1))),
+        lambda m: m.shared == {"A": (16, 20), "B": (20, 8)},
+    ),
+    "product and bias": (Program(BIAS, _BIAS, **_TILES), _bias),
+    "product and bias, no shared memory": (
+        Program(BIAS, _BIAS, **{**_TILES, "shared": 0}),
+        lambda m: not m.shared and not m.barriers and m.registers == {"O": (4,)},
+    ),
+    "stride 2": (
+        Program(STRIDED % "2*i-1", {"N": 22, "M": 9, "K": 5}, **product((4, 8), (4, 4), (3, 1))),
+        lambda m: m.shared == {"A": (2 * 7 + 5, 4), "B": (5,)},
+    ),
+    "stride 5, hardly used twice": (
+        Program(STRIDED % "5*i", {"N": 49, "M": 9, "K": 8}, **product((4, 8), (4, 4), (3, 1))),
+        lambda m: "A" not in m.shared,
+    ),
+}
+
+
+def arguments(kernel: tc.Kernel, case: Case) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    given: dict[str, Any] = {}
+    for p in kernel.front.checked.params:
+        assert isinstance(p, r.Tensor) and p.dims is not None
+        shape = [case.sizes[d.name] for d in p.dims if isinstance(d, r.Size)]
+        low, high = (0, case.limits[p.name]) if p.name in case.limits else (1, 4)
+        given[p.name] = rng.integers(low, high, shape).astype(numpy_dtype(kernel.front.typed.dtype(p)))
+    return given
+
+
+def interpreted(case: Case, given: dict[str, Any]) -> list[np.ndarray[Any, Any]]:
+    return results(tc.interpret(case.source, entry=None, **given))
+
+
+def compiled(case: Case, backend: str, **more: Any) -> tc.Kernel:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tc.Warning)
+        return tc.compile(case.source, backend, options={**case.options, **more}, dynamic=case.dynamic)
+
+
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+@pytest.mark.parametrize("name", CASES)
+def test_on_the_shim(name: str) -> None:
+    case = CASES[name]
+    kernel = compiled(case, "cuda")
+    given = arguments(kernel, case)
+    call = prepared(kernel, given)
+    result = call.run()
+    assert not result.found, simt.report(result.found)
+    assert not result.error[0]
+    for got, want in zip(result.values.values(), interpreted(case, given), strict=True):
+        np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-6)
+    text = kernel.inspect("loops", **case.sizes)
+    assert case.holds(Mapped(call.nest)), text
+    assert all(register_subscripts(call.nest.body, call.nest, frozenset())), text
+
+
+def register_subscripts(s: Stmt, n: LoopNest, unrolled: frozenset[str]) -> Iterator[bool]:
+    """Of each access to registers, whether its subscripts are constants once loops are unrolled."""
+
+    def reads(*es: Expr) -> Iterator[bool]:
+        for e in es:
+            for x in walk(e):
+                if isinstance(x, Load) and n.array(x.buffer).role == "register":
+                    yield all(variables(i) <= unrolled for i in x.subscripts)
+
+    match s:
+        case Block():
+            for c in s.body:
+                yield from register_subscripts(c, n, unrolled)
+        case For():
+            own = {s.var} if s.kind is LoopKind.UNROLLED else set[str]()
+            yield from register_subscripts(s.body, n, unrolled | own)
+        case Launch():
+            yield from register_subscripts(s.body, n, unrolled)
+        case If():
+            yield from reads(s.condition)
+            yield from register_subscripts(s.then, n, unrolled)
+        case Compute():
+            yield from reads(s.value)
+            if n.array(s.buffer).role == "register":
+                yield all(variables(i) <= unrolled for i in s.subscripts)
+        case _:
+            pass
+
+
+NAMES = [pytest.param(n, marks=() if i % 4 == 0 else pytest.mark.slow) for i, n in enumerate(CASES)]
+
+
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+@pytest.mark.parametrize("name", NAMES)
+def test_on_pocl(name: str) -> None:
+    case = CASES[name]
+    kernel = compiled(case, "opencl")
+    given = arguments(kernel, case)
+    for got, want in zip(results(kernel(**given)), interpreted(case, given), strict=True):
+        np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", pytest.param("sm_90", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", [n for n, c in CASES.items() if not c.options])
+def test_registers_stay_registers(name: str, arch: str) -> None:
+    """With options of its own choice nothing of a kernel is spilt."""
+    one = compiled(CASES[name], "cuda", isa=arch).specialize(**CASES[name].sizes)
+    _, *kernels = one.artifact("asm").splitlines()
+    assert kernels
+    assert all(k.endswith("0 bytes stack, 0 bytes spill stores, 0 bytes spill loads") for k in kernels)
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_what_loops_look_like(name: str) -> None:
+    program, holds = FIXED[name]
+    call = program.call()
+    result = call.run()
+    assert not result.found, simt.report(result.found)
+    assert same(result.values, program.wanted())
+    assert holds(Mapped(call.nest)), call.module.text
+    assert all(register_subscripts(call.nest.body, call.nest, frozenset())), call.module.text
+
+
+SHAPES = dict.fromkeys(
+    [
+        *((x, 1) for x in (1, 2, 4, 7, 8, 11, 15, 17, 24, 32, 35, 42, 64, 128, 130)),
+        *((4, 7), (11, 5), (16, 9), (8, 11), (11, 8), (111, 7), (128, 7), (7, 128)),
+        *((x, y) for x in (1, 2, 5, 8, 11) for y in (3, 5, 11)),
+    ]
+)
+
+
+@pytest.mark.parametrize(("x", "y"), SHAPES)
+def test_rows_as_long_as_blocks(x: int, y: int) -> None:
+    """The original's stress test: a thread for each element; they exchange parts if a row has several."""
+    program = Program(ROWS, {"M": y, "N": x}, **row(x, y))
+    call = program.call()
+    result = call.run()
+    assert not result.found, simt.report(result.found)
+    assert same(result.values, program.wanted())
+    assert bool(re.search("__shfl|__shared__", call.module.text)) == (x > 1)
+
+
+def test_as_much_shared_memory_as_there_is() -> None:
+    """Both factors if they fit, to the byte; then one; then none."""
+
+    def shared(limit: int) -> tuple[set[str], int]:
+        call = Program(MM, _MM, **{**_TILES, "shared": limit}).call()
+        return set(Mapped(call.nest).shared), call.module.kernels[0].shared
+
+    found, size = shared(1 << 15)
+    assert found == {"A", "B"}
+    assert shared(size) == (found, size)
+    less, smaller = shared(size - 1)
+    assert len(less) == 1 and smaller < size
+    assert shared(smaller - 1) == (set(), 0)
+
+
+def test_one_context_for_each_kernel() -> None:
+    """It bounds all variables of blocks and threads (the original merged several contexts)."""
+    kernel = tc.compile(MM, "cuda", options={"tile": (32, 32), "threads": (32, 8)})
+    (context,) = re.findall(r'context: "(.*)"', kernel.inspect("mapped", **_MM))
+    for variable, most in (("b0", 1), ("b1", 1), ("t0", 31), ("t1", 7)):
+        assert f"0 <= {variable} <= {most}" in context
+
+
+def test_what_is_only_read_is_told_to_be() -> None:
+    """So the compiler may use the read-only cache for it."""
+    text = tc.compile(RAW, "cuda").inspect("code", N=42)
+    assert re.search(r"const float \(\*__restrict__ A\)", text)
+    assert all(re.search(rf"[(,]\s*float \(\*__restrict__ {x}\)", text) for x in "BC")
+
+
+def test_strided_arguments() -> None:
+    """The original made a view type of dense strides and refused overlapping ones; here copies are made."""
+    kernel = tc.compile(ADD, "opencl")
+    memory = np.arange(64 * 128, dtype=np.float32)
+    a = memory.reshape(64, 128)[:, :64]
+    b = np.lib.stride_tricks.as_strided(memory, (64, 64), (16 * 4, 4), writeable=False)
+    np.testing.assert_array_equal(kernel(a, b), a + b)

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tc.ir.loops import LoopNest
+from tc.ir.loops import Compute, LoopNest, statements
 from tc.ir.printer import text
 from tc.poly import mapping, nest
 from tc.poly.mapping.plan import AxisMap, RegionMap
@@ -54,21 +54,31 @@ def choose(
     `first`: the number from which on names of arrays are free.  Use it inside `isl_context()`."""
     found: list[Candidate] = []
     reuse = 1.0 if wanted.copies else LEAST_REUSE
-    for way, how in candidates(scop, region, wanted, target.units):
+
+    def made(way: str, how: RegionMap, ahead: bool) -> Candidate:
         numbers = itertools.count(first)
 
-        def name(stem: str, numbers: itertools.count[int] = numbers) -> str:
+        def name(stem: str) -> str:
             return f"{stem}.{next(numbers)}"
 
-        mapped = mapping.mapped(scop, region, how, name, wanted.shared, private, reuse, target.ahead)
+        mapped = mapping.mapped(scop, region, how, name, wanted.shared, private, reuse, ahead)
         kernel = mapping.kernel(scop, title, how, mapped)
-        found.append(Candidate(way, how, kernel, _predicted(scop, kernel, target, typical)))
-        if wanted.copies:
-            continue
-        if found[-1].prediction.seconds < _CLOSE * found[-1].prediction.ideal(target):
+        return Candidate(way, how, kernel, _predicted(scop, kernel, target, typical))
+
+    for way, how in candidates(scop, region, wanted, target.units):
+        one = made(way, how, target.ahead)
+        if _ahead(one.kernel):  # which takes twice the shared memory
+            found.append(made(way, how, False))
+            one = replace(one, way=f"{way}, copies ahead")
+        found.append(one)
+        if not wanted.copies and one.prediction.seconds < _CLOSE * one.prediction.ideal(target):
             break
     found.sort(key=lambda c: (wanted.copies and not _copies(c.kernel), c.prediction.seconds))
     return Choice(found[0], found)
+
+
+def _ahead(kernel: mapping.Kernel) -> bool:
+    return any(isinstance(s, Compute) and s.asynchronous for s in statements(kernel.launch))
 
 
 def _copies(kernel: mapping.Kernel) -> bool:

@@ -9,7 +9,7 @@ expression.  Everything else that isl cannot say is None, and the caller over-ap
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import islpy as isl
@@ -42,8 +42,9 @@ from tc.ir.expr import (
     variables,
 )
 from tc.ir.program import Program
-from tc.ir.simplify import from_terms, linear_terms, simplify
+from tc.ir.simplify import from_terms, simplify
 from tc.poly.context import Names
+from tc.poly.extrema import Sum, operands, plus, unified
 
 PARAM, IN, SET, OUT = isl.dim_type.param, isl.dim_type.in_, isl.dim_type.set, isl.dim_type.out
 
@@ -259,23 +260,29 @@ class Affine:
         A bound of minima is one constraint for each operand, and of maxima one part of the set for each: as
         piecewise affine functions, nests of them have far more pieces.
         """
-        bound = simplify(bound, exact=True)
+        return self._where_nonneg(s, form, unified(bound))
+
+    def _where_nonneg(self, s: isl.Set, form: Linear, total: Sum) -> tuple[isl.Set, bool]:
+        terms, offset = total
+        least = [t for t, c in terms.items() if isinstance(t, Min if c > 0 else Max)]
+        most = [t for t, c in terms.items() if isinstance(t, Max if c > 0 else Min)]
+        # Parts first and constraints in each of them: parts for each constraint would multiply.
+        for chosen in (*most, *least):
+            assert isinstance(chosen, Min | Max)
+            others = ({t: c for t, c in terms.items() if t != chosen}, offset)
+            parts = chosen in most
+            found, exact = (isl.Set.empty(s.get_space()) if parts else s), True
+            for x in operands(chosen):
+                one, exact_one = self._where_nonneg(
+                    s if parts else found, form, plus(others, x, terms[chosen])
+                )
+                found = found.union(one).coalesce() if parts else one
+                exact = exact and exact_one
+            return found, exact
+        bound = from_terms(terms, offset)
         linear = self.linear(bound)
         if linear is not None:
             return self.nonneg(s, {k: linear.get(k, 0) + form.get(k, 0) for k in {**linear, **form}}), True
-        terms, offset = linear_terms(bound)
-        least = [t for t, c in terms.items() if isinstance(t, Min if c > 0 else Max)]
-        most = [t for t, c in terms.items() if isinstance(t, Max if c > 0 else Min)]
-        for chosen in (*least, *most):
-            assert isinstance(chosen, Min | Max)
-            others = {t: c for t, c in terms.items() if t != chosen}
-            total, exact = (s if chosen in least else isl.Set.empty(s.get_space())), True
-            for x in _operands(chosen):
-                one = from_terms(_merged(others, x, terms[chosen]), offset)
-                found, exact_one = self.where_nonneg(total if chosen in least else s, form, one)
-                total = found if chosen in least else total.union(found).coalesce()
-                exact = exact and exact_one
-            return total, exact
         value = self.pw_aff(bound)
         if value is None:
             return s, False
@@ -325,19 +332,6 @@ class Affine:
                 return a.gt_set(b), True
             case _:
                 return a.ge_set(b), True
-
-
-def _operands(e: Min | Max) -> tuple[Expr, ...]:
-    """Those of nested minima or maxima, once each."""
-    found: dict[Expr, None] = {}
-    for x in (e.a, e.b):
-        found |= dict.fromkeys(_operands(x) if isinstance(x, Min | Max) and type(x) is type(e) else (x,))
-    return tuple(found)
-
-
-def _merged(terms: Mapping[Expr, int], other: Expr, factor: int) -> dict[Expr, int]:
-    """The terms of a sum with a multiple of another expression."""
-    return {**terms, other: terms.get(other, 0) + factor}
 
 
 def declare(parameters: Parameters, expressions: Iterable[Expr]) -> None:

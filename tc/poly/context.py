@@ -20,6 +20,11 @@ from tc.errors import Error, InternalError
 _depth = 0
 _context: isl.Context | None = None
 
+# islpy gives its exceptions the comparison of its objects of isl, which raises TypeError.  They are causes of
+# errors of ours, and who looks at those (as hypothesis does, to tell failures apart) may compare them.
+for _name in ("__eq__", "__ne__"):
+    setattr(isl.Error, _name, getattr(object, _name))
+
 # A pass takes some 10**4 operations of isl, with hundreds of statements 10**6, which take a second.  What
 # takes this many would take minutes or for ever, and nothing could interrupt it.
 MAX_OPERATIONS = 10**8

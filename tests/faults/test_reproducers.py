@@ -104,6 +104,19 @@ def provoked(
     return caught.value, Path(caught.value.help.split()[-1])
 
 
+@pytest.mark.parametrize("failure", ["isl", "isl, exhausted"])
+def test_what_led_to_an_error_can_be_compared(failure: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """hypothesis tells failures apart by it; islpy's exceptions raise TypeError when compared."""
+    monkeypatch.setenv("TC_CACHE", "0")
+    error: BaseException | None = provoked(failure, monkeypatch, FAILURES[failure][1])[0]
+    seen: list[BaseException] = []
+    while error is not None and error not in seen:
+        seen.append(error)
+        error = error.__context__
+    assert type(seen[-1]).__module__.startswith("islpy") and seen[-1] != seen[0]
+    assert hash(seen[-1]) == hash(seen[-1])
+
+
 @pytest.mark.parametrize("failure", FAILURES)
 def test_the_file_holds_what_is_needed(
     failure: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -174,9 +174,7 @@ class _Region:
                         if access.kind != "read" or not access.subscripts:
                             continue
                         used = {v for e in access.subscripts for v in variables(inline_lets(e))}
-                        total += math.prod(
-                            c for a in pair if a.vars.get(name) in used for c in [counts[a.name]]
-                        )
+                        total += math.prod(counts[a.name] for a in pair if a.vars.get(name) in used)
             return total / math.prod(counts.values())
 
         return min(pairs, key=loads)

@@ -286,3 +286,16 @@ def test_only_what_hardware_copies_is_copied_ahead(dtype: str) -> None:
     looked_at = tc.compile(source, "cuda", options=options).inspect("choice", **sizes)
     assert ("copies ahead" in looked_at) == (dtype in ("float", "double", "int32"))
     assert "copies ahead" not in tc.compile(source, "opencl", options=options).inspect("choice", **sizes)
+
+
+@pytest.mark.parametrize("budget", [1024, 4096, 49152])
+@pytest.mark.parametrize("source", [ATTENTION, SOFTMAX, CONV])
+def test_shared_memory_stays_within_what_there_is(source: str, budget: int) -> None:
+    """Copies, temporaries and what combinations of a number of threads that is no power of two take."""
+    sizes = {"Q": 256, "D": 64, "K": 256} if source is ATTENTION else {"N": 512, "D": 2000}
+    if source is CONV:
+        sizes = {"N": 8, "C": 64, "H": 58, "W": 58, "M": 64, "KH": 3, "KW": 3}
+    options = {"threads": (48, 4), "max_shared_memory": budget}
+    one = tc.compile(source, "cuda", options=options).specialize(**sizes)
+    assert all(k.shared <= budget for k in one.compiled.module.kernels)
+    assert source is SOFTMAX or any(k.shared > 0 for k in one.compiled.module.kernels)

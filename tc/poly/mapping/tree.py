@@ -20,6 +20,7 @@ block get to each.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -76,6 +77,11 @@ def mapped(
     found = units(region, how)
     written = {scop.statement(s).write.buffer for u in found for s in u.statements}
     registers = kept(scop, region, found, name) if private else ()
+    results = parts(scop, found, name)
+    # Combinations may take an element a thread for each type (tc/codegen/combine.py).
+    threads = math.prod(n for _, n in how.threads)
+    shared -= threads * sum(t.itemsize for t in {p.array.dtype for p in results.values()})
+    shared = max(0, shared)
     temporaries = local(scop, region, found, shared // 2, name)
     shared -= sum(size_of(x.array) for x in temporaries)
     memory: list[tuple[Shared, ...]] = []
@@ -92,7 +98,6 @@ def mapped(
         memory.append(here)
         beyond |= whole
         shared -= sum({x.array.name: x.bytes for x in here}.values())
-    results = parts(scop, found, name)
     made = _Builder(scop, region, how, found, registers, results, temporaries, memory, beyond)
     return made.build()
 

@@ -56,9 +56,17 @@ OPTIONS: list[dict[str, Any]] = [
 ]
 
 
+NAMES = ["GEMM", "SOFTMAX", "MLP3", "CONV", "TRIANGLE"]
+# Each program with every second of the options, in turns.
+TRIED = [
+    pytest.param(n, o, id=f"{n}-{o}", marks=() if (i + j) % 2 == 0 else pytest.mark.slow)
+    for i, n in enumerate(NAMES)
+    for j, o in enumerate(OPTIONS)
+]
+
+
 @pytest.mark.filterwarnings("ignore::tc.Warning")
-@pytest.mark.parametrize("options", OPTIONS, ids=[str(o) for o in OPTIONS])
-@pytest.mark.parametrize("name", ["GEMM", "SOFTMAX", "MLP3", "CONV", "TRIANGLE"])
+@pytest.mark.parametrize(("name", "options"), TRIED)
 def test_options(name: str, options: dict[str, Any]) -> None:
     source = getattr(fused, name)
     sizes = {k: 3 * n for k, n in fused.SIZES[source].items() if k not in ("KH", "KW")}

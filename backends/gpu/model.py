@@ -26,6 +26,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tc.codegen.combine import within_warp
 from tc.dtypes import DType, accumulator
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import Load, variables, walk
@@ -48,7 +49,7 @@ from .instructions import MULTIPLY_ADD, arithmetic
 from .target import Target
 from .traffic import Traffic, requested
 from .unrolling import ahead, unrolled
-from .warps import GLOBAL, SCRATCH, WARP, Access, Work, block_counts, by_shuffles, thread_count, work
+from .warps import GLOBAL, SCRATCH, WARP, Access, Work, block_counts, thread_count, work
 
 LAUNCH = 2e-6  # seconds from one kernel to the next in a stream, about
 # Cycles: Luo and others, "Benchmarking and dissecting the NVIDIA Hopper GPU architecture", 2024, about.
@@ -230,7 +231,7 @@ def shared_bytes(nest: LoopNest, launch: Launch, shuffles: bool) -> int:
         if isinstance(c, Combine):
             count = dict(launch.threads)[c.thread]
             stride = math.prod(n for _, n in launch.threads[: names.index(c.thread)])
-            if count > 1 and not by_shuffles(count, stride, shuffles):
+            if count > 1 and not (shuffles and within_warp(count, stride)):
                 t = nest.array(c.buffer).dtype
                 scratch.add(accumulator(t, t))
     return total + sum(t.itemsize for t in scratch) * thread_count(launch)

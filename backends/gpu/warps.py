@@ -27,11 +27,13 @@ from typing import Any
 
 import numpy as np
 
+from tc.codegen.combine import within_warp
 from tc.errors import InternalError
 from tc.ir import expr as x
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import Expr, Load, inline_lets, variables, walk
 from tc.ir.loops import (
+    WARP,
     Array,
     Block,
     Combine,
@@ -51,7 +53,6 @@ from tc.ir.printer import text
 from .instructions import MULTIPLY_ADD, arithmetic, divisions, pipe
 from .unrolling import Unrolling, unrolled
 
-WARP = 32
 SECTOR = 32
 SCRATCH = "scratch"  # what combinations have in shared memory
 GLOBAL = ("input", "output", "temporary")
@@ -371,7 +372,7 @@ class _Walk:
         steps = (count - 1).bit_length()
         elements = math.prod(evaluate(n, self.sizes) for n in array.shape)
         weight = float(g.weight.sum()) * elements
-        if by_shuffles(count, stride, self.shuffles):
+        if self.shuffles and within_warp(count, stride):
             self.spend("shuffle", weight * steps)
             self.spend(pipe(array.dtype), weight * steps)
             return
@@ -509,11 +510,6 @@ def _some(n: int, most: int) -> list[tuple[int, int]]:
     parts = min(most - 1, n - 1)
     bounds = [(n - 1) * i // parts for i in range(parts + 1)]
     return [*(((a + b) // 2, b - a) for a, b in itertools.pairwise(bounds)), (n - 1, 1)]
-
-
-def by_shuffles(count: int, stride: int, shuffles: bool) -> bool:
-    """Whether `count` threads that are `stride` apart combine within their warp (tc/codegen/combine.py)."""
-    return shuffles and count & (count - 1) == 0 and WARP % (stride * count) == 0
 
 
 def sectors(place: Lanes, mask: Lanes, itemsize: int) -> tuple[Lanes, Lanes]:

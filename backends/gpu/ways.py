@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from tc.ir.expr import Add as Sum
 from tc.ir.expr import Expr, FloorDiv, IntImm, Variable, inline_lets, variables
+from tc.ir.loops import WARP
 from tc.ir.simplify import linear_terms, simplify
 from tc.poly.mapping.plan import SERIAL, AxisMap, NestMap, RegionMap, tiled_axes
 from tc.poly.mapping.registers import shape
@@ -22,7 +23,6 @@ from tc.poly.plan import Axis, Nest, Phase, Region
 from tc.poly.scop import Scop
 
 THREADS = 256  # of a block, unless there is less to do
-WARP = 32
 _OWN = 32  # points of a tile of reduction loops
 _MANY = 1 << 17  # points: a thread for each without sharing any
 _MANY_ROWS = 8192  # a warp for each keeps a GPU busy
@@ -57,6 +57,7 @@ class Way:
     inner: int = 0
 
 
+_POINT = Way("a point a thread")
 _REGISTER_TILES = (
     Way("8 x 8 points a thread", along=16, steps=(8, 8)),
     Way("4 x 4 points a thread", along=32, steps=(4, 4)),
@@ -100,7 +101,7 @@ class _Region:
                 yield Way(f"{size} shared points a block", inner=size)
         alone = not phases or not free or points >= WARP * self.units
         if not tiles and (alone or self.wanted.copies):
-            yield Way("a point a thread")
+            yield _POINT
 
     def register_tiles(self, shared: Sequence[Axis]) -> Iterator[Way]:
         """The largest that leaves blocks for all units, and the next one."""
@@ -108,7 +109,7 @@ class _Region:
         if self.wanted.tile:
             return
         found = 0
-        for way in (*_REGISTER_TILES[self.wanted.simpler :], Way("a point a thread")):
+        for way in (*_REGISTER_TILES[self.wanted.simpler :], _POINT):
             blocks = points / (THREADS * math.prod(way.steps))
             if blocks >= self.units / 2 or way.steps == (1, 1):
                 yield way
@@ -336,7 +337,7 @@ def candidates(scop: Scop, region: Region, wanted: Wanted, units: int) -> Iterat
         names[v] = new
     one = _Region(scop, region, wanted, units, names)
     seen: list[RegionMap] = []
-    for way in [*one.ways()] or [Way("a point a thread")]:
+    for way in [*one.ways()] or [_POINT]:
         found = one.mapped(way)
         if found not in seen:
             seen.append(found)

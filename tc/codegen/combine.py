@@ -15,9 +15,7 @@ from tc.codegen.expr import EQUAL, CExpr, Text
 from tc.dtypes import INT32, DType, accumulator
 from tc.errors import InternalError
 from tc.ir.expr import IntImm
-from tc.ir.loops import Array, Combine
-
-_WARP = 32
+from tc.ir.loops import WARP, Array, Combine
 
 
 def combined(
@@ -44,7 +42,7 @@ def combined(
     if count == 1:
         return []
     t = accumulator(array.dtype, array.dtype)
-    by_shuffles = expr.dialect is CUDA and count & (count - 1) == 0 and _WARP % (stride * count) == 0
+    by_shuffles = expr.dialect is CUDA and within_warp(count, stride)
     if not by_shuffles and t not in scratch:
         scratch[t] = expr.fresh(f"scratch_{short(t)}")
     used = expr.used_names.copy()
@@ -69,6 +67,11 @@ def combined(
     if not names:
         lines = ["{", *(f"  {x}" for x in lines), "}"]
     return [f"/* {s.op} of {array.name} over {s.thread} */", *lines]
+
+
+def within_warp(count: int, stride: int) -> bool:
+    """Whether `count` threads that are `stride` apart are of one warp, and can be halved again and again."""
+    return count & (count - 1) == 0 and WARP % (stride * count) == 0
 
 
 def _shuffled(s: Combine, t: DType, expr: CExpr, value: Text, count: int, stride: int) -> list[str]:

@@ -217,7 +217,7 @@ class _Converter:
         kind = node.get_type()
         if kind == _NODE.block:
             parts = node.block_get_children()
-            return _block(self.node(parts.get_at(i), env, taken) for i in range(parts.n_ast_node()))
+            return block(self.node(parts.get_at(i), env, taken) for i in range(parts.n_ast_node()))
         if kind == _NODE.for_:
             return self.loop(node, env, taken)
         if kind == _NODE.if_:
@@ -371,7 +371,8 @@ def _calls(node: isl.AstNode) -> list[isl.AstExpr]:
     return calls + _calls(node.if_get_else()) if node.if_has_else() else calls
 
 
-def _block(parts: Iterable[Stmt]) -> Stmt:
+def block(parts: Iterable[Stmt]) -> Stmt:
+    """Statements in order, without blocks in blocks."""
     flat: list[Stmt] = []
     for p in parts:
         flat += p.body if isinstance(p, Block) else (p,)

@@ -7,12 +7,13 @@ compilers for GPUs must not have to find out.  Such conditions go down to what r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 
 from tc.ir.expr import Expr, Not, variables
 from tc.ir.loops import Block, Combine, Compute, For, If, Stmt, Sync, statements
 from tc.ir.simplify import conjunction, simplify
+from tc.poly.ast import block
 
 
 def sunk(body: Stmt, threads: AbstractSet[str], common: AbstractSet[str]) -> Stmt:
@@ -40,13 +41,13 @@ def _sunk(
             alone: list[Stmt] = []
             for c in s.body:
                 if together(c):
-                    parts += [_sunk(_block(alone), conditions, threads, together)] if alone else []
+                    parts += [_sunk(block(alone), conditions, threads, together)] if alone else []
                     alone = []
                     parts.append(_sunk(c, conditions, threads, together))
                 else:
                     alone.append(c)
-            parts += [_sunk(_block(alone), conditions, threads, together)] if alone else []
-            return _block(parts)
+            parts += [_sunk(block(alone), conditions, threads, together)] if alone else []
+            return block(parts)
         case For():
             differs = not threads.isdisjoint(variables(s.lower) | variables(s.upper))
             inner = threads | frozenset([s.var]) if differs else threads
@@ -55,17 +56,10 @@ def _sunk(
             parts = [_sunk(s.then, (*conditions, s.condition), threads, together)]
             if s.otherwise is not None:
                 parts.append(_sunk(s.otherwise, (*conditions, Not(s.condition)), threads, together))
-            return _block(parts)
+            return block(parts)
         case If():
             then = _sunk(s.then, conditions, threads, together)
             other = s.otherwise and _sunk(s.otherwise, conditions, threads, together)
             return If(s.condition, then, other)
         case _:
             return s
-
-
-def _block(parts: Sequence[Stmt]) -> Stmt:
-    flat: list[Stmt] = []
-    for p in parts:
-        flat += p.body if isinstance(p, Block) else (p,)
-    return flat[0] if len(flat) == 1 else Block(tuple(flat))

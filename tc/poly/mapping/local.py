@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from tc.ir.expr import Expr, IntImm
 from tc.ir.loops import Array
 from tc.poly.mapping.coordinates import Tuple
-from tc.poly.mapping.plan import AxisMap, RegionMap, Unit, tiled_axes
+from tc.poly.mapping.plan import AxisMap, RegionMap, Unit, several, tiled_axes
 from tc.poly.mapping.shared import Dimension, footprint, place, size_of
 from tc.poly.plan import Axis, Region
 from tc.poly.scop import Scop
@@ -95,10 +95,10 @@ def repeated(region: Region, units: Sequence[Unit], how: RegionMap) -> bool:
     """Whether a block runs several tiles, so that the next may overwrite what the last one still reads."""
     names = {a.name for a in tiled_axes(region)}
 
-    def several(a: Axis, m: AxisMap) -> bool:
-        if not m.tile or (a.size is None and m.tile >= a.extent):
+    def again(a: Axis, m: AxisMap) -> bool:
+        if not several(a, m):
             return False
         tiles = None if a.size is not None else -(-a.extent // m.tile)
         return m.block is None or (m.blocks > 0 and (tiles is None or m.blocks < tiles))
 
-    return any(several(a, m) for u in units for a, m in u.axes if a.name in names)
+    return any(again(a, m) for u in units for a, m in u.axes if a.name in names)

@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 import islpy as isl
 
 from tc.poly.mapping.coordinates import of_statement
-from tc.poly.mapping.plan import Unit, covered
+from tc.poly.mapping.plan import Unit, covered, several
 from tc.poly.mapping.registers import Kept
 from tc.poly.mapping.shared import Shared
 from tc.poly.scop import Scop
@@ -53,7 +53,7 @@ def domain(scop: Scop, unit: Unit, name: str, statements: Collection[str]) -> is
         size = covered(a, m)
         if size is None or (a.size is not None and not m.tile):
             conditions.append(f"e{d} = d{d}")
-        elif m.tile and (a.size is not None or m.tile < a.extent):
+        elif several(a, m):
             conditions.append(f"floor((e{d} - {a.min})/{m.tile}) = floor((d{d} - {a.min})/{m.tile})")
         else:
             conditions.append(f"{a.min} <= e{d} < {a.min + size}")

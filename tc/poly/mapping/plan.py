@@ -34,6 +34,11 @@ class AxisMap:
 SERIAL = AxisMap()
 
 
+def several(axis: Axis, m: AxisMap) -> bool:
+    """Whether there is, or may be, more than one tile."""
+    return bool(m.tile) and (axis.size is not None or m.tile < axis.extent)
+
+
 def points(axis: Axis, m: AxisMap) -> int | None:
     """How many points a tile has at most; None without a bound."""
     whole = axis.extent if axis.size is None else None

@@ -38,7 +38,7 @@ from tc.poly.mapping.copies import copy
 from tc.poly.mapping.local import Local, local, repeated
 from tc.poly.mapping.nodes import Part, Tree
 from tc.poly.mapping.padding import padded
-from tc.poly.mapping.plan import AxisMap, RegionMap, Unit, steps, tiled_axes, units
+from tc.poly.mapping.plan import AxisMap, RegionMap, Unit, several, steps, tiled_axes, units
 from tc.poly.mapping.registers import Kept, Parts, index, kept, parts
 from tc.poly.mapping.ring import rings
 from tc.poly.mapping.shared import LEAST_REUSE, Shared, place, promoted, size_of
@@ -175,7 +175,7 @@ class _Builder:
                 for a, m in u.axes:
                     if a.name not in names or not m.tile:
                         continue
-                    if a.size is not None or m.tile < a.extent:
+                    if several(a, m):
                         members.setdefault(a.name, {})[t] = t.tile(a, m)
                         banded[a.name] = m
                     if m.block is not None:
@@ -225,7 +225,7 @@ class _Builder:
 
     def own_tiles(self, u: Unit, i: int, outer: isl.UnionMap, tiles: Sequence[tuple[str, int]]) -> Tree:
         """The tiles of a unit's own loops, for each of which copies are made in shared memory."""
-        own = [(a, m) for a, m in u.own if m.tile and (a.size is not None or m.tile < a.extent)]
+        own = [(a, m) for a, m in u.own if several(a, m)]
         names = {a.name for a, _ in own}
         once = [x for x in self.memory[i] if not x.moves & names]  # the same for all tiles of these loops
         memory = [x for x in self.memory[i] if x not in once]
@@ -410,7 +410,7 @@ class _Builder:
         """What `made` does with an element of an array of registers and the one of a buffer that it stands
         for, which has these subscripts in `statement`, at the points where some of the `users` run."""
         t = of_axes(name, [a for a, _ in u.axes])
-        there = next((x for x in self.local if x.buffer == buffer), None)
+        there = self.local_of(buffer)
         views = [View(-1, array.name, function(self.ctx, t, index(t, u.axes)))]
         if there is not None:
             at_place = there.place(t, u, statement, subscripts)
@@ -477,6 +477,10 @@ class _Builder:
         number = next(u.nest for u in self.units if statement in u.statements)
         return next((k.array for k in self.kept if k.buffer == buffer and k.nest == number), None)
 
+    def local_of(self, buffer: str) -> Local | None:
+        """The array in shared memory that stands for a temporary."""
+        return next((x for x in self.local if x.buffer == buffer), None)
+
     def statement_views(self, u: Unit, statement: str, memory: Sequence[Shared]) -> tuple[View, ...]:
         t = self.tuple(u, statement)
         found: list[View] = []
@@ -486,7 +490,7 @@ class _Builder:
             if a.kind == "read":
                 number, reads = reads, reads + 1
             array = self.view_of(statement, a.buffer, a.kind)
-            there = next((x for x in self.local if x.buffer == a.buffer), None)
+            there = self.local_of(a.buffer)
             if a.kind == "update":  # goes where the write goes
                 continue
             if array is not None:

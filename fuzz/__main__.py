@@ -1,10 +1,11 @@
 """Random programs and texts on every backend, in several processes.
 
-    python -m fuzz [--minutes 5] [--jobs 2] [--backend NAME …] [--seed N] [--keep FOLDER]
+    python -m fuzz [--minutes 5] [--jobs 2] [--backend NAME …] [--seed N] [--keep FOLDER] [--totals FILE]
 
 Each program is run with random options, layouts, dynamic sizes and threads, and compared with `tc.interpret`;
 each text must be refused with an error or be a program.  A line of progress, then a table; the exit code is 1
 if anything was found.  What was found is written to --keep as a file for `fuzz/corpus/`.  Ctrl-C ends it.
+With --totals, the same command goes on another time, with new programs, and the table is that of all parts.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from fuzz.report import Report
+from fuzz.totals import Totals
 
 _PATIENCE = 120.0  # seconds over its time after which a process hangs
 
@@ -71,20 +72,22 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--backend", action="append", help="by default all that can run")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path, default=Path("fuzz-found"))
+    parser.add_argument("--totals", type=Path, help="of a run in parts")
     chosen = parser.parse_args(argv)
 
     from tc.registry import availability, names
 
     backends: tuple[str, ...] = tuple(chosen.backend or (n for n in names() if availability(n).ok))
     end = time.monotonic() + 60 * chosen.minutes
-    totals, seed, kept = Report(), chosen.seed * 1000, 0
+    totals = Totals.of(chosen.totals, chosen.seed, chosen.jobs, backends)
+    failures = totals.report.failures
+    kept = len(failures)
     with tempfile.TemporaryDirectory(prefix="tc-fuzz-") as name, selectors.DefaultSelector() as selector:
         folder = Path(name)
 
         def begin(number: int) -> None:
-            nonlocal seed
-            seed += 1
-            job = Job(number, seed, end, backends, folder)
+            totals.seed += 1
+            job = Job(number, totals.seed, end, backends, folder)
             selector.register(job.answers, selectors.EVENT_READ, (number, job))
 
         for number in range(chosen.jobs):
@@ -99,10 +102,10 @@ def main(argv: list[str] | None = None) -> int:
                     if over:
                         selector.unregister(job.answers)
                         if (death := job.died()) is not None:
-                            totals.failures.append(death)
+                            totals.fail(*death)
                             if time.monotonic() < end:
                                 begin(number)
-                for what, case in totals.failures[kept:]:
+                for what, case in failures[kept:]:
                     kept += 1
                     chosen.keep.mkdir(parents=True, exist_ok=True)
                     path = chosen.keep / f"{chosen.seed}-{kept}.json"
@@ -112,13 +115,15 @@ def main(argv: list[str] | None = None) -> int:
                     for key in list(selector.get_map().values()):
                         key.data[1].process.kill()
                 left = max(0.0, end - time.monotonic()) / 60
-                sys.stderr.write(f"\r{left:.1f} min left: {totals.progress()} ")
+                sys.stderr.write(f"\r{left:.1f} min left: {totals.report.progress()} ")
+                totals.keep()
         except KeyboardInterrupt:  # what was seen so far is worth its table
             for key in list(selector.get_map().values()):
                 key.data[1].process.kill()
     sys.stderr.write("\n")
-    print(totals.table(backends))
-    return 1 if totals.failures else 0
+    totals.keep(now=True)
+    print(totals.table())
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":

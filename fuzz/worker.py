@@ -33,8 +33,8 @@ from fuzz.report import Report
 from fuzz.strategies import Program, all_options, placements, programs
 from fuzz.tree import loads
 
-_PROGRAMS, _ALMOST, _TEXTS, _CALLS = 100, 40, 3000, 400  # of a batch
-_COVERED = 4  # one program in so many tells what it covers, which takes a tenth of its time
+_PROGRAMS, _ALMOST, _TEXTS, _CALLS = 100, 25, 2700, 250  # of a batch
+_COVERED = 10  # one program in so many tells what it covers, which takes a tenth of its time
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from tc.dtypes import BOOL
 from tc.errors import InternalError
@@ -40,6 +41,7 @@ from tc.ir.expr import (
 from tc.ir.program import Program
 from tc.ir.simplify import simplify, substitute_typed
 
+T = TypeVar("T")
 Cell = tuple[str, tuple[int, ...]]
 Instance = tuple[str, tuple[int, ...]]
 
@@ -78,23 +80,29 @@ def anywhere(size: int, written: bool) -> Sequence[int]:
 
 def reads_made(e: Expr, env: dict[str, int]) -> Iterator[tuple[Expr, dict[str, int]]]:
     """The reads that evaluating `e` may make, each with what is known where it is made."""
+    always = _READS.of(e)
+    if always is not None:
+        return ((read, env) for read in always)
+    return _reads_where(e, env)
 
+
+def _reads_where(e: Expr, env: dict[str, int]) -> Iterator[tuple[Expr, dict[str, int]]]:
     match e:
         case Let():
-            yield from reads_made(e.value, env)
+            yield from _reads_where(e.value, env)
             value = known(e.value, env)
             inner = {k: v for k, v in env.items() if k != e.name}
-            yield from reads_made(e.body, inner if value is None else {**inner, e.name: value})
+            yield from _reads_where(e.body, inner if value is None else {**inner, e.name: value})
         case IfThenElse():
-            yield from reads_made(e.condition, env)
+            yield from _reads_where(e.condition, env)
             chosen = known(e.condition, env)
             if chosen is None or chosen:
-                yield from reads_made(e.then_value, env)
+                yield from _reads_where(e.then_value, env)
             if chosen is None or not chosen:
-                yield from reads_made(e.else_value, env)
+                yield from _reads_where(e.else_value, env)
         case _:
             for c in children(e):
-                yield from reads_made(c, env)
+                yield from _reads_where(c, env)
             if isinstance(e, Load) or (isinstance(e, Call) and e.kind != "intrinsic"):
                 yield e, env
 
@@ -103,24 +111,52 @@ def known(e: Expr, env: Mapping[str, int]) -> int | None:
     """The value of an expression of indices and sizes; None where data decides."""
     if isinstance(e, IntImm):
         return e.value
-    found = _CODE.get(id(e))
-    if found is None or found[0] is not e:
-        if len(_CODE) > _REMEMBERED:
-            _CODE.clear()
-        text = python(e)
-        found = _CODE[id(e)] = e, None if text is None else eval(f"lambda v: {text}")
-    if found[1] is not None:
+    code = _CODE.of(e)
+    if code is not None:
         try:
-            return int(found[1](env))
+            return int(code(env))
         except KeyError:  # of a name whose value data decides: the rest may do without it
             pass
     value = constant(simplify(substitute_typed(e, dict(env)), exact=True))
     return None if value is None else int(value)
 
 
-# Expressions are evaluated often: as functions of Python, by the identity of the expression, which is kept.
-_CODE: dict[int, tuple[Expr, Callable[[Mapping[str, int]], int] | None]] = {}
-_REMEMBERED = 1 << 14
+class _Remembered(Generic[T]):
+    """What an expression that is looked at often comes to, by its identity; for that it is kept alive."""
+
+    def __init__(self, make: Callable[[Expr], T], most: int = 1 << 14) -> None:
+        self.make, self.most = make, most
+        self.found: dict[int, tuple[Expr, T]] = {}
+
+    def of(self, e: Expr) -> T:
+        found = self.found.get(id(e))
+        if found is None or found[0] is not e:
+            if len(self.found) > self.most:
+                self.found.clear()
+            found = self.found[id(e)] = e, self.make(e)
+        return found[1]
+
+
+def _always(e: Expr) -> tuple[Expr, ...] | None:
+    """The reads of an expression in which nothing decides which are made, in order; None of others."""
+    if isinstance(e, Let | IfThenElse):
+        return None
+    out: list[Expr] = []
+    for c in children(e):
+        inner = _always(c)
+        if inner is None:
+            return None
+        out += inner
+    return (*out, e) if isinstance(e, Load) or (isinstance(e, Call) and e.kind != "intrinsic") else tuple(out)
+
+
+def _function(e: Expr) -> Callable[[Mapping[str, int]], int] | None:
+    text = python(e)
+    return None if text is None else eval(f"lambda v: {text}")
+
+
+_READS = _Remembered(_always)
+_CODE = _Remembered(_function)
 _OPERATORS: dict[type[Expr], str] = {
     Add: "+", Sub: "-", Mul: "*", EQ: "==", NE: "!=", LT: "<", LE: "<=", GT: ">", GE: ">=",
     And: "and", Or: "or",

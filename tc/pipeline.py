@@ -236,7 +236,7 @@ def _legal(program: Program, ranges: Ranges, checks: bool) -> Program:
     solver's condition over sizes serves, and where there is none the subscript is checked when the kernel
     runs.
     """
-    from tc.poly import checks as legality
+    from tc.poly import checks as exact
     from tc.poly.context import isl_context
     from tc.poly.scop import build as build_scop
 
@@ -251,9 +251,9 @@ def _legal(program: Program, ranges: Ranges, checks: bool) -> Program:
     marked = _mark(program, dynamic)
     with isl_context():
         scop = build_scop(marked)
-        legality.in_place(scop)
-        legality.undefined(marked, scop)
-        verdicts = legality.out_of_bounds(scop, frozenset(left)) if left else ()
+        exact.in_place(scop)
+        exact.undefined(scop)
+        verdicts = exact.out_of_bounds(scop, frozenset(left)) if left else ()
     for v in verdicts:
         site = v.read.call.site if v.read is not None else -1
         found = left.get(site, [])

@@ -5,23 +5,21 @@ updates in place, elements that nothing defines, accesses out of bounds."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Literal
 
 import islpy as isl
 
 from tc.errors import SemanticError
-from tc.ir.expr import FALSE, TRUE, And, Call, Expr, IntImm, Variable, walk
+from tc.ir.expr import FALSE, TRUE, Call, Expr, IntImm, Variable, walk
 from tc.ir.printer import text
 from tc.ir.program import Buffer, Program, Range, Stage
-from tc.ir.simplify import simplify
 from tc.poly.accesses import Read, reads
 from tc.poly.affine import PARAM
 from tc.poly.ast import condition
 from tc.poly.context import isl_context
 from tc.poly.points import Example, assignments, example, pair
-from tc.poly.scop import Access, Scop, Statement, box_set, build
+from tc.poly.scop import Access, Scop, Statement, box_set
 
 # --- Updates in place.
 
@@ -92,19 +90,16 @@ def _conflict(s: Statement, writer: Statement, reader: Example, other: Example) 
 # --- Elements that nothing defines.
 
 
-def undefined(program: Program, scop: Scop | None = None) -> None:
+def undefined(scop: Scop) -> None:
     """SemanticError TC0228 if an element of a tensor is read, or returned, that no statement defines.
 
     A statement with `=` defines the elements that its iterations write, `op=!` those it initialises; an
     `op=` alone none.  Tensors that start from the caller's values are exempt.
     """
-    buffers = [b for b in program.buffers if b.role != "input" and not b.inout]
-    if all(_defined_at_once(program, b) for b in buffers):
-        return
     with isl_context():
-        scop = scop or build(program)
-        for b in buffers:
-            if not _defined_at_once(program, b):
+        for b in scop.program.buffers:
+            given = b.role == "input" or b.inout
+            if not given and not _defined_at_once(scop.program, b):
                 _undefined_buffer(scop, b)
 
 
@@ -283,41 +278,3 @@ def _leaves_box(scop: Scop, a: Access, b: Buffer, dimensions: list[int]) -> isl.
         for d in inner:
             box = box.drop_constraints_involving_dims(isl.dim_type.set, d, 1)
     return a.map.subtract_range(box).domain()
-
-
-# --- All of them.
-
-
-def check_program(program: Program, accesses: Set[tuple[int, int]]) -> Mapping[tuple[int, int], Expr]:
-    """Raises what `in_place` and `undefined` raise; decides whether accesses stay in bounds.
-
-    `accesses` are (site, dimension).  The result gives for each the sizes for which it does, a condition
-    (TRUE for all, FALSE for none); an access that isl cannot express is left out.
-    """
-    own = any(
-        program.func_buffers.get(r.call.name) == program.func_buffers[s.func]
-        for s in program.stages
-        for r in reads(s)
-    )
-    if not own and not accesses:
-        undefined(program)
-        return {}
-    with isl_context():
-        scop = build(program)
-        in_place(scop)
-        undefined(program, scop)
-        boxes = {b.name: b for b in program.buffers}
-        out: dict[tuple[int, int], Expr] = {}
-        unknown: set[tuple[int, int]] = set()
-        for s, a in scop.accesses("read"):
-            assert a.read is not None
-            for d in range(len(a.subscripts)):
-                key = (a.read.call.site, d)
-                if key not in accesses:
-                    continue
-                verdict = _verdict(scop, s, a, boxes[a.buffer], [d])
-                if verdict is None:
-                    unknown.add(key)
-                else:
-                    out[key] = simplify(And(out[key], verdict)) if key in out else verdict
-        return {k: v for k, v in out.items() if k not in unknown}

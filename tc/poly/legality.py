@@ -15,7 +15,6 @@ import islpy as isl
 
 from tc.errors import InternalError
 from tc.poly.affine import OUT, PARAM
-from tc.poly.checks import check_program, in_place, out_of_bounds, undefined
 from tc.poly.context import isl_context, maps_of, sets_of
 from tc.poly.dependences import Dependences
 from tc.poly.points import example, instance_text, pair
@@ -142,5 +141,8 @@ def _instance(scop: Scop, kind: str, where: isl.Set) -> Violation:
 
 
 __all__ = [
-    "Violation", "check_program", "covers", "in_place", "out_of_bounds", "respects", "undefined", "verify",
-]  # fmt: skip
+    "Violation",
+    "covers",
+    "respects",
+    "verify",
+]

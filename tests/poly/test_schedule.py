@@ -11,7 +11,7 @@ from tc.errors import InternalError, Source
 from tc.ir.expr import Add, IntImm, Sub
 from tc.ir.program import Program
 from tc.ir.specialize import specialize
-from tc.poly import legality, schedule, tree
+from tc.poly import checks, legality, schedule, tree
 from tc.poly.context import Callbacks, isl_context, set_list
 from tc.poly.dependences import dependences
 from tc.poly.scop import build
@@ -62,7 +62,7 @@ def test_an_update_in_place_orders_its_reads_and_writes() -> None:
     assert equal(d.raw, "{ S0[i] -> S1[i-2] : 2<=i<4 }")
     assert equal(d.waw, "{ S0[i] -> S1[i] : 0<=i<2 }")
     assert equal(d.war, "{ }")
-    legality.in_place(s)
+    checks.in_place(s)
 
 
 def test_a_write_hides_what_was_written_before() -> None:

@@ -13,8 +13,9 @@ from tc.options import Options
 from tc.pipeline import stage
 from tc.registry import Availability
 
-from ..gpu.compiled import GPU_OPTIONS, Compiled, inout
+from ..gpu.compiled import GPU_OPTIONS, Compiled
 from ..gpu.lower import Lowered, lower
+from ..gpu.run import Interface
 from ..gpu.target import of_architecture
 from ..gpu.ways import SIMPLEST
 from . import device, nvrtc
@@ -91,5 +92,11 @@ class Backend:
         lowered, module, machine = found.lowered, found.module, found.machine
         kernels = device.Kernels(machine.cubin, [k.name for k in module.kernels])
         return Compiled(
-            self.name, lowered, module, kernels, inout(program), {"asm": str(machine)}, machine.resources
+            self.name,
+            lowered,
+            module,
+            kernels,
+            Interface.of(program, lowered.nest.workspace),
+            {"asm": str(machine)},
+            machine.resources,
         )

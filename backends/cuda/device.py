@@ -19,10 +19,9 @@ from typing import Any
 from tc import locks, settings
 from tc.codegen.gpu import Kernel
 from tc.errors import BackendError
-from tc.ir.loops import LoopNest
 from tc.registry import Availability
 
-from ..gpu.run import OUT_OF_MEMORY, Array, Record, run
+from ..gpu.run import OUT_OF_MEMORY, Array, Interface, Record, run
 
 _INSTALL = "pip install 'tensor-comprehensions[cuda]', which builds pycuda with an installed CUDA toolkit"
 
@@ -62,9 +61,8 @@ class Kernels:
 
     def run(
         self,
-        nest: LoopNest,
+        interface: Interface,
         kernels: Sequence[Kernel],
-        inout: frozenset[str],
         inputs: Sequence[Array],
         outputs: Sequence[Array],
     ) -> Record | None:
@@ -73,12 +71,12 @@ class Kernels:
         cu = device.cu
         with device.entered():
             try:
-                return run(_Session(cu), nest, kernels, self._load(cu), inout, inputs, outputs)
+                return run(_Session(cu), interface, kernels, self._load(cu), inputs, outputs)
             except cu.MemoryError:
                 return OUT_OF_MEMORY
             except cu.Error as error:
                 raise BackendError(
-                    f"{nest.name} on {device.device.name()}: {error}",
+                    f"{interface.name} on {device.device.name()}: {error}",
                     code="TC0810",
                     help="run it on another backend",
                 ) from error

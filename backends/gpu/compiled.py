@@ -11,10 +11,9 @@ from tc.errors import BackendError
 from tc.ir.expr import Expr
 from tc.ir.loops import LoopNest
 from tc.ir.printer import nest_text
-from tc.ir.program import Program
 
 from .lower import Lowered
-from .run import Array, Record
+from .run import Array, Interface, Record
 
 GPU_OPTIONS = frozenset(
     [
@@ -36,9 +35,8 @@ class Functions(Protocol):
 
     def run(
         self,
-        nest: LoopNest,
+        interface: Interface,
         kernels: Sequence[Kernel],
-        inout: frozenset[str],
         inputs: Sequence[Array],
         outputs: Sequence[Array],
     ) -> Record | None:
@@ -58,7 +56,7 @@ class Compiled:
     lowered: Lowered = field(repr=False)
     module: Module = field(repr=False)
     functions: Functions = field(repr=False)
-    inout: frozenset[str] = field(repr=False)
+    interface: Interface = field(repr=False)
     stages: Mapping[str, str] = field(repr=False, default_factory=dict[str, str])
     resources: Mapping[str, Any] = field(repr=False, default_factory=dict[str, Any])
     address: None = None
@@ -71,7 +69,7 @@ class Compiled:
     @property
     def workspace(self) -> Expr:
         """In bytes."""
-        return self.nest.workspace
+        return self.interface.workspace
 
     def artifact(self, stage: str) -> str:
         """A stage of the compilation as text: the schedule tree, the mapping, the loop nest, the code."""
@@ -101,9 +99,4 @@ class Compiled:
 
         Returns the record of a failed check, or of memory that is not there, as `_native.Entry.run` does.
         """
-        return self.functions.run(self.nest, self.module.kernels, self.inout, inputs, outputs)
-
-
-def inout(program: Program) -> frozenset[str]:
-    """The results that start from what the caller passes."""
-    return frozenset(b.name for b in program.buffers if b.role == "output" and b.inout)
+        return self.functions.run(self.interface, self.module.kernels, inputs, outputs)

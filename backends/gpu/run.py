@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,8 +11,8 @@ import numpy as np
 from tc.codegen.gpu import Argument, Kernel
 from tc.codegen.numerics import ERROR_WORDS
 from tc.ir.evaluate import evaluate
-from tc.ir.expr import Variable
-from tc.ir.loops import LoopNest
+from tc.ir.expr import Expr, Variable
+from tc.ir.program import Program
 
 Array = np.ndarray[Any, Any]
 # As of `_native.Entry.run`: the number of the failed check (-1: none, the device gave up), the subscript or
@@ -38,19 +39,43 @@ class Session(Protocol):
     def free(self, buffer: Any) -> None: ...
 
 
+@dataclass(frozen=True)
+class Interface:
+    """What a call passes, in order, as the program had it before loops were merged: `inout` are the outputs
+    that are read too, `sizes` says of which array, and which of its dimensions, a symbolic size is;
+    `workspace` is in bytes."""
+
+    name: str
+    params: tuple[str, ...]
+    outputs: tuple[str, ...]
+    inout: frozenset[str]
+    sizes: Mapping[str, tuple[str, int]]
+    workspace: Expr
+
+    @staticmethod
+    def of(program: Program, workspace: Expr) -> Interface:
+        params = (*program.params, *program.outputs)
+        boxes = {b.name: b.box for b in program.buffers}
+        extents = [(n, d, r.extent) for n in params for d, r in enumerate(boxes.get(n, ()))]
+        sizes = {e.name: (n, d) for n, d, e in reversed(extents) if isinstance(e, Variable)}
+        inout = frozenset(b.name for b in program.buffers if b.role == "output" and b.inout)
+        return Interface(program.name, params, tuple(program.outputs), inout, sizes, workspace)
+
+
 def run(
     session: Session,
-    nest: LoopNest,
+    interface: Interface,
     kernels: Sequence[Kernel],
     functions: Sequence[Any],
-    inout: frozenset[str],
     inputs: Sequence[Array],
     outputs: Sequence[Array],
 ) -> Record | None:
-    """Run kernels, whose `functions` are the device's, on dense arrays in signature order; outputs in `inout`
-    are read too.  Returns the record of a failed check, and then leaves the outputs alone."""
-    given = dict(zip(nest.params, (*inputs, *outputs), strict=True))
-    sizes = _sizes(nest, given)
+    """Run kernels, whose `functions` are the device's, on dense arrays in signature order.
+
+    Returns the record of a failed check, and then leaves the outputs alone.
+    """
+    given = dict(zip(interface.params, (*inputs, *outputs), strict=True))
+    sizes = {n: given[array].shape[d] for n, (array, d) in interface.sizes.items()}
     buffers: dict[tuple[str, str], Any] = {}
 
     def buffer(a: Argument, size: int, content: Array | None = None) -> Any:
@@ -66,7 +91,7 @@ def run(
         match a.kind:
             case "array":
                 array = given[a.name]
-                read = a.name not in nest.outputs or a.name in inout
+                read = a.name not in interface.outputs or a.name in interface.inout
                 return buffer(a, array.nbytes, array if read else None)
             case "scalar":
                 bits = given[a.name].reshape(1)
@@ -77,7 +102,7 @@ def run(
             case "error":
                 return buffer(a, ERROR_WORDS * 8, np.zeros(ERROR_WORDS, np.int64))
             case "workspace":
-                return buffer(a, evaluate(nest.workspace, sizes))
+                return buffer(a, evaluate(interface.workspace, sizes))
 
     record = np.zeros(ERROR_WORDS, np.int64)
     try:
@@ -88,7 +113,7 @@ def run(
         if ("error", "") in buffers:
             session.download(_bytes(record), buffers["error", ""])
         if record[0] == 0:
-            for name in nest.outputs:
+            for name in interface.outputs:
                 if ("array", name) in buffers and given[name].size:
                     session.download(_bytes(given[name]), buffers["array", name])
     finally:
@@ -103,15 +128,3 @@ def run(
 def _bytes(a: Array) -> Array:
     """A dense array as bytes, of whatever type it is."""
     return a.reshape(-1).view(np.uint8)
-
-
-def _sizes(nest: LoopNest, given: Mapping[str, Array]) -> dict[str, int]:
-    """The values of the sizes that are symbolic, from the arrays of a call; none of these dimensions is one
-    that loops have been merged over."""
-    out: dict[str, int] = {}
-    for a in nest.arrays if nest.sizes else ():
-        if a.name in given and len(a.shape) == given[a.name].ndim:
-            for extent, n in zip(a.shape, given[a.name].shape, strict=True):
-                if isinstance(extent, Variable):
-                    out[extent.name] = n
-    return out

@@ -13,8 +13,9 @@ from tc.options import Options
 from tc.pipeline import stage
 from tc.registry import Availability
 
-from ..gpu.compiled import GPU_OPTIONS, Compiled, inout
+from ..gpu.compiled import GPU_OPTIONS, Compiled
 from ..gpu.lower import lower
+from ..gpu.run import Interface
 from ..gpu.target import GENERIC
 from . import device
 
@@ -51,4 +52,4 @@ class Backend:
             )
         with stage("machine"):
             kernels = found.kernels(module.text, [k.name for k in module.kernels])
-        return Compiled(self.name, lowered, module, kernels, inout(program))
+        return Compiled(self.name, lowered, module, kernels, Interface.of(program, lowered.nest.workspace))

@@ -18,10 +18,9 @@ from typing import Any
 from tc import locks, settings
 from tc.codegen.gpu import Kernel
 from tc.errors import BackendError, InternalError
-from tc.ir.loops import LoopNest
 from tc.registry import Availability
 
-from ..gpu.run import OUT_OF_MEMORY, Array, Record, run
+from ..gpu.run import OUT_OF_MEMORY, Array, Interface, Record, run
 
 _INSTALL = "pip install 'tensor-comprehensions[opencl]', which brings PoCL, a device on any CPU"
 _building = locks.lock()
@@ -93,9 +92,8 @@ class Kernels:
 
     def run(
         self,
-        nest: LoopNest,
+        interface: Interface,
         kernels: Sequence[Kernel],
-        inout: frozenset[str],
         inputs: Sequence[Array],
         outputs: Sequence[Array],
     ) -> Record | None:
@@ -103,14 +101,14 @@ class Kernels:
         cl = self.device.cl
         session = _Session(cl, self.device.context, self.device.queue, self.lock)
         try:
-            return run(session, nest, kernels, self.functions, inout, inputs, outputs)
+            return run(session, interface, kernels, self.functions, inputs, outputs)
         except cl.MemoryError:
             return OUT_OF_MEMORY
         except cl.Error as error:
             if getattr(error, "code", None) == cl.status_code.INVALID_BUFFER_SIZE:  # more than it can have
                 return OUT_OF_MEMORY
             raise BackendError(
-                f"{nest.name} on {self.device.name}: {str(error).strip()}",
+                f"{interface.name} on {self.device.name}: {str(error).strip()}",
                 code="TC0810",
                 help="run it on another backend",
             ) from error

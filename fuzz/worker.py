@@ -45,6 +45,7 @@ class Batch:
     last: Path
     end: float
     report: Report = field(default_factory=Report)
+    shrinking: bool = False  # one has failed, of which hypothesis seeks a shorter form: those do not count
 
     def program(
         self,
@@ -68,6 +69,8 @@ class Batch:
                 pairs.extend(coverage.covered(tree, types_of(tree)[tree.entry.name], done))
 
         found = compare(p, self.backends, options, dynamic, layouts, threads, seen)
+        if self.shrinking:
+            return
         r = self.report
         r.programs += not found.refused
         r.runs += 0 if found.refused else len(self.backends) - len(found.excluded)
@@ -92,7 +95,8 @@ class Batch:
         code = compare(a.program, self.backends).refused
         if (code is None and not a.sound) or (code is not None and code[:4] not in a.codes):
             raise Disagreement(f"{a.kind}: {code or 'accepted'}\n{a.program.source}")
-        self.report.faults.update([f"{a.kind}: {code or 'harmless'}"])
+        if not self.shrinking:
+            self.report.faults.update([f"{a.kind}: {code or 'harmless'}"])
 
     def texts(self, number: int, count: int) -> None:
         rng = random.Random(number)
@@ -146,7 +150,13 @@ class Batch:
         )
 
         def once(**drawn: Any) -> None:
-            test(**drawn)
+            try:
+                test(**drawn)
+            except Exception:
+                self.shrinking = True
+                raise
+
+        self.shrinking = False
 
         try:
             seed(number)(chosen(given(**strategies)(once)))()

@@ -332,6 +332,9 @@ def reduced(op: str, v: Value, axes: tuple[int, ...], start: Value | None) -> Va
         spread = np.where((small < 1e-30) & ~certain, np.inf, spread)
     special_ = ~np.isfinite(of).all(-1)
     certain |= special_ & (error == 0).all(-1)
+    if op == "*":  # where factors underflow to 0 before they meet an infinity, there is a NaN
+        decided = (np.isnan(of) | (of == 0)).any(-1)  # it is one anyway
+        certain &= ~(np.isinf(of).any(-1) & ~decided & (small < 1e-30))
     spread = np.where(certain, 0.0, np.where(special_ & (error > 0).any(-1), np.inf, spread))
     # Partial results in another order may overflow.
     spread = np.where(terms > 0.98 * _LARGE[wide], np.inf, np.nan_to_num(spread, nan=np.inf, posinf=np.inf))

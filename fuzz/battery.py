@@ -1,34 +1,39 @@
-"""A fixed battery of programs on the cpu backend, against results computed before: does this compiler work?
+"""A fixed battery of programs on all backends, with results computed before: does this compiler work?
 
-    python -m fuzz.battery FILE --make     draw programs, interpret them, keep them and their results in FILE
-    python -m fuzz.battery FILE            compile and run them; exit code 1 at the first that goes wrong
+    python -m fuzz.battery FILE [--count N] [--jobs 2]
 
-Mutants of the compiler are run on it (`fuzz.mutation`): what is right comes from the compiler that made it.
+Draws programs, interprets them, and keeps them with their results in FILE, and which lines of the compiler
+each of them runs.  Mutants of the compiler are run on it (`fuzz.mutation`): what is right comes from the
+evaluator where a program has a tree, and else from the interpreter that made it.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
+import importlib
 import os
 import pickle
 import random
 import sys
+import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import tc
-from benchmarks import agreement
-from fuzz.differential import Wanted, arguments, attempt, judged
-from fuzz.strategies import Program, cpu_options, programs
+from fuzz.children import ROOT, Ended, forked, warm_up
+from fuzz.kept import Kept
+from fuzz.strategies import Program, all_options, programs
+from fuzz.trials import Case, Trial
+from tc import registry
 
-Array = np.ndarray[Any, Any]
 _DRAWN = 120  # random programs, refused ones not counted
+_SECONDS = 1200.0  # for any of these processes
+_MAPPED = ("opencl",)  # besides cpu, for every program that somebody wrote
+_TURNS = ("opencl", "halide", "opencl", "reference")  # besides cpu, one for each random program
 _OPTIONS: tuple[dict[str, Any], ...] = (
     {},
     {
@@ -38,107 +43,113 @@ _OPTIONS: tuple[dict[str, Any], ...] = (
 )
 
 
-@dataclass(frozen=True)
-class Trial:
-    """A program with its arguments, options and results."""
-
-    program: Program
-    options: dict[str, Any]
-    dynamic: tuple[str, ...]
-    given: dict[str, Any]
-    out: dict[str, Array]
-    wanted: list[Wanted]
-    terms: int  # of a sum, of one of the benchmark's programs; else 0
-
-    def right(self, got: list[Array] | str) -> bool:
-        """Whether results are right, as `benchmarks.agreement` has it or `fuzz.differential`."""
-        if isinstance(got, str):
-            return False
-        if self.terms:
-            return agreement.compare(got, [w.of for w in self.wanted], self.terms) is None
-        return all(w.met(g, self.program) for w, g in zip(self.wanted, got, strict=True))
+def _available() -> tuple[str, ...]:
+    return tuple(n for n in ("cpu", *dict.fromkeys(_TURNS)) if registry.availability(n).ok)
 
 
-# A program, its options, a bit for each size that is dynamic, and the terms of a sum or 0.
-Drawn = tuple[Program, dict[str, Any], int, int]
-
-
-def drawn(count: int, seed_number: int = 0) -> Iterator[Drawn]:
-    """Random programs with random options, the same for a seed."""
+def drawn() -> Iterator[Case]:
+    """Random programs with random options, the same whenever it is asked."""
     from hypothesis import HealthCheck, Phase, given, seed, settings
     from hypothesis import strategies as st
 
-    found: list[Drawn] = []
+    backends = _available()
+    found: list[Case] = []
 
-    @seed(seed_number)
+    @seed(0)
     @settings(
-        max_examples=count,
+        max_examples=3 * _DRAWN,
         deadline=None,
         database=None,
         suppress_health_check=list[Any](HealthCheck),
         phases=[Phase.generate],
     )
-    @given(p=programs(), options=cpu_options(("avx2",)), dynamic=st.just(0) | st.integers(1, 15))
-    def collect(p: Program, options: dict[str, Any], dynamic: int) -> None:
-        found.append((p, options, dynamic, 0))
+    @given(p=programs(), options=all_options(backends, ("avx2",)), dynamic=st.just(0) | st.integers(1, 15))
+    def collect(p: Program, options: dict[str, dict[str, Any]], dynamic: int) -> None:
+        other = _TURNS[len(found) // 2 % len(_TURNS)]
+        found.extend(Case(p, b, options.get(b, {}), dynamic, 0) for b in ("cpu", other))
 
     collect()
-    yield from found
+    yield from (c for c in found if c.backend in backends)
 
 
-def classics() -> Iterator[Drawn]:
-    """The benchmark's programs at tiny sizes, on three machines, some with a dynamic size."""
+def classics() -> Iterator[Case]:
+    """The benchmark's programs at tiny sizes; on the CPU on three machines, some with a dynamic size."""
     from benchmarks.workloads import CASES
 
+    backends = _available()
     for number, case in enumerate(CASES):
         w = case.workload(tiny=True)
         arrays = [a.make(number) for a in w.inputs]
         sizes = dict(tc.compile(w.source, "reference").sizes_of(*arrays))
-        yield (
+        p, bits, terms = (
             Program(w.source, sizes, "small", number),
-            _OPTIONS[number % len(_OPTIONS)],
-            number // len(_OPTIONS) % 3,  # none, the first or the second size
+            number // len(_OPTIONS) % 3,
             max(1, w.terms),
         )
+        yield Case(p, "cpu", _OPTIONS[number % len(_OPTIONS)], bits, terms)
+        yield from (Case(p, b, {}, bits, terms) for b in _MAPPED if b in backends)
 
 
-def make(count: int) -> list[Trial]:
-    """At most so many trials.  Raises AssertionError where the compiler as it stands gets one wrong."""
-    trials: list[Trial] = []
-    for p, options, bits, terms in itertools.chain(classics(), drawn(3 * _DRAWN)):
-        if len(trials) == count:
-            break
-        try:
-            kernel = tc.compile(p.source, "reference")
-            dynamic = tuple(n for i, n in enumerate(kernel.front.checked.sizes) if bits >> i & 1)
-            given, out = arguments(kernel, p)
-        except tc.Error:
-            continue
-        first = attempt(lambda p=p, **kw: tc.interpret(p.source, **kw), given, out)
-        if isinstance(first, str):
-            continue
-        wanted = [Wanted(w, None) for w in first] if terms else judged(kernel, p, given, out, first)
-        if wanted is None or isinstance(wanted, str):
-            continue
-        trial = Trial(p, options, dynamic, given, out, wanted, terms)
-        got = attempt(tc.compile(p.source, "cpu", options=options, dynamic=dynamic), given, out)
-        assert trial.right(got), f"{p} {options} {dynamic}"
-        trials.append(trial)
-    random.Random(0).shuffle(trials)
-    return trials
+def _lines(trial: Trial) -> dict[str, frozenset[int]]:
+    """The lines of the compiler that a trial runs.  AssertionError where it goes wrong on ours."""
+    import coverage  # not needed by mutants, which are judged in processes that read what was kept
+
+    watched = [str(ROOT / folder / "*") for folder in ("tc", "backends")]
+    looked = coverage.Coverage(data_file=None, config_file=False, include=watched)
+    looked.start()
+    what = trial.wrong()
+    looked.stop()
+    assert not what, f"{what}: {trial}"
+    data = looked.get_data()
+    lines = {str(Path(f).resolve().relative_to(ROOT)): data.lines(f) for f in data.measured_files()}
+    return {f: frozenset(found) for f, found in lines.items() if found}
 
 
-def wrong(trials: list[Trial]) -> str:
-    """What goes wrong first; empty if nothing does."""
-    for t in trials:
-        try:
-            kernel = tc.compile(t.program.source, "cpu", options=t.options, dynamic=t.dynamic)
-            got = attempt(kernel, t.given, t.out)
-        except Exception as error:  # a mutant may do anything
-            return f"{type(error).__name__}: {error}"[:200]
-        if not t.right(got):
-            return f"refused: {got}" if isinstance(got, str) else f"wrong results: {t.program.source.strip()}"
-    return ""
+def _seconds(trials: list[bytes]) -> list[float]:
+    """How long each takes of many, in one process."""
+    out: list[float] = []
+    for data in trials:
+        trial: Trial = pickle.loads(data)
+        start = time.perf_counter()
+        trial.wrong()
+        out.append(time.perf_counter() - start)
+    return out
+
+
+def make(count: int, jobs: int) -> list[Kept]:
+    """At most so many trials.  This process compiles nothing itself, so that none finds caches filled, nor
+    asks for devices, whose threads it would have and its children not."""
+    for name in ("cpu", *dict.fromkeys(_TURNS)):  # so that what a trial runs is not what importing runs
+        importlib.import_module(f"tc_backends.{name}.backend")
+    warm_up()
+    sources = (classics, drawn)
+    cases = [
+        c for found in _all("sources", lambda number: [*sources[number]()], len(sources), jobs) for c in found
+    ]
+
+    def prepared(number: int) -> bytes | None:
+        trial = cases[number].trial()
+        return None if trial is None else pickle.dumps(trial)
+
+    found = [x for x in _all("interpreted", prepared, min(len(cases), 2 * count), jobs) if x is not None][
+        :count
+    ]
+    lines = _all("traced", lambda number: _lines(pickle.loads(found[number])), len(found), jobs)
+    seconds = _all("shares timed", lambda number: _seconds(found[number::jobs]), jobs, jobs)
+    kept = [Kept(x, seconds[n % jobs][n // jobs], reach) for n, (x, reach) in enumerate(zip(found, lines))]
+    random.Random(0).shuffle(kept)
+    return kept
+
+
+def _all(what: str, work: Any, count: int, jobs: int) -> list[Any]:
+    answers: dict[int, Any] = {}
+    for number, answer in forked(work, count, lambda _: _SECONDS, jobs):
+        if isinstance(answer, Ended):
+            raise AssertionError(f"program {number}: {answer.how}")
+        answers[number] = answer
+        sys.stderr.write(f"\r{len(answers)} of {count} {what} ")
+    sys.stderr.write("\n")
+    return [answers[n] for n in range(count)]
 
 
 def main() -> int:
@@ -148,21 +159,17 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("file", type=Path)
-    parser.add_argument("--make", action="store_true")
     parser.add_argument("--count", type=int, default=1000, help="programs to make at most")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     chosen = parser.parse_args()
     os.environ["TC_VERIFY"] = "1"
     os.environ["TC_CACHE"] = "0"  # kernels of the compiler as it stands would hide a mutant
     warnings.simplefilter("ignore")
-    with np.errstate(all="ignore"):
-        if chosen.make:
-            trials = make(chosen.count)
-            chosen.file.write_bytes(pickle.dumps(trials))
-            print(f"{len(trials)} programs")
-            return 0
-        found = wrong(pickle.loads(chosen.file.read_bytes()))
-    print(found or "all right")
-    return bool(found)
+    np.seterr(all="ignore")
+    kept = make(chosen.count, chosen.jobs)
+    chosen.file.write_bytes(pickle.dumps(kept))
+    print(f"{len(kept)} programs, {sum(k.seconds for k in kept):.0f} s")
+    return 0
 
 
 if __name__ == "__main__":

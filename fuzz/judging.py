@@ -9,30 +9,23 @@ changed.
 
 from __future__ import annotations
 
-import importlib.abc
-import importlib.machinery
-import importlib.util
+import importlib
 import os
-import pickle
 import resource
-import select
-import signal
 import sys
 import tempfile
 import time
 import warnings
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import CodeType, ModuleType
 from typing import Any, Literal
 
 import numpy as np
 
+from fuzz.children import PACKAGES, ROOT, Ended, Finder, ending, forked, received, send, warm_up
 from fuzz.memory import Array, arranged, poisoned
 
-ROOT = Path(__file__).resolve().parents[1]
 # Who notices: the oracles of schedules and of loop nests, a check of another kind within the compiler, the
 # results (or an error that should or should not have been), a protected page; "unable": this machine cannot
 # run the program.
@@ -47,7 +40,6 @@ _SHARED = (
 )
 # The model decides on tiles, so it always believes in the same machine.
 _MACHINE = {"cores": 2, "l1": 32 << 10, "l2": 1 << 20, "l3": 32 << 20, "fma_units": 2, "loads": 2}
-_PACKAGES = ("tc", "tc_backends")
 
 
 @dataclass(frozen=True)
@@ -117,40 +109,6 @@ class _Trial:
 
 
 # In the children.
-
-
-class _Changed(importlib.machinery.SourceFileLoader):
-    """A module whose text is another than that of its file."""
-
-    text: str
-
-    def get_code(self, fullname: str) -> CodeType:
-        return compile(self.text, self.path, "exec", dont_inherit=True)
-
-    def exec_module(self, module: ModuleType) -> None:
-        _Finder.used = True
-        super().exec_module(module)
-
-
-class _Finder(importlib.abc.MetaPathFinder):
-    """Finds what the other finders find, one file with another text."""
-
-    used = False
-
-    def __init__(self, file: Path, text: str) -> None:
-        self.file, self.text = file, text
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if fullname.partition(".")[0] not in _PACKAGES:
-            return None
-        others = (f for f in sys.meta_path if f is not self)
-        spec = next((s for f in others if (s := f.find_spec(fullname, path, target)) is not None), None)
-        if spec is not None and spec.origin is not None and Path(spec.origin) == self.file:
-            spec.loader = loader = _Changed(fullname, spec.origin)
-            loader.text = self.text
-        return spec
 
 
 def _trial(t: Trigger) -> _Trial:
@@ -251,7 +209,7 @@ class Judge:
     """Forks the children.  The process that makes one must have imported nothing of the compiler."""
 
     def __init__(self, seconds: float = 60.0, verify: bool = True) -> None:
-        if any(name in sys.modules for name in _PACKAGES):
+        if any(name in sys.modules for name in PACKAGES):
             raise RuntimeError("the compiler has been imported here, so that no other could be in a child")
         self.seconds = seconds
         os.environ.update(TC_VERIFY="1" if verify else "0", TC_CACHE="0", TC_NUM_THREADS="2")
@@ -264,7 +222,7 @@ class Judge:
         np.seterr(all="ignore")
         for name in (*_OTHERS, *_SHARED):
             importlib.import_module(name)
-        importlib.import_module("tc.lang.parse").parse("def f(float(N) A) -> (B) { B(i) = A(i) }")
+        warm_up()
         self.clean: tuple[int, int] | None = None  # pipes to and from the child that nobody changed
         self.trials: dict[str, tuple[_Trial, Verdict]] = {}  # by the trigger's text
 
@@ -286,12 +244,14 @@ class Judge:
             )
 
         def work() -> Verdict:
-            sys.meta_path.insert(0, _Finder(ROOT / path, text))
+            sys.meta_path.insert(0, Finder(ROOT / path, text))
             found = _judged(trial)
-            return found if _Finder.used else Verdict("error", f"{path} is never imported")
+            return found if Finder.used else Verdict("error", f"{path} is never imported")
 
         start = time.perf_counter()
-        found = self._forked(work)
+        _, found = next(forked(lambda _: work(), 1, lambda _: self.seconds))
+        if isinstance(found, Ended):
+            found = Verdict("death", found.how)
         return Verdict(found.kind, found.text, time.perf_counter() - start)
 
     def _trial(self, t: Trigger) -> tuple[_Trial, Verdict]:
@@ -300,8 +260,8 @@ class Judge:
             if self.clean is None:
                 self.clean = self._clean()
             to, back = self.clean
-            _send(to, t)
-            found = _received(back, self.seconds)
+            send(to, t)
+            found = received(back, self.seconds)
             if not isinstance(found, tuple):
                 self.clean = None
                 raise AssertionError(f"the tree as it is ends the process: {t.source}")
@@ -319,60 +279,8 @@ class Judge:
         os.close(back)
 
         def loop() -> None:
-            while isinstance(t := _received(there, None), Trigger):
+            while isinstance(t := received(there, None), Trigger):
                 trial = _trial(t)
-                _send(answer, (trial, _judged(trial)))
+                send(answer, (trial, _judged(trial)))
 
-        _ending(loop)
-
-    def _forked(self, work: Callable[[], Verdict]) -> Verdict:
-        back, answer = os.pipe()
-        pid = os.fork()
-        if not pid:
-            os.close(back)
-            _ending(lambda: _send(answer, work()))
-        os.close(answer)
-        found = _received(back, self.seconds)
-        os.close(back)
-        if found is None:
-            os.kill(pid, signal.SIGKILL)
-        _, status = os.waitpid(pid, 0)
-        if isinstance(found, Verdict):
-            return found
-        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-        return Verdict("death", signal.Signals(number).name if number else f"exit code {status >> 8}")
-
-
-def _ending(work: Callable[[], None]) -> Any:
-    """Do the work of a child, and end it."""
-    status = 1
-    try:
-        os.dup2(2, 1)  # nothing of a child belongs among the answers
-        work()
-        status = 0
-    except BaseException as e:
-        sys.stderr.write(f"{type(e).__name__}: {e}\n")
-    finally:
-        os._exit(status)
-
-
-def _send(pipe: int, what: object) -> None:
-    data = pickle.dumps(what)
-    data = len(data).to_bytes(8, "little") + data
-    while data:
-        data = data[os.write(pipe, data) :]
-
-
-def _received(pipe: int, seconds: float | None) -> object:
-    """What was sent; None if nobody is there any more, or it took too long."""
-    end = None if seconds is None else time.monotonic() + seconds
-    data = b""
-    while len(data) < 8 or len(data) < 8 + int.from_bytes(data[:8], "little"):
-        left = None if end is None else max(0.0, end - time.monotonic())
-        if not select.select([pipe], [], [], left)[0]:
-            return None
-        part = os.read(pipe, 1 << 20)
-        if not part:
-            return None
-        data += part
-    return pickle.loads(data[8:])
+        ending(loop)

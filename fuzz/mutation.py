@@ -1,50 +1,50 @@
 """Mutants of the compiler: how many does its verification catch?
 
-    python -m fuzz.mutation [FILE …] [--count 40] [--seed 0] [--jobs 2] [--seconds 120]
+    python -m fuzz.mutation [FILE …] [--count 40] [--seed 0] [--jobs 2] [--seconds 20] [--battery FILE]
 
-A mutant is a copy of the tree with one operator, constant or condition of one module changed.  It is killed
-if the battery (`fuzz.battery`: programs with the results of the compiler as it stands, everything verified)
-goes wrong, or takes too long.  Printed: the mutants, what killed them, the survivors, the rate.  A survivor
-either does the same (a cost of the model, a fallback), or shows what no test looks at.
+A mutant has one operator, constant or condition of one module changed.  It is killed if one of those programs
+of the battery (`fuzz.battery`: programs with their results on all backends, everything verified) that run the
+changed line goes wrong, or takes too long.  Each mutant is judged in a process of its own that a clean one
+forks (`fuzz.children`).  Printed: the mutants, what killed them, the survivors, the rate.  A survivor either
+does the same (a shortcut, a fallback, what is only quicker), or shows what no test looks at.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import importlib
 import os
+import pickle
 import random
-import shutil
+import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-# What decides over results; costs and thresholds (choose, model, lines, …) only decide over speed.
-MODULES = (
-    *(
-        "tc/poly/scan",
-        "tc/poly/schedule.py",
-        "tc/poly/fusion.py",
-        "tc/poly/plan.py",
-        "tc/poly/dependences.py",
-    ),
-    *("tc/poly/scop.py", "tc/poly/accesses.py", "tc/poly/nest.py", "tc/poly/storage.py"),
-    *("tc/ir/collapse.py", "tc/ir/inline.py", "tc/ir/rfactor.py", "tc/ir/unswitch.py", "tc/ir/simplify.py"),
-    *("tc/ir/lower.py", "tc/ir/specialize.py"),
-    *(
-        "backends/cpu/emit.py",
-        "backends/cpu/expressions.py",
-        "backends/cpu/memory.py",
-        "backends/cpu/values.py",
-    ),
-    *("backends/cpu/affine.py", "backends/cpu/dot.py", "backends/cpu/dot_code.py", "backends/cpu/shares.py"),
+import numpy as np
+
+from fuzz.children import ROOT, Ended, Finder, forked, warm_up
+from fuzz.kept import Kept, reaching
+
+MODULES = ("tc/ranges", "tc/ir", "tc/poly", "tc/codegen", "tc/halide", "backends")
+# What is not changed: oracles, which `fuzz.miscompilations` judges; what decides over speed alone; what only
+# shows, or runs on devices that are not here.
+EXCLUDED = (
+    *("tc/poly/trace", "tc/poly/legality.py", "tc/poly/placement.py"),
+    *("backends/cpu/choose.py", "backends/cpu/model.py", "backends/cpu/lines.py", "backends/cpu/work.py"),
+    *("backends/cpu/spills.py", "backends/cpu/machine.py", "backends/gpu/choose.py", "backends/gpu/model.py"),
+    *("backends/gpu/warps.py", "backends/gpu/traffic.py", "backends/gpu/instructions.py"),
+    *("backends/gpu/unrolling.py", "tc/ir/printer.py", "backends/cuda"),
 )
-_COPIED = ("tc", "backends", "fuzz", "benchmarks", "tests", "pyproject.toml")
+# Of others, imported once: they take long, and import nothing of the compiler.
+_OTHERS = ("halide", "hypothesis.strategies", "islpy", "lark", "llvmlite.binding", "platformdirs", "pyopencl")
+_MEMORY = 6 << 30  # bytes that a mutant may ask for
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
@@ -61,6 +61,8 @@ class Mutant:
 
     path: str
     line: int
+    last: int  # line of what was changed
+    inside: bool  # of a function: it runs when that does, not when the module is imported
     before: str
     after: str
     text: str  # of the file
@@ -73,14 +75,15 @@ class _Mutator(ast.NodeTransformer):
     """Counts the places that can be changed, and changes the one with a number."""
 
     def __init__(self, chosen: int = -1) -> None:
-        self.chosen, self.count = chosen, 0
-        self.changed: tuple[int, str, str] | None = None
+        self.chosen, self.count, self.depth = chosen, 0, 0
+        self.changed: tuple[int, int, bool, str, str] | None = None
 
     def change(self, node: ast.expr, other: ast.expr) -> ast.expr:
         self.count += 1
         if self.count - 1 != self.chosen:
             return node
-        self.changed = node.lineno, ast.unparse(node), ast.unparse(other)
+        last = node.end_lineno or node.lineno
+        self.changed = node.lineno, last, self.depth > 0, ast.unparse(node), ast.unparse(other)
         return ast.copy_location(other, node)
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
@@ -95,6 +98,19 @@ class _Mutator(ast.NodeTransformer):
                 setattr(node, name, kept)
                 return node
         return super().generic_visit(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.args = self.visit(node.args)
+        self.depth += 1
+        node.body = [self.visit(s) for s in node.body]
+        self.depth -= 1
+        return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        self.depth += 1
+        self.generic_visit(node)
+        self.depth -= 1
+        return node
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         self.generic_visit(node)
@@ -156,49 +172,65 @@ def chosen_mutants(paths: Sequence[str], count: int, seed: int) -> list[Mutant]:
     for p in paths:
         found = ROOT / p
         files += sorted(found.rglob("*.py")) if found.is_dir() else [found]
-    sources = {str(f.relative_to(ROOT)): f.read_text(encoding="utf-8") for f in files}
+    names = [str(f.relative_to(ROOT)) for f in files]
+    names = [n for n in names if n in paths or not n.startswith(EXCLUDED)]
+    sources = {n: (ROOT / n).read_text(encoding="utf-8") for n in names}
     everything = [(path, n) for path, text in sources.items() for n in range(places(text))]
     some = random.Random(seed).sample(everything, min(count, len(everything)))
     return [mutant(path, sources[path], n) for path, n in some]
 
 
-def overlay(folder: Path) -> None:
-    """A copy of the tree that Python imports instead of the installed one."""
-    for name in _COPIED:
-        source = ROOT / name
-        if source.is_dir():
-            ignored = shutil.ignore_patterns("__pycache__", "results")
-            shutil.copytree(source, folder / name, ignore=ignored)
-        else:
-            shutil.copy(source, folder / name)
-    (folder / "tc_backends").symlink_to("backends")
+UNREACHED = "no program runs it"
 
 
-def judge(m: Mutant, tree: Path, battery: Path, seconds: float) -> str:
-    """What killed a mutant; empty if it survived.  `tree` is an overlay, which is as before afterwards."""
-    file = tree / m.path
-    before = file.read_text(encoding="utf-8")
-    file.write_text(m.text, encoding="utf-8")
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(tree),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "TC_NUM_THREADS": "2",
-    }
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", "fuzz.battery", str(battery)],
-            cwd=tree, env=environment, capture_output=True, text=True, timeout=seconds, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return "it takes too long"
-    finally:
-        file.write_text(before, encoding="utf-8")
-    if done.returncode == 0:
-        return ""
-    return (
-        done.stdout.strip() or done.stderr.strip()[-200:] or f"it ended with {done.returncode}"
-    ).splitlines()[0]
+def judged(
+    mutants: Sequence[Mutant], battery: Sequence[Kept], seconds: float, jobs: int
+) -> Iterator[tuple[Mutant, str]]:
+    """What killed each, as it comes; empty if it survived programs of about so many seconds, `UNREACHED` if
+    there are none.  This process must not have imported what is changed."""
+    files = {getattr(module, "__file__", None) for module in [*sys.modules.values()]}
+    if any(str(ROOT / m.path) in files for m in mutants):
+        raise RuntimeError("what is to be changed has been imported here")
+    chosen = [
+        reaching(battery, m.path, range(m.line, m.last + 1) if m.inside else None, seconds, number)
+        for number, m in enumerate(mutants)
+    ]
+
+    def work(number: int) -> str:
+        m = mutants[number]
+        resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
+        sys.meta_path.insert(0, Finder(ROOT / m.path, m.text))
+        try:
+            for k in chosen[number]:
+                if what := pickle.loads(k.trial).wrong():
+                    return " ".join(what.split())[:160]
+        except Exception as e:  # the compiler cannot even be imported
+            return f"{type(e).__name__}: {e}"
+        return "" if Finder.used else UNREACHED
+
+    def patience(number: int) -> float:
+        return 60 + 8 * sum(k.seconds for k in chosen[number])
+
+    for number, what in forked(work, len(mutants), patience, jobs):
+        yield mutants[number], what.how if isinstance(what, Ended) else what
+
+
+def prepare() -> None:
+    """Settings, and what all children share."""
+    os.environ.update(TC_VERIFY="1", TC_CACHE="0", TC_NUM_THREADS="2")
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    warnings.simplefilter("ignore")
+    np.seterr(all="ignore")
+    for name in _OTHERS:
+        importlib.import_module(name)
+    warm_up()
+
+
+def _battery(path: Path, jobs: int) -> list[Kept]:
+    if not path.exists():
+        command = [sys.executable, "-m", "fuzz.battery", str(path), "--jobs", str(jobs)]
+        subprocess.run(command, cwd=ROOT, check=True)
+    return pickle.loads(path.read_bytes())
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -211,33 +243,40 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--seconds", type=float, default=180.0, help="that a mutant may take")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of programs that a mutant must survive")
+    parser.add_argument("--battery", type=Path, help="made where it does not exist; of this tree, unchanged")
     chosen = parser.parse_args(argv)
     mutants = chosen_mutants(chosen.files, chosen.count, chosen.seed)
     with tempfile.TemporaryDirectory(prefix="tc-mutants-") as name:
-        folder = Path(name)
-        battery = folder / "battery.pickle"
-        subprocess.run([sys.executable, "-m", "fuzz.battery", str(battery), "--make"], cwd=ROOT, check=True)
-        trees = [folder / f"tree-{k}" for k in range(chosen.jobs)]
-        for tree in trees:
-            tree.mkdir()
-            overlay(tree)
-
-        def run(k: int) -> list[tuple[Mutant, str]]:
-            out: list[tuple[Mutant, str]] = []
-            for m in mutants[k :: chosen.jobs]:
-                what = judge(m, trees[k], battery, chosen.seconds)
-                print(f"{m}\n    {what or 'SURVIVED'}", flush=True)
-                out.append((m, what))
-            return out
-
-        with ThreadPoolExecutor(chosen.jobs) as pool:
-            judged = [x for part in pool.map(run, range(chosen.jobs)) for x in part]
-    survivors = [m for m, what in judged if not what]
-    print(f"\n{len(judged) - len(survivors)} of {len(judged)} mutants killed; survivors:")
-    for m in survivors:
-        print(f"  {m}")
+        battery = _battery(chosen.battery or Path(name) / "battery.pickle", chosen.jobs)
+        tempfile.tempdir = name  # for what the compiler writes about its failures
+        prepare()
+        found: list[tuple[Mutant, str]] = []
+        for m, what in judged(mutants, battery, chosen.seconds, chosen.jobs):
+            print(f"{m}\n    {what or 'SURVIVED'}", flush=True)
+            found.append((m, what))
+    print(_summary(found))
     return 0
+
+
+def _summary(found: Sequence[tuple[Mutant, str]]) -> str:
+    def how(what: str) -> str:
+        return {"": "survived", UNREACHED: UNREACHED}.get(what, what.split(":")[0])
+
+    folders = sorted({str(Path(m.path).parent) for m, _ in found})
+    lines = [f"\n{', '.join(f'{n} {k}' for k, n in Counter(how(w) for _, w in found).most_common())}"]
+    for folder in (*folders, ""):
+        here = [w for m, w in found if folder in ("", str(Path(m.path).parent))]
+        run = [w for w in here if w != UNREACHED]
+        killed = sum(map(bool, run))
+        share = 100 * killed / max(1, len(run))
+        lines.append(
+            f"{folder or 'all':24} {killed:4} of {len(run):4} that run killed ({share:.0f} %), "
+            f"{len(here) - len(run)} never run"
+        )
+    lines += ["survivors:", *sorted(f"  {m}" for m, w in found if not w)]
+    lines += ["never run:", *sorted(f"  {m}" for m, w in found if w == UNREACHED)]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

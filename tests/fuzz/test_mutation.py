@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from fuzz import mutation
+from fuzz.kept import Kept, reaching
 
 SOURCE = '''
 def f(a: int = 1, *, deep: bool = True) -> "int":
@@ -41,36 +42,71 @@ def test_the_same_mutants_for_a_seed() -> None:
         compile(m.text, m.path, "exec")
 
 
+# Path, what is replaced by what (None: nothing is), and whether it is killed.
+CHANGES: list[tuple[str, str, str | None, bool]] = [
+    ("backends/cpu/affine.py", "", None, False),
+    ("backends/cpu/emit.py", "icmp slt i64 {following}", "icmp sle i64 {following}", True),
+    ("tc/poly/scan/builder.py", "IntImm(0)", "IntImm(1)", True),
+    ("tc/ir/lower.py", "def lower(", "def lowered(", True),
+    ("tc/poly/mapping/sync.py", "def ", "def no_", True),
+]
+
+# The compiler must not have been imported where mutants are judged.
+JUDGE = """
+import json, pathlib, pickle, sys
+from fuzz import mutation
+from fuzz.kept import Kept, reaching
+battery = pickle.loads(pathlib.Path(sys.argv[1]).read_bytes())
+mutation.prepare()
+mutants = [mutation.Mutant(**m) for m in json.load(sys.stdin)]
+found = dict((m.path, what) for m, what in mutation.judged(mutants, battery, 20.0, 2))
+print(json.dumps(found))
+"""
+
+
 @pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A copy of the tree, and a short battery."""
-    folder = tmp_path_factory.mktemp("mutants")
-    battery, tree = folder / "battery.pickle", folder / "tree"
-    arguments = [str(battery), "--make", "--count", "5"]
-    subprocess.run([sys.executable, "-m", "fuzz.battery", *arguments], cwd=mutation.ROOT, check=True)
-    tree.mkdir()
-    mutation.overlay(tree)
-    return tree, battery
+def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What a short battery says of the changes, by their files."""
+    battery = tmp_path_factory.mktemp("mutants") / "battery.pickle"
+    make = [sys.executable, "-m", "fuzz.battery", str(battery), "--count", "5"]
+    subprocess.run(make, cwd=mutation.ROOT, check=True)
+    mutants = [
+        mutation.Mutant(path, 1, 1, False, before, after or "", changed(path, before, after))
+        for path, before, after, _ in CHANGES
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", JUDGE, str(battery)],
+        input=json.dumps([vars(m) for m in mutants]),
+        cwd=mutation.ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return json.loads(done.stdout)
 
 
-def test_a_mutant_that_is_none_survives(tree: tuple[Path, Path]) -> None:
-    path = "backends/cpu/affine.py"
+def changed(path: str, before: str, after: str | None) -> str:
     text = (mutation.ROOT / path).read_text(encoding="utf-8")
-    assert mutation.judge(mutation.Mutant(path, 1, "", "", text), *tree, 120.0) == ""
+    assert before in text, f"{path} has changed"
+    return text if after is None else text.replace(before, after)
 
 
-@pytest.mark.parametrize(
-    ("path", "before", "after"),
-    [
-        ("backends/cpu/emit.py", "icmp slt i64 {following}", "icmp sle i64 {following}"),
-        ("tc/poly/scan/builder.py", "IntImm(0)", "IntImm(1)"),
-        ("tc/ir/lower.py", "def lower(", "def lowered("),
-    ],
-)
-def test_a_wrong_one_is_killed(tree: tuple[Path, Path], path: str, before: str, after: str) -> None:
-    text = (mutation.ROOT / path).read_text(encoding="utf-8")
-    if before not in text:
-        pytest.fail(f"{path} has changed")
-    m = mutation.Mutant(path, 1, before, after, text.replace(before, after))
-    assert mutation.judge(m, *tree, 120.0)
-    assert (tree[0] / path).read_text(encoding="utf-8") == text
+@pytest.mark.parametrize(("path", "before", "after", "killed"), CHANGES)
+def test_the_battery_tells_the_wrong_ones(
+    verdicts: dict[str, str], path: str, before: str, after: str | None, killed: bool
+) -> None:
+    assert bool(verdicts[path]) == killed, verdicts[path]
+    assert verdicts[path] != mutation.UNREACHED
+
+
+def test_only_programs_that_run_a_line_are_tried() -> None:
+    battery = [
+        Kept(b"a", 3.0, {"f.py": frozenset({1, 2})}),
+        Kept(b"b", 1.0, {"f.py": frozenset({3}), "g.py": frozenset({7})}),
+        Kept(b"c", 2.0, {"f.py": frozenset({2})}),
+    ]
+
+    def names(lines: range | None, seconds: float = 100.0, path: str = "f.py") -> list[bytes]:
+        return [k.trial for k in reaching(battery, path, lines, seconds, 0)]
+
+    assert names(range(2, 3)) == [b"c", b"a"]
+    assert names(None) == [b"b", b"c", b"a"]  # the quickest first
+    assert names(range(9, 10)) == names(None, path="h.py") == []
+    assert len(names(None, seconds=0.5)) == 1

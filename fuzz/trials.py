@@ -1,0 +1,78 @@
+"""A program of the battery on a backend: prepared by the compiler as it stands, run by any."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import tc
+from benchmarks import agreement
+from fuzz.differential import Wanted, arguments, attempt, judged
+from fuzz.strategies import Program
+from tc import registry
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is to be compiled and run; `terms` of a sum, of one of the benchmark's programs, or 0."""
+
+    program: Program
+    backend: str
+    options: dict[str, Any]
+    bits: int  # one for each size that is dynamic
+    terms: int
+
+    def trial(self) -> Trial | None:
+        """With arguments and results; None where the language refuses it or nobody can tell the results."""
+        p = self.program
+        try:
+            kernel = tc.compile(p.source, "reference")
+            given, out = arguments(kernel, p)
+        except tc.Error:
+            return None
+        sizes = (
+            kernel.front.checked.sizes if getattr(registry.get(self.backend), "dynamic_sizes", False) else ()
+        )
+        dynamic = tuple(n for i, n in enumerate(sizes) if self.bits >> i & 1)
+        first = attempt(lambda **kw: tc.interpret(p.source, **kw), given, out)
+        if isinstance(first, str):
+            return None
+        wanted = [Wanted(w, None) for w in first] if self.terms else judged(kernel, p, given, out, first)
+        if wanted is None or isinstance(wanted, str):
+            return None
+        return Trial(p, self.backend, self.options, dynamic, given, out, wanted, self.terms)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A program with its arguments, options and results."""
+
+    program: Program
+    backend: str
+    options: dict[str, Any]
+    dynamic: tuple[str, ...]
+    given: dict[str, Any]
+    out: dict[str, Array]
+    wanted: list[Wanted]
+    terms: int
+
+    def wrong(self) -> str:
+        """What goes wrong; empty if nothing does."""
+        try:
+            kernel = tc.compile(self.program.source, self.backend, options=self.options, dynamic=self.dynamic)
+            got = attempt(kernel, self.given, self.out)
+        except Exception as error:  # a mutant may do anything
+            return f"{getattr(error, 'code', None) or type(error).__name__}: {error}"[:200]
+        if isinstance(got, str):
+            return f"refused: {got}"
+        return "" if self._right(got) else f"wrong results: {self.program.source.strip()}"
+
+    def _right(self, got: list[Array]) -> bool:
+        """As `benchmarks.agreement` has it, or `fuzz.differential`."""
+        if self.terms:
+            return agreement.compare(got, [w.of for w in self.wanted], self.terms) is None
+        return all(w.met(g, self.program) for w, g in zip(self.wanted, got, strict=True))

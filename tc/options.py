@@ -71,7 +71,9 @@ class Options:
     used.
     `threads`, `blocks`: on a GPU, threads of a block along each of its dimensions, the fastest first (at most
     1024 in all), and blocks along each tiled loop, outermost first; fewer run where there is less to do.
-    There `tile` has the points of the loops that a block runs at a time.  `mapping`: `"identity"` runs all on
+    There `tile` has the points of the loops that a block runs at a time, and with `intra_tile_fusion` `"min"`
+    statements that share these loops run one after the other over the points of a tile, instead of one after
+    the other at each point.  `mapping`: `"identity"` runs all on
     one thread, in the order of the source, for validation.  `use_shared_memory`, `use_private_memory`:
     whether what the threads of a block read again is copied to shared memory, of at most `max_shared_memory`
     bytes, and whether threads keep results in registers.
@@ -81,6 +83,7 @@ class Options:
     strict: bool = False
     fast_math: bool = False
     fusion: Literal["max", "preserve3coincident", "min"] | Callable[[Any], bool] | None = None
+    intra_tile_fusion: Literal["max", "min"] | None = None
     isa: str | None = None
     tile: tuple[int, ...] | None = None
     register_tile: tuple[int, ...] | None = None
@@ -106,6 +109,8 @@ class Options:
                 raise _bad(name, getattr(self, name), "True, False or None")
         if not callable(self.fusion) and self.fusion not in (None, "max", "preserve3coincident", "min"):
             raise _bad("fusion", self.fusion, "'max', 'preserve3coincident', 'min', a function or None")
+        if self.intra_tile_fusion not in (None, "max", "min"):
+            raise _bad("intra_tile_fusion", self.intra_tile_fusion, "'max', 'min' or None")
         if self.machine is not None:
             object.__setattr__(self, "machine", _facts(self.machine))
         if self.isa not in (None, "avx512", "avx2", "sse4.2", "neon") and not _is_architecture(self.isa):

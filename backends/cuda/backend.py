@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,6 +31,12 @@ class Made:
     lowered: Lowered
     module: gpu.Module
     machine: nvrtc.Machine
+
+
+def _with_all_registers(text: str) -> str:
+    """A text whose threads may have all registers: left alone, the assembler would rather spill a few than
+    have fewer blocks run together."""
+    return re.sub(r"__launch_bounds__\((\d+)\)", r"__launch_bounds__(\1, 1)", text)
 
 
 def _without_stack(made: Callable[[int], Made]) -> Made:
@@ -86,7 +93,13 @@ class Backend:
             with stage("code"):
                 module = gpu.emit(lowered.nest, CUDA, lowered.contract)
             with stage("machine"):
-                return Made(lowered, module, nvrtc.compile_text(module.text, arch, lowered.contract))
+                machine = nvrtc.compile_text(module.text, arch, lowered.contract)
+                if machine.in_memory:
+                    roomy = replace(module, text=_with_all_registers(module.text))
+                    again = nvrtc.compile_text(roomy.text, arch, lowered.contract)
+                    if again.in_memory < machine.in_memory:
+                        return Made(lowered, roomy, again)
+                return Made(lowered, module, machine)
 
         found = _without_stack(made) if options.tile is None else made(0)
         lowered, module, machine = found.lowered, found.module, found.machine

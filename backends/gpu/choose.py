@@ -61,8 +61,8 @@ def choose(
         def name(stem: str) -> str:
             return f"{stem}.{next(numbers)}"
 
-        mapped = mapping.mapped(scop, region, how, name, wanted.shared, private, reuse, ahead)
-        kernel = mapping.kernel(scop, title, how, mapped)
+        placed = mapping.placed(scop, region, how, name, wanted.shared, private, reuse, ahead)
+        kernel = mapping.kernel(scop, title, how, mapping.mapped(placed))
         return Candidate(way, how, kernel, _predicted(scop, kernel, target, typical))
 
     for way, how in candidates(scop, region, wanted, target.units):
@@ -73,7 +73,13 @@ def choose(
         found.append(one)
         if not wanted.copies and one.prediction.seconds < _CLOSE * one.prediction.ideal(target):
             break
-    found.sort(key=lambda c: (wanted.copies and not _copies(c.kernel), c.prediction.seconds))
+
+    def order(c: Candidate) -> tuple[bool, float, float]:
+        """Of as many seconds those that wait least."""
+        p = c.prediction
+        return wanted.copies and not _copies(c.kernel), p.seconds, p.bounds["latency"]
+
+    found.sort(key=order)
     return Choice(found[0], found)
 
 
@@ -93,7 +99,9 @@ def _predicted(scop: Scop, kernel: mapping.Kernel, target: Target, typical: Mapp
 
 def told(region: Region, choice: Choice) -> str:
     """A choice as text: the map that was taken, and what is predicted of each."""
-    lines = [shown(choice.taken.kernel.launch.name, region, choice.taken.how).rstrip("\n")]
+    kernel = choice.taken.kernel
+    lines = [shown(kernel.launch.name, region, choice.taken.how).rstrip("\n")]
+    lines += [f"  {c}" for c in kernel.promoted.splitlines()]
     for c in choice.all:
         p = c.prediction
         mark = "*" if c is choice.taken else " "

@@ -19,6 +19,7 @@ GPU_OPTIONS = frozenset(
     [
         "strict",
         "fusion",
+        "intra_tile_fusion",
         "tile",
         "threads",
         "blocks",

@@ -85,6 +85,8 @@ def mapped(
         choices: list[str] = []
         with stage("map"):
             regions = plan.regions(program, groups, typical)
+            if options.intra_tile_fusion == "min":
+                regions = tuple(map(plan.distributed, regions))
             for i, r in enumerate(regions):
                 title = f"{program.name}_{i}" if len(regions) > 1 else program.name
                 numbers = (int(a.name.rpartition(".")[2]) for k in made for a in k.arrays)
@@ -97,7 +99,7 @@ def mapped(
     loops = replace(loops, arrays=(*loops.arrays, *(a for k in made for a in k.arrays)))
     if verify:
         trace.verify_small(program, loops, _TRACED_INSTANCES)
-    trees = "".join(f"{k.launch.name}:\n{k.tree}" for k in made)
+    trees = "".join(f"{k.launch.name}:\n{k.promoted}{k.tree}" for k in made)
     return Lowered(loops, tree.dump(fused), trees, "".join(choices), True)
 
 

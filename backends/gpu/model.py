@@ -116,9 +116,11 @@ class Prediction:
         return LAUNCH + self.bounds[self.binds]
 
     def ideal(self, target: Target) -> float:
-        """Seconds of a kernel that reads and writes each element once and computes all the while."""
+        """Seconds of a kernel that reads and writes each element once and computes all the while, on all of
+        the device."""
         once = (self.least_read + self.least_written) / (1e9 * target.dram)
-        return LAUNCH + max(once, self.bounds["fma"])
+        even = max(1, self.blocks) / (target.units * -(-max(1, self.blocks) // target.units))
+        return LAUNCH + max(once, self.bounds["fma"] * even)
 
     def count(self, *, shared: bool, store: bool) -> float:
         """Elements that lanes load from or store to shared or global memory."""

@@ -25,7 +25,9 @@ OUT_OF_MEMORY: Record = (-1, 1, ())
 class Session(Protocol):
     """A device during one call: what is asked for happens in this order, `download` waits for it.
 
-    Buffers are the device's own; contents are arrays of bytes.
+    Buffers are the device's own; contents are arrays of bytes.  A buffer begins at a multiple of
+    `tc.ir.loops.VECTOR` bytes, as kernels are promised: CUDA's at least at one of 256, OpenCL's at one of its
+    longest vector, 128.
     """
 
     def allocate(self, size: int) -> Any: ...

@@ -31,13 +31,15 @@ _EVERYWHERE = (-(1 << 62), 1 << 62)
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """An access to global memory in the text; `elements` of all lanes, over the launch."""
+    """An access to global memory in the text, of so many neighbours (`width`); `elements` of all lanes, over
+    the launch."""
 
     array: Array
     shape: tuple[int, ...]
     subscripts: tuple[Expr, ...]
     store: bool
     elements: float
+    width: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,10 @@ class Traffic:
                 case Compute():
                     for r in self.references[id(s)]:
                         name = r.array.name
-                        box = [_cut(_interval(e, env), n) for e, n in zip(r.subscripts, r.shape, strict=True)]
+                        found = [_interval(e, env) for e in r.subscripts]
+                        if r.width > 1:
+                            found[-1] = found[-1][0], found[-1][1] + r.width - 1
+                        box = [_cut(i, n) for i, n in zip(found, r.shape, strict=True)]
                         old = boxes.get(name, box)
                         boxes[name] = [_hull(a, b) for a, b in zip(old, box, strict=True)]
                         asked[name] = asked.get(name, 0.0) + r.elements / max(1.0, times)
@@ -219,7 +224,7 @@ def _references(
             continue
         shape = tuple(max(0, evaluate(n, sizes)) for n in arrays[name].shape)
         elements = asked.get((name, subscripts, store), 0.0)
-        out.append(Reference(arrays[name], shape, subscripts, store, elements))
+        out.append(Reference(arrays[name], shape, subscripts, store, elements, c.width))
     return out
 
 

@@ -66,6 +66,8 @@ def unrolled(s: Stmt, arrays: Mapping[str, Array]) -> dict[int, Unrolling]:
         n = _length(s)
         if s.kind is LoopKind.UNROLLED and n is not None:
             found = Unrolling(n, True)
+        elif s.lanes:
+            found = Unrolling(s.lanes, n == s.lanes)
         elif any(isinstance(c, (Sync, Combine)) for c in statements(s.body)):
             found = Unrolling(1, False)
         else:

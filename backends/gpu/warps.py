@@ -10,11 +10,11 @@ What nvcc does on its own is counted as done (as the PTX of NVRTC 12.9 shows): a
 several iterations of unrolled loops, or does not change in a loop, is made once, unless there is a condition
 or a barrier between, or its array is written in there; an element that a loop updates again and again, and
 nothing else in it touches its array, is in a register meanwhile; so is what the same block of statements has
-just loaded or stored.
+just loaded or stored.  Neighbours in shared memory that iterations done at once load are one vector of up to
+16 bytes, where rows begin as vectors do.
 
-Sectors: global memory is fetched in 32 bytes; banks: shared memory has 32, of 4 bytes each, in one cycle each
-gives one word, to as many lanes as want it (CUDA C++ programming guide, "Device memory accesses", "Shared
-memory").
+Sectors: global memory is fetched in 32 bytes; banks: tc/poly/mapping/banks.py (CUDA C++ programming guide,
+"Device memory accesses", "Shared memory").
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from tc.ir import expr as x
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import Expr, Load, inline_lets, variables, walk
 from tc.ir.loops import (
+    VECTOR,
     WARP,
     Array,
     Block,
@@ -49,6 +50,8 @@ from tc.ir.loops import (
     statements,
 )
 from tc.ir.printer import text
+from tc.ir.simplify import linear_terms
+from tc.poly.mapping.banks import Lanes, cycles
 
 from .instructions import MULTIPLY_ADD, arithmetic, divisions, pipe
 from .unrolling import Unrolling, unrolled
@@ -56,12 +59,9 @@ from .unrolling import Unrolling, unrolled
 SECTOR = 32
 SCRATCH = "scratch"  # what combinations have in shared memory
 GLOBAL = ("input", "output", "temporary")
-_BANKS, _WORD = 32, 4
 _WARPS = 80  # that are walked along at first
 _ROWS = 512  # that are walked along at most
 _FEW = 8  # iterations that are all looked at
-
-Lanes = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,15 +325,14 @@ class _Walk:
         for e, mask in reads:
             if (e.buffer, e.subscripts) not in known:
                 known.add((e.buffer, e.subscripts))
-                self.access(
-                    e.buffer, e.subscripts, g, mask, self.kept(e.buffer, e.subscripts, g), store=False
-                )
+                often = self.kept(e.buffer, e.subscripts, g)
+                self.access(e.buffer, e.subscripts, g, mask, often, width=s.width, store=False)
         often = g.weight
         if s.op is not None:
             often = self.kept(s.buffer, s.subscripts, g, updated=True)
             if (s.buffer, s.subscripts) not in known:
                 self.access(s.buffer, s.subscripts, g, g.mask, often, store=False)
-        self.access(s.buffer, s.subscripts, g, g.mask, often, store=True)
+        self.access(s.buffer, s.subscripts, g, g.mask, often, width=s.width, store=True)
         loaded = [i for e, _ in reads if self.arrays[e.buffer].role != "register" for i in e.subscripts]
         # What is computed under a condition is computed again for what comes after it.
         parts = (
@@ -450,20 +449,31 @@ class _Walk:
         return _Frame(s, self.unrolled[id(s)].whole, barrier, stored, frozenset(loaded))
 
     def access(
-        self, buffer: str, subscripts: tuple[Expr, ...], g: _Warps, mask: Lanes, weight: Lanes, *, store: bool
+        self,
+        buffer: str,
+        subscripts: tuple[Expr, ...],
+        g: _Warps,
+        mask: Lanes,
+        weight: Lanes,
+        *,
+        width: int = 1,
+        store: bool,
     ) -> None:
+        """Of `width` neighbouring elements at once."""
         array = self.arrays[buffer]
+        env = g.env
         if array.role == "register":
             return
         shared = array.role == "shared"
+        if shared and not store and width == 1 and subscripts:
+            width, env = self.together(array, subscripts, g)
+            weight = weight / width
         rows = mask.any(1)
         if not rows.any():
             return
-        place = (
-            np.broadcast_to(self.place(buffer, subscripts, g.env), mask.shape)[rows] * array.dtype.itemsize
-        )
+        place = np.broadcast_to(self.place(buffer, subscripts, env), mask.shape)[rows] * array.dtype.itemsize
         mask, weight = mask[rows], weight[rows]
-        moved, least = (banks if shared else sectors)(place, mask, array.dtype.itemsize)
+        moved, least = (cycles if shared else sectors)(place, mask, array.dtype.itemsize * width)
         requests = float(weight.sum())
         # Its address: nvcc counts one up in a loop, unless there is no telling how.
         divided = sum(any(isinstance(i, (x.FloorDiv, x.FloorMod)) for i in walk(e)) for e in subscripts)
@@ -475,11 +485,35 @@ class _Walk:
                 shared,
                 store,
                 requests,
-                float((weight * mask.sum(1)).sum()),
+                float((weight * mask.sum(1)).sum()) * width,
                 float((weight * moved).sum()),
                 float((weight * least).sum()),
             )
         )
+
+    def together(
+        self, array: Array, subscripts: Sequence[Expr], g: _Warps
+    ) -> tuple[int, Mapping[str, Lanes]]:
+        """How many elements of a row of shared memory are one load, and the values of variables for the first
+        of them."""
+        terms, constant = linear_terms(inline_lets(subscripts[-1]))
+        row = self.strides[array.name][0][-1] + array.padding
+        for f in reversed(g.frames):
+            if f.loop is None or f.barrier or f.stored.get(array.name):
+                break
+            v = x.Variable(f.loop.var)
+            if terms.get(v) == 1:
+                low, first = linear_terms(f.loop.lower)
+                starts = (constant + first, row, *low.values(), *(k for e, k in terms.items() if e != v))
+                most = min(VECTOR // array.dtype.itemsize, self.unrolled[id(f.loop)].factor)
+                width = math.gcd(1 << most.bit_length() - 1, *starts) if f.loop.step == 1 else 1
+                envs = [{**g.env, v.name: g.env[v.name] // width * width + i} for i in range(width)]
+                places = [self.place(array.name, subscripts, e) for e in envs]
+                if all(np.all(p == places[0] + i) for i, p in enumerate(places)):
+                    return width, envs[0]
+            if not f.whole:
+                break
+        return 1, g.env
 
     def place(self, buffer: str, subscripts: Sequence[Expr], env: Mapping[str, Lanes]) -> Lanes:
         """The number of an element in its array; an index out of memory is taken for random."""
@@ -517,18 +551,6 @@ def sectors(place: Lanes, mask: Lanes, itemsize: int) -> tuple[Lanes, Lanes]:
     hold as many elements."""
     held = np.sort(np.where(mask, place, place[np.arange(len(place)), mask.argmax(1)][:, None]), axis=1)
     return 1 + (np.diff(held // SECTOR) != 0).sum(1), -(-_distinct(held) * itemsize // SECTOR)
-
-
-def banks(place: Lanes, mask: Lanes, itemsize: int) -> tuple[Lanes, Lanes]:
-    """The cycles that each row of byte addresses in shared memory takes where `mask` holds: words that the
-    same bank has to give; and how many it would be if the words were neighbours."""
-    held = np.where(mask, place, place[np.arange(len(place)), mask.argmax(1)][:, None])
-    words = np.concatenate([held // _WORD + k for k in range(max(1, itemsize // _WORD))], axis=1)
-    words = np.sort(words, axis=1)
-    new = np.concatenate([np.ones((len(words), 1), bool), np.diff(words) != 0], axis=1)
-    number = np.arange(len(words))[:, None] * _BANKS + words % _BANKS
-    each = np.bincount(number[new], minlength=len(words) * _BANKS).reshape(-1, _BANKS)
-    return each.max(1), -(-new.sum(1) // _BANKS)
 
 
 def _distinct(ordered: Lanes) -> Lanes:

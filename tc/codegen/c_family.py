@@ -110,9 +110,9 @@ class Printer:
         """What several threads do together."""
         raise InternalError(f"{self.dialect.name} code for one thread has no {type(s).__name__}")
 
-    def mark(self, kind: LoopKind) -> tuple[str, str]:
+    def mark(self, s: For) -> tuple[str, str]:
         """What stands before a loop, and behind its head."""
-        return "", "" if kind is LoopKind.SERIAL else f" /* {kind.value} */"
+        return "", "" if s.kind is LoopKind.SERIAL else f" /* {s.kind.value} */"
 
     def pure(self, e: Expr, env: Mapping[str, str]) -> str:
         """A bound or a guard: these hold neither lets nor checks."""
@@ -129,7 +129,7 @@ class Printer:
             var = f"{identifier(s.var)}{count}"
         lower, upper = self.expr.value(s.lower, env), self.expr.value(s.upper, env)
         advance = f"{var}++" if s.step == 1 else f"{var} += {s.step}"
-        before, note = self.mark(s.kind)
+        before, note = self.mark(s)
         if before:
             self.out.append(f"{pad}{before}")
         start = f"{self.dialect.type(s.lower.dtype)} {var} = {lower.text}"

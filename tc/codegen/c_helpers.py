@@ -140,9 +140,12 @@ int32_t tc_fail(int64_t *error, int64_t site, int64_t value, int64_t dimension, 
     ),
 }
 
-_COPY = """void NAME(void *to, const void *from, int count) {
-  /* It arrives later; what is not read of it is 0. */
+_COPY = """void NAME(void *to, const void *from, bool inside) {
+  /* It arrives later; what is not inside is 0. */
   COPY
+}"""
+_MOVE = """void NAME(NEAR void *to, SPACE const void *from, bool inside) {
+  *(NEAR TYPE *)to = inside ? *(SPACE const TYPE *)from : ZERO;
 }"""
 _FAIL_ONCE = """\
 void tc_fail(
@@ -210,10 +213,18 @@ class Helpers:
         return "tc_fail"
 
     def copy(self, size: int) -> str:
-        """What copies an element of so many bytes to shared memory asynchronously."""
-        name = f"tc_copy{size}"
-        text = _COPY.replace("NAME", name).replace("COPY", self.dialect.copy).replace("BYTES", str(size))
-        self._texts.setdefault(name, text)
+        """What copies so many bytes to shared memory asynchronously; of 16 the first cache sees nothing."""
+        name, cache = f"tc_copy{size}", "cg" if size == 16 else "ca"
+        text = _COPY.replace("NAME", name).replace("COPY", self.dialect.copy)
+        self._texts.setdefault(name, text.replace("BYTES", str(size)).replace("CACHE", cache))
+        return name
+
+    def move(self, size: int) -> str:
+        """What copies so many bytes to shared memory."""
+        d, name = self.dialect, f"tc_move{size}"
+        vector, zero = d.vectors[size]
+        text = _MOVE.replace("NAME", name).replace("NEAR ", d.near).replace("SPACE ", d.space)
+        self._texts.setdefault(name, text.replace("TYPE", vector).replace("ZERO", zero))
         return name
 
     def text(self) -> str:

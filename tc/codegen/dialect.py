@@ -31,11 +31,12 @@ class Dialect:
     literals.
 
     Of a GPU: `kernel`, in front of a kernel of so many threads; `space` and `shared`, in front of what is in
-    global and in shared memory; `restrict`; `block` and `thread`, the numbers of those; `barrier`,
-    and `warp_barrier`, of 32 neighbours, where there is one; `copy`, an asynchronous one of BYTES `from`
-    memory `to` shared memory, of which `count` are read and the others 0, and `arrival` of all that a thread
-    began; `claim`,
-    whether the kernel's `error` record was free and now is ours (its low word holds `site + 1`).
+    global and in shared memory, `near` in front of what a pointer to the latter points to, `aligned` in front
+    of what begins at multiples of BYTES; `restrict`; `block` and `thread`, the numbers of those; `barrier`,
+    and `warp_barrier`, of 32 neighbours, where there is one; `vectors`, types of so many bytes and their
+    zeros; `copy`, an asynchronous one of BYTES `from` memory `to` shared memory, through a CACHE, or of zeros
+    unless `inside`, and `arrival` of all that a thread began; `claim`, whether the kernel's `error` record
+    was free and now is ours (its low word holds `site + 1`).
     """
 
     name: str
@@ -46,11 +47,14 @@ class Dialect:
     kernel: str = ""
     space: str = ""
     shared: str = ""
+    near: str = ""
+    aligned: str = ""
     restrict: str = "restrict"
     block: str = ""
     thread: str = ""
     barrier: str = ""
     warp_barrier: str = ""
+    vectors: Mapping[int, tuple[str, str]] = field(default_factory=dict[int, tuple[str, str]])
     copy: str = ""
     arrival: str = ""
     claim: str = ""
@@ -107,9 +111,12 @@ OPENCL = Dialect(
     kernel="__kernel __attribute__((reqd_work_group_size({threads}, 1, 1)))\nvoid",
     space="__global ",
     shared="__local ",
+    near="__local ",
+    aligned="__attribute__((aligned(BYTES))) ",
     block="get_group_id(0)",
     thread="get_local_id(0)",
     barrier="barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",
+    vectors={4: ("uint", "0"), 8: ("uint2", "(uint2)(0)"), 16: ("uint4", "(uint4)(0)")},
     claim="atomic_cmpxchg((volatile __global int *)error, 0, site + 1) == 0",
 )  # fmt: skip
 
@@ -131,13 +138,15 @@ CUDA = Dialect(
     },
     kernel='extern "C" __global__ __launch_bounds__({threads})\nvoid',
     shared="__shared__ ",
+    aligned="__align__(BYTES) ",
     restrict="__restrict__",
     block="blockIdx.x",
     thread="threadIdx.x",
     barrier="__syncthreads();",
     warp_barrier="__syncwarp();",
-    copy='asm volatile("cp.async.ca.shared.global [%0], [%1], BYTES, %2;" :: '
-    '"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from), "r"(count) : "memory");',
+    vectors={4: ("unsigned", "0"), 8: ("uint2", "make_uint2(0, 0)"), 16: ("uint4", "make_uint4(0, 0, 0, 0)")},
+    copy='asm volatile("cp.async.CACHE.shared.global [%0], [%1], BYTES, %2;" :: '
+    '"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from), "r"(inside ? BYTES : 0) : "memory");',
     arrival='asm volatile("cp.async.wait_all;" ::: "memory");',
     claim="atomicCAS((int *)error, 0, site + 1) == 0",
 )  # fmt: skip

@@ -11,9 +11,10 @@ there is 0.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Literal
 
@@ -24,11 +25,26 @@ from tc.codegen.dialect import OPENCL, Dialect
 from tc.codegen.expr import UNARY, CExpr, Text
 from tc.codegen.names import Recording, identifier
 from tc.codegen.narrow import narrow
+from tc.codegen.numerics import MAX_POINT
 from tc.codegen.uniform import check_uniform
 from tc.dtypes import BOOL, INT32, INT64, DType
 from tc.errors import InternalError
-from tc.ir.expr import Expr, IfThenElse, IntImm, Load, Mul
-from tc.ir.loops import Array, Block, Combine, Compute, Launch, LoopKind, LoopNest, Stmt, Sync, statements
+from tc.ir.expr import Expr, IntImm, Load, Mul
+from tc.ir.loops import (
+    VECTOR,
+    Array,
+    Block,
+    Combine,
+    Compute,
+    For,
+    Launch,
+    LoopKind,
+    LoopNest,
+    Stmt,
+    Sync,
+    copied,
+    statements,
+)
 from tc.ir.simplify import simplify
 
 
@@ -125,10 +141,16 @@ class _GpuExpr(CExpr):
         if not e.checked:
             return super().load(e, env)
         array = self.arrays[e.buffer]
+        subscripts, inside = self.subscripts(e, env)
+        at = self.element(array, subscripts, env)
+        return self.read(array, f"({' && '.join(inside)} ? {at} : 0)")
+
+    def subscripts(self, e: Load, env: Mapping[str, str]) -> tuple[list[Text], list[str]]:
+        """The subscripts of a load, and variables that say whether the checked ones are in range."""
         subscripts = [self.value(s, env) for s in e.subscripts]
-        self.fails = True
         inside: list[str] = []
         for d in e.checked:
+            self.fails = True
             name, extent, logical = self.tested(subscripts[d], e, d, env)
             good = self.fresh("inside")
             self.line(f"const bool {good} = {name} >= 0 && {name} < {extent};")
@@ -139,8 +161,7 @@ class _GpuExpr(CExpr):
             self.line("}")
             subscripts[d] = Text(name)
             inside.append(good)
-        at = self.element(array, subscripts, env)
-        return self.read(array, f"({' && '.join(inside)} ? {at} : 0)")
+        return subscripts, inside
 
     def tested(
         self, subscript: Text, e: Load, dimension: int, env: Mapping[str, str]
@@ -290,7 +311,7 @@ class _Kernel(Printer):
             if shared:
                 self.shared_bytes += reduce(int.__mul__, shape, a.dtype.itemsize)
             extents = "".join(f"[{n}]" for n in shape)
-            before = self.dialect.shared if shared else ""
+            before = self.dialect.shared + self.aligned(shape[-1], a.dtype.itemsize) if shared else ""
             lines.append(f"  {before}{self.dialect.storage(a.dtype)} {self.styles[a.name].name}{extents};")
         count = reduce(int.__mul__, (n for _, n in self.threads), 1)
         for t, name in self.scratch.items():
@@ -298,33 +319,55 @@ class _Kernel(Printer):
             lines.append(f"  {self.dialect.shared}{self.dialect.storage(t)} {name}[{count}];")
         return lines
 
+    def aligned(self, row: int, itemsize: int) -> str:
+        """In front of a shared array with rows of so many elements, of which vectors may be moved."""
+        size = math.gcd(row * itemsize, VECTOR)
+        return self.dialect.aligned.replace("BYTES", str(size)) if size > itemsize else ""
+
     # ---- statements
 
-    def mark(self, kind: LoopKind) -> tuple[str, str]:
-        return ("#pragma unroll" if kind is LoopKind.UNROLLED else ""), ""
+    def mark(self, s: For) -> tuple[str, str]:
+        if s.kind is LoopKind.UNROLLED:
+            return "#pragma unroll", ""
+        return (f"#pragma unroll {s.lanes}" if s.lanes else ""), ""
 
     def compute(self, s: Compute, env: Mapping[str, str], pad: str) -> None:
-        if not s.asynchronous:
+        if s.asynchronous or s.width > 1:
+            self.copy(s, env, pad)
+        else:
             super().compute(s, env, pad)
-            return
-        condition, load = (
-            (s.value.condition, s.value.then_value) if isinstance(s.value, IfThenElse) else (None, s.value)
-        )
-        target = self.expr.arrays[s.buffer]
-        if not isinstance(load, Load) or load.checked or not self.dialect.copy:
+
+    def copy(self, s: Compute, env: Mapping[str, str], pad: str) -> None:
+        """A copy of several elements at once, or an asynchronous one."""
+        assert isinstance(self.expr, _GpuExpr)
+        load, condition = copied(s)
+        target, array = self.expr.arrays[s.buffer], self.expr.arrays[load.buffer]
+        size = s.width * target.dtype.itemsize
+        if s.asynchronous and (load.checked or not self.dialect.copy):
             raise InternalError(f"{s.buffer} cannot be copied to asynchronously")
-        self.expr.used_buffers |= {load.buffer, s.buffer}
-        array = self.expr.arrays[load.buffer]
-        source = self.expr.element(array, [self.expr.value(x, env) for x in load.subscripts], env)
-        size = target.dtype.itemsize
-        count, address = str(size), f"&{source}"
-        if condition is not None:
-            name = self.expr.fresh("inside")
-            self.out.append(f"{pad}const bool {name} = {self.pure(condition, env)};")
-            start = f"(const {self.dialect.storage(array.dtype)} *){self.styles[array.name].name}"
-            count, address = f"{name} ? {size} : 0", f"{name} ? &{source} : {start}"
+        function = self.helpers.copy(size) if s.asynchronous else self.helpers.move(size)
         place = self.expr.element(target, [self.expr.value(x, env) for x in s.subscripts], env)
-        self.out.append(f"{pad}{self.helpers.copy(size)}(&{place}, {address}, {count});")
+        self.expr.used_buffers.add(load.buffer)
+        self.expr.used_names |= set(env.values())
+        element = f"{self.dialect.space}const {self.dialect.storage(array.dtype)}"
+        start = f"({element} *){self.styles[array.name].name}"
+        if condition is not None and load.checked:  # a check is made only where there is something to copy
+            self.out.append(f"{pad}if ({self.pure(condition, env)}) {{")
+            self.copy(replace(s, value=load), env, pad + "  ")
+            self.out += [f"{pad}}} else {{", f"{pad}  {function}(&{place}, {start}, false);", f"{pad}}}"]
+            return
+        self.expr.point = [self.pure(p, env) for p in s.point[:MAX_POINT]]
+        self.expr.pad = pad
+        subscripts, tests = self.expr.subscripts(load, env)
+        source = self.expr.element(array, subscripts, env)
+        if condition is not None:
+            tests.append(self.expr.fresh("inside"))
+            self.expr.line(f"const bool {tests[-1]} = {self.expr.value(condition, env).text};")
+        self.out += self.expr.lines
+        self.expr.lines = []
+        inside = " && ".join(tests)
+        address = f"{inside} ? &{source} : {start}" if inside else f"&{source}"
+        self.out.append(f"{pad}{function}(&{place}, {address}, {inside or 'true'});")
 
     def together(self, s: Launch | Combine | Sync, env: Mapping[str, str], pad: str) -> None:
         match s:

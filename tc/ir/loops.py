@@ -21,10 +21,12 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tc.dtypes import DType
-from tc.ir.expr import Expr
+from tc.errors import InternalError
+from tc.ir.expr import Expr, IfThenElse, Load
 from tc.ir.program import Op, Site
 
 WARP = 32  # neighbouring threads of a block that run together on a GPU
+VECTOR = 16  # bytes that one of them moves at once; arrays of a launch begin at multiples of as many
 
 
 class LoopKind(Enum):
@@ -40,7 +42,8 @@ class LoopKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """`lanes`: the width of a vector loop, at least its length (0: the next power of two)."""
+    """`lanes`: the width of a vector loop, at least its length (0: the next power of two); of a serial one on
+    a GPU, how many iterations are done at once (0: as the compiler likes)."""
 
     var: str
     lower: Expr
@@ -70,6 +73,8 @@ class Compute:
     `point` gives the values of the stage's iteration variables (for comments, traces and the error
     record of checked accesses); `text` is the source statement.  An `asynchronous` one copies an element to
     shared memory, or 0 under a condition, while its thread goes on: it is there after a `Sync` for copies.
+    A copy of `width` elements is one of an element and of those that follow it in both rows; all of them lie
+    where vectors of so many do, and a condition holds for all or for none.
     """
 
     stage: str
@@ -80,6 +85,7 @@ class Compute:
     point: tuple[Expr, ...]
     text: str
     asynchronous: bool = False
+    width: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,3 +217,13 @@ def statements(s: Stmt) -> Iterator[Stmt]:
                 yield from statements(s.otherwise)
         case Compute() | Prefetch() | Combine() | Sync():
             pass
+
+
+def copied(s: Compute) -> tuple[Load, Expr | None]:
+    """What a copy to shared memory reads, and the condition without which it is 0."""
+    load, condition = s.value, None
+    if isinstance(load, IfThenElse):
+        load, condition = load.then_value, load.condition
+    if not isinstance(load, Load) or s.op is not None:
+        raise InternalError(f"what goes to {s.buffer} is no copy")
+    return load, condition

@@ -253,7 +253,9 @@ def _statement_lines(s: Stmt, pad: str, lines: list[str]) -> None:
             _statement_lines(s.body, pad, lines)
         case For():
             step = f" by {s.step}" if s.step != 1 else ""
-            kind = "" if s.kind is LoopKind.SERIAL else f"{s.kind.value} "
+            serial = s.kind is LoopKind.SERIAL
+            kind = "" if serial else f"{s.kind.value} "
+            step += f", {s.lanes} at once" if serial and s.lanes else ""
             lines.append(f"{pad}{kind}for {s.var} in [{text(s.lower)}, {text(s.upper)}){step}")
             _statement_lines(s.body, pad + "  ", lines)
         case If():
@@ -265,6 +267,7 @@ def _statement_lines(s: Stmt, pad: str, lines: list[str]) -> None:
         case Compute():
             target = f"{s.buffer}[{', '.join(map(text, s.subscripts))}]"
             assign = "=" if s.op is None else f"{s.op}="
+            assign += f" {s.width} of" if s.width > 1 else ""
             lines.append(f"{pad}{s.stage}: {target} {assign} {text(s.value)}")
         case Promote():
             kept = sorted(s.buffers - s.dead)

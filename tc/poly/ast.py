@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 import islpy as isl
@@ -47,7 +47,7 @@ from tc.ir.simplify import conjunction, simplify
 from tc.poly.context import Callbacks, identifier, isl_context
 from tc.poly.scop import Scop, Statement
 
-UNROLLED = "unrolled"  # of marks
+UNROLLED, AT_ONCE = "unrolled", "at_once"  # of marks
 _OP = isl.ast_expr_op_type
 _NODE = isl.ast_node_type
 
@@ -114,7 +114,8 @@ def loops(
     """The loops that run a schedule.  `inserted`: what the statements of its extension nodes are; `views`:
     the accesses of statements that go elsewhere; `reserved`: names of its parameters, which no loop may take.
 
-    A mark `unrolled_N` stands above a band of one member that runs over [0, N) at most.
+    A mark `unrolled_N` stands above a band of one member that runs over [0, N) at most, `at_once_N` above one
+    of which the compiler is to do N iterations at once.
     """
     with isl_context():
         if schedule.get_domain().is_empty():
@@ -229,7 +230,7 @@ class _Converter:
             below = node.mark_get_node()
             found = self.node(below, env, taken)
             is_loop = below.get_type() == _NODE.for_ and not below.for_is_degenerate()
-            return _unrolled(found, node.mark_get_id().get_name()) if is_loop else found
+            return _marked(found, node.mark_get_id().get_name()) if is_loop else found
         if kind == _NODE.user:
             call = node.user_get_expr()
             views = self.places.of(node)
@@ -331,10 +332,13 @@ def _moved(e: Expr, moved: Mapping[int, tuple[str, tuple[Expr, ...]]], numbers: 
     return e
 
 
-def _unrolled(s: Stmt, mark: str) -> Stmt:
-    """The loop below a mark, with a constant number of iterations: it can be unrolled then."""
-    count = int(mark.removeprefix(f"{UNROLLED}_"))
+def _marked(s: Stmt, mark: str) -> Stmt:
+    """The loop below a mark; one that is to be unrolled has a constant number of iterations then."""
+    kind, _, number = mark.rpartition("_")
+    count = int(number)
     assert isinstance(s, For)
+    if kind == AT_ONCE:
+        return replace(s, lanes=count)
     v, tests = Variable(s.var), list[Expr]()
     if s.lower != IntImm(0):
         tests.append(GE(v, s.lower))

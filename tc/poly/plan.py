@@ -110,6 +110,18 @@ def regions(
     return tuple(out)
 
 
+def distributed(region: Region) -> Region:
+    """Each phase in loops of its own over the points of a tile: tiles are what phases share.
+
+    The points of a nest are independent, so all of one phase may run before the next begins.  The original
+    calls it rescheduling of the point band, with the fusion strategy `min` (section 5.2 of the report).
+    """
+    nests = tuple(_restricted(Nest(n.axes, (p,))) for n in region.nests for p in n.phases)
+    if len(nests) == len(region.nests):
+        return region
+    return Region(region.axes or region.nests[0].axes, nests)
+
+
 def _phase(stages: _Source, group: Group, position: int) -> Phase:
     axes = tuple(_axis(stages, m, position + i) for i, m in enumerate(group.members))
     return Phase(tuple(c for c in group.body if isinstance(c, str)), axes)

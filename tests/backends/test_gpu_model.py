@@ -173,11 +173,31 @@ def test_lanes_that_do_not_ask_move_nothing() -> None:
         (8 * LANE, 8, (2, 2)),
         (LANE, 1, (1, 1)),  # four lanes share a word
         (4 * (LANE % 4) + 128 * (LANE // 4), 4, (8, 1)),
+        (16 * LANE, 16, (4, 4)),  # vectors: a quarter of a warp at a time
+        (144 * LANE, 16, (4, 4)),  # a column of vectors in rows of 36 words
+        (128 * LANE, 16, (32, 4)),  # and of 32 words
+        (136 * LANE, 8, (2, 2)),  # of pairs, in rows of 34 words
+        (144 * LANE, 8, (4, 2)),
+        (0 * LANE, 16, (2, 1)),  # one for all, to each half
+        (144 * (LANE // 16), 16, (2, 1)),
+        (144 * (LANE % 16), 16, (4, 2)),  # what the halves want is the same, but they do not get it at once
+        (144 * (LANE // 2), 16, (2, 2)),  # neighbours want the same: half a warp at a time
     ],
 )
 def test_bank_conflicts(place: Any, itemsize: int, expected: tuple[int, int]) -> None:
-    moved, least = warps.banks(place[None, :], np.ones((1, 32), bool), itemsize)
+    moved, least = warps.cycles(place[None, :], np.ones((1, 32), bool), itemsize)
     assert (int(moved[0]), int(least[0])) == expected
+
+
+def test_an_ideal_kernel_keeps_the_whole_device_busy() -> None:
+    """However few blocks the one that is looked at has."""
+    work = loop("i", 0, 1000, put("O", [0], Mul(load("A", 0), load("A", 0)), "+"))
+    arrays = [array("A", "input", 1), array("O", "output", 1)]
+    for blocks in (1, H100.units, H100.units + 1):
+        p = predicted(nest(arrays, launch(work, (32,), (blocks,))))
+        rounds = -(-blocks // H100.units)
+        share = blocks / (rounds * H100.units)
+        assert p.ideal(H100) - model.LAUNCH == pytest.approx(p.bounds["fma"] * share, rel=1e-6)
 
 
 def test_reads_of_a_kernel() -> None:

@@ -55,7 +55,7 @@ def test_a_as_written_and_b_fused(golden: Callable[[str, str], None]) -> None:
 def test_tiled_and_mapped(name: str, how: RegionMap, shared: int, golden: Callable[[str, str], None]) -> None:
     _, s, regions = polyhedra(SGEMM, "max", **SIZES)
     with isl_context():
-        made = mapping.mapped(s, regions[0], how, "{}.0".format, shared, bool(shared))
+        made = mapping.mapped(mapping.placed(s, regions[0], how, "{}.0".format, shared, bool(shared)))
         golden(f"figure3/{name}.txt", dump(made.schedule))
 
 

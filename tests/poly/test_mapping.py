@@ -73,7 +73,7 @@ def launched(
 
     with isl_context():
         made = [
-            mapping.kernel(s, f"k{i}", m, mapping.mapped(s, r, m, name, shared, ahead=ahead))
+            mapping.kernel(s, f"k{i}", m, mapping.mapped(mapping.placed(s, r, m, name, shared, ahead=ahead)))
             for i, (r, m) in enumerate(zip(regions, maps, strict=True))
         ]
     found = nest.assemble(p, Block(tuple(k.launch for k in made)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from tc.errors import InternalError
@@ -18,9 +20,13 @@ def text(source: str, strategy: fusion.Strategy = "max", **sizes: int) -> str:
     p = program(source, **sizes)
     with isl_context():
         tree = fusion.fuse(scop.build(p), strategy)
+    return shown(plan.regions(p, tree))
+
+
+def shown(regions: Sequence[plan.Region]) -> str:
     lines: list[str] = []
-    for r in plan.regions(p, tree):
-        nests = []
+    for r in regions:
+        nests: list[str] = []
         for n in r.nests:
             phases = [
                 ", ".join(x.statements) + (" in " + " ".join(a.name for a in x.axes) if x.axes else "")
@@ -131,3 +137,27 @@ def test_axes_of_dynamic_sizes_have_typical_extents_and_true_ones() -> None:
     assert (j.extent, j.points, j.size) == (5, IntImm(5), None)
     with pytest.raises(InternalError, match="not a constant"):
         plan.regions(p, tree)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (fused.BIAS, "i_0 j_1 | i_0 j_1: S0 | i_0 j_1: S1 in k_2 | i_0 j_1: S2"),
+        (
+            fused.KRONECKER,
+            "m_0 d1_1 | m_0 d1_1 n0_2: S0 | m_0 d1_1 n0_2: S1 in r1_3"
+            " | m_0 d1_1 d0_2: S2 | m_0 d1_1 d0_2: S3 in r0_3",
+        ),
+        (fused.STENCIL, " | i_0: S0\n | i_0: S1"),
+    ],
+    ids=["one nest becomes three", "more nests of the axes that they share", "nothing is shared"],
+)
+def test_phases_in_loops_of_their_own(source: str, expected: str) -> None:
+    p = program(source)
+    with isl_context():
+        tree = fusion.fuse(scop.build(p), "max")
+    regions = [plan.distributed(r) for r in plan.regions(p, tree)]
+    assert shown(regions) == expected
+    for r in regions:
+        for n in r.nests:
+            assert {s for a in n.axes for s in a.vars} == set(n.statements)

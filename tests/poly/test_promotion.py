@@ -9,7 +9,7 @@ import pytest
 
 import tc
 from tc.errors import InternalError
-from tc.ir.expr import GE, LT, IntImm, Variable
+from tc.ir.expr import GE, LT, Add, IfThenElse, IntImm, Load, Variable, walk
 from tc.ir.loops import (
     Array,
     Block,
@@ -226,6 +226,57 @@ def test_no_temporary_of_a_kernel_is_in_memory(source: str, sizes: dict[str, int
     assert "workspace" not in {a.kind for a in kernel.arguments}
 
 
+LAYERS = """def layers(float(B,N) I, float(O,N) W, float(P,O) V) -> (R, S) {
+  R(b,o) +=! I(b,n) * W(o,n)
+  R(b,o) = fmax(R(b,o), 0)
+  S(b,p) +=! R(b,o) * V(p,o)
+}"""
+
+
+def elements(body: Stmt, name: str) -> tuple[int, int]:
+    """How many statements read and write an array."""
+    found = [s for s in statements(body) if isinstance(s, Compute)]
+    loads = [e.buffer for s in found for e in walk(s.value) if isinstance(e, Load)]
+    loads += [s.buffer for s in found if s.op is not None]
+    return loads.count(name), sum(s.buffer == name for s in found)
+
+
+@pytest.mark.parametrize("source", [LAYERS, SOFTMAX])
+def test_results_that_are_read_again_are_stored_once(source: str) -> None:
+    """When their tile is done; a kernel reads none of them from memory."""
+    kernel = tc.compile(source, "cuda")
+    sizes = {"B": 128, "N": 128, "O": 64, "P": 32} if source is LAYERS else {"N": 1000, "D": 1000}
+    body = nest(kernel, **sizes)
+    result = "R" if source is LAYERS else "O"
+    assert elements(body, result) == (0, 1)
+    assert f"{result}." in kernel.inspect("mapped", **sizes) and "stored when" in kernel.inspect(
+        "mapped", **sizes
+    )
+
+
+def test_other_results_are_where_they_were() -> None:
+    """What is never read again, and what takes much."""
+    for source, sizes in (
+        ("def f(float(N,K) A) -> (O) { O(n) +=! A(n,k) }", {"N": 64, "K": 4096}),
+        (SOFTMAX, {"N": 64, "D": 4000}),
+    ):
+        assert "stored when" not in tc.compile(source, "cuda").inspect("mapped", **sizes)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"tile": (4,), "threads": (8, 2)}, {"tile": (2,), "blocks": (2,)}], ids=str
+)
+@pytest.mark.parametrize("source", [LAYERS, SOFTMAX])
+def test_results_in_shared_memory_are_right(source: str, options: dict[str, object]) -> None:
+    """Tiles that are not whole, blocks that run several."""
+    rng = np.random.default_rng(6)
+    given = [small(rng, 11, 9)] if source is SOFTMAX else [small(rng, *n) for n in ((11, 9), (6, 9), (5, 6))]
+    got = tc.compile(source, "opencl", options=options)(*given)
+    wanted = tc.interpret(source, *given)
+    for g, w in zip(got, wanted, strict=True) if isinstance(got, tuple) else [(got, wanted)]:
+        np.testing.assert_allclose(g, w, rtol=1e-5)
+
+
 def ahead() -> tuple[Program, LoopNest]:
     """A product with tiles of its summands in rings."""
     p, s, regions = polyhedra(fused.GEMM, M=5, N=9, K=13)
@@ -277,14 +328,70 @@ def moving(x: Stmt) -> bool:
     return isinstance(x, Compute) and x.asynchronous and not isinstance(x.subscripts[0], IntImm)
 
 
+def vectors(ahead: bool) -> tuple[Program, LoopNest]:
+    """A product whose operands are copied as vectors, those of one in tiles that are not whole."""
+    p, s, regions = polyhedra(fused.GEMM, M=5, N=12, K=16)
+    axes = {"i_0": AxisMap(4, "b0", 2, "t1", 2), "j_1": AxisMap(8, "b1", 2, "t0", 4)}
+    how = RegionMap(
+        (("b0", IntImm(2)), ("b1", IntImm(2))),
+        (("t0", 4), ("t1", 2)),
+        (NestMap(axes, ({}, {"k_2": AxisMap(8)})),),
+    )
+    return p, launched(p, s, regions, [how], 4096, ahead=ahead)
+
+
+def vector(x: Stmt) -> bool:
+    return isinstance(x, Compute) and x.width > 1
+
+
+def next_element(x: Compute, n: int) -> Compute:
+    """A copy to a place so many elements further."""
+    *before, last = x.subscripts
+    return replace(x, subscripts=(*before, Add(last, IntImm(n))))
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_copies_of_vectors(ahead: bool) -> None:
+    p, n = vectors(ahead)
+    trace.verify(p, n, {})
+    assert {x.width for x in statements(n.body) if isinstance(x, Compute) and vector(x)} == {4}
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda x: next_element(x, 1) if vector(x) else None, "not aligned"),
+        (lambda x: next_element(x, 4) if vector(x) else None, "accesses|reads"),
+        (lambda x: replace(x, width=8) if vector(x) else None, "accesses|not aligned|another thread"),
+        (lambda x: replace(x, width=2) if vector(x) else None, "reads|does not read"),
+        (
+            lambda x: (
+                replace(x, value=x.value.then_value)
+                if vector(x) and isinstance(x.value, IfThenElse)
+                else None
+            ),
+            "accesses",
+        ),
+    ],
+)
+def test_what_goes_wrong_with_vectors_is_seen(change: object, problem: str) -> None:
+    p, n = vectors(False)
+    broken = list(changed(n.body, change))
+    assert broken
+    for body in broken:
+        with pytest.raises(InternalError, match=problem):
+            trace.verify(p, replace(n, body=body), {})
+
+
 @pytest.mark.parametrize("dtype", ["float", "double", "int32", "half", "int8"])
-def test_only_what_hardware_copies_is_copied_ahead(dtype: str) -> None:
-    """It is one of the ways that are looked at."""
+@pytest.mark.parametrize("k", [1024, 1023])
+def test_only_what_hardware_copies_is_copied_ahead(dtype: str, k: int) -> None:
+    """It is one of the ways that are looked at; of small elements only vectors."""
     source = GEMM.replace("float", dtype)
     options = {"tile": (16, 16), "threads": (16, 16)}
-    sizes = {"M": 1024, "N": 1024, "K": 1024}
+    sizes = {"M": 1024, "N": 1024, "K": k}
     looked_at = tc.compile(source, "cuda", options=options).inspect("choice", **sizes)
-    assert ("copies ahead" in looked_at) == (dtype in ("float", "double", "int32"))
+    assert ("copies ahead" in looked_at) == (k == 1024 or dtype in ("float", "double", "int32"))
     assert "copies ahead" not in tc.compile(source, "opencl", options=options).inspect("choice", **sizes)
 
 

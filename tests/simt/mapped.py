@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy as np
 import tc
 from tc.codegen.gpu import Argument, Module
 from tc.ir.evaluate import evaluate
-from tc.ir.loops import LoopNest
+from tc.ir.loops import VECTOR, LoopNest
 from tc.runtime.arrays import numpy_dtype
 from tests.simt import shim as simt
 
@@ -49,7 +50,7 @@ class Call:
                 continue
             shape = tuple(max(0, evaluate(n, self.sizes)) for n in a.shape)
             start = self.given.get(a.name, self.buffers.get(a.name))
-            held = np.zeros(shape, numpy_dtype(a.dtype))
+            held = aligned(shape, numpy_dtype(a.dtype))
             if start is not None:
                 held[...] = np.asarray(start).reshape(shape)
             else:
@@ -58,7 +59,7 @@ class Call:
         # Threads may write neighbouring elements, which the shim tells apart only by elements of its own.
         unit = min([4, *(a.dtype.itemsize for a in self.nest.arrays if a.offset is not None)])
         size = evaluate(self.nest.workspace, self.sizes)
-        workspace = np.zeros(max(1, -(-size // unit)), f"u{unit}")
+        workspace = aligned((max(1, -(-size // unit)),), np.dtype(f"u{unit}"))
         error = np.zeros(32, np.int64)
         types = {s.name: s.dtype for s in self.nest.scalars}
 
@@ -86,6 +87,14 @@ class Call:
         # Loops may have been merged.
         outputs = {n: values[n].reshape(self.shapes[n]) for n in self.nest.outputs}
         return Result(outputs, found, error)
+
+
+def aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Zeros that begin where kernels are promised that arrays do, and at no multiple of more."""
+    count = math.prod(shape) * dtype.itemsize
+    raw = np.zeros(count + 3 * VECTOR, np.uint8)
+    first = VECTOR - raw.ctypes.data % (2 * VECTOR)
+    return raw[first % (2 * VECTOR) :][:count].view(dtype).reshape(shape)
 
 
 def _bits(a: Array) -> Array:

@@ -6,19 +6,25 @@ no place for it any more its test fails: then it has to be made anew.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tc.codegen import gpu
 from tc.codegen.dialect import CUDA
-from tc.ir.expr import Add, IfThenElse, IntImm, Min, Sub, Variable, imm, substitute
-from tc.ir.loops import Block, Combine, Compute, For, If, Launch, LoopNest, Stmt, Sync, statements
+from tc.ir.expr import Add, Expr, IfThenElse, IntImm, Load, Min, Sub, Variable, imm, substitute
+from tc.ir.loops import Block, Combine, Compute, For, If, Launch, LoopNest, Stmt, Sync, copied, statements
+from tests.simt import mapped
 from tests.simt import shim as simt
 from tests.simt.fixed import PROGRAMS, right, same
 from tests.simt.shim import Kind
+
+if TYPE_CHECKING:
+    import numpy as np
 
 # A change gives a kernel's code with a fault, once for each place where it can be made.
 Change = Callable[[LoopNest], Iterator[gpu.Module]]
@@ -94,19 +100,49 @@ def guard(role: str) -> Change:
     return in_statements(lambda n, s: [s.then] if isinstance(s, If) and writes(n, s, role) else [])
 
 
-def copies(change: Callable[[For, Compute], Stmt]) -> Change:
+def copies(change: Callable[[For, Compute], Stmt | None]) -> Change:
     """Another copy to shared memory: a loop whose body is one statement."""
 
     def at(n: LoopNest, s: Stmt) -> Iterator[Stmt]:
         if isinstance(s, For) and isinstance(s.body, Compute) and n.array(s.body.buffer).role == "shared":
-            yield change(s, s.body)
+            found = change(s, s.body)
+            if found is not None:
+                yield found
 
     return in_statements(at)
+
+
+def vectors(change: Callable[[Compute, Load], Compute]) -> Change:
+    """Another copy of several elements at once."""
+
+    def at(n: LoopNest, s: Stmt) -> Iterator[Stmt]:
+        if isinstance(s, Compute) and s.width > 1:
+            yield change(s, copied(s)[0])
+
+    return in_statements(at)
+
+
+def further(subscripts: tuple[Expr, ...], n: int) -> tuple[Expr, ...]:
+    return (*subscripts[:-1], Add(subscripts[-1], IntImm(n)))
+
+
+def reading(c: Compute, load: Load) -> Compute:
+    """A copy that reads something else."""
+    e = c.value
+    return replace(c, value=replace(e, then_value=load) if isinstance(e, IfThenElse) else load)
 
 
 def untested(s: For, c: Compute) -> Stmt:
     assert isinstance(c.value, IfThenElse)
     return replace(s, body=replace(c, value=c.value.then_value))
+
+
+def untested_vectors(c: Compute, load: Load) -> Compute:
+    return replace(c, value=load)
+
+
+def overlapping(s: For, c: Compute) -> Stmt | None:
+    return replace(s, step=s.step // 2) if s.step > 1 else None
 
 
 def from_the_next(s: For, c: Compute) -> Stmt:
@@ -223,9 +259,46 @@ FAULTS = (
     Fault("copies from beyond an array", "gemm", copies(untested), OUTSIDE),
     Fault("copies from the next element", "gemm", copies(from_the_next)),
     Fault("copies half", "gemm", copies(lambda s, c: replace(s, step=2 * s.step)), (Kind.UNINITIALISED,)),
-    Fault("copies twice", "gemm", copies(lambda s, c: replace(s, step=s.step // 2)), (Kind.RACE,)),
-    Fault("a shared array of short rows", "gemm", one_less("shared", -1), (Kind.INDEX,)),
+    Fault("copies twice", "gemm", copies(overlapping), (Kind.RACE,)),
+    Fault("a shared array of short rows", "gemm", one_less("shared", -1), (Kind.INDEX, Kind.MISALIGNED)),
     Fault("a shared array of too few rows", "gemm", one_less("shared", 0), (Kind.INDEX,)),
+    # Vectors.
+    Fault(
+        "vectors from the next element",
+        "vectors",
+        vectors(lambda c, e: reading(c, replace(e, subscripts=further(e.subscripts, 1)))),
+        (Kind.MISALIGNED, Kind.OUT_OF_BOUNDS),
+    ),
+    Fault(
+        "vectors to the next element",
+        "vectors",
+        vectors(lambda c, e: replace(c, subscripts=further(c.subscripts, 1))),
+        (Kind.MISALIGNED,),
+    ),
+    Fault(
+        "vectors to the place of the next",
+        "vectors",
+        vectors(lambda c, e: replace(c, subscripts=further(c.subscripts, c.width))),
+        (Kind.UNINITIALISED, Kind.RACE, *OUTSIDE),
+    ),
+    Fault(
+        "vectors of half the elements",
+        "vectors",
+        vectors(lambda c, e: replace(c, width=c.width // 2)),
+        (Kind.UNINITIALISED,),
+    ),
+    Fault("vectors from beyond an array", "edges", vectors(untested_vectors), (Kind.OUT_OF_BOUNDS,)),
+    Fault("rows too short for vectors", "vectors", one_less("shared", -1), (Kind.MISALIGNED, Kind.INDEX)),
+    Fault(
+        "shared memory that need not be aligned",
+        "vectors",
+        in_text(r"__align__\(16\) ", ""),
+        (Kind.MISALIGNED,),
+    ),
+    # Results in shared memory.
+    Fault("no barrier before results are stored", "rows", barrier(True), (Kind.RACE,)),
+    Fault("results of rows beyond the last", "rows", guard("output"), OUTSIDE),
+    Fault("results that are not stored", "rows", dropped(lambda n, s: writes(n, s, "output"))),
     # Registers and results.
     Fault(
         "registers that are not stored",
@@ -297,6 +370,18 @@ def test_zeros_make_up_for_guards() -> None:
     assert places
     for module in places:
         assert Kind.UNINITIALISED in {f.kind for f in call.run(module).found}, module.text
+
+
+def test_arrays_begin_where_vectors_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those that launch kernels promise; whoever does not keep the promise is told."""
+    call, _ = right("vectors")
+    promised = mapped.aligned
+
+    def elsewhere(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+        return promised((math.prod(shape) + 1,), dtype)[1:].reshape(shape)
+
+    monkeypatch.setattr(mapped, "aligned", elsewhere)
+    assert Kind.MISALIGNED in {f.kind for f in call.run().found}
 
 
 def test_padding_is_for_speed_alone() -> None:

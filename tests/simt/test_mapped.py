@@ -52,6 +52,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"use_private_memory": False},
     {"threads": (16, 2), "max_shared_memory": 256},
     {"fusion": "min"},
+    {"intra_tile_fusion": "min", "tile": (8, 4), "threads": (4, 4)},
     {"mapping": "identity"},
 ]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 
 from tc.ir.expr import Expr, Not, variables
 from tc.ir.loops import Block, Combine, Compute, For, If, Stmt, Sync, statements
@@ -51,7 +52,7 @@ def _sunk(
         case For():
             differs = not threads.isdisjoint(variables(s.lower) | variables(s.upper))
             inner = threads | frozenset([s.var]) if differs else threads
-            return For(s.var, s.lower, s.upper, s.step, s.kind, _sunk(s.body, conditions, inner, together))
+            return replace(s, body=_sunk(s.body, conditions, inner, together))
         case If() if variables(s.condition) & threads:
             parts = [_sunk(s.then, (*conditions, s.condition), threads, together)]
             if s.otherwise is not None:

@@ -1,4 +1,5 @@
-"""Copies to shared memory: all threads of a block make them together, neighbours copy neighbouring elements.
+"""Copies to shared memory: all threads of a block make them together, neighbours copy neighbouring elements,
+or vectors of them where that is proved to be possible (vectors.py).
 
 What a footprint has outside of its array is 0 there: nobody uses it.
 """
@@ -6,7 +7,7 @@ What a footprint has outside of its array is 0 there: nobody uses it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
 from tc.ir.expr import (
@@ -26,12 +27,14 @@ from tc.ir.expr import (
     imm,
     rebuild,
 )
-from tc.ir.loops import Compute, For, LoopKind, Stmt
-from tc.ir.program import Range
+from tc.ir.loops import Compute, For, If, LoopKind, Stmt
+from tc.ir.program import Box, Range
 from tc.ir.simplify import conjunction, simplify
+from tc.poly.mapping.local import Local
 from tc.poly.mapping.shared import Dimension, Shared
 
 _ROW = 16  # elements that are worth a loop of their own
+_UNROLLED = 8  # copies of a thread that are made without a loop
 
 
 def copy(
@@ -44,21 +47,8 @@ def copy(
     """The copy of a footprint by all threads of a block; `starts` are the first points of tiles, by axis;
     `slot` is the place of the tile in a ring, into which copies are asynchronous;
     `name` is free for the loop over rows, and with `_` for that over a row."""
-    shape = [d.size for d in x.dimensions]
-    count = math.prod(n for _, n in threads)
-    # A row: the last dimension, with others before it until it is long enough for neighbouring threads.
-    split = len(shape) - 1
-    while split > 0 and math.prod(shape[split:]) < _ROW:
-        split -= 1
-    rows, row = math.prod(shape[:split]), math.prod(shape[split:])
-    lanes = _lanes(row, count)
-    if rows == 1 or rows * row <= count or count % lanes:
-        split, rows, row, lanes = 0, 1, math.prod(shape), count
-    lane, line = _shared_out(threads, lanes)
-    looped = row != lanes or rows == 1
-    inside: Expr = Variable(f"{name}_") if looped else lane
-    element = [*_decoded(Variable(name), shape[:split]), *_decoded(inside, shape[split:])]
-    element = [simplify(e, exact=True) for e in element]
+    width = x.rows.width
+    element, over = _dealt([d.size for d in x.dimensions], width, threads, name)
     box = list(x.buffer.box)
     point: tuple[Expr, ...] = ()
     if x.index is None:
@@ -77,10 +67,52 @@ def copy(
     if tests:
         value = IfThenElse(conjunction(tests), value, imm(0, x.buffer.dtype))
     place = element if slot is None else [slot, *element]
-    body: Stmt = Compute("", x.array.name, tuple(place), None, value, point, "", slot is not None)
-    if looped:
-        body = For(f"{name}_", lane, IntImm(row), lanes, LoopKind.SERIAL, body)
-    return For(name, line, IntImm(rows), count // lanes, LoopKind.SERIAL, body) if rows > 1 else body
+    return over(Compute("", x.array.name, tuple(place), None, value, point, "", slot is not None, width))
+
+
+def store(
+    x: Local, box: Box, starts: Mapping[str, Expr], threads: Sequence[tuple[str, int]], name: str
+) -> Stmt:
+    """What a tile has of a result, to memory, by all threads of a block."""
+    element, over = _dealt([d.size for d in x.stored], 1, threads, name)
+    place, tests = _source(x.stored, element, box, starts)
+    value = Load(x.array.name, tuple(element), x.array.dtype)
+    stored = Compute("", x.buffer, tuple(place), None, value, (), "")
+    return over(If(conjunction(tests), stored) if tests else stored)
+
+
+def _dealt(
+    sizes: Sequence[int], width: int, threads: Sequence[tuple[str, int]], name: str
+) -> tuple[list[Expr], Callable[[Stmt], Stmt]]:
+    """Which elements of a box, of so many at once, a thread moves, and the loops over these."""
+    shape = [*sizes[:-1], sizes[-1] // width]
+    count = math.prod(n for _, n in threads)
+    # A row: the last dimension, with others before it until it is long enough for neighbouring threads.
+    split = len(shape) - 1
+    while split > 0 and math.prod(shape[split:]) * width < _ROW:
+        split -= 1
+    rows, row = math.prod(shape[:split]), math.prod(shape[split:])
+    lanes = _lanes(row, count, width)
+    if rows == 1 or rows * row <= count or count % lanes:
+        split, rows, row, lanes = 0, 1, math.prod(shape), count
+    lane, line = _shared_out(threads, lanes)
+    number, over_rows = _rounds(name, line, rows, count // lanes)
+    inside, over_row = _rounds(f"{name}_", lane, row, lanes)
+    element = [*_decoded(number, shape[:split]), *_decoded(inside, shape[split:])]
+    element[-1] = Mul(element[-1], IntImm(width))
+    return [simplify(e, exact=True) for e in element], lambda s: over_rows(over_row(s))
+
+
+def _rounds(name: str, first: Expr, count: int, threads: int) -> tuple[Expr, Callable[[Stmt], Stmt]]:
+    """Which of `count` things a thread does, `first` and then each after so many `threads`; the loop over
+    them, of the variable `name`, which is unrolled if all threads have as many to do, and not too many."""
+    rounds, rest = divmod(count, threads)
+    if rest or rounds > _UNROLLED:
+        return Variable(name), lambda s: For(name, first, IntImm(count), threads, LoopKind.SERIAL, s)
+    if rounds == 1:
+        return first, lambda s: s
+    each = Add(first, Mul(IntImm(threads), Variable(name)))
+    return each, lambda s: For(name, IntImm(0), IntImm(rounds), 1, LoopKind.UNROLLED, s)
 
 
 def _source(
@@ -119,11 +151,12 @@ def _position(x: Shared, axis: str, first: int, element: Sequence[Expr], starts:
     return simplify(start, exact=True)
 
 
-def _lanes(row: int, threads: int) -> int:
-    """How many threads copy a row: a power of two, few of which have nothing to do in its last round."""
+def _lanes(row: int, threads: int, width: int) -> int:
+    """How many threads copy a row of so many vectors: a power of two, few of which have nothing to do in its
+    last round."""
     return min(
-        (1 << i for i in range(3, 11)),
-        key=lambda n: -(-row // n) * n + 8 * _ROW // n + (n > threads) * row * 64,
+        (1 << i for i in range(3 if width == 1 else 1, 11)),
+        key=lambda n: -(-row // n) * n + 8 * _ROW // width // n + (n > threads) * row * 64,
     )
 
 

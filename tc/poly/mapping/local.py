@@ -1,30 +1,41 @@
-"""Temporaries that live in shared memory: what no other kernel touches, and of what a tile needs little.
+"""Buffers that live in shared memory: temporaries that no other kernel touches, and results that are read
+again, where a tile needs little of them.
 
 The axes whose tiles the nests of a region share are coincident: what a tile reads, it has written itself.  So
-a block needs no more of such a buffer than the footprint of one tile, and memory never sees it.
+a block needs no more of such a buffer than the footprint of one tile; memory never sees a temporary, and a
+result once, when the tile is done.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from tc.ir.expr import Expr, IntImm
+from tc.ir.expr import Expr, IntImm, Variable
 from tc.ir.loops import Array
+from tc.ir.program import Buffer
 from tc.poly.mapping.coordinates import Tuple
+from tc.poly.mapping.footprint import Dimension, footprint, place
 from tc.poly.mapping.plan import AxisMap, RegionMap, Unit, several, tiled_axes
-from tc.poly.mapping.shared import Dimension, footprint, place, size_of
+from tc.poly.mapping.registers import Kept
+from tc.poly.mapping.shared import size_of
 from tc.poly.plan import Axis, Region
-from tc.poly.scop import Scop
+from tc.poly.scop import Access, Scop, Statement
+
+_MOST = 4096  # bytes of a result: more would leave too few blocks on a multiprocessor
 
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """The footprint of `buffer` in a tile; its first element is at `lowest` where tiles begin."""
+    """The footprint of `buffer` in a tile; its first element is at `lowest` where tiles begin.  Of a result
+    it is the `stored` box, all of which the tile writes, and nobody else does."""
 
     buffer: str
     array: Array
     lowest: tuple[int, ...]
+    stored: tuple[Dimension, ...] = ()
 
     def place(self, t: Tuple, u: Unit, statement: str, subscripts: Sequence[Expr]) -> list[str]:
         """Where in the array the element with these subscripts of a statement is, as text for isl; `t` may be
@@ -44,34 +55,89 @@ def untiled(u: Unit) -> Unit:
 
 
 def local(
-    scop: Scop, region: Region, units: Sequence[Unit], budget: int, name: Callable[[str], str]
+    scop: Scop,
+    region: Region,
+    units: Sequence[Unit],
+    kept: Sequence[Kept],
+    budget: int,
+    name: Callable[[str], str],
 ) -> tuple[Local, ...]:
-    """The temporaries of a region that fit into `budget` bytes, the smallest first."""
+    """The temporaries of a region that fit into `budget` bytes, and then results."""
     here = {s for u in units for s in u.statements}
     inside = {a.name for a in tiled_axes(region)}
     outside = {a.buffer for s in scop.statements if s.name not in here for a in s.accesses}
-    temporaries = {b.name: b for b in scop.program.buffers if b.role == "temporary" and b.name not in outside}
-    found: dict[str, list[tuple[Dimension, ...] | None]] = {}
+    buffers = {b.name: b for b in scop.program.buffers}
+    temporaries = [n for n, b in buffers.items() if b.role == "temporary" and n not in outside]
+    results = _results(scop, units, kept, inside)
+    found: dict[str, list[tuple[Dimension, ...] | None]] = {n: [] for n in (*temporaries, *results)}
     for u in units:
         for s in u.statements:
             for a in scop.statement(s).accesses:
-                if a.buffer in temporaries:
+                if a.buffer in found:
                     known = not a.unknown and not (a.read is not None and a.read.call.checked)
                     box = footprint(untiled(u), s, a.subscripts, whole=False) if known else None
-                    found.setdefault(a.buffer, []).append(box)
+                    found[a.buffer].append(box)
     out: list[Local] = []
     for buffer, boxes in found.items():
-        hull = _hull(boxes, inside)
-        if hull is None:
+        hull = _hull(boxes, inside) if boxes else None
+        stored = results.get(buffer, ())
+        if hull is None or (stored and hull != _extent(stored)):
             continue
         lowest, shape = hull
-        padding = 1 if len(shape) > 1 and shape[-1] % 2 == 0 else 0
-        dtype = temporaries[buffer].dtype
+        padding = 1 if math.prod(shape[:-1]) > 1 and shape[-1] % 2 == 0 else 0
+        dtype = buffers[buffer].dtype
         array = Array(name(buffer), dtype, tuple(map(IntImm, shape)), "shared", padding=padding)
-        if size_of(array) <= budget:
+        if size_of(array) <= (min(budget, _MOST) if stored else budget):
             budget -= size_of(array)
-            out.append(Local(buffer, array, lowest))
+            out.append(Local(buffer, array, lowest, stored))
     return tuple(out)
+
+
+def _results(
+    scop: Scop, units: Sequence[Unit], kept: Sequence[Kept], inside: AbstractSet[str]
+) -> dict[str, tuple[Dimension, ...]]:
+    """The results that a region alone writes and that are not in registers wherever it reads them, with what
+    a tile writes of them: a box, of which no other tile writes anything."""
+    here = {s for u in units for s in u.statements}
+    tiled = {a.name for u in units for a, m in u.axes if a.name in inside and several(a, m)}
+    out: dict[str, tuple[Dimension, ...]] = {}
+    for b in scop.program.buffers:
+        everywhere = [(s.name, a) for s in scop.statements for a in s.accesses if a.buffer == b.name]
+        elsewhere = any(a.kind != "read" and s not in here for s, a in everywhere)
+        if b.role != "output" or b.inout or not b.box or elsewhere:
+            continue
+        accesses = [
+            (u, s, a)
+            for u in units
+            for s in u.statements
+            for a in scop.statement(s).accesses
+            if a.buffer == b.name
+        ]
+        registers = {k.nest for k in kept if k.buffer == b.name}
+        if not any(a.kind == "read" and u.nest not in registers for u, _, a in accesses):
+            continue
+        u, s, first = accesses[0]
+        box = footprint(untiled(u), s, first.subscripts, whole=False) if first.kind == "write" else None
+        if box is None or not _all_written(scop.statement(s), first, b):
+            continue
+        moving = {t.axis for d in box for t in d.terms if t.moves}
+        if moving == tiled and all(len(d.terms) <= 1 and all(t.factor == 1 for t in d.terms) for d in box):
+            out[b.name] = box
+    return out
+
+
+def _all_written(s: Statement, first: Access, buffer: Buffer) -> bool:
+    """Whether a statement writes all elements of a buffer, whatever data say."""
+    ranges = {v.name: v.range for v in s.stage.domain.vars}
+    names = [e.name for e in first.subscripts if isinstance(e, Variable)]
+    if len(names) < len(first.subscripts) or len(set(names)) < len(names):
+        return False
+    whole = all(ranges.get(n) == r for n, r in zip(names, buffer.box, strict=True))
+    return whole and not s.residual and not s.stage.domain.conditions
+
+
+def _extent(box: Sequence[Dimension]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return tuple(d.constant for d in box), tuple(d.size for d in box)
 
 
 def _hull(

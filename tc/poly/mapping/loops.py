@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tc.ir.loops import Array, Launch
+from tc.ir.expr import Load
+from tc.ir.loops import Array, Compute, Launch, statements
+from tc.ir.printer import text
 from tc.poly import ast
 from tc.poly.mapping.collective import sunk
 from tc.poly.mapping.plan import RegionMap
@@ -17,10 +19,12 @@ from tc.poly.tree import dump
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A launch, the arrays that only it has, and the mapped tree as text."""
+    """A launch, the arrays that only it has, and the mapped tree as text; before it a line for each array in
+    shared memory."""
 
     launch: Launch
     arrays: tuple[Array, ...]
+    promoted: str
     tree: str
 
 
@@ -29,4 +33,26 @@ def kernel(scop: Scop, title: str, how: RegionMap, mapped: Mapped) -> Kernel:
     variables = [v for v, _ in (*how.blocks, *how.threads)]
     body = ast.loops(scop, mapped.schedule, mapped.inserted, mapped.views, variables)
     body = sunk(body, {v for v, _ in how.threads}, mapped.common)
-    return Kernel(Launch(title, how.blocks, how.threads, body), mapped.arrays, dump(mapped.schedule))
+    launch = Launch(title, how.blocks, how.threads, body)
+    return Kernel(launch, mapped.arrays, _promoted(launch, mapped), dump(mapped.schedule))
+
+
+def _promoted(launch: Launch, mapped: Mapped) -> str:
+    """What is in shared memory: copies, of so many bytes at once; temporaries and results."""
+    inserted = [s for s in statements(launch) if isinstance(s, Compute) and not s.stage]
+    copies = {s.buffer: s for s in inserted if s.buffer in mapped.common}
+    own = {a.name for a in mapped.arrays}
+    stored = {s.value.buffer for s in inserted if isinstance(s.value, Load) and s.buffer not in own}
+    lines: list[str] = []
+    for a in mapped.arrays:
+        if a.role != "shared":
+            continue
+        shape = ", ".join(map(text, a.shape)) + (f" + {a.padding}" if a.padding else "")
+        if a.name in copies:
+            s = copies[a.name]
+            ahead = ", a tile ahead" if s.asynchronous else ""
+            what = f"copies of {s.width * a.dtype.itemsize} bytes{ahead}"
+        else:
+            what = "stored when a tile is done" if a.name in stored else "stays there"
+        lines.append(f"{a.name}[{shape}]: {what}\n")
+    return "".join(lines)

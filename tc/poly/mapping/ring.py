@@ -14,7 +14,7 @@ from tc.poly.mapping.plan import Unit, several
 from tc.poly.mapping.shared import Shared, size_of
 from tc.poly.scop import Scop
 
-_SIZES = (4, 8)  # bytes of an element that can be copied asynchronously
+_SIZES = (4, 8, 16)  # bytes that can be copied asynchronously
 
 
 def rings(scop: Scop, unit: Unit, memory: Sequence[Shared], budget: int) -> tuple[Shared, ...]:
@@ -29,7 +29,7 @@ def rings(scop: Scop, unit: Unit, memory: Sequence[Shared], budget: int) -> tupl
     plain = all(not s.residual and not s.stage.domain.conditions for s in stages)
     if not moving or not plain or axis.size is not None or axis.first is not None:
         return tuple(memory)
-    if any(x.index is not None or x.buffer.dtype.itemsize not in _SIZES for x in moving):
+    if any(x.index is not None or x.buffer.dtype.itemsize * x.rows.width not in _SIZES for x in moving):
         return tuple(memory)
     indices = {x.index.array.name for x in memory if x.index is not None}
     if indices & {x.array.name for x in moving}:

@@ -1,9 +1,8 @@
 """Promotion to shared memory: what the threads of a block read again and again and do not write.
 
-The footprint of a read in a tile is a box: subscripts are sums of multiples of loop variables, and in a tile
-each of these runs over an interval (report, §5.3; the boxes of isl would be the same).  Where a subscript is
-itself read, and what it is read from is in shared memory, the footprint has that one's dimensions instead:
-the elements that the indices of a tile select (report, §5.5).
+The footprint of a read in a tile is a box.  Where a subscript is itself read, and what it is read from is in
+shared memory, the footprint has that one's dimensions instead: the elements that the indices of a tile select
+(report, §5.5).
 """
 
 from __future__ import annotations
@@ -13,44 +12,15 @@ from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from tc.ir.expr import Call, Expr, IntImm, Variable, inline_lets, variables, walk
+from tc.ir.expr import Call, Expr, IntImm, variables, walk
 from tc.ir.loops import Array
 from tc.ir.program import Buffer
-from tc.ir.simplify import linear_terms
-from tc.poly.mapping.coordinates import Tuple
-from tc.poly.mapping.plan import AxisMap, Unit, covered, points
-from tc.poly.plan import Axis
+from tc.poly.mapping.footprint import Dimension, footprint
+from tc.poly.mapping.plan import Unit, points
+from tc.poly.mapping.vectors import Rows, rows
 from tc.poly.scop import Access, Scop
 
 LEAST_REUSE = 2  # accesses of a tile to each element that make a copy worth it
-
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """A multiple of an axis in a subscript; a tile has so many `points`; `moves`: there are several tiles."""
-
-    axis: str
-    factor: int
-    points: int
-    moves: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Dimension:
-    """A dimension of a footprint: `size` elements from where `constant` and the terms of the first points of
-    tiles say; those of points inside of a tile say where an instance reads.  `least`, `most`: the first
-    element of the first and of the last tile (None where that depends on sizes), in logical coordinates."""
-
-    size: int
-    constant: int
-    terms: tuple[Term, ...]
-    least: int | None
-    most: int | None
-
-    @property
-    def place(self) -> tuple[int, int, frozenset[tuple[str, int]]]:
-        """The same for footprints that are the same elements."""
-        return self.size, self.constant, frozenset((t.axis, t.factor) for t in self.terms if t.moves)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +36,7 @@ class Shared:
     buffer: Buffer
     array: Array
     dimensions: tuple[Dimension, ...]
+    rows: Rows
     index: Shared | None = None
     selected: int = -1
     subscript: Expr | None = None
@@ -98,6 +69,7 @@ def promoted(
     budget: int,
     whole: bool,
     least: float,
+    threads: Sequence[tuple[str, int]],
     name: Callable[[str], str],
 ) -> tuple[Shared, ...]:
     """The reads of a unit to promote, those that are used most first, of at most `budget` bytes; not of the
@@ -115,13 +87,19 @@ def promoted(
                 out.append(x)
                 left -= x.bytes
 
-    take([c for s in unit.statements for c in _direct(scop, unit, s, written, whole, name)])
-    take([c for s in unit.statements for c in _indirect(scop, unit, s, out, written, whole, name)])
+    take([c for s in unit.statements for c in _direct(scop, unit, s, written, whole, threads, name)])
+    take([c for s in unit.statements for c in _indirect(scop, unit, s, out, written, whole, threads, name)])
     return tuple(out)
 
 
 def _direct(
-    scop: Scop, unit: Unit, s: str, written: AbstractSet[str], whole: bool, name: Callable[[str], str]
+    scop: Scop,
+    unit: Unit,
+    s: str,
+    written: AbstractSet[str],
+    whole: bool,
+    threads: Sequence[tuple[str, int]],
+    name: Callable[[str], str],
 ) -> Iterator[tuple[float, Shared]]:
     """The reads of a statement with how often each element is used in a tile."""
     for number, a in enumerate(_reads(scop, s)):
@@ -132,7 +110,9 @@ def _direct(
         # What all threads read at once is not read again.
         if found is not None and math.prod(d.size for d in found) > 1:
             buffer = scop.program.buffer(a.buffer)
-            yield _reuse(unit, s, found), Shared(s, number, buffer, _array(buffer, found, name), found)
+            how = rows(unit, threads, buffer, found, len(found) - 1, _unguarded(scop, unit, s, whole))
+            array = _array(buffer, found, how, name)
+            yield _reuse(unit, s, found), Shared(s, number, buffer, array, found, how)
 
 
 def _indirect(
@@ -142,6 +122,7 @@ def _indirect(
     memory: Sequence[Shared],
     written: AbstractSet[str],
     whole: bool,
+    threads: Sequence[tuple[str, int]],
     name: Callable[[str], str],
 ) -> Iterator[tuple[float, Shared]]:
     """The same of reads at a subscript that is read from `memory`.  It is checked when copies are made, so
@@ -169,15 +150,30 @@ def _indirect(
             continue
         buffer = scop.program.buffer(a.buffer)
         dimensions = (*found[:selected], *index.dimensions, *found[selected:])
+        # The elements of a row are neighbours in memory too, unless the index selects them.
+        last = -1 if selected == len(buffer.box) - 1 else len(dimensions) - 1
+        how = rows(unit, threads, buffer, dimensions, last, _unguarded(scop, unit, s, whole))
         axes = {x.vars[s]: (x.name, x.min) for x, _ in (*unit.axes, *unit.own) if s in x.vars}
         point = tuple(axes[v] for v in statement.stage.domain.names)
         yield (
             _reuse(unit, s, dimensions),
             Shared(
-                s, number, buffer, _array(buffer, dimensions, name), dimensions, index, selected,
+                s, number, buffer, _array(buffer, dimensions, how, name), dimensions, how, index, selected,
                 subscript, a.read.call, point,
             ),
         )  # fmt: skip
+
+
+def _unguarded(scop: Scop, unit: Unit, s: str, whole: bool) -> bool:
+    """Whether a statement runs at all points of all tiles, or at so many points of its own loops."""
+    statement = scop.statement(s)
+    if statement.residual or statement.stage.domain.conditions:
+        return False
+    return whole or all(
+        a.size is None and a.first is None and a.extent % (points(a, m) or 1) == 0
+        for a, m in unit.axes
+        if s in a.vars
+    )
 
 
 def _reads(scop: Scop, s: str) -> list[Access]:
@@ -190,10 +186,9 @@ def _reuse(unit: Unit, s: str, found: Sequence[Dimension]) -> float:
     return instances / math.prod(d.size for d in found)
 
 
-def _array(buffer: Buffer, found: Sequence[Dimension], name: Callable[[str], str]) -> Array:
+def _array(buffer: Buffer, found: Sequence[Dimension], how: Rows, name: Callable[[str], str]) -> Array:
     shape = tuple(IntImm(d.size) for d in found)
-    padding = 1 if len(shape) > 1 and found[-1].size % 2 == 0 else 0
-    return Array(name(buffer.name), buffer.dtype, shape, "shared", padding=padding)
+    return Array(name(buffer.name), buffer.dtype, shape, "shared", padding=how.padding)
 
 
 def _same(x: Shared, y: Shared) -> bool:
@@ -206,47 +201,3 @@ def _same(x: Shared, y: Shared) -> bool:
         and x.buffer == y.buffer
         and [d.place for d in x.dimensions] == [d.place for d in y.dimensions]
     )
-
-
-def footprint(
-    unit: Unit, statement: str, subscripts: Sequence[Expr], whole: bool
-) -> tuple[Dimension, ...] | None:
-    """What a statement accesses in a tile by these subscripts; None if that is no box."""
-    axes = {x.vars[statement]: (x, m) for x, m in (*unit.axes, *unit.own) if statement in x.vars}
-    out: list[Dimension] = []
-    for e in subscripts:
-        terms, constant = linear_terms(inline_lets(e))
-        size, inside = 1, list[Term]()
-        low: int | None = 0
-        high: int | None = 0
-        for t, k in terms.items():
-            if not isinstance(t, Variable) or t.name not in axes:
-                return None
-            axis, m = axes[t.name]
-            n = points(axis, m)
-            if n is None or axis.first is not None:
-                return None
-            most_points = (covered(axis, m) or n) if whole else n
-            size += abs(k) * (most_points - 1)
-            constant += k * axis.min + min(0, k * (most_points - 1))
-            moves = axis.size is not None or n < axis.extent
-            inside.append(Term(axis.name, k, most_points, moves))
-            last = None if axis.size is not None else k * n * (-(-axis.extent // n) - 1)
-            low = None if low is None or last is None else low + min(0, last)
-            high = None if high is None or last is None else high + max(0, last)
-        least, most = (None if x is None else constant + x for x in (low, high))
-        out.append(Dimension(size, constant, tuple(inside), least, most))
-    return tuple(out)
-
-
-def place(t: Tuple, axes: Sequence[tuple[Axis, AxisMap]], d: Dimension) -> str:
-    """Where in its footprint an instance reads, as text for isl."""
-    by_name = {a.name: (a, m) for a, m in axes}
-    parts = ["0"]
-    for x in d.terms:
-        axis, m = by_name[x.axis]
-        k, n = x.factor, x.points
-        point = t.point(axis)
-        inside = f"(({point}) mod {m.tile})" if m.tile and points(axis, m) == m.tile else point
-        parts.append(f"{k} * {inside}" if k > 0 else f"{-k} * ({n - 1} - {inside})")
-    return " + ".join(parts)

@@ -22,6 +22,7 @@ from tc.ir.loops import (
     Promote,
     Stmt,
     Sync,
+    copied,
 )
 from tc.ir.program import Program, Stage
 from tc.poly.trace.events import (
@@ -38,6 +39,7 @@ from tc.poly.trace.events import (
 )
 from tc.poly.trace.launch import Arrival, launch
 from tc.poly.trace.memory import Memory
+from tc.poly.trace.vectors import elements, misplaced
 
 _UNORDERED = (LoopKind.PARALLEL, LoopKind.VECTOR)
 
@@ -118,9 +120,12 @@ class Runner:
                 elif s.otherwise is not None:
                     yield from self.run(s.otherwise, env, iterations)
             case Compute():
-                event = self.compute(s, env, iterations)
-                if event is not None:
-                    yield event
+                for place in self.moved(s, env):
+                    misplaced(place, s.width, self.arrays, self.shapes)
+                for one in elements(s):
+                    event = self.compute(one, env, iterations)
+                    if event is not None:
+                        yield event
             case Promote():
                 self.promotions += 1
                 self.promoted.append((self.promotions, s.dead))
@@ -348,6 +353,16 @@ class Runner:
                     f"{shown(at)} accesses {buffer} at {v} in dimension {d}, whose extent is {size}"
                 )
         return [(buffer, (*self.owner(buffer), *position)) for position in itertools.product(*choices)]
+
+    def moved(self, s: Compute, env: dict[str, int]) -> list[Cell]:
+        """The first elements of what is copied at once."""
+        if s.width == 1:
+            return []
+        load, condition = copied(s)
+        if condition is not None and not known(condition, env):
+            load = None
+        places = [(x.buffer, x.subscripts) for x in (s, load) if x is not None]
+        return [c for name, at in places for c in self.cells(name, at, env, (), ("a copy", ()))]
 
     def owner(self, buffer: str) -> tuple[int, ...]:
         """Which of the arrays of this name: each block or each thread has its own."""

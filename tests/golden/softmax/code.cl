@@ -8,6 +8,7 @@ static float tc_max_f32(float a, float b) {
 __kernel __attribute__((reqd_work_group_size(32, 1, 1)))
 void softmax_kernel(__global const float (*restrict I)[7], __global float (*restrict O)[7]) {
   __local float tmp_2[3];
+  __local float O_3[3][7];
   float tmp_0[1];
   float tmp_1[1];
   __local float scratch_f32[32];
@@ -40,7 +41,7 @@ void softmax_kernel(__global const float (*restrict I)[7], __global float (*rest
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
   if (t0 <= 6 && t1 <= 2) {
     /* S2: O(n,d) = exp(I(n,d) - tmp(n)) */
-    O[t1][t0] = exp(I[t1][t0] - tmp_2[t1]);
+    O_3[t1][t0] = exp(I[t1][t0] - tmp_2[t1]);
   }
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
   if (t0 == 0 && t1 <= 2) {
@@ -50,7 +51,7 @@ void softmax_kernel(__global const float (*restrict I)[7], __global float (*rest
   tmp_1[0] = 0.0f;
   if (t0 <= 6 && t1 <= 2) {
     /* S4: tmp(n) +=! O(n,d) */
-    tmp_1[0] += O[t1][t0];
+    tmp_1[0] += O_3[t1][t0];
   }
   /* + of tmp.1 over t0 */
   {
@@ -69,6 +70,10 @@ void softmax_kernel(__global const float (*restrict I)[7], __global float (*rest
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
   if (t0 <= 6 && t1 <= 2) {
     /* S5: O(n,d) = O(n,d) / tmp(n) */
-    O[t1][t0] = O[t1][t0] / tmp_2[t1];
+    O_3[t1][t0] = O_3[t1][t0] / tmp_2[t1];
+  }
+  barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+  for (int r0_ = t0 + 8 * t1; r0_ < 21; r0_ += 32) {
+    O[r0_ / 7][r0_ % 7] = O_3[r0_ / 7][r0_ % 7];
   }
 }

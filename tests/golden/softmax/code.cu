@@ -7,6 +7,7 @@ static __device__ inline float tc_max_f32(float a, float b) {
 extern "C" __global__ __launch_bounds__(32)
 void softmax_kernel(const float (*__restrict__ I)[7], float (*__restrict__ O)[7]) {
   __shared__ float tmp_2[3];
+  __shared__ float O_3[3][7];
   float tmp_0[1];
   float tmp_1[1];
   const int thread = threadIdx.x;
@@ -38,7 +39,7 @@ void softmax_kernel(const float (*__restrict__ I)[7], float (*__restrict__ O)[7]
   __syncwarp();
   if (t0 <= 6 && t1 <= 2) {
     /* S2: O(n,d) = exp(I(n,d) - tmp(n)) */
-    O[t1][t0] = expf(I[t1][t0] - tmp_2[t1]);
+    O_3[t1][t0] = expf(I[t1][t0] - tmp_2[t1]);
   }
   __syncwarp();
   if (t0 == 0 && t1 <= 2) {
@@ -48,7 +49,7 @@ void softmax_kernel(const float (*__restrict__ I)[7], float (*__restrict__ O)[7]
   tmp_1[0] = 0.0f;
   if (t0 <= 6 && t1 <= 2) {
     /* S4: tmp(n) +=! O(n,d) */
-    tmp_1[0] += O[t1][t0];
+    tmp_1[0] += O_3[t1][t0];
   }
   /* + of tmp.1 over t0 */
   {
@@ -67,6 +68,10 @@ void softmax_kernel(const float (*__restrict__ I)[7], float (*__restrict__ O)[7]
   __syncwarp();
   if (t0 <= 6 && t1 <= 2) {
     /* S5: O(n,d) = O(n,d) / tmp(n) */
-    O[t1][t0] = O[t1][t0] / tmp_2[t1];
+    O_3[t1][t0] = O_3[t1][t0] / tmp_2[t1];
+  }
+  __syncthreads();
+  for (int r0_ = t0 + 8 * t1; r0_ < 21; r0_ += 32) {
+    O[r0_ / 7][r0_ % 7] = O_3[r0_ / 7][r0_ % 7];
   }
 }

@@ -1,0 +1,101 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false
+"""The parts of a mapped tree that only say which points there are: the values of block and thread variables,
+the filter of a thread, the bands over its points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import islpy as isl
+
+from tc.ir.expr import IntImm
+from tc.poly.ast import AT_ONCE, UNROLLED
+from tc.poly.mapping import nodes
+from tc.poly.mapping.coordinates import Tuple, band, where
+from tc.poly.mapping.memory import Placed
+from tc.poly.mapping.nodes import Part, Tree
+from tc.poly.mapping.plan import AxisMap, Unit, steps
+from tc.poly.mapping.sync import threads_of
+from tc.poly.mapping.vectors import innermost
+from tc.poly.plan import Axis
+
+_UPDATES = 32  # that are worth a round of a loop
+
+
+def context(p: Placed) -> isl.Set:
+    """The values of the variables; of a number that depends on sizes what isl can be told in short."""
+    names = [v for v, _ in (*p.how.blocks, *p.how.threads)]
+    limits = [f"0 <= {v}" for v in names]
+    known = {e: n for n, e in p.scop.parameters.values.items()}
+    for a, m in p.units[0].axes:
+        size = known.get(a.points)
+        if m.block is not None and size is not None:
+            limits.append(f"{m.tile} * {m.block} < {size}")
+            names.append(size)
+    limits += [f"{v} < {n.value}" for v, n in p.how.blocks if isinstance(n, IntImm)]
+    limits += [f"{v} < {n}" for v, n in p.how.threads]
+    parameters = ", ".join(dict.fromkeys(names))
+    return isl.Set.read_from_str(p.ctx, f"[{parameters}] -> {{ [] : {' and '.join(limits)} }}")
+
+
+def of_thread(p: Placed, values: Mapping[Tuple, Sequence[str]], below: Tree) -> Tree:
+    """The filter of a thread's instances."""
+    if not p.variables:
+        return below
+    conditions = {t: [f"{e} = {v}" for v, e in zip(p.variables, es, strict=True)] for t, es in values.items()}
+    return nodes.filtered(where(p.ctx, conditions, p.variables), below)
+
+
+def over_steps(
+    p: Placed,
+    axes: Sequence[tuple[Axis, AxisMap]],
+    tuples: Sequence[Tuple],
+    below: Tree,
+    *,
+    unrolled: bool = False,
+    at_once: int = 1,
+) -> Tree:
+    """Bands over the points of a thread, one for each axis; so many iterations of the innermost `at_once`."""
+    for a, m in reversed(axes):
+        count = steps(a, m)
+        if count == 1:
+            continue
+        below = nodes.banded(band(p.ctx, [{t: t.step(a, m) or "0" for t in tuples}]), below)
+        if unrolled and count is not None:
+            below = nodes.marked(f"{UNROLLED}_{count}", below)
+        elif at_once > 1:
+            below = nodes.marked(f"{AT_ONCE}_{at_once}", below)
+            at_once = 1
+    return below
+
+
+def of_unit(p: Placed, u: Unit) -> Tree:
+    """The points of a unit, thread by thread."""
+    tuples = [p.instances(u, s) for s in u.statements]
+    below = nodes.sequence([Part(where(p.ctx, {t: ()}), "") for t in tuples])
+    # What is in registers is best worked on in the innermost loops.
+    accesses = ((s, a) for s in u.statements for a in p.scop.statement(s).accesses)
+    inner = any(p.register_of(s, a.buffer, a.kind) is not None for s, a in accesses)
+    at_once = _at_once(p, u, inner)
+    if not inner:
+        below = over_steps(p, u.own, tuples, below, at_once=at_once)
+    below = over_steps(p, u.axes, tuples, below, unrolled=inner)
+    if inner:
+        below = over_steps(p, u.own, tuples, below, at_once=at_once)
+    axes = (*u.axes, *u.own)
+    return of_thread(p, {t: threads_of(t, axes, p.variables) for t in tuples}, below)
+
+
+def _at_once(p: Placed, u: Unit, unrolled: bool) -> int:
+    """How many iterations of the innermost of a unit's own loops are done at once, so that what they read one
+    after the other becomes vectors; more, if each of them does little; 1: as the compiler likes."""
+    number = next(i for i, x in enumerate(p.units) if x is u)
+    read = max((x.rows.read for x in p.memory[number]), default=1)
+    found = innermost(u)
+    count = steps(*found) if found is not None else None
+    if read == 1 or count is None:
+        return 1
+    points = math.prod(steps(a, m) or 1 for a, m in u.axes) if unrolled else 1
+    return min(max(read, _UPDATES // points), 1 << (count.bit_length() - 1))

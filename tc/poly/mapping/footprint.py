@@ -1,0 +1,90 @@
+"""What a statement accesses in a tile: a box.
+
+Subscripts are sums of multiples of loop variables, and in a tile each of these runs over an interval (report,
+§5.3; the boxes of isl would be the same).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tc.ir.expr import Expr, Variable, inline_lets
+from tc.ir.simplify import linear_terms
+from tc.poly.mapping.coordinates import Tuple
+from tc.poly.mapping.plan import AxisMap, Unit, covered, points
+from tc.poly.plan import Axis
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A multiple of an axis in a subscript; a tile has so many `points`; `moves`: there are several tiles,
+    each `tile` points after the one before."""
+
+    axis: str
+    factor: int
+    points: int
+    moves: bool
+    tile: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """A dimension of a footprint: `size` elements from where `constant` and the terms of the first points of
+    tiles say; those of points inside of a tile say where an instance reads.  `least`, `most`: the first
+    element of the first and of the last tile (None where that depends on sizes), in logical coordinates."""
+
+    size: int
+    constant: int
+    terms: tuple[Term, ...]
+    least: int | None
+    most: int | None
+
+    @property
+    def place(self) -> tuple[int, int, frozenset[tuple[str, int]]]:
+        """The same for footprints that are the same elements."""
+        return self.size, self.constant, frozenset((t.axis, t.factor) for t in self.terms if t.moves)
+
+
+def footprint(
+    unit: Unit, statement: str, subscripts: Sequence[Expr], whole: bool
+) -> tuple[Dimension, ...] | None:
+    """What a statement accesses in a tile by these subscripts; None if that is no box."""
+    axes = {x.vars[statement]: (x, m) for x, m in (*unit.axes, *unit.own) if statement in x.vars}
+    out: list[Dimension] = []
+    for e in subscripts:
+        terms, constant = linear_terms(inline_lets(e))
+        size, inside = 1, list[Term]()
+        low: int | None = 0
+        high: int | None = 0
+        for t, k in terms.items():
+            if not isinstance(t, Variable) or t.name not in axes:
+                return None
+            axis, m = axes[t.name]
+            n = points(axis, m)
+            if n is None or axis.first is not None:
+                return None
+            most_points = (covered(axis, m) or n) if whole else n
+            size += abs(k) * (most_points - 1)
+            constant += k * axis.min + min(0, k * (most_points - 1))
+            moves = axis.size is not None or n < axis.extent
+            inside.append(Term(axis.name, k, most_points, moves, n))
+            last = None if axis.size is not None else k * n * (-(-axis.extent // n) - 1)
+            low = None if low is None or last is None else low + min(0, last)
+            high = None if high is None or last is None else high + max(0, last)
+        least, most = (None if x is None else constant + x for x in (low, high))
+        out.append(Dimension(size, constant, tuple(inside), least, most))
+    return tuple(out)
+
+
+def place(t: Tuple, axes: Sequence[tuple[Axis, AxisMap]], d: Dimension) -> str:
+    """Where in its footprint an instance reads, as text for isl."""
+    by_name = {a.name: (a, m) for a, m in axes}
+    parts = ["0"]
+    for x in d.terms:
+        axis, m = by_name[x.axis]
+        k, n = x.factor, x.points
+        point = t.point(axis)
+        inside = f"(({point}) mod {m.tile})" if m.tile and points(axis, m) == m.tile else point
+        parts.append(f"{k} * {inside}" if k > 0 else f"{-k} * ({n - 1} - {inside})")
+    return " + ".join(parts)

@@ -1,0 +1,150 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false
+"""Where a region keeps what it works on: registers, shared memory; and which of its accesses go there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tc.ir.loops import Array
+from tc.poly.ast import View
+from tc.poly.mapping.coordinates import Tuple, function, of_statement
+from tc.poly.mapping.footprint import place
+from tc.poly.mapping.local import Local, local
+from tc.poly.mapping.padding import padded
+from tc.poly.mapping.plan import RegionMap, Unit, units
+from tc.poly.mapping.registers import Kept, Parts, index, kept, parts
+from tc.poly.mapping.ring import rings
+from tc.poly.mapping.shared import LEAST_REUSE, Shared, promoted, size_of
+from tc.poly.plan import Region
+from tc.poly.scop import Scop
+
+if TYPE_CHECKING:
+    import islpy as isl
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A region whose loops are dealt out as `how` says.  `memory`: of each unit, its reads from copies in
+    shared memory; `beyond`: statements that run at all points of tiles (padding.py)."""
+
+    scop: Scop
+    region: Region
+    how: RegionMap
+    units: tuple[Unit, ...]
+    kept: tuple[Kept, ...]
+    parts: Mapping[str, Parts] = field(hash=False)
+    local: tuple[Local, ...]
+    memory: tuple[tuple[Shared, ...], ...]
+    beyond: frozenset[str]
+
+    @property
+    def ctx(self) -> isl.Context:
+        return self.scop.ctx
+
+    @property
+    def variables(self) -> list[str]:
+        return [v for v, _ in self.how.threads]
+
+    def instances(self, unit: Unit, statement: str) -> Tuple:
+        return of_statement(self.scop, statement, (a for a, _ in (*unit.axes, *unit.own)))
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        shared = {x.array.name: x.array for memory in self.memory for x in memory}
+        shared |= {x.array.name: x.array for x in self.local}
+        return (*shared.values(), *(k.array for k in self.kept), *(p.array for p in self.parts.values()))
+
+    @property
+    def common(self) -> frozenset[str]:
+        """The arrays that all threads of a block fill together."""
+        copies = (x.array.name for memory in self.memory for x in memory)
+        return frozenset((*copies, *(p.array.name for p in self.parts.values())))
+
+    def register_of(self, statement: str, buffer: str, kind: str) -> Array | None:
+        """The registers that an access goes to."""
+        p = self.parts.get(statement)
+        if p is not None and kind != "read":
+            return p.array
+        number = next(u.nest for u in self.units if statement in u.statements)
+        return next((k.array for k in self.kept if k.buffer == buffer and k.nest == number), None)
+
+    def local_of(self, buffer: str) -> Local | None:
+        """The array in shared memory that stands for a temporary."""
+        return next((x for x in self.local if x.buffer == buffer), None)
+
+    def views(self) -> dict[str, tuple[View, ...]]:
+        """Of each statement, the accesses that go to other arrays."""
+        pairs = zip(self.units, self.memory, strict=True)
+        return {s: self._views_of(u, s, memory) for u, memory in pairs for s in u.statements}
+
+    def _views_of(self, u: Unit, statement: str, memory: Sequence[Shared]) -> tuple[View, ...]:
+        t = self.instances(u, statement)
+        found: list[View] = []
+        reads = 0
+        for a in self.scop.statement(statement).accesses:
+            number = -1
+            if a.kind == "read":
+                number, reads = reads, reads + 1
+            array = self.register_of(statement, a.buffer, a.kind)
+            there = self.local_of(a.buffer)
+            if a.kind == "update":  # goes where the write goes
+                continue
+            if array is not None:
+                found.append(View(number, array.name, function(self.ctx, t, index(t, u.axes))))
+            elif there is not None:
+                at = there.place(t, u, statement, a.subscripts)
+                found.append(View(number, there.array.name, function(self.ctx, t, at)))
+        axes = (*u.axes, *u.own)
+        for x in memory:
+            if x.statement == statement:
+                at = [place(t, axes, d) for d in x.dimensions]
+                if x.ring:
+                    ((a, m),) = ((a, m) for a, m in axes if a.name == x.ring)
+                    at.insert(0, f"({t.tile(a, m)}) mod 2")
+                found.append(View(x.read, x.array.name, function(self.ctx, t, at)))
+        return tuple(found)
+
+
+def placed(
+    scop: Scop,
+    region: Region,
+    how: RegionMap,
+    name: Callable[[str], str],
+    shared: int = 0,
+    private: bool = True,
+    reuse: float = LEAST_REUSE,
+    ahead: bool = False,
+) -> Placed:
+    """Deal out a region and place what it works on.  `name` makes new names of arrays; `shared` is what there
+    is of shared memory, in bytes, for what is used at least `reuse` times; `private`: whether threads keep
+    what they work on in registers; `ahead`: whether there are asynchronous copies, for the next tile while
+    one is worked on.  Use it, and the result, inside `isl_context()`."""
+    found = units(region, how)
+    written = {scop.statement(s).write.buffer for u in found for s in u.statements}
+    registers = kept(scop, region, found, name) if private else ()
+    results = parts(scop, found, name)
+    # Combinations may take an element a thread for each type (tc/codegen/combine.py).
+    threads = math.prod(n for _, n in how.threads)
+    shared -= threads * sum(t.itemsize for t in {p.array.dtype for p in results.values()})
+    shared = max(0, shared)
+    temporaries = local(scop, region, found, registers, shared // 2, name)
+    shared -= sum(size_of(x.array) for x in temporaries)
+    memory: list[tuple[Shared, ...]] = []
+    beyond: frozenset[str] = frozenset()
+    for u in found:
+        here: tuple[Shared, ...] = ()
+        if shared and u.own and not u.shared_out:
+            here = promoted(scop, u, written, shared, True, reuse, how.threads, name)
+        whole = padded(scop, u, registers, here)
+        if here and not whole:
+            here = promoted(scop, u, written, shared, False, reuse, how.threads, name)
+        if ahead:
+            here = rings(scop, u, here, shared)
+        memory.append(here)
+        beyond |= whole
+        shared -= sum({x.array.name: x.bytes for x in here}.values())
+    return Placed(scop, region, how, found, registers, results, temporaries, tuple(memory), beyond)

@@ -1,0 +1,185 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false
+"""The tiles of a unit\'s own loops, for each of which all threads of a block make copies in shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import islpy as isl
+
+from tc.ir.expr import Expr, FloorMod, IntImm, Mul
+from tc.ir.loops import Stmt, Sync
+from tc.ir.program import Box
+from tc.ir.simplify import simplify
+from tc.poly.context import maps_of
+from tc.poly.mapping import nodes
+from tc.poly.mapping.bands import of_unit
+from tc.poly.mapping.coordinates import band, relation, where
+from tc.poly.mapping.copies import copy, store
+from tc.poly.mapping.insert import Insertions, universe
+from tc.poly.mapping.local import Local
+from tc.poly.mapping.nodes import Part, Tree
+from tc.poly.mapping.plan import Unit, several
+from tc.poly.mapping.shared import Shared
+
+
+def own_tiles(
+    into: Insertions, u: Unit, i: int, outer: isl.UnionMap, tiles: Sequence[tuple[str, int]]
+) -> Tree:
+    """The tiles of a unit's own loops, for each of which copies are made in shared memory."""
+    p = into.placed
+    own = [(a, m) for a, m in u.own if several(a, m)]
+    names = {a.name for a, _ in own}
+    once = [x for x in p.memory[i] if not x.moves & names]  # the same for all tiles of these loops
+    memory = [x for x in p.memory[i] if x not in once]
+    tuples = [p.instances(u, s) for s in u.statements]
+    members = [{t: t.tile(a, m) for t in tuples} for a, m in own]
+    below = of_unit(p, u)
+    if memory:
+        prefix = isl.UnionMap.empty_ctx(p.ctx)
+        for t in tuples:
+            inner = relation(p.ctx, t, [x[t] for x in members], "own")
+            mine = outer.intersect_domain(isl.UnionSet.from_set(p.scop.statement(t.name).domain))
+            for m in maps_of(mine):
+                prefix = prefix.union(m.flat_range_product(inner).reset_tuple_id(_OUT).to_union_map())
+        every = [*tiles, *((a.name, m.tile) for a, m in own)]
+        if memory[0].ring:
+            below = _ahead(into, u, i, memory, below, prefix, every)
+        else:
+            below = _copied(into, u, f"{i}", memory, below, prefix, every)
+    below = nodes.banded(band(p.ctx, members), below) if members else below
+    if memory and memory[0].ring:
+        first = _copies(into, f"{i}_first", memory, outer, tiles, first=True)
+        last = into.opaque(f"used{i}", Sync(), outer)
+        statements = where(p.ctx, dict.fromkeys(tuples, ()))
+        below = nodes.sequence([*first, Part(statements, below), last])
+    return _copied(into, u, f"{i}_once", once, below, outer, tiles) if once else below
+
+
+def _copied(
+    into: Insertions,
+    u: Unit,
+    number: str,
+    memory: Sequence[Shared],
+    below: Tree,
+    prefix: isl.UnionMap,
+    tiles: Sequence[tuple[str, int]],
+) -> Tree:
+    """Copies to shared memory for each point of the loops `tiles`, and what uses them."""
+    p = into.placed
+    statements = where(p.ctx, {p.instances(u, s): () for s in u.statements})
+    indices = [x for x in memory if x.index is None]
+    selected = [x for x in memory if x.index is not None]
+    between = [into.opaque(f"selected{number}", Sync(), prefix)] if indices and selected else []
+    return nodes.sequence(
+        [
+            *_copies(into, number, indices, prefix, tiles),
+            *between,
+            *_copies(into, f"{number}_of", selected, prefix, tiles),
+            into.opaque(f"copied{number}", Sync(), prefix),
+            Part(statements, below),
+            into.opaque(f"used{number}", Sync(), prefix),
+        ]
+    )
+
+
+def _ahead(
+    into: Insertions,
+    u: Unit,
+    i: int,
+    memory: Sequence[Shared],
+    below: Tree,
+    prefix: isl.UnionMap,
+    tiles: Sequence[tuple[str, int]],
+) -> Tree:
+    """A tile of the loop whose copies are made one tile ahead: these have arrived, and all threads are
+    done with the tile before, whose place the next copies take."""
+    p = into.placed
+    statements = where(p.ctx, {p.instances(u, s): () for s in u.statements})
+    return nodes.sequence(
+        [
+            into.opaque(f"copied{i}", Sync(copies=True), prefix),
+            *_copies(into, f"{i}", memory, prefix, tiles, ahead=True),
+            Part(statements, below),
+        ]
+    )
+
+
+def _copies(
+    into: Insertions,
+    number: str,
+    memory: Sequence[Shared],
+    prefix: isl.UnionMap,
+    tiles: Sequence[tuple[str, int]],
+    *,
+    first: bool = False,
+    ahead: bool = False,
+) -> list[Part]:
+    """The copies for each point of the loops `tiles`, for the `first` tile of a loop below these, or for
+    the tile after (`ahead`)."""
+    p = into.placed
+    out: list[Part] = []
+    seen: set[str] = set()
+    for x in memory:
+        if x.array.name in seen:
+            continue
+        seen.add(x.array.name)
+        name = f"copy{number}_{len(seen)}"
+        loop = f"l{number}_{len(seen)}"
+
+        def made(
+            point: tuple[Expr, ...], views: Sequence[tuple[Expr, ...]], x: Shared = x, loop: str = loop
+        ) -> Stmt:
+            starts = _starts(tiles, point)
+            slot: Expr | None = None
+            if first:
+                starts[x.ring] = slot = IntImm(0)
+            elif x.ring:
+                slot = simplify(FloorMod(point[-1], IntImm(2)), exact=True)
+            return copy(x, starts, p.how.threads, loop, slot)
+
+        into.made[name] = made
+        dims = [f"d{k}" for k in range(len(tiles))]
+        target = [*dims[:-1], f"{dims[-1]} + 1"] if ahead else dims
+        to = isl.Map.read_from_str(p.ctx, f"{{ [{', '.join(dims)}] -> {name}[{', '.join(target)}] }}")
+        points = isl.Set.from_union_set(prefix.range()).reset_tuple_id()
+        if ahead:
+            to = to.intersect_range(points.set_tuple_name(name))
+        found = to.intersect_domain(points).to_union_map()
+        out.append(Part(universe(found), "", found))
+    return out
+
+
+def stores(into: Insertions, outer: isl.UnionMap, tiles: Sequence[tuple[str, int]]) -> list[Part]:
+    """What a tile has of results in shared memory goes to memory."""
+    p = into.placed
+    out: list[Part] = []
+    for i, x in enumerate(x for x in p.local if x.stored):
+        name, loop, box = f"result{i}", f"r{i}", p.scop.program.buffer(x.buffer).box
+
+        def made(
+            point: tuple[Expr, ...],
+            views: Sequence[tuple[Expr, ...]],
+            x: Local = x,
+            box: Box = box,
+            loop: str = loop,
+        ) -> Stmt:
+            return store(x, box, _starts(tiles, point), p.how.threads, loop)
+
+        into.made[name] = made
+        points = isl.Set.from_union_set(outer.range()).reset_tuple_id()
+        dims = ", ".join(f"d{k}" for k in range(len(tiles)))
+        to = isl.Map.read_from_str(p.ctx, f"{{ [{dims}] -> {name}[{dims}] }}")
+        found = to.intersect_domain(points).to_union_map()
+        out.append(Part(universe(found), "", found))
+    return [into.opaque("written", Sync(), outer), *out] if out else []
+
+
+def _starts(tiles: Sequence[tuple[str, int]], point: Sequence[Expr]) -> dict[str, Expr]:
+    """The first points of tiles, by axis."""
+    pairs = zip(tiles, point, strict=True)
+    return {axis: simplify(Mul(q, IntImm(n)), exact=True) for (axis, n), q in pairs}
+
+
+_OUT = isl.dim_type.out

@@ -1,0 +1,46 @@
+"""Copies of several elements at once, as copies of one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from tc.ir.expr import Add, Expr, IfThenElse, IntImm
+from tc.ir.loops import Array, Compute, copied
+from tc.poly.trace.events import SOMEWHERE, Cell, OutOfBoundsError
+
+
+def elements(s: Compute) -> Iterator[Compute]:
+    """The copies of the elements of a vector, all under its one condition; of anything else, that."""
+    if s.width == 1:
+        yield s
+        return
+    load, condition = copied(s)
+    for k in range(s.width):
+        value: Expr = replace(load, subscripts=_moved(load.subscripts, k))
+        if condition is not None:
+            assert isinstance(s.value, IfThenElse)
+            value = replace(s.value, then_value=value)
+        yield replace(s, subscripts=_moved(s.subscripts, k), value=value, width=1)
+
+
+def _moved(subscripts: Sequence[Expr], k: int) -> tuple[Expr, ...]:
+    *before, last = subscripts
+    return (*before, Add(last, IntImm(k)))
+
+
+def misplaced(
+    cell: Cell, width: int, arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]
+) -> None:
+    """Raises OutOfBoundsError unless a vector of so many elements may begin at a cell."""
+    name, where = cell
+    shape = shapes[name]
+    position = where[len(where) - len(shape) :]  # without whose it is
+    if SOMEWHERE in position:
+        return
+    row = shape[-1] + (arrays[name].padding if len(shape) > 1 else 0)
+    flat = 0
+    for i, n in zip(position, (*shape[:-1], row), strict=True):
+        flat = flat * n + i
+    if flat % width:
+        raise OutOfBoundsError(f"a copy of {width} elements at once has {cell}, which is not aligned")

@@ -1,0 +1,147 @@
+"""Vectors of up to 16 bytes: what is copied at once, what NVRTC makes of loops that read neighbours."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from typing import Any, TypeGuard
+
+import numpy as np
+import pytest
+
+import tc
+from tc import registry
+from tc.ir.loops import Compute, Launch, LoopNest, Stmt, statements
+
+registry.load("cuda")
+model = importlib.import_module("tc_backends.gpu.model")
+target = importlib.import_module("tc_backends.gpu.target")
+
+MM = "def mm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
+MM_T = "def mm(float(K,M) A, float(K,N) B) -> (C) { C(m,n) +=! A(k,m) * B(k,n) }"
+
+
+def ptx(text: str) -> str:
+    """What NVRTC makes of a text."""
+    from cuda.bindings import nvrtc
+
+    _, program = nvrtc.nvrtcCreateProgram(text.encode(), b"k.cu", 0, [], [])
+    options = [b"--gpu-architecture=compute_90", b"--std=c++17", b"--fmad=true"]
+    (error,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+    assert error == nvrtc.nvrtcResult.NVRTC_SUCCESS
+    _, size = nvrtc.nvrtcGetPTXSize(program)
+    held = b" " * size
+    nvrtc.nvrtcGetPTX(program, held)
+    nvrtc.nvrtcDestroyProgram(program)
+    return held.decode()
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "sizes"),
+    [
+        (MM, {}, (128, 1024, 1024)),
+        (MM, {"tile": (128, 128), "threads": (16, 16)}, (128, 256, 128)),  # 8 x 8 points a thread
+        (MM, {"tile": (16, 64), "threads": (32, 8)}, (127, 1001, 1003)),  # copies of single elements
+        (MM_T, {"tile": (16, 64), "threads": (32, 8)}, (128, 512, 512)),  # reads of single elements
+        (MM.replace("float(", "double("), {}, (128, 512, 512)),
+        (MM.replace("float(", "half("), {}, (128, 512, 512)),
+        (MM.replace("float(", "int8("), {}, (128, 512, 512)),
+    ],
+)
+def test_nvrtc_makes_the_vectors_that_are_predicted(
+    source: str, options: dict[str, Any], sizes: tuple[int, int, int]
+) -> None:
+    """For each load from shared memory in the loop of the product, and copies of as many bytes."""
+    kernel = tc.compile(source, "cuda", options=options)
+    one: Any = kernel.specialize(**dict(zip("MNK", sizes, strict=True))).compiled
+    n = one.nest
+    (launch,) = (s for s in statements(n.body) if isinstance(s, Launch))
+    found = model.predicted(n, launch, target.H100).work.accesses
+    reads = [a for a in found if a.shared and not a.store]
+    widths = {round(a.elements / a.requests / 32) * n.array(a.buffer).dtype.itemsize for a in reads}
+    text = ptx(one.module.text)
+    vectors = {"v4.u32": 16, "v4.f32": 16, "v2.f64": 16, "v2.u32": 8, "v2.f32": 8}
+    single = {"f64": 8, "f32": 4, "u32": 4, "u16": 2, "s8": 1, "u8": 1}
+    main = max(re.split(r"\$L__BB\w+:", text), key=lambda part: len(re.findall(r"fma|mad|mul", part)))
+    made = {(vectors | single)[w] for w in re.findall(r"ld\.shared\.((?:v\d\.)?\w+)", main)}
+    assert made == widths
+    copies = {s.width * n.array(s.buffer).dtype.itemsize for s in statements(n.body) if shared_copy(n, s)}
+    moved = re.findall(r"cp\.async\.c[ag]\.shared\.global[^;]*, (\d+),", text)
+    moved += [(vectors | single)[w] for w in re.findall(r"st\.shared\.((?:v\d\.)?\w+)", text)]
+    assert {int(w) for w in moved} == copies
+
+
+def shared_copy(n: LoopNest, s: Stmt) -> TypeGuard[Compute]:
+    return isinstance(s, Compute) and n.array(s.buffer).role == "shared"
+
+
+def copies(source: str, backend: str, options: dict[str, Any], **sizes: int) -> dict[str, int]:
+    """The bytes of a copy, by the name of the array."""
+    n = tc.compile(source, backend, options=options).specialize(**sizes).compiled.nest
+    found = [s for s in statements(n.body) if shared_copy(n, s) and not s.stage]
+    return {s.buffer.partition(".")[0]: s.width * n.array(s.buffer).dtype.itemsize for s in found}
+
+
+TILES = {"tile": (16, 32), "threads": (16, 8), "use_shared_memory": True}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "k", "expected"),
+    [
+        ("float", 64, 16),
+        ("float", 62, 8),
+        ("float", 63, 4),
+        ("double", 64, 16),
+        ("double", 63, 8),
+        ("half", 64, 16),
+        ("half", 62, 4),
+        ("half", 63, 2),
+        ("int8", 64, 16),
+        ("int8", 60, 4),
+        ("int8", 61, 1),
+        ("bool", 64, 16),
+    ],
+)
+@pytest.mark.parametrize("backend", ["cuda", "opencl"])
+def test_rows_of_whole_vectors_are_copied_as_such(backend: str, dtype: str, k: int, expected: int) -> None:
+    """Whatever the type, as wide as the length of rows allows."""
+    source = MM.replace("float(", f"{dtype}(")
+    if dtype == "bool":
+        source = source.replace("A(m,k) * B(n,k)", "int32(A(m,k)) * int32(B(n,k))")
+    assert set(copies(source, backend, TILES, M=32, N=64, K=k).values()) == {expected}
+
+
+WINDOW = "def f(float(N) A, float(W) B) -> (O) { O(i) +=! A(i + j) * B(j) where i in 0:M, j in 0:W }"
+
+
+def test_footprints_that_begin_between_vectors_are_copied_by_elements() -> None:
+    source = "def f(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k+1) * B(n,k+2) where k in 0:62 }"
+    assert copies(source, "cuda", TILES, M=32, N=64, K=64) == {"A": 4, "B": 8}
+
+
+def test_nothing_is_known_of_dynamic_rows() -> None:
+    kernel = tc.compile(MM, "cuda", options=TILES, dynamic=("K",))
+    n: Any = kernel.specialize(M=32, N=64, K=64).compiled.nest
+    assert {s.width for s in statements(n.body) if shared_copy(n, s)} == {1}
+
+
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+@pytest.mark.parametrize("dtype", ["float", "double", "half", "int8", "uint8"])
+@pytest.mark.parametrize("k", [32, 36, 38, 39])
+def test_results(dtype: str, k: int) -> None:
+    """On PoCL: of whole tiles, of tiles that end with a vector, and within one."""
+    rng = np.random.default_rng(k)
+    numpy_type = {"float": "f4", "double": "f8", "half": "f2", "int8": "i1", "uint8": "u1"}[dtype]
+    a, b = (rng.integers(0, 3, s).astype(numpy_type) for s in ((21, k), (40, k)))
+    for source, given in ((MM, (a, b)), (MM_T, (a.T.copy(), b.T.copy()))):
+        kernel = tc.compile(source.replace("float(", f"{dtype}("), "opencl", options=TILES)
+        np.testing.assert_array_equal(kernel(*given), a @ b.T)
+
+
+def test_both_stages_tell_how_copies_are_made() -> None:
+    kernel = tc.compile(MM, "cuda", options=TILES)
+    for name in ("mapped", "choice"):
+        told = kernel.inspect(name, M=32, N=64, K=62)
+        assert re.search(r"A\.\d+\[.*\]: copies of 8 bytes", told), told
+    loops = kernel.inspect("loops", M=32, N=64, K=62)
+    assert re.search(r"A\.\d+\[.*\] = 2 of ", loops) and "at once" in loops

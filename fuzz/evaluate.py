@@ -244,6 +244,9 @@ class _Grid:
             return numbers.logical(e.op, self.value(e.a), self.value(e.b))
         arithmetic = e.op in "+-*/%"
         t = joined(self.type_of(e.a), self.type_of(e.b), arithmetic=arithmetic)
+        if t in UNTYPED and t != "real" and e.op in ("/", "%"):  # of integers, whatever becomes of it
+            a, b = self.typed(e.a, settled(t)), self.typed(e.b, settled(t))
+            return convert(numbers.arithmetic(e.op, a, b), wanted or settled(t))
         if t in UNTYPED:
             t = wanted if wanted and arithmetic else settled(t)
         a, b = self.typed(e.a, t), self.typed(e.b, t)

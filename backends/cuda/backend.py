@@ -39,6 +39,14 @@ def _with_all_registers(text: str) -> str:
     return re.sub(r"__launch_bounds__\((\d+)\)", r"__launch_bounds__(\1, 1)", text)
 
 
+def _compiled(module: gpu.Module, arch: str, contract: bool) -> nvrtc.Machine:
+    """Machine code; what launches ask for is part of its resources."""
+    machine = nvrtc.compile_text(module.text, arch, contract)
+    asked = {k.name: k.asked for k in module.kernels}
+    took = {n: replace(r, shared=r.shared + asked.get(n, 0)) for n, r in machine.resources.items()}
+    return replace(machine, resources=took)
+
+
 def _without_stack(made: Callable[[int], Made]) -> Made:
     """The first mapping, from the one that is thought best to simpler ones, whose registers hold what they
     should; if there is none, the one with the fewest bytes in memory.  What was rejected is told."""
@@ -93,17 +101,17 @@ class Backend:
             with stage("code"):
                 module = gpu.emit(lowered.nest, CUDA, lowered.contract)
             with stage("machine"):
-                machine = nvrtc.compile_text(module.text, arch, lowered.contract)
+                machine = _compiled(module, arch, lowered.contract)
                 if machine.in_memory:
                     roomy = replace(module, text=_with_all_registers(module.text))
-                    again = nvrtc.compile_text(roomy.text, arch, lowered.contract)
+                    again = _compiled(roomy, arch, lowered.contract)
                     if again.in_memory < machine.in_memory:
                         return Made(lowered, roomy, again)
                 return Made(lowered, module, machine)
 
         found = _without_stack(made) if options.tile is None else made(0)
         lowered, module, machine = found.lowered, found.module, found.machine
-        kernels = device.Kernels(machine.cubin, [k.name for k in module.kernels])
+        kernels = device.Kernels(machine.cubin)
         return Compiled(
             self.name,
             lowered,

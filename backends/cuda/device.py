@@ -54,7 +54,6 @@ class Kernels:
     """The functions of a cubin; it is loaded at the first call."""
 
     cubin: bytes = field(repr=False)
-    names: Sequence[str]
     _functions: Sequence[Any] = ()
     _module: Any = None
     _lock: Any = field(repr=False, default_factory=locks.lock)
@@ -71,7 +70,7 @@ class Kernels:
         cu = device.cu
         with device.entered():
             try:
-                return run(_Session(cu), interface, kernels, self._load(cu), inputs, outputs)
+                return run(_Session(cu), interface, kernels, self._load(cu, kernels), inputs, outputs)
             except cu.MemoryError:
                 return OUT_OF_MEMORY
             except cu.Error as error:
@@ -81,12 +80,15 @@ class Kernels:
                     help="run it on another backend",
                 ) from error
 
-    def _load(self, cu: Any) -> Sequence[Any]:
+    def _load(self, cu: Any, kernels: Sequence[Kernel]) -> Sequence[Any]:
         with self._lock:
             if self._module is None:
                 module = cu.module_from_buffer(self.cubin)
-                self._functions = [module.get_function(n) for n in self.names]
-                self._module = module
+                functions = [module.get_function(k.name) for k in kernels]
+                for k, f in zip(kernels, functions, strict=True):
+                    if k.asked:  # more than a block has unless it is allowed to
+                        f.set_attribute(cu.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, k.asked)
+                self._functions, self._module = functions, module
             return self._functions
 
 
@@ -103,8 +105,8 @@ class _Session:
     def download(self, content: Array, buffer: Any) -> None:
         self.cu.memcpy_dtoh(content, buffer)
 
-    def launch(self, function: Any, arguments: Sequence[Any], blocks: int, threads: int) -> None:
-        function(*arguments, grid=(blocks, 1), block=(threads, 1, 1))
+    def launch(self, function: Any, arguments: Sequence[Any], blocks: int, kernel: Kernel) -> None:
+        function(*arguments, grid=(blocks, 1), block=(kernel.threads, 1, 1), shared=kernel.asked)
 
     def free(self, buffer: Any) -> None:
         with suppress(self.cu.Error):  # after a fault in a kernel everything fails

@@ -11,7 +11,7 @@ from tc.ir.loops import Compute, LoopNest, statements
 from tc.ir.printer import text
 from tc.poly import mapping, nest
 from tc.poly.mapping.plan import AxisMap, RegionMap
-from tc.poly.mapping.shared import LEAST_REUSE
+from tc.poly.mapping.shared import LEAST_REUSE, size_of
 from tc.poly.plan import Axis, Region
 from tc.poly.scop import Scop
 
@@ -55,23 +55,27 @@ def choose(
     found: list[Candidate] = []
     reuse = 1.0 if wanted.copies else LEAST_REUSE
 
-    def made(way: str, how: RegionMap, ahead: bool) -> Candidate:
+    def made(way: str, how: RegionMap, ahead: bool, shared: int) -> Candidate:
         numbers = itertools.count(first)
 
         def name(stem: str) -> str:
             return f"{stem}.{next(numbers)}"
 
-        placed = mapping.placed(scop, region, how, name, wanted.shared, private, reuse, ahead)
+        placed = mapping.placed(scop, region, how, name, shared, private, reuse, ahead)
         kernel = mapping.kernel(scop, title, how, mapping.mapped(placed))
+        way += ", copies ahead" if _ahead(kernel) else ""
+        way += f", {shared >> 10} KiB shared" if shared < wanted.shared else ""
         return Candidate(way, how, kernel, _predicted(scop, kernel, target, typical))
 
     for way, how in candidates(scop, region, wanted, target.units):
-        one = made(way, how, target.ahead)
-        if _ahead(one.kernel):  # which takes twice the shared memory
-            found.append(made(way, how, False))
-            one = replace(one, way=f"{way}, copies ahead")
-        found.append(one)
-        if not wanted.copies and one.prediction.seconds < _CLOSE * one.prediction.ideal(target):
+        here = [made(way, how, target.ahead, wanted.shared)]
+        if _ahead(here[0].kernel):  # which takes twice the shared memory
+            here.append(made(way, how, False, wanted.shared))
+        if any(_shared(c.kernel) > wanted.little for c in here):
+            here.append(made(way, how, target.ahead, wanted.little))
+        found += here
+        best = min((c.prediction for c in here), key=lambda p: p.seconds)
+        if not wanted.copies and best.seconds < _CLOSE * best.ideal(target):
             break
 
     def order(c: Candidate) -> tuple[bool, float, float]:
@@ -85,6 +89,11 @@ def choose(
 
 def _ahead(kernel: mapping.Kernel) -> bool:
     return any(isinstance(s, Compute) and s.asynchronous for s in statements(kernel.launch))
+
+
+def _shared(kernel: mapping.Kernel) -> int:
+    """Bytes of shared memory."""
+    return sum(size_of(a) for a in kernel.arrays if a.role == "shared")
 
 
 def _copies(kernel: mapping.Kernel) -> bool:

@@ -24,6 +24,7 @@ from .target import Target
 from .ways import Wanted
 
 # The trace oracle runs the nest in Python, thread by thread.
+_LITTLE = 48 << 10  # bytes of shared memory with which several blocks fit into a multiprocessor
 _TRACED_INSTANCES = 2000
 
 
@@ -67,6 +68,7 @@ def mapped(
         options.threads or (),
         options.blocks or (),
         shared,
+        _LITTLE if options.max_shared_memory is None else shared,
         bool(options.use_shared_memory),
         simpler,
     )

@@ -36,7 +36,7 @@ class Session(Protocol):
 
     def download(self, content: Array, buffer: Any) -> None: ...
 
-    def launch(self, function: Any, arguments: Sequence[Any], blocks: int, threads: int) -> None: ...
+    def launch(self, function: Any, arguments: Sequence[Any], blocks: int, kernel: Kernel) -> None: ...
 
     def free(self, buffer: Any) -> None: ...
 
@@ -111,7 +111,7 @@ def run(
         for kernel, function in zip(kernels, functions, strict=True):
             blocks = evaluate(kernel.blocks, sizes)
             if blocks > 0:
-                session.launch(function, [value(a) for a in kernel.arguments], blocks, kernel.threads)
+                session.launch(function, [value(a) for a in kernel.arguments], blocks, kernel)
         if ("error", "") in buffers:
             session.download(_bytes(record), buffers["error", ""])
         if record[0] == 0:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """`units`: streaming multiprocessors or compute units; `shared`: bytes of shared memory that a block may
-    have without asking for more; `arch`: of CUDA code; `ahead`: it copies to shared memory asynchronously.
+    have; `arch`: of CUDA code; `ahead`: it copies to shared memory asynchronously.
 
     Of the whole device: `clock` in GHz, `dram` in GB/s, `l2` in bytes, `l2_rate` in bytes a clock cycle.  Of
     a unit: `l1` bytes of first cache and shared memory together, of which `most_shared` may be shared memory;
@@ -37,21 +38,21 @@ class Target:
 
 
 # Multiprocessors, boost clocks, L2: NVIDIA's A100 and H100 architecture whitepapers.  DRAM: the data sheets
-# of A100 80GB SXM, H100 SXM and H200 SXM.  Memory of a multiprocessor, registers, threads, blocks, the static
-# limit on shared memory: the Ampere and Hopper tuning guides.  Results a cycle: the CUDA C++ programming
-# guide, "Throughput of native arithmetic instructions", compute capabilities 8.0 and 9.0.  The L2 of A100
-# reads 5120 bytes a cycle (whitepaper); of H100 NVIDIA gives no number, and it is taken for the same.
+# of A100 80GB SXM, H100 SXM and H200 SXM.  Memory of a multiprocessor, registers, threads, blocks, the shared
+# memory of a block: the Ampere and Hopper tuning guides.  Results a cycle: the CUDA C++ programming guide,
+# "Throughput of native arithmetic instructions", compute capabilities 8.0 and 9.0.  The L2 of A100 reads 5120
+# bytes a cycle (whitepaper); of H100 NVIDIA gives no number, and it is taken for the same.
 A100 = Target(
-    "A100", 108, 48 << 10, "sm_80", ahead=True,
+    "A100", 108, 163 << 10, "sm_80", ahead=True,
     clock=1.41, dram=2039.0, l2=40 << 20, l2_rate=5120.0, l1=192 << 10, most_shared=164 << 10,
 )  # fmt: skip
 H100 = Target(
-    "H100", 132, 48 << 10, "sm_90", ahead=True,
+    "H100", 132, 227 << 10, "sm_90", ahead=True,
     clock=1.98, dram=3350.0, l2=50 << 20, l2_rate=5120.0, l1=256 << 10, most_shared=228 << 10,
     float32=128.0, float64=64.0,
 )  # fmt: skip
 H200 = Target(
-    "H200", 132, 48 << 10, "sm_90", ahead=True,
+    "H200", 132, 227 << 10, "sm_90", ahead=True,
     clock=1.98, dram=4800.0, l2=50 << 20, l2_rate=5120.0, l1=256 << 10, most_shared=228 << 10,
     float32=128.0, float64=64.0,
 )  # fmt: skip
@@ -59,6 +60,17 @@ H200 = Target(
 GENERIC = Target("generic OpenCL device", 16, 32 << 10)
 
 
+# KiB of shared memory that a block may have, by compute capability (CUDA C++ programming guide, "Technical
+# specifications"); of others what all promise.
+_SHARED = {70: 96, 72: 96, 75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 120: 99}
+_ANY_SHARED = 48
+_ASYNCHRONOUS = 80  # the first that copies to shared memory asynchronously
+
+
 def of_architecture(arch: str) -> Target:
-    """The preset that code for an architecture is made for."""
-    return A100 if arch.startswith("sm_8") else H100
+    """The preset that code for an architecture is made for, with what it allows."""
+    number = int(re.sub(r"\D", "", arch))
+    preset = A100 if number < 90 else H100
+    shared = _SHARED.get(number, _ANY_SHARED) << 10
+    most = min(preset.most_shared, shared + (1 << 10))
+    return replace(preset, arch=arch, shared=shared, most_shared=most, ahead=number >= _ASYNCHRONOUS)

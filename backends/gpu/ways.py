@@ -38,6 +38,7 @@ class Wanted:
     threads: tuple[int, ...] = ()
     blocks: tuple[int, ...] = ()
     shared: int = 0  # bytes of shared memory that may be used
+    little: int = 0  # what a way is tried with, too, if it uses more
     copies: bool = False  # whether it is to be used, also for what is read once
     simpler: int = 0  # how many of the register tiles that would be tried are not
 

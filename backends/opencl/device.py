@@ -130,10 +130,11 @@ class _Session:
     def download(self, content: Array, buffer: Any) -> None:
         self.cl.enqueue_copy(self.queue, content, buffer)
 
-    def launch(self, function: Any, arguments: Sequence[Any], blocks: int, threads: int) -> None:
+    def launch(self, function: Any, arguments: Sequence[Any], blocks: int, kernel: Kernel) -> None:
         with self.lock:
             function.set_args(*arguments)
-            self.cl.enqueue_nd_range_kernel(self.queue, function, (blocks * threads,), (threads,))
+            whole, block = (blocks * kernel.threads,), (kernel.threads,)
+            self.cl.enqueue_nd_range_kernel(self.queue, function, whole, block)
 
     def free(self, buffer: Any) -> None:
         with suppress(self.cl.Error):

@@ -32,11 +32,13 @@ class Dialect:
 
     Of a GPU: `kernel`, in front of a kernel of so many threads; `space` and `shared`, in front of what is in
     global and in shared memory, `near` in front of what a pointer to the latter points to, `aligned` in front
-    of what begins at multiples of BYTES; `restrict`; `block` and `thread`, the numbers of those; `barrier`,
-    and `warp_barrier`, of 32 neighbours, where there is one; `vectors`, types of so many bytes and their
-    zeros; `copy`, an asynchronous one of BYTES `from` memory `to` shared memory, through a CACHE, or of zeros
-    unless `inside`, and `arrival` of all that a thread began; `claim`, whether the kernel's `error` record
-    was free and now is ours (its low word holds `site + 1`).
+    of what begins at multiples of BYTES; `room`, shared memory that a launch asks for where more than
+    `declared` bytes are needed, and `part`, the declaration of an array at an OFFSET there; `restrict`;
+    `block` and `thread`, the numbers of those; `barrier`, and `warp_barrier`, of 32 neighbours, where there
+    is one; `vectors`, types of so many bytes and their zeros; `copy`, an asynchronous one of BYTES `from`
+    memory `to` shared memory, through a CACHE, or of zeros unless `inside`, and `arrival` of all that a
+    thread began; `claim`, whether the kernel's `error` record was free and now is ours (its low word holds
+    `site + 1`).
     """
 
     name: str
@@ -49,6 +51,9 @@ class Dialect:
     shared: str = ""
     near: str = ""
     aligned: str = ""
+    room: str = ""
+    part: str = ""
+    declared: int = 0
     restrict: str = "restrict"
     block: str = ""
     thread: str = ""
@@ -139,6 +144,9 @@ CUDA = Dialect(
     kernel='extern "C" __global__ __launch_bounds__({threads})\nvoid',
     shared="__shared__ ",
     aligned="__align__(BYTES) ",
+    room="extern __shared__ __align__(16) char tc_shared[];",
+    part="TYPE (&NAME)EXTENTS = *reinterpret_cast<TYPE (*)EXTENTS>(tc_shared + OFFSET);",
+    declared=48 << 10,
     restrict="__restrict__",
     block="blockIdx.x",
     thread="threadIdx.x",

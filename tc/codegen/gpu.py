@@ -58,13 +58,15 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """`blocks` is their number, over the sizes; `threads` that of a block's; `shared` is in bytes a block."""
+    """`blocks` is their number, over the sizes; `threads` that of a block's; `shared` is in bytes a block, of
+    which the launch has to ask for `asked`."""
 
     name: str
     arguments: tuple[Argument, ...]
     blocks: Expr
     threads: int
     shared: int
+    asked: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,7 @@ def emit(nest: LoopNest, dialect: Dialect, contract: bool = False) -> Module:
                 simplify(blocks, exact=True),
                 threads,
                 printer.shared_bytes,
+                printer.asked_bytes,
             )
         )
     code = "\n\n".join([t for t in (helpers.text(), *texts) if t]) + "\n"
@@ -176,6 +179,31 @@ class _GpuExpr(CExpr):
         return CExpr.element(self, array, subscripts, env)
 
 
+@dataclass(frozen=True, slots=True)
+class _SharedArray:
+    """`vectors`: neighbouring elements may be moved at once, those of a row."""
+
+    name: str
+    kind: str
+    itemsize: int
+    shape: tuple[int, ...]
+    vectors: bool = True
+
+    @property
+    def extents(self) -> str:
+        return "".join(f"[{n}]" for n in self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape) * self.itemsize
+
+    @property
+    def alignment(self) -> int:
+        """At multiples of how many bytes it has to begin; 0: as its elements do."""
+        size = math.gcd(self.shape[-1] * self.itemsize, VECTOR)
+        return size if self.vectors and size > self.itemsize else 0
+
+
 class _Kernel(Printer):
     """One launch; `function` sets the other attributes."""
 
@@ -183,7 +211,7 @@ class _Kernel(Printer):
         super().__init__(nest, helpers, _GpuExpr, name)
         self.name = name
         self.arguments: list[Argument] = []
-        self.shared_bytes = 0
+        self.shared_bytes = self.asked_bytes = 0
         self.threads: tuple[tuple[str, int], ...] = ()
         self.thread = self.expr.fresh("thread")
         self.scratch: dict[DType, str] = {}  # names of the shared arrays of combinations
@@ -298,6 +326,7 @@ class _Kernel(Printer):
     def local_arrays(self, written: set[str]) -> list[str]:
         """Shared and register arrays of the body, and the scratch arrays of combinations."""
         lines: list[str] = []
+        shared: list[_SharedArray] = []
         for a in self.nest.arrays:
             if a.name not in self.expr.used_buffers or a.role in ("input", "output", "temporary"):
                 continue
@@ -307,22 +336,34 @@ class _Kernel(Printer):
             if len(shape) < len(a.shape):
                 raise InternalError(f"the extents of the {a.role} array {a.name} are not constant")
             shape = [*shape[:-1], shape[-1] + a.padding] if shape else [1]
-            shared = a.role == "shared"
-            if shared:
-                self.shared_bytes += reduce(int.__mul__, shape, a.dtype.itemsize)
-            extents = "".join(f"[{n}]" for n in shape)
-            before = self.dialect.shared + self.aligned(shape[-1], a.dtype.itemsize) if shared else ""
-            lines.append(f"  {before}{self.dialect.storage(a.dtype)} {self.styles[a.name].name}{extents};")
+            name, kind = self.styles[a.name].name, self.dialect.storage(a.dtype)
+            if a.role == "shared":
+                shared.append(_SharedArray(name, kind, a.dtype.itemsize, tuple(shape)))
+            else:
+                lines.append(f"  {kind} {name}{''.join(f'[{n}]' for n in shape)};")
         count = reduce(int.__mul__, (n for _, n in self.threads), 1)
         for t, name in self.scratch.items():
-            self.shared_bytes += count * t.itemsize
-            lines.append(f"  {self.dialect.shared}{self.dialect.storage(t)} {name}[{count}];")
-        return lines
+            shared.append(_SharedArray(name, self.dialect.storage(t), t.itemsize, (count,), vectors=False))
+        return [*self.in_shared_memory(shared), *lines]
 
-    def aligned(self, row: int, itemsize: int) -> str:
-        """In front of a shared array with rows of so many elements, of which vectors may be moved."""
-        size = math.gcd(row * itemsize, VECTOR)
-        return self.dialect.aligned.replace("BYTES", str(size)) if size > itemsize else ""
+    def in_shared_memory(self, arrays: Sequence[_SharedArray]) -> list[str]:
+        """The declarations of arrays, or, where they are more than may be declared, of parts of one piece of
+        memory that the launch asks for."""
+        d = self.dialect
+        self.shared_bytes = sum(a.size for a in arrays)
+        if self.shared_bytes <= d.declared or not d.room:
+            return [
+                f"  {d.shared}{d.aligned.replace('BYTES', str(a.alignment)) if a.alignment else ''}"
+                f"{a.kind} {a.name}{a.extents};"
+                for a in arrays
+            ]
+        lines, offset = [f"  {d.room}"], 0
+        for a in arrays:
+            part = d.part.replace("TYPE", a.kind).replace("NAME", a.name).replace("EXTENTS", a.extents)
+            lines.append(f"  {part.replace('OFFSET', str(offset))}")
+            offset += -(-a.size // VECTOR) * VECTOR
+        self.shared_bytes = self.asked_bytes = offset
+        return lines
 
     # ---- statements
 

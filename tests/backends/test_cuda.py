@@ -155,13 +155,25 @@ class Driver:
 
     def function(self, name: str) -> Any:
         assert name == "mm_kernel"
+        return Function(self)
 
-        def launch(a: Any, b: Any, c: Any, *, grid: Any, block: Any) -> None:
-            self.log.append(("launch", grid, block))
-            x, y = (self.held[p.key].view(np.float32) for p in (a, b))
-            self.held[c.key].view(np.float32)[...] = (x.reshape(2, 3) @ y.reshape(3, 4)).ravel()
+    function_attribute = SimpleNamespace(MAX_DYNAMIC_SHARED_SIZE_BYTES="most shared")
 
-        return launch
+
+class Function:
+    """A product of matrices."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+
+    def set_attribute(self, which: str, value: int) -> None:
+        self.driver.log.append((which, value))
+
+    def __call__(self, a: Any, b: Any, c: Any, *, grid: Any, block: Any, shared: int) -> None:
+        self.driver.log.append(("launch", grid, block, shared))
+        x, y, z = (self.driver.held[p.key].view(np.float32) for p in (a, b, c))
+        k = math.isqrt(x.size * y.size // z.size)
+        z[...] = (x.reshape(-1, k) @ y.reshape(k, -1)).ravel()
 
 
 @pytest.fixture
@@ -185,6 +197,33 @@ def test_launches(driver: Driver) -> None:
     assert first == second
     assert not driver.held and driver.depth == 0
     assert kernel.inspect("asm", M=2, K=3, N=4).startswith("sm_86, ")
+
+
+def test_more_shared_memory_than_may_be_declared_is_asked_for(driver: Driver) -> None:
+    kernel = tc.compile(
+        MATMUL, "cuda", options={"tile": (256, 256), "threads": (32, 32), "max_shared_memory": 99 << 10}
+    )
+    a = np.arange(256 * 64, dtype=np.float32).reshape(256, 64) % 7
+    np.testing.assert_array_equal(kernel(a, a.T.copy()), a @ a.T)
+    (launch,) = (x for x in driver.log if x[0] == "launch")
+    shared = launch[3]
+    assert shared > 48 << 10
+    assert ("most shared", shared) in driver.log
+    assert f"{shared} bytes shared" in kernel.inspect("asm", M=256, K=64, N=256)
+
+
+@pytest.mark.parametrize(
+    ("arch", "most", "ahead"), [("sm_75", 64, False), ("sm_86", 99, True), ("sm_90", 227, True)]
+)
+def test_what_architectures_allow(arch: str, most: int, ahead: bool) -> None:
+    registry.load("cuda")
+    target = sys.modules["tc_backends.gpu.target"].of_architecture(arch)
+    assert (target.shared, target.ahead) == (most << 10, ahead)
+    kernel = tc.compile(MATMUL, "cuda", options={"isa": arch, "tile": (256, 256), "threads": (32, 32)})
+    one = kernel.specialize(M=256, K=256, N=256)
+    (taken,) = one.compiled.module.kernels
+    assert 0 < taken.shared <= target.shared
+    assert one.inspect("asm").startswith(arch)
 
 
 def test_memory_that_the_device_does_not_have(driver: Driver) -> None:

@@ -77,7 +77,7 @@ class Call:
                     return workspace
 
         launches = [
-            (k.name, blocks, k.threads, [argument(a) for a in k.arguments])
+            simt.Launch(k.name, blocks, k.threads, [argument(a) for a in k.arguments], k.asked)
             for k in module.kernels
             if (blocks := evaluate(k.blocks, self.sizes)) > 0
         ]

@@ -12,7 +12,7 @@ import tc
 from tests.conformance.test_programs import CASES, arguments, results
 from tests.poly import fused
 from tests.simt import shim as simt
-from tests.simt.mapped import call
+from tests.simt.mapped import call, prepared
 
 # Every fifth program, each in one of its types, which take turns.
 SAMPLE = [(c.name, c.dtypes[k % len(c.dtypes)]) for k, c in enumerate(CASES.values())]
@@ -82,3 +82,20 @@ def test_options(name: str, options: dict[str, Any]) -> None:
     wanted = tc.interpret(source, **given)
     for got, want in zip(held.values(), results(wanted), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def test_more_shared_memory_than_may_be_declared() -> None:
+    """Its arrays are parts of one piece, which the launch asks for."""
+    source = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
+    kernel = tc.compile(
+        source, "cuda", options={"tile": (256, 256), "threads": (32, 32), "max_shared_memory": 99 << 10}
+    )
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-3, 4, s).astype(np.float32) for s in ((258, 40), (40, 264)))
+    found = prepared(kernel, {"A": a, "B": b})
+    (taken,) = found.module.kernels
+    assert taken.asked == taken.shared > 48 << 10
+    assert "extern __shared__" in found.module.text
+    result = found.run()
+    assert not result.found, simt.report(result.found)
+    np.testing.assert_array_equal(result.values["C"], a @ b)

@@ -6,7 +6,7 @@ import ctypes
 import ctypes.util
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, reduce
 from typing import Any
 
 import numpy as np
@@ -159,10 +159,8 @@ def _fma(a: Array, b: Array, c: Array) -> Array:
 
 
 def _norm(*parts: Array) -> Array:
-    total = parts[0] * parts[0]
-    for v in parts[1:]:
-        total = total + v * v
-    return np.sqrt(total)
+    """Of squares none overflows or vanishes, and an infinity counts for more than NaN."""
+    return reduce(np.hypot, parts)
 
 
 def _reciprocal(f: Callable[..., Any]) -> Callable[..., Any]:

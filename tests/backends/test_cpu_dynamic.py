@@ -166,6 +166,13 @@ def test_random_sizes_typical_values_and_options(seed: int) -> None:
             agrees(case, k, sizes, i)
 
 
+def test_the_last_tile_of_an_axis_beside_lanes_of_dynamic_length_is_not_packed_beyond_its_end() -> None:
+    """Rows turned for what is left of the lanes; `TC_VERIFY` follows each access."""
+    source = "def f(float(B,K,M) A, float(B,K,N) C) -> (O) { O(b,m,n) +=! A(b,k,m) * C(b,k,n) }"
+    kernel = quiet(source, ["B"], vector=0, register_tile=(16, 2))
+    agrees(Case("batched", source), kernel, {"B": 1, "K": 2, "M": 33, "N": 8}, 0)
+
+
 # What a kernel is made for.
 
 

@@ -420,3 +420,19 @@ def test_nothing_beside_an_array_is_touched(isa: str) -> None:
     where = done.stdout.splitlines()[-1:]
     assert done.stdout.endswith("done\n"), f"{done.returncode} in {where}\n{done.stderr[-2000:]}"
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("parts", "norm"),
+    [((3e200, 4e200, 0.0), 5e200), ((3e-200, 0.0, 4e-200), 5e-200), ((NAN, 8.0, -INF), INF)],
+)
+def test_norms_of_what_has_no_square(parts: tuple[float, ...], norm: float) -> None:
+    """As in C an infinity counts for more than NaN; the interpreter says so, too."""
+    source = """def f(double(N) A, double(N) B, double(N) C) -> (O, R) {
+      O(i) = norm3d(A(i), B(i), C(i))
+      R(i) = rnorm3d(A(i), B(i), C(i))
+    }"""
+    args = [np.full(3, x) for x in parts]
+    for o, r in (interpreted(source, *args), results(compiled(source)(*args))):
+        np.testing.assert_allclose(o, norm, rtol=1e-15)
+        np.testing.assert_allclose(r, 1 / norm, rtol=1e-15)

@@ -217,7 +217,7 @@ class _Filler:
                 s = vectors(builder, lane, lanes, self.lanes(vector), copy)
             else:
                 s = For(lane, ZERO, lanes, 1, LoopKind.SERIAL, copy)
-                s = For(names[along.name], ZERO, self.spans[along.name].count, 1, LoopKind.SERIAL, s)
+                s = For(names[along.name], ZERO, self.points(along), 1, LoopKind.SERIAL, s)
         elif along is None:
             s = vector_loops(lane, lanes, self.lanes(vector), builder.name, copy)
         else:

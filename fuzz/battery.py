@@ -24,7 +24,9 @@ from typing import Any
 import numpy as np
 
 import tc
+from fuzz import written
 from fuzz.children import ROOT, Ended, forked, warm_up
+from fuzz.differential import CANNOT_FOLLOW, GAVE_UP
 from fuzz.kept import Kept
 from fuzz.strategies import Program, all_options, programs
 from fuzz.trials import Case, Trial
@@ -34,6 +36,7 @@ _DRAWN = 120  # random programs, refused ones not counted
 _SECONDS = 1200.0  # for any of these processes
 _MAPPED = ("opencl",)  # besides cpu, for every program that somebody wrote
 _TURNS = ("opencl", "halide", "opencl", "reference")  # besides cpu, one for each random program
+_REFUSED = [f"refused: {code}" for code in (*CANNOT_FOLLOW, GAVE_UP)]
 _OPTIONS: tuple[dict[str, Any], ...] = (
     {},
     {
@@ -91,7 +94,8 @@ def classics() -> Iterator[Case]:
 
 
 def _lines(trial: Trial) -> dict[str, frozenset[int]]:
-    """The lines of the compiler that a trial runs.  AssertionError where it goes wrong on ours."""
+    """The lines of the compiler that a trial runs; none of what Halide cannot follow.  AssertionError where
+    it goes wrong on ours."""
     import coverage  # not needed by mutants, which are judged in processes that read what was kept
 
     watched = [str(ROOT / folder / "*") for folder in ("tc", "backends")]
@@ -99,6 +103,8 @@ def _lines(trial: Trial) -> dict[str, frozenset[int]]:
     looked.start()
     what = trial.wrong()
     looked.stop()
+    if what in _REFUSED:
+        return {}
     assert not what, f"{what}: {trial}"
     data = looked.get_data()
     lines = {str(Path(f).resolve().relative_to(ROOT)): data.lines(f) for f in data.measured_files()}
@@ -122,7 +128,7 @@ def make(count: int, jobs: int) -> list[Kept]:
     for name in ("cpu", *dict.fromkeys(_TURNS)):  # so that what a trial runs is not what importing runs
         importlib.import_module(f"tc_backends.{name}.backend")
     warm_up()
-    sources = (classics, drawn)
+    sources = (classics, drawn, *written.SOURCES)
     cases = [
         c for found in _all("sources", lambda number: [*sources[number]()], len(sources), jobs) for c in found
     ]
@@ -135,6 +141,7 @@ def make(count: int, jobs: int) -> list[Kept]:
         :count
     ]
     lines = _all("traced", lambda number: _lines(pickle.loads(found[number])), len(found), jobs)
+    found, lines = [x for x, run in zip(found, lines) if run], [run for run in lines if run]
     seconds = _all("shares timed", lambda number: _seconds(found[number::jobs]), jobs, jobs)
     kept = [Kept(x, seconds[n % jobs][n // jobs], reach) for n, (x, reach) in enumerate(zip(found, lines))]
     random.Random(0).shuffle(kept)
@@ -159,7 +166,7 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("file", type=Path)
-    parser.add_argument("--count", type=int, default=1000, help="programs to make at most")
+    parser.add_argument("--count", type=int, default=2000, help="programs to make at most")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     chosen = parser.parse_args()
     os.environ["TC_VERIFY"] = "1"

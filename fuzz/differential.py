@@ -5,6 +5,7 @@ arrays lie.  `tc.interpret` is one of the contestants."""
 from __future__ import annotations
 
 import itertools
+import math
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 import tc
@@ -30,8 +32,8 @@ HARD = [0.0, -0.0, 1.0, -1.0, 2.0, float("inf"), -float("inf"), float("nan"), 1e
 EPS = {"float": 2.0**-23, "double": 2.0**-52, "half": 2.0**-10, "bfloat16": 2.0**-7}
 _OUT_OF_BOUNDS = "TC0701"
 # What Halide cannot follow, and schedules that its autoschedulers make and it cannot compile or run.
-_CANNOT_FOLLOW = frozenset(("TC0805", "TC0806"))
-_GAVE_UP = "TC0810"
+CANNOT_FOLLOW = frozenset(("TC0805", "TC0806"))
+GAVE_UP = "TC0810"
 INTERPRETER = "interpret"
 
 
@@ -80,6 +82,13 @@ def values(rng: np.random.Generator, shape: Sequence[int], t: np.dtype[Any], p: 
     kind = "f" if t.kind == "V" else t.kind  # bfloat16
     if kind == "b":
         return np.asarray(rng.integers(0, 2, shape)).astype(t)
+    if p.data == "wide" and kind == "f":
+        return wide(rng, shape, t)
+    if p.data == "wide":
+        info = np.iinfo(t)
+        return np.asarray(rng.integers(info.min, info.max, shape, t, endpoint=True)) >> rng.integers(
+            0, info.bits, shape
+        ).astype(t)
     if p.data == "hard" and kind == "f":
         with np.errstate(over="ignore"):
             return np.asarray(np.array(HARD)[rng.integers(0, len(HARD), shape)]).astype(t)
@@ -89,6 +98,20 @@ def values(rng: np.random.Generator, shape: Sequence[int], t: np.dtype[Any], p: 
         return np.asarray(np.array(ends, t)[rng.integers(0, len(ends), shape)])
     high = 1 if t.itemsize == 2 and kind == "f" else 2
     return np.asarray(rng.integers(0 if kind == "u" else -high, high + 1, shape)).astype(t)
+
+
+def wide(rng: np.random.Generator, shape: Sequence[int], t: np.dtype[Any]) -> Array:
+    """Floats of usual sizes, of all magnitudes, and hard ones."""
+    with np.errstate(over="ignore", under="ignore"):
+        largest = math.log(float(ml_dtypes.finfo(t).max))
+        kinds = [
+            rng.uniform(-1, 1, shape),
+            rng.normal(0, 8, shape),
+            rng.choice([-1, 1], shape) * np.exp(rng.uniform(-largest, largest, shape)),
+            np.round(rng.normal(0, 20, shape)) / 2,
+            rng.choice(HARD, shape),
+        ]
+        return np.asarray(np.choose(rng.choice(5, shape, p=[0.3, 0.3, 0.2, 0.1, 0.1]), kinds)).astype(t)
 
 
 def arguments(kernel: tc.Kernel, p: Program) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -239,7 +262,7 @@ class Contest:
         )
 
     def run(
-        self, who: str, compiled: tc.Kernel, threads: int, refused: AbstractSet[str] = _CANNOT_FOLLOW
+        self, who: str, compiled: tc.Kernel, threads: int, refused: AbstractSet[str] = CANNOT_FOLLOW
     ) -> str | None:
         """Two calls of a kernel, the second on so many threads; the code of an error, which may be one of
         `refused` whatever is wanted."""
@@ -330,7 +353,7 @@ def compare(
                 sizes = []
             start = time.perf_counter()
             compiled = tc.compile(p.source, backend, options=chosen, dynamic=sizes)
-            refused = _CANNOT_FOLLOW | ({_GAVE_UP} if "autoschedule" in chosen else set[str]())
+            refused = CANNOT_FOLLOW | ({GAVE_UP} if "autoschedule" in chosen else set[str]())
             code = c.run(f"{backend} {chosen}, {sizes} dynamic, {list(layouts)}", compiled, threads, refused)
             slowest = max(slowest, time.perf_counter() - start)
             if code in refused:
@@ -342,4 +365,15 @@ def compare(
     return Outcome(None, tuple(excluded), slowest, tuple(c.want) if c.judged else ())
 
 
-__all__ = ["Disagreement", "Outcome", "Wanted", "arguments", "attempt", "compare", "equal", "same_bits"]
+__all__ = [
+    "CANNOT_FOLLOW",
+    "GAVE_UP",
+    "Disagreement",
+    "Outcome",
+    "Wanted",
+    "arguments",
+    "attempt",
+    "compare",
+    "equal",
+    "same_bits",
+]

@@ -33,14 +33,22 @@ from fuzz.children import ROOT, Ended, Finder, forked, warm_up
 from fuzz.kept import Kept, reaching
 
 MODULES = ("tc/ranges", "tc/ir", "tc/poly", "tc/codegen", "tc/halide", "backends")
-# What is not changed: oracles, which `fuzz.miscompilations` judges; what decides over speed alone; what only
-# shows, or runs on devices that are not here.
+# What is not changed: oracles, which `fuzz.miscompilations` judges; what decides over speed alone, as which
+# candidate is chosen (`choose`, `model`, `work`, …), how much code it may be (`size`), up to where there are
+# loops for few points (`versions`), which of what is legal is fused or computed again (`fuse`, `recompute`),
+# what hardware is like (`machine`, `target`); what only shows, or runs on devices that are not here.
 EXCLUDED = (
     *("tc/poly/trace", "tc/poly/legality.py", "tc/poly/placement.py"),
     *("backends/cpu/choose.py", "backends/cpu/model.py", "backends/cpu/lines.py", "backends/cpu/work.py"),
-    *("backends/cpu/spills.py", "backends/cpu/machine.py", "backends/gpu/choose.py", "backends/gpu/model.py"),
-    *("backends/gpu/warps.py", "backends/gpu/traffic.py", "backends/gpu/instructions.py"),
-    *("backends/gpu/unrolling.py", "tc/ir/printer.py", "backends/cuda"),
+    *(
+        "backends/cpu/spills.py",
+        "backends/cpu/machine.py",
+        "backends/cpu/size.py",
+        "backends/cpu/versions.py",
+    ),
+    *("backends/cpu/fuse.py", "backends/cpu/recompute.py", "backends/gpu/fuse.py", "backends/gpu/target.py"),
+    *("backends/gpu/choose.py", "backends/gpu/model.py", "backends/gpu/warps.py", "backends/gpu/traffic.py"),
+    *("backends/gpu/instructions.py", "backends/gpu/unrolling.py", "tc/ir/printer.py", "backends/cuda"),
 )
 # Of others, imported once: they take long, and import nothing of the compiler.
 _OTHERS = ("halide", "hypothesis.strategies", "islpy", "lark", "llvmlite.binding", "platformdirs", "pyopencl")

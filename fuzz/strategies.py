@@ -56,12 +56,13 @@ SHIFT = 2  # the scalar that subscripts
 
 @dataclass(frozen=True)
 class Program:
-    """`data`: small integers or hard values.  `tree`: of the source, as `fuzz.tree.dumps` has it; of a
-    program without one, `bound` is one of all magnitudes, and its floats have this type."""
+    """`data`: small integers, hard values, or floats of all magnitudes with hard ones among them.  `tree`: of
+    the source, as `fuzz.tree.dumps` has it; of a program without one, `bound` is one of all magnitudes, and
+    its floats have this type."""
 
     source: str
     sizes: Mapping[str, int]
-    data: Literal["small", "hard"]
+    data: Literal["small", "hard", "wide"]
     seed: int = 0
     scalars: Mapping[str, float] = field(default_factory=dict)
     tree: str | None = None

@@ -7,9 +7,9 @@ import itertools
 import pytest
 
 from tc.codegen.narrow import narrow
-from tc.dtypes import INT64
+from tc.dtypes import BOOL, INT32, INT64
 from tc.ir.evaluate import evaluate
-from tc.ir.expr import Add, Call, Cast, Expr, FloorDiv, FloorMod, IntImm, Mul, Sub, Variable, walk
+from tc.ir.expr import Add, Call, Cast, Expr, FloorDiv, FloorMod, IntImm, Load, Mul, Sub, Variable, walk
 from tc.ir.loops import Array, Block, Compute, For, LoopKind, LoopNest, Stmt, statements
 
 X, Y, Z = Variable("x"), Variable("y"), Variable("z")
@@ -80,3 +80,26 @@ def value(e: Expr, at: dict[str, int]) -> int:
             return e.value
         case _:
             raise AssertionError(e)
+
+
+INTERVALS = [(0, 5), (3, 7), (-7, -2), (-4, 3), (1, 1)]
+
+
+@pytest.mark.parametrize("division", [FloorDiv, FloorMod])
+@pytest.mark.parametrize("divisors", [(1, 4), (2, 3), (-3, -1), (-2, 5)])
+def test_what_may_not_fit_int32_stays_int64(division: type[Expr], divisors: tuple[int, int]) -> None:
+    """Of dividends and divisors of either sign: no value is beyond what is taken for the largest."""
+    for low, high in INTERVALS:
+        pairs = itertools.product(range(low, high + 1), range(divisors[0], divisors[1] + 1))
+        e = division(X, Y)  # type: ignore[call-arg]
+        most = max(abs(evaluate(e, {"x": a, "y": b})) for a, b in pairs if b)
+        if most:
+            large = Mul(e, IntImm(int(INT32.max) // most + 2))
+            found = narrowed(large, x=(low, high + 1), y=(divisors[0], divisors[1] + 1))
+            assert found.dtype == INT64, (low, high)
+
+
+def test_a_truth_value_is_either() -> None:
+    other = Sub(IntImm(1), Cast(INT64, Load("B", (X,), BOOL)))
+    found = narrowed(Mul(Mul(other, IntImm(1 << 30)), IntImm(4)), x=(0, 5))
+    assert found.dtype == INT64

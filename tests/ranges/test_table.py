@@ -131,6 +131,32 @@ CASES: dict[str, tuple[str, dict[str, list[tuple[str, str]]], str]] = {
         {"O": [("0", "min(I+1,J)")]},
         "I J",
     ),
+    "a magnitude": (
+        "def f(float(I) A, float(J) B) -> (O) { O(i) = A(abs(i-40)) * B(i) }",
+        {"O": [("max(0,41-I)", "min(J,I+40)-max(0,41-I)")]},
+        "I J",
+    ),
+    "a maximum below sums of variables": (
+        """def f(float(I) A, float(J) B) -> (O) {
+             O(i) +=! A(max(i-1,0)+j+k) * B(i) where j in 0:2, k in 0:3 }""",
+        {"O": [("0", "min(max(I-2,0),J)")]},
+        "I J",
+    ),
+    "what must exist bounds as what is read does": (
+        "def f(float(I) A, float(J) B) -> (O) { O(i) = A(i) where exists B(i) }",
+        {"O": [("0", "min(I,J)")]},
+        "I J",
+    ),
+    "what must exist bounds, a branch does not": (
+        "def f(float(I) A, float(J) B) -> (O) { O(i) = i < 2 ? A(i) : 0 where exists B(i) }",
+        {"O": [("0", "J")]},
+        "I J",
+    ),
+    "a condition bounds, its branches do not": (
+        "def f(float(I) A, float(J) B, float(K) C) -> (O) { O(i) = C(i) > 0 ? A(i) : B(i) }",
+        {"O": [("0", "K")]},
+        "I J K",
+    ),
     "broadcast initialisation waits for the reduction": (
         "def f(float(B,M) I, float(N,M) W, float(N) B1) -> (O) { O(b,n) = B1(n) O(b,n) += I(b,m) * W(n,m) }",
         {"O": [("0", "B"), ("0", "N")]},

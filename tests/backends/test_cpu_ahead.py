@@ -24,11 +24,15 @@ SIZES = {"N": 12, "G": 2, "C": 8, "F": 8, "H": 6, "W": 8, "KH": 3, "KW": 3}
 ADD = "def add(float(M,N) A, float(M,N) B) -> (C) { C(i,j) = A(i,j) + B(i,j) }"
 
 
+MACHINE: dict[str, Any] = {"cores": 2, "l1": 32 << 10, "l3": 32 << 20, "fma_units": 1, "loads": 1}
+
+
 def made(source: str, l2: int = 8 << 10, **sizes: int) -> Any:
-    """What becomes of a program where the second cache holds `l2` bytes: a few rows."""
+    """What becomes of a program on a machine, ours but for its instructions, whose second cache holds `l2`
+    bytes: a few rows."""
     program = tc.compile(source, "cpu").program(sizes)
     backend = sys.modules["tc_backends.cpu.backend"]
-    return backend.code_of(program, replace(backend.host(), cores=2, l2=l2), tc.Options())
+    return backend.code_of(program, replace(backend.host(), l2=l2, **MACHINE), tc.Options())
 
 
 def hints(nest: LoopNest) -> list[Prefetch]:

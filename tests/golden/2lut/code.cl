@@ -18,8 +18,8 @@ void v_2LUT_0_kernel(
     __global const int (*restrict I1)[5],
     __global float (*restrict O1)[4],
     __global long *restrict error) {
-  float O1_0[1];
   __local float scratch_f32[128];
+  float O1_0[1];
   const int thread = get_local_id(0);
   const int t0 = thread % 8;
   const int t1 = thread / 8 % 4;
@@ -63,8 +63,8 @@ void v_2LUT_1_kernel(
     __global const int (*restrict I2)[6],
     __global float (*restrict O2)[4],
     __global long *restrict error) {
-  float O2_1[1];
   __local float scratch_f32[128];
+  float O2_1[1];
   const int thread = get_local_id(0);
   const int t0 = thread % 8;
   const int t1 = thread / 8 % 4;

@@ -7,8 +7,8 @@ void sconv_kernel(
     __global const float (*restrict W1)[3][3][2],
     __global const float *restrict B,
     __global float (*restrict O)[4][4][3]) {
-  float O_0[1];
   __local float scratch_f32[32];
+  float O_0[1];
   const int block = get_group_id(0);
   const int b1 = block % 4;
   const int b0 = block / 4;

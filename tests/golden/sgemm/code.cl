@@ -8,8 +8,8 @@ void sgemm_kernel(
     __global const float (*restrict A)[5],
     __global const float (*restrict B)[6],
     __global float (*restrict C)[6]) {
-  float C_0[1];
   __local float scratch_f32[256];
+  float C_0[1];
   const int thread = get_local_id(0);
   const int t0 = thread % 8;
   const int t1 = thread / 8 % 8;

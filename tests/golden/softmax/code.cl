@@ -9,9 +9,9 @@ __kernel __attribute__((reqd_work_group_size(32, 1, 1)))
 void softmax_kernel(__global const float (*restrict I)[7], __global float (*restrict O)[7]) {
   __local float tmp_2[3];
   __local float O_3[3][7];
+  __local float scratch_f32[32];
   float tmp_0[1];
   float tmp_1[1];
-  __local float scratch_f32[32];
   const int thread = get_local_id(0);
   const int t0 = thread % 8;
   const int t1 = thread / 8;

@@ -40,7 +40,7 @@ def test_integer_programs(
 
 
 @given(p=programs(), options=cpu_options(isas()), dynamic=st.integers(1, 15))
-@settings(_COMMON, max_examples=50)
+@settings(_COMMON, max_examples=20)
 def test_programs_with_dynamic_sizes(p: Program, options: dict[str, object], dynamic: int) -> None:
     compare(p, ("cpu", "reference"), {"cpu": options}, dynamic)
 

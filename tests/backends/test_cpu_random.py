@@ -39,8 +39,9 @@ def test_integer_programs(
     compare(p, ("cpu",), {"cpu": options}, 0, layouts, threads)
 
 
+@pytest.mark.slow  # some of them take LLVM ten seconds and more
 @given(p=programs(), options=cpu_options(isas()), dynamic=st.integers(1, 15))
-@settings(_COMMON, max_examples=20)
+@settings(_COMMON, max_examples=50)
 def test_programs_with_dynamic_sizes(p: Program, options: dict[str, object], dynamic: int) -> None:
     compare(p, ("cpu", "reference"), {"cpu": options}, dynamic)
 

@@ -30,12 +30,12 @@ from fuzz.differential import CANNOT_FOLLOW, GAVE_UP
 from fuzz.kept import Kept
 from fuzz.strategies import Program, all_options, programs
 from fuzz.trials import Case, Trial
-from tc import registry
 
 _DRAWN = 120  # random programs, refused ones not counted
 _SECONDS = 1200.0  # for any of these processes
 _MAPPED = ("opencl",)  # besides cpu, for every program that somebody wrote
 _TURNS = ("opencl", "halide", "opencl", "reference")  # besides cpu, one for each random program
+_BACKENDS = ("cpu", *dict.fromkeys(_TURNS))
 _REFUSED = [f"refused: {code}" for code in (*CANNOT_FOLLOW, GAVE_UP)]
 _OPTIONS: tuple[dict[str, Any], ...] = (
     {},
@@ -46,16 +46,12 @@ _OPTIONS: tuple[dict[str, Any], ...] = (
 )
 
 
-def _available() -> tuple[str, ...]:
-    return tuple(n for n in ("cpu", *dict.fromkeys(_TURNS)) if registry.availability(n).ok)
-
-
 def drawn() -> Iterator[Case]:
     """Random programs with random options, the same whenever it is asked."""
     from hypothesis import HealthCheck, Phase, given, seed, settings
     from hypothesis import strategies as st
 
-    backends = _available()
+    backends = written.available(*_BACKENDS)
     found: list[Case] = []
 
     @seed(0)
@@ -79,16 +75,13 @@ def classics() -> Iterator[Case]:
     """The benchmark's programs at tiny sizes; on the CPU on three machines, some with a dynamic size."""
     from benchmarks.workloads import CASES
 
-    backends = _available()
+    backends = written.available(*_BACKENDS)
     for number, case in enumerate(CASES):
         w = case.workload(tiny=True)
         arrays = [a.make(number) for a in w.inputs]
         sizes = dict(tc.compile(w.source, "reference").sizes_of(*arrays))
-        p, bits, terms = (
-            Program(w.source, sizes, "small", number),
-            number // len(_OPTIONS) % 3,
-            max(1, w.terms),
-        )
+        p, terms = Program(w.source, sizes, "small", number), max(1, w.terms)
+        bits = number // len(_OPTIONS) % 3  # none, the first or the second size is dynamic
         yield Case(p, "cpu", _OPTIONS[number % len(_OPTIONS)], bits, terms)
         yield from (Case(p, b, {}, bits, terms) for b in _MAPPED if b in backends)
 
@@ -125,7 +118,7 @@ def _seconds(trials: list[bytes]) -> list[float]:
 def make(count: int, jobs: int) -> list[Kept]:
     """At most so many trials.  This process compiles nothing itself, so that none finds caches filled, nor
     asks for devices, whose threads it would have and its children not."""
-    for name in ("cpu", *dict.fromkeys(_TURNS)):  # so that what a trial runs is not what importing runs
+    for name in _BACKENDS:  # so that what a trial runs is not what importing runs
         importlib.import_module(f"tc_backends.{name}.backend")
     warm_up()
     sources = (classics, drawn, *written.SOURCES)

@@ -154,6 +154,30 @@ def attempt(run: Callable[..., Any], given: Mapping[str, Any], out: Mapping[str,
     return [np.asarray(v) for v in (found if isinstance(found, tuple) else (found,))]
 
 
+def into_poisoned(
+    kernel: tc.Kernel,
+    given: Mapping[str, Any],
+    out: Mapping[str, Array],
+    likes: Sequence[tuple[tuple[int, ...], np.dtype[Any]]],
+    *,
+    at_end: bool = True,
+) -> list[Array] | str:
+    """The results of a call in arrays of ours of these shapes and types, beside protected pages, that hold
+    what must not be read, or the values of `out`; or the code of its error."""
+    buffers: dict[str, Array] = {}
+    for x, (shape, dtype) in zip(kernel.front.checked.returns, likes, strict=True):
+        buffers[x.name] = poisoned(shape, dtype, at_end=at_end)
+        if x.name in out:
+            buffers[x.name][...] = out[x.name]
+    try:
+        kernel(**given, out=buffers)
+    except tc.InternalError:
+        raise
+    except tc.Error as e:
+        return e.code
+    return list(buffers.values())
+
+
 def judged(
     kernel: tc.Kernel,
     p: Program,
@@ -279,22 +303,13 @@ class Contest:
 
     def again(self, kernel: tc.Kernel, first: Sequence[Array], threads: int) -> list[Array] | str:
         """The results of another call, in arrays of ours that hold what must not be read."""
-        buffers: dict[str, Array] = {}
-        for x, found in zip(kernel.front.checked.returns, first, strict=True):
-            buffers[x.name] = poisoned(found.shape, found.dtype, at_end=threads % 2 == 0)
-            if x.name in self.out:
-                buffers[x.name][...] = self.out[x.name]
+        likes = [(found.shape, found.dtype) for found in first]
         before = _native.get_num_threads()
         _native.set_num_threads(threads)
         try:
-            kernel(**self.placed, out=buffers)
-        except tc.InternalError:
-            raise
-        except tc.Error as e:
-            return e.code
+            return into_poisoned(kernel, self.placed, self.out, likes, at_end=threads % 2 == 0)
         finally:
             _native.set_num_threads(before)
-        return list(buffers.values())
 
 
 def contest(p: Program, layouts: Sequence[Layout]) -> Contest | str:
@@ -375,5 +390,6 @@ __all__ = [
     "attempt",
     "compare",
     "equal",
+    "into_poisoned",
     "same_bits",
 ]

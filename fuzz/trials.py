@@ -10,8 +10,8 @@ import numpy as np
 
 import tc
 from benchmarks import agreement
-from fuzz.differential import Wanted, arguments, attempt, judged
-from fuzz.memory import arranged, poisoned
+from fuzz.differential import Wanted, arguments, attempt, into_poisoned, judged
+from fuzz.memory import arranged
 from fuzz.strategies import Program
 from tc import _native, registry
 from tc.runtime.arrays import numpy_dtype
@@ -94,19 +94,9 @@ class Trial:
         must not be read; or the code of its error."""
         _native._poison_workspaces(True)
         given = {n: arranged(v, "end") if isinstance(v, np.ndarray) else v for n, v in self.given.items()}
-        buffers: dict[str, Array] = {}
-        for x, w in zip(kernel.front.checked.returns, self.wanted, strict=True):
-            made = poisoned(w.of.shape, numpy_dtype(kernel.front.typed.dtype(x.tensor)))
-            if x.name in self.out:
-                made[...] = self.out[x.name]
-            buffers[x.name] = made
-        try:
-            kernel(**given, out=buffers)
-        except tc.InternalError:
-            raise
-        except tc.Error as e:
-            return e.code
-        return [*buffers.values()]
+        types = [numpy_dtype(kernel.front.typed.dtype(x.tensor)) for x in kernel.front.checked.returns]
+        likes = [(w.of.shape, t) for w, t in zip(self.wanted, types, strict=True)]
+        return into_poisoned(kernel, given, self.out, likes)
 
     def _right(self, got: list[Array]) -> bool:
         """As `benchmarks.agreement` has it, or `fuzz.differential`."""

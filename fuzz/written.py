@@ -22,7 +22,8 @@ from tc.lang.builtins import BUILTINS
 Options = Mapping[str, Any]
 
 
-def _available(*names: str) -> tuple[str, ...]:
+def available(*names: str) -> tuple[str, ...]:
+    """Those backends of these that can run here."""
     return tuple(n for n in names if registry.availability(n).ok)
 
 
@@ -48,7 +49,7 @@ _ULPS = 8  # of the other functions
 
 def functions() -> Iterator[Case]:
     """Each built-in function in vectors, a remainder and a scalar, of float on all backends and of double."""
-    isas, others = _isas(), _available("opencl", "halide")
+    isas, others = _isas(), available("opencl", "halide")
     for number, b in enumerate(b for b in BUILTINS.values() if b.kind == "math"):
         names = [f"A{k}" for k in range(b.arity)]
         called = f"{b.name}({_INSIDE.get(b.name) or ', '.join(f'{n}(i)' for n in names)})"
@@ -68,7 +69,7 @@ def functions() -> Iterator[Case]:
 
 def conversions() -> Iterator[Case]:
     """Each type to all types, of ends and specials and of all magnitudes."""
-    isas, others = _isas(), _available("opencl", "halide")
+    isas, others = _isas(), available("opencl", "halide")
     for number, (t, first) in enumerate(itertools.product(TYPES, range(4))):
         into = {f"B{k}": u for k, u in enumerate(u for u in TYPES[first::4] if u != t)}
         body = " ".join(f"{n}(i) = {u}(A(i))" for n, u in into.items())
@@ -199,7 +200,7 @@ def sized() -> Iterator[Case]:
 
 def mapped() -> Iterator[Case]:
     """Kernels on GPUs, with what options ask for."""
-    for backend in _available("opencl"):
+    for backend in available("opencl"):
         for number, (source, *sizes) in enumerate(KERNELS):
             programs = [Program(source, s, "small", number) for s in sizes]
             for turn, options in enumerate(ON_GPU):
@@ -211,7 +212,7 @@ def mapped() -> Iterator[Case]:
 
 def scheduled() -> Iterator[Case]:
     """Kernels as Halide's autoschedulers have them."""
-    for backend in _available("halide"):
+    for backend in available("halide"):
         for number, (source, sizes, _) in enumerate(KERNELS):
             for name in (None, "Mullapudi2016", "Adams2019", "Li2018"):
                 options = {} if name is None else {"autoschedule": name}

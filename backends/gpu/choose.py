@@ -81,7 +81,7 @@ def choose(
     def order(c: Candidate) -> tuple[bool, float, float]:
         """Of as many seconds those that wait least."""
         p = c.prediction
-        return wanted.copies and not _copies(c.kernel), p.seconds, p.bounds["latency"]
+        return wanted.copies and not _shared(c.kernel), p.seconds, p.bounds["latency"]
 
     found.sort(key=order)
     return Choice(found[0], found)
@@ -94,10 +94,6 @@ def _ahead(kernel: mapping.Kernel) -> bool:
 def _shared(kernel: mapping.Kernel) -> int:
     """Bytes of shared memory."""
     return sum(size_of(a) for a in kernel.arrays if a.role == "shared")
-
-
-def _copies(kernel: mapping.Kernel) -> bool:
-    return any(a.role == "shared" for a in kernel.arrays)
 
 
 def _predicted(scop: Scop, kernel: mapping.Kernel, target: Target, typical: Mapping[str, int]) -> Prediction:

@@ -23,8 +23,8 @@ from .fuse import predicate
 from .target import Target
 from .ways import Wanted
 
-# The trace oracle runs the nest in Python, thread by thread.
 _LITTLE = 48 << 10  # bytes of shared memory with which several blocks fit into a multiprocessor
+# The trace oracle runs the nest in Python, thread by thread.
 _TRACED_INSTANCES = 2000
 
 

@@ -25,7 +25,7 @@ from tc.poly.mapping.sync import threads_of
 
 @dataclass(slots=True)
 class Insertions:
-    """Makes the parts of `placed`\'s tree that are not the program\'s, and keeps what the statements in them
+    """Makes the parts of `placed`'s tree that are not the program's, and keeps what the statements in them
     are, of their point and their views."""
 
     placed: Placed

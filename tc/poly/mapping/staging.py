@@ -1,6 +1,6 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportMissingTypeStubs=false
-"""The tiles of a unit\'s own loops, for each of which all threads of a block make copies in shared memory."""
+"""The tiles of a unit's own loops, for each of which all threads of a block make copies in shared memory."""
 
 from __future__ import annotations
 

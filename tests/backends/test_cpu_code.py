@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tc
-from tests.backends.cpu_cases import CONV, GEMM, SOFTMAX, compiled, isas
+from tests.backends.cpu_cases import CONV, GEMM, SOFTMAX, Case, check, compiled, isas
 
 needs_avx512 = pytest.mark.skipif("avx512" not in isas(), reason="this processor has no AVX-512")
 
@@ -149,6 +149,28 @@ def test_edges_of_an_image() -> None:
     assert len(products) >= 2 and all(x.fma >= 8 for x in products)
     for loop in products:
         assert loop.branches == 1 and not loop.count("call"), "\n".join(loop.lines)
+
+
+@pytest.mark.parametrize(("stride", "chosen"), [(0, True), (1, True), (2, False)])
+def test_addresses_are_chosen_of_one_element_or_of_neighbours(stride: int, chosen: bool) -> None:
+    """Where lanes read elements further apart, a branch decides; the results are those of the source."""
+    source = f"""def f(float(H,W) I, float(K,L) F) -> (O) {{
+      O(h,w) +=! (h + k >= 1 && h + k < H + 1 ? I(h+k-1,{stride}*w+l) : 0) * F(k,l) where h in 0:H, w in 0:39
+    }}"""
+    sizes = {"H": 9, "W": 80, "K": 3, "L": 3}
+    options: dict[str, Any] = {"vector": 1, "register_tile": (2, 16)}
+    text = compiled(source, **options).inspect("llvm", **sizes)
+    assert bool(re.search(r"= select i1 %\S+, ptr %\S+, ptr @constant\.float\.", text)) == chosen
+    check(Case("padded", source), sizes, 0, options)
+
+
+@pytest.mark.parametrize("rows", [48, 39])
+def test_results_whose_lanes_lie_apart_are_transposed(rows: int) -> None:
+    """And stored as rows, those of fewer lanes at the end too: nothing is scattered."""
+    options: dict[str, Any] = {"vector": 0, "register_tile": (16, 20), "pack": False}
+    sizes = {"M": rows, "K": 7, "N": 40}
+    assert "llvm.masked.scatter" not in compiled(GEMM, **options).inspect("llvm", **sizes)
+    check(Case("rows", GEMM), sizes, 0, options)
 
 
 @needs_avx512

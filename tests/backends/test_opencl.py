@@ -14,6 +14,7 @@ from tc import registry
 from tc.errors import BackendError
 
 GATHER = "def gather(float(N) A, int(M) I) -> (O) { O(i) = A(I(i)) }"
+OUTER = "def outer(float(N) A, float(M) B) -> (O) { O(i,j) = A(i) * B(j) }"
 SOFTMAX = """
 def softmax(float(N,D) I) -> (O) {
   tmp(n) max=! I(n,d)
@@ -43,6 +44,19 @@ def test_one_thread_runs_the_identity_mapping() -> None:
     given = np.arange(12, dtype=np.float32).reshape(3, 4)
     np.testing.assert_allclose(kernel(given), tc.interpret(SOFTMAX, given), rtol=1e-6)
     assert "one thread runs it in the order of the source" in kernel.inspect("choice", N=3, D=4)
+
+
+@pytest.mark.parametrize(
+    ("tile", "blocks", "threads"),
+    [((12, 40), (9, 5), (8, 4)), ((10, 35), (9, 5), (8, 4)), ((3, 5), (34, 40), (5, 3))],
+)
+def test_tiles_are_as_large_as_asked_for(
+    tile: tuple[int, int], blocks: tuple[int, int], threads: tuple[int, int]
+) -> None:
+    """Or the next multiple of the threads, of which there are no more than points."""
+    kernel = tc.compile(OUTER, "opencl", options={"tile": tile, "threads": (8, 4)})
+    head = f"blocks b1 < {blocks[1]} x b0 < {blocks[0]}, threads t0 < {threads[0]} x t1 < {threads[1]}\n"
+    assert head in kernel.inspect("loops", N=100, M=200)
 
 
 def test_pocl_crashes_on_barriers_under_conditions() -> None:

@@ -15,12 +15,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tc.errors import InternalError
-from tc.ir.expr import IntImm
+from tc.ir.expr import Add, IntImm, Mul, Variable
 from tc.ir.loops import Block, Combine, For, If, Launch, LoopNest, Stmt, Sync, statements
 from tc.ir.program import Program
 from tc.poly import fusion, mapping, nest, plan, scop, trace
 from tc.poly.context import isl_context
-from tc.poly.mapping.plan import AxisMap, NestMap, RegionMap, tiled_axes
+from tc.poly.mapping.footprint import footprint
+from tc.poly.mapping.plan import AxisMap, NestMap, RegionMap, Unit, tiled_axes
+from tc.poly.mapping.registers import shape
 from tc.poly.plan import Axis, Region
 from tests.poly import fused
 from tests.poly.fused import program
@@ -133,6 +135,34 @@ def test_any_map_runs_each_point_once(name: str, strategy: str, data: st.DataObj
     maps = [data.draw(region_maps(r)) for r in regions]
     shared = data.draw(st.sampled_from([0, 64, 4096]))
     trace.verify(p, launched(p, s, regions, maps, shared, data.draw(st.booleans())), {})
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize(("first", "second"), [(3, 2), (3, -2), (-3, 2), (-1, -1)])
+def test_the_box_of_a_tile(first: int, second: int, whole: bool) -> None:
+    """Of 4 tiles of 4 points from 5 on, and of a loop of 6 points on 4 threads, which runs 8 if it may."""
+    i, j = Axis("i_0", {"S": "i"}, 5, 16), Axis("j_1", {"S": "j"}, 0, 6)
+    unit = Unit((), ((i, AxisMap(4)),), ((j, AxisMap(0, None, 1, "t0", 4)),))
+    at = Add(Add(Mul(IntImm(first), Variable("i")), Mul(IntImm(second), Variable("j"))), IntImm(40))
+    box = footprint(unit, "S", [at], whole=whole)
+    assert box is not None
+    inner = range(8 if whole else 6)
+    tiles = [[first * (5 + 4 * q + p) + second * r + 40 for p in range(4) for r in inner] for q in range(4)]
+    lowest = [min(t) for t in tiles]
+    assert (box[0].constant, box[0].size) == (lowest[0], max(tiles[0]) - lowest[0] + 1)
+    assert (box[0].least, box[0].most) == (min(lowest), max(lowest))
+
+
+@pytest.mark.parametrize(
+    ("points", "expected"),
+    [((8, 8), (8, 8)), ((5, 13), None), ((1, 4), (4,)), ((), ()), ((None, 2), None), ((2, None), None)],
+)
+def test_registers_for_the_points_of_a_thread(
+    points: tuple[int | None, ...], expected: tuple[int, ...] | None
+) -> None:
+    """As many as are known not to be too many."""
+    axes = [Axis(f"i_{d}", {}, 0, n or 2, size=None if n else Variable("N")) for d, n in enumerate(points)]
+    assert shape([(a, AxisMap()) for a in axes]) == expected
 
 
 ROWS = RegionMap(

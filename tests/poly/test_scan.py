@@ -185,6 +185,17 @@ def test_parallel_axes_become_one_loop(parallel: int, chunks: int, expected: lis
     assert [f.upper for f in kinds(n, LoopKind.PARALLEL)] == [IntImm(k) for k in expected]
 
 
+@pytest.mark.parametrize("parallel", [True, False])
+def test_tiles_that_nests_share_become_one_parallel_loop(parallel: bool) -> None:
+    p, s, (region,) = polyhedra(fused.MLP3, B=6, N=3, O=4, P=5, Q=2)
+    nests = tuple(plain(n, [a.name for a in region.axes]) for n in region.nests)
+    assert len(nests) > 1
+    with isl_context():
+        n = loops(p, s, [region], [RegionTiling((2,), nests, parallel)])
+    assert trace.compare(p, n, {}) is None
+    assert [f.upper for f in kinds(n, LoopKind.PARALLEL)] == ([IntImm(3)] if parallel else [])
+
+
 def test_packs_are_private_to_chunks() -> None:
     packs = (Pack("S1", 1),)
     _, n = gemm(replace(ONE, packs=packs))

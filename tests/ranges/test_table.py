@@ -13,7 +13,7 @@ from tc.errors import RangeError
 from tc.ir.evaluate import evaluate
 from tc.lang.check import check
 from tc.lang.parse import parse
-from tc.ranges import Range, Ranges, infer
+from tc.ranges import Obligation, Range, Ranges, infer
 
 
 def ranges_of(source: str, **scalars: int) -> tuple[Ranges, dict[str, list[Range]]]:
@@ -304,3 +304,27 @@ def test_reads_of_a_tensor_whose_range_comes_later_are_checked_too() -> None:
     ranges, _ = ranges_of(source)
     left = [(o.statement, o.tensor, o.condition) for o in ranges.obligations if o.tensor == "T"]
     assert left == [(1, "T", None)]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("def f(float(N) T, int(M) I) -> (O) { O(i) = T(I(i)) }", {(None, True)}),
+        ("def f(float(N) T, int(M) I) -> (O) { O(i) = T(min(I(i), 5)) }", {(6, False), (None, True)}),
+        ("def f(float(N) T, int(M) I) -> (O) { O(i) = T(min(max(I(i), 2), 5)) }", {(6, False)}),
+        # No size makes it right, but it is no data.
+        ("def f(float(N) T) -> (O) { O(i) = T(i + N) where i in 0:2 }", {(None, False)}),
+    ],
+)
+def test_only_data_that_nothing_bounds_is_checked_when_read(
+    source: str, expected: set[tuple[int | None, bool]]
+) -> None:
+    """A clamp to constants needs a tensor of so many elements at the call."""
+    ranges, _ = ranges_of(source)
+
+    def needed(o: Obligation) -> int | None:
+        if o.condition is None:
+            return None
+        return next(n for n in range(1, 20) if evaluate(o.condition, {"N": n, "M": 4}))
+
+    assert {(needed(o), o.data_dependent) for o in ranges.obligations} == expected

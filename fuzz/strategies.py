@@ -46,6 +46,7 @@ from fuzz.tree import (
     walk,
 )
 from tc import registry
+from tc.pipeline import Front
 
 EXTENTS = (3, 1, 2, 4, 5, 7, 8, 9, 16, 17, 33, 0)
 _SMALL = (3, 1, 2, 4, 5)  # where many loops are nested
@@ -425,6 +426,8 @@ _OPTIONS: Mapping[str, st.SearchStrategy[Any]] = {
     "register_tile": st.lists(COUNTS.filter(lambda n: n <= 17), min_size=1, max_size=3).map(tuple),
     "vector": st.integers(-1, 3),
     "unroll": st.integers(1, 9),
+    "unroll_copy_shared": st.booleans(),
+    "atomics": st.booleans(),
     "pack": st.booleans(),
     "parallel": st.booleans(),
     "machine": st.sampled_from(MACHINES),
@@ -454,6 +457,13 @@ def all_options(
     return st.fixed_dictionaries({b: options_of(u, isas) for b, u in used.items()})
 
 
+def fitting(options: Mapping[str, Any], front: Front) -> dict[str, Any]:
+    """The options with tiles of as many loops as a statement has: more are refused."""
+    loops = max(len(s.indices) + len(s.reductions) for s in front.checked.statements)
+    tiles = {n: options[n][:loops] for n in ("tile", "register_tile") if n in options}
+    return {n: v for n, v in {**options, **tiles}.items() if v or n not in tiles}
+
+
 def cpu_options(isas: tuple[str, ...]) -> st.SearchStrategy[dict[str, Any]]:
     return options_of(frozenset(getattr(registry.get("cpu"), "options_used", ())), isas)
 
@@ -466,6 +476,7 @@ __all__ = [
     "Program",
     "all_options",
     "cpu_options",
+    "fitting",
     "options_of",
     "placements",
     "programs",

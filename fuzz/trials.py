@@ -12,7 +12,7 @@ import tc
 from benchmarks import agreement
 from fuzz.differential import Wanted, arguments, attempt, into_poisoned, judged
 from fuzz.memory import arranged
-from fuzz.strategies import Program
+from fuzz.strategies import Program, fitting
 from tc import _native, registry
 from tc.runtime.arrays import numpy_dtype
 
@@ -62,7 +62,8 @@ class Case:
             wanted = judged(kernel, p, given, out, first)
         if wanted is None or isinstance(wanted, str):
             return None
-        return Trial(p, self.backend, self.options, dynamic, given, out, wanted, self.terms)
+        options = fitting(self.options, kernel.front)
+        return Trial(p, self.backend, options, dynamic, given, out, wanted, self.terms)
 
 
 @dataclass(frozen=True)

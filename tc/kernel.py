@@ -325,7 +325,7 @@ class Kernel(_native.Dispatcher):
         return self._backend().name
 
     def _backend(self) -> Backend:
-        """The backend, chosen at first need; an option it would ignore is refused, not dropped."""
+        """The backend, chosen at first need; an option it would ignore, or that has no loop, is refused."""
         if self._chosen is not None:
             return self._chosen
         if self._backend_name is None:
@@ -339,6 +339,8 @@ class Kernel(_native.Dispatcher):
                     code="TC0809",
                     help=f"it uses {', '.join(sorted(used)) or 'none'}",
                 )
+        statements = self._front.checked.statements
+        self._options.check_loops(max(len(s.indices) + len(s.reductions) for s in statements))
         if self._dynamic and not getattr(backend, "dynamic_sizes", False):
             raise BackendError(
                 f"the backend '{backend.name}' has no dynamic sizes",

@@ -20,6 +20,9 @@ def _bad(name: str, value: object, expected: str) -> ArgumentError:
     return ArgumentError(f"option {name}={value!r} is not valid", code="TC0511", help=f"{name} is {expected}")
 
 
+_SWITCHES = ("pack", "parallel", "use_shared_memory", "use_private_memory", "unroll_copy_shared", "atomics")
+
+
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
@@ -66,17 +69,20 @@ class Options:
     `tile`, `register_tile`: points of the loops of each nest, outermost first, in a cache tile and in a
     register tile (missing ones are chosen; a register tile has at most 256 vectors); the loops are those of
     `kernel.inspect("loops")`, where indices that always go together are one.  `vector`: the number of the
-    loop that runs in lanes; -1: the loops of the reductions.  `unroll`: iterations of an innermost reduction
-    loop in a row.  `pack`: whether operands are copied to be contiguous.  `parallel`: whether threads are
-    used.
+    loop that runs in lanes; -1: the loops of the reductions.  `unroll`: iterations of an innermost loop in a
+    row (on a CPU of those of reductions, at most 64; on a GPU at most 512 updates of a thread).  `pack`:
+    whether operands are copied to be contiguous.  `parallel`: whether threads are used.
     `threads`, `blocks`: on a GPU, threads of a block along each of its dimensions, the fastest first (at most
     1024 in all), and blocks along each tiled loop, outermost first; fewer run where there is less to do.
-    There `tile` has the points of the loops that a block runs at a time, and with `intra_tile_fusion` `"min"`
-    statements that share these loops run one after the other over the points of a tile, instead of one after
-    the other at each point.  `mapping`: `"identity"` runs all on
-    one thread, in the order of the source, for validation.  `use_shared_memory`, `use_private_memory`:
-    whether what the threads of a block read again is copied to shared memory, of at most `max_shared_memory`
-    bytes, and whether threads keep results in registers.
+    There `tile` has the points of the loops that a block runs at a time, and then those of the loops of
+    reductions for which operands are in shared memory at a time.  With `intra_tile_fusion` `"min"` statements
+    that share the tiled loops run one after the other over the points of a tile, instead of one after the
+    other at each point.  `mapping`: `"identity"` runs all on one thread, in the order of the source, for
+    validation.  `use_shared_memory`, `use_private_memory`: whether what the threads of a block read again is
+    copied to shared memory, of at most `max_shared_memory` bytes, and whether threads keep results in
+    registers.  `unroll_copy_shared`: whether the copies of a thread are made without a loop.  `atomics`:
+    whether blocks that share a long reduction update its results in memory, in whatever order they end (then
+    floating results may differ from call to call), instead of leaving parts to a second kernel.
     `autoschedule`: the Halide backend's scheduler (one of `"Mullapudi2016"`, `"Adams2019"`, `"Li2018"`).
     """
 
@@ -96,6 +102,8 @@ class Options:
     use_shared_memory: bool | None = None
     use_private_memory: bool | None = None
     max_shared_memory: int | None = None
+    unroll_copy_shared: bool | None = None
+    atomics: bool | None = None
     mapping: Literal["identity"] | None = None
     machine: Mapping[str, float] | tuple[tuple[str, float], ...] | None = None
     autoschedule: str | None = None
@@ -104,7 +112,7 @@ class Options:
         for name in ("strict", "fast_math"):
             if not isinstance(getattr(self, name), bool):
                 raise _bad(name, getattr(self, name), "True or False")
-        for name in ("pack", "parallel", "use_shared_memory", "use_private_memory"):
+        for name in _SWITCHES:
             if getattr(self, name) is not None and not isinstance(getattr(self, name), bool):
                 raise _bad(name, getattr(self, name), "True, False or None")
         if not callable(self.fusion) and self.fusion not in (None, "max", "preserve3coincident", "min"):
@@ -135,8 +143,8 @@ class Options:
         vector = cast("object", self.vector)
         if vector is not None and (isinstance(vector, bool) or not isinstance(vector, int) or vector < -1):
             raise _bad("vector", self.vector, "the number of a loop, -1 or None")
-        if self.unroll is not None and not (_is_count(self.unroll) and self.unroll <= 64):
-            raise _bad("unroll", self.unroll, "an integer from 1 to 64 or None")
+        if self.unroll is not None and not (_is_count(self.unroll) and self.unroll <= 256):
+            raise _bad("unroll", self.unroll, "an integer from 1 to 256 or None")
         if self.autoschedule not in (None, "Mullapudi2016", "Adams2019", "Li2018"):
             raise _bad("autoschedule", self.autoschedule, "'Mullapudi2016', 'Adams2019', 'Li2018' or None")
 
@@ -151,6 +159,14 @@ class Options:
             for f in fields(self)
             if getattr(self, f.name) != getattr(default, f.name)
         }
+
+    def check_loops(self, most: int) -> None:
+        """Raises ArgumentError (TC0511) where tiles have more loops than any statement of a program has."""
+        for name in ("tile", "register_tile"):
+            value: tuple[int, ...] = getattr(self, name) or ()
+            if len(value) > most:
+                loops = f"{most} loop{'s' * (most != 1)}"
+                raise _bad(name, value, f"for {loops} at most, as no statement here has more, or None")
 
     def to_json(self) -> str:
         """Canonical JSON of the options that differ from their defaults; a function has none."""

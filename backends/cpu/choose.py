@@ -27,6 +27,7 @@ _TURNED = (4, 8)  # rows that are turned together
 _KEPT = 5  # candidates with lanes along one loop whose remainders are looked at
 _STREAMS = 8  # rows of an array that are read side by side: more may share a set of the first cache
 _MOST_VECTORS = 256  # of a register tile that is given
+_MOST_UNROLLED = 64  # iterations, if more are wanted
 _TASK = 8000.0  # cycles that a task should have at least
 _NEAR, _SHORT = (
     3.0,
@@ -363,10 +364,8 @@ def _allowed(nest: Nest, made: list[tuple[Candidate, str]], options: Options) ->
             seen.setdefault((*key, c.phases), (replace(c, tiles=tiles), f"{label}, register tile {told}"))
         made = list(seen.values())
     if options.unroll is not None:
-        made = [
-            (replace(c, phases=tuple(replace(p, unroll=options.unroll) for p in c.phases)), label)
-            for c, label in made
-        ]
+        unroll = min(options.unroll, _MOST_UNROLLED)
+        made = [(replace(c, phases=tuple(replace(p, unroll=unroll) for p in c.phases)), s) for c, s in made]
     if options.pack is False:
         made = [x for x in made if not any(p.dot for p in x[0].phases)]
         made = [(replace(c, packs=frozenset()), label.split(", ")[0]) for c, label in made]

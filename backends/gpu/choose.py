@@ -24,12 +24,14 @@ _CLOSE = 1.2  # what the time of a kernel may be of the ideal one, and nothing e
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A map, the kernel that it makes and what is predicted of it."""
+    """A map, the kernel that it makes and what is predicted of it; `free`: the number from which on no array
+    of it has a name."""
 
     way: str
     how: RegionMap
     kernel: mapping.Kernel
     prediction: Prediction
+    free: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ def choose(
         kernel = mapping.kernel(scop, title, how, mapping.mapped(placed))
         way += ", copies ahead" if _ahead(kernel) else ""
         way += f", {shared >> 10} KiB shared" if shared < wanted.shared else ""
-        return Candidate(way, how, kernel, _predicted(scop, kernel, target, typical))
+        return Candidate(way, how, kernel, _predicted(scop, kernel, target, typical), next(numbers))
 
     for way, how in candidates(scop, region, wanted, target.units):
         here = [made(way, how, target.ahead, wanted.shared)]

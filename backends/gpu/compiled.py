@@ -26,6 +26,9 @@ GPU_OPTIONS = frozenset(
         "use_shared_memory",
         "use_private_memory",
         "max_shared_memory",
+        "atomics",
+        "unroll",
+        "unroll_copy_shared",
         "mapping",
     ]
 )

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tc import settings
-from tc.errors import InternalError
+from tc.errors import ArgumentError, InternalError
 from tc.ir.collapse import collapse
 from tc.ir.loops import Block, Launch, LoopNest
 from tc.ir.program import Program
-from tc.ir.rfactor import split_reductions
+from tc.ir.rfactor import chunked_reductions, split_reductions
 from tc.options import Options
 from tc.pipeline import stage
 from tc.poly import fusion, legality, mapping, nest, plan, schedule, scop, trace, tree
@@ -19,7 +19,7 @@ from tc.poly.dependences import dependences
 
 from ..reference.identity import identity
 from .choose import choose, told
-from .fuse import predicate
+from .fuse import apart, predicate
 from .target import Target
 from .ways import Wanted
 
@@ -30,6 +30,7 @@ _TRACED_INSTANCES = 2000
 
 # Results for each unit below which long reductions are done in parts, and how many instances are long.
 _PARTS, _LONG = 2, 1 << 17
+_LONG_ATOMIC = 256  # the same if results are to be updated atomically, which needs no second kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +60,19 @@ def lower(
 def mapped(
     program: Program, options: Options, typical: Mapping[str, int], target: Target, simpler: int
 ) -> Lowered:
-    """A launch for each region of fused loops."""
+    """A launch for each region of fused loops.
+
+    Raises ArgumentError, code TC0511, where options want more shared memory than the target has.
+    """
     verify = settings.verify()
     shared = target.shared if options.max_shared_memory is None else options.max_shared_memory
-    shared = 0 if options.use_shared_memory is False else min(shared, target.shared)
+    if shared > target.shared:
+        raise ArgumentError(
+            f"option max_shared_memory={shared} is not valid",
+            code="TC0511",
+            help=f"a block has at most {target.shared} bytes on {target.name}",
+        )
+    shared = 0 if options.use_shared_memory is False else shared
     wanted = Wanted(
         options.tile or (),
         options.threads or (),
@@ -71,30 +81,38 @@ def mapped(
         _LITTLE if options.max_shared_memory is None else shared,
         bool(options.use_shared_memory),
         simpler,
+        options.unroll,
+        options.unroll_copy_shared,
     )
     private = options.use_private_memory is not False
-    program = split_reductions(collapse(program), _PARTS * target.units, _LONG)
+    program, many = collapse(program), _PARTS * target.units
+    chunks: Mapping[str, str] = {}
+    if options.atomics:
+        program, chunks = chunked_reductions(program, many, _LONG_ATOMIC, target.atomic)
+    program = split_reductions(program, many, _LONG, frozenset(chunks))
     with isl_context():
         with stage("scop"):
             polyhedra = scop.build(program)
         with stage("schedule"):
-            groups = fusion.fuse(polyhedra, options.fusion or predicate(polyhedra, target, typical))
+            chosen = fusion.named(options.fusion or predicate(polyhedra, target, typical))
+            groups = fusion.fuse(polyhedra, apart(chunks, chosen) if chunks else chosen)
             fused = schedule.fused(polyhedra, groups)
         if verify:
             with stage("dependences"):
                 legality.verify(polyhedra, fused, dependences(polyhedra), "loop fusion")
         made: list[mapping.Kernel] = []
         choices: list[str] = []
+        free = 0
         with stage("map"):
-            regions = plan.regions(program, groups, typical)
+            regions = plan.regions(program, groups, typical, chunks)
             if options.intra_tile_fusion == "min":
                 regions = tuple(map(plan.distributed, regions))
             for i, r in enumerate(regions):
                 title = f"{program.name}_{i}" if len(regions) > 1 else program.name
-                numbers = (int(a.name.rpartition(".")[2]) for k in made for a in k.arrays)
                 choice = choose(
-                    polyhedra, r, title, wanted, target, typical, private, 1 + max(numbers, default=-1)
+                    polyhedra, r, title, replace(wanted, chunks=chunks), target, typical, private, free
                 )
+                free = choice.taken.free
                 made.append(choice.taken.kernel)
                 choices.append(told(r, choice))
     loops = nest.assemble(program, Block(tuple(k.launch for k in made)))

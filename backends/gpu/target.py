@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 @dataclass(frozen=True, slots=True)
 class Target:
     """`units`: streaming multiprocessors or compute units; `shared`: bytes of shared memory that a block may
-    have; `arch`: of CUDA code; `ahead`: it copies to shared memory asynchronously.
+    have; `arch`: of CUDA code; `ahead`: it copies to shared memory asynchronously; `atomic`: elements
+    of how many bytes at most it updates atomically.
 
     Of the whole device: `clock` in GHz, `dram` in GB/s, `l2` in bytes, `l2_rate` in bytes a clock cycle.  Of
     a unit: `l1` bytes of first cache and shared memory together, of which `most_shared` may be shared memory;
@@ -22,6 +23,7 @@ class Target:
     shared: int
     arch: str = ""
     ahead: bool = False
+    atomic: int = 8
     clock: float = 1.0
     dram: float = 100.0
     l2: int = 1 << 20
@@ -57,7 +59,7 @@ H200 = Target(
     float32=128.0, float64=64.0,
 )  # fmt: skip
 # OpenCL 1.2 promises 32 KiB of local memory; the rest is that of a small GPU, as nothing is known.
-GENERIC = Target("generic OpenCL device", 16, 32 << 10)
+GENERIC = Target("generic OpenCL device", 16, 32 << 10, atomic=4)
 
 
 # KiB of shared memory that a block may have, by compute capability (CUDA C++ programming guide, "Technical

@@ -28,6 +28,7 @@ _MANY = 1 << 17  # points: a thread for each without sharing any
 _MANY_ROWS = 8192  # a warp for each keeps a GPU busy
 _TILES_TRIED = 2
 _MOST_BLOCKS = (1 << 31) - 1
+_CHUNK = "part"  # the variable of blocks for chunks of a reduction
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,10 @@ class Wanted:
     little: int = 0  # what a way is tried with, too, if it uses more
     copies: bool = False  # whether it is to be used, also for what is read once
     simpler: int = 0  # how many of the register tiles that would be tried are not
+    unroll: int | None = None
+    unroll_copies: bool | None = None
+    chunks: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
+    """Of statements whose results are updated atomically the variable that blocks share out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +138,17 @@ class _Region:
             axes = self.points(shared, along[id(lead)], way)
         axes = self.tiled(shared, axes)
         maps = tuple(self.nest(n, axes, along[id(n)], way) for n in nests)
+        chunks = next((a for n in nests for p in n.phases for a in p.axes if self.is_chunks(a)), None)
         blocks = [
             (m.block, _tiles(a, m.tile, m.blocks))
             for a in reversed(shared)
             if (m := axes[a.name]).block is not None
         ]
+        if chunks is not None:
+            blocks.append((self.names[_CHUNK], chunks.points))
         threads = tuple((self.names.get(f"t{i}", f"t{i}"), n) for i, n in enumerate(self.shape))
-        return RegionMap(tuple((b, n) for b, n in blocks if b), threads, maps)
+        blocks = tuple((b, n) for b, n in blocks if b)
+        return RegionMap(blocks, threads, maps, self.wanted.unroll, self.wanted.unroll_copies)
 
     def points(self, shared: Sequence[Axis], best: Axis | None, way: Way) -> dict[str, AxisMap]:
         """Each thread has points of its own."""
@@ -184,7 +193,7 @@ class _Region:
     def rows(self, shared: Sequence[Axis], lead: Nest, best: Axis | None, way: Way) -> dict[str, AxisMap]:
         """Threads share what a row is made of; what is left of a block has other rows, or the other axes of
         several nests."""
-        inner = [a for p in lead.phases for a in p.axes]
+        inner = [a for p in lead.phases for a in p.axes if not self.is_chunks(a)]
         if best is None or best.name not in {a.name for a in inner}:
             best = max(inner, key=lambda a: a.extent, default=None)
         extent = 1 if best is None else best.extent
@@ -287,11 +296,13 @@ class _Region:
             left = list(free)
             dealt: dict[str, AxisMap] = {}
             inner = contiguous(self.scop, n, p.statements)
-            for a in _first(p.axes, inner):
+            shared_out = [a for a in p.axes if not self.is_chunks(a)]
+            for a in _first(shared_out, inner):
                 legal = not a.reductions or (few and not self.used_within(p, a))
                 dealt[a.name] = self.spread(left) if legal and left else SERIAL
             if self.wanted.shared and all(m.thread is None for m in dealt.values()):
-                dealt = self.own_tiles(p, inner)
+                dealt = self.own_tiles(shared_out, inner, len(n.axes))
+            dealt |= {a.name: AxisMap(1, self.names[_CHUNK], 0) for a in p.axes if self.is_chunks(a)}
             phases.append(dealt)
         return NestMap(out, tuple(phases))
 
@@ -305,12 +316,19 @@ class _Region:
             for x in self.scop.statement(s).accesses
         )
 
-    def own_tiles(self, p: Phase, inner: Axis | None) -> dict[str, AxisMap]:
-        """Tiles of a phase's own loops, of which shared memory holds what they read."""
+    def is_chunks(self, a: Axis) -> bool:
+        """Whether an axis is that of chunks of a reduction that go to blocks."""
+        return any(self.wanted.chunks.get(s) == v for s, v in a.vars.items())
+
+    def own_tiles(self, axes: Sequence[Axis], inner: Axis | None, outer: int) -> dict[str, AxisMap]:
+        """Tiles of a phase's own loops, of which shared memory holds what they read: as wanted, after those
+        of the `outer` axes of its nest, else of so many points together."""
         out: dict[str, AxisMap] = {}
         left = _OWN
-        for a in _first(p.axes, inner):
-            size = min(_power(a.extent), left) if a.extent > left else a.extent
+        given = dict(zip((a.name for a in axes), self.wanted.tile[outer:], strict=False))
+        for a in _first(axes, inner):
+            chosen = min(_power(a.extent), left) if a.extent > left else a.extent
+            size = given.get(a.name, chosen)
             out[a.name] = AxisMap(0 if size >= a.extent and a.size is None else size)
             left = max(1, left // size)
         return out
@@ -331,7 +349,7 @@ def candidates(scop: Scop, region: Region, wanted: Wanted, units: int) -> Iterat
     inside `isl_context()`."""
     taken = {*scop.program.sizes, *(s.name for s in scop.program.scalars)}
     names: dict[str, str] = {}
-    for v in (*(f"b{i}" for i in range(32)), *(f"t{i}" for i in range(8))):
+    for v in (*(f"b{i}" for i in range(32)), _CHUNK, *(f"t{i}" for i in range(8))):
         new = v
         while new in taken:
             new += "_"

@@ -7,11 +7,12 @@ A name says what it is: `tc_floordiv_i64`, `tc_f32_to_i8`, `tc_min_f32`.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 
 from tc.codegen.dialect import C99, Dialect
-from tc.dtypes import DType
+from tc.dtypes import UINT32, UINT64, DType
 from tc.errors import InternalError
 
 
@@ -159,6 +160,17 @@ void tc_fail(
   error[3 + count] = dimension;
 }"""
 
+_ATOMIC = """\
+void NAME(SPACE T *to, T value) {
+  /* What it would be is exchanged for what it was, until nobody has changed that in the meantime. */
+  SPACE U *place = (SPACE U *)to;
+  U before, found = EXCHANGE(place, 0, 0);
+  do {
+    before = found;
+    found = EXCHANGE(place, before, NEW);
+  } while (found != before);
+}"""
+
 _TEMPLATES = {
     "floordiv": (_FLOORDIV, _UDIV), "floormod": (_FLOORMOD, _UMOD), "abs": (_ABS, _ABS),
 }  # fmt: skip
@@ -203,6 +215,19 @@ class Helpers:
             limit=limit + ("f" if source.bits == 32 else ""),
         )  # fmt: skip
         self._texts.setdefault(name, text)
+        return name
+
+    def atomic(self, op: str, t: DType, combined: Callable[[str, str], str]) -> str:
+        """What updates an element of 4 or 8 bytes in memory that others update, too; `combined` is an element
+        with a value."""
+        stem = {"+": "add", "*": "mul"}.get(op, op)
+        name, u = f"tc_atomic_{stem}_{short(t)}", UINT64 if t.bits == 64 else UINT32
+        old = f"tc_{short(t)}_of_bits(before)" if t.is_float else f"({C99.type(t)})before"
+        new = combined(old, "value")
+        new = f"tc_bits_of_{short(t)}({new})" if t.is_float else f"({C99.type(u)})({new})"
+        text = _ATOMIC.replace("EXCHANGE", self.dialect.exchange).replace("NEW", new).replace("NAME", name)
+        text = re.sub(r"\bT\b", C99.type(t), re.sub(r"\bU\b", C99.type(u), text))
+        self._texts.setdefault(name, text.replace("SPACE ", self.dialect.space))
         return name
 
     def fail(self) -> str:

@@ -38,7 +38,7 @@ class Dialect:
     is one; `vectors`, types of so many bytes and their zeros; `copy`, an asynchronous one of BYTES `from`
     memory `to` shared memory, through a CACHE, or of zeros unless `inside`, and `arrival` of all that a
     thread began; `claim`, whether the kernel's `error` record was free and now is ours (its low word holds
-    `site + 1`).
+    `site + 1`); `exchange`, of an unsigned integer in memory if it is what is expected: gives what it was.
     """
 
     name: str
@@ -63,6 +63,7 @@ class Dialect:
     copy: str = ""
     arrival: str = ""
     claim: str = ""
+    exchange: str = ""
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
@@ -111,6 +112,7 @@ OPENCL = Dialect(
         **_limits({8: ("CHAR", "UCHAR"), 16: ("SHRT", "USHRT"), 32: ("INT", "UINT"), 64: ("LONG", "ULONG")}),
         "static inline": "static", "static const": "const",
         "tc_bits_of_f32": "as_uint", "tc_f32_of_bits": "as_float",
+        "tc_bits_of_f64": "as_ulong", "tc_f64_of_bits": "as_double",
     },
     long_suffix="l",
     kernel="__kernel __attribute__((reqd_work_group_size({threads}, 1, 1)))\nvoid",
@@ -123,6 +125,7 @@ OPENCL = Dialect(
     barrier="barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",
     vectors={4: ("uint", "0"), 8: ("uint2", "(uint2)(0)"), 16: ("uint4", "(uint4)(0)")},
     claim="atomic_cmpxchg((volatile __global int *)error, 0, site + 1) == 0",
+    exchange="atomic_cmpxchg",
 )  # fmt: skip
 
 CUDA = Dialect(
@@ -140,6 +143,8 @@ CUDA = Dialect(
         "HUGE_VAL": "__longlong_as_double(0x7ff0000000000000ll)",
         "static inline": "static __device__ inline",
         "tc_bits_of_f32": "__float_as_uint", "tc_f32_of_bits": "__uint_as_float",
+        "tc_bits_of_f64": "(unsigned long long)__double_as_longlong",
+        "tc_f64_of_bits": "__longlong_as_double",
     },
     kernel='extern "C" __global__ __launch_bounds__({threads})\nvoid',
     shared="__shared__ ",
@@ -157,4 +162,5 @@ CUDA = Dialect(
     '"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from), "r"(inside ? BYTES : 0) : "memory");',
     arrival='asm volatile("cp.async.wait_all;" ::: "memory");',
     claim="atomicCAS((int *)error, 0, site + 1) == 0",
+    exchange="atomicCAS",
 )  # fmt: skip

@@ -27,7 +27,7 @@ from tc.codegen.names import Recording, identifier
 from tc.codegen.narrow import narrow
 from tc.codegen.numerics import MAX_POINT
 from tc.codegen.uniform import check_uniform
-from tc.dtypes import BOOL, INT32, INT64, DType
+from tc.dtypes import BOOL, INT32, INT64, DType, accumulator
 from tc.errors import InternalError
 from tc.ir.expr import Expr, IntImm, Load, Mul
 from tc.ir.loops import (
@@ -377,6 +377,16 @@ class _Kernel(Printer):
             self.copy(s, env, pad)
         else:
             super().compute(s, env, pad)
+
+    def assignment(self, s: Compute, array: Array, target: str, v: Text) -> str:
+        if not s.atomic:
+            return super().assignment(s, array, target, v)
+        assert s.op is not None
+        op, t = s.op, array.dtype
+        if accumulator(t, s.value.dtype) != t or t.bits not in (32, 64):
+            raise InternalError(f"{t} has no atomic updates")
+        function = self.helpers.atomic(op, t, lambda a, b: self.expr.combine(op, Text(a), Text(b), t).text)
+        return f"{function}(&{target}, {self.expr.cast(v, s.value.dtype, t).text});"
 
     def copy(self, s: Compute, env: Mapping[str, str], pad: str) -> None:
         """A copy of several elements at once, or an asynchronous one."""

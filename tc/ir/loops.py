@@ -74,7 +74,8 @@ class Compute:
     record of checked accesses); `text` is the source statement.  An `asynchronous` one copies an element to
     shared memory, or 0 under a condition, while its thread goes on: it is there after a `Sync` for copies.
     A copy of `width` elements is one of an element and of those that follow it in both rows; all of them lie
-    where vectors of so many do, and a condition holds for all or for none.
+    where vectors of so many do, and a condition holds for all or for none.  An `atomic` update is one that
+    other threads may make of the same element at the same time.
     """
 
     stage: str
@@ -86,6 +87,7 @@ class Compute:
     text: str
     asynchronous: bool = False
     width: int = 1
+    atomic: bool = False
 
 
 @dataclass(frozen=True, slots=True)

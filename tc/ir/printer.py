@@ -266,7 +266,7 @@ def _statement_lines(s: Stmt, pad: str, lines: list[str]) -> None:
                 _statement_lines(s.otherwise, pad + "  ", lines)
         case Compute():
             target = f"{s.buffer}[{', '.join(map(text, s.subscripts))}]"
-            assign = "=" if s.op is None else f"{s.op}="
+            assign = "=" if s.op is None else f"{s.op}={' at once' if s.atomic else ''}"
             assign += f" {s.width} of" if s.width > 1 else ""
             lines.append(f"{pad}{s.stage}: {target} {assign} {text(s.value)}")
         case Promote():

@@ -8,10 +8,11 @@ order of combination is fixed by the program, not by how many threads run it.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from tc.dtypes import accumulator
-from tc.ir.expr import LT, Add, Call, Expr, IntImm, Mul, Variable, substitute
+from tc.ir.expr import LT, Add, Call, Expr, IntImm, Mul, Variable, substitute, walk
 from tc.ir.lower import neutral
 from tc.ir.program import Buffer, Domain, Func, IterVar, Program, Range, Stage
 from tc.ir.simplify import simplify
@@ -19,14 +20,42 @@ from tc.ir.simplify import simplify
 _GRAIN = 64  # chunks of what is contiguous are whole cache lines
 
 
-def split_reductions(program: Program, chunks: int, fewest: int) -> Program:
+def split_reductions(
+    program: Program, chunks: int, fewest: int, done: Collection[str] = frozenset()
+) -> Program:
     """Every reduction of a specialised program with at least `fewest` instances but fewer results than there
-    should be tasks (`chunks`), in up to `chunks` parts."""
+    should be tasks (`chunks`), in up to `chunks` parts; but those of the stages `done`."""
     for stage in program.stages:
         where = _split(stage, chunks, fewest)
-        if where is not None:
+        if where is not None and stage.name not in done:
             program = _factored(program, stage, *where)
     return program
+
+
+def chunked_reductions(
+    program: Program, chunks: int, fewest: int, itemsize: int
+) -> tuple[Program, Mapping[str, str]]:
+    """The same reductions, each with a loop over its chunks instead of partial results: what updates results
+    of up to `itemsize` bytes, in the type in which it computes them, and does not read them otherwise.  With
+    the variable of this loop for each stage that has one now."""
+    found: dict[str, str] = {}
+    for stage in program.stages:
+        where = _split(stage, chunks, fewest)
+        t = program.func(stage.func).dtype
+        reads = {e.name for e in walk(stage.value) if isinstance(e, Call) and e.kind != "intrinsic"}
+        plain = accumulator(t, stage.value.dtype) == t and 4 <= t.itemsize <= itemsize
+        if where is None or not plain or stage.func in reads:
+            continue
+        var, size = where
+        chunks_of, inner, at, conditions = _chunks(stage, var, size)
+        pure = [v for v in stage.domain.vars if v.kind == "pure"]
+        rest = [inner if v is var else v for v in stage.domain.vars if v.kind != "pure"]
+        domain = Domain((*pure, replace(chunks_of, kind="reduction"), *rest), conditions)
+        new = replace(stage, value=substitute(stage.value, dict(at)), domain=domain)
+        stages = tuple(new if s is stage else s for s in program.stages)
+        program = replace(program, stages=stages)
+        found[stage.name] = chunks_of.name
+    return program, found
 
 
 def _extent(v: IterVar) -> int:
@@ -53,36 +82,26 @@ def _split(stage: Stage, chunks: int, fewest: int) -> tuple[IterVar, int] | None
 
 def _factored(program: Program, stage: Stage, var: IterVar, size: int) -> Program:
     assert stage.op is not None
-    extent = _extent(var)
-    count = math.ceil(extent / size)
     taken = {b.name for b in program.buffers} | {f.name for f in program.funcs}
     name = _fresh(f"{stage.func}_part", taken)
     func = program.func(stage.func)
     dtype = accumulator(func.dtype, stage.value.dtype)
-    names = set(stage.domain.names)
-    chunk, inside = _fresh(f"{var.name}_chunk", names), _fresh(f"{var.name}_in", names)
+    chunks, inner, at, conditions = _chunks(stage, var, size)
     pure = [v for v in stage.domain.vars if v.kind == "pure"]
-    box = (Range(IntImm(0), IntImm(count)), *(v.range for v in pure))
-    args: tuple[Expr, ...] = (Variable(chunk), *(Variable(v.name) for v in pure))
-    chunks = IterVar(chunk, box[0], "pure")
-    start = Mul(Variable(chunk), IntImm(size))
-    at: dict[str, Expr] = {var.name: simplify(Add(var.range.min, Add(start, Variable(inside))), exact=True)}
-    conditions = tuple(simplify(substitute(c, dict(at)), exact=True) for c in stage.domain.conditions)
-    if extent % size:
-        conditions = (*conditions, LT(Add(start, Variable(inside)), IntImm(extent)))
+    box = (chunks.range, *(v.range for v in pure))
+    args: tuple[Expr, ...] = (Variable(chunks.name), *(Variable(v.name) for v in pure))
     start_value = neutral(stage.op, dtype)
     init = Stage(
         _fresh(f"{stage.name}i", {s.name for s in program.stages}), name, args, None, start_value,
         Domain((chunks, *pure)), stage.text, True, stage.span,
     )  # fmt: skip
-    inner = IterVar(inside, Range(IntImm(0), IntImm(size)), "reduction")
     rest = tuple(inner if v is var else v for v in stage.domain.vars if v.kind == "reduction")
     update = Stage(
         _fresh(f"{stage.name}p", {s.name for s in program.stages}), name, args, stage.op,
         substitute(stage.value, dict(at)), Domain((chunks, *pure, *rest), conditions), stage.text, False,
         stage.span,
     )  # fmt: skip
-    parts = IterVar(chunk, box[0], "reduction")
+    parts = replace(chunks, kind="reduction")
     combined = replace(stage, value=Call(name, args, dtype, "func"), domain=Domain((*pure, parts)))
     position = program.stages.index(stage)
     stages = (*program.stages[:position], init, update, combined, *program.stages[position + 1 :])
@@ -94,6 +113,23 @@ def _factored(program: Program, stage: Stage, var: IterVar, size: int) -> Progra
         funcs=(*program.funcs[:where], new, *program.funcs[where:]),
         stages=stages,
     )
+
+
+def _chunks(
+    stage: Stage, var: IterVar, size: int
+) -> tuple[IterVar, IterVar, Mapping[str, Expr], tuple[Expr, ...]]:
+    """The chunks of a variable, of `size` points; a point of one; what the variable is of these; and the
+    conditions of the stage then."""
+    extent = _extent(var)
+    names = set(stage.domain.names)
+    chunk, inside = _fresh(f"{var.name}_chunk", names), _fresh(f"{var.name}_in", names)
+    start = Mul(Variable(chunk), IntImm(size))
+    at: dict[str, Expr] = {var.name: simplify(Add(var.range.min, Add(start, Variable(inside))), exact=True)}
+    conditions = tuple(simplify(substitute(c, dict(at)), exact=True) for c in stage.domain.conditions)
+    if extent % size:
+        conditions = (*conditions, LT(Add(start, Variable(inside)), IntImm(extent)))
+    chunks = IterVar(chunk, Range(IntImm(0), IntImm(math.ceil(extent / size))), "pure")
+    return chunks, IterVar(inside, Range(IntImm(0), IntImm(size)), "reduction"), at, conditions
 
 
 def _fresh(name: str, taken: set[str]) -> str:

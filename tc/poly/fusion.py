@@ -361,13 +361,18 @@ def _eliminate(basis: list[tuple[int, list[int]]], row: list[int]) -> list[int]:
     return row
 
 
+def named(predicate: Predicate | Strategy) -> Predicate:
+    """A predicate, or the strategy of this name."""
+    return STRATEGIES[predicate] if isinstance(predicate, str) else predicate
+
+
 def fuse(scop: Scop, predicate: Predicate | Strategy) -> tuple[Group | str, ...]:
     """The fused loops of a scop's statements that have instances, in an order that keeps all dependences.
 
     `predicate` decides between what is legal: a strategy of the report or a function of a `Proposal`.
     Use inside `isl_context()`.
     """
-    chosen = STRATEGIES[predicate] if isinstance(predicate, str) else predicate
+    chosen = named(predicate)
     with isl_context():
         live = [s for s in scop.statements if not s.domain.is_empty()]
         return Fuser(scop, chosen).fuse(live, {s.name: frozenset() for s in live}, 0)

@@ -13,7 +13,7 @@ it has expressions, which is what loops are made of.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tc.dtypes import DType
@@ -85,9 +85,13 @@ class _Source:
 
 
 def regions(
-    program: Program, tree: Sequence[Group | str], typical: Mapping[str, int] | None = None
+    program: Program,
+    tree: Sequence[Group | str],
+    typical: Mapping[str, int] | None = None,
+    apart: Collection[str] = (),
 ) -> tuple[Region, ...]:
-    """The regions of a fusion tree, in order; `typical` are values of the program's dynamic sizes."""
+    """The regions of a fusion tree, in order; `typical` are values of the program's dynamic sizes; the
+    statements `apart` have regions of their own."""
     stages = _Source({s.name: s for s in program.stages}, typical or {})
     out: list[Region] = []
     phases: list[Phase] = []  # of a nest without axes: statements and reductions that yield one element
@@ -101,7 +105,13 @@ def regions(
         if isinstance(node, str):
             phases.append(Phase((node,)))
         elif any(m.reductions for m in node.members) and not any(isinstance(c, Group) for c in node.body):
-            phases.append(_phase(stages, node, 0))
+            phase = _phase(stages, node, 0)
+            alone = not set(apart).isdisjoint(phase.statements)
+            if alone:
+                close()
+            phases.append(phase)
+            if alone:
+                close()
         else:
             close()
             nests = _nests(stages, node, ())

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tc
+from fuzz.strategies import fitting
 from tests.backends.cpu_cases import BY_NAME, CORPUS, SIZES, Case, check, compiled, isas
 
 _COMMON = settings(deadline=None, suppress_health_check=list(HealthCheck))
@@ -39,7 +40,7 @@ def options() -> st.SearchStrategy[dict[str, Any]]:
 @settings(_COMMON, max_examples=6)
 def test_random_options(case: Case, data: st.DataObject) -> None:
     sizes = case.sizes(data.draw(st.lists(st.sampled_from(SIZES), min_size=4, max_size=4), "sizes"))
-    check(case, sizes, 0, data.draw(options(), "options"))
+    check(case, sizes, 0, fitting(data.draw(options(), "options"), case.kernel.front))
 
 
 @pytest.mark.parametrize("case", CORPUS, ids=lambda c: c.name)
@@ -53,19 +54,28 @@ def test_defaults(case: Case, isa: str) -> None:
 @pytest.mark.parametrize("name", ["bias and relu", "mlp", "softmax", "redefinition", "stencils", "calls"])
 def test_strategies_of_fusion(name: str, fusion: str) -> None:
     case = BY_NAME[name]
-    check(case, case.sizes([9, 17, 6, 5]), 2, {"fusion": fusion, "tile": (4, 8)})
+    check(case, case.sizes([9, 17, 6, 5]), 2, fitting({"fusion": fusion, "tile": (4, 8)}, case.kernel.front))
 
 
 @pytest.mark.parametrize("tile", [(7, 8), (3,), (1, 16), (64, 64, 64)])
 @pytest.mark.parametrize("name", ["gemm", "gemm of transposed", "convolution", "bias and relu", "batched"])
 def test_tiles_with_packs(name: str, tile: tuple[int, ...]) -> None:
     case = BY_NAME[name]
-    check(case, case.sizes([21, 20, 33, 4]), 3, {"tile": tile, "pack": True})
+    check(case, case.sizes([21, 20, 33, 4]), 3, fitting({"tile": tile, "pack": True}, case.kernel.front))
 
 
 def test_a_value_that_an_index_decides() -> None:
     """At i = 0 the value needs no element of A: the nest reads none."""
     check(Case("or", "def f(bool(N,M) A) -> (E) { E(i,j) = A(i,j) || (i < 2) }"), {"N": 1, "M": 1}, 0, {})
+
+
+def test_padding_that_is_read_under_another_condition_and_after_it() -> None:
+    """What was loaded under Q is not there where Q does not hold."""
+    source = """def f(float(N) P, float(N) Q, float(N,M) A, float(N,M) B) -> (O) {
+      O(i,j) = (P(i) > 0 ? B(i,j) : 0) + (Q(i) > 0 ? (P(i) > 0 ? A(i,j) : 0) * 2 : 1)
+               + (P(i) > 0 ? A(i,j) : 0)
+    }"""
+    check(Case("under", source), {"N": 9, "M": 80}, 0, {"vector": 1})
 
 
 def test_a_register_tile_that_does_not_divide_the_tiles_of_a_region() -> None:

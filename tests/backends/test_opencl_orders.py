@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import tc
+from fuzz.strategies import fitting
 from tc.ir.evaluate import evaluate
 from tc.ir.loops import Block, LoopNest, Sync
 from tests.codegen.launches import on_device, unrolled
@@ -49,7 +50,8 @@ def test_programs(name: str, dtype: str) -> None:
     case = CASES[name]
     _, given, buffers = arguments(case, dtype, exact=True)
     source = case.source.replace("{T}", dtype)
-    call = prepared(tc.compile(source, "opencl", case.entry, options=OPTIONS), given, buffers)
+    options = fitting(OPTIONS, tc.compile(source, "reference", case.entry).front)
+    call = prepared(tc.compile(source, "opencl", case.entry, options=options), given, buffers)
     out = {k: v.copy() for k, v in buffers.items()} or None
     wanted = results(tc.interpret(source, **given, entry=case.entry, out=out, exact=True))
     nest = replace(call.nest, body=unrolled(call.nest.body)[0])

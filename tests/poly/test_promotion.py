@@ -91,6 +91,21 @@ def test_what_indices_select_is_copied_where_it_is_used_again() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")
+def test_what_two_indices_select_together_is_read_where_it_is() -> None:
+    source = "def f(float(E,D) T, int(L) I, int(M) J) -> (O) { O(l,d) +=! T(I(l) + J(m), d) }"
+    options = {"tile": (4, 8), "threads": (4, 2), "use_shared_memory": True}
+    kernel = tc.compile(source, "opencl", options=options)
+    rng = np.random.default_rng(8)
+    t, i, j = (
+        small(rng, 9, 7),
+        rng.integers(0, 5, 10).astype(np.int32),
+        rng.integers(0, 5, 11).astype(np.int32),
+    )
+    np.testing.assert_array_equal(kernel(t, i, j), tc.interpret(source, t, i, j))
+    assert {a.name[0] for a in shared(kernel, E=9, D=7, L=10, M=11)} == {"I", "J"}
+
+
+@pytest.mark.filterwarnings("ignore::tc.Warning")
 def test_an_empty_table_is_not_read_for_what_lies_outside_of_a_tile() -> None:
     kernel = tc.compile(LUT, "opencl", options={"use_shared_memory": True, "tile": (4, 4), "threads": (4, 4)})
     got = kernel(np.zeros((0, 3), np.float32), np.zeros((2, 0), np.int64))
@@ -142,6 +157,40 @@ def test_the_same_elements_are_copied_once() -> None:
     assert len(names) <= 1
 
 
+DOWN = """def down(float(C,H,W) A, float(M,C) B) -> (O) {
+  O(m,h,w) +=! A(c,2*h,2*w) * B(m,c) where h in 0:H/2, w in 0:W/2
+}"""
+BACKWARDS = "def back(float(K) A, float(N,M) B) -> (O) { O(n) +=! A(6*m - 9*n + 130) * B(n,m) }"
+PICKED = """def pick(float(E,D) T, int64(L) I, float(L,C) W) -> (O) {
+  O(d,c) +=! T(I(l), 2*d + 1) * W(l,c) where d in 0:7
+}"""
+
+
+@pytest.mark.filterwarnings("ignore::tc.errors.DataDependentAccess")
+@pytest.mark.parametrize(
+    ("source", "shapes", "tile", "extents"),
+    [
+        (DOWN, ((20, 18, 22), (10, 20)), (4, 8, 4), (20, 8, 4)),
+        (DOWN, ((20, 18, 22), (10, 20)), (2, 4, 16), (20, 4, 12)),
+        # Points of a tile lie 9 apart, those of the sum 6: every third of what is between.
+        (BACKWARDS, ((320,), (14, 31)), (4,), (70,)),
+        (PICKED, ((9, 16), (40,), (40, 9)), (4, 4), (32, 4)),
+    ],
+)
+def test_copies_leave_out_what_lies_between_strided_reads(
+    source: str, shapes: tuple[tuple[int, ...], ...], tile: tuple[int, ...], extents: tuple[int, ...]
+) -> None:
+    rng = np.random.default_rng(7)
+    given = [small(rng, *n) for n in shapes]
+    if source is PICKED:
+        given[1] = rng.integers(0, 9, 40)
+    options = {"tile": tile, "threads": (4, 2), "use_shared_memory": True}
+    kernel = tc.compile(source, "opencl", options=options)
+    np.testing.assert_array_equal(kernel(*given), tc.interpret(source, *given))
+    found = next(a for a in shared(kernel, **kernel.sizes_of(*given)) if a.name[0] in "AT")
+    assert tuple(n.value for n in found.shape if isinstance(n, IntImm)) == extents
+
+
 def test_what_does_not_change_with_inner_tiles_is_copied_outside_of_them() -> None:
     source = "def f(float(N) A, float(N,K) B, float(M,K) C) -> (O) { O(n,m) +=! A(n) * B(n,k) * C(m,k) }"
     options = {"tile": (8, 8), "threads": (8, 8), "use_shared_memory": True}
@@ -178,6 +227,19 @@ def test_conditions_on_threads_go_below_what_is_done_together() -> None:
             If(GE(i, IntImm(0)), Block((started, guarded, Combine("P", "+", "t")))),
         )
     )
+
+
+@pytest.mark.parametrize("differs", [True, False])
+def test_a_loop_that_differs_between_threads_differs_in_its_points_too(differs: bool) -> None:
+    """Conditions on these are conditions on threads."""
+    t, i = Variable("t"), Variable("i")
+    own = Compute("S0", "O", (t,), None, IntImm(0), (t,), "")
+    condition = GE(i, IntImm(2))
+    body = If(condition, Block((own, Sync(), own)))
+    loop = For("i", t if differs else IntImm(0), IntImm(3), 1, LoopKind.SERIAL, body)
+    guarded = If(condition, own)
+    below = Block((guarded, Sync(), guarded)) if differs else body
+    assert sunk(loop, {"t"}, set()) == replace(loop, body=below)
 
 
 ATTENTION = """def attention(float(Q,D) A, float(K,D) B, float(K,D) V) -> (O) {
@@ -224,6 +286,19 @@ def test_no_temporary_of_a_kernel_is_in_memory(source: str, sizes: dict[str, int
     one = tc.compile(source, "cuda").specialize(**sizes)
     (kernel,) = one.compiled.module.kernels
     assert "workspace" not in {a.kind for a in kernel.arguments}
+
+
+def test_a_temporary_has_room_for_what_a_tile_touches() -> None:
+    """Not for what lies before it, where its first element is not the one at 0."""
+    source = """def late(float(N,K) A) -> (O) {
+      t(n,k) = A(n,k) + 1 where n in 2:N, k in 3:K
+      O(n) +=! t(n,k) * t(n,k+1)
+    }"""
+    kernel = tc.compile(source, "opencl", options={"tile": (4,), "threads": (4, 2)})
+    (array,) = shared(kernel, N=13, K=10)
+    assert array.shape == (IntImm(4), IntImm(7))
+    a = small(np.random.default_rng(9), 13, 10)
+    np.testing.assert_array_equal(kernel(a), tc.interpret(source, a))
 
 
 LAYERS = """def layers(float(B,N) I, float(O,N) W, float(P,O) V) -> (R, S) {

@@ -1,5 +1,5 @@
-"""The option sets that once broke the original (UPSTREAM, 7.5): right results on the shim, without a finding;
-NVRTC compiles them at the original's sizes."""
+"""The option sets that once broke the original (UPSTREAM, 7.5), all of each: right results on the shim,
+without a finding; NVRTC compiles them at the original's sizes."""
 
 from __future__ import annotations
 
@@ -64,54 +64,101 @@ _C = {"B": 128, "WX": 1000, "WY": 1024}, {"B": 9, "WX": 33, "WY": 20}
 _M = {"M": 128, "N": 1024, "K": 1024}, {"M": 7, "N": 40, "K": 35}
 _L = {"T": 7, "B": 32, "C": 64}, {"T": 3, "B": 5, "C": 70}
 
+P3C, MIN = "preserve3coincident", "min"
+SHARED = {"use_shared_memory": True}
+
 CASES = {
     "tensordot, base": Case(TENSORDOT, *_T),
     "tensordot, reduction unrolled": Case(
-        TENSORDOT, *_T, {"tile": (28, 14, 7, 32, 28), "threads": (7, 28), "blocks": (256, 256, 256)}
+        TENSORDOT,
+        *_T,
+        {"fusion": P3C, "intra_tile_fusion": "max", "tile": (28, 14, 7, 32, 28), "threads": (7, 28)}
+        | {"blocks": (256, 256, 256), "unroll": 64, **SHARED},
     ),
     "tensordot, reduction 1": Case(
-        TENSORDOT, *_T, {"tile": (28, 14, 7, 32, 28), "threads": (64, 10), "blocks": (1,)}
+        TENSORDOT,
+        *_T,
+        {"fusion": P3C, "intra_tile_fusion": "max", "tile": (28, 14, 7, 32, 28), "threads": (64, 10)}
+        | {"blocks": (1,), "unroll": 64, **SHARED},
     ),
-    "tensordot, reduction 2": Case(TENSORDOT, *_T, {"tile": (28, 14, 7, 32, 28), "threads": (7, 32)}),
+    "tensordot, reduction 2": Case(
+        TENSORDOT,
+        *_T,
+        {"fusion": P3C, "intra_tile_fusion": "max", "tile": (28, 14, 7, 32, 28), "threads": (7, 32)}
+        | {"unroll": 64, **SHARED},
+    ),
+    "tensordot, reduction 3": Case(
+        TENSORDOT,
+        *_T,
+        {"fusion": P3C, "intra_tile_fusion": "max", "tile": (28, 14, 7, 32, 28, 9), "threads": (256,)}
+        | {"blocks": (256, 256, 256), "unroll": 64, **SHARED},
+    ),
     "tensordot, shared illegal address": Case(
         TENSORDOT,
         *_T,
-        {"tile": (14, 4, 28, 7, 1), "threads": (256,), "blocks": (7, 4, 256), "fusion": "min"},
+        {"fusion": P3C, "intra_tile_fusion": MIN, "tile": (14, 4, 28, 7, 1), "threads": (256,)}
+        | {"blocks": (7, 4, 256), "unroll": 16, "use_private_memory": True, **SHARED},
     ),
     "tensordot, not unrolled": Case(
-        TENSORDOT, *_T, {"tile": (1, 7), "threads": (4, 16, 4), "blocks": (14, 14, 128)}
+        TENSORDOT,
+        *_T,
+        {"tile": (1, 7), "threads": (4, 16, 4), "blocks": (14, 14, 128), "unroll": 256},
     ),
     "tensordot, empty leaf": Case(
-        TENSORDOT, *_T, {"tile": (256, 64), "threads": (32,), "blocks": (128, 14), "fusion": "min"}
+        TENSORDOT,
+        *_T,
+        {"fusion": MIN, "intra_tile_fusion": MIN, "tile": (256, 64), "threads": (32,)}
+        | {"blocks": (128, 14), "unroll": 8},
     ),
     "tensordot, illegal access": Case(
-        TENSORDOT, *_T, {"tile": (1, 7, 14), "threads": (28, 16), "blocks": (128, 16, 28)}
+        TENSORDOT,
+        *_T,
+        {"tile": (1, 7, 14), "threads": (28, 16), "blocks": (128, 16, 28), "unroll": 64, **SHARED},
     ),
     "group convolution, shared illegal address": Case(
-        GROUP_CONVOLUTION, *_G, {"tile": (14, 1, 1, 1, 1), "threads": (14, 28), "blocks": (32, 56, 1)}
+        GROUP_CONVOLUTION,
+        *_G,
+        {"fusion": "max", "intra_tile_fusion": MIN, "tile": (14, 1, 1, 1, 1), "threads": (14, 28)}
+        | {"blocks": (32, 56, 1), **SHARED},
     ),
     "group convolution, dependences not carried": Case(
-        GROUP_CONVOLUTION, *_G, {"tile": (14, 8, 1, 64, 7, 4), "threads": (32,), "blocks": (8, 32)}
+        GROUP_CONVOLUTION,
+        *_G,
+        {"fusion": "max", "intra_tile_fusion": "max", "tile": (14, 8, 1, 64, 7, 4), "threads": (32,)}
+        | {"blocks": (8, 32)},
     ),
-    "C3, invalid ptx": Case(C3, *_C, {"tile": (8, 500), "threads": (125,), "blocks": (128, 1000, 500)}),
-    "C3, illegal access": Case(C3, *_C, {"tile": (32, 32, 250), "threads": (4, 32), "blocks": (63, 128)}),
-    "tmm, too strict precision": Case(TMM, *_M, {"tile": (2,), "threads": (128,), "blocks": (64,)}),
-    "tmm, tightening": Case(TMM, *_M, {"tile": (1, 1), "threads": (32,), "blocks": (128, 128)}),
-    "tmm, disjunctive filter": Case(TMM, *_M, {"tile": (1, 32, 63), "threads": (2, 32)}),
+    "C3, invalid ptx": Case(
+        C3,
+        *_C,
+        {"fusion": "max", "intra_tile_fusion": MIN, "tile": (8, 500), "threads": (125,)}
+        | {"blocks": (128, 1000, 500), "unroll": 256, **SHARED},
+    ),
+    "C3, illegal access": Case(
+        C3, *_C, {"tile": (32, 32, 250), "threads": (4, 32), "blocks": (63, 128), "unroll": 16}
+    ),
+    "tmm, too strict precision": Case(
+        TMM, *_M, {"tile": (2,), "threads": (128,), "blocks": (64,), "unroll": 16}
+    ),
+    "tmm, tightening": Case(TMM, *_M, {"tile": (1, 1), "threads": (32,), "blocks": (128, 128), "unroll": 64}),
+    "tmm, disjunctive filter": Case(TMM, *_M, {"tile": (1, 32, 63), "threads": (2, 32), "unroll": 128}),
     "layer norm, two groups": Case(
-        LAYER_NORM, *_L, {"tile": (4, 8), "threads": (64,), "blocks": (128, 32, 4)}
+        LAYER_NORM,
+        *_L,
+        {"tile": (4, 16), "threads": (64,), "blocks": (128, 32, 4), "unroll": 2, "use_private_memory": True}
+        | SHARED,
     ),
     "group norm, deadlock": Case(
         GROUP_NORM,
         {"N": 4, "G": 4, "D": 2, "H": 6, "W": 6},
         {"N": 4, "G": 3, "D": 2, "H": 6, "W": 5},
-        {"tile": (2, 6, 8, 48), "threads": (6, 12), "blocks": (8,), "fusion": "min"},
+        {"fusion": MIN, "intra_tile_fusion": MIN, "tile": (2, 6, 8, 48), "threads": (6, 12)}
+        | {"blocks": (8,), "unroll": 4},
     ),
     "kronecker, illegal access": Case(
         KRONECKER,
         {"M": 256, "N0": 32, "N1": 32, "N2": 32, "D2": 16},
         {"M": 9, "N0": 3, "N1": 4, "N2": 17, "D2": 8},
-        {"tile": (256,), "threads": (16, 8), "blocks": (4, 2)},
+        {"tile": (256,), "threads": (16, 8), "blocks": (4, 2), "unroll": 16},
     ),
     "convolution, nested expressions": Case(NESTED, {"N": 33, "M": 70}, {"N": 9, "M": 20}),
 }

@@ -21,7 +21,7 @@ from tc.poly.mapping.sync import threads_of
 from tc.poly.mapping.vectors import innermost
 from tc.poly.plan import Axis
 
-_UPDATES = 32  # that are worth a round of a loop
+_UPDATES, _MOST_UPDATES = 32, 512  # that are worth a round of a loop; that compilers can do with
 
 
 def context(p: Placed) -> isl.Set:
@@ -55,9 +55,10 @@ def over_steps(
     below: Tree,
     *,
     unrolled: bool = False,
-    at_once: int = 1,
+    at_once: int | None = None,
 ) -> Tree:
-    """Bands over the points of a thread, one for each axis; so many iterations of the innermost `at_once`."""
+    """Bands over the points of a thread, one for each axis; so many iterations of the innermost `at_once`
+    (None: as the compiler likes)."""
     for a, m in reversed(axes):
         count = steps(a, m)
         if count == 1:
@@ -65,9 +66,9 @@ def over_steps(
         below = nodes.banded(band(p.ctx, [{t: t.step(a, m) or "0" for t in tuples}]), below)
         if unrolled and count is not None:
             below = nodes.marked(f"{UNROLLED}_{count}", below)
-        elif at_once > 1:
+        elif at_once is not None:
             below = nodes.marked(f"{AT_ONCE}_{at_once}", below)
-            at_once = 1
+            at_once = None
     return below
 
 
@@ -81,21 +82,28 @@ def of_unit(p: Placed, u: Unit) -> Tree:
     at_once = _at_once(p, u, inner)
     if not inner:
         below = over_steps(p, u.own, tuples, below, at_once=at_once)
-    below = over_steps(p, u.axes, tuples, below, unrolled=inner)
+    own = any(steps(a, m) != 1 for a, m in u.own)
+    below = over_steps(p, u.axes, tuples, below, unrolled=inner, at_once=None if own else at_once)
     if inner:
         below = over_steps(p, u.own, tuples, below, at_once=at_once)
     axes = (*u.axes, *u.own)
     return of_thread(p, {t: threads_of(t, axes, p.variables) for t in tuples}, below)
 
 
-def _at_once(p: Placed, u: Unit, unrolled: bool) -> int:
-    """How many iterations of the innermost of a unit's own loops are done at once, so that what they read one
-    after the other becomes vectors; more, if each of them does little; 1: as the compiler likes."""
+def _at_once(p: Placed, u: Unit, unrolled: bool) -> int | None:
+    """How many iterations of the innermost of a unit's own loops, or of its points, are done at once: as
+    wanted, if that is not too much code; else so many that what they read one after the other becomes
+    vectors, more if each of them does little."""
+    points = math.prod(steps(a, m) or 1 for a, m in u.axes) if unrolled else 1
+    if p.how.unroll is not None:
+        found = innermost(u) or next(((a, m) for a, m in reversed(u.axes) if steps(a, m) != 1), None)
+        count = steps(*found) if found is not None else None
+        most = max(1, _MOST_UPDATES // points)
+        return min(p.how.unroll, most, p.how.unroll if count is None else count)
     number = next(i for i, x in enumerate(p.units) if x is u)
     read = max((x.rows.read for x in p.memory[number]), default=1)
     found = innermost(u)
     count = steps(*found) if found is not None else None
     if read == 1 or count is None:
-        return 1
-    points = math.prod(steps(a, m) or 1 for a, m in u.axes) if unrolled else 1
+        return None
     return min(max(read, _UPDATES // points), 1 << (count.bit_length() - 1))

@@ -35,6 +35,7 @@ from tc.poly.mapping.shared import Dimension, Shared
 
 _ROW = 16  # elements that are worth a loop of their own
 _UNROLLED = 8  # copies of a thread that are made without a loop
+_MOST_UNROLLED = 256  # even if they are to be made so
 
 
 def copy(
@@ -43,12 +44,14 @@ def copy(
     threads: Sequence[tuple[str, int]],
     name: str,
     slot: Expr | None = None,
+    unroll: bool | None = None,
 ) -> Stmt:
     """The copy of a footprint by all threads of a block; `starts` are the first points of tiles, by axis;
     `slot` is the place of the tile in a ring, into which copies are asynchronous;
-    `name` is free for the loop over rows, and with `_` for that over a row."""
+    `name` is free for the loop over rows, and with `_` for that over a row;
+    `unroll`: whether these are unrolled (None: where that is little)."""
     width = x.rows.width
-    element, over = _dealt([d.size for d in x.dimensions], width, threads, name)
+    element, over = _dealt([d.size for d in x.dimensions], width, threads, name, unroll)
     box = list(x.buffer.box)
     point: tuple[Expr, ...] = ()
     if x.index is None:
@@ -74,7 +77,7 @@ def store(
     x: Local, box: Box, starts: Mapping[str, Expr], threads: Sequence[tuple[str, int]], name: str
 ) -> Stmt:
     """What a tile has of a result, to memory, by all threads of a block."""
-    element, over = _dealt([d.size for d in x.stored], 1, threads, name)
+    element, over = _dealt([d.size for d in x.stored], 1, threads, name, None)
     place, tests = _source(x.stored, element, box, starts)
     value = Load(x.array.name, tuple(element), x.array.dtype)
     stored = Compute("", x.buffer, tuple(place), None, value, (), "")
@@ -82,7 +85,7 @@ def store(
 
 
 def _dealt(
-    sizes: Sequence[int], width: int, threads: Sequence[tuple[str, int]], name: str
+    sizes: Sequence[int], width: int, threads: Sequence[tuple[str, int]], name: str, unroll: bool | None
 ) -> tuple[list[Expr], Callable[[Stmt], Stmt]]:
     """Which elements of a box, of so many at once, a thread moves, and the loops over these."""
     shape = [*sizes[:-1], sizes[-1] // width]
@@ -93,24 +96,29 @@ def _dealt(
         split -= 1
     rows, row = math.prod(shape[:split]), math.prod(shape[split:])
     lanes = _lanes(row, count, width)
-    if rows == 1 or rows * row <= count or count % lanes:
+    if rows == 1 or (rows * row <= count and lanes != row) or count % lanes:
         split, rows, row, lanes = 0, 1, math.prod(shape), count
     lane, line = _shared_out(threads, lanes)
-    number, over_rows = _rounds(name, line, rows, count // lanes)
-    inside, over_row = _rounds(f"{name}_", lane, row, lanes)
+    number, over_rows = _rounds(name, line, rows, count // lanes, unroll)
+    inside, over_row = _rounds(f"{name}_", lane, row, lanes, unroll)
     element = [*_decoded(number, shape[:split]), *_decoded(inside, shape[split:])]
     element[-1] = Mul(element[-1], IntImm(width))
     return [simplify(e, exact=True) for e in element], lambda s: over_rows(over_row(s))
 
 
-def _rounds(name: str, first: Expr, count: int, threads: int) -> tuple[Expr, Callable[[Stmt], Stmt]]:
+def _rounds(
+    name: str, first: Expr, count: int, threads: int, unroll: bool | None
+) -> tuple[Expr, Callable[[Stmt], Stmt]]:
     """Which of `count` things a thread does, `first` and then each after so many `threads`; the loop over
-    them, of the variable `name`, which is unrolled if all threads have as many to do, and not too many."""
-    rounds, rest = divmod(count, threads)
-    if rest or rounds > _UNROLLED:
-        return Variable(name), lambda s: For(name, first, IntImm(count), threads, LoopKind.SERIAL, s)
-    if rounds == 1:
+    them, of the variable `name`.  It is unrolled if that is wanted (where threads have different numbers of
+    them, by the compiler), else if all have as many to do, and not too many."""
+    rounds, rest = -(-count // threads), count % threads
+    if rounds == 1 and not rest:
         return first, lambda s: s
+    few = rounds <= _UNROLLED if unroll is None else unroll and rounds <= _MOST_UNROLLED
+    if rest or not few:
+        lanes = 1 if unroll is False else rounds if unroll and few else 0
+        return Variable(name), lambda s: For(name, first, IntImm(count), threads, LoopKind.SERIAL, s, lanes)
     each = Add(first, Mul(IntImm(threads), Variable(name)))
     return each, lambda s: For(name, IntImm(0), IntImm(rounds), 1, LoopKind.UNROLLED, s)
 
@@ -124,13 +132,13 @@ def _source(
     for d, e, r in zip(dimensions, element, box, strict=True):
         terms = (Mul(IntImm(t.factor), starts[t.axis]) for t in d.terms if t.moves)
         lower = simplify(reduce(Add, terms, Sub(IntImm(d.constant), r.min)), exact=True)
-        at = simplify(Add(lower, e), exact=True)
+        at = simplify(Add(lower, Mul(e, IntImm(d.stride))), exact=True)
         source.append(at)
         first = r.min.value if isinstance(r.min, IntImm) else None
         if d.least is None or first is None or d.least < first:
             tests.append(GE(at, IntImm(0)))
         extent = r.extent.value if isinstance(r.extent, IntImm) else None
-        if d.most is None or first is None or extent is None or d.most + d.size > first + extent:
+        if d.most is None or first is None or extent is None or d.most + d.span > first + extent:
             tests.append(LT(at, r.extent))
     return source, tests
 

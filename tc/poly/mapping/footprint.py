@@ -1,11 +1,13 @@
-"""What a statement accesses in a tile: a box.
+"""What a statement accesses in a tile: a strided box.
 
 Subscripts are sums of multiples of loop variables, and in a tile each of these runs over an interval (report,
-§5.3; the boxes of isl would be the same).
+§5.3; the boxes of isl would be the same).  Where the multiples have a common divisor, only one of so many
+elements is accessed.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,31 +32,44 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """A dimension of a footprint: `size` elements from where `constant` and the terms of the first points of
-    tiles say; those of points inside of a tile say where an instance reads.  `least`, `most`: the first
-    element of the first and of the last tile (None where that depends on sizes), in logical coordinates."""
+    """A dimension of a footprint: `size` elements, each `stride` after the one before, from where `constant`
+    and the terms of the first points of tiles say; those of points inside of a tile say where an instance
+    reads.  `least`, `most`: the first element of the first and of the last tile (None where that depends on
+    sizes), in logical coordinates."""
 
     size: int
     constant: int
     terms: tuple[Term, ...]
     least: int | None
     most: int | None
+    stride: int = 1
 
     @property
-    def place(self) -> tuple[int, int, frozenset[tuple[str, int]]]:
+    def span(self) -> int:
+        """How many elements lie between the first and the last one, with these."""
+        return (self.size - 1) * self.stride + 1
+
+    @property
+    def place(self) -> tuple[int, int, int, frozenset[tuple[str, int]]]:
         """The same for footprints that are the same elements."""
-        return self.size, self.constant, frozenset((t.axis, t.factor) for t in self.terms if t.moves)
+        moving = frozenset((t.axis, t.factor) for t in self.terms if t.moves)
+        return self.size, self.stride, self.constant, moving
+
+    def step(self, t: Term) -> int:
+        """How many places of the footprint lie between what neighbouring points access."""
+        return t.factor // self.stride if t.points > 1 else 0
 
 
 def footprint(
-    unit: Unit, statement: str, subscripts: Sequence[Expr], whole: bool
+    unit: Unit, statement: str, subscripts: Sequence[Expr], *, whole: bool = False, strided: bool = False
 ) -> tuple[Dimension, ...] | None:
-    """What a statement accesses in a tile by these subscripts; None if that is no box."""
+    """What a statement accesses in a tile by these subscripts; None if that is no box.  `whole`: the points
+    beyond an axis run as well; `strided`: without the elements in between."""
     axes = {x.vars[statement]: (x, m) for x, m in (*unit.axes, *unit.own) if statement in x.vars}
     out: list[Dimension] = []
     for e in subscripts:
         terms, constant = linear_terms(inline_lets(e))
-        size, inside = 1, list[Term]()
+        last_point, inside = 0, list[Term]()
         low: int | None = 0
         high: int | None = 0
         for t, k in terms.items():
@@ -65,7 +80,7 @@ def footprint(
             if n is None or axis.first is not None:
                 return None
             most_points = (covered(axis, m) or n) if whole else n
-            size += abs(k) * (most_points - 1)
+            last_point += abs(k) * (most_points - 1)
             constant += k * axis.min + min(0, k * (most_points - 1))
             moves = axis.size is not None or n < axis.extent
             inside.append(Term(axis.name, k, most_points, moves, n))
@@ -73,7 +88,9 @@ def footprint(
             low = None if low is None or last is None else low + min(0, last)
             high = None if high is None or last is None else high + max(0, last)
         least, most = (None if x is None else constant + x for x in (low, high))
-        out.append(Dimension(size, constant, tuple(inside), least, most))
+        stride = math.gcd(*(t.factor for t in inside if t.points > 1)) if strided else 1
+        stride = max(1, stride)
+        out.append(Dimension(1 + last_point // stride, constant, tuple(inside), least, most, stride))
     return tuple(out)
 
 
@@ -83,8 +100,9 @@ def place(t: Tuple, axes: Sequence[tuple[Axis, AxisMap]], d: Dimension) -> str:
     parts = ["0"]
     for x in d.terms:
         axis, m = by_name[x.axis]
-        k, n = x.factor, x.points
+        k, n = d.step(x), x.points
         point = t.point(axis)
         inside = f"(({point}) mod {m.tile})" if m.tile and points(axis, m) == m.tile else point
-        parts.append(f"{k} * {inside}" if k > 0 else f"{-k} * ({n - 1} - {inside})")
+        if k:
+            parts.append(f"{k} * {inside}" if k > 0 else f"{-k} * ({n - 1} - {inside})")
     return " + ".join(parts)

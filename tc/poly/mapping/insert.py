@@ -77,7 +77,7 @@ class Insertions:
 
         def combined(element: tuple[Expr, ...], buffer: str, place: tuple[Expr, ...]) -> Stmt:
             value = Load(p.array.name, element, p.array.dtype)
-            return Compute("", buffer, place, p.op, value, (), stage.text)
+            return Compute("", buffer, place, p.op, value, (), stage.text, atomic=p.atomic)
 
         name = f"finish_{p.statement}"
         return self.between(

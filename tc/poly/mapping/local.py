@@ -41,7 +41,7 @@ class Local:
         """Where in the array the element with these subscripts of a statement is, as text for isl; `t` may be
         the points of the axes of the unit instead of the statement's instances."""
         whole = untiled(u)
-        found = footprint(whole, statement, subscripts, whole=False)
+        found = footprint(whole, statement, subscripts)
         assert found is not None
         axes = (*whole.axes, *whole.own)
         return [
@@ -75,7 +75,7 @@ def local(
             for a in scop.statement(s).accesses:
                 if a.buffer in found:
                     known = not a.unknown and not (a.read is not None and a.read.call.checked)
-                    box = footprint(untiled(u), s, a.subscripts, whole=False) if known else None
+                    box = footprint(untiled(u), s, a.subscripts) if known else None
                     found[a.buffer].append(box)
     out: list[Local] = []
     for buffer, boxes in found.items():
@@ -117,7 +117,7 @@ def _results(
         if not any(a.kind == "read" and u.nest not in registers for u, _, a in accesses):
             continue
         u, s, first = accesses[0]
-        box = footprint(untiled(u), s, first.subscripts, whole=False) if first.kind == "write" else None
+        box = footprint(untiled(u), s, first.subscripts) if first.kind == "write" else None
         if box is None or not _all_written(scop.statement(s), first, b):
             continue
         moving = {t.axis for d in box for t in d.terms if t.moves}

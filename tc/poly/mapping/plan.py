@@ -67,11 +67,15 @@ class NestMap:
 
 @dataclass(frozen=True, slots=True)
 class RegionMap:
-    """`blocks` and `threads`: the variables of a launch with their numbers of values, the fastest first."""
+    """`blocks` and `threads`: the variables of a launch with their numbers of values, the fastest first;
+    `unroll`: how many iterations of innermost loops run in a row (None: as is best), `unroll_copies`: whether
+    what a thread copies to shared memory does (None: where that is little)."""
 
     blocks: tuple[tuple[str, Expr], ...]
     threads: tuple[tuple[str, int], ...]
     nests: tuple[NestMap, ...]
+    unroll: int | None = None
+    unroll_copies: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,16 @@ class Unit:
     @property
     def statements(self) -> tuple[str, ...]:
         return tuple(s for p in self.phases for s in p.statements)
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether threads or blocks have parts of the results."""
+        return any(m.thread is not None or m.block is not None for _, m in self.own)
+
+    @property
+    def on_blocks(self) -> bool:
+        """Whether blocks have iterations of the axes of the phases: they update the same results."""
+        return any(m.block is not None for _, m in self.own)
 
     @property
     def shared_out(self) -> tuple[str, ...]:

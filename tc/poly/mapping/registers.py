@@ -40,13 +40,15 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What each thread has of the results of `statement`, combined by `op` over the variables `threads`."""
+    """What each thread has of the results of `statement`, combined by `op` over the variables `threads`;
+    `atomic`: and then, as other blocks have parts of them, in memory."""
 
     statement: str
     buffer: str
     array: Array
     op: Op
     threads: tuple[str, ...]
+    atomic: bool = False
 
 
 def index(t: Tuple, axes: Sequence[tuple[Axis, AxisMap]]) -> list[str]:
@@ -74,7 +76,7 @@ def kept(scop: Scop, region: Region, units: Sequence[Unit], name: Callable[[str]
         if extents is None:
             continue
         plan = promotion(scop, nest)
-        spread = {s for u in own if u.shared_out for s in u.statements}
+        spread = {s for u in own if u.in_parts for s in u.statements}
         for buffer in sorted(plan.buffers):
             statements = [scop.statement(s) for u in own for s in u.statements]
             found = [(s, a) for s in statements for a in s.accesses if a.buffer == buffer]
@@ -94,7 +96,7 @@ def _whole(s: Statement, axes: Sequence[Axis]) -> bool:
 
 
 def parts(scop: Scop, units: Sequence[Unit], name: Callable[[str], str]) -> dict[str, Parts]:
-    """The parts of results of each reduction whose iterations are dealt out to threads."""
+    """The parts of results of each reduction whose iterations are dealt out to threads or blocks."""
     dtypes = {b.name: b.dtype for b in scop.program.buffers}
     func_buffers = scop.program.func_buffers
     out: dict[str, Parts] = {}
@@ -111,5 +113,5 @@ def parts(scop: Scop, units: Sequence[Unit], name: Callable[[str], str]) -> dict
             array = Array(
                 name(buffer), dtype, tuple(map(IntImm, extents)), "register", None, (), partial_of=buffer
             )
-            out[s] = Parts(s, buffer, array, stage.op, u.shared_out)
+            out[s] = Parts(s, buffer, array, stage.op, u.shared_out, u.on_blocks)
     return out

@@ -1,8 +1,8 @@
 """Promotion to shared memory: what the threads of a block read again and again and do not write.
 
-The footprint of a read in a tile is a box.  Where a subscript is itself read, and what it is read from is in
-shared memory, the footprint has that one's dimensions instead: the elements that the indices of a tile select
-(report, §5.5).
+The footprint of a read in a tile is a strided box.  Where a subscript is itself read, and what it is read
+from is in shared memory, the footprint has that one's dimensions instead: the elements that the indices of a
+tile select (report, §5.5).
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _direct(
         checked = a.read is not None and a.read.call.checked
         if a.buffer in written or not a.subscripts or a.unknown or checked:
             continue
-        found = footprint(unit, s, a.subscripts, whole)
+        found = footprint(unit, s, a.subscripts, whole=whole, strided=True)
         # What all threads read at once is not read again.
         if found is not None and math.prod(d.size for d in found) > 1:
             buffer = scop.program.buffer(a.buffer)
@@ -145,7 +145,7 @@ def _indirect(
         mine = (x for x in memory if x.statement == s)
         index = next((x for x in mine if (r := reads[x.read].read) and r.call == calls[0]), None)
         others = [e for i, e in enumerate(a.subscripts) if i != selected]
-        found = footprint(unit, s, others, whole)
+        found = footprint(unit, s, others, whole=whole, strided=True)
         if index is None or found is None:
             continue
         buffer = scop.program.buffer(a.buffer)

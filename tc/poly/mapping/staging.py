@@ -137,7 +137,7 @@ def _copies(
                 starts[x.ring] = slot = IntImm(0)
             elif x.ring:
                 slot = simplify(FloorMod(point[-1], IntImm(2)), exact=True)
-            return copy(x, starts, p.how.threads, loop, slot)
+            return copy(x, starts, p.how.threads, loop, slot, p.how.unroll_copies)
 
         into.made[name] = made
         dims = [f"d{k}" for k in range(len(tiles))]

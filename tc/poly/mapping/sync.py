@@ -71,7 +71,8 @@ class Place:
     """The threads of a statement's instances, and those that access what it writes.
 
     These differ for a reduction whose iterations are dealt out to threads: each thread keeps a part of its
-    own, and the first puts them together into the result.
+    own, and the first puts them together into the result.  (Blocks are not looked at: what they share is
+    updated atomically.)
     """
 
     own: isl.Map
@@ -90,8 +91,10 @@ class Place:
 
 
 def parted(scop: Scop, unit: Unit, statement: str) -> bool:
-    """Whether threads keep parts of a statement's results."""
-    found = any(statement in a.reductions and m.thread is not None for a, m in unit.own)
+    """Whether threads, or blocks, keep parts of a statement's results."""
+    found = any(
+        statement in a.reductions and (m.thread is not None or m.block is not None) for a, m in unit.own
+    )
     return found and scop.statement(statement).reduction
 
 

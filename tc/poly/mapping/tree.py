@@ -84,6 +84,7 @@ def _tiles(into: Insertions) -> Tree:
                 if m.block is not None:
                     turn = f"({t.tile(a, m)}) mod {m.blocks}" if m.blocks else t.tile(a, m)
                     conditions[t].append(f"{turn} = {m.block}")
+            conditions[t] += [f"{t.tile(a, m)} = {m.block}" for a, m in u.own if m.block is not None]
     blocks = [v for v, _ in p.how.blocks]
     order = [n for n in names if n in members]
     chosen = where(p.ctx, conditions, blocks)

@@ -78,7 +78,7 @@ def _read_along(unit: Unit, box: Sequence[Dimension]) -> int:
     axis, m = inner
     count = steps(axis, m)
     users = [[t for t in d.terms if t.axis == axis.name] for d in box]
-    alone = not any(users[:-1]) and len(box[-1].terms) == 1 and [t.factor for t in users[-1]] == [1]
+    alone = not any(users[:-1]) and len(box[-1].terms) == 1 and [box[-1].step(t) for t in users[-1]] == [1]
     return count if alone and count is not None and m.thread is None else 1
 
 
@@ -91,7 +91,7 @@ def _copied(buffer: Buffer, box: Sequence[Dimension], row: int, single: bool) ->
     """How many elements can be copied at once: where rows begin and end is a multiple of so many, in both."""
     first, extent = buffer.box[-1].min, buffer.box[-1].extent
     last = box[-1]
-    if not isinstance(first, IntImm) or not isinstance(extent, IntImm):
+    if last.stride > 1 or not isinstance(first, IntImm) or not isinstance(extent, IntImm):
         return 1
     starts = [last.constant - first.value, *(t.factor * t.tile for t in last.terms if t.moves)]
     common = math.gcd(extent.value, last.size, 0 if single else row, *starts)
@@ -112,5 +112,5 @@ def _first_warp(
     at = np.zeros((WARP, len(box)), np.int64)
     for i, d in enumerate(box):
         for t in d.terms:
-            at[:, i] += t.factor * of_axis.get(t.axis, 0)
+            at[:, i] += d.step(t) * of_axis.get(t.axis, 0)
     return at, mask

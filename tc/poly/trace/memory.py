@@ -47,14 +47,18 @@ class Memory:
     flying: set[Cell] = field(default_factory=set[Cell])  # asynchronous copies that may not have arrived
     _reads: dict[Cell, _Touched] = field(default_factory=dict[Cell, _Touched])
     _writes: dict[Cell, _Touched] = field(default_factory=dict[Cell, _Touched])
+    _updates: dict[Cell, _Touched] = field(default_factory=dict[Cell, _Touched])  # atomic ones
 
-    def touch(self, cell: Cell, what: str, *, write: bool) -> None:
-        """Raises OutOfBoundsError where another thread may touch the cell at the same time."""
+    def touch(self, cell: Cell, what: str, *, write: bool, atomic: bool = False) -> None:
+        """Raises OutOfBoundsError where another thread may touch the cell at the same time; all may update it
+        atomically."""
         if cell in self.flying:
             raise OutOfBoundsError(f"{what} touches {cell} while it is being copied")
         here = (self.block, self.epoch, self.step, self.thread)
         others = [self._writes.get(cell), self._reads.get(cell) if write else None]
+        others.append(self._updates.get(cell) if not atomic else None)
         if any(o is not None and o.by_another(*here) for o in others):
             does = "writes" if write else "reads"
             raise OutOfBoundsError(f"{what} {does} {cell} while another thread may touch it")
-        (self._writes if write else self._reads).setdefault(cell, _Touched()).note(*here)
+        mine = self._updates if atomic else self._writes if write else self._reads
+        mine.setdefault(cell, _Touched()).note(*here)

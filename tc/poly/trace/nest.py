@@ -168,7 +168,7 @@ class Runner:
                 self.touch(c, instance, write=False)
                 touched |= self.packed.get(c, {c}) if load.buffer in self.copies else {c}
         (write,) = self.cells(s.buffer, s.subscripts, env, (), instance)
-        self.touch(write, instance, write=True)
+        self.touch(write, instance, write=True, atomic=s.atomic)
         self.kept(s, touched, write, instance)
         if shift:  # a matter of values, which nobody looks at here
             return None
@@ -234,12 +234,12 @@ class Runner:
         self.touch(write, instance, write=True)
         self.holds(write, frozenset())
 
-    def touch(self, cell: Cell, instance: Instance, *, write: bool) -> None:
+    def touch(self, cell: Cell, instance: Instance, *, write: bool, atomic: bool = False) -> None:
         """An access to memory, in turn with those of other threads."""
         role = self.arrays[cell[0]].role
         if self.memory is not None and role != "register":
             what = shown(instance) if instance[0] else "a copy"
-            self.memory.touch(cell, what, write=write)
+            self.memory.touch(cell, what, write=write, atomic=atomic)
         if not write and any(self.owed.get(c, 0) for c in (cell, *self.packed.get(cell, ()))):
             raise OutOfBoundsError(f"{shown(instance)} reads {cell}, of which parts are still to be combined")
         if not write and cell in self.newest:

@@ -1,0 +1,97 @@
+"""What options of the mapping make of loops, and those that are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tc
+from tc.ir.expr import IntImm
+from tc.ir.loops import Compute, For, LoopKind, Stmt, statements
+
+GEMM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
+ADD = "def add(float(N) A, float(N) B) -> (C) { C(i) = A(i) + B(i) }"
+TILED = {"tile": (32, 32, 16), "threads": (8, 8), "use_shared_memory": True}
+
+
+def run(source: str, options: dict[str, object], *shapes: tuple[int, ...]) -> Stmt:
+    """The loops of a kernel, whose results are right."""
+    rng = np.random.default_rng(0)
+    given = [rng.integers(-3, 4, n).astype(np.float32) for n in shapes]
+    kernel = tc.compile(source, "opencl", options=options)
+    np.testing.assert_array_equal(kernel(*given), tc.interpret(source, *given))
+    return kernel.specialize(**kernel.sizes_of(*given)).compiled.nest.body
+
+
+def innermost(body: Stmt, name: str) -> list[For]:
+    """The loops right around what updates or writes `name`, that are not unrolled whole."""
+    loops = [s for s in statements(body) if isinstance(s, For) and s.kind is LoopKind.SERIAL]
+    around = [
+        f for f in loops if any(isinstance(c, Compute) and c.buffer == name for c in statements(f.body))
+    ]
+    return [f for f in around if not any(g is not f and g in statements(f.body) for g in around)]
+
+
+@pytest.mark.parametrize("unroll", [1, 3, 16, 256])
+def test_unroll_is_of_the_innermost_loop_of_a_reduction(unroll: int) -> None:
+    (loop,) = innermost(run(GEMM, {**TILED, "unroll": unroll}, (37, 50), (50, 41)), "C.0")
+    assert loop.lanes == min(unroll, 16)  # what a tile has
+
+
+def test_unroll_is_of_the_loop_over_points_where_there_is_no_reduction() -> None:
+    (loop,) = innermost(run(ADD, {"tile": (64,), "threads": (8,), "unroll": 4}, (200,), (200,)), "C")
+    assert loop.lanes == 4
+
+
+@pytest.mark.parametrize("shape", [(37, 50, 41), (64, 64, 64)])
+@pytest.mark.parametrize("unroll", [True, False, None])
+def test_copies_to_shared_memory_with_and_without_loops(
+    unroll: bool | None, shape: tuple[int, int, int]
+) -> None:
+    m, k, n = shape
+    body = run(GEMM, {**TILED, "unroll_copy_shared": unroll}, (m, k), (k, n))
+    outer = [s for s in statements(body) if isinstance(s, For)]
+    found: list[For] = []
+    for s in outer:
+        copies = [c for c in statements(s.body) if isinstance(c, Compute) and c.buffer[0] in "AB"]
+        computed = any(isinstance(c, Compute) and c.buffer == "C.0" for c in statements(s.body))
+        found += [s] if copies and not computed else []
+    kinds = {s.kind for s in found}
+    if unroll is False:
+        assert {(s.kind, s.lanes) for s in found} == {(LoopKind.SERIAL, 1)}
+    elif unroll:
+        assert all(s.kind is LoopKind.UNROLLED or s.lanes > 1 for s in found)
+    elif shape == (64, 64, 64):
+        assert kinds == {LoopKind.UNROLLED}
+
+
+@pytest.mark.parametrize(("tile", "extents"), [((32, 32, 16), 16), ((32, 32), 32), ((32, 32, 64), 50)])
+def test_tile_goes_on_to_the_loops_of_reductions(tile: tuple[int, ...], extents: int) -> None:
+    options = {**TILED, "tile": tile}
+    run(GEMM, options, (37, 50), (50, 41))
+    nest = tc.compile(GEMM, "opencl", options=options).specialize(M=37, K=50, N=41).compiled.nest
+    (a,) = (a for a in nest.arrays if a.role == "shared" and a.name.startswith("A."))
+    assert a.shape[-1] == IntImm(extents)
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
+    [
+        (GEMM, {"tile": (8, 8, 8, 8)}, "tile is for 3 loops at most, as no statement here has more, or None"),
+        (ADD, {"tile": (8, 8)}, "tile is for 1 loop at most, as no statement here has more, or None"),
+        ("def f() -> (O) { O = 0 }", {"tile": (8,)}, "tile is for 0 loops at most"),
+        (GEMM, {"unroll": 257}, "unroll is an integer from 1 to 256 or None"),
+        (GEMM, {"unroll_copy_shared": 1}, "unroll_copy_shared is True, False or None"),
+        (GEMM, {"threads": (32, 33)}, "threads is at most 1024 in all, these are 1056"),
+        (GEMM, {"max_shared_memory": 1 << 20}, "a block has at most 232448 bytes on H100"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(source: str, options: dict[str, object], message: str) -> None:
+    with pytest.raises(tc.ArgumentError) as e:
+        tc.compile(source, "cuda", options={**options}).specialize(**dict.fromkeys(sizes(source), 8))
+    assert e.value.code == "TC0511"
+    assert message in str(e.value)
+
+
+def sizes(source: str) -> tuple[str, ...]:
+    return tuple(tc.compile(source, "reference").front.checked.sizes)

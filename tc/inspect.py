@@ -128,6 +128,8 @@ def _derivation(ranges: Ranges, k: int, st: Statement) -> Iterator[str]:
     for o in ranges.obligations:
         if o.statement == k:
             when = "checked when the kernel runs" if o.data_dependent else "proved, or checked at the call"
+            if not o.necessary:
+                when = "proved, or checked at the call or when the kernel runs"
             yield f"  left: {o.text} ({when})"
 
 

@@ -233,8 +233,8 @@ def _legal(program: Program, ranges: Ranges, checks: bool) -> Program:
     """Prove the program legal for all sizes, or attach what is left as preconditions and run-time checks.
 
     An access that range inference left open is decided exactly where it is affine; where it is not, the
-    solver's condition over sizes serves, and where there is none the subscript is checked when the kernel
-    runs.
+    solver's condition over sizes serves if a call that breaks it is wrong; else the subscript is checked when
+    the kernel runs.
     """
     from tc.poly import checks as exact
     from tc.poly.context import isl_context
@@ -270,7 +270,7 @@ def _legal(program: Program, ranges: Ranges, checks: bool) -> Program:
             preconditions.append(Precondition(v.condition, reason, first.span, v.shown))
         elif v.status == "unprovable":
             for o in found:
-                if o.condition is None:
+                if o.condition is None or (checks and not o.necessary):
                     dynamic.add((o.site, o.dim))
                 else:
                     reason = f"{_access_text(o)} would be out of bounds"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 
 from tc.errors import InternalError
 from tc.halide.solve import Term
@@ -45,6 +46,28 @@ def free(t: Term) -> set[str]:
             return {t}
         case _:
             return {n for part in t[1:] for n in free(part)}
+
+
+def attained(t: Term, variables: AbstractSet[str]) -> bool:
+    """Whether the bounds that arithmetic on intervals gives for a term are those of its values: each of the
+    variables, which are independent, occurs once at most, and operations are monotonic in each operand."""
+    names: list[str] = []
+
+    def monotonic(t: Term) -> bool:
+        match t:
+            case bool() | int():
+                return True
+            case str():
+                names.append(t)
+                return True
+            case ("+" | "-" | "*" | "//" | "min" | "max", *parts):
+                return all(map(monotonic, parts))
+            case _:
+                return not variables & free(t)
+
+    found = monotonic(t)
+    mine = [n for n in names if n in variables]
+    return found and len(mine) == len(set(mine))
 
 
 _LEVEL = {

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -81,10 +82,9 @@ class _Builder:
         return self.tall(s.Dim(str(c[0]), self.integer(c[2]), self.span(c)))
 
     def parenthesised(self, c: list[Any]) -> Any:
-        # The node stays as it is (parentheses leave no trace), but they count as a level.
-        inner = c[1]
-        self.tall(inner, inner)
-        return inner
+        # Parentheses leave no trace but in the span, so that the text of what they are part of is whole; they
+        # count as a level.
+        return self.tall(replace(c[1], span=self.span(c)), c[1])
 
     def cast(self, c: list[Any]) -> s.Cast:
         return self.tall(s.Cast(SPELLINGS[str(c[0])], c[2], self.span(c)), c[2])

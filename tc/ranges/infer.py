@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from tc.dtypes import DType
 from tc.errors import Note, RangeError, Span
 from tc.halide.solve import Term
-from tc.halide.terms import expr_of, free, show
+from tc.halide.terms import attained, expr_of, free, show
 from tc.ir.program import Precondition
 from tc.lang import resolved as r
 from tc.ranges.facts import Facts, Interval, Solution, Unknown
@@ -284,6 +284,8 @@ class _Inference:
 
     def _oblige(self, k: int, st: r.Statement, c: Constraint, sol: Solution) -> None:
         data = bool(free(c.subscript) & self.facts.opaque.keys())
+        # A clamp is a promise about sizes, whatever the data are.
+        necessary = data or (not (c.guarded or st.conditions) and attained(c.subscript, sol.keys()))
         condition: Term = False
         if not data:
             condition = self.facts.quantify(c.condition, sol)
@@ -313,6 +315,7 @@ class _Inference:
                 None if condition is False else expr_of(condition),
                 c.guarded,
                 data,
+                necessary,
                 f"{text} needs {show(condition)}"
                 if condition is not False
                 else f"{text} may leave its tensor",

@@ -30,7 +30,7 @@ class Obligation:
     """An access dimension that is not in bounds by construction.
 
     `condition`: over sizes, sufficient for the access to be in bounds (None: none is known); `shown`: the
-    same where no range is empty.
+    same where no range is empty; `necessary`: a call that breaks it reads what is not there.
     """
 
     statement: int
@@ -41,6 +41,7 @@ class Obligation:
     shown: Expr | None
     guarded: bool
     data_dependent: bool
+    necessary: bool
     text: str
     span: Span = field(compare=False, repr=False)
 

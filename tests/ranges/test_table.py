@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 
+import tc
 from tc.errors import RangeError
 from tc.ir.evaluate import evaluate
 from tc.lang.check import check
@@ -328,3 +330,42 @@ def test_only_data_that_nothing_bounds_is_checked_when_read(
         return next(n for n in range(1, 20) if evaluate(o.condition, {"N": n, "M": 4}))
 
     assert {(needed(o), o.data_dependent) for o in ranges.obligations} == expected
+
+
+@pytest.mark.parametrize(
+    ("subscript", "guard", "necessary"),
+    [
+        ("i * j", "", True),
+        ("i * K - j", "", True),
+        ("i / K + j", "", True),
+        ("i * i - i", "", False),  # of i in 0:3 it is 0, 0, 2: intervals give -2 to 4
+        ("i * j + j - i", "", False),
+        ("(i * j) % K", "", False),  # may be less than K - 1
+        ("i * j", "i < K", False),
+    ],
+)
+def test_what_sizes_cannot_tell_is_checked_when_read(subscript: str, guard: str, necessary: bool) -> None:
+    """A call that breaks a condition is refused only if it certainly reads what is not there."""
+    read = f"{guard} ? T({subscript}) : 0" if guard else f"T({subscript})"
+    source = f"def f(float(N) T, float(M) A, float(K) B) -> (O) {{ O(i,j) = {read} + A(i) + B(j) }}"
+    ranges, _ = ranges_of(source)
+    assert {o.necessary for o in ranges.obligations} == {necessary}
+    kernel = tc.compile(source, "reference")
+    assert any("T(" in p.reason for p in kernel.preconditions) == necessary
+
+
+def test_a_subscript_that_is_not_affine_is_refused_only_where_it_reads_too_far() -> None:
+    kernel = tc.compile(
+        "def f(float(N) T, float(M) A) -> (O) { O(i) = T(i*i - i) * A(i) where i in 0:M }", "reference"
+    )
+    t, a = np.arange(10, dtype=np.float32), np.ones(3, np.float32)
+    np.testing.assert_array_equal(kernel(t, a), [0, 0, 2])
+    with pytest.raises(tc.BoundsError, match="index 2 is out of range for dimension 0 of 'T'"):
+        kernel(t[:2], a)
+
+
+def test_the_text_of_a_subscript_has_its_parentheses() -> None:
+    source = "def f(float(N) T, float(M) A) -> (O) { O(i) = T((i + 1) * (2 + 1)) * A(i) where i in 0:M }"
+    kernel = tc.compile(source, "reference")
+    assert {p.reason for p in kernel.preconditions} == {"T((i + 1) * (2 + 1)) would be out of bounds"}
+    assert {p.span.text for p in kernel.preconditions} == {"(i + 1) * (2 + 1)"}

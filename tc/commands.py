@@ -98,6 +98,7 @@ def tune_kernel(kernel: Any, request: Request, candidates: int, rounds: int) -> 
         out=buffers or None,
         backend=kernel.backend,
         entry=kernel.name,
+        options=kernel.options,
         candidates=candidates,
         rounds=rounds,
     )

@@ -32,7 +32,7 @@ from tc.ir.program import Program
 from tc.ir.specialize import require
 from tc.lang import resolved as r
 from tc.options import Options
-from tc.pipeline import Built, Front, Variant
+from tc.pipeline import Built, Front, Variant, unforeseen
 from tc.range_table import Boxes, Integers, Range, RangeTable, Requirement, compile_boxes, requirements, shown
 from tc.ranges import Ranges, infer
 from tc.registry import Backend, availability, get
@@ -106,7 +106,7 @@ class Kernel(_native.Dispatcher):
 
     Machine code is made per sizes (but for dynamic ones), types and specialised scalars at the first such
     call and kept.
-    Attributes: `name`, `source`, `warnings`, `notes`, `preconditions`, `ranges`, `dynamic`.
+    Attributes: `name`, `source`, `warnings`, `notes`, `preconditions`, `ranges`, `options`, `dynamic`.
     """
 
     def __init__(
@@ -149,6 +149,11 @@ class Kernel(_native.Dispatcher):
     def front(self) -> Front:
         """The front end's results: syntax tree, checked statements, ranges, types."""
         return self._front
+
+    @property
+    def options(self) -> Options:
+        """What was given, not what was chosen."""
+        return self._options
 
     @property
     def dynamic(self) -> tuple[str, ...]:
@@ -224,6 +229,10 @@ class Kernel(_native.Dispatcher):
                         f"dimension {d} of '{returned.name}' starts at {bound.min}: element 0 of the "
                         f"returned array there is {returned.name}(…{bound.min}…)"
                     )
+        with self._lock:
+            built = next(iter(self._built.values()), None)
+        if built is not None:  # those that depend on data have a warning
+            out += [f"{text} is checked when the kernel runs" for text in unforeseen(built)]
         return tuple(out)
 
     @property

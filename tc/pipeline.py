@@ -279,6 +279,14 @@ def _legal(program: Program, ranges: Ranges, checks: bool) -> Program:
     return replace(program, preconditions=tuple(dict.fromkeys(preconditions)))
 
 
+def unforeseen(built: Built) -> tuple[str, ...]:
+    """The accesses of a program that are checked when it runs, though they do not depend on data."""
+    values = (e for s in built.program.stages for e in x.walk(s.value))
+    checked = {(e.site, d) for e in values if isinstance(e, x.Call) for d in e.checked}
+    found = (o for o in built.ranges.obligations if not o.data_dependent and (o.site, o.dim) in checked)
+    return tuple(dict.fromkeys(map(_access_text, found)))
+
+
 def _access_text(o: Obligation) -> str:
     return o.text.split(" needs ")[0].removesuffix(" may leave its tensor")
 

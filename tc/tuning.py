@@ -1,6 +1,7 @@
 """Tuning, first form: measure what a backend's model thinks best, and keep the fastest that is right.
 
-A backend that can be tuned has `candidates(program, count)`: options with the cost its model predicts.  Each
+A backend that can be tuned has `candidates(program, count, options)`: these options with others, and the cost
+that its model predicts of them.  Each
 candidate is compiled, compared with the oracle at sampled elements, and timed; rounds interleave, so that
 a disturbance of the machine meets all of them.
 """
@@ -28,12 +29,14 @@ class Tunable(Protocol):
 
     name: str
 
-    def candidates(self, program: Program, count: int) -> tuple[tuple[Options, float], ...]: ...
+    def candidates(
+        self, program: Program, count: int, options: Options
+    ) -> tuple[tuple[Options, float], ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A candidate: `predicted` is the model's cost (None: the default options), `seconds` the median time of
+    """A candidate: `predicted` is the model's cost (None: the options given), `seconds` the median time of
     a call, None if it could not be used, and `problem` why."""
 
     options: Options
@@ -61,13 +64,14 @@ def tune(
     out: Any = None,
     backend: str = "cpu",
     entry: str | None = None,
+    options: Options | None = None,
     candidates: int = 8,
     rounds: int = 7,
     points: int = 256,
     seed: int = 0,
 ) -> Tuned:
-    """Measure `candidates` tilings of a program on these arguments (by name, or in order), and the default
-    options.
+    """Measure `candidates` tilings of a program on these arguments (by name, or in order), each with
+    `options`, and these alone.
 
     Each must agree with `tc.interpret` at `points` random elements of every result (within 64 eps of
     max(1, |value|) times the root of the number of terms that a sum may have).  Raises BackendError (TC0812)
@@ -84,15 +88,16 @@ def tune(
             code="TC0812",
             help="cpu has",
         )
-    default = compile(src, backend, entry=entry)
+    options = options or Options()
+    default = compile(src, backend, entry=entry, options=options)
     sizes = default.sizes_of(*args, **kwargs)
-    found = tunable.candidates(default.program(sizes), candidates)
-    trials: list[tuple[Options, float | None]] = [(Options(), None), *found]
+    found = tunable.candidates(default.program(sizes), candidates, options)
+    trials: list[tuple[Options, float | None]] = [(options, None), *found]
     kernels: list[tuple[int, Any]] = []
     problems: dict[int, str] = {}
     wanted: dict[str, tuple[Any, Any]] | None = None
-    for i, (options, _) in enumerate(trials):
-        kernel = compile(src, backend, entry=entry, options=options)
+    for i, (chosen, _) in enumerate(trials):
+        kernel = compile(src, backend, entry=entry, options=chosen)
         try:
             results = _named(kernel, kernel(*args, **kwargs))
             if wanted is None:

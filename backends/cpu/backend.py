@@ -140,14 +140,15 @@ class Backend:
             workspace = Add(nest.assemble(program, scan.block(())).workspace, IntImm(workspace))
         return Restored(machine.address, workspace, bool(facts["release_gil"]), machine)
 
-    def candidates(self, program: Program, count: int) -> tuple[tuple[Options, float], ...]:
-        """The best tilings of the nest that costs most, by the model, as options with predicted cycles."""
-        machine = host()
-        program, _ = prepared(program, machine, Options())
+    def candidates(self, program: Program, count: int, options: Options) -> tuple[tuple[Options, float], ...]:
+        """The best tilings of the nest that costs most, by the model, as these options with others, and
+        predicted cycles."""
+        machine = _machine(options)
+        program, _ = prepared(program, machine, options)
         with isl_context():
             polyhedra = scop.build(program)
-            groups = fusion.fuse(polyhedra, predicate(polyhedra, machine))
-            return best_options(polyhedra, plan.regions(program, groups), machine, count)
+            groups = fusion.fuse(polyhedra, options.fusion or predicate(polyhedra, machine))
+            return best_options(polyhedra, plan.regions(program, groups), machine, count, options)
 
     def compile(
         self, program: Program, options: Options | None = None, typical: Mapping[str, int] | None = None

@@ -170,15 +170,16 @@ def _prepared(
 
 
 def best_options(
-    scop: Scop, regions: Sequence[Region], machine: Machine, count: int
+    scop: Scop, regions: Sequence[Region], machine: Machine, count: int, options: Options
 ) -> tuple[tuple[Options, float], ...]:
-    """The best candidates of the nest that costs most, as options, with their predicted cycles."""
+    """The best candidates of the nest that costs most, as `options` with the lanes and the register tile of
+    each, with their predicted cycles."""
     bodies = stage_bodies(scop.program)
     found: tuple[Nest, list[Ranked]] | None = None
     for r in regions:
         work, _, given = _prepared(scop, r, bodies, machine, {})
         for n in r.nests:
-            ranked = candidates(n, work[n], machine, given, Options())
+            ranked = candidates(n, work[n], machine, given, options)
             if found is None or ranked[0].cost.total > found[1][0].cost.total:
                 found = n, ranked
     if found is None:
@@ -188,8 +189,7 @@ def best_options(
     for x in ranked:
         vector = next((i for i, a in enumerate(nest.axes) if x.candidate.tiles[a.name].lanes > 1), -1)
         register = tuple(x.candidate.tiles[a.name].register for a in nest.axes)
-        options = Options(vector=vector, register_tile=register or None)
-        out.setdefault(options, x.cost.total)
+        out.setdefault(replace(options, vector=vector, register_tile=register or None), x.cost.total)
     return tuple(out.items())[:count]
 
 

@@ -35,9 +35,19 @@ def test_predictions_come_best_first() -> None:
     from tc.registry import get
 
     backend: Any = get("cpu")
-    found = backend.candidates(kernel.program({"M": 64, "N": 64, "K": 64}), 6)
+    found = backend.candidates(kernel.program({"M": 64, "N": 64, "K": 64}), 6, tc.Options())
     assert len(found) == 6 and len({o for o, _ in found}) == 6
     assert [c for _, c in found] == sorted(c for _, c in found)
+
+
+def test_options_that_all_trials_have() -> None:
+    options = tc.Options(isa="sse4.2", pack=False)
+    tuned = tc.tune(GEMM, arrays(), options=options, candidates=3, rounds=1)
+    assert all((t.options.isa, t.options.pack) == ("sse4.2", False) for t in tuned.trials)
+    widths = {t.options.register_tile for t in tuned.trials if t.options.register_tile}
+    assert widths and all(n % 4 == 0 or n < 4 for tile in widths for n in tile[1:2])
+    kernel = tc.compile(GEMM, "cpu", options=tuned.best)
+    np.testing.assert_allclose(kernel(**arrays()), arrays()["A"] @ arrays()["B"].T, rtol=1e-4, atol=1e-4)
 
 
 def test_in_out_results_and_scalars() -> None:

@@ -360,6 +360,7 @@ def test_a_subscript_that_is_not_affine_is_refused_only_where_it_reads_too_far()
     )
     t, a = np.arange(10, dtype=np.float32), np.ones(3, np.float32)
     np.testing.assert_array_equal(kernel(t, a), [0, 0, 2])
+    assert kernel.notes == ("T(i*i - i) is checked when the kernel runs",)
     with pytest.raises(tc.BoundsError, match="index 2 is out of range for dimension 0 of 'T'"):
         kernel(t[:2], a)
 

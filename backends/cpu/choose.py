@@ -28,6 +28,7 @@ _KEPT = 5  # candidates with lanes along one loop whose remainders are looked at
 _STREAMS = 8  # rows of an array that are read side by side: more may share a set of the first cache
 _MOST_VECTORS = 256  # of a register tile that is given
 _MOST_UNROLLED = 64  # iterations, if more are wanted
+_SUMS = 1024  # sums of the rows of a factor that are kept, where there is no saying how many rows there are
 _TASK = 8000.0  # cycles that a task should have at least
 _NEAR, _SHORT = (
     3.0,
@@ -770,14 +771,14 @@ def tiling(
                 fixed.add(a.name)
         parallel = 0 if given else len(order)
     elif not given and (dynamic or any(a.size is not None for a in inside)):
-        most = round(_parallel_tasks(packed, phases, machine))
+        many = round(_parallel_tasks(packed, phases, machine))
         # Each task fills its packs.
         filled = sum(_filled(r, nest, tiles) for r in packed)
-        shared_tasks = number_of_tasks(nest.axes, inside, cycles, max(_TASK, 4 * filled), most)
+        shared_tasks = number_of_tasks(nest.axes, inside, cycles, max(_TASK, 4 * filled), many)
         made = [n for n in order if n in fixed and n not in dynamic]
         have = math.prod(math.ceil(axes[n].extent / tiles[n].cache) for n in made)
         shared = [n for n in order if n in fixed] if packed and have >= machine.cores else order
-        tiles, parallel = shares(nest, shared, tiles, frozenset(fixed), most)
+        tiles, parallel = shares(nest, shared, tiles, frozenset(fixed), many)
     elif not given and cycles > _SERIAL:
         wanted = min(cycles / _TASK, _parallel_tasks(packed, phases, machine))
         tasks = 1
@@ -800,9 +801,15 @@ def tiling(
             parallel = i + 1
             if tasks >= wanted:
                 break
+    sums = {a.name for a in dot.summed(nest, c.phases, work)} - fixed - given.keys()
+    most: int | None = None
     for n in dynamic - fixed:
+        step = tiles[n].register
+        points = max(step, _SUMS // step * step) if n in sums else WHOLE
         if tiles[n].cache != SHARE:
-            tiles[n] = replace(tiles[n], cache=WHOLE)
+            tiles[n] = replace(tiles[n], cache=points)
+        elif n in sums:
+            most = points
     if options.parallel is False:
         parallel = 0
     inner = inner_order(nest, work, tiles, c.packs, held_buffers(nest, work), machine)
@@ -812,7 +819,7 @@ def tiling(
     early += ahead.next_results(nest, work, tiles, inner, machine)
     if not packed:
         early += ahead.next_block(nest, work, phases)
-    return Tiling(tiles, tuple(order), inner, phases, packs, parallel, shared_tasks, early)
+    return Tiling(tiles, tuple(order), inner, phases, packs, parallel, shared_tasks, early, most)
 
 
 def _filled(r: Ref, nest: Nest, tiles: Mapping[str, Tile]) -> int:

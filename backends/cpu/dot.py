@@ -6,14 +6,14 @@ AVX512-VNNI and AVX-VNNI add to each 32-bit lane four products of unsigned by si
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tc.dtypes import INT8, INT16, UINT8, DType, accumulator
 from tc.ir.expr import Cast, Expr, Load, Mul
 from tc.ir.program import Stage
-from tc.poly.plan import Dot, Nest, Phase, PhaseTile
+from tc.poly.plan import Axis, Dot, Nest, Phase, PhaseTile
 from tc.poly.scan.builder import loads
 
 from .isa import Isa
@@ -58,8 +58,10 @@ def dots(
     plain: tuple[PhaseTile, ...],
     isa: Isa,
 ) -> tuple[PhaseTile, ...] | None:
-    """The phases with dot products where lanes along `vector` allow any."""
-    if not isa.dots or lanes not in _LANES or _dynamic(nest):
+    """The phases with dot products where lanes along `vector` allow any.  Groups and lanes are counted when
+    code is made: neither the loops of phases nor `vector` may be of dynamic length; others may."""
+    across = next(a for a in nest.axes if a.name == vector)
+    if not isa.dots or lanes not in _LANES or across.size is not None or _dynamic(nest):
         return None
     written = frozenset(r.buffer for w in work.values() for r in w.refs if r.written)
     made = tuple(_dotted(p, t, work, vector, written) for p, t in zip(nest.phases, plain, strict=True))
@@ -79,6 +81,7 @@ def _dotted(
         dot = _dot(w.product, packed, other)
         along = packed.strides.get(vector, 0) and packed.strides.get(last.name, 0) and not packed.windows
         together = not other.strides.get(vector, 0) and other.strides.get(last.name, 0)
+        together = together and last.name not in other.dynamic  # its group is read from known places
         if along and together and last.extent >= dot.size:
             groups = last.extent // dot.size
             return PhaseTile(unroll=4 if groups >= 8 else groups, dot=dot)
@@ -119,5 +122,21 @@ def dots_along(
     return tuple(made) if any(t.dot is not None for t in made) else None
 
 
+def summed(nest: Nest, phases: Sequence[PhaseTile], work: Mapping[str, Work]) -> tuple[Axis, ...]:
+    """The axes of dynamic length along which sums of the factor that is not packed are kept, an element for
+    each point of a cache tile: what results are too large by where the packed one is shifted."""
+    moved = {
+        n
+        for t in phases
+        if t.dot is not None and t.dot.shift
+        for r in work[t.dot.statement].refs
+        if not r.written and r.read == t.dot.other
+        for n, stride in r.strides.items()
+        if stride or n in r.dynamic
+    }
+    return tuple(a for a in nest.axes if a.name in moved and a.size is not None)
+
+
 def _dynamic(nest: Nest) -> bool:
-    return any(a.size is not None for a in (*nest.axes, *(a for p in nest.phases for a in p.axes)))
+    """Whether a loop of a phase is of dynamic length."""
+    return any(a.size is not None for p in nest.phases for a in p.axes)

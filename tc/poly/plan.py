@@ -272,7 +272,8 @@ class Tiling:
     parallel` axes of `order` run in parallel.
 
     `tasks`, over dynamic sizes, is how many parts the work is worth.  The axes of which a cache tile is a
-    share divide it: each makes as many tiles, of whole register tiles, as those before it have left to make.
+    share divide it: each makes as many tiles, of whole register tiles and at most `most` points, as those
+    before it have left to make.
     """
 
     tiles: Mapping[str, Tile] = field(hash=False)
@@ -283,6 +284,7 @@ class Tiling:
     parallel: int = 0
     tasks: Expr | None = None
     ahead: tuple[Ahead, ...] = ()
+    most: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

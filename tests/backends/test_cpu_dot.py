@@ -198,6 +198,48 @@ def test_wider_sums_stay_as_they_are() -> None:
     assert not uses(source, {"M": 6, "K": 40, "N": 37})
 
 
+@pytest.mark.parametrize(
+    ("form", "a", "b"),
+    [
+        ("nn", "int8", "int8"),
+        ("nn", "uint8", "int8"),
+        ("nt", "int8", "int8"),
+        ("tn", "int8", "uint8"),
+        ("tt", "int16", "int16"),
+    ],
+)
+def test_a_dynamic_number_of_rows(form: str, a: str, b: str) -> None:
+    """The first call decides for which number kernels are made; one that leaves no remainder, and one that
+    leaves some of every length."""
+    source = product(a, b, form)
+    for first, k, n in ((64, 64, 64), (1, 37, 50)):
+        kernel = tc.compile(source, "cpu", dynamic=("M",))
+        for m in (first, 1, 2, 7, 17, 100):
+            given = factors(form, m, k, n, a, b)
+            np.testing.assert_array_equal(kernel(*given), interpreted(source, *given)[0], f"{first} {m}")
+
+
+@needs_dots
+@pytest.mark.parametrize(("a", "b"), [("int8", "int8"), ("uint8", "int8"), ("int16", "int16")])
+def test_a_dynamic_number_of_rows_has_the_instructions(a: str, b: str) -> None:
+    for form in ("nn", "nt"):
+        kernel = tc.compile(product(a, b, form), "cpu", dynamic={"M": 256})
+        text = kernel.specialize(M=256, K=256, N=256).artifact("asm")
+        assert "vpdpbusd" in text or "vpdpwssd" in text, form
+
+
+def test_more_rows_than_sums_of_them_are_kept() -> None:
+    """Sums of the rows of a factor are those of a cache tile, which then has no more than so many rows."""
+    source = "def f(int8(B,M,K) A, int8(K,N) W) -> (C) { C(b,m,n) +=! int32(A(b,m,k)) * int32(W(k,n)) }"
+    for options in ({}, {"parallel": False}):
+        kernel = tc.compile(source, "cpu", dynamic=("B", "M"), options=options)
+        for b, m in ((2, 1100), (1, 1024), (1, 1)):
+            given = drawn((b, m, 12), "int8", 1), drawn((12, 33), "int8", 2)
+            np.testing.assert_array_equal(
+                kernel(*given), interpreted(source, *given)[0], f"{options} {b} {m}"
+            )
+
+
 def test_dynamic_sizes() -> None:
     source = product("int8", "int8")
     kernel = tc.compile(source, "cpu", dynamic=("M", "K", "N"))

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import tc
+from fuzz.strategies import fitting
 from tc import _native, kernel, registry
 from tests.backends.cpu_cases import (
     BY_NAME,
@@ -156,6 +157,7 @@ def test_random_sizes_typical_values_and_options(seed: int) -> None:
         options["tile"] = tuple(rng.choice([1, 4, 7, 16, 64]) for _ in range(2))
     if rng.random() < 0.3:
         options["isa"] = rng.choice(isas())
+    options = fitting(options, case.kernel.front)
     k = quiet(case.source, dynamic, **options)
     for i in range(4):
         sizes = {n: rng.choice([1, 3, 8, 17]) for n in free} | dict(case.fixed)

@@ -123,7 +123,7 @@ class Scanner:
         def body(spans: dict[str, Span], inner: str | None) -> Stmt:
             return self.cache_tile(n, t, {**given, **spans}, chunk or inner)
 
-        return self.tiled(own, tiles, 0 if given else t.parallel, bool(t.packs), body, t.tasks)
+        return self.tiled(own, tiles, 0 if given else t.parallel, bool(t.packs), body, t.tasks, t.most)
 
     def cache_tile(self, n: Nest, t: Tiling, spans: dict[str, Span], chunk: str | None) -> Stmt:
         """All phases over one cache tile; a blocked phase splits the nest into before, blocks, after."""

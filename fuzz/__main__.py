@@ -25,6 +25,7 @@ from typing import IO, Any
 from fuzz.totals import Totals
 
 _PATIENCE = 120.0  # seconds over its time after which a process hangs
+_LONGEST = 300.0  # seconds that a program may take, a few of them running at a time
 
 
 class Job:
@@ -40,6 +41,7 @@ class Job:
             [sys.executable, "-m", "fuzz.worker", *arguments], stdout=subprocess.PIPE, stderr=self.log
         )
         self.pending = b""
+        self.stuck = False
 
     @property
     def answers(self) -> IO[bytes]:
@@ -52,6 +54,12 @@ class Job:
         *lines, self.pending = (self.pending + piece).split(b"\n")
         return [json.loads(line) for line in lines], not piece
 
+    def watch(self) -> None:
+        """End a process that has been with one program for too long."""
+        if self.last.exists() and time.time() - self.last.stat().st_mtime > _LONGEST:
+            self.stuck = True
+            self.process.kill()
+
     def died(self) -> tuple[str, str] | None:
         """How the process ended and on what, unless it ended well."""
         code = self.process.wait()
@@ -60,7 +68,10 @@ class Job:
             return None
         tail = Path(self.log.name).read_text(encoding="utf-8", errors="replace")[-2000:]
         case = self.last.read_text(encoding="utf-8") if self.last.exists() else ""
-        return f"the process ended with {code}\n{tail}", case
+        what = (
+            f"a program takes more than {_LONGEST:.0f} s" if self.stuck else f"the process ended with {code}"
+        )
+        return f"{what}\n{tail}", case
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -111,8 +122,9 @@ def main(argv: list[str] | None = None) -> int:
                     path = chosen.keep / f"{chosen.seed}-{kept}.json"
                     path.write_text(case, encoding="utf-8")
                     print(f"\n{what}\nwritten to {path}\n", flush=True)
-                if time.monotonic() > end + _PATIENCE:
-                    for key in list(selector.get_map().values()):
+                for key in list(selector.get_map().values()):
+                    key.data[1].watch()
+                    if time.monotonic() > end + _PATIENCE:
                         key.data[1].process.kill()
                 left = max(0.0, end - time.monotonic()) / 60
                 sys.stderr.write(f"\r{left:.1f} min left: {totals.report.progress()} ")

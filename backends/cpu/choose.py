@@ -27,6 +27,7 @@ _TURNED = (4, 8)  # rows that are turned together
 _KEPT = 5  # candidates with lanes along one loop whose remainders are looked at
 _STREAMS = 8  # rows of an array that are read side by side: more may share a set of the first cache
 _MOST_VECTORS = 256  # of a register tile that is given
+_MOST_LINES = 4 * MOST  # of LLVM, of a register tile that is given
 _MOST_UNROLLED = 64  # iterations, if more are wanted
 _SUMS = 1024  # sums of the rows of a factor that are kept, where there is no saying how many rows there are
 _TASK = 8000.0  # cycles that a task should have at least
@@ -274,6 +275,8 @@ def candidates(
     held = held_buffers(nest, work)
     rough: list[tuple[float, Candidate, str]] = []
     for c, label in _allowed(nest, _register_tiles(nest, work, machine, extents), options):
+        if options.register_tile is not None:
+            c, label = _shorter(nest, work, c, label, extents)
         # The tiles of a region are whole register tiles.
         partial = {
             a.name: given[a.name]
@@ -682,6 +685,22 @@ def _packs(
             if reuse >= 4 and (stride != 1 or (rows >= 64 and reuse >= 16)) and not r.windows:
                 out.add((r.statement, r.read))
     return frozenset(out)
+
+
+def _shorter(
+    nest: Nest, work: Mapping[str, Work], c: Candidate, label: str, extents: Mapping[str, int]
+) -> tuple[Candidate, str]:
+    """A candidate with a register tile that is given, the largest dimension of which is halved until it makes
+    no more code than LLVM compiles in some seconds."""
+    fits = True
+    while lines_of(nest, work, c, extents) > _MOST_LINES and any(
+        t.register > t.lanes for t in c.tiles.values()
+    ):
+        n = max(c.tiles, key=lambda n: c.tiles[n].register // c.tiles[n].lanes)
+        t = c.tiles[n]
+        half = max(1, t.register // t.lanes // 2) * t.lanes
+        c, fits = replace(c, tiles={**c.tiles, n: replace(t, register=half)}), False
+    return c, label if fits else f"{label}, down to {_MOST_LINES} lines of LLVM"
 
 
 def _compilable(tiles: Mapping[str, Tile]) -> tuple[dict[str, Tile], bool]:

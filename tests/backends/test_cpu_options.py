@@ -213,3 +213,16 @@ def test_a_register_tile_that_no_compiler_would_finish() -> None:
     kernel = compiled(source, register_tile=(33, 33, 33))
     np.testing.assert_array_equal(np.asarray(kernel(a)), np.asarray(tc.interpret(source, a)))
     assert "as given, down to 256 vectors" in kernel.inspect("choice", K=33, M=33)
+
+
+def test_a_register_tile_with_what_is_left_over_of_many_lengths() -> None:
+    """Of dynamic sizes there is code for several lengths along each axis: these multiply, to hundreds of
+    thousands of lines where elements are gathered."""
+    source = """def f(int16(P,M,M) A, int s) -> (T) {
+      T(i,j,k,l) +=! A(i % 4, l, i - 2) / (x % x) + A(k,k,k) + A(m,m,m) + A(n,n,n)
+        where x = select(A(m,m,m) < A(i,n,3*m) && k <= 4, A(k % 4,i+s,m), A(n-3,n-3,j)), j in 0:M
+    }"""
+    options = tc.Options(register_tile=(12, 2, 17))
+    kernel = tc.compile(source, "cpu", options=options, dynamic={"P": 4, "M": 4})
+    assert "lines of LLVM" in kernel.inspect("choice", P=4, M=4, s=2)
+    assert kernel.inspect("llvm", P=4, M=4, s=2).count("\n") < 60_000

@@ -121,7 +121,9 @@ def _told_apart(s: Stmt, conditions: Sequence[Expr], box: _Box) -> Stmt:
     if not variables(c) & {x.var for x in box.inner}:
         return _if(c, assumed[TRUE], assumed[FALSE])
     whole, none = box.verdict(c)
-    return _if(whole, assumed[TRUE], _if(none, assumed[FALSE], _told_apart(s, later, box)))
+    # Another condition may have the same bounds: one that is alike, on other loops.
+    yes = _assuming(assumed[TRUE], whole, TRUE)
+    return _if(whole, yes, _assuming(_if(none, assumed[FALSE], _told_apart(s, later, box)), whole, FALSE))
 
 
 def _if(condition: Expr, then: Stmt, otherwise: Stmt) -> Stmt:

@@ -128,6 +128,19 @@ def test_edges_are_split_below_the_loops_that_they_move_with() -> None:
     assert conditions_met(made) < conditions_met(s) // 2
 
 
+def test_conditions_that_are_alike_on_two_loops_are_tested_once() -> None:
+    """Whole vectors and what is left of them run under the same bounds."""
+
+    def lanes(var: str) -> Stmt:
+        v = Variable(var)
+        return loop(v, 0, 4, V, compute(IfThenElse(GE(Add(x, v), IntImm(3)), ONE, OTHER), x, v))
+
+    s = loop(x, 0, 8, S, promoted(Block((lanes("u"), lanes("w")))))
+    made = unswitch(s)
+    assert list(run(made, {})) == list(run(s, {}))
+    assert sum(isinstance(p, If) for p in statements(made)) == 1
+
+
 def test_a_condition_that_always_holds_goes() -> None:
     s = loop(x, 0, 8, S, loop(y, 0, 4, V, If(LT(Add(x, y), IntImm(11)), compute(ONE, x, y))))
     assert not [p for p in statements(unswitch(s)) if isinstance(p, If)]

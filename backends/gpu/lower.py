@@ -20,6 +20,7 @@ from tc.poly.dependences import dependences
 from ..reference.identity import identity
 from .choose import choose, told
 from .fuse import apart, predicate
+from .model import used
 from .target import Target
 from .ways import Wanted
 
@@ -115,7 +116,9 @@ def mapped(
                 free = choice.taken.free
                 made.append(choice.taken.kernel)
                 choices.append(told(r, choice))
-    loops = nest.assemble(program, Block(tuple(k.launch for k in made)))
+    touched = {name for k in made for name in used(k.launch)}
+    unused = {b.name for b in program.buffers if b.role == "temporary"} - touched
+    loops = nest.assemble(program, Block(tuple(k.launch for k in made)), unused)
     loops = replace(loops, arrays=(*loops.arrays, *(a for k in made for a in k.arrays)))
     if verify:
         trace.verify_small(program, loops, _TRACED_INSTANCES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from functools import reduce
 
 from tc.ir.expr import Add, Expr, FloorDiv, IntImm, Mul
@@ -12,14 +13,15 @@ from tc.ir.simplify import simplify
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 
-def assemble(program: Program, body: Stmt) -> LoopNest:
-    """The nest of `body`; temporaries get 64-byte aligned places in the workspace, in program order."""
+def assemble(program: Program, body: Stmt, unused: AbstractSet[str] = frozenset()) -> LoopNest:
+    """The nest of `body`; temporaries get 64-byte aligned places in the workspace, in program order, but
+    those that are `unused`, as other arrays stand for them."""
     arrays: list[Array] = []
     offset: Expr = IntImm(0)
     for b in program.buffers:
         shape = tuple(simplify(r.extent, exact=True) for r in b.box)
         lower = tuple(simplify(r.min, exact=True) for r in b.box)
-        if b.role != "temporary":
+        if b.role != "temporary" or b.name in unused:
             arrays.append(Array(b.name, b.dtype, shape, b.role, None, lower))
             continue
         arrays.append(Array(b.name, b.dtype, shape, b.role, offset, lower))

@@ -286,6 +286,7 @@ def test_no_temporary_of_a_kernel_is_in_memory(source: str, sizes: dict[str, int
     one = tc.compile(source, "cuda").specialize(**sizes)
     (kernel,) = one.compiled.module.kernels
     assert "workspace" not in {a.kind for a in kernel.arguments}
+    assert one.compiled.workspace == IntImm(0), "nothing is allocated for it"
 
 
 def test_a_temporary_has_room_for_what_a_tile_touches() -> None:

@@ -188,6 +188,10 @@ def _irrelevant(value: x.Expr) -> set[int]:
         e = x.rebuild(e, unchecked)
         if isinstance(e, x.Sub) and e.a == e.b and e.dtype.is_int:
             return x.imm(0, e.dtype)
+        if isinstance(e, x.Min | x.Max) and e.dtype.is_int:
+            end = e.dtype.min if isinstance(e, x.Min) else e.dtype.max
+            if end in (x.constant(simplify(e.a)), x.constant(simplify(e.b))):
+                return x.imm(end, e.dtype)
         return replace(e, checked=()) if isinstance(e, x.Call) and e.checked else e
 
     checked = {c.site for c in x.walk(value) if isinstance(c, x.Call) and c.checked}

@@ -31,6 +31,7 @@ from tc.dtypes import DType, accumulator
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import Load, variables, walk
 from tc.ir.loops import (
+    WARP,
     Block,
     Combine,
     Compute,
@@ -46,10 +47,11 @@ from tc.ir.loops import (
 )
 
 from .instructions import MULTIPLY_ADD, arithmetic
+from .requests import GLOBAL, SCRATCH, Access, Work, block_counts, thread_count
 from .target import Target
 from .traffic import Traffic, requested
 from .unrolling import ahead, unrolled
-from .warps import GLOBAL, SCRATCH, WARP, Access, Work, block_counts, thread_count, work
+from .warps import work
 
 LAUNCH = 2e-6  # seconds from one kernel to the next in a stream, about
 # Cycles: Luo and others, "Benchmarking and dissecting the NVIDIA Hopper GPU architecture", 2024, about.

@@ -22,7 +22,8 @@ from tc.ir.evaluate import evaluate
 from tc.ir.expr import Expr, Load, inline_lets, walk
 from tc.ir.loops import Array, Block, Compute, For, If, Launch, LoopNest, Promote, Stmt, statements
 
-from .warps import GLOBAL, SECTOR, Access, Work, block_counts
+from .lanes import SECTOR
+from .requests import GLOBAL, Access, Work, block_counts
 
 Interval = tuple[int, int]
 _Place = tuple[str, tuple[Expr, ...], bool]  # what is accessed, and whether it is stored

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -49,75 +49,17 @@ from tc.ir.loops import (
     Sync,
     statements,
 )
-from tc.ir.printer import text
 from tc.ir.simplify import linear_terms
 from tc.poly.mapping.banks import Lanes, cycles
 
 from .instructions import MULTIPLY_ADD, arithmetic, divisions, pipe
-from .unrolling import Unrolling, unrolled
+from .lanes import INDEX, lanes_of, sectors, strides_of
+from .requests import SCRATCH, Access, Work, block_counts, thread_count
+from .unrolling import unrolled
 
-SECTOR = 32
-SCRATCH = "scratch"  # what combinations have in shared memory
-GLOBAL = ("input", "output", "temporary")
 _WARPS = 80  # that are walked along at first
 _ROWS = 512  # that are walked along at most
 _FEW = 8  # iterations that are all looked at
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """One in the text of a kernel; the numbers are those of the whole launch.
-
-    `requests` of warps, for `elements` of all lanes.  `moved`: sectors of global memory, or cycles of shared
-    memory; `least`: how many it would be if the same elements were neighbours.
-    """
-
-    buffer: str
-    subscripts: tuple[Expr, ...]
-    shared: bool
-    store: bool
-    requests: float
-    elements: float
-    moved: float
-    least: float
-
-    @property
-    def text(self) -> str:
-        return f"{self.buffer}[{', '.join(map(text, self.subscripts))}]"
-
-    @property
-    def each(self) -> float:
-        """Sectors of a request, or cycles: bank conflicts, where there are more than needed."""
-        return self.moved / self.requests if self.requests else 0.0
-
-    @property
-    def coalesced(self) -> bool:
-        """No more sectors than needed but one, where a row does not start with a sector; no conflicts."""
-        return self.moved <= self.least * (1 + 1e-9) + (0 if self.shared else self.requests)
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What a launch does: warps' instructions by pipe (`arithmetic`; `multiply-add` are among them, and of
-    shuffles), those of control and of `guards` alone; `barriers` of a thread, and in one iteration of the
-    loop with the most of its own; how often a loop runs on average, if it does at all, and how nvcc unrolls
-    it, by its `id`."""
-
-    accesses: tuple[Access, ...]
-    arithmetic: Mapping[str, float] = field(hash=False)
-    control: float = 0.0
-    guards: float = 0.0
-    barriers: float = 0.0
-    barriers_each: int = 0
-    multiply_adds: float = 0.0  # of lanes
-    trips: Mapping[int, float] = field(hash=False, default_factory=dict[int, float])
-    unrolled: Mapping[int, Unrolling] = field(hash=False, default_factory=dict[int, Unrolling])
-    warps: float = 0.0
-
-    @property
-    def instructions(self) -> float:
-        pipes = sum(n for p, n in self.arithmetic.items() if p != MULTIPLY_ADD)
-        return pipes + self.control + sum(a.requests for a in self.accesses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,14 +93,6 @@ class _Warps:
         )
 
 
-def block_counts(launch: Launch, sizes: Mapping[str, int]) -> list[int]:
-    return [max(0, evaluate(n, sizes)) for _, n in launch.blocks]
-
-
-def thread_count(launch: Launch) -> int:
-    return math.prod(n for _, n in launch.threads)
-
-
 def work(nest: LoopNest, launch: Launch, sizes: Mapping[str, int], *, shuffles: bool = True) -> Work:
     """Of all warps of a launch, whose sizes are those of the nest or else have these values; `shuffles`:
     threads of a warp combine what they hold by shuffles."""
@@ -177,7 +111,7 @@ class _Walk:
         self.pipes: dict[str, float] = {}
         self.control = self.guards = self.barriers = self.multiply_adds = 0.0
         self.entered: dict[int, list[float]] = {}
-        self.strides = {a.name: _strides(a, sizes) for a in nest.arrays}
+        self.strides = {a.name: strides_of(a, sizes) for a in nest.arrays}
 
     def walked(self) -> Work:
         counts = block_counts(self.launch, self.sizes)
@@ -524,7 +458,7 @@ class _Walk:
             loads = [i for i in walk(e) if isinstance(i, Load)]
             if not loads:
                 at = lanes_of(e, env)
-            elif all(isinstance(i, (*_INDEX, Load)) for i in walk(e)):
+            elif all(isinstance(i, (*INDEX, Load)) for i in walk(e)):
                 at = lanes_of(e, env, self.random) % max(1, n)
             else:  # computed from values that are not indices
                 at = sum(self.random(i, env) for i in loads) % max(1, n)
@@ -544,68 +478,6 @@ def _some(n: int, most: int) -> list[tuple[int, int]]:
     parts = min(most - 1, n - 1)
     bounds = [(n - 1) * i // parts for i in range(parts + 1)]
     return [*(((a + b) // 2, b - a) for a, b in itertools.pairwise(bounds)), (n - 1, 1)]
-
-
-def sectors(place: Lanes, mask: Lanes, itemsize: int) -> tuple[Lanes, Lanes]:
-    """The sectors of 32 bytes that each row of byte addresses touches where `mask` holds, and how many would
-    hold as many elements."""
-    held = np.sort(np.where(mask, place, place[np.arange(len(place)), mask.argmax(1)][:, None]), axis=1)
-    return 1 + (np.diff(held // SECTOR) != 0).sum(1), -(-_distinct(held) * itemsize // SECTOR)
-
-
-def _distinct(ordered: Lanes) -> Lanes:
-    return 1 + (np.diff(ordered) != 0).sum(1)
-
-
-_choose: Callable[[Any, Any, Any], Lanes] = np.where
-_OPERATIONS: Mapping[type, Callable[[Any, Any], Any]] = {
-    x.Add: np.add, x.Sub: np.subtract, x.Mul: np.multiply, x.Min: np.minimum, x.Max: np.maximum,
-    x.EQ: np.equal, x.NE: np.not_equal, x.LT: np.less, x.LE: np.less_equal, x.GT: np.greater,
-    x.GE: np.greater_equal, x.And: np.logical_and, x.Or: np.logical_or,
-}  # fmt: skip
-_INDEX = (
-    x.IntImm, x.UIntImm, x.Variable, x.Cast, x.Not, x.FloorDiv, x.FloorMod, x.Select, x.IfThenElse,
-    *_OPERATIONS,
-)  # fmt: skip
-
-
-def lanes_of(
-    e: Expr, env: Mapping[str, Lanes], load: Callable[[Load, Mapping[str, Lanes]], Lanes] | None = None
-) -> Any:
-    """The value of an index expression or of a condition for each lane; a scalar argument is taken for 0,
-    what an array holds for what `load` says."""
-    match e:
-        case x.IntImm() | x.UIntImm():
-            return e.value
-        case x.Variable():
-            return env.get(e.name, 0)
-        case x.Cast():
-            return lanes_of(e.value, env, load)
-        case x.Not():
-            return np.logical_not(lanes_of(e.a, env, load))
-        case x.FloorDiv() | x.FloorMod():
-            a, b = lanes_of(e.a, env, load), np.asarray(lanes_of(e.b, env, load))
-            divided: Callable[[Any, Any], Lanes] = (
-                np.floor_divide if isinstance(e, x.FloorDiv) else np.remainder
-            )
-            return _choose(b == 0, 0, divided(a, b + (b == 0)))
-        case x.Select() | x.IfThenElse():
-            return _choose(*(lanes_of(c, env, load) for c in x.children(e)))
-        case Load() if load is not None:
-            return load(e, env)
-        case _ if type(e) in _OPERATIONS:
-            return _OPERATIONS[type(e)](*(lanes_of(c, env, load) for c in x.children(e)))
-        case _:
-            raise InternalError(f"not an index expression: {text(e)}")
-
-
-def _strides(a: Array, sizes: Mapping[str, int]) -> tuple[list[int], list[int]]:
-    """Extents, and how many elements apart neighbours are along each dimension."""
-    shape = [max(0, evaluate(n, sizes)) for n in a.shape]
-    strides = [1] * len(shape)
-    for d in range(len(shape) - 2, -1, -1):
-        strides[d] = strides[d + 1] * (shape[d + 1] + (a.padding if d == len(shape) - 2 else 0))
-    return shape, strides
 
 
 def _asked(s: Stmt) -> Iterator[str]:

@@ -144,7 +144,7 @@ class Backend:
         """The best tilings of the nest that costs most, by the model, as these options with others, and
         predicted cycles."""
         machine = _machine(options)
-        program, _ = prepared(program, machine, options)
+        program, _ = prepared(program, machine, options, {})
         with isl_context():
             polyhedra = scop.build(program)
             groups = fusion.fuse(polyhedra, options.fusion or predicate(polyhedra, machine))
@@ -213,7 +213,7 @@ def code_of(
     if set(program.sizes) != set(typical or ()):
         raise InternalError(f"{program.name} is not specialised: {', '.join(program.sizes)}")
     verify = settings.verify()
-    program, inlined = prepared(program, machine, options)
+    program, inlined = prepared(program, machine, options, typical or {})
     with isl_context():
         with stage("scop"):
             polyhedra = scop.build(program)
@@ -249,15 +249,17 @@ def code_of(
     return Made(loops, shown, choice, text, program.instances, private, chosen.vectors, chosen.cycles)
 
 
-def prepared(program: Program, machine: Machine, options: Options) -> tuple[Program, tuple[str, ...]]:
-    """The program that is scheduled, and the temporaries that it does without."""
+def prepared(
+    program: Program, machine: Machine, options: Options, typical: Mapping[str, int]
+) -> tuple[Program, tuple[str, ...]]:
+    """The program that is scheduled, whose dynamic sizes are typically these, and the temporaries that it
+    does without."""
     inlined: tuple[str, ...] = ()
     if options.fusion != "min":
         program, inlined = inline(program, worthwhile(machine))
     program = collapse(program)
     if options.parallel is not False:
-        # A reduction among loops of dynamic length stays whole: whether splitting pays is for sizes to say.
-        program = split_reductions(program, 4 * machine.cores, _LONG)
+        program = split_reductions(program, 4 * machine.cores, _LONG, typical=typical)
     return program, inlined
 
 

@@ -89,8 +89,8 @@ def mapped(
     program, many = collapse(program), _PARTS * target.units
     chunks: Mapping[str, str] = {}
     if options.atomics:
-        program, chunks = chunked_reductions(program, many, _LONG_ATOMIC, target.atomic)
-    program = split_reductions(program, many, _LONG, frozenset(chunks))
+        program, chunks = chunked_reductions(program, many, _LONG_ATOMIC, target.atomic, typical)
+    program = split_reductions(program, many, _LONG, frozenset(chunks), typical)
     with isl_context():
         with stage("scop"):
             polyhedra = scop.build(program)

@@ -12,35 +12,42 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from tc.dtypes import accumulator
-from tc.ir.expr import LT, Add, Call, Expr, IntImm, Mul, Variable, substitute, walk
+from tc.ir.evaluate import evaluate
+from tc.ir.expr import LT, Add, Call, Expr, FloorDiv, IntImm, Mul, Variable, substitute, walk
 from tc.ir.lower import neutral
 from tc.ir.program import Buffer, Domain, Func, IterVar, Program, Range, Stage
 from tc.ir.simplify import simplify
 
 _GRAIN = 64  # chunks of what is contiguous are whole cache lines
+_DYNAMIC = 1 << 13  # instances of a chunk of dynamic length at most: all are looked at, also of a short one
 
 
 def split_reductions(
-    program: Program, chunks: int, fewest: int, done: Collection[str] = frozenset()
+    program: Program,
+    chunks: int,
+    fewest: int,
+    done: Collection[str] = frozenset(),
+    typical: Mapping[str, int] | None = None,
 ) -> Program:
-    """Every reduction of a specialised program with at least `fewest` instances but fewer results than there
-    should be tasks (`chunks`), in up to `chunks` parts; but those of the stages `done`."""
+    """Every reduction with at least `fewest` instances but fewer results than there should be tasks
+    (`chunks`), in up to `chunks` parts; but those of the stages `done`.  Where sizes are dynamic, at their
+    `typical` values: chunks are as long as they would be then, so for larger ones there are more."""
     for stage in program.stages:
-        where = _split(stage, chunks, fewest)
+        where = _split(stage, chunks, fewest, typical or {})
         if where is not None and stage.name not in done:
             program = _factored(program, stage, *where)
     return program
 
 
 def chunked_reductions(
-    program: Program, chunks: int, fewest: int, itemsize: int
+    program: Program, chunks: int, fewest: int, itemsize: int, typical: Mapping[str, int] | None = None
 ) -> tuple[Program, Mapping[str, str]]:
     """The same reductions, each with a loop over its chunks instead of partial results: what updates results
     of up to `itemsize` bytes, in the type in which it computes them, and does not read them otherwise.  With
     the variable of this loop for each stage that has one now."""
     found: dict[str, str] = {}
     for stage in program.stages:
-        where = _split(stage, chunks, fewest)
+        where = _split(stage, chunks, fewest, typical or {})
         t = program.func(stage.func).dtype
         reads = {e.name for e in walk(stage.value) if isinstance(e, Call) and e.kind != "intrinsic"}
         plain = accumulator(t, stage.value.dtype) == t and 4 <= t.itemsize <= itemsize
@@ -58,26 +65,28 @@ def chunked_reductions(
     return program, found
 
 
-def _extent(v: IterVar) -> int:
-    return v.range.extent.value if isinstance(v.range.extent, IntImm) else 0
-
-
-def _split(stage: Stage, chunks: int, fewest: int) -> tuple[IterVar, int] | None:
+def _split(
+    stage: Stage, chunks: int, fewest: int, typical: Mapping[str, int]
+) -> tuple[IterVar, int] | None:
     """The variable to split and the length of its chunks."""
     reductions = [v for v in stage.domain.vars if v.kind == "reduction"]
-    results = math.prod(_extent(v) for v in stage.domain.vars if v.kind == "pure")
-    instances = math.prod(_extent(v) for v in stage.domain.vars)
+    extents = {v.name: max(0, evaluate(v.range.extent, typical)) for v in stage.domain.vars}
+    results = math.prod(extents[v.name] for v in stage.domain.vars if v.kind == "pure")
+    instances = math.prod(extents.values())
     if stage.op is None or not reductions or results >= chunks or instances < fewest:
         return None
     wanted = max(2, chunks // max(1, results))
     # The outermost that is long enough: what is inside stays contiguous.
-    var = next((v for v in reductions if _extent(v) >= wanted), None)
+    var = next((v for v in reductions if extents[v.name] >= wanted), None)
     if var is None:
-        var = max(reductions, key=_extent)
-    size = math.ceil(_extent(var) / min(wanted, _extent(var)))
+        var = max(reductions, key=lambda v: extents[v.name])
+    extent = extents[var.name]
+    size = math.ceil(extent / min(wanted, extent))
+    if not isinstance(var.range.extent, IntImm):
+        size = min(size, math.ceil(_DYNAMIC * extent / instances))
     if var is reductions[-1]:
         size = math.ceil(size / _GRAIN) * _GRAIN
-    return (var, size) if size < _extent(var) else None
+    return (var, size) if size < extent else None
 
 
 def _factored(program: Program, stage: Stage, var: IterVar, size: int) -> Program:
@@ -120,15 +129,16 @@ def _chunks(
 ) -> tuple[IterVar, IterVar, Mapping[str, Expr], tuple[Expr, ...]]:
     """The chunks of a variable, of `size` points; a point of one; what the variable is of these; and the
     conditions of the stage then."""
-    extent = _extent(var)
+    extent = var.range.extent
     names = set(stage.domain.names)
     chunk, inside = _fresh(f"{var.name}_chunk", names), _fresh(f"{var.name}_in", names)
     start = Mul(Variable(chunk), IntImm(size))
     at: dict[str, Expr] = {var.name: simplify(Add(var.range.min, Add(start, Variable(inside))), exact=True)}
     conditions = tuple(simplify(substitute(c, dict(at)), exact=True) for c in stage.domain.conditions)
-    if extent % size:
-        conditions = (*conditions, LT(Add(start, Variable(inside)), IntImm(extent)))
-    chunks = IterVar(chunk, Range(IntImm(0), IntImm(math.ceil(extent / size))), "pure")
+    if not isinstance(extent, IntImm) or extent.value % size:
+        conditions = (*conditions, LT(Add(start, Variable(inside)), extent))
+    count = simplify(FloorDiv(Add(extent, IntImm(size - 1)), IntImm(size)), exact=True)
+    chunks = IterVar(chunk, Range(IntImm(0), count), "pure")
     return chunks, IterVar(inside, Range(IntImm(0), IntImm(size)), "reduction"), at, conditions
 
 

@@ -375,3 +375,30 @@ def test_a_kernel_outlives_the_process(monkeypatch: pytest.MonkeyPatch, tmp_path
             data = np.ones((3, c, 2), np.float32)
             assert np.array_equal(k(data), tc.interpret(source, data))
         assert "sizes C\n" in k.inspect("loops", N=3, H=2)
+
+
+LONG = {
+    "sum": ("def f(float(N) A) -> (S) { S +=! A(i) }", ("N",), {}),
+    "greatest and sum": ("def f(int32(N) A) -> (S, m) { m max=! A(i)\n S +=! A(i) - m }", ("N",), {}),
+    "few columns": ("def f(float(N,M) A) -> (S) { S(j) +=! A(i,j) }", ("N",), {"M": 3}),
+    "rows of dynamic length": ("def f(float(M,N) A) -> (S) { S(i) +=! A(i,j) }", ("N", "M"), {"M": 2}),
+}
+
+
+@pytest.mark.parametrize("backend", ["cpu", "opencl"])
+@pytest.mark.parametrize("name", LONG)
+def test_long_reductions_of_dynamic_length_are_done_in_parts(name: str, backend: str) -> None:
+    source, dynamic, fixed = LONG[name]
+    k = tc.compile(source, backend, dynamic={n: fixed.get(n, 1 << 19) for n in dynamic})
+    kind = np.int32 if "int32" in source else np.float32
+    rng = np.random.default_rng(0)
+    for n in (1 << 19, 0, 1, 7, 8191, 8192, 8193, 100003):
+        if n == 0 and "max" in source:
+            continue
+        (p,) = k.front.checked.params
+        a = rng.integers(-3, 4, [{"N": n, **fixed}[d.name] for d in p.dims]).astype(kind)
+        got, want = results(k(a)), results(tc.interpret(source, a))
+        for g, w in zip(got, want, strict=True):
+            np.testing.assert_array_equal(g, w, f"{n}")
+    loops = k.inspect("loops", N=1 << 19, **fixed)
+    assert "S_part" in loops and ("parallel" in loops or "launch" in loops)

@@ -116,7 +116,7 @@ def region_maps(draw: st.DrawFn, region: Region) -> RegionMap:
         phases = []
         for p in n.phases:
             left = list(free)
-            few = all((k := mapping.plan.steps(a, axes[a.name])) is not None and k < 5 for a in n.axes)
+            few = shape([(a, axes[a.name]) for a in n.axes]) is not None
             own = {a.name: dealt(a, left if few or not a.reductions else [], 0, None, 1) for a in p.axes}
             if all(m.thread is None for m in own.values()):
                 own = {k: AxisMap(draw(st.sampled_from([0, 1, 2, 3]))) for k in own}

@@ -18,7 +18,7 @@ from tc.poly.mapping.bands import of_unit
 from tc.poly.mapping.coordinates import band, relation, where
 from tc.poly.mapping.copies import copy, store
 from tc.poly.mapping.insert import Insertions, universe
-from tc.poly.mapping.local import Local
+from tc.poly.mapping.local import Local, repeated
 from tc.poly.mapping.nodes import Part, Tree
 from tc.poly.mapping.plan import Unit, several
 from tc.poly.mapping.shared import Shared
@@ -29,6 +29,7 @@ def own_tiles(
 ) -> Tree:
     """The tiles of a unit's own loops, for each of which copies are made in shared memory."""
     p = into.placed
+    again = repeated(p.region, p.units, p.how)  # so that the next tile's copies must wait for this one's use
     own = [(a, m) for a, m in u.own if several(a, m)]
     names = {a.name for a, _ in own}
     once = [x for x in p.memory[i] if not x.moves & names]  # the same for all tiles of these loops
@@ -47,14 +48,14 @@ def own_tiles(
         if memory[0].ring:
             below = _ahead(into, u, i, memory, below, prefix, every)
         else:
-            below = _copied(into, u, f"{i}", memory, below, prefix, every)
+            below = _copied(into, u, f"{i}", memory, below, prefix, every, again or bool(members))
     below = nodes.banded(band(p.ctx, members), below) if members else below
     if memory and memory[0].ring:
         first = _copies(into, f"{i}_first", memory, outer, tiles, first=True)
-        last = into.opaque(f"used{i}", Sync(), outer)
+        last = [into.opaque(f"used{i}", Sync(), outer)] if again else []
         statements = where(p.ctx, dict.fromkeys(tuples, ()))
-        below = nodes.sequence([*first, Part(statements, below), last])
-    return _copied(into, u, f"{i}_once", once, below, outer, tiles) if once else below
+        below = nodes.sequence([*first, Part(statements, below), *last])
+    return _copied(into, u, f"{i}_once", once, below, outer, tiles, again) if once else below
 
 
 def _copied(
@@ -65,8 +66,10 @@ def _copied(
     below: Tree,
     prefix: isl.UnionMap,
     tiles: Sequence[tuple[str, int]],
+    again: bool,
 ) -> Tree:
-    """Copies to shared memory for each point of the loops `tiles`, and what uses them."""
+    """Copies to shared memory for each point of the loops `tiles`, and what uses them; `again`: a block makes
+    others of them after that."""
     p = into.placed
     statements = where(p.ctx, {p.instances(u, s): () for s in u.statements})
     indices = [x for x in memory if x.index is None]
@@ -79,7 +82,7 @@ def _copied(
             *_copies(into, f"{number}_of", selected, prefix, tiles),
             into.opaque(f"copied{number}", Sync(), prefix),
             Part(statements, below),
-            into.opaque(f"used{number}", Sync(), prefix),
+            *([into.opaque(f"used{number}", Sync(), prefix)] if again else []),
         ]
     )
 

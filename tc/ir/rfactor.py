@@ -65,9 +65,7 @@ def chunked_reductions(
     return program, found
 
 
-def _split(
-    stage: Stage, chunks: int, fewest: int, typical: Mapping[str, int]
-) -> tuple[IterVar, int] | None:
+def _split(stage: Stage, chunks: int, fewest: int, typical: Mapping[str, int]) -> tuple[IterVar, int] | None:
     """The variable to split and the length of its chunks."""
     reductions = [v for v in stage.domain.vars if v.kind == "reduction"]
     extents = {v.name: max(0, evaluate(v.range.extent, typical)) for v in stage.domain.vars}

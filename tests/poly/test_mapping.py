@@ -85,8 +85,8 @@ def launched(
 @st.composite
 def region_maps(draw: st.DrawFn, region: Region) -> RegionMap:
     """Any legal map of a region."""
-    shape = draw(st.lists(st.integers(1, 4), max_size=3))
-    threads = tuple((f"t{i}", n) for i, n in enumerate(shape))
+    counts = draw(st.lists(st.integers(1, 4), max_size=3))
+    threads = tuple((f"t{i}", n) for i, n in enumerate(counts))
     blocks: list[tuple[str, IntImm]] = []
     tiled = {a.name for a in tiled_axes(region)}
     shared: dict[str, AxisMap] = {}
@@ -96,10 +96,10 @@ def region_maps(draw: st.DrawFn, region: Region) -> RegionMap:
         if chosen is None:
             return AxisMap(tile, block, count)
         free.remove(chosen)
-        n = shape[chosen]
+        n = counts[chosen]
         return AxisMap(-(-tile // n) * n, block, count, f"t{chosen}", n)
 
-    free_everywhere = list(range(len(shape)))
+    free_everywhere = list(range(len(counts)))
     first = region.nests[0].axes if len(region.nests) == 1 else region.axes
     for a in first:
         if a.name in tiled:

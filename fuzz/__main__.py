@@ -25,7 +25,7 @@ from typing import IO, Any
 from fuzz.totals import Totals
 
 _PATIENCE = 120.0  # seconds over its time after which a process hangs
-_LONGEST = 300.0  # seconds that a program may take, a few of them running at a time
+_LONGEST = 120.0  # seconds that a program may take, a few of them running at a time
 
 
 class Job:

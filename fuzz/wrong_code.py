@@ -411,14 +411,14 @@ WRONG_CODE = (
     Miscompilation(
         "the last part of a long reduction is lost",
         "tc/ir/rfactor.py",
-        "count = math.ceil(extent / size)",
-        "count = extent // size",
+        "FloorDiv(Add(extent, IntImm(size - 1)), IntImm(size))",
+        "FloorDiv(extent, IntImm(size))",
         (on("result", TOTAL, N=150_001),),
     ),
     Miscompilation(
         "the last part of a long reduction is as long as the others",
         "tc/ir/rfactor.py",
-        "if extent % size:",
+        "if not isinstance(extent, IntImm) or extent.value % size:",
         "if False:",
         (on("death", TOTAL, N=150_001),),
     ),

@@ -459,8 +459,7 @@ def all_options(
 
 def fitting(options: Mapping[str, Any], front: Front) -> dict[str, Any]:
     """The options with tiles of as many loops as a statement has: more are refused."""
-    loops = max(len(s.indices) + len(s.reductions) for s in front.checked.statements)
-    tiles = {n: options[n][:loops] for n in ("tile", "register_tile") if n in options}
+    tiles = {n: options[n][: front.checked.loops] for n in ("tile", "register_tile") if n in options}
     return {n: v for n, v in {**options, **tiles}.items() if v or n not in tiles}
 
 

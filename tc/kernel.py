@@ -348,8 +348,7 @@ class Kernel(_native.Dispatcher):
                     code="TC0809",
                     help=f"it uses {', '.join(sorted(used)) or 'none'}",
                 )
-        statements = self._front.checked.statements
-        self._options.check_loops(max(len(s.indices) + len(s.reductions) for s in statements))
+        self._options.check_loops(self._front.checked.loops)
         if self._dynamic and not getattr(backend, "dynamic_sizes", False):
             raise BackendError(
                 f"the backend '{backend.name}' has no dynamic sizes",

@@ -1,9 +1,8 @@
 """Tuning, first form: measure what a backend's model thinks best, and keep the fastest that is right.
 
-A backend that can be tuned has `candidates(program, count, options)`: these options with others, and the cost
-that its model predicts of them.  Each
-candidate is compiled, compared with the oracle at sampled elements, and timed; rounds interleave, so that
-a disturbance of the machine meets all of them.
+A backend that can be tuned has `candidates(program, count, options)`: these options with others, and the
+cost that its model predicts of them.  Each candidate is compiled, compared with the oracle at sampled
+elements, and timed; rounds interleave, so that a disturbance of the machine meets all of them.
 """
 
 from __future__ import annotations

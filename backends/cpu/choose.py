@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from tc.ir.expr import Expr
@@ -362,7 +362,7 @@ def _allowed(nest: Nest, made: list[tuple[Candidate, str]], options: Options) ->
                 t = tiles[a.name]
                 points = min(points, -(-a.extent // t.lanes) * t.lanes)
                 tiles[a.name] = replace(t, register=-(-points // t.lanes) * t.lanes)
-            tiles, fits = _compilable(tiles)
+            tiles, fits = _halved(tiles, lambda tiles: _vectors(tiles) <= _MOST_VECTORS)
             told = "as given" if fits else f"as given, down to {_MOST_VECTORS} vectors"
             key = tuple((n, t.register, t.lanes) for n, t in tiles.items())
             seen.setdefault((*key, c.phases), (replace(c, tiles=tiles), f"{label}, register tile {told}"))
@@ -690,28 +690,31 @@ def _packs(
 def _shorter(
     nest: Nest, work: Mapping[str, Work], c: Candidate, label: str, extents: Mapping[str, int]
 ) -> tuple[Candidate, str]:
-    """A candidate with a register tile that is given, the largest dimension of which is halved until it makes
-    no more code than LLVM compiles in some seconds."""
-    fits = True
-    while lines_of(nest, work, c, extents) > _MOST_LINES and any(
-        t.register > t.lanes for t in c.tiles.values()
-    ):
-        n = max(c.tiles, key=lambda n: c.tiles[n].register // c.tiles[n].lanes)
-        t = c.tiles[n]
-        half = max(1, t.register // t.lanes // 2) * t.lanes
-        c, fits = replace(c, tiles={**c.tiles, n: replace(t, register=half)}), False
-    return c, label if fits else f"{label}, down to {_MOST_LINES} lines of LLVM"
+    """A candidate with a register tile that is given, or with one that makes no more code than LLVM compiles
+    in some seconds."""
+    tiles, fits = _halved(
+        c.tiles, lambda tiles: lines_of(nest, work, replace(c, tiles=tiles), extents) <= _MOST_LINES
+    )
+    return replace(c, tiles=tiles), label if fits else f"{label}, down to {_MOST_LINES} lines of LLVM"
 
 
-def _compilable(tiles: Mapping[str, Tile]) -> tuple[dict[str, Tile], bool]:
-    """Register tiles that LLVM compiles in a second, the largest ones halved until they are, and whether they
-    were."""
-    out, fits = dict(tiles), True
-    while math.prod(t.register // t.lanes for t in out.values()) > _MOST_VECTORS:
-        n = max(out, key=lambda n: out[n].register // out[n].lanes)
-        out[n] = replace(out[n], register=out[n].register // out[n].lanes // 2 * out[n].lanes)
-        fits = False
-    return out, fits
+def _vectors(tiles: Mapping[str, Tile]) -> int:
+    return math.prod(t.register // t.lanes for t in tiles.values())
+
+
+def _halved(
+    tiles: Mapping[str, Tile], fit: Callable[[Mapping[str, Tile]], bool]
+) -> tuple[Mapping[str, Tile], bool]:
+    """Register tiles that fit, the largest one halved until they do or have one vector each, and whether they
+    did."""
+    out = tiles
+    while not fit(out):
+        n, t = max(out.items(), key=lambda x: x[1].register // x[1].lanes)
+        vectors = t.register // t.lanes
+        if vectors <= 1:
+            break
+        out = {**out, n: replace(t, register=vectors // 2 * t.lanes)}
+    return out, out is tiles
 
 
 # From a register tile to cache tiles, order and threads.
@@ -820,7 +823,7 @@ def tiling(
             parallel = i + 1
             if tasks >= wanted:
                 break
-    sums = {a.name for a in dot.summed(nest, c.phases, work)} - fixed - given.keys()
+    sums = dot.summed(nest, c.phases, work) - fixed - given.keys()
     most: int | None = None
     for n in dynamic - fixed:
         step = tiles[n].register

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tc.dtypes import INT8, INT16, UINT8, DType, accumulator
 from tc.ir.expr import Cast, Expr, Load, Mul
 from tc.ir.program import Stage
-from tc.poly.plan import Axis, Dot, Nest, Phase, PhaseTile
+from tc.poly.plan import Dot, Nest, Phase, PhaseTile
 from tc.poly.scan.builder import loads
 
 from .isa import Isa
@@ -122,7 +122,7 @@ def dots_along(
     return tuple(made) if any(t.dot is not None for t in made) else None
 
 
-def summed(nest: Nest, phases: Sequence[PhaseTile], work: Mapping[str, Work]) -> tuple[Axis, ...]:
+def summed(nest: Nest, phases: Sequence[PhaseTile], work: Mapping[str, Work]) -> set[str]:
     """The axes of dynamic length along which sums of the factor that is not packed are kept, an element for
     each point of a cache tile: what results are too large by where the packed one is shifted."""
     moved = {
@@ -134,7 +134,7 @@ def summed(nest: Nest, phases: Sequence[PhaseTile], work: Mapping[str, Work]) ->
         for n, stride in r.strides.items()
         if stride or n in r.dynamic
     }
-    return tuple(a for a in nest.axes if a.name in moved and a.size is not None)
+    return moved & {a.name for a in nest.axes if a.size is not None}
 
 
 def _dynamic(nest: Nest) -> bool:

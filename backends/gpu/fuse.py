@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from tc.poly.fusion import Counts, Predicate, Proposal
+from tc.poly.fusion import Counts, Predicate, Proposal, Strategy, named
 from tc.poly.scop import Scop
 
 from .target import Target
@@ -12,10 +12,11 @@ from .target import Target
 _SMALL = 1 << 17  # instances that one block runs in the time that a launch takes
 
 
-def apart(statements: Collection[str], predicate: Predicate) -> Predicate:
+def apart(statements: Collection[str], predicate: Predicate | Strategy) -> Predicate:
     """Of a predicate one by which these statements share loops with no other: several blocks update their
     results, which are whole only when all of them have ended."""
-    return lambda p: not set(statements) & {*p.first, *p.second} and predicate(p)
+    fuse, alone = named(predicate), frozenset(statements)
+    return lambda p: alone.isdisjoint((*p.first, *p.second)) and fuse(p)
 
 
 def predicate(scop: Scop, target: Target, typical: Mapping[str, int]) -> Predicate:

@@ -74,6 +74,12 @@ def mapped(
             help=f"a block has at most {target.shared} bytes on {target.name}",
         )
     shared = 0 if options.use_shared_memory is False else shared
+    private = options.use_private_memory is not False
+    program, many = collapse(program), _PARTS * target.units
+    chunks: Mapping[str, str] = {}
+    if options.atomics:
+        program, chunks = chunked_reductions(program, many, _LONG_ATOMIC, target.atomic, typical)
+    program = split_reductions(program, many, _LONG, chunks, typical)
     wanted = Wanted(
         options.tile or (),
         options.threads or (),
@@ -84,19 +90,14 @@ def mapped(
         simpler,
         options.unroll,
         options.unroll_copy_shared,
+        chunks,
     )
-    private = options.use_private_memory is not False
-    program, many = collapse(program), _PARTS * target.units
-    chunks: Mapping[str, str] = {}
-    if options.atomics:
-        program, chunks = chunked_reductions(program, many, _LONG_ATOMIC, target.atomic, typical)
-    program = split_reductions(program, many, _LONG, frozenset(chunks), typical)
     with isl_context():
         with stage("scop"):
             polyhedra = scop.build(program)
         with stage("schedule"):
-            chosen = fusion.named(options.fusion or predicate(polyhedra, target, typical))
-            groups = fusion.fuse(polyhedra, apart(chunks, chosen) if chunks else chosen)
+            chosen = options.fusion or predicate(polyhedra, target, typical)
+            groups = fusion.fuse(polyhedra, apart(chunks, chosen))
             fused = schedule.fused(polyhedra, groups)
         if verify:
             with stage("dependences"):
@@ -110,9 +111,7 @@ def mapped(
                 regions = tuple(map(plan.distributed, regions))
             for i, r in enumerate(regions):
                 title = f"{program.name}_{i}" if len(regions) > 1 else program.name
-                choice = choose(
-                    polyhedra, r, title, replace(wanted, chunks=chunks), target, typical, private, free
-                )
+                choice = choose(polyhedra, r, title, wanted, target, typical, private, free)
                 free = choice.taken.free
                 made.append(choice.taken.kernel)
                 choices.append(told(r, choice))

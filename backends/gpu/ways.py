@@ -44,8 +44,8 @@ class Wanted:
     simpler: int = 0  # how many of the register tiles that would be tried are not
     unroll: int | None = None
     unroll_copies: bool | None = None
+    # Of statements whose results are updated atomically the variable that blocks share out.
     chunks: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
-    """Of statements whose results are updated atomically the variable that blocks share out."""
 
 
 @dataclass(frozen=True, slots=True)

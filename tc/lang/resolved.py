@@ -300,6 +300,11 @@ class Checked:
     warnings: tuple[Warning, ...] = field(compare=False)
     span: Span = _span()
 
+    @property
+    def loops(self) -> int:
+        """The most loops that a statement has."""
+        return max(len(s.variables) for s in self.statements)
+
 
 def children(e: Exp) -> tuple[Exp, ...]:
     """The direct sub-expressions."""

@@ -37,6 +37,10 @@ class Tuple:
     def tile(self, axis: Axis, m: AxisMap) -> str:
         return f"floor({self.point(axis)}/{m.tile})"
 
+    def turn(self, axis: Axis, m: AxisMap) -> str:
+        """The value of the block variable on which a tile runs."""
+        return f"({self.tile(axis, m)}) mod {m.blocks}" if m.blocks else self.tile(axis, m)
+
     def thread(self, axis: Axis, m: AxisMap) -> str:
         return f"({self.point(axis)}) mod {m.threads}"
 

@@ -13,7 +13,7 @@ from tc.ir.loops import Array
 from tc.poly.ast import View
 from tc.poly.mapping.coordinates import Tuple, function, of_statement
 from tc.poly.mapping.footprint import place
-from tc.poly.mapping.local import Local, local
+from tc.poly.mapping.local import Local, local, repeated
 from tc.poly.mapping.padding import padded
 from tc.poly.mapping.plan import RegionMap, Unit, units
 from tc.poly.mapping.registers import Kept, Parts, index, kept, parts
@@ -51,6 +51,11 @@ class Placed:
 
     def instances(self, unit: Unit, statement: str) -> Tuple:
         return of_statement(self.scop, statement, (a for a, _ in (*unit.axes, *unit.own)))
+
+    @property
+    def repeated(self) -> bool:
+        """Whether a block runs several tiles (`local.repeated`)."""
+        return repeated(self.region, self.units, self.how)
 
     @property
     def arrays(self) -> tuple[Array, ...]:

@@ -30,6 +30,11 @@ class AxisMap:
     thread: str | None = None
     threads: int = 1
 
+    @property
+    def dealt_out(self) -> bool:
+        """Whether threads or blocks share its points."""
+        return self.thread is not None or self.block is not None
+
 
 SERIAL = AxisMap()
 
@@ -95,7 +100,7 @@ class Unit:
     @property
     def in_parts(self) -> bool:
         """Whether threads or blocks have parts of the results."""
-        return any(m.thread is not None or m.block is not None for _, m in self.own)
+        return any(m.dealt_out for _, m in self.own)
 
     @property
     def on_blocks(self) -> bool:

@@ -18,7 +18,7 @@ from tc.poly.mapping.bands import of_unit
 from tc.poly.mapping.coordinates import band, relation, where
 from tc.poly.mapping.copies import copy, store
 from tc.poly.mapping.insert import Insertions, universe
-from tc.poly.mapping.local import Local, repeated
+from tc.poly.mapping.local import Local
 from tc.poly.mapping.nodes import Part, Tree
 from tc.poly.mapping.plan import Unit, several
 from tc.poly.mapping.shared import Shared
@@ -29,7 +29,7 @@ def own_tiles(
 ) -> Tree:
     """The tiles of a unit's own loops, for each of which copies are made in shared memory."""
     p = into.placed
-    again = repeated(p.region, p.units, p.how)  # so that the next tile's copies must wait for this one's use
+    again = p.repeated  # so that the next tile's copies must wait for this one's use
     own = [(a, m) for a, m in u.own if several(a, m)]
     names = {a.name for a, _ in own}
     once = [x for x in p.memory[i] if not x.moves & names]  # the same for all tiles of these loops

@@ -92,9 +92,7 @@ class Place:
 
 def parted(scop: Scop, unit: Unit, statement: str) -> bool:
     """Whether threads, or blocks, keep parts of a statement's results."""
-    found = any(
-        statement in a.reductions and (m.thread is not None or m.block is not None) for a, m in unit.own
-    )
+    found = any(statement in a.reductions and m.dealt_out for a, m in unit.own)
     return found and scop.statement(statement).reduction
 
 

@@ -32,7 +32,6 @@ from tc.poly.mapping import nodes, padding
 from tc.poly.mapping.bands import context
 from tc.poly.mapping.coordinates import Tuple, band, relation, where
 from tc.poly.mapping.insert import Insertions, started
-from tc.poly.mapping.local import repeated
 from tc.poly.mapping.memory import Placed
 from tc.poly.mapping.nodes import Part, Tree
 from tc.poly.mapping.plan import AxisMap, Unit, several, tiled_axes
@@ -74,17 +73,12 @@ def _tiles(into: Insertions) -> Tree:
     for u in p.units:
         for s in u.statements:
             t = p.instances(u, s)
-            conditions[t] = []
             for a, m in u.axes:
-                if a.name not in names or not m.tile:
-                    continue
-                if several(a, m):
+                if a.name in names and several(a, m):
                     members.setdefault(a.name, {})[t] = t.tile(a, m)
                     banded[a.name] = m
-                if m.block is not None:
-                    turn = f"({t.tile(a, m)}) mod {m.blocks}" if m.blocks else t.tile(a, m)
-                    conditions[t].append(f"{turn} = {m.block}")
-            conditions[t] += [f"{t.tile(a, m)} = {m.block}" for a, m in u.own if m.block is not None]
+            every = (*u.axes, *u.own)
+            conditions[t] = [f"{t.turn(a, m)} = {m.block}" for a, m in every if m.block is not None]
     blocks = [v for v, _ in p.how.blocks]
     order = [n for n in names if n in members]
     chosen = where(p.ctx, conditions, blocks)
@@ -126,6 +120,6 @@ def _sequence(into: Insertions, outer: isl.UnionMap, tiles: Sequence[tuple[str, 
             mine = [k for k in p.kept if k.nest == u.nest and k.store]
             out += [into.transfer(k, u, outer, load=False) for k in mine]
     out += stores(into, outer, tiles)
-    if p.local and repeated(p.region, p.units, p.how):
+    if p.local and p.repeated:
         out.append(into.opaque("done", Sync(), outer))
     return nodes.sequence(out)

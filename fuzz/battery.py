@@ -121,10 +121,12 @@ def make(count: int, jobs: int) -> list[Kept]:
     for name in _BACKENDS:  # so that what a trial runs is not what importing runs
         importlib.import_module(f"tc_backends.{name}.backend")
     warm_up()
-    sources = (classics, drawn, *written.SOURCES)
-    cases = [
-        c for found in _all("sources", lambda number: [*sources[number]()], len(sources), jobs) for c in found
-    ]
+    sources = [classics, drawn, *written.SOURCES]
+    cases: list[Case] = []
+    while sources and len(cases) < 2 * count:  # for a short battery the first is enough
+        some = [sources.pop(0) for _ in range(min(len(sources), jobs if cases else 1))]
+        for found in _all("sources", lambda number, some=some: [*some[number]()], len(some), jobs):
+            cases += found
 
     def prepared(number: int) -> bytes | None:
         trial = cases[number].trial()

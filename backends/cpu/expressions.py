@@ -445,20 +445,35 @@ class ExpressionEmitter(MemoryEmitter):
         mask, self.mask = self.mask, None
         kept = tuple(one(self.value(p, env)) for p in self.point[:MAX_POINT])
         self.mask = mask
-        # The first thread to fail writes the record; its first word says that it is taken.
-        claim = self.op(f"cmpxchg ptr %error, i64 0, i64 {site + 1} monotonic monotonic")
-        mine = self.op(f"extractvalue {{ i64, i1 }} {claim}, 1")
-        write, leave = self.label("record"), self.label("leave")
-        self.do(f"br i1 {mine}, label %{write}, label %{leave}")
-        self.start(write)
-        for slot, v in enumerate(error_record(site, found, kept, dimension)[1:], start=1):
-            at = self.op(f"getelementptr i64, ptr %error, i64 {slot}")
-            self.do(f"store i64 {v}, ptr {at}")
-        self.do(f"br label %{leave}")
-        self.start(leave)
+        words = error_record(site, found, kept, dimension)
+        name = f"record_{len(words)}"
+        self.texts.setdefault(name, _recording(name, len(words)))
+        self.do(f"call void @{name}(ptr %error, {', '.join(f'i64 {w}' for w in words)})")
         self.failed()
         self.close()
         self.start(inside)
+
+
+def _recording(name: str, words: int) -> str:
+    """A function that fills the error record.  The first thread to fail does; the record's first word says
+    that it is taken.  It is called, since dozens of checks in a loop would each have these lines."""
+    params = ", ".join(f"i64 %w{i}" for i in range(words))
+    lines = [
+        f"define internal void @{name}(ptr %error, {params}) noinline cold nounwind {{",
+        "  %claim = cmpxchg ptr %error, i64 0, i64 %w0 monotonic monotonic",
+        "  %mine = extractvalue { i64, i1 } %claim, 1",
+        "  br i1 %mine, label %write, label %leave",
+        "write:",
+        *(
+            f"  %at{i} = getelementptr i64, ptr %error, i64 {i}\n  store i64 %w{i}, ptr %at{i}"
+            for i in range(1, words)
+        ),
+        "  br label %leave",
+        "leave:",
+        "  ret void",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 _CHEAP = frozenset(["fabs", "abs", "fmin", "fmax", "copysign", "floor", "ceil", "trunc", "fma", "sqrt"])

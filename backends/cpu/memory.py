@@ -431,8 +431,9 @@ class MemoryEmitter(ValueEmitter):
         slot, fresh = self._slot(r, array, address)
         if fresh:
             self._load_before(r, slot)
-        v = self.op(f"load {type_text(array.dtype, slot.lanes)}, ptr {slot.alloca}")
-        return Value(v, array.dtype, slot.lanes)
+        text = f"load {type_text(array.dtype, slot.lanes)}, ptr {slot.alloca}"
+        # What nothing writes stays the same, and so are checks of it.
+        return Value((self.op if array.name in r.written else self.pure)(text), array.dtype, slot.lanes)
 
     def _load_before(self, r: Registers, slot: Slot) -> None:
         """Fill a slot where the registers' scope begins."""

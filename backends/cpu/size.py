@@ -20,6 +20,7 @@ from .model import Candidate
 from .work import Ref, Work
 
 MOST = 12_000  # lines of a nest: about a second
+_CHECK = 24.0  # lines of a subscript's check, most of which compute the indices that are reported
 
 
 def lines_of(nest: Nest, work: Mapping[str, Work], c: Candidate, extents: Mapping[str, int]) -> float:
@@ -103,8 +104,8 @@ def _loop(p: Phase, t: PhaseTile, unroll: int) -> _Loop:
 
 
 def _access(r: Ref, along: str | None, lanes: int) -> float:
-    """Its address, a polynomial where strides are dynamic, and the loads: of lanes that are apart, each its
-    own."""
+    """Its address, a polynomial where strides are dynamic, its checks, and the loads: of lanes that are
+    apart, each its own."""
     address = 1.0 + math.fsum(4.0 if n in r.dynamic else 0.5 for n, s in r.strides.items() if s)
     apart = along is not None and (r.strides.get(along, 0) not in (0, 1) or along in r.indirect)
-    return address + (5.0 * lanes if apart else 2.0)
+    return address + _CHECK * r.checks + (5.0 * lanes if apart else 2.0)

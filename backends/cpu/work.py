@@ -72,6 +72,7 @@ class Ref:
     indirect: frozenset[str]
     windows: tuple[tuple[str, ...], ...]  # the axes that share a subscript, where several do
     plain: bool  # neither guarded nor checked, and known
+    checks: int = 0  # dimensions whose subscripts are checked
     dynamic: frozenset[str] = frozenset()
 
 
@@ -220,6 +221,7 @@ def _ref(
         frozenset(indirect),
         tuple(windows),
         plain,
+        len(a.read.call.checked) if a.read is not None else 0,
         frozenset(dynamic),
     )
 

@@ -173,6 +173,19 @@ def test_results_whose_lanes_lie_apart_are_transposed(rows: int) -> None:
     check(Case("rows", GEMM), sizes, 0, options)
 
 
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+def test_what_is_in_registers_is_checked_once() -> None:
+    """Not for each row of the matrix beside it; what fails is told by one function."""
+    source = """def f(float(V,K) T, int32(N) X, float(M,K) B) -> (O) {
+      O(n,m) +=! T(X(n), k) * B(m, k)
+    }"""
+    options: dict[str, Any] = {"register_tile": (2, 4), "pack": False, "parallel": False}
+    text = compiled(source, **options).inspect("llvm", V=50, K=64, N=16, M=64)
+    assert text.count("call void @record_") == 2
+    assert text.count("cmpxchg") == 1
+    check(Case("rows of a table", source, limits={"X": "V"}), {"V": 5, "K": 9, "N": 7, "M": 6}, 0, options)
+
+
 @needs_avx512
 def test_softmax() -> None:
     """A row is four vectors: maxima, exponentials, sums and quotients in registers, one row an iteration."""

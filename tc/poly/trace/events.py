@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -41,6 +41,7 @@ from tc.ir.expr import (
 from tc.ir.program import Program
 from tc.ir.simplify import simplify, substitute_typed
 
+K = TypeVar("K")
 T = TypeVar("T")
 Cell = tuple[str, tuple[int, ...]]
 Instance = tuple[str, tuple[int, ...]]
@@ -78,33 +79,81 @@ def anywhere(size: int, written: bool) -> Sequence[int]:
     return range(size) if written else (SOMEWHERE,) if size else ()
 
 
-def reads_made(e: Expr, env: dict[str, int]) -> Iterator[tuple[Expr, dict[str, int]]]:
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """Reads below a name whose value may decide where or whether they are made."""
+
+    name: str
+    value: Expr
+    reads: _Reads
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """Reads of which a condition chooses."""
+
+    condition: Expr
+    then: _Reads
+    otherwise: _Reads
+
+
+# What evaluating an expression reads, in order, and what decides about it: all that is looked at for each
+# instance, of expressions that may be large.
+_Reads = tuple[Expr | _Named | _Chosen, ...]
+
+
+def reads_made(e: Expr, env: dict[str, int]) -> list[tuple[Expr, dict[str, int]]]:
     """The reads that evaluating `e` may make, each with what is known where it is made."""
-    always = _READS.of(e)
-    if always is not None:
-        return ((read, env) for read in always)
-    return _reads_where(e, env)
+    out: list[tuple[Expr, dict[str, int]]] = []
+    _made(_READS.of(e), env, out)
+    return out
 
 
-def _reads_where(e: Expr, env: dict[str, int]) -> Iterator[tuple[Expr, dict[str, int]]]:
+def _made(reads: _Reads, env: dict[str, int], out: list[tuple[Expr, dict[str, int]]]) -> None:
+    for x in reads:
+        if isinstance(x, _Named):
+            inner = {k: v for k, v in env.items() if k != x.name}
+            value = known(x.value, env)
+            if value is not None:
+                inner[x.name] = value
+            _made(x.reads, inner, out)
+        elif isinstance(x, _Chosen):
+            chosen = known(x.condition, env)
+            if chosen is None or chosen:
+                _made(x.then, env, out)
+            if chosen is None or not chosen:
+                _made(x.otherwise, env, out)
+        else:
+            out.append((x, env))
+
+
+def _reads(e: Expr) -> _Reads:
     match e:
         case Let():
-            yield from _reads_where(e.value, env)
-            value = known(e.value, env)
-            inner = {k: v for k, v in env.items() if k != e.name}
-            yield from _reads_where(e.body, inner if value is None else {**inner, e.name: value})
+            value, body = _reads(e.value), _reads(e.body)
+            return (*value, _Named(e.name, e.value, body)) if e.name in _decisive(body) else (*value, *body)
         case IfThenElse():
-            yield from _reads_where(e.condition, env)
-            chosen = known(e.condition, env)
-            if chosen is None or chosen:
-                yield from _reads_where(e.then_value, env)
-            if chosen is None or not chosen:
-                yield from _reads_where(e.else_value, env)
+            condition, then, otherwise = map(_reads, (e.condition, e.then_value, e.else_value))
+            if then or otherwise:
+                return (*condition, _Chosen(e.condition, then, otherwise))
+            return condition
         case _:
-            for c in children(e):
-                yield from _reads_where(c, env)
-            if isinstance(e, Load) or (isinstance(e, Call) and e.kind != "intrinsic"):
-                yield e, env
+            inner = tuple(x for c in children(e) for x in _reads(c))
+            is_read = isinstance(e, Load) or (isinstance(e, Call) and e.kind != "intrinsic")
+            return (*inner, e) if is_read else inner
+
+
+def _decisive(reads: _Reads) -> set[str]:
+    """The names on which it depends where and whether reads are made."""
+    out: set[str] = set()
+    for x in reads:
+        if isinstance(x, _Named):
+            out |= variables(x.value) | (_decisive(x.reads) - {x.name})
+        elif isinstance(x, _Chosen):
+            out |= variables(x.condition) | _decisive(x.then) | _decisive(x.otherwise)
+        else:
+            out |= variables(x)
+    return out
 
 
 def known(e: Expr, env: Mapping[str, int]) -> int | None:
@@ -121,14 +170,26 @@ def known(e: Expr, env: Mapping[str, int]) -> int | None:
     return None if value is None else int(value)
 
 
-class _Remembered(Generic[T]):
-    """What an expression that is looked at often comes to, by its identity; for that it is kept alive."""
+def known_all(es: Sequence[Expr], env: Mapping[str, int]) -> tuple[int, ...] | None:
+    """The values of expressions of indices and sizes; None where data decides about one of them, or where
+    that is not said at once."""
+    code = _CODES.of(es)
+    if code is not None:
+        try:
+            return code(env)
+        except KeyError:
+            pass
+    return None
 
-    def __init__(self, make: Callable[[Expr], T], most: int = 1 << 14) -> None:
+
+class _Remembered(Generic[K, T]):
+    """What something that is looked at often comes to, by its identity; for that it is kept alive."""
+
+    def __init__(self, make: Callable[[K], T], most: int = 1 << 14) -> None:
         self.make, self.most = make, most
-        self.found: dict[int, tuple[Expr, T]] = {}
+        self.found: dict[int, tuple[K, T]] = {}
 
-    def of(self, e: Expr) -> T:
+    def of(self, e: K) -> T:
         found = self.found.get(id(e))
         if found is None or found[0] is not e:
             if len(self.found) > self.most:
@@ -137,26 +198,19 @@ class _Remembered(Generic[T]):
         return found[1]
 
 
-def _always(e: Expr) -> tuple[Expr, ...] | None:
-    """The reads of an expression in which nothing decides which are made, in order; None of others."""
-    if isinstance(e, Let | IfThenElse):
-        return None
-    out: list[Expr] = []
-    for c in children(e):
-        inner = _always(c)
-        if inner is None:
-            return None
-        out += inner
-    return (*out, e) if isinstance(e, Load) or (isinstance(e, Call) and e.kind != "intrinsic") else tuple(out)
-
-
 def _function(e: Expr) -> Callable[[Mapping[str, int]], int] | None:
     text = python(e)
     return None if text is None else eval(f"lambda v: {text}")
 
 
-_READS = _Remembered(_always)
+def _functions(es: Sequence[Expr]) -> Callable[[Mapping[str, int]], tuple[int, ...]] | None:
+    texts = [python(e) if e.dtype != BOOL else None for e in es]
+    return None if None in texts else eval(f"lambda v: ({''.join(f'{x}, ' for x in texts)})")
+
+
+_READS = _Remembered(_reads)
 _CODE = _Remembered(_function)
+_CODES = _Remembered(_functions)
 _OPERATORS: dict[type[Expr], str] = {
     Add: "+", Sub: "-", Mul: "*", EQ: "==", NE: "!=", LT: "<", LE: "<=", GT: ">", GE: ">=",
     And: "and", Or: "or",

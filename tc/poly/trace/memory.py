@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tc.ir.loops import WARP
-from tc.poly.trace.events import Cell, OutOfBoundsError
+from tc.poly.trace.events import Cell, Instance, OutOfBoundsError, shown
 
 _NOBODY, _SEVERAL = -1, -2
 
@@ -49,16 +49,24 @@ class Memory:
     _writes: dict[Cell, _Touched] = field(default_factory=dict[Cell, _Touched])
     _updates: dict[Cell, _Touched] = field(default_factory=dict[Cell, _Touched])  # atomic ones
 
-    def touch(self, cell: Cell, what: str, *, write: bool, atomic: bool = False) -> None:
+    def touch(self, cell: Cell, at: Instance, *, write: bool, atomic: bool = False) -> None:
         """Raises OutOfBoundsError where another thread may touch the cell at the same time; all may update it
         atomically."""
         if cell in self.flying:
-            raise OutOfBoundsError(f"{what} touches {cell} while it is being copied")
+            raise OutOfBoundsError(f"{_named(at)} touches {cell} while it is being copied")
         here = (self.block, self.epoch, self.step, self.thread)
-        others = [self._writes.get(cell), self._reads.get(cell) if write else None]
-        others.append(self._updates.get(cell) if not atomic else None)
-        if any(o is not None and o.by_another(*here) for o in others):
-            does = "writes" if write else "reads"
-            raise OutOfBoundsError(f"{what} {does} {cell} while another thread may touch it")
+        others = [self._writes.get(cell)]
+        if write:
+            others.append(self._reads.get(cell))
+        if not atomic:
+            others.append(self._updates.get(cell))
+        for o in others:
+            if o is not None and o.by_another(*here):
+                does = "writes" if write else "reads"
+                raise OutOfBoundsError(f"{_named(at)} {does} {cell} while another thread may touch it")
         mine = self._updates if atomic else self._writes if write else self._reads
         mine.setdefault(cell, _Touched()).note(*here)
+
+
+def _named(at: Instance) -> str:
+    return shown(at) if at[0] else "a copy"

@@ -33,6 +33,7 @@ from tc.poly.trace.events import (
     anywhere,
     integer,
     known,
+    known_all,
     reads_made,
     shown,
     written_buffers,
@@ -66,6 +67,7 @@ class Runner:
     promotions: int = 0
     dying: dict[Cell, int] = field(default_factory=dict[Cell, int])  # which promotion alone has the value
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    boxes: dict[str, tuple[range, ...]] = field(default_factory=dict[str, tuple[range, ...]])
     newest: dict[Cell, Cell] = field(default_factory=dict[Cell, Cell])
     memory: Memory | None = None
     arrays: dict[str, Array] = field(default_factory=dict[str, Array])
@@ -152,7 +154,9 @@ class Runner:
     ) -> Event | None:
         """The event of an instance; None for what fills a pack or a partial result, or combines these, or
         makes up for the shift of a pack."""
-        point = tuple(integer(p, env) for p in s.point)
+        point = known_all(s.point, env)
+        if point is None:
+            point = tuple(integer(p, env) for p in s.point)
         instance = (s.stage, point)
         inside = self.memory is None or s.stage not in self.stages
         if not inside and self.beyond(self.stages[s.stage], point):
@@ -213,10 +217,13 @@ class Runner:
 
     def beyond(self, stage: Stage, point: tuple[int, ...]) -> bool:
         """Whether a point lies outside of the box of a stage."""
-        return any(
-            not 0 <= p - integer(v.range.min, self.sizes) < integer(v.range.extent, self.sizes)
-            for v, p in zip(stage.domain.vars, point, strict=True)
-        )
+        box = self.boxes.get(stage.name)
+        if box is None:
+            box = self.boxes[stage.name] = tuple(
+                range(low := integer(v.range.min, self.sizes), low + integer(v.range.extent, self.sizes))
+                for v in stage.domain.vars
+            )
+        return any(p not in along for p, along in zip(point, box, strict=True))
 
     def padding(self, s: Compute, env: dict[str, int], instance: Instance) -> None:
         """An instance that the program does not have may run on copies and registers, of whatever value; what
@@ -238,11 +245,12 @@ class Runner:
         """An access to memory, in turn with those of other threads."""
         role = self.arrays[cell[0]].role
         if self.memory is not None and role != "register":
-            what = shown(instance) if instance[0] else "a copy"
-            self.memory.touch(cell, what, write=write, atomic=atomic)
-        if not write and any(self.owed.get(c, 0) for c in (cell, *self.packed.get(cell, ()))):
+            self.memory.touch(cell, instance, write=write, atomic=atomic)
+        if write:
+            return
+        if self.owed and any(self.owed.get(c, 0) for c in (cell, *self.packed.get(cell, ()))):
             raise OutOfBoundsError(f"{shown(instance)} reads {cell}, of which parts are still to be combined")
-        if not write and cell in self.newest:
+        if cell in self.newest:
             raise OutOfBoundsError(f"{shown(instance)} reads {cell}, whose value is in {self.newest[cell]}")
 
     def holds(self, cell: Cell, values: frozenset[Cell]) -> None:
@@ -288,11 +296,16 @@ class Runner:
 
     def kept(self, s: Compute, touched: set[Cell], write: Cell, at: Instance) -> None:
         """Values that only registers have must not be asked for when these are gone."""
-        here = {number for number, _ in self.promoted}
-        for c in touched | ({write} if s.op is not None else set[Cell]()):
-            if self.dying.get(c, 0) and self.dying[c] not in here:
-                raise OutOfBoundsError(f"{shown(at)} reads {c}, which was in registers and not stored")
-        self.dying[write] = next((n for n, dead in reversed(self.promoted) if write[0] in dead), 0)
+        if self.dying:
+            here = {number for number, _ in self.promoted}
+            for c in touched | ({write} if s.op is not None else set[Cell]()):
+                if c in self.dying and self.dying[c] not in here:
+                    raise OutOfBoundsError(f"{shown(at)} reads {c}, which was in registers and not stored")
+            self.dying.pop(write, None)
+        for number, dead in reversed(self.promoted):
+            if write[0] in dead:
+                self.dying[write] = number
+                break
 
     def place(self, s: Compute, point: tuple[int, ...]) -> Cell:
         """The element that an instance updates in the end."""
@@ -339,8 +352,12 @@ class Runner:
         checked: tuple[int, ...],
         at: Instance,
     ) -> list[Cell]:
+        shape = self.shapes[buffer]
+        place = known_all(subscripts, env)
+        if place is not None and all(0 <= v < size for v, size in zip(place, shape, strict=True)):
+            return [(buffer, (*self.owner(buffer), *place))]
         choices: list[Sequence[int]] = []
-        for d, (e, size) in enumerate(zip(subscripts, self.shapes[buffer], strict=True)):
+        for d, (e, size) in enumerate(zip(subscripts, shape, strict=True)):
             v = known(e, env)
             if v is None:
                 choices.append(anywhere(size, buffer in self.written))

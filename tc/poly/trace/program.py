@@ -21,6 +21,7 @@ from tc.poly.trace.events import (
     anywhere,
     integer,
     known,
+    known_all,
     reads_made,
     written_buffers,
 )
@@ -34,6 +35,9 @@ def program_events(program: Program, sizes: dict[str, int]) -> Iterator[Event]:
     def cells(name: str, args: Sequence[Expr], env: dict[str, int]) -> Iterator[Cell]:
         """Zero-based; a subscript that data decides may be any in the array."""
         buffer = func_buffers.get(name, name)
+        place = known_all(args, env)
+        if place is not None:
+            return iter([(buffer, tuple(v - low for v, (low, _) in zip(place, boxes[buffer], strict=True)))])
         choices = [
             [v - low] if (v := known(a, env)) is not None else anywhere(size, buffer in written)
             for a, (low, size) in zip(args, boxes[buffer], strict=True)

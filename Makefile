@@ -22,11 +22,11 @@ help: ## this list
 
 setup: $(BUILT) ## create .venv, install what is required, build the C++ extensions
 
-test: setup ## the fast tests
+test: setup ## the fast tests, and a share of what is many alike
 	$(PYTEST) -n 2 $(ARGS)
 
 test-all: setup ## every test, the slow ones too
-	$(PYTEST) -n 2 -m "slow or not slow" $(ARGS)
+	TC_TESTS=all $(PYTEST) -n 2 -m "slow or not slow" $(ARGS)
 
 lint: setup ## style, import layers, types
 	$(BIN)/ruff check .

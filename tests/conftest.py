@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.share import leave_out
+
 GOLDEN = Path(__file__).parent / "golden"
 
 # No test measures time; where a change is judged (CI=true) the examples are the same in every run.
@@ -28,6 +30,11 @@ os.environ.pop("TC_CACHE", None)
 os.environ.pop("TC_CACHE_MIB", None)
 os.environ.pop("TC_RESULT_POOL_MIB", None)
 os.environ.pop("TC_OPENCL_DEVICE", None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    leave_out(items)
 
 
 def pytest_unconfigure() -> None:

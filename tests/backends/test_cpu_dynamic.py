@@ -83,6 +83,7 @@ def possible(case: Case, sizes: Mapping[str, int]) -> bool:
 DYNAMIC = [c for c in CORPUS if set(c.kernel.front.checked.sizes) - c.fixed.keys()]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("which", ["first", "all"])
 @pytest.mark.parametrize("case", DYNAMIC, ids=lambda c: c.name)
 def test_a_program_with_dynamic_sizes(case: Case, which: str) -> None:
@@ -130,6 +131,7 @@ LARGER: dict[str, tuple[Case, tuple[str, ...], dict[str, int]]] = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", LARGER)
 def test_a_dynamic_size_among_larger_ones(name: str) -> None:
     """Packed copies, cache tiles, tasks."""
@@ -142,6 +144,7 @@ def test_a_dynamic_size_among_larger_ones(name: str) -> None:
     assert len({e.address for e in k._entries()}) == 1
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("seed", range(24))
 def test_random_sizes_typical_values_and_options(seed: int) -> None:
     rng = random.Random(seed)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import tc
 from fuzz.strategies import fitting
 from tests.backends.cpu_cases import BY_NAME, CORPUS, SIZES, Case, check, compiled, isas
+from tests.share import examples
 
 _COMMON = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -37,12 +38,13 @@ def options() -> st.SearchStrategy[dict[str, Any]]:
 
 @pytest.mark.parametrize("case", CORPUS, ids=lambda c: c.name)
 @given(data=st.data())
-@settings(_COMMON, max_examples=6)
+@settings(_COMMON, max_examples=examples(6))
 def test_random_options(case: Case, data: st.DataObject) -> None:
     sizes = case.sizes(data.draw(st.lists(st.sampled_from(SIZES), min_size=4, max_size=4), "sizes"))
     check(case, sizes, 0, fitting(data.draw(options(), "options"), case.kernel.front))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("case", CORPUS, ids=lambda c: c.name)
 @pytest.mark.parametrize("isa", isas())
 def test_defaults(case: Case, isa: str) -> None:

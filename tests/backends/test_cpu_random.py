@@ -12,6 +12,7 @@ from fuzz.differential import compare
 from fuzz.memory import Layout
 from fuzz.strategies import FLOATS, INTEGERS, Program, cpu_options, placements, programs
 from tests.backends.cpu_cases import isas
+from tests.share import examples
 
 _COMMON = settings(
     deadline=None, suppress_health_check=list(HealthCheck), database=None, derandomize=True, print_blob=True
@@ -19,7 +20,7 @@ _COMMON = settings(
 
 
 @given(p=programs(FLOATS), options=cpu_options(isas()), layouts=placements(), threads=st.integers(1, 4))
-@settings(_COMMON, max_examples=120)
+@settings(_COMMON, max_examples=examples(120, 2))
 def test_floating_programs(
     p: Program, options: dict[str, object], layouts: list[Layout], threads: int
 ) -> None:
@@ -32,7 +33,7 @@ def test_floating_programs(
     layouts=placements(),
     threads=st.integers(1, 4),
 )
-@settings(_COMMON, max_examples=120)
+@settings(_COMMON, max_examples=examples(120, 2))
 def test_integer_programs(
     p: Program, options: dict[str, object], layouts: list[Layout], threads: int
 ) -> None:

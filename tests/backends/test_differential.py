@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import tc
 from tc.registry import availability, names
+from tests.share import examples
 
 # OpenCL's compiler takes a tenth of a second for each expression; tests/codegen/test_numerics.py has them all
 # in a few programs.
@@ -99,19 +100,20 @@ def pairs(values: list[Any], dtype: str) -> tuple[np.ndarray[Any, Any], np.ndarr
 
 
 @given(integer_expressions(), st.sampled_from(INTEGERS))
-@settings(max_examples=60, **COMMON)  # type: ignore[arg-type]
+@settings(max_examples=examples(60), **COMMON)  # type: ignore[arg-type]
 def test_integer_arithmetic(expression: str, dtype: str) -> None:
     a, b = pairs(integer_values(dtype), dtype)
     run(f"O(i) = {expression} + A(i)", f"{dtype}(N) A, {dtype}(N) B", {"A": a, "B": b})
 
 
 @given(float_expressions(), st.sampled_from(FLOATS))
-@settings(max_examples=60, **COMMON)  # type: ignore[arg-type]
+@settings(max_examples=examples(60), **COMMON)  # type: ignore[arg-type]
 def test_floating_arithmetic(expression: str, dtype: str) -> None:
     a, b = pairs(FLOAT_VALUES, dtype)
     run(f"O(i) = {expression} + A(i)", f"{dtype}(N) A, {dtype}(N) B", {"A": a, "B": b})
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("target", [*INTEGERS, *FLOATS, "bool"])
 @pytest.mark.parametrize("source", [*INTEGERS, *FLOATS, "bool"])
 def test_casts(source: str, target: str) -> None:

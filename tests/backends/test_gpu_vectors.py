@@ -85,6 +85,7 @@ def copies(source: str, backend: str, options: dict[str, Any], **sizes: int) -> 
 TILES = {"tile": (16, 32), "threads": (16, 8), "use_shared_memory": True}
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("dtype", "k", "expected"),
     [
@@ -125,6 +126,7 @@ def test_nothing_is_known_of_dynamic_rows() -> None:
     assert {s.width for s in statements(n.body) if shared_copy(n, s)} == {1}
 
 
+@pytest.mark.share(2)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("dtype", ["float", "double", "half", "int8", "uint8"])
 @pytest.mark.parametrize("k", [32, 36, 38, 39])

@@ -229,6 +229,7 @@ def test_every_stage_can_be_seen(capfd: pytest.CaptureFixture[str]) -> None:
 # ---- memory and threads
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("scheduler", [None, *SCHEDULERS])
 def test_arrays_need_not_be_aligned(scheduler: str | None) -> None:
     # Halide 21 loads masked vectors as if every buffer were aligned: without the copies the process dies.

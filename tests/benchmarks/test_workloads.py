@@ -64,6 +64,7 @@ def test_torch_and_numpy_agree_with_the_interpreter(case: Case) -> None:
         assert compare([np.asarray(r) for r in results], wanted, workload.terms) is None, contestant.name
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("family", sorted({c.family.__name__: c for c in CASES}))
 def test_jax_agrees_with_the_interpreter(family: str) -> None:
     case = next(c for c in CASES if c.family.__name__ == family)

@@ -13,11 +13,15 @@ from tc import errors
 from tests.conformance.cases import REJECTED, SEEDS, Case
 from tests.conformance.upstream import UPSTREAM
 
-BACKENDS = ("reference", "halide", "cpu")
+BACKENDS = ("reference", "cpu")
 CASES = {c.name: c for c in [*SEEDS, *UPSTREAM]}
 RUNS = [(c.name, t) for c in CASES.values() for t in c.dtypes]
 # OpenCL's compiler takes a tenth of a second for each: every third program, in types that take turns.
 SAMPLE = {(c.name, c.dtypes[k % len(c.dtypes)]) for k, c in enumerate(list(CASES.values())[::3])}
+# Halide's takes two: every program, in two types that take turns.
+ON_HALIDE = {
+    (c.name, c.dtypes[(k + n) % len(c.dtypes)]) for k, c in enumerate(CASES.values()) for n in (0, 3)
+}
 
 
 def arguments(
@@ -75,18 +79,28 @@ def results(value: Any) -> list[np.ndarray[Any, Any]]:
     return [np.asarray(v) for v in value] if isinstance(value, tuple) else [np.asarray(value)]
 
 
-@pytest.mark.filterwarnings("ignore::tc.Warning")
-@pytest.mark.parametrize("exact", [True, False], ids=["integers", "reals"])
-@pytest.mark.parametrize(("name", "dtype"), RUNS, ids=[f"{n}-{t}" for n, t in RUNS])
-def test_programs(name: str, dtype: str, exact: bool) -> None:
-    check(CASES[name], dtype, exact, BACKENDS)
+def some(chosen: set[tuple[str, str]]) -> pytest.MarkDecorator:
+    """All programs in all types, those that are not chosen marked as slow."""
+    params = [pytest.param(*r, id="-".join(r), marks=() if r in chosen else pytest.mark.slow) for r in RUNS]
+    return pytest.mark.parametrize(("name", "dtype"), params)
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")
-@pytest.mark.parametrize(
-    ("name", "dtype"),
-    [pytest.param(*r, id="-".join(r), marks=() if r in SAMPLE else pytest.mark.slow) for r in RUNS],
-)
+@some({*RUNS})
+def test_programs(name: str, dtype: str) -> None:
+    for exact in (True, False):
+        check(CASES[name], dtype, exact, BACKENDS)
+
+
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+@some(ON_HALIDE)
+def test_programs_on_halide(name: str, dtype: str) -> None:
+    for exact in (True, False):
+        check(CASES[name], dtype, exact, ("halide",))
+
+
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+@some(SAMPLE)
 def test_programs_on_opencl(name: str, dtype: str) -> None:
     check(CASES[name], dtype, dtype != "float32", ("opencl",))
 

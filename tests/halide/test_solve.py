@@ -15,6 +15,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tc.halide import solve
+from tests.share import examples
 
 Env = dict[str, int]
 SIZES = dict.fromkeys(("I", "J", "K", "M", "N", "H", "W", "KH", "KW", "S"), (1, None))
@@ -260,7 +261,7 @@ SOLVABLE = st.tuples(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(st.one_of(SOLVABLE, conditions(NAMES)))
 def test_every_point_of_a_solved_interval_satisfies_the_condition(condition: Any) -> None:
     found = solve.solve_for_inner_interval(condition, "i", {"N": (1, None)})
@@ -271,7 +272,7 @@ def test_every_point_of_a_solved_interval_satisfies_the_condition(condition: Any
             assert value(condition, {**env, "i": i}), (found, env, i)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(conditions(NAMES), domains())
 def test_a_condition_over_a_domain_implies_the_condition(condition: Any, domain: Any) -> None:
     found = solve.and_condition_over_domain(condition, {"i": domain}, {"N": (1, None)})
@@ -281,7 +282,7 @@ def test_a_condition_over_a_domain_implies_the_condition(condition: Any, domain:
                 assert value(condition, {**env, "i": i}), (found, env, i)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(numbers(NAMES), domains())
 def test_bounds_hold_on_the_domain(expr: Any, domain: Any) -> None:
     low, high = solve.bounds_of_expr_in_scope(expr, {"i": domain}, {"N": (1, None)})
@@ -292,7 +293,7 @@ def test_bounds_hold_on_the_domain(expr: Any, domain: Any) -> None:
             assert high is None or at <= value(high, env)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(conditions(NAMES))
 def test_simplifying_keeps_the_meaning_and_proofs_hold(condition: Any) -> None:
     bounds = {"N": (1, None)}
@@ -305,7 +306,7 @@ def test_simplifying_keeps_the_meaning_and_proofs_hold(condition: Any) -> None:
             assert value(condition, point) or not proven
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.integers(-3, 3), st.integers(-6, 6), st.integers(-6, 6), st.integers(-6, 6))
 def test_intervals_of_affine_conditions_are_maximal(a: int, b: int, c: int, d: int) -> None:
     assume(a != 0)

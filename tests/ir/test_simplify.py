@@ -42,6 +42,7 @@ from tc.ir.expr import (
 from tc.ir.printer import text
 from tc.ir.simplify import conjunction, is_pure, simplify
 from tests.ir.expressions import affine, conditions, same, typed, value
+from tests.share import examples
 
 I, J, N = Variable("i"), Variable("j"), Variable("N")  # noqa: E741
 NAMES = ("i", "j", "N")
@@ -58,7 +59,7 @@ def test_exact_simplification_keeps_the_value(e: Expr, i: int, j: int, n: int) -
 
 @pytest.mark.parametrize("t", [INT8, INT32, INT64, UINT8, UINT64, FLOAT32, FLOAT64], ids=str)
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40, 2), deadline=None)
 def test_simplification_keeps_wrapped_values_nan_and_the_sign_of_zero(t: DType, data: st.DataObject) -> None:
     e = data.draw(typed(t, ("x", "y")))
     if t.is_float:

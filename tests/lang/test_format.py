@@ -10,6 +10,7 @@ from tc.errors import Source, Span
 from tc.lang import syntax as s
 from tc.lang.format import format_program, format_source
 from tc.lang.parse import parse
+from tests.share import examples
 
 SPAN = Span(Source(""), 0, 0)
 NAMES = st.sampled_from(["a", "B", "2LUT", "in", "where", "x1", "_", "tmp"])
@@ -84,7 +85,7 @@ programs = st.lists(defs, min_size=1, max_size=3).map(lambda ds: s.Program(tuple
 
 
 @given(programs)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_formatted_text_parses_back_to_the_same_tree(program: s.Program) -> None:
     text = format_program(program)
     again = parse(text)

@@ -26,6 +26,7 @@ from tc.poly.mapping.registers import shape
 from tc.poly.plan import Axis, Region
 from tests.poly import fused
 from tests.poly.fused import program
+from tests.share import examples
 
 _COMMON = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -127,7 +128,7 @@ def region_maps(draw: st.DrawFn, region: Region) -> RegionMap:
 
 @pytest.mark.parametrize("strategy", ["max", "min"])
 @pytest.mark.parametrize("name", CASES)
-@settings(_COMMON, max_examples=12)
+@settings(_COMMON, max_examples=examples(12))
 @given(data=st.data())
 def test_any_map_runs_each_point_once(name: str, strategy: str, data: st.DataObject) -> None:
     source, sizes = CASES[name]

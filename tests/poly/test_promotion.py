@@ -259,6 +259,7 @@ SOFTMAX = """def softmax(float(N,D) I) -> (O) {
 }"""
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "options",
     [
@@ -481,6 +482,7 @@ def test_only_what_hardware_copies_is_copied_ahead(dtype: str, k: int) -> None:
     assert "copies ahead" not in tc.compile(source, "opencl", options=options).inspect("choice", **sizes)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("budget", [1024, 4096, 49152])
 @pytest.mark.parametrize("source", [ATTENTION, SOFTMAX, CONV])
 def test_shared_memory_stays_within_what_there_is(source: str, budget: int) -> None:

@@ -16,6 +16,7 @@ from tc.ir.evaluate import evaluate
 from tc.lang.check import check
 from tc.lang.parse import parse
 from tc.ranges import Range, infer
+from tests.share import examples
 
 VARIABLES = ("i", "j", "k")
 UNIVERSE = range(-400, 401)
@@ -142,7 +143,7 @@ COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.filter_too_muc
 
 
 @given(problems(), st.lists(st.integers(1, 12), min_size=4, max_size=4))
-@settings(max_examples=300, **COMMON)  # type: ignore[arg-type]
+@settings(max_examples=examples(300), **COMMON)  # type: ignore[arg-type]
 def test_affine_ranges_are_the_maximal_ones(p: Problem, sizes: list[int]) -> None:
     sizes = sizes[: len(p.accesses)]
     expected = p.replay(sizes)
@@ -168,7 +169,7 @@ def test_affine_ranges_are_the_maximal_ones(p: Problem, sizes: list[int]) -> Non
     ),
     [1, 1, 1, 1],
 )
-@settings(max_examples=200, **COMMON)  # type: ignore[arg-type]
+@settings(max_examples=examples(200, 4), **COMMON)  # type: ignore[arg-type]
 def test_clamped_ranges_are_sound(p: Problem, sizes: list[int]) -> None:
     sizes = sizes[: len(p.accesses)]
     expected = p.replay(sizes)

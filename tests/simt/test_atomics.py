@@ -34,6 +34,7 @@ def updates(kernel: tc.Kernel, **sizes: int) -> list[Compute]:
     return [s for s in statements(body) if isinstance(s, Compute) and s.atomic]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("op", OPERATORS)
 @pytest.mark.parametrize("t", TYPES)
 def test_every_type_and_operator(t: str, op: str) -> None:

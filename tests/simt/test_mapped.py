@@ -66,6 +66,7 @@ TRIED = [
 ]
 
 
+@pytest.mark.share(2)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize(("name", "options"), TRIED)
 def test_options(name: str, options: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ import tc
 from fuzz.differential import contest
 from fuzz.strategies import TYPES, Program, fitting, options_of, programs
 from tc import registry
+from tests.share import examples
 from tests.simt import shim as simt
 from tests.simt.mapped import prepared
 
@@ -68,7 +69,7 @@ def several(count: int, types: tuple[str, ...]) -> None:
 
 
 def test_programs() -> None:
-    several(100, TYPES)
+    several(examples(100, 2), TYPES)
 
 
 @pytest.mark.slow

@@ -45,9 +45,9 @@ def library(machine: Machine, dtype: DType) -> Library:
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_accuracy_and_lanes(dtype: DType) -> None:
-    """Every function over its whole range (float32: every 4099th bit pattern or a share of these, all exponents
-    swept), subnormal numbers in and out included, and on all pairs of special values; then the same bits from
-    all numbers of lanes."""
+    """Every function over its whole range (float32: every 4099th bit pattern or a share of them, all
+    exponents swept), subnormal numbers in and out included, and on all pairs of special values; then the same
+    bits from all numbers of lanes."""
     wrong: list[str] = []
     references = bench.references(dtype)
     for name in bench.names(dtype):

@@ -111,7 +111,12 @@ def _factored(program: Program, stage: Stage, var: IterVar, size: int) -> Progra
     parts = replace(chunks, kind="reduction")
     combined = replace(stage, value=Call(name, args, dtype, "func"), domain=Domain((*pure, parts)))
     position = program.stages.index(stage)
-    stages = (*program.stages[:position], init, update, combined, *program.stages[position + 1 :])
+    before, after = program.stages[:position], program.stages[position + 1 :]
+    own = program.func_buffers[stage.func]
+    reads = any(isinstance(e, Call) and program.func_buffers.get(e.name) == own for e in walk(stage.value))
+    # What starts the results goes where they are used, and can stay in registers until they are combined.
+    start = () if reads or not before or before[-1].func != stage.func else before[-1:]
+    stages = (*before[: len(before) - len(start)], init, update, *start, combined, *after)
     where = next(i for i, f in enumerate(program.funcs) if f.name == stage.func)
     new = Func(name, name, dtype, box, None)
     return replace(

@@ -206,19 +206,32 @@ class Fuser:
         for item in items:
             if isinstance(item, Statement) or not self._join(merged, item, used, level, whole=False):
                 merged.append(item)
+        self._sink(merged)
         return tuple(i.name if isinstance(i, Statement) else self._group(i, used, level) for i in merged)
 
     def _depends(self, earlier: _Item | Statement, later: _Item | Statement) -> bool:
         return any(self.related(e, s) is not None for e in _parts(earlier) for s in _parts(later))
 
     def _place(self, items: list[_Item | Statement], s: Statement) -> None:
-        """A statement without loops goes as early as it can, where it separates the fewest others."""
+        """A statement without loops goes as early as it can, where it separates the fewest others, until groups
+        have merged (`_sink`)."""
         at = len(items)
         while at and not self._depends(items[at - 1], _Item([s], [])):
             at -= 1
         while at < len(items) and isinstance(items[at], Statement):
             at += 1
         items.insert(at, s)
+
+    def _sink(self, items: list[_Item | Statement]) -> None:
+        """Once groups have merged, statements without loops go where they are used: what starts a result can
+        stay in registers until that is combined."""
+        for i in reversed(range(len(items))):
+            s = items[i]
+            if isinstance(s, Statement):
+                user = next((k for k in range(i + 1, len(items)) if self._depends(s, items[k])), i + 1)
+                passed = ((k, items[k]) for k in range(i + 1, user))
+                at = max((k for k, x in passed if isinstance(x, _Item) or x.index < s.index), default=i)
+                items.insert(at, items.pop(i))
 
     def _join(
         self,

@@ -50,7 +50,7 @@ def shown(regions: Sequence[plan.Region]) -> str:
         ),
         (
             fused.BATCH_NORM,
-            " | c_0: S0; S3; S1 in nn_1 hh_2 ww_3; S2; S4 in nn_1 hh_2 ww_3; S5; S6 in n_1 h_2 w_3",
+            " | c_0: S0; S1 in nn_1 hh_2 ww_3; S2; S3; S4 in nn_1 hh_2 ww_3; S5; S6 in n_1 h_2 w_3",
         ),
         (fused.KRONECKER, "m_0 d1_1 | m_0 d1_1 n0_2: S0; S1 in r1_3 | m_0 d1_1 d0_2: S2; S3 in r0_3"),
         (fused.LUT2, " | i_0 j_1: S0; S1 in k_2\n | i_0 j_1: S2; S3 in k_2"),

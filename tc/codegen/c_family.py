@@ -148,13 +148,16 @@ class Printer:
         lines, self.expr.lines = self.expr.lines, []
         self.expr.used_names = names_before
         assignment = self.assignment(s, array, target, v)
-        comment = " ".join(s.text.split()).replace("*/", "* /").replace("/*", "/ *")
-        if comment:
-            self.out.append(f"{pad}/* {s.stage}: {comment} */")
+        self.out += self.comment(s, pad)
         if lines:
             self.out += [f"{pad}{{", *lines, f"{pad}  {assignment}", f"{pad}}}"]
         else:
             self.out.append(f"{pad}{assignment}")
+
+    def comment(self, s: Compute, pad: str) -> list[str]:
+        """The statement as its source has it, or what is moved."""
+        text = " ".join(s.text.split()).replace("*/", "* /").replace("/*", "/ *")
+        return [f"{pad}/* {s.stage}: {text} */" if s.stage else f"{pad}/* {text} */"] if text else []
 
     def assignment(self, s: Compute, array: Array, target: str, v: Text) -> str:
         if s.op is None:

@@ -374,6 +374,7 @@ class _Kernel(Printer):
 
     def compute(self, s: Compute, env: Mapping[str, str], pad: str) -> None:
         if s.asynchronous or s.width > 1:
+            self.out += self.comment(s, pad)
             self.copy(s, env, pad)
         else:
             super().compute(s, env, pad)

@@ -213,8 +213,8 @@ class Fuser:
         return any(self.related(e, s) is not None for e in _parts(earlier) for s in _parts(later))
 
     def _place(self, items: list[_Item | Statement], s: Statement) -> None:
-        """A statement without loops goes as early as it can, where it separates the fewest others, until groups
-        have merged (`_sink`)."""
+        """A statement without loops goes as early as it can, where it separates the fewest others, until
+        groups have merged (`_sink`)."""
         at = len(items)
         while at and not self._depends(items[at - 1], _Item([s], [])):
             at -= 1

@@ -70,7 +70,8 @@ def copy(
     if tests:
         value = IfThenElse(conjunction(tests), value, imm(0, x.buffer.dtype))
     place = element if slot is None else [slot, *element]
-    return over(Compute("", x.array.name, tuple(place), None, value, point, "", slot is not None, width))
+    told = f"{x.buffer.name} to shared memory"
+    return over(Compute("", x.array.name, tuple(place), None, value, point, told, slot is not None, width))
 
 
 def store(
@@ -80,7 +81,7 @@ def store(
     element, over = _dealt([d.size for d in x.stored], 1, threads, name, None)
     place, tests = _source(x.stored, element, box, starts)
     value = Load(x.array.name, tuple(element), x.array.dtype)
-    stored = Compute("", x.buffer, tuple(place), None, value, (), "")
+    stored = Compute("", x.buffer, tuple(place), None, value, (), f"{x.buffer} from shared memory")
     return over(If(conjunction(tests), stored) if tests else stored)
 
 

@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import islpy as isl
 
 from tc.ir.expr import Expr, IntImm, Load, Variable, substitute
-from tc.ir.loops import Array, Compute, For, LoopKind, Stmt
+from tc.ir.loops import WARP, Array, Compute, For, LoopKind, Stmt, Sync
 from tc.ir.lower import neutral
 from tc.poly.ast import Inserted, View, zero_based
 from tc.poly.context import maps_of
@@ -40,6 +41,11 @@ class Insertions:
         found = isl.Map.from_domain_and_range(tiles, target).to_union_map()
         return Part(universe(found), "", found)
 
+    def together(self, name: str, outer: isl.UnionMap, *, copies: bool = False) -> Part:
+        """A barrier of the block, once a tile, or of its warp where it has but one."""
+        one = math.prod(n for _, n in self.placed.how.threads) <= WARP
+        return self.opaque(name, Sync(warp=one, copies=copies), outer)
+
     def points(self, name: str, u: Unit, statements: Sequence[str], outer: isl.UnionMap) -> Part:
         """A statement that runs at each point of a nest's axes at which some of these statements do, on the
         thread of the point."""
@@ -66,8 +72,10 @@ class Insertions:
 
         def moved(element: tuple[Expr, ...], buffer: str, place: tuple[Expr, ...]) -> Stmt:
             if load:
-                return Compute("", k.array.name, element, None, Load(buffer, place, t), (), "")
-            return Compute("", buffer, place, None, Load(k.array.name, element, t), (), "")
+                told = f"{k.buffer} to registers"
+                return Compute("", k.array.name, element, None, Load(buffer, place, t), (), told)
+            told = f"{k.buffer} from registers"
+            return Compute("", buffer, place, None, Load(k.array.name, element, t), (), told)
 
         return self.between(name, u, users, k.array, k.statement, k.buffer, k.access.subscripts, moved, outer)
 
@@ -77,7 +85,7 @@ class Insertions:
 
         def combined(element: tuple[Expr, ...], buffer: str, place: tuple[Expr, ...]) -> Stmt:
             value = Load(p.array.name, element, p.array.dtype)
-            return Compute("", buffer, place, p.op, value, (), stage.text, atomic=p.atomic)
+            return Compute("", buffer, place, p.op, value, (), f"{p.buffer}, its parts", atomic=p.atomic)
 
         name = f"finish_{p.statement}"
         return self.between(

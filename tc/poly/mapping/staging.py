@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import islpy as isl
 
 from tc.ir.expr import Expr, FloorMod, IntImm, Mul
-from tc.ir.loops import Stmt, Sync
+from tc.ir.loops import Stmt
 from tc.ir.program import Box
 from tc.ir.simplify import simplify
 from tc.poly.context import maps_of
@@ -52,7 +52,7 @@ def own_tiles(
     below = nodes.banded(band(p.ctx, members), below) if members else below
     if memory and memory[0].ring:
         first = _copies(into, f"{i}_first", memory, outer, tiles, first=True)
-        last = [into.opaque(f"used{i}", Sync(), outer)] if again else []
+        last = [into.together(f"used{i}", outer)] if again else []
         statements = where(p.ctx, dict.fromkeys(tuples, ()))
         below = nodes.sequence([*first, Part(statements, below), *last])
     return _copied(into, u, f"{i}_once", once, below, outer, tiles, again) if once else below
@@ -74,15 +74,15 @@ def _copied(
     statements = where(p.ctx, {p.instances(u, s): () for s in u.statements})
     indices = [x for x in memory if x.index is None]
     selected = [x for x in memory if x.index is not None]
-    between = [into.opaque(f"selected{number}", Sync(), prefix)] if indices and selected else []
+    between = [into.together(f"selected{number}", prefix)] if indices and selected else []
     return nodes.sequence(
         [
             *_copies(into, number, indices, prefix, tiles),
             *between,
             *_copies(into, f"{number}_of", selected, prefix, tiles),
-            into.opaque(f"copied{number}", Sync(), prefix),
+            into.together(f"copied{number}", prefix),
             Part(statements, below),
-            *([into.opaque(f"used{number}", Sync(), prefix)] if again else []),
+            *([into.together(f"used{number}", prefix)] if again else []),
         ]
     )
 
@@ -102,7 +102,7 @@ def _ahead(
     statements = where(p.ctx, {p.instances(u, s): () for s in u.statements})
     return nodes.sequence(
         [
-            into.opaque(f"copied{i}", Sync(copies=True), prefix),
+            into.together(f"copied{i}", prefix, copies=True),
             *_copies(into, f"{i}", memory, prefix, tiles, ahead=True),
             Part(statements, below),
         ]
@@ -176,7 +176,7 @@ def stores(into: Insertions, outer: isl.UnionMap, tiles: Sequence[tuple[str, int
         to = isl.Map.read_from_str(p.ctx, f"{{ [{dims}] -> {name}[{dims}] }}")
         found = to.intersect_domain(points).to_union_map()
         out.append(Part(universe(found), "", found))
-    return [into.opaque("written", Sync(), outer), *out] if out else []
+    return [into.together("written", outer), *out] if out else []
 
 
 def _starts(tiles: Sequence[tuple[str, int]], point: Sequence[Expr]) -> dict[str, Expr]:

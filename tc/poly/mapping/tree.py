@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import islpy as isl
 
-from tc.ir.loops import Array, Block, Combine, Sync
+from tc.ir.loops import Array, Block, Combine
 from tc.poly.ast import Inserted, View
 from tc.poly.context import union_set
 from tc.poly.mapping import nodes, padding
@@ -121,5 +121,5 @@ def _sequence(into: Insertions, outer: isl.UnionMap, tiles: Sequence[tuple[str, 
             out += [into.transfer(k, u, outer, load=False) for k in mine]
     out += stores(into, outer, tiles)
     if p.local and p.repeated:
-        out.append(into.opaque("done", Sync(), outer))
+        out.append(into.together("done", outer))
     return nodes.sequence(out)

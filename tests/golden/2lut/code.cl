@@ -52,7 +52,7 @@ void v_2LUT_0_kernel(
     O1_0[0] = scratch_f32[thread];
   }
   if (t0 == 0 && t2 <= 2) {
-    /* : O1(i,j) +=! LUT1(I1(i,k),j) */
+    /* O1, its parts */
     O1[t2][t1] += O1_0[0];
   }
 }
@@ -97,7 +97,7 @@ void v_2LUT_1_kernel(
     O2_1[0] = scratch_f32[thread];
   }
   if (t0 == 0 && t2 <= 2) {
-    /* : O2(i,j) +=! LUT2(I2(i,k),j) */
+    /* O2, its parts */
     O2[t2][t1] += O2_1[0];
   }
 }

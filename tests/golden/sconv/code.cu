@@ -38,7 +38,7 @@ void sconv_kernel(
     O_0[0] = held;
   }
   if (t0 == 0 && t1 <= 2) {
-    /* : O(n,f,h,w) += I(n,c,2*h+kh,3*w+kw) * W1(f,c,kh,kw) */
+    /* O, its parts */
     O[b0][b1][t2][t1] += O_0[0];
   }
 }

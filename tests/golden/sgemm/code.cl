@@ -34,7 +34,7 @@ void sgemm_kernel(
     C_0[0] = scratch_f32[thread];
   }
   if (t0 == 0 && t1 <= 5) {
-    /* : C(i,j) += a * A(i,k) * B(k,j) */
+    /* C, its parts */
     C[t2][t1] += C_0[0];
   }
 }

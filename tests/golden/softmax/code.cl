@@ -35,7 +35,7 @@ void softmax_kernel(__global const float (*restrict I)[7], __global float (*rest
     tmp_0[0] = scratch_f32[thread];
   }
   if (t0 == 0 && t1 <= 2) {
-    /* : tmp(n) max=! I(n,d) */
+    /* tmp, its parts */
     tmp_2[t1] = tc_max_f32(tmp_2[t1], tmp_0[0]);
   }
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
@@ -64,7 +64,7 @@ void softmax_kernel(__global const float (*restrict I)[7], __global float (*rest
     tmp_1[0] = scratch_f32[thread];
   }
   if (t0 == 0 && t1 <= 2) {
-    /* : tmp(n) +=! O(n,d) */
+    /* tmp, its parts */
     tmp_2[t1] += tmp_1[0];
   }
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
@@ -74,6 +74,7 @@ void softmax_kernel(__global const float (*restrict I)[7], __global float (*rest
   }
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
   for (int r0_ = t0 + 8 * t1; r0_ < 21; r0_ += 32) {
+    /* O from shared memory */
     O[r0_ / 7][r0_ % 7] = O_3[r0_ / 7][r0_ % 7];
   }
 }

@@ -33,7 +33,7 @@ void softmax_kernel(const float (*__restrict__ I)[7], float (*__restrict__ O)[7]
     tmp_0[0] = held;
   }
   if (t0 == 0 && t1 <= 2) {
-    /* : tmp(n) max=! I(n,d) */
+    /* tmp, its parts */
     tmp_2[t1] = tc_max_f32(tmp_2[t1], tmp_0[0]);
   }
   __syncwarp();
@@ -62,7 +62,7 @@ void softmax_kernel(const float (*__restrict__ I)[7], float (*__restrict__ O)[7]
     tmp_1[0] = held;
   }
   if (t0 == 0 && t1 <= 2) {
-    /* : tmp(n) +=! O(n,d) */
+    /* tmp, its parts */
     tmp_2[t1] += tmp_1[0];
   }
   __syncwarp();
@@ -70,8 +70,9 @@ void softmax_kernel(const float (*__restrict__ I)[7], float (*__restrict__ O)[7]
     /* S5: O(n,d) = O(n,d) / tmp(n) */
     O_3[t1][t0] = O_3[t1][t0] / tmp_2[t1];
   }
-  __syncthreads();
+  __syncwarp();
   for (int r0_ = t0 + 8 * t1; r0_ < 21; r0_ += 32) {
+    /* O from shared memory */
     O[r0_ / 7][r0_ % 7] = O_3[r0_ / 7][r0_ % 7];
   }
 }

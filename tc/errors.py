@@ -7,6 +7,7 @@ An error is data first (code, message, span, notes, help) and text second, so th
 
 from __future__ import annotations
 
+import inspect
 import warnings as _warnings
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -293,6 +294,12 @@ class CacheNotice(Warning):
     code = "TC1005"
 
 
+class PerformanceNotice(Warning):
+    """Part of a kernel is simpler, and slower, than what options ask for or one would expect."""
+
+    code = "TC1006"
+
+
 def _as_dict(severity: str, d: Error | Warning) -> dict[str, Any]:
     def place(span: Span | None) -> dict[str, Any] | None:
         if span is None:
@@ -311,9 +318,16 @@ def _as_dict(severity: str, d: Error | Warning) -> dict[str, Any]:
     }
 
 
-def warn(warning: Warning, *, stacklevel: int = 2) -> None:
-    """Issue a warning as a Python warning."""
+def warn(warning: Warning, *, stacklevel: int | None = 2) -> None:
+    """Issue a warning as a Python warning; without a `stacklevel`, of the line that called `tc`."""
+    if stacklevel is None:
+        frame, stacklevel = inspect.currentframe(), 0
+        while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in _OURS:
+            frame, stacklevel = frame.f_back, stacklevel + 1
     _warnings.warn(warning, stacklevel=stacklevel + 1)
+
+
+_OURS = ("tc", "tc_backends")
 
 
 def unreachable(value: object) -> NoReturn:

@@ -21,6 +21,7 @@ from tc.errors import (
     BackendNotice,
     BoundsError,
     DTypeError,
+    PerformanceNotice,
     Warning,
     did_you_mean,
     warn,
@@ -383,7 +384,10 @@ class Kernel(_native.Dispatcher):
         )
         key = (backend.name, self._options, *what)
 
+        notices: tuple[str, ...] = ()
+
         def make() -> Compiled:
+            nonlocal notices
             seconds: dict[str, float] = {}
 
             def note(name: str, spent: float) -> None:
@@ -392,6 +396,7 @@ class Kernel(_native.Dispatcher):
             with pipeline.observe(note), self._reporting(variant, sizes=sizes), pipeline.uncollected():
                 program = pipeline.specialize(self._build(variant), fixed, {})
                 made, restored = load_or_compile(backend, program, self._options, typical, *what)
+            notices = getattr(made, "notices", ())
             return Compiled(
                 program,
                 self._options,
@@ -408,6 +413,8 @@ class Kernel(_native.Dispatcher):
 
         misses = CACHE.misses
         found = CACHE.get(key, make)
+        for text in notices:
+            warn(PerformanceNotice(f"{self.name} on {backend.name}: {text}"), stacklevel=None)
         directory = dump_directory()
         if directory is not None and CACHE.misses != misses:
             from tc.inspect import dump

@@ -35,6 +35,9 @@ class Backend(Protocol):
     One with an attribute `dynamic_sizes` that is true takes programs whose dynamic sizes are symbolic, with
     their typical values as a third argument of `compile`; the sizes reach the kernel as tc/native/entry.h
     says, and the `workspace` of what it returns may be an expression over them.
+
+    What `compile` returns may have `notices`: lines on what is simpler than one would expect, each of which
+    becomes a `tc.PerformanceNotice`.
     """
 
     name: str

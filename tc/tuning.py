@@ -72,14 +72,18 @@ def tune(
     """Measure `candidates` tilings of a program on these arguments (by name, or in order), each with
     `options`, and these alone.
 
+    What is in `out` is what each call starts from, and stays as it is.
+
     Each must agree with `tc.interpret` at `points` random elements of every result (within 64 eps of
     max(1, |value|) times the root of the number of terms that a sum may have).  Raises BackendError (TC0812)
     for a backend without candidates.
     """
     args = () if isinstance(arguments, Mapping) else tuple(arguments)
     kwargs: dict[str, Any] = dict(arguments) if isinstance(arguments, Mapping) else {}
-    if out is not None:
-        kwargs["out"] = out
+
+    def given() -> dict[str, Any]:
+        return kwargs if out is None else {**kwargs, "out": _copies(out)}
+
     tunable = get(backend)
     if not isinstance(tunable, Tunable):
         raise BackendError(
@@ -89,7 +93,7 @@ def tune(
         )
     options = options or Options()
     default = compile(src, backend, entry=entry, options=options)
-    sizes = default.sizes_of(*args, **kwargs)
+    sizes = default.sizes_of(*args, **given())
     found = tunable.candidates(default.program(sizes), candidates, options)
     trials: list[tuple[Options, float | None]] = [(options, None), *found]
     kernels: list[tuple[int, Any]] = []
@@ -98,9 +102,9 @@ def tune(
     for i, (chosen, _) in enumerate(trials):
         kernel = compile(src, backend, entry=entry, options=chosen)
         try:
-            results = _named(kernel, kernel(*args, **kwargs))
+            results = _named(kernel, kernel(*args, **given()))
             if wanted is None:
-                wanted = _expected(src, entry, results, points, seed, args, kwargs)
+                wanted = _expected(src, entry, results, points, seed, args, given())
             problem = _disagrees(results, wanted, sizes)
         except Error as e:
             problem = e.message
@@ -111,9 +115,10 @@ def tune(
     times: dict[int, list[float]] = {i: [] for i, _ in kernels}
     for _ in range(rounds):
         for i, kernel in kernels:
-            kernel(*args, **kwargs)  # caches and threads are warm when the clock starts
+            kernel(*args, **given())  # caches and threads are warm when the clock starts
+            passed = given()
             start = time.perf_counter()
-            kernel(*args, **kwargs)
+            kernel(*args, **passed)
             times[i].append(time.perf_counter() - start)
     done = [
         Trial(o, p, statistics.median(times[i]) if i in times else None, problems.get(i, ""))
@@ -121,6 +126,15 @@ def tune(
     ]
     done.sort(key=lambda t: (t.seconds is None, t.seconds or 0.0))
     return Tuned(tuple(done))
+
+
+def _copies(out: Any) -> Any:
+    """`out=` with buffers of its own: arrays of any library, alone, in order or by name."""
+    if isinstance(out, Mapping):
+        return {n: _copies(x) for n, x in cast("Mapping[str, Any]", out).items()}
+    if isinstance(out, tuple | list):
+        return tuple(map(_copies, cast("Sequence[Any]", out)))
+    return out.clone() if hasattr(out, "clone") else out.copy()
 
 
 def _named(kernel: Any, value: Any) -> dict[str, Any]:

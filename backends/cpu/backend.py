@@ -33,6 +33,7 @@ from .fuse import predicate
 from .isa import Isa
 from .machine import Machine, believed, host, with_isa
 from .recompute import worthwhile
+from .simpler import notices
 from .streams import streamed
 from .versions import Plan, Version, versions
 
@@ -60,13 +61,14 @@ class Compiled:
     schedule: str
     choice: str
     private: int  # bytes of the workspace behind the temporaries of a kernel of dynamic sizes
+    notices: tuple[str, ...]
     _code: llvm_jit.MachineCode = field(repr=False)
 
     def to_blob(self) -> bytes:
         """What `Backend.from_blob` runs in another process: the object code and the sizes it needs."""
         # Temporaries are placed by the program alone; what dynamic sizes do not enter is a number.
         own = self.workspace if isinstance(self.workspace, int) else self.private
-        facts = {"workspace": own, "release_gil": self.release_gil}
+        facts = {"workspace": own, "release_gil": self.release_gil, "notices": self.notices}
         return store.pack(facts, self._code.object)
 
     def artifact(self, stage: Artifact) -> str:
@@ -97,6 +99,7 @@ class Restored:
     address: int
     workspace: int | Expr
     release_gil: bool
+    notices: tuple[str, ...]
     _code: llvm_jit.MachineCode = field(repr=False)
 
 
@@ -138,7 +141,8 @@ class Backend:
         workspace: int | Expr = int(facts["workspace"])
         if program.sizes:
             workspace = Add(nest.assemble(program, scan.block(())).workspace, IntImm(workspace))
-        return Restored(machine.address, workspace, bool(facts["release_gil"]), machine)
+        told = tuple(map(str, facts["notices"]))
+        return Restored(machine.address, workspace, bool(facts["release_gil"]), told, machine)
 
     def candidates(self, program: Program, count: int, options: Options) -> tuple[tuple[Options, float], ...]:
         """The best tilings of the nest that costs most, by the model, as these options with others, and
@@ -178,6 +182,7 @@ class Backend:
             made.schedule,
             made.choice,
             made.private,
+            made.notices,
             code,
         )
 
@@ -199,6 +204,7 @@ class Made:
     private: int
     vectors: Mapping[str, int]  # that the register tile of each statement's nest keeps
     cycles: Mapping[str, float]  # that the nest takes, by the model
+    notices: tuple[str, ...]
 
 
 def code_of(
@@ -246,7 +252,8 @@ def code_of(
     if inlined:
         choice = f"computed where they are read: {', '.join(inlined)}\n{choice}"
     chosen = usual.chosen
-    return Made(loops, shown, choice, text, program.instances, private, chosen.vectors, chosen.cycles)
+    told = notices(polyhedra, chosen, options)
+    return Made(loops, shown, choice, text, program.instances, private, chosen.vectors, chosen.cycles, told)
 
 
 def prepared(

@@ -31,6 +31,13 @@ class Made:
     lowered: Lowered
     module: gpu.Module
     machine: nvrtc.Machine
+    rejected: tuple[str, ...] = ()  # maps that would have kept registers in memory
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        if self.machine.in_memory:
+            return (f"{self.machine.in_memory} bytes of a thread's registers are in memory",)
+        return tuple(f"a simpler map is taken, {r}" for r in self.rejected)
 
 
 def _with_all_registers(text: str) -> str:
@@ -63,8 +70,11 @@ def _without_stack(made: Callable[[int], Made]) -> Made:
         first = one.lowered.choice.splitlines()[0]
         rejected.append(f"rejected: {first}, {one.machine.in_memory} bytes of registers in memory")
     assert best is not None
-    told = "".join(f"{line}\n" for line in rejected if best.machine.in_memory == 0)
-    return replace(best, lowered=replace(best.lowered, choice=told + best.lowered.choice))
+    if best.machine.in_memory:
+        return best
+    told = "".join(f"{line}\n" for line in rejected)
+    lowered = replace(best.lowered, choice=told + best.lowered.choice)
+    return replace(best, lowered=lowered, rejected=tuple(rejected))
 
 
 class Backend:
@@ -120,4 +130,5 @@ class Backend:
             Interface.of(program, lowered.nest.workspace),
             {"asm": str(machine)},
             machine.resources,
+            found.notices,
         )

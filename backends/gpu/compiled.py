@@ -63,6 +63,7 @@ class Compiled:
     interface: Interface = field(repr=False)
     stages: Mapping[str, str] = field(repr=False, default_factory=dict[str, str])
     resources: Mapping[str, Any] = field(repr=False, default_factory=dict[str, Any])
+    notices: tuple[str, ...] = ()
     address: None = None
     release_gil: bool = True
 

@@ -339,6 +339,9 @@ PROVOKED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "TC0906": _exhausted,
     "TC1004": _notice,
     "TC1005": _nowhere_to_keep,
+    "TC1006": lambda m: tc.compile(
+        "def f(float(N) A) -> (B) { B(i) = tgamma(A(i)) }", "cpu", sizes={"N": 1 << 17}
+    ),
 }
 
 

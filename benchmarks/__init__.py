@@ -1,2 +1,3 @@
 """Measurements, one command a table: `python -m benchmarks.cpu`, `… .cpu_sweep`, `… .cpu_threads`,
-`… .compile_time`, `… .call_overhead`; `python -m benchmarks.peaks` says what the machine can do at best."""
+`… .cpu_dynamic`, `… .compile_time`, `… .call_overhead`, `… .model`, `… .vector_math`; `python -m benchmarks`
+is all of these.  `python -m benchmarks.peaks` says what the machine can do at best."""

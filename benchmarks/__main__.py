@@ -3,13 +3,19 @@
 import importlib
 import sys
 
-TABLES = ("compile_time", "call_overhead", "cpu", "cpu_sweep", "cpu_threads", "cpu_dynamic")
+TABLES = (
+    *("compile_time", "call_overhead", "cpu", "cpu_sweep", "cpu_threads", "cpu_dynamic", "model"),
+    "vector_math",
+)
+# What needs more than a CPU, or draws what others have measured.
+OTHERS = ("gpu_static", "peaks", "roofline")
 
 
 def main(argv: list[str]) -> int:
-    named = argv[:1] if argv and argv[0] in TABLES else []
+    known = (*TABLES, *OTHERS)
+    named = argv[:1] if argv and argv[0] in known else []
     if argv and not named and not argv[0].startswith("-"):
-        raise SystemExit(f"there is no table {argv[0]}; there are {', '.join(TABLES)}")
+        raise SystemExit(f"there is no table {argv[0]}; there are {', '.join(known)}")
     given = argv[len(named) :]
     return max(importlib.import_module(f"benchmarks.{table}").main(given) for table in named or TABLES)
 

@@ -1,8 +1,10 @@
 """What a call costs beside the kernel: three small arrays, in one run with ctypes, NumPy and PyTorch.
 
+    python -m benchmarks.call_overhead [--rounds 31] [--calls 4000] [--no-save]
+
 The kernel adds two 4x5 arrays.  Rows are interleaved: every round times each row once; the figure is the
 median of the rounds, in nanoseconds.  The kernel's own time is part of every `tc` row, so a row is an
-upper bound of the overhead.
+upper bound of the overhead.  MiB is by how much a round of calls raises the high-water mark of the process.
 """
 
 from __future__ import annotations
@@ -15,8 +17,11 @@ import time
 import warnings
 from collections.abc import Callable
 
+from benchmarks.memory import HighWater
 from benchmarks.record import save
+from benchmarks.table import aligned, mebibytes
 
+HEADER = ("call", "median ns", "best ns", "limit ns", "MiB")
 SOURCE = "def add(float(N,M) A, float(N,M) B) -> (C) { C(i,j) = A(i,j) + B(i,j) }"
 
 
@@ -56,10 +61,19 @@ def rows() -> dict[str, tuple[Callable[[], object], float | None]]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.call_overhead",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--rounds", type=int, default=31)
     parser.add_argument("--calls", type=int, default=4000)
-    parser.add_argument("--save", action="store_true", help="write benchmarks/results/call_overhead.json")
+    parser.add_argument(
+        "--save",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="write benchmarks/results/call_overhead.json",
+    )
     args = parser.parse_args(argv)
     warnings.simplefilter("ignore")
     table = rows()
@@ -75,20 +89,35 @@ def main(argv: list[str] | None = None) -> int:
     for _ in range(100_000):
         empty()
     loop = (time.perf_counter_ns() - start) / 100_000
+    peaks: dict[str, int | None] = {}
+    for name, (call, _limit) in table.items():
+        water = HighWater()
+        for _ in range(args.calls):
+            call()
+        peaks[name] = water.growth()
     out = sys.stdout
     out.write(
         f"median of {args.rounds} interleaved rounds, ns per call, less {loop:.0f} ns of the timing loop\n\n"
     )
     result = []
+    lines: list[tuple[str, ...]] = []
     for name, (_, limit) in table.items():
         median = statistics.median(times[name]) - loop
         best = min(times[name]) - loop
-        out.write(
-            f"  {name:<28} {median:8.0f}   best {best:6.0f}" + (f"   limit {limit}" if limit else "") + "\n"
+        shown = (f"{median:.0f}", f"{best:.0f}", str(limit or ""), mebibytes(peaks[name]))
+        lines.append((name, *shown))
+        result.append(
+            {
+                "row": name,
+                "median_ns": median,
+                "best_ns": best,
+                "limit_ns": limit,
+                "memory_bytes": peaks[name],
+            }
         )
-        result.append({"row": name, "median_ns": median, "best_ns": best, "limit_ns": limit})
+    out.write(aligned(HEADER, lines) + "\n")
     if args.save:
-        out.write(f"\nwritten to {save('call_overhead', result)}\n")
+        out.write(f"written to benchmarks/results/{save('call_overhead', result).name}\n")
     return 0
 
 

@@ -1,10 +1,13 @@
-"""Compile time by stage, cold, over the benchmark's programs or those of the published descriptions.
+"""Compile time by stage, cold and warm, over the benchmark's programs or those of the published descriptions.
 
-    python -m benchmarks.compile_time [--backend cpu] [--programs benchmark|seeds] [--repeats 7] [--save]
+    python -m benchmarks.compile_time [--backend cpu] [--programs benchmark|seeds] [--repeats 7] [--no-save]
 
 One process compiles one other program first (imports, parser tables, LLVM's initialisation), then every
-program `--repeats` times with all caches emptied between.  Printed: the median per stage over the programs'
-medians, the median and the worst whole compile.
+program `--repeats` times with all caches in memory emptied between: cold, with nothing on disk, and warm,
+with a store of its own on disk that has the kernel.  Columns, medians in milliseconds: a whole cold compile,
+what of it is front end and ranges; a whole warm one, what of it is the load (`–` for a backend that keeps
+nothing); by how much a cold compile raises the high-water mark of the process.  Then the median per stage of
+the cold compiles over the programs' medians.
 """
 
 from __future__ import annotations
@@ -15,10 +18,17 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
+from benchmarks import kept
+from benchmarks.memory import HighWater
 from benchmarks.record import save
+from benchmarks.table import aligned, figure, mebibytes
 
 FRONT = ("parse", "check", "ranges", "types")
+HEADER = ("program", "cold ms", "front ms", "warm ms", "load ms", "MiB")
 
 
 def import_time(rounds: int = 15) -> float:
@@ -65,6 +75,112 @@ def benchmark() -> Programs:
     return out
 
 
+@dataclass(frozen=True, slots=True)
+class Compile:
+    """Seconds of one compile, by stage and whole; `restored`: the machine code came from disk."""
+
+    stages: dict[str, float]
+    whole: float
+    restored: bool
+
+
+def compile_once(backend: str, source: str, entry: str | None, sizes: dict[str, int]) -> Compile:
+    """One compile, with the caches in memory empty."""
+    import tc
+    from tc import api, pipeline
+    from tc.kernel import BUILT, CACHE
+
+    CACHE.clear()
+    BUILT.clear()
+    api._FRONTS.clear()
+    seconds: dict[str, float] = {}
+
+    def note(name: str, spent: float) -> None:
+        seconds[name] = seconds.get(name, 0.0) + spent
+
+    start = time.perf_counter()
+    with pipeline.observe(note):
+        kernel = tc.compile(source, backend, entry)
+    # The stages that `specialize` observes are recorded on what it returns.
+    made = kernel.specialize(**sizes)
+    whole = time.perf_counter() - start
+    for name, spent in made.seconds.items():
+        seconds[name] = seconds.get(name, 0.0) + spent
+    return Compile(seconds, whole, made.restored)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Medians of a program's compiles, in seconds; warm ones None where nothing is kept on disk."""
+
+    program: str
+    whole: float
+    front: float
+    stages: dict[str, float]
+    warm: float | None
+    load: float | None
+    peak: int | None  # bytes
+
+    def cells(self) -> tuple[str, ...]:
+        times = (self.whole, self.front, self.warm, self.load)
+        return (self.program, *(figure(None if t is None else 1e3 * t) for t in times), mebibytes(self.peak))
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "program": self.program,
+            "whole_ms": 1e3 * self.whole,
+            "front_ms": 1e3 * self.front,
+            "warm_ms": None if self.warm is None else 1e3 * self.warm,
+            "load_ms": None if self.load is None else 1e3 * self.load,
+            "memory_bytes": self.peak,
+            "stages_ms": {n: 1e3 * s for n, s in self.stages.items()},
+        }
+
+
+def measure(
+    backend: str, name: str, source: str, entry: str | None, sizes: dict[str, int], repeats: int
+) -> Row:
+    import tc
+    from tc import pipeline
+
+    front = tc.compile(source, backend, entry).front
+    known = {*front.checked.sizes, *front.specialized}
+    sizes = {k: v for k, v in sizes.items() if k in known}
+    with kept.nothing():
+        cold = [compile_once(backend, source, entry, sizes) for _ in range(repeats)]
+        water = HighWater()
+        compile_once(backend, source, entry, sizes)
+        peak = water.growth()
+    with kept.apart():
+        compile_once(backend, source, entry, sizes)
+        warm = [compile_once(backend, source, entry, sizes) for _ in range(repeats)]
+    restored = all(c.restored for c in warm)
+    return Row(
+        name,
+        statistics.median(c.whole for c in cold),
+        statistics.median(sum(c.stages.get(n, 0.0) for n in FRONT) for c in cold),
+        {n: statistics.median(c.stages.get(n, 0.0) for c in cold) for n, _ in pipeline.PASSES},
+        statistics.median(c.whole for c in warm) if restored else None,
+        statistics.median(c.stages["load"] for c in warm) if restored else None,
+        peak,
+    )
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """The table, the medians and the worst of each column below."""
+
+    def over(pick: Any) -> tuple[str, ...]:
+        columns: list[list[float]] = [
+            [1e3 * t for t in times if t is not None]
+            for times in zip(*((r.whole, r.front, r.warm, r.load) for r in rows))
+        ]
+        peaks = [r.peak for r in rows if r.peak is not None]
+        return (*(figure(pick(c) if c else None) for c in columns), mebibytes(pick(peaks) if peaks else None))
+
+    lines = [*(r.cells() for r in rows), ("median", *over(statistics.median)), ("worst", *over(max))]
+    return aligned(HEADER, lines)
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.compile_time",
@@ -74,79 +190,38 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--backend", default="cpu")
     parser.add_argument("--programs", choices=("benchmark", "seeds"), default="benchmark")
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--save", action="store_true", help="write benchmarks/results/compile_time.json")
+    parser.add_argument(
+        "--save",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="write benchmarks/results/compile_time.json",
+    )
     args = parser.parse_args(argv)
 
     import tc
-    from tc import api, pipeline
-    from tc.kernel import BUILT, CACHE
+    from tc import pipeline
 
     warnings.simplefilter("ignore", tc.Warning)
-
-    def cold(source: str, entry: str | None, sizes: dict[str, int]) -> tuple[dict[str, float], float]:
-        CACHE.clear()
-        BUILT.clear()
-        api._FRONTS.clear()
-        seconds: dict[str, float] = {}
-
-        def note(name: str, spent: float) -> None:
-            seconds[name] = seconds.get(name, 0.0) + spent
-
-        start = time.perf_counter()
-        with pipeline.observe(note):
-            kernel = tc.compile(source, args.backend, entry)
-        # The stages that `specialize` observes are recorded on what it returns.
-        compiled = kernel.specialize(**sizes)
-        whole = time.perf_counter() - start
-        for name, spent in compiled.seconds.items():
-            seconds[name] = seconds.get(name, 0.0) + spent
-        return seconds, whole
-
-    cold(
-        "def warm(float(N,M) A) -> (B) { B(i) +=! exp(A(i+1,j)) B(i) = B(i) + i where i in 0:2 }",
-        None,
-        {"N": 9, "M": 3},
-    )
-    stages: dict[str, list[float]] = {}
-    wholes: list[tuple[float, str]] = []
-    fronts: list[float] = []
-    rows = []
     programs = seeds() if args.programs == "seeds" else benchmark()
-    for name, source, entry, sizes in programs:
-        kernel = tc.compile(source, args.backend, entry)
-        known = {*kernel.front.checked.sizes, *kernel.front.specialized}
-        sizes = {k: v for k, v in sizes.items() if k in known}
-        runs = [cold(source, entry, sizes) for _ in range(args.repeats)]
-        whole = statistics.median(w for _, w in runs)
-        by_stage = {n: statistics.median(s.get(n, 0.0) for s, _ in runs) for n, _ in pipeline.PASSES}
-        front = statistics.median(sum(s.get(n, 0.0) for n in FRONT) for s, _ in runs)
-        for n, spent in by_stage.items():
-            stages.setdefault(n, []).append(spent)
-        wholes.append((whole, name))
-        fronts.append(front)
-        rows.append(
-            {
-                "program": name,
-                "whole_ms": 1e3 * whole,
-                "front_ms": 1e3 * front,
-                "stages_ms": {n: 1e3 * s for n, s in by_stage.items()},
-            }
-        )
+    warm = "def warm(float(N,M) A) -> (B) { B(i) +=! exp(A(i+1,j)) B(i) = B(i) + i where i in 0:2 }"
+    measure(args.backend, "warm", warm, None, {"N": 9, "M": 3}, 1)
+    rows = [measure(args.backend, *program, args.repeats) for program in programs]
     out = sys.stdout
-    out.write(f"cold compile on '{args.backend}', {len(programs)} programs, medians of {args.repeats}\n\n")
+    out.write(f"compile on '{args.backend}', {len(programs)} programs, medians of {args.repeats}\n\n")
+    out.write(summary(rows) + "\n\n")
     for n, what in pipeline.PASSES:
-        spent = 1e3 * statistics.median(stages[n])
-        out.write(f"  {n:<12} {spent:7.2f} ms  (worst {1e3 * max(stages[n]):6.2f})  {what}\n")
-    worst = max(wholes)
+        stages = [1e3 * r.stages[n] for r in rows]
+        out.write(f"  {n:<12} {statistics.median(stages):7.2f} ms  (worst {max(stages):6.2f})  {what}\n")
     beyond = import_time()
-    front_median, front_worst = 1e3 * statistics.median(fronts), 1e3 * max(fronts)
-    whole_median = 1e3 * statistics.median(w for w, _ in wholes)
-    out.write(f"\n  import tc beyond numpy {beyond * 1e3:.1f} ms\n")
-    out.write(f"  front end + ranges     {front_median:.2f} ms (worst {front_worst:.2f})\n")
-    out.write(f"  whole                  {whole_median:.2f} ms (worst {1e3 * worst[0]:.2f}: {worst[1]})\n")
+    worst = max(rows, key=lambda r: r.whole)
+    out.write(f"\nimport tc beyond numpy {beyond * 1e3:.1f} ms; slowest cold compile: {worst.program}\n")
     if args.save:
-        rows.append({"program": "import tc beyond numpy", "import_ms": 1e3 * beyond})
-        out.write(f"\nwritten to {save('compile_time', rows)}\n")
+        # Other programs or backends have results of their own.
+        other = [x for x, usual in ((args.programs, "benchmark"), (args.backend, "cpu")) if x != usual]
+        written = [r.as_dict() for r in rows]
+        written.append({"program": "import tc beyond numpy", "import_ms": 1e3 * beyond})
+        name = "_".join(["compile_time", *other])
+        out.write(f"written to benchmarks/results/{save(name, written).name}\n")
     return 0
 
 

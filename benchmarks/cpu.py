@@ -7,7 +7,7 @@ Columns: the best peer; its time by tc's (above 1: tc is faster), the median of 
 peak that is the larger share (F: of multiply-adds, B: of the copy's bandwidth, R: of what can be read where
 little is written, G: of random rows of tc's own tables, read in the same rounds; data that stays in a cache
 may exceed the last three); first call less a later one; memory of a call, results included.  A group has
-results of its own.
+results of its own; the roofline, benchmarks/results/roofline.png, has the kernels of both.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from benchmarks import peaks as machine_peaks
 from benchmarks import peers
 from benchmarks.measure import Measurement, Outcome, Race, Settings, WorkerError
 from benchmarks.quiet import Others
-from benchmarks.record import RESULTS, save
-from benchmarks.roofline import Point, draw
+from benchmarks.record import save
+from benchmarks.roofline import draw_results
 from benchmarks.stats import geometric_mean
 from benchmarks.table import aligned, duration, figure, mebibytes
 from benchmarks.workloads import select
@@ -34,6 +34,10 @@ from benchmarks.workloads.model import Case
 
 # The part of the processors' time that others may use.
 QUIET = 0.05
+HEADER = (
+    *("workload", "best peer", "tc µs", "peer µs", "ratio", "95 %", "tc", "", "share", "peer's"),
+    *("compile ms", "peer's", "MiB", "peer's"),
+)
 QUICK = ("tc", "torch", "torch+", "inductor", "inductor+", "jax")
 
 
@@ -97,10 +101,6 @@ def share(
 
 def summary(measurements: Sequence[Measurement], peaks: machine_peaks.Peaks) -> str:
     """The table."""
-    header = (
-        *("workload", "best peer", "tc µs", "peer µs", "ratio", "95 %", "tc", "", "share", "peer's"),
-        *("compile ms", "peer's", "MiB", "peer's"),
-    )
     rows = []
     for m in measurements:
         ours, best, ratio = m.tc, m.best_peer, m.ratio
@@ -123,7 +123,7 @@ def summary(measurements: Sequence[Measurement], peaks: machine_peaks.Peaks) -> 
                 mebibytes(best.memory() if best else None),
             )
         )
-    return aligned(header, rows, left=2)
+    return aligned(HEADER, rows, left=2)
 
 
 def _milliseconds(outcome: Outcome | None) -> str:
@@ -192,18 +192,6 @@ def record(measurement: Measurement, peaks: machine_peaks.Peaks) -> dict[str, An
         "ratio": asdict(m.ratio) if m.ratio else None,
         "contestants": contestants,
     }
-
-
-def point(measurement: Measurement) -> Point:
-    """A measurement's place in the roofline."""
-    m, workload = measurement, measurement.case.workload()
-    work = workload.flops or max(o.result_bytes for o in m.outcomes) / 4
-    moved = max(1, m.moved_bytes)
-
-    def rate(outcome: Outcome | None) -> float | None:
-        return work / outcome.seconds / 1e9 if outcome and outcome.seconds else None
-
-    return Point(m.case.name, workload.kind, work / moved, rate(m.tc), rate(m.best_peer))
 
 
 # ---- the run
@@ -293,25 +281,31 @@ def main(argv: list[str] | None = None) -> int:
     if noisy and not arguments.quick and not arguments.noisy:
         out.write("nothing written; --noisy writes such results too\n")
     elif not arguments.quick:
-        stem = f"cpu_{arguments.group}" if arguments.group else "cpu"
-        title = f"{settings.threads} threads, tc on '{settings.backend}'"
-        rows = [record(m, peaks) for m in measurements]
-        written = save(
-            stem,
-            {
+        for stem, some in _apart(arguments, measurements).items():
+            rows = {
                 "settings": asdict(settings),
                 "peaks": peaks.as_dict(),
                 "used_by_others": busy,
-                "workloads": rows,
-            },
-        )
-        out.write(f"written to {_shown(written)}\n")
+                "workloads": [record(m, peaks) for m in some],
+            }
+            out.write(f"written to {_shown(save(stem, rows))}\n")
         try:
-            drawn = draw([point(m) for m in measurements], peaks, RESULTS / f"{stem}_roofline.png", title)
-            out.write(f"drawn in {_shown(drawn)}\n")
+            out.write(f"drawn in {_shown(draw_results())}\n")
         except ImportError:
             out.write("no plot: matplotlib is not installed\n")
     return 1 if any(o.failed for m in measurements for o in m.outcomes if not o.peer) else 0
+
+
+def _apart(
+    arguments: argparse.Namespace, measurements: Sequence[Measurement]
+) -> dict[str, list[Measurement]]:
+    """What is written to which results: each group to its own, a choice from both to another."""
+    if arguments.only and not arguments.group:
+        return {"cpu": list(measurements)}
+    out: dict[str, list[Measurement]] = {}
+    for m in measurements:
+        out.setdefault(f"cpu_{m.case.group}", []).append(m)
+    return out
 
 
 def _shown(path: Any) -> str:

@@ -1,19 +1,19 @@
 """One kernel with a dynamic size beside a kernel specialised for each size.
 
-    python -m benchmarks.cpu_dynamic [--only TEXT …] [--sizes 200] [--most 256] [--rounds 7] [--save]
+    python -m benchmarks.cpu_dynamic [--only TEXT …] [--sizes 200] [--most 256] [--rounds 7] [--no-save]
 
 Per workload, random sizes from 1 to `--most` (uniform); at each of them both kernels run in turn for
 `--budget` milliseconds a round.  The figure of a size is the ratio of their times per call, each that of its
 fastest round, which is the one that others disturbed least: 1.1 is a dynamic kernel that takes 10 % longer.
 `p50` and `p99` are over the sizes, `p50 of 16` over those from 16 on.  `new size` is what the first call with
 a size takes beyond the second one, in microseconds, right after the compile of the specialised kernel, so
-with cold caches; `compile` is in milliseconds, without what is kept on disk.
+with cold caches; `compile` is in milliseconds, without what is kept on disk; MiB is the memory of a call at
+the largest of the sizes, results included.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import statistics
 import sys
@@ -23,8 +23,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.record import save
-from benchmarks.table import aligned, duration, figure
+from benchmarks import kept
+from benchmarks.memory import of_call
+from benchmarks.record import save, saved
+from benchmarks.table import aligned, duration, figure, mebibytes
+
+HEADER = (
+    *("workload, dynamic size", "p50", "p99", "p50 of 16", "p99 of 16"),
+    *("new size", "compile", "specialised", "MiB", "specialised"),
+)
 
 MLP = """def mlp(float(B,N) I, float(O,N) W, float(O) V) -> (R) {
   R(b,o) = V(o)
@@ -64,12 +71,14 @@ WORKLOADS = (
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Ratios by size, microseconds of the specialised kernel by size, of a new size, seconds to compile."""
+    """Ratios by size, seconds of the specialised kernel by size, of a new size, to compile; bytes of a call
+    at the largest size."""
 
     ratios: dict[int, float]
     times: dict[int, float]
     first: float
     compile: tuple[float, float]
+    memory: tuple[int | None, int | None]
 
 
 def percentile(values: Sequence[float], part: float) -> float:
@@ -114,7 +123,9 @@ def measure(w: Workload, sizes: Sequence[int], rounds: int, budget: float) -> Fi
                 best[k] = min(best[k], timed(lambda k=k, a=arguments: k(*a), calls))
         ratios[n] = best[dynamic] / best[fixed]
         times[n] = best[fixed]
-    return Figures(ratios, times, statistics.median(extra), (whole, statistics.median(compiled)))
+    arguments = [rng.standard_normal(s).astype(np.float32) for s in w.shapes(max(sizes))]
+    memory = of_call(dynamic, *arguments), of_call(fixed, *arguments)
+    return Figures(ratios, times, statistics.median(extra), (whole, statistics.median(compiled)), memory)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -128,13 +139,22 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--most", type=int, default=256, help="the largest (default 256)")
     out.add_argument("--rounds", type=int, default=7)
     out.add_argument("--budget", type=float, default=2.0, help="milliseconds a kernel and round")
-    out.add_argument("--save", action="store_true", help="write benchmarks/results/cpu_dynamic.json")
+    out.add_argument(
+        "--save",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="write benchmarks/results/cpu_dynamic.json",
+    )
     return out
 
 
 def main(argv: list[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
-    os.environ["TC_CACHE"] = "0"
+    with kept.nothing():
+        return _table(arguments)
+
+
+def _table(arguments: argparse.Namespace) -> int:
     warnings.simplefilter("ignore")
     draw = random.Random(0)
     sizes = [draw.randint(1, arguments.most) for _ in range(arguments.sizes)]
@@ -147,7 +167,7 @@ def main(argv: list[str] | None = None) -> int:
         every = [f.ratios[n] for n in sizes]
         large = [f.ratios[n] for n in sizes if n >= 16] or every
         p = [percentile(every, 0.5), percentile(every, 0.99), percentile(large, 0.5), percentile(large, 0.99)]
-        cost = duration(f.first), *(figure(1e3 * c) for c in f.compile)
+        cost = duration(f.first), *(figure(1e3 * c) for c in f.compile), *map(mebibytes, f.memory)
         lines.append((f"{w.name}, {w.size}", *(f"{x:.2f}" for x in p), *cost))
         rows.append(
             {
@@ -161,14 +181,14 @@ def main(argv: list[str] | None = None) -> int:
                 "p99_from_16": p[3],
                 "new_size_us": 1e6 * f.first,
                 "compile_ms": [1e3 * c for c in f.compile],
+                "memory_bytes": list(f.memory),
             }
         )
-    header = (
-        *("workload, dynamic size", "p50", "p99", "p50 of 16", "p99 of 16"),
-        *("new size", "compile", "specialised"),
-    )
-    sys.stdout.write(aligned(header, lines) + "\n")
+    sys.stdout.write(aligned(HEADER, lines) + "\n")
     if arguments.save:
+        # Workloads that did not run keep what they had.
+        done = {r["workload"] for r in rows}
+        rows = [r for r in saved("cpu_dynamic") if r["workload"] not in done] + rows
         sys.stdout.write(f"written to benchmarks/results/{save('cpu_dynamic', rows).name}\n")
     return 0
 

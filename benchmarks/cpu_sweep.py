@@ -6,7 +6,7 @@ A cliff is a size whose time per operation is more than 1.5 times that of a size
 widths upward; below, fixed costs rule.  Sizes that differ by one or by a twentieth count as neighbours.  Both
 are measured again before it is called one, then several times in turn, and the median of their ratios counts:
 what shares the processor's core makes a kernel of a microsecond twice as slow for a second at a time, at
-every size alike.  PyTorch runs in the same rounds.
+every size alike.  PyTorch runs in the same rounds.  MiB is the memory of a call, results included.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from benchmarks import peers
 from benchmarks.measure import Race, Settings
 from benchmarks.peaks import vector_bytes
 from benchmarks.record import save, saved
-from benchmarks.table import aligned, duration, figure
+from benchmarks.table import aligned, duration, figure, mebibytes
 from benchmarks.workloads import find
 
 # {name: (family, its sizes at width n)}.  The other dimensions are small, so that the swept one decides.
@@ -35,7 +35,7 @@ SWEEPS: dict[str, tuple[str, Callable[[int], tuple[int, ...]]]] = {
     "add": ("add", lambda n: (n,)),
 }
 
-
+HEADER = ("size", "tc µs", "ps/operation", "torch µs", "ratio", "tc MiB", "torch MiB")
 _AGAIN = 2  # times that the sizes beside a cliff are measured again
 _TURNS = 5  # times that the two sizes of what still looks like one are measured in turn
 _LIMIT = 1.5
@@ -47,6 +47,19 @@ class Sample:
     seconds: float
     per_operation: float
     peer_seconds: float | None
+    memory: int | None = None  # bytes of a call
+    peer_memory: int | None = None
+
+    def cells(self) -> tuple[str, ...]:
+        return (
+            str(self.size),
+            duration(self.seconds),
+            figure(1e12 * self.per_operation),
+            duration(self.peer_seconds),
+            f"{self.peer_seconds / self.seconds:.2f}" if self.peer_seconds else "–",
+            mebibytes(self.memory),
+            mebibytes(self.peer_memory),
+        )
 
 
 def sizes(most: int = 4096) -> list[int]:
@@ -87,7 +100,8 @@ def sample(name: str, n: int, race: Race) -> Sample | str:
     if ours is None or ours.seconds is None:
         return f"× {name} {n}: {ours.failed if ours else 'no tc'}"
     work = case.workload().flops
-    return Sample(n, ours.seconds, ours.seconds / work, best.seconds if best else None)
+    peer = (best.seconds, best.memory()) if best else (None, None)
+    return Sample(n, ours.seconds, ours.seconds / work, peer[0], ours.memory(), peer[1])
 
 
 def sweep(
@@ -154,18 +168,8 @@ def main(argv: list[str] | None = None) -> int:
         for name in arguments.families:
             samples, found, failed = sweep(name, numbers, race, lanes)
             steep += len(found)
-            lines = [
-                (
-                    str(s.size),
-                    duration(s.seconds),
-                    figure(1e12 * s.per_operation),
-                    duration(s.peer_seconds),
-                    f"{s.peer_seconds / s.seconds:.2f}" if s.peer_seconds else "–",
-                )
-                for s in samples
-            ]
             out.write(f"{name} ({', '.join(str(n) for n in SWEEPS[name][1](64))} at 64)\n")
-            out.write(aligned(("size", "tc µs", "ps/operation", "torch µs", "ratio"), lines, left=0) + "\n")
+            out.write(aligned(HEADER, [s.cells() for s in samples], left=0) + "\n")
             for slow, fast, factor in found:
                 out.write(f"cliff: {slow} takes {factor:.2f} times as long per operation as {fast}\n")
             out.write("".join(line + "\n" for line in failed) + "\n")
@@ -177,6 +181,8 @@ def main(argv: list[str] | None = None) -> int:
                     "us": 1e6 * s.seconds,
                     "ps_per_operation": 1e12 * s.per_operation,
                     "torch_us": None if s.peer_seconds is None else 1e6 * s.peer_seconds,
+                    "memory_bytes": s.memory,
+                    "torch_memory_bytes": s.peer_memory,
                 }
                 for s in samples
             ]

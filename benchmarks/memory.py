@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import gc
 from pathlib import Path
+from typing import Any
 
 
 class HighWater:
@@ -33,6 +34,22 @@ class HighWater:
         except OSError:
             return None
         return _status("VmRSS")
+
+
+def of_call(kernel: Any, *arguments: Any) -> int | None:
+    """Bytes of a call of a `tc` kernel that has run on such arguments before: results and scratch."""
+    from tc.ir.evaluate import evaluate
+
+    water = HighWater()
+    found = kernel(*arguments)
+    growth = water.growth()
+    if growth is None:
+        return None
+    results = found if isinstance(found, tuple) else (found,)
+    made = kernel.specialize(**kernel.sizes_of(*arguments))
+    workspace = made.compiled.workspace
+    space = workspace if isinstance(workspace, int) else evaluate(workspace, made.sizes)
+    return max(growth, sum(int(r.nbytes) for r in results)) + space
 
 
 def _status(key: str) -> int | None:

@@ -3,7 +3,9 @@
     python -m benchmarks.model [--threads N] [--rounds 5]
 
 One thread by default, since the model predicts the cycles of one core.  The plot is
-benchmarks/results/model.png; the rank correlation of each kernel (Spearman) is printed and kept.
+benchmarks/results/model.png; the rank correlation of each kernel (Spearman) is printed and kept, with the
+time of the default over that of the fastest candidate, and the memory of a call of the default, results
+included.
 """
 
 from __future__ import annotations
@@ -14,8 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import workloads
+from benchmarks import kept, workloads
+from benchmarks.memory import of_call
 from benchmarks.record import RESULTS, save
+from benchmarks.table import aligned, duration, mebibytes
+
+HEADER = ("kernel", "candidates", "rank correlation", "default µs", "default / best", "MiB")
 
 KERNELS = (
     "gemm@512,512,512",
@@ -47,7 +53,8 @@ def measure(key: str, candidates: int, rounds: int) -> dict[str, Any]:
     import tc
 
     workload = workloads.find(key).workload()
-    tuned = tc.tune(workload.source, workload.arrays(), candidates=candidates, rounds=rounds)
+    arrays = workload.arrays()
+    tuned = tc.tune(workload.source, arrays, candidates=candidates, rounds=rounds)
     trials = [
         {"options": repr(t.options), "predicted": t.predicted, "us": 1e6 * t.seconds}
         for t in tuned.trials
@@ -55,12 +62,32 @@ def measure(key: str, candidates: int, rounds: int) -> dict[str, Any]:
     ]
     predicted, measured = [t["predicted"] for t in trials], [t["us"] for t in trials]
     default = next(t.seconds for t in tuned.trials if t.predicted is None)
+    kernel = tc.compile(workload.source, "cpu")
+    kernel(*arrays.values())
     return {
         "kernel": key,
         "rank correlation": rank_correlation(predicted, measured),
+        "default_us": default and 1e6 * default,
         "default over best": default * 1e6 / min(measured) if default else None,
+        "memory_bytes": of_call(kernel, *arrays.values()),
         "trials": trials,
     }
+
+
+def summary(rows: list[dict[str, Any]]) -> str:
+    """The table."""
+    lines = [
+        (
+            r["kernel"],
+            str(len(r["trials"])),
+            f"{r['rank correlation']:.2f}",
+            duration(None if r["default_us"] is None else r["default_us"] / 1e6),
+            "–" if r["default over best"] is None else f"{r['default over best']:.2f}",
+            mebibytes(r["memory_bytes"]),
+        )
+        for r in rows
+    ]
+    return aligned(HEADER, lines)
 
 
 def draw(rows: list[dict[str, Any]]) -> None:
@@ -69,6 +96,7 @@ def draw(rows: list[dict[str, Any]]) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
+    RESULTS.mkdir(exist_ok=True)
     figure, panels = plt.subplots(2, 4, figsize=(18, 9))
     for row, panel in zip(rows, panels.flat, strict=False):
         x = [t["predicted"] / 1e3 for t in row["trials"]]
@@ -78,7 +106,6 @@ def draw(rows: list[dict[str, Any]]) -> None:
         panel.set_xlabel("predicted, thousand cycles")
         panel.set_ylabel("measured, µs")
     figure.tight_layout()
-    RESULTS.mkdir(exist_ok=True)
     figure.savefig(RESULTS / "model.png", dpi=100)
     plt.close(figure)
 
@@ -91,16 +118,15 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     from tc import _native
 
+    before = _native.get_num_threads()
     _native.set_num_threads(args.threads)
     rows: list[dict[str, Any]] = []
-    for key in KERNELS:
-        row = measure(key, args.candidates, args.rounds)
-        rows.append(row)
-        print(
-            f"{key:32s} {len(row['trials']):3d} candidates, rank correlation {row['rank correlation']:5.2f}, "
-            f"default / best candidate {row['default over best']:.2f}",
-            flush=True,
-        )
+    with kept.nothing():
+        for key in KERNELS:
+            sys.stderr.write(f"{key}\n")
+            rows.append(measure(key, args.candidates, args.rounds))
+    _native.set_num_threads(before)
+    print(summary(rows))
     save("model", rows)
     draw(rows)
     return 0

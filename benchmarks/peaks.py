@@ -316,7 +316,7 @@ class Gather:
         return np.stack(chosen, axis=1).reshape(-1)[:count].copy()
 
 
-def main() -> int:
+def main(argv: list[str] | None = None) -> int:
     out = sys.stdout
     out.write(f"{8 * vector_bytes()}-bit vectors; best of 9\n")
     header = ("threads", "f32 GF/s", "f64 GF/s", "copy", "nt copy", "read", "gather GB/s")

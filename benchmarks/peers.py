@@ -21,7 +21,8 @@ Call = Callable[..., Any]
 
 
 def environment(threads: int, backend_cache: str) -> dict[str, str]:
-    """What tells every library how many threads it has, set before any is loaded."""
+    """What tells every library how many threads it has, set before any is loaded, and where to keep what it
+    has compiled."""
     count = str(threads)
     return {
         **dict.fromkeys(
@@ -33,8 +34,9 @@ def environment(threads: int, backend_cache: str) -> dict[str, str]:
         ),
         "CUDA_VISIBLE_DEVICES": "",
         "JAX_PLATFORMS": "cpu",
-        # Compiles are measured cold: what Inductor keeps on disk lies in a folder of this run.
+        # Compiles are measured cold: what is kept on disk lies in a folder of this run.
         "TORCHINDUCTOR_CACHE_DIR": backend_cache,
+        "TC_CACHE_DIR": backend_cache,
         "TC_VERIFY": "0",
         "TC_DUMP": "",
     }

@@ -42,7 +42,12 @@ def save(name: str, rows: Any) -> Path:
     return path
 
 
-def saved(name: str) -> list[dict[str, Any]]:
+def saved(name: str) -> Any:
     """The rows of a table that was written before; none if there is none."""
+    return (written(name) or {"rows": []})["rows"]
+
+
+def written(name: str) -> dict[str, Any] | None:
+    """All that was written of a table before: its date, machine and rows."""
     path = RESULTS / f"{name}.json"
-    return json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None

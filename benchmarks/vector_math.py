@@ -3,7 +3,9 @@
 For every function, type and target: the largest error seen, in units in the last place of the true value, and
 nanoseconds per element on 4096 elements in cache, one thread.  References: NumPy and SciPy one precision up;
 for float64 x87 long doubles, and for the error functions mpmath where it is installed, else libm.  The tests
-use the same machinery.
+use the same machinery.  There is no column of memory: these functions have none but registers.
+
+    python -m benchmarks.vector_math [--count N] [--functions NAME,…] [--no-save]
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import llvmlite.binding as llvm
 import numpy as np
 import scipy.special
 
+from benchmarks.record import save, saved
 from tc.codegen import llvm_jit, vector_math
 from tc.dtypes import FLOAT32, FLOAT64, DType
 
@@ -313,7 +316,7 @@ def names(dtype: DType) -> list[str]:
     return [n for n in references(dtype) if vector_math.supported(n, dtype)]
 
 
-def _torch_times(dtype: DType, args: Sequence[Array]) -> dict[str, float]:
+def _torch_times(functions: Sequence[str], args: Sequence[Array]) -> dict[str, float]:
     """Nanoseconds per element of PyTorch's functions on one thread; empty without PyTorch."""
     if not importlib.util.find_spec("torch"):
         return {}
@@ -323,7 +326,7 @@ def _torch_times(dtype: DType, args: Sequence[Array]) -> dict[str, float]:
     x, y = (torch.from_numpy(a) for a in args)
     out: dict[str, float] = {}
     result = torch.empty_like(x)
-    for name in names(dtype):
+    for name in functions:
         f: Any = getattr(torch, name, None) or getattr(torch.special, name, None)
         f = {"normcdf": torch.special.ndtr}.get(name, f)
         if f is None:
@@ -340,12 +343,23 @@ def _torch_times(dtype: DType, args: Sequence[Array]) -> dict[str, float]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser("benchmarks.vector_math", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.vector_math",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument(
         "--count", type=int, default=1 << 20, help="bit patterns of each type (default: 2^20)"
     )
     parser.add_argument("--functions", default="", help="comma-separated (default: all)")
+    parser.add_argument(
+        "--save",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="write benchmarks/results/vector_math.json",
+    )
     given = parser.parse_args(argv)
+    rows: list[dict[str, Any]] = []
     rng = np.random.default_rng(0)
     machines = available()
     for dtype in (FLOAT32, FLOAT64):
@@ -353,7 +367,7 @@ def main(argv: list[str] | None = None) -> int:
         refs = references(dtype, thorough=True)
         t = np.float32 if dtype == FLOAT32 else np.float64
         timed = (rng.uniform(0.1, 5, 4096).astype(t), rng.uniform(0.1, 5, 4096).astype(t))
-        torch_times = _torch_times(dtype, timed)
+        torch_times = _torch_times(chosen, timed)
         libraries: list[tuple[Machine, int, Library]] = []
         for machine in machines:
             lanes = machine.bits // dtype.bits
@@ -368,14 +382,28 @@ def main(argv: list[str] | None = None) -> int:
         for name in chosen:
             args = operands(name, dtype, given.count)
             true = truth(refs[name], dtype, args)
-            errors: list[str] = []
-            times: list[str] = []
+            errors: list[float] = []
+            times: list[float] = []
             for _, lanes, library in libraries:
                 key = f"{name}.{dtype}.{lanes}"
-                errors.append(f"{float(ulps(library.run(key, *args), true).max()):.2f}")
-                times.append(f"{library.nanoseconds(key, *timed[: vector_math.arity(name)]):.2f}")
+                errors.append(float(ulps(library.run(key, *args), true).max()))
+                times.append(library.nanoseconds(key, *timed[: vector_math.arity(name)]))
             torch_time = f"{torch_times[name]:.2f}" if name in torch_times else ""
-            print(f"| {name} | {' | '.join(errors + times)} | {torch_time} |", flush=True)
+            print(f"| {name} | {' | '.join(f'{v:.2f}' for v in errors + times)} | {torch_time} |", flush=True)
+            rows.append(
+                {
+                    "function": name,
+                    "dtype": str(dtype),
+                    "ulp": {m.name: e for m, e in zip(machines, errors)},
+                    "ns": {m.name: t for m, t in zip(machines, times)},
+                    "torch_ns": torch_times.get(name),
+                }
+            )
+    if given.save:
+        # Functions that did not run keep what they had.
+        done = {(r["function"], r["dtype"]) for r in rows}
+        before = [r for r in saved("vector_math") if (r["function"], r["dtype"]) not in done]
+        print(f"written to benchmarks/results/{save('vector_math', before + rows).name}")
     return 0
 
 

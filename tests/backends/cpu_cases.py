@@ -256,6 +256,10 @@ CORPUS = [
     Case("extrema of many", "def f(float(N,M) A, float(M) B) -> (O) { O(i) max=! min(A(i,j), B(j), 2 - A(i,j)) }"),
     Case("products", "def f(float(N,M) A) -> (O) { O(j) *=! A(i,j) * 0.5 + 0.5 }", {"N": 6}),
     Case("several reductions", "def f(float(A,B,C,D) X) -> (O, P) { O(a,c) +=! X(a,b,c,d) P +=! X(a,b,c,d) }"),
+    Case("six loops to one", "def f(float(A,B,C,D,E,F,G) X, float(B,C,D,E,F,G) W) -> (S) { S(a) +=! X(a,b,c,d,e,f,g) * "
+         "W(b,c,d,e,f,g) }", {"B": 2, "C": 3, "D": 2, "E": 3, "F": 2, "G": 5}),
+    Case("six reductions", "def f(float(A,B,C,D,E,F,G) X, float(C,B,E,D,G,F) W) -> (S) { S(a) +=! X(a,b,c,d,e,f,g) * "
+         "W(c,b,e,d,g,f) }", {"B": 2, "C": 3, "D": 2, "E": 3, "F": 2, "G": 5}),
     Case("scalar result", "def f(float(N) A, float(N) B) -> (S, T) { S +=! A(i) * B(i) T max=! A(i) }"),
     Case("scalars", "def f(float a, int s, float(N) A) -> (O) { O(i) = a * A(i) + s + S\nS = a + 1 }".replace(
         "{ O(i) = a * A(i) + s + S\nS = a + 1 }", "{ S = a + 1\nO(i) = a * A(i) + s + S }"),

@@ -1,8 +1,11 @@
-"""Machine code of the cpu backend: main loops without guards, spills or calls; loops as golden files."""
+"""Machine code of the cpu backend: main loops without guards, spills or calls; loops and main loops as golden
+files."""
 
 from __future__ import annotations
 
+import platform
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +13,8 @@ from typing import Any
 import pytest
 
 import tc
+from tc import registry
+from tc.codegen import llvm_jit
 from tests.backends.cpu_cases import CONV, GEMM, SOFTMAX, Case, check, compiled, isas
 
 needs_avx512 = pytest.mark.skipif("avx512" not in isas(), reason="this processor has no AVX-512")
@@ -212,6 +217,38 @@ def test_loops(name: str, golden: Callable[[str, str], None]) -> None:
     source, sizes, options = LOOPS[name]
     kernel = compiled(source, isa="avx2", fusion="max", pack=False, parallel=False, **options)
     golden(f"cpu/{name}.loops.txt", kernel.inspect("loops", **sizes))
+
+
+MAIN: dict[str, tuple[str, dict[str, int]]] = {
+    "gemm": (GEMM, SQUARE),
+    "conv": (CONV, IMAGE),
+    "softmax": (SOFTMAX, {"N": 64, "D": 64}),
+}
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="LLVM prints the host's assembly")
+@pytest.mark.parametrize("isa", ["avx512", "avx2"])
+@pytest.mark.parametrize("name", MAIN)
+def test_main_loops_as_golden_assembly(name: str, isa: str, golden: Callable[[str, str], None]) -> None:
+    """For a machine of which everything is given, whichever this one is.
+
+    The exponential has more constants than AVX2 has registers: some are read again, nothing is stored.
+    """
+    registry.get("cpu")
+    backend = sys.modules["tc_backends.cpu.backend"]
+    target = sys.modules["tc_backends.cpu.isa"].ISAS[isa]
+    source, sizes = MAIN[name]
+    program = tc.compile(source, "reference").program(sizes)
+    text = backend.code_of(program, backend.Machine(target, cores=2), tc.Options()).text
+    found = innermost(llvm_jit.assembly_of(text, cpu=target.cpu, features=target.features))
+    loop = max(found, key=lambda x: x.fma)
+    again = loop.count(r".* -?\d+\(%rsp\), ")
+    if (name, isa) == ("softmax", "avx2"):
+        assert 0 < again < 20
+        loop = Loop(tuple(re.sub(r"-?\d+\(%rsp\), ", "constant, ", x) for x in loop.lines))
+    loop.check()
+    lines = [re.sub(r"^(j\w+) \S+$", r"\1 loop", x) for x in loop.lines]
+    golden(f"cpu/{name}.{isa}.s", "loop:\n" + "".join(f"    {x}\n" for x in lines))
 
 
 def test_stages_are_shown() -> None:

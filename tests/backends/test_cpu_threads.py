@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -74,6 +75,43 @@ def test_any_number_of_threads_gives_the_same_bits(name: str, threads: Callable[
         for _ in range(3):
             for w, g in zip(want, results(kernel(*args))):
                 assert w.tobytes() == g.tobytes(), f"{count} threads"
+
+
+def outside(loops: str, statement: str) -> list[list[str]]:
+    """The loops around each instance of a statement, outermost first, as `inspect("loops")` shows them."""
+    found: list[list[str]] = []
+    around: list[tuple[int, str]] = []
+    for line in loops.splitlines():
+        text = line.strip()
+        depth = len(line) - len(text)
+        while around and around[-1][0] >= depth:
+            around.pop()
+        if re.search(r"\bfor \S+ in ", text):
+            around.append((depth, text))
+        elif text.startswith(f"{statement}:"):
+            found.append([loop for _, loop in around])
+    return found
+
+
+def test_one_long_row_runs_on_all_threads(threads: Callable[[int], None]) -> None:
+    """Each of the four passes over the row is a parallel loop, the sums and the maxima in parts."""
+    (row,) = reals((1, 300_007))
+    kernel = compiled(SOFTMAX, machine=(("cores", 3),))
+    loops = kernel.inspect("loops", N=1, D=row.size)
+    for statement in ("S1p", "S2", "S4p", "S5"):
+        around = outside(loops, statement)
+        assert around, statement
+        for found in around:
+            assert found[0].startswith("parallel for"), f"{statement}\n{loops}"
+            assert not any(x.startswith("parallel for") for x in found[1:])
+    threads(1)
+    (want,) = results(kernel(row))
+    wide = np.exp(row.astype(np.float64) - row.max())
+    np.testing.assert_allclose(want, wide / wide.sum(), rtol=2e-6)
+    for count in (2, 3):
+        threads(count)
+        for _ in range(3):
+            assert results(kernel(row))[0].tobytes() == want.tobytes(), f"{count} threads"
 
 
 @pytest.mark.parametrize("name", ["gemm", "softmax", "long sums", "sums of rows"])

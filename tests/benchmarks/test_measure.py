@@ -145,9 +145,10 @@ def test_the_table_says_what_was_measured() -> None:
 
 def test_the_roofline_is_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from benchmarks.roofline import draw
+    from benchmarks.roofline import draw, point
 
-    path = draw([cpu.point(measured())], PEAKS, tmp_path / "roofline.png", "test")
+    places = [point(cpu.record(measured(), PEAKS))]
+    path = draw(places, {"": PEAKS}, tmp_path / "roofline.png", "test")
     assert path.read_bytes().startswith(b"\x89PNG")
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tc
+from fuzz.isas import available_isas
 from tc import errors
 from tests.conformance.cases import REJECTED, SEEDS, Case
 from tests.conformance.upstream import UPSTREAM
@@ -93,6 +94,14 @@ def test_programs(name: str, dtype: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")
+@pytest.mark.share(10)
+@pytest.mark.parametrize("isa", available_isas()[1:])  # the widest is what the tests above run
+@pytest.mark.parametrize(("name", "dtype"), RUNS, ids=["-".join(r) for r in RUNS])
+def test_programs_on_other_instruction_sets(name: str, dtype: str, isa: str) -> None:
+    check(CASES[name], dtype, dtype != "float32", ("cpu",), {"isa": isa})
+
+
+@pytest.mark.filterwarnings("ignore::tc.Warning")
 @some(ON_HALIDE)
 def test_programs_on_halide(name: str, dtype: str) -> None:
     for exact in (True, False):
@@ -105,7 +114,9 @@ def test_programs_on_opencl(name: str, dtype: str) -> None:
     check(CASES[name], dtype, dtype != "float32", ("opencl",))
 
 
-def check(case: Case, dtype: str, exact: bool, backends: tuple[str, ...]) -> None:
+def check(
+    case: Case, dtype: str, exact: bool, backends: tuple[str, ...], options: dict[str, Any] | None = None
+) -> None:
     if not exact and dtype.startswith("int"):
         exact = True  # integers have one kind of data: vary the seed instead
         kernel, given, buffers = arguments(case, dtype, exact, seed=1)
@@ -134,7 +145,7 @@ def check(case: Case, dtype: str, exact: bool, backends: tuple[str, ...]) -> Non
             "oracle",
         )
     for backend in backends:
-        runner = tc.compile(kernel.source, backend, case.entry)
+        runner = tc.compile(kernel.source, backend, case.entry, options=options)
         out = {k: v.copy() for k, v in buffers.items()} or None
         computed = results(runner(**given, out=out))
         for want, found in zip(oracle, computed, strict=True):

@@ -421,7 +421,7 @@ def _block(threads: list[int]) -> tuple[int, ...]:
 _OPTIONS: Mapping[str, st.SearchStrategy[Any]] = {
     "strict": st.booleans(),
     "fusion": st.sampled_from(["max", "preserve3coincident", "min"]),
-    "intra_tile_fusion": st.sampled_from(["max", "min"]),
+    "intra_tile_fusion": st.sampled_from(["max", "preserve3coincident", "min"]),
     "tile": st.lists(COUNTS, min_size=1, max_size=3).map(tuple),
     "register_tile": st.lists(COUNTS.filter(lambda n: n <= 17), min_size=1, max_size=3).map(tuple),
     "vector": st.integers(-1, 3),

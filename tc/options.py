@@ -77,9 +77,10 @@ class Options:
     There `tile` has the points of the loops that a block runs at a time, and then those of the loops of
     reductions for which operands are in shared memory at a time.  With `intra_tile_fusion` `"min"` statements
     that share the tiled loops run one after the other over the points of a tile, instead of one after the
-    other at each point.  `mapping`: `"identity"` runs all on one thread, in the order of the source, for
-    validation.  `use_shared_memory`, `use_private_memory`: whether what the threads of a block read again is
-    copied to shared memory, of at most `max_shared_memory` bytes, and whether threads keep results in
+    other at each point; with `"preserve3coincident"` those that keep three loops without dependences, or all
+    they have, still share them.  `mapping`: `"identity"` runs all on one thread, in the order of the source,
+    for validation.  `use_shared_memory`, `use_private_memory`: whether what the threads of a block read again
+    is copied to shared memory, of at most `max_shared_memory` bytes, and whether threads keep results in
     registers.  `unroll_copy_shared`: whether the copies of a thread are made without a loop.  `atomics`:
     whether blocks that share a long reduction update its results in memory, in whatever order they end (then
     floating results may differ from call to call), instead of leaving parts to a second kernel.
@@ -89,7 +90,7 @@ class Options:
     strict: bool = False
     fast_math: bool = False
     fusion: Literal["max", "preserve3coincident", "min"] | Callable[[Any], bool] | None = None
-    intra_tile_fusion: Literal["max", "min"] | None = None
+    intra_tile_fusion: Literal["max", "preserve3coincident", "min"] | None = None
     isa: str | None = None
     tile: tuple[int, ...] | None = None
     register_tile: tuple[int, ...] | None = None
@@ -117,8 +118,9 @@ class Options:
                 raise _bad(name, getattr(self, name), "True, False or None")
         if not callable(self.fusion) and self.fusion not in (None, "max", "preserve3coincident", "min"):
             raise _bad("fusion", self.fusion, "'max', 'preserve3coincident', 'min', a function or None")
-        if self.intra_tile_fusion not in (None, "max", "min"):
-            raise _bad("intra_tile_fusion", self.intra_tile_fusion, "'max', 'min' or None")
+        if self.intra_tile_fusion not in (None, "max", "preserve3coincident", "min"):
+            wanted = "'max', 'preserve3coincident', 'min' or None"
+            raise _bad("intra_tile_fusion", self.intra_tile_fusion, wanted)
         if self.machine is not None:
             object.__setattr__(self, "machine", _facts(self.machine))
         if self.isa not in (None, "avx512", "avx2", "sse4.2", "neon") and not _is_architecture(self.isa):

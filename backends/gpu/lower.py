@@ -107,8 +107,8 @@ def mapped(
         free = 0
         with stage("map"):
             regions = plan.regions(program, groups, typical, chunks)
-            if options.intra_tile_fusion == "min":
-                regions = tuple(map(plan.distributed, regions))
+            if options.intra_tile_fusion in ("preserve3coincident", "min"):
+                regions = tuple(plan.distributed(r, options.intra_tile_fusion) for r in regions)
             for i, r in enumerate(regions):
                 title = f"{program.name}_{i}" if len(regions) > 1 else program.name
                 choice = choose(polyhedra, r, title, wanted, target, typical, private, free)

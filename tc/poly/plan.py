@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from tc.dtypes import DType
 from tc.errors import InternalError
@@ -120,16 +121,29 @@ def regions(
     return tuple(out)
 
 
-def distributed(region: Region) -> Region:
-    """Each phase in loops of its own over the points of a tile: tiles are what phases share.
+def distributed(region: Region, strategy: Literal["preserve3coincident", "min"]) -> Region:
+    """Phases in loops of their own over the points of a tile: tiles are what phases share.  With
+    `preserve3coincident` those stay together that keep three loops without dependences, or all they have.
 
     The points of a nest are independent, so all of one phase may run before the next begins.  The original
-    calls it rescheduling of the point band, with the fusion strategy `min` (section 5.2 of the report).
+    calls it rescheduling of the point band, with a fusion strategy of its own (section 5.2 of the report).
     """
-    nests = tuple(_restricted(Nest(n.axes, (p,))) for n in region.nests for p in n.phases)
+    nests: list[Nest] = []
+    for n in region.nests:
+        groups: list[list[Phase]] = []
+        for p in n.phases:
+            together = strategy != "min" and groups and _keeps_three(n, groups[-1], p)
+            groups = [*groups[:-1], [*groups[-1], p]] if together else [*groups, [p]]
+        nests += [_restricted(Nest(n.axes, tuple(g))) for g in groups]
     if len(nests) == len(region.nests):
         return region
-    return Region(region.axes or region.nests[0].axes, nests)
+    return Region(region.axes or region.nests[0].axes, tuple(nests))
+
+
+def _keeps_three(n: Nest, before: Sequence[Phase], own: Phase) -> bool:
+    """Whether phases that share the axes of a nest, and no more, lose none of three coincident loops."""
+    most = max(sum(not a.reductions for a in p.axes) for p in (*before, own))
+    return not most or len(n.axes) >= 3
 
 
 def _phase(stages: _Source, group: Group, position: int) -> Phase:

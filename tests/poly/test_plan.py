@@ -14,6 +14,11 @@ from tc.poly.context import isl_context
 from tests.poly import fused, programs
 from tests.poly.fused import program
 
+CUBES = """def cubes(float(N,M,K,D) A) -> (s, O) {
+  s(n,m,k) +=! A(n,m,k,d)
+  O(n,m,k,d) = A(n,m,k,d) / s(n,m,k)
+}"""
+
 
 def text(source: str, strategy: fusion.Strategy = "max", **sizes: int) -> str:
     """`b | o: S0; S1 in n; S2 | p: …`: a region's shared axes, then its nests; `,` in one phase."""
@@ -156,8 +161,30 @@ def test_phases_in_loops_of_their_own(source: str, expected: str) -> None:
     p = program(source)
     with isl_context():
         tree = fusion.fuse(scop.build(p), "max")
-    regions = [plan.distributed(r) for r in plan.regions(p, tree)]
+    regions = [plan.distributed(r, "min") for r in plan.regions(p, tree)]
     assert shown(regions) == expected
     for r in regions:
         for n in r.nests:
             assert {s for a in n.axes for s in a.vars} == set(n.statements)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        # The update has no loop but that of its reduction.
+        (fused.BIAS, " | i_0 j_1: S0; S1 in k_2; S2"),
+        # Rows share one loop and the normalisation has another.
+        (
+            fused.SOFTMAX,
+            "n_0 | n_0: S0; S1 in d_1 | n_0: S2 in d_1 | n_0: S3; S4 in d_1 | n_0: S5 in d_1",
+        ),
+        # Three loops are enough.
+        (CUBES, " | n_0 m_1 k_2: S0; S1 in d_3; S2 in d_3"),
+    ],
+    ids=["a reduction", "fewer than three", "three"],
+)
+def test_phases_that_keep_three_loops_stay_together(source: str, expected: str) -> None:
+    p = program(source, **({} if source in fused.SIZES else {"N": 3, "M": 4, "K": 5, "D": 6}))
+    with isl_context():
+        tree = fusion.fuse(scop.build(p), "max")
+    assert shown([plan.distributed(r, "preserve3coincident") for r in plan.regions(p, tree)]) == expected

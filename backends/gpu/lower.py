@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -22,7 +23,7 @@ from .choose import choose, told
 from .fuse import apart, predicate
 from .model import used
 from .target import Target
-from .ways import Wanted
+from .ways import THREADS, Wanted
 
 _LITTLE = 48 << 10  # bytes of shared memory with which several blocks fit into a multiprocessor
 # The trace oracle runs the nest in Python, thread by thread.
@@ -63,7 +64,7 @@ def mapped(
 ) -> Lowered:
     """A launch for each region of fused loops.
 
-    Raises ArgumentError, code TC0511, where options want more shared memory than the target has.
+    Raises ArgumentError, code TC0511, where options want more shared memory or threads than the target has.
     """
     verify = settings.verify()
     shared = target.shared if options.max_shared_memory is None else options.max_shared_memory
@@ -72,6 +73,12 @@ def mapped(
             f"option max_shared_memory={shared} is not valid",
             code="TC0511",
             help=f"a block has at most {target.shared} bytes on {target.name}",
+        )
+    if math.prod(options.threads or ()) > target.block:
+        raise ArgumentError(
+            f"option threads={options.threads} is not valid",
+            code="TC0511",
+            help=f"a block has at most {target.block} threads on {target.name}",
         )
     shared = 0 if options.use_shared_memory is False else shared
     private = options.use_private_memory is not False
@@ -88,6 +95,7 @@ def mapped(
         _LITTLE if options.max_shared_memory is None else shared,
         bool(options.use_shared_memory),
         simpler,
+        min(THREADS, 1 << target.block.bit_length() - 1),
         options.unroll,
         options.unroll_copy_shared,
         chunks,

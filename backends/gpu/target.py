@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 @dataclass(frozen=True, slots=True)
 class Target:
     """`units`: streaming multiprocessors or compute units; `shared`: bytes of shared memory that a block may
-    have; `arch`: of CUDA code; `ahead`: it copies to shared memory asynchronously; `atomic`: elements
-    of how many bytes at most it updates atomically.
+    have; `block`: threads that it may have; `arch`: of CUDA code; `ahead`: it copies to shared memory
+    asynchronously; `atomic`: elements of how many bytes at most it updates atomically.
 
     Of the whole device: `clock` in GHz, `dram` in GB/s, `l2` in bytes, `l2_rate` in bytes a clock cycle.  Of
     a unit: `l1` bytes of first cache and shared memory together, of which `most_shared` may be shared memory;
@@ -24,6 +24,7 @@ class Target:
     arch: str = ""
     ahead: bool = False
     atomic: int = 8
+    block: int = 1024
     clock: float = 1.0
     dram: float = 100.0
     l2: int = 1 << 20

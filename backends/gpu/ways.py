@@ -42,6 +42,7 @@ class Wanted:
     little: int = 0  # what a way is tried with, too, if it uses more
     copies: bool = False  # whether it is to be used, also for what is read once
     simpler: int = 0  # how many of the register tiles that would be tried are not
+    block: int = THREADS  # threads of a block, a power of two, unless `threads` says it
     unroll: int | None = None
     unroll_copies: bool | None = None
     # Of statements whose results are updated atomically the variable that blocks share out.
@@ -98,7 +99,7 @@ class _Region:
             along = (contiguous(self.scop, n) for n in nests)
             if any(a is not None and a.name in inner for a in along) or points < _MANY:
                 if len(nests) == 1 and points < _MANY_ROWS:
-                    yield Way("a block a row", rows=THREADS)
+                    yield Way("a block a row", rows=self.wanted.block)
                 yield Way("a warp a row", rows=WARP)
             if free and shared and points < _MANY:
                 yield Way("threads along points and reductions", along=WARP, parts=True)
@@ -116,7 +117,7 @@ class _Region:
             return
         found = 0
         for way in (*_REGISTER_TILES[self.wanted.simpler :], _POINT):
-            blocks = points / (THREADS * math.prod(way.steps))
+            blocks = points / (self.wanted.block * math.prod(way.steps))
             if blocks >= self.units / 2 or way.steps == (1, 1):
                 yield way
                 found += 1
@@ -156,7 +157,7 @@ class _Region:
         alone = sum(a.extent > 1 for a in order) == 1 and not way.parts
         axes = self.dealt(order, order if not way.parts else order[:1], way.along, alone)
         if way.parts and not self.wanted.threads:
-            self.shape.append(max(1, THREADS // math.prod(self.shape)))
+            self.shape.append(max(1, self.wanted.block // math.prod(self.shape)))
         if way.steps != (1, 1):
             for a, k in zip(self.pair(shared, axes, way.steps), way.steps[::-1], strict=False):
                 m = axes[a.name]
@@ -197,11 +198,11 @@ class _Region:
         if best is None or best.name not in {a.name for a in inner}:
             best = max(inner, key=lambda a: a.extent, default=None)
         extent = 1 if best is None else best.extent
-        self.shape.append(self.count(0, min(_power(extent), way.rows)))
+        self.shape.append(self.count(0, min(_power(extent), way.rows, self.wanted.block)))
         if len(self.region.nests) > 1:
             axes = {a.name: AxisMap(1) for a in shared}
             if not self.wanted.threads:
-                self.shape.append(max(1, THREADS // self.shape[0]))
+                self.shape.append(max(1, self.wanted.block // self.shape[0]))
             return axes
         order = list(reversed(shared))
         return self.dealt(order, order, WARP, False)
@@ -211,9 +212,9 @@ class _Region:
         own = [a for n in self.region.nests for a in n.axes[len(shared) :]]
         two = any(len(n.axes) - len(shared) > 1 for n in self.region.nests)
         widest = max((a.extent for a in own), default=1)
-        self.shape.append(self.count(0, min(_power(widest), WARP if two else THREADS)))
+        self.shape.append(self.count(0, min(_power(widest), WARP if two else THREADS, self.wanted.block)))
         if two and not self.wanted.threads:
-            self.shape.append(max(1, THREADS // self.shape[0]))
+            self.shape.append(max(1, self.wanted.block // self.shape[0]))
         points = min(way.inner, _power(shared[-1].extent))
         return {a.name: AxisMap(points if a is shared[-1] else 1) for a in shared}
 
@@ -224,7 +225,7 @@ class _Region:
         axes: dict[str, AxisMap] = {}
         tiles = {a.name: n for a, n in zip(tiled_axes(self.region), self.wanted.tile, strict=False)}
         for a in order:
-            left = max(1, THREADS // math.prod(self.shape))
+            left = max(1, self.wanted.block // math.prod(self.shape))
             limit = left if not self.shape and alone else min(left, most if not self.shape else WARP)
             n = self.count(len(self.shape), min(_power(a.extent), limit)) if a in spread else 1
             n = min(n, _power(a.extent), tiles.get(a.name) or n)  # threads without points are none

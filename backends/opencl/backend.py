@@ -16,7 +16,6 @@ from tc.registry import Availability
 from ..gpu.compiled import GPU_OPTIONS, Compiled
 from ..gpu.lower import lower
 from ..gpu.run import Interface
-from ..gpu.target import GENERIC
 from . import device
 
 
@@ -41,7 +40,7 @@ class Backend:
         Raises BackendError: TC0815 without a device, TC0816 for float64 on one without it.
         """
         found = device.find()
-        lowered = lower(program, options or Options(), typical or {}, GENERIC)
+        lowered = lower(program, options or Options(), typical or {}, found.target)
         with stage("code"):
             module = gpu.emit(lowered.nest, OPENCL, lowered.contract)
         if module.double and not found.doubles:

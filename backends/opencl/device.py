@@ -11,7 +11,7 @@ import importlib.util
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -21,6 +21,7 @@ from tc.errors import BackendError, InternalError
 from tc.registry import Availability
 
 from ..gpu.run import OUT_OF_MEMORY, Array, Interface, Record, run
+from ..gpu.target import GENERIC, Target
 
 _INSTALL = "pip install 'tensor-comprehensions[opencl]', which brings PoCL, a device on any CPU"
 _building = locks.lock()
@@ -54,6 +55,22 @@ class Device:
     @property
     def doubles(self) -> bool:
         return "cl_khr_fp64" in self.device.extensions.split()
+
+    @property
+    def target(self) -> Target:
+        """What it has, as far as it says.  On CPUs what a small GPU has: their work-items are loops, and
+        kernels are the same wherever they are tested."""
+        if self.pocl:
+            return GENERIC
+        shared, block = int(self.device.local_mem_size), int(self.device.max_work_group_size)
+        return replace(
+            GENERIC,
+            name=self.name,
+            units=int(self.device.max_compute_units),
+            shared=shared,
+            most_shared=max(shared, GENERIC.most_shared),
+            block=min(block, GENERIC.block),
+        )
 
     @property
     def flags(self) -> str:

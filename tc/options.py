@@ -71,7 +71,8 @@ class Options:
     `kernel.inspect("loops")`, where indices that always go together are one.  `vector`: the number of the
     loop that runs in lanes; -1: the loops of the reductions.  `unroll`: iterations of an innermost loop in a
     row (on a CPU of those of reductions, at most 64; on a GPU at most 512 updates of a thread).  `pack`:
-    whether operands are copied to be contiguous.  `parallel`: whether threads are used.
+    whether operands are copied to be contiguous (True: all that are read more than once).  `parallel`:
+    whether threads are used.
     `threads`, `blocks`: on a GPU, threads of a block along each of its dimensions, the fastest first (at most
     1024 in all), and blocks along each tiled loop, outermost first; fewer run where there is less to do.
     There `tile` has the points of the loops that a block runs at a time, and then those of the loops of

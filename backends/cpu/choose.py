@@ -274,7 +274,9 @@ def candidates(
     repeats = math.prod(math.ceil(a.extent / given[a.name]) for a in nest.axes if a.name in given)
     held = held_buffers(nest, work)
     rough: list[tuple[float, Candidate, str]] = []
-    for c, label in _allowed(nest, _register_tiles(nest, work, machine, extents), options):
+    for c, label in _allowed(
+        nest, _register_tiles(nest, work, machine, extents, options.pack is True), options
+    ):
         if options.register_tile is not None:
             c, label = _shorter(nest, work, c, label, extents)
         # The tiles of a region are whole register tiles.
@@ -370,7 +372,9 @@ def _allowed(nest: Nest, made: list[tuple[Candidate, str]], options: Options) ->
     if options.unroll is not None:
         unroll = min(options.unroll, _MOST_UNROLLED)
         made = [(replace(c, phases=tuple(replace(p, unroll=unroll) for p in c.phases)), s) for c, s in made]
-    if options.pack is False:
+    if options.pack:
+        made = [x for x in made if x[0].packs] or made
+    elif options.pack is False:
         made = [x for x in made if not any(p.dot for p in x[0].phases)]
         made = [(replace(c, packs=frozenset()), label.split(", ")[0]) for c, label in made]
     return made
@@ -473,7 +477,7 @@ def _lanes(nest: Nest, work: Mapping[str, Work], machine: Machine) -> int:
 
 
 def _register_tiles(
-    nest: Nest, work: Mapping[str, Work], machine: Machine, extents: Mapping[str, int]
+    nest: Nest, work: Mapping[str, Work], machine: Machine, extents: Mapping[str, int], pack: bool
 ) -> list[tuple[Candidate, str]]:
     lanes = _lanes(nest, work, machine)
     out: list[tuple[Candidate, str]] = []
@@ -486,7 +490,7 @@ def _register_tiles(
         e = extents[v.name]
         if e < 2 or _apart(nest, work, v.name):
             continue
-        packs = _packs(nest, work, v.name, extents)
+        packs = _packs(nest, work, v.name, extents, pack)
         for width, counts in _widths(e, lanes, machine):
             dotted = dot.dots(nest, work, v.name, width, plain, machine.isa)
             for vectors in counts:
@@ -664,9 +668,10 @@ def _vector_axis(nest: Nest, p: Phase, work: Mapping[str, Work]) -> str | None:
 
 
 def _packs(
-    nest: Nest, work: Mapping[str, Work], vector: str, extents: Mapping[str, int]
+    nest: Nest, work: Mapping[str, Work], vector: str, extents: Mapping[str, int], wanted: bool
 ) -> frozenset[tuple[str, int]]:
-    """The reads that are worth a packed copy when lanes run along `vector`."""
+    """The reads that are worth a packed copy when lanes run along `vector`; if that is `wanted`, all that are
+    read more than once."""
     inner = {a.name: a.extent for p in nest.phases for a in p.axes}
     # A pack of a loop of dynamic length is made block by block, which is for phases of one loop.
     endless = {a.name for p in nest.phases for a in p.axes if a.size is not None and len(p.axes) > 1}
@@ -682,7 +687,8 @@ def _packs(
                 continue
             reuse = math.prod(e for a, e in extents.items() if not r.strides.get(a, 0))
             rows = math.prod(inner[a] for a in moving if abs(r.strides[a]) * r.itemsize >= 256)
-            if reuse >= 4 and (stride != 1 or (rows >= 64 and reuse >= 16)) and not r.windows:
+            pays = reuse >= 4 and (stride != 1 or (rows >= 64 and reuse >= 16))
+            if (pays or (wanted and reuse > 1)) and not r.windows:
                 out.add((r.statement, r.read))
     return frozenset(out)
 

@@ -105,6 +105,9 @@ def test_options_show_in_the_choice() -> None:
 
     assert "by 16/4" in choice(tile=(16, 32), register_tile=(4, 16), vector=1, isa=isas()[-1])
     assert "packs" not in choice(pack=False)
+    small = compiled(BY_NAME["gemm"].source, pack=True).inspect("choice", M=5, N=32, K=8)
+    assert "packs 1" in small
+    assert "packs" not in compiled(BY_NAME["gemm"].source).inspect("choice", M=5, N=32, K=8)
     assert "parallel" not in choice(parallel=False, tile=(16, 32))
     assert "parallel" in choice(tile=(16, 32))
 

@@ -103,8 +103,9 @@ class Backend:
         Raises BackendError, code TC0811, for an architecture that NVRTC does not know.
         """
         options = options or Options()
-        arch = options.isa or (device.find().arch if device.availability().ok else _ARCHITECTURE)
-        target = of_architecture(arch)
+        here = device.find() if device.availability().ok else None
+        arch = options.isa or (here.arch if here else _ARCHITECTURE)
+        target = of_architecture(arch, here.name if here and here.arch == arch else "")
 
         def made(simpler: int) -> Made:
             lowered = lower(program, options, typical or {}, target, simpler)

@@ -35,6 +35,10 @@ class Device:
     context: Any
 
     @property
+    def name(self) -> str:
+        return str(self.device.name())
+
+    @property
     def arch(self) -> str:
         major, minor = self.device.compute_capability()
         return f"sm_{major}{minor}"
@@ -75,7 +79,7 @@ class Kernels:
                 return OUT_OF_MEMORY
             except cu.Error as error:
                 raise BackendError(
-                    f"{interface.name} on {device.device.name()}: {error}",
+                    f"{interface.name} on {device.name}: {error}",
                     code="TC0810",
                     help="run it on another backend",
                 ) from error

@@ -70,10 +70,12 @@ _ANY_SHARED = 48
 _ASYNCHRONOUS = 80  # the first that copies to shared memory asynchronously
 
 
-def of_architecture(arch: str) -> Target:
-    """The preset that code for an architecture is made for, with what it allows."""
+def of_architecture(arch: str, device: str = "") -> Target:
+    """The preset that code for an architecture is made for, with what it allows; that of a device if its name
+    (such as "NVIDIA H200") says that there is one."""
     number = int(re.sub(r"\D", "", arch))
     preset = A100 if number < 90 else H100
+    preset = next((p for p in (A100, H100, H200) if p.arch == arch and p.name in device), preset)
     shared = _SHARED.get(number, _ANY_SHARED) << 10
     most = min(preset.most_shared, shared + (1 << 10))
     return replace(preset, arch=arch, shared=shared, most_shared=most, ahead=number >= _ASYNCHRONOUS)

@@ -213,6 +213,22 @@ def test_more_shared_memory_than_may_be_declared_is_asked_for(driver: Driver) ->
 
 
 @pytest.mark.parametrize(
+    ("arch", "device", "preset"),
+    [
+        ("sm_90", "NVIDIA H200", "H200"),
+        ("sm_90", "NVIDIA H100 80GB HBM3", "H100"),
+        ("sm_90", "", "H100"),
+        ("sm_80", "NVIDIA A100-SXM4-80GB", "A100"),
+        ("sm_80", "NVIDIA H200", "A100"),  # code for another device than the one that is here
+        ("sm_86", "NVIDIA GeForce RTX 3090", "A100"),
+    ],
+)
+def test_a_device_is_known_by_its_name(arch: str, device: str, preset: str) -> None:
+    registry.load("cuda")
+    assert sys.modules["tc_backends.gpu.target"].of_architecture(arch, device).name == preset
+
+
+@pytest.mark.parametrize(
     ("arch", "most", "ahead"), [("sm_75", 64, False), ("sm_86", 99, True), ("sm_90", 227, True)]
 )
 def test_what_architectures_allow(arch: str, most: int, ahead: bool) -> None:

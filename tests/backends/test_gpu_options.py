@@ -93,5 +93,14 @@ def test_options_that_do_not_fit_are_refused(source: str, options: dict[str, obj
     assert message in str(e.value)
 
 
+@pytest.mark.parametrize("size", [(32 << 10) + 1, 48 << 10])
+def test_more_shared_memory_than_every_opencl_device_has(size: int) -> None:
+    with pytest.raises(tc.ArgumentError) as e:
+        tc.compile(GEMM, "opencl", options={"max_shared_memory": size}).specialize(M=8, N=8, K=8)
+    assert (e.value.code, e.value.message) == ("TC0511", f"option max_shared_memory={size} is not valid")
+    assert e.value.help == "a block has at most 32768 bytes on generic OpenCL device"
+    run(GEMM, {"max_shared_memory": 32 << 10}, (37, 50), (50, 41))
+
+
 def sizes(source: str) -> tuple[str, ...]:
     return tuple(tc.compile(source, "reference").front.checked.sizes)

@@ -12,6 +12,9 @@ import pytest
 import tc
 from tc import registry
 from tc.errors import BackendError
+from tc.kernel import CACHE
+from tc.poly.fusion import Proposal
+from tests.poly.fused import MLP3
 
 GATHER = "def gather(float(N) A, int(M) I) -> (O) { O(i) = A(I(i)) }"
 OUTER = "def outer(float(N) A, float(M) B) -> (O) { O(i,j) = A(i) * B(j) }"
@@ -118,6 +121,45 @@ def test_dynamic_sizes() -> None:
         e = np.exp(x - x.max(1, keepdims=True)) if x.size else x
         np.testing.assert_allclose(kernel(x), e / e.sum(1, keepdims=True), rtol=1e-5)
     assert "const long N" in kernel.specialize(N=1, D=1).source
+
+
+def test_one_kernel_for_every_batch() -> None:
+    """The layers of MLP3 in one launch, which is compiled once; small integers are exact in any order."""
+    kernel = tc.compile(MLP3, "opencl", dynamic=("B",))
+    widths = {"N": 40, "O": 24, "P": 33, "Q": 10}
+    rng = np.random.default_rng(0)
+
+    def small(*shape: int) -> np.ndarray[Any, Any]:
+        return rng.integers(-2, 3, shape).astype(np.float32)
+
+    n, o, p, q = widths.values()
+    layers = [(small(o, n), small(o)), (small(p, o), small(p)), (small(q, p), small(q))]
+    before = CACHE.misses
+    for batch in (5, 0, 1, 65, 5):
+        x = small(batch, n)
+        found = kernel(x, *(a for layer in layers for a in layer))
+        for got, (weights, bias) in zip(found, layers, strict=True):
+            x = np.maximum(x @ weights.T + bias, 0)
+            np.testing.assert_array_equal(got, x, f"a batch of {batch}")
+    assert CACHE.misses == before + 1
+    made = [kernel.specialize(B=batch, **widths).compiled for batch in (0, 1, 5, 65)]
+    assert all(m is made[0] for m in made) and len(made[0].module.kernels) == 1
+
+
+def test_a_function_says_what_shares_loops() -> None:
+    """It is asked about soft-max, whose four statements are one kernel unless it says no."""
+    x = np.random.default_rng(0).standard_normal((5, 6)).astype(np.float32)
+    wanted = tc.interpret(SOFTMAX, x)
+    for pays in (True, False):
+        asked: list[Proposal] = []
+
+        def fusion(p: Proposal, asked: list[Proposal] = asked, pays: bool = pays) -> bool:
+            asked.append(p)
+            return pays
+
+        kernel = tc.compile(SOFTMAX, "opencl", options={"fusion": fusion})
+        np.testing.assert_allclose(kernel(x), wanted, rtol=1e-5)
+        assert asked and (kernel.inspect("loops", N=5, D=6).count("launch ") == 1) == pays
 
 
 def test_many_threads_may_call() -> None:

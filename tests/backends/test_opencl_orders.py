@@ -1,4 +1,5 @@
-"""OpenCL kernels with threads in both orders and with loops around barriers written out.
+"""OpenCL kernels, of the seeds and of random programs, with threads in both orders and with loops around
+barriers written out.
 
 PoCL runs the threads of a block one after the other between two barriers, the first one first, and adds
 barriers to loops that hold some.  So a race shows in some of these modes only, if at all: the shim of
@@ -8,19 +9,26 @@ tests/simt is the better judge, but knows CUDA only.
 from __future__ import annotations
 
 import itertools
+import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
 import tc
-from fuzz.strategies import fitting
+from fuzz.differential import contest
+from fuzz.strategies import TYPES, Program, fitting, options_of, programs
+from tc import registry
 from tc.ir.evaluate import evaluate
 from tc.ir.loops import Block, LoopNest, Sync
+from tests.codegen.kernels import Result, numpy_dtype
 from tests.codegen.launches import on_device, unrolled
 from tests.conformance.test_programs import CASES, RUNS, SAMPLE, arguments, compare, results
 from tests.poly.test_mapping import changed
+from tests.share import examples
 from tests.simt.fixed import right, same
 from tests.simt.mapped import Array, Call, prepared
 
@@ -30,15 +38,29 @@ OPTIONS: dict[str, Any] = {"tile": (2, 2, 2), "threads": (2, 2), "blocks": (1, 1
 TRIED = frozenset(sorted(SAMPLE)[::2])
 
 
-def run(call: Call, nest: LoopNest, backwards: bool) -> dict[str, Array]:
-    """The results of a nest for the arguments of a call."""
+USED: frozenset[str] = getattr(registry.get("opencl", run=False), "options_used", frozenset())
+
+
+def launched(call: Call, nest: LoopNest, backwards: bool) -> Result:
+    """What a nest does to the arguments of a call."""
     shapes = {a.name: tuple(evaluate(n, call.sizes) for n in a.shape) for a in nest.arrays}
     values: dict[str, Any] = {}
     for n, v in {**call.given, **call.buffers}.items():
         values[n] = np.reshape(v, shapes[n]) if n in shapes else v  # loops may have been merged
     found = on_device(nest, values, call.sizes, backwards)
+    outputs: dict[str, Array] = {}
+    for name in nest.outputs:
+        # What no kernel writes is as it was, or empty.
+        held = found.outputs.get(name, values.get(name, np.empty(0, numpy_dtype(nest.array(name).dtype))))
+        outputs[name] = held.reshape(call.shapes[name])
+    return replace(found, outputs=outputs)
+
+
+def run(call: Call, nest: LoopNest, backwards: bool) -> dict[str, Array]:
+    """The results of a nest for the arguments of a call."""
+    found = launched(call, nest, backwards)
     assert found.code == 0
-    return {k: v.reshape(call.shapes[k]) for k, v in found.outputs.items()}
+    return found.outputs
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")
@@ -59,6 +81,80 @@ def test_programs(name: str, dtype: str) -> None:
         outputs = run(call, nest, backwards)
         for want, got in zip(wanted, outputs.values(), strict=True):
             compare(case, want, got, got.dtype, got.dtype, True, f"backwards: {backwards}")
+
+
+def runs(p: Program, options: dict[str, Any], dynamic: int) -> int:
+    """In how many modes the program could run; `dynamic` has a bit for each size that is dynamic."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        c = contest(p, ())
+        if isinstance(c, str):
+            return 0  # every backend refuses it alike
+        sizes = [n for i, n in enumerate(c.kernel.front.checked.sizes) if dynamic >> i & 1]
+        options = fitting(options, c.kernel.front)
+        told = f"opencl {options}, {sizes} dynamic"
+        kernel = tc.compile(p.source, "opencl", options=options, dynamic=sizes)
+        try:
+            call = prepared(kernel, c.given, c.out)
+        except tc.InternalError:
+            raise
+        except tc.Error as e:
+            c.agree(told, e.code)
+            return 0
+        whole, loops = unrolled(call.nest.body)
+        modes = [(call.nest, False), (call.nest, True)]
+        modes += [(replace(call.nest, body=whole), False)] if loops else []
+        for nest, backwards in modes:
+            found = launched(call, nest, backwards)
+            got = [found.outputs[x.name] for x in c.kernel.front.checked.returns]
+            how = f"{told}, backwards: {backwards}, loops: {nest is call.nest}"
+            c.agree(how, "TC0701" if found.code else got)
+        return 0 if found.code else len(modes)
+
+
+def some_options() -> st.SearchStrategy[dict[str, Any]]:
+    """Half of the time tiles that one block copies and runs one after the other: loops around barriers."""
+    drawn = options_of(USED)
+    return drawn | drawn.map(lambda o: {**OPTIONS, "use_shared_memory": True, **o})
+
+
+def several(count: int, types: tuple[str, ...]) -> None:
+    ran: list[int] = []
+
+    # Shrinking would compile hundreds of texts.
+    @given(p=programs(types), options=some_options(), dynamic=st.sampled_from([0, 0, 0, 3, 15]))
+    @settings(
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        database=None,
+        derandomize=True,
+        print_blob=True,
+        phases=[Phase.explicit, Phase.generate],
+        max_examples=count,
+    )
+    def once(p: Program, options: dict[str, Any], dynamic: int) -> None:
+        ran.append(runs(p, options, dynamic))
+
+    once()
+    assert len([n for n in ran if n]) > count // 4 and 3 in ran
+
+
+@pytest.fixture
+def unwarned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random programs hold comparisons that are always true, which the compiler of OpenCL warns of."""
+    monkeypatch.setenv("PYOPENCL_BUILD_OPTIONS", "-w")
+
+
+@pytest.mark.usefixtures("unwarned")
+def test_random_programs() -> None:
+    several(examples(100, 5), TYPES)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("unwarned")
+@pytest.mark.parametrize("t", TYPES)
+def test_random_programs_of_one_type(t: str) -> None:
+    several(60, (t,))
 
 
 @pytest.mark.parametrize("name", ["gemm", "softmax"])

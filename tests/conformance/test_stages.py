@@ -1,9 +1,11 @@
-"""Golden files: every stage of four programs, as `python -m tc show` prints it."""
+"""Golden files: every stage of four programs, as `python -m tc show` prints it; tables in shared memory."""
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -45,6 +47,20 @@ PROGRAMS: dict[str, tuple[str, dict[str, int]]] = {
         {"E1": 10, "E2": 11, "D": 4, "B": 3, "L1": 5, "L2": 6},
     ),
 }
+LUT = """def 1LUT(float(E,D) LUT, int(B,L) I) -> (O) {
+  O(i,j) +=! LUT(I(i,k),j)
+}
+"""
+# More threads than a warp has, two tiles of the sum in which none is partial.
+INDIRECT: dict[str, tuple[str, dict[str, int], dict[str, str]]] = {
+    "1lut": (LUT, {"E": 50, "D": 16, "B": 9, "L": 16}, {"LUT": "I"}),
+    "2lut": (
+        PROGRAMS["2lut"][0],
+        {"E1": 50, "E2": 60, "D": 16, "B": 9, "L1": 16, "L2": 16},
+        {"LUT1": "I1", "LUT2": "I2"},
+    ),
+}
+TILED: dict[str, Any] = {"tile": (4, 16, 8), "threads": (16, 4), "use_shared_memory": True}
 SYMBOLIC = ("syntax", "ranges", "ir", "halide", "scop", "dependences", "schedule")
 AT_SIZES = ("loops", "code", "llvm")
 
@@ -55,6 +71,28 @@ AT_SIZES = ("loops", "code", "llvm")
 def test_code_for_gpus(name: str, backend: str, suffix: str, golden: Callable[[str, str], None]) -> None:
     source, sizes = PROGRAMS[name]
     golden(f"{name}/code.{suffix}", tc.compile(source, backend).inspect("code", **sizes))
+
+
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+@pytest.mark.parametrize(
+    ("backend", "suffix", "shared", "barrier"),
+    [("opencl", "cl", "__local", "barrier("), ("cuda", "cu", "__shared__", "__syncthreads()")],
+)
+@pytest.mark.parametrize("name", INDIRECT)
+def test_indirect_promotion(
+    name: str, backend: str, suffix: str, shared: str, barrier: str, golden: Callable[[str, str], None]
+) -> None:
+    """Section 5.5: a tile of indices, a barrier, the rows that they select, a barrier, the sum."""
+    source, sizes, tables = INDIRECT[name]
+    code = tc.compile(source, backend, options=TILED).inspect("code", **sizes)
+    golden(f"{name}/shared.{suffix}", code)
+    kernels = code.split("_kernel(")[1:]
+    assert len(kernels) == len(tables)
+    for kernel, (table, index) in zip(kernels, tables.items(), strict=True):
+        held = dict(re.findall(rf"{shared} .*\b(\w+)_(\d+)\[", kernel))
+        indices, rows = f"{index}_{held[index]}[", f"{table}_{held[table]}["
+        steps = [f"{index}[", barrier, f"at = {indices}", rows, f"{table}[at]", barrier, f"+= {rows}"]
+        assert re.search(".*".join(map(re.escape, steps)), kernel, re.DOTALL), kernel
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")

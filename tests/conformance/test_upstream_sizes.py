@@ -11,8 +11,9 @@ import pytest
 import tc
 
 Array = np.ndarray[Any, Any]
-BACKENDS = ("reference", "halide", "cpu")
+BACKENDS = ("reference", "halide", "cpu", "opencl")
 EPS = float(np.finfo(np.float32).eps)
+ROWS = "def f(float(M,N) A) -> (C) { C(m) +=! A(m,r_n) }"
 
 CASES: dict[str, tuple[str, list[tuple[int, ...]], Callable[..., Array]]] = {
     "matmul": (
@@ -25,7 +26,7 @@ CASES: dict[str, tuple[str, list[tuple[int, ...]], Callable[..., Array]]] = {
         [(50, 26, 72), (50, 72, 26)],
         lambda x, y: x @ y,
     ),
-    "2-D reduction": ("def f(float(M,N) A) -> (C) { C(m) +=! A(m,r_n) }", [(165, 197)], lambda a: a.sum(1)),
+    "2-D reduction": (ROWS, [(165, 197)], lambda a: a.sum(1)),
     "triple Hadamard": (
         "def f(float(B,D) U, float(B,D) V, float(B,D) W) -> (Z) { Z(b,d) = U(b,d) * V(b,d) * W(b,d) }",
         [(100, 1000)] * 3,
@@ -40,10 +41,21 @@ CASES: dict[str, tuple[str, list[tuple[int, ...]], Callable[..., Array]]] = {
 }
 
 
-def check(source: str, arguments: list[Array], formula: Callable[..., Array]) -> None:
+AWKWARD = [
+    *((1, n) for n in (1, 2, 4, 7, 8, 11, 15, 17, 24, 32, 35, 42, 64, 128, 130)),
+    *((7, 4), (5, 11), (9, 16), (11, 8), (8, 11), (7, 111), (7, 128), (128, 7)),
+]
+
+
+def check(
+    source: str,
+    arguments: list[Array],
+    formula: Callable[..., Array],
+    backends: tuple[str, ...] = BACKENDS,
+) -> None:
     want = formula(*(a.astype(np.float64) for a in arguments))
     terms = formula(*(np.abs(a).astype(np.float64) for a in arguments))
-    for backend in BACKENDS:
+    for backend in backends:
         got = tc.compile(source, backend)(*arguments)
         assert got.shape == want.shape and np.all(np.abs(got - want) <= 16 * EPS * terms + 1e-30), backend
 
@@ -55,15 +67,19 @@ def test_at_the_original_sizes(name: str) -> None:
     check(source, [rng.standard_normal(s).astype(np.float32) for s in shapes], formula)
 
 
-@pytest.mark.parametrize(
-    ("rows", "columns"),
-    [(1, n) for n in (1, 2, 4, 7, 8, 11, 15, 17, 24, 32, 35, 42, 64, 128, 130)]
-    + [(7, 4), (5, 11), (9, 16), (11, 8), (8, 11), (7, 111), (7, 128), (128, 7)],
-)
+def rows_of(m: int, n: int) -> Array:
+    return np.random.default_rng(m * 1000 + n).standard_normal((m, n)).astype(np.float32)
+
+
+@pytest.mark.parametrize(("rows", "columns"), AWKWARD)
 def test_reductions_of_awkward_extents(rows: int, columns: int) -> None:
-    rng = np.random.default_rng(rows * 1000 + columns)
-    source = "def f(float(M,N) A) -> (C) { C(m) +=! A(m,r_n) }"
-    check(source, [rng.standard_normal((rows, columns)).astype(np.float32)], lambda a: a.sum(1))
+    check(ROWS, [rows_of(rows, columns)], lambda a: a.sum(1), BACKENDS[:-1])
+
+
+@pytest.mark.share(4)  # a third of a second each
+@pytest.mark.parametrize(("rows", "columns"), AWKWARD)
+def test_reductions_of_awkward_extents_on_opencl(rows: int, columns: int) -> None:
+    check(ROWS, [rows_of(rows, columns)], lambda a: a.sum(1), BACKENDS[-1:])
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")

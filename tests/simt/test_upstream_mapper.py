@@ -3,8 +3,13 @@ on the shim without a finding, on PoCL too, and what the mapped loops should loo
 
 `CASES` have the original's options, of which the chooser makes what it likes; what loops look like is asked
 of them as far as options decide it, else of the maps in `FIXED`.  Sizes are smaller where the shim would take
-long.  Left out is what concerns options that there are not: loops over points shifted or scaled, the depth
-of promotion, unroll factors, other rules of fusion for outer loops.
+long.  Statements that share no array never share a kernel, and loops over all of dense arrays are one, so
+where the original copies, a few cases read an array in common or transposed.
+
+Left out is what concerns what there is not: the four tilings with loops over points shifted or scaled or not
+(Copy, Matmul), the matcher of trees (Match1), the depth of promotion, other rules of fusion for outer loops.
+Loops have no copies for sizes that are not known, so no statement is in several places (MultipleOccurrence),
+and `unroll` is of the innermost loop only, however many points it allows (Unroll2D).
 """
 
 from __future__ import annotations
@@ -34,6 +39,7 @@ from tc.ir.loops import (
     Sync,
     statements,
 )
+from tc.ir.printer import text
 from tc.lang import resolved as r
 from tc.runtime.arrays import numpy_dtype
 from tests.conformance.test_programs import results
@@ -100,6 +106,32 @@ def _sum(m: Mapped) -> bool:
     return m.kernels == 1 and m.combined == ["+"]
 
 
+def _each_once(m: Mapped) -> bool:
+    """One kernel, in which each statement has one place."""
+    return m.kernels == 1 and len(m.order) == len({*m.order})
+
+
+def _share(m: Mapped, *stages: str) -> bool:
+    """Whether some loop that is not unrolled runs all of these statements."""
+    loops = [s for s in statements(m.nest.body) if isinstance(s, For) and s.kind is LoopKind.SERIAL]
+    bodies = [{c.stage for c in statements(f.body) if isinstance(c, Compute)} for f in loops]
+    return any(b.issuperset(stages) for b in bodies)
+
+
+def _in_a_row(m: Mapped) -> list[int]:
+    """Of each loop that is not unrolled whole, how many iterations are: 0 where that is not said."""
+    return [s.lanes for s in statements(m.nest.body) if isinstance(s, For) and s.kind is LoopKind.SERIAL]
+
+
+def _guards(m: Mapped, stage: str) -> set[str]:
+    """The conditions under which a statement runs."""
+    return {
+        text(s.condition)
+        for s in statements(m.nest.body)
+        if isinstance(s, If) and any(isinstance(c, Compute) and c.stage == stage for c in statements(s.then))
+    }
+
+
 def _pointwise(m: Mapped) -> bool:
     """Nothing is used twice, so that nothing is worth a copy."""
     return m.kernels == 1 and not (m.shared or m.barriers or m.combined)
@@ -122,18 +154,25 @@ BATCH_NORM = """def f(float(N,C,H,W) I, float(C) rMeanIn, float(C) rVarIn) -> (O
 }"""
 ADD = "def f(float(N,M) A, float(N,M) B) -> (O) { O(n,m) = A(n,m) + B(n,m) }"
 COPY_2 = "def f(float(N) I) -> (O1, O2) { O1(n) = I(n)  O2(n) = O1(n) }"
+ADD_TRANSPOSED = "def f(float(N,M) A, float(M,N) B) -> (O) { O(n,m) = A(n,m) + B(m,n) }"
+TWO_OF_EACH = """def f(float(N,M) A, float(M,N) B) -> (C, D) {
+  C(n,m) = A(n,m) + B(m,n)
+  D(n,m) = A(n,m) * B(m,n)
+}"""
 MULTI = """def f(float(N,M,K,L) A, float(N,M) B, float(N,M) C, float(N,M) D) -> (O1, O2, O3) {
   O1(n0,n1) +=! A(n0,n1,r_n2,r_n3) * B(n0,n1)
   O2(n0,n1) = C(n0,n1) * D(n0,n1)
   O3(n0,n1) = O1(n0,n1) + O2(n0,n1)
 }"""
 UNBALANCED = "def f(float(N,N) A, float(N) B) -> (O1, O2) { O1(i) = B(i)  O2(i,j) = A(j,i) }"
+UNBALANCED_IN_COMMON = UNBALANCED.replace("A(j,i)", "A(j,i) + B(i)")
 DEPENDENT = "def f(float(N,N) A, float(N) B) -> (O1, O2) { O1(i) = B(i)  O2(i,j) = A(i,j) + O1(i) }"
 TWO_MM = """def f(float(M,K) A, float(K,N) B, float(K,N) C) -> (D, E) {
   D(i,j) +=! A(i,k) * B(k,j)
   E(i,j) +=! A(i,k) * C(k,j)
 }"""
 BEFORE = "def f(float(N,K) I) -> (O) { O(n) +=! I(n,r_n)  O(n) = O(n) / K }"
+MEAN = "def f(float(36,1024) I) -> (O) { O(n) +=! I(n,r_n)  O(n) = O(n) / 1024 }"
 AFTER = "def f(float(N,K) I, float(N) O0) -> (O) { O(n) = 0.0  O(n) += O0(n)  O(n) += I(n,r_n) }"
 BETWEEN = "def f(float(N,K) I, float(N) O0) -> (O) { O(n) = O0(n)  O(n) += I(n,r_n)  O(n) = O(n) / K }"
 VARIANCE = "def f(float(N,K) I) -> (var) { var(n) +=! I(n,r_n) * I(n,r_n) }"
@@ -157,6 +196,18 @@ STRIDED = "def f(float(N,M) A, float(K) B) -> (O) { O(i,j) +=! A(%s+r_k,j) * B(r
 
 _R = {"tile": (18, 32), "threads": (512,)}
 _N = {"N": 36, "K": 70}
+_MEAN = {
+    "fusion": "preserve3coincident",
+    "intra_tile_fusion": "min",
+    "tile": (18, 32),
+    "unroll": 16,
+    "blocks": (16384,),
+    "use_shared_memory": True,
+    "use_private_memory": False,
+    "unroll_copy_shared": True,
+}
+_APART = {"fusion": "max", "intra_tile_fusion": "min", "tile": (32, 32), "threads": (32, 8)}
+_UNROLLED = {"tile": (64, 64), "threads": (32, 8), "blocks": (256, 256), "use_shared_memory": False}
 _MM = {"M": 42, "N": 56, "K": 70}
 _BIAS = {"N": 42, "M": 37, "K": 56}
 
@@ -171,11 +222,18 @@ CASES = {
     "1-D schedule": Case(
         MM, {"M": 25, "N": 37, "K": 27}, {"tile": (1, 1, 27), "threads": (32,), "blocks": (25, 37)}
     ),
-    "several occurrences": Case(
+    "several occurrences, 1-D": Case(
         MM,
         {"M": 45, "N": 67, "K": 37},
-        {"tile": (32, 32, 32), "threads": (16,), "blocks": (8,)},
+        {"fusion": "max", "tile": (32, 32, 32), "threads": (16,), "blocks": (8,)},
+        _each_once,
         dynamic=("M", "N", "K"),
+    ),
+    "several occurrences, 3-D": Case(
+        MM,
+        {"M": 45, "N": 67, "K": 37},
+        {"fusion": "max", "tile": (32, 32, 32), "threads": (16,), "blocks": (8,)},
+        _each_once,
     ),
     "3-D schedule": Case(MM, {"M": 25, "N": 37, "K": 27}, {"threads": (4,), "blocks": (1, 1, 1)}),
     "batched product": Case(BMM, {"B": 3, "N": 26, "M": 72, "K": 26}, {"tile": (1,), "threads": (123,)}),
@@ -187,6 +245,19 @@ CASES = {
     "look-up table": Case(LUT, {"E": 10, "R": 22, "B": 17, "N": 82}, limits={"I": 10}),
     "spatial batch norm": Case(BATCH_NORM, {"N": 4, "C": 2, "H": 5, "W": 5}, holds=lambda m: m.kernels <= 3),
     # 7.6
+    "sum as it stands": Case(
+        ADD,
+        {"N": 32, "M": 40},
+        {"mapping": "identity"},
+        lambda m: m.order == ["S0"] and m.threads() == () and not m.barriers,
+    ),
+    "sum, more blocks than tiles": Case(
+        ADD,
+        {"N": 32, "M": 40},
+        {"tile": (16, 16), "threads": (16, 16), "blocks": (256, 256)},
+        lambda m: m.blocks() == (2,) and m.threads() == (16, 16) and len(_guards(m, "S0")) == 1,
+        dynamic=("M",),
+    ),
     "statements as they stand": Case(
         MULTI,
         {"N": 5, "M": 6, "K": 3, "L": 4},
@@ -221,6 +292,34 @@ CASES = {
     "copies of one and two dimensions": Case(
         UNBALANCED, {"N": 50}, {"fusion": "max"}, lambda m: not m.barriers
     ),
+    "one dimension beside two": Case(
+        UNBALANCED_IN_COMMON,
+        {"N": 50},
+        {"fusion": "max", "tile": (32, 32), "threads": (32, 8)},
+        lambda m: m.kernels == 1 and "t0 == 0" in _guards(m, "S0") and not _guards(m, "S1"),
+    ),
+    "unrolled, 15 points allowed": Case(
+        ADD_TRANSPOSED, {"N": 128, "M": 64}, {**_UNROLLED, "unroll": 15}, lambda m: _in_a_row(m) == [0, 2]
+    ),
+    "unrolled, 16 points allowed": Case(
+        ADD_TRANSPOSED, {"N": 128, "M": 64}, {**_UNROLLED, "unroll": 16}, lambda m: _in_a_row(m) == [0, 2]
+    ),
+    "not unrolled": Case(
+        ADD_TRANSPOSED, {"N": 128, "M": 64}, {**_UNROLLED, "unroll": 1}, lambda m: _in_a_row(m) == [0, 1]
+    ),
+    "together, also in a tile": Case(
+        TWO_OF_EACH,
+        {"N": 70, "M": 40},
+        {**_APART, "intra_tile_fusion": "max", "use_shared_memory": False},
+        lambda m: m.kernels == 1 and _share(m, "S0", "S1"),
+    ),
+    "together, but apart in a tile": Case(
+        TWO_OF_EACH,
+        {"N": 70, "M": 40},
+        {**_APART, "use_shared_memory": False},
+        lambda m: m.kernels == 1 and m.order == ["S0", "S1"] and not _share(m, "S0", "S1"),
+    ),
+    "two products together, apart in a tile": Case(TWO_MM, {"M": 30, "N": 20, "K": 40}, _APART),
     "one dimension, then two": Case(DEPENDENT, {"N": 50}, {"fusion": "max", "tile": (1,), "threads": (32,)}),
     "two products together": Case(TWO_MM, {"M": 30, "N": 20, "K": 40}, {"fusion": "max"}),
     "two products apart": Case(
@@ -232,6 +331,8 @@ CASES = {
     "reduction between statements": Case(BETWEEN, _N, _R),
     "mean, 512 threads": Case(BEFORE, {"N": 40, "K": 600}, {"tile": (32, 32), "threads": (512,)}),
     "mean, 32 threads": Case(BEFORE, {"N": 40, "K": 600}, {"tile": (32, 32), "threads": (32,)}),
+    "mean of sizes that are numbers, 512 threads": Case(MEAN, {}, {**_MEAN, "threads": (512,)}),
+    "mean of sizes that are numbers, 32 threads": Case(MEAN, {}, {**_MEAN, "threads": (32,)}),
     "product, 32 threads": Case(MM, {"M": 9, "N": 45, "K": 50}, {"threads": (32,)}),
     "product, 32 x 32 threads": Case(MM, {"M": 40, "N": 45, "K": 50}, {"threads": (32, 32)}),
     "bound that is not affine": Case(
@@ -298,6 +399,7 @@ FIXED: dict[str, tuple[Program, Check]] = {
     "reduction before a statement": (Program(BEFORE, _N, **row(512, 1, 18, 2)), _sum),
     "reduction after a statement": (Program(AFTER, _N, **row(512, 1, 18, 2)), _sum),
     "reduction between statements": (Program(BETWEEN, _N, **row(512, 1, 18, 2)), _sum),
+    "mean, 32 threads": (Program(BEFORE, {"N": 36, "K": 1024}, **row(32, 1, 18, 2)), _sum),
     **{
         f"reduction by {op}": (
             Program(ROWS.replace("+=!", f"{op}=!"), {"M": 3, "N": 40}, **row(32, 4)),
@@ -343,7 +445,7 @@ def arguments(kernel: tc.Kernel, case: Case) -> dict[str, Any]:
     given: dict[str, Any] = {}
     for p in kernel.front.checked.params:
         assert isinstance(p, r.Tensor) and p.dims is not None
-        shape = [case.sizes[d.name] for d in p.dims if isinstance(d, r.Size)]
+        shape = [case.sizes[d.name] if isinstance(d, r.Size) else d.value for d in p.dims]
         low, high = (0, case.limits[p.name]) if p.name in case.limits else (1, 4)
         given[p.name] = rng.integers(low, high, shape).astype(numpy_dtype(kernel.front.typed.dtype(p)))
     return given
@@ -371,9 +473,9 @@ def test_on_the_shim(name: str) -> None:
     assert not result.error[0]
     for got, want in zip(result.values.values(), interpreted(case, given), strict=True):
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-6)
-    text = kernel.inspect("loops", **case.sizes)
-    assert case.holds(Mapped(call.nest)), text
-    assert all(register_subscripts(call.nest.body, call.nest, frozenset())), text
+    loops = kernel.inspect("loops", **case.sizes)
+    assert case.holds(Mapped(call.nest)), loops
+    assert all(register_subscripts(call.nest.body, call.nest, frozenset())), loops
 
 
 def register_subscripts(s: Stmt, n: LoopNest, unrolled: frozenset[str]) -> Iterator[bool]:
@@ -484,9 +586,9 @@ def test_one_context_for_each_kernel() -> None:
 
 def test_what_is_only_read_is_told_to_be() -> None:
     """So the compiler may use the read-only cache for it."""
-    text = tc.compile(RAW, "cuda").inspect("code", N=42)
-    assert re.search(r"const float \(\*__restrict__ A\)", text)
-    assert all(re.search(rf"[(,]\s*float \(\*__restrict__ {x}\)", text) for x in "BC")
+    code = tc.compile(RAW, "cuda").inspect("code", N=42)
+    assert re.search(r"const float \(\*__restrict__ A\)", code)
+    assert all(re.search(rf"[(,]\s*float \(\*__restrict__ {x}\)", code) for x in "BC")
 
 
 def test_strided_arguments() -> None:

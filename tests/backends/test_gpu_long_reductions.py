@@ -1,0 +1,153 @@
+"""Reductions that are too long for the blocks of their results: parts of them, and a second kernel that
+combines these, on PoCL at sizes for which that is done, and on the shim at small ones."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+from tc import kernel as kernels
+from tc import registry
+from tc.cache import CompileCache
+from tc.ir.loops import Compute, Launch, statements
+from tests.conformance.test_programs import results
+from tests.simt import shim as simt
+from tests.simt.mapped import prepared
+
+registry.load("opencl")
+lower: Any = importlib.import_module("tc_backends.gpu.lower")
+
+Array = np.ndarray[Any, Any]
+LONG = 1 << 18
+EPS = float(np.finfo(np.float32).eps)
+OPERATORS = {"+": np.add, "*": np.multiply, "min": np.minimum, "max": np.maximum}
+ONE = "def f(float(N) A) -> (S) {{ S {}=! A(i) }}"
+ROWS = "def f(float(N,M) A) -> (S) {{ S(i) {}=! A(i,k) }}"
+MOMENTS = "def f(float(N) A) -> (S, Q) { S +=! A(i)  Q +=! A(i) * A(i) }"
+EXTREMES = """def f(float(N) A) -> (L, H, R) {
+  L min=! A(i)
+  H max=! A(i)
+  R = H - L
+}"""
+
+
+def whole(op: str, *shape: int) -> Array:
+    """Numbers of which nothing is rounded, whatever the order: of a product most are -1 and 1."""
+    rng = np.random.default_rng(sum(shape))
+    if op != "*":
+        return rng.integers(-3, 4, shape).astype(np.float32)
+    a = rng.choice(np.array([-1, 1], np.float32), shape)
+    a[..., :: max(1, shape[-1] // 9)] *= 2
+    return a
+
+
+def parts(nest: Any) -> list[str]:
+    """The arrays between two kernels."""
+    return [a.name for a in nest.arrays if a.role == "temporary" and "_part" in a.name]
+
+
+def in_two_stages(kernel: tc.Kernel, count: int, **sizes: int) -> bool:
+    """Whether there are so many arrays of parts, written by a kernel of several blocks before the last."""
+    nest = kernel.specialize(**sizes).compiled.nest
+    launches = [s for s in statements(nest.body) if isinstance(s, Launch)]
+    written = [{c.buffer for c in statements(k.body) if isinstance(c, Compute)} for k in launches]
+    first = [k for k, w in zip(launches, written, strict=True) if w.intersection(parts(nest))]
+    return len(parts(nest)) == count and 0 < len(first) < len(launches) and all(k.blocks for k in first)
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+def test_one_result(op: str) -> None:
+    kernel = tc.compile(ONE.format(op), "opencl")
+    a = whole(op, LONG)
+    np.testing.assert_array_equal(kernel(a), OPERATORS[op].reduce(a))
+    assert in_two_stages(kernel, 1, N=LONG)
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("op", OPERATORS)
+def test_several_results(op: str) -> None:
+    kernel = tc.compile(ROWS.format(op), "opencl")
+    a = whole(op, 3, LONG // 2 + 77)
+    np.testing.assert_array_equal(kernel(a), OPERATORS[op].reduce(a, 1))
+    assert in_two_stages(kernel, 1, N=3, M=LONG // 2 + 77)
+
+
+def test_two_at_once() -> None:
+    kernel = tc.compile(MOMENTS, "opencl")
+    a = whole("+", LONG)
+    s, q = kernel(a)
+    assert (s, q) == (a.sum(dtype=float), (a * a).sum(dtype=float))
+    assert in_two_stages(kernel, 2, N=LONG)
+
+
+def test_two_kinds_and_what_uses_both() -> None:
+    a = np.random.default_rng(1).standard_normal(LONG).astype(np.float32)
+    kernel = tc.compile(EXTREMES, "opencl")
+    assert [float(x) for x in kernel(a)] == [a.min(), a.max(), a.max() - a.min()]
+    assert in_two_stages(kernel, 2, N=LONG)
+
+
+@pytest.mark.parametrize("source", [ONE.format("+"), ONE.format("*"), MOMENTS])
+def test_the_same_bits_each_time(source: str) -> None:
+    """Where sums are rounded: the program says in which order, not the device."""
+    rng = np.random.default_rng(2)
+    a = rng.standard_normal(LONG).astype(np.float32)
+    if "*=" in source:
+        a = np.exp2(a / 64)
+    kernel = tc.compile(source, "opencl")
+    first, again = (results(kernel(a)) for _ in range(2))
+    assert [x.tobytes() for x in first] == [x.tobytes() for x in again]
+    wide = a.astype(np.float64)
+    if "*=" in source:
+        np.testing.assert_allclose(first[0], wide.prod(), rtol=16 * EPS * LONG**0.5)
+        return
+    for got, terms in zip(first, (wide, wide * wide), strict=False):
+        assert abs(float(got) - terms.sum()) <= 16 * EPS * np.abs(terms).sum()
+
+
+@pytest.mark.parametrize("source", [ONE.format("+"), ONE.format("max"), MOMENTS])
+def test_dynamic_sizes(source: str) -> None:
+    """One kernel, made for long ones, serves short ones and longer ones."""
+    kernel = tc.compile(source, "opencl", dynamic=("N",))
+    before = kernels.CACHE.misses
+    for n in (LONG, LONG + 77, 1, 64, 300_000):
+        a = whole("+", n)
+        wanted = (a.max(),) if "max" in source else (a.sum(dtype=float), (a * a).sum(dtype=float))
+        for got, want in zip(results(kernel(a)), wanted, strict=False):
+            np.testing.assert_array_equal(got, want, str(n))
+    assert kernels.CACHE.misses == before + 1
+    assert parts(kernel.specialize(N=LONG).compiled.nest)
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is long begins at 64 instances, in kernels of this test."""
+    monkeypatch.setattr(lower, "_LONG", 64)
+    monkeypatch.setattr(kernels, "CACHE", CompileCache())
+
+
+@pytest.mark.share(2)
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    ("source", "count", "shape"),
+    [
+        *((ONE.format(op), 1, (1500,)) for op in OPERATORS),
+        *((ROWS.format(op), 1, (3, 700)) for op in OPERATORS),
+        (MOMENTS, 2, (1500,)),
+        (EXTREMES, 2, (1500,)),
+    ],
+)
+def test_on_the_shim(source: str, count: int, shape: tuple[int, ...], dynamic: bool) -> None:
+    kernel = tc.compile(source, "cuda", dynamic=("N", "M")[: len(shape)] if dynamic else ())
+    given = {"A": whole("*" if "*=" in source else "+", *shape)}
+    call = prepared(kernel, given)
+    result = call.run()
+    assert not result.found, simt.report(result.found)
+    for got, want in zip(result.values.values(), results(tc.interpret(source, **given)), strict=True):
+        np.testing.assert_array_equal(got, want)
+    assert len(parts(call.nest)) == count

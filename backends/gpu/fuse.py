@@ -23,13 +23,21 @@ def predicate(scop: Scop, target: Target, typical: Mapping[str, int]) -> Predica
     """The default of the option `fusion`; `typical` are values of the program's dynamic sizes.
 
     What groups of statements share is what can be told apart by blocks: a kernel of a few rows, each shared
-    by the threads of one block, leaves most of a GPU idle where its parts have more to share out.
+    by the threads of one block, leaves most of a GPU idle where its parts have more to share out.  Groups
+    that only read the same, and pass nothing on, are not worth a loop of either that could be shared out.
     """
 
     counts = Counts(scop, typical)
 
+    def passes_on(p: Proposal) -> bool:
+        written = {scop.statement(s).write.buffer for s in p.first}
+        return any(a.buffer in written for s in p.second for a in scop.statement(s).accesses)
+
     def fuse(p: Proposal) -> bool:
         kept = counts.tasks(p.after)
+        parallel = (sum(m.coincident for m in members) for members in (p.before, p.own))
+        if sum(m.coincident for m in p.after) < min(parallel) and not passes_on(p):
+            return False
         if p.level > 0 or kept >= target.units // 4:
             return True
         groups = ((p.before, p.first), (p.own, p.second))

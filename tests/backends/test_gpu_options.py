@@ -104,3 +104,18 @@ def test_more_shared_memory_than_every_opencl_device_has(size: int) -> None:
 
 def sizes(source: str) -> tuple[str, ...]:
     return tuple(tc.compile(source, "reference").front.checked.sizes)
+
+
+SHARING = """def two(float(M,K) A, float(K,N) B, float(K,N) C) -> (D, E) {
+  D(i,j) +=! A(i,k) * B(k,j)
+  E(i,j) +=! A(i,k) * C(k,j)
+}"""
+
+
+def test_what_only_reads_the_same_keeps_its_loops() -> None:
+    """Rows of both products read a row of A, for which none gives up the blocks along columns."""
+    sizes = {"M": 256, "N": 256, "K": 64}
+    kernel = tc.compile(SHARING, "cuda", options={"isa": "sm_90"})
+    assert kernel.inspect("code", **sizes).count("__global__") == 2
+    together = tc.compile(SHARING, "cuda", options={"isa": "sm_90", "fusion": "max"})
+    assert together.inspect("code", **sizes).count("__global__") == 1

@@ -35,7 +35,7 @@ from tc.poly.mapping.shared import Dimension, Shared
 
 _ROW = 16  # elements that are worth a loop of their own
 _UNROLLED = 8  # copies of a thread that are made without a loop
-_MOST_UNROLLED = 256  # even if they are to be made so
+_MOST_UNROLLED = 64  # even if they are to be made so: of 128, NVRTC makes 255 registers in 20 s
 
 
 def copy(

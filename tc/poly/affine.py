@@ -183,11 +183,16 @@ class Affine:
     def aff(self, form: Linear) -> isl.Aff:
         out = isl.Aff.zero_on_domain(self.local)
         for (kind, position), c in form.items():
+            value = self._value(c)
             if kind == "c":
-                out = out.set_constant_val(c)
+                out = out.set_constant_val(value)
             else:
-                out = out.set_coefficient_val(IN if kind == "d" else PARAM, position, c)
+                out = out.set_coefficient_val(IN if kind == "d" else PARAM, position, value)
         return out
+
+    def _value(self, c: int) -> int | isl.Val:
+        """islpy makes values of integers of 64 bits only."""
+        return c if -(1 << 63) <= c < 1 << 63 else isl.Val.read_from_str(self.ctx, str(c))
 
     def pw_aff(self, e: Expr) -> isl.PwAff | None:
         """`e` as a function on the space, or None where it is not quasi-affine."""

@@ -232,6 +232,7 @@ def test_lanes_of_a_tail_that_lie_apart_take_no_branches() -> None:
     assert gathers and all("i1 true, i1 true" in g for g in gathers)
 
 
+@pytest.mark.filterwarnings("ignore::tc.PerformanceNotice")  # of lanes that would be too much code
 def test_the_least_code_where_all_of_it_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     registry.get("cpu")
     monkeypatch.setattr(sys.modules["tc_backends.cpu.choose"], "MOST", 0)

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 pytest_plugins = ["pytester"]
-CONFTEST = (Path(__file__).parents[1] / "conftest.py").read_text(encoding="utf-8")
+TESTS = Path(__file__).parents[1]
+CONFTEST = (TESTS / "conftest.py").read_text(encoding="utf-8")
+SHARE = (TESTS / "share.py").read_text(encoding="utf-8")
 
 TEST = """
 def test_text(golden):
@@ -21,6 +23,7 @@ def test_outside(golden):
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
     pytester.makeconftest(CONFTEST)
+    (pytester.mkpydir("tests") / "share.py").write_text(SHARE, encoding="utf-8")
     pytester.makepyfile(TEST)
     return pytester
 

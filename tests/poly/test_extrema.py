@@ -147,3 +147,12 @@ def test_parts_are_not_multiplied_by_constraints() -> None:
     a, s = affine(e)
     found, exact = a.where_nonneg(s, {("d", 0): -1}, e)
     assert exact and found.n_basic_set() <= 4
+
+
+@pytest.mark.parametrize("c", [1 << 63, -(1 << 63) - 1, 1 << 100])
+def test_constants_of_more_than_64_bits(c: int) -> None:
+    """Differences of the least and the greatest index are some: exact, as all of isl is."""
+    a, s = affine(IntImm(0))
+    form = {("d", 0): 1, ("c", 0): c}
+    at = isl.Val.read_from_str(s.get_ctx(), str(-c))
+    assert a.nonneg(s, form).is_equal(s.lower_bound_val(SET, 0, at))

@@ -30,7 +30,7 @@ from benchmarks.workloads.model import Case
 
 # One of each sort: compute with much and with little work, rows, columns, streams, look-ups.
 DEFAULT = (
-    *("tmm 128,1024,1024", "tmm 128,32,256", "tbmm", "gconv 32,32,16", "lut 1e+06", "mlp3", "moments"),
+    *("tmm 128,1024,1024", "tmm 128,32,256", "tbmm", "gconv 32,32,16", "lut 1e+06", "mlp3", "moments 1024"),
     *("softmax 1024", "softmax_plain 1,1e+07", "layer_norm", "column_sum", "transpose 4096"),
     *("chain 1e+07", "gate"),
 )

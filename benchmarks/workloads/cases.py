@@ -62,6 +62,7 @@ MORE = (
     Case("more", v.max_pool, (16, 64, 112, 112), (2, 3, 6, 8)),
     Case("more", r.softmax, (1009, 1013), (3, 7)),
     Case("more", r.softmax_plain, (1024, 1024), (3, 8)),
+    Case("more", r.moments, (1, 10_000_000), (1, 9)),
     Case("more", r.softmax_plain, (1, 10_000_000), (1, 13)),
     Case("more", r.layer_norm, (4096, 1024), (3, 8)),
     Case("more", r.rms_norm, (4096, 1024), (3, 8)),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tc
+from tc.ir.evaluate import evaluate
 from tc.ir.expr import IntImm
 from tc.ir.loops import Compute, For, LoopKind, Stmt, statements
 
@@ -119,3 +120,25 @@ def test_what_only_reads_the_same_keeps_its_loops() -> None:
     assert kernel.inspect("code", **sizes).count("__global__") == 2
     together = tc.compile(SHARING, "cuda", options={"isa": "sm_90", "fusion": "max"})
     assert together.inspect("code", **sizes).count("__global__") == 1
+
+
+MOMENTS = """def moments(float(N,K) I) -> (mean, var) {
+  mean(n) +=! I(n,k)
+  var(n) +=! I(n,k) * I(n,k)
+  mean(n) = mean(n) / K
+  var(n) = var(n) / K - mean(n) * mean(n)
+}"""
+ONE_ROW = """def softmax(float(N,K) I) -> (O, m, s) {
+  m(n) max=! I(n,k)
+  s(n) +=! exp(I(n,k) - m(n))
+  O(n,k) = exp(I(n,k) - m(n)) / s(n)
+}"""
+
+
+@pytest.mark.parametrize("source", [MOMENTS, ONE_ROW], ids=["moments", "softmax"])
+def test_one_long_row_uses_all_of_a_gpu(source: str) -> None:
+    """Each kernel that reads the row has a block for every multiprocessor of an H100."""
+    kernel = tc.compile(source, "cuda", options={"isa": "sm_90"})
+    module = kernel.specialize(N=1, K=10**7).compiled.module
+    reading = [k for k in module.kernels if any(a.name == "I" for a in k.arguments)]
+    assert reading and all(evaluate(k.blocks, {}) >= 132 for k in reading)

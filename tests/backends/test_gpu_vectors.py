@@ -147,3 +147,13 @@ def test_both_stages_tell_how_copies_are_made() -> None:
         assert re.search(r"A\.\d+\[.*\]: copies of 8 bytes", told), told
     loops = kernel.inspect("loops", M=32, N=64, K=62)
     assert re.search(r"A\.\d+\[.*\] = 2 of ", loops) and "at once" in loops
+
+
+def test_inputs_are_read_through_the_read_only_cache() -> None:
+    """`const` and `__restrict__` tell NVRTC; what a kernel reads again after it has written it is not."""
+    source = "def f(float(N,M) A, float(M) b) -> (O) { O(i,j) = A(i,j) * b(j)\n O(i,j) = O(i,j) + A(i,j) }"
+    options = {"isa": "sm_90", "use_private_memory": False, "use_shared_memory": False}
+    text = ptx(tc.compile(source, "cuda", options=options).inspect("code", N=64, M=256))
+    loads = re.findall(r"ld\.global\S*", text)
+    assert {"ld.global.nc.f32", "ld.global.f32"} >= {x for x in loads if x.endswith("f32")}
+    assert sum(".nc" in x for x in loads) >= 2

@@ -384,10 +384,9 @@ class Kernel(_native.Dispatcher):
         )
         key = (backend.name, self._options, *what)
 
-        notices: tuple[str, ...] = ()
+        fresh: list[Compiled] = []  # if it is made here and now
 
         def make() -> Compiled:
-            nonlocal notices
             seconds: dict[str, float] = {}
 
             def note(name: str, spent: float) -> None:
@@ -396,8 +395,7 @@ class Kernel(_native.Dispatcher):
             with pipeline.observe(note), self._reporting(variant, sizes=sizes), pipeline.uncollected():
                 program = pipeline.specialize(self._build(variant), fixed, {})
                 made, restored = load_or_compile(backend, program, self._options, typical, *what)
-            notices = getattr(made, "notices", ())
-            return Compiled(
+            one = Compiled(
                 program,
                 self._options,
                 backend.name,
@@ -410,13 +408,14 @@ class Kernel(_native.Dispatcher):
                 restored,
                 typical,
             )
+            fresh.append(one)
+            return one
 
-        misses = CACHE.misses
         found = CACHE.get(key, make)
-        for text in notices:
+        for text in getattr(found.compiled, "notices", ()) if fresh else ():
             warn(PerformanceNotice(f"{self.name} on {backend.name}: {text}"), stacklevel=None)
         directory = dump_directory()
-        if directory is not None and CACHE.misses != misses:
+        if directory is not None and fresh:
             from tc.inspect import dump
 
             dump(self, {**sizes, **scalars}, directory)

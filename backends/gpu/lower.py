@@ -59,6 +59,14 @@ def lower(
     return mapped(program, options, typical, target, simpler)
 
 
+def _too_much(option: str, most: str, target: Target) -> ArgumentError:
+    return ArgumentError(
+        f"option {option} is not valid",
+        code="TC0511",
+        help=f"a block has at most {most} on {target.name}",
+    )
+
+
 def mapped(
     program: Program, options: Options, typical: Mapping[str, int], target: Target, simpler: int
 ) -> Lowered:
@@ -69,17 +77,9 @@ def mapped(
     verify = settings.verify()
     shared = target.shared if options.max_shared_memory is None else options.max_shared_memory
     if shared > target.shared:
-        raise ArgumentError(
-            f"option max_shared_memory={shared} is not valid",
-            code="TC0511",
-            help=f"a block has at most {target.shared} bytes on {target.name}",
-        )
+        raise _too_much(f"max_shared_memory={shared}", f"{target.shared} bytes", target)
     if math.prod(options.threads or ()) > target.block:
-        raise ArgumentError(
-            f"option threads={options.threads} is not valid",
-            code="TC0511",
-            help=f"a block has at most {target.block} threads on {target.name}",
-        )
+        raise _too_much(f"threads={options.threads}", f"{target.block} threads", target)
     shared = 0 if options.use_shared_memory is False else shared
     private = options.use_private_memory is not False
     program, many = collapse(program), _PARTS * target.units

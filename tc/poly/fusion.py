@@ -113,7 +113,11 @@ def _fuse_always(_: Proposal) -> bool:
 
 def _preserve3(p: Proposal) -> bool:
     """Fuse unless one of the groups would be left with fewer than three of its coincident loops."""
-    before, own, after = (sum(m.coincident for m in ms) for ms in (p.before, p.own, p.after))
+    return keeps_three(*(sum(m.coincident for m in ms) for ms in (p.before, p.own, p.after)))
+
+
+def keeps_three(before: int, own: int, after: int) -> bool:
+    """Whether two groups with so many coincident loops each keep three of them, or all, with `after`."""
     return after >= min(3, before) and after >= min(3, own)
 
 

@@ -22,7 +22,7 @@ from tc.errors import InternalError
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import Expr, IntImm, variables
 from tc.ir.program import Program, Stage
-from tc.poly.fusion import Group, Member
+from tc.poly.fusion import Group, Member, keeps_three
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def distributed(region: Region, strategy: Literal["preserve3coincident", "min"])
     for n in region.nests:
         groups: list[list[Phase]] = []
         for p in n.phases:
-            together = strategy != "min" and groups and _keeps_three(n, groups[-1], p)
+            together = strategy != "min" and groups and _stay(n, groups[-1], p)
             groups = [*groups[:-1], [*groups[-1], p]] if together else [*groups, [p]]
         nests += [_restricted(Nest(n.axes, tuple(g))) for g in groups]
     if len(nests) == len(region.nests):
@@ -140,10 +140,13 @@ def distributed(region: Region, strategy: Literal["preserve3coincident", "min"])
     return Region(region.axes or region.nests[0].axes, tuple(nests))
 
 
-def _keeps_three(n: Nest, before: Sequence[Phase], own: Phase) -> bool:
-    """Whether phases that share the axes of a nest, and no more, lose none of three coincident loops."""
-    most = max(sum(not a.reductions for a in p.axes) for p in (*before, own))
-    return not most or len(n.axes) >= 3
+def _stay(n: Nest, before: Sequence[Phase], own: Phase) -> bool:
+    """Whether phases that share the axes of a nest, and no more, keep three coincident loops."""
+    shared = len(n.axes)
+    first, second = (
+        shared + max(sum(not a.reductions for a in p.axes) for p in phases) for phases in (before, (own,))
+    )
+    return keeps_three(first, second, shared)
 
 
 def _phase(stages: _Source, group: Group, position: int) -> Phase:

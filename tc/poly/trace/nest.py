@@ -40,6 +40,7 @@ from tc.poly.trace.events import (
 )
 from tc.poly.trace.launch import Arrival, launch
 from tc.poly.trace.memory import Memory
+from tc.poly.trace.program import box_of
 from tc.poly.trace.vectors import elements, misplaced
 
 _UNORDERED = (LoopKind.PARALLEL, LoopKind.VECTOR)
@@ -219,10 +220,7 @@ class Runner:
         """Whether a point lies outside of the box of a stage."""
         box = self.boxes.get(stage.name)
         if box is None:
-            box = self.boxes[stage.name] = tuple(
-                range(low := integer(v.range.min, self.sizes), low + integer(v.range.extent, self.sizes))
-                for v in stage.domain.vars
-            )
+            box = self.boxes[stage.name] = box_of(stage, self.sizes)
         return any(p not in along for p, along in zip(point, box, strict=True))
 
     def padding(self, s: Compute, env: dict[str, int], instance: Instance) -> None:

@@ -85,12 +85,16 @@ def _ranges(box: Box, sizes: dict[str, int]) -> list[tuple[int, int]]:
     return [(integer(r.min, sizes), integer(r.extent, sizes)) for r in box]
 
 
-def _points(stage: Stage, sizes: dict[str, int]) -> Iterator[dict[str, int]]:
-    axes = [
-        range(low := integer(v.range.min, sizes), low + max(0, integer(v.range.extent, sizes)))
+def box_of(stage: Stage, sizes: dict[str, int]) -> tuple[range, ...]:
+    """The values of the variables of a stage, whatever its conditions say."""
+    return tuple(
+        range(low := integer(v.range.min, sizes), low + integer(v.range.extent, sizes))
         for v in stage.domain.vars
-    ]
-    for point in itertools.product(*axes):
+    )
+
+
+def _points(stage: Stage, sizes: dict[str, int]) -> Iterator[dict[str, int]]:
+    for point in itertools.product(*box_of(stage, sizes)):
         env = {**sizes, **dict(zip(stage.domain.names, point, strict=True))}
         if all(known(c, env) for c in stage.domain.conditions):
             yield env

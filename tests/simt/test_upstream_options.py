@@ -186,11 +186,6 @@ CASES = {
 }
 
 
-# NVRTC takes 20 seconds for the unrolled copies of 500 rows.
-_LONG = "C3, invalid ptx"
-COMPILED = [pytest.param(n, marks=pytest.mark.slow if n == _LONG else ()) for n in CASES]
-
-
 def arguments(kernel: tc.Kernel, case: Case) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     return {
@@ -224,7 +219,7 @@ def test_on_pocl(name: str) -> None:
 
 
 @pytest.mark.parametrize("arch", [pytest.param("sm_80", marks=pytest.mark.slow), "sm_90"])
-@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize("name", CASES)
 def test_nvrtc_compiles_it(name: str, arch: str) -> None:
     """Without options also without a stack; where options ask for what needs one, a notice says so."""
     case = CASES[name]

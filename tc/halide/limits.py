@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from tc.errors import BackendError
-from tc.halide.intervals import INT32, box_interval, within
+from tc.halide.intervals import INT32, box_interval, interval, is_index, within
 from tc.ir import expr as x
 from tc.ir.program import Box, Program, Stage
 from tc.ir.simplify import simplify
@@ -162,13 +162,14 @@ def refuse_dropped(program: Program, lowered: str) -> None:
     """Raise BackendError (TC0805) if Halide's simplifier dropped a checked access, say as a factor of 0.
 
     `lowered` is Halide's final code as text: there each check shows the record it makes (`expressions`).  One
-    that is always passed is not there either, so only accesses count that a value does not depend on.
+    that is always passed is not there either, so only accesses count that a value does not depend on, and
+    those that are never in range: what is `require`d of a constant may become that constant.
     """
     shown = {int(m[1]) for m in re.finditer(r'" (\d+) \d+', lowered)}
     for s in program.stages:
         if any(x.constant(v.range.extent) == 0 for v in s.domain.vars):
             continue
-        for site in _irrelevant(s.value):
+        for site in _irrelevant(s.value) | _never_inside(program, s):
             if site + 1 not in shown:
                 raise BackendError(
                     f"the halide backend cannot compile '{s.text}': Halide simplifies a checked access away,"
@@ -205,3 +206,20 @@ def refuse(program: Program) -> None:
             raise BackendError(
                 f"the halide backend cannot compile {what}: {e.reason}", code="TC0805", help=e.help
             )
+
+
+def _never_inside(program: Program, s: Stage) -> set[int]:
+    """The checked accesses of a stage with a subscript that is outside of its tensor at all points."""
+    boxes = {b.name: b.box for b in program.buffers}
+    boxes |= {f.name: boxes[f.buffer] for f in program.funcs}
+    ends = {v.name: box_interval((v.range,), 0) for v in s.domain.vars}
+    names = {v: i for v, i in ends.items() if i is not None}
+    out: set[int] = set()
+    for e in x.walk(s.value):
+        for d in e.checked if isinstance(e, x.Call) else ():
+            assert isinstance(e, x.Call)
+            there = box_interval(boxes[e.name], d)
+            found = interval(e.args[d], names) if is_index(e.args[d], names) else None
+            if there is not None and found is not None and (found[1] < there[0] or there[1] < found[0]):
+                out.add(e.site)
+    return out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +18,7 @@ from ..gpu.lower import Lowered, lower
 from ..gpu.run import Interface
 from ..gpu.target import of_architecture
 from ..gpu.ways import SIMPLEST
-from . import device, nvrtc
+from . import bounds, device, nvrtc
 
 _ARCHITECTURE = "sm_90"  # without a device
 
@@ -38,12 +37,6 @@ class Made:
         if self.machine.in_memory:
             return (f"{self.machine.in_memory} bytes of a thread's registers are in memory",)
         return tuple(f"a simpler map is taken, {r}" for r in self.rejected)
-
-
-def _with_all_registers(text: str) -> str:
-    """A text whose threads may have all registers: left alone, the assembler would rather spill a few than
-    have fewer blocks run together."""
-    return re.sub(r"__launch_bounds__\((\d+)\)", r"__launch_bounds__(\1, 1)", text)
 
 
 def _compiled(module: gpu.Module, arch: str, contract: bool) -> nvrtc.Machine:
@@ -112,13 +105,30 @@ class Backend:
             with stage("code"):
                 module = gpu.emit(lowered.nest, CUDA, lowered.contract)
             with stage("machine"):
-                machine = _compiled(module, arch, lowered.contract)
-                if machine.in_memory:
-                    roomy = replace(module, text=_with_all_registers(module.text))
-                    again = _compiled(roomy, arch, lowered.contract)
-                    if again.in_memory < machine.in_memory:
-                        return Made(lowered, roomy, again)
-                return Made(lowered, module, machine)
+                return bounded(Made(lowered, module, _compiled(module, arch, lowered.contract)))
+
+        def bounded(one: Made) -> Made:
+            """With other launch bounds, where these make other registers and that pays."""
+            nest, before = one.lowered.nest, one.machine
+
+            def again(text: str) -> Made:
+                other = replace(one.module, text=text)
+                return Made(one.lowered, other, _compiled(other, arch, one.lowered.contract))
+
+            if before.in_memory:
+                roomy = again(bounds.with_all_registers(one.module.text))
+                return roomy if roomy.machine.in_memory < before.in_memory else one
+            if options.mapping == "identity":
+                return one
+            about = (nest, one.module)
+            crowded = bounds.crowded_out(*about, before.resources, target, typical or {})
+            if not crowded:
+                return one
+            tight = again(bounds.with_blocks(one.module.text, crowded))
+            if tight.machine.in_memory:
+                return one
+            times = (bounds.seconds(*about, m.machine.resources, target, typical or {}) for m in (one, tight))
+            return tight if next(times) > next(times) else one
 
         found = _without_stack(made) if options.tile is None else made(0)
         lowered, module, machine = found.lowered, found.module, found.machine

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tc.ir.loops import Compute, LoopNest, statements
@@ -57,33 +57,48 @@ def choose(
     found: list[Candidate] = []
     reuse = 1.0 if wanted.copies else LEAST_REUSE
 
-    def made(way: str, how: RegionMap, ahead: bool, shared: int) -> Candidate:
+    def placed(how: RegionMap, ahead: bool, shared: int, staged: bool) -> tuple[mapping.Placed, int]:
         numbers = itertools.count(first)
 
         def name(stem: str) -> str:
             return f"{stem}.{next(numbers)}"
 
-        placed = mapping.placed(scop, region, how, name, shared, private, reuse, ahead)
-        kernel = mapping.kernel(scop, title, how, mapping.mapped(placed))
+        found = mapping.placed(scop, region, how, name, shared, private, reuse, ahead, staged)
+        return found, next(numbers)
+
+    def made(way: str, how: RegionMap, p: mapping.Placed, free: int, shared: int) -> Candidate:
+        kernel = mapping.kernel(scop, title, how, mapping.mapped(p))
         way += ", copies ahead" if _ahead(kernel) else ""
         way += f", {shared >> 10} KiB shared" if shared < wanted.shared else ""
-        return Candidate(way, how, kernel, _predicted(scop, kernel, target, typical), next(numbers))
+        return Candidate(way, how, kernel, _predicted(scop, kernel, target, typical), free)
+
+    def variants(way: str, how: RegionMap) -> Iterator[Candidate]:
+        """A way with what may go to shared memory there or not."""
+        seen: set[frozenset[tuple[str, int]]] = set()
+        for staged in (False, True)[wanted.copies :]:
+            p, free = placed(how, target.ahead, wanted.shared, staged)
+            if p.copied in seen:
+                continue
+            seen.add(p.copied)
+            name = f"{way}, staged" if staged else way
+            yield (most := made(name, how, p, free, wanted.shared))
+            plain = most
+            if _ahead(most.kernel):  # which takes twice the shared memory
+                plain = made(name, how, *placed(how, False, wanted.shared, staged), wanted.shared)
+                yield plain
+            if max(_shared(most.kernel), _shared(plain.kernel)) > wanted.little:
+                yield made(name, how, *placed(how, target.ahead, wanted.little, staged), wanted.little)
 
     for way, how in candidates(scop, region, wanted, target.units):
-        here = [made(way, how, target.ahead, wanted.shared)]
-        if _ahead(here[0].kernel):  # which takes twice the shared memory
-            here.append(made(way, how, False, wanted.shared))
-        if any(_shared(c.kernel) > wanted.little for c in here):
-            here.append(made(way, how, target.ahead, wanted.little))
+        here = list(variants(way, how))
         found += here
         best = min((c.prediction for c in here), key=lambda p: p.seconds)
         if not wanted.copies and best.seconds < _CLOSE * best.ideal(target):
             break
 
-    def order(c: Candidate) -> tuple[bool, float, float]:
-        """Of as many seconds those that wait least."""
-        p = c.prediction
-        return wanted.copies and not _shared(c.kernel), p.seconds, p.bounds["latency"]
+    def order(c: Candidate) -> tuple[bool, list[float]]:
+        """Of as many seconds those whose next bound is the lowest."""
+        return wanted.copies and not _shared(c.kernel), sorted(c.prediction.bounds.values(), reverse=True)
 
     found.sort(key=order)
     return Choice(found[0], found)

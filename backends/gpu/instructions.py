@@ -45,7 +45,7 @@ def pipe(t: DType) -> str:
 
 def arithmetic(value: Expr, op: Op | None, t: DType) -> Counter[str]:
     """Instructions for `value`, and for what an update with `op` does with it in the type `t`; without those
-    for addresses.  A product that goes into a sum is one instruction with it."""
+    for loads and addresses.  A product that goes into a sum is one instruction with it."""
     out: Counter[str] = Counter()
 
     def visit(e: Expr, fused: bool = False) -> None:
@@ -53,6 +53,8 @@ def arithmetic(value: Expr, op: Op | None, t: DType) -> Counter[str]:
             return  # computed by the compiler
         match e:
             case x.Load() | x.Variable() | x.IntImm() | x.UIntImm() | x.FloatImm():
+                return
+            case x.Call() if e.kind != "intrinsic":
                 return
             case x.Add() | x.Sub():
                 product = next((c for c in (e.b, e.a) if _product(c)), None)
@@ -101,7 +103,10 @@ def _product(e: Expr) -> bool:
 
 
 def _changes(e: Expr) -> bool:
-    return any(isinstance(s, (x.Load, x.Variable)) for s in x.walk(e))
+    return any(
+        isinstance(s, (x.Load, x.Variable)) or (isinstance(s, x.Call) and s.kind != "intrinsic")
+        for s in x.walk(e)
+    )
 
 
 def divisions(subscripts: Sequence[Expr]) -> Counter[Expr]:

@@ -9,19 +9,22 @@ from dataclasses import dataclass, replace
 from tc import settings
 from tc.errors import ArgumentError, InternalError
 from tc.ir.collapse import collapse
+from tc.ir.inline import inline
 from tc.ir.loops import Block, Launch, LoopNest
 from tc.ir.program import Program
 from tc.ir.rfactor import chunked_reductions, split_reductions
 from tc.options import Options
 from tc.pipeline import stage
-from tc.poly import fusion, legality, mapping, nest, plan, schedule, scop, trace, tree
+from tc.poly import legality, nest, schedule, scop, trace, tree
 from tc.poly.context import isl_context
 from tc.poly.dependences import dependences
 
 from ..reference.identity import identity
-from .choose import choose, told
+from .choose import told
 from .fuse import apart, predicate
+from .kernels import Maker
 from .model import used
+from .recompute import worthwhile
 from .target import Target
 from .ways import THREADS, Wanted
 
@@ -82,6 +85,9 @@ def mapped(
         raise _too_much(f"threads={options.threads}", f"{target.block} threads", target)
     shared = 0 if options.use_shared_memory is False else shared
     private = options.use_private_memory is not False
+    inlined: tuple[str, ...] = ()
+    if options.fusion != "min":
+        program, inlined = inline(program, worthwhile(target))
     program, many = collapse(program), _PARTS * target.units
     chunks: Mapping[str, str] = {}
     if options.atomics:
@@ -103,26 +109,16 @@ def mapped(
     with isl_context():
         with stage("scop"):
             polyhedra = scop.build(program)
+        chosen = apart(chunks, options.fusion or predicate(polyhedra, target, typical))
+        maker = Maker(polyhedra, wanted, target, typical, private, options.intra_tile_fusion)
+        with stage("map"):
+            taken = maker.kernels(chosen, given=options.fusion is not None)
         with stage("schedule"):
-            chosen = options.fusion or predicate(polyhedra, target, typical)
-            groups = fusion.fuse(polyhedra, apart(chunks, chosen))
-            fused = schedule.fused(polyhedra, groups)
+            fused = schedule.fused(polyhedra, taken.groups)
         if verify:
             with stage("dependences"):
                 legality.verify(polyhedra, fused, dependences(polyhedra), "loop fusion")
-        made: list[mapping.Kernel] = []
-        choices: list[str] = []
-        free = 0
-        with stage("map"):
-            regions = plan.regions(program, groups, typical, chunks)
-            if options.intra_tile_fusion in ("preserve3coincident", "min"):
-                regions = tuple(plan.distributed(r, options.intra_tile_fusion) for r in regions)
-            for i, r in enumerate(regions):
-                title = f"{program.name}_{i}" if len(regions) > 1 else program.name
-                choice = choose(polyhedra, r, title, wanted, target, typical, private, free)
-                free = choice.taken.free
-                made.append(choice.taken.kernel)
-                choices.append(told(r, choice))
+    made = [c.taken.kernel for c in taken.choices]
     touched = {name for k in made for name in used(k.launch)}
     unused = {b.name for b in program.buffers if b.role == "temporary"} - touched
     loops = nest.assemble(program, Block(tuple(k.launch for k in made)), unused)
@@ -130,7 +126,10 @@ def mapped(
     if verify:
         trace.verify_small(program, loops, _TRACED_INSTANCES)
     trees = "".join(f"{k.launch.name}:\n{k.promoted}{k.tree}" for k in made)
-    return Lowered(loops, tree.dump(fused), trees, "".join(choices), True)
+    choice = taken.apart + "".join(map(told, taken.regions, taken.choices))
+    if inlined:
+        choice = f"computed where they are read: {', '.join(inlined)}\n{choice}"
+    return Lowered(loops, tree.dump(fused), trees, choice, True)
 
 
 def unmapped(program: Program) -> Lowered:

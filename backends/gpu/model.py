@@ -57,7 +57,7 @@ LAUNCH = 2e-6  # seconds from one kernel to the next in a stream, about
 # Cycles: Luo and others, "Benchmarking and dissecting the NVIDIA Hopper GPU architecture", 2024, about.
 _DRAM, _L2, _SHARED, _ARITHMETIC, _BARRIER = 550, 260, 30, 4, 20
 _PORT = 64  # bytes a cycle from the second cache to a multiprocessor
-_SCHEDULERS = 4
+SCHEDULERS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ def predicted(
             spent("special", target.special),
         ),
         "integer": spent("integer", target.integer),
-        "issue": done.instructions / _SCHEDULERS * busiest * cycle,
+        "issue": done.instructions / SCHEDULERS * busiest * cycle,
         "latency": alone * rounds * cycle if held.blocks else math.inf,  # it cannot be launched
     }
     return Prediction(

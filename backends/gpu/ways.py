@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tc.ir.expr import Add as Sum
@@ -20,7 +20,7 @@ from tc.ir.simplify import linear_terms, simplify
 from tc.poly.mapping.plan import SERIAL, AxisMap, NestMap, RegionMap, tiled_axes
 from tc.poly.mapping.registers import shape
 from tc.poly.plan import Axis, Nest, Phase, Region
-from tc.poly.scop import Scop
+from tc.poly.scop import Access, Scop
 
 THREADS = 256  # of a block, unless there is less to do
 _OWN = 32  # points of a tile of reduction loops
@@ -28,6 +28,8 @@ _MANY = 1 << 17  # points: a thread for each without sharing any
 _MANY_ROWS = 8192  # a warp for each keeps a GPU busy
 _TILES_TRIED = 2
 _MOST_BLOCKS = (1 << 31) - 1
+_BUSIER = 1.1  # lanes with points, over those of powers of two, from where other numbers of threads pay
+_NEARLY = 1.04  # the fewest lanes without points
 _CHUNK = "part"  # the variable of blocks for chunks of a reduction
 
 
@@ -54,7 +56,8 @@ class Way:
     """`rows`: how many threads share what a row is made of; 0: each has points of its own, along the axis of
     neighbours at most `along` of them, what is left of a block shares reductions if `parts`.  `steps`: points
     of a thread along two axes.  `inner`: points of a tile of the axes that nests share, all of which each
-    thread has, while their other axes are dealt out; 0: the shared ones are."""
+    thread has, while their other axes are dealt out; 0: the shared ones are.  `across`: neighbours among the
+    threads are so along what is written, and as many points along what is read there and then."""
 
     name: str
     rows: int = 0
@@ -62,8 +65,10 @@ class Way:
     parts: bool = False
     steps: tuple[int, int] = (1, 1)
     inner: int = 0
+    across: bool = False
 
 
+_ACROSS = Way("32 x 32 points a block", across=True)
 _POINT = Way("a point a thread")
 _REGISTER_TILES = (
     Way("8 x 8 points a thread", along=16, steps=(8, 8)),
@@ -103,6 +108,8 @@ class _Region:
                 yield Way("a warp a row", rows=WARP)
             if free and shared and points < _MANY:
                 yield Way("threads along points and reductions", along=WARP, parts=True)
+        if self.wanted.shared and not self.wanted.tile and self.crossing(shared) is not None:
+            yield _ACROSS
         if any(len(n.axes) > len(shared) for n in nests) and shared:
             for size in (1, 4, 16):
                 yield Way(f"{size} shared points a block", inner=size)
@@ -135,6 +142,8 @@ class _Region:
             axes = self.inner(shared, way)
         elif way.rows:
             axes = self.rows(shared, lead, along[id(lead)], way)
+        elif way.across:
+            axes = self.crossed(shared)
         else:
             axes = self.points(shared, along[id(lead)], way)
         axes = self.tiled(shared, axes)
@@ -162,6 +171,35 @@ class _Region:
             for a, k in zip(self.pair(shared, axes, way.steps), way.steps[::-1], strict=False):
                 m = axes[a.name]
                 axes[a.name] = replace(m, tile=m.threads * min(k, -(-a.extent // m.threads)))
+        return axes
+
+    def crossing(self, shared: Sequence[Axis]) -> tuple[Axis, Axis] | None:
+        """The axis along which a statement writes neighbours, and the one along which it reads neighbours
+        while the elements that it reads along the first lie apart."""
+        for n in self.region.nests:
+            for name in n.statements:
+                s = self.scop.statement(name)
+                written = next((a for a in shared if _near(s.write, a.vars.get(name))), None)
+                if written is None or written.size is not None or written.first is not None:
+                    continue
+                for access in s.accesses:
+                    if access.kind != "read" or access.unknown or not access.subscripts:
+                        continue
+                    apart = {v for e in access.subscripts[:-1] for v in variables(inline_lets(e))}
+                    read = next((a for a in shared if _near(access, a.vars.get(name))), None)
+                    if read is not None and read is not written and written.vars[name] in apart:
+                        return written, read
+        return None
+
+    def crossed(self, shared: Sequence[Axis]) -> dict[str, AxisMap]:
+        """Square tiles of the axes that are crossed, neighbouring threads along what is written."""
+        found = self.crossing(shared)
+        assert found is not None
+        order = [*found, *(a for a in reversed(shared) if a not in found)]
+        axes = self.dealt(order, found, WARP, False)
+        _, read = found
+        m = axes[read.name]
+        axes[read.name] = replace(m, tile=max(m.threads, min(WARP, _power(read.extent))))
         return axes
 
     def pair(
@@ -221,20 +259,43 @@ class _Region:
     def dealt(
         self, order: Sequence[Axis], spread: Sequence[Axis], most: int, alone: bool
     ) -> dict[str, AxisMap]:
-        """Axes to what is left of the threads of a block, in this order."""
+        """Axes to what is left of the threads of a block, in this order: powers of two, or numbers that leave
+        fewer threads without points."""
+        found = self.counts(order, spread, most, alone, _power_within)
+        if not self.shape and not self.wanted.threads and not self.wanted.tile:
+            exact = self.counts(order, spread, most, alone, _fitting)
+            known = all(a.size is None for a in order if found[a.name] != exact[a.name])
+            if known and _busy(order, exact) > _BUSIER * _busy(order, found):
+                found = exact
         axes: dict[str, AxisMap] = {}
+        for a in order:
+            n = found[a.name]
+            axes[a.name] = AxisMap(n, None, 1, f"t{len(self.shape)}", n) if n > 1 else AxisMap(1)
+            if n > 1:
+                self.shape.append(n)
+        return axes
+
+    def counts(
+        self,
+        order: Sequence[Axis],
+        spread: Sequence[Axis],
+        most: int,
+        alone: bool,
+        within: Callable[[int, int], int],
+    ) -> dict[str, int]:
+        """The threads along axes, of those that are chosen as many as are `within` a limit."""
+        out: dict[str, int] = {}
+        shape = list(self.shape)
         tiles = {a.name: n for a, n in zip(tiled_axes(self.region), self.wanted.tile, strict=False)}
         for a in order:
-            left = max(1, self.wanted.block // math.prod(self.shape))
-            limit = left if not self.shape and alone else min(left, most if not self.shape else WARP)
-            n = self.count(len(self.shape), min(_power(a.extent), limit)) if a in spread else 1
+            left = max(1, self.wanted.block // math.prod(shape))
+            limit = left if not shape and alone else min(left, most if not shape else WARP)
+            n = self.count(len(shape), within(a.extent, limit)) if a in spread else 1
             n = min(n, _power(a.extent), tiles.get(a.name) or n)  # threads without points are none
-            if n > 1 and len(self.shape) < max(3, len(self.wanted.threads)):
-                axes[a.name] = AxisMap(n, None, 1, f"t{len(self.shape)}", n)
-                self.shape.append(n)
-            else:
-                axes[a.name] = AxisMap(1)
-        return axes
+            out[a.name] = n if len(shape) < max(3, len(self.wanted.threads)) else 1
+            if out[a.name] > 1:
+                shape.append(n)
+        return out
 
     def count(self, position: int, chosen: int) -> int:
         """The threads along a dimension of the block: as wanted, or as chosen."""
@@ -328,8 +389,7 @@ class _Region:
         left = _OWN
         given = dict(zip((a.name for a in axes), self.wanted.tile[outer:], strict=False))
         for a in _first(axes, inner):
-            chosen = min(_power(a.extent), left) if a.extent > left else a.extent
-            size = given.get(a.name, chosen)
+            size = given.get(a.name, _part(a.extent, left) if a.size is None else min(_power(a.extent), left))
             out[a.name] = AxisMap(0 if size >= a.extent and a.size is None else size)
             left = max(1, left // size)
         return out
@@ -386,6 +446,14 @@ def contiguous(scop: Scop, nest: Nest, statements: Sequence[str] | None = None) 
     return next(a for a in axes if a.name == best)
 
 
+def _near(access: Access, variable: str | None) -> bool:
+    """Whether elements along a variable are neighbours."""
+    if variable is None or not access.subscripts:
+        return False
+    terms, _ = linear_terms(inline_lets(access.subscripts[-1]))
+    return any(isinstance(e, Variable) and e.name == variable and abs(k) == 1 for e, k in terms.items())
+
+
 def _weight(nest: Nest, statement: str) -> int:
     """About how many instances a statement has."""
     phase = next(p for p in nest.phases if statement in p.statements)
@@ -395,6 +463,35 @@ def _weight(nest: Nest, statement: str) -> int:
 def _first(axes: Sequence[Axis], chosen: Axis | None) -> list[Axis]:
     """The innermost axes first, before them the chosen one."""
     return sorted(axes[::-1], key=lambda a: chosen is None or a.name != chosen.name)  # noqa: C415
+
+
+def _power_within(extent: int, limit: int) -> int:
+    return min(_power(extent), limit)
+
+
+def _fitting(extent: int, limit: int) -> int:
+    """The most threads up to a limit of which about as few as can be have no point in the last step."""
+    if extent <= limit:
+        return extent
+    covered = {n: -(-extent // n) * n for n in range(limit, limit // 2, -1)}
+    return next(n for n, points in covered.items() if points <= _NEARLY * min(covered.values()))
+
+
+def _busy(axes: Sequence[Axis], threads: Mapping[str, int]) -> float:
+    """The share of the lanes of warps, in all steps, that have a point."""
+    total = math.prod(threads.values())
+    points = math.prod(a.extent / (-(-a.extent // threads[a.name]) * threads[a.name]) for a in axes)
+    return points * total / (-(-total // WARP) * WARP)
+
+
+def _part(extent: int, most: int) -> int:
+    """About so many points of an axis, of which all tiles have as many if there is such a number (of large
+    ones, a multiple of what vectors have)."""
+    if extent <= most:
+        return extent
+    vector = 8 if most >= 16 else 1
+    even = [n for n in range(most // 2 + 1, most + most // 2 + 1) if extent % n == 0 and n % vector == 0]
+    return min(even, key=lambda n: (abs(n - most), -n), default=most)
 
 
 def _power(n: int) -> int:

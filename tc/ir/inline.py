@@ -6,10 +6,11 @@ larger than the caches costs more to write and to read back than to compute a fe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from tc.ir.expr import Call, Cast, Expr, Let, Variable, rebuild, substitute, walk
+from tc.ir.expr import Call, Cast, Expr, IntImm, Let, Variable, rebuild, substitute, walk
 from tc.ir.program import Program, Stage
 from tc.ir.simplify import simplify
 
@@ -20,6 +21,21 @@ class Inlined:
 
     producer: Stage
     readers: tuple[tuple[Stage, tuple[Call, ...]], ...]
+
+    @property
+    def same_points(self) -> bool:
+        """Whether all reads are of the point that the reader computes, which fusion keeps in registers."""
+        return all(_same_point(s, c) for s, calls in self.readers for c in calls)
+
+    @property
+    def values(self) -> tuple[int, int] | None:
+        """How many values are computed now, and how many where each is computed for each read; None where
+        that depends on sizes."""
+        own = _points(self.producer)
+        each = [(_points(s), len({c.args for c in calls})) for s, calls in self.readers]
+        if own is None or any(n is None for n, _ in each):
+            return None
+        return own, sum(n * k for n, k in each if n is not None)
 
 
 def inline(program: Program, worth: Callable[[Program, Inlined], bool]) -> tuple[Program, tuple[str, ...]]:
@@ -58,6 +74,21 @@ def _candidate(program: Program, name: str) -> Inlined | None:
     ):
         return None
     return Inlined(stage, readers)
+
+
+def _points(stage: Stage) -> int | None:
+    """The points of a stage's box; None where they depend on sizes."""
+    extents = [v.range.extent for v in stage.domain.vars]
+    if not all(isinstance(e, IntImm) for e in extents):
+        return None
+    return math.prod(max(0, e.value) for e in extents if isinstance(e, IntImm))
+
+
+def _same_point(stage: Stage, c: Call) -> bool:
+    names = [a.name for a in c.args if isinstance(a, Variable)]
+    return (
+        len(names) == len(c.args) and len(set(names)) == len(names) and set(names) <= set(stage.domain.names)
+    )
 
 
 def _reads(stage: Stage, name: str) -> Sequence[Call]:

@@ -68,6 +68,7 @@ def launched(
     maps: list[RegionMap],
     shared: int = 0,
     ahead: bool = False,
+    staged: bool = False,
 ) -> LoopNest:
     counter = itertools.count()
 
@@ -75,10 +76,11 @@ def launched(
         return f"{stem}_{next(counter)}"
 
     with isl_context():
-        made = [
-            mapping.kernel(s, f"k{i}", m, mapping.mapped(mapping.placed(s, r, m, name, shared, ahead=ahead)))
-            for i, (r, m) in enumerate(zip(regions, maps, strict=True))
-        ]
+        placed = (
+            mapping.placed(s, r, m, name, shared, ahead=ahead, staged=staged)
+            for r, m in zip(regions, maps, strict=True)
+        )
+        made = [mapping.kernel(s, f"k{i}", p.how, mapping.mapped(p)) for i, p in enumerate(placed)]
     found = nest.assemble(p, Block(tuple(k.launch for k in made)))
     return replace(found, arrays=(*found.arrays, *(a for k in made for a in k.arrays)))
 
@@ -135,7 +137,8 @@ def test_any_map_runs_each_point_once(name: str, strategy: str, data: st.DataObj
     p, s, regions = polyhedra(source, strategy, **sizes)
     maps = [data.draw(region_maps(r)) for r in regions]
     shared = data.draw(st.sampled_from([0, 64, 4096]))
-    trace.verify(p, launched(p, s, regions, maps, shared, data.draw(st.booleans())), {})
+    ahead, staged = data.draw(st.booleans()), data.draw(st.booleans())
+    trace.verify(p, launched(p, s, regions, maps, shared, ahead, staged), {})
 
 
 @pytest.mark.parametrize("whole", [False, True])

@@ -21,7 +21,9 @@ from tc.poly.mapping.sync import threads_of
 from tc.poly.mapping.vectors import innermost
 from tc.poly.plan import Axis
 
-_UPDATES, _MOST_UPDATES = 32, 512  # that are worth a round of a loop; that compilers can do with
+# Updates that are worth a round of a loop; that are better without a loop than with a rest; that compilers
+# can do with.
+_UPDATES, _WHOLE, _MOST_UPDATES = 32, 128, 512
 
 
 def context(p: Placed) -> isl.Set:
@@ -106,4 +108,7 @@ def _at_once(p: Placed, u: Unit, unrolled: bool) -> int | None:
     count = steps(*found) if found is not None else None
     if read == 1 or count is None:
         return None
-    return min(max(read, _UPDATES // points), 1 << (count.bit_length() - 1))
+    wanted = max(read, _UPDATES // points)
+    if count < 2 * wanted and count * points <= _WHOLE:
+        return count
+    return min(wanted, 1 << (count.bit_length() - 1))

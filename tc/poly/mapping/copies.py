@@ -161,12 +161,11 @@ def _position(x: Shared, axis: str, first: int, element: Sequence[Expr], starts:
 
 
 def _lanes(row: int, threads: int, width: int) -> int:
-    """How many threads copy a row of so many vectors: a power of two, few of which have nothing to do in its
-    last round."""
-    return min(
-        (1 << i for i in range(3 if width == 1 else 1, 11)),
-        key=lambda n: -(-row // n) * n + 8 * _ROW // width // n + (n > threads) * row * 64,
-    )
+    """How many threads copy a row of so many vectors: a part of the block, few of which have nothing to do in
+    the last round of a row."""
+    least = 8 if width == 1 else 2
+    parts = [n for n in range(least, min(threads, 1024) + 1) if threads % n == 0]
+    return min(parts, key=lambda n: -(-row // n) * n + 8 * _ROW // width // n, default=threads)
 
 
 def _shared_out(threads: Sequence[tuple[str, int]], lanes: int) -> tuple[Expr, Expr]:

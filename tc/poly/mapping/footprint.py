@@ -35,7 +35,8 @@ class Dimension:
     """A dimension of a footprint: `size` elements, each `stride` after the one before, from where `constant`
     and the terms of the first points of tiles say; those of points inside of a tile say where an instance
     reads.  `least`, `most`: the first element of the first and of the last tile (None where that depends on
-    sizes), in logical coordinates."""
+    sizes), in logical coordinates.  `offset`: the first of its elements that the access is to, which may be
+    one of several in the footprint (groups.py)."""
 
     size: int
     constant: int
@@ -43,6 +44,7 @@ class Dimension:
     least: int | None
     most: int | None
     stride: int = 1
+    offset: int = 0
 
     @property
     def span(self) -> int:
@@ -52,8 +54,12 @@ class Dimension:
     @property
     def place(self) -> tuple[int, int, int, frozenset[tuple[str, int]]]:
         """The same for footprints that are the same elements."""
-        moving = frozenset((t.axis, t.factor) for t in self.terms if t.moves)
-        return self.size, self.stride, self.constant, moving
+        return self.size, self.stride, self.constant, self.moving
+
+    @property
+    def moving(self) -> frozenset[tuple[str, int]]:
+        """The axes with whose tiles it moves, and how far for a point of each."""
+        return frozenset((t.axis, t.factor) for t in self.terms if t.moves)
 
     def step(self, t: Term) -> int:
         """How many places of the footprint lie between what neighbouring points access."""
@@ -97,7 +103,7 @@ def footprint(
 def place(t: Tuple, axes: Sequence[tuple[Axis, AxisMap]], d: Dimension) -> str:
     """Where in its footprint an instance reads, as text for isl."""
     by_name = {a.name: (a, m) for a, m in axes}
-    parts = ["0"]
+    parts = [str(d.offset)]
     for x in d.terms:
         axis, m = by_name[x.axis]
         k, n = d.step(x), x.points

@@ -58,6 +58,11 @@ class Placed:
         return repeated(self.region, self.units, self.how)
 
     @property
+    def copied(self) -> frozenset[tuple[str, int]]:
+        """The reads from copies in shared memory: statements, and their numbers among the reads of these."""
+        return frozenset((x.statement, x.read) for memory in self.memory for x in memory)
+
+    @property
     def arrays(self) -> tuple[Array, ...]:
         shared = {x.array.name: x.array for memory in self.memory for x in memory}
         shared |= {x.array.name: x.array for x in self.local}
@@ -123,11 +128,13 @@ def placed(
     private: bool = True,
     reuse: float = LEAST_REUSE,
     ahead: bool = False,
+    staged: bool = False,
 ) -> Placed:
     """Deal out a region and place what it works on.  `name` makes new names of arrays; `shared` is what there
     is of shared memory, in bytes, for what is used at least `reuse` times; `private`: whether threads keep
     what they work on in registers; `ahead`: whether there are asynchronous copies, for the next tile while
-    one is worked on.  Use it, and the result, inside `isl_context()`."""
+    one is worked on; `staged`: whether units without loops of their own get copies, too, and what warps
+    would fetch from all over memory.  Use it, and the result, inside `isl_context()`."""
     found = units(region, how)
     written = {scop.statement(s).write.buffer for u in found for s in u.statements}
     registers = kept(scop, region, found, name) if private else ()
@@ -142,11 +149,11 @@ def placed(
     beyond: frozenset[str] = frozenset()
     for u in found:
         here: tuple[Shared, ...] = ()
-        if shared and u.own and not u.shared_out:
-            here = promoted(scop, u, written, shared, True, reuse, how.threads, name)
+        if shared and (u.own or staged) and not u.shared_out:
+            here = promoted(scop, u, written, shared, True, reuse, how.threads, name, staged)
         whole = padded(scop, u, registers, here)
         if here and not whole:
-            here = promoted(scop, u, written, shared, False, reuse, how.threads, name)
+            here = promoted(scop, u, written, shared, False, reuse, how.threads, name, staged)
         if ahead:
             here = rings(scop, u, here, shared)
         memory.append(here)

@@ -1,4 +1,5 @@
-"""Promotion to shared memory: what the threads of a block read again and again and do not write.
+"""Promotion to shared memory: what the threads of a block read again and again, or in an order that memory
+does not like, and do not write.
 
 The footprint of a read in a tile is a strided box.  Where a subscript is itself read, and what it is read
 from is in shared memory, the footprint has that one's dimensions instead: the elements that the indices of a
@@ -16,8 +17,9 @@ from tc.ir.expr import Call, Expr, IntImm, variables, walk
 from tc.ir.loops import Array
 from tc.ir.program import Buffer
 from tc.poly.mapping.footprint import Dimension, footprint
+from tc.poly.mapping.groups import Group, Reference, grouped
 from tc.poly.mapping.plan import Unit, points
-from tc.poly.mapping.vectors import Rows, rows
+from tc.poly.mapping.vectors import Rows, rows, scattered
 from tc.poly.scop import Access, Scop
 
 LEAST_REUSE = 2  # accesses of a tile to each element that make a copy worth it
@@ -71,48 +73,69 @@ def promoted(
     least: float,
     threads: Sequence[tuple[str, int]],
     name: Callable[[str], str],
+    staged: bool = False,
 ) -> tuple[Shared, ...]:
     """The reads of a unit to promote, those that are used most first, of at most `budget` bytes; not of the
     buffers `written` in its region.  `whole`: footprints are those of whole tiles, whose points beyond an
-    axis run as well; `least`: how often an element must be used."""
+    axis run as well; `least`: how often an element must be used; `staged`: what a warp would fetch in many
+    more sectors than it needs (`vectors.scattered`) need be used but once."""
     out: list[Shared] = []
+    left = budget
 
-    def take(candidates: Sequence[tuple[float, Shared]]) -> None:
-        left = budget - sum({x.array.name: x.bytes for x in out}.values())
-        for reuse, x in sorted(candidates, key=lambda c: -c[0]):
-            same = next((y for y in out if _same(x, y)), None)
+    def take(candidates: Sequence[tuple[float, float, list[Shared]]]) -> None:
+        nonlocal left
+        for reuse, enough, found in sorted(candidates, key=lambda c: -c[0]):
+            same = next((y for y in out if _same(found[0], y)), None)
             if same is not None:
-                out.append(replace(x, array=same.array))
-            elif reuse >= least and x.bytes <= left:
-                out.append(x)
-                left -= x.bytes
+                out.extend(replace(x, array=same.array) for x in found)
+            elif reuse >= enough and found[0].bytes <= left:
+                out.extend(found)
+                left -= found[0].bytes
 
-    take([c for s in unit.statements for c in _direct(scop, unit, s, written, whole, threads, name)])
-    take([c for s in unit.statements for c in _indirect(scop, unit, s, out, written, whole, threads, name)])
+    references = [r for s in unit.statements for r in _references(scop, unit, s, written, whole)]
+    direct: list[tuple[float, float, list[Shared]]] = []
+    for g in grouped(references):
+        once = staged and any(scattered(unit, threads, r.buffer, r.box) for r in g.members)
+        direct.append((g.reuse, min(1.0, least) if once else least, _copied(unit, threads, g, name)))
+    take(direct)
+    indirect = (
+        c for s in unit.statements for c in _indirect(scop, unit, s, out, written, whole, threads, name)
+    )
+    take([(reuse, least, [x]) for reuse, x in indirect])
     return tuple(out)
 
 
-def _direct(
-    scop: Scop,
-    unit: Unit,
-    s: str,
-    written: AbstractSet[str],
-    whole: bool,
-    threads: Sequence[tuple[str, int]],
-    name: Callable[[str], str],
-) -> Iterator[tuple[float, Shared]]:
-    """The reads of a statement with how often each element is used in a tile."""
-    for number, a in enumerate(_reads(scop, s)):
+def _references(
+    scop: Scop, unit: Unit, s: str, written: AbstractSet[str], whole: bool
+) -> Iterator[Reference]:
+    """The reads of a statement whose footprints in a tile are boxes of more than an element."""
+    reads = _reads(scop, s)
+    # An index that is copied selects what is copied: what no instance reads must not be there.
+    selecting = {c for a in reads for i in a.unknown if a.read for c in _calls(a.read.subscripts[i])}
+    for number, a in enumerate(reads):
         checked = a.read is not None and a.read.call.checked
         if a.buffer in written or not a.subscripts or a.unknown or checked:
             continue
-        found = footprint(unit, s, a.subscripts, whole=whole, strided=True)
+        box = footprint(unit, s, a.subscripts, whole=whole, strided=True)
         # What all threads read at once is not read again.
-        if found is not None and math.prod(d.size for d in found) > 1:
-            buffer = scop.program.buffer(a.buffer)
-            how = rows(unit, threads, buffer, found, len(found) - 1, _unguarded(scop, unit, s, whole))
-            array = _array(buffer, found, how, name)
-            yield _reuse(unit, s, found), Shared(s, number, buffer, array, found, how)
+        if box is not None and math.prod(d.size for d in box) > 1:
+            buffer, unguarded = scop.program.buffer(a.buffer), _unguarded(scop, unit, s, whole)
+            alone = a.read is not None and a.read.call in selecting
+            yield Reference(s, number, buffer, box, _instances(unit, s), unguarded, not alone)
+
+
+def _copied(
+    unit: Unit, threads: Sequence[tuple[str, int]], group: Group, name: Callable[[str], str]
+) -> list[Shared]:
+    """The reads of a group from its copy, whose rows are best for the first of them."""
+    out: list[Shared] = []
+    array: Array | None = None
+    for r in group.members:
+        padding = None if array is None else array.padding
+        how = rows(unit, threads, r.buffer, r.box, len(r.box) - 1, r.unguarded, padding)
+        array = array or _array(r.buffer, r.box, how, name)
+        out.append(Shared(r.statement, r.read, r.buffer, array, r.box, how))
+    return out
 
 
 def _indirect(
@@ -138,7 +161,7 @@ def _indirect(
         if set(a.read.call.checked) - {selected}:
             continue
         subscript = a.read.subscripts[selected]
-        calls = [e for e in walk(subscript) if isinstance(e, Call) and e.kind != "intrinsic"]
+        calls = _calls(subscript)
         inside = frozenset[str]().union(*(variables(c) for c in calls))
         if len(calls) != 1 or variables(subscript) - inside:
             continue
@@ -156,7 +179,7 @@ def _indirect(
         axes = {x.vars[s]: (x.name, x.min) for x, _ in (*unit.axes, *unit.own) if s in x.vars}
         point = tuple(axes[v] for v in statement.stage.domain.names)
         yield (
-            _reuse(unit, s, dimensions),
+            _instances(unit, s) / math.prod(d.size for d in dimensions),
             Shared(
                 s, number, buffer, _array(buffer, dimensions, how, name), dimensions, how, index, selected,
                 subscript, a.read.call, point,
@@ -180,10 +203,13 @@ def _reads(scop: Scop, s: str) -> list[Access]:
     return [a for a in scop.statement(s).accesses if a.kind == "read"]
 
 
-def _reuse(unit: Unit, s: str, found: Sequence[Dimension]) -> float:
-    """Accesses of a tile to each element."""
-    instances = math.prod(points(x, m) or 1 for x, m in (*unit.axes, *unit.own) if s in x.vars)
-    return instances / math.prod(d.size for d in found)
+def _calls(e: Expr) -> list[Call]:
+    return [c for c in walk(e) if isinstance(c, Call) and c.kind != "intrinsic"]
+
+
+def _instances(unit: Unit, s: str) -> int:
+    """Of a statement, in a tile."""
+    return math.prod(points(x, m) or 1 for x, m in (*unit.axes, *unit.own) if s in x.vars)
 
 
 def _array(buffer: Buffer, found: Sequence[Dimension], how: Rows, name: Callable[[str], str]) -> Array:

@@ -22,6 +22,8 @@ from tc.poly.mapping.plan import AxisMap, Unit, steps
 from tc.poly.plan import Axis
 
 _MOST_PADDING = 32  # bytes
+_SECTOR = 32  # bytes that memory gives at once
+_LONG = 4096  # elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,26 +43,30 @@ def rows(
     box: Sequence[Dimension],
     last: int,
     unguarded: bool,
+    padding: int | None = None,
 ) -> Rows:
-    """The rows of a footprint with which what reads and copies it takes the fewest cycles and requests.
-    `last` is the dimension of it that is the buffer's last (-1: an index selects the elements of a row);
-    `unguarded`: it is read under no condition, below which compilers make no vectors."""
+    """The rows of a footprint, with so much `padding` or that with which what reads and copies it takes the
+    fewest cycles and requests.  `last` is the dimension of it that is the buffer's last (-1: an index selects
+    the elements of a row); `unguarded`: it is read under no condition, below which compilers make no vectors.
+    """
     itemsize = buffer.dtype.itemsize
     least = max(2, 4 // itemsize)  # elements of a vector
     single = math.prod(d.size for d in box[:-1]) == 1
     more = (n for n in range(2, _MOST_PADDING // itemsize + 1) if (box[-1].size + n) % least == 0)
     paddings = [0] if single else [0, 1, *more]
+    paddings = paddings if padding is None else [padding]
     along = _read_along(unit, box) if unguarded else 1
     found: list[tuple[float, float, Rows]] = []
     at, mask = _first_warp(unit, threads, box)
-    for padding in paddings:
-        row = box[-1].size + padding
-        read = max((w for w in _widths(itemsize) if w <= along and (single or row % w == 0)), default=1)
+    for each in paddings:
+        row = box[-1].size + each
+        even = math.gcd(box[-1].offset, 0 if single else row)
+        read = max((w for w in _widths(itemsize) if w <= along and even % w == 0), default=1)
         width = _copied(buffer, box, row, single) if last >= 0 else 1
         strides = [math.prod((*(d.size for d in box[i + 1 : -1]), row)) for i in range(len(box) - 1)]
         place = (at[:, :-1] @ np.array(strides, np.int64) + at[:, -1]) * itemsize
         cycle, _ = cycles(place[None, :], mask[None, :], itemsize * read)
-        found.append(((float(cycle[0]) + 1) / read, 1 / width, Rows(padding, width, read)))
+        found.append(((float(cycle[0]) + 1) / read, 1 / width, Rows(each, width, read)))
     return min(found, key=lambda x: x[:2])[2]
 
 
@@ -96,6 +102,19 @@ def _copied(buffer: Buffer, box: Sequence[Dimension], row: int, single: bool) ->
     starts = [last.constant - first.value, *(t.factor * t.tile for t in last.terms if t.moves)]
     common = math.gcd(extent.value, last.size, 0 if single else row, *starts)
     return max(w for w in _widths(buffer.dtype.itemsize) if common % w == 0)
+
+
+def scattered(
+    unit: Unit, threads: Sequence[tuple[str, int]], buffer: Buffer, box: Sequence[Dimension]
+) -> bool:
+    """Whether a warp that reads its points of a footprint fetches at least twice the sectors that would have
+    to be, if what it reads were neighbours.  Rows of unknown length are long."""
+    at, mask = _first_warp(unit, threads, box)
+    extents = [r.extent.value if isinstance(r.extent, IntImm) else _LONG for r in buffer.box]
+    strides = [d.stride * math.prod(extents[i + 1 :]) for i, d in enumerate(box)]
+    bytes_ = np.unique((at @ np.array(strides, np.int64))[mask]) * buffer.dtype.itemsize
+    fetched = len(np.unique(bytes_ // _SECTOR))
+    return fetched >= 2 * -(-len(bytes_) * buffer.dtype.itemsize // _SECTOR)
 
 
 def _first_warp(

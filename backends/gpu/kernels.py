@@ -1,0 +1,148 @@
+"""The kernels of a program: its regions of fused loops, each mapped as is predicted best (choose.py).
+
+Nests that share nothing but outer loops may be better kernels of their own.  One kernel saves launches, and
+what goes through memory between the nests; but its blocks share out no more than the loops that the nests
+share: of a product of matrices among them an operand is read again for each few rows, and few rows are few
+blocks.  How long either takes is predicted, and the shorter is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from tc.poly import fusion, plan
+from tc.poly.fusion import Group, Predicate
+from tc.poly.plan import Region
+from tc.poly.scop import Scop
+
+from .choose import Choice, choose
+from .model import LAUNCH
+from .target import Target
+from .ways import Wanted
+
+_CLOSE = 1.2  # what a kernel may take of the least that several would, and these are not looked at
+_CLEARLY = 0.9  # of the time of one kernel that several must take
+
+Intra = Literal["max", "preserve3coincident", "min"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """The fusion tree that was taken, its regions and what was chosen for each; `apart` tells of kernels that
+    could be one."""
+
+    groups: Sequence[Group | str]
+    regions: tuple[Region, ...]
+    choices: tuple[Choice, ...]
+    apart: str = ""
+
+
+@dataclass(slots=True)
+class Maker:
+    """Makes the kernels of `scop`; the other fields are those of `choose`, `intra` is the option
+    `intra_tile_fusion`.  Use it inside `isl_context()`."""
+
+    scop: Scop
+    wanted: Wanted
+    target: Target
+    typical: Mapping[str, int]
+    private: bool
+    intra: Intra | None
+    free: int = 0
+
+    def kernels(self, fuse: Predicate, *, given: bool) -> Kernels:
+        """The kernels of what `fuse` makes of the program; `given`: that is what options want."""
+        groups, regions = self.regions(fuse)
+        choices = tuple(map(self.choice, regions))
+        taken = Kernels(groups, regions, choices)
+        for r in () if given else regions:
+            other = self.split(fuse, taken, r)
+            taken = taken if other is None else other
+        return self.titled(taken)
+
+    def regions(self, fuse: Predicate) -> tuple[Sequence[Group | str], tuple[Region, ...]]:
+        groups = fusion.fuse(self.scop, fuse)
+        regions = plan.regions(self.scop.program, groups, self.typical, self.wanted.chunks)
+        if self.intra in ("preserve3coincident", "min"):
+            regions = tuple(plan.distributed(r, self.intra) for r in regions)
+        return groups, regions
+
+    def choice(self, r: Region) -> Choice:
+        title = self.scop.program.name
+        found = choose(self.scop, r, title, self.wanted, self.target, self.typical, self.private, self.free)
+        self.free = max(c.free for c in found.all)
+        return found
+
+    def split(self, fuse: Predicate, now: Kernels, region: Region) -> Kernels | None:
+        """The kernels with several in the place of a region's own, if these take less time."""
+        one = now.choices[now.regions.index(region)].taken.prediction
+        found: list[tuple[float, Kernels]] = []
+        for pieces in (_nests(region), _loops(region)):
+            if len(pieces) == 1 or one.seconds <= _CLOSE * (
+                one.ideal(self.target) + (len(pieces) - 1) * LAUNCH
+            ):
+                continue
+            number = {s: i for i, r in enumerate(now.regions) for s in _statements(r)}
+            number |= {s: -1 - i for i, piece in enumerate(pieces) for s in piece}
+            groups, regions = self.regions(_within(number, fuse))
+            before = dict(zip(map(_statements, now.regions), now.choices, strict=True))
+            new = [r for r in regions if _statements(r) not in before]
+            if {s for r in new for s in _statements(r)} != set(_statements(region)) or len(new) == 1:
+                continue  # other loops have become others, too
+            choices = {_statements(r): self.choice(r) for r in new}
+            several = sum(c.taken.prediction.seconds for c in choices.values())
+            told = (
+                f"kernels of their own: {', '.join(' '.join(_statements(r)) for r in new)}; "
+                f"{1e6 * several:.3g} us, one would take {1e6 * one.seconds:.3g} us\n"
+            )
+            every = before | choices
+            all_of_them = tuple(every[_statements(r)] for r in regions)
+            found.append((several, Kernels(groups, regions, all_of_them, now.apart + told)))
+        several, best = min(found, key=lambda x: x[0], default=(math.inf, None))
+        return best if several <= _CLEARLY * one.seconds else None
+
+    def titled(self, k: Kernels) -> Kernels:
+        """With names that tell the kernels apart."""
+        if len(k.regions) == 1:
+            return k
+        name = self.scop.program.name
+        named = (_named(c, f"{name}_{i}") for i, c in enumerate(k.choices))
+        return replace(k, choices=tuple(named))
+
+
+def _named(c: Choice, title: str) -> Choice:
+    kernel = c.taken.kernel
+    taken = replace(c.taken, kernel=replace(kernel, launch=replace(kernel.launch, name=title)))
+    return Choice(taken, [taken if x is c.taken else x for x in c.all])
+
+
+def _within(number: Mapping[str, int], fuse: Predicate) -> Predicate:
+    """Of a predicate one that leaves statements of different numbers apart."""
+    return lambda p: len({number[s] for s in (*p.first, *p.second)}) == 1 and fuse(p)
+
+
+def _nests(r: Region) -> list[tuple[str, ...]]:
+    return [n.statements for n in r.nests]
+
+
+def _loops(r: Region) -> list[tuple[str, ...]]:
+    """The same with phases apart that have parallel loops of their own: blocks can share these out, too."""
+    out: list[tuple[str, ...]] = []
+    for n in r.nests:
+        run: tuple[str, ...] = ()
+        for p in n.phases:
+            if p.axes and not any(a.reductions for a in p.axes):
+                out += [run] if run else []
+                out.append(p.statements)
+                run = ()
+            else:
+                run += p.statements
+        out += [run] if run else []
+    return out
+
+
+def _statements(r: Region) -> tuple[str, ...]:
+    return tuple(s for n in r.nests for s in n.statements)

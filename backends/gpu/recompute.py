@@ -1,0 +1,40 @@
+"""Which temporaries are computed again where they are read: those whose trip through memory takes longer.
+
+Threads of other blocks read what a stencil's temporary has at neighbouring points, so that it takes a kernel
+of its own, or a block does much of it alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tc.ir.expr import Call, walk
+from tc.ir.inline import Inlined
+from tc.ir.loops import WARP
+from tc.ir.program import Program
+
+from .instructions import MULTIPLY_ADD, arithmetic
+from .model import LAUNCH, SCHEDULERS
+from .target import Target
+
+_TRIPS = 2  # it is written and read
+
+
+def worthwhile(target: Target) -> Callable[[Program, Inlined], bool]:
+    """The predicate of `tc.ir.inline` for a target; sizes that are not known are not judged."""
+
+    def worth(program: Program, found: Inlined) -> bool:
+        if found.values is None or found.same_points:
+            return False
+        once, each = found.values
+        t, value = program.func(found.producer.func).dtype, found.producer.value
+        steps = sum(n for p, n in arithmetic(value, None, t).items() if p != MULTIPLY_ADD)
+        loads = sum(isinstance(e, Call) and e.kind != "intrinsic" for e in walk(value))
+        # Of a load the first cache takes a request each cycle, of other instructions all schedulers have one.
+        cycles = (each - once) / WARP * (steps / SCHEDULERS + loads)
+        again = cycles / (1e9 * target.clock * target.units)
+        # The loops of a reduction wait for each value: a launch is no measure for these.
+        launch = 0.0 if any(s.op for s, _ in found.readers) else LAUNCH
+        return again <= launch + _TRIPS * once * t.itemsize / (1e9 * target.dram)
+
+    return worth

@@ -47,7 +47,8 @@ EXCLUDED = (
         "backends/cpu/versions.py",
     ),
     *("backends/cpu/fuse.py", "backends/cpu/recompute.py", "backends/gpu/fuse.py", "backends/gpu/target.py"),
-    *("backends/gpu/choose.py", "backends/gpu/model.py", "backends/gpu/warps.py", "backends/gpu/traffic.py"),
+    *("backends/gpu/choose.py", "backends/gpu/kernels.py", "backends/gpu/recompute.py"),
+    *("backends/gpu/model.py", "backends/gpu/warps.py", "backends/gpu/traffic.py"),
     *("backends/gpu/lanes.py", "backends/gpu/requests.py"),
     *("backends/gpu/instructions.py", "backends/gpu/unrolling.py", "tc/ir/printer.py", "backends/cuda"),
 )

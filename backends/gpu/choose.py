@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from tc.ir.loops import Compute, LoopNest, statements
 from tc.ir.printer import text
@@ -17,8 +18,10 @@ from tc.poly.scop import Scop
 
 from .model import Prediction, predicted
 from .target import Target
-from .ways import Wanted, candidates
+from .ways import Wanted, candidates, weight
 
+_HOPELESS = 2.5  # what a way may take of the best, and its variants are not looked at
+_FEW = 0.1  # of all reads, for which staging is not looked at
 _CLOSE = 1.2  # what the time of a kernel may be of the ideal one, and nothing else is looked at
 
 
@@ -42,66 +45,99 @@ class Choice:
     all: Sequence[Candidate]
 
 
-def choose(
-    scop: Scop,
-    region: Region,
-    title: str,
-    wanted: Wanted,
-    target: Target,
-    typical: Mapping[str, int],
-    private: bool,
-    first: int,
-) -> Choice:
-    """The kernel `title` of a region.  `private`: whether threads keep what they work on in registers;
-    `first`: the number from which on names of arrays are free.  Use it inside `isl_context()`."""
-    found: list[Candidate] = []
-    reuse = 1.0 if wanted.copies else LEAST_REUSE
+@dataclass(frozen=True, slots=True)
+class Chooser:
+    """Chooses for the regions of `scop`, whose dynamic sizes are those of `typical`.  `private`: whether
+    threads keep what they work on in registers.  Use it inside `isl_context()`."""
 
-    def placed(how: RegionMap, ahead: bool, shared: int, staged: bool) -> tuple[mapping.Placed, int]:
+    scop: Scop
+    wanted: Wanted
+    target: Target
+    typical: Mapping[str, int] = field(hash=False)
+    private: bool
+
+    def choose(self, region: Region, first: int) -> Choice:
+        """The kernel of a region; from the number `first` on names of arrays are free."""
+        wanted, found = self.wanted, list[Candidate]()
+        best = math.inf
+        fewer, worse = math.inf, False  # seconds with fewer shared points a block; whether more took longer
+        for way, how in candidates(self.scop, region, wanted, self.target.units):
+            if way.inner and worse:
+                continue
+            here: list[Candidate] = []
+            for c in self.variants(region, way.name, how, first):
+                here.append(c)
+                best = min(best, c.prediction.seconds)
+                if not wanted.copies and c.prediction.seconds > _HOPELESS * best:
+                    break  # its variants will not be better than what there is
+            found += here
+            quickest = min((c.prediction for c in here), key=lambda p: p.seconds)
+            if way.inner:
+                fewer, worse = quickest.seconds, quickest.seconds >= fewer
+            if not wanted.copies and quickest.seconds < _CLOSE * quickest.ideal(self.target):
+                break
+
+        def order(c: Candidate) -> tuple[bool, list[float]]:
+            """Of as many seconds those whose next bound is the lowest."""
+            bounds = sorted(c.prediction.bounds.values(), reverse=True)
+            return wanted.copies and not _shared(c.kernel), bounds
+
+        found.sort(key=order)
+        return Choice(found[0], found)
+
+    def variants(self, region: Region, way: str, how: RegionMap, first: int) -> Iterator[Candidate]:
+        """A way with what may go to shared memory there or not."""
+        wanted, ahead = self.wanted, self.target.ahead
+        names = (s for n in region.nests for s in n.statements)
+        reads = [
+            (s, i) for s in names for i, a in enumerate(self.scop.statement(s).accesses) if a.kind == "read"
+        ]
+        seen: frozenset[tuple[str, int]] | None = None
+        for staged in (False, True)[wanted.copies :]:
+            p, free = self.placed(region, how, first, ahead, wanted.shared, staged)
+            if seen is not None and _times(region, p.copied - seen) < _FEW * _times(region, reads):
+                continue
+            seen = p.copied
+            name = f"{way}, staged" if staged else way
+            most = plain = self.made(name, p, free, wanted.shared)
+            yield most
+            if _ahead(most.kernel):  # which takes twice the shared memory
+                p, free = self.placed(region, how, first, False, wanted.shared, staged)
+                plain = self.made(name, p, free, wanted.shared)
+                yield plain
+            if max(_shared(most.kernel), _shared(plain.kernel)) > wanted.little:
+                p, free = self.placed(region, how, first, ahead, wanted.little, staged)
+                yield self.made(name, p, free, wanted.little)
+
+    def placed(
+        self, region: Region, how: RegionMap, first: int, ahead: bool, shared: int, staged: bool
+    ) -> tuple[mapping.Placed, int]:
+        """What is where, and the next free number."""
         numbers = itertools.count(first)
+        reuse = 1.0 if self.wanted.copies else LEAST_REUSE
 
         def name(stem: str) -> str:
             return f"{stem}.{next(numbers)}"
 
-        found = mapping.placed(scop, region, how, name, shared, private, reuse, ahead, staged)
+        found = mapping.placed(self.scop, region, how, name, shared, self.private, reuse, ahead, staged)
         return found, next(numbers)
 
-    def made(way: str, how: RegionMap, p: mapping.Placed, free: int, shared: int) -> Candidate:
-        kernel = mapping.kernel(scop, title, how, mapping.mapped(p))
+    def made(self, way: str, p: mapping.Placed, free: int, shared: int) -> Candidate:
+        kernel = mapping.kernel(self.scop, self.scop.program.name, p.how, mapping.mapped(p))
         way += ", copies ahead" if _ahead(kernel) else ""
-        way += f", {shared >> 10} KiB shared" if shared < wanted.shared else ""
-        return Candidate(way, how, kernel, _predicted(scop, kernel, target, typical), free)
+        way += f", {shared >> 10} KiB shared" if shared < self.wanted.shared else ""
+        return Candidate(way, p.how, kernel, self.predicted(kernel), free)
 
-    def variants(way: str, how: RegionMap) -> Iterator[Candidate]:
-        """A way with what may go to shared memory there or not."""
-        seen: set[frozenset[tuple[str, int]]] = set()
-        for staged in (False, True)[wanted.copies :]:
-            p, free = placed(how, target.ahead, wanted.shared, staged)
-            if p.copied in seen:
-                continue
-            seen.add(p.copied)
-            name = f"{way}, staged" if staged else way
-            yield (most := made(name, how, p, free, wanted.shared))
-            plain = most
-            if _ahead(most.kernel):  # which takes twice the shared memory
-                plain = made(name, how, *placed(how, False, wanted.shared, staged), wanted.shared)
-                yield plain
-            if max(_shared(most.kernel), _shared(plain.kernel)) > wanted.little:
-                yield made(name, how, *placed(how, target.ahead, wanted.little, staged), wanted.little)
+    def predicted(self, kernel: mapping.Kernel) -> Prediction:
+        loops: LoopNest = nest.assemble(self.scop.program, kernel.launch)
+        loops = replace(loops, arrays=(*loops.arrays, *kernel.arrays))
+        return predicted(loops, kernel.launch, self.target, self.typical)
 
-    for way, how in candidates(scop, region, wanted, target.units):
-        here = list(variants(way, how))
-        found += here
-        best = min((c.prediction for c in here), key=lambda p: p.seconds)
-        if not wanted.copies and best.seconds < _CLOSE * best.ideal(target):
-            break
 
-    def order(c: Candidate) -> tuple[bool, list[float]]:
-        """Of as many seconds those whose next bound is the lowest."""
-        return wanted.copies and not _shared(c.kernel), sorted(c.prediction.bounds.values(), reverse=True)
-
-    found.sort(key=order)
-    return Choice(found[0], found)
+def _times(region: Region, reads: Collection[tuple[str, int]]) -> int:
+    """About how often these are made."""
+    of = {s: n for n in region.nests for s in n.statements}
+    return sum(weight(of[s], s) for s, _ in reads)
 
 
 def _ahead(kernel: mapping.Kernel) -> bool:
@@ -111,12 +147,6 @@ def _ahead(kernel: mapping.Kernel) -> bool:
 def _shared(kernel: mapping.Kernel) -> int:
     """Bytes of shared memory."""
     return sum(size_of(a) for a in kernel.arrays if a.role == "shared")
-
-
-def _predicted(scop: Scop, kernel: mapping.Kernel, target: Target, typical: Mapping[str, int]) -> Prediction:
-    loops: LoopNest = nest.assemble(scop.program, kernel.launch)
-    loops = replace(loops, arrays=(*loops.arrays, *kernel.arrays))
-    return predicted(loops, kernel.launch, target, typical)
 
 
 def told(region: Region, choice: Choice) -> str:

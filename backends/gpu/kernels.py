@@ -8,20 +8,16 @@ blocks.  How long either takes is predicted, and the shorter is taken.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from tc.poly import fusion, plan
 from tc.poly.fusion import Group, Predicate
 from tc.poly.plan import Region
-from tc.poly.scop import Scop
 
-from .choose import Choice, choose
+from .choose import Choice, Chooser
 from .model import LAUNCH
-from .target import Target
-from .ways import Wanted
 
 _CLOSE = 1.2  # what a kernel may take of the least that several would, and these are not looked at
 _CLEARLY = 0.9  # of the time of one kernel that several must take
@@ -39,19 +35,21 @@ class Kernels:
     choices: tuple[Choice, ...]
     apart: str = ""
 
+    @property
+    def seconds(self) -> float:
+        """That all of them are predicted to take."""
+        return sum(c.taken.prediction.seconds for c in self.choices)
+
 
 @dataclass(slots=True)
 class Maker:
-    """Makes the kernels of `scop`; the other fields are those of `choose`, `intra` is the option
-    `intra_tile_fusion`.  Use it inside `isl_context()`."""
+    """Makes the kernels of a program; `intra` is the option `intra_tile_fusion`.  Use it inside
+    `isl_context()`."""
 
-    scop: Scop
-    wanted: Wanted
-    target: Target
-    typical: Mapping[str, int]
-    private: bool
+    chooser: Chooser
     intra: Intra | None
     free: int = 0
+    made: dict[Region, Choice] = field(default_factory=dict[Region, Choice])
 
     def kernels(self, fuse: Predicate, *, given: bool) -> Kernels:
         """The kernels of what `fuse` makes of the program; `given`: that is what options want."""
@@ -64,26 +62,26 @@ class Maker:
         return self.titled(taken)
 
     def regions(self, fuse: Predicate) -> tuple[Sequence[Group | str], tuple[Region, ...]]:
-        groups = fusion.fuse(self.scop, fuse)
-        regions = plan.regions(self.scop.program, groups, self.typical, self.wanted.chunks)
+        scop, chunks = self.chooser.scop, self.chooser.wanted.chunks
+        groups = fusion.fuse(scop, fuse)
+        regions = plan.regions(scop.program, groups, self.chooser.typical, chunks)
         if self.intra in ("preserve3coincident", "min"):
             regions = tuple(plan.distributed(r, self.intra) for r in regions)
         return groups, regions
 
     def choice(self, r: Region) -> Choice:
-        title = self.scop.program.name
-        found = choose(self.scop, r, title, self.wanted, self.target, self.typical, self.private, self.free)
-        self.free = max(c.free for c in found.all)
-        return found
+        if r not in self.made:
+            self.made[r] = found = self.chooser.choose(r, self.free)
+            self.free = max(c.free for c in found.all)
+        return self.made[r]
 
     def split(self, fuse: Predicate, now: Kernels, region: Region) -> Kernels | None:
         """The kernels with several in the place of a region's own, if these take less time."""
         one = now.choices[now.regions.index(region)].taken.prediction
-        found: list[tuple[float, Kernels]] = []
-        for pieces in (_nests(region), _loops(region)):
-            if len(pieces) == 1 or one.seconds <= _CLOSE * (
-                one.ideal(self.target) + (len(pieces) - 1) * LAUNCH
-            ):
+        shortest, best = _CLEARLY * one.seconds, None
+        for pieces in dict.fromkeys((_nests(region), _loops(region))):
+            least = one.ideal(self.chooser.target) + (len(pieces) - 1) * LAUNCH
+            if len(pieces) == 1 or one.seconds <= _CLOSE * least:
                 continue
             number = {s: i for i, r in enumerate(now.regions) for s in _statements(r)}
             number |= {s: -1 - i for i, piece in enumerate(pieces) for s in piece}
@@ -92,23 +90,27 @@ class Maker:
             new = [r for r in regions if _statements(r) not in before]
             if {s for r in new for s in _statements(r)} != set(_statements(region)) or len(new) == 1:
                 continue  # other loops have become others, too
-            choices = {_statements(r): self.choice(r) for r in new}
-            several = sum(c.taken.prediction.seconds for c in choices.values())
-            told = (
-                f"kernels of their own: {', '.join(' '.join(_statements(r)) for r in new)}; "
-                f"{1e6 * several:.3g} us, one would take {1e6 * one.seconds:.3g} us\n"
-            )
-            every = before | choices
-            all_of_them = tuple(every[_statements(r)] for r in regions)
-            found.append((several, Kernels(groups, regions, all_of_them, now.apart + told)))
-        several, best = min(found, key=lambda x: x[0], default=(math.inf, None))
-        return best if several <= _CLEARLY * one.seconds else None
+            several = 0.0
+            for r in new:
+                several += self.choice(r).taken.prediction.seconds
+                if several > shortest:
+                    break
+            else:
+                shortest = several
+                every = before | {_statements(r): self.choice(r) for r in new}
+                told = (
+                    f"kernels of their own: {', '.join(' '.join(_statements(r)) for r in new)}; "
+                    f"{1e6 * several:.3g} us, one would take {1e6 * one.seconds:.3g} us\n"
+                )
+                all_of_them = tuple(every[_statements(r)] for r in regions)
+                best = Kernels(groups, regions, all_of_them, now.apart + told)
+        return best
 
     def titled(self, k: Kernels) -> Kernels:
         """With names that tell the kernels apart."""
         if len(k.regions) == 1:
             return k
-        name = self.scop.program.name
+        name = self.chooser.scop.program.name
         named = (_named(c, f"{name}_{i}") for i, c in enumerate(k.choices))
         return replace(k, choices=tuple(named))
 
@@ -124,11 +126,11 @@ def _within(number: Mapping[str, int], fuse: Predicate) -> Predicate:
     return lambda p: len({number[s] for s in (*p.first, *p.second)}) == 1 and fuse(p)
 
 
-def _nests(r: Region) -> list[tuple[str, ...]]:
-    return [n.statements for n in r.nests]
+def _nests(r: Region) -> tuple[tuple[str, ...], ...]:
+    return tuple(n.statements for n in r.nests)
 
 
-def _loops(r: Region) -> list[tuple[str, ...]]:
+def _loops(r: Region) -> tuple[tuple[str, ...], ...]:
     """The same with phases apart that have parallel loops of their own: blocks can share these out, too."""
     out: list[tuple[str, ...]] = []
     for n in r.nests:
@@ -141,7 +143,7 @@ def _loops(r: Region) -> list[tuple[str, ...]]:
             else:
                 run += p.statements
         out += [run] if run else []
-    return out
+    return tuple(out)
 
 
 def _statements(r: Region) -> tuple[str, ...]:

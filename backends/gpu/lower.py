@@ -20,9 +20,9 @@ from tc.poly.context import isl_context
 from tc.poly.dependences import dependences
 
 from ..reference.identity import identity
-from .choose import told
+from .choose import Chooser, told
 from .fuse import apart, predicate
-from .kernels import Maker
+from .kernels import Kernels, Maker
 from .model import used
 from .recompute import worthwhile
 from .target import Target
@@ -35,6 +35,7 @@ _TRACED_INSTANCES = 2000
 
 # Results for each unit below which long reductions are done in parts, and how many instances are long.
 _PARTS, _LONG = 2, 1 << 17
+_ENOUGH = 4  # units for each result, from where on the same reductions are also tried whole
 _LONG_ATOMIC = 256  # the same if results are to be updated atomically, which needs no second kernel
 
 
@@ -92,7 +93,6 @@ def mapped(
     chunks: Mapping[str, str] = {}
     if options.atomics:
         program, chunks = chunked_reductions(program, many, _LONG_ATOMIC, target.atomic, typical)
-    program = split_reductions(program, many, _LONG, chunks, typical)
     wanted = Wanted(
         options.tile or (),
         options.threads or (),
@@ -106,13 +106,25 @@ def mapped(
         options.unroll_copy_shared,
         chunks,
     )
-    with isl_context():
+
+    def planned(program: Program) -> tuple[scop.Scop, Kernels]:
         with stage("scop"):
             polyhedra = scop.build(program)
         chosen = apart(chunks, options.fusion or predicate(polyhedra, target, typical))
-        maker = Maker(polyhedra, wanted, target, typical, private, options.intra_tile_fusion)
+        chooser = Chooser(polyhedra, wanted, target, typical, private)
+        maker = Maker(chooser, options.intra_tile_fusion)
         with stage("map"):
-            taken = maker.kernels(chosen, given=options.fusion is not None)
+            return polyhedra, maker.kernels(chosen, given=options.fusion is not None)
+
+    def split(results: int) -> Program:
+        return split_reductions(program, results, _LONG, chunks, typical)
+
+    with isl_context():
+        polyhedra, taken = planned(split(many))
+        # Rows that are blocks enough may be better whole: then kernels share them.
+        if polyhedra.program != program and split(target.units // _ENOUGH) == program and not options.fusion:
+            polyhedra, taken = min((polyhedra, taken), planned(program), key=lambda x: x[1].seconds)
+        program = polyhedra.program
         with stage("schedule"):
             fused = schedule.fused(polyhedra, taken.groups)
         if verify:

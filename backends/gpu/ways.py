@@ -133,7 +133,7 @@ class _Region:
 
     def mapped(self, way: Way) -> RegionMap:
         nests = self.region.nests
-        lead = max(nests, key=lambda n: max((_weight(n, s) for s in n.statements), default=0))
+        lead = max(nests, key=lambda n: max((weight(n, s) for s in n.statements), default=0))
         shared = tiled_axes(self.region)
         along = {id(n): contiguous(self.scop, n) for n in nests}
         self.shape = []
@@ -405,8 +405,8 @@ class _Region:
         return m if m.thread is None else replace(m, thread=self.names.get(m.thread, m.thread))
 
 
-def candidates(scop: Scop, region: Region, wanted: Wanted, units: int) -> Iterator[tuple[str, RegionMap]]:
-    """Maps of a region, each with the name of the way that leads to it; `units`: of the target.  Use it
+def candidates(scop: Scop, region: Region, wanted: Wanted, units: int) -> Iterator[tuple[Way, RegionMap]]:
+    """Maps of a region, each with the way that leads to it; `units`: of the target.  Use it
     inside `isl_context()`."""
     taken = {*scop.program.sizes, *(s.name for s in scop.program.scalars)}
     names: dict[str, str] = {}
@@ -421,7 +421,7 @@ def candidates(scop: Scop, region: Region, wanted: Wanted, units: int) -> Iterat
         found = one.mapped(way)
         if found not in seen:
             seen.append(found)
-            yield way.name, found
+            yield way, found
 
 
 def contiguous(scop: Scop, nest: Nest, statements: Sequence[str] | None = None) -> Axis | None:
@@ -454,7 +454,7 @@ def _near(access: Access, variable: str | None) -> bool:
     return any(isinstance(e, Variable) and e.name == variable and abs(k) == 1 for e, k in terms.items())
 
 
-def _weight(nest: Nest, statement: str) -> int:
+def weight(nest: Nest, statement: str) -> int:
     """About how many instances a statement has."""
     phase = next(p for p in nest.phases if statement in p.statements)
     return math.prod(a.extent for a in (*nest.axes, *phase.axes))

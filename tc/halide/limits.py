@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from tc.errors import BackendError
-from tc.halide.intervals import INT32, box_interval, interval, is_index, within
+from tc.halide.intervals import INT32, Interval, Intervals, box_interval, interval, is_index, within
 from tc.ir import expr as x
 from tc.ir.program import Box, Program, Stage
 from tc.ir.simplify import simplify
@@ -169,7 +169,7 @@ def refuse_dropped(program: Program, lowered: str) -> None:
     for s in program.stages:
         if any(x.constant(v.range.extent) == 0 for v in s.domain.vars):
             continue
-        for site in _irrelevant(s.value) | _never_inside(program, s):
+        for site in _irrelevant(s) | _never_inside(program, s):
             if site + 1 not in shown:
                 raise BackendError(
                     f"the halide backend cannot compile '{s.text}': Halide simplifies a checked access away,"
@@ -179,8 +179,9 @@ def refuse_dropped(program: Program, lowered: str) -> None:
                 )
 
 
-def _irrelevant(value: x.Expr) -> set[int]:
-    """The checked accesses that a value does not depend on."""
+def _irrelevant(s: Stage) -> set[int]:
+    """The checked accesses that the value of a stage does not depend on."""
+    value, names = s.value, _intervals(s)
 
     def sites(e: x.Expr) -> set[int]:
         return {c.site for c in x.walk(e) if isinstance(c, x.Call) and c.site >= 0}
@@ -189,6 +190,8 @@ def _irrelevant(value: x.Expr) -> set[int]:
         e = x.rebuild(e, unchecked)
         if isinstance(e, x.Sub) and e.a == e.b and e.dtype.is_int:
             return x.imm(0, e.dtype)
+        if isinstance(e, x.Select) and (chosen := _decided(e.condition, names)) is not None:
+            return e.true_value if chosen else e.false_value
         if isinstance(e, x.Min | x.Max) and e.dtype.is_int:
             end = e.dtype.min if isinstance(e, x.Min) else e.dtype.max
             if end in (x.constant(simplify(e.a)), x.constant(simplify(e.b))):
@@ -212,8 +215,7 @@ def _never_inside(program: Program, s: Stage) -> set[int]:
     """The checked accesses of a stage with a subscript that is outside of its tensor at all points."""
     boxes = {b.name: b.box for b in program.buffers}
     boxes |= {f.name: boxes[f.buffer] for f in program.funcs}
-    ends = {v.name: box_interval((v.range,), 0) for v in s.domain.vars}
-    names = {v: i for v, i in ends.items() if i is not None}
+    names = _intervals(s)
     out: set[int] = set()
     for e in x.walk(s.value):
         for d in e.checked if isinstance(e, x.Call) else ():
@@ -223,3 +225,59 @@ def _never_inside(program: Program, s: Stage) -> set[int]:
             if there is not None and found is not None and (found[1] < there[0] or there[1] < found[0]):
                 out.add(e.site)
     return out
+
+
+def _intervals(s: Stage) -> Intervals:
+    """The values of a stage's variables, where these are known."""
+    ends = {v.name: box_interval((v.range,), 0) for v in s.domain.vars}
+    return {v: i for v, i in ends.items() if i is not None}
+
+
+def _decided(condition: x.Expr, names: Intervals) -> bool | None:
+    """Whether a condition on variables holds at all points, or at none; None if neither is seen."""
+    match condition:
+        case x.UIntImm():
+            return bool(condition.value)
+        case x.Not():
+            inner = _decided(condition.a, names)
+            return None if inner is None else not inner
+        case x.And() | x.Or():
+            both = [_decided(condition.a, names), _decided(condition.b, names)]
+            ends = isinstance(condition, x.Or)  # what one of the two decides
+            return ends if ends in both else None if None in both else not ends
+        case x.LT() | x.LE() | x.GT() | x.GE() | x.EQ() | x.NE():
+            a, b = _span(condition.a, names), _span(condition.b, names)
+            return None if a is None or b is None else _compared(condition, a, b)
+        case _:
+            return None
+
+
+def _span(e: x.Expr, names: Intervals) -> Interval | None:
+    """The values of integer arithmetic on variables, in whatever type; None where data enter."""
+
+    def wide(e: x.Expr) -> x.Expr:
+        match e:
+            case x.Cast() if e.dtype.is_int and e.value.dtype.is_int:
+                return wide(e.value)
+            case x.IntImm() if e.dtype.is_int:
+                return x.imm(e.value, x.INDEX)
+            case _:
+                return x.rebuild(e, wide)
+
+    return interval(wide(e), names) if e.dtype.is_int and is_index(wide(e), names) else None
+
+
+def _compared(e: x.LT | x.LE | x.GT | x.GE | x.EQ | x.NE, a: Interval, b: Interval) -> bool | None:
+    """A comparison of any numbers of two intervals."""
+    match e:
+        case x.GT() | x.GE():
+            turned = x.LT(e.b, e.a) if isinstance(e, x.GT) else x.LE(e.b, e.a)
+            return _compared(turned, b, a)
+        case x.LT():
+            return True if a[1] < b[0] else False if a[0] >= b[1] else None
+        case x.LE():
+            return True if a[1] <= b[0] else False if a[0] > b[1] else None
+        case _:
+            apart = a[1] < b[0] or b[1] < a[0]
+            same = a == b and a[0] == a[1]
+            return isinstance(e, x.NE) if apart else isinstance(e, x.EQ) if same else None

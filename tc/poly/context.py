@@ -103,6 +103,28 @@ def isl_context(**options: int) -> Generator[isl.Context]:
                 getattr(ctx, f"set_{name}")(value)
 
 
+class GaveUp(Exception):
+    """isl took more operations than it was given."""
+
+
+@contextmanager
+def given_up_after(operations: int) -> Generator[None]:
+    """A body of which isl may take so many operations; raises GaveUp where that is not enough.  What the body
+    made is worth nothing then.  Operations outside of it are counted anew.  Use it inside `isl_context()`."""
+    assert _context is not None and _depth > 0
+    _context.reset_operations()
+    _context.set_max_operations(operations)
+    try:
+        yield
+    except isl.Error as error:
+        if exhausted():
+            raise GaveUp from error
+        raise
+    finally:
+        _context.reset_operations()
+        _context.set_max_operations(MAX_OPERATIONS)
+
+
 def exhausted() -> bool:
     """Whether isl may do nothing more; what failed then says nothing about the sets it was asked about, and
     not always why."""

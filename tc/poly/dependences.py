@@ -16,10 +16,11 @@ from dataclasses import dataclass
 import islpy as isl
 
 from tc.poly.affine import OUT
-from tc.poly.context import isl_context, maps_of, union_map
+from tc.poly.context import GaveUp, given_up_after, isl_context, maps_of, union_map
 from tc.poly.scop import Access, Scop, Statement
 
 _MOST_PIECES = 4  # of a domain
+_OPERATIONS = 10**6  # of isl for one kind of dependences, about a second
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,18 +72,27 @@ def dependences(scop: Scop) -> Dependences:
         # Finding the last write takes isl minutes where domains have many pieces.
         exact = all(s.domain.n_basic_set() <= _MOST_PIECES for s in scop.statements)
 
-        def flow(sink: isl.UnionMap, must: isl.UnionMap | None, may: isl.UnionMap) -> isl.UnionMap:
-            if sink.is_empty():
-                return isl.UnionMap.empty_ctx(ctx)
-            if not exact:
-                sources = may if must is None else may.union(must)
-                return _apart(
-                    scop, sources.apply_range(sink.reverse()).intersect(order.lex_lt_union_map(order))
-                )
+        def last(sink: isl.UnionMap, must: isl.UnionMap | None, may: isl.UnionMap) -> isl.UnionMap | None:
+            """What `sink` depends on, but for what a later write hides; None if that takes too long."""
             info = isl.UnionAccessInfo.from_sink(sink).set_may_source(may)
             if must is not None:
                 info = info.set_must_source(must)
-            return _apart(scop, info.set_schedule_map(order).compute_flow().get_may_dependence())
+            try:
+                with given_up_after(_OPERATIONS):
+                    return info.set_schedule_map(order).compute_flow().get_may_dependence()
+            except GaveUp:
+                return None
+
+        def flow(sink: isl.UnionMap, must: isl.UnionMap | None, may: isl.UnionMap) -> isl.UnionMap:
+            nonlocal exact
+            if sink.is_empty():
+                return isl.UnionMap.empty_ctx(ctx)
+            found = last(sink, must, may) if exact else None
+            if found is None:
+                exact = False
+                sources = may if must is None else may.union(must)
+                found = sources.apply_range(sink.reverse()).intersect(order.lex_lt_union_map(order))
+            return _apart(scop, found)
 
         raw = flow(reads, hiding, other)
         war = flow(writes, None, reads)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import islpy as isl
+import pytest
+
 import tc
 from tc.poly import scop
-from tc.poly.context import isl_context
-from tc.poly.dependences import conflicts
+from tc.poly.context import GaveUp, exhausted, given_up_after, isl_context
+from tc.poly.dependences import conflicts, dependences
 
 
 def test_only_pairs_of_which_one_writes_conflict() -> None:
@@ -15,3 +18,34 @@ def test_only_pairs_of_which_one_writes_conflict() -> None:
         first, second = scop.build(program).statements
         found = [(a.buffer, a.kind, b.kind) for a, b, _ in conflicts(first, second)]
     assert found == [("B", "write", "read")]
+
+
+def test_conflicts_where_finding_the_last_write_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All conflicts in order: those that a write hides are among them."""
+    source = """def f(float(N) A) -> (B) {
+      B(i) = A(i)
+      B(i) = B(i) + A(i) where i in 2:N
+      B(i) = B(i) * B(i)
+    }"""
+    program = tc.compile(source, "reference").program({"N": 9})
+    with isl_context():
+        polyhedra = scop.build(program)
+        exact = dependences(polyhedra)
+        monkeypatch.setattr("tc.poly.dependences._OPERATIONS", 10)
+        more = dependences(polyhedra)
+        assert exact.exact and not more.exact
+        for found, all_of_them in ((exact.raw, more.raw), (exact.war, more.war), (exact.waw, more.waw)):
+            assert found.is_subset(all_of_them) and not found.is_empty()
+        assert not more.raw.is_equal(exact.raw)
+        # What comes after has operations again.
+        monkeypatch.undo()
+        assert dependences(polyhedra).raw.is_equal(exact.raw)
+
+
+def test_a_body_that_takes_too_many_operations() -> None:
+    with isl_context() as ctx:
+        with pytest.raises(GaveUp), given_up_after(5):
+            isl.Set.read_from_str(ctx, "{ [i,j] : 0 <= i < j < 9 and (i + j) mod 3 = 1 }").lexmin()
+        assert not exhausted()
+        with pytest.raises(isl.Error, match=r"syntax|expected"), given_up_after(10**6):
+            isl.Set.read_from_str(ctx, "{ [i : }")

@@ -26,7 +26,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tc.codegen.combine import within_warp
+from tc.codegen.combine import Grouping
 from tc.dtypes import DType, accumulator
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import Load, variables, walk
@@ -47,7 +47,7 @@ from tc.ir.loops import (
 )
 
 from .instructions import MULTIPLY_ADD, arithmetic
-from .requests import GLOBAL, SCRATCH, Access, Work, block_counts, thread_count
+from .requests import GLOBAL, Access, Work, block_counts, thread_count
 from .target import Target
 from .traffic import Traffic, requested
 from .unrolling import ahead, unrolled
@@ -193,7 +193,8 @@ def predicted(
     requests = sum(a.requests for a in done.accesses if not a.shared)
     banks = sum(a.moved for a in done.accesses if a.shared) + done.arithmetic.get("shuffle", 0.0)
     rounds = -(-blocks // (resident * target.units))
-    alone = _chain(nest, launch, done, _L2 + (_DRAM - _L2) * min(1.0, dram / max(1.0, l2)))
+    far_away = _L2 + (_DRAM - _L2) * min(1.0, dram / max(1.0, l2))
+    alone = _chain(nest, launch, done, far_away, shuffles)
     alone += done.instructions / max(1.0, done.warps)
 
     def spent(pipe: str, rate: float) -> float:
@@ -229,16 +230,14 @@ def shared_bytes(nest: LoopNest, launch: Launch, shuffles: bool) -> int:
         if a.role == "shared":
             shape = [evaluate(n, {}) for n in a.shape] or [1]
             total += math.prod(shape[:-1]) * (shape[-1] + a.padding) * a.dtype.itemsize
-    scratch: set[DType] = set()
-    names = [v for v, _ in launch.threads]
+    scratch: dict[DType, int] = {}
+    threads = thread_count(launch)
     for c in statements(launch):
         if isinstance(c, Combine):
-            count = dict(launch.threads)[c.thread]
-            stride = math.prod(n for _, n in launch.threads[: names.index(c.thread)])
-            if count > 1 and not (shuffles and within_warp(count, stride)):
-                t = nest.array(c.buffer).dtype
-                scratch.add(accumulator(t, t))
-    return total + sum(t.itemsize for t in scratch) * thread_count(launch)
+            t = accumulator(nest.array(c.buffer).dtype, nest.array(c.buffer).dtype)
+            room = Grouping.of(launch.threads, c.thread, shuffles).room(threads)
+            scratch[t] = max(scratch.get(t, 0), room)
+    return total + sum(n * t.itemsize for t, n in scratch.items())
 
 
 def estimated_registers(nest: LoopNest, launch: Launch) -> int:
@@ -274,11 +273,10 @@ def used(launch: Launch) -> list[str]:
     return list(found)
 
 
-def _chain(nest: LoopNest, launch: Launch, done: Work, far: float) -> float:
+def _chain(nest: LoopNest, launch: Launch, done: Work, far: float, shuffles: bool) -> float:
     """Cycles that a block takes on its own, if a load from global memory takes `far`: loads that wait for
     nothing, one after the other where there is a barrier or a loop between; updates of the same element."""
     arrays = {a.name: a for a in nest.arrays}
-    shuffles = SCRATCH not in {a.buffer for a in done.accesses}
 
     def statement(c: Compute) -> tuple[float, float]:
         loads = [e for e in walk(c.value) if isinstance(e, Load)]
@@ -328,8 +326,13 @@ def _chain(nest: LoopNest, launch: Launch, done: Work, far: float) -> float:
             case Sync():
                 return _ARITHMETIC if s.warp else _BARRIER, 0.0
             case Combine():
-                steps = (dict(launch.threads)[s.thread] - 1).bit_length()
-                return steps * (_SHARED + _ARITHMETIC if shuffles else _BARRIER + 2 * _SHARED), 0.0
+                how = Grouping.of(launch.threads, s.thread, shuffles)
+                if how.lanes == 1:
+                    return (how.count - 1).bit_length() * (_BARRIER + 2 * _SHARED), 0.0
+                time = (how.lanes - 1).bit_length() * (_SHARED + _ARITHMETIC)
+                if how.warps > 1:
+                    time += 2 * _BARRIER + 2 * _SHARED + (how.warps - 1) * _ARITHMETIC
+                return time, 0.0
             case _:
                 return 0.0, 0.0
 

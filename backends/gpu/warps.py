@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from tc.codegen.combine import within_warp
+from tc.codegen.combine import Grouping
 from tc.errors import InternalError
 from tc.ir import expr as x
 from tc.ir.evaluate import evaluate
@@ -295,27 +295,32 @@ class _Walk:
                     yield e, mask
 
     def combine(self, s: Combine, g: _Warps) -> None:
-        """As tc/codegen/combine.py does it: shuffles within a warp, else a tree in shared memory."""
+        """As tc/codegen/combine.py does it."""
         array = self.arrays[s.buffer]
-        names = [v for v, _ in self.launch.threads]
-        count = dict(self.launch.threads)[s.thread]
-        if count == 1:
+        how = Grouping.of(self.launch.threads, s.thread, self.shuffles)
+        if how.count == 1:
             return
-        stride = math.prod(n for _, n in self.launch.threads[: names.index(s.thread)])
-        steps = (count - 1).bit_length()
         elements = math.prod(evaluate(n, self.sizes) for n in array.shape)
         weight = float(g.weight.sum()) * elements
-        if self.shuffles and within_warp(count, stride):
-            self.spend("shuffle", weight * steps)
-            self.spend(pipe(array.dtype), weight * steps)
+        self.barriers += weight * how.barriers
+        steps = (how.lanes - 1).bit_length()
+        self.spend("shuffle", weight * steps)
+        self.spend(pipe(array.dtype), weight * steps)
+        if how.warps == 1:
             return
-        self.barriers += weight * (1 + steps)
-        self.control += weight * (1 + 3 * steps)
-        held = -(-thread_count(self.launch) // WARP)
-        # In each step half as many threads as in the last one add what the others hold.
-        busy = [max(1.0, held * (1 << k) / (2 << (steps - 1))) / held for k in range(steps)]
-        self.spend(pipe(array.dtype), weight * sum(busy))
-        for store, n in ((False, 2 * sum(busy)), (True, 1 + sum(busy))):
+        if how.lanes > 1:
+            self.control += weight * 4
+            self.spend(pipe(array.dtype), weight * (how.warps - 1))
+            stored, loaded = 1.0, float(how.warps)
+        else:
+            steps = (how.count - 1).bit_length()
+            self.control += weight * (1 + 3 * steps)
+            held = -(-thread_count(self.launch) // WARP)
+            # In each step half as many threads as in the last one add what the others hold.
+            busy = sum(max(1.0, held * (1 << k) / (2 << (steps - 1))) / held for k in range(steps))
+            self.spend(pipe(array.dtype), weight * busy)
+            stored, loaded = 1 + busy, 2 * busy
+        for store, n in ((False, loaded), (True, stored)):
             requests = weight * n
             self.accesses.append(
                 Access(

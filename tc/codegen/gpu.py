@@ -214,7 +214,7 @@ class _Kernel(Printer):
         self.shared_bytes = self.asked_bytes = 0
         self.threads: tuple[tuple[str, int], ...] = ()
         self.thread = self.expr.fresh("thread")
-        self.scratch: dict[DType, str] = {}  # names of the shared arrays of combinations
+        self.scratch: dict[DType, tuple[str, int]] = {}  # shared arrays of combinations, with their elements
 
     def function(self, launch: Launch) -> str:
         """The text of the launch, whose index arithmetic has been narrowed."""
@@ -341,8 +341,7 @@ class _Kernel(Printer):
                 shared.append(_SharedArray(name, kind, a.dtype.itemsize, tuple(shape)))
             else:
                 lines.append(f"  {kind} {name}{''.join(f'[{n}]' for n in shape)};")
-        count = reduce(int.__mul__, (n for _, n in self.threads), 1)
-        for t, name in self.scratch.items():
+        for t, (name, count) in self.scratch.items():
             shared.append(_SharedArray(name, self.dialect.storage(t), t.itemsize, (count,), vectors=False))
         return [*self.in_shared_memory(shared), *lines]
 

@@ -90,11 +90,16 @@ def _lost_checks(p: Program) -> Iterator[str]:
             continue
         needed.add(name)
         pending += [n for n in (starts[name],) if n is not None]
-        for s in p.stages_of(name):
+        for s in filter(_runs, p.stages_of(name)):
             pending += [e.name for e in x.walk(s.value) if isinstance(e, x.Call) and e.kind != "intrinsic"]
     for s in p.stages:
-        if s.func not in needed and is_checked(s):
+        if s.func not in needed and is_checked(s) and _runs(s):
             yield f"'{s.text}', which is overwritten before anything reads it"
+
+
+def _runs(s: Stage) -> bool:
+    """Whether a statement has a point, as far as its box says."""
+    return all(x.constant(v.range.extent) != 0 for v in s.domain.vars)
 
 
 def _zero_factors(p: Program) -> Iterator[str]:
@@ -167,7 +172,7 @@ def refuse_dropped(program: Program, lowered: str) -> None:
     """
     shown = {int(m[1]) for m in re.finditer(r'" (\d+) \d+', lowered)}
     for s in program.stages:
-        if any(x.constant(v.range.extent) == 0 for v in s.domain.vars):
+        if not _runs(s):
             continue
         for site in _irrelevant(s) | _never_inside(program, s):
             if site + 1 not in shown:

@@ -494,3 +494,26 @@ def test_shared_memory_stays_within_what_there_is(source: str, budget: int) -> N
     one = tc.compile(source, "cuda", options=options).specialize(**sizes)
     assert all(k.shared <= budget for k in one.compiled.module.kernels)
     assert source is SOFTMAX or any(k.shared > 0 for k in one.compiled.module.kernels)
+
+
+@pytest.mark.filterwarnings("ignore::tc.errors.DataDependentAccess")
+def test_what_is_not_copied_and_why() -> None:
+    product = """def f(float(M,K) A, float(K,N) B, float(N) S) -> (C) {
+      C(m,n) +=! A(m,k) * B(k,n)
+      C(m,n) = C(m,n) * S(n)
+    }"""
+    sparse = "def g(float(M,K) A, int(M,K) J, float(N) x) -> (C) { C(m) +=! A(m,k) * x(J(m,k)) }"
+
+    def told(source: str, **options: object) -> list[str]:
+        kernel = tc.compile(source, "cuda", options={"isa": "sm_90", **options})
+        text = kernel.inspect("mapped", M=256, K=256, N=256)
+        return sorted(x for x in text.splitlines() if "copied: " in x or "copies of" in x)
+
+    assert [x[0] for x in told(product, tile=(32, 32), threads=(32, 8))] == ["A", "B"]
+    small = told(product, tile=(32, 32), threads=(32, 8), max_shared_memory=5000)
+    assert any(x.startswith("not copied: ") and " bytes, and " in x for x in small)
+    once = told(product, tile=(1, 256), threads=(256, 1))
+    assert "not copied: B: its elements are used once in a tile" in once
+    a_row = {"tile": (256,), "threads": (256,)}
+    assert "not copied: x: its elements are used once in a tile" in told(sparse, **a_row)
+    assert "not copied: x: data choose its elements" in told(sparse, **a_row, max_shared_memory=64)

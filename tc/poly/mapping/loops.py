@@ -20,7 +20,7 @@ from tc.poly.tree import dump
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """A launch, the arrays that only it has, and the mapped tree as text; before it a line for each array in
-    shared memory."""
+    shared memory, and for each that stays in memory why."""
 
     launch: Launch
     arrays: tuple[Array, ...]
@@ -55,4 +55,4 @@ def _promoted(launch: Launch, mapped: Mapped) -> str:
         else:
             what = "stored when a tile is done" if a.name in stored else "stays there"
         lines.append(f"{a.name}[{shape}]: {what}\n")
-    return "".join(lines)
+    return "".join((*lines, *(f"not copied: {x}\n" for x in mapped.refused)))

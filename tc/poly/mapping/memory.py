@@ -18,7 +18,7 @@ from tc.poly.mapping.padding import padded
 from tc.poly.mapping.plan import RegionMap, Unit, units
 from tc.poly.mapping.registers import Kept, Parts, index, kept, parts
 from tc.poly.mapping.ring import rings
-from tc.poly.mapping.shared import LEAST_REUSE, Shared, promoted, size_of
+from tc.poly.mapping.shared import LEAST_REUSE, Promotion, Shared, promoted, size_of
 from tc.poly.plan import Region
 from tc.poly.scop import Scop
 
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Placed:
     """A region whose loops are dealt out as `how` says.  `memory`: of each unit, its reads from copies in
-    shared memory; `beyond`: statements that run at all points of tiles (padding.py)."""
+    shared memory, `refused` is why others have none; `beyond`: statements that run at all points of tiles
+    (padding.py)."""
 
     scop: Scop
     region: Region
@@ -40,6 +41,7 @@ class Placed:
     local: tuple[Local, ...]
     memory: tuple[tuple[Shared, ...], ...]
     beyond: frozenset[str]
+    refused: tuple[str, ...]
 
     @property
     def ctx(self) -> isl.Context:
@@ -147,16 +149,19 @@ def placed(
     shared -= sum(size_of(x.array) for x in temporaries)
     memory: list[tuple[Shared, ...]] = []
     beyond: frozenset[str] = frozenset()
+    refused: dict[str, None] = {}
     for u in found:
-        here: tuple[Shared, ...] = ()
+        here = Promotion()
         if shared and (u.own or staged) and not u.shared_out:
             here = promoted(scop, u, written, shared, True, reuse, how.threads, name, staged)
-        whole = padded(scop, u, registers, here)
-        if here and not whole:
+        whole = padded(scop, u, registers, here.taken)
+        if here.taken and not whole:
             here = promoted(scop, u, written, shared, False, reuse, how.threads, name, staged)
-        if ahead:
-            here = rings(scop, u, here, shared)
-        memory.append(here)
+        taken = rings(scop, u, here.taken, shared) if ahead else here.taken
+        memory.append(taken)
+        refused |= dict.fromkeys(here.refused)
         beyond |= whole
-        shared -= sum({x.array.name: x.bytes for x in here}.values())
-    return Placed(scop, region, how, found, registers, results, temporaries, tuple(memory), beyond)
+        shared -= sum({x.array.name: x.bytes for x in taken}.values())
+    return Placed(
+        scop, region, how, found, registers, results, temporaries, tuple(memory), beyond, tuple(refused)
+    )

@@ -64,6 +64,14 @@ def size_of(a: Array) -> int:
     return math.prod(extents) * a.dtype.itemsize
 
 
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """The reads that go to shared memory, and why others do not, a line for each buffer."""
+
+    taken: tuple[Shared, ...] = ()
+    refused: tuple[str, ...] = ()
+
+
 def promoted(
     scop: Scop,
     unit: Unit,
@@ -74,12 +82,13 @@ def promoted(
     threads: Sequence[tuple[str, int]],
     name: Callable[[str], str],
     staged: bool = False,
-) -> tuple[Shared, ...]:
+) -> Promotion:
     """The reads of a unit to promote, those that are used most first, of at most `budget` bytes; not of the
     buffers `written` in its region.  `whole`: footprints are those of whole tiles, whose points beyond an
     axis run as well; `least`: how often an element must be used; `staged`: what a warp would fetch in many
     more sectors than it needs (`vectors.scattered`) need be used but once."""
     out: list[Shared] = []
+    refused: dict[str, str] = {}
     left = budget
 
     def take(candidates: Sequence[tuple[float, float, list[Shared]]]) -> None:
@@ -88,7 +97,13 @@ def promoted(
             same = next((y for y in out if _same(found[0], y)), None)
             if same is not None:
                 out.extend(replace(x, array=same.array) for x in found)
-            elif reuse >= enough and found[0].bytes <= left:
+            elif reuse < enough:
+                why = "once" if reuse == 1 else f"{reuse:.3g} times"
+                refused.setdefault(found[0].buffer.name, f"its elements are used {why} in a tile")
+            elif found[0].bytes > left:
+                why = f"{found[0].bytes} bytes, and {left} are left"
+                refused.setdefault(found[0].buffer.name, f"a copy takes {why}")
+            else:
                 out.extend(found)
                 left -= found[0].bytes
 
@@ -102,7 +117,12 @@ def promoted(
         c for s in unit.statements for c in _indirect(scop, unit, s, out, written, whole, threads, name)
     )
     take([(reuse, least, [x]) for reuse, x in indirect])
-    return tuple(out)
+    copied = {(x.statement, x.read) for x in out}
+    for s in unit.statements:
+        for number, a in enumerate(_reads(scop, s)):
+            if a.unknown and (s, number) not in copied:
+                refused.setdefault(a.buffer, "data choose its elements")
+    return Promotion(tuple(out), tuple(f"{n}: {why}" for n, why in refused.items()))
 
 
 def _references(

@@ -42,7 +42,8 @@ from tc.poly.mapping.sync import barriers
 @dataclass(frozen=True, slots=True)
 class Mapped:
     """The tree of a region; what the statements of its extension nodes are, of their point and views; the
-    accesses that go to other arrays; these arrays, and the `common` ones that all threads fill together."""
+    accesses that go to other arrays; these arrays, and the `common` ones that all threads fill together; why
+    what else is read is not copied."""
 
     schedule: isl.Schedule
     units: tuple[Unit, ...]
@@ -50,6 +51,7 @@ class Mapped:
     views: Mapping[str, tuple[View, ...]]
     arrays: tuple[Array, ...]
     common: frozenset[str]
+    refused: tuple[str, ...]
 
 
 def mapped(p: Placed) -> Mapped:
@@ -60,7 +62,7 @@ def mapped(p: Placed) -> Mapped:
     if p.how.blocks or p.how.threads:
         tree = nodes.context(context(p), tree)
     whole = nodes.schedule(union_set(p.scop.ctx, run), tree)
-    return Mapped(whole, p.units, made.made, {**p.views(), **made.views}, p.arrays, p.common)
+    return Mapped(whole, p.units, made.made, {**p.views(), **made.views}, p.arrays, p.common, p.refused)
 
 
 def _tiles(into: Insertions) -> Tree:

@@ -189,6 +189,8 @@ class Helpers:
         if name in self.dialect.words:
             return self.dialect.words[name]
         text, needs = _FIXED[name]
+        if name in self.dialect.bodies:
+            text, needs = self.dialect.bodies[name], ()
         for n in needs:
             self.named(n)
         self._texts.setdefault(name, text)

@@ -28,7 +28,7 @@ _C_TYPES = {
 class Dialect:
     """`wraps`: whether signed integers do (by -fwrapv).  `words`: C99's words (types, limits, pairs such as
     `static inline`, our own helpers that are built in) and what they are here.  `long_suffix`: of 64-bit
-    literals.
+    literals.  `bodies`: what helpers that the language has better means for do instead.
 
     Of a GPU: `kernel`, in front of a kernel of so many threads; `space` and `shared`, in front of what is in
     global and in shared memory, `near` in front of what a pointer to the latter points to, `aligned` in front
@@ -46,6 +46,7 @@ class Dialect:
     wraps: bool = False
     words: Mapping[str, str] = field(default_factory=dict[str, str])
     long_suffix: str = "ll"
+    bodies: Mapping[str, str] = field(default_factory=dict[str, str])
     kernel: str = ""
     space: str = ""
     shared: str = ""
@@ -115,6 +116,12 @@ OPENCL = Dialect(
         "tc_bits_of_f64": "as_ulong", "tc_f64_of_bits": "as_double",
     },
     long_suffix="l",
+    bodies={
+        "tc_f16_to_f32": "float tc_f16_to_f32(uint16_t h) { return vload_half(0, (const half *)&h); }",
+        "tc_f32_to_f16": (
+            "uint16_t tc_f32_to_f16(float x) { uint16_t h; vstore_half_rte(x, 0, (half *)&h); return h; }"
+        ),
+    },
     kernel="__kernel __attribute__((reqd_work_group_size({threads}, 1, 1)))\nvoid",
     space="__global ",
     shared="__local ",
@@ -145,6 +152,16 @@ CUDA = Dialect(
         "tc_bits_of_f32": "__float_as_uint", "tc_f32_of_bits": "__uint_as_float",
         "tc_bits_of_f64": "(unsigned long long)__double_as_longlong",
         "tc_f64_of_bits": "__longlong_as_double",
+    },
+    bodies={
+        "tc_f16_to_f32": (
+            "float tc_f16_to_f32(uint16_t h) "
+            '{ float x; asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h)); return x; }'
+        ),
+        "tc_f32_to_f16": (
+            "uint16_t tc_f32_to_f16(float x) "
+            '{ uint16_t h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x)); return h; }'
+        ),
     },
     kernel='extern "C" __global__ __launch_bounds__({threads})\nvoid',
     shared="__shared__ ",

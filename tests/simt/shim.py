@@ -188,8 +188,11 @@ def _split(text: str, separator: str) -> list[str]:
 _CP_ASYNC = re.compile(r"cp\.async\.(ca|cg)\.shared(?:::cta)?\.global(?:\.L2::\w+)?\s+(.*)", re.DOTALL)
 
 
+_CONVERSIONS = {"cvt.f32.f16": "simt::f32_of_f16", "cvt.rn.f16.f32": "simt::f16_of_f32"}
+
+
 def _instruction(ptx: str, operands: list[str]) -> str:
-    """A PTX instruction as an expression of C++ (PTX ISA 8, 9.7.9.25: cp.async)."""
+    """A PTX instruction as an expression of C++ (PTX ISA 8, 9.7.9.25: cp.async, 9.7.9.21: cvt)."""
 
     def operand(s: str) -> str:
         s = s.strip().removeprefix("[").removesuffix("]").strip()
@@ -205,6 +208,9 @@ def _instruction(ptx: str, operands: list[str]) -> str:
         return f"simt::async_wait({operand(m[1])})"
     if ptx == "cp.async.wait_all":
         return "simt::async_wait(-1)"
+    name, _, rest = ptx.partition(" ")
+    if name in _CONVERSIONS and len(parts := [operand(p) for p in _split(rest, ",")]) == 2:
+        return f"{parts[0]} = {_CONVERSIONS[name]}({parts[1]})"
     raise BuildError(f"this PTX is not modelled: {ptx}")
 
 

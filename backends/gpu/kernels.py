@@ -72,7 +72,7 @@ class Maker:
     def choice(self, r: Region) -> Choice:
         if r not in self.made:
             self.made[r] = found = self.chooser.choose(r, self.free)
-            self.free = max(c.free for c in found.all)
+            self.free = max(self.free, found.taken.free)
         return self.made[r]
 
     def split(self, fuse: Predicate, now: Kernels, region: Region) -> Kernels | None:

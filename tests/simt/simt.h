@@ -199,14 +199,6 @@ SIMT_INLINE void async_copy(unsigned long long to, const void *from, int bytes, 
 SIMT_INLINE void async_commit() { simt_async_commit(); }
 SIMT_INLINE void async_wait(int groups_left) { simt_async_wait(groups_left); }
 /* Value by value, of a sign, an exponent and a fraction; NaN is the one that hardware makes. */
-SIMT_INLINE float f32_of_f16(unsigned short h) {
-  const int exponent = h >> 10 & 31, fraction = h & 1023;
-  if (exponent == 31 && fraction) return __builtin_nanf("");
-  const float size = exponent == 31 ? __builtin_inff()
-                     : exponent     ? __builtin_ldexpf((float)(1024 + fraction), exponent - 25)
-                                    : __builtin_ldexpf((float)fraction, -24);
-  return h & 0x8000 ? -size : size;
-}
 SIMT_INLINE unsigned short f16_of_f32(float x) {
   if (x != x) return 0x7fff;
   const unsigned short sign = __builtin_signbit(x) ? 0x8000 : 0;

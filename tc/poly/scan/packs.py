@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tc.ir.expr import (
+    GT,
     Add,
     Expr,
     FloorDiv,
@@ -105,12 +106,13 @@ def packs(
             whole = {a.name: axis_span(a) for a in phase.axes}
             filler = _Filler(builder, n, t, phase, p, {**whole, **spans, **cut})
             packed = filler.packed(chunk)
-            copies.append(filler.copy(packed))
+            fills = [filler.copy(packed)]
             dot = filler.dot
             if dot is not None and dot.shift:
                 found = shift(builder, n, phase, dot, filler.spans, chunk)
-                copies.append(found.fill)
+                fills.append(found.fill)
                 packed = replace(packed, shift=found)
+            copies.append(filler.where_read(block(fills)))
             made[p] = packed
     return made, copies
 
@@ -143,6 +145,15 @@ class _Filler:
         return found if found is not None and (found.statement, found.packed) == (
             self.pack.statement, self.pack.read
         ) else None  # fmt: skip
+
+    def where_read(self, fill: Stmt) -> Stmt:
+        """What fills a pack, unless no instance reads it: a loop whose length depends on sizes may have no
+        iterations, and what the others would read need not be there."""
+        moving = {a.name for a in self.axes}
+        for a in (*self.nest.axes, *self.phase.axes):
+            if self.pack.statement in a.vars and a.size is not None and a.name not in moving:
+                fill = If(GT(a.points, ZERO), fill)
+        return fill
 
     @property
     def vector(self) -> Axis:

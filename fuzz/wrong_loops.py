@@ -305,8 +305,8 @@ WRONG_LOOPS = (
     Miscompilation(
         "a pack is filled only where it is made",
         "tc/poly/scan/packs.py",
-        "            packed = filler.packed(chunk)\n            copies.append(filler.copy(packed))\n",
-        "            known = {a.name for a in builder.arrays}\n            packed = filler.packed(chunk)\n            copies += [] if packed.array.name in known else [filler.copy(packed)]\n",
+        "            packed = filler.packed(chunk)\n            fills = [filler.copy(packed)]\n",
+        "            known = {a.name for a in builder.arrays}\n            packed = filler.packed(chunk)\n            fills = [] if packed.array.name in known else [filler.copy(packed)]\n",
         (
             on(
                 "result",

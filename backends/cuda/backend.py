@@ -109,7 +109,7 @@ class Backend:
 
         def bounded(one: Made) -> Made:
             """With other launch bounds, where these make other registers and that pays."""
-            nest, before = one.lowered.nest, one.machine
+            before = one.machine
 
             def again(text: str) -> Made:
                 other = replace(one.module, text=text)
@@ -120,15 +120,19 @@ class Backend:
                 return roomy if roomy.machine.in_memory < before.in_memory else one
             if options.mapping == "identity":
                 return one
-            about = (nest, one.module)
-            crowded = bounds.crowded_out(*about, before.resources, target, typical or {})
+            crowded = bounds.crowded_out(
+                one.lowered.nest, one.module, before.resources, target, typical or {}
+            )
             if not crowded:
                 return one
             tight = again(bounds.with_blocks(one.module.text, crowded))
             if tight.machine.in_memory:
                 return one
-            times = (bounds.seconds(*about, m.machine.resources, target, typical or {}) for m in (one, tight))
-            return tight if next(times) > next(times) else one
+            return tight if seconds(tight) < seconds(one) else one
+
+        def seconds(one: Made) -> float:
+            resources = one.machine.resources
+            return bounds.seconds(one.lowered.nest, one.module, resources, target, typical or {})
 
         found = _without_stack(made) if options.tile is None else made(0)
         lowered, module, machine = found.lowered, found.module, found.machine

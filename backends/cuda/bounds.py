@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from tc.codegen import gpu
-from tc.ir.loops import Launch, LoopNest, statements
+from tc.ir.loops import LoopNest
 
 from ..gpu.model import estimated_registers, occupancy, predicted
 from ..gpu.requests import thread_count
@@ -44,7 +44,7 @@ def crowded_out(
     """The blocks that were thought to run together, of kernels with registers for fewer, if that makes them
     slow."""
     out: dict[str, int] = {}
-    for kernel, launch in zip(module.kernels, launches(nest), strict=True):
+    for kernel, launch in zip(module.kernels, gpu.launches_of(nest.body), strict=True):
         r, count = resources[kernel.name], thread_count(launch)
         thought = occupancy(target, count, estimated_registers(nest, launch), r.shared).blocks
         if occupancy(target, count, r.registers, r.shared).blocks >= thought:
@@ -64,9 +64,5 @@ def seconds(
     sizes: Mapping[str, int],
 ) -> float:
     """Of all launches, with the registers that they take."""
-    pairs = zip(module.kernels, launches(nest), strict=True)
+    pairs = zip(module.kernels, gpu.launches_of(nest.body), strict=True)
     return sum(predicted(nest, x, target, sizes, resources[k.name].registers).seconds for k, x in pairs)
-
-
-def launches(nest: LoopNest) -> list[Launch]:
-    return [s for s in statements(nest.body) if isinstance(s, Launch)]

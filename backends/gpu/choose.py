@@ -88,10 +88,7 @@ class Chooser:
     def variants(self, region: Region, way: str, how: RegionMap, first: int) -> Iterator[Candidate]:
         """A way with what may go to shared memory there or not."""
         wanted, ahead = self.wanted, self.target.ahead
-        names = (s for n in region.nests for s in n.statements)
-        reads = [
-            (s, i) for s in names for i, a in enumerate(self.scop.statement(s).accesses) if a.kind == "read"
-        ]
+        reads = [(s, i) for s in region.statements for i in range(len(self.scop.statement(s).reads))]
         seen: frozenset[tuple[str, int]] | None = None
         for staged in (False, True)[wanted.copies :]:
             p, free = self.placed(region, how, first, ahead, wanted.shared, staged)

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from tc.poly import fusion, plan
-from tc.poly.fusion import Group, Predicate
+from tc.poly.fusion import Group, Predicate, Strategy
 from tc.poly.plan import Region
 
 from .choose import Choice, Chooser
@@ -21,8 +20,6 @@ from .model import LAUNCH
 
 _CLOSE = 1.2  # what a kernel may take of the least that several would, and these are not looked at
 _CLEARLY = 0.9  # of the time of one kernel that several must take
-
-Intra = Literal["max", "preserve3coincident", "min"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +44,7 @@ class Maker:
     `isl_context()`."""
 
     chooser: Chooser
-    intra: Intra | None
+    intra: Strategy | None
     free: int = 0
     made: dict[Region, Choice] = field(default_factory=dict[Region, Choice])
 
@@ -83,12 +80,12 @@ class Maker:
             least = one.ideal(self.chooser.target) + (len(pieces) - 1) * LAUNCH
             if len(pieces) == 1 or one.seconds <= _CLOSE * least:
                 continue
-            number = {s: i for i, r in enumerate(now.regions) for s in _statements(r)}
+            number = {s: i for i, r in enumerate(now.regions) for s in r.statements}
             number |= {s: -1 - i for i, piece in enumerate(pieces) for s in piece}
             groups, regions = self.regions(_within(number, fuse))
-            before = dict(zip(map(_statements, now.regions), now.choices, strict=True))
-            new = [r for r in regions if _statements(r) not in before]
-            if {s for r in new for s in _statements(r)} != set(_statements(region)) or len(new) == 1:
+            before = {r.statements: c for r, c in zip(now.regions, now.choices, strict=True)}
+            new = [r for r in regions if r.statements not in before]
+            if {s for r in new for s in r.statements} != set(region.statements) or len(new) == 1:
                 continue  # other loops have become others, too
             several = 0.0
             for r in new:
@@ -97,12 +94,12 @@ class Maker:
                     break
             else:
                 shortest = several
-                every = before | {_statements(r): self.choice(r) for r in new}
+                every = before | {r.statements: self.choice(r) for r in new}
                 told = (
-                    f"kernels of their own: {', '.join(' '.join(_statements(r)) for r in new)}; "
+                    f"kernels of their own: {', '.join(' '.join(r.statements) for r in new)}; "
                     f"{1e6 * several:.3g} us, one would take {1e6 * one.seconds:.3g} us\n"
                 )
-                all_of_them = tuple(every[_statements(r)] for r in regions)
+                all_of_them = tuple(every[r.statements] for r in regions)
                 best = Kernels(groups, regions, all_of_them, now.apart + told)
         return best
 
@@ -144,7 +141,3 @@ def _loops(r: Region) -> tuple[tuple[str, ...], ...]:
                 run += p.statements
         out += [run] if run else []
     return tuple(out)
-
-
-def _statements(r: Region) -> tuple[str, ...]:
-    return tuple(s for n in r.nests for s in n.statements)

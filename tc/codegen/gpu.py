@@ -85,12 +85,12 @@ def emit(nest: LoopNest, dialect: Dialect, contract: bool = False) -> Module:
     `contract`: whether a product and a sum may be one operation with one rounding (in CUDA an option of the
     compiler says it).
     """
-    launches = tuple(_launches(nest.body))
+    launches = tuple(launches_of(nest.body))
     helpers = Helpers(dialect)
     texts: list[str] = []
     kernels: list[Kernel] = []
     names: set[str] = set()
-    for launch, small in zip(launches, _launches(narrow(nest).body), strict=True):
+    for launch, small in zip(launches, launches_of(narrow(nest).body), strict=True):
         check_uniform(nest, launch)
         printer = _Kernel(nest, helpers, _name(launch.name, names))
         texts.append(printer.function(small))
@@ -115,13 +115,14 @@ def emit(nest: LoopNest, dialect: Dialect, contract: bool = False) -> Module:
     return Module("\n".join([*head, "", code]), tuple(kernels), double)
 
 
-def _launches(s: Stmt) -> Iterator[Launch]:
+def launches_of(s: Stmt) -> Iterator[Launch]:
+    """The launches of a body, in the order of a module's kernels."""
     match s:
         case Launch():
             yield s
         case Block():
             for c in s.body:
-                yield from _launches(c)
+                yield from launches_of(c)
         case _:
             raise InternalError(f"a GPU runs launches, and this is a {type(s).__name__}")
 

@@ -273,16 +273,19 @@ def _span(e: x.Expr, names: Intervals) -> Interval | None:
 
 
 def _compared(e: x.LT | x.LE | x.GT | x.GE | x.EQ | x.NE, a: Interval, b: Interval) -> bool | None:
-    """A comparison of any numbers of two intervals."""
+    """A comparison of any numbers of two intervals, by what their difference may be."""
+    low, high = a[0] - b[1], a[1] - b[0]
     match e:
-        case x.GT() | x.GE():
-            turned = x.LT(e.b, e.a) if isinstance(e, x.GT) else x.LE(e.b, e.a)
-            return _compared(turned, b, a)
         case x.LT():
-            return True if a[1] < b[0] else False if a[0] >= b[1] else None
+            holds, fails = high < 0, low >= 0
         case x.LE():
-            return True if a[1] <= b[0] else False if a[0] > b[1] else None
-        case _:
-            apart = a[1] < b[0] or b[1] < a[0]
-            same = a == b and a[0] == a[1]
-            return isinstance(e, x.NE) if apart else isinstance(e, x.EQ) if same else None
+            holds, fails = high <= 0, low > 0
+        case x.GT():
+            holds, fails = low > 0, high <= 0
+        case x.GE():
+            holds, fails = low >= 0, high < 0
+        case x.EQ():
+            holds, fails = low == high == 0, low > 0 or high < 0
+        case x.NE():
+            holds, fails = low > 0 or high < 0, low == high == 0
+    return True if holds else False if fails else None

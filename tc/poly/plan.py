@@ -76,6 +76,10 @@ class Region:
     axes: tuple[Axis, ...]
     nests: tuple[Nest, ...]
 
+    @property
+    def statements(self) -> tuple[str, ...]:
+        return tuple(s for n in self.nests for s in n.statements)
+
 
 @dataclass(frozen=True, slots=True)
 class _Source:

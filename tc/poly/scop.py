@@ -65,6 +65,11 @@ class Statement:
     def write(self) -> Access:
         return self.accesses[-1]
 
+    @property
+    def reads(self) -> tuple[Access, ...]:
+        """In the order of the value; what is read to be updated is none of them."""
+        return tuple(a for a in self.accesses if a.kind == "read")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scop:

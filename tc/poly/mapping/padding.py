@@ -30,9 +30,8 @@ def padded(scop: Scop, unit: Unit, kept: Sequence[Kept], memory: Sequence[Shared
     for name in unit.statements:
         s = scop.statement(name)
         shared = {x.read for x in memory if x.statement == name}
-        reads = [a for a in s.accesses if a.kind == "read"]
         private = all(a.buffer in registers for a in s.accesses if a.kind != "read") and all(
-            i in shared or a.buffer in registers for i, a in enumerate(reads)
+            i in shared or a.buffer in registers for i, a in enumerate(s.reads)
         )
         if private and not s.residual and not s.stage.domain.conditions:
             out.add(name)

@@ -20,7 +20,7 @@ from tc.poly.mapping.footprint import Dimension, footprint
 from tc.poly.mapping.groups import Group, Reference, grouped
 from tc.poly.mapping.plan import Unit, points
 from tc.poly.mapping.vectors import Rows, rows, scattered
-from tc.poly.scop import Access, Scop
+from tc.poly.scop import Scop
 
 LEAST_REUSE = 2  # accesses of a tile to each element that make a copy worth it
 
@@ -119,7 +119,7 @@ def promoted(
     take([(reuse, least, [x]) for reuse, x in indirect])
     copied = {(x.statement, x.read) for x in out}
     for s in unit.statements:
-        for number, a in enumerate(_reads(scop, s)):
+        for number, a in enumerate(scop.statement(s).reads):
             if a.unknown and (s, number) not in copied:
                 refused.setdefault(a.buffer, "data choose its elements")
     return Promotion(tuple(out), tuple(f"{n}: {why}" for n, why in refused.items()))
@@ -129,7 +129,7 @@ def _references(
     scop: Scop, unit: Unit, s: str, written: AbstractSet[str], whole: bool
 ) -> Iterator[Reference]:
     """The reads of a statement whose footprints in a tile are boxes of more than an element."""
-    reads = _reads(scop, s)
+    reads = scop.statement(s).reads
     # An index that is copied selects what is copied: what no instance reads must not be there.
     selecting = {c for a in reads for i in a.unknown if a.read for c in _calls(a.read.subscripts[i])}
     for number, a in enumerate(reads):
@@ -171,7 +171,7 @@ def _indirect(
     """The same of reads at a subscript that is read from `memory`.  It is checked when copies are made, so
     all instances of the tile must be there and make the read."""
     statement = scop.statement(s)
-    reads = _reads(scop, s)
+    reads = scop.statement(s).reads
     if statement.residual or statement.stage.domain.conditions:
         return
     for number, a in enumerate(reads):
@@ -217,10 +217,6 @@ def _unguarded(scop: Scop, unit: Unit, s: str, whole: bool) -> bool:
         for a, m in unit.axes
         if s in a.vars
     )
-
-
-def _reads(scop: Scop, s: str) -> list[Access]:
-    return [a for a in scop.statement(s).accesses if a.kind == "read"]
 
 
 def _calls(e: Expr) -> list[Call]:

@@ -9,6 +9,7 @@ version is checked (`load_library`) before anything of it runs.
 from __future__ import annotations
 
 import math
+import os
 import struct
 import sys
 import threading
@@ -22,6 +23,19 @@ from tc.errors import unreachable
 from tc.halide import load_library
 
 load_library()
+
+
+def _without_unswitching(arguments: str) -> str:
+    """Options for Halide's LLVM: no copies of a loop for what a condition may be that does not change in it.
+
+    A check on one of 64 lanes is such a condition.  LLVM looks at all that would follow from each, and
+    again in each copy, for minutes (`A(X(i), k)` below Adams2019's vectors, tests/halide/test_unswitching.py).
+    """
+    return arguments if "-unswitch-threshold" in arguments else f"{arguments} -unswitch-threshold=1".strip()
+
+
+# Halide reads it once, before it first generates code.
+os.environ["HL_LLVM_ARGS"] = _without_unswitching(os.environ.get("HL_LLVM_ARGS", ""))
 
 import halide as _halide  # noqa: E402
 

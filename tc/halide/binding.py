@@ -28,8 +28,8 @@ load_library()
 def _without_unswitching(arguments: str) -> str:
     """Options for Halide's LLVM: no copies of a loop for what a condition may be that does not change in it.
 
-    A check on one of 64 lanes is such a condition.  LLVM looks at all that would follow from each, and
-    again in each copy, for minutes (`A(X(i), k)` below Adams2019's vectors, tests/halide/test_unswitching.py).
+    A check on one of 64 lanes is such a condition.  LLVM looks at all that would follow from each, and again
+    in each copy, for minutes (`A(X(i), k)` in Adams2019's vectors: tests/halide/test_unswitching.py).
     """
     return arguments if "-unswitch-threshold" in arguments else f"{arguments} -unswitch-threshold=1".strip()
 

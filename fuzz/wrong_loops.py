@@ -319,6 +319,22 @@ WRONG_LOOPS = (
         ),
     ),
     Miscompilation(
+        "a pack is filled beside a loop that has no iterations",
+        "tc/poly/scan/packs.py",
+        "                fill = If(GT(a.points, ZERO), fill)\n",
+        "                pass\n",
+        (
+            on(
+                "trace",
+                "def f(float(K,N) A) -> (T, C) { T(i,j) = A(j,j) where i in 0:K\nC(i,k) +=! T(j,k) * A(2 * i,i-3) where k in 0:N }",
+                {**LANES_N, "pack": True, "machine": {"l1": 2048, "l2": 8192, "l3": 65536}},
+                dynamic="K",
+                K=9,
+                N=9,
+            ),
+        ),
+    ),
+    Miscompilation(
         "chunks share the memory of their packs",
         "tc/poly/scan/builder.py",
         "self.workspace += stride * (self.chunks if chunk is not None else 1)",

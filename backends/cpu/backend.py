@@ -25,6 +25,8 @@ from tc.pipeline import stage
 from tc.poly import fusion, legality, nest, plan, scan, schedule, scop, trace, tree
 from tc.poly.context import isl_context
 from tc.poly.dependences import dependences
+from tc.poly.distances import Distances
+from tc.poly.separate import separations
 from tc.registry import Availability
 
 from . import emit, spills
@@ -225,17 +227,22 @@ def code_of(
             polyhedra = scop.build(program)
         found = dependences(polyhedra) if verify else None
 
+        distances = Distances()
+
         def planned(typical: Mapping[str, int]) -> Plan:
             with stage("schedule"):
-                groups = fusion.fuse(polyhedra, options.fusion or predicate(polyhedra, machine, typical))
+                wanted = options.fusion or predicate(polyhedra, machine, typical)
+                groups = fusion.fuse(polyhedra, wanted, distances)
                 fused = schedule.fused(polyhedra, groups)
+                apart = "".join(f"{x}\n" for x in separations(polyhedra, groups, wanted, distances))
                 shown = tree.dump(fused)
             if found is not None:
                 with stage("dependences"):
                     legality.verify(polyhedra, fused, found, "loop fusion")
             with stage("choose"):
                 regions = plan.regions(program, groups, typical)
-                return Plan(groups, choose(polyhedra, regions, machine, options, typical, fewer), shown)
+                chosen = choose(polyhedra, regions, machine, options, typical, fewer)
+                return Plan(groups, replace(chosen, text=apart + chosen.text), shown)
 
         usual = planned(typical or {})
         few = versions(program, polyhedra, machine, typical or {}, usual, planned)

@@ -12,8 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tc.poly import fusion, plan
+from tc.poly.distances import Distances
 from tc.poly.fusion import Group, Predicate, Strategy
 from tc.poly.plan import Region
+from tc.poly.separate import separations
 
 from .choose import Choice, Chooser
 from .model import LAUNCH
@@ -24,8 +26,8 @@ _CLEARLY = 0.9  # of the time of one kernel that several must take
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """The fusion tree that was taken, its regions and what was chosen for each; `apart` tells of kernels that
-    could be one."""
+    """The fusion tree that was taken, its regions and what was chosen for each; `apart` tells why kernels are
+    not one."""
 
     groups: Sequence[Group | str]
     regions: tuple[Region, ...]
@@ -47,6 +49,7 @@ class Maker:
     intra: Strategy | None
     free: int = 0
     made: dict[Region, Choice] = field(default_factory=dict[Region, Choice])
+    distances: Distances = field(default_factory=Distances)
 
     def kernels(self, fuse: Predicate, *, given: bool) -> Kernels:
         """The kernels of what `fuse` makes of the program; `given`: that is what options want."""
@@ -56,11 +59,12 @@ class Maker:
         for r in () if given else regions:
             other = self.split(fuse, taken, r)
             taken = taken if other is None else other
-        return self.titled(taken)
+        told = separations(self.chooser.scop, taken.groups, fuse, self.distances)
+        return self.titled(replace(taken, apart=taken.apart + "".join(f"{x}\n" for x in told)))
 
     def regions(self, fuse: Predicate) -> tuple[Sequence[Group | str], tuple[Region, ...]]:
         scop, chunks = self.chooser.scop, self.chooser.wanted.chunks
-        groups = fusion.fuse(scop, fuse)
+        groups = fusion.fuse(scop, fuse, self.distances)
         regions = plan.regions(scop.program, groups, self.chooser.typical, chunks)
         if self.intra in ("preserve3coincident", "min"):
             regions = tuple(plan.distributed(r, self.intra) for r in regions)

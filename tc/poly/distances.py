@@ -1,0 +1,108 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false
+"""Which loops of two statements run alike: dependences between them have distance zero there.
+
+Dependences are taken from the access relations pair by pair: for statements in program order every conflict
+is a dependence, so this is exact except for conflicts that a later write hides, which cost nothing here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import islpy as isl
+
+from tc.poly.affine import OUT, PARAM
+from tc.poly.dependences import conflicts
+from tc.poly.scop import Statement
+
+IN = isl.dim_type.in_
+
+Pairs = frozenset[tuple[str, str]]  # of loops, by the names of their variables
+
+
+@dataclass(frozen=True, slots=True)
+class Distances:
+    """The relations between pairs of statements of one scop, each found once.  Use it inside
+    `isl_context()`."""
+
+    _zero: dict[tuple[str, str], Pairs | None] = field(
+        default_factory=dict[tuple[str, str], "Pairs | None"], init=False
+    )
+    _reads: dict[tuple[str, str], Pairs] = field(default_factory=dict[tuple[str, str], Pairs], init=False)
+
+    def related(self, s: Statement, t: Statement) -> Pairs | None:
+        """As `zero_distance`, whichever of the two comes first."""
+        if s.index < t.index:
+            return self.zero_distance(s, t)
+        pairs = self.zero_distance(t, s)
+        return None if pairs is None else frozenset((a, b) for b, a in pairs)
+
+    def zero_distance(self, s: Statement, t: Statement) -> Pairs | None:
+        """The pairs of loops in which every dependence from `s` to `t` has distance zero; None where there
+        is no dependence.  `s` comes before `t`."""
+        key = (s.name, t.name)
+        if key not in self._zero:
+            self._zero[key] = self._find(s, t)
+        return self._zero[key]
+
+    def _find(self, s: Statement, t: Statement) -> Pairs | None:
+        common: set[tuple[str, str]] | None = None
+        for _, _, relation in conflicts(s, t):
+            equal = equal_dimensions(relation, s, t)
+            common = equal if common is None else common & equal
+        return None if common is None else frozenset(common)
+
+    def shared_reads(self, s: Statement, t: Statement) -> Pairs:
+        """Pairs of loops that run alike through data that both read."""
+        key = (s.name, t.name)
+        if key not in self._reads:
+            out: set[tuple[str, str]] = set()
+            for a in s.accesses:
+                for b in t.accesses:
+                    if a.buffer == b.buffer and a.kind == b.kind == "read" and not (a.unknown or b.unknown):
+                        relation = a.map.apply_range(b.map.reverse())
+                        if not relation.is_empty():
+                            out |= equal_dimensions(relation, s, t)
+            self._reads[key] = frozenset(out)
+        return self._reads[key]
+
+
+def equal_dimensions(relation: isl.Map, s: Statement, t: Statement) -> set[tuple[str, str]]:
+    """Pairs of loops whose values are equal wherever the relation holds (from its affine hull)."""
+    hull = relation.affine_hull()
+    matrix = hull.equalities_matrix(isl.dim_type.cst, PARAM, IN, OUT, isl.dim_type.div)
+    skip = 1 + hull.dim(PARAM)
+    n_in, n_out, n_div = hull.dim(IN), hull.dim(OUT), hull.dim(isl.dim_type.div)
+    width = skip + n_in + n_out + n_div
+    rows = [
+        [int(matrix.get_element_val(r, c).to_python()) for c in range(width)] for r in range(matrix.rows())
+    ]
+    basis = _echelon(rows)
+    out: set[tuple[str, str]] = set()
+    for i, u in enumerate(s.stage.domain.vars):
+        for j, v in enumerate(t.stage.domain.vars):
+            wanted = [0] * width
+            wanted[skip + i], wanted[skip + n_in + j] = 1, -1
+            if not any(_eliminate(basis, wanted)):
+                out.add((u.name, v.name))
+    return out
+
+
+def _echelon(rows: list[list[int]]) -> list[tuple[int, list[int]]]:
+    """Row echelon form over the integers: (pivot column, row)."""
+    basis: list[tuple[int, list[int]]] = []
+    for row in rows:
+        rest = _eliminate(basis, row)
+        pivot = next((c for c, x in enumerate(rest) if x), None)
+        if pivot is not None:
+            basis.append((pivot, rest))
+    return basis
+
+
+def _eliminate(basis: list[tuple[int, list[int]]], row: list[int]) -> list[int]:
+    for pivot, b in basis:
+        if row[pivot]:
+            k, scale = row[pivot], b[pivot]
+            row = [scale * x - k * y for x, y in zip(row, b, strict=True)]
+    return row

@@ -362,7 +362,7 @@ DOMAINS = {
     "acosh": (1.0, 9.0), "erfcinv": (0.05, 1.95), "normcdfinv": (0.05, 0.95),
     **dict.fromkeys(("acos", "asin", "atanh", "erfinv"), (-0.95, 0.95)),
 }  # fmt: skip
-# Called lane by lane in libm or our own, whose errors docs/numerics.md does not bound.
+# Called lane by lane in libm or our own: tests/runtime/test_math.py has the bounds of the latter.
 LIBM = {
     "tgamma", "lgamma", "j0", "j1", "y0", "y1", "cyl_bessel_i0", "cyl_bessel_i1", "erfcinv", "erfcx",
     "erfinv", "normcdfinv", "normcdf", "sinpi", "cospi", "norm3d", "norm4d", "rnorm3d", "rnorm4d", "rhypot",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,8 @@ import numpy as np
 import pytest
 
 from tc import _native
+from tc.codegen import vector_math
+from tc.dtypes import FLOAT64
 
 INF, NAN = math.inf, math.nan
 ADDRESSES = _native.symbols()
@@ -147,6 +150,21 @@ def test_accuracy(name: str) -> None:
                 expected = ctypes.c_float(f(*rounded)).value
             found = single(*rounded)
             assert found == expected or (math.isnan(found) and math.isnan(expected)), args
+
+
+def test_the_documented_bounds_are_those() -> None:
+    """Of all functions that have no vector form with a bound of its own."""
+    rows = (
+        (Path(__file__).parents[2] / "docs/numerics.md")
+        .read_text()
+        .split("are called lane by lane, these are ours")[1]
+    )
+    found = {
+        n: float(bound) for n, bound in re.findall(r"`(\w+)` \| ([\d.]+) \|", rows.split("The others")[0])
+    }
+    assert found == {
+        n: TRUTH[n][2] for n in TRUTH if not vector_math.supported(n, FLOAT64) and n != "fdivide"
+    }
 
 
 EDGES: list[tuple[str, tuple[float, ...], float]] = [

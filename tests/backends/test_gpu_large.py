@@ -1,0 +1,48 @@
+"""Indices of 64 bits on GPUs: where 32 do not reach, and nowhere else."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import tc
+
+DOUBLE = "def f(int8(N) A) -> (B) { B(i) = A(i) * int8(2) }"
+SUM = "def f(int8(N) A) -> (B) { B +=! int32(A(i)) }"
+TAIL = "def f(int8(N) A) -> (O) { O(i) = A(N - 4107 + i) where i in 0:4107 }"
+
+
+@pytest.mark.parametrize("backend", ["cuda", "opencl"])
+@pytest.mark.parametrize(
+    ("source", "n", "wide"),
+    [
+        (DOUBLE, 2**31 - 1, False),
+        (DOUBLE, 2**31, False),
+        (DOUBLE, 2**31 + 1, True),
+        (DOUBLE, 2**42, True),
+        (SUM, 2**30, False),  # chunks and their points are bounded one by one, so nearer it is not proved
+        (SUM, 2**31 + 1, True),
+    ],
+)
+def test_indices_are_as_wide_as_they_must_be(source: str, n: int, wide: bool, backend: str) -> None:
+    """The last element of 2^31 has a number of 31 bits; blocks that are too many for a grid cycle."""
+    options = {"isa": "sm_90"} if backend == "cuda" else {}
+    code = tc.compile(source, backend, options=options).inspect("code", N=n)
+    long = "long long" if backend == "cuda" else "long"
+    accesses = re.findall(r"\b[AB]\w*\[[^;]*", code)
+    assert any(long in a for a in accesses) is wide, code
+    assert (f"for ({long} c0 = ({long})b0;" in code) is (n == 2**42)
+
+
+def test_beyond_31_bits_on_a_device() -> None:
+    a = np.zeros(2**31 + 4099, np.int8)
+    put = {0: 1, 2**31 - 9: 5, 2**31 - 1: 2, 2**31: 3, 2**31 + 5: -4, a.size - 1: 7}
+    for at, value in put.items():
+        a[at] = value
+    out = tc.compile(TAIL, "opencl")(a)
+    first = a.size - 4107
+    assert {int(i) + first: int(out[i]) for i in np.flatnonzero(out)} == {
+        k: v for k, v in put.items() if k >= first
+    }

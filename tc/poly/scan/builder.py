@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tc.dtypes import DType
 from tc.errors import InternalError
-from tc.ir.expr import Add, Expr, IntImm, Load, Min, Mul, Sub, Variable, rebuild
+from tc.ir.expr import ZERO, Add, Expr, IntImm, Load, Min, Mul, Sub, Variable, rebuild
 from tc.ir.loops import Array, Block, For, LoopKind, Stmt
 from tc.ir.program import Box, Stage
 from tc.ir.simplify import linear_terms, simplify
@@ -16,7 +16,6 @@ from tc.poly.ast import stage_bodies
 from tc.poly.plan import Axis
 from tc.poly.scop import Scop
 
-ZERO = IntImm(0)
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 

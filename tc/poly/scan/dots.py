@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tc.dtypes import DType
-from tc.ir.expr import Add, Cast, Expr, IntImm, Load, Mul, UIntImm, Variable, substitute, variables
+from tc.ir.expr import ZERO, Add, Cast, Expr, IntImm, Load, Mul, UIntImm, Variable, substitute, variables
 from tc.ir.loops import Array, Compute, For, LoopKind, Promote, Stmt
 from tc.ir.simplify import simplify
 from tc.poly.plan import Axis, Dot, Nest, Phase
-from tc.poly.scan.builder import ZERO, Builder, Span, block, contiguous, loads, points_of
+from tc.poly.scan.builder import Builder, Span, block, contiguous, loads, points_of
 from tc.poly.scan.dynamic import vectors
 
 _BYTES = 64  # of the factor that are summed at a time

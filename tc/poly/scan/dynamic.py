@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tc.ir.expr import EQ, GE, GT, Add, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Sub, Variable
+from tc.ir.expr import EQ, GE, GT, ZERO, Add, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Sub, Variable
 from tc.ir.loops import For, If, LoopKind, Stmt
 from tc.ir.simplify import simplify
 from tc.poly.plan import WHOLE, Axis
-from tc.poly.scan.builder import ZERO, Builder, Span, axis_span, block, named
+from tc.poly.scan.builder import Builder, Span, axis_span, block, named
 
 EXACT = 8  # points of a register tile up to which there is code for each remainder
 

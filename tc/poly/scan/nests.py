@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tc.errors import InternalError
-from tc.ir.expr import EQ, Add, Expr, FloorDiv, FloorMod, IntImm, Min, Mul, Sub, Variable
+from tc.ir.expr import EQ, ZERO, Add, Expr, FloorDiv, FloorMod, IntImm, Min, Mul, Sub, Variable
 from tc.ir.loops import For, If, LoopKind, Promote, Stmt
 from tc.poly.plan import SHARE, WHOLE, Axis, Nest, Pack, Region, RegionTiling, Tiling
-from tc.poly.scan.builder import ZERO, Builder, Span, axis_span, block, defined, named
+from tc.poly.scan.builder import Builder, Span, axis_span, block, defined, named
 from tc.poly.scan.dynamic import Name, Part, Share, Tiles, cache_tiles, ceil_div, register_tiles, share_tiles
 from tc.poly.scan.packs import Packed
 from tc.poly.scan.packs import packs as fill_packs

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from tc.ir.expr import (
     GT,
+    ZERO,
     Add,
     Expr,
     FloorDiv,
@@ -29,7 +30,6 @@ from tc.ir.loops import Array, Compute, For, If, LoopKind, Stmt
 from tc.ir.simplify import simplify
 from tc.poly.plan import Axis, Dot, Nest, Pack, Phase, Tiling
 from tc.poly.scan.builder import (
-    ZERO,
     Builder,
     Span,
     axis_span,

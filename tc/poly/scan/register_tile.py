@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from tc.dtypes import accumulator
 from tc.ir.expr import (
     GT,
+    ZERO,
     Add,
     Expr,
     FloorDiv,
@@ -30,7 +31,7 @@ from tc.ir.program import Op
 from tc.ir.simplify import conjunction, linear_terms, simplify
 from tc.poly.ast import zero_based
 from tc.poly.plan import Ahead, Axis, Dot, Nest, Pack, Phase, PhaseTile, Tiling
-from tc.poly.scan.builder import ALIGNMENT, ZERO, Builder, Span, axis_span, block, loads, named, vector_loops
+from tc.poly.scan.builder import ALIGNMENT, Builder, Span, axis_span, block, loads, named, vector_loops
 from tc.poly.scan.dots import Shift, zero_of
 from tc.poly.scan.dynamic import Part
 from tc.poly.scan.packs import Packed, packed_body

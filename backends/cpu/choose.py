@@ -25,6 +25,8 @@ _COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)  # points of an axis in a reg
 _SAVED = 0.08  # of the lanes along an axis, at least, for vectors of half the width
 _TURNED = (4, 8)  # rows that are turned together
 _KEPT = 5  # candidates with lanes along one loop whose remainders are looked at
+_SAMPLED = 8  # candidates of a kind, about, that are looked at first
+_HOPELESS = 2.0  # times the cycles of the fastest, from where on the others of a kind are not looked at
 _STREAMS = 8  # rows of an array that are read side by side: more may share a set of the first cache
 _MOST_VECTORS = 256  # of a register tile that is given
 _MOST_LINES = 4 * MOST  # of LLVM, of a register tile that is given
@@ -273,36 +275,25 @@ def candidates(
     extents = {a.name: min(given.get(a.name, a.extent), a.extent) for a in nest.axes}
     repeats = math.prod(math.ceil(a.extent / given[a.name]) for a in nest.axes if a.name in given)
     held = held_buffers(nest, work)
-    rough: list[tuple[float, Candidate, str]] = []
-    for c, label in _allowed(
-        nest, _register_tiles(nest, work, machine, extents, options.pack is True), options
-    ):
+    made = _register_tiles(nest, work, machine, extents, options.pack is True)
+    fitting: list[tuple[Candidate, str]] = []
+    for c, label in _allowed(nest, made, options):
         if options.register_tile is not None:
             c, label = _shorter(nest, work, c, label, extents)
-        # The tiles of a region are whole register tiles.
-        partial = {
-            a.name: given[a.name]
-            for a in nest.axes
-            if a.size is None and given.get(a.name, a.extent) < a.extent
-        }
-        if any(g % c.tiles[n].register for n, g in partial.items()):
-            if options.register_tile is None or any(g % c.tiles[n].lanes for n, g in partial.items()):
-                continue
-            whole = {
-                n: replace(t, register=t.lanes * math.gcd(partial[n] // t.lanes, t.register // t.lanes))
-                for n, t in c.tiles.items()
-                if n in partial
-            }
-            c = replace(c, tiles={**c.tiles, **whole})
+        if (whole := _whole(nest, c, given, options)) is not None:
+            fitting.append((whole, label))
+
+    def cycles(c: Candidate) -> float:
+        """Of a point, all of its data in the first cache."""
         at = {n: min(t.register, extents[n]) for n, t in c.tiles.items()}
-        points = math.prod(at.values())
         # As if what is left over at the end of an axis cost half a tile more.
         waste = math.prod(
             (1 + math.ceil(extents[n] / e) * e / extents[n]) / 2 for n, e in at.items() if extents[n]
         )
-        waste *= _masked(nest, c)
-        rough.append((waste * tile_cycles(nest, work, c, at, held, None, machine) / points, c, label))
-    rough.sort(key=lambda x: x[0])
+        one = tile_cycles(nest, work, c, at, held, None, machine)
+        return waste * _masked(nest, c) * one / math.prod(at.values())
+
+    rough = _promising(fitting, cycles)
     ranked = _ranked(nest, work, [(c, label) for _, c, label in rough], extents, repeats, machine)
     # Of constant extents what is left over is one length, and a tile that is given is asked for.
     dynamic = any(a.size is not None for a in (*nest.axes, *(a for p in nest.phases for a in p.axes)))
@@ -314,6 +305,41 @@ def candidates(
     most = max(MOST, min(lines))
     smaller = [(c, label) for (_, c, label), n in zip(rough, lines, strict=True) if n <= most]
     return _ranked(nest, work, smaller, extents, repeats, machine)
+
+
+def _whole(nest: Nest, c: Candidate, given: Mapping[str, int], options: Options) -> Candidate | None:
+    """A candidate of whole register tiles within the tiles of its region, if it can be one."""
+    partial = {
+        a.name: given[a.name] for a in nest.axes if a.size is None and given.get(a.name, a.extent) < a.extent
+    }
+    if not any(g % c.tiles[n].register for n, g in partial.items()):
+        return c
+    if options.register_tile is None or any(g % c.tiles[n].lanes for n, g in partial.items()):
+        return None
+    whole = {
+        n: replace(t, register=t.lanes * math.gcd(partial[n] // t.lanes, t.register // t.lanes))
+        for n, t in c.tiles.items()
+        if n in partial
+    }
+    return replace(c, tiles={**c.tiles, **whole})
+
+
+def _promising(
+    found: Sequence[tuple[Candidate, str]], cycles: Callable[[Candidate], float]
+) -> list[tuple[float, Candidate, str]]:
+    """Candidates with their cycles, the fewest first: some of each kind, and all of the kinds of which these
+    are not much slower than the fastest."""
+    kinds: dict[object, list[int]] = {}
+    for i, (c, _) in enumerate(found):
+        lanes = next((n for n, t in c.tiles.items() if t.lanes > 1), None)
+        kinds.setdefault((lanes, *((p.vector, p.dot is None) for p in c.phases)), []).append(i)
+    some = {k: numbers[:: max(1, len(numbers) // _SAMPLED)] for k, numbers in kinds.items()}
+    cost = {i: cycles(found[i][0]) for numbers in some.values() for i in numbers}
+    least = min(cost.values(), default=0.0)
+    for k, numbers in kinds.items():
+        if min(cost[i] for i in some[k]) <= _HOPELESS * least:
+            cost |= {i: cycles(found[i][0]) for i in numbers if i not in cost}
+    return [(cost[i], *found[i]) for i in sorted(cost, key=lambda i: (cost[i], i))]
 
 
 def _ranked(

@@ -7,10 +7,10 @@ import itertools
 import pytest
 
 from tc.codegen.narrow import narrow
-from tc.dtypes import BOOL, INT32, INT64
+from tc.dtypes import BOOL, INT32, INT64, DType
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import Add, Call, Cast, Expr, FloorDiv, FloorMod, IntImm, Load, Mul, Sub, Variable, walk
-from tc.ir.loops import Array, Block, Compute, For, LoopKind, LoopNest, Stmt, statements
+from tc.ir.loops import Array, Block, Compute, For, Launch, LoopKind, LoopNest, Stmt, statements
 
 X, Y, Z = Variable("x"), Variable("y"), Variable("z")
 
@@ -24,6 +24,20 @@ def narrowed(e: Expr, **loops: tuple[int, int]) -> Expr:
     nest = LoopNest("f", ("A",), ("A",), (), (a,), (), Block((body,)), IntImm(0), ())
     (s,) = (s for s in statements(narrow(nest).body) if isinstance(s, Compute))
     return s.subscripts[0]
+
+
+@pytest.mark.parametrize("kind", ["threads", "blocks"])
+@pytest.mark.parametrize(("count", "dtype"), [(2, INT32), (3, INT64)])
+def test_numbers_of_threads_and_blocks_end_one_before_their_count(
+    kind: str, count: int, dtype: DType
+) -> None:
+    """2^30 times 1 has 31 bits, times 2 it has 32."""
+    a = Array("A", INT64, (IntImm(1 << 40),), "output")
+    body = Compute("S", "A", (Mul(X, IntImm(1 << 30)),), None, IntImm(0), (), "")
+    threads, blocks = ((("x", count),), ()) if kind == "threads" else ((), (("x", IntImm(count)),))
+    nest = LoopNest("f", ("A",), ("A",), (), (a,), (), Launch("f", blocks, threads, body), IntImm(0), ())
+    (s,) = (s for s in statements(narrow(nest).body) if isinstance(s, Compute))
+    assert s.subscripts[0].dtype == dtype
 
 
 def quotient(e: Expr, n: int) -> FloorDiv:

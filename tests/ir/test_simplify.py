@@ -175,6 +175,18 @@ def test_conjunction() -> None:
     assert conjunction([FALSE, EQ(I, J)]) == FALSE
 
 
+@pytest.mark.parametrize("kind", [Min, Max])
+@pytest.mark.parametrize(
+    ("a", "b"), [(1.0, 2.0), (2.0, 1.0), (-1.0, 2.0), (-0.0, 0.0), (0.0, -0.0), (-1.0, -2.0)]
+)
+def test_extrema_of_float_literals(kind: type[Min | Max], a: float, b: float) -> None:
+    """-0 is less than +0."""
+    order = sorted((a, b), key=lambda x: (x, math.copysign(1.0, x)))
+    found = value(simplify(kind(FloatImm(a, FLOAT32), FloatImm(b, FLOAT32))), {})
+    wanted = order[0 if kind is Min else 1]
+    assert (found, math.copysign(1.0, found)) == (wanted, math.copysign(1.0, wanted))
+
+
 def test_maximum_of_literals() -> None:
     assert simplify(Max(IntImm(3), IntImm(4))) == IntImm(4)
     assert math.isnan(value(simplify(Max(FloatImm(math.nan, FLOAT32), FloatImm(1.0, FLOAT32))), {}))

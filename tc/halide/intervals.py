@@ -113,3 +113,22 @@ def is_affine(e: Expr, names: Intervals) -> bool:
             return any(fixed) and is_affine(e.a, names) and is_affine(e.b, names)
         case _:
             return False
+
+
+def compared(e: x.LT | x.LE | x.GT | x.GE | x.EQ | x.NE, a: Interval, b: Interval) -> bool | None:
+    """A comparison of any numbers of two intervals, by what their difference may be."""
+    low, high = a[0] - b[1], a[1] - b[0]
+    match e:
+        case x.LT():
+            holds, fails = high < 0, low >= 0
+        case x.LE():
+            holds, fails = high <= 0, low > 0
+        case x.GT():
+            holds, fails = low > 0, high <= 0
+        case x.GE():
+            holds, fails = low >= 0, high < 0
+        case x.EQ():
+            holds, fails = low == high == 0, low > 0 or high < 0
+        case x.NE():
+            holds, fails = low > 0 or high < 0, low == high == 0
+    return True if holds else False if fails else None

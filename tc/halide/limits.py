@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from tc.errors import BackendError
-from tc.halide.intervals import INT32, Interval, Intervals, box_interval, interval, is_index, within
+from tc.halide.intervals import INT32, Interval, Intervals, box_interval, compared, interval, is_index, within
 from tc.ir import expr as x
 from tc.ir.program import Box, Program, Stage
 from tc.ir.simplify import simplify
@@ -252,7 +252,7 @@ def _decided(condition: x.Expr, names: Intervals) -> bool | None:
             return ends if ends in both else None if None in both else not ends
         case x.LT() | x.LE() | x.GT() | x.GE() | x.EQ() | x.NE():
             a, b = _span(condition.a, names), _span(condition.b, names)
-            return None if a is None or b is None else _compared(condition, a, b)
+            return None if a is None or b is None else compared(condition, a, b)
         case _:
             return None
 
@@ -270,22 +270,3 @@ def _span(e: x.Expr, names: Intervals) -> Interval | None:
                 return x.rebuild(e, wide)
 
     return interval(wide(e), names) if e.dtype.is_int and is_index(wide(e), names) else None
-
-
-def _compared(e: x.LT | x.LE | x.GT | x.GE | x.EQ | x.NE, a: Interval, b: Interval) -> bool | None:
-    """A comparison of any numbers of two intervals, by what their difference may be."""
-    low, high = a[0] - b[1], a[1] - b[0]
-    match e:
-        case x.LT():
-            holds, fails = high < 0, low >= 0
-        case x.LE():
-            holds, fails = high <= 0, low > 0
-        case x.GT():
-            holds, fails = low > 0, high <= 0
-        case x.GE():
-            holds, fails = low >= 0, high < 0
-        case x.EQ():
-            holds, fails = low == high == 0, low > 0 or high < 0
-        case x.NE():
-            holds, fails = low > 0 or high < 0, low == high == 0
-    return True if holds else False if fails else None

@@ -1,4 +1,4 @@
-"""Integers become floats with one rounding, to nearest even, on every backend and in literals."""
+"""Integers and doubles become shorter floats with one rounding, to nearest even, everywhere."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import tc
 from tc.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from tests.backends.cpu_cases import Array, isas, results
-from tests.codegen.rounding import BITS, NUMPY, exact, hard
+from tests.codegen.rounding import BITS, NUMPY, exact, hard, nearest
 
 pytestmark = pytest.mark.filterwarnings("ignore::tc.Warning")
 
@@ -36,6 +36,22 @@ def test_conversions(who: str, dtype: str) -> None:
     agree(results(tc.compile(source, backend, options=options)(a)), values)
     if backend == "cpu":
         agree(results(tc.compile(source, backend, options={**options, "vector": -1})(a)), values)
+
+
+@pytest.mark.parametrize("who", ["interpreter", "reference", "halide", "opencl", *isas()])
+def test_doubles(who: str) -> None:
+    """Ties and what is next to them, brought to numbers of about 16 that all types have."""
+    values = [v for v in hard("int64") if v and int(float(v)) == v]
+    down = [5 - abs(v).bit_length() for v in values]
+    source = (
+        "def f(double(N) A) -> (B, H, F) { B(i) = bfloat16(A(i)) H(i) = float16(A(i)) F(i) = float(A(i)) }"
+    )
+    a = np.ldexp([float(v) for v in values], down)
+    backend, options = (who, {}) if who not in isas() else ("cpu", {"isa": who})
+    got = tc.interpret(source, a) if who == "interpreter" else tc.compile(source, backend, options=options)(a)
+    for g, t in zip(results(got), ("bfloat16", "float16", "float"), strict=True):
+        wanted = np.ldexp([float(nearest(v, BITS[t])) for v in values], down)
+        np.testing.assert_array_equal(g.astype("f8"), wanted, t)
 
 
 @pytest.mark.parametrize("backend", ["interpreter", "reference", "cpu", "halide"])

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tc.halide.intervals import interval
+from tc.halide.intervals import compared, interval
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
     LT,
+    NE,
     Add,
     Expr,
     FloorDiv,
@@ -49,6 +55,17 @@ def test_all_values_are_within(e: Expr, i: tuple[int, int], j: tuple[int, int]) 
     points = itertools.product(*(range(lo, hi + 1) for lo, hi in names.values()))
     values = [evaluate(e, dict(zip(names, p, strict=True))) for p in points]
     assert found[0] <= min(values) and max(values) <= found[1]
+
+
+@pytest.mark.parametrize("kind", [LT, LE, GT, GE, EQ, NE])
+def test_comparisons(kind: type[LT | LE | GT | GE | EQ | NE]) -> None:
+    """What holds for all numbers of two intervals, or for none; None if for some."""
+    i, j = Variable("i"), Variable("j")
+    ends = [(lo, hi) for lo in range(4) for hi in range(lo, 4)]
+    for a, b in itertools.product(ends, ends):
+        points = itertools.product(range(a[0], a[1] + 1), range(b[0], b[1] + 1))
+        held = {bool(evaluate(kind(i, j), {"i": p, "j": q})) for p, q in points}
+        assert compared(kind(i, j), a, b) == (held.pop() if len(held) == 1 else None), (a, b)
 
 
 def test_ends() -> None:

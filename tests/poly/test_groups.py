@@ -52,9 +52,13 @@ offsets = st.tuples(st.integers(0, 12), st.integers(0, 12))
 def test_a_group_is_the_hull_of_its_members(factors: tuple[int, int], starts: list[tuple[int, int]]) -> None:
     rows, columns = factors
     boxes = [(at(rows, "i", 40 + a), at(columns, "j", 80 + b)) for a, b in starts]
-    groups = grouped(references(boxes))
+    reads = references(boxes)
+    groups = grouped(reads)
     assert sorted(r.read for g in groups for r in g.members) == list(range(len(starts)))
     for g in groups:
+        for n, d in enumerate(g.box):  # where the first and the last of its tiles begin
+            assert d.least == min(reads[r.read].box[n].least or 0 for r in g.members)
+            assert d.most == min(reads[r.read].box[n].most or 0 for r in g.members)
         inside = [set[int](), set[int]()]
         for r in g.members:
             first = starts[r.read]

@@ -429,7 +429,10 @@ _OPTIONS: Mapping[str, st.SearchStrategy[Any]] = {
     "unroll_copy_shared": st.booleans(),
     "atomics": st.booleans(),
     "pack": st.booleans(),
+    "order": st.permutations(range(4)).flatmap(lambda p: st.integers(1, 4).map(lambda n: tuple(p[:n]))),
     "parallel": st.booleans(),
+    "prefetch": st.booleans(),
+    "nontemporal": st.booleans(),
     "machine": st.sampled_from(MACHINES),
     "threads": st.lists(st.sampled_from([1, 2, 3, 4, 7, 8, 16, 32]), min_size=1, max_size=3).map(_block),
     "blocks": st.lists(COUNTS, min_size=1, max_size=3).map(tuple),
@@ -458,9 +461,12 @@ def all_options(
 
 
 def fitting(options: Mapping[str, Any], front: Front) -> dict[str, Any]:
-    """The options with tiles of as many loops as a statement has: more are refused."""
-    tiles = {n: options[n][: front.checked.loops] for n in ("tile", "register_tile") if n in options}
-    return {n: v for n, v in {**options, **tiles}.items() if v or n not in tiles}
+    """The options with tiles of as many loops as a statement has, and an order of these: more are refused."""
+    most = front.checked.loops
+    cut = {n: options[n][:most] for n in ("tile", "register_tile") if n in options}
+    if "order" in options:
+        cut["order"] = tuple(n for n in options["order"] if n < most)
+    return {n: v for n, v in {**options, **cut}.items() if v or n not in cut}
 
 
 def cpu_options(isas: tuple[str, ...]) -> st.SearchStrategy[dict[str, Any]]:

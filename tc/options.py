@@ -20,11 +20,25 @@ def _bad(name: str, value: object, expected: str) -> ArgumentError:
     return ArgumentError(f"option {name}={value!r} is not valid", code="TC0511", help=f"{name} is {expected}")
 
 
-_SWITCHES = ("pack", "parallel", "use_shared_memory", "use_private_memory", "unroll_copy_shared", "atomics")
+_SWITCHES = (
+    *("pack", "parallel", "prefetch", "nontemporal"),
+    *("use_shared_memory", "use_private_memory", "unroll_copy_shared", "atomics"),
+)
 
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _permutation(value: object) -> tuple[int, ...]:
+    """The numbers of loops, each once."""
+    numbers: tuple[object, ...] = ()
+    if isinstance(value, (list, tuple)):
+        numbers = tuple(cast("Sequence[object]", value))
+    counted = tuple(n for n in numbers if isinstance(n, int) and not isinstance(n, bool) and n >= 0)
+    if not numbers or len(set(counted)) < len(numbers):
+        raise _bad("order", cast("object", value), "a tuple of numbers of loops, each once, or None")
+    return counted
 
 
 def _is_architecture(value: object) -> bool:
@@ -71,8 +85,11 @@ class Options:
     `kernel.inspect("loops")`, where indices that always go together are one.  `vector`: the number of the
     loop that runs in lanes; -1: the loops of the reductions.  `unroll`: iterations of an innermost loop in a
     row (on a CPU of those of reductions, at most 64; on a GPU at most 512 updates of a thread).  `pack`:
-    whether operands are copied to be contiguous (True: all that are read more than once).  `parallel`:
-    whether threads are used.
+    whether operands are copied to be contiguous (True: all that are read more than once).  `order`: the
+    numbers of loops in the order in which they go over cache tiles, outermost first (those that are left out
+    follow); threads share the outermost ones.  `parallel`: whether threads are used.  `prefetch`: whether
+    rows that come next are asked for early (True: however near they are).  `nontemporal`: whether results
+    that are only written are stored past the caches (True: however small they are).
     `threads`, `blocks`: on a GPU, threads of a block along each of its dimensions, the fastest first (at most
     1024 in all), and blocks along each tiled loop, outermost first; fewer run where there is less to do.
     There `tile` has the points of the loops that a block runs at a time, and then those of the loops of
@@ -98,7 +115,10 @@ class Options:
     vector: int | None = None
     unroll: int | None = None
     pack: bool | None = None
+    order: tuple[int, ...] | None = None
     parallel: bool | None = None
+    prefetch: bool | None = None
+    nontemporal: bool | None = None
     threads: tuple[int, ...] | None = None
     blocks: tuple[int, ...] | None = None
     use_shared_memory: bool | None = None
@@ -135,6 +155,8 @@ class Options:
             if not counts or not all(map(_is_count, counts)):
                 raise _bad(name, value, "a tuple of positive integers or None")
             object.__setattr__(self, name, counts)  # JSON and command lines have lists
+        if self.order is not None:
+            object.__setattr__(self, "order", _permutation(self.order))
         for name, most in (("threads", 1024), ("blocks", (1 << 31) - 1)):
             product = math.prod(getattr(self, name) or ())
             if product > most:
@@ -170,6 +192,10 @@ class Options:
             if len(value) > most:
                 loops = f"{most} loop{'s' * (most != 1)}"
                 raise _bad(name, value, f"for {loops} at most, as no statement here has more, or None")
+        if self.order is not None and max(self.order) >= most:
+            raise _bad(
+                "order", self.order, f"of numbers below {most}, as no statement here has more, or None"
+            )
 
     def to_json(self) -> str:
         """Canonical JSON of the options that differ from their defaults; a function has none."""

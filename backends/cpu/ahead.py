@@ -25,13 +25,13 @@ _STREAM = 8192  # bytes in a row, pages that is, from where the hardware follows
 _SHARE = 8  # vector operations for each prefetch, at least
 
 
-def pointed(p: Phase, work: Mapping[str, Work], machine: Machine) -> bool:
-    """Whether the last loop of a phase follows data into an array that does not fit the second cache.  The
-    data themselves must be there at every point: they are read, not asked for."""
+def pointed(p: Phase, work: Mapping[str, Work], near: int) -> bool:
+    """Whether the last loop of a phase follows data into an array of more than `near` bytes.  The data
+    themselves must be there at every point: they are read, not asked for."""
     refs = [r for s in p.statements for r in work[s].refs]
     return (
         bool(p.axes)
-        and any(p.axes[-1].name in r.indirect and r.elements * r.itemsize > machine.l2 for r in refs)
+        and any(p.axes[-1].name in r.indirect and r.elements * r.itemsize > near for r in refs)
         and all(r.plain or r.indirect or r.written for r in refs)
     )
 
@@ -44,10 +44,11 @@ def next_rows(
     phases: Sequence[PhaseTile],
     packed: frozenset[tuple[str, int]],
     machine: Machine,
+    near: int,
 ) -> tuple[Ahead, ...]:
-    """The reads whose rows are short and come from afar, each with the loop over register tiles whose next
-    iteration brings new ones: the outermost of which one iteration leaves room in the second cache for the
-    rows of two."""
+    """The reads whose rows are short, in arrays of more than `near` bytes, each with the loop over register
+    tiles whose next iteration brings new ones: the outermost of which one iteration leaves room in the second
+    cache for the rows of two."""
     axes = {a.name: a for a in nest.axes}
     extents, at, looped = _loops(axes, tiles, inner)
     refs = [r for s in nest.statements for r in work[s].refs]
@@ -59,7 +60,7 @@ def next_rows(
         if t.block is not None:
             phase_extents[phase.axes[0].name] = min(t.block, phase.axes[0].extent)
         for r in (r for s in phase.statements for r in work[s].refs):
-            far = r.elements * r.itemsize > machine.l2
+            far = r.elements * r.itemsize > near
             moving = any(r.strides.get(n, 0) for n in phase_extents)
             if not (far and moving) or r.written or not r.plain or (r.statement, r.read) in packed:
                 continue
@@ -90,10 +91,10 @@ def next_results(
     work: Mapping[str, Work],
     tiles: Mapping[str, Tile],
     inner: Sequence[str],
-    machine: Machine,
+    near: int,
 ) -> tuple[Ahead, ...]:
-    """The results of reductions whose rows are short and on many pages, in an array that the second cache has
-    no room for: with the innermost loop over register tiles that goes to other pages."""
+    """The results of reductions whose rows are short and on many pages, in an array of more than `near`
+    bytes: with the innermost loop over register tiles that goes to other pages."""
     axes = {a.name: a for a in nest.axes}
     extents, at, looped = _loops(axes, tiles, inner)
     iterations = min((math.prod(a.extent for a in p.axes) for p in nest.phases if p.axes), default=0)
@@ -105,7 +106,7 @@ def next_results(
         lines = math.prod(
             e if apart[n] >= LINE else max(1, math.ceil(e * apart[n] / LINE)) for n, e in at.items()
         )
-        if r.elements * r.itemsize <= machine.l2 or pages < _ROWS or _SHARE * lines > vectors * iterations:
+        if r.elements * r.itemsize <= near or pages < _ROWS or _SHARE * lines > vectors * iterations:
             continue
         for i, n in reversed(list(enumerate(looped))):
             inside = {m: extents[m] if m in looped[i + 1 :] else at[m] for m in axes}

@@ -121,7 +121,10 @@ class Backend:
             "vector",
             "unroll",
             "pack",
+            "order",
             "parallel",
+            "prefetch",
+            "nontemporal",
             "machine",
         ]
     )
@@ -247,7 +250,7 @@ def code_of(
         usual = planned(typical or {})
         few = versions(program, polyhedra, machine, typical or {}, usual, planned)
         with stage("scan"):
-            loops, private = assemble(program, polyhedra, usual, few, machine, typical or {})
+            loops, private = assemble(program, polyhedra, usual, few, machine, typical or {}, options)
             if options.fast_math:
                 loops = replace(loops, body=reassociate(loops.body))
     if verify:
@@ -324,6 +327,7 @@ def assemble(
     few: Sequence[Version],
     machine: Machine,
     typical: Mapping[str, int],
+    options: Options,
 ) -> tuple[LoopNest, int]:
     """The loop nest of a tiled program, and how many bytes of its workspace are not for temporaries."""
     base = nest.assemble(program, scan.block(()))
@@ -346,6 +350,6 @@ def assemble(
         body = If(LE(Variable(v.size), IntImm(v.most)), scanned(v.plan, f".{v.most}"), body)
     workspace = simplify(Add(base.workspace, IntImm(most)), exact=True)
     body = unswitch(body, base.sizes)
-    past = streamed(polyhedra, usual.chosen.regions, machine, typical)
+    past = streamed(polyhedra, usual.chosen.regions, machine, typical, options.nontemporal)
     own = (replace(a, streamed=a.name in past) for a in base.arrays)
     return replace(base, body=body, arrays=(*own, *arrays), workspace=workspace), most

@@ -10,7 +10,20 @@ from dataclasses import dataclass, fields, replace
 from tc.ir.expr import Expr
 from tc.options import Options
 from tc.poly.ast import stage_bodies
-from tc.poly.plan import SHARE, WHOLE, Axis, Nest, Pack, Phase, PhaseTile, Region, RegionTiling, Tile, Tiling
+from tc.poly.plan import (
+    SHARE,
+    WHOLE,
+    Ahead,
+    Axis,
+    Nest,
+    Pack,
+    Phase,
+    PhaseTile,
+    Region,
+    RegionTiling,
+    Tile,
+    Tiling,
+)
 from tc.poly.scop import Scop
 
 from . import ahead, dot
@@ -767,12 +780,14 @@ def tiling(
     refs = [r for w in work.values() for r in w.refs]
     packed = [r for r in refs if (r.statement, r.read) in c.packs]
     free = [n for n in axes if n not in given and not axes[n].reductions]
-    order = [n for n in outer_order(nest, work, machine) if n in free]
+    order = _ordered(nest, [n for n in outer_order(nest, work, machine) if n in free], options)
+    near = 0 if options.prefetch else machine.l2  # bytes of arrays of which nothing is asked for early
     phases = c.phases
     vector = next((n for n, t in tiles.items() if t.lanes > 1), None)
     if packed and vector is not None:
         depends = {n for r in packed for n in r.strides if n in axes and r.strides[n]}
         order = [n for n in order if n in depends] + [n for n in order if n not in depends]
+        order = _ordered(nest, order, options)
         depth, size = _depth(nest, packed)
         register = tiles[vector].register
         half = machine.l2 // 2
@@ -808,10 +823,11 @@ def tiling(
         )
         if sum(x.block is not None for x in phases) > 1:
             phases = c.phases
-    phases = tuple(
-        replace(x, prefetch=ahead.POINTED) if ahead.pointed(p, work, machine) else x
-        for p, x in zip(nest.phases, phases, strict=True)
-    )
+    if options.prefetch is not False:
+        phases = tuple(
+            replace(x, prefetch=ahead.POINTED) if ahead.pointed(p, work, near) else x
+            for p, x in zip(nest.phases, phases, strict=True)
+        )
     parallel = 0
     shared_tasks: Expr | None = None
     inside = [a for p in nest.phases for a in p.axes]
@@ -869,11 +885,19 @@ def tiling(
     inner = inner_order(nest, work, tiles, c.packs, held_buffers(nest, work), machine)
     lanes = next((n for n, t in tiles.items() if t.lanes > 1), "")
     packs = tuple(Pack(r.statement, r.read, rows_together(r, lanes, machine)) for r in packed)
-    early = ahead.next_rows(nest, work, tiles, inner, phases, c.packs, machine)
-    early += ahead.next_results(nest, work, tiles, inner, machine)
-    if not packed:
-        early += ahead.next_block(nest, work, phases)
+    early: tuple[Ahead, ...] = ()
+    if options.prefetch is not False:
+        early = ahead.next_rows(nest, work, tiles, inner, phases, c.packs, machine, near)
+        early += ahead.next_results(nest, work, tiles, inner, near)
+        if not packed:
+            early += ahead.next_block(nest, work, phases)
     return Tiling(tiles, tuple(order), inner, phases, packs, parallel, shared_tasks, early, most)
+
+
+def _ordered(nest: Nest, order: Sequence[str], options: Options) -> list[str]:
+    """Loops over cache tiles in the order that is wanted; those that are not named follow."""
+    named = [a.name for i in options.order or () for a in nest.axes[i : i + 1]]
+    return [n for n in named if n in order] + [n for n in order if n not in named]
 
 
 def _filled(r: Ref, nest: Nest, tiles: Mapping[str, Tile]) -> int:

@@ -19,10 +19,12 @@ from .machine import Machine
 
 
 def streamed(
-    scop: Scop, regions: Iterable[Region], machine: Machine, typical: Mapping[str, int]
+    scop: Scop, regions: Iterable[Region], machine: Machine, typical: Mapping[str, int], wanted: bool | None
 ) -> frozenset[str]:
     """The results that a nest only writes and that are larger than the last cache; `typical` are values of
-    the program's dynamic sizes."""
+    the program's dynamic sizes, `wanted` is the option `nontemporal`."""
+    if wanted is False:
+        return frozenset()
     sizes = {
         b.name: math.prod(evaluate(r.extent, typical) for r in b.box) * b.dtype.itemsize
         for b in scop.program.buffers
@@ -30,7 +32,7 @@ def streamed(
     large = {
         b.name
         for b in scop.program.buffers
-        if b.role == "output" and not b.inout and sizes[b.name] >= machine.l3
+        if b.role == "output" and not b.inout and (wanted or sizes[b.name] >= machine.l3)
     }
     out: set[str] = set()
     for nest in (n for r in regions for n in r.nests if large):
@@ -38,7 +40,7 @@ def streamed(
         read = {a.buffer for n in nest.statements for a in scop.statement(n).accesses if a.kind == "read"}
         computed = any(p.axes for p in nest.phases)
         for buffer in large:
-            if not computed and sum(sizes[b] for b in read - {buffer}) < sizes[buffer]:
+            if not wanted and not computed and sum(sizes[b] for b in read - {buffer}) < sizes[buffer]:
                 continue
             touching = [s for s in scop.statements if any(a.buffer == buffer for a in s.accesses)]
             inside = all(s.name in nest.statements for s in touching)

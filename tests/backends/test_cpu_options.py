@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,10 @@ def options() -> st.SearchStrategy[dict[str, Any]]:
             "vector": st.integers(-1, 3),
             "unroll": st.integers(1, 9),
             "pack": st.booleans(),
+            "order": st.permutations(range(3)).map(tuple),
             "parallel": st.booleans(),
+            "prefetch": st.booleans(),
+            "nontemporal": st.booleans(),
             "strict": st.booleans(),
         },
     )
@@ -110,6 +114,43 @@ def test_options_show_in_the_choice() -> None:
     assert "packs" not in compiled(BY_NAME["gemm"].source).inspect("choice", M=5, N=32, K=8)
     assert "parallel" not in choice(parallel=False, tile=(16, 32))
     assert "parallel" in choice(tile=(16, 32))
+    for order, shown in (((0,), "i_0 parallel.*, j_1 parallel"), ((1, 0), "j_1 parallel.*, i_0 parallel")):
+        assert re.search(f"order {shown}", choice(tile=(16, 16), order=order))
+
+
+def test_which_loop_threads_share() -> None:
+    """Packs would have the rows outside that they depend on; an order that is given comes first."""
+    kernels = {o: compiled(BY_NAME["gemm"].source, order=o) for o in ((0,), (1,), (1, 0))}
+    shown = {o: k.inspect("choice", M=512, N=512, K=512) for o, k in kernels.items()}
+    for o, text in shown.items():
+        assert f"order {'ij'[o[0]]}_{o[0]} parallel" in text, text
+
+
+def test_what_is_asked_for_early() -> None:
+    """Rows of a table that data select: by default only of one that is larger than the second cache."""
+    source = "def f(float(E,D) T, int32(N) I) -> (O) { O(d) +=! T(I(n), d) }"
+
+    def loops(**values: Any) -> str:
+        return compiled(source, **values).inspect("loops", E=100, D=64, N=500)
+
+    assert "prefetch" not in loops()
+    assert "prefetch" in loops(prefetch=True)
+    assert "prefetch" in loops(machine=(("l2", 4096),))
+    assert "prefetch" not in loops(machine=(("l2", 4096),), prefetch=False)
+
+
+def test_what_is_stored_past_the_caches() -> None:
+    """By default what is larger than the last cache; never what is read again."""
+    source = "def f(float(N) A, float(N) B) -> (C) { C(i) = A(i) + B(i) }"
+
+    def stores(**values: Any) -> int:
+        return compiled(source, **values).inspect("llvm", N=4096).count("!nontemporal")
+
+    small = (("l1", 1 << 10), ("l2", 1 << 12), ("l3", 1 << 13))
+    assert not stores() and stores(nontemporal=True)
+    assert stores(machine=small) and not stores(machine=small, nontemporal=False)
+    again = "def f(float(N) A) -> (C, D) { C(i) = A(i) * 2\n D +=! C(i) }"
+    assert "!nontemporal" not in compiled(again, nontemporal=True).inspect("llvm", N=4096)
 
 
 # A function that decides about fusion, and facts about the machine.

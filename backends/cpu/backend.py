@@ -237,7 +237,7 @@ def code_of(
                 wanted = options.fusion or predicate(polyhedra, machine, typical)
                 groups = fusion.fuse(polyhedra, wanted, distances)
                 fused = schedule.fused(polyhedra, groups)
-                apart = "".join(f"{x}\n" for x in separations(polyhedra, groups, wanted, distances))
+                apart = "".join(f"{x}\n" for x in separations(polyhedra, groups, distances))
                 shown = tree.dump(fused)
             if found is not None:
                 with stage("dependences"):

@@ -59,7 +59,7 @@ class Maker:
         for r in () if given else regions:
             other = self.split(fuse, taken, r)
             taken = taken if other is None else other
-        told = separations(self.chooser.scop, taken.groups, fuse, self.distances)
+        told = separations(self.chooser.scop, taken.groups, self.distances)
         return self.titled(replace(taken, apart=taken.apart + "".join(f"{x}\n" for x in told)))
 
     def regions(self, fuse: Predicate) -> tuple[Sequence[Group | str], tuple[Region, ...]]:

@@ -9,22 +9,20 @@ from collections.abc import Sequence
 from tc.poly.context import isl_context
 from tc.poly.dependences import conflicts
 from tc.poly.distances import Distances, equal_dimensions
-from tc.poly.fusion import Fuser, Group, Item, Predicate, Strategy, named
+from tc.poly.fusion import Fuser, Group, Item, named
 from tc.poly.scop import Scop, Statement
 
 _DONE = {"read": "reads", "update": "updates", "write": "writes"}
 
 
-def separations(
-    scop: Scop, groups: Sequence[Group | str], predicate: Predicate | Strategy, distances: Distances
-) -> tuple[str, ...]:
+def separations(scop: Scop, groups: Sequence[Group | str], distances: Distances) -> tuple[str, ...]:
     """For each group of loops after another why it is not one with that: a line each, by the names of
     statements.
 
-    `groups` are what `fusion.fuse` made by `predicate` and with `distances`.  A group is compared with the
-    last one before it that it depends on, if there is one.
+    `groups` are what `fusion.fuse` made with `distances`.  A group is compared with the last one before it
+    that it depends on, if there is one.
     """
-    fuser = Fuser(scop, named(predicate), distances)
+    fuser = Fuser(scop, named("max"), distances)
     out: list[str] = []
     before: list[Item] = []
     with isl_context():

@@ -66,4 +66,4 @@ def _told(source: str, strategy: Strategy, **sizes: int) -> list[str]:
     with isl_context():
         distances = Distances()
         groups = fusion.fuse(polyhedra, strategy, distances)
-        return list(separations(polyhedra, groups, strategy, distances))
+        return list(separations(polyhedra, groups, distances))

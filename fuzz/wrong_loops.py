@@ -36,7 +36,7 @@ WRONG_LOOPS = (
     ),
     Miscompilation(
         "fusion needs only one of several distances to be zero",
-        "tc/poly/fusion.py",
+        "tc/poly/distances.py",
         "common = equal if common is None else common & equal",
         "common = equal if common is None else common | equal",
         (on("legality", "def f(float(N) A) -> (B, C) { B(i) = A(i)\nC(i) = B(i) + B(N-1-i) }", MAX, N=8),),
@@ -44,7 +44,7 @@ WRONG_LOOPS = (
     Miscompilation(
         "fusion moves a statement past one that it depends on",
         "tc/poly/fusion.py",
-        "            if self._depends(item, new):\n                return False\n",
+        "            if self.depends(item, new):\n                return False\n",
         "",
         (
             on(
@@ -79,7 +79,7 @@ WRONG_LOOPS = (
     Miscompilation(
         "a statement without loops goes as early as it may not",
         "tc/poly/fusion.py",
-        "while at and not self._depends(items[at - 1], _Item([s], [])):",
+        "while at and not self.depends(items[at - 1], Item([s], [])):",
         "while at:",
         (
             on(

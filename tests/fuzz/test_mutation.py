@@ -46,7 +46,7 @@ def test_the_same_mutants_for_a_seed() -> None:
 CHANGES: list[tuple[str, str, str | None, bool]] = [
     ("backends/cpu/affine.py", "", None, False),
     ("backends/cpu/emit.py", "icmp slt i64 {following}", "icmp sle i64 {following}", True),
-    ("tc/poly/scan/builder.py", "IntImm(0)", "IntImm(1)", True),
+    ("tc/ir/expr.py", "IntImm(0)", "IntImm(1)", True),
     ("tc/ir/lower.py", "def lower(", "def lowered(", True),
     ("tc/poly/mapping/sync.py", "def ", "def no_", True),
 ]

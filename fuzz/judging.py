@@ -39,7 +39,16 @@ _SHARED = (
     *("tc.runtime.arrays", "tc.interpreter", "tc.halide.binding", "tc.registry"),
 )
 # The model decides on tiles, so it always believes in the same machine.
-_MACHINE = {"cores": 2, "l1": 32 << 10, "l2": 1 << 20, "l3": 32 << 20, "fma_units": 2, "loads": 2}
+_MACHINE = {
+    "cores": 2,
+    "l1": 32 << 10,
+    "l2": 1 << 20,
+    "l3": 32 << 20,
+    "fma_units": 2,
+    "loads": 2,
+    "l1_ways": 8,
+    "l2_ways": 8,
+}
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from .machine import Machine
 from .work import Ref, Work, footprint, rows
 
 LINE = 64  # bytes
-_WAYS = 8
+_FOLLOWED = 8  # rows that the hardware follows in a larger array
 _ROOM = 0.75  # of the first cache
 _CROWDED = 4.0  # times as long, at most, takes a line that finds no room in its set
 _SINGLE = 2.0  # times as long takes a line of which one element is used: nothing foresees it
@@ -28,28 +28,28 @@ _GAIN = 0.9  # of the lines that another order brings, at most, to be preferred
 
 
 @lru_cache(4096)
-def rows_a_set(stride: int, itemsize: int, rows: int, cache: int) -> float:
-    """Of rows this far apart, how many fall into each set of a cache of so many bytes that some fall into."""
+def rows_a_set(stride: int, itemsize: int, rows: int, cache: int, ways: int) -> float:
+    """Of rows this far apart, how many fall into each set of a cache that some fall into."""
     apart, part = divmod(abs(stride) * itemsize, LINE)
     if rows < 2 or part or not apart:
         return 1.0
-    sets = cache // (LINE * _WAYS)
+    sets = max(1, cache // (LINE * ways))
     return max(1.0, rows * math.gcd(apart, sets) / sets)
 
 
-def crowd(r: Ref, extents: Mapping[str, int], cache: int) -> float:
+def crowd(r: Ref, extents: Mapping[str, int], cache: int, ways: int) -> float:
     """How many times the ways of a set the rows of a reference take, about."""
     total = 1.0
     for n, stride in r.strides.items():
         e = extents.get(n, 1)
         if e > 1 and stride:
-            total *= rows_a_set(stride, r.itemsize, e, cache)
-    return total / _WAYS
+            total *= rows_a_set(stride, r.itemsize, e, cache, ways)
+    return total / ways
 
 
 def aliased(stride: int, itemsize: int, rows: int, machine: Machine) -> bool:
     """Whether rows this far apart fall into too few sets of the first cache to stay there together."""
-    return rows_a_set(stride, itemsize, rows, machine.l1) > _WAYS
+    return rows_a_set(stride, itemsize, rows, machine.l1, machine.l1_ways) > machine.l1_ways
 
 
 def rows_together(r: Ref, vector: str, machine: Machine) -> int:
@@ -60,14 +60,15 @@ def rows_together(r: Ref, vector: str, machine: Machine) -> int:
     """
     apart = r.strides.get(vector, 0)
     far = r.elements * r.itemsize > machine.l2
-    return _WAYS if far or aliased(apart, r.itemsize, 2 * _WAYS, machine) else 0
+    return _FOLLOWED if far or aliased(apart, r.itemsize, 2 * _FOLLOWED, machine) else 0
 
 
 def collides(r: Ref, tile: Mapping[str, int], inner: Mapping[str, int], machine: Machine) -> bool:
     """Whether the rows that a reduction (`inner`) reads for one point of the tile leave no room for those
     that it reads for others."""
-    own, each = crowd(r, tile, machine.l1), crowd(r, inner, machine.l1)
-    return own * _WAYS > 1 and own * each * _WAYS > 2
+    ways = machine.l1_ways
+    own, each = (crowd(r, e, machine.l1, ways) for e in (tile, inner))
+    return own * ways > 1 and own * each * ways > 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +108,15 @@ def brought(
             count, run = rows(r, points)
             lines = count * max(1.0, run / LINE)
             lines = min(lines, float(r.elements))
-            full = crowd(r, points, machine.l1)
+            full = crowd(r, points, machine.l1, machine.l1_ways)
             # A line that is used whole is not missed afterwards.
             factor = 1.0 if run >= LINE else min(max(1.0, full), _CROWDED)
             factor *= _SINGLE if run <= r.itemsize else 1.0
-            if run < LINE and crowd(r, points, machine.l2) > 1 and r.elements * r.itemsize > machine.l2:
+            if (
+                run < LINE
+                and crowd(r, points, machine.l2, machine.l2_ways) > 1
+                and r.elements * r.itemsize > machine.l2
+            ):
                 factor = max(factor, _FARTHER)
             again = _again(r, own, phase, machine)
             if again > 1:
@@ -130,7 +135,10 @@ def _again(r: Ref, own: Mapping[str, int], phase: Phase, machine: Machine) -> fl
             continue
         inside = {b.name: b.extent for b in phase.axes[i + 1 :]} | dict(own)
         count, run = rows(r, inside)
-        if count * max(1.0, run / LINE) * LINE > _ROOM * machine.l1 or crowd(r, inside, machine.l1) > 1:
+        if (
+            count * max(1.0, run / LINE) * LINE > _ROOM * machine.l1
+            or crowd(r, inside, machine.l1, machine.l1_ways) > 1
+        ):
             out *= min(a.extent, LINE // apart)
     return out
 
@@ -168,7 +176,7 @@ def pushed_cycles(r: Ref, extents: Mapping[str, int], machine: Machine) -> float
     leave the first cache before the next part is stored."""
     along = max((e for n, e in extents.items() if r.strides.get(n, 0) == 1), default=1)
     large = r.elements * r.itemsize > machine.l2
-    if not large or along * r.itemsize >= LINE or crowd(r, extents, machine.l1) <= 1:
+    if not large or along * r.itemsize >= LINE or crowd(r, extents, machine.l1, machine.l1_ways) <= 1:
         return 0.0
     rows = math.prod(e for n, e in extents.items() if abs(r.strides.get(n, 0)) > 1)
     return 2 * rows * LINE / machine.l2_bandwidth

@@ -17,15 +17,17 @@ from .isa import AVX2, AVX512, ISAS, NEON, SSE42, Isa
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Caches are in bytes, a core's own but for `l3`; `fma_units` and `loads` are vectors a cycle,
-    `broadcasts` single elements a cycle; `latency` is that of a multiply-add; bandwidths are bytes a cycle
-    and core."""
+    """Caches are in bytes, a core's own but for `l3`, with `ways` of so many lines a set; `fma_units` and
+    `loads` are vectors a cycle, `broadcasts` single elements a cycle; `latency` is that of a multiply-add;
+    bandwidths are bytes a cycle and core."""
 
     isa: Isa
     cores: int
     l1: int = 32 << 10
     l2: int = 1 << 20
     l3: int = 32 << 20
+    l1_ways: int = 8
+    l2_ways: int = 8
     fma_units: int = 2
     loads: int = 2
     broadcasts: int = 2
@@ -50,19 +52,22 @@ _SLOW_GATHERS = "znver"
 _HALVES = frozenset(["znver4"])
 
 
-def _cache_size(level: int, kind: str, fallback: int) -> int:
+def _cache(level: int, kind: str, size: int, ways: int) -> tuple[int, int]:
+    """The bytes and the ways of a cache; what the system does not tell is as given."""
     base = Path("/sys/devices/system/cpu/cpu0/cache")
     for index in sorted(base.glob("index*")) if base.exists() else []:
+
+        def told(name: str, index: Path = index) -> str:
+            return (index / name).read_text().strip()
+
         try:
-            if int((index / "level").read_text()) == level and (index / "type").read_text().strip() in (
-                kind,
-                "Unified",
-            ):
-                text = (index / "size").read_text().strip()
-                return int(text[:-1]) << {"K": 10, "M": 20}[text[-1]]
+            if int(told("level")) == level and told("type") in (kind, "Unified"):
+                size = int(told("size")[:-1]) << {"K": 10, "M": 20}[told("size")[-1]]
+                ways = int(told("ways_of_associativity")) or ways
+                break
         except (OSError, ValueError, KeyError):
             continue
-    return fallback
+    return size, ways
 
 
 @cache
@@ -87,12 +92,16 @@ def host() -> Machine:
         cores = len(os.sched_getaffinity(0))
     except AttributeError:
         cores = os.cpu_count() or 1
+    l1, l1_ways = _cache(1, "Data", 32 << 10, 8)
+    l2, l2_ways = _cache(2, "Unified", 1 << 20, 8)
     return Machine(
         isa,
         cores,
-        _cache_size(1, "Data", 32 << 10),
-        _cache_size(2, "Unified", 1 << 20),
-        _cache_size(3, "Unified", 32 << 20),
+        l1,
+        l2,
+        _cache(3, "Unified", 32 << 20, 16)[0],
+        l1_ways,
+        l2_ways,
         fma_units=1 if name in _HALVES and isa.vector_bytes == 64 else 2,
         loads=1 if name in _HALVES and isa.vector_bytes == 64 else 2,
     )

@@ -24,7 +24,14 @@ SIZES = {"N": 12, "G": 2, "C": 8, "F": 8, "H": 6, "W": 8, "KH": 3, "KW": 3}
 ADD = "def add(float(M,N) A, float(M,N) B) -> (C) { C(i,j) = A(i,j) + B(i,j) }"
 
 
-MACHINE: dict[str, Any] = {"cores": 2, "l1": 32 << 10, "l3": 32 << 20, "fma_units": 1, "loads": 1}
+MACHINE: dict[str, Any] = {
+    "cores": 2,
+    "l1": 32 << 10,
+    "l1_ways": 8,
+    "l3": 32 << 20,
+    "fma_units": 1,
+    "loads": 1,
+}
 
 
 def made(source: str, l2: int = 8 << 10, **sizes: int) -> Any:

@@ -29,7 +29,8 @@ lines = sys.modules["tc_backends.cpu.lines"]
     ],
 )
 def test_rows_that_fall_into_one_set(stride: int, rows: int, expected: float) -> None:
-    assert lines.rows_a_set(stride, 4, rows, 32 << 10) == expected
+    assert lines.rows_a_set(stride, 4, rows, 32 << 10, 8) == expected
+    assert lines.rows_a_set(stride, 4, rows, 48 << 10, 12) == expected  # as many sets
 
 
 def contraction(spec: str) -> str:
@@ -91,7 +92,7 @@ def test_a_result_that_follows_in_memory_is_not_asked_for() -> None:
 @pytest.mark.skipif("avx512" not in ISAS, reason="this processor has no AVX-512")
 def test_rows_turned_together(sizes: dict[str, int], together: int) -> None:
     source = "def tmm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
-    kernel = compiled(source, isa="avx512", machine=(("l1", 32 << 10), ("l2", 1 << 20)))
+    kernel = compiled(source, isa="avx512", machine=(("l1", 32 << 10), ("l1_ways", 8), ("l2", 1 << 20)))
     turned = re.search(
         r"transposed for .*\n\s+vector for \S+ in \[(.*), (.*)\)\n", kernel.inspect("loops", **sizes)
     )

@@ -21,7 +21,15 @@ DISTANCES = """def f(float(M,K) A, float(N,K) B) -> (D) {
 SIZES = {"M": 128, "N": 128, "K": 64}
 # What the model believes, wherever the test runs.
 MACHINE = tuple(
-    {"cores": 2, "l1": 32 << 10, "l2": 1 << 20, "l3": 32 << 20, "fma_units": 2, "loads": 2}.items()
+    {
+        "cores": 2,
+        "l1": 32 << 10,
+        "l1_ways": 8,
+        "l2": 1 << 20,
+        "l3": 32 << 20,
+        "fma_units": 2,
+        "loads": 2,
+    }.items()
 )
 needs_avx2 = pytest.mark.skipif("avx2" not in isas(), reason="this processor has no AVX2")
 

@@ -69,7 +69,7 @@ def several(count: int, types: tuple[str, ...]) -> None:
 
 
 def test_programs() -> None:
-    several(examples(100, 2), TYPES)
+    several(examples(100), TYPES)
 
 
 @pytest.mark.slow

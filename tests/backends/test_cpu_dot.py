@@ -245,6 +245,19 @@ def test_more_rows_than_sums_of_them_are_kept() -> None:
             )
 
 
+@pytest.mark.parametrize("b", ["N,P,K", "P,K,N"])
+@pytest.mark.parametrize("dynamic", ["P", "K", "P M"])
+def test_one_of_several_reductions_is_of_dynamic_length(dynamic: str, b: str) -> None:
+    source = (
+        f"def f(int8(M,P,K) A, int8({b}) B) -> (C) {{ C(m,n) +=! int32(A(m,p,k)) * int32(B({b.lower()})) }}"
+    )
+    kernel = tc.compile(source, "cpu", dynamic=dynamic.split())
+    for m, n, p, k in ((5, 17, 3, 32), (33, 40, 7, 19), (8, 16, 0, 8)):
+        sizes = {"M": m, "N": n, "P": p, "K": k}
+        args = drawn((m, p, k), "int8", 1), drawn(tuple(sizes[s] for s in b.split(",")), "int8", 2)
+        np.testing.assert_array_equal(kernel(*args), interpreted(source, *args)[0])
+
+
 def test_dynamic_sizes() -> None:
     source = product("int8", "int8")
     kernel = tc.compile(source, "cpu", dynamic=("M", "K", "N"))

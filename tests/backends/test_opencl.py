@@ -209,3 +209,39 @@ def test_without_pyopencl_the_remedy_is_said(monkeypatch: pytest.MonkeyPatch) ->
     assert (state.ok, state.reason) == (False, "pyopencl is not installed")
     assert "tensor-comprehensions[opencl]" in state.remedy
     device._find.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("source", "sizes"),
+    [
+        ("def f(float(N) A) -> (B) { B(i) = A(i) * 2 where i in 5:261 }", {"N": 300}),
+        (
+            "def f(float(N,K) A, float(K,N) B) -> (C) "
+            "{ C(i,j) +=! A(i,k) * B(k,j) where i in 3:67, j in 7:71, k in 1:33 }",
+            {"N": 80, "K": 40},
+        ),
+        (
+            "def f(float(N,N) A) -> (C) "
+            "{ C(i,j) = A(i-1,j) + A(i+1,j) + A(i,j-1) + A(i,j+1) where i in 1:65, j in 1:65 }",
+            {"N": 66},
+        ),
+        ("def f(float(N,N) A) -> (C) { C(i,j) = A(j,i) where i in 4:68, j in 9:73 }", {"N": 80}),
+    ],
+)
+def test_tiles_of_ranges_that_begin_elsewhere(source: str, sizes: dict[str, int]) -> None:
+    """Whole tiles from the first point on: nothing is guarded."""
+    kernel = tc.compile(source, "opencl")
+    rng = np.random.default_rng(0)
+    shapes = [tuple(sizes[d.name] for d in p.dims) for p in kernel.front.checked.params]
+    arrays = [rng.integers(-3, 4, shape).astype(np.float32) for shape in shapes]
+    np.testing.assert_array_equal(kernel(*arrays), tc.interpret(source, *arrays))
+    assert "if " not in kernel.inspect("loops", **sizes)
+
+
+@pytest.mark.parametrize("name", ["INT_MAX", "UINT_MAX", "tc_min_i32", "_1", "M_PI_F", "get_local_id"])
+def test_names_that_the_language_has(name: str) -> None:
+    """Macros, functions and what begins as ours do."""
+    source = f"def f(int32(N) {name}) -> (O) {{ O(i) = min({name}(i), 2) }}"
+    a = np.arange(5, dtype=np.int32)
+    for backend in ("opencl", "reference"):
+        np.testing.assert_array_equal(tc.compile(source, backend)(a), np.minimum(a, 2))

@@ -37,8 +37,8 @@ WRONG_LOOPS = (
     Miscompilation(
         "fusion needs only one of several distances to be zero",
         "tc/poly/distances.py",
-        "common = equal if common is None else common & equal",
-        "common = equal if common is None else common | equal",
+        "frozenset.intersection(*(",
+        "frozenset().union(*(",
         (on("legality", "def f(float(N) A) -> (B, C) { B(i) = A(i)\nC(i) = B(i) + B(N-1-i) }", MAX, N=8),),
     ),
     Miscompilation(

@@ -289,11 +289,15 @@ def candidates(
     repeats = math.prod(math.ceil(a.extent / given[a.name]) for a in nest.axes if a.name in given)
     held = held_buffers(nest, work)
     made = _register_tiles(nest, work, machine, extents, options.pack is True)
+    # The tiles of a region are whole register tiles.
+    partial = {
+        a.name: given[a.name] for a in nest.axes if a.size is None and given.get(a.name, a.extent) < a.extent
+    }
     fitting: list[tuple[Candidate, str]] = []
     for c, label in _allowed(nest, made, options):
         if options.register_tile is not None:
             c, label = _shorter(nest, work, c, label, extents)
-        if (whole := _whole(nest, c, given, options)) is not None:
+        if (whole := _whole(c, partial, options)) is not None:
             fitting.append((whole, label))
 
     def cycles(c: Candidate) -> float:
@@ -320,11 +324,8 @@ def candidates(
     return _ranked(nest, work, smaller, extents, repeats, machine)
 
 
-def _whole(nest: Nest, c: Candidate, given: Mapping[str, int], options: Options) -> Candidate | None:
-    """A candidate of whole register tiles within the tiles of its region, if it can be one."""
-    partial = {
-        a.name: given[a.name] for a in nest.axes if a.size is None and given.get(a.name, a.extent) < a.extent
-    }
+def _whole(c: Candidate, partial: Mapping[str, int], options: Options) -> Candidate | None:
+    """A candidate of whole register tiles in tiles of so many points, if it can be one."""
     if not any(g % c.tiles[n].register for n, g in partial.items()):
         return c
     if options.register_tile is None or any(g % c.tiles[n].lanes for n, g in partial.items()):
@@ -780,14 +781,13 @@ def tiling(
     refs = [r for w in work.values() for r in w.refs]
     packed = [r for r in refs if (r.statement, r.read) in c.packs]
     free = [n for n in axes if n not in given and not axes[n].reductions]
-    order = _ordered(nest, [n for n in outer_order(nest, work, machine) if n in free], options)
+    order = [n for n in outer_order(nest, work, machine) if n in free]
     near = 0 if options.prefetch else machine.l2  # bytes of arrays of which nothing is asked for early
     phases = c.phases
     vector = next((n for n, t in tiles.items() if t.lanes > 1), None)
     if packed and vector is not None:
         depends = {n for r in packed for n in r.strides if n in axes and r.strides[n]}
         order = [n for n in order if n in depends] + [n for n in order if n not in depends]
-        order = _ordered(nest, order, options)
         depth, size = _depth(nest, packed)
         register = tiles[vector].register
         half = machine.l2 // 2
@@ -828,6 +828,7 @@ def tiling(
             replace(x, prefetch=ahead.POINTED) if ahead.pointed(p, work, near) else x
             for p, x in zip(nest.phases, phases, strict=True)
         )
+    order = _ordered(nest, order, options)
     parallel = 0
     shared_tasks: Expr | None = None
     inside = [a for p in nest.phases for a in p.axes]

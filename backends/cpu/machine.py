@@ -56,18 +56,19 @@ def _cache(level: int, kind: str, size: int, ways: int) -> tuple[int, int]:
     """The bytes and the ways of a cache; what the system does not tell is as given."""
     base = Path("/sys/devices/system/cpu/cpu0/cache")
     for index in sorted(base.glob("index*")) if base.exists() else []:
-
-        def told(name: str, index: Path = index) -> str:
-            return (index / name).read_text().strip()
-
         try:
-            if int(told("level")) == level and told("type") in (kind, "Unified"):
-                size = int(told("size")[:-1]) << {"K": 10, "M": 20}[told("size")[-1]]
-                ways = int(told("ways_of_associativity")) or ways
+            if int(_fact(index, "level")) == level and _fact(index, "type") in (kind, "Unified"):
+                text = _fact(index, "size")
+                size = int(text[:-1]) << {"K": 10, "M": 20}[text[-1]]
+                ways = int(_fact(index, "ways_of_associativity")) or ways
                 break
         except (OSError, ValueError, KeyError):
             continue
     return size, ways
+
+
+def _fact(index: Path, name: str) -> str:
+    return (index / name).read_text().strip()
 
 
 @cache

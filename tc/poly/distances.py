@@ -14,11 +14,12 @@ import islpy as isl
 
 from tc.poly.affine import OUT, PARAM
 from tc.poly.dependences import conflicts
-from tc.poly.scop import Statement
+from tc.poly.scop import Access, Statement
 
 IN = isl.dim_type.in_
 
 Pairs = frozenset[tuple[str, str]]  # of loops, by the names of their variables
+Conflict = tuple[Access, Access, Pairs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +27,8 @@ class Distances:
     """The relations between pairs of statements of one scop, each found once.  Use it inside
     `isl_context()`."""
 
-    _zero: dict[tuple[str, str], Pairs | None] = field(
-        default_factory=dict[tuple[str, str], "Pairs | None"], init=False
+    _conflicts: dict[tuple[str, str], tuple[Conflict, ...]] = field(
+        default_factory=dict[tuple[str, str], "tuple[Conflict, ...]"], init=False
     )
     _reads: dict[tuple[str, str], Pairs] = field(default_factory=dict[tuple[str, str], Pairs], init=False)
 
@@ -41,17 +42,18 @@ class Distances:
     def zero_distance(self, s: Statement, t: Statement) -> Pairs | None:
         """The pairs of loops in which every dependence from `s` to `t` has distance zero; None where there
         is no dependence.  `s` comes before `t`."""
-        key = (s.name, t.name)
-        if key not in self._zero:
-            self._zero[key] = self._find(s, t)
-        return self._zero[key]
+        found = self.conflicts(s, t)
+        return frozenset.intersection(*(pairs for _, _, pairs in found)) if found else None
 
-    def _find(self, s: Statement, t: Statement) -> Pairs | None:
-        common: set[tuple[str, str]] | None = None
-        for _, _, relation in conflicts(s, t):
-            equal = equal_dimensions(relation, s, t)
-            common = equal if common is None else common & equal
-        return None if common is None else frozenset(common)
+    def conflicts(self, s: Statement, t: Statement) -> tuple[Conflict, ...]:
+        """The accesses to one element, of `s` and of `t` after it, each with the pairs of loops in which the
+        dependence has distance zero."""
+        key = (s.name, t.name)
+        if key not in self._conflicts:
+            self._conflicts[key] = tuple(
+                (a, b, frozenset(equal_dimensions(relation, s, t))) for a, b, relation in conflicts(s, t)
+            )
+        return self._conflicts[key]
 
     def shared_reads(self, s: Statement, t: Statement) -> Pairs:
         """Pairs of loops that run alike through data that both read."""

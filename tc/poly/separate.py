@@ -7,8 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from tc.poly.context import isl_context
-from tc.poly.dependences import conflicts
-from tc.poly.distances import Distances, equal_dimensions
+from tc.poly.distances import Distances
 from tc.poly.fusion import Fuser, Group, Item, named
 from tc.poly.scop import Scop, Statement
 
@@ -51,17 +50,19 @@ def _why(fuser: Fuser, old: Item, new: Item) -> str:
         for s in old.statements:
             first, second = (s, t) if s.index < t.index else (t, s)
             pairs = {(m[s.name], v[t.name]) for m, v in alike}
-            if found := _crossed(first, second, pairs if first is s else {(b, a) for a, b in pairs}):
+            if found := _crossed(
+                fuser.distances, first, second, pairs if first is s else {(b, a) for a, b in pairs}
+            ):
                 return found
     if any(fuser.distances.related(s, t) is not None for s in old.statements for t in new.statements):
         return "no loop runs alike through all that they pass on"
     return "they pass nothing on, and read nothing alike"
 
 
-def _crossed(s: Statement, t: Statement, pairs: set[tuple[str, str]]) -> str:
+def _crossed(distances: Distances, s: Statement, t: Statement, pairs: set[tuple[str, str]]) -> str:
     """The accesses of which dependences cross all these pairs of loops; empty if there are none."""
-    for a, b, relation in conflicts(s, t):
-        if not pairs & equal_dimensions(relation, s, t):
+    for a, b, equal in distances.conflicts(s, t):
+        if not pairs & equal:
             done = f"{t.name} {_DONE[b.kind]} elements of {a.buffer}"
             return f"{done} that {s.name} {_DONE[a.kind]} at other points of their loops"
     return ""

@@ -32,10 +32,10 @@ def leaked(call, times):
 """
 
 
-def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """What a Python script did, in a process of its own."""
+def run(script: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """What a Python script did, in a process of its own; `variables` are of its environment."""
     command = [sys.executable, "-W", "ignore", "-c", script, *arguments]
-    environment = {**os.environ, "TC_CACHE": "0"}
+    environment = {**os.environ, "TC_CACHE": "0", **variables}
     return subprocess.run(
         command, capture_output=True, text=True, cwd=_ROOT, env=environment, timeout=100, check=False
     )

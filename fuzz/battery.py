@@ -86,22 +86,22 @@ def classics() -> Iterator[Case]:
         yield from (Case(p, b, {}, bits, terms) for b in _MAPPED if b in backends)
 
 
-def _lines(trial: Trial) -> dict[str, frozenset[int]]:
-    """The lines of the compiler that a trial runs; none of what Halide cannot follow.  AssertionError where
-    it goes wrong on ours."""
+def _traced(trial: Trial) -> tuple[dict[str, frozenset[int]], bytes]:
+    """The lines of the compiler that a trial runs, none of what Halide cannot follow, and the digest of its
+    code.  AssertionError where it goes wrong on ours."""
     import coverage  # not needed by mutants, which are judged in processes that read what was kept
 
     watched = [str(ROOT / folder / "*") for folder in ("tc", "backends")]
     looked = coverage.Coverage(data_file=None, config_file=False, include=watched)
     looked.start()
-    what = trial.wrong()
+    outcome = trial.run()
     looked.stop()
-    if what in _REFUSED:
-        return {}
-    assert not what, f"{what}: {trial}"
+    if outcome.wrong in _REFUSED:
+        return {}, b""
+    assert not outcome.wrong, f"{outcome.wrong}: {trial}"
     data = looked.get_data()
     lines = {str(Path(f).resolve().relative_to(ROOT)): data.lines(f) for f in data.measured_files()}
-    return {f: frozenset(found) for f, found in lines.items() if found}
+    return {f: frozenset(found) for f, found in lines.items() if found}, outcome.code
 
 
 def _seconds(trials: list[bytes]) -> list[float]:
@@ -110,7 +110,7 @@ def _seconds(trials: list[bytes]) -> list[float]:
     for data in trials:
         trial: Trial = pickle.loads(data)
         start = time.perf_counter()
-        trial.wrong()
+        trial.run()
         out.append(time.perf_counter() - start)
     return out
 
@@ -135,10 +135,13 @@ def make(count: int, jobs: int) -> list[Kept]:
     found = [x for x in _all("interpreted", prepared, min(len(cases), 2 * count), jobs) if x is not None][
         :count
     ]
-    lines = _all("traced", lambda number: _lines(pickle.loads(found[number])), len(found), jobs)
-    found, lines = [x for x, run in zip(found, lines) if run], [run for run in lines if run]
+    traced = _all("traced", lambda number: _traced(pickle.loads(found[number])), len(found), jobs)
+    found, traced = [x for x, (run, _) in zip(found, traced) if run], [t for t in traced if t[0]]
     seconds = _all("shares timed", lambda number: _seconds(found[number::jobs]), jobs, jobs)
-    kept = [Kept(x, seconds[n % jobs][n // jobs], reach) for n, (x, reach) in enumerate(zip(found, lines))]
+    kept = [
+        Kept(x, seconds[n % jobs][n // jobs], code, lines)
+        for n, (x, (lines, code)) in enumerate(zip(found, traced))
+    ]
     random.Random(0).shuffle(kept)
     return kept
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Kept:
-    """A pickled `battery.Trial`, the seconds that it takes, and the lines that it runs of each file, whose
-    path is relative to the root."""
+    """A pickled `battery.Trial`, the seconds that it takes, the digest of its code, and the lines that it
+    runs of each file, whose path is relative to the root."""
 
     trial: bytes
     seconds: float
+    code: bytes
     lines: Mapping[str, frozenset[int]]
 
     def reaches(self, path: str, lines: range | None) -> bool:

@@ -1,18 +1,22 @@
 """Mutants of the compiler: how many does its verification catch?
 
     python -m fuzz.mutation [FILE …] [--count 40] [--seed 0] [--jobs 2] [--seconds 20] [--battery FILE]
+                            [--like TEXT …] [--changes FOLDER]
 
 A mutant has one operator, constant or condition of one module changed.  It is killed if one of those programs
 of the battery (`fuzz.battery`: programs with their results on all backends, everything verified) that run the
 changed line goes wrong, or takes too long.  Each mutant is judged in a process of its own that a clean one
 forks (`fuzz.children`).  Printed: the mutants, what killed them, the survivors, the rate.  A survivor either
-does the same (a shortcut, a fallback, what is only quicker), or shows what no test looks at.
+does the same (a shortcut, a fallback, what is only quicker), or shows what no test looks at.  So it is told
+how many of its programs it gives another code, and `--changes` writes how the loops and the code of one
+of them changed.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import difflib
 import importlib
 import os
 import pickle
@@ -193,11 +197,26 @@ def chosen_mutants(paths: Sequence[str], count: int, seed: int) -> list[Mutant]:
 UNREACHED = "no program runs it"
 
 
+@dataclass(frozen=True)
+class Verdict:
+    """What killed a mutant, empty if nothing did, `UNREACHED` if no program runs it; of the programs that it
+    survived, how many there are, and those that have another code than without it, as numbers."""
+
+    killed: str
+    programs: int = 0
+    other: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        if self.killed:
+            return self.killed
+        return f"SURVIVED, with other code in {len(self.other)} of {self.programs} programs"
+
+
 def judged(
     mutants: Sequence[Mutant], battery: Sequence[Kept], seconds: float, jobs: int
-) -> Iterator[tuple[Mutant, str]]:
-    """What killed each, as it comes; empty if it survived programs of about so many seconds, `UNREACHED` if
-    there are none.  This process must not have imported what is changed."""
+) -> Iterator[tuple[Mutant, Verdict]]:
+    """The verdict of each, as it comes, by programs of about so many seconds.  This process must not have
+    imported what is changed."""
     files = {getattr(module, "__file__", None) for module in [*sys.modules.values()]}
     if any(str(ROOT / m.path) in files for m in mutants):
         raise RuntimeError("what is to be changed has been imported here")
@@ -206,23 +225,45 @@ def judged(
         for number, m in enumerate(mutants)
     ]
 
-    def work(number: int) -> str:
+    places = {id(k): n for n, k in enumerate(battery)}
+
+    def work(number: int) -> Verdict:
         m = mutants[number]
         resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
         sys.meta_path.insert(0, Finder(ROOT / m.path, m.text))
+        other: list[int] = []
         try:
             for k in chosen[number]:
-                if what := pickle.loads(k.trial).wrong():
-                    return " ".join(what.split())[:160]
+                outcome = pickle.loads(k.trial).run()
+                if outcome.wrong:
+                    return Verdict(" ".join(outcome.wrong.split())[:160])
+                if outcome.code != k.code:
+                    other.append(places[id(k)])
         except Exception as e:  # the compiler cannot even be imported
-            return f"{type(e).__name__}: {e}"
-        return "" if Finder.used else UNREACHED
+            return Verdict(f"{type(e).__name__}: {e}")
+        return Verdict("" if Finder.used else UNREACHED, len(chosen[number]), tuple(other))
 
     def patience(number: int) -> float:
         return 60 + 8 * sum(k.seconds for k in chosen[number])
 
     for number, what in forked(work, len(mutants), patience, jobs):
-        yield mutants[number], what.how if isinstance(what, Ended) else what
+        yield mutants[number], Verdict(what.how) if isinstance(what, Ended) else what
+
+
+def change_of_code(m: Mutant, one: Kept) -> str:
+    """How the loops and the code of a program differ with a mutant, as a unified diff."""
+
+    def text(number: int) -> str:
+        if number:
+            sys.meta_path.insert(0, Finder(ROOT / m.path, m.text))
+        return pickle.loads(one.trial).text()
+
+    found = dict(forked(text, 2, lambda _: 60 + 8 * one.seconds, 2))
+    before, after = (f.how if isinstance(f, Ended) else f for f in (found[0], found[1]))
+    lines = difflib.unified_diff(
+        before.splitlines(), after.splitlines(), "without it", "with it", lineterm=""
+    )
+    return "\n".join([str(m), "", *lines, ""])
 
 
 def prepare() -> None:
@@ -255,28 +296,35 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seconds", type=float, default=20.0, help="of programs that a mutant must survive")
     parser.add_argument("--battery", type=Path, help="made where it does not exist; of this tree, unchanged")
+    parser.add_argument("--like", nargs="*", default=[""], help="of the mutants those that have such a text")
+    parser.add_argument("--changes", type=Path, help="where to write how survivors change a program's code")
     chosen = parser.parse_args(argv)
     mutants = chosen_mutants(chosen.files, chosen.count, chosen.seed)
+    mutants = [m for m in mutants if any(text in str(m) for text in chosen.like)]
     with tempfile.TemporaryDirectory(prefix="tc-mutants-") as name:
         battery = _battery(chosen.battery or Path(name) / "battery.pickle", chosen.jobs)
         tempfile.tempdir = name  # for what the compiler writes about its failures
         prepare()
-        found: list[tuple[Mutant, str]] = []
-        for m, what in judged(mutants, battery, chosen.seconds, chosen.jobs):
-            print(f"{m}\n    {what or 'SURVIVED'}", flush=True)
-            found.append((m, what))
+        found: list[tuple[Mutant, Verdict]] = []
+        for m, verdict in judged(mutants, battery, chosen.seconds, chosen.jobs):
+            print(f"{m}\n    {verdict}", flush=True)
+            found.append((m, verdict))
+            if verdict.other and not verdict.killed and chosen.changes is not None:
+                chosen.changes.mkdir(parents=True, exist_ok=True)
+                file = chosen.changes / f"{m.path.replace('/', '.')}.{m.line}.{len(found)}.diff"
+                file.write_text(change_of_code(m, battery[verdict.other[0]]), encoding="utf-8")
     print(_summary(found))
     return 0
 
 
-def _summary(found: Sequence[tuple[Mutant, str]]) -> str:
+def _summary(found: Sequence[tuple[Mutant, Verdict]]) -> str:
     def how(what: str) -> str:
         return {"": "survived", UNREACHED: UNREACHED}.get(what, what.split(":")[0])
 
     folders = sorted({str(Path(m.path).parent) for m, _ in found})
-    lines = [f"\n{', '.join(f'{n} {k}' for k, n in Counter(how(w) for _, w in found).most_common())}"]
+    lines = [f"\n{', '.join(f'{n} {k}' for k, n in Counter(how(v.killed) for _, v in found).most_common())}"]
     for folder in (*folders, ""):
-        here = [w for m, w in found if folder in ("", str(Path(m.path).parent))]
+        here = [v.killed for m, v in found if folder in ("", str(Path(m.path).parent))]
         run = [w for w in here if w != UNREACHED]
         killed = sum(map(bool, run))
         share = 100 * killed / max(1, len(run))
@@ -284,8 +332,11 @@ def _summary(found: Sequence[tuple[Mutant, str]]) -> str:
             f"{folder or 'all':24} {killed:4} of {len(run):4} that run killed ({share:.0f} %), "
             f"{len(here) - len(run)} never run"
         )
-    lines += ["survivors:", *sorted(f"  {m}" for m, w in found if not w)]
-    lines += ["never run:", *sorted(f"  {m}" for m, w in found if w == UNREACHED)]
+    same = sorted(f"  {m}" for m, v in found if not v.killed and not v.other)
+    other = sorted(f"  {m}  ({len(v.other)} of {v.programs})" for m, v in found if not v.killed and v.other)
+    lines += ["survivors, with the same code in all their programs:", *same]
+    lines += ["survivors, with other code in some:", *other]
+    lines += ["never run:", *sorted(f"  {m}" for m, v in found if v.killed == UNREACHED)]
     return "\n".join(lines)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +68,20 @@ class Case:
 
 
 @dataclass(frozen=True)
+class Outcome:
+    """What went wrong, empty if nothing did, and a digest of the loops and the code that ran."""
+
+    wrong: str
+    code: bytes = b""
+
+
+def _text(kernel: tc.Kernel) -> str:
+    """The loops and the code of what a kernel has compiled."""
+    compiled = [ready for ready, *_ in kernel._ready.values()]
+    return "\n".join(c.artifact(stage) for c in compiled for stage in ("loops", "code"))
+
+
+@dataclass(frozen=True)
 class Trial:
     """A program with its arguments, options and results."""
 
@@ -79,16 +94,26 @@ class Trial:
     wanted: list[Wanted]
     terms: int
 
-    def wrong(self) -> str:
-        """What goes wrong; empty if nothing does."""
+    def run(self) -> Outcome:
+        """Compile it and call it."""
         try:
-            kernel = tc.compile(self.program.source, self.backend, options=self.options, dynamic=self.dynamic)
+            kernel = self._kernel()
             got = self.results(kernel)
+            code = hashlib.blake2b(_text(kernel).encode(), digest_size=8).digest()
         except Exception as error:  # a mutant may do anything
-            return f"{getattr(error, 'code', None) or type(error).__name__}: {error}"[:200]
+            return Outcome(f"{getattr(error, 'code', None) or type(error).__name__}: {error}"[:200])
         if isinstance(got, str):
-            return f"refused: {got}"
-        return "" if self._right(got) else f"wrong results: {self.program.source.strip()}"
+            return Outcome(f"refused: {got}", code)
+        return Outcome("" if self._right(got) else f"wrong results: {self.program.source.strip()}", code)
+
+    def text(self) -> str:
+        """The loops and the code that run."""
+        kernel = self._kernel()
+        self.results(kernel)
+        return _text(kernel)
+
+    def _kernel(self) -> tc.Kernel:
+        return tc.compile(self.program.source, self.backend, options=self.options, dynamic=self.dynamic)
 
     def results(self, kernel: tc.Kernel) -> list[Array] | str:
         """Of a call whose arrays end before protected pages, those of results and scratch memory full of what

@@ -45,6 +45,7 @@ def test_the_same_mutants_for_a_seed() -> None:
 # Path, what is replaced by what (None: nothing is), and whether it is killed.
 CHANGES: list[tuple[str, str, str | None, bool]] = [
     ("backends/cpu/affine.py", "", None, False),
+    ("backends/cpu/values.py", 'return f"{stem}{self.count}"', 'return f"{stem}_{self.count}"', False),
     ("backends/cpu/emit.py", "icmp slt i64 {following}", "icmp sle i64 {following}", True),
     ("tc/ir/expr.py", "IntImm(0)", "IntImm(1)", True),
     ("tc/ir/lower.py", "def lower(", "def lowered(", True),
@@ -53,20 +54,22 @@ CHANGES: list[tuple[str, str, str | None, bool]] = [
 
 # The compiler must not have been imported where mutants are judged.
 JUDGE = """
-import json, pathlib, pickle, sys
+import dataclasses, json, pathlib, pickle, sys
 from fuzz import mutation
 from fuzz.kept import Kept, reaching
 battery = pickle.loads(pathlib.Path(sys.argv[1]).read_bytes())
 mutation.prepare()
 mutants = [mutation.Mutant(**m) for m in json.load(sys.stdin)]
-found = dict((m.path, what) for m, what in mutation.judged(mutants, battery, 20.0, 2))
-print(json.dumps(found))
+found = {m.path: (m, v) for m, v in mutation.judged(mutants, battery, 20.0, 2)}
+m, v = found["backends/cpu/values.py"]
+change = mutation.change_of_code(m, battery[v.other[0]])
+print(json.dumps([{path: dataclasses.astuple(v) for path, (_, v) in found.items()}, change]))
 """
 
 
 @pytest.fixture(scope="module")
-def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What a short battery says of the changes, by their files."""
+def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, mutation.Verdict], str]:
+    """What a short battery says of the changes, by their files, and how other labels change code."""
     battery = tmp_path_factory.mktemp("mutants") / "battery.pickle"
     make = [sys.executable, "-m", "fuzz.battery", str(battery), "--count", "5"]
     subprocess.run(make, cwd=mutation.ROOT, check=True)
@@ -79,7 +82,9 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         input=json.dumps([vars(m) for m in mutants]),
         cwd=mutation.ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    return json.loads(done.stdout)
+    found, change = json.loads(done.stdout)
+    verdicts = {path: mutation.Verdict(killed, n, tuple(other)) for path, (killed, n, other) in found.items()}
+    return verdicts, change
 
 
 def changed(path: str, before: str, after: str | None) -> str:
@@ -90,17 +95,28 @@ def changed(path: str, before: str, after: str | None) -> str:
 
 @pytest.mark.parametrize(("path", "before", "after", "killed"), CHANGES)
 def test_the_battery_tells_the_wrong_ones(
-    verdicts: dict[str, str], path: str, before: str, after: str | None, killed: bool
-) -> None:
-    assert bool(verdicts[path]) == killed, verdicts[path]
-    assert verdicts[path] != mutation.UNREACHED
+    judged: tuple[dict[str, mutation.Verdict], str],
+    path: str, before: str, after: str | None, killed: bool,
+) -> None:  # fmt: skip
+    verdict = judged[0][path]
+    assert bool(verdict.killed) == killed, verdict
+    assert verdict.killed != mutation.UNREACHED
+    # Another label is another code; where nothing is changed, all is as it was when the battery was made.
+    assert bool(verdict.other) == (after is not None and not killed), verdict
+
+
+def test_a_change_of_code_is_shown(judged: tuple[dict[str, mutation.Verdict], str]) -> None:
+    lines = judged[1].splitlines()
+    assert lines[0].startswith("backends/cpu/values.py:1:")
+    assert {"--- without it", "+++ with it"} <= set(lines)
+    assert any(line.startswith("+") and "after_" in line for line in lines), judged[1]
 
 
 def test_only_programs_that_run_a_line_are_tried() -> None:
     battery = [
-        Kept(b"a", 3.0, {"f.py": frozenset({1, 2})}),
-        Kept(b"b", 1.0, {"f.py": frozenset({3}), "g.py": frozenset({7})}),
-        Kept(b"c", 2.0, {"f.py": frozenset({2})}),
+        Kept(b"a", 3.0, b"", {"f.py": frozenset({1, 2})}),
+        Kept(b"b", 1.0, b"", {"f.py": frozenset({3}), "g.py": frozenset({7})}),
+        Kept(b"c", 2.0, b"", {"f.py": frozenset({2})}),
     ]
 
     def names(lines: range | None, seconds: float = 100.0, path: str = "f.py") -> list[bytes]:

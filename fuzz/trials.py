@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,10 +76,18 @@ class Outcome:
     code: bytes = b""
 
 
-def _text(kernel: tc.Kernel) -> str:
-    """The loops and the code of what a kernel has compiled."""
+# Names that Halide makes; their numbers go on from one program to the next.
+_NUMBERED = re.compile(r"\b[a-z]\d+\b|\$\d+")
+
+
+def _text(kernel: tc.Kernel, backend: str) -> str:
+    """The loops and the code of what a kernel has compiled, the same in any process."""
     compiled = [ready for ready, *_ in kernel._ready.values()]
-    return "\n".join(c.artifact(stage) for c in compiled for stage in ("loops", "code"))
+    text = "\n".join(c.artifact(stage) for c in compiled for stage in ("loops", "code"))
+    if backend != "halide":
+        return text
+    numbers: dict[str, int] = {}
+    return _NUMBERED.sub(lambda name: f"${numbers.setdefault(name[0], len(numbers))}", text)
 
 
 @dataclass(frozen=True)
@@ -99,7 +108,7 @@ class Trial:
         try:
             kernel = self._kernel()
             got = self.results(kernel)
-            code = hashlib.blake2b(_text(kernel).encode(), digest_size=8).digest()
+            code = hashlib.blake2b(_text(kernel, self.backend).encode(), digest_size=8).digest()
         except Exception as error:  # a mutant may do anything
             return Outcome(f"{getattr(error, 'code', None) or type(error).__name__}: {error}"[:200])
         if isinstance(got, str):
@@ -110,7 +119,7 @@ class Trial:
         """The loops and the code that run."""
         kernel = self._kernel()
         self.results(kernel)
-        return _text(kernel)
+        return _text(kernel, self.backend)
 
     def _kernel(self) -> tc.Kernel:
         return tc.compile(self.program.source, self.backend, options=self.options, dynamic=self.dynamic)

@@ -52,7 +52,7 @@ EXTREMA = """def f({t}(N,M) A, {t}(N,M) B) -> (P, Q, R, S, T, U) {{
 }}"""
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("vector", [-1, 0, 1])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -75,7 +75,7 @@ def test_a_nan_in_any_lane_reaches_a_reduction(isa: str) -> None:
             agree(source, np.where(np.isnan(a), np.float32(-INF), a), isa=isa, vector=vector)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_extrema_of_integers_start_from_the_ends(dtype: str, isa: str) -> None:
@@ -107,7 +107,7 @@ INACTIVE = [
 ]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("statement", INACTIVE)
 def test_lanes_beyond_the_domain_hold_what_changes_nothing(statement: str, isa: str) -> None:
@@ -146,7 +146,7 @@ PADDED = """def f({t}(N,C,X) I, {t}(F,C,K) W) -> (O, P) {{
 }}"""
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "uint64"])
 def test_edges_are_padded_without_reading_beyond(dtype: str, isa: str) -> None:
@@ -183,7 +183,7 @@ def edges(dtype: str, n: int, seed: int) -> tuple[Array, Array]:
     return pick[rng.integers(0, len(pick), n)], pick[rng.integers(0, len(pick), n)]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_division_floors_and_never_traps(dtype: str, isa: str) -> None:
@@ -201,7 +201,7 @@ def test_division_floors_and_never_traps(dtype: str, isa: str) -> None:
         agree(source, np.full(21, low, dtype), np.full(21, -1, dtype), isa=isa)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_integers_wrap(dtype: str, isa: str) -> None:
@@ -232,7 +232,7 @@ BEYOND = [
 ]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("target", [*INTEGERS, "bool"])
 def test_conversions_of_floats_saturate(target: str, isa: str) -> None:
@@ -242,7 +242,7 @@ def test_conversions_of_floats_saturate(target: str, isa: str) -> None:
             agree(f"def f({source}(N) A) -> (O) {{ O(i) = {target}(A(i)) }}", values[:n], isa=isa)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("dtype", [*INTEGERS, "bool"])
 def test_conversions_of_integers(dtype: str, isa: str) -> None:
@@ -380,7 +380,7 @@ def ulps(got: Array, want: Array) -> Array:
     return np.where((got == want) | (np.isnan(got) & np.isnan(want)), 0, gap)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("group", range(len(GROUPS)))

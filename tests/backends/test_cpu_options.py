@@ -40,6 +40,7 @@ def options() -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("case", CORPUS, ids=lambda c: c.name)
 @given(data=st.data())
 @settings(_COMMON, max_examples=examples(6))
@@ -48,7 +49,7 @@ def test_random_options(case: Case, data: st.DataObject) -> None:
     check(case, sizes, 0, fitting(data.draw(options(), "options"), case.kernel.front))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("case", CORPUS, ids=lambda c: c.name)
 @pytest.mark.parametrize("isa", isas())
 def test_defaults(case: Case, isa: str) -> None:
@@ -247,6 +248,7 @@ def test_fast_math_keeps_special_values() -> None:
     np.testing.assert_array_equal(np.signbit(fast[exact == 0]), np.signbit(exact[exact == 0]))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("case", CORPUS, ids=lambda c: c.name)
 def test_fast_math_over_the_corpus(case: Case) -> None:
     check(case, case.sizes([19, 18, 5, 3]), 1, {"fast_math": True})

@@ -35,7 +35,7 @@ from tests.simt.mapped import Array, Call, prepared
 # One block runs all tiles, one after the other.
 OPTIONS: dict[str, Any] = {"tile": (2, 2, 2), "threads": (2, 2), "blocks": (1, 1, 1)}
 
-TRIED = frozenset(sorted(SAMPLE)[::2])
+TRIED = frozenset(sorted(SAMPLE)[::3])
 
 
 USED: frozenset[str] = getattr(registry.get("opencl", run=False), "options_used", frozenset())
@@ -147,7 +147,7 @@ def unwarned(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("unwarned")
 def test_random_programs() -> None:
-    several(examples(100, 5), TYPES)
+    several(examples(100, 8), TYPES)
 
 
 @pytest.mark.slow

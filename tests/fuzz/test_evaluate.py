@@ -19,6 +19,7 @@ from fuzz.numbers import Value, exact
 from fuzz.related import RELATIONS, check, related
 from fuzz.strategies import Program, programs
 from fuzz.tree import Access, Binary, Cast, Def, Index, Number, Param, Statement, Target, Tree, Within
+from tests.share import examples
 
 _COMMON = settings(
     deadline=None,
@@ -96,7 +97,7 @@ def test_integers() -> None:
 
 
 @given(p=programs())
-@settings(_COMMON, max_examples=30)
+@settings(_COMMON, max_examples=examples(60))
 def test_trees_come_back_from_files(p: Program) -> None:
     assert p.tree is not None
     made = tree.loads(p.tree)
@@ -174,7 +175,7 @@ def test_ranges_over_known_indices() -> None:
 
 
 @given(p=programs())
-@settings(_COMMON, max_examples=25)
+@settings(_COMMON, max_examples=examples(45))
 def test_related_programs_agree(p: Program) -> None:
     for name in RELATIONS:
         check(p, name, (), {})
@@ -204,7 +205,7 @@ def test_a_relation_that_does_not_hold_is_seen(monkeypatch: pytest.MonkeyPatch) 
 
 
 @given(a=almost_valid())
-@settings(_COMMON, max_examples=60)
+@settings(_COMMON, max_examples=examples(105))
 def test_faults_are_refused(a: Almost) -> None:
     code = compare(a.program, ()).refused
     assert a.sound if code is None else code[:4] in a.codes, a.kind
@@ -244,7 +245,7 @@ def test_the_share_of_what_is_known() -> None:
     known = elements = judged = ran = 0
 
     @given(p=programs())
-    @settings(_COMMON, max_examples=60)
+    @settings(_COMMON, max_examples=examples(105))
     def once(p: Program) -> None:
         nonlocal known, elements, judged, ran
         found = differential.compare(p, ())

@@ -341,6 +341,7 @@ def test_other_results_are_where_they_were() -> None:
         assert "stored when" not in tc.compile(source, "cuda").inspect("mapped", **sizes)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "options", [{}, {"tile": (4,), "threads": (8, 2)}, {"tile": (2,), "blocks": (2,)}], ids=str
 )
@@ -470,6 +471,7 @@ def test_what_goes_wrong_with_vectors_is_seen(change: object, problem: str) -> N
             trace.verify(p, replace(n, body=body), {})
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("dtype", ["float", "double", "int32", "half", "int8"])
 @pytest.mark.parametrize("k", [1024, 1023])
 def test_only_what_hardware_copies_is_copied_ahead(dtype: str, k: int) -> None:
@@ -482,7 +484,7 @@ def test_only_what_hardware_copies_is_copied_ahead(dtype: str, k: int) -> None:
     assert "copies ahead" not in tc.compile(source, "opencl", options=options).inspect("choice", **sizes)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("budget", [1024, 4096, 49152])
 @pytest.mark.parametrize("source", [ATTENTION, SOFTMAX, CONV])
 def test_shared_memory_stays_within_what_there_is(source: str, budget: int) -> None:

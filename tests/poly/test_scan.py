@@ -22,6 +22,7 @@ from tc.poly.context import isl_context
 from tc.poly.plan import Nest, Pack, PhaseTile, Region, RegionTiling, Tile, Tiling
 from tests.poly import fused
 from tests.poly.fused import loops, plain, program
+from tests.share import examples
 
 _COMMON = settings(deadline=None, suppress_health_check=list(HealthCheck))
 Polyhedra = tuple[Program, scop.Scop, tuple[Region, ...]]
@@ -134,7 +135,7 @@ CASES = {
 @pytest.mark.parametrize("strategy", ["max", "min"])
 @pytest.mark.parametrize("name", CASES)
 @given(data=st.data())
-@settings(_COMMON, max_examples=6)
+@settings(_COMMON, max_examples=examples(12))
 def test_any_tiling_runs_each_point_once(name: str, strategy: str, data: st.DataObject) -> None:
     source, sizes = CASES[name]
     p, s, regions = polyhedra(source, strategy, **sizes)

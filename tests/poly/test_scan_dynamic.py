@@ -26,6 +26,7 @@ from tc.poly.plan import SHARE, WHOLE, Nest, Pack, PhaseTile, Region, RegionTili
 from tests.poly import fused
 from tests.poly.fused import loops
 from tests.poly.test_scan import packable
+from tests.share import examples
 
 _COMMON = settings(deadline=None, suppress_health_check=list(HealthCheck))
 Polyhedra = tuple[Program, scop.Scop, tuple[Region, ...]]
@@ -137,7 +138,7 @@ def check(p: Program, n: LoopNest, values: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("strategy", ["max", "min"])
 @pytest.mark.parametrize("name", CASES)
 @given(data=st.data())
-@settings(_COMMON, max_examples=3)
+@settings(_COMMON, max_examples=examples(6))
 def test_any_tiling_runs_each_point_once(name: str, strategy: str, data: st.DataObject) -> None:
     source, dynamic, fixed = CASES[name]
     p, s, regions = polyhedra(source, dynamic, strategy, **fixed)

@@ -58,15 +58,10 @@ OPTIONS: list[dict[str, Any]] = [
 
 
 NAMES = ["GEMM", "SOFTMAX", "MLP3", "CONV", "TRIANGLE"]
-# Each program with every second of the options, in turns.
-TRIED = [
-    pytest.param(n, o, id=f"{n}-{o}", marks=() if (i + j) % 2 == 0 else pytest.mark.slow)
-    for i, n in enumerate(NAMES)
-    for j, o in enumerate(OPTIONS)
-]
+TRIED = [pytest.param(n, o, id=f"{n}-{o}") for n in NAMES for o in OPTIONS]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize(("name", "options"), TRIED)
 def test_options(name: str, options: dict[str, Any]) -> None:

@@ -218,7 +218,8 @@ def test_on_pocl(name: str) -> None:
     check(case, given, results(kernel(**given)))
 
 
-@pytest.mark.parametrize("arch", [pytest.param("sm_80", marks=pytest.mark.slow), "sm_90"])
+@pytest.mark.share(4)
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", CASES)
 def test_nvrtc_compiles_it(name: str, arch: str) -> None:
     """Without options also without a stack; where options ask for what needs one, a notice says so."""

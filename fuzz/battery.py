@@ -18,6 +18,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +126,7 @@ def make(count: int, jobs: int) -> list[Kept]:
     cases: list[Case] = []
     while sources and len(cases) < 2 * count:  # for a short battery the first is enough
         some = [sources.pop(0) for _ in range(min(len(sources), jobs if cases else 1))]
-        for found in _all("sources", lambda number, some=some: [*some[number]()], len(some), jobs):
+        for found in _all("sources", lambda n, some=some: [*islice(some[n](), 2 * count)], len(some), jobs):
             cases += found
 
     def prepared(number: int) -> bytes | None:

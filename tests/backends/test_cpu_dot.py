@@ -65,14 +65,14 @@ def uses(source: str, sizes: dict[str, int], **options: Any) -> set[str]:
 SHAPES = [(1, 4, 16), (5, 3, 17), (3, 2, 50), (7, 13, 37), (17, 5, 1), (9, 71, 20), (16, 64, 64), (2, 1, 3)]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("a", "b"), MIXED)
 def test_products(a: str, b: str) -> None:
     for m, k, n in SHAPES:
         same(product(a, b), *factors("nn", m, k, n, a, b))
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("a", "b"), [("int8", "int8"), ("uint8", "int8"), ("int16", "int16")])
 def test_transposed_factors(form: str, a: str, b: str) -> None:
@@ -80,7 +80,7 @@ def test_transposed_factors(form: str, a: str, b: str) -> None:
         same(product(a, b, form), *factors(form, m, k, n, a, b))
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("form", FORMS)
 def test_register_tiles(form: str, isa: str) -> None:
@@ -176,7 +176,7 @@ def test_other_sums_of_products(name: str) -> None:
 ROWS = "def f({a}(M,K) A, {b}(K) B) -> (C) {{ C(m) +=! int32(A(m,k)) * int32(B(k)) }}"
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("a", "b"), MIXED)
 def test_rows(a: str, b: str) -> None:
     """Lanes along the sum itself."""
@@ -202,7 +202,7 @@ def test_wider_sums_stay_as_they_are() -> None:
     assert not uses(source, {"M": 6, "K": 40, "N": 37})
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("form", "a", "b"),
     [

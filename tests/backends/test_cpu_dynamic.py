@@ -83,7 +83,7 @@ def possible(case: Case, sizes: Mapping[str, int]) -> bool:
 DYNAMIC = [c for c in CORPUS if set(c.kernel.front.checked.sizes) - c.fixed.keys()]
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("which", ["first", "all"])
 @pytest.mark.parametrize("case", DYNAMIC, ids=lambda c: c.name)
 def test_a_program_with_dynamic_sizes(case: Case, which: str) -> None:
@@ -131,7 +131,7 @@ LARGER: dict[str, tuple[Case, tuple[str, ...], dict[str, int]]] = {
 }
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", LARGER)
 def test_a_dynamic_size_among_larger_ones(name: str) -> None:
     """Packed copies, cache tiles, tasks."""

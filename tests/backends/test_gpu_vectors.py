@@ -126,7 +126,7 @@ def test_nothing_is_known_of_dynamic_rows() -> None:
     assert {s.width for s in statements(n.body) if shared_copy(n, s)} == {1}
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("dtype", ["float", "double", "half", "int8", "uint8"])
 @pytest.mark.parametrize("k", [32, 36, 38, 39])

@@ -245,7 +245,7 @@ def test_the_share_of_what_is_known() -> None:
     known = elements = judged = ran = 0
 
     @given(p=programs())
-    @settings(_COMMON, max_examples=examples(105))
+    @settings(_COMMON, max_examples=60)
     def once(p: Program) -> None:
         nonlocal known, elements, judged, ran
         found = differential.compare(p, ())

@@ -461,6 +461,7 @@ def compiled(case: Case, backend: str, **more: Any) -> tc.Kernel:
         return tc.compile(case.source, backend, options={**case.options, **more}, dynamic=case.dynamic)
 
 
+@pytest.mark.share(2)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("name", CASES)
 def test_on_the_shim(name: str) -> None:
@@ -550,6 +551,7 @@ SHAPES = dict.fromkeys(
 )
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("x", "y"), SHAPES)
 def test_rows_as_long_as_blocks(x: int, y: int) -> None:
     """The original's stress test: a thread for each element; they exchange parts if a row has several."""

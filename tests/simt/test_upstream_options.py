@@ -199,6 +199,7 @@ def check(case: Case, given: dict[str, Any], found: list[Any]) -> None:
         np.testing.assert_allclose(got, want, rtol=2e-5)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", CASES)
 def test_on_the_shim(name: str) -> None:
     case = CASES[name]

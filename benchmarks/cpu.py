@@ -4,10 +4,11 @@
 
 Columns: the best peer; its time by tc's (above 1: tc is faster), the median of the rounds' ratios with its
 95 % confidence interval; what tc reaches, in 10^9 operations or bytes per second; the share of the measured
-peak that is the larger share (F: of multiply-adds, B: of the copy's bandwidth, R: of what can be read where
-little is written, G: of random rows of tc's own tables, read in the same rounds; data that stays in a cache
-may exceed the last three); first call less a later one; memory of a call, results included.  A group has
-results of its own; the roofline, benchmarks/results/roofline.png, has the kernels of both.
+peak that is the larger share (F: of multiply-adds in registers, measured in the same rounds; B: of the
+copy's bandwidth; R: of what can be read where little is written; G: of random rows of tc's own tables, read
+in the same rounds; data that stays in a cache may exceed the last three); first call less a later one; memory
+of a call, results included.  A group has results of its own; the roofline, benchmarks/results/roofline.png,
+has the kernels of both.
 """
 
 from __future__ import annotations
@@ -18,8 +19,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
-
-import numpy as np
 
 from benchmarks import peaks as machine_peaks
 from benchmarks import peers
@@ -80,23 +79,28 @@ def share(
     """The larger of the shares of the multiply-add peak (F) and of the bandwidth for the pattern of access:
     random rows (G), reading (R) or copying (B).
 
-    Products of integers have units of their own, whose peak is not measured.
+    Products of integers have units of their own, whose peak is not measured.  That of multiply-adds is what
+    a loop of them reached in the same rounds: processors that others share have no one peak.
     """
     if outcome is None or outcome.seconds is None:
         return None
     workload = measurement.case.workload()
-    double = any(a.dtype == "float64" for a in workload.inputs)
-    compute = workload.flops / outcome.seconds / 1e9 / (peaks.fma_f64 if double else peaks.fma_f32)
+    ours = measurement.tc
+    multiplied, own = (ours.multiplied, ours.gathered) if ours else ((), ())
+    peak = peaks.fma_f64 if workload.precision == "double" else peaks.fma_f32
+    if len(multiplied) == len(outcome.medians) > 0:  # of the same rounds
+        compute = statistics.median(
+            workload.flops / s / 1e9 / p for s, p in zip(outcome.medians, multiplied, strict=True)
+        )
+    else:
+        compute = workload.flops / outcome.seconds / 1e9 / peak
     pattern, bandwidth = "B", peaks.bandwidth
     if workload.kind == "gather":
-        ours = measurement.tc
-        own = ours.gathered if ours else ()
         pattern, bandwidth = "G", statistics.median(own) if own else peaks.gather
     elif workload.read_bytes() >= 0.9 * measurement.moved_bytes:
         pattern, bandwidth = "R", peaks.read
     memory = measurement.moved_bytes / outcome.seconds / 1e9 / bandwidth
-    floating = any(np.dtype(a.dtype).kind == "f" for a in workload.inputs)
-    return max((compute if floating else 0.0, "F"), (memory, pattern))
+    return max((compute if workload.precision else 0.0, "F"), (memory, pattern))
 
 
 def summary(measurements: Sequence[Measurement], peaks: machine_peaks.Peaks) -> str:
@@ -175,6 +179,7 @@ def record(measurement: Measurement, peaks: machine_peaks.Peaks) -> dict[str, An
             "us_95": [1e6 * interval.low, 1e6 * interval.high] if interval else None,
             "best_us": 1e6 * min(o.bests) if o.bests else None,
             **({"gathered_GBps": statistics.median(o.gathered)} if o.gathered else {}),
+            **({"multiplied_GFps": statistics.median(o.multiplied)} if o.multiplied else {}),
             "rounds": len(o.medians),
             "speed": reached,
             "share": part,

@@ -67,6 +67,7 @@ class Outcome:
     result_bytes: int = 0
     details: dict[str, Any] = field(default_factory=dict)
     gathered: tuple[float, ...] = ()  # 10^9 bytes/s of random rows of its own tables, in each round
+    multiplied: tuple[float, ...] = ()  # 10^9 operations/s of multiply-adds in registers, in each round
 
     @property
     def seconds(self) -> float | None:
@@ -259,6 +260,8 @@ class Race:
         medians: dict[str, list[float]] = {n: [] for n in contend}
         bests: dict[str, list[float]] = {n: [] for n in contend}
         gathered: dict[str, list[float]] = {n: [] for n in contend}
+        multiplied: dict[str, list[float]] = {n: [] for n in contend}
+        threads = self.settings.threads
         plans = {n: plan(timed[n].calibrated_s or 1.0, self.settings.budget) for n in contend}
         for number in range(self.settings.rounds):
             note(f"round {number + 1}")
@@ -273,9 +276,16 @@ class Race:
                     answer = self.processes[name].ask(
                         "round", calls=calls, batch=batch, warm=self.settings.warm
                     )
-                    if any((workload.gathered or {}).values()) and not timed[name].peer:
-                        rate = self.processes[name].ask("gather", threads=self.settings.threads)["rate"]
-                        gathered[name].append(rate)
+                    if not timed[name].peer:
+                        # The best that could be had just now: a processor that others share has no one peak.
+                        if any((workload.gathered or {}).values()):
+                            rate = self.processes[name].ask("gather", threads=threads)["rate"]
+                            gathered[name].append(rate)
+                        if workload.precision:
+                            rate = self.processes[name].ask(
+                                "multiply", kind=workload.precision, threads=threads
+                            )["rate"]
+                            multiplied[name].append(rate)
                 except WorkerError as error:
                     timed[name] = replace(timed[name], failed=str(error))
                     continue
@@ -290,6 +300,7 @@ class Race:
                 medians=tuple(medians[name]),
                 bests=tuple(bests[name]),
                 gathered=tuple(gathered[name]),
+                multiplied=tuple(multiplied[name]),
             )
         for name in names:
             # One that ended is started again by its next workload.

@@ -244,22 +244,27 @@ def measure(threads: int = 1, *, megabytes: int = 256, repeats: int = 9) -> Peak
     """All of them, in a few seconds; `megabytes` is the length of what is copied and read: many
     times the last cache, which still has some of twice its size."""
     width = vector_bytes()
-
-    def fma(kind: str) -> float:
-        text, flops = _fma(kind, width)
-        code = compile_text(text, "run")
-        results = np.zeros((threads, 64), np.float64)
-        # A first, short run tells how many iterations last 20 ms.
-        trial = 200_000
-        seconds = _time(code, [(results[0].ctypes.data, 0, trial)], 3)
-        count = max(trial, int(trial * 0.020 / seconds))
-        parts = [(r.ctypes.data, 0, count) for r in results]
-        return threads * count * flops / _time(code, parts, repeats) / 1e9
-
+    single, double = (Multiplies(kind, threads, 0.020).rate(repeats) for kind in SIZES)
     copy, nontemporal, read = _bandwidths(threads, width, megabytes << 20, repeats)
-    return Peaks(
-        threads, fma("float"), fma("double"), copy, nontemporal, read, _gathered(threads, width, repeats)
-    )
+    return Peaks(threads, single, double, copy, nontemporal, read, _gathered(threads, width, repeats))
+
+
+class Multiplies:
+    """Multiply-adds of registers, on every thread for about so many seconds a time."""
+
+    def __init__(self, kind: str, threads: int, seconds: float) -> None:
+        text, self.flops = _fma(kind, vector_bytes())
+        self.code = compile_text(text, "run")
+        self.results = np.zeros((threads, 64), np.float64)
+        # A first, short run tells how many iterations last so long.
+        trial = 50_000
+        taken = _time(self.code, [(self.results[0].ctypes.data, 0, trial)], 3)
+        self.count = max(trial, int(trial * seconds / taken))
+
+    def rate(self, repeats: int) -> float:
+        """10^9 operations per second, the best of some tries."""
+        parts = [(r.ctypes.data, 0, self.count) for r in self.results]
+        return len(parts) * self.count * self.flops / _time(self.code, parts, repeats) / 1e9
 
 
 def _bandwidths(threads: int, width: int, length: int, repeats: int) -> tuple[float, float, float]:

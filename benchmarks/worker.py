@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks import peers
 from benchmarks.agreement import compare
 from benchmarks.memory import HighWater
-from benchmarks.peaks import Gather
+from benchmarks.peaks import Gather, Multiplies
 from benchmarks.workloads import find
 from benchmarks.workloads.model import Workload
 
@@ -37,6 +37,7 @@ class Worker:
         self.contestant.start(threads)
         self.workload: Workload | None = None
         self.result: Any = None
+        self.multiplies: dict[str, Multiplies] = {}
 
     def ping(self) -> dict[str, Any]:
         return {}
@@ -126,6 +127,12 @@ class Worker:
         if self.rows is None:
             self.rows = Gather([np.asarray(self.numpy(t)) for t in self.tables], threads)
         return {"rate": self.rows.rate(50_000, 3)}
+
+    def multiply(self, kind: str, threads: int) -> dict[str, Any]:
+        """What the processors can do at best just now, 10^9 multiplications and additions a second."""
+        if kind not in self.multiplies:
+            self.multiplies[kind] = Multiplies(kind, threads, 0.002)
+        return {"rate": self.multiplies[kind].rate(3)}
 
     def drop(self) -> dict[str, Any]:
         self.workload = self.result = self.rows = None

@@ -69,6 +69,14 @@ class Workload:
         gathered = self.gathered or {}
         return sum(gathered.get(a.name, a.nbytes) for a in self.inputs)
 
+    @property
+    def precision(self) -> str:
+        """What floating-point arithmetic it does, "float" or "double"; empty if none."""
+        kinds = {np.dtype(a.dtype) for a in self.inputs}
+        if np.dtype(np.float64) in kinds:
+            return "double"
+        return "float" if any(k.kind == "f" for k in kinds) else ""
+
     def turns(self, beyond: int) -> int:
         """How many index sets a rotation has so that the rows it touches are `beyond` bytes."""
         if not self.rotate:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -143,6 +144,19 @@ def test_the_table_says_what_was_measured() -> None:
     assert row["moved_bytes"] == 3 * 40_000
 
 
+def test_shares_of_multiply_adds_are_of_the_same_rounds() -> None:
+    """Half of the rounds others took half of the processors, from the kernel and from the peak alike."""
+    m = measured()
+    times, rates = (1e-3,) * 7 + (2e-3,) * 8, (4.0,) * 7 + (2.0,) * 8
+    ours, torch, *others = m.outcomes
+    ours = replace(ours, medians=times, multiplied=rates)
+    m = replace(m, outcomes=(ours, torch, *others))
+    assert cpu.share(m, ours, PEAKS) == (0.5, "F")
+    assert cpu.share(m, torch, PEAKS) == (0.5, "F")  # 1 GF/s, of the rounds that were slow for tc
+    assert cpu.share(m, replace(torch, medians=()), PEAKS) == (2e6 / 2e-3 / 1e9 / 200.0, "F")
+    assert cpu.record(m, PEAKS)["contestants"]["tc"]["multiplied_GFps"] == 2.0
+
+
 def test_the_roofline_is_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     from benchmarks.roofline import draw, point
@@ -239,7 +253,7 @@ def test_a_measurement_from_end_to_end() -> None:
     with Race(["tc", "numpy"], settings) as race:
         m = race.measure(find("gemm@7,5,6"))
         assert m.tc is not None and m.tc.failed is None and len(m.tc.medians) == 3
-        assert m.tc.details["stages_ms"]
+        assert m.tc.details["stages_ms"] and len(m.tc.multiplied) == 3 and min(m.tc.multiplied) > 0
         assert m.best_peer is not None and m.ratio is not None
         assert m.moved_bytes == 4 * (7 * 5 + 5 * 6 + 7 * 6)
         # Rotating look-ups, in the same processes; NumPy has no spelling of this one.

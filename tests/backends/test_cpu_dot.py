@@ -245,6 +245,7 @@ def test_more_rows_than_sums_of_them_are_kept() -> None:
             )
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("b", ["N,P,K", "P,K,N"])
 @pytest.mark.parametrize("dynamic", ["P", "K"])
 def test_one_of_several_reductions_is_of_dynamic_length(dynamic: str, b: str) -> None:

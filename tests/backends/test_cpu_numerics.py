@@ -146,7 +146,7 @@ PADDED = """def f({t}(N,C,X) I, {t}(F,C,K) W) -> (O, P) {{
 }}"""
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "uint64"])
 def test_edges_are_padded_without_reading_beyond(dtype: str, isa: str) -> None:
@@ -416,6 +416,7 @@ def test_built_in_functions(group: int, dtype: str, isa: str) -> None:
 # --- Nothing is read or written beside an array.
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("isa", isas()[:2])
 def test_nothing_beside_an_array_is_touched(isa: str) -> None:
     done = subprocess.run(

@@ -131,7 +131,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "CACHE", CompileCache())
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.usefixtures("short")
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize(

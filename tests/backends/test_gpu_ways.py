@@ -88,6 +88,7 @@ def test_what_takes_longer_to_compute_again_is_kept() -> None:
     assert "computed where" not in compiled(source).inspect("choice", M=2000, K=2000, N=2000)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("source", "sizes", "kernels"),
     [

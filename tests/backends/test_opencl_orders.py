@@ -147,7 +147,7 @@ def unwarned(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("unwarned")
 def test_random_programs() -> None:
-    several(examples(100, 6), TYPES)
+    several(examples(100, 5), TYPES)
 
 
 @pytest.mark.slow

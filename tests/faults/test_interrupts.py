@@ -95,7 +95,7 @@ print(count - finished, finished)
 
 @pytest.mark.parametrize(
     ("backend", "count", "cache"),
-    [("cpu", examples(24, 2), "1"), ("reference", examples(20, 2), "0"), ("halide", examples(6, 2), "0")],
+    [("cpu", examples(24), "1"), ("reference", examples(20), "0"), ("halide", examples(6, 2), "0")],
 )
 def test_compiles_are_interrupted(backend: str, count: int, cache: str, tmp_path: Path) -> None:
     out = children.run(COMPILES, backend, str(count), TC_CACHE=cache, TC_CACHE_DIR=str(tmp_path))

@@ -11,6 +11,7 @@ import pytest
 
 from tc.store import Store
 from tests.faults import children
+from tests.share import examples
 
 # ---- forks
 
@@ -62,7 +63,7 @@ assert not wrong, wrong
 """
 
 
-@pytest.mark.parametrize(("backends", "forks"), [("cpu,reference", 8), ("halide,cpu", 3)])
+@pytest.mark.parametrize(("backends", "forks"), [("cpu,reference", examples(8, 2)), ("halide,cpu", 3)])
 def test_forks_while_other_threads_compile(backends: str, forks: int, tmp_path: Path) -> None:
     children.run(FORK, backends, str(forks), TC_CACHE_DIR=str(tmp_path))
 

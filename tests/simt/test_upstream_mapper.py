@@ -511,6 +511,7 @@ def register_subscripts(s: Stmt, n: LoopNest, unrolled: frozenset[str]) -> Itera
 NAMES = [pytest.param(n, marks=() if i % 4 == 0 else pytest.mark.slow) for i, n in enumerate(CASES)]
 
 
+@pytest.mark.share(2)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("name", NAMES)
 def test_on_pocl(name: str) -> None:
@@ -521,6 +522,7 @@ def test_on_pocl(name: str) -> None:
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-6)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("arch", ["sm_80", pytest.param("sm_90", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", [n for n, c in CASES.items() if not c.options])
 def test_registers_stay_registers(name: str, arch: str) -> None:

@@ -199,17 +199,17 @@ UNREACHED = "no program runs it"
 
 @dataclass(frozen=True)
 class Verdict:
-    """What killed a mutant, empty if nothing did, `UNREACHED` if no program runs it; of the programs that it
-    survived, how many there are, and those that have another code than without it, as numbers."""
+    """What killed a mutant, empty if nothing did, `UNREACHED` if no program runs it; of how many programs
+    that it survived the code was compared, and where in the battery those are that have another than else."""
 
     killed: str
-    programs: int = 0
+    compared: int = 0
     other: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         if self.killed:
             return self.killed
-        return f"SURVIVED, with other code in {len(self.other)} of {self.programs} programs"
+        return f"SURVIVED, with other code in {len(self.other)} of {self.compared} programs"
 
 
 def judged(
@@ -231,17 +231,18 @@ def judged(
         m = mutants[number]
         resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
         sys.meta_path.insert(0, Finder(ROOT / m.path, m.text))
-        other: list[int] = []
+        compared, other = 0, list[int]()
         try:
             for k in chosen[number]:
                 outcome = pickle.loads(k.trial).run()
                 if outcome.wrong:
                     return Verdict(" ".join(outcome.wrong.split())[:160])
-                if outcome.code != k.code:
+                compared += bool(k.code)
+                if k.code and outcome.code != k.code:
                     other.append(places[id(k)])
         except Exception as e:  # the compiler cannot even be imported
             return Verdict(f"{type(e).__name__}: {e}")
-        return Verdict("" if Finder.used else UNREACHED, len(chosen[number]), tuple(other))
+        return Verdict("" if Finder.used else UNREACHED, compared, tuple(other))
 
     def patience(number: int) -> float:
         return 60 + 8 * sum(k.seconds for k in chosen[number])
@@ -332,8 +333,8 @@ def _summary(found: Sequence[tuple[Mutant, Verdict]]) -> str:
             f"{folder or 'all':24} {killed:4} of {len(run):4} that run killed ({share:.0f} %), "
             f"{len(here) - len(run)} never run"
         )
-    same = sorted(f"  {m}" for m, v in found if not v.killed and not v.other)
-    other = sorted(f"  {m}  ({len(v.other)} of {v.programs})" for m, v in found if not v.killed and v.other)
+    same = sorted(f"  {m}  ({v.compared})" for m, v in found if not v.killed and not v.other)
+    other = sorted(f"  {m}  ({len(v.other)} of {v.compared})" for m, v in found if not v.killed and v.other)
     lines += ["survivors, with the same code in all their programs:", *same]
     lines += ["survivors, with other code in some:", *other]
     lines += ["never run:", *sorted(f"  {m}" for m, v in found if v.killed == UNREACHED)]

@@ -19,7 +19,8 @@ from .isa import AVX2, AVX512, ISAS, NEON, SSE42, Isa
 class Machine:
     """Caches are in bytes, a core's own but for `l3`, with `ways` of so many lines a set; `fma_units` and
     `loads` are vectors a cycle, `broadcasts` single elements a cycle; `latency` is that of a multiply-add;
-    bandwidths are bytes a cycle and core."""
+    bandwidths are bytes a cycle and core; `short_store` is cycles that a few elements wait which are stored
+    to a line of a large result, beside what storing them takes."""
 
     isa: Isa
     cores: int
@@ -35,6 +36,7 @@ class Machine:
     l2_bandwidth: float = 32.0
     l3_bandwidth: float = 12.0
     bandwidth: float = 6.0
+    short_store: float = 0.0
 
     def issue(self, width: int) -> tuple[int, int]:
         """Multiply-adds and loads a cycle of vectors of `width` bytes: what runs a wide vector as two halves
@@ -46,6 +48,12 @@ class Machine:
 
 # Processors whose gathers are slower than single loads (Fog, "Instruction tables", 2025, Zen 2 to Zen 5).
 _SLOW_GATHERS = "znver"
+
+# Where stores to many lines hold up the loads after them.  On a Golden Cove core, 32 to 64 rows of 4 to 10
+# elements each, stored after some thousand cycles of multiply-adds, took a quarter to a half of all the time;
+# of 1 to 12 cycles a row, 3 chose best (ADR 8).  On Zen 4 nothing like it was seen.
+_SHORT_STORE = 3.0
+_QUICK_STORES = "znver"
 
 # Processors that run each 512-bit operation as two halves (Fog, "The microarchitecture of Intel, AMD and VIA
 # CPUs", 2024, chapter on Zen 4).
@@ -105,6 +113,7 @@ def host() -> Machine:
         l2_ways,
         fma_units=1 if name in _HALVES and isa.vector_bytes == 64 else 2,
         loads=1 if name in _HALVES and isa.vector_bytes == 64 else 2,
+        short_store=0.0 if name.startswith(_QUICK_STORES) else _SHORT_STORE,
     )
 
 

@@ -106,11 +106,13 @@ def flush_cycles(r: Ref, c: Candidate, extents: Mapping[str, int], machine: Mach
     if stride in (0, 1):
         return vectors
     along = max((e for n, e in extents.items() if r.strides.get(n, 0) == 1), default=1)
-    if along >= 4:
-        return vectors * (1.0 + math.log2(lanes))
     # A line of a large result has left the first cache before its next element is stored.
-    gone = along == 1 and r.elements * r.itemsize > machine.l1 // 2
-    return vectors * lanes * (_GONE if gone else 2.0)
+    gone = r.elements * r.itemsize > machine.l1 // 2
+    rows = math.prod(e for n, e in extents.items() if abs(r.strides.get(n, 0)) > 1)
+    waits = rows * machine.short_store if gone else 0.0
+    if along >= 4:
+        return vectors * (1.0 + math.log2(lanes)) + waits
+    return vectors * lanes * (_GONE if gone and along == 1 else 2.0) + waits
 
 
 def _picked(stride: int, r: Ref) -> bool:

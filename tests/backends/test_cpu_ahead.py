@@ -31,6 +31,7 @@ MACHINE: dict[str, Any] = {
     "l3": 32 << 20,
     "fma_units": 1,
     "loads": 1,
+    "short_store": 0.0,
 }
 
 

@@ -7,12 +7,13 @@ import sys
 
 import pytest
 
+import tc
 from tc.ir.loops import Prefetch
 from tests.backends.cpu_cases import compiled
 from tests.backends.test_cpu_ahead import hints, made
 
 compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
-lines = sys.modules["tc_backends.cpu.lines"]
+lines, backend, isa = (sys.modules[f"tc_backends.cpu.{name}"] for name in ("lines", "backend", "isa"))
 
 
 @pytest.mark.parametrize(
@@ -67,6 +68,17 @@ def test_what_each_tile_would_fill_again_is_not_packed() -> None:
     """Lanes along f would pack both factors, each of them again for every tile of the other."""
     best, _ = chosen("dfabe,edcf->cabf", A=11, B=27, C=64, D=4, E=128, F=8)
     assert "2 packed" not in best
+
+
+@pytest.mark.parametrize(("cycles", "lanes"), [(0.0, "f_1"), (3.0, "y_x_2")])
+def test_short_stores_may_wait(cycles: float, lanes: str) -> None:
+    """Lanes along f store ten pixels to each of 32 rows; lanes along pixels store whole vectors."""
+    source = "def f(float(N,C,Y,X) I, float(F,C) K) -> (O) { O(n,f,y,x) +=! I(n,c,y,x) * K(f,c) }"
+    program = tc.compile(source, "cpu").program({"N": 8, "C": 128, "Y": 28, "X": 28, "F": 128})
+    own = backend.Machine(isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16, short_store=cycles)
+    text = backend.code_of(program, own, tc.Options()).choice
+    best = next(line for line in text.splitlines() if line.startswith("  *"))
+    assert f"lanes {lanes} " in best, text
 
 
 def test_rows_of_a_large_result_are_asked_for() -> None:

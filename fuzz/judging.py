@@ -48,6 +48,7 @@ _MACHINE = {
     "loads": 2,
     "l1_ways": 8,
     "l2_ways": 8,
+    "short_store": 3.0,
 }
 
 

@@ -200,7 +200,7 @@ UNREACHED = "no program runs it"
 @dataclass(frozen=True)
 class Verdict:
     """What killed a mutant, empty if nothing did, `UNREACHED` if no program runs it; of how many programs
-    that it survived the code was compared, and where in the battery those are that have another than else."""
+    that it survived the code was compared, and where in the battery those are whose code it changes."""
 
     killed: str
     compared: int = 0

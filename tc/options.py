@@ -55,11 +55,11 @@ def _facts(value: object) -> tuple[tuple[str, float], ...]:
     facts: dict[str, float] = {}
     for pair in pairs:
         name, number = cast("Sequence[object]", pair) if _is_pair(pair) else (None, None)
-        counted = isinstance(number, (int, float)) and not isinstance(number, bool) and 0 < number < math.inf
+        counted = isinstance(number, (int, float)) and not isinstance(number, bool) and 0 <= number < math.inf
         if isinstance(name, str) and counted:
             facts[name] = cast("float", number)
     if not facts or len(facts) < len(pairs):
-        raise _bad("machine", given, "a mapping of names to positive numbers or None")
+        raise _bad("machine", given, "a mapping of names to numbers from 0 up or None")
     return tuple(sorted(facts.items()))
 
 

@@ -18,6 +18,7 @@ from .machine import Machine
 from .work import Ref, Work, footprint, rows
 
 LINE = 64  # bytes
+_PAGE = 4096  # bytes
 _FOLLOWED = 8  # rows that the hardware follows in a larger array
 _ROOM = 0.75  # of the first cache
 _CROWDED = 4.0  # times as long, at most, takes a line that finds no room in its set
@@ -73,11 +74,13 @@ def collides(r: Ref, tile: Mapping[str, int], inner: Mapping[str, int], machine:
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """The lines that a register tile reads of one array: how many, and the cycles to bring them all."""
+    """The lines that a register tile reads of one array: how many, the cycles to bring them all, and the
+    cycles that arithmetic waits for them whatever else there is to do."""
 
     ref: Ref
     lines: float
     cycles: float
+    waits: float
     packed: bool
     crowded: bool
 
@@ -103,7 +106,7 @@ def brought(
                 continue
             if (name, r.read) in packs:
                 lines = footprint(r, points) / LINE
-                out.append(Brought(r, lines, each * lines, True, False))
+                out.append(Brought(r, lines, each * lines, 0.0, True, False))
                 continue
             count, run = rows(r, points)
             lines = count * max(1.0, run / LINE)
@@ -121,8 +124,17 @@ def brought(
             again = _again(r, own, phase, machine)
             if again > 1:
                 factor = max(factor, min(max(1.0, full), _CROWDED))
-            out.append(Brought(r, lines, each * factor * again * lines, False, full > 1))
+            waits = count * again * _waits(r, points, run, machine)
+            out.append(Brought(r, lines, each * factor * again * lines, waits, False, full > 1))
     return out
+
+
+def _waits(r: Ref, points: Mapping[str, int], run: int, machine: Machine) -> float:
+    """Cycles that arithmetic waits for a row of an array, of which it reads `run` bytes."""
+    if r.elements * r.itemsize <= machine.l2:
+        return 0.0
+    steps = (abs(s) * r.itemsize for n, s in r.strides.items() if points.get(n, 1) > 1)
+    return machine.far_row * min(1.0, min((s for s in steps if s > run), default=0) / _PAGE)
 
 
 def _again(r: Ref, own: Mapping[str, int], phase: Phase, machine: Machine) -> float:
@@ -150,11 +162,15 @@ def fits(found: Sequence[Brought], machine: Machine) -> bool:
 
 def new_cycles(
     found: Sequence[Brought], phase: Phase, tiles: Mapping[str, Tile], along: str | None, machine: Machine
-) -> float:
-    """Cycles to bring what a register tile reads and the one before it along an axis did not."""
+) -> tuple[float, float]:
+    """Cycles to bring what a register tile reads and the one before it along an axis did not, and those that
+    arithmetic waits for it."""
     if along is None or not fits(found, machine):
-        return sum(b.cycles for b in found)
-    return sum(b.cycles * _new(b, phase, along, tiles[along].register) for b in found)
+        new = [1.0 for _ in found]
+    else:
+        new = [_new(b, phase, along, tiles[along].register) for b in found]
+    pairs = list(zip(found, new, strict=True))
+    return sum(b.cycles * n for b, n in pairs), sum(b.waits * n for b, n in pairs)
 
 
 def _new(b: Brought, phase: Phase, axis: str, step: int) -> float:
@@ -223,7 +239,7 @@ def inner_order(
         return tuple(order)
 
     def cycles(along: str) -> float:
-        read = sum(new_cycles(x, p, tiles, along, machine) for p, x in found)
+        read = sum(sum(new_cycles(x, p, tiles, along, machine)) for p, x in found)
         return read + sum(_stored(r, at, along, machine) for r in held.values())
 
     best = min(looped, key=cycles)

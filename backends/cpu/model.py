@@ -224,10 +224,11 @@ def _phase_cycles(
     widest = max([lanes, *(t.lanes for t in c.tiles.values())])
     multiply_adds, wide_loads = machine.issue(4 * widest)
     moved = loads / wide_loads + singles / machine.broadcasts
-    far = 0.0
+    far = waits = 0.0
     if inner and vector is None:  # lanes along a reduction read what follows
         found = lines.brought(nest, phase, work, c.packs, extents, held, machine)
-        far = lines.new_cycles(found, phase, c.tiles, after, machine) / iterations
+        far, waits = lines.new_cycles(found, phase, c.tiles, after, machine)
+        far /= iterations
     # What is not the bottleneck is not free either.
     slots = (operations / multiply_adds, moved, stores)
     cycles = max(max(slots) + 0.1 * (sum(slots) - max(slots)), far)
@@ -235,7 +236,7 @@ def _phase_cycles(
         cycles = max(cycles, machine.latency / (tile.accumulators if vector is not None else 1))
     # Loop control of the innermost loop, once an unrolled iteration.
     unroll = tile.accumulators if vector is not None else max(1, tile.unroll)
-    return (cycles + (1.0 / unroll if inner else 0.0)) * iterations + horizontal
+    return (cycles + (1.0 / unroll if inner else 0.0)) * iterations + waits + horizontal
 
 
 def nest_cycles(

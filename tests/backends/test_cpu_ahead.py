@@ -32,6 +32,7 @@ MACHINE: dict[str, Any] = {
     "fma_units": 1,
     "loads": 1,
     "short_store": 0.0,
+    "far_row": 0.0,
 }
 
 

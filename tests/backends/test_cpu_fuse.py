@@ -14,7 +14,15 @@ from tc.poly.context import isl_context
 from tests.backends.cpu_cases import LAYERNORM, MOMENTS, SOFTMAX, compiled
 from tests.poly.fused import BATCH_NORM, MLP3
 
-MACHINE = {"cores": 4, "l1": 32 << 10, "l1_ways": 8, "l2": 1 << 20, "l3": 32 << 20}
+MACHINE = {
+    "cores": 4,
+    "l1": 32 << 10,
+    "l1_ways": 8,
+    "l2": 1 << 20,
+    "l3": 32 << 20,
+    "short_store": 0,
+    "far_row": 0,
+}
 ROWS = "n[S0 d+[S1] d[S2] S3 d+[S4] d[S5]]"
 NORMS = "n[S0 d+[S1] S2 S3 d+[S4] S5 d[S6]]"
 SUMS = "n[S0 S2 k+[S1 S3] S4 S5]"  # the data are read once

@@ -9,7 +9,7 @@ import pytest
 
 import tc
 from tc.ir.loops import Prefetch
-from tests.backends.cpu_cases import compiled
+from tests.backends.cpu_cases import GEMM, compiled
 from tests.backends.test_cpu_ahead import hints, made
 
 compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
@@ -76,6 +76,18 @@ def test_short_stores_may_wait(cycles: float, lanes: str) -> None:
     source = "def f(float(N,C,Y,X) I, float(F,C) K) -> (O) { O(n,f,y,x) +=! I(n,c,y,x) * K(f,c) }"
     program = tc.compile(source, "cpu").program({"N": 8, "C": 128, "Y": 28, "X": 28, "F": 128})
     own = backend.Machine(isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16, short_store=cycles)
+    text = backend.code_of(program, own, tc.Options()).choice
+    best = next(line for line in text.splitlines() if line.startswith("  *"))
+    assert f"lanes {lanes} " in best, text
+
+
+@pytest.mark.parametrize(("cycles", "lanes"), [(0.0, "i_0"), (4.0, "j_1")])
+def test_rows_far_apart_may_hold_up_arithmetic(cycles: float, lanes: str) -> None:
+    """Lanes along i read five elements of each of 1000 rows of B; lanes along j copy whole rows."""
+    program = tc.compile(GEMM, "cpu").program({"M": 127, "K": 1000, "N": 1003})
+    own = backend.Machine(
+        isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16, short_store=3.0, far_row=cycles
+    )
     text = backend.code_of(program, own, tc.Options()).choice
     best = next(line for line in text.splitlines() if line.startswith("  *"))
     assert f"lanes {lanes} " in best, text

@@ -190,7 +190,9 @@ def test_facts_about_the_machine_are_believed() -> None:
     ("machine", "message", "help_"),
     [
         ({"core": 4}, "core = 4", "did you mean 'cores'?"),
-        ({"cores": 1.5}, "cores = 1.5", "cores is a whole number"),
+        ({"cores": 1.5}, "cores = 1.5", "cores is a whole number above 0"),
+        ({"cores": 0}, "cores = 0", "cores is a whole number above 0"),
+        ({"bandwidth": 0}, "bandwidth = 0", "bandwidth is a number above 0"),
         ({"isa": 3}, "isa = 3", None),
     ],
 )

@@ -29,6 +29,8 @@ MACHINE = tuple(
         "l3": 32 << 20,
         "fma_units": 2,
         "loads": 2,
+        "short_store": 0,
+        "far_row": 0,
     }.items()
 )
 needs_avx2 = pytest.mark.skipif("avx2" not in isas(), reason="this processor has no AVX2")

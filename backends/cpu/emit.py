@@ -62,7 +62,7 @@ class NestEmitter(DotEmitter):
         self.functions: list[str] = []
         self.written = {id(s): _written(s) for s in statements(nest.body) if isinstance(s, For)}
         self.bases: dict[str, str] = {}
-        self.chunk: dict[str, str] = {}  # parallel loop variable -> its operand, in this function
+        self.chunk: str | None = None  # the variable of the parallel loop whose iteration this function is
 
     def module(self) -> str:
         self.sizes = Env({n: Affine.of(f"{_SIZE}{i}") for i, n in enumerate(self.nest.sizes)}, {})
@@ -125,9 +125,9 @@ class NestEmitter(DotEmitter):
             entry.append(f"  {name}.own = getelementptr i8, ptr %workspace, i64 {place}")
             at = "0"
             if array.owner is not None:
-                if array.owner not in self.chunk:
+                if array.owner != self.chunk:
                     raise InternalError(f"'{array.name}' is used outside of the loop {array.owner}")
-                at = self.chunk[array.owner]
+                at = "%slot"  # of iterations that run at the same time no two have the same
             entry.append(f"  {name}.apart = mul i64 {at}, {array.stride}")
             entry.append(f"  {name} = getelementptr i8, ptr {name}.own, i64 {name}.apart")
         self.bases[array.name] = name
@@ -459,7 +459,7 @@ class NestEmitter(DotEmitter):
         self.do(f"call void @tc_parallel_for(ptr @{task}, i64 {items}, ptr {context})")
         self.changed(s)
         with self.function():
-            self.chunk = {s.var: "%item"}
+            self.chunk = s.var
             self.task(task, s, env, captured)
 
     @contextmanager
@@ -489,7 +489,8 @@ class NestEmitter(DotEmitter):
         self.close()
         self.arrived()
         self.do("ret void")
-        text = self.finish(f"define internal void @{task}(i64 %item, ptr %context) {self.attributes()} {{")
+        arguments = "i64 %item, i64 %slot, ptr %context"
+        text = self.finish(f"define internal void @{task}({arguments}) {self.attributes()} {{")
         head, rest = text.split("entry:\n", 1)
         load = "  %args = load ptr, ptr %context, align 8\n"
         self.functions.append(f"{head}entry:\n{load}{rest.replace(load, '', 1)}")

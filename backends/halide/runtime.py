@@ -58,7 +58,7 @@ define void @halide_free(ptr %context, ptr %memory) {
 ; A parallel loop: { user context, task, first, closure, result }.  After a failure the rest is skipped.
 %loop = type { ptr, ptr, i32, ptr, i32 }
 
-define internal void @item(i64 %k, ptr %loop) {
+define internal void @item(i64 %k, i64 %slot, ptr %loop) {
   %result.p = getelementptr %loop, ptr %loop, i32 0, i32 4
   %before = load atomic i32, ptr %result.p monotonic, align 4
   %ok = icmp eq i32 %before, 0

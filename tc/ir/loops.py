@@ -156,11 +156,12 @@ class Array:
     a temporary, else None; `lower` are the logical coordinates of its first element.
 
     Of a `private` array (a pack, a tile of a temporary) each iteration of the parallel loop `owner` has its
-    own, `stride` bytes apart.  A `register` array exists only inside a `Promote` or a `Launch`, a `shared`
-    one only inside a `Launch`; `padding` elements that nobody uses follow each of its rows.  All of these may
-    hold part of the results of the buffer `partial_of`, to be combined later.  What is `streamed` is only
-    written, once, and had better not go through the caches.  `shift`: it holds what the sums of products of a
-    shifted pack are too large by.
+    own, which does not outlive it: `stride` bytes apart are those of iterations that run at the same time.  A
+    `register` array exists only inside a `Promote` or a `Launch`, a `shared` one only inside a `Launch`;
+    `padding` elements that nobody uses follow each of its rows.  All of these may hold part of the results of
+    the buffer `partial_of`, to be combined later.  What is `streamed` is only written, once, and had better
+    not go through the caches.  `shift`: it holds what the sums of products of a shifted pack are too large
+    by.
     """
 
     name: str

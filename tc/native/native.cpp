@@ -101,25 +101,33 @@ class StandardMode {
   std::optional<tc::StandardFpMode> mode_;
 };
 
-// The pool's test: every item of every loop must run exactly once, with what it wrote visible afterwards.
+// The pool's test: every item of every loop must run exactly once, with what it wrote visible afterwards, and
+// in a slot of its own as long as it runs.
 struct Tally {
   std::unique_ptr<std::atomic<int>[]> hits;
+  std::unique_ptr<std::atomic<bool>[]> taken;  // slots
+  int64_t items;
   int64_t inner;
   int64_t work;
+  std::atomic<int64_t> clashes{0};
 };
 
-void inner_item(int64_t, void *context) {
+void inner_item(int64_t, int64_t, void *context) {
   static_cast<std::atomic<int> *>(context)->fetch_add(1, std::memory_order_relaxed);
 }
 
-void outer_item(int64_t i, void *context) {
+void outer_item(int64_t i, int64_t slot, void *context) {
   auto *tally = static_cast<Tally *>(context);
+  bool exists = slot >= 0 && slot < tally->items;
+  if (!exists || tally->taken[static_cast<size_t>(slot)].exchange(true, std::memory_order_relaxed))
+    tally->clashes.fetch_add(1, std::memory_order_relaxed);
   volatile double x = 1;
   for (int64_t k = 0; k < tally->work; k++) x = x * 1.0000001;
   if (tally->inner)
     tc_parallel_for(inner_item, tally->inner, &tally->hits[static_cast<size_t>(i)]);
   else
     tally->hits[static_cast<size_t>(i)].fetch_add(1, std::memory_order_relaxed);
+  if (exists) tally->taken[static_cast<size_t>(slot)].store(false, std::memory_order_relaxed);
 }
 
 int64_t pool_selftest(int64_t items, int64_t loops, int callers, int64_t inner, int64_t work) {
@@ -128,7 +136,9 @@ int64_t pool_selftest(int64_t items, int64_t loops, int callers, int64_t inner, 
   py::gil_scoped_release released;
   std::atomic<int64_t> wrong{0};
   auto caller = [&] {
-    Tally tally{std::make_unique<std::atomic<int>[]>(static_cast<size_t>(items)), inner, work};
+    auto count = static_cast<size_t>(items);
+    Tally tally{std::make_unique<std::atomic<int>[]>(count), std::make_unique<std::atomic<bool>[]>(count),
+                items, inner, work};
     int expected = static_cast<int>(inner ? inner : 1);
     for (int64_t loop = 0; loop < loops; loop++) {
       for (int64_t i = 0; i < items; i++)
@@ -137,6 +147,7 @@ int64_t pool_selftest(int64_t items, int64_t loops, int callers, int64_t inner, 
       for (int64_t i = 0; i < items; i++)
         if (tally.hits[static_cast<size_t>(i)].load(std::memory_order_relaxed) != expected) wrong++;
     }
+    wrong += tally.clashes.load();
   };
   std::vector<std::thread> threads;
   for (int k = 1; k < callers; k++) threads.emplace_back(caller);

@@ -69,6 +69,7 @@ struct Pool {
   std::atomic<void *> context{nullptr};
   std::atomic<int64_t> first{0};
   std::atomic<int64_t> count{0};
+  std::atomic<bool> slot_each{false};  // a slot for each item, not for each thread
   alignas(64) std::atomic<int> parked{0};  // workers asleep or about to be
   std::atomic<bool> caller_sleeps{false};
   std::atomic<bool> stop{false};
@@ -110,7 +111,7 @@ bool keep_off(Pool &p, std::thread::native_handle_type thread, int cpu) {
 #endif
 }
 
-bool claim(Pool &p) {
+bool claim(Pool &p, int64_t thread) {
   uint64_t v = p.state.load(std::memory_order_acquire);
   do {
     if (static_cast<uint32_t>(v) == 0) return false;
@@ -119,7 +120,8 @@ bool claim(Pool &p) {
   int64_t item =
       p.first.load(std::memory_order_relaxed) + count - static_cast<int64_t>(static_cast<uint32_t>(v));
   tc_task fn = p.fn.load(std::memory_order_relaxed);
-  fn(item, p.context.load(std::memory_order_relaxed));
+  int64_t slot = p.slot_each.load(std::memory_order_relaxed) ? item : thread;
+  fn(item, slot, p.context.load(std::memory_order_relaxed));
   if (p.done.fetch_add(1, std::memory_order_seq_cst) + 1 == count &&
       p.caller_sleeps.load(std::memory_order_seq_cst)) {
     {
@@ -130,14 +132,14 @@ bool claim(Pool &p) {
   return true;
 }
 
-void work(Pool *p) {
+void work(Pool *p, int64_t thread) {
   // A new thread inherits its creator's floating-point mode; a caller that flushes denormals must not
   // make the pool do so for ever.
   std::fesetenv(FE_DFL_ENV);
   inside_item = true;
   int idle = 0;
   for (;;) {
-    if (claim(*p)) {
+    if (claim(*p, thread)) {
       idle = 0;
       // The caller was moved to this processor: only this thread can tell before the loop is over.
       int cpu = here();
@@ -215,7 +217,7 @@ void start(Pool &p) {
   bool masked = pthread_sigmask(SIG_SETMASK, &all, &before) == 0;
   try {
     p.workers.reserve(static_cast<size_t>(workers));
-    for (int i = 0; i < workers; i++) p.workers.emplace_back(work, &p);
+    for (int i = 0; i < workers; i++) p.workers.emplace_back(work, &p, i + 1);
   } catch (const std::exception &) {
     // The system gives no more threads: the loop is right with those there are.
   }
@@ -241,6 +243,7 @@ void run_job(Pool &p, tc_task fn, int64_t first, int64_t count, void *context) {
   p.context.store(context, std::memory_order_relaxed);
   p.first.store(first, std::memory_order_relaxed);
   p.count.store(count, std::memory_order_relaxed);
+  p.slot_each.store(count <= static_cast<int64_t>(p.workers.size()), std::memory_order_relaxed);
   p.done.store(0, std::memory_order_relaxed);
   uint64_t epoch = (p.state.load(std::memory_order_relaxed) >> 32) + 1;
   p.state.store(epoch << 32 | static_cast<uint64_t>(count), std::memory_order_seq_cst);
@@ -251,7 +254,7 @@ void run_job(Pool &p, tc_task fn, int64_t first, int64_t count, void *context) {
     p.wake_workers.notify_all();
   }
   inside_item = true;
-  while (claim(p)) p.caller_cpu.store(here(), std::memory_order_relaxed);
+  while (claim(p, 0)) p.caller_cpu.store(here(), std::memory_order_relaxed);
   inside_item = false;
   p.caller_cpu.store(-1, std::memory_order_relaxed);  // it waits now, and may well share a processor
   for (int i = 0; i < kCallerSpins; i++) {
@@ -283,7 +286,7 @@ extern "C" __attribute__((visibility("default"))) void tc_parallel_for(tc_task f
       return;
     }
   }
-  for (int64_t i = 0; i < n; i++) fn(i, context);
+  for (int64_t i = 0; i < n; i++) fn(i, 0, context);
 }
 
 namespace tc::pool {

@@ -4,12 +4,14 @@
 #include <cstdint>
 
 extern "C" {
-typedef void (*tc_task)(int64_t item, void *context);
+typedef void (*tc_task)(int64_t item, int64_t slot, void *context);
 
-// Runs fn(i, context) exactly once for every i in [0, n), in no fixed order and possibly on several
-// threads, and returns when all have finished; what they wrote is then visible to the caller.  A call from
-// inside an item, or while another thread's call is running, does all its items itself.  Items must not
-// throw.
+// Runs fn(i, slot, context) exactly once for every i in [0, n), in no fixed order and possibly on several
+// threads, and returns when all have finished; what they wrote is then visible to the caller.  Items that run
+// at the same time have different slots, in [0, n); those that a thread runs one after the other have the
+// same one where there are no fewer items than threads, so that memory of a slot stays in that thread's
+// caches.  A call from inside an item, or while another thread's call is running, does all its items itself.
+// Items must not throw.
 void tc_parallel_for(tc_task fn, int64_t n, void *context);
 }
 

@@ -14,7 +14,7 @@ import pytest
 
 from tc import _native
 
-TASK = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
+TASK = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 parallel_for: Any = ctypes.CFUNCTYPE(None, TASK, ctypes.c_int64, ctypes.c_void_p)(
     _native.symbols()["tc_parallel_for"]
 )
@@ -76,7 +76,7 @@ def test_items_see_their_index_and_context() -> None:
     seen: list[tuple[int, int | None]] = []
 
     @TASK
-    def item(i: int, context: int | None) -> None:
+    def item(i: int, _: int, context: int | None) -> None:
         seen.append((i, context))
 
     parallel_for(item, 100, 1234)
@@ -86,6 +86,22 @@ def test_items_see_their_index_and_context() -> None:
     assert len(seen) == 100
 
 
+@pytest.mark.parametrize(("count", "items"), [(3, 100), (3, 3), (3, 2), (1, 5)])
+def test_threads_keep_their_slots(count: int, items: int) -> None:
+    """That items which run at the same time have different ones, `_pool_selftest` looks at."""
+    _native.set_num_threads(count)
+    of: dict[int, set[int]] = {}
+
+    @TASK
+    def item(i: int, slot: int, _: Any) -> None:
+        assert 0 <= slot < items
+        of.setdefault(threading.get_ident() if items >= count else i, set()).add(slot)
+
+    parallel_for(item, items, None)
+    assert all(len(slots) == 1 for slots in of.values())
+    assert len(set.union(*of.values())) == len(of)
+
+
 def test_items_run_at_the_same_time() -> None:
     """Two items that wait for each other only end if two threads run them."""
     _native.set_num_threads(2)
@@ -93,7 +109,7 @@ def test_items_run_at_the_same_time() -> None:
     broken: list[int] = []
 
     @TASK
-    def item(i: int, _: Any) -> None:
+    def item(i: int, _: int, __: Any) -> None:
         try:
             barrier.wait()
         except threading.BrokenBarrierError:
@@ -108,7 +124,7 @@ def test_size_cannot_change_inside_a_loop() -> None:
     raised: list[str] = []
 
     @TASK
-    def item(_: int, __: Any) -> None:
+    def item(_: int, __: int, ___: Any) -> None:
         try:
             _native.set_num_threads(3)
         except RuntimeError as e:

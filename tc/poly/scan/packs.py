@@ -6,7 +6,7 @@ lanes, by the other axes of the read, and by the lane.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from tc.ir.expr import (
@@ -191,7 +191,7 @@ class _Filler:
             count = Min(count, FloorDiv(Sub(IntImm(vector.extent), span.origin), IntImm(p.width)))
         parts: list[Stmt] = []
         if whole:
-            parts.append(For(var, ZERO, count, 1, LoopKind.SERIAL, self.block(p, Variable(var), p.width)))
+            parts.append(self.blocks(p, var, count, whole))
         short = left if span.whole else span.rest % p.width
         if short:
             number = IntImm((span.extent if span.whole else span.rest) // p.width)
@@ -203,23 +203,40 @@ class _Filler:
         """All blocks of lanes, the last with what is left."""
         builder, width = self.builder, p.width
         var, number, left = builder.name(p.vector), builder.name("whole"), builder.name("left")
-        whole = For(var, ZERO, Variable(number), 1, LoopKind.SERIAL, self.block(p, Variable(var), width))
+        whole = self.blocks(p, var, Variable(number), 2)
         rest = self.block(p, Variable(number), Variable(left))
         rest = named(left, Sub(points, Mul(Variable(number), IntImm(width))), rest)
         return named(number, FloorDiv(points, IntImm(width)), block([whole, rest]))
 
-    def block(self, p: Packed, number: Expr, lanes: int | Expr) -> Stmt:
+    def blocks(self, p: Packed, var: str, count: Expr, most: int) -> Stmt:
+        """The first `count` blocks of lanes, `most` at most."""
+
+        def each(s: Stmt) -> Stmt:
+            return For(var, ZERO, count, 1, LoopKind.SERIAL, s)
+
+        if most > 1 and p.group is None and self.along(p) is None:
+            # Neighbours in the source together, though they go to blocks far apart: a row of a large array
+            # is a page, and what follows in it is foreseen.
+            return self.block(p, Variable(var), p.width, each)
+        return each(self.block(p, Variable(var), p.width))
+
+    def along(self, p: Packed) -> Axis | None:
+        """The axis along which elements are neighbours in the source, if it is not that of the lanes."""
+        found = contiguous(p.read, self.axes, self.pack.statement)
+        return None if found is self.vector else found
+
+    def block(
+        self, p: Packed, number: Expr, lanes: int | Expr, each: Callable[[Stmt], Stmt] | None = None
+    ) -> Stmt:
         """One block of `lanes` lanes: along the lanes where these are neighbours in the source, else rows of
-        the axis that has the neighbours, turned in registers."""
+        the axis that has the neighbours, turned in registers.  `each` puts a loop around the lanes."""
         builder, vector = self.builder, self.vector
         others = [a for a in self.axes if a is not vector]
         names = {a.name: builder.name(a.name) for a in others}
         lane = builder.name(vector.name)
         offset = simplify(Add(Mul(number, IntImm(p.width)), Variable(lane)), exact=True)
         copy = self.element(p, number, lane, {**{a: Variable(n) for a, n in names.items()}, p.vector: offset})
-        along = contiguous(p.read, self.axes, self.pack.statement)
-        if along is vector:
-            along = None
+        along = self.along(p)
         if p.group is not None:
             assert isinstance(lanes, int)
             s = self.grouped(p, number, lane, lanes, names, along)
@@ -237,6 +254,8 @@ class _Filler:
             if not span.whole:
                 assert span.last is not None
                 s = If(span.last, self.turned(row, IntImm(span.rest), lane, lanes, copy), s)
+        if each is not None:
+            s = each(s)
         for a in reversed(others):
             if a.name != p.group if p.group is not None else a is not along:
                 s = For(names[a.name], ZERO, self.points(a), 1, LoopKind.SERIAL, s)

@@ -53,6 +53,7 @@ _NEAR, _SHORT = (
 _FILLING = 0.2  # elements of packs, of all tasks, for each cycle of a nest
 _SERIAL = 16000.0  # cycles below which one thread is faster
 _BLOCK = 512  # points of a block of a reduction of dynamic length
+_DEPTH = 1024  # points of a block of a deep reduction, about
 _DYNAMIC_LANES = 1.2
 _ANY = 1 << 30  # vectors that a candidate may keep
 _DEARER = 1.1  # by the model, of a candidate that spills less
@@ -492,10 +493,11 @@ def _revisits(
     vector = next((n for n, t in c.tiles.items() if t.lanes > 1), None)
     if not packed or vector is None:
         return 0.0
-    depth, _ = _depth(nest, packed)
+    depth, _ = _depth(nest, packed, c.phases)
     if not _too_deep(depth, packed, c.tiles[vector], machine):
         return 0.0
-    blocks = max(-(-depth // (t.block or depth)) for t in _blocks(nest, c.phases, depth))
+    blocked = zip(nest.phases, _blocks(nest, c.phases, packed), strict=True)
+    blocks = max(-(-p.axes[0].extent // t.block) if t.block else 1 for p, t in blocked)
     at = {n: min(t.register, extents[n]) for n, t in c.tiles.items()}
     tiles = math.prod(-(-extents[n] // e) for n, e in at.items())
     total = 0.0
@@ -788,7 +790,7 @@ def tiling(
     if packed and vector is not None:
         depends = {n for r in packed for n in r.strides if n in axes and r.strides[n]}
         order = [n for n in order if n in depends] + [n for n in order if n not in depends]
-        depth, size = _depth(nest, packed)
+        depth, size = _depth(nest, packed, phases)
         register = tiles[vector].register
         half = machine.l2 // 2
         endless = {a.name for p in nest.phases for a in p.axes if a.size is not None}
@@ -800,8 +802,8 @@ def tiling(
             )
             depth = _BLOCK
         elif _too_deep(depth, packed, tiles[vector], machine):
-            phases = _blocks(nest, c.phases, depth)
-            depth = max((x.block or depth for x in phases), default=depth)
+            phases = _blocks(nest, c.phases, packed)
+            depth, _ = _depth(nest, packed, phases)
         width = max(register, half // (depth * size) // register * register)
         for n in order:
             if n in depends and n != vector:
@@ -942,9 +944,10 @@ def _strided(
     )
 
 
-def _depth(nest: Nest, packed: Sequence[Ref]) -> tuple[int, int]:
+def _depth(nest: Nest, packed: Sequence[Ref], phases: Sequence[PhaseTile]) -> tuple[int, int]:
     """Points of a reduction in a pack, at most, and bytes of an element."""
     inner = {a.name: a.extent for p in nest.phases for a in p.axes}
+    inner |= {p.axes[0].name: t.block for p, t in zip(nest.phases, phases, strict=True) if t.block}
     depth = max(math.prod(inner[a] for a in r.strides if a in inner and r.strides[a]) for r in packed)
     return depth, max(r.itemsize for r in packed)
 
@@ -954,13 +957,22 @@ def _too_deep(depth: int, packed: Sequence[Ref], lanes: Tile, machine: Machine) 
     return depth * lanes.register * max(r.itemsize for r in packed) > machine.l2 // 4
 
 
-def _blocks(nest: Nest, phases: Sequence[PhaseTile], depth: int) -> tuple[PhaseTile, ...]:
-    """Blocks of about a thousand points for the one loop of a deep reduction."""
-    size = math.ceil(depth / math.ceil(depth / 1024))
-    return tuple(
-        replace(t, block=math.ceil(size / 16) * 16) if len(p.axes) == 1 and p.axes[0].extent >= depth else t
-        for p, t in zip(nest.phases, phases, strict=True)
-    )
+def _blocks(nest: Nest, phases: Sequence[PhaseTile], packed: Sequence[Ref]) -> tuple[PhaseTile, ...]:
+    """Blocks of the outermost loop of a deep reduction, of about a thousand points with the loops inside."""
+    depth, _ = _depth(nest, packed, phases)
+
+    def blocked(p: Phase, t: PhaseTile) -> PhaseTile:
+        moved = [r for r in packed if r.statement in p.statements]
+        if not p.axes or not moved or not all(r.strides.get(p.axes[0].name, 0) for r in moved):
+            return t
+        extent = p.axes[0].extent
+        inside = math.prod(a.extent for a in p.axes[1:])
+        if extent * inside < depth or extent == 1:
+            return t
+        points = math.ceil(extent / math.ceil(extent * inside / _DEPTH))
+        return replace(t, block=math.ceil(points / 16) * 16 if inside == 1 else points)
+
+    return tuple(blocked(p, t) for p, t in zip(nest.phases, phases, strict=True))
 
 
 __all__ = ["Choice", "Ref", "candidates", "choose"]

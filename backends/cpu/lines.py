@@ -19,6 +19,7 @@ from .work import Ref, Work, footprint, rows
 
 LINE = 64  # bytes
 _PAGE = 4096  # bytes
+_APART = 8.0  # pages, from where on rows do not share a line of the page table either
 _FOLLOWED = 8  # rows that the hardware follows in a larger array
 _ROOM = 0.75  # of the first cache
 _CROWDED = 4.0  # times as long, at most, takes a line that finds no room in its set
@@ -134,7 +135,8 @@ def _waits(r: Ref, points: Mapping[str, int], run: int, machine: Machine) -> flo
     if r.elements * r.itemsize <= machine.l2:
         return 0.0
     steps = (abs(s) * r.itemsize for n, s in r.strides.items() if points.get(n, 1) > 1)
-    return machine.far_row * min(1.0, min((s for s in steps if s > run), default=0) / _PAGE)
+    apart = min((s for s in steps if s > run), default=0)
+    return machine.far_row * min(apart / _PAGE, _APART)
 
 
 def _again(r: Ref, own: Mapping[str, int], phase: Phase, machine: Machine) -> float:

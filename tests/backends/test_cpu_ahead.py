@@ -23,6 +23,8 @@ def gconv(float(N,G,C,H,W) I, float(G,F,C,KH,KW) K) -> (O) {
 SIZES = {"N": 12, "G": 2, "C": 8, "F": 8, "H": 6, "W": 8, "KH": 3, "KW": 3}
 ADD = "def add(float(M,N) A, float(M,N) B) -> (C) { C(i,j) = A(i,j) + B(i,j) }"
 
+tc.compile(ADD, "cpu")
+backend = sys.modules["tc_backends.cpu.backend"]
 
 MACHINE: dict[str, Any] = {
     "cores": 2,
@@ -40,7 +42,6 @@ def made(source: str, l2: int = 8 << 10, **sizes: int) -> Any:
     """What becomes of a program on a machine, ours but for its instructions, whose second cache holds `l2`
     bytes: a few rows."""
     program = tc.compile(source, "cpu").program(sizes)
-    backend = sys.modules["tc_backends.cpu.backend"]
     return backend.code_of(program, replace(backend.host(), l2=l2, **MACHINE), tc.Options())
 
 
@@ -98,6 +99,25 @@ def test_rows_of_the_next_image_are_asked_for_while_this_one_is_computed() -> No
     for image in range(1, SIZES["N"]):
         for group in range(SIZES["G"]):
             assert asked[image, group] >= read[image, group]
+
+
+def test_rows_that_go_on_are_asked_for_to_their_ends() -> None:
+    """A tile reads seven neighbours of each row and the next one five more: the first of those lie in a line
+    that is there already."""
+    source = "def conv(float(C,X) I, float(F,C,K) W) -> (O) { O(f,x) +=! I(c,x+k) * W(f,c,k) }"
+    program = tc.compile(source, "cpu").program({"C": 32, "X": 200, "F": 16, "K": 3})
+    machine = replace(backend.host(), l2=16 << 10, **MACHINE)
+    nest = backend.code_of(program, machine, tc.Options(vector=0, register_tile=(16, 5))).nest
+    asked: set[tuple[int, int]] = set()
+    read: set[tuple[int, int]] = set()
+    for hint, buffer, place in events(nest.body, {}):
+        if buffer == "I":
+            row, column = place
+            line = row, (200 * row + column) // 16
+            if not hint and column >= 7:
+                assert line in asked | read
+            (asked if hint else read).add(line)
+    assert len(asked) > 32 * 10
 
 
 @pytest.mark.parametrize(

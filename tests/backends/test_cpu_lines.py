@@ -8,7 +8,9 @@ import sys
 import pytest
 
 import tc
+from tc.ir.expr import IntImm
 from tc.ir.loops import Prefetch
+from tc.ir.printer import nest_text
 from tests.backends.cpu_cases import GEMM, compiled
 from tests.backends.test_cpu_ahead import hints, made
 
@@ -91,6 +93,29 @@ def test_rows_far_apart_may_hold_up_arithmetic(cycles: float, lanes: str) -> Non
     text = backend.code_of(program, own, tc.Options()).choice
     best = next(line for line in text.splitlines() if line.startswith("  *"))
     assert f"lanes {lanes} " in best, text
+
+
+def test_packs_of_a_deep_reduction_hold_blocks_of_it() -> None:
+    """Of 16 x 26 x 26 points of G for each of 64 filters, two images at a time."""
+    source = """def f(float(N,C,H,W) I, float(N,F,A,B) G) -> (O) {
+      O(f,c,i,j) +=! I(n,c,y+i,x+j) * G(n,f,y,x) where y in 0:A, x in 0:B, i in 0:3, j in 0:3 }"""
+    program = tc.compile(source, "cpu").program(
+        {"N": 16, "C": 64, "H": 28, "W": 28, "F": 64, "A": 26, "B": 26}
+    )
+    own = backend.Machine(isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16)
+    loops = backend.code_of(program, own, tc.Options(vector=0, register_tile=(64, 2, 3))).nest
+    (pack,) = (a for a in loops.arrays if a.role == "private")
+    assert pack.shape == tuple(map(IntImm, (1, 2, 26, 26, 64)))
+
+
+def test_rows_are_packed_across_blocks_of_lanes() -> None:
+    """What follows in a row is read before the next row, though it goes to another block."""
+    program = tc.compile(GEMM, "cpu").program({"M": 128, "K": 512, "N": 4096})
+    own = backend.Machine(isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16)
+    text = nest_text(backend.code_of(program, own, tc.Options(vector=1, register_tile=(8, 48))).nest)
+    fill = text[: text.index("S1.pack")].splitlines()
+    loops = [line.split()[1].split("_")[0] for line in fill if line.strip().startswith("for")]
+    assert loops[-2:] == ["k", "j"], text
 
 
 def test_rows_of_a_large_result_are_asked_for() -> None:

@@ -184,7 +184,7 @@ class RegisterTile:
             var, u = self.builder.name(last.name), self.builder.name(last.name)
             base: Expr = Mul(Variable(var), IntImm(t.unroll)) if start is None else IntImm(start)
             point = Mul(base, IntImm(dot.size))
-            once, _ = self.next_rows(p, last, at, point, point)
+            once, _ = self.next_rows(p, last, at, point, point, 1)
             s = For(u, ZERO, IntImm(extent), 1, LoopKind.UNROLLED, group(Add(base, Variable(u)), dot.size))
             s = block([*once, s])
             parts.append(For(var, ZERO, IntImm(count), 1, LoopKind.SERIAL, s) if start is None else s)
@@ -229,7 +229,7 @@ class RegisterTile:
         u = self.builder.name(last.name)
         offset = simplify(Add(base, Variable(u)), exact=True) if count > 1 else base
         hints = self.pointed(p, last, at, offset, t.prefetch) if t.prefetch else []
-        once, each = self.next_rows(p, last, at, base, offset)
+        once, each = self.next_rows(p, last, at, base, offset, count)
         points = (self.points(x, {**at, last.name: offset}, None) for x in p.statements)
         s = block([*hints, *each, *points])
         if count > 1:
@@ -237,7 +237,7 @@ class RegisterTile:
         return block([*once, s])
 
     def next_rows(
-        self, p: Phase, last: Axis, at: dict[str, Expr], base: Expr, offset: Expr
+        self, p: Phase, last: Axis, at: dict[str, Expr], base: Expr, offset: Expr, count: int
     ) -> tuple[list[Stmt], list[Stmt]]:
         """Hints for the elements of the next register tile, or of the next block of the phase: once for the
         points from `base` on that are unrolled where these are neighbours, else for each (`offset`).  Into
@@ -250,7 +250,9 @@ class RegisterTile:
             load = loads(self.builder.bodies[x.statement])[x.read]
             steps = self.steps(x.statement, load)
             if abs(steps[last.name]) * load.dtype.itemsize < ALIGNMENT:
-                once += self.lines(x, load, steps, {**at, last.name: base})
+                end = simplify(Add(base, IntImm(count - 1)), exact=True)
+                first = end if self.follows(x, load, steps) else base
+                once += self.lines(x, load, steps, {**at, last.name: first})
             else:
                 each += self.lines(x, load, steps, {**at, last.name: offset})
         return once, each
@@ -275,11 +277,18 @@ class RegisterTile:
         axis of `x`; `at` are the points of the phase's axes."""
         size = element.dtype.itemsize
 
+        def places(n: str, extent: int) -> list[int]:
+            if not steps[n]:
+                return [0]
+            line = max(1, ALIGNMENT // (abs(steps[n]) * size))
+            if n == x.axis and self.follows(x, element, steps):
+                return list(range(extent - 1, -1, -line))[::-1]
+            return list(range(0, extent, line))
+
         def level(names: Sequence[str], offsets: dict[str, Expr]) -> Iterator[Stmt]:
             if names:
                 n = names[0]
-                line = max(1, ALIGNMENT // max(1, abs(steps[n]) * size)) if steps[n] else self.extents[n]
-                for i in range(0, self.extents[n], line):
+                for i in places(n, self.extents[n]):
                     yield from level(names[1:], {**offsets, n: IntImm(i)})
                 return
             further, then = dict(offsets), dict(at)
@@ -292,6 +301,11 @@ class RegisterTile:
             yield Prefetch(element.buffer, where, 2, x.read < 0)
 
         return level([a.name for a in self.nest.axes if x.statement in a.vars], {})
+
+    def follows(self, x: Ahead, load: Load, steps: Mapping[str, int]) -> bool:
+        """Whether the next tile's elements follow this one's in memory.  Then this one has the line that the
+        first of them lies in, and the last are asked for."""
+        return 0 < abs(steps[x.axis]) * load.dtype.itemsize < ALIGNMENT
 
     def steps(self, statement: str, load: Load) -> dict[str, int]:
         """Elements between a read's neighbours along each axis."""

@@ -71,8 +71,8 @@ loop:
     vfmadd231ps %zmm18, %zmm17, %zmm13
     vfmadd231ps %zmm19, %zmm17, %zmm14
     vfmadd231ps %zmm17, %zmm20, %zmm15
-    incq %rdi
+    incq %rsi
     addq $12, %r14
     addq $136, %r13
-    cmpq $3, %rdi
+    cmpq $3, %rsi
     jl loop

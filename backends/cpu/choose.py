@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -632,10 +631,17 @@ def _tiles(
             and any(r.written and r.strides.get(a.name, 0) == 1 for w in work.values() for r in w.refs)
         ]
     out: list[dict[str, int]] = []
-    for combination in itertools.product(*options):
-        tile = dict(combination)
-        if math.prod(tile.values()) <= most and sum(n > 1 for n in tile.values()) <= 2:
+
+    def longer(tile: dict[str, int], points: int, several: int) -> None:
+        """The tiles that begin so."""
+        if len(tile) == len(options):
             out.append(tile)
+            return
+        for name, n in options[len(tile)]:
+            if points * n <= most and several + (n > 1) <= 2:
+                longer({**tile, name: n}, points * n, several + (n > 1))
+
+    longer({}, 1, 0)
     most_used = max((math.prod(t.values()) for t in out), default=1)
     kept = [t for t in out if (n := math.prod(t.values())) <= 2 or 3 * n >= most_used]
     return kept or [{}]

@@ -35,6 +35,10 @@ SHARE = 0.08
 _GAIN = 1.05
 # Arithmetic instructions of a loop that is looked at; packs and transpositions have none.
 _LEAST = 12
+# Bytes of a loop for each arithmetic instruction, at most, that is a main one: those that spilled had 7 to 17
+# on AVX2 and SSE4.2 (28 where halves are converted, and nothing was better).  Loops of tiles that a condition
+# divides have 21 to 86, spill, and are beside the main one.
+_BYTES = 20
 # Of an instruction set whose objects are not looked into: vectors of the registers, for which others remain.
 _CROWDED = 0.75
 
@@ -207,6 +211,7 @@ def suspected(code: bytes, isa: Isa, vectors: int) -> bool:
         if not spills:
             continue
         arithmetic = sum(1 for _ in _COMPUTES.finditer(code, a, b))
-        if arithmetic >= _LEAST and spills > SHARE * arithmetic:
+        dense = b - a <= _BYTES * arithmetic
+        if arithmetic >= _LEAST and dense and spills > SHARE * (arithmetic + spills):
             return True
     return False

@@ -38,12 +38,14 @@ from fuzz.kept import Kept, reaching
 
 MODULES = ("tc/ranges", "tc/ir", "tc/poly", "tc/codegen", "tc/halide", "backends")
 # What is not changed: oracles, which `fuzz.miscompilations` judges; what decides over speed alone, as which
-# candidate is chosen (`choose`, `model`, `work`, …), how much code it may be (`size`), up to where there are
+# candidate is chosen (`choose`, `rank`, `model`, …), how much code it may be (`size`), up to where there are
 # loops for few points (`versions`), which of what is legal is fused or computed again (`fuse`, `recompute`),
 # what hardware is like (`machine`, `target`); what only shows, or runs on devices that are not here.
 EXCLUDED = (
     *("tc/poly/trace", "tc/poly/legality.py", "tc/poly/placement.py"),
-    *("backends/cpu/choose.py", "backends/cpu/model.py", "backends/cpu/lines.py", "backends/cpu/work.py"),
+    *("backends/cpu/choose.py", "backends/cpu/candidates.py", "backends/cpu/rank.py"),
+    *("backends/cpu/cache_tiles.py", "backends/cpu/blocks.py"),
+    *("backends/cpu/model.py", "backends/cpu/lines.py", "backends/cpu/work.py"),
     *(
         "backends/cpu/spills.py",
         "backends/cpu/machine.py",

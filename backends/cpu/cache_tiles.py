@@ -1,0 +1,202 @@
+"""From a register tile to cache tiles, their order, packs and threads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tc.ir.expr import Expr
+from tc.options import Options
+from tc.poly.plan import SHARE, WHOLE, Ahead, Nest, Pack, Phase, PhaseTile, Tile, Tiling
+
+from . import ahead, dot
+from .blocks import blocks_of, packed_depth, too_deep
+from .lines import inner_order, outer_order, rows_together
+from .machine import Machine
+from .model import Candidate
+from .shares import number_of_tasks, shares
+from .work import Ref, Work, held_buffers
+
+_STREAMS = 8  # rows of an array that are read side by side: more may share a set of the first cache
+_SUMS = 1024  # sums of the rows of a factor that are kept, where there is no saying how many rows there are
+TASK = 8000.0  # cycles that a task should have at least
+_FILLING = 0.2  # elements of packs, of all tasks, for each cycle of a nest
+_SERIAL = 16000.0  # cycles below which one thread is faster
+_BLOCK = 512  # points of a block of a reduction of dynamic length
+
+
+def tiling(
+    nest: Nest,
+    work: Mapping[str, Work],
+    c: Candidate,
+    machine: Machine,
+    given: Mapping[str, int],
+    cycles: float,
+    options: Options,
+) -> Tiling:
+    """Cache tiles, their order, and which of them run in parallel."""
+    tiles = {n: replace(t, cache=given.get(n, t.cache)) for n, t in c.tiles.items()}
+    axes = {a.name: a for a in nest.axes}
+    refs = [r for w in work.values() for r in w.refs]
+    packed = [r for r in refs if (r.statement, r.read) in c.packs]
+    free = [n for n in axes if n not in given and not axes[n].reductions]
+    order = [n for n in outer_order(nest, work, machine) if n in free]
+    near = 0 if options.prefetch else machine.l2  # bytes of arrays of which nothing is asked for early
+    phases = c.phases
+    vector = next((n for n, t in tiles.items() if t.lanes > 1), None)
+    if packed and vector is not None:
+        depends = {n for r in packed for n in r.strides if n in axes and r.strides[n]}
+        order = [n for n in order if n in depends] + [n for n in order if n not in depends]
+        depth, size = packed_depth(nest, packed, phases)
+        register = tiles[vector].register
+        half = machine.l2 // 2
+        endless = {a.name for p in nest.phases for a in p.axes if a.size is not None}
+        endless &= {a for r in packed for a in r.strides if r.strides[a]}
+        if endless:
+            phases = tuple(
+                replace(x, block=_BLOCK) if any(a.name in endless for a in p.axes) else x
+                for p, x in zip(nest.phases, c.phases, strict=True)
+            )
+            depth = _BLOCK
+        elif too_deep(depth, packed, tiles[vector], machine):
+            phases = blocks_of(nest, c.phases, packed)
+            depth, _ = packed_depth(nest, packed, phases)
+        width = max(register, half // (depth * size) // register * register)
+        for n in order:
+            if n in depends and n != vector:
+                tiles[n] = replace(tiles[n], cache=tiles[n].register)
+        if vector in order:
+            others = math.prod(
+                math.ceil(axes[n].extent / tiles[n].cache) for n in order if n in depends and n != vector
+            )
+            wanted = max(1, 2 * machine.cores // others) if cycles > _SERIAL else 1
+            share = -(-axes[vector].extent // wanted)
+            width = min(width, max(register, -(-share // register) * register))
+            tiles[vector] = replace(
+                tiles[vector], cache=min(width, -(-axes[vector].extent // register) * register)
+            )
+    elif vector is not None:
+        phases = tuple(
+            replace(x, block=_STREAMS) if _strided(nest, p, vector, work, tiles, machine) else x
+            for p, x in zip(nest.phases, c.phases, strict=True)
+        )
+        if sum(x.block is not None for x in phases) > 1:
+            phases = c.phases
+    if options.prefetch is not False:
+        phases = tuple(
+            replace(x, prefetch=ahead.POINTED) if ahead.pointed(p, work, near) else x
+            for p, x in zip(nest.phases, phases, strict=True)
+        )
+    order = _ordered(nest, order, options)
+    parallel = 0
+    shared_tasks: Expr | None = None
+    inside = [a for p in nest.phases for a in p.axes]
+    dynamic = {n for n in order if axes[n].size is not None}
+    fixed = {n for r in packed for n in r.strides if r.strides[n]} if packed else set[str]()
+    if options.tile is not None:
+        for a, points in zip(nest.axes, options.tile, strict=False):
+            if a.name not in given:
+                t = tiles[a.name]
+                tiles[a.name] = replace(t, cache=-(-min(points, a.extent) // t.register) * t.register)
+                fixed.add(a.name)
+        parallel = 0 if given else len(order)
+    elif not given and (dynamic or any(a.size is not None for a in inside)):
+        many = round(_parallel_tasks(packed, phases, machine))
+        # Each task fills its packs.
+        filled = sum(_filled(r, nest, tiles) for r in packed)
+        shared_tasks = number_of_tasks(nest.axes, inside, cycles, max(TASK, 4 * filled), many)
+        made = [n for n in order if n in fixed and n not in dynamic]
+        have = math.prod(math.ceil(axes[n].extent / tiles[n].cache) for n in made)
+        shared = [n for n in order if n in fixed] if packed and have >= machine.cores else order
+        tiles, parallel = shares(nest, shared, tiles, frozenset(fixed), many)
+    elif not given and cycles > _SERIAL:
+        wanted = min(cycles / TASK, _parallel_tasks(packed, phases, machine))
+        tasks = 1
+        for i, n in enumerate(order):
+            extent, t = axes[n].extent, tiles[n]
+            have = math.ceil(extent / t.cache)
+            if tasks * have < wanted and t.cache > t.register:
+                count = math.ceil(wanted / tasks)
+                if packed:  # each of these tasks fills packs of its own
+                    filled = sum(_filled(r, nest, tiles) for r in packed)
+                    turns = max(1, round(_FILLING * cycles / filled / machine.cores))
+                    count = min(count, math.ceil(turns * machine.cores / tasks))
+                cache = -(-math.ceil(extent / count) // t.register) * t.register
+                if not packed or n not in {a for r in packed for a in r.strides if r.strides[a]}:
+                    if packed and _balanced(tasks * have, machine.cores):
+                        break
+                    tiles[n] = replace(t, cache=max(t.register, cache))
+                    have = math.ceil(extent / tiles[n].cache)
+            tasks *= have
+            parallel = i + 1
+            if tasks >= wanted:
+                break
+    sums = dot.summed(nest, c.phases, work) - fixed - given.keys()
+    most: int | None = None
+    for n in dynamic - fixed:
+        step = tiles[n].register
+        points = max(step, _SUMS // step * step) if n in sums else WHOLE
+        if tiles[n].cache != SHARE:
+            tiles[n] = replace(tiles[n], cache=points)
+        elif n in sums:
+            most = points
+    if options.parallel is False:
+        parallel = 0
+    inner = inner_order(nest, work, tiles, c.packs, held_buffers(nest, work), machine)
+    lanes = next((n for n, t in tiles.items() if t.lanes > 1), "")
+    packs = tuple(Pack(r.statement, r.read, rows_together(r, lanes, machine)) for r in packed)
+    early: tuple[Ahead, ...] = ()
+    if options.prefetch is not False:
+        early = ahead.next_rows(nest, work, tiles, inner, phases, c.packs, machine, near)
+        early += ahead.next_results(nest, work, tiles, inner, near)
+        if not packed:
+            early += ahead.next_block(nest, work, phases)
+    return Tiling(tiles, tuple(order), inner, phases, packs, parallel, shared_tasks, early, most)
+
+
+def _ordered(nest: Nest, order: Sequence[str], options: Options) -> list[str]:
+    """Loops over cache tiles in the order that is wanted; those that are not named follow."""
+    named = [a.name for i in options.order or () for a in nest.axes[i : i + 1]]
+    return [n for n in named if n in order] + [n for n in order if n not in named]
+
+
+def _filled(r: Ref, nest: Nest, tiles: Mapping[str, Tile]) -> int:
+    """Elements of the pack of a cache tile."""
+    extents = {a.name: min(a.extent, tiles[a.name].cache) for a in nest.axes}
+    extents |= {a.name: a.extent for p in nest.phases for a in p.axes}
+    return math.prod(e for n, e in extents.items() if r.strides.get(n, 0))
+
+
+def _balanced(tasks: int, cores: int) -> bool:
+    """Whether that many equal tasks keep so many processors busy, but for a tenth of the time."""
+    return tasks >= 0.9 * cores * math.ceil(tasks / cores)
+
+
+def _parallel_tasks(packed: Sequence[Ref], phases: Sequence[PhaseTile], machine: Machine) -> float:
+    """The most tasks to make: few where several long rows are streamed side by side."""
+    streams = not packed and any(p.block is not None for p in phases)
+    return (2.0 if streams else 8.0) * machine.cores
+
+
+def _strided(
+    nest: Nest,
+    p: Phase,
+    vector: str,
+    work: Mapping[str, Work],
+    tiles: Mapping[str, Tile],
+    machine: Machine,
+) -> bool:
+    """Whether the one loop of a phase jumps from row to row of a large array that is read once.  A few rows
+    at a time, each read along, are streams that the hardware can follow."""
+    if len(p.axes) != 1 or p.axes[0].extent < 2 * _STREAMS:
+        return False
+    looped = [a.name for a in nest.axes if a.extent > tiles[a.name].register]
+    return any(
+        abs(r.strides.get(p.axes[0].name, 0)) * r.itemsize >= ahead.FAR
+        and r.strides.get(vector, 0) == 1
+        and r.elements * r.itemsize > machine.l2
+        and all(r.strides.get(n, 0) or n in r.indirect for n in looped)
+        for s in p.statements
+        for r in work[s].refs
+    )

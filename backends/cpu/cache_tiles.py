@@ -16,7 +16,7 @@ from .lines import inner_order, outer_order, rows_together
 from .machine import Machine
 from .model import Candidate
 from .shares import number_of_tasks, shares
-from .work import Ref, Work, held_buffers
+from .work import Ref, Work, footprint, held_buffers
 
 _STREAMS = 8  # rows of an array that are read side by side: more may share a set of the first cache
 _SUMS = 1024  # sums of the rows of a factor that are kept, where there is no saying how many rows there are
@@ -45,9 +45,17 @@ def tiling(
     near = 0 if options.prefetch else machine.l2  # bytes of arrays of which nothing is asked for early
     phases = c.phases
     vector = next((n for n, t in tiles.items() if t.lanes > 1), None)
+    rows: str | None = None
     if packed and vector is not None:
         depends = {n for r in packed for n in r.strides if n in axes and r.strides[n]}
         order = [n for n in order if n in depends] + [n for n in order if n not in depends]
+        if not given and options.tile is None and options.order is None:
+            rows = _rows(nest, refs, packed, tiles, cycles, machine)
+        if rows is not None:
+            order = [rows, *(n for n in order if n != rows)]
+            t = tiles[rows]
+            each = -(-axes[rows].extent // machine.cores)
+            tiles[rows] = replace(t, cache=-(-each // t.register) * t.register)
         depth, size = packed_depth(nest, packed, phases)
         register = tiles[vector].register
         half = machine.l2 // 2
@@ -70,7 +78,7 @@ def tiling(
             others = math.prod(
                 math.ceil(axes[n].extent / tiles[n].cache) for n in order if n in depends and n != vector
             )
-            wanted = max(1, 2 * machine.cores // others) if cycles > _SERIAL else 1
+            wanted = max(1, 2 * machine.cores // others) if cycles > _SERIAL and rows is None else 1
             share = -(-axes[vector].extent // wanted)
             width = min(width, max(register, -(-share // register) * register))
             tiles[vector] = replace(
@@ -110,6 +118,8 @@ def tiling(
         have = math.prod(math.ceil(axes[n].extent / tiles[n].cache) for n in made)
         shared = [n for n in order if n in fixed] if packed and have >= machine.cores else order
         tiles, parallel = shares(nest, shared, tiles, frozenset(fixed), many)
+    elif rows is not None:
+        parallel = 1
     elif not given and cycles > _SERIAL:
         wanted = min(cycles / TASK, _parallel_tasks(packed, phases, machine))
         tasks = 1
@@ -159,6 +169,35 @@ def _ordered(nest: Nest, order: Sequence[str], options: Options) -> list[str]:
     """Loops over cache tiles in the order that is wanted; those that are not named follow."""
     named = [a.name for i in options.order or () for a in nest.axes[i : i + 1]]
     return [n for n in named if n in order] + [n for n in order if n not in named]
+
+
+def _rows(
+    nest: Nest,
+    refs: Sequence[Ref],
+    packed: Sequence[Ref],
+    tiles: Mapping[str, Tile],
+    cycles: float,
+    machine: Machine,
+) -> str | None:
+    """The axis of which each processor had better have a part, that of the rows of a result, though each
+    fills all packs then.
+
+    Processors that have parts of the same rows wait for lines that others wrote the last time, and those
+    beside them: for 128 KiB 15 us where a processor with its own writes them in 4.  A result that leaves the
+    second caches in between has no such lines.
+    """
+    if any(a.size is not None for a in (*nest.axes, *(a for p in nest.phases for a in p.axes))):
+        return None
+    result = max((r for r in refs if r.written), key=lambda r: r.elements)
+    best = max(nest.axes, key=lambda a: abs(result.strides.get(a.name, 0)))
+    inner = {a.name: a.extent for p in nest.phases for a in p.axes}
+    extents = {a.name: a.extent for a in nest.axes} | inner
+    filled = sum(footprint(r, extents) // r.itemsize for r in packed)
+    small = result.elements * result.itemsize <= machine.l2 * machine.cores
+    worth = filled < result.elements and 2 * filled * machine.cores <= cycles
+    moves = any(r.strides.get(best.name, 0) for r in packed)
+    enough = best.extent >= machine.cores * tiles[best.name].register and cycles >= TASK * machine.cores
+    return best.name if small and worth and enough and not moves and not best.reductions else None
 
 
 def _filled(r: Ref, nest: Nest, tiles: Mapping[str, Tile]) -> int:

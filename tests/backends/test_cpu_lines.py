@@ -108,6 +108,22 @@ def test_packs_of_a_deep_reduction_hold_blocks_of_it() -> None:
     assert pack.shape == tuple(map(IntImm, (1, 2, 26, 26, 64)))
 
 
+@pytest.mark.parametrize(
+    ("sizes", "first"),
+    [
+        ({"M": 128, "K": 32, "N": 256}, "i_0"),
+        ({"M": 128, "K": 256, "N": 256}, "j_1"),  # to fill the packs twice costs more
+        ({"M": 6, "K": 128, "N": 2048}, "j_1"),  # fewer rows than two register tiles
+        ({"M": 2048, "K": 128, "N": 2048}, "j_1"),  # lines of 16 MiB are gone by the next call
+    ],
+)
+def test_processors_have_rows_of_small_results(sizes: dict[str, int], first: str) -> None:
+    program = tc.compile(GEMM, "cpu").program(sizes)
+    own = backend.Machine(isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16)
+    order = backend.code_of(program, own, tc.Options(vector=1, pack=True)).choice.splitlines()[-1]
+    assert order.split()[1:3] == [first, "parallel"], order
+
+
 def test_rows_are_packed_across_blocks_of_lanes() -> None:
     """What follows in a row is read before the next row, though it goes to another block."""
     program = tc.compile(GEMM, "cpu").program({"M": 128, "K": 512, "N": 4096})

@@ -14,12 +14,11 @@ from .work import Ref
 _DEPTH = 1024  # points of a block of a deep reduction, about
 
 
-def packed_depth(nest: Nest, packed: Sequence[Ref], phases: Sequence[PhaseTile]) -> tuple[int, int]:
-    """Points of a reduction in a pack, at most, and bytes of an element."""
+def packed_depth(nest: Nest, packed: Sequence[Ref], phases: Sequence[PhaseTile]) -> int:
+    """Points of a reduction in a pack, at most."""
     inner = {a.name: a.extent for p in nest.phases for a in p.axes}
     inner |= {p.axes[0].name: t.block for p, t in zip(nest.phases, phases, strict=True) if t.block}
-    depth = max(math.prod(inner[a] for a in r.strides if a in inner and r.strides[a]) for r in packed)
-    return depth, max(r.itemsize for r in packed)
+    return max(math.prod(inner[a] for a in r.strides if a in inner and r.strides[a]) for r in packed)
 
 
 def too_deep(depth: int, packed: Sequence[Ref], lanes: Tile, machine: Machine) -> bool:
@@ -29,7 +28,7 @@ def too_deep(depth: int, packed: Sequence[Ref], lanes: Tile, machine: Machine) -
 
 def blocks_of(nest: Nest, phases: Sequence[PhaseTile], packed: Sequence[Ref]) -> tuple[PhaseTile, ...]:
     """Blocks of the outermost loop of a deep reduction, of about a thousand points with the loops inside."""
-    depth, _ = packed_depth(nest, packed, phases)
+    depth = packed_depth(nest, packed, phases)
 
     def blocked(p: Phase, t: PhaseTile) -> PhaseTile:
         moved = [r for r in packed if r.statement in p.statements]

@@ -16,7 +16,7 @@ from .lines import inner_order, outer_order, rows_together
 from .machine import Machine
 from .model import Candidate
 from .shares import number_of_tasks, shares
-from .work import Ref, Work, footprint, held_buffers
+from .work import Ref, Work, held_buffers
 
 _STREAMS = 8  # rows of an array that are read side by side: more may share a set of the first cache
 _SUMS = 1024  # sums of the rows of a factor that are kept, where there is no saying how many rows there are
@@ -49,14 +49,15 @@ def tiling(
     if packed and vector is not None:
         depends = {n for r in packed for n in r.strides if n in axes and r.strides[n]}
         order = [n for n in order if n in depends] + [n for n in order if n not in depends]
-        if not given and options.tile is None and options.order is None:
+        if not given and options.tile is None and options.order is None and options.parallel is not False:
             rows = _rows(nest, refs, packed, tiles, cycles, machine)
         if rows is not None:
             order = [rows, *(n for n in order if n != rows)]
             t = tiles[rows]
             each = -(-axes[rows].extent // machine.cores)
             tiles[rows] = replace(t, cache=-(-each // t.register) * t.register)
-        depth, size = packed_depth(nest, packed, phases)
+        depth = packed_depth(nest, packed, phases)
+        size = max(r.itemsize for r in packed)
         register = tiles[vector].register
         half = machine.l2 // 2
         endless = {a.name for p in nest.phases for a in p.axes if a.size is not None}
@@ -69,7 +70,7 @@ def tiling(
             depth = _BLOCK
         elif too_deep(depth, packed, tiles[vector], machine):
             phases = blocks_of(nest, c.phases, packed)
-            depth, _ = packed_depth(nest, packed, phases)
+            depth = packed_depth(nest, packed, phases)
         width = max(register, half // (depth * size) // register * register)
         for n in order:
             if n in depends and n != vector:
@@ -190,9 +191,7 @@ def _rows(
         return None
     result = max((r for r in refs if r.written), key=lambda r: r.elements)
     best = max(nest.axes, key=lambda a: abs(result.strides.get(a.name, 0)))
-    inner = {a.name: a.extent for p in nest.phases for a in p.axes}
-    extents = {a.name: a.extent for a in nest.axes} | inner
-    filled = sum(footprint(r, extents) // r.itemsize for r in packed)
+    filled = sum(_filled(r, nest, tiles) for r in packed)
     small = result.elements * result.itemsize <= machine.l2 * machine.cores
     worth = filled < result.elements and 2 * filled * machine.cores <= cycles
     moves = any(r.strides.get(best.name, 0) for r in packed)

@@ -58,7 +58,6 @@ _SLOW_GATHERS = "znver"
 # elements each, stored after some thousand cycles of multiply-adds, took a quarter to a half of all the time;
 # of 1 to 12 cycles a row, 3 chose best (ADR 8).  On Zen 4 nothing like it was seen.
 _SHORT_STORE = 3.0
-_QUICK_STORES = "znver"
 
 # Where rows on pages of their own hold up the arithmetic on them.  On the same core, a product with five
 # broadcast elements from each of 1000 rows took 3 to 8 cycles more a row where the rows lay 4 KB apart and
@@ -66,6 +65,9 @@ _QUICK_STORES = "znver"
 # second cache holds.  Neither prefetches nor pages of 2 MiB changed that; rows that are only copied do not
 # wait.  Of 4, 8 and 16 cycles, 4 chose best (ADR 8).  On Zen 4 it was not measured, and is 0.
 _FAR_ROW = 4.0
+
+# Where neither is counted.
+_NO_WAITS = "znver"
 
 # Processors that run each 512-bit operation as two halves (Fog, "The microarchitecture of Intel, AMD and VIA
 # CPUs", 2024, chapter on Zen 4).
@@ -125,8 +127,8 @@ def host() -> Machine:
         l2_ways,
         fma_units=1 if name in _HALVES and isa.vector_bytes == 64 else 2,
         loads=1 if name in _HALVES and isa.vector_bytes == 64 else 2,
-        short_store=0.0 if name.startswith(_QUICK_STORES) else _SHORT_STORE,
-        far_row=0.0 if name.startswith(_QUICK_STORES) else _FAR_ROW,
+        short_store=0.0 if name.startswith(_NO_WAITS) else _SHORT_STORE,
+        far_row=0.0 if name.startswith(_NO_WAITS) else _FAR_ROW,
     )
 
 

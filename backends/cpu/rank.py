@@ -201,7 +201,7 @@ def _revisits(
     vector = next((n for n, t in c.tiles.items() if t.lanes > 1), None)
     if not packed or vector is None:
         return 0.0
-    depth, _ = packed_depth(nest, packed, c.phases)
+    depth = packed_depth(nest, packed, c.phases)
     if not too_deep(depth, packed, c.tiles[vector], machine):
         return 0.0
     blocked = zip(nest.phases, blocks_of(nest, c.phases, packed), strict=True)

@@ -122,6 +122,8 @@ def test_processors_have_rows_of_small_results(sizes: dict[str, int], first: str
     own = backend.Machine(isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16)
     order = backend.code_of(program, own, tc.Options(vector=1, pack=True)).choice.splitlines()[-1]
     assert order.split()[1:3] == [first, "parallel"], order
+    alone = backend.code_of(program, own, tc.Options(vector=1, pack=True, parallel=False)).choice
+    assert alone.splitlines()[-1].split()[1] == "j_1"  # nobody takes lines, and packs are filled once
 
 
 def test_rows_are_packed_across_blocks_of_lanes() -> None:

@@ -277,13 +277,12 @@ class RegisterTile:
         axis of `x`; `at` are the points of the phase's axes."""
         size = element.dtype.itemsize
 
-        def places(n: str, extent: int) -> list[int]:
+        def places(n: str, extent: int) -> range:
             if not steps[n]:
-                return [0]
+                return range(1)
             line = max(1, ALIGNMENT // (abs(steps[n]) * size))
-            if n == x.axis and self.follows(x, element, steps):
-                return list(range(extent - 1, -1, -line))[::-1]
-            return list(range(0, extent, line))
+            first = (extent - 1) % line if n == x.axis and self.follows(x, element, steps) else 0
+            return range(first, extent, line)
 
         def level(names: Sequence[str], offsets: dict[str, Expr]) -> Iterator[Stmt]:
             if names:

@@ -25,6 +25,7 @@ ADD = "def add(float(M,N) A, float(M,N) B) -> (C) { C(i,j) = A(i,j) + B(i,j) }"
 
 tc.compile(ADD, "cpu")
 backend = sys.modules["tc_backends.cpu.backend"]
+AVX512 = sys.modules["tc_backends.cpu.isa"].AVX512
 
 MACHINE: dict[str, Any] = {
     "cores": 2,
@@ -34,6 +35,7 @@ MACHINE: dict[str, Any] = {
     "fma_units": 1,
     "loads": 1,
     "short_store": 0.0,
+    "stray_row": 0.0,
     "far_row": 0.0,
 }
 
@@ -130,6 +132,31 @@ def test_rows_that_go_on_are_asked_for_to_their_ends() -> None:
 )
 def test_nothing_is_asked_for_that_comes_by_itself(source: str, sizes: dict[str, int]) -> None:
     assert not hints(made(source, **sizes).nest)
+
+
+@pytest.mark.parametrize("channels", [5, 40])
+def test_rows_of_the_next_results_are_asked_for_one_after_the_other(channels: int) -> None:
+    """Of 32 filters, each on a page of its own, while the 32 before them are computed: their share for each
+    channel, as a core waits for so many lines at a time."""
+    source = """def f(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) {
+      O(n,f,y,x) +=! I(n,c,2*y+ky,2*x+kx) * K(f,c,ky,kx) }"""
+    sizes = {"N": 8, "C": channels, "F": 64, "H": 65, "W": 65, "KH": 3, "KW": 3}
+    machine = replace(backend.host(), l2=1 << 20, **{**MACHINE, "fma_units": 2, "loads": 2}, isa=AVX512)
+    program = tc.compile(source, "cpu").program(sizes)
+    loops = backend.code_of(program, machine, tc.Options(vector=1, register_tile=(1, 32, 1, 8))).nest
+    together = [0]
+    asked: list[tuple[int, ...]] = []
+    for hint, buffer, at in events(loops.body, {}):
+        if hint and buffer == "O":
+            if asked and at[2:] != asked[0][2:]:
+                break
+            asked.append(at)
+            together[-1] += 1
+        elif buffer == "I" and not hint and together[-1]:
+            together.append(0)
+    first = asked[: channels * max(together)]
+    assert {(n, f) for n, f, _, _ in first} == {(0, f) for f in range(32, 64)}
+    assert max(together) == -(-32 // channels)
 
 
 def test_the_next_block_of_rows_that_are_read_side_by_side() -> None:

@@ -246,7 +246,7 @@ class Scanner:
         tile = RegisterTile(self.builder, n, t, spans, cut, packs, dict(local), dict(extents), axis_parts)
         parts = [tile.phase(p, x) for p, x in zip(n.phases, t.phases, strict=True)]
         buffers = plan.buffers | tile.partials
-        body = block([*tile.next_results(), *parts])
+        body = block([*([] if tile.longest() else tile.next_results()), *parts])
         return Promote(frozenset(buffers), plan.dead | frozenset(tile.partials), body) if buffers else body
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tc.dtypes import accumulator
@@ -89,6 +89,8 @@ class RegisterTile:
             var = self.builder.name(a.name)
             inner = self.loops(p, t, axes[1:], last, {**at, a.name: Variable(var)}, partial)
             extent = self.extent(a)
+            if not at and p is self.longest() and isinstance(extent, int):
+                inner = block([*self.next_results((Variable(var), extent)), inner])
             count = IntImm(extent) if isinstance(extent, int) else extent
             return For(var, ZERO, count, 1, LoopKind.SERIAL, inner)
         if t.dot is not None and t.vector is None:
@@ -257,8 +259,14 @@ class RegisterTile:
                 each += self.lines(x, load, steps, {**at, last.name: offset})
         return once, each
 
-    def next_results(self) -> list[Stmt]:
-        """Hints for the elements that the next register tile writes."""
+    def longest(self) -> Phase | None:
+        """The phase of most iterations of those that have a loop around others, of constant length."""
+        found = [p for p in self.nest.phases if len(p.axes) > 1 and isinstance(self.extent(p.axes[0]), int)]
+        return max(found, key=lambda p: math.prod(a.extent for a in p.axes), default=None)
+
+    def next_results(self, loop: tuple[Expr, int] | None = None) -> list[Stmt]:
+        """Hints for the elements that the next register tile writes, or those for one iteration of a loop of
+        so many: what asks for more lines at a time than a core can wait for waits itself."""
         out: list[Stmt] = []
         for x in self.tiling.ahead:
             if x.read < 0:
@@ -267,28 +275,41 @@ class RegisterTile:
                 subscripts = zero_based(stage.args, self.builder.boxes[buffer])
                 element = Load(buffer, subscripts, self.builder.dtypes[buffer])
                 still = {a.name: ZERO for p in self.nest.phases for a in p.axes}
-                out += self.lines(x, element, self.steps(x.statement, element), still)
+                out += self.lines(x, element, self.steps(x.statement, element), still, loop)
         return out
 
     def lines(
-        self, x: Ahead, element: Load, steps: Mapping[str, int], at: Mapping[str, Expr]
+        self,
+        x: Ahead,
+        element: Load,
+        steps: Mapping[str, int],
+        at: Mapping[str, Expr],
+        loop: tuple[Expr, int] | None = None,
     ) -> Iterator[Stmt]:
         """A hint for each line that a register tile has of the elements `element`, one step further along the
-        axis of `x`; `at` are the points of the phase's axes."""
+        axis of `x`; `at` are the points of the phase's axes.  Of a `loop`, each iteration has its share of
+        the rows along the axis that has most of them."""
         size = element.dtype.itemsize
 
-        def places(n: str, extent: int) -> range:
+        def places(n: str) -> range:
+            extent = self.extents[n]
             if not steps[n]:
                 return range(1)
             line = max(1, ALIGNMENT // (abs(steps[n]) * size))
             first = (extent - 1) % line if n == x.axis and self.follows(x, element, steps) else 0
             return range(first, extent, line)
 
+        names = [a.name for a in self.nest.axes if x.statement in a.vars]
+        longest = max(names, key=lambda n: len(places(n))) if loop is not None else None
+
         def level(names: Sequence[str], offsets: dict[str, Expr]) -> Iterator[Stmt]:
             if names:
                 n = names[0]
-                for i in places(n, self.extents[n]):
-                    yield from level(names[1:], {**offsets, n: IntImm(i)})
+                here: Iterable[Expr] = map(IntImm, places(n))
+                if loop is not None and n == longest:
+                    here = _share(places(n), *loop)
+                for i in here:
+                    yield from level(names[1:], {**offsets, n: i})
                 return
             further, then = dict(offsets), dict(at)
             if x.axis in further:
@@ -299,7 +320,7 @@ class RegisterTile:
             where = tuple(substitute(e, env) for e in element.subscripts)
             yield Prefetch(element.buffer, where, 2, x.read < 0)
 
-        return level([a.name for a in self.nest.axes if x.statement in a.vars], {})
+        return level(names, {})
 
     def follows(self, x: Ahead, load: Load, steps: Mapping[str, int]) -> bool:
         """Whether the next tile's elements follow this one's in memory.  Then this one has the line that the
@@ -607,3 +628,14 @@ class RegisterTile:
                 self.each_point(statement, make),
             ]
         )
+
+
+def _share(places: range, iteration: Expr, iterations: int) -> Iterator[Expr]:
+    """The places for one of so many iterations; some have those of another if the numbers do not divide."""
+    each = -(-len(places) // iterations)
+    for k in range(each):
+        if each == 1:
+            i: Expr = FloorDiv(Mul(iteration, IntImm(len(places))), IntImm(iterations))
+        else:
+            i = Min(Add(Mul(iteration, IntImm(each)), IntImm(k)), IntImm(len(places) - 1))
+        yield simplify(Add(Mul(i, IntImm(places.step)), IntImm(places.start)), exact=True)

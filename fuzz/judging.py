@@ -49,6 +49,7 @@ _MACHINE = {
     "l1_ways": 8,
     "l2_ways": 8,
     "short_store": 3.0,
+    "stray_row": 20.0,
     "far_row": 4.0,
 }
 

@@ -12,6 +12,7 @@ from .machine import Machine
 from .work import Ref
 
 _DEPTH = 1024  # points of a block of a deep reduction, about
+_WIDTH = 4  # vectors
 
 
 def packed_depth(nest: Nest, packed: Sequence[Ref], phases: Sequence[PhaseTile]) -> int:
@@ -21,9 +22,13 @@ def packed_depth(nest: Nest, packed: Sequence[Ref], phases: Sequence[PhaseTile])
     return max(math.prod(inner[a] for a in r.strides if a in inner and r.strides[a]) for r in packed)
 
 
-def too_deep(depth: int, packed: Sequence[Ref], lanes: Tile, machine: Machine) -> bool:
-    """Whether the packs of a register tile take more than a quarter of the second cache."""
-    return depth * lanes.register * max(r.itemsize for r in packed) > machine.l2 // 4
+def too_deep(depth: int, packed: Sequence[Ref], vector: str, lanes: Tile, machine: Machine) -> bool:
+    """Whether the packs of a register tile take more than a quarter of the second cache; where neighbours are
+    packed, those of four vectors, as less than that of a row is slow to read."""
+    width = lanes.register
+    if any(r.strides.get(vector, 0) == 1 for r in packed):
+        width = max(width, _WIDTH * lanes.lanes)
+    return depth * width * max(r.itemsize for r in packed) > machine.l2 // 4
 
 
 def blocks_of(nest: Nest, phases: Sequence[PhaseTile], packed: Sequence[Ref]) -> tuple[PhaseTile, ...]:

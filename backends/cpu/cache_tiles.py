@@ -68,7 +68,7 @@ def tiling(
                 for p, x in zip(nest.phases, c.phases, strict=True)
             )
             depth = _BLOCK
-        elif too_deep(depth, packed, tiles[vector], machine):
+        elif too_deep(depth, packed, vector, tiles[vector], machine):
             phases = blocks_of(nest, c.phases, packed)
             depth = packed_depth(nest, packed, phases)
         width = max(register, half // (depth * size) // register * register)

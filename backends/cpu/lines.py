@@ -21,6 +21,8 @@ LINE = 64  # bytes
 _PAGE = 4096  # bytes
 _APART = 8.0  # pages, from where on rows do not share a line of the page table either
 _FOLLOWED = 8  # rows that the hardware follows in a larger array
+_BESIDE = 256  # bytes between rows up to which they are one stream
+_PAGES = 48  # pages of results, about, on which the hardware follows a row each
 _ROOM = 0.75  # of the first cache
 _CROWDED = 4.0  # times as long, at most, takes a line that finds no room in its set
 _SINGLE = 2.0  # times as long takes a line of which one element is used: nothing foresees it
@@ -198,6 +200,23 @@ def pushed_cycles(r: Ref, extents: Mapping[str, int], machine: Machine) -> float
         return 0.0
     rows = math.prod(e for n, e in extents.items() if abs(r.strides.get(n, 0)) > 1)
     return 2 * rows * LINE / machine.l2_bandwidth
+
+
+def unfollowed(r: Ref, extents: Mapping[str, int], machine: Machine) -> float:
+    """The rows of a register tile's results, in an array that does not stay in the second cache beside what
+    is read, that the hardware does not follow, which follows one on each page and few pages: those beside
+    another one on its page, and of too many pages the lines."""
+    if 2 * r.elements * r.itemsize <= machine.l2:
+        return 0.0
+    rows = pages = 1.0
+    run = float(r.itemsize)
+    for apart, e in sorted((abs(r.strides.get(n, 0)) * r.itemsize, e) for n, e in extents.items() if e > 1):
+        if apart and (apart <= run or apart < _BESIDE):
+            run = apart * e
+        elif apart:
+            rows *= e
+            pages *= max(1.0, e * min(1.0, apart / _PAGE))
+    return rows - pages + (pages * min(1.0, run / LINE) if pages > _PAGES else 0.0)
 
 
 def outer_order(nest: Nest, work: Mapping[str, Work], machine: Machine) -> tuple[str, ...]:

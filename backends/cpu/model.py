@@ -22,6 +22,7 @@ from .memory import CLOSE
 from .work import Ref, Work, held_buffers
 
 _PADDED = 0.5  # of its cycles, what a tile takes longer that chooses elements or a constant one by one
+BESIDE = 0.25  # of the cycles of what takes less time than something else, what it takes beside it
 _GONE = 7.0  # cycles to store one element of a line that the first cache has no more
 
 
@@ -51,7 +52,7 @@ class Cost:
 
     @property
     def total(self) -> float:
-        return max(self.compute, self.memory) + 0.25 * min(self.compute, self.memory) + self.pack
+        return max(self.compute, self.memory) + BESIDE * min(self.compute, self.memory) + self.pack
 
 
 def tile_cycles(
@@ -142,7 +143,7 @@ def _phase_cycles(
         along = vector or phase.axes[-1].name
         steps = math.ceil(inner[along] / lanes)
         iterations = iterations / steps * math.ceil(inner[along] / (lanes * tile.dot.size))
-    operations = loads = singles = stores = 0.0
+    operations = loads = singles = stores = started = 0.0
     updates = False
     horizontal = 0.0
     for name in phase.statements:
@@ -204,6 +205,9 @@ def _phase_cycles(
                 # A single load and an insertion; an address out of a vector where data say which.
                 each = 2.5 if r.indirect else 1.5
                 singles += count * (each if scattered else 3.0 if rows else 1.0)
+                # What one operation uses is its operand in memory.
+                folded = not scattered and count >= vectors and machine.isa.vector_bytes == 64
+                started += 0.0 if folded else count * (each if scattered else 1.0)
             else:
                 apart = any(
                     lines.aliased(r.strides.get(n, 0), r.itemsize, e, machine)
@@ -218,7 +222,9 @@ def _phase_cycles(
                 )
                 rows = {n: e for n, e in own.items() if c.tiles[n].lanes == 1}
                 far = 4.0 if lines.collides(r, rows, inner, machine) else 2.0 if apart else 1.0
-                loads += count * far * (1.0 if aligned else 1.0 + 0.9 * width / 64)
+                count *= 1.0 if aligned else 1.0 + 0.9 * width / 64
+                loads += count * far
+                started += count
         if vector is not None and w.update:
             horizontal += vectors * (2 * math.log2(max(lanes, 2)) + tile.accumulators)
     widest = max([lanes, *(t.lanes for t in c.tiles.values())])
@@ -231,7 +237,8 @@ def _phase_cycles(
         far /= iterations
     # What is not the bottleneck is not free either.
     slots = (operations / multiply_adds, moved, stores)
-    cycles = max(max(slots) + 0.1 * (sum(slots) - max(slots)), far)
+    started = (started + operations + stores) / machine.starts
+    cycles = max(max(slots) + 0.1 * (sum(slots) - max(slots)), far, started)
     if updates:  # an accumulator is ready for its next update only after the latency of the last
         cycles = max(cycles, machine.latency / (tile.accumulators if vector is not None else 1))
     # Loop control of the innermost loop, once an unrolled iteration.

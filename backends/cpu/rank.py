@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from tc.options import Options
 from tc.poly.plan import Nest
 
-from . import ahead
+from . import ahead, lines
 from .blocks import blocks_of, packed_depth, too_deep
 from .candidates import allowed, register_tiles, shorter, whole_tiles
 from .machine import Machine
-from .model import Candidate, Cost, flush_cycles, nest_cycles, tile_cycles
+from .model import BESIDE, Candidate, Cost, flush_cycles, nest_cycles, tile_cycles
 from .size import MOST, lines_of
 from .work import Ref, Work, footprint, held_buffers, rows
 
@@ -56,13 +56,14 @@ def candidates(
             fitting.append((whole, label))
 
     def cycles(c: Candidate) -> float:
-        """Of a point, all of its data in the first cache."""
+        """Of a point, all that is read in the first cache."""
         at = {n: min(t.register, extents[n]) for n, t in c.tiles.items()}
         # As if what is left over at the end of an axis cost half a tile more.
         waste = math.prod(
             (1 + math.ceil(extents[n] / e) * e / extents[n]) / 2 for n, e in at.items() if extents[n]
         )
         one = tile_cycles(nest, work, c, at, held, None, machine)
+        one += BESIDE * machine.stray_row * sum(lines.unfollowed(r, at, machine) for r in held.values())
         return waste * _masked(nest, c) * one / math.prod(at.values())
 
     rough = _promising(fitting, cycles)
@@ -73,9 +74,9 @@ def candidates(
         return ranked
     if lines_of(nest, work, ranked[0].candidate, extents) <= MOST:
         return ranked
-    lines = [lines_of(nest, work, c, extents) for _, c, _ in rough]
-    most = max(MOST, min(lines))
-    smaller = [(c, label) for (_, c, label), n in zip(rough, lines, strict=True) if n <= most]
+    lengths = [lines_of(nest, work, c, extents) for _, c, _ in rough]
+    most = max(MOST, min(lengths))
+    smaller = [(c, label) for (_, c, label), n in zip(rough, lengths, strict=True) if n <= most]
     return _ranked(nest, work, smaller, extents, repeats, machine)
 
 
@@ -162,6 +163,7 @@ def nest_cost(
     rate = machine.bandwidth
     if total < machine.l3:
         rate = machine.l2_bandwidth if total < machine.l2 else machine.l3_bandwidth
+    memory = total / rate + repeats * _stray(nest, work, c, extents, machine)
     # Every remainder is a body of its own, and many accumulators leave no room for what the code generator
     # keeps beside them: of candidates that are about equal, the simple one.
     bodies = math.prod(
@@ -178,7 +180,17 @@ def nest_cost(
     if any(p.vector for p in c.phases):  # rows read side by side are streams to prefetch
         bodies += max(0, held - 4)
     crowded = max(0.0, held / machine.isa.registers - 0.72)
-    return Cost(compute * (1 + 0.02 * (bodies - 1) + 0.7 * crowded), pack, total / rate)
+    return Cost(compute * (1 + 0.02 * (bodies - 1) + 0.7 * crowded), pack, memory)
+
+
+def _stray(
+    nest: Nest, work: Mapping[str, Work], c: Candidate, extents: Mapping[str, int], machine: Machine
+) -> float:
+    """Cycles that rows of results wait which the hardware does not follow."""
+    at = {n: min(t.register, extents[n]) for n, t in c.tiles.items()}
+    tiles = math.prod(-(-extents[n] // e) for n, e in at.items())
+    rows = sum(lines.unfollowed(r, at, machine) for r in held_buffers(nest, work).values())
+    return machine.stray_row * tiles * rows
 
 
 def _reached(r: Ref, extents: Mapping[str, int]) -> float:
@@ -202,7 +214,7 @@ def _revisits(
     if not packed or vector is None:
         return 0.0
     depth = packed_depth(nest, packed, c.phases)
-    if not too_deep(depth, packed, c.tiles[vector], machine):
+    if not too_deep(depth, packed, vector, c.tiles[vector], machine):
         return 0.0
     blocked = zip(nest.phases, blocks_of(nest, c.phases, packed), strict=True)
     blocks = max(-(-p.axes[0].extent // t.block) if t.block else 1 for p, t in blocked)

@@ -21,6 +21,7 @@ MACHINE = {
     "l2": 1 << 20,
     "l3": 32 << 20,
     "short_store": 0,
+    "stray_row": 0,
     "far_row": 0,
 }
 ROWS = "n[S0 d+[S1] d[S2] S3 d+[S4] d[S5]]"

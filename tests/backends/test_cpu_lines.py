@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ import tc
 from tc.ir.expr import IntImm
 from tc.ir.loops import Prefetch
 from tc.ir.printer import nest_text
-from tests.backends.cpu_cases import GEMM, compiled
+from tests.backends.cpu_cases import CONV, GEMM, compiled
 from tests.backends.test_cpu_ahead import hints, made
 
 compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
@@ -93,6 +94,35 @@ def test_rows_far_apart_may_hold_up_arithmetic(cycles: float, lanes: str) -> Non
     text = backend.code_of(program, own, tc.Options()).choice
     best = next(line for line in text.splitlines() if line.startswith("  *"))
     assert f"lanes {lanes} " in best, text
+
+
+@pytest.mark.parametrize(("cycles", "rows"), [(0.0, 3), (20.0, 1)])
+def test_rows_on_one_page_may_be_more_than_the_hardware_follows(cycles: float, rows: int) -> None:
+    """Of a result of 64 filters, three rows of 888 bytes at a time, or one that is as long as they are."""
+    program = tc.compile(CONV, "cpu").program({"N": 1, "C": 3, "H": 224, "W": 224, "F": 64, "KH": 3, "KW": 3})
+    own = backend.Machine(
+        isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16, starts=6.0, stray_row=cycles, short_store=3.0
+    )
+    text = backend.code_of(program, own, tc.Options()).choice
+    best = next(line for line in text.splitlines() if line.startswith("  *"))
+    assert ("h_2 x3" in best) == (rows == 3), text
+    assert rows == 3 or "h_2" not in best, text
+
+
+@pytest.mark.parametrize(("tile", "bound"), [((8, 32), True), ((6, 64), False)])
+def test_operations_of_any_kind_are_counted(tile: tuple[int, int], bound: bool) -> None:
+    """16 multiply-adds with ten loads, three a cycle, take longer than two multiply-adds a cycle; 24 with ten
+    loads do not."""
+    program = tc.compile(GEMM, "cpu").program({"M": 240, "K": 256, "N": 256})
+
+    def cycles(starts: float) -> float:
+        own = backend.Machine(isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16, starts=starts)
+        text = backend.code_of(
+            program, replace(own, l2_bandwidth=64.0), tc.Options(register_tile=tile, vector=1)
+        )
+        return float(re.findall(r"\* +\d+ cycles \(compute (\d+)", text.choice)[0])
+
+    assert (cycles(3.0) > cycles(6.0)) == bound
 
 
 def test_packs_of_a_deep_reduction_hold_blocks_of_it() -> None:

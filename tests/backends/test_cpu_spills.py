@@ -30,6 +30,7 @@ MACHINE = tuple(
         "fma_units": 2,
         "loads": 2,
         "short_store": 0,
+        "stray_row": 0,
         "far_row": 0,
     }.items()
 )

@@ -1,78 +1,108 @@
 loop:
-    vbroadcastss -1736(%r14), %zmm18
-    vmovups -208(%r13), %zmm19
-    vmovups -204(%r13), %zmm17
-    vmovups -200(%r13), %zmm16
-    vmovups -144(%r13), %zmm20
-    vfmadd231ps %zmm18, %zmm19, %zmm0
-    vfmadd231ps %zmm18, %zmm20, %zmm1
-    vmovups -72(%r13), %zmm21
-    vmovups -8(%r13), %zmm22
-    vfmadd231ps %zmm18, %zmm21, %zmm2
-    vfmadd231ps %zmm18, %zmm22, %zmm3
-    vbroadcastss -1160(%r14), %zmm18
-    vfmadd231ps %zmm18, %zmm19, %zmm4
-    vfmadd231ps %zmm18, %zmm20, %zmm5
-    vfmadd231ps %zmm18, %zmm21, %zmm6
-    vfmadd231ps %zmm18, %zmm22, %zmm7
-    vbroadcastss -584(%r14), %zmm18
-    vfmadd231ps %zmm18, %zmm19, %zmm8
-    vfmadd231ps %zmm18, %zmm20, %zmm9
-    vfmadd231ps %zmm18, %zmm21, %zmm10
-    vfmadd231ps %zmm18, %zmm22, %zmm11
-    vbroadcastss -8(%r14), %zmm18
-    vfmadd231ps %zmm19, %zmm18, %zmm12
-    vfmadd231ps %zmm20, %zmm18, %zmm13
-    vfmadd231ps %zmm21, %zmm18, %zmm14
-    vfmadd231ps %zmm18, %zmm22, %zmm15
-    vbroadcastss -1732(%r14), %zmm18
-    vmovups -140(%r13), %zmm19
-    vfmadd231ps %zmm18, %zmm17, %zmm0
-    vfmadd231ps %zmm18, %zmm19, %zmm1
-    vmovups -68(%r13), %zmm20
-    vmovups -4(%r13), %zmm21
-    vfmadd231ps %zmm18, %zmm20, %zmm2
-    vfmadd231ps %zmm18, %zmm21, %zmm3
-    vbroadcastss -1156(%r14), %zmm18
-    vfmadd231ps %zmm18, %zmm17, %zmm4
-    vfmadd231ps %zmm18, %zmm19, %zmm5
-    vfmadd231ps %zmm18, %zmm20, %zmm6
-    vfmadd231ps %zmm18, %zmm21, %zmm7
-    vbroadcastss -580(%r14), %zmm18
-    vfmadd231ps %zmm18, %zmm17, %zmm8
-    vfmadd231ps %zmm18, %zmm19, %zmm9
-    vfmadd231ps %zmm18, %zmm20, %zmm10
-    vfmadd231ps %zmm18, %zmm21, %zmm11
-    vbroadcastss -4(%r14), %zmm18
-    vfmadd231ps %zmm17, %zmm18, %zmm12
-    vfmadd231ps %zmm19, %zmm18, %zmm13
-    vfmadd231ps %zmm20, %zmm18, %zmm14
-    vfmadd231ps %zmm18, %zmm21, %zmm15
-    vbroadcastss -1728(%r14), %zmm17
-    vmovups -136(%r13), %zmm18
-    vfmadd231ps %zmm17, %zmm16, %zmm0
-    vfmadd231ps %zmm17, %zmm18, %zmm1
-    vmovups -64(%r13), %zmm19
-    vmovups (%r13), %zmm20
-    vfmadd231ps %zmm17, %zmm19, %zmm2
-    vfmadd231ps %zmm17, %zmm20, %zmm3
-    vbroadcastss -1152(%r14), %zmm17
-    vfmadd231ps %zmm17, %zmm16, %zmm4
-    vfmadd231ps %zmm17, %zmm18, %zmm5
-    vfmadd231ps %zmm17, %zmm19, %zmm6
-    vfmadd231ps %zmm17, %zmm20, %zmm7
-    vbroadcastss -576(%r14), %zmm17
-    vfmadd231ps %zmm17, %zmm16, %zmm8
-    vfmadd231ps %zmm17, %zmm18, %zmm9
-    vfmadd231ps %zmm17, %zmm19, %zmm10
-    vfmadd231ps %zmm17, %zmm20, %zmm11
-    vbroadcastss (%r14), %zmm17
-    vfmadd231ps %zmm16, %zmm17, %zmm12
-    vfmadd231ps %zmm18, %zmm17, %zmm13
-    vfmadd231ps %zmm19, %zmm17, %zmm14
-    vfmadd231ps %zmm17, %zmm20, %zmm15
-    incq %rsi
-    addq $12, %r14
+    vbroadcastss -2888(%r12), %zmm26
+    vmovups -208(%r13), %zmm27
+    vmovups -204(%r13), %zmm25
+    vmovups -200(%r13), %zmm24
+    vmovups -144(%r13), %zmm28
+    vfmadd231ps %zmm26, %zmm27, %zmm0
+    vfmadd231ps %zmm26, %zmm28, %zmm1
+    vmovups -72(%r13), %zmm29
+    vmovups -8(%r13), %zmm30
+    vfmadd231ps %zmm26, %zmm29, %zmm2
+    vfmadd231ps %zmm26, %zmm30, %zmm3
+    vbroadcastss -2312(%r12), %zmm26
+    vfmadd231ps %zmm26, %zmm27, %zmm4
+    vfmadd231ps %zmm26, %zmm28, %zmm5
+    vfmadd231ps %zmm26, %zmm29, %zmm6
+    vfmadd231ps %zmm26, %zmm30, %zmm7
+    vbroadcastss -1736(%r12), %zmm26
+    vfmadd231ps %zmm26, %zmm27, %zmm8
+    vfmadd231ps %zmm26, %zmm28, %zmm9
+    vfmadd231ps %zmm26, %zmm29, %zmm10
+    vfmadd231ps %zmm26, %zmm30, %zmm11
+    vbroadcastss -1160(%r12), %zmm26
+    vfmadd231ps %zmm26, %zmm27, %zmm12
+    vfmadd231ps %zmm26, %zmm28, %zmm13
+    vfmadd231ps %zmm26, %zmm29, %zmm14
+    vfmadd231ps %zmm26, %zmm30, %zmm15
+    vbroadcastss -584(%r12), %zmm26
+    vfmadd231ps %zmm26, %zmm27, %zmm16
+    vfmadd231ps %zmm26, %zmm28, %zmm17
+    vfmadd231ps %zmm26, %zmm29, %zmm18
+    vfmadd231ps %zmm26, %zmm30, %zmm19
+    vbroadcastss -8(%r12), %zmm26
+    vfmadd231ps %zmm27, %zmm26, %zmm20
+    vfmadd231ps %zmm28, %zmm26, %zmm21
+    vfmadd231ps %zmm29, %zmm26, %zmm22
+    vfmadd231ps %zmm26, %zmm30, %zmm23
+    vbroadcastss -2884(%r12), %zmm26
+    vmovups -140(%r13), %zmm27
+    vfmadd231ps %zmm26, %zmm25, %zmm0
+    vfmadd231ps %zmm26, %zmm27, %zmm1
+    vmovups -68(%r13), %zmm28
+    vmovups -4(%r13), %zmm29
+    vfmadd231ps %zmm26, %zmm28, %zmm2
+    vfmadd231ps %zmm26, %zmm29, %zmm3
+    vbroadcastss -2308(%r12), %zmm26
+    vfmadd231ps %zmm26, %zmm25, %zmm4
+    vfmadd231ps %zmm26, %zmm27, %zmm5
+    vfmadd231ps %zmm26, %zmm28, %zmm6
+    vfmadd231ps %zmm26, %zmm29, %zmm7
+    vbroadcastss -1732(%r12), %zmm26
+    vfmadd231ps %zmm26, %zmm25, %zmm8
+    vfmadd231ps %zmm26, %zmm27, %zmm9
+    vfmadd231ps %zmm26, %zmm28, %zmm10
+    vfmadd231ps %zmm26, %zmm29, %zmm11
+    vbroadcastss -1156(%r12), %zmm26
+    vfmadd231ps %zmm26, %zmm25, %zmm12
+    vfmadd231ps %zmm26, %zmm27, %zmm13
+    vfmadd231ps %zmm26, %zmm28, %zmm14
+    vfmadd231ps %zmm26, %zmm29, %zmm15
+    vbroadcastss -580(%r12), %zmm26
+    vfmadd231ps %zmm26, %zmm25, %zmm16
+    vfmadd231ps %zmm26, %zmm27, %zmm17
+    vfmadd231ps %zmm26, %zmm28, %zmm18
+    vfmadd231ps %zmm26, %zmm29, %zmm19
+    vbroadcastss -4(%r12), %zmm26
+    vfmadd231ps %zmm25, %zmm26, %zmm20
+    vfmadd231ps %zmm27, %zmm26, %zmm21
+    vfmadd231ps %zmm28, %zmm26, %zmm22
+    vfmadd231ps %zmm26, %zmm29, %zmm23
+    vbroadcastss -2880(%r12), %zmm25
+    vmovups -136(%r13), %zmm26
+    vfmadd231ps %zmm25, %zmm24, %zmm0
+    vfmadd231ps %zmm25, %zmm26, %zmm1
+    vmovups -64(%r13), %zmm27
+    vmovups (%r13), %zmm28
+    vfmadd231ps %zmm25, %zmm27, %zmm2
+    vfmadd231ps %zmm25, %zmm28, %zmm3
+    vbroadcastss -2304(%r12), %zmm25
+    vfmadd231ps %zmm25, %zmm24, %zmm4
+    vfmadd231ps %zmm25, %zmm26, %zmm5
+    vfmadd231ps %zmm25, %zmm27, %zmm6
+    vfmadd231ps %zmm25, %zmm28, %zmm7
+    vbroadcastss -1728(%r12), %zmm25
+    vfmadd231ps %zmm25, %zmm24, %zmm8
+    vfmadd231ps %zmm25, %zmm26, %zmm9
+    vfmadd231ps %zmm25, %zmm27, %zmm10
+    vfmadd231ps %zmm25, %zmm28, %zmm11
+    vbroadcastss -1152(%r12), %zmm25
+    vfmadd231ps %zmm25, %zmm24, %zmm12
+    vfmadd231ps %zmm25, %zmm26, %zmm13
+    vfmadd231ps %zmm25, %zmm27, %zmm14
+    vfmadd231ps %zmm25, %zmm28, %zmm15
+    vbroadcastss -576(%r12), %zmm25
+    vfmadd231ps %zmm25, %zmm24, %zmm16
+    vfmadd231ps %zmm25, %zmm26, %zmm17
+    vfmadd231ps %zmm25, %zmm27, %zmm18
+    vfmadd231ps %zmm25, %zmm28, %zmm19
+    vbroadcastss (%r12), %zmm25
+    vfmadd231ps %zmm24, %zmm25, %zmm20
+    vfmadd231ps %zmm26, %zmm25, %zmm21
+    vfmadd231ps %zmm27, %zmm25, %zmm22
+    vfmadd231ps %zmm25, %zmm28, %zmm23
+    incq %rax
+    addq $12, %r12
     addq $136, %r13
-    cmpq $3, %rsi
+    cmpq $3, %rax
     jl loop

@@ -22,6 +22,7 @@ from .ways import Wanted, candidates, weight
 
 _HOPELESS = 2.5  # what a way may take of the best, and its variants are not looked at
 _FEW = 0.1  # of all reads, for which staging is not looked at
+_WAITING = 0.5  # of the time of a kernel what it waits, from where on copies ahead are looked at
 _CLOSE = 1.2  # what the time of a kernel may be of the ideal one, and nothing else is looked at
 
 
@@ -87,22 +88,27 @@ class Chooser:
 
     def variants(self, region: Region, way: str, how: RegionMap, first: int) -> Iterator[Candidate]:
         """A way with what may go to shared memory there or not."""
-        wanted, ahead = self.wanted, self.target.ahead
+        wanted = self.wanted
         reads = [(s, i) for s in region.statements for i in range(len(self.scop.statement(s).reads))]
         seen: frozenset[tuple[str, int]] | None = None
         for staged in (False, True)[wanted.copies :]:
-            p, free = self.placed(region, how, first, ahead, wanted.shared, staged)
+            p, free = self.placed(region, how, first, False, wanted.shared, staged)
             if seen is not None and _times(region, p.copied - seen) < _FEW * _times(region, reads):
                 continue
             seen = p.copied
             name = f"{way}, staged" if staged else way
-            most = plain = self.made(name, p, free, wanted.shared)
+            most = self.made(name, p, free, wanted.shared)
             yield most
-            if _ahead(most.kernel):  # which takes twice the shared memory
-                p, free = self.placed(region, how, first, False, wanted.shared, staged)
-                plain = self.made(name, p, free, wanted.shared)
-                yield plain
-            if max(_shared(most.kernel), _shared(plain.kernel)) > wanted.little:
+            # Copies ahead take twice the shared memory, and help who waits.
+            bounds = most.prediction.bounds
+            ahead = self.target.ahead and bounds["latency"] > _WAITING * bounds[most.prediction.binds]
+            largest = _shared(most.kernel)
+            if ahead:
+                p, free = self.placed(region, how, first, True, wanted.shared, staged)
+                if p.ahead:
+                    yield (c := self.made(name, p, free, wanted.shared))
+                    largest = max(largest, _shared(c.kernel))
+            if largest > wanted.little:
                 p, free = self.placed(region, how, first, ahead, wanted.little, staged)
                 yield self.made(name, p, free, wanted.little)
 

@@ -98,7 +98,8 @@ class _Region:
         points = math.prod(a.extent for a in shared)
         free = not self.wanted.threads and not self.wanted.tile
         tiles = list(self.register_tiles(shared)) if any(self.reused(n) for n in nests) else []
-        yield from tiles
+        few = points < WARP * self.units  # of which a thread each leaves most of a GPU idle
+        yield from () if few else tiles
         if phases:
             inner = {a.name for p in phases for a in p.axes}
             along = (contiguous(self.scop, n) for n in nests)
@@ -113,7 +114,8 @@ class _Region:
         if any(len(n.axes) > len(shared) for n in nests) and shared:
             for size in (1, 4, 16):
                 yield Way(f"{size} shared points a block", inner=size)
-        alone = not phases or not free or points >= WARP * self.units
+        yield from tiles if few else ()
+        alone = not phases or not free or not few
         if not tiles and (alone or self.wanted.copies):
             yield _POINT
 

@@ -60,6 +60,11 @@ class Placed:
         return repeated(self.region, self.units, self.how)
 
     @property
+    def ahead(self) -> bool:
+        """Whether tiles are copied while those before them are worked on."""
+        return any(x.ring for memory in self.memory for x in memory)
+
+    @property
     def copied(self) -> frozenset[tuple[str, int]]:
         """The reads from copies in shared memory: statements, and their numbers among the reads of these."""
         return frozenset((x.statement, x.read) for memory in self.memory for x in memory)

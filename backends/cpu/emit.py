@@ -36,7 +36,7 @@ from tc.ir.simplify import simplify
 
 from .affine import LANE, Affine, factors
 from .dot_code import DotEmitter
-from .expressions import Env
+from .expressions import Around, Env, operands
 from .isa import Isa
 from .memory import Registers
 from .values import Function, Value, type_text
@@ -47,7 +47,9 @@ if TYPE_CHECKING:
 KERNEL = "kernel"
 _SIZE = "%size."  # operands of dynamic sizes, the same in all functions
 # What belongs to the function that is being written.
-_OF_A_FUNCTION = ("fn", "bases", "scalars", "loaded", "chunk", "lanes", "mask", "registers", "once")
+_OF_A_FUNCTION = (
+    "fn", "bases", "scalars", "loaded", "chunk", "lanes", "mask", "registers", "around", "once"
+)  # fmt: skip
 
 
 def emit(nest: LoopNest, isa: Isa, *, fast_math: bool = False) -> str:
@@ -228,6 +230,11 @@ class NestEmitter(DotEmitter):
         first, last = self.materialize(lower), self.materialize(upper)
         head, latch, after = self.label(_head(s)), self.label("next"), self.label("after")
         iterator, following = self.name("i"), self.name("n")
+        if not lower.terms and not upper.terms:
+            self.ranges[iterator] = lower.constant, upper.constant - 1
+        around = Around(frozenset(operands(env)), len(self.fn.pure), bool(trips.terms))
+        before_it, self.fn.lines = self.fn.lines, []
+        self.around.append(around)
         if trips.terms:
             some = self.op(f"icmp slt i64 {first}, {last}")
             self.do(f"br i1 {some}, label %{head}.pre, label %{after}")
@@ -250,6 +257,8 @@ class NestEmitter(DotEmitter):
         self.do(f"br i1 {more}, label %{head}, label %{after}")
         self.start(after)
         self.changed(s)
+        self.around.pop()
+        self.fn.lines = [*before_it, *around.lines, *self.fn.lines]
 
     def changed(self, s: For) -> None:
         """Loads from what a loop writes are not known across its edges."""
@@ -467,7 +476,7 @@ class NestEmitter(DotEmitter):
         """Another function is written, which shares no operands with this one."""
         outer = {name: getattr(self, name) for name in _OF_A_FUNCTION}
         self.fn, self.bases, self.scalars, self.loaded, self.once = Function(), {}, {}, [{}], {}
-        self.registers = []
+        self.registers, self.around = [], []
         yield
         for name, value in outer.items():
             setattr(self, name, value)

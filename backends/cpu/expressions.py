@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from tc.codegen.llvm_expr import PREDICATES, error_record
 from tc.codegen.numerics import MAX_POINT
@@ -45,7 +47,7 @@ from tc.ir.expr import (
 from tc.ir.loops import Array
 from tc.ir.simplify import linear_terms
 
-from .affine import LANE, Affine
+from .affine import LANE, Affine, factors
 from .isa import Isa
 from .memory import MemoryEmitter
 from .padding import padding
@@ -68,6 +70,22 @@ class Env:
         return Env(self.affine, {**self.values, name: v})
 
 
+@dataclass(slots=True)
+class Around:
+    """A loop around: the operands that are known before it, how many pure scopes are open there, whether it
+    may have no iteration, and the instructions that go before it."""
+
+    known: AbstractSet[str]
+    depth: int
+    maybe_empty: bool
+    lines: list[str] = field(default_factory=list[str])
+
+
+def operands(env: Env) -> Iterator[str]:
+    """What the forms of an environment are made of."""
+    return (n for a in env.affine.values() for operand, _ in a.terms for n in factors(operand))
+
+
 _Flat = tuple[tuple[Expr, ...], tuple[tuple[str, int], ...], tuple[tuple[Expr, int], ...], int]
 
 
@@ -76,6 +94,8 @@ class ExpressionEmitter(MemoryEmitter):
         super().__init__(isa, fast_math, arrays)
         self.scalars: dict[str, Value] = {}
         self.sizes = Env({}, {})  # the dynamic sizes
+        self.ranges: dict[str, tuple[int, int]] = {}  # of operands: the least and the greatest, if known
+        self.around: list[Around] = []  # the loops around in this function, the innermost last
         self.once: dict[Expr, str] = {}  # what is computed from them in this function
         self.point: tuple[Expr, ...] = ()
         self._heavy: dict[int, tuple[Expr, bool]] = {}
@@ -323,7 +343,8 @@ class ExpressionEmitter(MemoryEmitter):
     # Lazy choice.
 
     def lazy(self, e: IfThenElse, env: Env) -> Value:
-        c = self.value(e.condition, env)
+        with self.outside(self._tested(e.condition, env) if padding(e) else None):
+            c = self.value(e.condition, env)
         if c.constant is not None:
             return self.value(e.then_value if c.constant else e.else_value, env)
         if not (self._reads(e.then_value) or self._reads(e.else_value)):
@@ -372,7 +393,63 @@ class ExpressionEmitter(MemoryEmitter):
         address = self.address(array, element.subscripts, env)
         if address is None:
             return None
-        return self.load_or(c if chosen else self.negate(c), array, address, self.value(constant, env))
+        tested = self._tested(e.condition, env)
+        with self.outside(tested):
+            c = c if chosen else self.negate(c)
+        value = self.value(constant, env)
+        whole = self.lanes > 0 and not address.lane and self.isa.vector_bytes == 64
+        apart = self._apart(element, tested, env) if whole and tested is not None else None
+        if tested is None or apart is None:
+            return self.load_or(c, array, address, value)
+        rest = address - apart
+        with self.outside(tested | {n for operand, _ in rest.terms for n in factors(operand)}):
+            there = Affine.of(self.pure(f"select i1 {c.text}, i64 {self.materialize(rest)}, i64 0"))
+            c = self.widen(c, self.lanes)
+        return self.load_masked(c, array, there + apart, value)
+
+    def _apart(self, e: Load, tested: AbstractSet[str], env: Env) -> Affine | None:
+        """The part of an element's address that is inside of its array whatever a condition on `tested` says:
+        that of the subscripts which have nothing to do with it; None if there is none that changes."""
+        array, out = self.arrays[e.buffer], Affine()
+        for subscript, stride, extent in zip(
+            e.subscripts, self.strides[array.name], array.shape, strict=True
+        ):
+            a = self.form(subscript, env)
+            if a is None or not isinstance(stride, int) or not isinstance(extent, IntImm) or not extent.value:
+                return None
+            if any(n not in self.ranges or n in tested for n, _ in a.terms):
+                continue
+            ends = [[f * end for end in self.ranges[n]] for n, f in a.terms]
+            if a.constant + sum(map(min, ends)) >= 0 and a.constant + sum(map(max, ends)) < extent.value:
+                out += a * stride
+        return out if out.terms else None
+
+    def _tested(self, condition: Expr, env: Env) -> AbstractSet[str] | None:
+        """The operands of a condition on indices; None of another one."""
+        out: set[str] = set()
+        for name in variables(condition):
+            a = env.affine.get(name)
+            if a is None or a.lane:
+                return None
+            out |= {n for operand, _ in a.terms for n in factors(operand)}
+        return None if any(isinstance(x, (Load, Call, Let)) for x in walk(condition)) else out
+
+    @contextmanager
+    def outside(self, needed: AbstractSet[str] | None) -> Generator[None]:
+        """Instructions without effects that use these operands go before the loops around that do not change
+        them."""
+        target: Around | None = None
+        for loop in reversed(self.around):
+            if needed is None or loop.maybe_empty or not needed <= loop.known:
+                break
+            target = loop
+        saved = self.fn.lines, self.fn.pure
+        if target is not None:
+            self.fn.lines, self.fn.pure = target.lines, self.fn.pure[: target.depth]
+        try:
+            yield
+        finally:
+            self.fn.lines, self.fn.pure = saved
 
     def _reads(self, e: Expr) -> bool:
         """Whether a value reads memory or is dear enough to be skipped."""

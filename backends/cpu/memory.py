@@ -162,17 +162,10 @@ class MemoryEmitter(ValueEmitter):
         """The elements at an address if a scalar condition holds, else a constant: the address is chosen,
         that of the elements or that of lanes of the constant.  None where it cannot be."""
         lane, t = address.lane, array.dtype
-        if lane not in (0, 1) or self.mask is not None or t == BOOL or self.held(array) is not None:
-            return None
-        if constant.constant is None or (t.is_half and constant.constant != 0):
+        if lane not in (0, 1) or not self._may_choose(array, constant):
             return None
         lanes = self.lanes if lane else 0
-        key = (
-            f"{array.name} if {c.text} else {constant.text}",
-            self.versions.get(array.name, 0),
-            address,
-            lanes,
-        )
+        key = self._either(c, array, address, constant, lanes)
         for scope in self.loaded:
             if key in scope:
                 return scope[key][0]
@@ -186,6 +179,35 @@ class MemoryEmitter(ValueEmitter):
         v = self._from_memory(t, self.op(f"load {ty}, ptr {p}, align {t.itemsize}"), lanes)
         self.loaded[-1][key] = (v, None)
         return v
+
+    def load_masked(self, c: Value, array: Array, address: Affine, constant: Value) -> Value | None:
+        """The element at an address, which is in the array, in all lanes if a condition in lanes holds, else
+        a constant: one instruction where lanes have masks.  None where it cannot be."""
+        if not self._may_choose(array, constant):
+            return None
+        key = self._either(c, array, address, constant, self.lanes)
+        for scope in self.loaded:
+            if key in scope:
+                return scope[key][0]
+        t = array.dtype
+        p = self.pointer(array, address)
+        v = self._from_memory(t, self.op(f"load {storage_type(t)}, ptr {p}, align {t.itemsize}"), 0)
+        v = self.select(c, v, constant)
+        self.loaded[-1][key] = (v, None)
+        return v
+
+    def _either(
+        self, c: Value, array: Array, address: Affine, constant: Value, lanes: int
+    ) -> tuple[str, int, Affine, int]:
+        """What is known of an element or a constant that has been read."""
+        version = self.versions.get(array.name, 0)
+        return f"{array.name} if {c.text} else {constant.text}", version, address, lanes
+
+    def _may_choose(self, array: Array, constant: Value) -> bool:
+        """Whether an element of an array in memory or a constant may be read without a branch."""
+        if self.mask is not None or array.dtype == BOOL or self.held(array) is not None:
+            return False
+        return constant.constant is not None and not (array.dtype.is_half and constant.constant != 0)
 
     def _picked(self, array: Array, first: Affine, stride: int) -> str:
         """Every second, third or fourth element of neighbours: contiguous loads, none beyond the last

@@ -22,6 +22,7 @@ from .memory import CLOSE
 from .work import Ref, Work, held_buffers
 
 _PADDED = 0.5  # of its cycles, what a tile takes longer that chooses elements or a constant one by one
+_MASKED = 0.1  # the same where lanes have masks, which are known before the reduction
 BESIDE = 0.25  # of the cycles of what takes less time than something else, what it takes beside it
 _GONE = 7.0  # cycles to store one element of a line that the first cache has no more
 
@@ -72,17 +73,20 @@ def tile_cycles(
         total += _phase_cycles(nest, phase, tile, work, c, extents, held, after, machine)
     total += sum(flush_cycles(r, c, extents, machine) for r in held.values())
     total = max(total, sum(lines.pushed_cycles(r, extents, machine) for r in held.values()))
-    total *= 1 + _mixed(nest, work, c, extents)
+    total *= 1 + _mixed(nest, work, c, extents, machine)
     return total * (1 + 0.002 * rows)  # of what is equal, the longer runs of neighbours
 
 
-def _mixed(nest: Nest, work: Mapping[str, Work], c: Candidate, extents: Mapping[str, int]) -> float:
+def _mixed(
+    nest: Nest, work: Mapping[str, Work], c: Candidate, extents: Mapping[str, int], machine: Machine
+) -> float:
     """What tiles cost more of which some points meet a condition and others do not, as a share of all."""
     guards = {n for w in work.values() for n in w.guards}
     padded = {n for w in work.values() for n in w.padded}
     if any(c.tiles[a.name].lanes > 1 for a in nest.axes if a.name in padded):
         guards |= padded
-    return _at_the_ends(nest, guards, extents) + _PADDED * _at_the_ends(nest, padded - guards, extents)
+    each = _MASKED if machine.isa.vector_bytes == 64 else _PADDED
+    return _at_the_ends(nest, guards, extents) + each * _at_the_ends(nest, padded - guards, extents)
 
 
 def _at_the_ends(nest: Nest, axes: AbstractSet[str], extents: Mapping[str, int]) -> float:

@@ -153,12 +153,33 @@ def test_edges_are_padded_without_reading_beyond(dtype: str, isa: str) -> None:
     """An element or a constant, the same for all lanes, takes no branch; beyond are protected pages."""
     rng = np.random.default_rng(0)
     t = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
-    for pad, n, f, x, layout in ((0, 2, 17, 9, "start"), (2, 1, 33, 5, "end")):
+    for pad, n, c, f, x, layout in (
+        (0, 2, 3, 17, 9, "start"),
+        (2, 1, 3, 33, 5, "end"),
+        (0, 2, 13, 16, 6, "end"),
+    ):
         source = PADDED.format(t=dtype, pad=pad)
-        i, w = (arranged(rng.integers(0, 3, s).astype(t), layout) for s in ((n, 3, x), (f, 3, 3)))
+        i, w = (arranged(rng.integers(0, 3, s).astype(t), layout) for s in ((n, c, x), (f, c, 3)))
         agree(source, i, w, isa=isa)
         agree(source, i, w, isa=isa, register_tile=(1, 16, 4), vector=1)
         agree(source, i, w, isa=isa, register_tile=(1, 2, 8), vector=2)
+
+
+@pytest.mark.skipif("avx512" not in isas(), reason="this processor has no AVX-512")
+@pytest.mark.parametrize(("m", "masked"), [(41, True), (3, False)])
+def test_what_a_condition_never_reads_may_be_shorter(m: int, masked: bool) -> None:
+    """No q and k meet the condition, so that `A` may have fewer elements than n has values: then no address
+    is in it that says nothing of q and k."""
+    source = """def f(float(M) A, float(N,P) B, float(Q,K) W) -> (O) {
+      O(q,p) +=! ((q + k) % 4 == 5 ? A(n) : 2) * B(n,p) * W(q,k)
+    }"""
+    rng = np.random.default_rng(0)
+    shapes = ((m,), (41, 32), (8, 3))
+    a, b, w = (arranged(rng.integers(0, 3, s).astype("float32"), "end") for s in shapes)
+    options: dict[str, Any] = {"vector": 1, "register_tile": (4, 16), "isa": "avx512"}
+    agree(source, a, b, w, **options)
+    text = compiled(source, **options).inspect("llvm", M=m, N=41, P=32, Q=8, K=3)
+    assert ("select <16 x i1>" in text) == masked
 
 
 # --- Integers.

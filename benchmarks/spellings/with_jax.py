@@ -109,6 +109,10 @@ def conv2d(I, K):
     return _conv(I, K)
 
 
+def conv2d_same(I, K):
+    return _conv(I, K, padding=1)
+
+
 def conv2d_stride2(I, K):
     return _conv(I, K, stride=2)
 

@@ -142,6 +142,14 @@ def conv2d_alt(I, K):
     return F.conv2d(I, K)
 
 
+def conv2d_same(I, K):
+    return F.conv2d(I, K, padding=1)
+
+
+def conv2d_same_alt(I, K):
+    return F.conv2d(I, K, padding=1)
+
+
 def conv2d_stride2(I, K):
     return F.conv2d(I, K, stride=2)
 
@@ -378,6 +386,7 @@ def _last(x):
 PREPARE = {
     "gconv": lambda I, W1, B: (_last(I.flatten(1, 2)), _last(W1.flatten(0, 1)), B),
     "conv2d": lambda I, K: (_last(I), _last(K)),
+    "conv2d_same": lambda I, K: (_last(I), _last(K)),
     "conv2d_stride2": lambda I, K: (_last(I), _last(K)),
     "conv1x1": lambda I, K: (_last(I), K),
     "depthwise": lambda I, K: (_last(I), K),

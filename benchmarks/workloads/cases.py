@@ -52,6 +52,7 @@ MORE = (
     Case("more", c.distances, (512, 512, 128), (3, 4, 5)),
     Case("more", c.syrk, (512, 512), (4, 5)),
     Case("more", v.conv2d, (8, 64, 64, 56, 56), (2, 3, 2, 5, 6)),
+    Case("more", v.conv2d_same, (4, 128, 128, 28, 28), (2, 3, 2, 5, 6)),
     Case("more", v.conv2d_stride2, (8, 64, 128, 56, 56), (2, 3, 2, 7, 6)),
     Case("more", v.conv2d_nhwc, (8, 64, 64, 56, 56), (2, 3, 2, 5, 6)),
     Case("more", v.conv1x1, (8, 128, 128, 28, 28), (2, 3, 4, 2, 3)),

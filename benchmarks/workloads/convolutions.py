@@ -35,6 +35,24 @@ def conv2d(N: int, C: int, F: int, H: int, W: int) -> Workload:
     )
 
 
+def conv2d_same(N: int, C: int, F: int, H: int, W: int) -> Workload:
+    """3x3, NCHW, zeros around the images: as many points as there are pixels."""
+    return Workload(
+        "conv2d_same",
+        """
+        def conv2d_same(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) {
+          O(n,f,y,x) +=! (y+ky >= 1 && y+ky <= H && x+kx >= 1 && x+kx <= W ? I(n,c,y+ky-1,x+kx-1) : 0)
+              * K(f,c,ky,kx)
+            where y in 0:H, x in 0:W
+        }
+        """,
+        (Array("I", (N, C, H, W)), Array("K", (F, C, 3, 3))),
+        flops=2.0 * N * F * C * (3 * H - 2) * (3 * W - 2),
+        kind="compute",
+        terms=9 * C,
+    )
+
+
 def conv2d_stride2(N: int, C: int, F: int, H: int, W: int) -> Workload:
     """3x3, NCHW, every second point."""
     return Workload(

@@ -48,6 +48,7 @@ _MACHINE = {
     "loads": 2,
     "l1_ways": 8,
     "l2_ways": 8,
+    "l2_bandwidth": 26.0,
     "short_store": 3.0,
     "stray_row": 20.0,
     "far_row": 4.0,

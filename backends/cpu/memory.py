@@ -166,9 +166,8 @@ class MemoryEmitter(ValueEmitter):
             return None
         lanes = self.lanes if lane else 0
         key = self._either(c, array, address, constant, lanes)
-        for scope in self.loaded:
-            if key in scope:
-                return scope[key][0]
+        if (known := self._known(key)) is not None:
+            return known
         st = storage_type(t)
         text = "0" if t.is_half else constant.text
         ty = f"<{lanes} x {st}>" if lanes else st
@@ -186,9 +185,8 @@ class MemoryEmitter(ValueEmitter):
         if not self._may_choose(array, constant):
             return None
         key = self._either(c, array, address, constant, self.lanes)
-        for scope in self.loaded:
-            if key in scope:
-                return scope[key][0]
+        if (known := self._known(key)) is not None:
+            return known
         t = array.dtype
         p = self.pointer(array, address)
         v = self._from_memory(t, self.op(f"load {storage_type(t)}, ptr {p}, align {t.itemsize}"), 0)
@@ -199,9 +197,12 @@ class MemoryEmitter(ValueEmitter):
     def _either(
         self, c: Value, array: Array, address: Affine, constant: Value, lanes: int
     ) -> tuple[str, int, Affine, int]:
-        """What is known of an element or a constant that has been read."""
+        """The key of an element or a constant that has been read."""
         version = self.versions.get(array.name, 0)
         return f"{array.name} if {c.text} else {constant.text}", version, address, lanes
+
+    def _known(self, key: tuple[str, int, Affine, int]) -> Value | None:
+        return next((scope[key][0] for scope in self.loaded if key in scope), None)
 
     def _may_choose(self, array: Array, constant: Value) -> bool:
         """Whether an element of an array in memory or a constant may be read without a branch."""

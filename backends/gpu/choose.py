@@ -8,7 +8,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tc.ir.loops import Compute, LoopNest, statements
+from tc.ir.loops import LoopNest
 from tc.ir.printer import text
 from tc.poly import mapping, nest
 from tc.poly.mapping.plan import AxisMap, RegionMap
@@ -127,7 +127,7 @@ class Chooser:
 
     def made(self, way: str, p: mapping.Placed, free: int, shared: int) -> Candidate:
         kernel = mapping.kernel(self.scop, self.scop.program.name, p.how, mapping.mapped(p))
-        way += ", copies ahead" if _ahead(kernel) else ""
+        way += ", copies ahead" if p.ahead else ""
         way += f", {shared >> 10} KiB shared" if shared < self.wanted.shared else ""
         return Candidate(way, p.how, kernel, self.predicted(kernel), free)
 
@@ -141,10 +141,6 @@ def _times(region: Region, reads: Collection[tuple[str, int]]) -> int:
     """About how often these are made."""
     of = {s: n for n in region.nests for s in n.statements}
     return sum(weight(of[s], s) for s, _ in reads)
-
-
-def _ahead(kernel: mapping.Kernel) -> bool:
-    return any(isinstance(s, Compute) and s.asynchronous for s in statements(kernel.launch))
 
 
 def _shared(kernel: mapping.Kernel) -> int:

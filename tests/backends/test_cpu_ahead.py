@@ -34,6 +34,7 @@ MACHINE: dict[str, Any] = {
     "l3": 32 << 20,
     "fma_units": 1,
     "loads": 1,
+    "l2_bandwidth": 26.0,
     "short_store": 0.0,
     "stray_row": 0.0,
     "far_row": 0.0,

@@ -20,6 +20,7 @@ MACHINE = {
     "l1_ways": 8,
     "l2": 1 << 20,
     "l3": 32 << 20,
+    "l2_bandwidth": 26.0,
     "short_store": 0,
     "stray_row": 0,
     "far_row": 0,

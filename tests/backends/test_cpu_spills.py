@@ -29,6 +29,7 @@ MACHINE = tuple(
         "l3": 32 << 20,
         "fma_units": 2,
         "loads": 2,
+        "l2_bandwidth": 26.0,
         "short_store": 0,
         "stray_row": 0,
         "far_row": 0,

@@ -261,7 +261,11 @@ class RegisterTile:
 
     def longest(self) -> Phase | None:
         """The phase of most iterations of those that have a loop around others, of constant length."""
-        found = [p for p in self.nest.phases if len(p.axes) > 1 and isinstance(self.extent(p.axes[0]), int)]
+        found: list[Phase] = []
+        for p, t in zip(self.nest.phases, self.tiling.phases, strict=True):
+            outer = next((a for a in p.axes if a.name != t.vector), None)
+            if len(p.axes) > 1 and outer is not None and isinstance(self.extent(outer), int):
+                found.append(p)
         return max(found, key=lambda p: math.prod(a.extent for a in p.axes), default=None)
 
     def next_results(self, loop: tuple[Expr, int] | None = None) -> list[Stmt]:

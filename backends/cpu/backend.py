@@ -13,7 +13,9 @@ from tc.errors import BackendError, InternalError
 from tc.ir.collapse import collapse
 from tc.ir.expr import LE, Add, Expr, IntImm, Variable
 from tc.ir.inline import inline
+from tc.ir.interchange import interchange
 from tc.ir.loops import Array, If, LoopNest, Stmt
+from tc.ir.materialize import materialize
 from tc.ir.printer import nest_text
 from tc.ir.program import Program
 from tc.ir.reassociate import reassociate
@@ -34,7 +36,7 @@ from .choose import best_options, choose
 from .fuse import predicate
 from .isa import Isa
 from .machine import Machine, believed, host, with_isa
-from .recompute import worthwhile
+from .recompute import repeated, worthwhile
 from .simpler import notices
 from .streams import streamed
 from .versions import Plan, Version, versions
@@ -153,7 +155,7 @@ class Backend:
         """The best tilings of the nest that costs most, by the model, as these options with others, and
         predicted cycles."""
         machine = _machine(options)
-        program, _ = prepared(program, machine, options, {})
+        program = prepared(program, machine, options, {}).program
         with isl_context():
             polyhedra = scop.build(program)
             groups = fusion.fuse(polyhedra, options.fusion or predicate(polyhedra, machine))
@@ -224,7 +226,8 @@ def code_of(
     if set(program.sizes) != set(typical or ()):
         raise InternalError(f"{program.name} is not specialised: {', '.join(program.sizes)}")
     verify = settings.verify()
-    program, inlined = prepared(program, machine, options, typical or {})
+    ready = prepared(program, machine, options, typical or {})
+    program = ready.program
     with isl_context():
         with stage("scop"):
             polyhedra = scop.build(program)
@@ -259,25 +262,40 @@ def code_of(
         text = emit.emit(loops, machine.isa, fast_math=options.fast_math)
     shown = "".join(f"{v.size} <= {v.most}:\n{v.plan.schedule}" for v in few) + usual.schedule
     choice = "".join(f"{v.size} <= {v.most}:\n{v.plan.chosen.text}" for v in few) + usual.chosen.text
-    if inlined:
-        choice = f"computed where they are read: {', '.join(inlined)}\n{choice}"
+    choice = ready.told + choice
     chosen = usual.chosen
-    told = notices(polyhedra, chosen, options)
+    told = notices(polyhedra, chosen, options, ready.operands)
     return Made(loops, shown, choice, text, program.instances, private, chosen.vectors, chosen.cycles, told)
 
 
-def prepared(
-    program: Program, machine: Machine, options: Options, typical: Mapping[str, int]
-) -> tuple[Program, tuple[str, ...]]:
-    """The program that is scheduled, whose dynamic sizes are typically these, and the temporaries that it
-    does without."""
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The program that is scheduled; the temporaries that it does without, and those that it has besides."""
+
+    program: Program
     inlined: tuple[str, ...] = ()
+    operands: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> str:
+        lines = (
+            ("computed where they are read", self.inlined),
+            ("computed once, before they are read", self.operands),
+        )
+        return "".join(f"{what}: {', '.join(names)}\n" for what, names in lines if names)
+
+
+def prepared(program: Program, machine: Machine, options: Options, typical: Mapping[str, int]) -> Prepared:
+    """A program whose dynamic sizes are typically these, made ready for fusion."""
+    inlined: tuple[str, ...] = ()
+    operands: tuple[str, ...] = ()
     if options.fusion != "min":
         program, inlined = inline(program, worthwhile(machine))
-    program = collapse(program)
+        program, operands = materialize(program, repeated(machine, typical), typical)
+    program = interchange(collapse(program), typical)
     if options.parallel is not False:
         program = split_reductions(program, 4 * machine.cores, _LONG, typical=typical)
-    return program, inlined
+    return Prepared(program, inlined, operands)
 
 
 def object_of(made: Made, isa: Isa) -> bytes:

@@ -15,7 +15,7 @@ from .blocks import blocks_of, packed_depth, too_deep
 from .lines import inner_order, outer_order, rows_together
 from .machine import Machine
 from .model import Candidate
-from .shares import number_of_tasks, shares
+from .shares import BUSY, balanced, number_of_tasks, shares
 from .work import Ref, Work, held_buffers
 
 _STREAMS = 8  # rows of an array that are read side by side: more may share a set of the first cache
@@ -53,9 +53,7 @@ def tiling(
             rows = _rows(nest, refs, packed, tiles, cycles, machine)
         if rows is not None:
             order = [rows, *(n for n in order if n != rows)]
-            t = tiles[rows]
-            each = -(-axes[rows].extent // machine.cores)
-            tiles[rows] = replace(t, cache=-(-each // t.register) * t.register)
+            tiles[rows] = replace(tiles[rows], cache=_share(axes[rows].extent, tiles[rows], machine))
         depth = packed_depth(nest, packed, phases)
         size = max(r.itemsize for r in packed)
         register = tiles[vector].register
@@ -135,7 +133,7 @@ def tiling(
                     count = min(count, math.ceil(turns * machine.cores / tasks))
                 cache = -(-math.ceil(extent / count) // t.register) * t.register
                 if not packed or n not in {a for r in packed for a in r.strides if r.strides[a]}:
-                    if packed and _balanced(tasks * have, machine.cores):
+                    if packed and balanced(tasks * have, machine.cores):
                         break
                     tiles[n] = replace(t, cache=max(t.register, cache))
                     have = math.ceil(extent / tiles[n].cache)
@@ -195,8 +193,14 @@ def _rows(
     small = result.elements * result.itemsize <= machine.l2 * machine.cores
     worth = filled < result.elements and 2 * filled * machine.cores <= cycles
     moves = any(r.strides.get(best.name, 0) for r in packed)
-    enough = best.extent >= machine.cores * tiles[best.name].register and cycles >= TASK * machine.cores
+    share = _share(best.extent, tiles[best.name], machine)
+    enough = best.extent >= BUSY * machine.cores * share and cycles >= TASK * machine.cores
     return best.name if small and worth and enough and not moves and not best.reductions else None
+
+
+def _share(extent: int, t: Tile, machine: Machine) -> int:
+    """The points of an axis that each processor has, whole register tiles."""
+    return -(-extent // (machine.cores * t.register)) * t.register
 
 
 def _filled(r: Ref, nest: Nest, tiles: Mapping[str, Tile]) -> int:
@@ -204,11 +208,6 @@ def _filled(r: Ref, nest: Nest, tiles: Mapping[str, Tile]) -> int:
     extents = {a.name: min(a.extent, tiles[a.name].cache) for a in nest.axes}
     extents |= {a.name: a.extent for p in nest.phases for a in p.axes}
     return math.prod(e for n, e in extents.items() if r.strides.get(n, 0))
-
-
-def _balanced(tasks: int, cores: int) -> bool:
-    """Whether that many equal tasks keep so many processors busy, but for a tenth of the time."""
-    return tasks >= 0.9 * cores * math.ceil(tasks / cores)
 
 
 def _parallel_tasks(packed: Sequence[Ref], phases: Sequence[PhaseTile], machine: Machine) -> float:

@@ -254,7 +254,7 @@ class ExpressionEmitter(MemoryEmitter):
                     names[term.name] = names.get(term.name, 0) + factor * stride
                 else:
                     others.append((term, factor * stride))
-        return subscripts, tuple(names.items()), tuple(others), constant
+        return subscripts, tuple(names.items()), tuple(_joined(others)), constant
 
     def _operand(self, e: Expr, env: Env) -> Affine | None:
         v = self.value(e, env)
@@ -551,6 +551,31 @@ def _recording(name: str, words: int) -> str:
         "}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _joined(terms: list[tuple[Expr, int]]) -> list[tuple[Expr, int]]:
+    """A sum of quotients and remainders of an index, `9 * (m / 9) + 3 * (m / 3 % 3) + m % 3`, as the index;
+    another sum as it is.  A remainder is `x % k = x - k * (x / k)`."""
+    total: dict[tuple[Expr, int], int] = {}
+    for e, factor in terms:
+        match e:
+            case FloorMod(a=x, b=IntImm() as k) if k.value > 0:
+                m, d = _quotient(x)
+                total[m, d * k.value] = total.get((m, d * k.value), 0) - factor * k.value
+            case _:
+                m, d = _quotient(e)
+        total[m, d] = total.get((m, d), 0) + factor
+    left = {q: factor for q, factor in total.items() if factor}
+    whole = len(left) < len(terms) and all(d == 1 for _, d in left)
+    return [(m, factor) for (m, _), factor in left.items()] if whole else terms
+
+
+def _quotient(e: Expr) -> tuple[Expr, int]:
+    """What a value is the quotient of, and by which constant."""
+    if isinstance(e, FloorDiv) and isinstance(e.b, IntImm) and e.b.value > 0:
+        m, d = _quotient(e.a)
+        return m, d * e.b.value
+    return e, 1
 
 
 _CHEAP = frozenset(["fabs", "abs", "fmin", "fmax", "copysign", "floor", "ceil", "trunc", "fma", "sqrt"])

@@ -12,6 +12,7 @@ from tc.poly.fusion import Counts, Predicate, Proposal
 from tc.poly.scop import Scop
 
 from .machine import Machine
+from .shares import balanced
 
 _SMALL = 1 << 16  # instances that one core runs in the time it takes to start others a few times
 
@@ -30,8 +31,9 @@ def predicate(scop: Scop, machine: Machine, typical: Mapping[str, int] | None = 
         if p.level > 0:
             return True
         kept = counts.tasks(p.after)
+        few = kept < 2 * machine.cores or not balanced(kept, machine.cores)
         for members, names in ((p.before, p.first), (p.own, p.second)):
-            if kept < 2 * machine.cores and counts.tasks(members) > kept and counts.instances(names) > _SMALL:
+            if few and counts.tasks(members) > kept and counts.instances(names) > _SMALL:
                 return False
         if len(p.after) == len(p.before) == len(p.own):
             return True

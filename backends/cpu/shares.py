@@ -7,13 +7,20 @@ register tiles for each, along one loop after the other.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tc.ir.expr import Add, Expr, FloorDiv, IntImm, Max, Min, Mul
 from tc.poly.plan import SHARE, Axis, Nest, Tile
 
+BUSY = 0.9  # of the time, processors with equal tasks, at least
 _STARTED = 8  # iterations that take as long as the rest of a point: first values, stores, control
+
+
+def balanced(tasks: int, cores: int) -> bool:
+    """Whether that many equal tasks keep so many processors busy, but for a tenth of the time."""
+    return tasks >= BUSY * cores * math.ceil(tasks / cores)
 
 
 def number_of_tasks(

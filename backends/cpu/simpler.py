@@ -4,7 +4,7 @@ warning (tc.PerformanceNotice)."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from tc.codegen.llvm_expr import INTRINSICS
 from tc.codegen.vector_math import supported
@@ -19,16 +19,18 @@ from .model import Candidate
 _MANY = 1 << 16  # instances, from where on it takes noticeable time
 
 
-def notices(scop: Scop, choice: Choice, options: Options) -> tuple[str, ...]:
-    """A line for each, in the order of the program."""
+def notices(scop: Scop, choice: Choice, options: Options, operands: Collection[str]) -> tuple[str, ...]:
+    """A line for each, in the order of the program; a register tile is not for the loops of the `operands`
+    that the program does not name."""
     found: dict[str, None] = {}
     for region, best in zip(choice.regions, choice.candidates, strict=True):
         for nest, c in zip(region.nests, best, strict=True):
-            found |= dict.fromkeys(_of_nest(scop, nest, c, options))
+            own = any(scop.statement(s).stage.func not in operands for s in nest.statements)
+            found |= dict.fromkeys(_of_nest(scop, nest, c, options, own))
     return tuple(found)
 
 
-def _of_nest(scop: Scop, nest: Nest, c: Candidate, options: Options) -> Iterator[str]:
+def _of_nest(scop: Scop, nest: Nest, c: Candidate, options: Options, own: bool) -> Iterator[str]:
     points = math.prod(a.extent for a in nest.axes)
     lanes = any(t.lanes > 1 for t in c.tiles.values()) or any(t.vector is not None for t in c.phases)
     for p in nest.phases:
@@ -41,7 +43,7 @@ def _of_nest(scop: Scop, nest: Nest, c: Candidate, options: Options) -> Iterator
             for e in walk(stage.value):
                 if isinstance(e, Call) and _called(e):
                     yield f"'{e.name}' has no vector form: '{text}' calls it for each element"
-    asked = zip(nest.axes, options.register_tile or (), strict=False)
+    asked = zip(nest.axes, (own and options.register_tile) or (), strict=False)
     wanted = {a.name: min(n, a.extent) for a, n in asked}
     if any(c.tiles[n].register < points for n, points in wanted.items()):
         taken = ", ".join(str(c.tiles[a.name].register) for a in nest.axes)

@@ -110,7 +110,7 @@ def cost(e: Expr, lanes: int) -> float:
         case IfThenElse() | Select() if not any(isinstance(x, Load) for x in walk(e.condition)):
             # Tested once for most tiles (tc.ir.unswitch).
             chosen = (children(e)[1], children(e)[2])
-            return 0.25 + max(cost(c, lanes) for c in chosen)
+            return (0.0 if padding(e) else 0.25) + max(cost(c, lanes) for c in chosen)
         case IfThenElse() | Select():
             own = 2.0 if isinstance(e, IfThenElse) else 1.0
         case Load() | Call():

@@ -174,11 +174,11 @@ def test_what_a_condition_never_reads_may_be_shorter(m: int, masked: bool) -> No
       O(q,p) +=! ((q + k) % 4 == 5 ? A(n) : 2) * B(n,p) * W(q,k)
     }"""
     rng = np.random.default_rng(0)
-    shapes = ((m,), (41, 32), (8, 3))
+    shapes = ((m,), (41, 16), (8, 3))
     a, b, w = (arranged(rng.integers(0, 3, s).astype("float32"), "end") for s in shapes)
     options: dict[str, Any] = {"vector": 1, "register_tile": (4, 16), "isa": "avx512"}
     agree(source, a, b, w, **options)
-    text = compiled(source, **options).inspect("llvm", M=m, N=41, P=32, Q=8, K=3)
+    text = compiled(source, **options).inspect("llvm", M=m, N=41, P=16, Q=8, K=3)
     assert ("select <16 x i1>" in text) == masked
 
 

@@ -6,7 +6,8 @@ lanes, by the other axes of the read, and by the lane.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tc.ir.expr import (
@@ -27,7 +28,7 @@ from tc.ir.expr import (
     variables,
 )
 from tc.ir.loops import Array, Compute, For, If, LoopKind, Stmt
-from tc.ir.simplify import simplify
+from tc.ir.simplify import linear_terms, simplify
 from tc.poly.plan import Axis, Dot, Nest, Pack, Phase, Tiling
 from tc.poly.scan.builder import (
     Builder,
@@ -44,6 +45,7 @@ from tc.poly.scan.dots import Shift, shift, shifted
 from tc.poly.scan.dynamic import vectors
 
 _ROWS = 16  # rows moved through registers at a time
+_NEAR = 16 << 10  # bytes of a pack, about, that stay in the first cache until all of their lines is there
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +237,13 @@ class _Filler:
         names = {a.name: builder.name(a.name) for a in others}
         lane = builder.name(vector.name)
         offset = simplify(Add(Mul(number, IntImm(p.width)), Variable(lane)), exact=True)
-        copy = self.element(p, number, lane, {**{a: Variable(n) for a, n in names.items()}, p.vector: offset})
         along = self.along(p)
+        turns = along is not None and p.group is None and isinstance(lanes, int)
+        row = self.row(along, others) if along is not None and turns else []
+        at: dict[str, Expr] = {a: Variable(n) for a, n in names.items()}
+        if row:
+            at |= self.places(row, Variable(names[row[-1].name]))
+        copy = self.element(p, number, lane, {**at, p.vector: offset})
         if p.group is not None:
             assert isinstance(lanes, int)
             s = self.grouped(p, number, lane, lanes, names, along)
@@ -249,17 +256,56 @@ class _Filler:
         elif along is None:
             s = vector_loops(lane, lanes, self.lanes(vector), builder.name, copy)
         else:
-            span, row = self.spans[along.name], names[along.name]
-            s = self.turned(row, span.count, lane, lanes, copy)
+            span, name = self.spans[row[0].name], names[along.name]
+            inside = math.prod(self.extent(a) for a in row[1:])
+
+            def turned(count: Expr) -> Stmt:
+                count = simplify(Mul(count, IntImm(inside)), exact=True)
+                return self.turned(name, count, lane, lanes, copy)
+
+            s = turned(span.count)
             if not span.whole:
                 assert span.last is not None
-                s = If(span.last, self.turned(row, IntImm(span.rest), lane, lanes, copy), s)
+                s = If(span.last, turned(IntImm(span.rest)), s)
         if each is not None:
             s = each(s)
         for a in reversed(others):
-            if a.name != p.group if p.group is not None else a is not along:
+            if a.name != p.group if p.group is not None else a is not along and a not in row:
                 s = For(names[a.name], ZERO, self.points(a), 1, LoopKind.SERIAL, s)
         return s
+
+    def row(self, along: Axis, others: Sequence[Axis]) -> list[Axis]:
+        """The axis that has the neighbours in the source, after those outside of it that go on where it ends,
+        there as in the pack: together they are one row."""
+        row = [along]
+        if others[-1] is not along:
+            return row
+        box = self.builder.boxes[self.read.buffer]
+        places = zip(reversed(box), reversed(self.read.subscripts), reversed(others), strict=False)
+        for (dimension, subscript, inner), outer in zip(places, reversed(others[:-1]), strict=False):
+            span, alone = self.spans[inner.name], {Variable(inner.vars[self.pack.statement]): 1}
+            full = span.whole and span.count == dimension.extent and linear_terms(subscript)[0] == alone
+            if not full or self.spans[outer.name].points is not None:
+                break
+            row.insert(0, outer)
+        if len(row) > 1 and linear_terms(self.read.subscripts[-len(row)])[0] != {
+            Variable(row[0].vars[self.pack.statement]): 1
+        }:
+            del row[0]
+        return row
+
+    def extent(self, a: Axis) -> int:
+        count = self.spans[a.name].count
+        assert isinstance(count, IntImm)
+        return count.value
+
+    def places(self, row: Sequence[Axis], at: Expr) -> dict[str, Expr]:
+        """The offsets of axes that are one row, of an offset in it."""
+        out: dict[str, Expr] = {}
+        for a in reversed(row[1:]):
+            extent = IntImm(self.extent(a))
+            out[a.name], at = FloorMod(at, extent), FloorDiv(at, extent)
+        return {**out, row[0].name: at}
 
     def grouped(
         self, p: Packed, number: Expr, lane: str, lanes: int, names: Mapping[str, str], along: Axis | None
@@ -316,20 +362,31 @@ class _Filler:
     def turned(self, row: str, count: Expr, lane: str, lanes: int, copy: Stmt) -> Stmt:
         """Blocks of a few rows of the source, each a vector, to as many vectors of lanes."""
         width = min(self.lanes(self.vector), self.pack.rows or lanes)
+        size = self.read.dtype.itemsize
         if not isinstance(count, IntImm):
             return self.dynamic_turned(row, count, lane, lanes, copy)
         rows = count.value
         whole, left = divmod(rows, _ROWS)
 
-        def columns(loop: Stmt) -> Stmt:
+        def columns(copy: Stmt, around: Callable[[Stmt], Stmt]) -> Stmt:
+            """All rows, some whole blocks of them at a time."""
             parts: list[Stmt] = []
             if whole:
                 step = self.builder.name(row.split(".")[0])
                 low = Mul(Variable(step), IntImm(_ROWS))
-                turned = For(row, low, Add(low, IntImm(_ROWS)), 1, LoopKind.TRANSPOSED, loop)
-                parts.append(For(step, ZERO, IntImm(whole), 1, LoopKind.SERIAL, turned))
+                turned = For(row, low, Add(low, IntImm(_ROWS)), 1, LoopKind.TRANSPOSED, copy)
+                each = max(1, _NEAR // (_ROWS * self.tiling.tiles[self.vector.name].register * size))
+                if each >= whole or lanes == width:
+                    parts.append(around(For(step, ZERO, IntImm(whole), 1, LoopKind.SERIAL, turned)))
+                else:
+                    some = self.builder.name(row.split(".")[0])
+                    low = Mul(Variable(some), IntImm(each))
+                    most = Min(Add(low, IntImm(each)), IntImm(whole))
+                    s = around(For(step, low, most, 1, LoopKind.SERIAL, turned))
+                    parts.append(For(some, ZERO, IntImm(-(-whole // each)), 1, LoopKind.SERIAL, s))
             if left:
-                parts.append(For(row, IntImm(whole * _ROWS), IntImm(rows), 1, LoopKind.TRANSPOSED, loop))
+                last = For(row, IntImm(whole * _ROWS), IntImm(rows), 1, LoopKind.TRANSPOSED, copy)
+                parts.append(around(last))
             return block(parts)
 
         # Whole vectors of lanes in a loop of their own, for the sake of short code.
@@ -338,13 +395,14 @@ class _Filler:
         if vectors > 1:
             number = self.builder.name(lane.split(".")[0])
             first = Mul(Variable(number), IntImm(width))
-            s = columns(For(lane, first, Add(first, IntImm(width)), 1, LoopKind.VECTOR, copy))
-            parts.append(For(number, ZERO, IntImm(vectors), 1, LoopKind.SERIAL, s))
+            s = For(lane, first, Add(first, IntImm(width)), 1, LoopKind.VECTOR, copy)
+            parts.append(columns(s, lambda s: For(number, ZERO, IntImm(vectors), 1, LoopKind.SERIAL, s)))
         elif vectors:
-            parts.append(columns(For(lane, ZERO, IntImm(width), 1, LoopKind.VECTOR, copy)))
+            whole_lanes = For(lane, ZERO, IntImm(width), 1, LoopKind.VECTOR, copy)
+            parts.append(columns(whole_lanes, lambda s: s))
         if short:
             at = IntImm(vectors * width)
-            parts.append(columns(For(lane, at, IntImm(lanes), 1, LoopKind.VECTOR, copy)))
+            parts.append(columns(For(lane, at, IntImm(lanes), 1, LoopKind.VECTOR, copy), lambda s: s))
         return block(parts)
 
     def dynamic_turned(self, row: str, rows: Expr, lane: str, lanes: int, copy: Stmt) -> Stmt:

@@ -1,0 +1,65 @@
+"""Loops of reductions in the order in which what they read lies in memory.
+
+The loops of a sum stand in the order in which the program names their variables, which is the order in which
+its author thought of them.  They may be permuted: no order of a reduction is promised, but that it is always
+the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tc.ir.evaluate import evaluate
+from tc.ir.expr import Call, Expr, IfThenElse, walk
+from tc.ir.program import Box, Domain, IterVar, Program, Stage
+from tc.ir.simplify import linear_terms
+
+
+def interchange(program: Program, typical: Mapping[str, int]) -> Program:
+    """The program with the loops of each reduction in an order in which no array is read in longer steps by
+    an inner loop than by an outer one; where there is none, or conditions depend on them, as they are.  Where
+    sizes are dynamic, it is judged at their `typical` values."""
+    return replace(program, stages=tuple(_ordered(program, s, typical) for s in program.stages))
+
+
+def _ordered(program: Program, stage: Stage, typical: Mapping[str, int]) -> Stage:
+    loops = [v for v in stage.domain.vars if v.kind == "reduction"]
+    if len(loops) < 2 or stage.domain.conditions or any(isinstance(e, IfThenElse) for e in walk(stage.value)):
+        return stage
+    reads = [e for e in walk(stage.value) if isinstance(e, Call) and e.kind != "intrinsic"]
+    own = program.func_buffers[stage.func]
+    if any(program.func_buffers.get(e.name) == own for e in reads):
+        return stage
+    steps = [_steps(_box(program, e), e, typical) for e in reads]
+
+    def before(a: IterVar, b: IterVar) -> bool:
+        """Whether some array is read in longer steps by `a` than by `b`."""
+        return any(s.get(a.name, 0) > s.get(b.name, 0) > 0 for s in steps)
+
+    out: list[IterVar] = []
+    while loops:
+        first = next((v for v in loops if not any(before(w, v) for w in loops if w is not v)), None)
+        if first is None:
+            return stage
+        loops.remove(first)
+        out.append(first)
+    pure = [v for v in stage.domain.vars if v.kind != "reduction"]
+    return replace(stage, domain=Domain((*pure, *out), stage.domain.conditions))
+
+
+def _box(program: Program, read: Call) -> Box:
+    return next((f.box for f in program.funcs if f.name == read.name), None) or program.buffer(read.name).box
+
+
+def _steps(box: Box, read: Call, typical: Mapping[str, int]) -> Mapping[str, int]:
+    """Elements between neighbours along each variable of the subscripts that are sums of variables."""
+    out: dict[str, int] = {}
+    step = 1
+    for r, a in zip(reversed(box), reversed(read.args), strict=True):
+        terms: dict[Expr, int] = linear_terms(a)[0]
+        for name, factor in ((getattr(t, "name", None), c) for t, c in terms.items()):
+            if name is not None:
+                out[name] = out.get(name, 0) + abs(factor) * step
+        step *= max(1, evaluate(r.extent, typical))
+    return out

@@ -1,0 +1,162 @@
+"""Operands of reductions computed once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tc
+from tc.ir.evaluate import evaluate
+from tc.ir.materialize import Operand, materialize
+from tc.ir.printer import program_text
+from tc.ir.program import Program
+from tests.backends.cpu_cases import compiled, interpreted
+
+
+def specialized(source: str, **sizes: int) -> Program:
+    return compiled(source).program(sizes)
+
+
+def always(program: Program, found: Operand) -> bool:
+    return True
+
+
+def made(source: str, **sizes: int) -> tuple[Program, tuple[str, ...]]:
+    return materialize(specialized(source, **sizes), always, {})
+
+
+def box(program: Program, name: str) -> list[tuple[int, int]]:
+    """The least value and the number of values of each dimension."""
+    return [(evaluate(r.min, {}), evaluate(r.extent, {})) for r in program.func(name).box]
+
+
+SAME = """
+def f(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) {
+  O(n,f,y,x) +=! (y+ky >= 1 && y+ky <= H && x+kx >= 1 && x+kx <= W ? I(n,c,y+ky-1,x+kx-1) : 0) * K(f,c,ky,kx)
+    where y in 0:H, x in 0:W
+}"""
+TRANSPOSED = """
+def f(float(N,F,H,W) G, float(F,C,KH,KW) K) -> (O) {
+  O(n,c,y,x) +=! (y >= ky && y - ky < H && x >= kx && x - kx < W ? G(n,f,y-ky,x-kx) : 0) * K(f,c,ky,kx)
+    where y in 0:H+KH-1, x in 0:W+KW-1
+}"""
+
+
+def test_zeros_around_an_image() -> None:
+    program, names = made(SAME, N=2, C=3, F=4, H=6, W=7, KH=3, KW=3)
+    assert names == ("O_operand",)
+    assert box(program, "O_operand") == [(0, 2), (0, 3), (0, 8), (0, 9)]
+    text = program_text(program)
+    assert "O_operand(n, c, y + ky, x + kx) * K(f, c, ky, kx)" in text
+    assert "I(n, c, y_ky - 1, x_kx - 1)" in text
+
+
+def test_variables_on_both_sides_of_a_comparison() -> None:
+    program, names = made(TRANSPOSED, N=2, C=3, F=4, H=6, W=7, KH=3, KW=2)
+    assert names == ("O_operand",)
+    assert box(program, "O_operand") == [(0, 2), (0, 4), (-2, 10), (-1, 9)]
+    assert "O_operand(n, f, y - ky, x - kx) * K(f, c, ky, kx)" in program_text(program)
+
+
+def test_it_comes_before_the_first_values_of_the_results() -> None:
+    """Which one nest computes with the sums."""
+    program, _ = made(SAME, N=2, C=3, F=4, H=6, W=7, KH=3, KW=3)
+    assert [(s.func, s.op, s.init) for s in program.stages] == [
+        ("O_operand", None, False),
+        ("O", None, True),
+        ("O", "+", False),
+    ]
+
+
+def test_a_variable_that_enters_on_its_own_stays() -> None:
+    source = """def f(float(N) A, float(M,K) B) -> (O) {
+      O(i,j) +=! (i < 3 ? exp(A(i+k)) : 0) * B(j,k) where i in 0:6 }"""
+    program, names = made(source, N=12, M=5, K=4)
+    assert names == ("O_operand",)
+    assert box(program, "O_operand") == [(0, 6), (0, 4)]
+
+
+def test_functions_and_what_is_used_twice() -> None:
+    source = "def f(float(M,K) A, float(K,N) B) -> (O) { O(i,j) +=! exp(A(i,k)) * B(k,j) * exp(A(i,k)) }"
+    program, names = made(source, M=4, K=5, N=6)
+    assert names == ("O_operand",)
+    assert [s.func for s in program.stages] == ["O_operand", "O", "O"]
+
+
+def test_the_largest_part_and_several() -> None:
+    source = """def f(float(M,K) A, float(K,N) B, float(K) s) -> (O) {
+      O(i,j) +=! ((A(i,k) - 1) * s(k)) * fabs(B(k,j))
+    }"""
+    program, names = made(source, M=4, K=5, N=6)
+    assert names == ("O_operand", "O_operand_")
+    assert "O_operand(i, k) * O_operand_(k, j)" in program_text(program)
+
+
+def test_halves() -> None:
+    """Computed as precisely as they were: what is kept is not rounded."""
+    source = """def f(half(M,K) A, half(K,N) B) -> (O) {
+      O(i,j) +=! (i < 3 ? A(i,k) : 0) * (B(k,j) * B(k,j)) }"""
+    program, names = made(source, M=4, K=5, N=6)
+    assert [program.func(n).dtype.name for n in names] == ["float32", "float32"]
+
+
+# Parameters and a sum.
+REFUSED = {
+    "what is read as it is": ("float(M,K) A, float(K,N) B", "O(i,j) +=! A(i,k) * B(k,j)"),
+    "what is converted as it is": ("int(M,K) A, float(K,N) B", "O(i,j) +=! float(A(i,k)) * B(k,j)"),
+    "what all loops move": ("float(M,K) A, float(K,N) B", "O(i,j) +=! fabs(A(i,k) - B(k,j))"),
+    "no reduction": ("float(M) A, float(N) B", "O(i,j) = exp(A(i)) * exp(B(j))"),
+    "a check": ("float(M) A, int(K) X, float(N) B", "O(j) +=! exp(A(X(k))) * B(j)"),
+    "data that address": (
+        "float(M) A, int(K) X, float(N) B",
+        "O(j) +=! exp(A(min(max(X(k), 0), M-1))) * B(j)",
+    ),
+    "a condition on its loops": (
+        "float(M,K) A, float(K,N) B",
+        "O(i,j) +=! exp(A(i,k)) * B(k,j) where k <= i",
+    ),
+    "sums with gaps": (
+        "float(M) A, float(N,K) B",
+        "O(i,j) +=! exp(A(3*i+k)) * B(j,k) where i in 0:2, k in 0:2, j in 0:N",
+    ),
+    "what data choose": ("float(M,K) A, float(K,N) B", "O(i,j) +=! (B(k,j) > 0 ? exp(A(i,k)) : B(k,j))"),
+    "conditions": ("float(M,K) A, float(K,N) B", "O(i,j) +=! (A(i,k) > 0 ? B(k,j) : 1)"),
+}
+
+
+@pytest.mark.parametrize(("params", "body"), REFUSED.values(), ids=REFUSED)
+def test_refused(params: str, body: str) -> None:
+    kernel = compiled(f"def f({params}) -> (O) {{ {body} }}")
+    program = kernel.program(
+        {n: v for n, v in {"M": 6, "K": 5, "N": 14}.items() if n in kernel.front.checked.sizes}
+    )
+    assert materialize(program, always, {})[1] == ()
+
+
+def test_results_that_are_read_are_no_operand() -> None:
+    source = """def f(float(N) A) -> (O) {
+      O(i) = A(i)
+      O(i) += exp(O(k)) * A(i) where i in 0:4, k in 4:8 }"""
+    assert made(source, N=8)[1] == ()
+
+
+def test_loops_of_dynamic_length_are_coordinates_of_it() -> None:
+    """Of another one there may be no iteration, and what is read then need not be there."""
+    source = "def f(float(M,K) A, float(K,N) B) -> (O) { O(i,j) +=! exp(A(i,k)) * B(k,j) }"
+    for dynamic, names in (("M", ("O_operand",)), ("N", ())):
+        kernel = tc.compile(source, "cpu", dynamic=(dynamic,))
+        program = kernel.specialize(**{n: 8 for n in "MKN" if n != dynamic}).program
+        assert materialize(program, always, {dynamic: 8})[1] == names
+
+
+@pytest.mark.parametrize("source", [SAME, TRANSPOSED], ids=["same", "transposed"])
+def test_results(source: str) -> None:
+    """Of zeros times what is not finite, too."""
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((3, 8, 9, 11), dtype=np.float32)
+    k = rng.standard_normal((48, 8, 3, 3) if source == SAME else (8, 48, 3, 3), dtype=np.float32)
+    k[1, 2, 0, 1], k[2, 3, 2, 2] = np.inf, np.nan
+    kernel = compiled(source)
+    got, (want,) = kernel(x, k), interpreted(source, x, k)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+    assert np.isnan(got).any() and np.isfinite(got).any()

@@ -96,9 +96,10 @@ def _choose(
 
 
 def _operand(program: Program, stage: Stage, e: Expr, typical: Mapping[str, int]) -> Operand | None:
-    """A part of a value as an operand; None of what is read or converted as it is, what reads the results,
-    what data address, and what fewer points need than it would have."""
-    while isinstance(e, Cast):
+    """A part of a value as an operand; None of what is read as it is or only becomes a wider integer (which
+    products of integers take as it is), what reads the results, what data address, and what fewer points need
+    than it would have."""
+    while isinstance(e, Cast) and e.dtype.is_int and e.value.dtype.is_int:
         e = e.value
     if isinstance(e, Call | Variable) and not (isinstance(e, Call) and e.kind == "intrinsic"):
         return None

@@ -103,7 +103,7 @@ def test_halves() -> None:
 # Parameters and a sum.
 REFUSED = {
     "what is read as it is": ("float(M,K) A, float(K,N) B", "O(i,j) +=! A(i,k) * B(k,j)"),
-    "what is converted as it is": ("int(M,K) A, float(K,N) B", "O(i,j) +=! float(A(i,k)) * B(k,j)"),
+    "integers that become wider": ("int8(M,K) A, int8(K,N) B", "O(i,j) +=! int32(A(i,k)) * int32(B(k,j))"),
     "what all loops move": ("float(M,K) A, float(K,N) B", "O(i,j) +=! fabs(A(i,k) - B(k,j))"),
     "no reduction": ("float(M) A, float(N) B", "O(i,j) = exp(A(i)) * exp(B(j))"),
     "a check": ("float(M) A, int(K) X, float(N) B", "O(j) +=! exp(A(X(k))) * B(j)"),

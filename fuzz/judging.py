@@ -52,6 +52,7 @@ _MACHINE = {
     "short_store": 3.0,
     "stray_row": 20.0,
     "far_row": 4.0,
+    "crowded": 2.0,
 }
 
 

@@ -24,7 +24,6 @@ _FOLLOWED = 8  # rows that the hardware follows in a larger array
 _BESIDE = 256  # bytes between rows up to which they are one stream
 _PAGES = 48  # pages of results, about, on which the hardware follows a row each
 _ROOM = 0.75  # of the first cache
-_CROWDED = 4.0  # times as long, at most, takes a line that finds no room in its set
 _SINGLE = 2.0  # times as long takes a line of which one element is used: nothing foresees it
 _FARTHER = 10.0  # times as long takes a line that the second cache has no room for either
 _LARGER = 4  # times
@@ -116,7 +115,7 @@ def brought(
             lines = min(lines, float(r.elements))
             full = crowd(r, points, machine.l1, machine.l1_ways)
             # A line that is used whole is not missed afterwards.
-            factor = 1.0 if run >= LINE else min(max(1.0, full), _CROWDED)
+            factor = 1.0 if run >= LINE else min(max(1.0, full), machine.crowded)
             factor *= _SINGLE if run <= r.itemsize else 1.0
             if (
                 run < LINE
@@ -126,7 +125,7 @@ def brought(
                 factor = max(factor, _FARTHER)
             again = _again(r, own, phase, machine)
             if again > 1:
-                factor = max(factor, min(max(1.0, full), _CROWDED))
+                factor = max(factor, min(max(1.0, full), machine.crowded))
             waits = count * again * _waits(r, points, run, machine)
             out.append(Brought(r, lines, each * factor * again * lines, waits, False, full > 1))
     return out

@@ -38,6 +38,7 @@ MACHINE: dict[str, Any] = {
     "short_store": 0.0,
     "stray_row": 0.0,
     "far_row": 0.0,
+    "crowded": 4.0,
 }
 
 

@@ -24,6 +24,7 @@ MACHINE = {
     "short_store": 0,
     "stray_row": 0,
     "far_row": 0,
+    "crowded": 4.0,
 }
 ROWS = "n[S0 d+[S1] d[S2] S3 d+[S4] d[S5]]"
 NORMS = "n[S0 d+[S1] S2 S3 d+[S4] S5 d[S6]]"

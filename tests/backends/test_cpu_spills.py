@@ -33,6 +33,7 @@ MACHINE = tuple(
         "short_store": 0,
         "stray_row": 0,
         "far_row": 0,
+        "crowded": 4.0,
     }.items()
 )
 needs_avx2 = pytest.mark.skipif("avx2" not in isas(), reason="this processor has no AVX2")

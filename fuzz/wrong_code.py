@@ -12,6 +12,11 @@ MM_T = "def f(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
 SUM = "def f(float(N,M) A, float(M,N) B) -> (C) { C(i,j) = A(i,j) + B(j,i) }"
 BYTES = "def f(int8(M,K) A, int8(K,N) B) -> (C) { C(m,n) +=! int(A(m,k)) * int(B(k,n)) }"
 TOTAL = "def f(float(N) A) -> (S) { S +=! A(i) }"
+DIFFERENCE = (
+    "def f(float(N) A, float(M,K) B) -> (O) { O(i,j) +=! (A(i-k+7) * 2 - 1) * B(j,k) where i in 0:12 }"
+)
+CONV = "def f(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) { O(n,f,y,x) +=! I(n,c,y+ky,x+kx) * K(f,c,ky,kx) }"
+PACKED: dict[str, Any] = {"vector": 1, "register_tile": (1, 16, 1, 4), "pack": True}
 LEAST = "def f(float(N) A) -> (S) { S min=! A(i) }"
 MAX: dict[str, Any] = {"fusion": "max"}
 STREAMED: dict[str, Any] = {"machine": {"l3": 64}}
@@ -386,6 +391,41 @@ WRONG_CODE = (
                 N=3000,
             ),
         ),
+    ),
+    Miscompilation(
+        "an operand begins where no difference is negative",
+        "tc/ir/materialize.py",
+        "least = ranges[n].min if c > 0 else Add(ranges[n].min, last)",
+        "least = ranges[n].min",
+        (on("death", DIFFERENCE, N=20, M=64, K=8),),
+    ),
+    Miscompilation(
+        "an operand of results that are not there yet",
+        "tc/ir/materialize.py",
+        "if data or x.checked or program.func_buffers.get(x.name) == own:",
+        "if data or x.checked:",
+        (
+            on(
+                "result",
+                "def f(float(N) A, float(M,M) B) -> (O) { O(i) = A(i)\nO(i) += (O(k) * 2 - 1) * B(i,j) where i in 0:8, k in 8:16, j in 0:M }",
+                N=16,
+                M=64,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "an operand is read where the sum of two loops is, not their difference",
+        "tc/ir/materialize.py",
+        "        total = Add(total, Mul(IntImm(c), Variable(n)))",
+        "        total = Add(total, Variable(n))",
+        (on("result", DIFFERENCE, N=20, M=64, K=8),),
+    ),
+    Miscompilation(
+        "remainders and quotients that are an index again, but one element apart",
+        "backends/cpu/expressions.py",
+        "return [(m, factor) for (m, _), factor in left.items()] if whole else terms",
+        "return [(m, 1) for (m, _), factor in left.items()] if whole else terms",
+        (on("result", CONV, PACKED, N=1, C=40, H=6, W=9, F=37, KH=3, KW=3),),
     ),
     Miscompilation(
         "part of a row is merged with the rows",

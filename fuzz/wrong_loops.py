@@ -9,6 +9,8 @@ from fuzz.judging import Miscompilation, on
 
 MM = "def f(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
 MM_T = "def f(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
+CONV = "def f(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) { O(n,f,y,x) +=! I(n,c,y+ky,x+kx) * K(f,c,ky,kx) }"
+PACKED: dict[str, Any] = {"vector": 1, "register_tile": (1, 16, 1, 4), "pack": True}
 SUM = "def f(float(N,M) A, float(M,N) B) -> (C) { C(i,j) = A(i,j) + B(j,i) }"
 BYTES = "def f(int8(M,K) A, int8(K,N) B) -> (C) { C(m,n) +=! int(A(m,k)) * int(B(k,n)) }"
 TOTAL = "def f(float(N) A) -> (S) { S +=! A(i) }"
@@ -301,6 +303,20 @@ WRONG_LOOPS = (
             on("trace", MM_T, LANES_N, M=6, N=20, K=12),
             on("result", MM_T, LANES_N, M=16, N=70, K=40),
         ),
+    ),
+    Miscompilation(
+        "rows of a pack that go on over several loops, these in the wrong order",
+        "tc/poly/scan/packs.py",
+        "out[a.name], at = FloorMod(at, extent), FloorDiv(at, extent)",
+        "out[a.name], at = FloorDiv(at, extent), FloorMod(at, extent)",
+        (on("trace", CONV, PACKED, N=1, C=5, H=4, W=7, F=19, KH=2, KW=3),),
+    ),
+    Miscompilation(
+        "the last part of a long row of a pack is as long as the others",
+        "tc/poly/scan/packs.py",
+        "most = Min(Add(low, IntImm(each)), IntImm(whole))",
+        "most = Add(low, IntImm(each))",
+        (on("death", MM_T, {"vector": 1, "register_tile": (4, 64), "pack": True}, M=8, K=528, N=64),),
     ),
     Miscompilation(
         "a pack is filled only where it is made",

@@ -106,7 +106,7 @@ def _operand(program: Program, stage: Stage, e: Expr, typical: Mapping[str, int]
     names = variables(e) & set(stage.domain.names)
     if not names or e.dtype.is_bool or not _exact(e) or not _movable(program, stage, e):
         return None
-    if any(names & variables(c) for c in stage.domain.conditions):
+    if stage.domain.conditions:  # which may leave no point, and with them nothing that must be there
         return None
     coordinates = _coordinates(stage, e)
     ranges = {v.name: v.range for v in stage.domain.vars}

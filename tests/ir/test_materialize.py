@@ -111,16 +111,20 @@ REFUSED = {
         "float(M) A, int(K) X, float(N) B",
         "O(j) +=! exp(A(min(max(X(k), 0), M-1))) * B(j)",
     ),
-    "a condition on its loops": (
+    "a condition": (
         "float(M,K) A, float(K,N) B",
         "O(i,j) +=! exp(A(i,k)) * B(k,j) where k <= i",
+    ),
+    "conditions that no point may meet": (
+        "float(M,K) A, float(K,N) B",
+        "O(i,j) +=! exp(A(i,k)) * B(k,j) where j < 0",
     ),
     "sums with gaps": (
         "float(M) A, float(N,K) B",
         "O(i,j) +=! exp(A(3*i+k)) * B(j,k) where i in 0:2, k in 0:2, j in 0:N",
     ),
     "what data choose": ("float(M,K) A, float(K,N) B", "O(i,j) +=! (B(k,j) > 0 ? exp(A(i,k)) : B(k,j))"),
-    "conditions": ("float(M,K) A, float(K,N) B", "O(i,j) +=! (A(i,k) > 0 ? B(k,j) : 1)"),
+    "what data decide": ("float(M,K) A, float(K,N) B", "O(i,j) +=! (A(i,k) > 0 ? B(k,j) : 1)"),
 }
 
 

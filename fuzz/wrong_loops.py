@@ -309,7 +309,7 @@ WRONG_LOOPS = (
         "tc/poly/scan/packs.py",
         "out[a.name], at = FloorMod(at, extent), FloorDiv(at, extent)",
         "out[a.name], at = FloorDiv(at, extent), FloorMod(at, extent)",
-        (on("trace", CONV, PACKED, N=1, C=5, H=4, W=7, F=19, KH=2, KW=3),),
+        (on("result", CONV, PACKED, N=1, C=5, H=4, W=7, F=19, KH=2, KW=3),),
     ),
     Miscompilation(
         "the last part of a long row of a pack is as long as the others",

@@ -10,7 +10,9 @@ from tc import settings
 from tc.errors import ArgumentError, InternalError
 from tc.ir.collapse import collapse
 from tc.ir.inline import inline
+from tc.ir.interchange import interchange
 from tc.ir.loops import Block, Launch, LoopNest
+from tc.ir.materialize import materialize
 from tc.ir.program import Program
 from tc.ir.rfactor import chunked_reductions, split_reductions
 from tc.options import Options
@@ -24,7 +26,7 @@ from .choose import Chooser, told
 from .fuse import apart, predicate
 from .kernels import Kernels, Maker
 from .model import used
-from .recompute import worthwhile
+from .recompute import repeated, worthwhile
 from .target import Target
 from .ways import THREADS, Wanted
 
@@ -87,8 +89,12 @@ def mapped(
     shared = 0 if options.use_shared_memory is False else shared
     private = options.use_private_memory is not False
     inlined: tuple[str, ...] = ()
+    operands: tuple[str, ...] = ()
     if options.fusion != "min":
         program, inlined = inline(program, worthwhile(target))
+        program, operands = materialize(program, repeated(target, typical), typical)
+    if operands:  # what they are copied for is read as they lie
+        program = interchange(program, typical)
     program, many = collapse(program), _PARTS * target.units
     chunks: Mapping[str, str] = {}
     if options.atomics:
@@ -139,6 +145,8 @@ def mapped(
         trace.verify_small(program, loops, _TRACED_INSTANCES)
     trees = "".join(f"{k.launch.name}:\n{k.promoted}{k.tree}" for k in made)
     choice = taken.apart + "".join(map(told, taken.regions, taken.choices))
+    if operands:
+        choice = f"computed once, before they are read: {', '.join(operands)}\n{choice}"
     if inlined:
         choice = f"computed where they are read: {', '.join(inlined)}\n{choice}"
     return Lowered(loops, tree.dump(fused), trees, choice, True)

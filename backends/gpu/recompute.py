@@ -1,23 +1,29 @@
-"""Which temporaries are computed again where they are read: those whose trip through memory takes longer.
+"""Which temporaries are computed again where they are read: those whose trip through memory takes longer; and
+which operands of reductions become temporaries: those that it takes longer to compute again and again.
 
 Threads of other blocks read what a stencil's temporary has at neighbouring points, so that it takes a kernel
-of its own, or a block does much of it alone.
+of its own, or a block does much of it alone.  What is read under a condition has no copy in shared memory;
+a temporary has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 
-from tc.ir.expr import Call, walk
+from tc.ir.evaluate import evaluate
+from tc.ir.expr import Call, IfThenElse, walk
 from tc.ir.inline import Inlined
 from tc.ir.loops import WARP
-from tc.ir.program import Program
+from tc.ir.materialize import Operand
+from tc.ir.program import Buffer, Program
 
 from .instructions import MULTIPLY_ADD, arithmetic
 from .model import LAUNCH, SCHEDULERS
 from .target import Target
 
 _TRIPS = 2  # it is written and read
+_SHARED = 0.25  # of the points of a thread, those for which a value is computed anew
 
 
 def worthwhile(target: Target) -> Callable[[Program, Inlined], bool]:
@@ -38,3 +44,30 @@ def worthwhile(target: Target) -> Callable[[Program, Inlined], bool]:
         return again <= launch + _TRIPS * once * t.itemsize / (1e9 * target.dram)
 
     return worth
+
+
+def repeated(target: Target, typical: Mapping[str, int]) -> Callable[[Program, Operand], bool]:
+    """The predicate of `tc.ir.materialize` for a target and typical values of dynamic sizes: of choices and
+    functions, since numbers that are only converted or scaled cost less than the copies of wider ones."""
+
+    def worth(program: Program, found: Operand) -> bool:
+        t = found.value.dtype
+        if not any(isinstance(e, IfThenElse) or _function(e) for e in walk(found.value)):
+            return False
+        size = found.points * t.itemsize
+        if size > sum(_bytes(b, typical) for b in program.buffers if b.role != "temporary"):
+            return False
+        steps = sum(n for p, n in arithmetic(found.value, None, t).items() if p != MULTIPLY_ADD)
+        cycles = _SHARED * found.instances / WARP * steps / SCHEDULERS
+        again = cycles / (1e9 * target.clock * target.units)
+        return again > LAUNCH + _TRIPS * size / (1e9 * target.dram)
+
+    return worth
+
+
+def _function(e: object) -> bool:
+    return isinstance(e, Call) and e.kind == "intrinsic"
+
+
+def _bytes(b: Buffer, typical: Mapping[str, int]) -> int:
+    return b.dtype.itemsize * math.prod(max(0, evaluate(r.extent, typical)) for r in b.box)

@@ -1,0 +1,103 @@
+"""Operands that become temporaries on GPUs: which, and that results are those of the source."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+from tc.ir.materialize import Operand
+from tc.ir.program import Program
+from tests.simt import shim as simt
+from tests.simt.mapped import call
+
+PADDED = """
+def padded_on_gpus(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) {
+  O(n,f,y,x) +=! (y+ky >= 1 && y+ky <= H && x+kx >= 1 && x+kx <= W ? I(n,c,y+ky-1,x+kx-1) : 0) * K(f,c,ky,kx)
+    where y in 0:H, x in 0:W
+}"""
+TRANSPOSED = """
+def transposed_on_gpus(float(N,F,H,W) G, float(F,C,KH,KW) K) -> (O) {
+  O(n,c,y,x) +=! (y >= ky && y - ky < H && x >= kx && x - kx < W ? G(n,f,y-ky,x-kx) : 0) * K(f,c,ky,kx)
+    where y in 0:H+KH-1, x in 0:W+KW-1
+}"""
+SCALED = """
+def scaled_on_gpus(float(M,K) A, float(K,N) B, float(K) s) -> (C) {
+  C(m,n) +=! fmax(A(m,k) * s(k), 0.0) * B(k,n)
+}"""
+HALVES = "def halves_on_gpus(half(M,K) A, half(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
+ONCE = "computed once, before they are read: "
+IMAGES = {"N": 4, "C": 64, "H": 28, "W": 28, "F": 64, "KH": 3, "KW": 3}
+
+
+def choice(source: str, sizes: dict[str, int], **options: Any) -> str:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tc.Warning)
+        return tc.compile(source, "cuda", options=options).inspect("choice", **sizes)
+
+
+def test_what_many_results_need_can_be_copied_to_shared_memory() -> None:
+    text = choice(PADDED, IMAGES)
+    assert f"{ONCE}O_operand" in text and "O_operand.1[" in text, text
+
+
+@pytest.mark.parametrize(
+    ("source", "sizes", "options"),
+    [
+        (PADDED, {**IMAGES, "N": 1, "C": 4, "F": 4}, {}),
+        (PADDED, IMAGES, {"fusion": "min"}),
+        (HALVES, {"M": 512, "K": 512, "N": 512}, {}),
+    ],
+    ids=["little work", "no fusion", "halves"],
+)
+def test_what_stays(source: str, sizes: dict[str, int], options: dict[str, Any]) -> None:
+    assert ONCE not in choice(source, sizes, **options)
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """All operands that can be."""
+
+    def worth(program: Program, found: Operand) -> bool:
+        return True
+
+    monkeypatch.setattr("tc_backends.gpu.lower.repeated", lambda *_: worth)
+    yield
+
+
+SHAPES = {
+    PADDED: ((2, 3, 7, 6), (5, 3, 3, 2)),
+    TRANSPOSED: ((2, 4, 5, 6), (4, 3, 3, 2)),
+    SCALED: ((9, 11), (11, 13), (11,)),
+}
+
+
+def given(source: str) -> list[np.ndarray[Any, Any]]:
+    rng = np.random.default_rng(0)
+    return [rng.integers(-2, 3, s).astype(np.float32) for s in SHAPES[source]]
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("source", SHAPES, ids=["padded", "transposed", "scaled"])
+def test_results_in_lock_step(source: str) -> None:
+    kernel = tc.compile(source, "cuda")
+    arrays = given(source)
+    names = [p.name for p in kernel.front.checked.params]
+    assert ONCE in kernel.inspect("choice", **kernel.sizes_of(*arrays))
+    held, found = call(kernel, dict(zip(names, arrays, strict=True)), {})
+    assert not found, simt.report(found)
+    (got,) = held.values()
+    np.testing.assert_array_equal(got, np.asarray(tc.interpret(source, *arrays)))
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("source", SHAPES, ids=["padded", "transposed", "scaled"])
+def test_results_on_a_device(source: str) -> None:
+    arrays = given(source)
+    np.testing.assert_array_equal(
+        np.asarray(tc.compile(source, "opencl")(*arrays)), np.asarray(tc.interpret(source, *arrays))
+    )

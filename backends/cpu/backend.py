@@ -291,7 +291,7 @@ def prepared(program: Program, machine: Machine, options: Options, typical: Mapp
     operands: tuple[str, ...] = ()
     if options.fusion != "min":
         program, inlined = inline(program, worthwhile(machine))
-        program, operands = materialize(program, repeated(machine, typical), typical)
+        program, operands = materialize(program, repeated(machine), typical)
     program = interchange(collapse(program), typical)
     if options.parallel is not False:
         program = split_reductions(program, 4 * machine.cores, _LONG, typical=typical)

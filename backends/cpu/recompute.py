@@ -3,14 +3,12 @@ which operands of reductions become temporaries, those that it takes longer to c
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from tc.ir.evaluate import evaluate
 from tc.ir.expr import Call, IfThenElse, walk
 from tc.ir.inline import Inlined
 from tc.ir.materialize import Operand
-from tc.ir.program import Buffer, Program
+from tc.ir.program import Program
 
 from .machine import Machine
 from .work import cost
@@ -41,8 +39,8 @@ def worthwhile(machine: Machine) -> Callable[[Program, Inlined], bool]:
     return worth
 
 
-def repeated(machine: Machine, typical: Mapping[str, int]) -> Callable[[Program, Operand], bool]:
-    """The predicate of `tc.ir.materialize` for a machine and typical values of dynamic sizes."""
+def repeated(machine: Machine) -> Callable[[Program, Operand], bool]:
+    """The predicate of `tc.ir.materialize` for a machine."""
 
     def worth(program: Program, found: Operand) -> bool:
         itemsize = found.value.dtype.itemsize
@@ -52,15 +50,9 @@ def repeated(machine: Machine, typical: Mapping[str, int]) -> Callable[[Program,
         chosen = any(isinstance(e, IfThenElse) for e in walk(found.value))
         each = _SHARED * operations + (_CHOSEN if chosen else 0.0)
         size = found.points * itemsize
-        if size > sum(_bytes(b, typical) for b in program.buffers if b.role != "temporary"):
-            return False
         rate = machine.l2_bandwidth if 2 * size <= machine.l2 else machine.l3_bandwidth
         rate = rate if size <= machine.l3 else machine.bandwidth
         once = found.points * (_TRIPS * itemsize / rate + (operations + len(loads) + 1) / lanes)
         return found.instances / lanes * each / machine.fma_units > once
 
     return worth
-
-
-def _bytes(b: Buffer, typical: Mapping[str, int]) -> int:
-    return b.dtype.itemsize * math.prod(max(0, evaluate(r.extent, typical)) for r in b.box)

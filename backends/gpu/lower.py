@@ -92,7 +92,7 @@ def mapped(
     operands: tuple[str, ...] = ()
     if options.fusion != "min":
         program, inlined = inline(program, worthwhile(target))
-        program, operands = materialize(program, repeated(target, typical), typical)
+        program, operands = materialize(program, repeated(target), typical)
     if operands:  # what they are copied for is read as they lie
         program = interchange(program, typical)
     program, many = collapse(program), _PARTS * target.units

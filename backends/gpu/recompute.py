@@ -8,15 +8,13 @@ a temporary has.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from tc.ir.evaluate import evaluate
 from tc.ir.expr import Call, IfThenElse, walk
 from tc.ir.inline import Inlined
 from tc.ir.loops import WARP
 from tc.ir.materialize import Operand
-from tc.ir.program import Buffer, Program
+from tc.ir.program import Program
 
 from .instructions import MULTIPLY_ADD, arithmetic
 from .model import LAUNCH, SCHEDULERS
@@ -46,17 +44,15 @@ def worthwhile(target: Target) -> Callable[[Program, Inlined], bool]:
     return worth
 
 
-def repeated(target: Target, typical: Mapping[str, int]) -> Callable[[Program, Operand], bool]:
-    """The predicate of `tc.ir.materialize` for a target and typical values of dynamic sizes: of choices and
-    functions, since numbers that are only converted or scaled cost less than the copies of wider ones."""
+def repeated(target: Target) -> Callable[[Program, Operand], bool]:
+    """The predicate of `tc.ir.materialize` for a target: choices and functions are, since numbers that are
+    only converted or scaled cost less than the copies of wider ones."""
 
     def worth(program: Program, found: Operand) -> bool:
         t = found.value.dtype
         if not any(isinstance(e, IfThenElse) or _function(e) for e in walk(found.value)):
             return False
         size = found.points * t.itemsize
-        if size > sum(_bytes(b, typical) for b in program.buffers if b.role != "temporary"):
-            return False
         steps = sum(n for p, n in arithmetic(found.value, None, t).items() if p != MULTIPLY_ADD)
         cycles = _SHARED * found.instances / WARP * steps / SCHEDULERS
         again = cycles / (1e9 * target.clock * target.units)
@@ -67,7 +63,3 @@ def repeated(target: Target, typical: Mapping[str, int]) -> Callable[[Program, O
 
 def _function(e: object) -> bool:
     return isinstance(e, Call) and e.kind == "intrinsic"
-
-
-def _bytes(b: Buffer, typical: Mapping[str, int]) -> int:
-    return b.dtype.itemsize * math.prod(max(0, evaluate(r.extent, typical)) for r in b.box)

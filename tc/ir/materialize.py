@@ -97,8 +97,8 @@ def _choose(
 
 def _operand(program: Program, stage: Stage, e: Expr, typical: Mapping[str, int]) -> Operand | None:
     """A part of a value as an operand; None of what is read as it is or only becomes a wider integer (which
-    products of integers take as it is), what reads the results, what data address, and what fewer points need
-    than it would have."""
+    products of integers take as it is), what reads the results, what data address, what fewer points need
+    than it would have, and what takes more memory than the caller's arrays."""
     while isinstance(e, Cast) and e.dtype.is_int and e.value.dtype.is_int:
         e = e.value
     if isinstance(e, Call | Variable) and not (isinstance(e, Call) and e.kind == "intrinsic"):
@@ -120,7 +120,14 @@ def _operand(program: Program, stage: Stage, e: Expr, typical: Mapping[str, int]
     instances = math.prod(extents.values())
     if not instances or points >= instances or not all(_dense(form, extents) for form in coordinates):
         return None
+    if points * e.dtype.itemsize > sum(_size(b, typical) for b in program.buffers if b.role != "temporary"):
+        return None
     return Operand(stage, e, coordinates, points, instances)
+
+
+def _size(b: Buffer, typical: Mapping[str, int]) -> int:
+    """The bytes of a buffer."""
+    return b.dtype.itemsize * math.prod(max(0, evaluate(r.extent, typical)) for r in b.box)
 
 
 def _exact(e: Expr) -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.backends.cpu_cases import compiled, interpreted
+from tests.ir.images import SAME
 
 ZEN4 = (
     ("cores", 2), ("l1", 32 << 10), ("l2", 1 << 20), ("l3", 32 << 20), ("l1_ways", 8), ("l2_ways", 8),
@@ -15,11 +16,6 @@ ZEN4 = (
     ("l2_bandwidth", 32.0), ("l3_bandwidth", 12.0), ("bandwidth", 6.0), ("short_store", 0.0),
     ("stray_row", 0.0), ("far_row", 0.0), ("crowded", 4.0),
 )  # fmt: skip
-PADDED = """
-def padded(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) {
-  O(n,f,y,x) +=! (y+ky >= 1 && y+ky <= H && x+kx >= 1 && x+kx <= W ? I(n,c,y+ky-1,x+kx-1) : 0) * K(f,c,ky,kx)
-    where y in 0:H, x in 0:W
-}"""
 PLAIN = """
 def plain(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) {
   O(n,f,y,x) +=! I(n,c,y+ky,x+kx) * K(f,c,ky,kx)
@@ -43,12 +39,12 @@ IMAGES = {"N": 4, "C": 64, "H": 28, "W": 28, "F": 64, "KH": 3, "KW": 3}
 
 
 def test_what_many_results_need() -> None:
-    assert ONCE in choice(PADDED, IMAGES)
+    assert ONCE in choice(SAME, IMAGES)
     assert ONCE in choice(KERNEL, {"M": 512, "N": 512, "P": 512})
 
 
 def test_what_few_results_need_is_computed_for_each() -> None:
-    assert ONCE not in choice(PADDED, {**IMAGES, "F": 2})
+    assert ONCE not in choice(SAME, {**IMAGES, "F": 2})
     assert ONCE not in choice(DEPTHWISE, {n: v for n, v in IMAGES.items() if n != "F"})
     assert ONCE not in choice(KERNEL, {"M": 512, "N": 512, "P": 2})
 
@@ -58,13 +54,13 @@ def test_no_temporary_larger_than_what_the_caller_has() -> None:
 
 
 def test_statements_stay_as_they_are_without_fusion() -> None:
-    assert ONCE not in choice(PADDED, IMAGES, fusion="min")
+    assert ONCE not in choice(SAME, IMAGES, fusion="min")
 
 
 @pytest.mark.parametrize(("images", "fused"), [(1, False), (3, False), (4, True), (5, False), (16, True)])
 def test_an_odd_number_of_images_is_not_one_task_each(images: int, fused: bool) -> None:
     """Two processors would wait for each other a quarter of the time, or a tenth."""
-    text = choice(PADDED, {**IMAGES, "N": images})
+    text = choice(SAME, {**IMAGES, "N": images})
     assert ("region 0, nest 1" in text) == fused
 
 

@@ -12,19 +12,13 @@ import pytest
 import tc
 from tc.ir.materialize import Operand
 from tc.ir.program import Program
+from tests.ir.images import SAME, TRANSPOSED
 from tests.simt import shim as simt
 from tests.simt.mapped import call
 
-PADDED = """
-def padded_on_gpus(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) {
-  O(n,f,y,x) +=! (y+ky >= 1 && y+ky <= H && x+kx >= 1 && x+kx <= W ? I(n,c,y+ky-1,x+kx-1) : 0) * K(f,c,ky,kx)
-    where y in 0:H, x in 0:W
-}"""
-TRANSPOSED = """
-def transposed_on_gpus(float(N,F,H,W) G, float(F,C,KH,KW) K) -> (O) {
-  O(n,c,y,x) +=! (y >= ky && y - ky < H && x >= kx && x - kx < W ? G(n,f,y-ky,x-kx) : 0) * K(f,c,ky,kx)
-    where y in 0:H+KH-1, x in 0:W+KW-1
-}"""
+# Names of their own: kernels made with all operands are not those of other tests.
+PADDED = SAME.replace("def f(", "def padded_on_gpus(")
+SHIFTED = TRANSPOSED.replace("def f(", "def transposed_on_gpus(")
 SCALED = """
 def scaled_on_gpus(float(M,K) A, float(K,N) B, float(K) s) -> (C) {
   C(m,n) +=! fmax(A(m,k) * s(k), 0.0) * B(k,n)
@@ -71,7 +65,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 SHAPES = {
     PADDED: ((2, 3, 7, 6), (5, 3, 3, 2)),
-    TRANSPOSED: ((2, 4, 5, 6), (4, 3, 3, 2)),
+    SHIFTED: ((2, 4, 5, 6), (4, 3, 3, 2)),
     SCALED: ((9, 11), (11, 13), (11,)),
 }
 

@@ -11,6 +11,7 @@ from tc.ir.materialize import Operand, materialize
 from tc.ir.printer import program_text
 from tc.ir.program import Program
 from tests.backends.cpu_cases import compiled, interpreted
+from tests.ir.images import SAME, TRANSPOSED
 
 
 def specialized(source: str, **sizes: int) -> Program:
@@ -28,18 +29,6 @@ def made(source: str, **sizes: int) -> tuple[Program, tuple[str, ...]]:
 def box(program: Program, name: str) -> list[tuple[int, int]]:
     """The least value and the number of values of each dimension."""
     return [(evaluate(r.min, {}), evaluate(r.extent, {})) for r in program.func(name).box]
-
-
-SAME = """
-def f(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) {
-  O(n,f,y,x) +=! (y+ky >= 1 && y+ky <= H && x+kx >= 1 && x+kx <= W ? I(n,c,y+ky-1,x+kx-1) : 0) * K(f,c,ky,kx)
-    where y in 0:H, x in 0:W
-}"""
-TRANSPOSED = """
-def f(float(N,F,H,W) G, float(F,C,KH,KW) K) -> (O) {
-  O(n,c,y,x) +=! (y >= ky && y - ky < H && x >= kx && x - kx < W ? G(n,f,y-ky,x-kx) : 0) * K(f,c,ky,kx)
-    where y in 0:H+KH-1, x in 0:W+KW-1
-}"""
 
 
 def test_zeros_around_an_image() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tc.ir.expr import Call, Expr, IntImm, Let, Variable, children, rebuild, variables, walk
-from tc.ir.program import Box, Buffer, IterVar, Program, Range, Stage
+from tc.ir.program import Box, Buffer, IterVar, Program, Range, Stage, fresh
 
 _MOST = 1 << 31  # points of a merged dimension
 
@@ -214,7 +214,4 @@ def _points(pair: Sequence[Range]) -> int:
 
 def _fresh(name: str, stage: Stage, program: Program) -> str:
     bound = {e.name for e in walk(stage.value) if isinstance(e, Let)}
-    taken = {*stage.domain.names, *program.sizes, *bound, *(s.name for s in program.scalars)}
-    while name in taken:
-        name += "_"
-    return name
+    return fresh(name, {*stage.domain.names, *program.sizes, *bound, *(s.name for s in program.scalars)})

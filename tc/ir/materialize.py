@@ -9,7 +9,7 @@ Halide with a Func of its own, and the opposite of `tc.ir.inline`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tc.ir.evaluate import evaluate
@@ -38,7 +38,7 @@ from tc.ir.expr import (
     variables,
     walk,
 )
-from tc.ir.program import Buffer, Domain, Func, IterVar, Program, Range, Stage
+from tc.ir.program import Buffer, Domain, Func, IterVar, Program, Range, Stage, fresh
 from tc.ir.simplify import simplify
 
 Form = tuple[tuple[str, int], ...]  # a sum of variables with factors, in the order of the domain
@@ -261,12 +261,12 @@ def _materialized(
     stages: list[Stage] = []
     for o in operands:
         taken = {b.name for b in program.buffers} | {f.name for f in program.funcs}
-        name = _fresh(f"{stage.func}_operand", taken)
-        domain = _domain(stage, o.coordinates)
+        name = fresh(f"{stage.func}_operand", taken)
+        domain = _domain(program, stage, o.coordinates)
         args = tuple(Variable(v.name) for v in domain.vars)
         box = tuple(v.range for v in domain.vars)
         value = _moved(_sided(stage, o.value), o.coordinates, domain.names, stage.domain.names)
-        number = _fresh(f"{stage.name}o", {s.name for s in (*program.stages, *stages)})
+        number = fresh(f"{stage.name}o", {s.name for s in (*program.stages, *stages)})
         stages.append(Stage(number, name, args, None, value, domain, stage.text, False, stage.span))
         where = next(i for i, f in enumerate(program.funcs) if f.name == stage.func)
         func = Func(name, name, value.dtype, box, None)
@@ -291,10 +291,10 @@ def _materialized(
     return replace(program, stages=(*before, *stages, *between, reader, *after)), names
 
 
-def _domain(stage: Stage, coordinates: Sequence[Form]) -> Domain:
+def _domain(program: Program, stage: Stage, coordinates: Sequence[Form]) -> Domain:
     """A loop over the values of each coordinate."""
     ranges = {v.name: v.range for v in stage.domain.vars}
-    taken = set(stage.domain.names)
+    taken = {*stage.domain.names, *program.sizes, *(s.name for s in program.scalars)}
     out: list[IterVar] = []
     for form in coordinates:
         first, _ = form[0]
@@ -308,7 +308,7 @@ def _domain(stage: Stage, coordinates: Sequence[Form]) -> Domain:
             least = ranges[n].min if c > 0 else Add(ranges[n].min, last)
             low = Add(low, Mul(IntImm(c), least))
             reach = Add(reach, Mul(IntImm(abs(c)), last))
-        name = _fresh("_".join(n for n, _ in form), taken)
+        name = fresh("_".join(n for n, _ in form), taken)
         taken.add(name)
         box = Range(simplify(low, exact=True), simplify(reach, exact=True))
         out.append(IterVar(name, box, "pure"))
@@ -343,9 +343,3 @@ def _moved(e: Expr, coordinates: Sequence[Form], names: Sequence[str], old: Sequ
         return simplify(Add(Mul(factor, at), rest), exact=x.dtype == INDEX)
 
     return visit(e)
-
-
-def _fresh(name: str, taken: Collection[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name

@@ -13,7 +13,7 @@ share one, so that a redefinition is an update in place for everyone but Halide.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -183,3 +183,10 @@ class Program:
     @property
     def func_buffers(self) -> Mapping[str, str]:
         return {f.name: f.buffer for f in self.funcs}
+
+
+def fresh(name: str, taken: Collection[str]) -> str:
+    """A name that is not taken, as like this one as can be."""
+    while name in taken:
+        name += "_"
+    return name

@@ -15,7 +15,7 @@ from tc.dtypes import accumulator
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import LT, Add, Call, Expr, FloorDiv, IntImm, Mul, Variable, substitute, walk
 from tc.ir.lower import neutral
-from tc.ir.program import Buffer, Domain, Func, IterVar, Program, Range, Stage
+from tc.ir.program import Buffer, Domain, Func, IterVar, Program, Range, Stage, fresh
 from tc.ir.simplify import simplify
 
 _GRAIN = 64  # chunks of what is contiguous are whole cache lines
@@ -90,7 +90,7 @@ def _split(stage: Stage, chunks: int, fewest: int, typical: Mapping[str, int]) -
 def _factored(program: Program, stage: Stage, var: IterVar, size: int) -> Program:
     assert stage.op is not None
     taken = {b.name for b in program.buffers} | {f.name for f in program.funcs}
-    name = _fresh(f"{stage.func}_part", taken)
+    name = fresh(f"{stage.func}_part", taken)
     func = program.func(stage.func)
     dtype = accumulator(func.dtype, stage.value.dtype)
     chunks, inner, at, conditions = _chunks(stage, var, size)
@@ -99,12 +99,12 @@ def _factored(program: Program, stage: Stage, var: IterVar, size: int) -> Progra
     args: tuple[Expr, ...] = (Variable(chunks.name), *(Variable(v.name) for v in pure))
     start_value = neutral(stage.op, dtype)
     init = Stage(
-        _fresh(f"{stage.name}i", {s.name for s in program.stages}), name, args, None, start_value,
+        fresh(f"{stage.name}i", {s.name for s in program.stages}), name, args, None, start_value,
         Domain((chunks, *pure)), stage.text, True, stage.span,
     )  # fmt: skip
     rest = tuple(inner if v is var else v for v in stage.domain.vars if v.kind == "reduction")
     update = Stage(
-        _fresh(f"{stage.name}p", {s.name for s in program.stages}), name, args, stage.op,
+        fresh(f"{stage.name}p", {s.name for s in program.stages}), name, args, stage.op,
         substitute(stage.value, dict(at)), Domain((chunks, *pure, *rest), conditions), stage.text, False,
         stage.span,
     )  # fmt: skip
@@ -134,7 +134,7 @@ def _chunks(
     conditions of the stage then."""
     extent = var.range.extent
     names = set(stage.domain.names)
-    chunk, inside = _fresh(f"{var.name}_chunk", names), _fresh(f"{var.name}_in", names)
+    chunk, inside = fresh(f"{var.name}_chunk", names), fresh(f"{var.name}_in", names)
     start = Mul(Variable(chunk), IntImm(size))
     at: dict[str, Expr] = {var.name: simplify(Add(var.range.min, Add(start, Variable(inside))), exact=True)}
     conditions = tuple(simplify(substitute(c, dict(at)), exact=True) for c in stage.domain.conditions)
@@ -143,9 +143,3 @@ def _chunks(
     count = simplify(FloorDiv(Add(extent, IntImm(size - 1)), IntImm(size)), exact=True)
     chunks = IterVar(chunk, Range(IntImm(0), count), "pure")
     return chunks, IterVar(inside, Range(IntImm(0), IntImm(size)), "reduction"), at, conditions
-
-
-def _fresh(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name

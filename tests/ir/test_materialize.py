@@ -153,3 +153,12 @@ def test_results(source: str) -> None:
     got, (want,) = kernel(x, k), interpreted(source, x, k)
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
     assert np.isnan(got).any() and np.isfinite(got).any()
+
+
+def test_loops_of_operands_have_names_of_their_own() -> None:
+    """Not that of a scalar that the operand reads."""
+    source = """def f(float(N) A, float(M,K) B, float i_k) -> (O) {
+      O(i,j) +=! (A(i+k) * i_k - 1) * B(j,k) where i in 0:6 }"""
+    program, (name,) = made(source, N=12, M=5, K=4)
+    (stage,) = program.stages_of(name)
+    assert stage.domain.names == ("i_k_",)

@@ -6,6 +6,7 @@ lanes, by the other axes of the read, and by the lane.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -238,11 +239,11 @@ class _Filler:
         lane = builder.name(vector.name)
         offset = simplify(Add(Mul(number, IntImm(p.width)), Variable(lane)), exact=True)
         along = self.along(p)
-        turns = along is not None and p.group is None and isinstance(lanes, int)
-        row = self.row(along, others) if along is not None and turns else []
         at: dict[str, Expr] = {a: Variable(n) for a, n in names.items()}
-        if row:
-            at |= self.places(row, Variable(names[row[-1].name]))
+        row = [along] if along is not None else []
+        if along is not None and p.group is None and isinstance(lanes, int):
+            row = self.row(along, others)
+            at |= self.places(row, at[along.name])
         copy = self.element(p, number, lane, {**at, p.vector: offset})
         if p.group is not None:
             assert isinstance(lanes, int)
@@ -270,7 +271,7 @@ class _Filler:
         if each is not None:
             s = each(s)
         for a in reversed(others):
-            if a.name != p.group if p.group is not None else a is not along and a not in row:
+            if a.name != p.group if p.group is not None else a not in row:
                 s = For(names[a.name], ZERO, self.points(a), 1, LoopKind.SERIAL, s)
         return s
 
@@ -280,18 +281,18 @@ class _Filler:
         row = [along]
         if others[-1] is not along:
             return row
+
+        def alone(a: Axis, subscript: Expr) -> bool:
+            return linear_terms(subscript)[0] == {Variable(a.vars[self.pack.statement]): 1}
+
         box = self.builder.boxes[self.read.buffer]
-        places = zip(reversed(box), reversed(self.read.subscripts), reversed(others), strict=False)
-        for (dimension, subscript, inner), outer in zip(places, reversed(others[:-1]), strict=False):
-            span, alone = self.spans[inner.name], {Variable(inner.vars[self.pack.statement]): 1}
-            full = span.whole and span.count == dimension.extent and linear_terms(subscript)[0] == alone
-            if not full or self.spans[outer.name].points is not None:
+        places = list(zip(reversed(others), reversed(self.read.subscripts), reversed(box), strict=False))
+        for (inner, at, dimension), (outer, around, _) in itertools.pairwise(places):
+            span = self.spans[inner.name]
+            full = span.whole and span.count == dimension.extent and alone(inner, at)
+            if not full or not alone(outer, around) or self.spans[outer.name].points is not None:
                 break
             row.insert(0, outer)
-        if len(row) > 1 and linear_terms(self.read.subscripts[-len(row)])[0] != {
-            Variable(row[0].vars[self.pack.statement]): 1
-        }:
-            del row[0]
         return row
 
     def extent(self, a: Axis) -> int:

@@ -12,15 +12,14 @@ from tc.codegen import llvm_jit
 from tc.errors import BackendError, InternalError
 from tc.ir.collapse import collapse
 from tc.ir.expr import LE, Add, Expr, IntImm, Variable
-from tc.ir.inline import inline
 from tc.ir.interchange import interchange
 from tc.ir.loops import Array, If, LoopNest, Stmt
-from tc.ir.materialize import materialize
 from tc.ir.printer import nest_text
 from tc.ir.program import Program
 from tc.ir.reassociate import reassociate
 from tc.ir.rfactor import split_reductions
 from tc.ir.simplify import simplify
+from tc.ir.temporaries import Temporaries, temporaries
 from tc.ir.unswitch import unswitch
 from tc.options import Options
 from tc.pipeline import stage
@@ -268,34 +267,15 @@ def code_of(
     return Made(loops, shown, choice, text, program.instances, private, chosen.vectors, chosen.cycles, told)
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """The program that is scheduled; the temporaries that it does without, and those that it has besides."""
-
-    program: Program
-    inlined: tuple[str, ...] = ()
-    operands: tuple[str, ...] = ()
-
-    @property
-    def told(self) -> str:
-        lines = (
-            ("computed where they are read", self.inlined),
-            ("computed once, before they are read", self.operands),
-        )
-        return "".join(f"{what}: {', '.join(names)}\n" for what, names in lines if names)
-
-
-def prepared(program: Program, machine: Machine, options: Options, typical: Mapping[str, int]) -> Prepared:
+def prepared(program: Program, machine: Machine, options: Options, typical: Mapping[str, int]) -> Temporaries:
     """A program whose dynamic sizes are typically these, made ready for fusion."""
-    inlined: tuple[str, ...] = ()
-    operands: tuple[str, ...] = ()
+    found = Temporaries(program)
     if options.fusion != "min":
-        program, inlined = inline(program, worthwhile(machine))
-        program, operands = materialize(program, repeated(machine), typical)
-    program = interchange(collapse(program), typical)
+        found = temporaries(program, worthwhile(machine), repeated(machine), typical)
+    program = interchange(collapse(found.program), typical)
     if options.parallel is not False:
         program = split_reductions(program, 4 * machine.cores, _LONG, typical=typical)
-    return Prepared(program, inlined, operands)
+    return replace(found, program=program)
 
 
 def object_of(made: Made, isa: Isa) -> bytes:

@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 from tc import settings
 from tc.errors import ArgumentError, InternalError
 from tc.ir.collapse import collapse
-from tc.ir.inline import inline
 from tc.ir.interchange import interchange
 from tc.ir.loops import Block, Launch, LoopNest
-from tc.ir.materialize import materialize
 from tc.ir.program import Program
 from tc.ir.rfactor import chunked_reductions, split_reductions
+from tc.ir.temporaries import Temporaries, temporaries
 from tc.options import Options
 from tc.pipeline import stage
 from tc.poly import legality, nest, schedule, scop, trace, tree
@@ -88,12 +87,11 @@ def mapped(
         raise _too_much(f"threads={options.threads}", f"{target.block} threads", target)
     shared = 0 if options.use_shared_memory is False else shared
     private = options.use_private_memory is not False
-    inlined: tuple[str, ...] = ()
-    operands: tuple[str, ...] = ()
+    shaped = Temporaries(program)
     if options.fusion != "min":
-        program, inlined = inline(program, worthwhile(target))
-        program, operands = materialize(program, repeated(target), typical)
-    if operands:  # what they are copied for is read as they lie
+        shaped = temporaries(program, worthwhile(target), repeated(target), typical)
+        program = shaped.program
+    if shaped.operands:  # what they are copied for is read as they lie
         program = interchange(program, typical)
     program, many = collapse(program), _PARTS * target.units
     chunks: Mapping[str, str] = {}
@@ -144,11 +142,7 @@ def mapped(
     if verify:
         trace.verify_small(program, loops, _TRACED_INSTANCES)
     trees = "".join(f"{k.launch.name}:\n{k.promoted}{k.tree}" for k in made)
-    choice = taken.apart + "".join(map(told, taken.regions, taken.choices))
-    if operands:
-        choice = f"computed once, before they are read: {', '.join(operands)}\n{choice}"
-    if inlined:
-        choice = f"computed where they are read: {', '.join(inlined)}\n{choice}"
+    choice = shaped.told + taken.apart + "".join(map(told, taken.regions, taken.choices))
     return Lowered(loops, tree.dump(fused), trees, choice, True)
 
 

@@ -9,9 +9,9 @@ are asked for while the tile before is computed.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from tc.poly.plan import Ahead, Axis, Nest, Phase, PhaseTile, Tile
+from tc.poly.plan import Ahead, Axis, Nest, Phase, PhaseTile, Tile, one_block
 
 from .lines import LINE
 from .machine import Machine
@@ -56,15 +56,13 @@ def next_rows(
     for phase, t in zip(nest.phases, phases, strict=True):
         if not phase.axes:
             continue
-        phase_extents = {a.name: a.extent for a in phase.axes}
-        if t.block is not None:
-            phase_extents[phase.axes[0].name] = min(t.block, phase.axes[0].extent)
+        phase_extents = {a.name: a.extent for a in one_block(phase, t).axes}
         for r in (r for s in phase.statements for r in work[s].refs):
             far = r.elements * r.itemsize > near
             moving = any(r.strides.get(n, 0) for n in phase_extents)
             if not (far and moving) or r.written or not r.plain or (r.statement, r.read) in packed:
                 continue
-            if run(r, {**at, **phase_extents}) >= _STREAM or not _cheap(r, phase, tiles, axes):
+            if run(r, {**at, **phase_extents}) >= _STREAM or not cheap(r, phase, tiles, axes):
                 continue
             for i, n in enumerate(looped):
                 if not r.strides.get(n, 0):
@@ -117,8 +115,12 @@ def next_results(
     return tuple(out.values())
 
 
-def next_block(nest: Nest, work: Mapping[str, Work], phases: Sequence[PhaseTile]) -> tuple[Ahead, ...]:
-    """The reads of a blocked phase of which each row is a stream that ends with its part of the tile."""
+def next_block(
+    nest: Nest, work: Mapping[str, Work], phases: Sequence[PhaseTile], others: Collection[Ahead], near: int
+) -> tuple[Ahead, ...]:
+    """The reads of a blocked phase, in arrays of more than `near` bytes and but for those of `others`, of
+    which each row is a stream that ends with its part of the tile."""
+    asked = {(x.statement, x.read) for x in others}
     out: list[Ahead] = []
     for phase, tile in zip(nest.phases, phases, strict=True):
         if tile.block is None:
@@ -128,12 +130,16 @@ def next_block(nest: Nest, work: Mapping[str, Work], phases: Sequence[PhaseTile]
             Ahead(r.statement, r.read, axis)
             for s in phase.statements
             for r in work[s].refs
-            if not r.written and r.plain and abs(r.strides.get(axis, 0)) * r.itemsize >= FAR
+            if not r.written
+            and r.plain
+            and (s, r.read) not in asked
+            and r.elements * r.itemsize > near
+            and abs(r.strides.get(axis, 0)) * r.itemsize >= FAR
         ]
     return tuple(out)
 
 
-def _cheap(r: Ref, phase: Phase, tiles: Mapping[str, Tile], axes: Mapping[str, Axis]) -> bool:
+def cheap(r: Ref, phase: Phase, tiles: Mapping[str, Tile], axes: Mapping[str, Axis]) -> bool:
     """Whether there are few prefetches beside the operations of an iteration of the phase."""
     lines = vectors = 1
     for n, t in tiles.items():

@@ -8,22 +8,20 @@ from dataclasses import replace
 
 from tc.ir.expr import Expr
 from tc.options import Options
-from tc.poly.plan import SHARE, WHOLE, Ahead, Nest, Pack, Phase, PhaseTile, Tile, Tiling
+from tc.poly.plan import SHARE, WHOLE, Ahead, Nest, Pack, PhaseTile, Tile, Tiling
 
 from . import ahead, dot
-from .blocks import blocks_of, packed_depth, too_deep
-from .lines import inner_order, outer_order, rows_together
+from .blocks import STREAMS, packed_depth
+from .lines import blocked_rows, inner_order, outer_order, rows_together
 from .machine import Machine
 from .model import Candidate
 from .shares import BUSY, balanced, number_of_tasks, shares
-from .work import Ref, Work, held_buffers
+from .work import Ref, Work, footprint, held_buffers
 
-_STREAMS = 8  # rows of an array that are read side by side: more may share a set of the first cache
 _SUMS = 1024  # sums of the rows of a factor that are kept, where there is no saying how many rows there are
 TASK = 8000.0  # cycles that a task should have at least
 _FILLING = 0.2  # elements of packs, of all tasks, for each cycle of a nest
 _SERIAL = 16000.0  # cycles below which one thread is faster
-_BLOCK = 512  # points of a block of a reduction of dynamic length
 
 
 def tiling(
@@ -58,17 +56,6 @@ def tiling(
         size = max(r.itemsize for r in packed)
         register = tiles[vector].register
         half = machine.l2 // 2
-        endless = {a.name for p in nest.phases for a in p.axes if a.size is not None}
-        endless &= {a for r in packed for a in r.strides if r.strides[a]}
-        if endless:
-            phases = tuple(
-                replace(x, block=_BLOCK) if any(a.name in endless for a in p.axes) else x
-                for p, x in zip(nest.phases, c.phases, strict=True)
-            )
-            depth = _BLOCK
-        elif too_deep(depth, packed, vector, tiles[vector], machine):
-            phases = blocks_of(nest, c.phases, packed)
-            depth = packed_depth(nest, packed, phases)
         width = max(register, half // (depth * size) // register * register)
         for n in order:
             if n in depends and n != vector:
@@ -83,13 +70,10 @@ def tiling(
             tiles[vector] = replace(
                 tiles[vector], cache=min(width, -(-axes[vector].extent // register) * register)
             )
-    elif vector is not None:
-        phases = tuple(
-            replace(x, block=_STREAMS) if _strided(nest, p, vector, work, tiles, machine) else x
-            for p, x in zip(nest.phases, c.phases, strict=True)
-        )
-        if sum(x.block is not None for x in phases) > 1:
-            phases = c.phases
+    elif vector is not None and (streamed := blocked_rows(nest, work, tiles, phases, c.packs)):
+        along = {n for r in streamed for n in r.strides if r.strides[n]}
+        order = sorted(order, key=lambda n: n not in along)
+        tiles[vector] = replace(tiles[vector], cache=_revisited(nest, work, tiles, vector, machine))
     if options.prefetch is not False:
         phases = tuple(
             replace(x, prefetch=ahead.POINTED) if ahead.pointed(p, work, near) else x
@@ -152,7 +136,7 @@ def tiling(
             most = points
     if options.parallel is False:
         parallel = 0
-    inner = inner_order(nest, work, tiles, c.packs, held_buffers(nest, work), machine)
+    inner = inner_order(nest, work, tiles, c.phases, c.packs, held_buffers(nest, work), machine)
     lanes = next((n for n, t in tiles.items() if t.lanes > 1), "")
     packs = tuple(Pack(r.statement, r.read, rows_together(r, lanes, machine)) for r in packed)
     early: tuple[Ahead, ...] = ()
@@ -160,7 +144,7 @@ def tiling(
         early = ahead.next_rows(nest, work, tiles, inner, phases, c.packs, machine, near)
         early += ahead.next_results(nest, work, tiles, inner, near)
         if not packed:
-            early += ahead.next_block(nest, work, phases)
+            early += ahead.next_block(nest, work, phases, early, near)
     return Tiling(tiles, tuple(order), inner, phases, packs, parallel, shared_tasks, early, most)
 
 
@@ -203,6 +187,17 @@ def _share(extent: int, t: Tile, machine: Machine) -> int:
     return -(-extent // (machine.cores * t.register)) * t.register
 
 
+def _revisited(
+    nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, Tile], vector: str, machine: Machine
+) -> int:
+    """The points of the vector axis of which the results stay in the second cache from block to block."""
+    t = tiles[vector]
+    extents = {a.name: min(a.extent, tiles[a.name].cache) for a in nest.axes}
+    held = [footprint(r, extents) for r in held_buffers(nest, work).values() if r.strides.get(vector, 0)]
+    parts = max(1.0, sum(held) / (machine.l2 / 2))
+    return min(t.cache, max(t.register, math.ceil(extents[vector] / parts / t.register) * t.register))
+
+
 def _filled(r: Ref, nest: Nest, tiles: Mapping[str, Tile]) -> int:
     """Elements of the pack of a cache tile."""
     extents = {a.name: min(a.extent, tiles[a.name].cache) for a in nest.axes}
@@ -211,29 +206,6 @@ def _filled(r: Ref, nest: Nest, tiles: Mapping[str, Tile]) -> int:
 
 
 def _parallel_tasks(packed: Sequence[Ref], phases: Sequence[PhaseTile], machine: Machine) -> float:
-    """The most tasks to make: few where several long rows are streamed side by side."""
-    streams = not packed and any(p.block is not None for p in phases)
-    return (2.0 if streams else 8.0) * machine.cores
-
-
-def _strided(
-    nest: Nest,
-    p: Phase,
-    vector: str,
-    work: Mapping[str, Work],
-    tiles: Mapping[str, Tile],
-    machine: Machine,
-) -> bool:
-    """Whether the one loop of a phase jumps from row to row of a large array that is read once.  A few rows
-    at a time, each read along, are streams that the hardware can follow."""
-    if len(p.axes) != 1 or p.axes[0].extent < 2 * _STREAMS:
-        return False
-    looped = [a.name for a in nest.axes if a.extent > tiles[a.name].register]
-    return any(
-        abs(r.strides.get(p.axes[0].name, 0)) * r.itemsize >= ahead.FAR
-        and r.strides.get(vector, 0) == 1
-        and r.elements * r.itemsize > machine.l2
-        and all(r.strides.get(n, 0) or n in r.indirect for n in looped)
-        for s in p.statements
-        for r in work[s].refs
-    )
+    """The most tasks to make: few where long rows are streamed side by side, the more of them the fewer."""
+    rows = 0 if packed else max((p.block for p in phases if p.block is not None), default=0)
+    return (8.0 if not rows else 2.0 if rows <= STREAMS else 1.0) * machine.cores

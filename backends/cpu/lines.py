@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tc.poly.plan import Nest, Phase, Tile
+from tc.poly.plan import Nest, Phase, PhaseTile, Tile, one_block
 
 from .machine import Machine
 from .work import Ref, Work, footprint, rows
@@ -23,7 +23,7 @@ _APART = 8.0  # pages, from where on rows do not share a line of the page table 
 _FOLLOWED = 8  # rows that the hardware follows in a larger array
 _BESIDE = 256  # bytes between rows up to which they are one stream
 _PAGES = 48  # pages of results, about, on which the hardware follows a row each
-_ROOM = 0.75  # of the first cache
+ROOM = 0.75  # of the first cache
 _SINGLE = 2.0  # times as long takes a line of which one element is used: nothing foresees it
 _FARTHER = 10.0  # times as long takes a line that the second cache has no room for either
 _LARGER = 4  # times
@@ -64,6 +64,34 @@ def rows_together(r: Ref, vector: str, machine: Machine) -> int:
     apart = r.strides.get(vector, 0)
     far = r.elements * r.itemsize > machine.l2
     return _FOLLOWED if far or aliased(apart, r.itemsize, 2 * _FOLLOWED, machine) else 0
+
+
+def blocked_rows(
+    nest: Nest,
+    work: Mapping[str, Work],
+    tiles: Mapping[str, Tile],
+    phases: Sequence[PhaseTile],
+    packs: frozenset[tuple[str, int]],
+) -> list[Ref]:
+    """The reads of blocks of rows where they lie."""
+    vector = next((n for n, t in tiles.items() if t.lanes > 1), None)
+    if vector is None:
+        return []
+    blocked = [p for p, t in zip(nest.phases, phases, strict=True) if t.block is not None]
+    return [r for p in blocked for r in in_rows(p, work, vector) if (r.statement, r.read) not in packs]
+
+
+def in_rows(phase: Phase, work: Mapping[str, Work], vector: str) -> list[Ref]:
+    """The reads of a phase whose neighbours lie along `vector`, in rows of their own along its first loop."""
+    return [
+        r
+        for s in phase.statements
+        for r in work[s].refs
+        if not r.written
+        and r.plain
+        and r.strides.get(vector, 0) == 1
+        and abs(r.strides.get(phase.axes[0].name, 0)) * r.itemsize >= _BESIDE
+    ]
 
 
 def collides(r: Ref, tile: Mapping[str, int], inner: Mapping[str, int], machine: Machine) -> bool:
@@ -151,7 +179,7 @@ def _again(r: Ref, own: Mapping[str, int], phase: Phase, machine: Machine) -> fl
         inside = {b.name: b.extent for b in phase.axes[i + 1 :]} | dict(own)
         count, run = rows(r, inside)
         if (
-            count * max(1.0, run / LINE) * LINE > _ROOM * machine.l1
+            count * max(1.0, run / LINE) * LINE > ROOM * machine.l1
             or crowd(r, inside, machine.l1, machine.l1_ways) > 1
         ):
             out *= min(a.extent, LINE // apart)
@@ -160,7 +188,7 @@ def _again(r: Ref, own: Mapping[str, int], phase: Phase, machine: Machine) -> fl
 
 def fits(found: Sequence[Brought], machine: Machine) -> bool:
     """Whether the lines of a register tile stay in the first cache together."""
-    return not any(b.crowded for b in found) and sum(b.lines for b in found) * LINE <= _ROOM * machine.l1
+    return not any(b.crowded for b in found) and sum(b.lines for b in found) * LINE <= ROOM * machine.l1
 
 
 def new_cycles(
@@ -241,20 +269,26 @@ def inner_order(
     nest: Nest,
     work: Mapping[str, Work],
     tiles: Mapping[str, Tile],
+    phases: Sequence[PhaseTile],
     packs: frozenset[tuple[str, int]],
     held: Mapping[str, Ref],
     machine: Machine,
 ) -> tuple[str, ...]:
     """The order of the loops over register tiles, outermost first: as the results lie in memory, but the
-    innermost is another where that brings fewer lines."""
+    innermost is another where that brings fewer lines; the loops along which rows of a block are read where
+    they lie come first."""
     refs = [r for w in work.values() for r in w.refs]
     order = sorted(outer_order(nest, work, machine), key=lambda n: tiles[n].lanes > 1)
+    along = {n for r in blocked_rows(nest, work, tiles, phases, packs) for n in r.strides if r.strides[n]}
+    if along:
+        return tuple(sorted(order, key=lambda n: n not in along))
     looped = [n for n in order if not 0 < tiles[n].cache <= tiles[n].register]
     far = [r for r in refs if r.elements * r.itemsize > machine.l2]
     if len(looped) < 2 or any(abs(r.strides.get(looped[-1], 0)) == 1 for r in far):
         return tuple(order)  # neighbours from afar are best read and written one after the other
     at = {a.name: min(tiles[a.name].register, a.extent) for a in nest.axes}
-    found = [(p, brought(nest, p, work, packs, at, held, machine)) for p in nest.phases if p.axes]
+    cut = [one_block(p, t) for p, t in zip(nest.phases, phases, strict=True) if p.axes]
+    found = [(p, brought(nest, p, work, packs, at, held, machine)) for p in cut]
     if not found or not all(fits(x, machine) for _, x in found):
         return tuple(order)
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from tc.poly.plan import Nest, Phase, PhaseTile, Tile
+from tc.poly.plan import Nest, Phase, PhaseTile, Tile, one_block
 
 from . import lines
 from .machine import Machine
@@ -70,7 +70,9 @@ def tile_cycles(
     total = 4.0 + 2.0 * len(nest.phases)  # loop control, addresses
     rows = math.prod(e for n, e in extents.items() if c.tiles[n].lanes == 1)
     for phase, tile in zip(nest.phases, c.phases, strict=True):
-        total += _phase_cycles(nest, phase, tile, work, c, extents, held, after, machine)
+        cut = one_block(phase, tile)
+        blocks = 1 if cut is phase else phase.axes[0].extent / cut.axes[0].extent
+        total += blocks * _phase_cycles(nest, cut, tile, work, c, extents, held, after, machine)
     total += sum(flush_cycles(r, c, extents, machine) for r in held.values())
     total = max(total, sum(lines.pushed_cycles(r, extents, machine) for r in held.values()))
     total *= 1 + _mixed(nest, work, c, extents, machine)
@@ -147,6 +149,8 @@ def _phase_cycles(
         along = vector or phase.axes[-1].name
         steps = math.ceil(inner[along] / lanes)
         iterations = iterations / steps * math.ceil(inner[along] / (lanes * tile.dot.size))
+    # Rows of a block may as well be packed, which aligns them: arrays are not, as they come.
+    blocked = tile.block is not None and not c.packs
     operations = loads = singles = stores = started = 0.0
     updates = False
     horizontal = 0.0
@@ -221,8 +225,8 @@ def _phase_cycles(
                 # A vector that lies across two cache lines is loaded as two.
                 along = next((n for n in own if c.tiles[n].lanes > 1), vector)
                 width = r.itemsize * (c.tiles[along].lanes if along in own else lanes)
-                aligned = (name, r.read) in c.packs or not any(
-                    s * r.itemsize % width for n, s in r.strides.items() if n != along
+                aligned = (name, r.read) in c.packs or not (
+                    blocked or any(s * r.itemsize % width for n, s in r.strides.items() if n != along)
                 )
                 rows = {n: e for n, e in own.items() if c.tiles[n].lanes == 1}
                 far = 4.0 if lines.collides(r, rows, inner, machine) else 2.0 if apart else 1.0
@@ -256,14 +260,21 @@ def nest_cycles(
     """Cycles of all register tiles of a nest whose axes have these extents."""
     axes = list(nest.axes)
     held = held_buffers(nest, work)
-    order = lines.inner_order(nest, work, c.tiles, c.packs, held, machine)
+    order = lines.inner_order(nest, work, c.tiles, c.phases, c.packs, held, machine)
     last = next((n for n in reversed(order) if extents[n] > c.tiles[n].register), None)
+    # Of rows that are read where they lie, each is new to the first tile of the innermost loop.
+    first = 0.0
+    if last is not None and lines.blocked_rows(nest, work, c.tiles, c.phases, c.packs):
+        first = c.tiles[last].register / extents[last]
     total = 0.0
 
     def level(i: int, at: dict[str, int], count: int) -> None:
         nonlocal total
         if i == len(axes):
-            total += count * tile_cycles(nest, work, c, at, held, last, machine)
+            cycles = tile_cycles(nest, work, c, at, held, last, machine)
+            if first:
+                cycles += first * (tile_cycles(nest, work, c, at, held, None, machine) - cycles)
+            total += count * cycles
             return
         a = axes[i]
         size = min(c.tiles[a.name].register, extents[a.name])

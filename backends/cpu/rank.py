@@ -10,7 +10,7 @@ from tc.options import Options
 from tc.poly.plan import Nest
 
 from . import ahead, lines
-from .blocks import blocks_of, packed_depth, too_deep
+from .blocks import ways
 from .candidates import allowed, register_tiles, shorter, whole_tiles
 from .machine import Machine
 from .model import BESIDE, Candidate, Cost, flush_cycles, nest_cycles, tile_cycles
@@ -25,6 +25,7 @@ _NEAR, _SHORT = (
     10.0,
 )  # cycles to reach a row of less than a line, to pack it: on the same page, on another
 _DYNAMIC_LANES = 1.2
+_ALONE = 1.5  # times as long take neighbours from afar while they are packed and nothing else goes on
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,8 @@ def candidates(
     extents = {a.name: min(given.get(a.name, a.extent), a.extent) for a in nest.axes}
     repeats = math.prod(math.ceil(a.extent / given[a.name]) for a in nest.axes if a.name in given)
     held = held_buffers(nest, work)
-    made = register_tiles(nest, work, machine, extents, options.pack is True)
+    pack = options.pack is True
+    made = register_tiles(nest, work, machine, extents, pack)
     # The tiles of a region are whole register tiles.
     partial = {
         a.name: given[a.name] for a in nest.axes if a.size is None and given.get(a.name, a.extent) < a.extent
@@ -67,7 +69,7 @@ def candidates(
         return waste * _masked(nest, c) * one / math.prod(at.values())
 
     rough = _promising(fitting, cycles)
-    ranked = _ranked(nest, work, [(c, label) for _, c, label in rough], extents, repeats, machine)
+    ranked = _ranked(nest, work, [(c, label) for _, c, label in rough], extents, repeats, machine, pack)
     # Of constant extents what is left over is one length, and a tile that is given is asked for.
     dynamic = any(a.size is not None for a in (*nest.axes, *(a for p in nest.phases for a in p.axes)))
     if not dynamic or options.register_tile is not None:
@@ -77,7 +79,7 @@ def candidates(
     lengths = [lines_of(nest, work, c, extents) for _, c, _ in rough]
     most = max(MOST, min(lengths))
     smaller = [(c, label) for (_, c, label), n in zip(rough, lengths, strict=True) if n <= most]
-    return _ranked(nest, work, smaller, extents, repeats, machine)
+    return _ranked(nest, work, smaller, extents, repeats, machine, pack)
 
 
 def _promising(
@@ -105,6 +107,7 @@ def _ranked(
     extents: Mapping[str, int],
     repeats: int,
     machine: Machine,
+    pack: bool,
 ) -> list[Ranked]:
     """Those among the first ones of each kind, the best first."""
     kept: list[tuple[Candidate, str]] = []
@@ -114,7 +117,8 @@ def _ranked(
         seen[along] = seen.get(along, 0) + 1
         if seen[along] <= _KEPT:
             kept.append((c, label))
-    ranked = [Ranked(c, nest_cost(nest, work, c, extents, repeats, machine), label) for c, label in kept]
+    found = [x for c, label in kept for x in ways(nest, work, c, label, machine, pack)]
+    ranked = [Ranked(c, nest_cost(nest, work, c, extents, repeats, machine), label) for c, label in found]
     ranked.sort(key=lambda x: x.cost.total)
     return ranked
 
@@ -156,7 +160,12 @@ def nest_cost(
                 again = math.prod(
                     -(-extents[n] // at[n]) for n in depends if n != vector and not r.strides.get(n, 0)
                 )
-                each = 0.5 if r.strides.get(vector, 0) != 1 else 0.2
+                if r.strides.get(vector, 0) != 1:
+                    each = 0.5
+                elif r.elements * r.itemsize <= machine.l2:
+                    each = 0.2
+                else:
+                    each = _ALONE * r.itemsize / machine.l3_bandwidth
                 each += _reached(r, {**at, **inner})
                 pack += size / r.itemsize * each * again * repeats
     total = sum(distinct.values()) * repeats
@@ -209,20 +218,17 @@ def _revisits(
     nest: Nest, work: Mapping[str, Work], c: Candidate, extents: Mapping[str, int], machine: Machine
 ) -> float:
     """Cycles to load and store the results again for each block of a deep reduction but the first."""
-    packed = [r for w in work.values() for r in w.refs if (r.statement, r.read) in c.packs]
-    vector = next((n for n, t in c.tiles.items() if t.lanes > 1), None)
-    if not packed or vector is None:
+    blocked = [(p, t.block) for p, t in zip(nest.phases, c.phases, strict=True) if t.block is not None]
+    blocks = max((math.ceil(p.axes[0].extent / points) for p, points in blocked), default=1)
+    if blocks == 1:
         return 0.0
-    depth = packed_depth(nest, packed, c.phases)
-    if not too_deep(depth, packed, vector, c.tiles[vector], machine):
-        return 0.0
-    blocked = zip(nest.phases, blocks_of(nest, c.phases, packed), strict=True)
-    blocks = max(-(-p.axes[0].extent // t.block) if t.block else 1 for p, t in blocked)
     at = {n: min(t.register, extents[n]) for n, t in c.tiles.items()}
     tiles = math.prod(-(-extents[n] // e) for n, e in at.items())
     total = 0.0
     for r in held_buffers(nest, work).values():
         each = 2 * flush_cycles(r, c, at, machine)
+        if footprint(r, extents) > machine.l1 // 2:
+            each = max(each, 2 * footprint(r, at) / machine.l2_bandwidth)
         if r.elements * r.itemsize > machine.l2:
             # Less than a line of each row: the rest of it comes again, for another tile.
             along = max((e for n, e in at.items() if r.strides.get(n, 0) == 1), default=1) * r.itemsize

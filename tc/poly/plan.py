@@ -264,6 +264,13 @@ class PhaseTile:
     dot: Dot | None = None
 
 
+def one_block(p: Phase, t: PhaseTile) -> Phase:
+    """A phase whose first axis has the points of one block."""
+    if t.block is None or t.block >= p.axes[0].extent:
+        return p
+    return replace(p, axes=(replace(p.axes[0], extent=t.block), *p.axes[1:]))
+
+
 @dataclass(frozen=True, slots=True)
 class Pack:
     """A read of `statement` (its number among the statement's reads) from a packed copy of a cache tile.

@@ -1,0 +1,138 @@
+"""Blocks of reductions: of packs, of rows that lie where they are, and which of the two a product has."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import tc
+from tc.ir.loops import Prefetch
+from tc.ir.printer import nest_text
+from tests.backends.cpu_cases import GEMM, compiled, interpreted, isas
+from tests.backends.test_cpu_ahead import hints
+
+compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
+backend, isa = (sys.modules[f"tc_backends.cpu.{name}"] for name in ("backend", "isa"))
+MACHINE = backend.Machine(isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16, l2_bandwidth=26.0, far_row=4.0)
+
+
+def made(sizes: dict[str, int], own: object = MACHINE, source: str = GEMM, **options: object):  # type: ignore[no-untyped-def]
+    program = tc.compile(source, "cpu").program(sizes)
+    return backend.code_of(program, own, tc.Options(**options))
+
+
+def rows(text: str) -> int | None:
+    """The rows at a time of the candidate that was chosen."""
+    best = next(line for line in text.splitlines() if line.startswith("  *"))
+    found = re.search(r"(\d+) rows at a time", best)
+    assert found is None or "packed" not in best
+    return int(found[1]) if found else None
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ({"M": 16, "K": 1024, "N": 1024}, 64),
+        ({"M": 16, "K": 900, "N": 1000}, 60),  # 64 would leave some over
+        ({"M": 16, "K": 1000, "N": 1000}, 64),
+        ({"M": 512, "K": 1024, "N": 1024}, None),  # many rows pay for a pack
+        ({"M": 16, "K": 96, "N": 1024}, None),  # no more than a block and a half
+        ({"M": 1, "K": 1024, "N": 4096}, 8),  # nothing to do beside asking for what comes
+    ],
+)
+def test_products_of_few_rows_read_the_other_factor_where_it_lies(
+    sizes: dict[str, int], expected: int | None
+) -> None:
+    assert rows(made(sizes).choice) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"), [({"pack": True}, None), ({"pack": False}, 64), ({"pack": None}, None)]
+)
+def test_packs_that_are_wanted_or_not_wanted(options: dict[str, bool | None], expected: int | None) -> None:
+    assert rows(made({"M": 256, "K": 1024, "N": 1024}, vector=1, **options).choice) == expected
+
+
+def test_a_smaller_cache_holds_fewer_rows() -> None:
+    """Those that are read and the next: three vectors of each, and part of a line."""
+    sizes = {"M": 16, "K": 1024, "N": 1024}
+    given = {"register_tile": (8, 48), "vector": 1}
+    assert rows(made(sizes, replace(MACHINE, l1=32 << 10, l1_ways=8), **given).choice) == 48
+    assert rows(made(sizes, replace(MACHINE, l1=16 << 10, l1_ways=4), **given).choice) == 24
+
+
+def test_rows_that_share_sets_of_the_second_cache_are_fewer() -> None:
+    """Rows of 128 KiB share all sets: no more than there are ways."""
+    given = {"register_tile": (8, 48), "vector": 1, "pack": False}
+    assert rows(made({"M": 16, "K": 512, "N": 32768}, **given).choice) == 16
+
+
+def test_the_next_vectors_of_each_row_are_asked_for() -> None:
+    """Once, though two hints could: with the next register tile, and with the next block."""
+    found = [h for h in hints(made({"M": 16, "K": 1024, "N": 1040}).nest) if isinstance(h, Prefetch)]
+    assert found and {h.buffer for h in found} == {"B"}
+    text = nest_text(made({"M": 16, "K": 1024, "N": 1040}).nest)
+    body = text[text.index("prefetch") :].splitlines()
+    assert sum("prefetch B" in line for line in body[: next(i for i, x in enumerate(body) if "S1" in x)]) == 3
+
+
+def test_what_the_second_cache_holds_is_not_asked_for() -> None:
+    assert not hints(made({"M": 24, "K": 256, "N": 1024}, pack=False, vector=1).nest)
+
+
+def test_results_stay_in_the_second_cache_from_block_to_block() -> None:
+    """Of 96 rows of 40,000 results, 15 MB, as many columns as half of it holds."""
+    order = made({"M": 96, "K": 256, "N": 40_000}, pack=False, vector=1).choice.splitlines()[-1]
+    cache, register = map(int, re.findall(r"j_1 parallel by (\d+)/(\d+)", order)[0])
+    assert cache % register == 0 and 96 * cache * 4 <= 1.1 * (1 << 20)
+
+
+CONV1X1 = "def f(float(N,C,H,W) I, float(F,C) K) -> (O) { O(n,f,y,x) +=! I(n,c,y,x) * K(f,c) }"
+TWO = "def f(float(M,A,B) X, float(B,A,N) Y) -> (Z) { Z(m,n) +=! X(m,a,b) * Y(b,a,n) }"
+EPILOGUE = """def f(float(M,K) A, float(K,N) B, float(N) c) -> (C) {
+  C(m,n) max=! A(m,k) * B(k,n)
+  C(m,n) = fmax(C(m,n) + c(n), 0) }"""
+DOUBLE = "def f(double(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
+
+
+@pytest.mark.parametrize("name", isas())
+@pytest.mark.parametrize(
+    ("source", "shapes"),
+    [
+        (GEMM, [(16, 200), (200, 301)]),
+        (GEMM, [(9, 333), (333, 100)]),
+        (GEMM, [(3, 129), (129, 700)]),
+        (CONV1X1, [(2, 160, 7, 13), (17, 160)]),
+        (TWO, [(8, 21, 11), (11, 21, 150)]),
+        (EPILOGUE, [(12, 260), (260, 99), (99,)]),
+        (DOUBLE, [(8, 140), (140, 203)]),
+    ],
+)
+def test_results(name: str, source: str, shapes: list[tuple[int, ...]]) -> None:
+    rng = np.random.default_rng(sum(map(sum, shapes)))
+    data = [rng.integers(-3, 4, s).astype(np.float32) for s in shapes]
+    if source == DOUBLE:
+        data[0] = data[0].astype(np.float64)
+    for options in ({}, {"prefetch": True}):
+        kernel = compiled(source, isa=name, pack=False, **options)
+        np.testing.assert_array_equal(kernel(*data), interpreted(source, *data)[0])
+
+
+def test_blocks_of_several_loops_hold_as_many_rows() -> None:
+    """Eleven points of b for each of a."""
+    text = made({"M": 8, "A": 21, "B": 11, "N": 4000}, source=TWO).choice
+    assert rows(text) == 5
+
+
+def test_any_number_of_rows_of_one_kernel() -> None:
+    """A batch of dynamic length, of which the typical one has few rows."""
+    rng = np.random.default_rng(5)
+    b = rng.integers(-3, 4, (300, 210)).astype(np.float32)
+    kernel = tc.compile(GEMM, "cpu", dynamic=("M",))
+    for m in (0, 1, 7, 8, 16, 45, 200):
+        a = rng.integers(-3, 4, (m, 300)).astype(np.float32)
+        np.testing.assert_array_equal(kernel(a, b), a @ b)

@@ -106,7 +106,7 @@ def _too_deep(depth: int, packed: Sequence[Ref], vector: str, c: Candidate, mach
     width = lanes.register
     if any(r.strides.get(vector, 0) == 1 for r in packed):
         width = max(width, _WIDTH * lanes.lanes)
-    return depth * width * max(r.itemsize for r in packed) > machine.l2 // 4
+    return depth * width * max(r.wide for r in packed) > machine.l2 // 4
 
 
 # Of what lies in rows.

@@ -53,7 +53,7 @@ def tiling(
             order = [rows, *(n for n in order if n != rows)]
             tiles[rows] = replace(tiles[rows], cache=_share(axes[rows].extent, tiles[rows], machine))
         depth = packed_depth(nest, packed, phases)
-        size = max(r.itemsize for r in packed)
+        size = max(r.wide for r in packed)
         register = tiles[vector].register
         half = machine.l2 // 2
         width = max(register, half // (depth * size) // register * register)

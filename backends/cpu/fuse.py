@@ -24,7 +24,7 @@ def predicate(scop: Scop, machine: Machine, typical: Mapping[str, int] | None = 
         b.name: math.prod(evaluate(r.extent, known) for r in b.box) * b.dtype.itemsize
         for b in scop.program.buffers
     }
-
+    halves = {b.name for b in scop.program.buffers if b.dtype.is_half}
     counts = Counts(scop, known)
 
     def fuse(p: Proposal) -> bool:
@@ -37,7 +37,7 @@ def predicate(scop: Scop, machine: Machine, typical: Mapping[str, int] | None = 
                 return False
         if len(p.after) == len(p.before) == len(p.own):
             return True
-        # Data that the shared loops do not move are read again in each of their iterations.
+        # Data that the shared loops do not move are read again in each of their iterations, and converted.
         shared = {(n, v) for m in p.after for n, v in m.vars.items()}
         again = {
             a.buffer
@@ -45,6 +45,8 @@ def predicate(scop: Scop, machine: Machine, typical: Mapping[str, int] | None = 
             for a in scop.statement(n).accesses
             if not any((n, v) in shared for e in a.subscripts for v in variables(inline_lets(e)))
         }
+        if any(b in halves and sizes[b] > machine.l1 for b in again):
+            return False
         return sum(sizes[b] for b in again) <= machine.l2 // 2
 
     return fuse

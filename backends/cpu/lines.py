@@ -135,7 +135,7 @@ def brought(
             if r.written or r.buffer in held or r.indirect or not any(r.strides.get(n, 0) for n in inner):
                 continue
             if (name, r.read) in packs:
-                lines = footprint(r, points) / LINE
+                lines = footprint(r, points) * r.wide / r.itemsize / LINE
                 out.append(Brought(r, lines, each * lines, 0.0, True, False))
                 continue
             count, run = rows(r, points)

@@ -157,11 +157,14 @@ def _phase_cycles(
     for name in phase.statements:
         w = work[name]
         own = {a.name: extents[a.name] for a in nest.axes if name in a.vars}
-        vectors = 1.0
-        for n, e in own.items():
-            t = c.tiles[n]
-            vectors *= math.ceil(e / t.lanes)
-        operations += (1.0 if tile.dot is not None else w.operations) * vectors
+        along_each = {n: math.ceil(e / c.tiles[n].lanes) for n, e in own.items()}
+        vectors = float(math.prod(along_each.values()))
+        if tile.dot is not None:
+            operations += vectors
+        else:  # what does not go with a loop of the phase is computed before it
+            parts = [p for p in w.parts if (name, p.read) not in c.packs]
+            parts = [p for p in parts if not inner or not p.axes.isdisjoint(inner)]
+            operations += sum(p.operations * math.prod(along_each.get(a, 1) for a in p.axes) for p in parts)
         if w.update and inner:
             updates = True
         for r in w.refs:

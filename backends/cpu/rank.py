@@ -166,6 +166,8 @@ def nest_cost(
                     each = 0.2
                 else:
                     each = _ALONE * r.itemsize / machine.l3_bandwidth
+                if r.wide != r.itemsize:
+                    each += sum(p.operations for p in w.parts if p.read == r.read) / machine.isa.lanes(r.wide)
                 each += _reached(r, {**at, **inner})
                 pack += size / r.itemsize * each * again * repeats
     total = sum(distinct.values()) * repeats
@@ -188,6 +190,8 @@ def nest_cost(
         bodies += 2  # vectors across two lines that come from afar wait for both
     if any(p.vector for p in c.phases):  # rows read side by side are streams to prefetch
         bodies += max(0, held - 4)
+        if total > machine.l2:
+            memory *= 1 + 0.002 * max(0, held - 4)
     crowded = max(0.0, held / machine.isa.registers - 0.72)
     return Cost(compute * (1 + 0.02 * (bodies - 1) + 0.7 * crowded), pack, memory)
 

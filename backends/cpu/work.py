@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tc.ir.evaluate import evaluate
@@ -35,8 +35,11 @@ from tc.ir.expr import (
     variables,
     walk,
 )
+from tc.ir.program import Stage
 from tc.ir.simplify import linear_terms
 from tc.poly.plan import Nest
+from tc.poly.scan.builder import loads
+from tc.poly.scan.packs import packed_type
 from tc.poly.scop import Access, Scop, Statement
 from tc.poly.storage import inside
 
@@ -72,8 +75,19 @@ class Ref:
     indirect: frozenset[str]
     windows: tuple[tuple[str, ...], ...]  # the axes that share a subscript, where several do
     plain: bool  # neither guarded nor checked, and known
+    wide: int  # bytes of an element in a pack
     checks: int = 0  # dimensions whose subscripts are checked
     dynamic: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Vector instructions of a statement that go with some axes: points that differ along others share them;
+    a pack of `read`, if there is one, holds their result."""
+
+    axes: frozenset[str]
+    operations: float
+    read: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +98,7 @@ class Work:
 
     name: str
     operations: float
+    parts: tuple[Part, ...]
     refs: tuple[Ref, ...]
     update: bool
     guards: frozenset[str] = frozenset()
@@ -93,6 +108,12 @@ class Work:
 
 def cost(e: Expr, lanes: int) -> float:
     """Vector instructions of a value but for its loads."""
+    own, parts = _cost(e, lanes)
+    return own + sum(cost(c, lanes) for c in parts)
+
+
+def _cost(e: Expr, lanes: int) -> tuple[float, Sequence[Expr]]:
+    """Vector instructions of the operation of a value, and the values that are computed for it."""
     own = 0.0
     match e:
         case Add() | Sub() | Mul() | EQ() | NE() | LT() | LE() | GT() | GE():
@@ -109,15 +130,48 @@ def cost(e: Expr, lanes: int) -> float:
             own = float(_FUNCTIONS.get(e.name, _LIBM * lanes))
         case IfThenElse() | Select() if not any(isinstance(x, Load) for x in walk(e.condition)):
             # Tested once for most tiles (tc.ir.unswitch).
-            chosen = (children(e)[1], children(e)[2])
-            return (0.0 if padding(e) else 0.25) + max(cost(c, lanes) for c in chosen)
+            chosen = max(children(e)[1:3], key=lambda c: cost(c, lanes))
+            return 0.0 if padding(e) else 0.25, (chosen,)
         case IfThenElse() | Select():
             own = 2.0 if isinstance(e, IfThenElse) else 1.0
         case Load() | Call():
-            return 0.0
+            return 0.0, ()
         case _:
             pass
-    return own + sum(cost(c, lanes) for c in children(e))
+    return own, children(e)
+
+
+def _parts(body: Expr, lanes: int, stage: Stage, axes: Mapping[str, str]) -> tuple[Part, ...]:
+    """The instructions of a statement by what they go with."""
+    found: dict[tuple[frozenset[str], int | None], float] = {}
+    numbers = {e: i for i, e in enumerate(loads(body))}
+
+    def add(key: tuple[frozenset[str], int | None], operations: float) -> None:
+        found[key] = found.get(key, 0.0) + operations
+
+    def moved(e: Expr) -> frozenset[str]:
+        return frozenset(axes[v] for v in variables(e) if v in axes)
+
+    def visit(e: Expr) -> None:
+        own, parts = _cost(e, lanes)
+        if own:
+            read = numbers.get(e.value) if isinstance(e, Cast) and isinstance(e.value, Load) else None
+            if read is not None and packed_type(body, read) != e.dtype:
+                read = None
+            add((moved(e), read), own)
+        for c in parts:
+            visit(c)
+
+    visit(inline_lets(body))
+    every = frozenset(axes.values())
+    if stage.op == "+" and isinstance(body, Mul):
+        # A multiply-add is one operation, of the sum.
+        add((moved(body), None), -1.0)
+        add((every, None), 1.0)
+    elif stage.op is not None:
+        add((every, None), 3.0 if stage.op in ("min", "max") and stage.value.dtype.is_float else 1.0)
+    found[every, None] = max(found.get((every, None), 0.0), 0.25)
+    return tuple(Part(along, n, read) for (along, read), n in found.items() if n)
 
 
 def work_of(
@@ -152,20 +206,20 @@ def work_of(
                     steps[::-1],
                     boxes[a.buffer].dtype.itemsize,
                     step,
+                    packed_type(bodies[name], number).itemsize if a.kind == "read" else 0,
                 )
             )
             number += a.kind == "read"
         lanes = machine.isa.lanes(4)
-        operations = cost(bodies[name], lanes)
+        parts = _parts(bodies[name], lanes, s.stage, axes)
         update = s.stage.op is not None
-        if update and not (s.stage.op == "+" and isinstance(bodies[name], Mul)):
-            operations += 3.0 if s.stage.op in ("min", "max") and s.stage.value.dtype.is_float else 1.0
         choices = [e for e in walk(bodies[name]) if isinstance(e, IfThenElse | Select)]
         conditions = [e.condition for e in choices if not padding(e)]
         guards = _tested((*s.stage.domain.conditions, *conditions), axes)
         padded = _tested([e.condition for e in choices if padding(e)], axes)
         product = product_of(s.stage, bodies[name], boxes[scop.program.func_buffers[s.stage.func]].dtype)
-        out[name] = Work(name, max(operations, 0.25), tuple(refs), update, guards, padded, product)
+        operations = sum(p.operations for p in parts)
+        out[name] = Work(name, operations, parts, tuple(refs), update, guards, padded, product)
     return out
 
 
@@ -178,7 +232,7 @@ def _tested(conditions: Iterable[Expr], axes: Mapping[str, str]) -> frozenset[st
 def _ref(
     scop: Scop,
     s: Statement, a: Access, number: int, axes: Mapping[str, str], steps: list[tuple[int, bool]],
-    itemsize: int, elements: int,
+    itemsize: int, elements: int, wide: int,
 ) -> Ref:  # fmt: skip
     dynamic: set[str] = set()
     strides: dict[str, int] = {}
@@ -221,6 +275,7 @@ def _ref(
         frozenset(indirect),
         tuple(windows),
         plain,
+        wide,
         len(a.read.call.checked) if a.read is not None else 0,
         frozenset(dynamic),
     )

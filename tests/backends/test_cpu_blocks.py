@@ -136,3 +136,42 @@ def test_any_number_of_rows_of_one_kernel() -> None:
     for m in (0, 1, 7, 8, 16, 45, 200):
         a = rng.integers(-3, 4, (m, 300)).astype(np.float32)
         np.testing.assert_array_equal(kernel(a, b), a @ b)
+
+
+HALVES = "def f({t}(M,K) A, {t}({b}) B) -> (C) {{ C(i,j) +=! A(i,k) * B({at}) }}"
+
+
+@pytest.mark.parametrize("name", isas())
+@pytest.mark.parametrize("t", ["half", "bfloat16"])
+@pytest.mark.parametrize(("b", "at"), [("K,N", "k,j"), ("N,K", "j,k")])
+def test_packs_hold_halves_as_they_are_used(name: str, t: str, b: str, at: str) -> None:
+    """Converted once, whether their neighbours lie along the lanes or are turned."""
+    torch = pytest.importorskip("torch")
+    source = HALVES.format(t=t, b=b, at=at)
+    sizes = {"M": 37, "K": 90, "N": 70}
+    kernel = compiled(source, isa=name, vector=1, pack=True, fusion="min")
+    text = kernel.inspect("loops", **sizes)
+    assert re.search(r"private float32 B\.", text), text
+    assert not re.search(r" \+= .*float32\(B", text)
+    rng = torch.Generator().manual_seed(4)
+    dtype = torch.float16 if t == "half" else torch.bfloat16
+    x = torch.randint(-3, 4, (37, 90), generator=rng).to(dtype)
+    w = torch.randint(-3, 4, (90, 70) if b == "K,N" else (70, 90), generator=rng).to(dtype)
+    expected = x.float() @ (w.float() if b == "K,N" else w.float().T)
+    assert torch.equal(kernel(x, w), expected.to(dtype))
+
+
+def test_what_rows_of_a_tile_share_is_counted_once() -> None:
+    """A conversion of B's elements for eight rows of results is an eighth of one for each: lanes run along
+    them, though along A's, whose factor is converted before, none would be left."""
+    source = HALVES.format(t="half", b="K,N", at="k,j")
+    best = [x for x in made({"M": 16, "K": 1024, "N": 1024}, source=source).choice.splitlines() if "*" in x]
+    assert "lanes j_1" in best[-1] and "i_0 x8" in best[-1], best
+
+
+def test_loops_in_which_halves_are_converted_again_are_not_shared() -> None:
+    """Rows of A become float32 first, in loops of their own: in those of the product all of B would be
+    converted for each few of them."""
+    source = HALVES.format(t="half", b="K,N", at="k,j")
+    apart = [n for n in (150, 160) if "region 1" in made({"M": 64, "K": n, "N": n}, source=source).choice]
+    assert apart == [160]  # more than the first cache holds

@@ -11,10 +11,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tc.dtypes import DType
 from tc.ir.expr import (
     GT,
     ZERO,
     Add,
+    Cast,
     Expr,
     FloorDiv,
     FloorMod,
@@ -27,6 +29,7 @@ from tc.ir.expr import (
     rebuild,
     substitute,
     variables,
+    walk,
 )
 from tc.ir.loops import Array, Compute, For, If, LoopKind, Stmt
 from tc.ir.simplify import linear_terms, simplify
@@ -64,6 +67,11 @@ class Packed:
     size: int = 1
     shift: Shift | None = None
 
+    @property
+    def converted(self) -> bool:
+        """Whether it holds what the statement converts its elements to."""
+        return self.group is None and self.array.dtype != self.read.dtype
+
     def at(self, place: tuple[Expr, Expr] | None = None) -> Load:
         """The packed element, by variables `@axis`: the offsets of the axes in the cache tile; `place` is the
         block of the `vector` axis and the offset in it, where they do not follow from that."""
@@ -80,12 +88,22 @@ class Packed:
         return (number, *places, lane, *inside)
 
 
+def packed_type(body: Expr, read: int) -> DType:
+    """The type of a read, by number, in a pack: halves are converted as the value converts them, once."""
+    load = loads(body)[read]
+    found = (e.dtype for e in walk(body) if isinstance(e, Cast) and e.value is load)
+    wide = next(found, load.dtype)
+    return wide if load.dtype.is_half and wide.is_float else load.dtype
+
+
 def packed_body(body: Expr, reads: Mapping[int, Packed], places: Mapping[str, tuple[Expr, Expr]]) -> Expr:
     """A value with some of its reads, by number, turned to packed copies; `places` are of vector axes."""
     found = loads(body)
     wanted = {id(found[i]): p for i, p in reads.items()}
 
     def visit(e: Expr) -> Expr:
+        if isinstance(e, Cast) and (p := wanted.get(id(e.value))) is not None and p.converted:
+            return p.at(places.get(p.vector))
         p = wanted.get(id(e))
         return rebuild(e, visit) if p is None else p.at(places.get(p.vector))
 
@@ -175,7 +193,8 @@ class _Filler:
         names = tuple(a.name for a in others)
         dot = self.dot
         if dot is None:
-            array = self.builder.private(name, read.dtype, shape, chunk)
+            dtype = packed_type(self.builder.bodies[self.pack.statement], self.pack.read)
+            array = self.builder.private(name, dtype, shape, chunk)
             return Packed(array, read, names, vector.name, width)
         group = self.phase.axes[-1].name
         places = (-(-n // dot.size) if a == group else n for a, n in zip(names, shape[1:-1], strict=True))
@@ -357,13 +376,15 @@ class _Filler:
         value: Expr = replace(p.read, subscripts=source)
         if self.dot is not None:
             value = shifted(value, self.dot)
+        elif p.converted:
+            value = Cast(p.array.dtype, value)
         text = f"pack {p.read.buffer}"
         return Compute(f"{statement}.pack", p.array.name, target, None, value, where, text)
 
     def turned(self, row: str, count: Expr, lane: str, lanes: int, copy: Stmt) -> Stmt:
         """Blocks of a few rows of the source, each a vector, to as many vectors of lanes."""
         width = min(self.lanes(self.vector), self.pack.rows or lanes)
-        size = self.read.dtype.itemsize
+        size = packed_type(self.builder.bodies[self.pack.statement], self.pack.read).itemsize
         if not isinstance(count, IntImm):
             return self.dynamic_turned(row, count, lane, lanes, copy)
         rows = count.value

@@ -17,6 +17,7 @@ DIFFERENCE = (
 )
 CONV = "def f(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) { O(n,f,y,x) +=! I(n,c,y+ky,x+kx) * K(f,c,ky,kx) }"
 PACKED: dict[str, Any] = {"vector": 1, "register_tile": (1, 16, 1, 4), "pack": True}
+TURNED: dict[str, Any] = {"vector": 0, "register_tile": (32, 4)}
 LEAST = "def f(float(N) A) -> (S) { S min=! A(i) }"
 MAX: dict[str, Any] = {"fusion": "max"}
 STREAMED: dict[str, Any] = {"machine": {"l3": 64}}
@@ -156,9 +157,25 @@ WRONG_CODE = (
     Miscompilation(
         "rows are transposed in blocks the wrong way round",
         "backends/cpu/memory.py",
-        "high = [i | step if not i & step else width + i for i in range(width)]",
-        "high = [i | step if not i & step else width + (i ^ step) for i in range(width)]",
+        "group = [f(a, b) for a, b in pairs for f in (low, high)]",
+        "group = [f(a, b) for f in (low, high) for a, b in pairs]",
         (on("result", "def f(float(N,M) A) -> (B) { B(j,i) = A(i,j) }", N=11, M=13),),
+    ),
+    Miscompilation(
+        "columns that are turned by a function begin where the first ones did",
+        "backends/cpu/memory.py",
+        "at = self.materialize(first.address.uniform)",
+        "at = 0",
+        (
+            on(
+                "result",
+                "def f(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }",
+                options=TURNED,
+                M=96,
+                K=80,
+                N=12,
+            ),
+        ),
     ),
     Miscompilation(
         "what was loaded under a mask is used without one",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tc.codegen.llvm_expr import storage_type
 from tc.dtypes import BOOL, INT64, accumulator
 from tc.errors import InternalError, unreachable
-from tc.ir.expr import Add, Expr, IntImm, Mul
+from tc.ir.expr import Add, Expr, IntImm, Mul, Sub
 from tc.ir.loops import (
     Array,
     Block,
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 KERNEL = "kernel"
+_LONG = 16  # iterations of a reduction, of some dozen vector operations each
 _SIZE = "%size."  # operands of dynamic sizes, the same in all functions
 # What belongs to the function that is being written.
 _OF_A_FUNCTION = (
@@ -326,7 +327,8 @@ class NestEmitter(DotEmitter):
             self.versions[buffer] = self.versions.get(buffer, 0) + 1
 
     def promote(self, s: Promote, env: Env) -> None:
-        r = Registers(s.buffers, s.dead, _written(s.body), len(self.fn.pure))
+        long = _iterations(s.body) >= _LONG
+        r = Registers(s.buffers, s.dead, _written(s.body), len(self.fn.pure), long)
         self.masks(s, env)
         outer, self.conditional = self.conditional, 0  # conditions around hold for all of it
         before, self.fn.lines = self.fn.lines, []
@@ -516,6 +518,22 @@ def _constant(trips: Affine, s: For) -> int:
     if trips.terms:
         raise InternalError(f"the {s.kind.value} loop {s.var} has no constant length")
     return trips.constant
+
+
+def _iterations(s: Stmt) -> int:
+    """Of the loops of a statement that are loops in the code: at least `_LONG` of one of dynamic length."""
+    match s:
+        case Block():
+            return max(map(_iterations, s.body), default=1)
+        case For(kind=LoopKind.SERIAL):
+            trips = simplify(Sub(s.upper, s.lower), exact=True)
+            return (trips.value if isinstance(trips, IntImm) else _LONG) * _iterations(s.body)
+        case For():
+            return _iterations(s.body)
+        case If():
+            return max(_iterations(s.then), _iterations(s.otherwise) if s.otherwise is not None else 1)
+        case _:
+            return 1
 
 
 def _head(s: For) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from tc.codegen.llvm_expr import storage_type
@@ -19,6 +20,7 @@ from .values import Value, ValueEmitter, suffix, type_text
 
 Key = tuple[str, Affine]
 
+_OUTLINED = 4  # vectors that are turned by a function
 CLOSE = 4  # elements between lanes up to which neighbours are loaded and picked from
 
 
@@ -43,6 +45,7 @@ class Registers:
     dead: frozenset[str]
     written: frozenset[str]
     depth: int  # pure scopes that were open where the prologue stands
+    long: bool  # whether its body takes much longer than a call
     prologue: list[str] = field(default_factory=list[str])
     slots: dict[Key, Slot] = field(default_factory=dict[Key, Slot])
 
@@ -77,6 +80,14 @@ class MemoryEmitter(ValueEmitter):
 
     def base(self, array: Array) -> str:
         """The address of an array's first element."""
+        raise NotImplementedError
+
+    def attributes(self) -> str:
+        """Those of every function."""
+        raise NotImplementedError
+
+    def function(self) -> AbstractContextManager[None]:
+        """Another function is written, which shares no operands with this one."""
         raise NotImplementedError
 
     # Index values.
@@ -500,13 +511,16 @@ class MemoryEmitter(ValueEmitter):
             else:
                 self._write_slot(slot)
             self.versions[slot.array.name] = self.versions.get(slot.array.name, 0) + 1
+        calls: list[str] = []
         for group in strided.values():
             for run in _runs(group):
                 if len(run) == 1 or any(s.mask is not None and s.mask.active is None for s in run):
                     for slot in run:
                         self._write_slot(slot)
                 else:
-                    self._write_transposed(run)
+                    calls += self._write_transposed(run, r.long)
+        for call in calls:  # at last, as no register outlives a call
+            self.do(call)
 
     def _value_of(self, slot: Slot) -> Value:
         v = self.op(f"load {type_text(slot.array.dtype, slot.lanes)}, ptr {slot.alloca}")
@@ -518,20 +532,69 @@ class MemoryEmitter(ValueEmitter):
         self.write(slot.array, slot.address, self._value_of(slot))
         self.mask, self.lanes = mask, lanes
 
-    def _write_transposed(self, run: list[Slot]) -> None:
-        """Slots at neighbouring addresses whose lanes lie a stride apart: one short row a lane."""
-        lanes, array = run[0].lanes, run[0].array
-        rows = self.transpose([self._value_of(s) for s in run], lanes)
-        mask = run[0].mask
-        active = mask.active if mask is not None and mask.active is not None else lanes
-        stride = run[0].address.lane
+    def _write_transposed(self, run: list[Slot], outlined: bool) -> list[str]:
+        """Slots at neighbouring addresses whose lanes lie a stride apart: one short row a lane.  What is left
+        to call."""
+        values = [self._value_of(s) for s in run]
+        first, mask = run[0], run[0].mask
+        active = mask.active if mask is not None and mask.active is not None else first.lanes
+        if outlined and len(run) >= _OUTLINED and first.lanes >= 2 * _OUTLINED:
+            return [self._call_turned(first, values, active)]
+        self._write_turned(first.array, first.address, values, active)
+        return []
+
+    def _write_turned(self, array: Array, address: Affine, values: list[Value], active: int) -> None:
+        """The first `active` lanes of vectors, those of each side by side: in pieces of powers of two."""
+        lanes = values[0].lanes
+        pieces: list[tuple[int, list[Value]]] = []
+        first = 0
+        while first < len(values):
+            n = 1 << ((len(values) - first).bit_length() - 1)
+            if n == 1:
+                of = f"extractelement {type_text(array.dtype, lanes)} {values[first].text}, i64"
+                pieces.append((first, [Value(self.pure(f"{of} {i}"), array.dtype) for i in range(active)]))
+            else:
+                pieces.append((first, self.transpose(values[first : first + n], lanes)))
+            first += n
         saved = self.mask, self.lanes
+        self.mask = None
         for i in range(active):
-            row = rows[i]
-            self.lanes = row.lanes
-            self.mask = None if len(run) == row.lanes else self.tail_mask(len(run), row.lanes)
-            self.write(array, run[0].address.uniform + i * stride + Affine.of(LANE), row)
+            for first, rows in pieces:
+                at = address.uniform + first + i * address.lane
+                self.lanes = rows[i].lanes
+                self.write(array, at + Affine.of(LANE) if self.lanes else at, rows[i])
         self.mask, self.lanes = saved
+
+    def _call_turned(self, first: Slot, values: list[Value], active: int) -> str:
+        """The call of a function that does what `_write_turned` would, one for all of a form: LLVM takes
+        longest for shuffles."""
+        array, lanes = first.array, first.lanes
+        vector, size = type_text(array.dtype, lanes), lanes * array.dtype.itemsize
+        shape = f"{len(values)}x{active}of{lanes}.{array.dtype}.{first.address.lane}"
+        name = f"turn.{shape}{'.streamed' if array.streamed else ''}"
+        if name not in self.texts:
+            with self.function():
+                self.bases = {array.name: "%to"}
+                rows = [
+                    Value(
+                        self.op(f"load {vector}, ptr {self._beyond('%from', i * size)}"), array.dtype, lanes
+                    )
+                    for i in range(len(values))
+                ]
+                at = Affine.of("%at") + Affine.of(LANE) * first.address.lane
+                self._write_turned(array, at, rows, active)
+                lines = "\n".join([*self.fn.entry, *self.fn.lines])
+            head = f'define internal void @"{name}"(ptr %from, ptr %to, i64 %at) noinline {self.attributes()}'
+            self.texts[name] = f"{head} {{\n{lines}\n  ret void\n}}\n"
+        scratch = self.name("turned")
+        self.fn.entry.append(f"  {scratch} = alloca [{len(values)} x {vector}], align {size}")
+        for i, v in enumerate(values):
+            self.do(f"store {vector} {v.text}, ptr {self._beyond(scratch, i * size)}, align {size}")
+        at = self.materialize(first.address.uniform)
+        return f'call void @"{name}"(ptr {scratch}, ptr {self.base(array)}, i64 {at})'
+
+    def _beyond(self, pointer: str, size: int) -> str:
+        return self.pure(f"getelementptr i8, ptr {pointer}, i64 {size}") if size else pointer
 
     def tail_mask(self, active: int, lanes: int) -> Value:
         """The mask whose first lanes are active."""
@@ -548,53 +611,69 @@ class MemoryEmitter(ValueEmitter):
     def transpose(self, rows: list[Value], lanes: int) -> list[Value]:
         """Lane i of row j becomes lane j of row i; the rows are as many as a power of two has lanes.
 
-        A butterfly: log2(n) stages, each pairing rows 2^s apart (Van Voorhis, 1977, the perfect shuffle).
+        Perfect shuffles (Stone, "Parallel processing with the perfect shuffle", 1971): of elements within
+        128 bits, then of these where there are more rows, so that most are instructions without an operand
+        that tells the order.
         """
-        n = 1
-        while n < max(len(rows), 2):
-            n *= 2
+        n = 1 << max(1, (len(rows) - 1).bit_length())
         t = rows[0].dtype
-        width = max(n, lanes)
-        ty = type_text(t, width)
-        texts: list[str] = []
-        for j in range(width):
-            if j >= len(rows):
-                texts.append("poison")
-            elif lanes == width:
-                texts.append(rows[j].text)
-            else:
-                picked = ", ".join(
-                    f"i32 {min(i, lanes)}" if i < lanes else "i32 poison" for i in range(width)
-                )
-                source = type_text(t, lanes)
-                texts.append(
-                    self.pure(
-                        f"shufflevector {source} {rows[j].text}, {source} poison, <{width} x i32> <{picked}>"
-                    )
-                )
-        step = 1
-        while step < width:
-            out = list(texts)
-            for j in range(width):
-                if j & step:
-                    continue
-                a, b = texts[j], texts[j | step]
-                low = [i if not i & step else width + (i ^ step) for i in range(width)]
-                high = [i | step if not i & step else width + i for i in range(width)]
-                if a == b == "poison":
-                    continue
-                for to, pick in ((j, low), (j | step, high)):
-                    picked = ", ".join(f"i32 {i}" for i in pick)
-                    out[to] = self.pure(f"shufflevector {ty} {a}, {ty} {b}, <{width} x i32> <{picked}>")
-            texts = out
-            step *= 2
-        if width == n:
-            return [Value(x, t, width) for x in texts]
-        picked = ", ".join(f"i32 {i}" for i in range(n))
-        return [
-            Value(self.pure(f"shufflevector {ty} {x}, {ty} poison, <{n} x i32> <{picked}>"), t, n)
-            for x in texts
-        ]
+        each = min(16 // t.itemsize, lanes)  # of 128 bits
+        m = min(n, each)
+        texts = [*(r.text for r in rows), *["poison"] * (n - len(rows))]
+        blocks = range(0, lanes, each)
+
+        def picked(order: Sequence[int]) -> Callable[[str, str], str]:
+            return lambda a, b: self._shuffled(t, lanes, a, b, order)
+
+        near = [b + i + j * lanes for b in blocks for i in range(each // 2) for j in (0, 1)]
+        low, high = picked(near), picked([i + each // 2 for i in near])
+        groups: list[list[str]] = []
+        for first in range(0, n, m):
+            group = texts[first : first + m]
+            for _ in range(m.bit_length() - 1):
+                pairs = list(zip(group[: m // 2], group[m // 2 :], strict=True))
+                group = [f(a, b) for a, b in pairs for f in (low, high)]
+            groups.append(group)
+        if n <= each:  # several rows within 128 bits
+            parts = each // n
+            places = [(i % each // parts, i // each * each + i % parts * n) for i in range(lanes)]
+            return [Value(self._part(t, lanes, groups[0][v], at, n), t, n) for v, at in places]
+        evens = picked([b + i for b in range(0, 2 * lanes, 2 * each) for i in range(each)])
+        odds = picked([b + each + i for b in range(0, 2 * lanes, 2 * each) for i in range(each)])
+        out = [""] * lanes
+        for i in range(each):
+            found = [g[i] for g in groups]
+            for _ in range(len(blocks).bit_length() - 1):
+                pairs = list(zip(found[::2], found[1::2], strict=True))
+                found = [f(a, b) for f in (evens, odds) for a, b in pairs]
+            for k in range(len(blocks)):
+                v, at = divmod(k * n, lanes)
+                if n <= lanes:
+                    out[k * each + i] = self._part(t, lanes, found[v], at, n)
+                else:
+                    out[k * each + i] = self._together(t, lanes, found[v : v + n // lanes])
+        return [Value(x, t, n) for x in out]
+
+    def _shuffled(self, t: DType, lanes: int, a: str, b: str, order: Sequence[int]) -> str:
+        """Elements of two vectors, by number."""
+        if a == b == "poison":
+            return a
+        ty = type_text(t, lanes)
+        picked = ", ".join(f"i32 {i}" for i in order)
+        return self.pure(f"shufflevector {ty} {a}, {ty} {b}, <{len(order)} x i32> <{picked}>")
+
+    def _part(self, t: DType, lanes: int, v: str, first: int, count: int) -> str:
+        """Some neighbours of a vector."""
+        return v if count == lanes else self._shuffled(t, lanes, v, "poison", range(first, first + count))
+
+    def _together(self, t: DType, lanes: int, vectors: Sequence[str]) -> str:
+        """Vectors, one after the other."""
+        out = list(vectors)
+        while len(out) > 1:
+            pairs = zip(out[::2], out[1::2], strict=True)
+            out = [self._shuffled(t, lanes, a, b, range(2 * lanes)) for a, b in pairs]
+            lanes *= 2
+        return out[0]
 
 
 def _whole_lines(address: Affine, itemsize: int, lanes: int) -> bool:

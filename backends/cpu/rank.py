@@ -50,12 +50,18 @@ def candidates(
     partial = {
         a.name: given[a.name] for a in nest.axes if a.size is None and given.get(a.name, a.extent) < a.extent
     }
-    fitting: list[tuple[Candidate, str]] = []
-    for c, label in allowed(nest, made, options):
-        if options.register_tile is not None:
-            c, label = shorter(nest, work, c, label, extents)
-        if (whole := whole_tiles(c, partial, options)) is not None:
-            fitting.append((whole, label))
+
+    def fitting(found: Sequence[tuple[Candidate, str]]) -> list[tuple[Candidate, str]]:
+        out: list[tuple[Candidate, str]] = []
+        for c, label in found:
+            if options.register_tile is not None:
+                c, label = shorter(nest, work, c, label, extents)
+            if (whole := whole_tiles(c, partial, options)) is not None:
+                out.append((whole, label))
+        return out
+
+    # What is asked for may fit no tile of the region.
+    wanted = fitting(allowed(nest, made, options)) or fitting(made)
 
     def cycles(c: Candidate) -> float:
         """Of a point, all that is read in the first cache."""
@@ -68,7 +74,7 @@ def candidates(
         one += BESIDE * machine.stray_row * sum(lines.unfollowed(r, at, machine) for r in held.values())
         return waste * _masked(nest, c) * one / math.prod(at.values())
 
-    rough = _promising(fitting, cycles)
+    rough = _promising(wanted, cycles)
     ranked = _ranked(nest, work, [(c, label) for _, c, label in rough], extents, repeats, machine, pack)
     # Of constant extents what is left over is one length, and a tile that is given is asked for.
     dynamic = any(a.size is not None for a in (*nest.axes, *(a for p in nest.phases for a in p.axes)))

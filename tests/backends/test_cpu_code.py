@@ -15,6 +15,7 @@ import pytest
 import tc
 from tc import registry
 from tc.codegen import llvm_jit
+from tc.dtypes import FLOAT16, FLOAT32, FLOAT64, INT8, DType
 from tests.backends.cpu_cases import CONV, GEMM, SOFTMAX, Case, check, compiled, isas
 
 needs_avx512 = pytest.mark.skipif("avx512" not in isas(), reason="this processor has no AVX-512")
@@ -264,3 +265,74 @@ def test_stages_are_shown() -> None:
     with pytest.raises(tc.BackendError, match="no stage 'mapped'") as caught:
         kernel.specialize(**SQUARE).artifact("mapped")
     assert caught.value.code == "TC0804"
+
+
+# Rows that are turned in registers.
+
+
+class Shuffles:
+    """What an emitter writes of shuffles, done at once."""
+
+    def __init__(self) -> None:
+        self.vectors: dict[str, list[object]] = {}
+
+    def pure(self, text: str) -> str:
+        found = re.match(r"shufflevector <(\d+) x \w+> (\S+), <\d+ x \w+> (\S+), <\d+ x i32> <(.*)>", text)
+        assert found is not None, text
+        lanes, a, b, order = found.groups()
+        elements = [x for v in (a, b) for x in self.vectors.get(v, [None] * int(lanes))]
+        name = f"%{len(self.vectors)}"
+        self.vectors[name] = [elements[int(i.split()[1])] for i in order.split(",")]
+        return name
+
+
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64, FLOAT16, INT8], ids=str)
+@pytest.mark.parametrize("lanes", [2, 4, 8, 16, 32])
+def test_any_number_of_rows_is_turned(dtype: DType, lanes: int) -> None:
+    compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
+    memory, values = (sys.modules[f"tc_backends.cpu.{name}"] for name in ("memory", "values"))
+    for count in range(2, 33):
+        emitter = object.__new__(memory.MemoryEmitter)
+        shuffles = Shuffles()
+        emitter.pure = shuffles.pure
+        shuffles.vectors |= {f"%row{j}": [(i, j) for i in range(lanes)] for j in range(count)}
+        rows = [values.Value(f"%row{j}", dtype, lanes) for j in range(count)]
+        turned = emitter.transpose(rows, lanes)
+        assert len(turned) == lanes
+        for i, v in enumerate(turned):
+            found = shuffles.vectors[v.text]
+            assert len(found) == v.lanes and found[:count] == [(i, j) for j in range(count)]
+
+
+TURNED = {"vector": 0, "register_tile": (16, 6)}
+
+
+def turning(source: str, **sizes: int) -> tuple[int, int]:
+    """The functions that turn results, and the calls of them."""
+    text = compiled(source, **TURNED).inspect("llvm", **sizes)
+    return len(re.findall(r'^define internal void @"turn', text, re.M)), text.count('call void @"turn')
+
+
+@pytest.mark.parametrize(("depth", "functions"), [(8, 0), (96, 1)])
+def test_a_function_turns_results_where_a_call_takes_no_time(depth: int, functions: int) -> None:
+    assert turning(GEMM, M=64, K=depth, N=96) == (functions, functions)
+
+
+def test_nests_share_the_function_that_turns_their_results() -> None:
+    source = """def f(float(M,K) A, float(K,N) B, float(N,N) C) -> (D, E) {
+      D(m,n) +=! A(m,k) * B(k,n)
+      E(m,n) +=! D(m,l) * C(l,n) }"""
+    assert turning(source, M=64, K=96, N=96) == (1, 2)
+
+
+@pytest.mark.parametrize("name", isas())
+@pytest.mark.parametrize("points", [1, 3, 4, 6, 7, 12])
+@pytest.mark.parametrize("type", ["float", "double", "int32", "half"])
+def test_turned_results(name: str, points: int, type: str) -> None:
+    """Whole vectors and a short one, in pieces of powers of two."""
+    source = f"def f({type}(M,K) A, {type}(K,N) B) -> (C) {{ C(m,n) +=! A(m,k) * B(k,n) }}"
+    case = Case("turned", source, {"M": 43, "K": 40, "N": 26}, high=2)
+    options = {"isa": name, "vector": 0, "register_tile": (32, points)}
+    if type == "float" and points >= 4 and name != "sse4.2":
+        assert "turn." in compiled(source, **options).inspect("llvm", **case.fixed)
+    check(case, case.fixed, 0, options)

@@ -278,3 +278,15 @@ def test_a_register_tile_with_what_is_left_over_of_many_lengths() -> None:
     kernel = tc.compile(source, "cpu", options=options, dynamic={"P": 4, "M": 4})
     assert "lines of LLVM" in kernel.inspect("choice", P=4, M=4, s=2)
     assert kernel.inspect("llvm", P=4, M=4, s=2).count("\n") < 60_000
+
+
+def test_a_register_tile_that_fits_no_tile_of_a_region() -> None:
+    """Rows of A become float32 in the loops of the product, 24 at a time, which no 16 lanes divide."""
+    source = "def f(half(M,K) A, half(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
+    case = Case("halves", source, {"M": 43, "K": 40, "N": 26}, high=2)
+    options = {"isa": isas()[-1], "vector": 0, "register_tile": (32, 4)}
+    with pytest.warns(tc.PerformanceNotice, match="divides no tile"):
+        tc.compile(source, "cpu", options=tc.Options(vector=0, register_tile=(32, 4)))(
+            *case.arguments(case.fixed, 0)[0].values()
+        )
+    check(case, case.fixed, 0, options)

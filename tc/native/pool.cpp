@@ -1,17 +1,20 @@
-// A pool in which a loop costs the caller one atomic store and one claim per item when nobody helps.
+// A pool in which a loop costs the caller a store for each thread and one claim per item when nobody helps.
 //
-// `state` holds (epoch << 32 | items left).  An item is claimed by a compare-and-swap that lowers the low
-// word; a claim pins the job, because the caller cannot leave before every claimed item is counted in `done`,
-// so the job's fields may be read after it.  A worker that comes late finds nothing to claim and touches
-// nothing.  The caller therefore never waits for a worker that has not taken an item, which is what makes
-// short loops cheap on a loaded machine.  The epoch keeps a stale compare-and-swap from succeeding on a later
-// job with the same number of items left.
+// Each thread has a share of a loop's items, neighbours of each other and the same ones in every loop of so
+// many: what a thread wrote in one loop, or in the same loop of the last call, is in its caches when it reads
+// it in the next.  A share is one word (next << 32 | end): its thread takes the next item, and one that has
+// none left the last one of another, both by a compare-and-swap.  A claim pins the job, because the caller
+// cannot leave before every claimed item is counted in `done`, so the job's fields may be read after it, and a
+// claim by a thread that has slept through some jobs is as good as any.  A worker that comes late finds
+// nothing to claim and touches nothing.  The caller therefore never waits for a worker that has not taken an
+// item, which is what makes short loops cheap on a loaded machine.
 #include "pool.h"
 
 #include <cfenv>
 #include <climits>
 #include <condition_variable>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <thread>
@@ -62,8 +65,14 @@ int usable_cores() {
   return count ? static_cast<int>(count) : 1;
 }
 
+struct alignas(64) Share {
+  std::atomic<uint64_t> left{0};  // next << 32 | end
+};
+
 struct Pool {
-  alignas(64) std::atomic<uint64_t> state{0};
+  std::unique_ptr<Share[]> shares;  // of the caller and of each worker; changed only while there are none
+  std::atomic<int64_t> threads{1};
+  alignas(64) std::atomic<uint32_t> jobs{0};  // that were opened
   alignas(64) std::atomic<int64_t> done{0};
   alignas(64) std::atomic<tc_task> fn{nullptr};
   std::atomic<void *> context{nullptr};
@@ -111,14 +120,25 @@ bool keep_off(Pool &p, std::thread::native_handle_type thread, int cpu) {
 #endif
 }
 
+// An item of a share, its next or its last; -1 if there is none left.
+int64_t take(Share &share, bool own) {
+  uint64_t v = share.left.load(std::memory_order_seq_cst);
+  for (;;) {
+    uint64_t next = v >> 32, end = static_cast<uint32_t>(v);
+    if (next >= end) return -1;
+    uint64_t after = own ? (next + 1) << 32 | end : next << 32 | (end - 1);
+    if (share.left.compare_exchange_weak(v, after, std::memory_order_acq_rel, std::memory_order_acquire))
+      return static_cast<int64_t>(own ? next : end - 1);
+  }
+}
+
 bool claim(Pool &p, int64_t thread) {
-  uint64_t v = p.state.load(std::memory_order_acquire);
-  do {
-    if (static_cast<uint32_t>(v) == 0) return false;
-  } while (!p.state.compare_exchange_weak(v, v - 1, std::memory_order_acq_rel, std::memory_order_acquire));
+  int64_t threads = p.threads.load(std::memory_order_relaxed);
+  int64_t item = take(p.shares[thread], true);
+  for (int64_t k = 1; item < 0 && k < threads; k++) item = take(p.shares[(thread + k) % threads], false);
+  if (item < 0) return false;
   int64_t count = p.count.load(std::memory_order_relaxed);
-  int64_t item =
-      p.first.load(std::memory_order_relaxed) + count - static_cast<int64_t>(static_cast<uint32_t>(v));
+  item += p.first.load(std::memory_order_relaxed);
   tc_task fn = p.fn.load(std::memory_order_relaxed);
   int64_t slot = p.slot_each.load(std::memory_order_relaxed) ? item : thread;
   fn(item, slot, p.context.load(std::memory_order_relaxed));
@@ -138,8 +158,10 @@ void work(Pool *p, int64_t thread) {
   std::fesetenv(FE_DFL_ENV);
   inside_item = true;
   int idle = 0;
+  uint32_t seen = p->jobs.load(std::memory_order_seq_cst) - 1;  // of which nothing was left
   for (;;) {
-    if (claim(*p, thread)) {
+    uint32_t job = p->jobs.load(std::memory_order_seq_cst);
+    if (job != seen && claim(*p, thread)) {
       idle = 0;
       // The caller was moved to this processor: only this thread can tell before the loop is over.
       int cpu = here();
@@ -149,6 +171,7 @@ void work(Pool *p, int64_t thread) {
       }
       continue;
     }
+    seen = job;
     if (p->stop.load(std::memory_order_relaxed)) return;
     if (++idle < p->spins) {
       relax();
@@ -156,9 +179,8 @@ void work(Pool *p, int64_t thread) {
     }
     std::unique_lock<std::mutex> lock(p->sleep);
     p->parked.fetch_add(1, std::memory_order_seq_cst);
-    p->wake_workers.wait(lock, [p] {
-      return static_cast<uint32_t>(p->state.load(std::memory_order_seq_cst)) != 0 ||
-             p->stop.load(std::memory_order_relaxed);
+    p->wake_workers.wait(lock, [p, seen] {
+      return p->jobs.load(std::memory_order_seq_cst) != seen || p->stop.load(std::memory_order_relaxed);
     });
     p->parked.fetch_sub(1, std::memory_order_seq_cst);
     idle = 0;
@@ -211,6 +233,8 @@ void start(Pool &p) {
   p.spins = environment("TC_SPIN", 4000, 0, INT_MAX);
   int workers = wanted_threads(p) - 1;
   if (workers <= 0) return;
+  p.threads.store(1, std::memory_order_relaxed);  // until all are there, each looks at its own share only
+  p.shares.reset(new Share[static_cast<size_t>(workers) + 1]);
   // Signals belong to the threads of the program, above all to Python's main thread.
   sigset_t all, before;
   sigfillset(&all);
@@ -221,6 +245,7 @@ void start(Pool &p) {
   } catch (const std::exception &) {
     // The system gives no more threads: the loop is right with those there are.
   }
+  p.threads.store(static_cast<int64_t>(p.workers.size()) + 1, std::memory_order_relaxed);
   if (masked) pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
@@ -245,8 +270,13 @@ void run_job(Pool &p, tc_task fn, int64_t first, int64_t count, void *context) {
   p.count.store(count, std::memory_order_relaxed);
   p.slot_each.store(count <= static_cast<int64_t>(p.workers.size()), std::memory_order_relaxed);
   p.done.store(0, std::memory_order_relaxed);
-  uint64_t epoch = (p.state.load(std::memory_order_relaxed) >> 32) + 1;
-  p.state.store(epoch << 32 | static_cast<uint64_t>(count), std::memory_order_seq_cst);
+  uint64_t threads = static_cast<uint64_t>(p.threads.load(std::memory_order_relaxed)), from = 0;
+  for (uint64_t t = 0; t < threads; t++) {
+    uint64_t items = static_cast<uint64_t>(count), to = from + items / threads + (t < items % threads);
+    p.shares[t].left.store(from << 32 | to, std::memory_order_release);
+    from = to;
+  }
+  p.jobs.fetch_add(1, std::memory_order_seq_cst);
   if (p.parked.load(std::memory_order_seq_cst) > 0) {
     {
       std::lock_guard<std::mutex> lock(p.sleep);

@@ -119,6 +119,47 @@ def test_items_run_at_the_same_time() -> None:
     assert broken == []
 
 
+@pytest.mark.parametrize(("items", "starts"), [(12, {0, 3, 6, 9}), (10, {0, 3, 6, 8}), (4, {0, 1, 2, 3})])
+def test_each_thread_begins_with_its_share(items: int, starts: set[int]) -> None:
+    """Shares are neighbours, as many for each; in every loop, that is, the same ones."""
+    _native.set_num_threads(4)
+    everybody = threading.Barrier(4)
+    first: dict[int, int] = {}
+
+    @TASK
+    def item(i: int, _: int, __: int | None) -> None:
+        if threading.get_ident() not in first:
+            first[threading.get_ident()] = i
+            everybody.wait(60)
+
+    seen: list[dict[int, int]] = []
+    for _ in range(3):
+        first.clear()
+        parallel_for(item, items, None)
+        seen.append(dict(first))
+    assert set(seen[0].values()) == starts
+    assert seen[0][threading.get_ident()] == 0
+    assert seen[0] == seen[1] == seen[2]
+
+
+def test_who_has_none_left_takes_the_last_of_another() -> None:
+    _native.set_num_threads(2)
+    done = threading.Event()
+    order: list[int] = []
+
+    @TASK
+    def item(i: int, _: int, __: int | None) -> None:
+        if i == 0:
+            assert done.wait(60)
+            return
+        order.append(i)
+        if len(order) == 7:
+            done.set()
+
+    parallel_for(item, 8, None)
+    assert order == [4, 5, 6, 7, 3, 2, 1]
+
+
 def test_size_cannot_change_inside_a_loop() -> None:
     _native.set_num_threads(2)
     raised: list[str] = []

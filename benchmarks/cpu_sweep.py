@@ -28,6 +28,7 @@ from benchmarks.workloads import find
 # {name: (family, its sizes at width n)}.  The other dimensions are small, so that the swept one decides.
 SWEEPS: dict[str, tuple[str, Callable[[int], tuple[int, ...]]]] = {
     "gemm": ("gemm", lambda n: (n, n, n)),
+    "few_rows": ("gemm", lambda n: (16, n, n)),
     "softmax": ("softmax_plain", lambda n: (64, n)),
     "row_sum": ("row_sum", lambda n: (64, n)),
     "conv1d": ("conv1d", lambda n: (4, 16, 16, n + 4, 5)),

@@ -161,7 +161,7 @@ def brought(
 
 def _waits(r: Ref, points: Mapping[str, int], run: int, machine: Machine) -> float:
     """Cycles that arithmetic waits for a row of an array, of which it reads `run` bytes."""
-    if r.elements * r.itemsize <= machine.l2:
+    if 2 * r.elements * r.itemsize <= machine.l2:  # nothing else would stay there
         return 0.0
     steps = (abs(s) * r.itemsize for n, s in r.strides.items() if points.get(n, 1) > 1)
     apart = min((s for s in steps if s > run), default=0)

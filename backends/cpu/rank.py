@@ -168,7 +168,7 @@ def nest_cost(
                 )
                 if r.strides.get(vector, 0) != 1:
                     each = 0.5
-                elif r.elements * r.itemsize <= machine.l2:
+                elif 2 * r.elements * r.itemsize <= machine.l2:
                     each = 0.2
                 else:
                     each = _ALONE * r.itemsize / machine.l3_bandwidth

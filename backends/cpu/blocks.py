@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tc.poly.plan import Nest, Phase, PhaseTile
+from tc.poly.plan import Axis, Nest, Phase, PhaseTile
 
 from .ahead import FAR, cheap
 from .lines import LINE, ROOM, crowd, in_rows
@@ -52,7 +52,7 @@ def _in_rows(
 ) -> tuple[Candidate, str]:
     """A candidate without packs, in blocks of rows; of one phase, and of none where more should have them."""
     pairs = zip(nest.phases, c.phases, strict=True)
-    phases = tuple(_rows(nest, p, t, vector, work, c, machine) if p.axes else t for p, t in pairs)
+    phases = tuple(_blocked(nest, p, t, vector, work, c, machine) if p.axes else t for p, t in pairs)
     points = [t.block for t in phases if t.block is not None]
     if len(points) != 1:
         return c, label
@@ -73,8 +73,6 @@ def _packed(
     nest: Nest, c: Candidate, packed: Sequence[Ref], vector: str, machine: Machine
 ) -> tuple[PhaseTile, ...]:
     """Blocks of about a thousand points of what is packed, where it is deep or of dynamic length."""
-    if not packed:
-        return c.phases
     dynamic = {a.name for p in nest.phases for a in p.axes if a.size is not None}
     if any(r.strides[a] for r in packed for a in r.strides if a in dynamic):
         return tuple(
@@ -112,34 +110,22 @@ def _too_deep(depth: int, packed: Sequence[Ref], vector: str, c: Candidate, mach
 # Of what lies in rows.
 
 
-def _rows(
+def _blocked(
     nest: Nest, p: Phase, t: PhaseTile, vector: str, work: Mapping[str, Work], c: Candidate, machine: Machine
 ) -> PhaseTile:
     """As many rows at a time as the first cache holds of some vectors each, if the next vectors of each can
     be asked for beside the operations on these; else a few, of a large array that is read once."""
     first, *others = p.axes
-    inside = math.prod(a.extent for a in others)
     axes = {a.name: a for a in nest.axes}
     found = [r for r in in_rows(p, work, vector) if not r.windows and r.elements * r.itemsize > machine.l1]
     if not found or t.vector is not None:
         return t
+    inside = math.prod(a.extent for a in others)
     enough = first.size is None and inside <= _NEAR and first.extent * inside >= 2 * _NEAR
     if enough and all(cheap(r, p, c.tiles, axes) for r in found):
-        at = {n: min(t.register, axes[n].extent) for n, t in c.tiles.items()}
+        at = {n: min(x.register, axes[n].extent) for n, x in c.tiles.items()}
         at |= {a.name: a.extent for a in others}
-        # These and the next, of which each takes part of one more line.
-        each = sum(footprint(r, at) + inside * LINE for r in found)
-        points = max(1, min(_NEAR // inside, int(ROOM * machine.l1 / 2 / each)))
-        while points > STREAMS and any(
-            crowd(r, {**at, first.name: points}, machine.l2, machine.l2_ways) > 1 for r in found
-        ):
-            points //= 2
-        if inside == 1 and points > STREAMS:
-            points -= points % STREAMS
-        # Blocks of one length need no code for another.
-        equal = [n for n in range(-(-3 * points // 4), points) if first.extent % n == 0]
-        equal = [n for n in equal if inside > 1 or n % 4 == 0]
-        return replace(t, block=points if first.extent % points == 0 or not equal else equal[-1])
+        return replace(t, block=_near(first, inside, found, at, machine))
     looped = [a.name for a in nest.axes if a.extent > c.tiles[a.name].register]
     once = any(
         abs(r.strides.get(first.name, 0)) * r.itemsize >= FAR
@@ -149,3 +135,20 @@ def _rows(
     )
     streams = once and not others and first.extent >= 2 * STREAMS
     return replace(t, block=STREAMS) if streams else t
+
+
+def _near(first: Axis, inside: int, found: Sequence[Ref], at: Mapping[str, int], machine: Machine) -> int:
+    """Points of the first loop in a block, for each of which a register tile (`at`) reads `inside` rows."""
+    # These and the next, of which each takes part of one more line.
+    each = sum(footprint(r, at) + inside * LINE for r in found)
+    points = max(1, min(_NEAR // inside, int(ROOM * machine.l1 / 2 / each)))
+    while points > STREAMS and any(
+        crowd(r, {**at, first.name: points}, machine.l2, machine.l2_ways) > 1 for r in found
+    ):
+        points //= 2
+    if inside == 1 and points > STREAMS:
+        points -= points % STREAMS
+    # Blocks of one length need no code for another.
+    equal = [n for n in range(-(-3 * points // 4), points + 1) if first.extent % n == 0]
+    equal = [n for n in equal if inside > 1 or n % 4 == 0]
+    return equal[-1] if equal else points

@@ -31,7 +31,10 @@ def _ordered(program: Program, stage: Stage, typical: Mapping[str, int]) -> Stag
     own = program.func_buffers[stage.func]
     if any(program.func_buffers.get(e.name) == own for e in reads):
         return stage
-    steps = [_steps(_box(program, e), e, typical) for e in reads]
+    boxes = [_box(program, e) for e in reads]
+    if None in boxes:
+        return stage
+    steps = [_steps(b, e, typical) for b, e in zip(boxes, reads, strict=True) if b is not None]
 
     def before(a: IterVar, b: IterVar) -> bool:
         """Whether some array is read in longer steps by `a` than by `b`."""
@@ -48,8 +51,9 @@ def _ordered(program: Program, stage: Stage, typical: Mapping[str, int]) -> Stag
     return replace(stage, domain=Domain((*pure, *out), stage.domain.conditions))
 
 
-def _box(program: Program, read: Call) -> Box:
-    return next((f.box for f in program.funcs if f.name == read.name), None) or program.buffer(read.name).box
+def _box(program: Program, read: Call) -> Box | None:
+    found = next((f.box for f in program.funcs if f.name == read.name), None)
+    return found or next((b.box for b in program.buffers if b.name == read.name), None)
 
 
 def _steps(box: Box, read: Call, typical: Mapping[str, int]) -> Mapping[str, int]:

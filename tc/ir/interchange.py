@@ -31,10 +31,7 @@ def _ordered(program: Program, stage: Stage, typical: Mapping[str, int]) -> Stag
     own = program.func_buffers[stage.func]
     if any(program.func_buffers.get(e.name) == own for e in reads):
         return stage
-    boxes = [_box(program, e) for e in reads]
-    if None in boxes:
-        return stage
-    steps = [_steps(b, e, typical) for b, e in zip(boxes, reads, strict=True) if b is not None]
+    steps = [_steps(_box(program, e), e, typical) for e in reads]
 
     def before(a: IterVar, b: IterVar) -> bool:
         """Whether some array is read in longer steps by `a` than by `b`."""
@@ -51,9 +48,9 @@ def _ordered(program: Program, stage: Stage, typical: Mapping[str, int]) -> Stag
     return replace(stage, domain=Domain((*pure, *out), stage.domain.conditions))
 
 
-def _box(program: Program, read: Call) -> Box | None:
+def _box(program: Program, read: Call) -> Box:
     found = next((f.box for f in program.funcs if f.name == read.name), None)
-    return found or next((b.box for b in program.buffers if b.name == read.name), None)
+    return program.buffer(read.name).box if found is None else found
 
 
 def _steps(box: Box, read: Call, typical: Mapping[str, int]) -> Mapping[str, int]:

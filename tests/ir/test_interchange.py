@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tc.ir.interchange import interchange
-from tests.backends.cpu_cases import compiled
+from tests.backends.cpu_cases import compiled, interpreted
 
 # Parameters and a sum, and the order of its loops for sizes of 4.
 ORDERS = {
@@ -42,3 +43,19 @@ def test_orders(params: str, body: str, want: str) -> None:
     (stage,) = (s for s in interchange(program, {}).stages if s.op is not None)
     found = [v.name for v in stage.domain.vars if v.kind == "reduction"]
     assert "".join(found) == want
+
+
+def test_a_temporary_of_one_element_is_no_obstacle() -> None:
+    """Its box has no dimensions, which is not to have no box; the buffer has another name where the first
+    of two definitions is overwritten."""
+    source = """def f(float(N,N) A, float(N) B) -> (T, O) {
+      T +=! B(i) + B(i)
+      T +=! B(i)
+      O(i) +=! T + A(r,s) * B(s) where r in 0:N, s in 0:N, i in 0:2 }"""
+    kernel = compiled(source)
+    program = kernel.program({"N": 4})
+    last = interchange(program, {}).stages[-1]
+    assert [v.name for v in last.domain.vars if v.kind == "reduction"] == ["r", "s"]
+    a, b = np.arange(16, dtype=np.float32).reshape(4, 4), np.ones(4, np.float32)
+    for got, want in zip(kernel(a, b), interpreted(source, a, b), strict=True):
+        np.testing.assert_array_equal(got, want)

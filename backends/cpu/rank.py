@@ -172,8 +172,7 @@ def nest_cost(
                     each = 0.2
                 else:
                     each = _ALONE * r.itemsize / machine.l3_bandwidth
-                if r.wide != r.itemsize:
-                    each += sum(p.operations for p in w.parts if p.read == r.read) / machine.isa.lanes(r.wide)
+                each += sum(p.operations for p in w.parts if p.read == r.read) / machine.isa.lanes(r.wide)
                 each += _reached(r, {**at, **inner})
                 pack += size / r.itemsize * each * again * repeats
     total = sum(distinct.values()) * repeats

@@ -97,13 +97,16 @@ class Work:
     `product`: of narrow integers, which it sums."""
 
     name: str
-    operations: float
     parts: tuple[Part, ...]
     refs: tuple[Ref, ...]
     update: bool
     guards: frozenset[str] = frozenset()
     padded: frozenset[str] = frozenset()
     product: Product | None = None
+
+    @property
+    def operations(self) -> float:
+        return sum(p.operations for p in self.parts)
 
 
 def cost(e: Expr, lanes: int) -> float:
@@ -218,8 +221,7 @@ def work_of(
         guards = _tested((*s.stage.domain.conditions, *conditions), axes)
         padded = _tested([e.condition for e in choices if padding(e)], axes)
         product = product_of(s.stage, bodies[name], boxes[scop.program.func_buffers[s.stage.func]].dtype)
-        operations = sum(p.operations for p in parts)
-        out[name] = Work(name, operations, parts, tuple(refs), update, guards, padded, product)
+        out[name] = Work(name, parts, tuple(refs), update, guards, padded, product)
     return out
 
 

@@ -8,8 +8,8 @@ typedef void (*tc_task)(int64_t item, int64_t slot, void *context);
 
 // Runs fn(i, slot, context) exactly once for every i in [0, n), in no fixed order and possibly on several
 // threads, and returns when all have finished; what they wrote is then visible to the caller.  A thread has
-// neighbouring items, those of any other loop of as many, unless it is late or done before others.  Items that run
-// at the same time have different slots, in [0, n); those that a thread runs one after the other have the
+// neighbouring items, those of any other loop of as many, unless it is late or done before others.  Items that
+// run at the same time have different slots, in [0, n); those that a thread runs one after the other have the
 // same one where there are no fewer items than threads, so that memory of a slot stays in that thread's
 // caches.  A call from inside an item, or while another thread's call is running, does all its items itself.
 // Items must not throw.

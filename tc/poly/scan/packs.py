@@ -154,6 +154,11 @@ class _Filler:
         return loads(self.builder.bodies[self.pack.statement])[self.pack.read]
 
     @property
+    def dtype(self) -> DType:
+        """The type of the elements where no neighbours are put together."""
+        return packed_type(self.builder.bodies[self.pack.statement], self.pack.read)
+
+    @property
     def axes(self) -> list[Axis]:
         """The axes that move the read."""
         names = {v for e in self.read.subscripts for v in variables(e)}
@@ -193,8 +198,7 @@ class _Filler:
         names = tuple(a.name for a in others)
         dot = self.dot
         if dot is None:
-            dtype = packed_type(self.builder.bodies[self.pack.statement], self.pack.read)
-            array = self.builder.private(name, dtype, shape, chunk)
+            array = self.builder.private(name, self.dtype, shape, chunk)
             return Packed(array, read, names, vector.name, width)
         group = self.phase.axes[-1].name
         places = (-(-n // dot.size) if a == group else n for a, n in zip(names, shape[1:-1], strict=True))
@@ -384,7 +388,7 @@ class _Filler:
     def turned(self, row: str, count: Expr, lane: str, lanes: int, copy: Stmt) -> Stmt:
         """Blocks of a few rows of the source, each a vector, to as many vectors of lanes."""
         width = min(self.lanes(self.vector), self.pack.rows or lanes)
-        size = packed_type(self.builder.bodies[self.pack.statement], self.pack.read).itemsize
+        size = self.dtype.itemsize
         if not isinstance(count, IntImm):
             return self.dynamic_turned(row, count, lane, lanes, copy)
         rows = count.value

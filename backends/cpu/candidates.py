@@ -164,7 +164,8 @@ def _fits(
     nest: Nest, work: Mapping[str, Work], vector: str, vectors: int, tile: Mapping[str, int], machine: Machine
 ) -> bool:
     """Whether accumulators and the elements of sliding windows fit the registers.  An element that several
-    points of an unrolled window use is loaded once by LLVM and stays in a register."""
+    points of an unrolled window use is loaded once by LLVM and stays in a register: as many as there are
+    points, since the next iteration's first use comes after the last of one of this iteration's."""
     unrolled = {p.axes[-1].name: min(p.axes[-1].extent, 4) for p in nest.phases if p.axes}
     kept = 0
     for w in work.values():
@@ -179,13 +180,11 @@ def _fits(
                 step = next(
                     (unrolled[b] for pair in r.windows if n in pair for b in pair if b in unrolled), 1
                 )
-                count *= e + step - 1
+                count *= e
                 reused = reused or (step > 1 and e > 1)
             kept += count + vectors if reused else 0
     sums = max(sum(work[s].update for s in p.statements) for p in nest.phases)
-    return vectors * math.prod(tile.values()) * max(1, sums) + kept <= machine.isa.registers + (
-        4 if kept else 0
-    )
+    return vectors * math.prod(tile.values()) * max(1, sums) + kept <= machine.isa.registers + (kept > 0)
 
 
 def _phase_tile(p: Phase, vector: str | None, lanes: int, accumulators: int) -> PhaseTile:

@@ -19,7 +19,7 @@ from .work import Ref, Work, footprint, held_buffers, rows
 
 _KEPT = 5  # candidates with lanes along one loop whose remainders are looked at
 _SAMPLED = 8  # candidates of a kind, about, that are looked at first
-_HOPELESS = 2.0  # times the cycles of the fastest, from where on the others of a kind are not looked at
+_HOPELESS = 1.5  # times the cycles of the fastest, from where on the others of a kind are not looked at
 _NEAR, _SHORT = (
     3.0,
     10.0,

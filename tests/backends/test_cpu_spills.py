@@ -36,6 +36,9 @@ MACHINE = tuple(
         "crowded": 4.0,
     }.items()
 )
+CONVOLUTION = """def conv(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) {
+  O(n,f,y,x) +=! I(n,c,y+ky,x+kx) * K(f,c,ky,kx)
+}"""
 needs_avx2 = pytest.mark.skipif("avx2" not in isas(), reason="this processor has no AVX2")
 
 
@@ -160,6 +163,19 @@ def test_the_next_candidate_is_taken(spills: Any, monkeypatch: pytest.MonkeyPatc
     given = [rng.integers(-3, 4, (128, 64)).astype(np.float32) for _ in "AB"]
     (want,) = interpreted(DISTANCES, *given)
     same(want, np.asarray(kernel(*given)))
+
+
+@pytest.mark.skipif("avx512" not in isas(), reason="this processor has no AVX-512")
+def test_windows_leave_room_for_accumulators(spills: Any) -> None:
+    """4 x 6 accumulators, 6 elements of a window that stays in registers and 4 weights are more than 32."""
+    sizes = {"N": 2, "C": 64, "F": 64, "H": 56, "W": 56, "KH": 3, "KW": 3}
+    asked = compiled(CONVOLUTION, isa="avx512", machine=MACHINE, vector=1, register_tile=(1, 64, 1, 6))
+    assert spills.much(_main(asked, spills, **sizes))
+    kernel = compiled(CONVOLUTION, isa="avx512", machine=MACHINE)
+    choice = kernel.inspect("choice", **sizes)
+    assert "lanes f_1 x4, x_3 x6" not in choice and "spills" not in choice
+    main = _main(kernel, spills, **sizes)
+    assert main.arithmetic >= 48 and not spills.much(main)
 
 
 @pytest.mark.parametrize("isa", [i for i in ("avx2", "sse4.2") if i in isas()])

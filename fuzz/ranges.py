@@ -159,8 +159,11 @@ def infer(
     """The ranges of a statement's indices as far as its own accesses and clauses give them.  Raises
     WrongRange where the reported ones are others; those are returned."""
     known: dict[str, tuple[int, int]] = {}
+    # Those that only what is not affine bounds may be open for the compiler, and bound no others.
+    sure: set[str] = set()
     for c in s.clauses:
         if isinstance(c, Within):
+            sure.add(c.index)
             low, high = int(integer(c.low, values)), int(integer(c.high, values))
             if reported[c.index] != (low, high):
                 raise WrongRange(f"{c.index} in {low}:{high}, reported {reported[c.index]}")
@@ -178,7 +181,13 @@ def infer(
                     ready.setdefault(next(iter(open_)), []).append(b)
             if not ready:
                 break
-            new = {v: _checked(v, bs, known, values, reported[v]) for v, bs in ready.items()}
+            new: dict[str, tuple[int, int]] = {}
+            for v, bs in ready.items():
+                certain = [b for b in bs if affine(b.subscript) and b.indices - {v} <= sure]
+                exact = len(certain) == len(bs)
+                new[v] = _checked(v, certain, known, values, reported[v], exact)
+                if certain:
+                    sure.add(v)
             known |= new
     return known
 
@@ -189,14 +198,14 @@ def _checked(
     known: Ranges,
     values: Mapping[str, int],
     reported: tuple[int, int],
+    exact: bool,
 ) -> tuple[int, int]:
-    """The reported range of an index, if these constraints allow it."""
+    """The reported range of an index, if these constraints allow it and, where there are no others
+    (`exact`), no larger one."""
     tried = np.arange(-_WINDOW, _WINDOW)
     allowed = np.ones(tried.shape, bool)
     vacuous = False
     for b in constraints:
-        if not affine(b.subscript):
-            continue
         others = sorted(b.indices - {v})
         spans = [range(*known[n]) for n in others]
         vacuous |= any(len(x) == 0 for x in spans)
@@ -208,7 +217,7 @@ def _checked(
     where = f"{v} in {low}:{high} reported"
     if (inside & ~allowed).any():
         raise WrongRange(f"{where}, but {tried[inside & ~allowed][:3]} are out of bounds")
-    if vacuous or not all(affine(b.subscript) for b in constraints):
+    if vacuous or not exact:
         return reported
     if (allowed & ~inside).any():
         raise WrongRange(f"{where}, but {tried[allowed & ~inside][:3]} are in bounds")

@@ -32,6 +32,7 @@ from tc.registry import Availability
 
 from . import emit, spills
 from .choose import best_options, choose
+from .epilogues import rolled
 from .fuse import predicate
 from .isa import Isa
 from .machine import Machine, believed, host, with_isa
@@ -350,4 +351,5 @@ def assemble(
     body = unswitch(body, base.sizes)
     past = streamed(polyhedra, usual.chosen.regions, machine, typical, options.nontemporal)
     own = (replace(a, streamed=a.name in past) for a in base.arrays)
-    return replace(base, body=body, arrays=(*own, *arrays), workspace=workspace), most
+    loops = replace(base, body=body, arrays=(*own, *arrays), workspace=workspace)
+    return rolled(loops, machine.isa.lanes(4)), most

@@ -7,6 +7,7 @@ function loads the dynamic sizes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from tc.codegen.llvm_expr import storage_type
 from tc.dtypes import BOOL, INT64, accumulator
 from tc.errors import InternalError, unreachable
-from tc.ir.expr import Add, Expr, IntImm, Mul, Sub
+from tc.ir.expr import Add, Expr, IntImm, Mul
 from tc.ir.loops import (
     Array,
     Block,
@@ -29,6 +30,7 @@ from tc.ir.loops import (
     Promote,
     Stmt,
     Sync,
+    iterations,
     statements,
 )
 from tc.ir.lower import neutral
@@ -118,7 +120,11 @@ class NestEmitter(DotEmitter):
             return found
         name = self.name("base")
         entry = self.fn.entry
-        if array.offset is None:
+        if array.role == "register":  # a tile of which a loop's variable names the element
+            size = math.prod(_extent(n) for n in array.shape)
+            align = self.isa.vector_bytes
+            entry.append(f"  {name} = alloca [{size} x {storage_type(array.dtype)}], align {align}")
+        elif array.offset is None:
             position = self.nest.params.index(array.name)
             entry.append(f"  {name}.slot = getelementptr ptr, ptr %args, i64 {position}")
             entry.append(f"  {name} = load ptr, ptr {name}.slot, align 8")
@@ -327,7 +333,7 @@ class NestEmitter(DotEmitter):
             self.versions[buffer] = self.versions.get(buffer, 0) + 1
 
     def promote(self, s: Promote, env: Env) -> None:
-        long = _iterations(s.body) >= _LONG
+        long = iterations(s.body, _LONG) >= _LONG
         r = Registers(s.buffers, s.dead, _written(s.body), len(self.fn.pure), long)
         self.masks(s, env)
         outer, self.conditional = self.conditional, 0  # conditions around hold for all of it
@@ -514,26 +520,16 @@ def _renamed(a: Affine, names: Mapping[str, str]) -> Affine:
     return total
 
 
+def _extent(n: Expr) -> int:
+    if not isinstance(n, IntImm):
+        raise InternalError("an array of registers has no constant shape")
+    return n.value
+
+
 def _constant(trips: Affine, s: For) -> int:
     if trips.terms:
         raise InternalError(f"the {s.kind.value} loop {s.var} has no constant length")
     return trips.constant
-
-
-def _iterations(s: Stmt) -> int:
-    """Of the loops of a statement that are loops in the code: at least `_LONG` of one of dynamic length."""
-    match s:
-        case Block():
-            return max(map(_iterations, s.body), default=1)
-        case For(kind=LoopKind.SERIAL):
-            trips = simplify(Sub(s.upper, s.lower), exact=True)
-            return (trips.value if isinstance(trips, IntImm) else _LONG) * _iterations(s.body)
-        case For():
-            return _iterations(s.body)
-        case If():
-            return max(_iterations(s.then), _iterations(s.otherwise) if s.otherwise is not None else 1)
-        case _:
-            return 1
 
 
 def _head(s: For) -> str:

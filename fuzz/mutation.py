@@ -45,7 +45,7 @@ EXCLUDED = (
     *("tc/poly/trace", "tc/poly/legality.py", "tc/poly/placement.py"),
     *("backends/cpu/choose.py", "backends/cpu/candidates.py", "backends/cpu/rank.py"),
     *("backends/cpu/cache_tiles.py", "backends/cpu/blocks.py"),
-    *("backends/cpu/model.py", "backends/cpu/lines.py", "backends/cpu/work.py"),
+    *("backends/cpu/model.py", "backends/cpu/issue.py", "backends/cpu/lines.py", "backends/cpu/work.py"),
     *(
         "backends/cpu/spills.py",
         "backends/cpu/machine.py",

@@ -249,7 +249,7 @@ WRONG_LOOPS = (
         "before = list[Stmt]()",
         (
             on("trace", TOTAL, N=99),
-            on("death", TOTAL, N=3000),
+            on("error", TOTAL, N=3000),
         ),
     ),
     Miscompilation(

@@ -17,7 +17,7 @@ from tc.poly.plan import Axis, Nest, Phase, PhaseTile
 from .ahead import FAR, cheap
 from .lines import LINE, ROOM, crowd, in_rows
 from .machine import Machine
-from .model import Candidate
+from .register_tile import Candidate
 from .work import Ref, Work, footprint
 
 _DEPTH = 1024  # points of a block of a deep reduction that is packed, about

@@ -14,7 +14,7 @@ from . import ahead, dot
 from .blocks import STREAMS, packed_depth
 from .lines import blocked_rows, inner_order, outer_order, rows_together
 from .machine import Machine
-from .model import Candidate
+from .register_tile import Candidate
 from .shares import BUSY, balanced, number_of_tasks, shares
 from .work import Ref, Work, footprint, held_buffers
 

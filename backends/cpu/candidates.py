@@ -12,7 +12,7 @@ from tc.poly.plan import Axis, Nest, Phase, PhaseTile, Tile
 
 from . import dot
 from .machine import Machine
-from .model import Candidate
+from .register_tile import Candidate
 from .size import MOST, lines_of
 from .work import Work
 

@@ -14,8 +14,8 @@ from tc.poly.scop import Scop
 
 from .cache_tiles import TASK, tiling
 from .machine import Machine
-from .model import Candidate
 from .rank import Ranked, candidates, nest_cost
+from .register_tile import Candidate
 from .shares import number_of_tasks
 from .work import Work, footprint, work_of
 

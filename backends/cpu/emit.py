@@ -30,7 +30,6 @@ from tc.ir.loops import (
     Promote,
     Stmt,
     Sync,
-    iterations,
     statements,
 )
 from tc.ir.lower import neutral
@@ -38,6 +37,7 @@ from tc.ir.simplify import simplify
 
 from .affine import LANE, Affine, factors
 from .dot_code import DotEmitter
+from .epilogues import iterations
 from .expressions import Around, Env, operands
 from .isa import Isa
 from .memory import Registers

@@ -27,7 +27,6 @@ from tc.ir.loops import (
     LoopNest,
     Promote,
     Stmt,
-    iterations,
     statements,
 )
 from tc.ir.simplify import simplify
@@ -46,6 +45,24 @@ def rolled(nest: LoopNest, lanes: int) -> LoopNest:
     roller = _Roller({a.name: a.dtype for a in nest.arrays}, lanes)
     body = roller.everywhere(nest.body)
     return replace(nest, body=body, arrays=(*nest.arrays, *roller.tiles.values()))
+
+
+def iterations(s: Stmt, unknown: int) -> int:
+    """Of the loops of a statement that are loops in the code; `unknown`: of one of dynamic length."""
+    match s:
+        case Block():
+            return max((iterations(c, unknown) for c in s.body), default=1)
+        case For(kind=LoopKind.SERIAL):
+            trips = simplify(Sub(s.upper, s.lower), exact=True)
+            each = trips.value if isinstance(trips, IntImm) else unknown
+            return each * iterations(s.body, unknown)
+        case For() | Promote():
+            return iterations(s.body, unknown)
+        case If():
+            branches = [s.then, *([] if s.otherwise is None else [s.otherwise])]
+            return max(iterations(b, unknown) for b in branches)
+        case _:
+            return 1
 
 
 @dataclass(slots=True)

@@ -471,6 +471,8 @@ class MemoryEmitter(ValueEmitter):
 
     def _load_before(self, r: Registers, slot: Slot) -> None:
         """Fill a slot where the registers' scope begins."""
+        if slot.array.role == "register":
+            raise InternalError(f"'{slot.array.name}' is read before it is written")
         lines_before, self.fn.lines = self.fn.lines, r.prologue
         pure, self.fn.pure = self.fn.pure, [*self.fn.pure[: r.depth], {}]
         mask, self.mask = self.mask, slot.mask

@@ -12,34 +12,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from tc.poly.plan import Nest, Phase, PhaseTile, Tile, one_block
+from tc.poly.plan import Nest, one_block
 
 from . import lines
+from .issue import Iteration
 from .machine import Machine
-from .memory import CLOSE
+from .register_tile import Candidate
 from .work import Ref, Work, held_buffers
 
 _PADDED = 0.5  # of its cycles, what a tile takes longer that chooses elements or a constant one by one
 _MASKED = 0.1  # the same where lanes have masks, which are known before the reduction
 BESIDE = 0.25  # of the cycles of what takes less time than something else, what it takes beside it
 _GONE = 7.0  # cycles to store one element of a line that the first cache has no more
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A register tile: points of each nest axis, the vector axis or the phases' own vector axes."""
-
-    tiles: Mapping[str, Tile] = field(hash=False)
-    phases: tuple[PhaseTile, ...]
-    packs: frozenset[tuple[str, int]]
-
-    @property
-    def vectors(self) -> int:
-        """Vectors that it computes side by side."""
-        points = math.prod(-(-t.register // t.lanes) for t in self.tiles.values())
-        return points * max((p.accumulators for p in self.phases if p.vector is not None), default=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +58,7 @@ def tile_cycles(
     for phase, tile in zip(nest.phases, c.phases, strict=True):
         cut = one_block(phase, tile)
         blocks = 1 if cut is phase else phase.axes[0].extent / cut.axes[0].extent
-        total += blocks * _phase_cycles(nest, cut, tile, work, c, extents, held, after, machine)
+        total += blocks * Iteration(nest, cut, tile, work, c, extents, held, machine).cycles(after)
     total += sum(flush_cycles(r, c, extents, machine) for r in held.values())
     total = max(total, sum(lines.pushed_cycles(r, extents, machine) for r in held.values()))
     total *= 1 + _mixed(nest, work, c, extents, machine)
@@ -120,141 +106,6 @@ def flush_cycles(r: Ref, c: Candidate, extents: Mapping[str, int], machine: Mach
     if along >= 4:
         return vectors * (1.0 + math.log2(lanes)) + waits
     return vectors * lanes * (_GONE if gone and along == 1 else 2.0) + waits
-
-
-def _picked(stride: int, r: Ref) -> bool:
-    """Whether lanes so far apart are picked out of neighbours (backends.cpu.memory)."""
-    return 1 < stride <= CLOSE and not r.indirect and r.plain
-
-
-def _phase_cycles(
-    nest: Nest,
-    phase: Phase,
-    tile: PhaseTile,
-    work: Mapping[str, Work],
-    c: Candidate,
-    extents: Mapping[str, int],
-    held: Mapping[str, Ref],
-    after: str | None,
-    machine: Machine,
-) -> float:
-    inner = {a.name: a.extent for a in phase.axes}
-    iterations = float(math.prod(inner.values())) if inner else 1.0
-    vector = tile.vector
-    lanes = 1
-    if vector is not None:
-        lanes = tile.lanes
-        iterations = iterations / inner[vector] * math.ceil(inner[vector] / lanes)
-    if tile.dot is not None:
-        along = vector or phase.axes[-1].name
-        steps = math.ceil(inner[along] / lanes)
-        iterations = iterations / steps * math.ceil(inner[along] / (lanes * tile.dot.size))
-    # Rows of a block may as well be packed, which aligns them: arrays are not, as they come.
-    blocked = tile.block is not None and not c.packs
-    operations = loads = singles = stores = started = 0.0
-    updates = False
-    horizontal = 0.0
-    for name in phase.statements:
-        w = work[name]
-        own = {a.name: extents[a.name] for a in nest.axes if name in a.vars}
-        along_each = {n: math.ceil(e / c.tiles[n].lanes) for n, e in own.items()}
-        vectors = float(math.prod(along_each.values()))
-        if tile.dot is not None:
-            operations += vectors
-        else:  # what does not go with a loop of the phase is computed before it
-            parts = [p for p in w.parts if (name, p.read) not in c.packs]
-            parts = [p for p in parts if not inner or not p.axes.isdisjoint(inner)]
-            operations += sum(p.operations * math.prod(along_each.get(a, 1) for a in p.axes) for p in parts)
-        if w.update and inner:
-            updates = True
-        for r in w.refs:
-            moving = any(n in inner for n in r.strides) or bool(r.indirect & set(inner))
-            if r.buffer in held or (inner and not moving and r.plain):
-                continue  # in registers
-            count = 1.0
-            scattered = wide = False
-            if tile.dot is not None and tile.dot.other == r.read and vector is None:
-                # Neighbours that are not together in memory are put together.
-                together = r.strides.get(phase.axes[-1].name, 0) == 1 and r.itemsize * tile.dot.size == 4
-                count *= 1 if together else tile.dot.size
-            for n, e in own.items():
-                t = c.tiles[n]
-                stride = r.strides.get(n, 0)
-                if t.lanes > 1:
-                    apart = stride not in (0, 1) and (name, r.read) not in c.packs
-                    if n in r.indirect or (apart and (r.written or not _picked(stride, r))):
-                        scattered = True
-                        count *= e
-                    elif apart:
-                        count *= math.ceil(e / t.lanes) * stride
-                        operations += count
-                        wide = True
-                    elif stride:
-                        count *= math.ceil(e / t.lanes)
-                        wide = True
-                elif stride or n in r.indirect:
-                    count *= e
-            if vector is not None:
-                stride = r.strides.get(vector, 0)
-                if vector in r.indirect or stride not in (0, 1):
-                    scattered = stride != 0 or vector in r.indirect
-                    if scattered and not r.written and _picked(stride, r):
-                        scattered = False
-                        count *= stride
-                        operations += count
-                        wide = True
-                    count *= lanes if scattered else 1
-                wide = wide or stride == 1
-            if r.written:
-                if not (w.update and inner and not moving):
-                    stores += count * (2.0 if scattered else 1.0)
-            elif scattered or not wide:
-                rows = max(
-                    (e for n, e in own.items() if lines.aliased(r.strides.get(n, 0), r.itemsize, e, machine)),
-                    default=0,
-                )
-                # A single load and an insertion; an address out of a vector where data say which.
-                each = 2.5 if r.indirect else 1.5
-                singles += count * (each if scattered else 3.0 if rows else 1.0)
-                # What one operation uses is its operand in memory.
-                folded = not scattered and count >= vectors and machine.isa.vector_bytes == 64
-                started += 0.0 if folded else count * (each if scattered else 1.0)
-            else:
-                apart = any(
-                    lines.aliased(r.strides.get(n, 0), r.itemsize, e, machine)
-                    for n, e in own.items()
-                    if c.tiles[n].lanes == 1
-                )
-                # A vector that lies across two cache lines is loaded as two.
-                along = next((n for n in own if c.tiles[n].lanes > 1), vector)
-                width = r.itemsize * (c.tiles[along].lanes if along in own else lanes)
-                aligned = (name, r.read) in c.packs or not (
-                    blocked or any(s * r.itemsize % width for n, s in r.strides.items() if n != along)
-                )
-                rows = {n: e for n, e in own.items() if c.tiles[n].lanes == 1}
-                far = 4.0 if lines.collides(r, rows, inner, machine) else 2.0 if apart else 1.0
-                count *= 1.0 if aligned else 1.0 + 0.9 * width / 64
-                loads += count * far
-                started += count
-        if vector is not None and w.update:
-            horizontal += vectors * (2 * math.log2(max(lanes, 2)) + tile.accumulators)
-    widest = max([lanes, *(t.lanes for t in c.tiles.values())])
-    multiply_adds, wide_loads = machine.issue(4 * widest)
-    moved = loads / wide_loads + singles / machine.broadcasts
-    far = waits = 0.0
-    if inner and vector is None:  # lanes along a reduction read what follows
-        found = lines.brought(nest, phase, work, c.packs, extents, held, machine)
-        far, waits = lines.new_cycles(found, phase, c.tiles, after, machine)
-        far /= iterations
-    # What is not the bottleneck is not free either.
-    slots = (operations / multiply_adds, moved, stores)
-    started = (started + operations + stores) / machine.starts
-    cycles = max(max(slots) + 0.1 * (sum(slots) - max(slots)), far, started)
-    if updates:  # an accumulator is ready for its next update only after the latency of the last
-        cycles = max(cycles, machine.latency / (tile.accumulators if vector is not None else 1))
-    # Loop control of the innermost loop, once an unrolled iteration.
-    unroll = tile.accumulators if vector is not None else max(1, tile.unroll)
-    return (cycles + (1.0 / unroll if inner else 0.0)) * iterations + waits + horizontal
 
 
 def nest_cycles(

@@ -13,7 +13,8 @@ from . import ahead, lines
 from .blocks import ways
 from .candidates import allowed, register_tiles, shorter, whole_tiles
 from .machine import Machine
-from .model import BESIDE, Candidate, Cost, flush_cycles, nest_cycles, tile_cycles
+from .model import BESIDE, Cost, flush_cycles, nest_cycles, tile_cycles
+from .register_tile import Candidate
 from .size import MOST, lines_of
 from .work import Ref, Work, footprint, held_buffers, rows
 

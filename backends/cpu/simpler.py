@@ -14,7 +14,7 @@ from tc.poly.plan import Nest
 from tc.poly.scop import Scop
 
 from .choose import Choice
-from .model import Candidate
+from .register_tile import Candidate
 
 _MANY = 1 << 16  # instances, from where on it takes noticeable time
 

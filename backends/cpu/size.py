@@ -16,7 +16,7 @@ from tc.poly.plan import Axis, Nest, Phase, PhaseTile, Tile
 from tc.poly.scan.dynamic import EXACT
 from tc.poly.scan.register_tile import LEFT_OVER
 
-from .model import Candidate
+from .register_tile import Candidate
 from .work import Ref, Work
 
 MOST = 12_000  # lines of a nest: about a second

@@ -22,9 +22,8 @@ from enum import Enum
 
 from tc.dtypes import DType
 from tc.errors import InternalError
-from tc.ir.expr import Expr, IfThenElse, IntImm, Load, Sub
+from tc.ir.expr import Expr, IfThenElse, Load
 from tc.ir.program import Op, Site
-from tc.ir.simplify import simplify
 
 WARP = 32  # neighbouring threads of a block that run together on a GPU
 VECTOR = 16  # bytes that one of them moves at once; arrays of a launch begin at multiples of as many
@@ -221,24 +220,6 @@ def statements(s: Stmt) -> Iterator[Stmt]:
                 yield from statements(s.otherwise)
         case Compute() | Prefetch() | Combine() | Sync():
             pass
-
-
-def iterations(s: Stmt, unknown: int) -> int:
-    """Of the loops of a statement that are loops in the code; `unknown`: of one of dynamic length."""
-    match s:
-        case Block():
-            return max((iterations(c, unknown) for c in s.body), default=1)
-        case For(kind=LoopKind.SERIAL):
-            trips = simplify(Sub(s.upper, s.lower), exact=True)
-            each = -(-trips.value // s.step) if isinstance(trips, IntImm) else unknown
-            return each * iterations(s.body, unknown)
-        case For() | Promote() | Launch():
-            return iterations(s.body, unknown)
-        case If():
-            branches = [s.then, *([] if s.otherwise is None else [s.otherwise])]
-            return max(iterations(b, unknown) for b in branches)
-        case Compute() | Prefetch() | Combine() | Sync():
-            return 1
 
 
 def copied(s: Compute) -> tuple[Load, Expr | None]:

@@ -37,17 +37,16 @@ from tc.ir.simplify import simplify
 
 from .affine import LANE, Affine, factors
 from .dot_code import DotEmitter
-from .epilogues import iterations
+from .epilogues import UNKNOWN, iterations
 from .expressions import Around, Env, operands
 from .isa import Isa
 from .memory import Registers
-from .values import Function, Value, type_text
+from .values import LIKELY, WEIGHTS, Function, Value, type_text
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
 KERNEL = "kernel"
-_LONG = 16  # iterations of a reduction, of some dozen vector operations each
 _SIZE = "%size."  # operands of dynamic sizes, the same in all functions
 # What belongs to the function that is being written.
 _OF_A_FUNCTION = (
@@ -86,6 +85,8 @@ class NestEmitter(DotEmitter):
         parts = [f"; {self.nest.name}", *self.texts.values(), *self.helper_text(), *self.functions, kernel]
         if any(a.streamed for a in self.nest.arrays):
             parts.append("!0 = !{i32 1}")
+        if any(LIKELY in text for text in parts):
+            parts.append(WEIGHTS)
         return "\n".join([*parts, *sorted(self.declarations)]) + "\n"
 
     def attributes(self) -> str:
@@ -333,8 +334,8 @@ class NestEmitter(DotEmitter):
             self.versions[buffer] = self.versions.get(buffer, 0) + 1
 
     def promote(self, s: Promote, env: Env) -> None:
-        long = iterations(s.body, _LONG) >= _LONG
-        r = Registers(s.buffers, s.dead, _written(s.body), len(self.fn.pure), long)
+        loops = iterations(s.body, UNKNOWN)
+        r = Registers(s.buffers, s.dead, _written(s.body), len(self.fn.pure), loops)
         self.masks(s, env)
         outer, self.conditional = self.conditional, 0  # conditions around hold for all of it
         before, self.fn.lines = self.fn.lines, []

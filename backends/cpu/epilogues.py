@@ -35,6 +35,7 @@ from .work import cost
 
 _MOST = 400.0  # vector instructions after a reduction that are unrolled
 _LONG = 64  # iterations of a reduction, of about four points each
+UNKNOWN = 64  # iterations of a loop of dynamic length: many
 
 Point = Sequence[tuple[Expr, int]]  # of each loop around the number of its iteration, and how many there are
 
@@ -87,7 +88,7 @@ class _Roller:
 
     def epilogues(self, s: Promote, body: Block) -> Promote:
         """What is after the last loop."""
-        found = [iterations(part, _LONG) for part in body.body]
+        found = [iterations(part, UNKNOWN) for part in body.body]
         if max(found) < _LONG:
             return s
         after = max(i for i, n in enumerate(found) if n > 1) + 1

@@ -47,6 +47,7 @@ from tc.ir.expr import (
 from tc.ir.loops import Array
 from tc.ir.simplify import linear_terms
 
+from . import quotients
 from .affine import LANE, Affine, factors
 from .isa import Isa
 from .memory import MemoryEmitter
@@ -329,7 +330,20 @@ class ExpressionEmitter(MemoryEmitter):
                 if isinstance(product, Mul):
                     a, b = self.value(product.a, env), self.value(product.b, env)
                     return self.fma(a, b, self.value(other, env))
-        return self.binary(_OPERATORS[type(e)], self.value(e.a, env), self.value(e.b, env))
+        a, b = self.value(e.a, env), self.value(e.b, env)
+        if isinstance(e, Div) and not self.fast_math and self._lasts(b) and quotients.pays(self.isa, a, b):
+            return quotients.divided(self, a, b)
+        return self.binary(_OPERATORS[type(e)], a, b)
+
+    def _lasts(self, b: Value) -> bool:
+        """Whether a divisor is the same in most iterations of the innermost loop; not of what follows a loop
+        whose results are in registers."""
+        if not self.around:
+            return False
+        if not self.registers or self.around[-1].depth > self.registers[-1].depth:
+            return True
+        fixed = b.constant is not None or b in self.scalars.values()
+        return fixed and self.registers[-1].iterations == 1
 
     def comparison(self, e: EQ | NE | LT | LE | GT | GE, env: Env) -> Value:
         if e.a.dtype == INDEX:

@@ -21,6 +21,7 @@ from .values import Value, ValueEmitter, suffix, type_text
 Key = tuple[str, Affine]
 
 _OUTLINED = 4  # vectors that are turned by a function
+_LONG = 16  # iterations of some dozen vector operations each, beside which a call is nothing
 CLOSE = 4  # elements between lanes up to which neighbours are loaded and picked from
 
 
@@ -45,7 +46,7 @@ class Registers:
     dead: frozenset[str]
     written: frozenset[str]
     depth: int  # pure scopes that were open where the prologue stands
-    long: bool  # whether its body takes much longer than a call
+    iterations: int  # of loops in its body
     prologue: list[str] = field(default_factory=list[str])
     slots: dict[Key, Slot] = field(default_factory=dict[Key, Slot])
 
@@ -433,12 +434,11 @@ class MemoryEmitter(ValueEmitter):
         self.start(after)
 
     def open(self) -> None:
-        """A scope: what is computed in it is not known after it."""
-        self.fn.pure.append({})
+        super().open()
         self.loaded.append({})
 
     def close(self) -> None:
-        self.fn.pure.pop()
+        super().close()
         self.loaded.pop()
 
     # Registers.
@@ -520,7 +520,7 @@ class MemoryEmitter(ValueEmitter):
                     for slot in run:
                         self._write_slot(slot)
                 else:
-                    calls += self._write_transposed(run, r.long)
+                    calls += self._write_transposed(run, r.iterations >= _LONG)
         for call in calls:  # at last, as no register outlives a call
             self.do(call)
 

@@ -20,6 +20,9 @@ from tc.lang import builtins
 
 from .isa import Isa
 
+LIKELY = "!prof !1"  # the first of two branches
+WEIGHTS = '!1 = !{!"branch_weights", i32 2000, i32 1}'
+
 
 @dataclass(frozen=True, slots=True)
 class Value:
@@ -121,6 +124,13 @@ class ValueEmitter:
     def label(self, stem: str) -> str:
         self.count += 1
         return f"{stem}{self.count}"
+
+    def open(self) -> None:
+        """A scope: what is computed in it is not known after it."""
+        self.fn.pure.append({})
+
+    def close(self) -> None:
+        self.fn.pure.pop()
 
     def call(self, result: str, name: str, *args: tuple[str, str], effects: bool = False) -> str:
         self.declarations.add(f"declare {result} @{name}({', '.join(t for t, _ in args)})")

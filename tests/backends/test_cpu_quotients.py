@@ -48,8 +48,8 @@ def between(rng: np.random.Generator, p: int, count: int) -> tuple[np.ndarray[An
     while len(pairs) < count:
         b = int(rng.integers(1 << (p - 1), 1 << p)) | 1
         for e in (-3, -2, -1, 1, 2, 3):
-            for shift in (p, p + 1):
-                a = e * pow(1 << shift, -1, b) % b
+            for shift in (p, p + 1):  # quotients of more than 1, of less
+                a = e * pow(1 << shift, -1, b) % b + (b if shift == p else 0)
                 m = ((a << shift) - e) // b
                 if a >> (p - 1) == 1 and m & 1 and m >> p == 1:
                     pairs.append((a, b))

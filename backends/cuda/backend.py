@@ -145,5 +145,5 @@ class Backend:
             Interface.of(program, lowered.nest.workspace),
             {"asm": str(machine)},
             machine.resources,
-            found.notices,
+            (*lowered.notices, *found.notices),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tc import settings
@@ -19,6 +19,7 @@ from tc.pipeline import stage
 from tc.poly import legality, nest, schedule, scop, trace, tree
 from tc.poly.context import isl_context
 from tc.poly.dependences import dependences
+from tc.poly.mapping.loops import Kernel
 
 from ..reference.identity import identity
 from .choose import Chooser, told
@@ -50,6 +51,7 @@ class Lowered:
     mapped: str
     choice: str
     contract: bool = False
+    notices: tuple[str, ...] = ()  # what is done in a simpler way than options ask for
 
 
 def lower(
@@ -85,6 +87,7 @@ def mapped(
         raise _too_much(f"max_shared_memory={shared}", f"{target.shared} bytes", target)
     if math.prod(options.threads or ()) > target.block:
         raise _too_much(f"threads={options.threads}", f"{target.block} threads", target)
+    most = max((len(s.domain.vars) for s in program.stages), default=0)
     shared = 0 if options.use_shared_memory is False else shared
     private = options.use_private_memory is not False
     shaped = Temporaries(program)
@@ -143,7 +146,20 @@ def mapped(
         trace.verify_small(program, loops, _TRACED_INSTANCES)
     trees = "".join(f"{k.launch.name}:\n{k.promoted}{k.tree}" for k in made)
     choice = shaped.told + taken.apart + "".join(map(told, taken.regions, taken.choices))
-    return Lowered(loops, tree.dump(fused), trees, choice, True)
+    notices = tuple(_notices(made, most, options))
+    return Lowered(loops, tree.dump(fused), trees, choice, True, notices)
+
+
+def _notices(made: Sequence[Kernel], loops: int, options: Options) -> Iterator[str]:
+    """Where kernels do less than options ask for, of statements of at most so many `loops`.  What the chooser
+    does by itself has its reasons."""
+    if options.tile or options.threads:
+        for k in made:
+            yield from (f"{k.launch.name} does not keep in registers {x}" for x in k.spilled)
+    for name in ("threads", "blocks"):
+        asked: tuple[int, ...] = getattr(options, name) or ()
+        if made and sum(n > 1 for n in asked) > loops:
+            yield f"{name}={asked} is for {len(asked)} loops, and no statement has more than {loops}"
 
 
 def unmapped(program: Program) -> Lowered:

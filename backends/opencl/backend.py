@@ -51,4 +51,5 @@ class Backend:
             )
         with stage("machine"):
             kernels = found.kernels(module.text, [k.name for k in module.kernels])
-        return Compiled(self.name, lowered, module, kernels, Interface.of(program, lowered.nest.workspace))
+        interface = Interface.of(program, lowered.nest.workspace)
+        return Compiled(self.name, lowered, module, kernels, interface, notices=lowered.notices)

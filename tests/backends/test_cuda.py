@@ -200,6 +200,7 @@ def test_launches(driver: Driver) -> None:
     assert kernel.inspect("asm", M=2, K=3, N=4).startswith("sm_86, ")
 
 
+@pytest.mark.filterwarnings("ignore::tc.PerformanceNotice")  # of the results of such a tile
 def test_more_shared_memory_than_may_be_declared_is_asked_for(driver: Driver) -> None:
     kernel = tc.compile(
         MATMUL, "cuda", options={"tile": (256, 256), "threads": (32, 32), "max_shared_memory": 99 << 10}
@@ -229,6 +230,7 @@ def test_a_device_is_known_by_its_name(arch: str, device: str, preset: str) -> N
     assert sys.modules["tc_backends.gpu.target"].of_architecture(arch, device).name == preset
 
 
+@pytest.mark.filterwarnings("ignore::tc.PerformanceNotice")  # of the results of such a tile
 @pytest.mark.parametrize(
     ("arch", "most", "ahead"), [("sm_75", 64, False), ("sm_86", 99, True), ("sm_90", 227, True)]
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -511,7 +512,8 @@ def test_what_is_not_copied_and_why() -> None:
         text = kernel.inspect("mapped", M=256, K=256, N=256)
         return sorted(x for x in text.splitlines() if "copied: " in x or "copies of" in x)
 
-    assert [x[0] for x in told(product, tile=(32, 32), threads=(32, 8))] == ["A", "B"]
+    first, second, unused = told(product, tile=(32, 32), threads=(32, 8))
+    assert (first[0], second[0], unused) == ("A", "B", "not copied: S: no loop of a reduction reads it")
     small = told(product, tile=(32, 32), threads=(32, 8), max_shared_memory=5000)
     assert any(x.startswith("not copied: ") and " bytes, and " in x for x in small)
     once = told(product, tile=(1, 256), threads=(256, 1))
@@ -519,3 +521,46 @@ def test_what_is_not_copied_and_why() -> None:
     a_row = {"tile": (256,), "threads": (256,)}
     assert "not copied: x: its elements are used once in a tile" in told(sparse, **a_row)
     assert "not copied: x: data choose its elements" in told(sparse, **a_row, max_shared_memory=64)
+    assert "not copied: A: its reduction is dealt out to threads" in told(sparse)
+    why = "there is no shared memory for it in this map"
+    assert told(product, use_shared_memory=False) == [f"not copied: {x}: {why}" for x in "ABS"]
+    added = (
+        "def h(float(M,K) A, float(M,K) B, float(N) x) -> (C) { C(i,j) = A(i,j) + B(i,j) where exists x(i) }"
+    )
+    assert told(added) == [f"not copied: {x}: no loop of a reduction reads it" for x in "AB"]
+
+
+def test_what_is_in_registers_is_told() -> None:
+    """Results that threads work on, parts of them, and those of tiles that are too large: these are told of
+    when they are asked for."""
+    source = "def f({t}(M,K) A, {t}(N,K) B) -> (C) {{ C(m,n) +=! A(m,k) * B(n,k) }}"
+    sizes = {"M": 512, "N": 512, "K": 512}
+
+    def told(t: str, **options: object) -> str:
+        kernel = tc.compile(source.format(t=t), "cuda", options={"isa": "sm_90", **options})
+        return kernel.inspect("mapped", **sizes)
+
+    mine = {"tile": (32, 32), "threads": (16, 8)}
+    assert "C.0[4, 2]: registers of each thread\n" in told("float", **mine)
+    halves = told("half", **mine)
+    assert "C_f32.0[4, 2]: registers of each thread\n" in halves
+    assert "stays there" not in halves  # no shared memory for what registers hold
+    rows = tc.compile("def g(float(N,K) A) -> (s) { s(n) +=! A(n,k) }", "cuda", options={"isa": "sm_90"})
+    assert re.search(
+        r"^s\.\d\[\]: registers of each thread, parts of s$", rows.inspect("mapped", N=9, K=5000), re.M
+    )
+    large = {"tile": (256, 256), "threads": (16, 16)}
+    what = "C: 256 elements a thread, and 64 are the most"
+    with pytest.warns(tc.PerformanceNotice, match=f"f on cuda: f does not keep in registers {what}"):
+        assert f"not in registers: {what}\n" in told("float", **large)
+
+
+@pytest.mark.parametrize("option", ["threads", "blocks"])
+def test_options_for_more_loops_than_there_are(option: str) -> None:
+    source = "def f(float(M,N) A) -> (B) { B(m,n) = A(m,n) + 1 }"
+    kernel = tc.compile(source, "opencl", options={option: (2, 4, 3)})
+    with pytest.warns(
+        tc.PerformanceNotice, match=r"\(2, 4, 3\) is for 3 loops, and no statement has more than 2"
+    ):
+        kernel.specialize(M=64, N=64)
+    tc.compile(source, "opencl", options={option: (2, 4, 1)}).specialize(M=64, N=64)

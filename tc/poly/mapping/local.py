@@ -62,12 +62,17 @@ def local(
     budget: int,
     name: Callable[[str], str],
 ) -> tuple[Local, ...]:
-    """The temporaries of a region that fit into `budget` bytes, and then results."""
+    """The temporaries of a region that fit into `budget` bytes, and then results; not those that are in
+    registers wherever they are used."""
     here = {s for u in units for s in u.statements}
     inside = {a.name for a in tiled_axes(region)}
     outside = {a.buffer for s in scop.statements if s.name not in here for a in s.accesses}
     buffers = {b.name: b for b in scop.program.buffers}
-    temporaries = [n for n, b in buffers.items() if b.role == "temporary" and n not in outside]
+    used = {(a.buffer, u.nest) for u in units for s in u.statements for a in scop.statement(s).accesses}
+    needed = {n for n, nest in used if not any(k.buffer == n and k.nest == nest for k in kept)}
+    temporaries = [
+        n for n, b in buffers.items() if b.role == "temporary" and n not in outside and n in needed
+    ]
     results = _results(scop, units, kept, inside)
     found: dict[str, list[tuple[Dimension, ...] | None]] = {n: [] for n in (*temporaries, *results)}
     for u in units:

@@ -20,12 +20,14 @@ from tc.poly.tree import dump
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """A launch, the arrays that only it has, and the mapped tree as text; before it a line for each array in
-    shared memory, and for each that stays in memory why."""
+    shared memory and in registers, and for each that stays in memory why.  `spilled` are those of these that
+    options would have kept in registers."""
 
     launch: Launch
     arrays: tuple[Array, ...]
     promoted: str
     tree: str
+    spilled: tuple[str, ...] = ()
 
 
 def kernel(scop: Scop, title: str, how: RegionMap, mapped: Mapped) -> Kernel:
@@ -34,25 +36,27 @@ def kernel(scop: Scop, title: str, how: RegionMap, mapped: Mapped) -> Kernel:
     body = ast.loops(scop, mapped.schedule, mapped.inserted, mapped.views, variables)
     body = sunk(body, {v for v, _ in how.threads}, mapped.common)
     launch = Launch(title, how.blocks, how.threads, body)
-    return Kernel(launch, mapped.arrays, _promoted(launch, mapped), dump(mapped.schedule))
+    return Kernel(launch, mapped.arrays, _promoted(launch, mapped), dump(mapped.schedule), mapped.spilled)
 
 
 def _promoted(launch: Launch, mapped: Mapped) -> str:
-    """What is in shared memory: copies, of so many bytes at once; temporaries and results."""
+    """What is in shared memory: copies, of so many bytes at once; temporaries and results.  What threads
+    have in registers."""
     inserted = [s for s in statements(launch) if isinstance(s, Compute) and not s.stage]
     copies = {s.buffer: s for s in inserted if s.buffer in mapped.common}
     own = {a.name for a in mapped.arrays}
     stored = {s.value.buffer for s in inserted if isinstance(s.value, Load) and s.buffer not in own}
     lines: list[str] = []
     for a in mapped.arrays:
-        if a.role != "shared":
-            continue
         shape = ", ".join(map(text, a.shape)) + (f" + {a.padding}" if a.padding else "")
-        if a.name in copies:
+        if a.role == "register":
+            what = "registers of each thread" + (f", parts of {a.partial_of}" if a.partial_of else "")
+        elif a.name in copies:
             s = copies[a.name]
             ahead = ", a tile ahead" if s.asynchronous else ""
             what = f"copies of {s.width * a.dtype.itemsize} bytes{ahead}"
         else:
             what = "stored when a tile is done" if a.name in stored else "stays there"
         lines.append(f"{a.name}[{shape}]: {what}\n")
+    lines += [f"not in registers: {x}\n" for x in mapped.spilled]
     return "".join((*lines, *(f"not copied: {x}\n" for x in mapped.refused)))

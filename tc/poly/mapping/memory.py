@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from tc.poly.mapping.footprint import place
 from tc.poly.mapping.local import Local, local, repeated
 from tc.poly.mapping.padding import padded
 from tc.poly.mapping.plan import RegionMap, Unit, units
-from tc.poly.mapping.registers import Kept, Parts, index, kept, parts
+from tc.poly.mapping.registers import Kept, Parts, index, kept, parts, too_many
 from tc.poly.mapping.ring import rings
 from tc.poly.mapping.shared import LEAST_REUSE, Promotion, Shared, promoted, size_of
 from tc.poly.plan import Region
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 class Placed:
     """A region whose loops are dealt out as `how` says.  `memory`: of each unit, its reads from copies in
     shared memory, `refused` is why others have none; `beyond`: statements that run at all points of tiles
-    (padding.py)."""
+    (padding.py); `spilled`: of what threads keep in registers what they do not, and why."""
 
     scop: Scop
     region: Region
@@ -42,6 +43,7 @@ class Placed:
     memory: tuple[tuple[Shared, ...], ...]
     beyond: frozenset[str]
     refused: tuple[str, ...]
+    spilled: tuple[str, ...]
 
     @property
     def ctx(self) -> isl.Context:
@@ -157,7 +159,9 @@ def placed(
     refused: dict[str, None] = {}
     for u in found:
         here = Promotion()
-        if shared and (u.own or staged) and not u.shared_out:
+        if why := _no_copies(u, shared, staged):
+            here = Promotion(refused=tuple(f"{n}: {why}" for n in _read(scop, u, written)))
+        else:
             here = promoted(scop, u, written, shared, True, reuse, how.threads, name, staged)
         whole = padded(scop, u, registers, here.taken)
         if here.taken and not whole:
@@ -167,6 +171,32 @@ def placed(
         refused |= dict.fromkeys(here.refused)
         beyond |= whole
         shared -= sum({x.array.name: x.bytes for x in taken}.values())
+    spilled = too_many(scop, region, found) if private else ()
     return Placed(
-        scop, region, how, found, registers, results, temporaries, tuple(memory), beyond, tuple(refused)
+        scop,
+        region,
+        how,
+        found,
+        registers,
+        results,
+        temporaries,
+        tuple(memory),
+        beyond,
+        tuple(refused),
+        spilled,
     )
+
+
+def _no_copies(u: Unit, shared: int, staged: bool) -> str:
+    """Why a unit has no copies in shared memory at all, if it has none."""
+    if u.shared_out:
+        return "its reduction is dealt out to threads"
+    if shared <= 0:
+        return "there is no shared memory for it in this map"
+    return "" if u.own or staged else "no loop of a reduction reads it"
+
+
+def _read(scop: Scop, u: Unit, written: AbstractSet[str]) -> list[str]:
+    """The buffers of other regions that a unit reads elements of."""
+    reads = (a for s in u.statements for a in scop.statement(s).reads)
+    return list(dict.fromkeys(a.buffer for a in reads if a.buffer not in written and a.subscripts))

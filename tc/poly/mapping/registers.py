@@ -90,6 +90,26 @@ def kept(scop: Scop, region: Region, units: Sequence[Unit], name: Callable[[str]
     return tuple(out)
 
 
+def too_many(scop: Scop, region: Region, units: Sequence[Unit]) -> tuple[str, ...]:
+    """The buffers of which a thread works on more elements than registers keep, a line for each: it goes to
+    memory for each access."""
+    out: dict[str, None] = {}
+    for number, nest in enumerate(region.nests):
+        own = next(u for u in units if u.nest == number)
+        counts = [steps(a, m) for a, m in own.axes]
+        known = [n for n in counts if n is not None]
+        if len(known) < len(counts) or math.prod(known) <= LIMIT:
+            continue
+        accesses = [
+            a for u in units if u.nest == number for s in u.statements for a in scop.statement(s).accesses
+        ]
+        for buffer in sorted(promotion(scop, nest).buffers):
+            found = [a for a in accesses if a.buffer == buffer]
+            if len(found) > 1 and any(a.kind == "write" for a in found):
+                out[f"{buffer}: {math.prod(known)} elements a thread, and {LIMIT} are the most"] = None
+    return tuple(out)
+
+
 def _whole(s: Statement, axes: Sequence[Axis]) -> bool:
     """Whether a statement runs at all points of the axes."""
     return not s.stage.domain.conditions and all(s.name in a.vars for a in axes)

@@ -43,7 +43,7 @@ from tc.poly.mapping.sync import barriers
 class Mapped:
     """The tree of a region; what the statements of its extension nodes are, of their point and views; the
     accesses that go to other arrays; these arrays, and the `common` ones that all threads fill together; why
-    what else is read is not copied."""
+    what else is read is not copied, and what else is written not kept in registers."""
 
     schedule: isl.Schedule
     units: tuple[Unit, ...]
@@ -52,6 +52,7 @@ class Mapped:
     arrays: tuple[Array, ...]
     common: frozenset[str]
     refused: tuple[str, ...]
+    spilled: tuple[str, ...]
 
 
 def mapped(p: Placed) -> Mapped:
@@ -62,7 +63,8 @@ def mapped(p: Placed) -> Mapped:
     if p.how.blocks or p.how.threads:
         tree = nodes.context(context(p), tree)
     whole = nodes.schedule(union_set(p.scop.ctx, run), tree)
-    return Mapped(whole, p.units, made.made, {**p.views(), **made.views}, p.arrays, p.common, p.refused)
+    views = {**p.views(), **made.views}
+    return Mapped(whole, p.units, made.made, views, p.arrays, p.common, p.refused, p.spilled)
 
 
 def _tiles(into: Insertions) -> Tree:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from tc.errors import ArgumentError
 from tc.ir.evaluate import evaluate
 from tc.ir.program import IterVar, Range
 from tc.poly.context import isl_context
@@ -99,6 +100,22 @@ class Counts:
 
 Predicate = Callable[[Proposal], bool]
 Strategy = Literal["max", "preserve3coincident", "min"]
+
+
+def asked(predicate: Predicate, p: Proposal) -> bool:
+    """What a predicate, which may be the caller's, says; raises ArgumentError, TC0511, if it does not."""
+    try:
+        answer: object = predicate(p)
+    except Exception as e:
+        raise _unanswered(f"raised {type(e).__name__}: {e}") from e
+    if not isinstance(answer, bool):
+        raise _unanswered(f"returned {answer!r}")
+    return answer
+
+
+def _unanswered(what: str) -> ArgumentError:
+    told = "it is given a Proposal (tc.poly.fusion) and returns whether its statements share loops"
+    return ArgumentError(f"the function that option fusion is {what}", code="TC0511", help=told)
 
 
 def _fuse_always(_: Proposal) -> bool:
@@ -209,7 +226,7 @@ class Fuser:
                         tuple(map(self._member, members)),
                         level,
                     )
-                    if self.predicate(proposal):
+                    if asked(self.predicate, proposal):
                         item.statements = sorted([*item.statements, *new.statements], key=lambda s: s.index)
                         item.members = members
                         return True

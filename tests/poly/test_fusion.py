@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+import tc
 from tc.errors import InternalError
 from tc.poly import fusion, legality, schedule, scop
 from tc.poly.context import isl_context
@@ -130,6 +131,26 @@ def test_a_predicate_decides() -> None:
     assert all(m.coincident for m in first.before)
     between = [p for p in asked if len(p.after) == 1]
     assert between and all([m.name for m in p.after] == ["b"] for p in between)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "cuda"])
+@pytest.mark.parametrize(
+    ("answer", "message"), [(1 / 3, "returned 0.3333333333333333"), (None, "raised ValueError: mine")]
+)
+def test_a_predicate_that_gives_no_answer(backend: str, answer: object, message: str) -> None:
+    """Its caller is told so, and nothing of a bug in tc."""
+
+    def mine(_: Proposal) -> object:
+        if answer is None:
+            raise ValueError("mine")
+        return answer
+
+    kernel = tc.compile(fused.SOFTMAX, backend, options={"fusion": mine})
+    with pytest.raises(tc.errors.ArgumentError) as caught:
+        kernel.inspect("code", N=5, D=7)
+    assert caught.value.code == "TC0511"
+    assert caught.value.message == f"the function that option fusion is {message}"
+    assert answer is not None or isinstance(caught.value.__cause__, ValueError)
 
 
 def test_a_predicate_that_fuses_nothing_is_min() -> None:

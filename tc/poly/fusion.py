@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 from tc.errors import ArgumentError
 from tc.ir.evaluate import evaluate
@@ -105,7 +105,7 @@ Strategy = Literal["max", "preserve3coincident", "min"]
 def asked(predicate: Predicate, p: Proposal) -> bool:
     """What a predicate, which may be the caller's, says; raises ArgumentError, TC0511, if it does not."""
     try:
-        answer: object = predicate(p)
+        answer = cast("object", predicate(p))
     except Exception as e:
         raise _unanswered(f"raised {type(e).__name__}: {e}") from e
     if not isinstance(answer, bool):

@@ -78,8 +78,8 @@ class Options:
     kept on disk).
     `isa`: the instruction set of CPU code, `"avx512"`, `"avx2"`, `"sse4.2"` or `"neon"`, or of CUDA code, for
     example `"sm_90"`.
-    `machine`: what the model should believe of the machine instead of what it found, by the names that
-    `kernel.inspect("choice")` begins with: `{"cores": 4, "l2": 1 << 21}`.
+    `machine`: what the model should believe of the machine or the GPU instead of what it found, by the names
+    that `kernel.inspect("choice")` begins with: `{"cores": 4, "l2": 1 << 21}`, `{"dram": 4800}`.
     `tile`, `register_tile`: points of the loops of each nest, outermost first, in a cache tile and in a
     register tile (missing ones are chosen; a register tile has at most 256 vectors); the loops are those of
     `kernel.inspect("loops")`, where indices that always go together are one.  `vector`: the number of the
@@ -184,6 +184,11 @@ class Options:
             for f in fields(self)
             if getattr(self, f.name) != getattr(default, f.name)
         }
+
+    @property
+    def facts(self) -> tuple[tuple[str, float], ...]:
+        """What `machine` says, by name."""
+        return cast("tuple[tuple[str, float], ...]", self.machine or ())
 
     def check_loops(self, most: int) -> None:
         """Raises ArgumentError (TC0511) where tiles have more loops than any statement of a program has."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from tc import settings, store
 from tc.codegen import llvm_jit
@@ -196,7 +196,7 @@ class Backend:
 
 def _machine(options: Options) -> Machine:
     machine = host() if options.isa is None else with_isa(options.isa)
-    return believed(machine, cast("tuple[tuple[str, float], ...]", options.machine or ()))
+    return believed(machine, options.facts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
+from tc.facts import told
 from tc.ir.expr import Expr
 from tc.options import Options
 from tc.poly.ast import stage_bodies
@@ -54,7 +55,7 @@ def choose(
     bodies = stage_bodies(scop.program)
     kept: list[Region] = []
     tilings: list[RegionTiling] = []
-    lines = [f"machine: {_told(machine)}"]
+    lines = [f"machine: {told(machine)}"]
     best_of: list[tuple[Candidate, ...]] = []
     cycles: dict[str, float] = {}
     for number, r in enumerate(regions):
@@ -109,11 +110,6 @@ def predicted(
             repeats = math.prod(math.ceil(a.extent / given[a.name]) for a in n.axes if a.name in given)
             total += nest_cost(n, work, c, extents, repeats, machine).total
     return total
-
-
-def _told(machine: Machine) -> str:
-    facts = ((f.name, getattr(machine, f.name)) for f in fields(machine))
-    return ", ".join(f"{k} {v.name if k == 'isa' else v}" for k, v in facts)
 
 
 def _prepared(

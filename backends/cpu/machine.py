@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tc import facts
 from tc.codegen import llvm_jit
-from tc.errors import BackendError, did_you_mean
+from tc.errors import BackendError
 
 from .isa import AVX2, AVX512, ISAS, NEON, SSE42, Isa
 
@@ -159,23 +160,10 @@ def host() -> Machine:
     )
 
 
-def believed(machine: Machine, facts: Iterable[tuple[str, float]]) -> Machine:
+def believed(machine: Machine, given: Iterable[tuple[str, float]]) -> Machine:
     """A machine of which some facts are taken as given; raises BackendError (TC0814) for unknown ones, and
     for numbers that they cannot be."""
-    known = {f.name: f.type for f in fields(Machine) if f.name != "isa"}
-    changes: dict[str, Any] = {}
-    for name, value in facts:
-        whole = known.get(name) == "int"
-        if name not in known or (whole and value != int(value)) or (not value and name not in _WAITS):
-            near = did_you_mean(name, known) or f"it is described by {', '.join(sorted(known))}"
-            number = "a whole number" if whole else "a number"
-            raise BackendError(
-                f"the model of the cpu backend has no machine with {name} = {value}",
-                code="TC0814",
-                help=f"{name} is {number} above 0" if name in known else near,
-            )
-        changes[name] = int(value) if whole else value
-    return replace(machine, **changes)
+    return facts.believed(machine, given, "cpu", ("isa",), _WAITS)
 
 
 def with_isa(name: str) -> Machine:

@@ -16,7 +16,7 @@ from tc.registry import Availability
 from ..gpu.compiled import GPU_OPTIONS, Compiled
 from ..gpu.lower import Lowered, lower
 from ..gpu.run import Interface
-from ..gpu.target import of_architecture
+from ..gpu.target import believed, of_architecture
 from ..gpu.ways import SIMPLEST
 from . import bounds, device, nvrtc
 
@@ -99,6 +99,7 @@ class Backend:
         here = device.find() if device.availability().ok else None
         arch = options.isa or (here.arch if here else _ARCHITECTURE)
         target = of_architecture(arch, here.name if here and here.arch == arch else "")
+        target = believed(target, options.facts, self.name)
 
         def made(simpler: int) -> Made:
             lowered = lower(program, options, typical or {}, target, simpler)

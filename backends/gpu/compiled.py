@@ -23,6 +23,7 @@ GPU_OPTIONS = frozenset(
         "tile",
         "threads",
         "blocks",
+        "machine",
         "use_shared_memory",
         "use_private_memory",
         "max_shared_memory",

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tc import settings
+from tc import facts, settings
 from tc.errors import ArgumentError, InternalError
 from tc.ir.collapse import collapse
 from tc.ir.interchange import interchange
@@ -145,7 +145,12 @@ def mapped(
     if verify:
         trace.verify_small(program, loops, _TRACED_INSTANCES)
     trees = "".join(f"{k.launch.name}:\n{k.promoted}{k.tree}" for k in made)
-    choice = shaped.told + taken.apart + "".join(map(told, taken.regions, taken.choices))
+    choice = (
+        f"machine: {facts.told(target)}\n"
+        + shaped.told
+        + taken.apart
+        + "".join(map(told, taken.regions, taken.choices))
+    )
     notices = tuple(_notices(made, most, options))
     return Lowered(loops, tree.dump(fused), trees, choice, True, notices)
 

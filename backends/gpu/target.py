@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+
+from tc import facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +82,11 @@ def of_architecture(arch: str, device: str = "") -> Target:
     shared = _SHARED.get(number, _ANY_SHARED) << 10
     most = min(preset.most_shared, shared + (1 << 10))
     return replace(preset, arch=arch, shared=shared, most_shared=most, ahead=number >= _ASYNCHRONOUS)
+
+
+def believed(target: Target, given: Iterable[tuple[str, float]], backend: str) -> Target:
+    """A target of which some facts are taken as given, so that one can ask what another device would get.
+
+    Raises BackendError (TC0814) for unknown ones, and for numbers that they cannot be.
+    """
+    return facts.believed(target, given, backend, ("name", "arch", "ahead"), ())

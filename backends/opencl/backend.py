@@ -16,6 +16,7 @@ from tc.registry import Availability
 from ..gpu.compiled import GPU_OPTIONS, Compiled
 from ..gpu.lower import lower
 from ..gpu.run import Interface
+from ..gpu.target import believed
 from . import device
 
 
@@ -39,8 +40,9 @@ class Backend:
 
         Raises BackendError: TC0815 without a device, TC0816 for float64 on one without it.
         """
-        found = device.find()
-        lowered = lower(program, options or Options(), typical or {}, found.target)
+        options, found = options or Options(), device.find()
+        target = believed(found.target, options.facts, self.name)
+        lowered = lower(program, options, typical or {}, target)
         with stage("code"):
             module = gpu.emit(lowered.nest, OPENCL, lowered.contract)
         if module.double and not found.doubles:

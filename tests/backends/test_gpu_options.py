@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -142,3 +144,31 @@ def test_one_long_row_uses_all_of_a_gpu(source: str) -> None:
     module = kernel.specialize(N=1, K=10**7).compiled.module
     reading = [k for k in module.kernels if any(a.name == "I" for a in k.arguments)]
     assert reading and all(evaluate(k.blocks, {}) >= 132 for k in reading)
+
+
+@pytest.mark.parametrize("backend", ["cuda", "opencl"])
+def test_facts_about_a_device_are_believed(backend: str) -> None:
+    """So one sees what a smaller one would get; the other numbers are those that were found."""
+    source = "def f(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
+    sizes = {"M": 512, "N": 512, "K": 512}
+
+    def lines(**machine: float) -> list[str]:
+        options = {"machine": machine} if machine else {}
+        return tc.compile(source, backend, options=options).inspect("choice", **sizes).splitlines()
+
+    found, small = lines(), lines(units=2, dram=50)
+    assert found[0].startswith("machine: name ") and ", units 2," in small[0] and ", dram 50," in small[0]
+
+    def changed(line: str) -> str:
+        return re.sub(r"(units|dram) [\d.]+", r"\1", line)
+
+    assert changed(found[0]) == changed(small[0])
+
+    def seconds(text: list[str]) -> float:
+        return next(float(x.split(": ")[1].split()[0]) for x in text if x.startswith("  *"))
+
+    assert seconds(small) > 2 * seconds(found)
+    for name, value, help in (("drams", 1, "did you mean 'dram'?"), ("units", 0.5, "a whole number above 0")):
+        with pytest.raises(tc.errors.BackendError, match=f"the {backend} backend has no machine") as caught:
+            lines(**{name: value})
+        assert caught.value.code == "TC0814" and help in str(caught.value)

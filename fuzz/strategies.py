@@ -408,6 +408,8 @@ def placements() -> st.SearchStrategy[list[Layout]]:
 COUNTS = st.sampled_from([1, 2, 3, 4, 5, 8, 12, 16, 17, 32, 64])
 # Caches that make tiles, packs and blocks of small arrays.
 MACHINES = ((("l1", 2048), ("l2", 8192), ("l3", 65536)), (("cores", 4),), (("l1", 4096), ("l2", 16384)))
+# GPUs on which few blocks, much arithmetic or little traffic are best.
+DEVICES = ((("units", 1),), (("dram", 1.5), ("l2", 4096)), (("registers", 4096), ("units", 500)))
 
 
 # `fast_math` is left out: it has other bounds on errors.
@@ -447,6 +449,8 @@ _OPTIONS: Mapping[str, st.SearchStrategy[Any]] = {
 def options_of(used: AbstractSet[str], isas: tuple[str, ...] = ()) -> st.SearchStrategy[dict[str, Any]]:
     """Valid options of a backend that uses these, most of them left to it."""
     known = {n: s for n, s in _OPTIONS.items() if n in used}
+    if "threads" in used and "machine" in used:
+        known["machine"] = st.sampled_from(DEVICES)
     if "isa" in used and isas:
         known["isa"] = st.sampled_from(isas)
     return st.fixed_dictionaries({}, optional=known)

@@ -60,7 +60,7 @@ def _without_stack(made: Callable[[int], Made]) -> Made:
             best = one
         if not best.machine.in_memory:
             break
-        first = one.lowered.choice.splitlines()[0]
+        first = next(x for x in one.lowered.choice.splitlines() if ": blocks " in x)
         rejected.append(f"rejected: {first}, {one.machine.in_memory} bytes of registers in memory")
     assert best is not None
     if best.machine.in_memory:

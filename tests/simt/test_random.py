@@ -26,7 +26,8 @@ _COMMON = settings(
     derandomize=True,
     print_blob=True,
 )
-USED: frozenset[str] = getattr(registry.get("cuda", run=False), "options_used", frozenset()) - {"isa"}
+CUDA = registry.get("cuda", run=False)
+USED: frozenset[str] = getattr(CUDA, "options_used", frozenset()) - {"isa", "machine"}
 
 
 def run(p: Program, options: dict[str, Any], dynamic: int) -> bool:

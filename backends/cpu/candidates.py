@@ -166,23 +166,16 @@ def _fits(
     """Whether accumulators and the elements of sliding windows fit the registers.  An element that several
     points of an unrolled window use is loaded once by LLVM and stays in a register: as many as there are
     points, since the next iteration's first use comes after the last of one of this iteration's."""
-    unrolled = {p.axes[-1].name: min(p.axes[-1].extent, 4) for p in nest.phases if p.axes}
+    unrolled = {p.axes[-1].name for p in nest.phases if p.axes and p.axes[-1].extent > 1}
     kept = 0
     for w in work.values():
         for r in w.refs:
             if not r.windows or r.strides.get(vector, 0):
                 continue
-            count = 1
-            reused = False
-            for n, e in tile.items():
-                if not r.strides.get(n, 0):
-                    continue
-                step = next(
-                    (unrolled[b] for pair in r.windows if n in pair for b in pair if b in unrolled), 1
-                )
-                count *= e
-                reused = reused or (step > 1 and e > 1)
-            kept += count + vectors if reused else 0
+            moved = {n: e for n, e in tile.items() if r.strides.get(n, 0)}
+            slides = {n for pair in r.windows if not unrolled.isdisjoint(pair) for n in pair}
+            if any(e > 1 and n in slides for n, e in moved.items()):
+                kept += math.prod(moved.values()) + vectors
     sums = max(sum(work[s].update for s in p.statements) for p in nest.phases)
     return vectors * math.prod(tile.values()) * max(1, sums) + kept <= machine.isa.registers + (kept > 0)
 

@@ -26,10 +26,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tc.codegen.combine import Grouping
-from tc.dtypes import DType, accumulator
+from tc.codegen.combine import held_as, waiting
+from tc.dtypes import DType
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import Load, variables, walk
+from tc.ir.grouping import Grouping
 from tc.ir.loops import (
     WARP,
     Block,
@@ -231,12 +232,12 @@ def shared_bytes(nest: LoopNest, launch: Launch, shuffles: bool) -> int:
             shape = [evaluate(n, {}) for n in a.shape] or [1]
             total += math.prod(shape[:-1]) * (shape[-1] + a.padding) * a.dtype.itemsize
     scratch: dict[DType, int] = {}
-    threads = thread_count(launch)
     for c in statements(launch):
         if isinstance(c, Combine):
-            t = accumulator(nest.array(c.buffer).dtype, nest.array(c.buffer).dtype)
-            room = Grouping.of(launch.threads, c.thread, shuffles).room(threads)
-            scratch[t] = max(scratch.get(t, 0), room)
+            a = nest.array(c.buffer)
+            elements = math.prod(evaluate(n, {}) for n in a.shape)
+            room = Grouping.of(launch.threads, c.thread, shuffles).room(elements)
+            scratch[held_as(a)] = max(scratch.get(held_as(a), 0), room)
     return total + sum(n * t.itemsize for t, n in scratch.items())
 
 
@@ -277,6 +278,7 @@ def _chain(nest: LoopNest, launch: Launch, done: Work, far: float, shuffles: boo
     """Cycles that a block takes on its own, if a load from global memory takes `far`: loads that wait for
     nothing, one after the other where there is a barrier or a loop between; updates of the same element."""
     arrays = {a.name: a for a in nest.arrays}
+    waits = waiting(launch, arrays, shuffles)
 
     def statement(c: Compute) -> tuple[float, float]:
         loads = [e for e in walk(c.value) if isinstance(e, Load)]
@@ -327,11 +329,13 @@ def _chain(nest: LoopNest, launch: Launch, done: Work, far: float, shuffles: boo
                 return _ARITHMETIC if s.warp else _BARRIER, 0.0
             case Combine():
                 how = Grouping.of(launch.threads, s.thread, shuffles)
+                elements = math.prod(evaluate(n, {}) for n in arrays[s.buffer].shape)
+                time = how.barriers(elements, id(s) in waits) * _BARRIER
                 if how.lanes == 1:
-                    return (how.count - 1).bit_length() * (_BARRIER + 2 * _SHARED), 0.0
-                time = (how.lanes - 1).bit_length() * (_SHARED + _ARITHMETIC)
+                    return time + elements * (how.count - 1).bit_length() * 2 * _SHARED, 0.0
+                time += (how.lanes - 1).bit_length() * (_SHARED + _ARITHMETIC)
                 if how.warps > 1:
-                    time += 2 * _BARRIER + 2 * _SHARED + (how.warps - 1) * _ARITHMETIC
+                    time += how.rounds(elements) * 2 * _SHARED + (how.warps - 1) * _ARITHMETIC
                 return time, 0.0
             case _:
                 return 0.0, 0.0

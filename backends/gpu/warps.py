@@ -27,11 +27,12 @@ from typing import Any
 
 import numpy as np
 
-from tc.codegen.combine import Grouping
+from tc.codegen.combine import waiting
 from tc.errors import InternalError
 from tc.ir import expr as x
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import Expr, Load, inline_lets, variables, walk
+from tc.ir.grouping import Grouping
 from tc.ir.loops import (
     VECTOR,
     WARP,
@@ -106,6 +107,7 @@ class _Walk:
         self.shuffles = shuffles
         self.arrays = {a.name: a for a in nest.arrays}
         self.unrolled = unrolled(launch.body, self.arrays)
+        self.waiting = waiting(launch, self.arrays, shuffles)
         self.asked = frozenset(_asked(launch))
         self.accesses: list[Access] = []
         self.pipes: dict[str, float] = {}
@@ -301,8 +303,9 @@ class _Walk:
         if how.count == 1:
             return
         elements = math.prod(evaluate(n, self.sizes) for n in array.shape)
-        weight = float(g.weight.sum()) * elements
-        self.barriers += weight * how.barriers
+        weight = float(g.weight.sum())
+        self.barriers += weight * how.barriers(elements, id(s) in self.waiting)
+        weight *= elements
         steps = (how.lanes - 1).bit_length()
         self.spend("shuffle", weight * steps)
         self.spend(pipe(array.dtype), weight * steps)

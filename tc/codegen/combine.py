@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from tc.codegen.c_helpers import short
 from tc.codegen.dialect import CUDA
@@ -18,44 +17,70 @@ from tc.codegen.expr import EQUAL, CExpr, Text
 from tc.dtypes import INT32, DType, accumulator
 from tc.errors import InternalError
 from tc.ir.expr import IntImm
-from tc.ir.loops import WARP, Array, Combine
+from tc.ir.grouping import Grouping
+from tc.ir.loops import (
+    WARP,
+    Array,
+    Block,
+    Combine,
+    Compute,
+    For,
+    If,
+    Launch,
+    Prefetch,
+    Promote,
+    Stmt,
+    Sync,
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Grouping:
-    """How `count` threads that are `stride` apart combine: the `lanes` of a warp by shuffles (1: none do),
-    what `warps` of them have left through shared memory."""
+def waiting(launch: Launch, arrays: Mapping[str, Array], shuffles: bool) -> frozenset[int]:
+    """The combinations (their `id`) before which threads may still read what another one has put into shared
+    memory, as no barrier of the block stands between."""
+    found: set[int] = set()
 
-    count: int
-    stride: int
-    lanes: int
+    def visit(s: Stmt, read: frozenset[DType]) -> frozenset[DType]:
+        """The types of places that may be read after a statement, if these may be before it."""
+        match s:
+            case Block():
+                for c in s.body:
+                    read = visit(c, read)
+            case For():
+                after = visit(s.body, read)
+                while not after <= read:
+                    read |= after
+                    after = visit(s.body, read)
+            case If():
+                other = read if s.otherwise is None else visit(s.otherwise, read)
+                return visit(s.then, read) | other
+            case Promote() | Launch():
+                return visit(s.body, read)
+            case Sync():
+                return read if s.warp and shuffles else frozenset()
+            case Combine():
+                if Grouping.of(launch.threads, s.thread, shuffles).warps > 1:
+                    t = held_as(arrays[s.buffer])
+                    found.update([id(s)] if t in read else [])
+                    return frozenset([t])
+            case Compute() | Prefetch():
+                pass
+        return read
 
-    @staticmethod
-    def of(threads: Sequence[tuple[str, int]], variable: str, shuffles: bool) -> Grouping:
-        """Of the threads along a variable of a block."""
-        place = [v for v, _ in threads].index(variable)
-        count, stride = threads[place][1], math.prod(n for _, n in threads[:place])
-        lanes = WARP // stride if WARP % stride == 0 else 1
-        if count < lanes and count & (count - 1) == 0:
-            lanes = count
-        return Grouping(count, stride, lanes if shuffles and count % lanes == 0 else 1)
+    visit(launch, frozenset())
+    return frozenset(found)
 
-    @property
-    def warps(self) -> int:
-        """How many warps have a part after shuffles; of a tree how many threads."""
-        return self.count // self.lanes
 
-    def room(self, threads: int) -> int:
-        """Elements of shared memory that a block of so many threads needs."""
-        if self.warps == 1:
-            return 0
-        return threads if self.lanes == 1 else -(-threads // WARP) * self.stride
+def held_as(array: Array) -> DType:
+    """The type in which what threads hold is combined."""
+    return accumulator(array.dtype, array.dtype)
 
-    @property
-    def barriers(self) -> int:
-        if self.warps == 1:
-            return 0
-        return 2 if self.lanes > 1 else 1 + (self.count - 1).bit_length()
+
+def elements_of(array: Array) -> int:
+    """How many values a thread holds."""
+    extents = [n.value for n in array.shape if isinstance(n, IntImm)]
+    if len(extents) < len(array.shape):
+        raise InternalError(f"the extents of {array.name} are not constant")
+    return math.prod(extents)
 
 
 def combined(
@@ -66,11 +91,12 @@ def combined(
     expr: CExpr,
     thread: str,
     scratch: dict[DType, tuple[str, int]],
+    waits: bool,
 ) -> list[str]:
     """The lines of a combination; `thread` is the number of a thread of the block.
 
     `scratch` holds the shared arrays that are needed with their elements, by the type of these; what is
-    missing is added.
+    missing is added.  `waits`: they may still be read.
     """
     if array.role != "register":
         raise InternalError(f"threads hold no parts of {s.buffer}")
@@ -79,40 +105,95 @@ def combined(
     how = Grouping.of(threads, s.thread, expr.dialect is CUDA)
     if how.count == 1:
         return []
-    t = accumulator(array.dtype, array.dtype)
-    place, block = "", math.prod(n for _, n in threads)
-    if room := how.room(block):
-        place, most = scratch.get(t) or (expr.fresh(f"scratch_{short(t)}"), 0)
-        scratch[t] = place, max(most, room)
+    t, count = held_as(array), elements_of(array)
     used = expr.used_names.copy()
-    names = [expr.fresh("e") for _ in array.shape]
-    element = expr.element(array, [Text(n) for n in names], env)
-    value = expr.cast(expr.read(array, element), array.dtype, t)
-    if how.lanes > 1:
+    if how.warps == 1:
+        names = [expr.fresh("e") for _ in array.shape]
+        element, value = _element(expr, array, names, env, t)
         lines = _shuffled(s, t, expr, value, how)
-        result = Text("held")
-        if how.warps > 1:
-            lines += _over_warps(s, t, expr, how, place, thread, block)
+        lines.append(f"{element} = {expr.cast(Text('held'), t, array.dtype).text};")
+        expr.used_names.clear()
+        expr.used_names.update(used)
+        for name, extent in reversed(list(zip(names, array.shape, strict=True))):
+            assert isinstance(extent, IntImm)
+            lines = _for_each(expr, name, extent.value, lines)
+        lines = lines if names else _indented("{", lines)
     else:
-        here = f"{place}[{thread}]"
-        lines = _tree(s, t, expr, value, how, place, here, env[s.thread])
-        result = Text(f"{here} != 0", EQUAL) if t.is_bool else Text(here)
-    lines.append(f"{element} = {expr.cast(result, t, array.dtype).text};")
-    expr.used_names.clear()
-    expr.used_names.update(used)
-    for name, extent in reversed(list(zip(names, array.shape, strict=True))):
-        if not isinstance(extent, IntImm):
-            raise InternalError(f"the extents of {array.name} are not constant")
-        head = f"for ({expr.type(INT32)} {name} = 0; {name} < {extent.value}; {name}++) {{"
-        lines = ["#pragma unroll", head, *(f"  {x}" for x in lines), "}"]
-    if not names:
-        lines = ["{", *(f"  {x}" for x in lines), "}"]
+        place, most = scratch.get(t) or (expr.fresh(f"scratch_{short(t)}"), 0)
+        scratch[t] = place, max(most, how.room(count))
+        used.add(place)
+        lines = _through_memory(s, array, t, expr, env, how, place, thread, waits)
+        expr.used_names.clear()
+        expr.used_names.update(used)
     return [f"/* {s.op} of {array.name} over {s.thread} */", *lines]
 
 
+def _through_memory(
+    s: Combine,
+    array: Array,
+    t: DType,
+    expr: CExpr,
+    env: Mapping[str, str],
+    how: Grouping,
+    place: str,
+    thread: str,
+    waits: bool,
+) -> list[str]:
+    """A combination in shared memory, of as many elements at once as there is room for."""
+    count = elements_of(array)
+    rounds, many = how.rounds(count), how.at_once(count)
+    turn, e = expr.fresh("round") if rounds > 1 else "", expr.fresh("e") if many > 1 else ""
+    scaled = f"{turn} * {many}" if turn and many > 1 else turn
+    number = " + ".join(x for x in (scaled, e) if x) or "0"
+    names = _position(number, [n.value for n in array.shape if isinstance(n, IntImm)])
+    element, value = _element(expr, array, names, env, t)
+    if how.lanes > 1:
+        first = f"{e} * {how.slots} + " if e else ""
+        put, get = _over_warps(s, t, expr, value, how, place, thread, first)
+        get.append(f"{element} = {expr.cast(Text('held'), t, array.dtype).text};")
+        put, get = (_for_each(expr, e, many, x) if e else _indented("{", x) for x in (put, get))
+    else:  # there is room for one
+        put, get = _tree(s, t, expr, value, how, place, thread, env[s.thread], element, array.dtype)
+    barrier = expr.dialect.barrier
+    lines = [*([barrier] if waits or turn else []), *put, barrier, *get]
+    if not turn:
+        return lines
+    return _for_each(expr, turn, rounds, lines)
+
+
+def _position(number: str, shape: Sequence[int]) -> list[str]:
+    """The subscripts of the element with this number."""
+    out: list[str] = []
+    after = math.prod(shape)
+    for k, n in enumerate(shape):
+        after //= n
+        whole = f"({number})" if " " in number and len(shape) > 1 else number
+        digit = f"{whole} / {after}" if after > 1 else whole
+        out.append("0" if n == 1 else f"{digit} % {n}" if k and math.prod(shape[:k]) > 1 else digit)
+    return out
+
+
+def _element(
+    expr: CExpr, array: Array, names: Sequence[str], env: Mapping[str, str], t: DType
+) -> tuple[str, Text]:
+    """An element of what threads hold, and its value in the type of the combination."""
+    element = expr.element(array, [Text(n) for n in names], env)
+    return element, expr.cast(expr.read(array, element), array.dtype, t)
+
+
+def _for_each(expr: CExpr, name: str, count: int, lines: Sequence[str]) -> list[str]:
+    head = f"for ({expr.type(INT32)} {name} = 0; {name} < {count}; {name}++) {{"
+    return ["#pragma unroll", *_indented(head, lines)]
+
+
+def _indented(head: str, lines: Sequence[str]) -> list[str]:
+    return [head, *(f"  {x}" for x in lines), "}"]
+
+
 def _shuffled(s: Combine, t: DType, expr: CExpr, value: Text, how: Grouping) -> list[str]:
-    """Partners are of one group, so that no lane is asked that a block with half a warp does not have.  All
-    lanes shuffle, whatever they hold: `||` and `&&` would not ask for what does not matter."""
+    """What a warp has is in `held`.  Partners are of one group, so that no lane is asked that a block with
+    half a warp does not have.  All lanes shuffle, whatever they hold: `||` and `&&` would not ask for what
+    does not matter."""
     distance = "step" if how.stride == 1 else f"step * {how.stride}"
     other = Text(f"__shfl_xor_sync(0xffffffffu, held, {distance})")
     if t.is_bool or (t.is_int and t.bits < 32):  # shuffled as int
@@ -128,49 +209,63 @@ def _shuffled(s: Combine, t: DType, expr: CExpr, value: Text, how: Grouping) -> 
 
 
 def _over_warps(
-    s: Combine, t: DType, expr: CExpr, how: Grouping, place: str, thread: str, block: int
-) -> list[str]:
-    """The first lanes of a warp store what it has, and all threads of the group read that of all its warps;
-    when they have, the next combination may begin."""
+    s: Combine, t: DType, expr: CExpr, value: Text, how: Grouping, place: str, thread: str, first: str
+) -> tuple[list[str], list[str]]:
+    """The first lanes of a warp store what it has, from `first` on; after a barrier all threads of a group
+    read that of all its warps."""
     slots, group = how.stride, how.stride * how.count
     lane = f" + {thread} % {slots}" if slots > 1 else ""
     scale = f" * {slots}" if slots > 1 else ""
-    mine = f"{place}[{thread} / {WARP}{scale}{lane}]"
+    mine = f"{place}[{first}{thread} / {WARP}{scale}{lane}]"
     # The first slot of the group: the whole block may be one.
-    first = [f"{thread} / {group} * {how.warps * slots}"] if group < block else []
-    first += [f"{thread} % {slots}"] if slots > 1 else []
-    other = Text(f"{place}[first + warp{scale}]")
-    start = Text(f"{place}[first]")
+    start = [first.removesuffix(" + ")] if first else []
+    start += [f"{thread} / {group} * {how.warps * slots}"] if group < how.threads else []
+    start += [f"{thread} % {slots}"] if slots > 1 else []
+    other, one = Text(f"{place}[first + warp{scale}]"), Text(f"{place}[first]")
     if t.is_bool:
-        other, start = Text(f"{other.text} != 0", EQUAL), Text(f"{start.text} != 0", EQUAL)
-    return [
+        other, one = Text(f"{other.text} != 0", EQUAL), Text(f"{one.text} != 0", EQUAL)
+    put = [
+        *_shuffled(s, t, expr, value, how),
         f"if ({thread} % {WARP} {f'< {slots}' if slots > 1 else '== 0'}) {mine} = held;",
-        expr.dialect.barrier,
-        f"const int first = {' + '.join(first) or '0'};",
-        f"held = {start.text};",
+    ]
+    get = [
+        f"const int first = {' + '.join(start) or '0'};",
+        f"{expr.type(t)} held = {one.text};",
         "#pragma unroll",
         f"for (int warp = 1; warp < {how.warps}; warp++) {{",
         f"  held = {expr.combine(s.op, Text('held'), other, t).text};",
         "}",
-        expr.dialect.barrier,
     ]
+    return put, get
 
 
 def _tree(
-    s: Combine, t: DType, expr: CExpr, value: Text, how: Grouping, place: str, here: str, position: str
-) -> list[str]:
-    """After the last barrier a thread looks at its own element only: the next one may begin at once."""
+    s: Combine,
+    t: DType,
+    expr: CExpr,
+    value: Text,
+    how: Grouping,
+    place: str,
+    thread: str,
+    position: str,
+    element: str,
+    held: DType,
+) -> tuple[list[str], list[str]]:
+    """Each step halves the number of threads that have a part; the last one's result goes to `element`."""
     whole = 1 << (how.count - 1).bit_length()
-    thread = here[len(place) + 1 : -1]
-    distance = "step" if how.stride == 1 else f"step * {how.stride}"
-    there = f"{place}[{thread} + {distance}]"
-    mine, other = (Text(f"{x} != 0", EQUAL) if t.is_bool else Text(x) for x in (here, there))
+    here = f"{place}[{thread}]"
+
+    def sum_of(distance: str) -> Text:
+        there = f"{place}[{thread} + {distance if how.stride == 1 else f'{distance} * {how.stride}'}]"
+        mine, other = (Text(f"{x} != 0", EQUAL) if t.is_bool else Text(x) for x in (here, there))
+        return expr.combine(s.op, mine, other, t)
+
     inside = "" if whole == how.count else f" && {position} + step < {how.count}"
-    return [
-        f"{here} = {value.text};",
-        expr.dialect.barrier,
-        f"for (int step = {whole // 2}; step > 0; step /= 2) {{",
-        f"  if ({position} < step{inside}) {here} = {expr.combine(s.op, mine, other, t).text};",
+    steps = [
+        f"for (int step = {whole // 2}; step > 1; step /= 2) {{",
+        f"  if ({position} < step{inside}) {here} = {sum_of('step').text};",
         f"  {expr.dialect.barrier}",
         "}",
     ]
+    last = f"if ({position} == 0) {element} = {expr.cast(sum_of('1'), t, held).text};"
+    return [f"{here} = {value.text};"], [*(steps if whole > 2 else []), last]

@@ -20,8 +20,8 @@ from typing import Literal
 
 from tc.codegen.c_family import Printer
 from tc.codegen.c_helpers import Helpers
-from tc.codegen.combine import combined
-from tc.codegen.dialect import OPENCL, Dialect
+from tc.codegen.combine import combined, waiting
+from tc.codegen.dialect import CUDA, OPENCL, Dialect
 from tc.codegen.expr import UNARY, CExpr, Text
 from tc.codegen.names import Recording, identifier
 from tc.codegen.narrow import narrow
@@ -214,6 +214,7 @@ class _Kernel(Printer):
         self.arguments: list[Argument] = []
         self.shared_bytes = self.asked_bytes = 0
         self.threads: tuple[tuple[str, int], ...] = ()
+        self.waiting = frozenset[int]()
         self.thread = self.expr.fresh("thread")
         self.scratch: dict[DType, tuple[str, int]] = {}  # shared arrays of combinations, with their elements
 
@@ -223,6 +224,7 @@ class _Kernel(Printer):
         inner = {v: self.expr.fresh(identifier(v)) for v, _ in (*launch.blocks, *launch.threads)}
         env = Recording({**self.environment(), **inner}, self.uses)
         self.threads = launch.threads
+        self.waiting = waiting(launch, self.expr.arrays, self.dialect is CUDA)
         self.statement(launch.body, env, "  ")
         written = {s.buffer for s in statements(launch) if isinstance(s, Compute)}
         # What the declarations of extents, of places in the workspace and of ids use is known after this.
@@ -433,7 +435,6 @@ class _Kernel(Printer):
             case Combine():
                 array = self.expr.arrays[s.buffer]
                 self.expr.used_buffers.add(s.buffer)
-                self.out += [
-                    pad + line
-                    for line in combined(s, array, self.threads, env, self.expr, self.thread, self.scratch)
-                ]
+                waits = id(s) in self.waiting
+                lines = combined(s, array, self.threads, env, self.expr, self.thread, self.scratch, waits)
+                self.out += [pad + line for line in lines]

@@ -58,6 +58,15 @@ SCALARS = "def f(float(N) A) -> (S, O) { S +=! A(i)\nO(i) = A(i) / S }"
 WIDE = "def f(float(N,M) A) -> (O, P) { O(i) +=! A(i,j)\nP(i,j) = A(i,j) * O(i) }"
 UPDATE = "def f(float(N) A) -> (O) { O(i) = A(i) where i in 0:20\nO(i) = O(i+10) where i in 0:10 }"
 CHAIN = "def f(float(N,M) A) -> (D) { B(i,j) = A(i,j) + 1\nC(i,j) = B(i,j) * 2\nD(j,i) = C(i,j) - 1 }"
+# `y` is in registers until `z` is there, and then other threads read it.
+LATE = """
+def f(float(B,I) X, float(B,K) W, float(J,I) V) -> (y, q, s, z, v) {
+  y(b,i) = X(b,i) * 2
+  q(b,i) = y(b,i) + 1
+  s(b,i) +=! q(b,i) * W(b,k)
+  z(b,i) = y(b,i) + s(b,i)
+  v(b,j) +=! y(b,i) * V(j,i)
+}"""
 
 SIZES: dict[str, dict[str, int]] = {
     GEMM: {"M": 5, "N": 7, "K": 6},
@@ -77,6 +86,7 @@ SIZES: dict[str, dict[str, int]] = {
     WIDE: {"N": 4, "M": 5},
     UPDATE: {"N": 20},
     CHAIN: {"N": 4, "M": 5},
+    LATE: {"B": 2, "I": 3, "K": 6, "J": 4},
 }
 
 

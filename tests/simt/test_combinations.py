@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from tc.codegen import gpu
+from tc.codegen import combine, gpu
 from tc.codegen.dialect import CUDA
 from tc.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT8, INT64, UINT16, DType
+from tc.ir.expr import EQ, Cast, IntImm, Load, Variable
+from tc.ir.loops import (
+    Array,
+    Block,
+    Combine,
+    Compute,
+    For,
+    If,
+    Launch,
+    LoopKind,
+    LoopNest,
+    Stmt,
+    Sync,
+)
 from tc.runtime.arrays import numpy_dtype
 from tests.codegen.test_gpu import OPS, combination, wanted
+from tests.simt import shim as simt
 from tests.simt.mapped import Call
 
 SHAPES = [
@@ -59,10 +75,72 @@ def test_shapes_of_blocks(threads: tuple[tuple[str, int], ...], over: str) -> No
     lanes = 32 // stride if 32 % stride == 0 else 1
     shuffled = lanes > 1 and count % min(lanes, count) == 0 and (count % lanes == 0 or count in (2, 4, 8, 16))
     assert ("__shfl_xor_sync" in text) == shuffled
-    assert text.count("__syncthreads") == (0 if shuffled and count <= lanes else 2) * len(OPS)
+    over_warps = not shuffled or count > lanes
+    # One for the partial results, which all threads read, and one until they have; of trees, for the elements
+    # one after the other, one more for each step but the last.
+    each = 2 if shuffled else 3
+    assert text.count("__syncthreads") == (each * len(OPS) - shuffled if over_warps else 0)
 
 
 @pytest.mark.parametrize("t", [BOOL, INT8, UINT16, INT64, FLOAT16, BFLOAT16, FLOAT32], ids=str)
 def test_types(t: DType) -> None:
     for threads, over in ((SHAPES[1]), (SHAPES[5])):
         assert not combined(t, threads, over)[1]
+
+
+R, Q = (Array(n, t, (), "register") for n, t in (("r", FLOAT32), ("q", INT64)))
+OUT = Array("o", FLOAT32, (IntImm(3),), "output")
+FIRST, OTHER = Combine("r", "+", "t0"), Combine("q", "+", "t0")
+RESET = Block(
+    (
+        Compute("", "r", (), None, Cast(FLOAT32, Variable("t0")), (), ""),
+        Compute("", "q", (), None, Variable("t0"), (), ""),
+    )
+)
+
+
+def done(k: int) -> Stmt:
+    kept = Compute("", "o", (IntImm(k),), None, Load("r", (), FLOAT32), (), "")
+    return If(EQ(Variable("t0"), IntImm(0)), kept)
+
+
+def loop(*body: Stmt) -> Stmt:
+    return For("i", IntImm(0), IntImm(3), 1, LoopKind.SERIAL, Block(body))
+
+
+# Statements, and how many of their combinations wait until what was combined before has been read.
+ORDERS: dict[str, tuple[list[Stmt], int]] = {
+    "one": ([FIRST, done(0)], 0),
+    "two": ([FIRST, done(0), RESET, replace(FIRST), done(1)], 1),
+    "a barrier between": ([FIRST, done(0), RESET, Sync(), replace(FIRST), done(1)], 0),
+    "a barrier of warps": ([FIRST, done(0), RESET, Sync(warp=True), replace(FIRST), done(1)], 1),
+    "one of another type": ([FIRST, done(0), RESET, OTHER, replace(FIRST), done(1)], 0),
+    "a loop": ([loop(RESET, FIRST, done(0))], 1),
+    "a loop with a barrier": ([loop(RESET, FIRST, done(0), Sync())], 0),
+    "a loop with a barrier before": ([loop(Sync(), RESET, FIRST, done(0))], 0),
+    "after a loop": ([loop(Sync(), RESET, FIRST), done(0), RESET, replace(FIRST), done(1)], 1),
+    "some blocks": ([If(EQ(Variable("b0"), IntImm(0)), Block((FIRST, done(0), RESET))), replace(FIRST)], 1),
+    "two of a loop": ([loop(RESET, FIRST, done(0), OTHER, RESET, replace(FIRST), done(1))], 1),
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_combinations_wait_where_they_must(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shim finds a race where one does not."""
+    parts, count = ORDERS[name]
+    body = Block((RESET, *parts, done(2)))
+    launch = Launch("c", (("b0", IntImm(1)),), (("t0", 96),), body)
+    n = LoopNest("f", ("o",), ("o",), (), (OUT, R, Q), (), launch, IntImm(0), ())
+
+    def found() -> tuple[str, int]:
+        made = gpu.emit(n, CUDA)
+        result = Call(n, made, {}, {"o": (3,)}, {}, {}).run(orders=(*simt.ORDERS, 2))
+        return made.text, len([f for f in result.found if f.kind is simt.Kind.RACE])
+
+    assert len(combine.waiting(launch, {a.name: a for a in n.arrays}, True)) == count
+    text, races = found()
+    assert not races
+    monkeypatch.setattr(gpu, "waiting", lambda *_: frozenset[int]())
+    less, races = found()
+    assert text.count("__syncthreads") - less.count("__syncthreads") == count
+    assert bool(races) == bool(count)

@@ -200,6 +200,7 @@ def check(case: Case, given: dict[str, Any], found: list[Any]) -> None:
 
 
 @pytest.mark.share(2)
+@pytest.mark.filterwarnings("ignore::tc.Warning")  # some ask for more than threads can keep
 @pytest.mark.parametrize("name", CASES)
 def test_on_the_shim(name: str) -> None:
     case = CASES[name]
@@ -211,6 +212,7 @@ def test_on_the_shim(name: str) -> None:
 
 
 @pytest.mark.share(2)
+@pytest.mark.filterwarnings("ignore::tc.Warning")  # some ask for more than threads can keep
 @pytest.mark.parametrize("name", CASES)
 def test_on_pocl(name: str) -> None:
     case = CASES[name]

@@ -13,11 +13,10 @@ import islpy as isl
 from tc.ir.expr import IntImm
 from tc.poly.ast import AT_ONCE, UNROLLED
 from tc.poly.mapping import nodes
-from tc.poly.mapping.coordinates import Tuple, band, where
+from tc.poly.mapping.coordinates import Tuple, band, threads_of, where
 from tc.poly.mapping.memory import Placed
 from tc.poly.mapping.nodes import Part, Tree
 from tc.poly.mapping.plan import AxisMap, Unit, steps
-from tc.poly.mapping.sync import threads_of
 from tc.poly.mapping.vectors import innermost
 from tc.poly.plan import Axis
 

@@ -65,6 +65,12 @@ def of_axes(name: str, axes: Sequence[Axis]) -> Tuple:
     return Tuple(name, names, {n: i for i, n in enumerate(names)})
 
 
+def threads_of(t: Tuple, axes: Sequence[tuple[Axis, AxisMap]], variables: Sequence[str]) -> list[str]:
+    """The values of the thread variables on which an instance runs: 0 of those that no axis uses."""
+    found = {m.thread: t.thread(a, m) for a, m in axes if m.thread is not None}
+    return [found.get(v, "0") for v in variables]
+
+
 def band(ctx: isl.Context, members: Sequence[Mapping[Tuple, str]]) -> isl.MultiUnionPwAff:
     """One function of all tuples for each member; a member has the text for each."""
     parts = ("{ " + "; ".join(f"{t.text} -> [({e})]" for t, e in m.items()) + " }" for m in members)

@@ -16,12 +16,11 @@ from tc.ir.lower import neutral
 from tc.poly.ast import Inserted, View, zero_based
 from tc.poly.context import maps_of
 from tc.poly.mapping.bands import of_thread, over_steps
-from tc.poly.mapping.coordinates import function, of_axes, relation
+from tc.poly.mapping.coordinates import function, of_axes, relation, threads_of
 from tc.poly.mapping.memory import Placed
 from tc.poly.mapping.nodes import Part
 from tc.poly.mapping.plan import Unit
 from tc.poly.mapping.registers import Kept, Parts, index
-from tc.poly.mapping.sync import threads_of
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from tc.ir.expr import Expr
 from tc.poly.plan import Axis, Phase, Region
+from tc.poly.scop import Scop
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,11 @@ class Unit:
         return tuple(s for p in self.phases for s in p.statements)
 
     @property
+    def tiled(self) -> frozenset[str]:
+        """The axes of the phases that have several tiles: loops around what is copied to shared memory."""
+        return frozenset(a.name for a, m in self.own if several(a, m))
+
+    @property
     def in_parts(self) -> bool:
         """Whether threads or blocks have parts of the results."""
         return any(m.dealt_out for _, m in self.own)
@@ -128,6 +134,12 @@ def units(region: Region, mapped: RegionMap) -> tuple[Unit, ...]:
             out.append(Unit((p,), axes, tuple((a, own[a.name]) for a in p.axes), number))
         out += [Unit(tuple(plain), axes, (), number)] if plain else []
     return tuple(out)
+
+
+def parted(scop: Scop, unit: Unit, statement: str) -> bool:
+    """Whether threads, or blocks, keep parts of a statement's results."""
+    found = any(statement in a.reductions and m.dealt_out for a, m in unit.own)
+    return found and scop.statement(statement).reduction
 
 
 def tiled_axes(region: Region) -> tuple[Axis, ...]:

@@ -15,8 +15,7 @@ from tc.ir.expr import IntImm
 from tc.ir.loops import Array
 from tc.ir.program import Op
 from tc.poly.mapping.coordinates import Tuple
-from tc.poly.mapping.plan import AxisMap, Unit, steps
-from tc.poly.mapping.sync import parted
+from tc.poly.mapping.plan import AxisMap, Unit, parted, steps
 from tc.poly.plan import Axis, Region
 from tc.poly.scop import Access, Scop, Statement
 from tc.poly.storage import promotion

@@ -31,8 +31,7 @@ def own_tiles(
     p = into.placed
     again = p.repeated  # so that the next tile's copies must wait for this one's use
     own = [(a, m) for a, m in u.own if several(a, m)]
-    names = {a.name for a, _ in own}
-    once = [x for x in p.memory[i] if not x.moves & names]  # the same for all tiles of these loops
+    once = [x for x in p.memory[i] if not x.moves & u.tiled]  # the same for all tiles of these loops
     memory = [x for x in p.memory[i] if x not in once]
     tuples = [p.instances(u, s) for s in u.statements]
     members = [{t: t.tile(a, m) for t in tuples} for a, m in own]
@@ -154,8 +153,11 @@ def _copies(
     return out
 
 
-def stores(into: Insertions, outer: isl.UnionMap, tiles: Sequence[tuple[str, int]]) -> list[Part]:
-    """What a tile has of results in shared memory goes to memory."""
+def stores(
+    into: Insertions, outer: isl.UnionMap, tiles: Sequence[tuple[str, int]], waits: bool
+) -> list[Part]:
+    """What a tile has of results in shared memory goes to memory; `waits`: other threads may just have
+    written it."""
     p = into.placed
     out: list[Part] = []
     for i, x in enumerate(x for x in p.local if x.stored):
@@ -176,7 +178,7 @@ def stores(into: Insertions, outer: isl.UnionMap, tiles: Sequence[tuple[str, int
         to = isl.Map.read_from_str(p.ctx, f"{{ [{dims}] -> {name}[{dims}] }}")
         found = to.intersect_domain(points).to_union_map()
         out.append(Part(universe(found), "", found))
-    return [into.together("written", outer), *out] if out else []
+    return [into.together("written", outer), *out] if waits else out
 
 
 def _starts(tiles: Sequence[tuple[str, int]], point: Sequence[Expr]) -> dict[str, Expr]:

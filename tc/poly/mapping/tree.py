@@ -104,10 +104,10 @@ def _sequence(into: Insertions, outer: isl.UnionMap, tiles: Sequence[tuple[str, 
     """The units in order, with what comes before and after each; `outer` are instances to tiles, of the
     axes `tiles` with so many points."""
     p = into.placed
-    needed = barriers(p.scop, p.units, p.how.threads)
+    needed = barriers(p)
     out: list[Part] = []
     for i, u in enumerate(p.units):
-        if (barrier := needed[i]) is not None:
+        if (barrier := needed.before[i]) is not None:
             out.append(into.opaque(f"sync{i}", barrier, outer))
         if not any(x.nest == u.nest for x in p.units[:i]):
             mine = [k for k in p.kept if k.nest == u.nest and k.load]
@@ -123,7 +123,7 @@ def _sequence(into: Insertions, outer: isl.UnionMap, tiles: Sequence[tuple[str, 
         if not any(x.nest == u.nest for x in p.units[i + 1 :]):
             mine = [k for k in p.kept if k.nest == u.nest and k.store]
             out += [into.transfer(k, u, outer, load=False) for k in mine]
-    out += stores(into, outer, tiles)
-    if p.local and p.repeated:
+    out += stores(into, outer, tiles, needed.written)
+    if needed.done:
         out.append(into.together("done", outer))
     return nodes.sequence(out)

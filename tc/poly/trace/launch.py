@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tc.ir.grouping import Grouping
 from tc.ir.loops import Combine, Launch, Sync
 from tc.poly.trace.events import Event, OutOfBoundsError, integer
 from tc.poly.trace.memory import Memory
@@ -59,6 +60,9 @@ def launch(
                 heads = {tuple(sorted(p.items())): n for n, p in enumerate(places)}
                 groups = [heads[tuple(sorted({**p, first.thread: 0}.items()))] for p in places]
                 combine(first, list(enumerate(groups)))
+                if Grouping.of(s.threads, first.thread, shuffles=True).warps > 1:  # it has a barrier
+                    memory.step += 1
+                    memory.epoch += 1
 
 
 def _points(dimensions: Sequence[tuple[str, int]]) -> Iterator[dict[str, int]]:

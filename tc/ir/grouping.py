@@ -1,0 +1,67 @@
+"""How the threads of a block put together what each of them holds: within warps by shuffles, where a language
+has them, and then through shared memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tc.ir.loops import WARP
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """How `count` threads that are `stride` apart combine, in a block of `threads`: the `lanes` of a warp by
+    shuffles (1: none do), what `warps` of them have left through shared memory."""
+
+    count: int
+    stride: int
+    lanes: int
+    threads: int
+
+    @staticmethod
+    def of(threads: Sequence[tuple[str, int]], variable: str, shuffles: bool) -> Grouping:
+        """Of the threads along a variable of a block."""
+        place = [v for v, _ in threads].index(variable)
+        count, stride = threads[place][1], math.prod(n for _, n in threads[:place])
+        lanes = WARP // stride if WARP % stride == 0 else 1
+        if count < lanes and count & (count - 1) == 0:
+            lanes = count
+        lanes = lanes if shuffles and count % lanes == 0 else 1
+        return Grouping(count, stride, lanes, math.prod(n for _, n in threads))
+
+    @property
+    def warps(self) -> int:
+        """How many warps have a part after shuffles; without these how many threads."""
+        return self.count // self.lanes
+
+    @property
+    def slots(self) -> int:
+        """Places in shared memory that a combination of one value a thread takes."""
+        if self.warps == 1:
+            return 0
+        return self.threads if self.lanes == 1 else -(-self.threads // WARP) * self.stride
+
+    def at_once(self, elements: int) -> int:
+        """How many of so many values a thread go through shared memory between the same barriers: a divisor
+        of their number, and no more than there is a place a thread for."""
+        most = self.threads // self.slots if self.warps > 1 else elements
+        return max(n for n in range(1, elements + 1) if elements % n == 0 and n <= max(1, most))
+
+    def room(self, elements: int) -> int:
+        """Places in shared memory that combinations of so many values a thread take: at most one a thread."""
+        return self.slots * self.at_once(elements)
+
+    def rounds(self, elements: int) -> int:
+        """How often values go through shared memory; in each round but the first they have to wait until all
+        threads are done with those before."""
+        return elements // self.at_once(elements)
+
+    def barriers(self, elements: int, waits: bool) -> int:
+        """Barriers of the block; `waits`: the places are still read when threads get here."""
+        if self.warps == 1:
+            return 0
+        rounds = self.rounds(elements)
+        each = 1 if self.lanes > 1 else (self.count - 1).bit_length()
+        return rounds * (each + (waits or rounds > 1))

@@ -131,8 +131,8 @@ class Launch:
 class Combine:
     """Where the variable `thread` is 0, each element of the register array `buffer` becomes the combination
     by `op` of those of all threads of the block that differ in that variable alone, always in the same order;
-    elsewhere it is undefined.  All threads of a block get there together; if those that combine are of several
-    warps (`tc.ir.grouping`), it is a barrier of the block."""
+    elsewhere it is undefined.  All threads of a block get there together; where those that combine are of
+    several warps (`tc.ir.grouping`), it is a barrier of the block."""
 
     buffer: str
     op: Op

@@ -26,6 +26,7 @@ from benchmarks import kept
 from benchmarks.memory import HighWater
 from benchmarks.record import save
 from benchmarks.table import aligned, figure, mebibytes
+from benchmarks.workloads import CASES, Case
 
 FRONT = ("parse", "check", "ranges", "types")
 HEADER = ("program", "cold ms", "front ms", "warm ms", "load ms", "MiB")
@@ -61,18 +62,19 @@ def seeds() -> Programs:
 
 def benchmark() -> Programs:
     """All cases of the tables, at their sizes."""
+    return [(c.name, *sized(c)) for c in CASES]
+
+
+def sized(case: Case) -> tuple[str, str | None, dict[str, int]]:
+    """The program of a case, and its sizes."""
     import numpy as np
 
     import tc
-    from benchmarks.workloads import CASES
 
-    out: Programs = []
-    for c in CASES:
-        w = c.workload()
-        # Shapes without memory behind them.
-        arrays = [np.broadcast_to(np.zeros(1, a.dtype)[0], a.shape) for a in w.inputs]
-        out.append((c.name, w.source, None, dict(tc.compile(w.source, "reference").sizes_of(*arrays))))
-    return out
+    w = case.workload()
+    # Shapes without memory behind them.
+    arrays = [np.broadcast_to(np.zeros(1, a.dtype)[0], a.shape) for a in w.inputs]
+    return w.source, None, dict(tc.compile(w.source, "reference").sizes_of(*arrays))
 
 
 @dataclass(frozen=True, slots=True)

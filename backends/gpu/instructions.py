@@ -72,6 +72,8 @@ def arithmetic(value: Expr, op: Op | None, t: DType) -> Counter[str]:
                 out["integer"] += _INTEGER_DIVISION if isinstance(e.b, x.IntImm) else _ANY_DIVISION
             case x.Min() | x.Max():
                 out[pipe(e.dtype)] += _EXTREMUM if e.dtype.is_float else 1
+            case x.Cast() if converts(e):  # where it is read
+                return
             case x.Cast():
                 out["integer"] += e.dtype != e.value.dtype and BOOL not in (e.dtype, e.value.dtype)
             case x.Call():
@@ -96,6 +98,11 @@ def arithmetic(value: Expr, op: Op | None, t: DType) -> Counter[str]:
     elif op is not None:
         out[pipe(t)] += _EXTREMUM if t.is_float else 1
     return out
+
+
+def converts(e: Expr) -> bool:
+    """Whether it makes a float32 of a half that it reads: an instruction where that is read, and no other."""
+    return isinstance(e, x.Cast) and isinstance(e.value, x.Load) and e.value.dtype.is_half
 
 
 def _product(e: Expr) -> bool:

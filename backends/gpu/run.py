@@ -10,8 +10,10 @@ import numpy as np
 
 from tc.codegen.gpu import Argument, Kernel
 from tc.codegen.numerics import ERROR_WORDS
+from tc.errors import BackendError
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import Expr, Variable
+from tc.ir.loops import MOST_BLOCKS
 from tc.ir.program import Program
 
 Array = np.ndarray[Any, Any]
@@ -74,7 +76,8 @@ def run(
 ) -> Record | None:
     """Run kernels, whose `functions` are the device's, on dense arrays in signature order.
 
-    Returns the record of a failed check, and then leaves the outputs alone.
+    Returns the record of a failed check, and then leaves the outputs alone.  Raises BackendError, code
+    TC0810, where sizes ask for more blocks than a launch can have.
     """
     given = dict(zip(interface.params, (*inputs, *outputs), strict=True))
     sizes = {n: given[array].shape[d] for n, (array, d) in interface.sizes.items()}
@@ -110,6 +113,12 @@ def run(
     try:
         for kernel, function in zip(kernels, functions, strict=True):
             blocks = evaluate(kernel.blocks, sizes)
+            if blocks > MOST_BLOCKS:
+                raise BackendError(
+                    f"{interface.name}: a launch has {blocks} blocks, and {MOST_BLOCKS} are the most",
+                    code="TC0810",
+                    help="ask for larger tiles by the option tile, or for fewer blocks by the option blocks",
+                )
             if blocks > 0:
                 session.launch(function, [value(a) for a in kernel.arguments], blocks, kernel)
         if ("error", "") in buffers:

@@ -53,7 +53,7 @@ from tc.ir.loops import (
 from tc.ir.simplify import linear_terms
 from tc.poly.mapping.banks import Lanes, cycles
 
-from .instructions import MULTIPLY_ADD, arithmetic, divisions, pipe
+from .instructions import MULTIPLY_ADD, arithmetic, converts, divisions, pipe
 from .lanes import INDEX, lanes_of, sectors, strides_of
 from .requests import SCRATCH, Access, Work, block_counts, thread_count
 from .unrolling import unrolled
@@ -255,6 +255,7 @@ class _Walk:
             self.spend(p, n * weight)
             if p == MULTIPLY_ADD:
                 self.multiply_adds += n * float((g.weight * g.mask.sum(1)).sum())
+        converted = {c.value for c in walk(value) if isinstance(c, x.Cast) and converts(c)}
         reads = list(self.reads(value, g, g.mask))
         for e in s.subscripts:
             reads += self.reads(inline_lets(e), g, g.mask)
@@ -263,12 +264,15 @@ class _Walk:
                 known.add((e.buffer, e.subscripts))
                 often = self.kept(e.buffer, e.subscripts, g)
                 self.access(e.buffer, e.subscripts, g, mask, often, width=s.width, store=False)
+                if e in converted:
+                    self.spend("integer", s.width * float(often.sum()))
         often = g.weight
         if s.op is not None:
             often = self.kept(s.buffer, s.subscripts, g, updated=True)
             if (s.buffer, s.subscripts) not in known:
                 self.access(s.buffer, s.subscripts, g, g.mask, often, store=False)
-        self.access(s.buffer, s.subscripts, g, g.mask, often, width=s.width, store=True)
+        parts = max(1, s.width * target.dtype.itemsize // VECTOR)  # of halves as float32 several
+        self.access(s.buffer, s.subscripts, g, g.mask, often * parts, width=s.width // parts, store=True)
         loaded = [i for e, _ in reads if self.arrays[e.buffer].role != "register" for i in e.subscripts]
         # What is computed under a condition is computed again for what comes after it.
         parts = (

@@ -14,6 +14,7 @@ from importlib.resources import files
 from tc.codegen.dialect import C99, Dialect
 from tc.dtypes import UINT32, UINT64, DType
 from tc.errors import InternalError
+from tc.ir.loops import VECTOR
 
 
 def short(t: DType) -> str:
@@ -148,6 +149,10 @@ _COPY = """void NAME(void *to, const void *from, bool inside) {
 _MOVE = """void NAME(NEAR void *to, SPACE const void *from, bool inside) {
   *(NEAR TYPE *)to = inside ? *(SPACE const TYPE *)from : ZERO;
 }"""
+_CONVERT = """void NAME(NEAR void *to, SPACE const void *from, bool inside) {
+  TYPE v = inside ? *(SPACE const TYPE *)from : ZERO;
+  NEAR RESULT *out = (NEAR RESULT *)to;
+"""
 _FAIL_ONCE = """\
 void tc_fail(
     SPACE int64_t *error, int32_t site, int64_t value, int32_t dimension, int32_t count,
@@ -252,6 +257,28 @@ class Helpers:
         vector, zero = d.vectors[size]
         text = _MOVE.replace("NAME", name).replace("NEAR ", d.near).replace("SPACE ", d.space)
         self._texts.setdefault(name, text.replace("TYPE", vector).replace("ZERO", zero))
+        return name
+
+    def convert(self, source: DType, count: int) -> str:
+        """What copies so many halves to shared memory as float32."""
+        d, size = self.dialect, count * source.itemsize
+        name = f"tc_move{size}_{short(source)}_f32"
+        function, bits = self.named(f"tc_{short(source)}_to_f32"), self.named("tc_bits_of_f32")
+        vector, zero = d.vectors[size]
+        made, empty = d.vectors[min(VECTOR, count * 4)]
+        words = [f"v.{x}" for x in "xyzw"[: count // 2]] if count > 2 else ["v"]
+        parts = [
+            f"{bits}({function}((uint16_t){part}))"
+            for w in words
+            for part in (f"({w} & 0xffff)", f"({w} >> 16)")
+        ]
+        lines = [
+            f"  out[{i // 4}] = {empty.partition('(0')[0]}({', '.join(parts[i : i + 4])});"
+            for i in range(0, count, 4)
+        ]
+        text = _CONVERT.replace("NAME", name).replace("NEAR ", d.near).replace("SPACE ", d.space)
+        text = text.replace("TYPE", vector).replace("ZERO", zero).replace("RESULT", made)
+        self._texts.setdefault(name, text + "\n".join(lines) + "\n}")
         return name
 
     def text(self) -> str:

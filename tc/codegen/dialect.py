@@ -154,7 +154,12 @@ CUDA = Dialect(
         "tc_f64_of_bits": "__longlong_as_double",
     },
     bodies={
-        # Not the way back: NVRTC makes no vectors of loads whose values go into inline PTX.
+        # NVRTC makes no vectors of loads whose values go into inline PTX: what is read often has been
+        # converted on its way to shared memory.
+        "tc_f16_to_f32": (
+            "float tc_f16_to_f32(uint16_t h) "
+            '{ float x; asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h)); return x; }'
+        ),
         "tc_f32_to_f16": (
             "uint16_t tc_f32_to_f16(float x) "
             '{ uint16_t h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x)); return h; }'

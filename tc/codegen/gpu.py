@@ -229,13 +229,11 @@ class _Kernel(Printer):
         written = {s.buffer for s in statements(launch) if isinstance(s, Compute)}
         # What the declarations of extents, of places in the workspace and of ids use is known after this.
         local = self.local_arrays(written)
-        wide = INT64 if any(n.dtype == INT64 for _, n in launch.blocks) else INT32
         blocks = [(v, self.plain(n)) for v, n in launch.blocks]
         ids = [
-            *self.ids(block, self.dialect.type(wide), self.dialect.block, blocks, inner, False),
+            *self.ids(block, self.dialect.block, blocks, inner, False),
             *self.ids(
                 self.thread,
-                self.dialect.type(INT32),
                 self.dialect.thread,
                 [(v, str(n)) for v, n in launch.threads],
                 inner,
@@ -255,7 +253,6 @@ class _Kernel(Printer):
     def ids(
         self,
         whole: str,
-        kind: str,
         number: str,
         mapped: Sequence[tuple[str, str]],
         names: Mapping[str, str],
@@ -263,6 +260,7 @@ class _Kernel(Printer):
     ) -> list[str]:
         """The mapped variables that are used, from the number of this block or thread; the first varies
         fastest.  `keep`: the number itself is used."""
+        kind = self.dialect.type(INT32)
         used = [v for v, n in mapped if v in self.uses and n != "1"]
         lines = [f"  const {kind} {names[v]} = 0;" for v, n in mapped if v in self.uses and n == "1"]
         wide = [(v, n) for v, n in mapped if n != "1"]
@@ -399,7 +397,12 @@ class _Kernel(Printer):
         size = s.width * target.dtype.itemsize
         if s.asynchronous and (load.checked or not self.dialect.copy):
             raise InternalError(f"{s.buffer} cannot be copied to asynchronously")
-        function = self.helpers.copy(size) if s.asynchronous else self.helpers.move(size)
+        if s.asynchronous:
+            function = self.helpers.copy(size)
+        elif target.dtype != array.dtype:
+            function = self.helpers.convert(array.dtype, s.width)
+        else:
+            function = self.helpers.move(size)
         place = self.expr.element(target, [self.expr.value(x, env) for x in s.subscripts], env)
         self.expr.used_buffers.add(load.buffer)
         self.expr.used_names |= set(env.values())

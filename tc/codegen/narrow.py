@@ -49,6 +49,7 @@ from tc.ir.expr import (
     Variable,
 )
 from tc.ir.loops import (
+    MOST_BLOCKS,
     Block,
     Combine,
     Compute,
@@ -109,12 +110,11 @@ def _statement(s: Stmt, env: _Env) -> Stmt:
         case Launch():
             inner = {**env, **{v: _Known(INT32, (0, n - 1)) for v, n in s.threads}}
             extents = [_integer(n, env) for _, n in s.blocks]
-            count = reduce(lambda a, b: a * max(0, b), (i[1] for _, i in extents), 1)
-            t = INT32 if count <= INT32.max else INT64
             inner |= {
-                v: _Known(t, (0, max(0, i[1] - 1))) for (v, _), (_, i) in zip(s.blocks, extents, strict=True)
+                v: _Known(INT32, (0, min(max(1, i[1]), MOST_BLOCKS) - 1))
+                for (v, _), (_, i) in zip(s.blocks, extents, strict=True)
             }
-            blocks = tuple((v, _as(n, t)) for (v, _), (n, _) in zip(s.blocks, extents, strict=True))
+            blocks = tuple((v, _as(n, INT32)) for (v, _), (n, _) in zip(s.blocks, extents, strict=True))
             return replace(s, blocks=blocks, body=_statement(s.body, inner))
         case Prefetch() | Combine() | Sync():
             return s

@@ -22,10 +22,11 @@ from enum import Enum
 
 from tc.dtypes import DType
 from tc.errors import InternalError
-from tc.ir.expr import Expr, IfThenElse, Load
+from tc.ir.expr import Cast, Expr, IfThenElse, Load
 from tc.ir.program import Op, Site
 
 WARP = 32  # neighbouring threads of a block that run together on a GPU
+MOST_BLOCKS = (1 << 31) - 1  # of a launch
 VECTOR = 16  # bytes that one of them moves at once; arrays of a launch begin at multiples of as many
 
 
@@ -73,9 +74,9 @@ class Compute:
     `point` gives the values of the stage's iteration variables (for comments, traces and the error
     record of checked accesses); `text` is the source statement.  An `asynchronous` one copies an element to
     shared memory, or 0 under a condition, while its thread goes on: it is there after a `Sync` for copies.
-    A copy of `width` elements is one of an element and of those that follow it in both rows; all of them lie
-    where vectors of so many do, and a condition holds for all or for none.  An `atomic` update is one that
-    other threads may make of the same element at the same time.
+    A copy of `width` elements is one of an element and of those that follow it in both rows, converted or
+    not; all of them lie where vectors of so many do, and a condition holds for all or for none.  An `atomic`
+    update is one that other threads may make of the same element at the same time.
     """
 
     stage: str
@@ -116,9 +117,9 @@ class Launch:
     """A kernel on a GPU: `body` runs for each value of the variables `blocks`, and in each block for each
     value of `threads`; both start at 0, the first varies fastest, none is one block or one thread.
 
-    Blocks run in any order, so do the threads of a block between two barriers.  What a launch writes to
-    memory is there for the next.  Of a `shared` array each block has its own, of a `register` array each
-    thread; what they hold at first is undefined.
+    There are at most `MOST_BLOCKS`.  Blocks run in any order, so do the threads of a block between two
+    barriers.  What a launch writes to memory is there for the next.  Of a `shared` array each block has its
+    own, of a `register` array each thread; what they hold at first is undefined.
     """
 
     name: str
@@ -224,10 +225,12 @@ def statements(s: Stmt) -> Iterator[Stmt]:
 
 
 def copied(s: Compute) -> tuple[Load, Expr | None]:
-    """What a copy to shared memory reads, and the condition without which it is 0."""
+    """What a copy to shared memory reads, and the condition without which it is 0.  It may be converted."""
     load, condition = s.value, None
     if isinstance(load, IfThenElse):
         load, condition = load.then_value, load.condition
+    if isinstance(load, Cast):
+        load = load.value
     if not isinstance(load, Load) or s.op is not None:
         raise InternalError(f"what goes to {s.buffer} is no copy")
     return load, condition

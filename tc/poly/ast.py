@@ -12,6 +12,7 @@ from functools import reduce
 
 import islpy as isl
 
+from tc.dtypes import DType
 from tc.errors import InternalError
 from tc.ir.expr import (
     EQ,
@@ -159,13 +160,16 @@ def zero_based(subscripts: Iterable[Expr], box: Box) -> tuple[Expr, ...]:
 @dataclass(frozen=True, slots=True)
 class View:
     """An access of a statement (its number among the reads, in order of evaluation, -1: the element that it
-    writes) that goes to the element of `array` that `place` says for each instance."""
+    writes) that goes to the element of `array` that `place` says for each instance.  `dtype`: the type to
+    which what is there has been converted, as the statement does with what it reads (None: it has not)."""
 
     access: int
     array: str
     place: isl.PwMultiAff
+    dtype: DType | None = None
 
 
+Place = tuple[str, tuple[Expr, ...], DType | None]  # the element of an array, of a type of its own
 Inserted = Callable[[tuple[Expr, ...], Sequence[tuple[Expr, ...]]], Stmt]
 
 
@@ -287,7 +291,7 @@ class _Converter:
         self, call: isl.AstExpr, env: Mapping[str, Expr], views: Sequence[tuple[View, isl.AstExpr]]
     ) -> Stmt:
         statement = self.statement_of(call)
-        moved = {v.access: (v.array, self.subscripts(e, env)) for v, e in views}
+        moved = {v.access: (v.array, self.subscripts(e, env), v.dtype) for v, e in views}
         point = self.subscripts(call, env)
         return instance(statement, point, self.bodies, self.boxes, self.func_buffers, moved)
 
@@ -304,7 +308,7 @@ def instance(
     bodies: Mapping[str, Expr],
     boxes: Mapping[str, Box],
     func_buffers: Mapping[str, str],
-    moved: Mapping[int, tuple[str, tuple[Expr, ...]]] | None = None,
+    moved: Mapping[int, Place] | None = None,
 ) -> Stmt:
     """The instance of a statement at `point`, under the conditions that isl could not express.  `moved`: the
     accesses (see `View`) that go to these elements instead."""
@@ -315,7 +319,7 @@ def instance(
     value = substitute(bodies[stage.name], at)
     if moved:
         value = _moved(value, moved, itertools.count())
-        buffer, subscripts = moved.get(-1, (buffer, subscripts))
+        buffer, subscripts, _ = moved.get(-1, (buffer, subscripts, None))
     value = simplify(value)
     body: Stmt = Compute(stage.name, buffer, subscripts, stage.op, value, point, stage.text)
     if statement.residual:
@@ -324,11 +328,12 @@ def instance(
     return body
 
 
-def _moved(e: Expr, moved: Mapping[int, tuple[str, tuple[Expr, ...]]], numbers: Iterator[int]) -> Expr:
+def _moved(e: Expr, moved: Mapping[int, Place], numbers: Iterator[int]) -> Expr:
     """A value that reads other elements; its reads are numbered in the order of evaluation."""
     e = rebuild(e, lambda c: _moved(c, moved, numbers))
     if isinstance(e, Load) and (found := moved.get(next(numbers))) is not None:
-        return Load(*found, e.dtype, (), e.site)
+        array, subscripts, dtype = found
+        return Load(array, subscripts, dtype or e.dtype, (), e.site)
     return e
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -36,7 +37,7 @@ def choice(source: str, sizes: dict[str, int], **options: Any) -> str:
 
 def test_what_many_results_need_can_be_copied_to_shared_memory() -> None:
     text = choice(PADDED, IMAGES)
-    assert f"{ONCE}O_operand" in text and "O_operand.1[" in text, text
+    assert f"{ONCE}O_operand" in text and re.search(r"O_operand\.\d+\[", text), text
 
 
 @pytest.mark.parametrize(

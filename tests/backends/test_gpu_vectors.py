@@ -11,7 +11,7 @@ import pytest
 
 import tc
 from tc import registry
-from tc.ir.loops import Compute, Launch, LoopNest, Stmt, statements
+from tc.ir.loops import Compute, Launch, LoopNest, Stmt, copied, statements
 
 registry.load("cuda")
 model = importlib.import_module("tc_backends.gpu.model")
@@ -65,10 +65,10 @@ def test_nvrtc_makes_the_vectors_that_are_predicted(
     main = max(re.split(r"\$L__BB\w+:", text), key=lambda part: len(re.findall(r"fma|mad|mul", part)))
     made = {(vectors | single)[w] for w in re.findall(r"ld\.shared\.((?:v\d\.)?\w+)", main)}
     assert made == widths
-    copies = {s.width * n.array(s.buffer).dtype.itemsize for s in statements(n.body) if shared_copy(n, s)}
+    made_of = {s.width * n.array(s.buffer).dtype.itemsize for s in statements(n.body) if shared_copy(n, s)}
     moved = re.findall(r"cp\.async\.c[ag]\.shared\.global[^;]*, (\d+),", text)
     moved += [(vectors | single)[w] for w in re.findall(r"st\.shared\.((?:v\d\.)?\w+)", text)]
-    assert {int(w) for w in moved} == copies
+    assert {int(w) for w in moved} == {min(16, w) for w in made_of}  # of halves as float32 several
 
 
 def shared_copy(n: LoopNest, s: Stmt) -> TypeGuard[Compute]:
@@ -76,10 +76,10 @@ def shared_copy(n: LoopNest, s: Stmt) -> TypeGuard[Compute]:
 
 
 def copies(source: str, backend: str, options: dict[str, Any], **sizes: int) -> dict[str, int]:
-    """The bytes of a copy, by the name of the array."""
+    """The bytes that are copied at once, by the name of the array."""
     n = tc.compile(source, backend, options=options).specialize(**sizes).compiled.nest
     found = [s for s in statements(n.body) if shared_copy(n, s) and not s.stage]
-    return {s.buffer.partition(".")[0]: s.width * n.array(s.buffer).dtype.itemsize for s in found}
+    return {s.buffer.partition(".")[0]: s.width * copied(s)[0].dtype.itemsize for s in found}
 
 
 TILES = {"tile": (16, 32), "threads": (16, 8), "use_shared_memory": True}
@@ -109,7 +109,12 @@ def test_rows_of_whole_vectors_are_copied_as_such(backend: str, dtype: str, k: i
     source = MM.replace("float(", f"{dtype}(")
     if dtype == "bool":
         source = source.replace("A(m,k) * B(n,k)", "int32(A(m,k)) * int32(B(n,k))")
-    assert set(copies(source, backend, TILES, M=32, N=64, K=k).values()) == {expected}
+    found = copies(source, backend, TILES, M=32, N=64, K=k)
+    if (backend, dtype, k) == ("opencl", "half", 64):
+        # They become float32 on the way, and rows of these that threads walk along are padded by one vector.
+        assert found == {"A": 16, "B": 8}
+    else:
+        assert set(found.values()) == {expected}
 
 
 WINDOW = "def f(float(N) A, float(W) B) -> (O) { O(i) +=! A(i + j) * B(j) where i in 0:M, j in 0:W }"
@@ -157,3 +162,27 @@ def test_inputs_are_read_through_the_read_only_cache() -> None:
     loads = re.findall(r"ld\.global\S*", text)
     assert {"ld.global.nc.f32", "ld.global.f32"} >= {x for x in loads if x.endswith("f32")}
     assert sum(".nc" in x for x in loads) >= 2
+
+
+BATCHES = {
+    "product": (
+        "def f(float(B,M,K) X, float(B,K,N) Y) -> (Z) { Z(b,m,n) +=! X(b,m,k) * Y(b,k,n) }",
+        {"B": 50, "M": 128, "N": 128, "K": 64},
+    ),
+    "convolution": (
+        "def f(float(B,C,H,W) X, float(F,C,KH,KW) K) -> (Z) {"
+        " Z(b,f,h,w) +=! X(b,c,h+kh,w+kw) * K(f,c,kh,kw) }",
+        {"B": 40, "C": 16, "H": 34, "W": 34, "F": 32, "KH": 3, "KW": 3},
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("backend", "name"), [("cuda", "product"), ("opencl", "product"), ("cuda", "convolution")]
+)
+def test_a_dynamic_batch_costs_nothing(backend: str, name: str) -> None:
+    """Its kernel is that of the size, but for a parameter: no guard, no wider index."""
+    source, sizes = BATCHES[name]
+    fixed, any_batch = (tc.compile(source, backend, dynamic=d).inspect("code", **sizes) for d in ((), ("B",)))
+    without = re.sub(r",\s*const long(?: long)? B\)", ")", any_batch)
+    assert without != any_batch and without == fixed

@@ -188,7 +188,7 @@ def _split(text: str, separator: str) -> list[str]:
 _CP_ASYNC = re.compile(r"cp\.async\.(ca|cg)\.shared(?:::cta)?\.global(?:\.L2::\w+)?\s+(.*)", re.DOTALL)
 
 
-_CONVERSIONS = {"cvt.rn.f16.f32": "simt::f16_of_f32"}
+_CONVERSIONS = {"cvt.rn.f16.f32": "simt::f16_of_f32", "cvt.f32.f16": "simt::f32_of_f16"}
 
 
 def _instruction(ptx: str, operands: list[str]) -> str:

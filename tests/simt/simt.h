@@ -198,6 +198,13 @@ SIMT_INLINE void async_copy(unsigned long long to, const void *from, int bytes, 
 }
 SIMT_INLINE void async_commit() { simt_async_commit(); }
 SIMT_INLINE void async_wait(int groups_left) { simt_async_wait(groups_left); }
+SIMT_INLINE float f32_of_f16(unsigned short h) {
+  const int exponent = h >> 10 & 31, fraction = h & 1023;
+  if (exponent == 31 && fraction) return __builtin_bit_cast(float, 0x7fffffff); /* the one that hardware makes */
+  const float size = exponent == 31 ? __builtin_inff()
+                                    : __builtin_ldexpf((exponent ? 1024 : 0) + fraction, (exponent ? exponent : 1) - 25);
+  return h >> 15 ? -size : size;
+}
 /* Value by value, of a sign, an exponent and a fraction; NaN is the one that hardware makes. */
 SIMT_INLINE unsigned short f16_of_f32(float x) {
   if (x != x) return 0x7fff;

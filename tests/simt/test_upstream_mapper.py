@@ -522,15 +522,14 @@ def test_on_pocl(name: str) -> None:
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-6)
 
 
-@pytest.mark.share(2)
-@pytest.mark.parametrize("arch", ["sm_80", pytest.param("sm_90", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", [n for n, c in CASES.items() if not c.options])
-def test_registers_stay_registers(name: str, arch: str) -> None:
-    """With options of its own choice nothing of a kernel is spilt."""
+@pytest.mark.share(6)
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("name", CASES)
+def test_nvrtc_compiles_it(name: str, arch: str) -> None:
+    """With the options of the case (tests/backends/test_gpu_stack.py has all of them without)."""
     one = compiled(CASES[name], "cuda", isa=arch).specialize(**CASES[name].sizes)
     _, *kernels = one.artifact("asm").splitlines()
-    assert kernels
-    assert all(k.endswith("0 bytes stack, 0 bytes spill stores, 0 bytes spill loads") for k in kernels)
+    assert len(kernels) == len(one.compiled.module.kernels)
 
 
 @pytest.mark.parametrize("name", FIXED)

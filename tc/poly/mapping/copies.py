@@ -15,6 +15,7 @@ from tc.ir.expr import (
     LT,
     Add,
     Call,
+    Cast,
     Expr,
     FloorDiv,
     FloorMod,
@@ -67,8 +68,10 @@ def copy(
         source[i : i + n] = [simplify(at, exact=True)]
         value = Load(x.buffer.name, tuple(source), x.buffer.dtype, x.call.checked, x.call.site)
         point = tuple(_position(x, axis, first, element, starts) for axis, first in x.point)
+    if x.array.dtype != x.buffer.dtype:
+        value = Cast(x.array.dtype, value)
     if tests:
-        value = IfThenElse(conjunction(tests), value, imm(0, x.buffer.dtype))
+        value = IfThenElse(conjunction(tests), value, imm(0, x.array.dtype))
     place = element if slot is None else [slot, *element]
     told = f"{x.buffer.name} to shared memory"
     return over(Compute("", x.array.name, tuple(place), None, value, point, told, slot is not None, width))
@@ -139,6 +142,8 @@ def _source(
         if d.least is None or first is None or d.least < first:
             tests.append(GE(at, IntImm(0)))
         extent = r.extent.value if isinstance(r.extent, IntImm) else None
+        if d.below is not None and simplify(Sub(Add(r.min, r.extent), d.below), exact=True) == IntImm(0):
+            continue
         if d.most is None or first is None or extent is None or d.most + d.span > first + extent:
             tests.append(LT(at, r.extent))
     return source, tests

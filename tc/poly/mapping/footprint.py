@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tc.ir.expr import Expr, Variable, inline_lets
+from tc.ir.expr import Add, Expr, IntImm, Variable, inline_lets
 from tc.ir.simplify import linear_terms
 from tc.poly.mapping.coordinates import Tuple
 from tc.poly.mapping.plan import AxisMap, Unit, covered, points
@@ -35,7 +35,8 @@ class Dimension:
     """A dimension of a footprint: `size` elements, each `stride` after the one before, from where `constant`
     and the terms of the first points of tiles say; those of points inside of a tile say where an instance
     reads.  `least`, `most`: the first element of the first and of the last tile (None where that depends on
-    sizes), in logical coordinates.  `offset`: the first of its elements that the access is to, which may be
+    sizes), in logical coordinates; `below`: what all of them are less than, where that is an expression of
+    sizes.  `offset`: the first of its elements that the access is to, which may be
     one of several in the footprint (groups.py)."""
 
     size: int
@@ -45,6 +46,7 @@ class Dimension:
     most: int | None
     stride: int = 1
     offset: int = 0
+    below: Expr | None = None
 
     @property
     def span(self) -> int:
@@ -78,6 +80,7 @@ def footprint(
         last_point, inside = 0, list[Term]()
         low: int | None = 0
         high: int | None = 0
+        below: Expr | None = None
         for t, k in terms.items():
             if not isinstance(t, Variable) or t.name not in axes:
                 return None
@@ -91,12 +94,18 @@ def footprint(
             moves = axis.size is not None or n < axis.extent
             inside.append(Term(axis.name, k, most_points, moves, n))
             last = None if axis.size is not None else k * n * (-(-axis.extent // n) - 1)
-            low = None if low is None or last is None else low + min(0, last)
-            high = None if high is None or last is None else high + max(0, last)
+            if last is None:  # but it is on one side of the first
+                low, high = (low, None) if k > 0 else (None, high)
+            else:
+                low = None if low is None else low + min(0, last)
+                high = None if high is None else high + max(0, last)
+            if axis.size is not None and len(terms) == 1 and k == 1 and most_points == 1:
+                below = Add(axis.size, IntImm(constant))
         least, most = (None if x is None else constant + x for x in (low, high))
         stride = math.gcd(*(t.factor for t in inside if t.points > 1)) if strided else 1
         stride = max(1, stride)
-        out.append(Dimension(1 + last_point // stride, constant, tuple(inside), least, most, stride))
+        size = 1 + last_point // stride
+        out.append(Dimension(size, constant, tuple(inside), least, most, stride, below=below))
     return tuple(out)
 
 

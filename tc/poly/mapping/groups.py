@@ -20,7 +20,7 @@ Box = tuple[Dimension, ...]
 class Reference:
     """A read, the number `read` among those of `statement`, of a `box` of `buffer`; a tile has so many
     `instances` of it.  `unguarded`: these are all points of the tile.  `together`: whether it may share a
-    copy with reads of other boxes."""
+    copy with reads of other boxes.  `as_float`: halves that are used as float32 alone."""
 
     statement: str
     read: int
@@ -29,6 +29,7 @@ class Reference:
     instances: int
     unguarded: bool
     together: bool = True
+    as_float: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +102,9 @@ def hull(a: Dimension, b: Dimension) -> Dimension | None:
     first, last = min(a.constant, b.constant), max(d.constant + d.span for d in (a, b))
     shift = first - a.constant
     least, most = (None if x is None else x + shift for x in (a.least, a.most))
-    return replace(
-        a, size=1 + (last - 1 - first) // a.stride, constant=first, least=least, most=most, offset=0
-    )
+    size = 1 + (last - 1 - first) // a.stride
+    below = a.below if a.below == b.below else None
+    return replace(a, size=size, constant=first, least=least, most=most, offset=0, below=below)
 
 
 def _inside(box: Box, whole: Box) -> Box:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tc.ir.expr import Load
-from tc.ir.loops import Array, Compute, Launch, statements
+from tc.ir.loops import Array, Compute, Launch, copied, statements
 from tc.ir.printer import text
 from tc.poly import ast
 from tc.poly.mapping.collective import sunk
@@ -54,7 +54,9 @@ def _promoted(launch: Launch, mapped: Mapped) -> str:
         elif a.name in copies:
             s = copies[a.name]
             ahead = ", a tile ahead" if s.asynchronous else ""
-            what = f"copies of {s.width * a.dtype.itemsize} bytes{ahead}"
+            source = copied(s)[0].dtype
+            made = f", {source} made {a.dtype}" if source != a.dtype else ""
+            what = f"copies of {s.width * source.itemsize} bytes{ahead}{made}"
         else:
             what = "stored when a tile is done" if a.name in stored else "stays there"
         lines.append(f"{a.name}[{shape}]: {what}\n")

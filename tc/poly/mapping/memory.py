@@ -124,7 +124,8 @@ class Placed:
                 if x.ring:
                     ((a, m),) = ((a, m) for a, m in axes if a.name == x.ring)
                     at.insert(0, f"({t.tile(a, m)}) mod 2")
-                found.append(View(x.read, x.array.name, function(self.ctx, t, at)))
+                converted = x.array.dtype if x.array.dtype != x.buffer.dtype else None
+                found.append(View(x.read, x.array.name, function(self.ctx, t, at), converted))
         return tuple(found)
 
 
@@ -162,10 +163,10 @@ def placed(
         if why := _no_copies(u, shared, staged):
             here = Promotion(refused=tuple(f"{n}: {why}" for n in _read(scop, u, written)))
         else:
-            here = promoted(scop, u, written, shared, True, reuse, how.threads, name, staged)
+            here = promoted(scop, u, written, shared, True, reuse, how.threads, name, staged, not ahead)
         whole = padded(scop, u, registers, here.taken)
         if here.taken and not whole:
-            here = promoted(scop, u, written, shared, False, reuse, how.threads, name, staged)
+            here = promoted(scop, u, written, shared, False, reuse, how.threads, name, staged, not ahead)
         taken = rings(scop, u, here.taken, shared) if ahead else here.taken
         memory.append(taken)
         refused |= dict.fromkeys(here.refused)

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from tc.ir.expr import Call, Expr, IntImm, variables, walk
+from tc.dtypes import FLOAT32, DType
+from tc.ir.expr import Call, Cast, Expr, IntImm, variables, walk
 from tc.ir.loops import Array
 from tc.ir.program import Buffer
 from tc.poly.mapping.footprint import Dimension, footprint
@@ -82,18 +83,22 @@ def promoted(
     threads: Sequence[tuple[str, int]],
     name: Callable[[str], str],
     staged: bool = False,
+    converting: bool = False,
 ) -> Promotion:
     """The reads of a unit to promote, those that are used most first, of at most `budget` bytes; not of the
     buffers `written` in its region.  `whole`: footprints are those of whole tiles, whose points beyond an
     axis run as well; `least`: how often an element must be used; `staged`: what a warp would fetch in many
-    more sectors than it needs (`vectors.scattered`) need be used but once."""
+    more sectors than it needs (`vectors.scattered`) need be used but once; `converting`: halves are copied as
+    the float32 that they are used as, where there is room."""
     out: list[Shared] = []
     refused: dict[str, str] = {}
     left = budget
 
-    def take(candidates: Sequence[tuple[float, float, list[Shared]]]) -> None:
+    def take(candidates: Sequence[tuple[float, float, list[list[Shared]]]]) -> None:
+        """Of each candidate the first form for which there is room."""
         nonlocal left
-        for reuse, enough, found in sorted(candidates, key=lambda c: -c[0]):
+        for reuse, enough, forms in sorted(candidates, key=lambda c: -c[0]):
+            found = next((f for f in forms if f[0].bytes <= left), forms[-1])
             same = next((y for y in out if _same(found[0], y)), None)
             if same is not None:
                 out.extend(replace(x, array=same.array) for x in found)
@@ -104,19 +109,20 @@ def promoted(
                 why = f"{found[0].bytes} bytes, and {left} are left"
                 refused.setdefault(found[0].buffer.name, f"a copy takes {why}")
             else:
-                out.extend(found)
-                left -= found[0].bytes
+                array = replace(found[0].array, name=name(found[0].buffer.name))
+                out.extend(replace(x, array=array) for x in found)
+                left -= size_of(array)
 
     references = [r for s in unit.statements for r in _references(scop, unit, s, written, whole)]
-    direct: list[tuple[float, float, list[Shared]]] = []
+    direct: list[tuple[float, float, list[list[Shared]]]] = []
     for g in grouped(references):
         once = staged and any(scattered(unit, threads, r.buffer, r.box) for r in g.members)
-        direct.append((g.reuse, min(1.0, least) if once else least, _copied(unit, threads, g, name)))
+        types = [FLOAT32] if converting and all(r.as_float for r in g.members) else []
+        forms = [_copied(unit, threads, g, t) for t in (*types, g.buffer.dtype)]
+        direct.append((g.reuse, min(1.0, least) if once else least, forms))
     take(direct)
-    indirect = (
-        c for s in unit.statements for c in _indirect(scop, unit, s, out, written, whole, threads, name)
-    )
-    take([(reuse, least, [x]) for reuse, x in indirect])
+    indirect = (c for s in unit.statements for c in _indirect(scop, unit, s, out, written, whole, threads))
+    take([(reuse, least, [[x]]) for reuse, x in indirect])
     copied = {(x.statement, x.read) for x in out}
     for s in unit.statements:
         for number, a in enumerate(scop.statement(s).reads):
@@ -141,19 +147,25 @@ def _references(
         if box is not None and math.prod(d.size for d in box) > 1:
             buffer, unguarded = scop.program.buffer(a.buffer), _unguarded(scop, unit, s, whole)
             alone = a.read is not None and a.read.call in selecting
-            yield Reference(s, number, buffer, box, _instances(unit, s), unguarded, not alone)
+            as_float = buffer.dtype.is_half and a.read is not None and _as_float(scop, s, a.read.call)
+            yield Reference(s, number, buffer, box, _instances(unit, s), unguarded, not alone, as_float)
 
 
-def _copied(
-    unit: Unit, threads: Sequence[tuple[str, int]], group: Group, name: Callable[[str], str]
-) -> list[Shared]:
-    """The reads of a group from its copy, whose rows are best for the first of them."""
+def _as_float(scop: Scop, s: str, call: Call) -> bool:
+    """Whether a statement uses what it reads as float32, wherever it does."""
+    every = list(walk(scop.statement(s).stage.value))
+    as_float = sum(isinstance(e, Cast) and e.dtype == FLOAT32 and e.value == call for e in every)
+    return 0 < as_float == sum(e == call for e in every)
+
+
+def _copied(unit: Unit, threads: Sequence[tuple[str, int]], group: Group, dtype: DType) -> list[Shared]:
+    """The reads of a group from its copy of this type, whose rows are best for the first of them."""
     out: list[Shared] = []
     array: Array | None = None
     for r in group.members:
         padding = None if array is None else array.padding
-        how = rows(unit, threads, r.buffer, r.box, len(r.box) - 1, r.unguarded, padding)
-        array = array or _array(r.buffer, r.box, how, name)
+        how = rows(unit, threads, r.buffer, dtype, r.box, len(r.box) - 1, r.unguarded, padding)
+        array = array or _array(dtype, r.box, how)
         out.append(Shared(r.statement, r.read, r.buffer, array, r.box, how))
     return out
 
@@ -166,7 +178,6 @@ def _indirect(
     written: AbstractSet[str],
     whole: bool,
     threads: Sequence[tuple[str, int]],
-    name: Callable[[str], str],
 ) -> Iterator[tuple[float, Shared]]:
     """The same of reads at a subscript that is read from `memory`.  It is checked when copies are made, so
     all instances of the tile must be there and make the read."""
@@ -195,13 +206,13 @@ def _indirect(
         dimensions = (*found[:selected], *index.dimensions, *found[selected:])
         # The elements of a row are neighbours in memory too, unless the index selects them.
         last = -1 if selected == len(buffer.box) - 1 else len(dimensions) - 1
-        how = rows(unit, threads, buffer, dimensions, last, _unguarded(scop, unit, s, whole))
+        how = rows(unit, threads, buffer, buffer.dtype, dimensions, last, _unguarded(scop, unit, s, whole))
         axes = {x.vars[s]: (x.name, x.min) for x, _ in (*unit.axes, *unit.own) if s in x.vars}
         point = tuple(axes[v] for v in statement.stage.domain.names)
         yield (
             _instances(unit, s) / math.prod(d.size for d in dimensions),
             Shared(
-                s, number, buffer, _array(buffer, dimensions, how, name), dimensions, how, index, selected,
+                s, number, buffer, _array(buffer.dtype, dimensions, how), dimensions, how, index, selected,
                 subscript, a.read.call, point,
             ),
         )  # fmt: skip
@@ -228,9 +239,9 @@ def _instances(unit: Unit, s: str) -> int:
     return math.prod(points(x, m) or 1 for x, m in (*unit.axes, *unit.own) if s in x.vars)
 
 
-def _array(buffer: Buffer, found: Sequence[Dimension], how: Rows, name: Callable[[str], str]) -> Array:
-    shape = tuple(IntImm(d.size) for d in found)
-    return Array(name(buffer.name), buffer.dtype, shape, "shared", padding=how.padding)
+def _array(dtype: DType, found: Sequence[Dimension], how: Rows) -> Array:
+    """What is to hold a footprint; it has a name once it is taken."""
+    return Array("", dtype, tuple(IntImm(d.size) for d in found), "shared", padding=how.padding)
 
 
 def _same(x: Shared, y: Shared) -> bool:

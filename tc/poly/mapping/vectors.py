@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tc.dtypes import DType
 from tc.ir.expr import IntImm
 from tc.ir.loops import VECTOR, WARP
 from tc.ir.program import Buffer
@@ -40,16 +41,19 @@ def rows(
     unit: Unit,
     threads: Sequence[tuple[str, int]],
     buffer: Buffer,
+    dtype: DType,
     box: Sequence[Dimension],
     last: int,
     unguarded: bool,
     padding: int | None = None,
 ) -> Rows:
-    """The rows of a footprint, with so much `padding` or that with which what reads and copies it takes the
-    fewest cycles and requests.  `last` is the dimension of it that is the buffer's last (-1: an index selects
-    the elements of a row); `unguarded`: it is read under no condition, below which compilers make no vectors.
+    """The rows of a footprint that has the type `dtype` in shared memory, with so much `padding` or that with
+    which what reads and copies it takes the fewest cycles and requests.
+
+    `last` is the dimension of it that is the buffer's last (-1: an index selects the elements of a row);
+    `unguarded`: it is read under no condition, below which compilers make no vectors.
     """
-    itemsize = buffer.dtype.itemsize
+    itemsize = dtype.itemsize
     least = max(2, 4 // itemsize)  # elements of a vector
     single = math.prod(d.size for d in box[:-1]) == 1
     more = (n for n in range(2, _MOST_PADDING // itemsize + 1) if (box[-1].size + n) % least == 0)

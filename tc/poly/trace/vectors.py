@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from tc.ir.expr import Add, Expr, IfThenElse, IntImm
-from tc.ir.loops import Array, Compute, copied
+from tc.errors import InternalError
+from tc.ir.expr import Add, Cast, Expr, IfThenElse, IntImm, Load
+from tc.ir.loops import Array, Compute
 from tc.poly.trace.events import SOMEWHERE, Cell, OutOfBoundsError
 
 
@@ -15,13 +16,21 @@ def elements(s: Compute) -> Iterator[Compute]:
     if s.width == 1:
         yield s
         return
-    load, condition = copied(s)
     for k in range(s.width):
-        value: Expr = replace(load, subscripts=_moved(load.subscripts, k))
-        if condition is not None:
-            assert isinstance(s.value, IfThenElse)
-            value = replace(s.value, then_value=value)
-        yield replace(s, subscripts=_moved(s.subscripts, k), value=value, width=1)
+        yield replace(s, subscripts=_moved(s.subscripts, k), value=_element(s.value, k), width=1)
+
+
+def _element(e: Expr, k: int) -> Expr:
+    """The value of the k-th element: all are read under one condition, and converted alike."""
+    match e:
+        case IfThenElse():
+            return replace(e, then_value=_element(e.then_value, k))
+        case Cast():
+            return replace(e, value=_element(e.value, k))
+        case Load():
+            return replace(e, subscripts=_moved(e.subscripts, k))
+        case _:
+            raise InternalError(f"a copy of several elements has a {type(e).__name__}")
 
 
 def _moved(subscripts: Sequence[Expr], k: int) -> tuple[Expr, ...]:

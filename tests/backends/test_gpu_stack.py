@@ -1,0 +1,51 @@
+"""With default options no register of a kernel is in memory: NVRTC's log, of the benchmark's programs and the
+original's."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import pytest
+
+import tc
+from benchmarks.compile_time import sized
+from benchmarks.workloads import CASES
+from tests.poly import fused
+from tests.simt import test_upstream_mapper, test_upstream_options
+
+Program = tuple[str, str | None, dict[str, int]]  # source, entry, sizes
+
+
+def larger(sizes: dict[str, int]) -> dict[str, int]:
+    return {k: n if k in ("KH", "KW") else 32 * n for k, n in sizes.items()}
+
+
+PROGRAMS: dict[str, Callable[[], Program]] = {
+    **{f"benchmark, {c.name}": (lambda c=c: sized(c)) for c in CASES},
+    **{
+        f"mapper, {n}": (lambda c=c: (c.source, None, c.sizes)) for n, c in test_upstream_mapper.CASES.items()
+    },
+    **{
+        f"options, {n}": (lambda c=c: (c.source, None, c.sizes))
+        for n, c in test_upstream_options.CASES.items()
+    },
+    **{f"fused, {i}": (lambda s=s: (s, None, larger(fused.SIZES[s]))) for i, s in enumerate(fused.SIZES)},
+}
+
+
+@pytest.mark.share(25)
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_no_stack_and_no_spills(name: str, arch: str) -> None:
+    source, entry, sizes = PROGRAMS[name]()
+    kernel = tc.compile(source, "cuda", entry, options={"isa": arch})
+    known = {*kernel.front.checked.sizes, *kernel.front.specialized}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", tc.PerformanceNotice)  # it would say what was left simple
+        one = kernel.specialize(**{k: v for k, v in sizes.items() if k in known})
+    _, *kernels = one.artifact("asm").splitlines()
+    assert kernels
+    for k in kernels:
+        assert k.endswith("0 bytes stack, 0 bytes spill stores, 0 bytes spill loads")

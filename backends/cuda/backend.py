@@ -98,6 +98,7 @@ class Backend:
         options = options or Options()
         here = device.find() if device.availability().ok else None
         arch = options.isa or (here.arch if here else _ARCHITECTURE)
+        nvrtc.check(arch)
         target = of_architecture(arch, here.name if here and here.arch == arch else "")
         target = believed(target, options.facts, self.name)
 

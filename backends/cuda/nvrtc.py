@@ -76,12 +76,24 @@ def _nvrtc() -> Any:
     return nvrtc
 
 
+def check(arch: str) -> None:
+    """Raises BackendError, code TC0811, for an architecture that NVRTC does not know, or one of CPUs."""
+    nvrtc = _nvrtc()
+    error, known = nvrtc.nvrtcGetSupportedArchs()
+    _good(nvrtc, error)
+    if arch.rstrip("af") not in {f"sm_{n}" for n in known}:
+        raise BackendError(
+            f"NVRTC cannot compile for {arch}",
+            code="TC0811",
+            help=f"leave out isa, or name one of sm_{', sm_'.join(map(str, known))}",
+        )
+
+
 def compile_text(text: str, arch: str, contract: bool) -> Machine:
     """The machine code of a text.  Floating point is IEEE 754's: nothing flushed, division and roots rounded
     correctly; `contract`: whether products and sums are fused.
 
-    Raises InternalError, code TC0907, for a text that NVRTC refuses; BackendError, code TC0811, for an
-    architecture that it does not know.
+    Raises InternalError, code TC0907, for a text that NVRTC refuses.
     """
     nvrtc = _nvrtc()
     options = [
@@ -93,12 +105,6 @@ def compile_text(text: str, arch: str, contract: bool) -> Machine:
     try:
         (error,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
         log = _text(nvrtc, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
-        if error == nvrtc.nvrtcResult.NVRTC_ERROR_INVALID_OPTION:
-            raise BackendError(
-                f"NVRTC cannot compile for {arch}",
-                code="TC0811",
-                help="leave out isa, or name another such as 'sm_90'",
-            )
         if error == nvrtc.nvrtcResult.NVRTC_ERROR_COMPILATION:
             raise InternalError(f"NVRTC refuses the text: {log.strip()}", code="TC0907")
         _good(nvrtc, error)

@@ -52,10 +52,13 @@ def test_a_call_needs_a_device() -> None:
     assert registry.get("cuda", run=False).name == "cuda"
 
 
-def test_an_architecture_that_is_none() -> None:
-    with pytest.raises(BackendError, match="NVRTC cannot compile for sm_12") as caught:
-        tc.compile(MATMUL, "cuda", options={"isa": "sm_12"}, sizes={"M": 2, "K": 2, "N": 2})
+@pytest.mark.parametrize("arch", ["sm_12", "sm_99f", "avx2", "neon"])
+def test_an_architecture_that_is_none(arch: str) -> None:
+    with pytest.raises(BackendError, match=f"NVRTC cannot compile for {arch}") as caught:
+        tc.compile(MATMUL, "cuda", options={"isa": arch}, sizes={"M": 2, "K": 2, "N": 2})
     assert caught.value.code == "TC0811"
+    assert "sm_80, " in (caught.value.help or "")
+    tc.compile(MATMUL, "cuda", options={"isa": "sm_90a"}, sizes={"M": 2, "K": 2, "N": 2})
     with pytest.raises(BackendError, match="cannot run sm_90 code"):
         tc.compile(MATMUL, "cpu", options={"isa": "sm_90"}, sizes={"M": 2, "K": 2, "N": 2})
 

@@ -523,6 +523,7 @@ def test_on_pocl(name: str) -> None:
 
 
 @pytest.mark.share(6)
+@pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", CASES)
 def test_nvrtc_compiles_it(name: str, arch: str) -> None:

@@ -99,8 +99,14 @@ def barriers(p: Placed) -> Barriers:
     end = (len(p.units), Step.BEFORE)
     every = [t for of_unit in touches for t in of_unit]
     stored = {x.buffer for x in p.local if x.stored}
+    # A single element leaves by the first thread; which threads move which of several is not looked at.
+    single = {x.buffer for x in p.local if math.prod(d.size for d in x.stored) == 1}
+    first = isl.Set.read_from_str(p.ctx, f"{{ [{', '.join('0' for _ in p.how.threads)}] }}")
     late = [t for t in every if t.at > max(block, default=_START)]
-    written = any(t.writes and t.buffer in stored for t in late)
+    written = any(
+        t.writes and t.buffer in stored and not (t.buffer in single and t.threads.range().is_subset(first))
+        for t in late
+    )
     if written:
         block.append(end)
         late.clear()

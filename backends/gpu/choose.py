@@ -78,10 +78,9 @@ class Chooser:
             if not wanted.copies and quickest.seconds < _CLOSE * quickest.ideal(self.target):
                 break
 
-        def order(c: Candidate) -> tuple[bool, list[float]]:
-            """Of as many seconds those whose next bound is the lowest."""
-            bounds = sorted(c.prediction.bounds.values(), reverse=True)
-            return wanted.copies and not _shared(c.kernel), bounds
+        def order(c: Candidate) -> tuple[bool, float]:
+            """Of as many seconds, to three digits, the one that was looked at first, which is simpler."""
+            return wanted.copies and not _shared(c.kernel), float(f"{c.prediction.seconds:.3g}")
 
         found.sort(key=order)
         return Choice(found[0], found)

@@ -35,8 +35,9 @@ _LITTLE = 48 << 10  # bytes of shared memory with which several blocks fit into 
 _TRACED_INSTANCES = 2000
 
 
-# Results for each unit below which long reductions are done in parts, and how many instances are long.
-_PARTS, _LONG = 2, 1 << 17
+# Results for each unit below which long reductions are done in parts (so many keep memory busy; with fewer
+# there is less to put together), and how many instances are long.
+_PARTS, _LONG = (8, 2), 1 << 17
 _ENOUGH = 4  # units for each result, from where on the same reductions are also tried whole
 _LONG_ATOMIC = 256  # the same if results are to be updated atomically, which needs no second kernel
 
@@ -96,7 +97,7 @@ def mapped(
         program = shaped.program
     if shaped.operands:  # what they are copied for is read as they lie
         program = interchange(program, typical)
-    program, many = collapse(program), _PARTS * target.units
+    program, many = collapse(program), min(_PARTS) * target.units
     chunks: Mapping[str, str] = {}
     if options.atomics:
         program, chunks = chunked_reductions(program, many, _LONG_ATOMIC, target.atomic, typical)
@@ -127,10 +128,12 @@ def mapped(
         return split_reductions(program, results, _LONG, chunks, typical)
 
     with isl_context():
-        polyhedra, taken = planned(split(many))
+        shapes = [split(n * target.units) for n in _PARTS]
         # Rows that are blocks enough may be better whole: then kernels share them.
-        if polyhedra.program != program and split(target.units // _ENOUGH) == program and not options.fusion:
-            polyhedra, taken = min((polyhedra, taken), planned(program), key=lambda x: x[1].seconds)
+        if split(target.units // _ENOUGH) == program and not options.fusion:
+            shapes.append(program)
+        plans = [planned(x) for i, x in enumerate(shapes) if x not in shapes[:i]]
+        polyhedra, taken = min(plans, key=lambda x: x[1].seconds)
         program = polyhedra.program
         with stage("schedule"):
             fused = schedule.fused(polyhedra, taken.groups)

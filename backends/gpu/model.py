@@ -3,7 +3,7 @@
 All of it is arithmetic on the text of a launch: what its warps ask for (warps.py), what of that comes from
 where (traffic.py), how many blocks a multiprocessor holds.  The time is the longest of what follows, each as
 if the others took none (the "roofline" of Williams, Waterman and Patterson, 2009, with the ceilings of a
-GPU), and what a launch costs:
+GPU), more where others come near it, as nothing overlaps without gaps, and what a launch costs:
 
     dram     bytes from and to memory: what the second cache does not keep
     l2       bytes from and to the second cache: what the first one does not keep, and all that is stored;
@@ -59,6 +59,7 @@ LAUNCH = 2e-6  # seconds from one kernel to the next in a stream, about
 _DRAM, _L2, _SHARED, _ARITHMETIC, _BARRIER = 550, 260, 30, 4, 20
 _PORT = 64  # bytes a cycle from the second cache to a multiprocessor
 SCHEDULERS = 4
+_SHARP = 4  # two bounds that are as long come to 1.19 of one
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ class Prediction:
     """Of a launch.  `shared` bytes of a block; `registers` of a thread, an estimate if `estimated`.
     `operands` and `results` are the elements of global memory that it reads (and has not written before) and
     writes, each counted once; `least_read` and `least_written` are their bytes, `l2` and `dram` those that go
-    through.  `bounds` are in seconds (see the module's text), `seconds` is the longest and the launch."""
+    through.  `bounds` are in seconds (see the module's text), `seconds` what they come to with the launch."""
 
     name: str
     blocks: int
@@ -116,7 +117,10 @@ class Prediction:
 
     @property
     def seconds(self) -> float:
-        return LAUNCH + self.bounds[self.binds]
+        longest = self.bounds[self.binds]
+        if not 0 < longest < math.inf:
+            return LAUNCH + longest
+        return LAUNCH + longest * sum((b / longest) ** _SHARP for b in self.bounds.values()) ** (1 / _SHARP)
 
     def ideal(self, target: Target) -> float:
         """Seconds of a kernel that reads and writes each element once and computes all the while, on all of

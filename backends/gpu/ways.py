@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from tc.ir.expr import Add as Sum
 from tc.ir.expr import Expr, FloorDiv, IntImm, Variable, inline_lets, variables
-from tc.ir.loops import WARP
+from tc.ir.loops import MOST_BLOCKS, VECTOR, WARP
 from tc.ir.simplify import linear_terms, simplify
 from tc.poly.mapping.plan import SERIAL, AxisMap, NestMap, RegionMap, tiled_axes
 from tc.poly.mapping.registers import shape
@@ -23,11 +23,11 @@ from tc.poly.plan import Axis, Nest, Phase, Region
 from tc.poly.scop import Access, Scop
 
 THREADS = 256  # of a block, unless there is less to do
+_RESIDENT = 2048  # threads of a multiprocessor, about
 _OWN = 32  # points of a tile of reduction loops
 _MANY = 1 << 17  # points: a thread for each without sharing any
 _MANY_ROWS = 8192  # a warp for each keeps a GPU busy
 _TILES_TRIED = 2
-_MOST_BLOCKS = (1 << 31) - 1
 _BUSIER = 1.1  # lanes with points, over those of powers of two, from where other numbers of threads pay
 _NEARLY = 1.04  # the fewest lanes without points
 _CHUNK = "part"  # the variable of blocks for chunks of a reduction
@@ -117,7 +117,17 @@ class _Region:
         yield from tiles if few else ()
         alone = not phases or not free or not few
         if not tiles and (alone or self.wanted.copies):
+            several = self.together()
+            if not phases and free and points >= several * _RESIDENT * self.units:
+                yield Way(f"{several} points a thread", steps=(1, several))
             yield _POINT
+
+    def together(self) -> int:
+        """How many points of a thread have operands of 16 bytes: asked for together they keep memory busy."""
+        here = {s for n in self.region.nests for s in n.statements}
+        used = {a.buffer for s in here for a in self.scop.statement(s).accesses if a.subscripts}
+        sizes = [b.dtype.itemsize for b in self.scop.program.buffers if b.name in used]
+        return VECTOR // max(sizes, default=VECTOR)
 
     def register_tiles(self, shared: Sequence[Axis]) -> Iterator[Way]:
         """The largest that leaves blocks for all units, and the next one."""
@@ -320,7 +330,7 @@ class _Region:
     def tiled(self, shared: Sequence[Axis], axes: Mapping[str, AxisMap]) -> dict[str, AxisMap]:
         """The axes with tiles as wanted (whole multiples of their threads), dealt out to blocks."""
         out: dict[str, AxisMap] = {}
-        left = _MOST_BLOCKS
+        left = MOST_BLOCKS
         number = 0
         for i, a in enumerate(shared):
             m = axes[a.name]

@@ -21,7 +21,7 @@ TAIL = "def f(int8(N) A) -> (O) { O(i) = A(N - 4107 + i) where i in 0:4107 }"
         (DOUBLE, 2**31 - 1, False),
         (DOUBLE, 2**31, False),
         (DOUBLE, 2**31 + 1, True),
-        (DOUBLE, 2**42, True),
+        (DOUBLE, 2**45, True),
         (SUM, 2**30, False),  # chunks and their points are bounded one by one, so nearer it is not proved
         (SUM, 2**31 + 1, True),
     ],
@@ -33,7 +33,7 @@ def test_indices_are_as_wide_as_they_must_be(source: str, n: int, wide: bool, ba
     long = "long long" if backend == "cuda" else "long"
     accesses = re.findall(r"\b[AB]\w*\[[^;]*", code)
     assert any(long in a for a in accesses) is wide, code
-    assert (f"for ({long} c0 = ({long})b0;" in code) is (n == 2**42)
+    assert (f"for ({long} c0 = ({long})b0;" in code) is (n == 2**45)
 
 
 def test_beyond_31_bits_on_a_device() -> None:

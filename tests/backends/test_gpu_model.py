@@ -178,7 +178,8 @@ def test_a_large_copy_takes_what_memory_takes() -> None:
     p = predicted(elementwise(n))
     assert p.binds == "dram"
     assert p.dram == p.l2 == 8 * n
-    assert p.seconds == pytest.approx(8 * n / 3350e9 + model.LAUNCH)
+    least = 8 * n / 3350e9 + model.LAUNCH
+    assert least < p.seconds < 1.02 * least  # it waits, too, for half as long
     assert predicted(elementwise(n), H200).seconds < p.seconds < predicted(elementwise(n), A100).seconds
 
 

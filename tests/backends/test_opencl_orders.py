@@ -115,7 +115,7 @@ def runs(p: Program, options: dict[str, Any], dynamic: int) -> int:
 def some_options() -> st.SearchStrategy[dict[str, Any]]:
     """Half of the time tiles that one block copies and runs one after the other: loops around barriers."""
     drawn = options_of(USED - {"machine"})  # which chooses among maps that the others give
-    return drawn | drawn.map(lambda o: {**OPTIONS, "use_shared_memory": True, **o})
+    return drawn | drawn.map(lambda o: {**o, **OPTIONS, "use_shared_memory": True})
 
 
 def several(count: int, types: tuple[str, ...]) -> None:
@@ -136,7 +136,8 @@ def several(count: int, types: tuple[str, ...]) -> None:
         ran.append(runs(p, options, dynamic))
 
     once()
-    assert len([n for n in ran if n]) > count // 4 and 3 in ran
+    assert len([n for n in ran if n]) > count // 4
+    assert 3 in ran or count < 100  # loops around barriers; of fewer programs none may have any
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ InputSpec = (
 )
 # (code, bits, shape, inout); an inout output must come from the caller.
 OutputSpec = tuple[int, int, tuple[int, ...], bool]
-# (access id, offending index, iteration indices); the id is -1 where the kernel recorded none.
-ErrorRecord = tuple[int, int, tuple[int, ...]]
+# (access id, offending index, iteration indices, dimension); the id is -1 where the kernel recorded none.
+ErrorRecord = tuple[int, int, tuple[int, ...], int]
 
 class Entry:
     """A compiled kernel and the exact arguments it is for.

@@ -489,7 +489,7 @@ class Kernel(_native.Dispatcher):
 
     def _failed(self, owner: Compiled, error: _native.ErrorRecord) -> Any:
         """Raise the index error that a kernel recorded."""
-        number, value, point = error
+        number, value, point, dim = error
         if number < 0:  # not an index: the backend's own run time gave up
             message = "out of memory" if value == 1 else "failed while it ran"
             raise BackendError(
@@ -499,15 +499,11 @@ class Kernel(_native.Dispatcher):
             )
         site = owner.program.sites[number]
         call = _checked_read(owner.program, number)
-        dim, low, high = 0, 0, -1
+        low, high = 0, -1
         if call is not None:
-            buffer = owner.program.buffer(owner.program.func_buffers.get(call.name, call.name))
-            for d in call.checked:
-                low = evaluate(buffer.box[d].min, owner.sizes)
-                high = low + evaluate(buffer.box[d].extent, owner.sizes) - 1
-                dim = d
-                if not low <= value <= high:
-                    break
+            along = owner.program.buffer(owner.program.func_buffers.get(call.name, call.name)).box[dim]
+            low = evaluate(along.min, owner.sizes)
+            high = low + evaluate(along.extent, owner.sizes) - 1
         where = ", ".join(f"{n} = {v}" for n, v in zip(site.variables, point, strict=False))
         raise BoundsError(
             f"index {value} is out of range for dimension {dim} of '{site.tensor}' ({low} to {high})"

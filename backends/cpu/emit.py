@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tc.codegen.llvm_expr import storage_type
+from tc.codegen.points import source_points
 from tc.dtypes import BOOL, INT64, accumulator
 from tc.errors import InternalError, unreachable
 from tc.ir.expr import Add, Expr, IntImm, Mul
@@ -56,7 +57,7 @@ _OF_A_FUNCTION = (
 
 def emit(nest: LoopNest, isa: Isa, *, fast_math: bool = False) -> str:
     """The module of a nest; its one external function is `kernel`."""
-    return NestEmitter(nest, isa, fast_math).module()
+    return NestEmitter(source_points(nest), isa, fast_math).module()
 
 
 class NestEmitter(DotEmitter):

@@ -19,9 +19,9 @@ from tc.ir.program import Program
 Array = np.ndarray[Any, Any]
 # As of `_native.Entry.run`: the number of the failed check (-1: none, the device gave up), the subscript or
 # what was the matter, the iteration variables.
-Record = tuple[int, int, tuple[int, ...]]
+Record = tuple[int, int, tuple[int, ...], int]
 
-OUT_OF_MEMORY: Record = (-1, 1, ())
+OUT_OF_MEMORY: Record = (-1, 1, (), 0)
 
 
 class Session(Protocol):
@@ -133,7 +133,8 @@ def run(
     if record[0] == 0:
         return None
     number, subscript, count = (int(x) for x in record[:3])
-    return number - 1, subscript, tuple(int(x) for x in record[3 : 3 + count])
+    point = tuple(int(x) for x in record[3 : 3 + count])
+    return number - 1, subscript, point, int(record[3 + count])
 
 
 def _bytes(a: Array) -> Array:

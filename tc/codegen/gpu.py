@@ -26,6 +26,7 @@ from tc.codegen.expr import UNARY, CExpr, Text
 from tc.codegen.names import Recording, identifier
 from tc.codegen.narrow import narrow
 from tc.codegen.numerics import MAX_POINT
+from tc.codegen.points import source_points
 from tc.codegen.uniform import check_uniform
 from tc.dtypes import BOOL, INT32, INT64, DType, accumulator
 from tc.errors import InternalError
@@ -85,6 +86,7 @@ def emit(nest: LoopNest, dialect: Dialect, contract: bool = False) -> Module:
     `contract`: whether a product and a sum may be one operation with one rounding (in CUDA an option of the
     compiler says it).
     """
+    nest = source_points(nest)
     launches = tuple(launches_of(nest.body))
     helpers = Helpers(dialect)
     texts: list[str] = []

@@ -232,5 +232,5 @@ class Scope:
         for condition in (self.guard, self.live):
             if condition is not None:
                 good = good | hl.logical_not(condition)
-        record = [hl.i64(e.site + 1), hl.i64(len(self.point)), *map(hl.i64, self.point)]
+        record = [hl.i64(e.site + 1), hl.i64(len(self.point)), *map(hl.i64, self.point), hl.i64(d)]
         return hl.require(good, value, *record)

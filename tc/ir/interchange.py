@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import Call, Expr, IfThenElse, walk
-from tc.ir.program import Box, Domain, IterVar, Program, Stage
+from tc.ir.program import Box, Domain, IterVar, Program, Stage, moved_sites
 from tc.ir.simplify import linear_terms
 
 
@@ -20,7 +20,12 @@ def interchange(program: Program, typical: Mapping[str, int]) -> Program:
     """The program with the loops of each reduction in an order in which no array is read in longer steps by
     an inner loop than by an outer one; where there is none, or conditions depend on them, as they are.  Where
     sizes are dynamic, it is judged at their `typical` values."""
-    return replace(program, stages=tuple(_ordered(program, s, typical) for s in program.stages))
+    for stage in program.stages:
+        other = _ordered(program, stage, typical)
+        if other is not stage:
+            stages = tuple(other if s is stage else s for s in program.stages)
+            program = replace(program, stages=stages, sites=moved_sites(program, other))
+    return program
 
 
 def _ordered(program: Program, stage: Stage, typical: Mapping[str, int]) -> Stage:

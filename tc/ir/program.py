@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from tc.dtypes import DType
 from tc.errors import Span
-from tc.ir.expr import Add, Expr, IntImm
+from tc.ir.expr import Add, Call, Expr, IntImm, Variable, substitute, walk
 
 Op = Literal["+", "*", "min", "max"]
 
@@ -119,12 +119,18 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A checked access, for messages."""
+    """A checked access, for messages.
+
+    `variables` are those of its statement in the source, in domain order.  Where its stage has other loops by
+    now, `loops` are their variables, and `values` what the ones of the source are of these.
+    """
 
     tensor: str
     text: str
-    variables: tuple[str, ...]  # of the stage, in domain order
+    variables: tuple[str, ...]
     span: Span | None = field(default=None, compare=False, repr=False)
+    loops: tuple[str, ...] = ()
+    values: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,3 +196,15 @@ def fresh(name: str, taken: Collection[str]) -> str:
     while name in taken:
         name += "_"
     return name
+
+
+def moved_sites(program: Program, stage: Stage, at: Mapping[str, Expr] | None = None) -> tuple[Site, ...]:
+    """The sites of a program, of whose statements one is `stage` now, with other loops or in another order:
+    the variables `at` are these expressions of its."""
+    sites = list(program.sites)
+    for number in {e.site for e in walk(stage.value) if isinstance(e, Call) and e.checked}:
+        old = sites[number]
+        values = old.values or tuple(map(Variable, old.variables))
+        new = tuple(substitute(v, dict(at or {})) for v in values)
+        sites[number] = replace(old, loops=stage.domain.names, values=new)
+    return tuple(sites)

@@ -15,7 +15,7 @@ from tc.dtypes import accumulator
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import LT, Add, Call, Expr, FloorDiv, IntImm, Mul, Variable, substitute, walk
 from tc.ir.lower import neutral
-from tc.ir.program import Buffer, Domain, Func, IterVar, Program, Range, Stage, fresh
+from tc.ir.program import Buffer, Domain, Func, IterVar, Program, Range, Stage, fresh, moved_sites
 from tc.ir.simplify import simplify
 
 _GRAIN = 64  # chunks of what is contiguous are whole cache lines
@@ -60,7 +60,7 @@ def chunked_reductions(
         domain = Domain((*pure, replace(chunks_of, kind="reduction"), *rest), conditions)
         new = replace(stage, value=substitute(stage.value, dict(at)), domain=domain)
         stages = tuple(new if s is stage else s for s in program.stages)
-        program = replace(program, stages=stages)
+        program = replace(program, stages=stages, sites=moved_sites(program, new, at))
         found[stage.name] = chunks_of.name
     return program, found
 
@@ -124,6 +124,7 @@ def _factored(program: Program, stage: Stage, var: IterVar, size: int) -> Progra
         buffers=(*program.buffers, Buffer(name, dtype, box, "temporary")),
         funcs=(*program.funcs[:where], new, *program.funcs[where:]),
         stages=stages,
+        sites=moved_sites(program, update, at),
     )
 
 

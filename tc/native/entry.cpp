@@ -259,7 +259,7 @@ PyObject *get_address(PyObject *object, void *) {
 PyMethodDef methods[] = {{"run", entry_run, METH_O,
                           "run(addresses) -> (code, error)\n\nRuns the kernel on the addresses of its inputs "
                           "and outputs, unchecked. `error` is None\n"
-                          "when code is 0, else (access id, offending index, (iteration indices...))."},
+                          "when code is 0, else (access id, offending index, (iteration indices...), dimension)."},
                          {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef getters[] = {
@@ -309,7 +309,7 @@ int32_t run_kernel(const EntryData &entry, void **pointers, int64_t *error, bool
 }
 
 PyObject *error_tuple(const int64_t *error) {
-  int64_t count = error[2] < 0 ? 0 : error[2] > kErrorWords - 3 ? kErrorWords - 3 : error[2];
+  int64_t count = error[2] < 0 ? 0 : error[2] > kErrorWords - 4 ? kErrorWords - 4 : error[2];
   PyObject *indices = PyTuple_New(static_cast<Py_ssize_t>(count));
   for (int64_t k = 0; indices && k < count; k++) {
     PyObject *value = PyLong_FromLongLong(error[3 + k]);
@@ -318,8 +318,9 @@ PyObject *error_tuple(const int64_t *error) {
     else
       PyTuple_SET_ITEM(indices, static_cast<Py_ssize_t>(k), value);
   }
-  return indices ? Py_BuildValue("(LLN)", static_cast<long long>(error[0] - 1),
-                                 static_cast<long long>(error[1]), indices)
+  return indices ? Py_BuildValue("(LLNL)", static_cast<long long>(error[0] - 1),
+                                 static_cast<long long>(error[1]), indices,
+                                 static_cast<long long>(error[3 + count]))
                  : nullptr;
 }
 

@@ -269,7 +269,7 @@ def _nowhere_to_keep(m: pytest.MonkeyPatch) -> None:
 
 def _run_time_failure(m: pytest.MonkeyPatch) -> None:
     k = tc.compile("def f(float(N) A) -> (B) { B(i) = 7 * A(i) }", backend="reference")
-    k._failed(k.specialize(N=3), (-1, 1, ()))
+    k._failed(k.specialize(N=3), (-1, 1, (), 0))
 
 
 def _narrow_processor(m: pytest.MonkeyPatch) -> None:

@@ -46,10 +46,10 @@ int32_t sized(void *const *a) {       /* int64(n) x, of dynamic size n */
   return 0;
 }
 int32_t nothing(void *const *a) { (void)a; return 0; }
-int32_t fails(void *const *a) {       /* (x) -> o; records access 2, index -7 at (4, 5) */
+int32_t fails(void *const *a) {       /* (x) -> o; records access 2, index -7 of dimension 1 at (4, 5) */
   int64_t *e = a[2];
   for (int i = 0; i < 32; i++) if (e[i]) return 0;
-  e[0] = 3; e[1] = -7; e[2] = 2; e[3] = 4; e[4] = 5;
+  e[0] = 3; e[1] = -7; e[2] = 2; e[3] = 4; e[4] = 5; e[5] = 1;
   return 1;
 }
 int32_t fails_silently(void *const *a) { (void)a; return 5; }

@@ -268,11 +268,11 @@ def test_failure_reaches_python_with_owner_and_record(make: Make) -> None:
     for _ in range(3):  # the record is zeroed for each call
         with pytest.raises(IndexError) as caught:
             kernel(grid())
-        assert caught.value.args == (owner, (2, -7, (4, 5)))
+        assert caught.value.args == (owner, (2, -7, (4, 5), 1))
     silent = make("fails_silently")
     with pytest.raises(IndexError) as caught:
         silent(grid())
-    assert caught.value.args == (None, (-1, 0, ()))
+    assert caught.value.args == (None, (-1, 0, (), 0))
 
 
 def test_failed_must_raise(address: Address) -> None:
@@ -304,7 +304,7 @@ def test_run_on_addresses(address: Address) -> None:
     np.testing.assert_array_equal(arrays[3], arrays[0] + arrays[1] + arrays[2])
     assert (entry.owner, entry.workspace, entry.address) == ("me", 128, address("add3"))
     failing = _native.Entry(address("fails"), [T45], [O45])
-    assert failing.run((0, 0)) == (1, (2, -7, (4, 5)))
+    assert failing.run((0, 0)) == (1, (2, -7, (4, 5), 1))
     with pytest.raises(ValueError, match="expected 2 addresses"):
         failing.run([1])
     with pytest.raises(TypeError):

@@ -19,6 +19,12 @@ def apart(statements: Collection[str], predicate: Predicate | Strategy) -> Predi
     return lambda p: alone.isdisjoint((*p.first, *p.second)) and fuse(p)
 
 
+def between(statements: Collection[str], predicate: Predicate | Strategy) -> Predicate:
+    """Of a predicate one by which these statements share loops with each other only, and others too."""
+    fuse, inside = named(predicate), frozenset(statements)
+    return lambda p: len({s in inside for s in (*p.first, *p.second)}) == 1 and fuse(p)
+
+
 def predicate(scop: Scop, target: Target, typical: Mapping[str, int]) -> Predicate:
     """The default of the option `fusion`; `typical` are values of the program's dynamic sizes.
 

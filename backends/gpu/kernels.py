@@ -53,18 +53,25 @@ class Maker:
 
     def kernels(self, fuse: Predicate, *, given: bool) -> Kernels:
         """The kernels of what `fuse` makes of the program; `given`: that is what options want."""
-        groups, regions = self.regions(fuse)
+        groups, regions = self.regions(fuse, unrelated=given)
         choices = tuple(map(self.choice, regions))
         taken = Kernels(groups, regions, choices)
         for r in () if given else regions:
             other = self.split(fuse, taken, r)
             taken = taken if other is None else other
+        if not given and len(taken.regions) > 1:  # what has nothing in common saves launches
+            groups, regions = self.regions(fuse, unrelated=True)
+            if len(regions) < len(taken.regions):
+                fewer = Kernels(groups, regions, tuple(map(self.choice, regions)))
+                taken = min(taken, fewer, key=lambda k: k.seconds)
         told = separations(self.chooser.scop, taken.groups, self.distances)
         return self.titled(replace(taken, apart=taken.apart + "".join(f"{x}\n" for x in told)))
 
-    def regions(self, fuse: Predicate) -> tuple[Sequence[Group | str], tuple[Region, ...]]:
+    def regions(
+        self, fuse: Predicate, *, unrelated: bool = False
+    ) -> tuple[Sequence[Group | str], tuple[Region, ...]]:
         scop, chunks = self.chooser.scop, self.chooser.wanted.chunks
-        groups = fusion.fuse(scop, fuse, self.distances)
+        groups = fusion.fuse(scop, fuse, self.distances, unrelated=unrelated)
         regions = plan.regions(scop.program, groups, self.chooser.typical, chunks)
         if self.intra in ("preserve3coincident", "min"):
             regions = tuple(plan.distributed(r, self.intra) for r in regions)

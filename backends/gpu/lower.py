@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tc import facts, settings
@@ -23,7 +23,7 @@ from tc.poly.mapping.loops import Kernel
 
 from ..reference.identity import identity
 from .choose import Chooser, told
-from .fuse import apart, predicate
+from .fuse import apart, between, predicate
 from .kernels import Kernels, Maker
 from .model import used
 from .recompute import repeated, worthwhile
@@ -38,6 +38,8 @@ _TRACED_INSTANCES = 2000
 # Results for each unit below which long reductions are done in parts (so many keep memory busy; with fewer
 # there is less to put together), and how many instances are long.
 _PARTS, _LONG = (8, 2), 1 << 17
+# The same where results share what they read, of which a block has thousands.
+_OF_PRODUCTS, _LONG_PRODUCT = 16384, 1 << 25
 _ENOUGH = 4  # units for each result, from where on the same reductions are also tried whole
 _LONG_ATOMIC = 256  # the same if results are to be updated atomically, which needs no second kernel
 
@@ -115,24 +117,31 @@ def mapped(
         chunks,
     )
 
-    def planned(program: Program) -> tuple[scop.Scop, Kernels]:
+    def planned(program: Program, parts: Collection[str]) -> tuple[scop.Scop, Kernels]:
+        """`parts`: statements that share loops with no others."""
         with stage("scop"):
             polyhedra = scop.build(program)
         chosen = apart(chunks, options.fusion or predicate(polyhedra, target, typical))
         chooser = Chooser(polyhedra, wanted, target, typical, private)
         maker = Maker(chooser, options.intra_tile_fusion)
         with stage("map"):
-            return polyhedra, maker.kernels(chosen, given=options.fusion is not None)
+            return polyhedra, maker.kernels(between(parts, chosen), given=options.fusion is not None)
 
-    def split(results: int) -> Program:
-        return split_reductions(program, results, _LONG, chunks, typical)
+    def split(results: int, of_products: tuple[int, int] | None = None) -> Program:
+        return split_reductions(program, results, _LONG, chunks, typical, of_products)
 
     with isl_context():
-        shapes = [split(n * target.units) for n in _PARTS]
+        shapes: dict[Program, Collection[str]] = {split(n * target.units): () for n in _PARTS}
+        if not (options.tile or options.threads or options.blocks or options.fusion):
+            first = next(iter(shapes))
+            products = split(max(_PARTS) * target.units, (_OF_PRODUCTS * target.units, _LONG_PRODUCT))
+            known = {f.name for f in first.funcs}
+            # Their blocks share out the parts: no time is spent on loops that these have in common with sums.
+            shapes.setdefault(products, [s.name for s in products.stages if s.func not in known])
         # Rows that are blocks enough may be better whole: then kernels share them.
         if split(target.units // _ENOUGH) == program and not options.fusion:
-            shapes.append(program)
-        plans = [planned(x) for i, x in enumerate(shapes) if x not in shapes[:i]]
+            shapes.setdefault(program, ())
+        plans = [planned(x, parts) for x, parts in shapes.items()]
         polyhedra, taken = min(plans, key=lambda x: x[1].seconds)
         program = polyhedra.program
         with stage("schedule"):

@@ -7,13 +7,14 @@ order of combination is fixed by the program, not by how many threads run it.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from tc.dtypes import accumulator
 from tc.ir.evaluate import evaluate
-from tc.ir.expr import LT, Add, Call, Expr, FloorDiv, IntImm, Mul, Variable, substitute, walk
+from tc.ir.expr import LT, Add, Call, Expr, FloorDiv, IntImm, Mul, Variable, substitute, variables, walk
 from tc.ir.lower import neutral
 from tc.ir.program import Buffer, Domain, Func, IterVar, Program, Range, Stage, fresh, moved_sites
 from tc.ir.simplify import simplify
@@ -28,15 +29,27 @@ def split_reductions(
     fewest: int,
     done: Collection[str] = frozenset(),
     typical: Mapping[str, int] | None = None,
+    of_products: tuple[int, int] | None = None,
 ) -> Program:
     """Every reduction with at least `fewest` instances but fewer results than there should be tasks
-    (`chunks`), in up to `chunks` parts; but those of the stages `done`.  Where sizes are dynamic, at their
-    `typical` values: chunks are as long as they would be then, so for larger ones there are more."""
+    (`chunks`), in up to `chunks` parts; but those of the stages `done`.  `of_products`: both numbers for
+    reductions of which results share what they read, so that a task has many.  Where sizes are dynamic, at
+    their `typical` values: chunks are as long as they would be then, so for larger ones there are more."""
     for stage in program.stages:
         where = _split(stage, chunks, fewest, typical or {})
+        if where is None and of_products is not None and _shares(stage):
+            where = _split(stage, *of_products, typical or {})
         if where is not None and stage.name not in done:
             program = _factored(program, stage, *where)
     return program
+
+
+def _shares(stage: Stage) -> bool:
+    """Whether results share what they read along two variables, as those of a product of matrices do."""
+    pure = {v.name for v in stage.domain.vars if v.kind == "pure"}
+    reads = [e for e in walk(stage.value) if isinstance(e, Call) and e.kind != "intrinsic" and e.args]
+    missing = [pure - {v for a in e.args for v in variables(a)} for e in reads]
+    return any(a - b and b - a for a, b in itertools.combinations(missing, 2))
 
 
 def chunked_reductions(

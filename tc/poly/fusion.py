@@ -158,6 +158,7 @@ class Fuser:
     scop: Scop
     predicate: Predicate
     distances: Distances
+    unrelated: bool = False
 
     def fuse(
         self, statements: Sequence[Statement], used: Mapping[str, frozenset[str]], level: int
@@ -267,11 +268,16 @@ class Fuser:
                     if (m[e.name], v[s.name]) not in pairs:
                         return False
                     related = True
-        # Without a dependence any two loops may be fused; it is worth it where they read the same data.
-        return related or any(
-            (m[e.name], v[s.name]) in self.distances.shared_reads(e, s)
-            for e in item.statements
-            for s in new.statements
+        # Without a dependence any two loops may be fused; it is worth it where they read the same data, or
+        # where there is something to be saved that is not data.
+        return (
+            related
+            or self.unrelated
+            or any(
+                (m[e.name], v[s.name]) in self.distances.shared_reads(e, s)
+                for e in item.statements
+                for s in new.statements
+            )
         )
 
     def same_range(self, m: Mapping[str, str], v: Mapping[str, str]) -> bool:
@@ -312,16 +318,21 @@ def named(predicate: Predicate | Strategy) -> Predicate:
 
 
 def fuse(
-    scop: Scop, predicate: Predicate | Strategy, distances: Distances | None = None
+    scop: Scop,
+    predicate: Predicate | Strategy,
+    distances: Distances | None = None,
+    *,
+    unrelated: bool = False,
 ) -> tuple[Group | str, ...]:
     """The fused loops of a scop's statements that have instances, in an order that keeps all dependences.
 
     `predicate` decides between what is legal: a strategy of the report or a function of a `Proposal`;
-    `distances` are those of this scop, where some have been found before.  Use inside `isl_context()`.
+    `distances` are those of this scop, where some have been found before; `unrelated`: it is also asked about
+    groups that pass nothing on and read nothing alike.  Use inside `isl_context()`.
     """
     chosen = named(predicate)
     with isl_context():
         live = [s for s in scop.statements if not s.domain.is_empty()]
-        return Fuser(scop, chosen, distances or Distances()).fuse(
+        return Fuser(scop, chosen, distances or Distances(), unrelated).fuse(
             live, {s.name: frozenset() for s in live}, 0
         )

@@ -39,13 +39,13 @@ def ptx(text: str) -> str:
 @pytest.mark.parametrize(
     ("source", "options", "sizes"),
     [
-        (MM, {}, (128, 1024, 1024)),
+        (MM, {}, (128, 1024, 128)),
         (MM, {"tile": (128, 128), "threads": (16, 16)}, (128, 256, 128)),  # 8 x 8 points a thread
         (MM, {"tile": (16, 64), "threads": (32, 8)}, (127, 1001, 1003)),  # copies of single elements
-        (MM_T, {"tile": (16, 64), "threads": (32, 8)}, (128, 512, 512)),  # reads of single elements
-        (MM.replace("float(", "double("), {}, (128, 512, 512)),
-        (MM.replace("float(", "half("), {}, (128, 512, 512)),
-        (MM.replace("float(", "int8("), {}, (128, 512, 512)),
+        (MM_T, {"tile": (16, 64), "threads": (32, 8)}, (128, 512, 256)),  # reads of single elements
+        (MM.replace("float(", "double("), {}, (128, 512, 256)),
+        (MM.replace("float(", "half("), {}, (128, 512, 256)),
+        (MM.replace("float(", "int8("), {}, (128, 512, 256)),
     ],
 )
 def test_nvrtc_makes_the_vectors_that_are_predicted(

@@ -138,5 +138,5 @@ def test_most_threads_of_a_block_have_points() -> None:
       O(n,f,h,w) +=! I(n,c,h+i,w+j) * W(f,c,i,j)
     }"""
     body = compiled(source).specialize(N=32, C=16, F=64).compiled.nest.body
-    (launch,) = (s for s in statements(body) if isinstance(s, Launch))
+    launch = next(s for s in statements(body) if isinstance(s, Launch))
     assert [n for _, n in launch.threads][:2] == [12, 12]

@@ -3,8 +3,8 @@ on the shim without a finding, on PoCL too, and what the mapped loops should loo
 
 `CASES` have the original's options, of which the chooser makes what it likes; what loops look like is asked
 of them as far as options decide it, else of the maps in `FIXED`.  Sizes are smaller where the shim would take
-long.  Statements that share no array never share a kernel, and loops over all of dense arrays are one, so
-where the original copies, a few cases read an array in common or transposed.
+long.  Loops over all of dense arrays are one, so where the original copies, a few cases read an array in
+common or transposed.
 
 Left out is what concerns what there is not: the four tilings with loops over points shifted or scaled or not
 (Copy, Matmul), the matcher of trees (Match1), the depth of promotion, other rules of fusion for outer loops.

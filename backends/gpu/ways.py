@@ -192,7 +192,7 @@ class _Region:
             for name in n.statements:
                 s = self.scop.statement(name)
                 written = next((a for a in shared if _near(s.write, a.vars.get(name))), None)
-                if written is None or written.size is not None or written.first is not None:
+                if written is None or written.first is not None:
                     continue
                 for access in s.accesses:
                     if access.kind != "read" or access.unknown or not access.subscripts:
@@ -219,7 +219,7 @@ class _Region:
     ) -> Sequence[Axis]:
         """The two axes along which points of a thread share most of what they read, the one with more threads
         first."""
-        known = [a for a in shared if a.size is None and a.first is None and a.extent > 1]
+        known = [a for a in shared if a.first is None and a.extent > 1]
         known.sort(key=lambda a: -axes[a.name].threads)
         pairs = list(itertools.combinations(known, 2)) or [tuple(known)]
 

@@ -186,3 +186,22 @@ def test_a_dynamic_batch_costs_nothing(backend: str, name: str) -> None:
     fixed, any_batch = (tc.compile(source, backend, dynamic=d).inspect("code", **sizes) for d in ((), ("B",)))
     without = re.sub(r",\s*const long(?: long)? B\)", ")", any_batch)
     assert without != any_batch and without == fixed
+
+
+@pytest.mark.parametrize("dynamic", [("M",), ("N",), ("M", "N"), ("M", "N", "K")])
+def test_dynamic_sizes_keep_register_tiles(dynamic: tuple[str, ...]) -> None:
+    """Guards are where copies are made and results stored, not where products are."""
+    kernel = tc.compile(MM, "cuda", options={"isa": "sm_90"}, dynamic=dynamic)
+    choice, loops = (kernel.inspect(s, M=2048, N=2048, K=2048) for s in ("choice", "loops"))
+    assert "C.0[8, 8]: registers of each thread" in choice
+    product = re.search(r"\n( +)for c\d+ in \[0, [^\n]*at once\n(?:\1 +unrolled[^\n]*\n){2}\1 +S1:", loops)
+    assert product is not None or "K" in dynamic, loops
+
+
+def test_products_of_dynamic_sizes() -> None:
+    """One kernel for 16 x 16 threads of 8 x 8 points, and sizes that fill none of its tiles, some, and all."""
+    kernel = tc.compile(MM, "opencl", options={"tile": (128, 128), "threads": (16, 16)}, dynamic=("M", "N"))
+    rng = np.random.default_rng(3)
+    for m, n in ((1, 1), (5, 300), (128, 128), (129, 257), (300, 7)):
+        a, b = (rng.integers(-3, 4, (x, 40)).astype(np.float32) for x in (m, n))
+        np.testing.assert_array_equal(kernel(a, b), a @ b.T)

@@ -23,6 +23,7 @@ from .ways import Wanted, candidates, weight
 _HOPELESS = 2.5  # what a way may take of the best, and its variants are not looked at
 _FEW = 0.1  # of all reads, for which staging is not looked at
 _WAITING = 0.5  # of the time of a kernel what it waits, from where on copies ahead are looked at
+_APART = 0.5  # of all requests to memory that are for neighbours, below which other ways are looked at
 _CLOSE = 1.2  # what the time of a kernel may be of the ideal one, and nothing else is looked at
 
 
@@ -75,7 +76,8 @@ class Chooser:
             quickest = min((c.prediction for c in here), key=lambda p: p.seconds)
             if way.inner:
                 fewer, worse = quickest.seconds, quickest.seconds >= fewer
-            if not wanted.copies and quickest.seconds < _CLOSE * quickest.ideal(self.target):
+            enough = quickest.seconds < _CLOSE * quickest.ideal(self.target) and quickest.coalesced > _APART
+            if enough and not wanted.copies:
                 break
 
         def order(c: Candidate) -> tuple[bool, float]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tc import facts, settings
 from tc.errors import ArgumentError, InternalError
 from tc.ir.collapse import collapse
 from tc.ir.interchange import interchange
-from tc.ir.loops import Block, Launch, LoopNest
-from tc.ir.program import Program
-from tc.ir.rfactor import chunked_reductions, split_reductions
+from tc.ir.loops import WARP, Block, Launch, LoopNest
+from tc.ir.program import Program, Stage
+from tc.ir.rfactor import chunked_reductions, is_of_columns, is_product, split_reductions
 from tc.ir.temporaries import Temporaries, temporaries
 from tc.options import Options
 from tc.pipeline import stage
@@ -127,17 +127,23 @@ def mapped(
         with stage("map"):
             return polyhedra, maker.kernels(between(parts, chosen), given=options.fusion is not None)
 
-    def split(results: int, of_products: tuple[int, int] | None = None) -> Program:
-        return split_reductions(program, results, _LONG, chunks, typical, of_products)
+    def split(results: int, many: Callable[[Stage], tuple[int, int] | None] | None = None) -> Program:
+        return split_reductions(program, results, _LONG, chunks, typical, many)
+
+    def blockwise(s: Stage) -> tuple[int, int] | None:
+        """Of reductions of which a block has many results: for how many of these, and from where on."""
+        if is_product(s):
+            return _OF_PRODUCTS * target.units, _LONG_PRODUCT
+        return (max(_PARTS) * WARP * target.units, _LONG) if is_of_columns(s) else None
 
     with isl_context():
         shapes: dict[Program, Collection[str]] = {split(n * target.units): () for n in _PARTS}
         if not (options.tile or options.threads or options.blocks or options.fusion):
             first = next(iter(shapes))
-            products = split(max(_PARTS) * target.units, (_OF_PRODUCTS * target.units, _LONG_PRODUCT))
+            other = split(max(_PARTS) * target.units, blockwise)
             known = {f.name for f in first.funcs}
             # Their blocks share out the parts: no time is spent on loops that these have in common with sums.
-            shapes.setdefault(products, [s.name for s in products.stages if s.func not in known])
+            shapes.setdefault(other, [s.name for s in other.stages if s.func not in known])
         # Rows that are blocks enough may be better whole: then kernels share them.
         if split(target.units // _ENOUGH) == program and not options.fusion:
             shapes.setdefault(program, ())

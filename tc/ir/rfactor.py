@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from tc.dtypes import accumulator
@@ -29,27 +29,41 @@ def split_reductions(
     fewest: int,
     done: Collection[str] = frozenset(),
     typical: Mapping[str, int] | None = None,
-    of_products: tuple[int, int] | None = None,
+    many: Callable[[Stage], tuple[int, int] | None] | None = None,
 ) -> Program:
     """Every reduction with at least `fewest` instances but fewer results than there should be tasks
-    (`chunks`), in up to `chunks` parts; but those of the stages `done`.  `of_products`: both numbers for
-    reductions of which results share what they read, so that a task has many.  Where sizes are dynamic, at
-    their `typical` values: chunks are as long as they would be then, so for larger ones there are more."""
+    (`chunks`), in up to `chunks` parts; but those of the stages `done`.
+
+    `many`: both numbers for a reduction of which a task has many results, if it is one.  Where sizes are
+    dynamic, at their `typical` values: chunks are as long as they would be then, so for larger ones there are
+    more.
+    """
     for stage in program.stages:
-        where = _split(stage, chunks, fewest, typical or {})
-        if where is None and of_products is not None and _shares(stage):
-            where = _split(stage, *of_products, typical or {})
+        numbers = many(stage) if many is not None else None
+        where = _split(stage, *(numbers or (chunks, fewest)), typical or {})
         if where is not None and stage.name not in done:
             program = _factored(program, stage, *where)
     return program
 
 
-def _shares(stage: Stage) -> bool:
+def is_product(stage: Stage) -> bool:
     """Whether results share what they read along two variables, as those of a product of matrices do."""
     pure = {v.name for v in stage.domain.vars if v.kind == "pure"}
-    reads = [e for e in walk(stage.value) if isinstance(e, Call) and e.kind != "intrinsic" and e.args]
-    missing = [pure - {v for a in e.args for v in variables(a)} for e in reads]
+    missing = [pure - {v for a in e.args for v in variables(a)} for e in _reads(stage)]
     return any(a - b and b - a for a, b in itertools.combinations(missing, 2))
+
+
+def is_of_columns(stage: Stage) -> bool:
+    """Whether neighbours in memory go into different results, and all that is read is for one of these."""
+    pure = {v.name for v in stage.domain.vars if v.kind == "pure"}
+    reads = _reads(stage)
+    last = [variables(e.args[-1]) for e in reads]
+    whole = all(pure <= {v for a in e.args for v in variables(a)} for e in reads)
+    return whole and bool(last) and all(v and v <= pure for v in last)
+
+
+def _reads(stage: Stage) -> list[Call]:
+    return [e for e in walk(stage.value) if isinstance(e, Call) and e.kind != "intrinsic" and e.args]
 
 
 def chunked_reductions(

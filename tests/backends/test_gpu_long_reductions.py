@@ -4,6 +4,7 @@ combines these, on PoCL at sizes for which that is done, and on the shim at smal
 from __future__ import annotations
 
 import importlib
+import math
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ import tc
 from tc import kernel as kernels
 from tc import registry
 from tc.cache import CompileCache
+from tc.ir.expr import IntImm, Load, Variable, walk
 from tc.ir.loops import Compute, Launch, statements
+from tc.ir.simplify import linear_terms
 from tests.conformance.test_programs import results
 from tests.simt import shim as simt
 from tests.simt.mapped import prepared
@@ -152,3 +155,46 @@ def test_on_the_shim(source: str, count: int, shape: tuple[int, ...], dynamic: b
     for got, want in zip(result.values.values(), results(tc.interpret(source, **given)), strict=True):
         np.testing.assert_array_equal(got, want)
     assert len(parts(call.nest)) == count
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1_000_000, 64), (200_000, 300), (16384, 4096)])
+def test_sums_of_columns_read_neighbours(rows: int, columns: int) -> None:
+    """Lanes along what lies in memory, and blocks enough for all of a GPU."""
+    kernel = tc.compile("def f(float(M,N) A) -> (S) { S(n) +=! A(m,n) }", "cuda", options={"isa": "sm_90"})
+    one = kernel.specialize(M=rows, N=columns).compiled
+    first = next(s for s in statements(one.nest.body) if isinstance(s, Launch))
+    (read,) = (
+        e
+        for s in statements(first)
+        if isinstance(s, Compute)
+        for e in walk(s.value)
+        if isinstance(e, Load) and e.buffer == "A"
+    )
+    assert linear_terms(read.subscripts[-1])[0][Variable("t0")] == 1
+    assert math.prod(n.value for _, n in first.blocks if isinstance(n, IntImm)) >= 128
+
+
+@pytest.mark.parametrize(
+    ("backend", "m", "n", "k", "parts"),
+    [
+        *((b, 64, 64, 1 << 15, True) for b in ("cuda", "opencl")),
+        ("cuda", 128, 1024, 1024, True),
+        *((b, 64, 64, 64, False) for b in ("cuda", "opencl")),
+    ],
+)
+def test_products_with_few_results_are_made_in_parts(
+    backend: str, m: int, n: int, k: int, parts: bool
+) -> None:
+    kernel = tc.compile("def f(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }", backend)
+    loops = kernel.inspect("loops", M=m, N=n, K=k)
+    assert ("temporary float32 C_part[" in loops) == parts
+    tiled = tc.compile(
+        "def f(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }",
+        backend,
+        options={"tile": (32, 32)},
+    )
+    assert "C_part" not in tiled.inspect("loops", M=m, N=n, K=k)
+    if backend == "opencl" and parts:
+        rng = np.random.default_rng(5)
+        a, b = (rng.integers(-3, 4, (x, k)).astype(np.float32) for x in (m, n))
+        np.testing.assert_array_equal(kernel(a, b), a @ b.T)

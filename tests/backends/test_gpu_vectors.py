@@ -199,7 +199,7 @@ def test_dynamic_sizes_keep_register_tiles(dynamic: tuple[str, ...]) -> None:
 
 
 def test_products_of_dynamic_sizes() -> None:
-    """One kernel for 16 x 16 threads of 8 x 8 points, and sizes that fill none of its tiles, some, and all."""
+    """One kernel of tiles of 128 x 128, for sizes that fill none of them, some, and all."""
     kernel = tc.compile(MM, "opencl", options={"tile": (128, 128), "threads": (16, 16)}, dynamic=("M", "N"))
     rng = np.random.default_rng(3)
     for m, n in ((1, 1), (5, 300), (128, 128), (129, 257), (300, 7)):

@@ -19,6 +19,7 @@ from tc.poly.separate import separations
 
 from .choose import Choice, Chooser
 from .model import LAUNCH
+from .target import Target
 
 _CLOSE = 1.2  # what a kernel may take of the least that several would, and these are not looked at
 _CLEARLY = 0.9  # of the time of one kernel that several must take
@@ -38,6 +39,10 @@ class Kernels:
     def seconds(self) -> float:
         """That all of them are predicted to take."""
         return sum(c.taken.prediction.seconds for c in self.choices)
+
+    def ideal(self, target: Target) -> float:
+        """What they would take if each had one bound."""
+        return sum(c.taken.prediction.ideal(target) for c in self.choices)
 
 
 @dataclass(slots=True)

@@ -40,6 +40,7 @@ _TRACED_INSTANCES = 2000
 _PARTS, _LONG = (8, 2), 1 << 17
 # The same where results share what they read, of which a block has thousands.
 _OF_PRODUCTS, _LONG_PRODUCT = 16384, 1 << 25
+_CLOSE = 1.1  # what kernels may take of the least that they could, and no others are looked at
 _ENOUGH = 4  # units for each result, from where on the same reductions are also tried whole
 _LONG_ATOMIC = 256  # the same if results are to be updated atomically, which needs no second kernel
 
@@ -147,7 +148,11 @@ def mapped(
         # Rows that are blocks enough may be better whole: then kernels share them.
         if split(target.units // _ENOUGH) == program and not options.fusion:
             shapes.setdefault(program, ())
-        plans = [planned(x, parts) for x, parts in shapes.items()]
+        plans: list[tuple[scop.Scop, Kernels]] = []
+        for x, parts in shapes.items():
+            plans.append(planned(x, parts))
+            if plans[-1][1].seconds < _CLOSE * plans[-1][1].ideal(target):
+                break
         polyhedra, taken = min(plans, key=lambda x: x[1].seconds)
         program = polyhedra.program
         with stage("schedule"):

@@ -87,12 +87,14 @@ def test_indirect_promotion(
     code = tc.compile(source, backend, options=TILED).inspect("code", **sizes)
     golden(f"{name}/shared.{suffix}", code)
     kernels = code.split("_kernel(")[1:]
-    assert len(kernels) == len(tables)
-    for kernel, (table, index) in zip(kernels, tables.items(), strict=True):
+    for table, index in tables.items():  # of two tables both may be in one kernel
+        (kernel,) = (k for k in kernels if f"+= {table}_" in k)
         held = dict(re.findall(rf"{shared} .*\b(\w+)_(\d+)\[", kernel))
-        indices, rows = f"{index}_{held[index]}[", f"{table}_{held[table]}["
-        steps = [f"{index}[", barrier, f"at = {indices}", rows, f"{table}[at]", barrier, f"+= {rows}"]
-        assert re.search(".*".join(map(re.escape, steps)), kernel, re.DOTALL), kernel
+        indices, rows, wait = (
+            re.escape(x) for x in (f"{index}_{held[index]}[", f"{table}_{held[table]}[", barrier)
+        )
+        steps = [rf"{index}\[", wait, rf"at\d* = {indices}", rows, rf"{table}\[at\d*\]", wait, rf"\+= {rows}"]
+        assert re.search(".*".join(steps), kernel, re.DOTALL), kernel
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")

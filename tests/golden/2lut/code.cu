@@ -12,12 +12,16 @@ static __device__ inline void tc_fail(
 }
 
 extern "C" __global__ __launch_bounds__(128)
-void v_2LUT_0_kernel(
+void v_2LUT_kernel(
     const float (*__restrict__ LUT1)[4],
     const int (*__restrict__ I1)[5],
+    const float (*__restrict__ LUT2)[4],
+    const int (*__restrict__ I2)[6],
     float (*__restrict__ O1)[4],
+    float (*__restrict__ O2)[4],
     long long *__restrict__ error) {
-  float O1_0[1];
+  float O1_2[1];
+  float O2_3[1];
   const int thread = threadIdx.x;
   const int t0 = thread % 8;
   const int t1 = thread / 8 % 4;
@@ -26,7 +30,7 @@ void v_2LUT_0_kernel(
     /* S0: O1(i,j) +=! LUT1(I1(i,k),j) # starts from the neutral element */
     O1[t2][t1] = 0.0f;
   }
-  O1_0[0] = 0.0f;
+  O1_2[0] = 0.0f;
   if (t0 <= 4 && t2 <= 2) {
     /* S1: O1(i,j) +=! LUT1(I1(i,k),j) */
     {
@@ -36,41 +40,26 @@ void v_2LUT_0_kernel(
         const long long point[] = {t2, t1, t0};
         tc_fail(error, 1, at, 0, 3, point);
       }
-      O1_0[0] += (inside ? LUT1[at][t1] : 0);
+      O1_2[0] += (inside ? LUT1[at][t1] : 0);
     }
   }
-  /* + of O1.0 over t0 */
+  /* + of O1.2 over t0 */
   {
-    float held = O1_0[0];
+    float held = O1_2[0];
     #pragma unroll
     for (int step = 4; step > 0; step /= 2) {
       const float other = __shfl_xor_sync(0xffffffffu, held, step);
       held = held + other;
     }
-    O1_0[0] = held;
+    O1_2[0] = held;
   }
   if (t0 == 0 && t2 <= 2) {
     /* O1, its parts */
-    O1[t2][t1] += O1_0[0];
-  }
-}
-
-extern "C" __global__ __launch_bounds__(128)
-void v_2LUT_1_kernel(
-    const float (*__restrict__ LUT2)[4],
-    const int (*__restrict__ I2)[6],
-    float (*__restrict__ O2)[4],
-    long long *__restrict__ error) {
-  float O2_1[1];
-  const int thread = threadIdx.x;
-  const int t0 = thread % 8;
-  const int t1 = thread / 8 % 4;
-  const int t2 = thread / 8 / 4;
-  if (t0 == 0 && t2 <= 2) {
+    O1[t2][t1] += O1_2[0];
     /* S2: O2(i,j) +=! LUT2(I2(i,k),j) # starts from the neutral element */
     O2[t2][t1] = 0.0f;
   }
-  O2_1[0] = 0.0f;
+  O2_3[0] = 0.0f;
   if (t0 <= 5 && t2 <= 2) {
     /* S3: O2(i,j) +=! LUT2(I2(i,k),j) */
     {
@@ -80,21 +69,21 @@ void v_2LUT_1_kernel(
         const long long point[] = {t2, t1, t0};
         tc_fail(error, 3, at, 0, 3, point);
       }
-      O2_1[0] += (inside ? LUT2[at][t1] : 0);
+      O2_3[0] += (inside ? LUT2[at][t1] : 0);
     }
   }
-  /* + of O2.1 over t0 */
+  /* + of O2.3 over t0 */
   {
-    float held = O2_1[0];
+    float held = O2_3[0];
     #pragma unroll
     for (int step = 4; step > 0; step /= 2) {
       const float other = __shfl_xor_sync(0xffffffffu, held, step);
       held = held + other;
     }
-    O2_1[0] = held;
+    O2_3[0] = held;
   }
   if (t0 == 0 && t2 <= 2) {
     /* O2, its parts */
-    O2[t2][t1] += O2_1[0];
+    O2[t2][t1] += O2_3[0];
   }
 }

@@ -30,15 +30,9 @@ void sconv_kernel(
     }
   }
   /* + of O.0 over t0 */
-  {
-    scratch_f32[thread] = O_0[0];
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    for (int step = 1; step > 0; step /= 2) {
-      if (t0 < step) scratch_f32[thread] = scratch_f32[thread] + scratch_f32[thread + step];
-      barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    }
-    O_0[0] = scratch_f32[thread];
-  }
+  scratch_f32[thread] = O_0[0];
+  barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+  if (t0 == 0) O_0[0] = scratch_f32[thread] + scratch_f32[thread + 1];
   if (t0 == 0 && t1 <= 2) {
     /* O, its parts */
     O[b0][b1][t2][t1] += O_0[0];

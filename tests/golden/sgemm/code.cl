@@ -24,15 +24,13 @@ void sgemm_kernel(
     C_0[0] += a * A[t2][t0] * B[t0][t1];
   }
   /* + of C.0 over t0 */
-  {
-    scratch_f32[thread] = C_0[0];
+  scratch_f32[thread] = C_0[0];
+  barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+  for (int step = 4; step > 1; step /= 2) {
+    if (t0 < step) scratch_f32[thread] = scratch_f32[thread] + scratch_f32[thread + step];
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    for (int step = 4; step > 0; step /= 2) {
-      if (t0 < step) scratch_f32[thread] = scratch_f32[thread] + scratch_f32[thread + step];
-      barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    }
-    C_0[0] = scratch_f32[thread];
   }
+  if (t0 == 0) C_0[0] = scratch_f32[thread] + scratch_f32[thread + 1];
   if (t0 == 0 && t1 <= 5) {
     /* C, its parts */
     C[t2][t1] += C_0[0];

@@ -25,15 +25,13 @@ void softmax_kernel(__global const float (*restrict I)[7], __global float (*rest
     tmp_0[0] = tc_max_f32(tmp_0[0], I[t1][t0]);
   }
   /* max of tmp.0 over t0 */
-  {
-    scratch_f32[thread] = tmp_0[0];
+  scratch_f32[thread] = tmp_0[0];
+  barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+  for (int step = 4; step > 1; step /= 2) {
+    if (t0 < step) scratch_f32[thread] = tc_max_f32(scratch_f32[thread], scratch_f32[thread + step]);
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    for (int step = 4; step > 0; step /= 2) {
-      if (t0 < step) scratch_f32[thread] = tc_max_f32(scratch_f32[thread], scratch_f32[thread + step]);
-      barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    }
-    tmp_0[0] = scratch_f32[thread];
   }
+  if (t0 == 0) tmp_0[0] = tc_max_f32(scratch_f32[thread], scratch_f32[thread + 1]);
   if (t0 == 0 && t1 <= 2) {
     /* tmp, its parts */
     tmp_2[t1] = tc_max_f32(tmp_2[t1], tmp_0[0]);
@@ -54,15 +52,13 @@ void softmax_kernel(__global const float (*restrict I)[7], __global float (*rest
     tmp_1[0] += O_3[t1][t0];
   }
   /* + of tmp.1 over t0 */
-  {
-    scratch_f32[thread] = tmp_1[0];
+  scratch_f32[thread] = tmp_1[0];
+  barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+  for (int step = 4; step > 1; step /= 2) {
+    if (t0 < step) scratch_f32[thread] = scratch_f32[thread] + scratch_f32[thread + step];
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    for (int step = 4; step > 0; step /= 2) {
-      if (t0 < step) scratch_f32[thread] = scratch_f32[thread] + scratch_f32[thread + step];
-      barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    }
-    tmp_1[0] = scratch_f32[thread];
   }
+  if (t0 == 0) tmp_1[0] = scratch_f32[thread] + scratch_f32[thread + 1];
   if (t0 == 0 && t1 <= 2) {
     /* tmp, its parts */
     tmp_2[t1] += tmp_1[0];

@@ -19,10 +19,9 @@ def apart(statements: Collection[str], predicate: Predicate | Strategy) -> Predi
     return lambda p: alone.isdisjoint((*p.first, *p.second)) and fuse(p)
 
 
-def between(statements: Collection[str], predicate: Predicate | Strategy) -> Predicate:
-    """Of a predicate one by which these statements share loops with each other only, and others too."""
-    fuse, inside = named(predicate), frozenset(statements)
-    return lambda p: len({s in inside for s in (*p.first, *p.second)}) == 1 and fuse(p)
+def within(number: Mapping[str, int], fuse: Predicate) -> Predicate:
+    """Of a predicate one that leaves statements of different numbers (0: of those without one) apart."""
+    return lambda p: len({number.get(s, 0) for s in (*p.first, *p.second)}) == 1 and fuse(p)
 
 
 def predicate(scop: Scop, target: Target, typical: Mapping[str, int]) -> Predicate:

@@ -8,7 +8,7 @@ blocks.  How long either takes is predicted, and the shorter is taken.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tc.poly import fusion, plan
@@ -18,6 +18,7 @@ from tc.poly.plan import Region
 from tc.poly.separate import separations
 
 from .choose import Choice, Chooser
+from .fuse import within
 from .model import LAUNCH
 from .target import Target
 
@@ -98,7 +99,7 @@ class Maker:
                 continue
             number = {s: i for i, r in enumerate(now.regions) for s in r.statements}
             number |= {s: -1 - i for i, piece in enumerate(pieces) for s in piece}
-            groups, regions = self.regions(_within(number, fuse))
+            groups, regions = self.regions(within(number, fuse))
             before = {r.statements: c for r, c in zip(now.regions, now.choices, strict=True)}
             new = [r for r in regions if r.statements not in before]
             if {s for r in new for s in r.statements} != set(region.statements) or len(new) == 1:
@@ -132,11 +133,6 @@ def _named(c: Choice, title: str) -> Choice:
     kernel = c.taken.kernel
     taken = replace(c.taken, kernel=replace(kernel, launch=replace(kernel.launch, name=title)))
     return Choice(taken, [taken if x is c.taken else x for x in c.all])
-
-
-def _within(number: Mapping[str, int], fuse: Predicate) -> Predicate:
-    """Of a predicate one that leaves statements of different numbers apart."""
-    return lambda p: len({number[s] for s in (*p.first, *p.second)}) == 1 and fuse(p)
 
 
 def _nests(r: Region) -> tuple[tuple[str, ...], ...]:

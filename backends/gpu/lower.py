@@ -23,7 +23,7 @@ from tc.poly.mapping.loops import Kernel
 
 from ..reference.identity import identity
 from .choose import Chooser, told
-from .fuse import apart, between, predicate
+from .fuse import apart, predicate, within
 from .kernels import Kernels, Maker
 from .model import used
 from .recompute import repeated, worthwhile
@@ -126,7 +126,9 @@ def mapped(
         chooser = Chooser(polyhedra, wanted, target, typical, private)
         maker = Maker(chooser, options.intra_tile_fusion)
         with stage("map"):
-            return polyhedra, maker.kernels(between(parts, chosen), given=options.fusion is not None)
+            return polyhedra, maker.kernels(
+                within(dict.fromkeys(parts, 1), chosen), given=options.fusion is not None
+            )
 
     def split(results: int, many: Callable[[Stage], tuple[int, int] | None] | None = None) -> Program:
         return split_reductions(program, results, _LONG, chunks, typical, many)

@@ -26,7 +26,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tc.codegen.combine import held_as, waiting
+from tc.codegen.combine import elements_of, held_as, waiting
 from tc.dtypes import DType
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import Load, variables, walk
@@ -239,8 +239,7 @@ def shared_bytes(nest: LoopNest, launch: Launch, shuffles: bool) -> int:
     for c in statements(launch):
         if isinstance(c, Combine):
             a = nest.array(c.buffer)
-            elements = math.prod(evaluate(n, {}) for n in a.shape)
-            room = Grouping.of(launch.threads, c.thread, shuffles).room(elements)
+            room = Grouping.of(launch.threads, c.thread, shuffles).room(elements_of(a))
             scratch[held_as(a)] = max(scratch.get(held_as(a), 0), room)
     return total + sum(n * t.itemsize for t, n in scratch.items())
 
@@ -333,7 +332,7 @@ def _chain(nest: LoopNest, launch: Launch, done: Work, far: float, shuffles: boo
                 return _ARITHMETIC if s.warp else _BARRIER, 0.0
             case Combine():
                 how = Grouping.of(launch.threads, s.thread, shuffles)
-                elements = math.prod(evaluate(n, {}) for n in arrays[s.buffer].shape)
+                elements = elements_of(arrays[s.buffer])
                 time = how.barriers(elements, id(s) in waits) * _BARRIER
                 if how.lanes == 1:
                     return time + elements * (how.count - 1).bit_length() * 2 * _SHARED, 0.0

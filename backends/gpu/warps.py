@@ -27,10 +27,9 @@ from typing import Any
 
 import numpy as np
 
-from tc.codegen.combine import waiting
+from tc.codegen.combine import elements_of, waiting
 from tc.errors import InternalError
 from tc.ir import expr as x
-from tc.ir.evaluate import evaluate
 from tc.ir.expr import Expr, Load, inline_lets, variables, walk
 from tc.ir.grouping import Grouping
 from tc.ir.loops import (
@@ -306,7 +305,7 @@ class _Walk:
         how = Grouping.of(self.launch.threads, s.thread, self.shuffles)
         if how.count == 1:
             return
-        elements = math.prod(evaluate(n, self.sizes) for n in array.shape)
+        elements = elements_of(array)
         weight = float(g.weight.sum())
         self.barriers += weight * how.barriers(elements, id(s) in self.waiting)
         weight *= elements

@@ -12,7 +12,7 @@ coincident, both are in one block, and in one tile of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -74,7 +74,8 @@ def barriers(p: Placed) -> Barriers:
 
     Raises InternalError (TC0904) where a unit conflicts with itself.
     """
-    touches = [_touches(p, i) for i in range(len(p.units))]
+    places = {s: _Place.of(p.scop, u, s, p.variables) for u in p.units for s in u.statements}
+    touches = [_touches(p, i, places) for i in range(len(p.units))]
     crosses = _Crossing(p)
     small = math.prod(n for _, n in p.how.threads) <= WARP
     out: list[Sync | None] = []
@@ -169,12 +170,12 @@ def _pairs(
                 yield a, b
 
 
-def _touches(p: Placed, i: int) -> list[Touch]:
+def _touches(p: Placed, i: int, places: Mapping[str, _Place]) -> list[Touch]:
     """What a unit touches in memory, shared or not."""
     unit, out = p.units[i], list[Touch]()
     kept = {k.buffer: k for k in p.kept if k.nest == unit.nest}
     for s in unit.statements:
-        place = _Place.of(p.scop, unit, s, p.variables)
+        place = places[s]
         for a in p.scop.statement(s).accesses:
             if a.kind == "update" or a.buffer in kept:  # it is the write's element; see `_transfers`
                 continue
@@ -184,19 +185,20 @@ def _touches(p: Placed, i: int) -> list[Touch]:
     first = not any(u.nest == unit.nest for u in p.units[:i])
     last = not any(u.nest == unit.nest for u in p.units[i + 1 :])
     for k in kept.values():
-        out += _transfers(p, k, (i, Step.LOAD), writes=False) if first and k.load else []
-        out += _transfers(p, k, (i, Step.STORE), writes=True) if last and k.store else []
+        out += _transfers(p, k, (i, Step.LOAD), places, writes=False) if first and k.load else []
+        out += _transfers(p, k, (i, Step.STORE), places, writes=True) if last and k.store else []
     return out
 
 
-def _transfers(p: Placed, k: Kept, at: Moment, *, writes: bool) -> Iterator[Touch]:
+def _transfers(
+    p: Placed, k: Kept, at: Moment, places: Mapping[str, _Place], *, writes: bool
+) -> Iterator[Touch]:
     """What threads keep is touched where all of the nest's accesses are, before or after all of its units."""
     for u in p.units:
         for s in u.statements if u.nest == k.nest else ():
-            place = _Place.of(p.scop, u, s, p.variables)
             for a in p.scop.statement(s).accesses:
                 if a.buffer == k.buffer and a.kind != "update":
-                    yield Touch(at, s, k.buffer, a.map, place.own, writes)
+                    yield Touch(at, s, k.buffer, a.map, places[s].own, writes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,6 +201,8 @@ def build(f: Front, variant: Variant) -> Built:
             typed = assign_types(f.checked, dict(variant.integers), INT64 if variant.wide else INT32)
     with stage("lower"):
         program = lower(typed, _boxes(ranges), given=variant.given, strict=variant.strict)
+        # Until they are decided, open accesses count as checked: folding keeps those (`x * 0`).
+        program = _mark(program, {(o.site, o.dim) for o in ranges.obligations})
         if scalars:
             program = specialize_program(program, {}, scalars)
     with stage("legality"):
@@ -275,7 +277,7 @@ def _legal(program: Program, ranges: Ranges, checks: bool) -> Program:
                 else:
                     reason = f"{_access_text(o)} would be out of bounds"
                     preconditions.append(Precondition(o.condition, reason, o.span, o.shown))
-    program = _mark(program, dynamic) if checks else program
+    program = _mark(program, dynamic if checks else set())
     return replace(program, preconditions=tuple(dict.fromkeys(preconditions)))
 
 
@@ -292,13 +294,13 @@ def _access_text(o: Obligation) -> str:
 
 
 def _mark(program: Program, dynamic: set[tuple[int, int]]) -> Program:
-    """Record on the accesses which of their dimensions are checked when the kernel runs."""
+    """Record on the accesses which of their dimensions, and no others, are checked when the kernel runs."""
 
     def mark(e: x.Expr) -> x.Expr:
         e = x.rebuild(e, mark)
         if isinstance(e, x.Call) and e.site >= 0:
             dims = tuple(d for d in range(len(e.args)) if (e.site, d) in dynamic)
-            return replace(e, checked=dims) if dims else e
+            return replace(e, checked=dims) if dims != e.checked else e
         return e
 
     return replace(program, stages=tuple(replace(st, value=mark(st.value)) for st in program.stages))

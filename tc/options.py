@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import numbers
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -26,17 +27,26 @@ _SWITCHES = (
 )
 
 
+def _plain(value: object) -> object:
+    """Numbers of other libraries (NumPy's) as Python's, which JSON knows; all else as it is."""
+    if isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    return float(value) if isinstance(value, numbers.Real) else value
+
+
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def _permutation(value: object) -> tuple[int, ...]:
     """The numbers of loops, each once."""
-    numbers: tuple[object, ...] = ()
+    loops: tuple[object, ...] = ()
     if isinstance(value, (list, tuple)):
-        numbers = tuple(cast("Sequence[object]", value))
-    counted = tuple(n for n in numbers if isinstance(n, int) and not isinstance(n, bool) and n >= 0)
-    if not numbers or len(set(counted)) < len(numbers):
+        loops = tuple(map(_plain, cast("Sequence[object]", value)))
+    counted = tuple(n for n in loops if isinstance(n, int) and not isinstance(n, bool) and n >= 0)
+    if not loops or len(set(counted)) < len(loops):
         raise _bad("order", cast("object", value), "a tuple of numbers of loops, each once, or None")
     return counted
 
@@ -55,6 +65,7 @@ def _facts(value: object) -> tuple[tuple[str, float], ...]:
     facts: dict[str, float] = {}
     for pair in pairs:
         name, number = cast("Sequence[object]", pair) if _is_pair(pair) else (None, None)
+        number = _plain(number)
         counted = isinstance(number, (int, float)) and not isinstance(number, bool) and 0 <= number < math.inf
         if isinstance(name, str) and counted:
             facts[name] = cast("float", number)
@@ -131,6 +142,8 @@ class Options:
     autoschedule: str | None = None
 
     def __post_init__(self) -> None:
+        for name in ("max_shared_memory", "vector", "unroll"):
+            object.__setattr__(self, name, _plain(getattr(self, name)))
         for name in ("strict", "fast_math"):
             if not isinstance(getattr(self, name), bool):
                 raise _bad(name, getattr(self, name), "True or False")
@@ -151,7 +164,7 @@ class Options:
             if value is None:
                 continue
             listed = isinstance(value, (list, tuple))
-            counts = tuple(cast("Sequence[object]", value)) if listed else ()
+            counts = tuple(map(_plain, cast("Sequence[object]", value))) if listed else ()
             if not counts or not all(map(_is_count, counts)):
                 raise _bad(name, value, "a tuple of positive integers or None")
             object.__setattr__(self, name, counts)  # JSON and command lines have lists

@@ -186,6 +186,9 @@ def _notices(made: Sequence[Kernel], loops: int, options: Options) -> Iterator[s
     if options.tile or options.threads:
         for k in made:
             yield from (f"{k.launch.name} does not keep in registers {x}" for x in k.spilled)
+    if options.use_shared_memory:
+        for k in made:
+            yield from (f"{k.launch.name} does not copy to shared memory {x}" for x in k.oversized)
     for name in ("threads", "blocks"):
         asked: tuple[int, ...] = getattr(options, name) or ()
         if made and sum(n > 1 for n in asked) > loops:

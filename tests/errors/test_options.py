@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tc
@@ -114,6 +115,26 @@ def test_valid_values_survive_json(values: dict[str, Any]) -> None:
     assert json.loads(options.to_json()).keys() == values.keys()
     assert eval(repr(options), {"tc": tc}) == options
     assert hash(options) == hash(tc.Options(**values))
+
+
+def test_numbers_of_numpy() -> None:
+    """What a tuner draws."""
+    drawn = tc.Options(
+        tile=(np.int64(32), np.uint8(4)),
+        order=(np.int32(1), np.int32(0)),
+        unroll=np.int16(8),  # type: ignore[arg-type]
+        vector=np.int64(0),  # type: ignore[arg-type]
+        max_shared_memory=np.int64(4096),  # type: ignore[arg-type]
+        machine={"dram": np.float32(0.5)},
+    )
+    plain = tc.Options(
+        tile=(32, 4), order=(1, 0), unroll=8, vector=0, max_shared_memory=4096, machine={"dram": 0.5}
+    )
+    assert repr(drawn) == repr(plain)
+    assert drawn.to_json() == plain.to_json()
+    for wrong in ({"tile": (np.int64(0),)}, {"unroll": np.float64(8.0)}, {"threads": (np.True_,)}):
+        with pytest.raises(tc.ArgumentError, match="TC0511"):
+            tc.Options(**wrong)  # type: ignore[arg-type]
 
 
 def test_a_machine_is_a_mapping_or_pairs() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -553,6 +554,21 @@ def test_what_is_in_registers_is_told() -> None:
     what = "C: 256 elements a thread, and 64 are the most"
     with pytest.warns(tc.PerformanceNotice, match=f"f on cuda: f does not keep in registers {what}"):
         assert f"not in registers: {what}\n" in told("float", **large)
+
+
+def test_copies_that_were_asked_for_and_do_not_fit() -> None:
+    source = "def f(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
+    sizes = {"M": 256, "N": 256, "K": 256}
+    tiles = {"tile": (64, 64, 64), "max_shared_memory": 20000}
+    asked = tc.compile(source, "opencl", options={**tiles, "use_shared_memory": True})
+    what = "B: a copy takes 16384 bytes, and 3616 are left"
+    with pytest.warns(tc.PerformanceNotice, match=f"f on opencl: f does not copy to shared memory {what}"):
+        assert f"not copied: {what}\n" in asked.inspect("mapped", **sizes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert f"not copied: {what}\n" in tc.compile(source, "opencl", options=tiles).inspect(
+            "mapped", **sizes
+        )
 
 
 @pytest.mark.parametrize("option", ["threads", "blocks"])

@@ -21,13 +21,14 @@ from tc.poly.tree import dump
 class Kernel:
     """A launch, the arrays that only it has, and the mapped tree as text; before it a line for each array in
     shared memory and in registers, and for each that stays in memory why.  `spilled` are those of these that
-    options would have kept in registers."""
+    options would have kept in registers, `oversized` those whose copies shared memory has no room for."""
 
     launch: Launch
     arrays: tuple[Array, ...]
     promoted: str
     tree: str
     spilled: tuple[str, ...] = ()
+    oversized: tuple[str, ...] = ()
 
 
 def kernel(scop: Scop, title: str, how: RegionMap, mapped: Mapped) -> Kernel:
@@ -36,7 +37,9 @@ def kernel(scop: Scop, title: str, how: RegionMap, mapped: Mapped) -> Kernel:
     body = ast.loops(scop, mapped.schedule, mapped.inserted, mapped.views, variables)
     body = sunk(body, {v for v, _ in how.threads}, mapped.common)
     launch = Launch(title, how.blocks, how.threads, body)
-    return Kernel(launch, mapped.arrays, _promoted(launch, mapped), dump(mapped.schedule), mapped.spilled)
+    oversized = tuple(str(x) for x in mapped.refused if x.oversized)
+    tree = dump(mapped.schedule)
+    return Kernel(launch, mapped.arrays, _promoted(launch, mapped), tree, mapped.spilled, oversized)
 
 
 def _promoted(launch: Launch, mapped: Mapped) -> str:

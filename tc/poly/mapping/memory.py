@@ -19,7 +19,7 @@ from tc.poly.mapping.padding import padded
 from tc.poly.mapping.plan import RegionMap, Unit, units
 from tc.poly.mapping.registers import Kept, Parts, index, kept, parts, too_many
 from tc.poly.mapping.ring import rings
-from tc.poly.mapping.shared import LEAST_REUSE, Promotion, Shared, promoted, size_of
+from tc.poly.mapping.shared import LEAST_REUSE, Promotion, Refused, Shared, promoted, size_of
 from tc.poly.plan import Region
 from tc.poly.scop import Scop
 
@@ -42,7 +42,7 @@ class Placed:
     local: tuple[Local, ...]
     memory: tuple[tuple[Shared, ...], ...]
     beyond: frozenset[str]
-    refused: tuple[str, ...]
+    refused: tuple[Refused, ...]
     spilled: tuple[str, ...]
 
     @property
@@ -157,11 +157,12 @@ def placed(
     shared -= sum(size_of(x.array) for x in temporaries)
     memory: list[tuple[Shared, ...]] = []
     beyond: frozenset[str] = frozenset()
-    refused: dict[str, None] = {}
+    refused: dict[Refused, None] = {}
     for u in found:
         here = Promotion()
+        full = shared <= 0 and not u.shared_out
         if why := _no_copies(u, shared, staged):
-            here = Promotion(refused=tuple(f"{n}: {why}" for n in _read(scop, u, written)))
+            here = Promotion(refused=tuple(Refused(n, why, full) for n in _read(scop, u, written)))
         else:
             here = promoted(scop, u, written, shared, True, reuse, how.threads, name, staged, not ahead)
         whole = padded(scop, u, registers, here.taken)

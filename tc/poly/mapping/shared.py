@@ -66,11 +66,23 @@ def size_of(a: Array) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a buffer has no copy; `oversized`: only because it would not fit."""
+
+    buffer: str
+    why: str
+    oversized: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.buffer}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
 class Promotion:
-    """The reads that go to shared memory, and why others do not, a line for each buffer."""
+    """The reads that go to shared memory, and why others do not, once for each buffer."""
 
     taken: tuple[Shared, ...] = ()
-    refused: tuple[str, ...] = ()
+    refused: tuple[Refused, ...] = ()
 
 
 def promoted(
@@ -91,8 +103,11 @@ def promoted(
     more sectors than it needs (`vectors.scattered`) need be used but once; `converting`: halves are copied as
     the float32 that they are used as, where there is room."""
     out: list[Shared] = []
-    refused: dict[str, str] = {}
+    refused: dict[str, Refused] = {}
     left = budget
+
+    def refuse(buffer: str, why: str, oversized: bool = False) -> None:
+        refused.setdefault(buffer, Refused(buffer, why, oversized))
 
     def take(candidates: Sequence[tuple[float, float, list[list[Shared]]]]) -> None:
         """Of each candidate the first form for which there is room."""
@@ -104,10 +119,10 @@ def promoted(
                 out.extend(replace(x, array=same.array) for x in found)
             elif reuse < enough:
                 why = "once" if reuse == 1 else f"{reuse:.3g} times"
-                refused.setdefault(found[0].buffer.name, f"its elements are used {why} in a tile")
+                refuse(found[0].buffer.name, f"its elements are used {why} in a tile")
             elif found[0].bytes > left:
-                why = f"{found[0].bytes} bytes, and {left} are left"
-                refused.setdefault(found[0].buffer.name, f"a copy takes {why}")
+                why = f"a copy takes {found[0].bytes} bytes, and {left} are left"
+                refuse(found[0].buffer.name, why, oversized=True)
             else:
                 array = replace(found[0].array, name=name(found[0].buffer.name))
                 out.extend(replace(x, array=array) for x in found)
@@ -127,8 +142,8 @@ def promoted(
     for s in unit.statements:
         for number, a in enumerate(scop.statement(s).reads):
             if a.unknown and (s, number) not in copied:
-                refused.setdefault(a.buffer, "data choose its elements")
-    return Promotion(tuple(out), tuple(f"{n}: {why}" for n, why in refused.items()))
+                refuse(a.buffer, "data choose its elements")
+    return Promotion(tuple(out), tuple(refused.values()))
 
 
 def _references(

@@ -35,6 +35,7 @@ from tc.poly.mapping.insert import Insertions, started
 from tc.poly.mapping.memory import Placed
 from tc.poly.mapping.nodes import Part, Tree
 from tc.poly.mapping.plan import AxisMap, Unit, several, tiled_axes
+from tc.poly.mapping.shared import Refused
 from tc.poly.mapping.staging import own_tiles, stores
 from tc.poly.mapping.sync import barriers
 
@@ -51,7 +52,7 @@ class Mapped:
     views: Mapping[str, tuple[View, ...]]
     arrays: tuple[Array, ...]
     common: frozenset[str]
-    refused: tuple[str, ...]
+    refused: tuple[Refused, ...]
     spilled: tuple[str, ...]
 
 

@@ -33,7 +33,7 @@ from tc.registry import Availability
 from . import emit, spills
 from .choose import best_options, choose
 from .epilogues import rolled
-from .fuse import predicate
+from .fuse import judge
 from .isa import Isa
 from .machine import Machine, believed, host, with_isa
 from .recompute import repeated, worthwhile
@@ -158,7 +158,7 @@ class Backend:
         program = prepared(program, machine, options, {}).program
         with isl_context():
             polyhedra = scop.build(program)
-            groups = fusion.fuse(polyhedra, options.fusion or predicate(polyhedra, machine))
+            groups = fusion.fuse(polyhedra, options.fusion or judge(polyhedra, machine))
             return best_options(polyhedra, plan.regions(program, groups), machine, count, options)
 
     def compile(
@@ -237,10 +237,10 @@ def code_of(
 
         def planned(typical: Mapping[str, int]) -> Plan:
             with stage("schedule"):
-                wanted = options.fusion or predicate(polyhedra, machine, typical)
+                wanted = fusion.judge(options.fusion or judge(polyhedra, machine, typical))
                 groups = fusion.fuse(polyhedra, wanted, distances)
                 fused = schedule.fused(polyhedra, groups)
-                apart = "".join(f"{x}\n" for x in separations(polyhedra, groups, distances))
+                apart = "".join(f"{x}\n" for x in separations(polyhedra, groups, distances, wanted))
                 shown = tree.dump(fused)
             if found is not None:
                 with stage("dependences"):

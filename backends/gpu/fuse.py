@@ -4,27 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from tc.poly.fusion import Counts, Predicate, Proposal, Strategy, named
+from tc.poly.fusion import Counts, Judge, Proposal
 from tc.poly.scop import Scop
 
 from .target import Target
 
+PARTS = "blocks make parts of results, which are whole when all of them have ended"
+
 _SMALL = 1 << 17  # instances that one block runs in the time that a launch takes
 
 
-def apart(statements: Collection[str], predicate: Predicate | Strategy) -> Predicate:
-    """Of a predicate one by which these statements share loops with no other: several blocks update their
+def apart(statements: Collection[str], judge: Judge) -> Judge:
+    """Of a judge one by which these statements share loops with no other: several blocks update their
     results, which are whole only when all of them have ended."""
-    fuse, alone = named(predicate), frozenset(statements)
-    return lambda p: alone.isdisjoint((*p.first, *p.second)) and fuse(p)
+    alone = frozenset(statements)
+
+    def why(p: Proposal) -> str:
+        updated = not alone.isdisjoint((*p.first, *p.second))
+        return PARTS if updated else judge.why(p)
+
+    return Judge(why)
 
 
-def within(number: Mapping[str, int], fuse: Predicate) -> Predicate:
-    """Of a predicate one that leaves statements of different numbers (0: of those without one) apart."""
-    return lambda p: len({number.get(s, 0) for s in (*p.first, *p.second)}) == 1 and fuse(p)
+def within(number: Mapping[str, int], judge: Judge, told: str) -> Judge:
+    """Of a judge one that leaves statements of different numbers (0 if they have none) apart, as `told`."""
+
+    def why(p: Proposal) -> str:
+        return judge.why(p) if len({number.get(s, 0) for s in (*p.first, *p.second)}) == 1 else told
+
+    return Judge(why)
 
 
-def predicate(scop: Scop, target: Target, typical: Mapping[str, int]) -> Predicate:
+def judge(scop: Scop, target: Target, typical: Mapping[str, int]) -> Judge:
     """The default of the option `fusion`; `typical` are values of the program's dynamic sizes.
 
     What groups of statements share is what can be told apart by blocks: a kernel of a few rows, each shared
@@ -38,14 +49,16 @@ def predicate(scop: Scop, target: Target, typical: Mapping[str, int]) -> Predica
         written = {scop.statement(s).write.buffer for s in p.first}
         return any(a.buffer in written for s in p.second for a in scop.statement(s).accesses)
 
-    def fuse(p: Proposal) -> bool:
+    def why(p: Proposal) -> str:
         kept = counts.tasks(p.after)
         parallel = (sum(m.coincident for m in members) for members in (p.before, p.own))
         if sum(m.coincident for m in p.after) < min(parallel) and not passes_on(p):
-            return False
+            return "they pass nothing on, and each has more loops to share out to blocks"
         if p.level > 0 or kept >= target.units // 4:
-            return True
+            return ""
         groups = ((p.before, p.first), (p.own, p.second))
-        return not any(counts.tasks(m) > kept and counts.instances(names) > _SMALL for m, names in groups)
+        if any(counts.tasks(m) > kept and counts.instances(names) > _SMALL for m, names in groups):
+            return f"{kept} iterations would be too few for {target.units} units"
+        return ""
 
-    return fuse
+    return Judge(why)

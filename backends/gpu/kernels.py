@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from tc.poly import fusion, plan
 from tc.poly.distances import Distances
-from tc.poly.fusion import Group, Predicate, Strategy
+from tc.poly.fusion import Group, Judge, Strategy
 from tc.poly.plan import Region
 from tc.poly.separate import separations
 
@@ -28,10 +28,12 @@ _CLEARLY = 0.9  # of the time of one kernel that several must take
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """The fusion tree that was taken, its regions and what was chosen for each; `apart` tells why kernels are
-    not one."""
+    """The fusion tree that was taken, who made it (`fusion.fuse`), its regions and what was chosen for each;
+    `apart` tells why kernels are not one."""
 
     groups: Sequence[Group | str]
+    judge: Judge
+    unrelated: bool
     regions: tuple[Region, ...]
     choices: tuple[Choice, ...]
     apart: str = ""
@@ -57,27 +59,29 @@ class Maker:
     made: dict[Region, Choice] = field(default_factory=dict[Region, Choice])
     distances: Distances = field(default_factory=Distances)
 
-    def kernels(self, fuse: Predicate, *, given: bool) -> Kernels:
-        """The kernels of what `fuse` makes of the program; `given`: that is what options want."""
-        groups, regions = self.regions(fuse, unrelated=given)
+    def kernels(self, judge: Judge, *, given: bool) -> Kernels:
+        """The kernels of what `judge` makes of the program; `given`: that is what options want."""
+        groups, regions = self.regions(judge, unrelated=given)
         choices = tuple(map(self.choice, regions))
-        taken = Kernels(groups, regions, choices)
+        taken = Kernels(groups, judge, given, regions, choices)
         for r in () if given else regions:
-            other = self.split(fuse, taken, r)
+            other = self.split(judge, taken, r)
             taken = taken if other is None else other
         if not given and len(taken.regions) > 1:  # what has nothing in common saves launches
-            groups, regions = self.regions(fuse, unrelated=True)
+            groups, regions = self.regions(judge, unrelated=True)
             if len(regions) < len(taken.regions):
-                fewer = Kernels(groups, regions, tuple(map(self.choice, regions)))
+                fewer = Kernels(groups, judge, True, regions, tuple(map(self.choice, regions)))
                 taken = min(taken, fewer, key=lambda k: k.seconds)
-        told = separations(self.chooser.scop, taken.groups, self.distances)
+        told = separations(
+            self.chooser.scop, taken.groups, self.distances, taken.judge, unrelated=taken.unrelated
+        )
         return self.titled(replace(taken, apart=taken.apart + "".join(f"{x}\n" for x in told)))
 
     def regions(
-        self, fuse: Predicate, *, unrelated: bool = False
+        self, judge: Judge, *, unrelated: bool = False
     ) -> tuple[Sequence[Group | str], tuple[Region, ...]]:
         scop, chunks = self.chooser.scop, self.chooser.wanted.chunks
-        groups = fusion.fuse(scop, fuse, self.distances, unrelated=unrelated)
+        groups = fusion.fuse(scop, judge, self.distances, unrelated=unrelated)
         regions = plan.regions(scop.program, groups, self.chooser.typical, chunks)
         if self.intra in ("preserve3coincident", "min"):
             regions = tuple(plan.distributed(r, self.intra) for r in regions)
@@ -89,7 +93,7 @@ class Maker:
             self.free = max(self.free, found.taken.free)
         return self.made[r]
 
-    def split(self, fuse: Predicate, now: Kernels, region: Region) -> Kernels | None:
+    def split(self, judge: Judge, now: Kernels, region: Region) -> Kernels | None:
         """The kernels with several in the place of a region's own, if these take less time."""
         one = now.choices[now.regions.index(region)].taken.prediction
         shortest, best = _CLEARLY * one.seconds, None
@@ -99,7 +103,8 @@ class Maker:
                 continue
             number = {s: i for i, r in enumerate(now.regions) for s in r.statements}
             number |= {s: -1 - i for i, piece in enumerate(pieces) for s in piece}
-            groups, regions = self.regions(within(number, fuse))
+            cut = within(number, judge, "kernels of their own are predicted to be faster")
+            groups, regions = self.regions(cut)
             before = {r.statements: c for r, c in zip(now.regions, now.choices, strict=True)}
             new = [r for r in regions if r.statements not in before]
             if {s for r in new for s in r.statements} != set(region.statements) or len(new) == 1:
@@ -117,7 +122,7 @@ class Maker:
                     f"{1e6 * several:.3g} us, one would take {1e6 * one.seconds:.3g} us\n"
                 )
                 all_of_them = tuple(every[r.statements] for r in regions)
-                best = Kernels(groups, regions, all_of_them, now.apart + told)
+                best = Kernels(groups, cut, False, regions, all_of_them, now.apart + told)
         return best
 
     def titled(self, k: Kernels) -> Kernels:

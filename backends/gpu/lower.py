@@ -16,14 +16,14 @@ from tc.ir.rfactor import chunked_reductions, is_of_columns, is_product, split_r
 from tc.ir.temporaries import Temporaries, temporaries
 from tc.options import Options
 from tc.pipeline import stage
-from tc.poly import legality, nest, schedule, scop, trace, tree
+from tc.poly import fusion, legality, nest, schedule, scop, trace, tree
 from tc.poly.context import isl_context
 from tc.poly.dependences import dependences
 from tc.poly.mapping.loops import Kernel
 
 from ..reference.identity import identity
 from .choose import Chooser, told
-from .fuse import apart, predicate, within
+from .fuse import PARTS, apart, judge, within
 from .kernels import Kernels, Maker
 from .model import used
 from .recompute import repeated, worthwhile
@@ -122,12 +122,13 @@ def mapped(
         """`parts`: statements that share loops with no others."""
         with stage("scop"):
             polyhedra = scop.build(program)
-        chosen = apart(chunks, options.fusion or predicate(polyhedra, target, typical))
+        chosen = apart(chunks, fusion.judge(options.fusion or judge(polyhedra, target, typical)))
         chooser = Chooser(polyhedra, wanted, target, typical, private)
         maker = Maker(chooser, options.intra_tile_fusion)
         with stage("map"):
             return polyhedra, maker.kernels(
-                within(dict.fromkeys(parts, 1), chosen), given=options.fusion is not None
+                within(dict.fromkeys(parts, 1), chosen, PARTS),
+                given=options.fusion is not None,
             )
 
     def split(results: int, many: Callable[[Stage], tuple[int, int] | None] | None = None) -> Program:

@@ -102,6 +102,22 @@ Predicate = Callable[[Proposal], bool]
 Strategy = Literal["max", "preserve3coincident", "min"]
 
 
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """A predicate that gives its reasons: `why` two groups stay apart, empty where they become one."""
+
+    why: Callable[[Proposal], str]
+
+
+def judge(of: Predicate | Strategy | Judge) -> Judge:
+    """The judge of the option `fusion`, or the one given."""
+    if isinstance(of, Judge):
+        return of
+    predicate = STRATEGIES[of] if isinstance(of, str) else of
+    told = f"the strategy '{of}'" if isinstance(of, str) else "the function that option fusion is"
+    return Judge(lambda p: "" if asked(predicate, p) else f"{told} keeps them apart")
+
+
 def asked(predicate: Predicate, p: Proposal) -> bool:
     """What a predicate, which may be the caller's, says; raises ArgumentError, TC0511, if it does not."""
     try:
@@ -156,7 +172,7 @@ class Fuser:
     """`fuse` with what it asks."""
 
     scop: Scop
-    predicate: Predicate
+    judge: Judge
     distances: Distances
     unrelated: bool = False
 
@@ -218,22 +234,25 @@ class Fuser:
             if isinstance(item, Item):
                 members = self.match(item, new)
                 fits = not whole or len(members) == len(item.members)
-                if members and fits and self.uniform(item, new, members, used):
-                    proposal = Proposal(
-                        tuple(x.name for x in item.statements),
-                        tuple(x.name for x in new.statements),
-                        tuple(map(self._member, item.members)),
-                        tuple(map(self._member, new.members)),
-                        tuple(map(self._member, members)),
-                        level,
-                    )
-                    if asked(self.predicate, proposal):
-                        item.statements = sorted([*item.statements, *new.statements], key=lambda s: s.index)
-                        item.members = members
-                        return True
+                legal = members and fits and self.uniform(item, new, members, used)
+                if legal and not self.judge.why(self.proposal(item, new, members, level)):
+                    item.statements = sorted([*item.statements, *new.statements], key=lambda s: s.index)
+                    item.members = members
+                    return True
             if self.depends(item, new):
                 return False
         return False
+
+    def proposal(self, item: Item, new: Item, shared: list[dict[str, str]], level: int) -> Proposal:
+        """That two groups become one around these loops."""
+        return Proposal(
+            tuple(x.name for x in item.statements),
+            tuple(x.name for x in new.statements),
+            tuple(map(self._member, item.members)),
+            tuple(map(self._member, new.members)),
+            tuple(map(self._member, shared)),
+            level,
+        )
 
     def uniform(
         self, item: Item, new: Item, members: list[dict[str, str]], used: Mapping[str, frozenset[str]]
@@ -312,27 +331,21 @@ def _axis(s: Statement, name: str) -> IterVar:
     return next(v for v in s.stage.domain.vars if v.name == name)
 
 
-def named(predicate: Predicate | Strategy) -> Predicate:
-    """A predicate, or the strategy of this name."""
-    return STRATEGIES[predicate] if isinstance(predicate, str) else predicate
-
-
 def fuse(
     scop: Scop,
-    predicate: Predicate | Strategy,
+    wanted: Predicate | Strategy | Judge,
     distances: Distances | None = None,
     *,
     unrelated: bool = False,
 ) -> tuple[Group | str, ...]:
     """The fused loops of a scop's statements that have instances, in an order that keeps all dependences.
 
-    `predicate` decides between what is legal: a strategy of the report or a function of a `Proposal`;
+    `wanted` decides between what is legal: a strategy of the report, a function of a `Proposal` or a judge;
     `distances` are those of this scop, where some have been found before; `unrelated`: it is also asked about
     groups that pass nothing on and read nothing alike.  Use inside `isl_context()`.
     """
-    chosen = named(predicate)
     with isl_context():
         live = [s for s in scop.statements if not s.domain.is_empty()]
-        return Fuser(scop, chosen, distances or Distances(), unrelated).fuse(
+        return Fuser(scop, judge(wanted), distances or Distances(), unrelated).fuse(
             live, {s.name: frozenset() for s in live}, 0
         )

@@ -8,20 +8,22 @@ from collections.abc import Sequence
 
 from tc.poly.context import isl_context
 from tc.poly.distances import Distances
-from tc.poly.fusion import Fuser, Group, Item, named
+from tc.poly.fusion import Fuser, Group, Item, Judge
 from tc.poly.scop import Scop, Statement
 
 _DONE = {"read": "reads", "update": "updates", "write": "writes"}
 
 
-def separations(scop: Scop, groups: Sequence[Group | str], distances: Distances) -> tuple[str, ...]:
+def separations(
+    scop: Scop, groups: Sequence[Group | str], distances: Distances, judge: Judge, *, unrelated: bool = False
+) -> tuple[str, ...]:
     """For each group of loops after another why it is not one with that: a line each, by the names of
     statements.
 
-    `groups` are what `fusion.fuse` made with `distances`.  A group is compared with the last one before it
-    that it depends on, if there is one.
+    `groups` are what `fusion.fuse` made with `distances`, `judge` and `unrelated`.  A group is compared with
+    the last one before it that it depends on, if there is one.
     """
-    fuser = Fuser(scop, named("max"), distances)
+    fuser = Fuser(scop, judge, distances, unrelated)
     out: list[str] = []
     before: list[Item] = []
     with isl_context():
@@ -42,7 +44,8 @@ def _why(fuser: Fuser, old: Item, new: Item) -> str:
         loops = ", ".join("/".join(dict.fromkeys(m.values())) for m in shared)
         if not fuser.uniform(old, new, shared, defaultdict(frozenset)):
             return f"they could share {loops}, of a reduction, which is done where both have no others"
-        return f"they could share {loops}: the strategy keeps them apart"
+        why = fuser.judge.why(fuser.proposal(old, new, shared, 0))
+        return f"they could share {loops}: {why or 'what runs between them keeps them apart'}"
     alike = [(m, v) for m in old.members for v in new.members if fuser.same_range(m, v)]
     if not alike:
         return "no loop of the one has the range of a loop of the other"

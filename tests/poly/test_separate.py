@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+import tc
 from tc.poly import fusion, scop
 from tc.poly.context import isl_context
 from tc.poly.distances import Distances
-from tc.poly.fusion import Strategy
+from tc.poly.fusion import Judge, Proposal, Strategy
 from tc.poly.separate import separations
 from tests.poly.fused import MLP3, SIZES, program
 
 ALIKE = "(i,j) = B(i,j) + 1"
 CASES: list[tuple[str, Strategy, list[str]]] = [
     (ALIKE, "max", []),
-    (ALIKE, "min", ["S1 apart from S0: they could share i, j: the strategy keeps them apart"]),
+    (ALIKE, "min", ["S1 apart from S0: they could share i, j: the strategy 'min' keeps them apart"]),
     (
         "(i,j) = B(N-1-i,N-1-j)",
         "max",
@@ -54,10 +55,11 @@ def test_of_two(second: str, strategy: Strategy, told: list[str]) -> None:
 
 
 def test_a_strategy() -> None:
+    why = "they could share b: the strategy 'preserve3coincident' keeps them apart"
     assert _told(MLP3, "max", **SIZES[MLP3]) == []
     assert _told(MLP3, "preserve3coincident", **SIZES[MLP3]) == [
-        "S3, S4, S5 apart from S0, S1, S2: they could share b: the strategy keeps them apart",
-        "S6, S7, S8 apart from S3, S4, S5: they could share b: the strategy keeps them apart",
+        f"S3, S4, S5 apart from S0, S1, S2: {why}",
+        f"S6, S7, S8 apart from S3, S4, S5: {why}",
     ]
 
 
@@ -66,4 +68,43 @@ def _told(source: str, strategy: Strategy, **sizes: int) -> list[str]:
     with isl_context():
         distances = Distances()
         groups = fusion.fuse(polyhedra, strategy, distances)
-        return list(separations(polyhedra, groups, distances))
+        return list(separations(polyhedra, groups, distances, fusion.judge(strategy)))
+
+
+def test_who_keeps_them_apart() -> None:
+    source = "def f(float(N,N) A, float(N) V) -> (B, C) { B(i,j) = A(i,j) * 2\n C(i,j) = B(i,j) + 1 }"
+
+    def never(_: Proposal) -> bool:
+        return False
+
+    told = "S1 apart from S0: they could share i, j: the function that option fusion is keeps them apart"
+    for backend in ("cpu", "cuda"):
+        kernel = tc.compile(source, backend, options={"fusion": never})
+        assert told in kernel.inspect("choice", N=50).replace("i_j", "i, j").splitlines()
+    mine = "S1 apart from S0: they could share i, j: it is Monday"
+    polyhedra = scop.build(program(source, N=50))
+    with isl_context():
+        judge, distances = Judge(lambda _: "it is Monday"), Distances()
+        groups = fusion.fuse(polyhedra, judge, distances)
+        assert separations(polyhedra, groups, distances, judge) == (mine,)
+
+
+def test_models_tell_why() -> None:
+    """Each sum alone has enough rows for all blocks; together they have 3 images."""
+    sums = (
+        "def f(float(B,N,K) A, float(B,M,K) C) -> (S, T) {"
+        " S(b,n) +=! A(b,n,k)\n T(b,m) +=! C(b,m,k) * A(b,0,k) + S(b,0) }"
+    )
+    gpu = tc.compile(sums, "cuda", options={"isa": "sm_90"}).inspect("choice", B=3, N=4096, M=2048, K=512)
+    assert "they could share b: 3 iterations would be too few for 132 units\n" in gpu
+    cpu = tc.compile(sums, "cpu", options={"machine": {"cores": 2}})
+    assert "they could share b: 3 iterations would be too few for 2 cores\n" in cpu.inspect(
+        "choice", B=3, N=4096, M=2048, K=512
+    )
+    parts = tc.compile(
+        "def f(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }",
+        "cuda",
+        options={"isa": "sm_90"},
+    ).inspect("choice", M=1024, N=1024, K=1024)
+    told = "blocks make parts of results, which are whole when all of them have ended"
+    assert f"S0, S1 apart from S1i, S1p: they could share i, j: {told}\n" in parts

@@ -39,7 +39,7 @@ _TRACED_INSTANCES = 2000
 # there is less to put together), and how many instances are long.
 _PARTS, _LONG = (8, 2), 1 << 17
 # The same where results share what they read, of which a block has thousands.
-_OF_PRODUCTS, _LONG_PRODUCT = 16384, 1 << 25
+_OF_PRODUCTS, _LONG_PRODUCT = 16384, 1 << 24
 _CLOSE = 1.1  # what kernels may take of the least that they could, and no others are looked at
 _ENOUGH = 4  # units for each result, from where on the same reductions are also tried whole
 _LONG_ATOMIC = 256  # the same if results are to be updated atomically, which needs no second kernel

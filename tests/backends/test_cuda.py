@@ -271,7 +271,7 @@ def test_a_register_tile_that_does_not_fit_is_told_and_not_used(monkeypatch: pyt
     with pytest.warns(
         tc.PerformanceNotice, match=r"mm on cuda: a simpler map is taken, rejected: mm: blocks"
     ):
-        one = tc.compile(MATMUL, "cuda", options={"isa": "sm_90"}).specialize(M=1024, K=512, N=1024)
+        one = tc.compile(MATMUL, "cuda", options={"isa": "sm_90"}).specialize(M=1024, K=64, N=1024)
     rejected, _, used, *_ = one.artifact("choice").splitlines()
     assert rejected.startswith("rejected: mm: blocks ") and rejected.endswith(
         "64 bytes of registers in memory"

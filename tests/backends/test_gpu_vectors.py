@@ -43,29 +43,34 @@ def ptx(text: str) -> str:
         (MM, {"tile": (128, 128), "threads": (16, 16)}, (128, 256, 128)),  # 8 x 8 points a thread
         (MM, {"tile": (16, 64), "threads": (32, 8)}, (127, 1001, 1003)),  # copies of single elements
         (MM_T, {"tile": (16, 64), "threads": (32, 8)}, (128, 512, 256)),  # reads of single elements
-        (MM.replace("float(", "double("), {}, (128, 512, 256)),
-        (MM.replace("float(", "half("), {}, (128, 512, 256)),
-        (MM.replace("float(", "int8("), {}, (128, 512, 256)),
+        (MM.replace("float(", "double("), {}, (128, 512, 128)),
+        (MM.replace("float(", "half("), {}, (128, 512, 128)),
+        (MM.replace("float(", "int8("), {}, (128, 512, 128)),
+        (MM, {}, (128, 1024, 1024)),  # in parts, as the next three
+        (MM, {}, (127, 1003, 1000)),  # the last of which is shorter
+        (MM, {}, (127, 1000, 1003)),
+        (MM.replace("float(", "double("), {}, (128, 512, 512)),
     ],
 )
 def test_nvrtc_makes_the_vectors_that_are_predicted(
     source: str, options: dict[str, Any], sizes: tuple[int, int, int]
 ) -> None:
-    """For each load from shared memory in the loop of the product, and copies of as many bytes."""
+    """For each load from shared memory in the loop of the product, and copies of as many bytes.  Of products
+    in parts this is the first kernel."""
     kernel = tc.compile(source, "cuda", options=options)
     one: Any = kernel.specialize(**dict(zip("MNK", sizes, strict=True))).compiled
     n = one.nest
-    (launch,) = (s for s in statements(n.body) if isinstance(s, Launch))
+    launch = next(s for s in statements(n.body) if isinstance(s, Launch))
     found = model.predicted(n, launch, target.H100).work.accesses
     reads = [a for a in found if a.shared and not a.store]
     widths = {round(a.elements / a.requests / 32) * n.array(a.buffer).dtype.itemsize for a in reads}
-    text = ptx(one.module.text)
+    text = ptx(one.module.text).split(".entry")[1]
     vectors = {"v4.u32": 16, "v4.f32": 16, "v2.f64": 16, "v2.u32": 8, "v2.f32": 8}
     single = {"f64": 8, "f32": 4, "u32": 4, "u16": 2, "s8": 1, "u8": 1}
     main = max(re.split(r"\$L__BB\w+:", text), key=lambda part: len(re.findall(r"fma|mad|mul", part)))
     made = {(vectors | single)[w] for w in re.findall(r"ld\.shared\.((?:v\d\.)?\w+)", main)}
     assert made == widths
-    made_of = {s.width * n.array(s.buffer).dtype.itemsize for s in statements(n.body) if shared_copy(n, s)}
+    made_of = {s.width * n.array(s.buffer).dtype.itemsize for s in statements(launch) if shared_copy(n, s)}
     moved = re.findall(r"cp\.async\.c[ag]\.shared\.global[^;]*, (\d+),", text)
     moved += [(vectors | single)[w] for w in re.findall(r"st\.shared\.((?:v\d\.)?\w+)", text)]
     assert {int(w) for w in moved} == {min(16, w) for w in made_of}  # of halves as float32 several

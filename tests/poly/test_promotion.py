@@ -32,6 +32,8 @@ from tc.poly.mapping.plan import AxisMap, NestMap, RegionMap
 from tests.backends.cpu_cases import Array as NumPy
 from tests.poly import fused
 from tests.poly.test_mapping import changed, launched, polyhedra
+from tests.simt.mapped import prepared
+from tests.simt.shim import report
 
 LUT = """def lut(float(E,D) T, int64(B,L) I) -> (O) {
   O(b,d) +=! T(I(b,l), d)
@@ -126,6 +128,7 @@ CONV = """def conv(float(N,C,H,W) I, float(M,C,KH,KW) K) -> (O) {
     [
         (GEMM, {"M": 1000, "N": 1000, "K": 1000}),
         (GEMM, {"M": 127, "N": 509, "K": 77}),
+        (GEMM, {"M": 127, "N": 1003, "K": 1000}),  # in parts, the last of which is shorter
         (CONV, {"N": 8, "C": 64, "H": 58, "W": 58, "M": 64, "KH": 3, "KW": 3}),
     ],
 )
@@ -152,6 +155,44 @@ def test_a_triangle_is_not_padded() -> None:
     rng = np.random.default_rng(3)
     a, b = small(rng, 21, 21), small(rng, 21, 21)
     np.testing.assert_array_equal(kernel(a, b), tc.interpret(TRIANGLE, a, b))
+
+
+PARTS = """def parts(float(M,K) A, float(N,K) B) -> (P) {
+  P(c,m,n) +=! A(m,8*c + k) * B(n,8*c + k)
+    where c in 0:(K + 7) / 8, k in 0:8, exists A(0,8*c + k), 8*c + k < K
+}"""
+STAIRS = PARTS.replace("8*c + k < K", "8*c + k <= m")
+
+
+@pytest.mark.parametrize(
+    ("source", "tile", "guarded"),
+    [
+        (PARTS, (1, 4, 8, 4), False),
+        (PARTS, (1, 4, 8, 3), False),
+        (PARTS, (2, 4, 8, 4), True),  # the points of a tile end at different iterations
+        (STAIRS, (1, 4, 8, 4), True),
+    ],
+)
+@pytest.mark.parametrize("backend", ["opencl", "cuda"])
+def test_conditions_that_only_end_a_loop(
+    backend: str, source: str, tile: tuple[int, ...], guarded: bool
+) -> None:
+    """They are no guards, and copies may be made a tile ahead: as in the last part of a long reduction."""
+    options = {"tile": tile, "threads": (4, 2), "use_shared_memory": True}
+    rng = np.random.default_rng(3)
+    given = {"A": small(rng, 9, 21), "B": small(rng, 13, 21)}
+    wanted = tc.interpret(source, **given)
+    kernel = tc.compile(source, backend, options=options)
+    if backend == "opencl":
+        np.testing.assert_array_equal(kernel(**given), wanted)
+    else:
+        call = prepared(kernel, given)
+        result = call.run()
+        assert not result.found, report(result.found)
+        np.testing.assert_array_equal(result.values["P"], wanted)
+    body = nest(kernel, M=9, N=13, K=21)
+    update = next(s for s in statements(body) if isinstance(s, For) and innermost(s))
+    assert any(isinstance(s, If) for s in statements(update)) == guarded
 
 
 def test_the_same_elements_are_copied_once() -> None:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 import islpy as isl
 
 from tc.poly.mapping.coordinates import of_statement
-from tc.poly.mapping.plan import Unit, covered, several
+from tc.poly.mapping.plan import Unit, bounded, covered, several
 from tc.poly.mapping.registers import Kept
 from tc.poly.mapping.shared import Shared
 from tc.poly.scop import Scop
@@ -33,7 +33,7 @@ def padded(scop: Scop, unit: Unit, kept: Sequence[Kept], memory: Sequence[Shared
         private = all(a.buffer in registers for a in s.accesses if a.kind != "read") and all(
             i in shared or a.buffer in registers for i, a in enumerate(s.reads)
         )
-        if private and not s.residual and not s.stage.domain.conditions:
+        if private and bounded(scop, unit, name):
             out.add(name)
     return frozenset(out)
 

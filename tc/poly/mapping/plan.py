@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tc.ir.expr import Expr
+from tc.ir.expr import Expr, variables
 from tc.poly.plan import Axis, Phase, Region
 from tc.poly.scop import Scop
 
@@ -134,6 +134,14 @@ def units(region: Region, mapped: RegionMap) -> tuple[Unit, ...]:
             out.append(Unit((p,), axes, tuple((a, own[a.name]) for a in p.axes), number))
         out += [Unit(tuple(plain), axes, (), number)] if plain else []
     return tuple(out)
+
+
+def bounded(scop: Scop, unit: Unit, statement: str) -> bool:
+    """Whether the conditions of a statement hold for all points of a tile or for none, along its axes: they
+    do no more than end the unit's own loops."""
+    s = scop.statement(statement)
+    moving = {a.vars[statement] for a, m in unit.axes if statement in a.vars and points(a, m) != 1}
+    return not s.residual and all(moving.isdisjoint(variables(c)) for c in s.stage.domain.conditions)
 
 
 def parted(scop: Scop, unit: Unit, statement: str) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tc.ir.expr import IntImm
-from tc.poly.mapping.plan import Unit, several
+from tc.poly.mapping.plan import Unit, bounded, several
 from tc.poly.mapping.shared import Shared, size_of
 from tc.poly.scop import Scop
 
@@ -25,8 +25,7 @@ def rings(scop: Scop, unit: Unit, memory: Sequence[Shared], budget: int) -> tupl
         return tuple(memory)
     ((axis, _),) = own
     moving = [x for x in memory if axis.name in x.moves]
-    stages = [scop.statement(s) for s in unit.statements]
-    plain = all(not s.residual and not s.stage.domain.conditions for s in stages)
+    plain = all(bounded(scop, unit, s) for s in unit.statements)
     if not moving or not plain or axis.size is not None or axis.first is not None:
         return tuple(memory)
     if any(x.index is not None or x.buffer.dtype.itemsize * x.rows.width not in _SIZES for x in moving):

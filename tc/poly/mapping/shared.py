@@ -19,7 +19,7 @@ from tc.ir.loops import Array
 from tc.ir.program import Buffer
 from tc.poly.mapping.footprint import Dimension, footprint
 from tc.poly.mapping.groups import Group, Reference, grouped
-from tc.poly.mapping.plan import Unit, points
+from tc.poly.mapping.plan import Unit, bounded, points
 from tc.poly.mapping.vectors import Rows, rows, scattered
 from tc.poly.scop import Scop
 
@@ -235,8 +235,7 @@ def _indirect(
 
 def _unguarded(scop: Scop, unit: Unit, s: str, whole: bool) -> bool:
     """Whether a statement runs at all points of all tiles, or at so many points of its own loops."""
-    statement = scop.statement(s)
-    if statement.residual or statement.stage.domain.conditions:
+    if not bounded(scop, unit, s):
         return False
     return whole or all(
         a.size is None and a.first is None and a.extent % (points(a, m) or 1) == 0

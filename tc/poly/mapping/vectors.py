@@ -87,8 +87,9 @@ def _read_along(unit: Unit, box: Sequence[Dimension]) -> int:
         return 1
     axis, m = inner
     count = steps(axis, m)
-    users = [[t for t in d.terms if t.axis == axis.name] for d in box]
-    alone = not any(users[:-1]) and len(box[-1].terms) == 1 and [box[-1].step(t) for t in users[-1]] == [1]
+    inside = [[t for t in d.terms if t.points > 1] for d in box]
+    last = [(t.axis, box[-1].step(t)) for t in inside[-1]]
+    alone = last == [(axis.name, 1)] and all(t.axis != axis.name for d in inside[:-1] for t in d)
     return count if alone and count is not None and m.thread is None else 1
 
 

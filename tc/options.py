@@ -95,7 +95,8 @@ class Options:
     register tile (missing ones are chosen; a register tile has at most 256 vectors); the loops are those of
     `kernel.inspect("loops")`, where indices that always go together are one.  `vector`: the number of the
     loop that runs in lanes; -1: the loops of the reductions.  `unroll`: iterations of an innermost loop in a
-    row (on a CPU of those of reductions, at most 64; on a GPU at most 512 updates of a thread).  `pack`:
+    row, of more than are worth it fewer (on a CPU of those of reductions, at most 64; on a GPU at most 512
+    updates of a thread).  `pack`:
     whether operands are copied to be contiguous (True: all that are read more than once).  `order`: the
     numbers of loops in the order in which they go over cache tiles, outermost first (those that are left out
     follow); threads share the outermost ones.  `parallel`: whether threads are used.  `prefetch`: whether
@@ -181,8 +182,8 @@ class Options:
         vector = cast("object", self.vector)
         if vector is not None and (isinstance(vector, bool) or not isinstance(vector, int) or vector < -1):
             raise _bad("vector", self.vector, "the number of a loop, -1 or None")
-        if self.unroll is not None and not (_is_count(self.unroll) and self.unroll <= 256):
-            raise _bad("unroll", self.unroll, "an integer from 1 to 256 or None")
+        if self.unroll is not None and not _is_count(self.unroll):
+            raise _bad("unroll", self.unroll, "a positive integer or None")
         if self.autoschedule not in (None, "Mullapudi2016", "Adams2019", "Li2018"):
             raise _bad("autoschedule", self.autoschedule, "'Mullapudi2016', 'Adams2019', 'Li2018' or None")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +30,7 @@ from tests.codegen.launches import on_device, unrolled
 from tests.conformance.test_programs import CASES, RUNS, SAMPLE, arguments, compare, results
 from tests.poly.test_mapping import changed
 from tests.share import examples
+from tests.simt import test_upstream_mapper, test_upstream_options
 from tests.simt.fixed import right, same
 from tests.simt.mapped import Array, Call, prepared
 
@@ -165,6 +167,46 @@ def test_random_programs() -> None:
 @pytest.mark.parametrize("t", TYPES)
 def test_random_programs_of_one_type(t: str) -> None:
     several(60, (t,))
+
+
+def in_all_modes(call: Call, wanted: Sequence[Array]) -> None:
+    whole, loops = unrolled(call.nest.body)
+    for body in (call.nest.body, *((whole,) if loops else ())):
+        for backwards in (False, True):
+            outputs = run(call, replace(call.nest, body=body), backwards)
+            for got, want in zip(outputs.values(), wanted, strict=True):
+                told = f"backwards: {backwards}, loops: {body is call.nest.body}"
+                np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-6, err_msg=told)
+
+
+@pytest.mark.share(3)
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+@pytest.mark.parametrize("name", test_upstream_mapper.CASES)
+def test_cases_of_the_mapper(name: str) -> None:
+    """Of the original (UPSTREAM, 7.4, 7.6 and 7.7), with their options."""
+    case = test_upstream_mapper.CASES[name]
+    kernel = test_upstream_mapper.compiled(case, "opencl")
+    given = test_upstream_mapper.arguments(kernel, case)
+    in_all_modes(prepared(kernel, given), test_upstream_mapper.interpreted(case, given))
+
+
+@pytest.mark.share(3)
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+@pytest.mark.parametrize("name", test_upstream_options.CASES)
+def test_option_sets(name: str) -> None:
+    """Of the report, and those that once broke the original."""
+    case = test_upstream_options.CASES[name]
+    kernel = tc.compile(case.source, "opencl", options=case.options)
+    given = test_upstream_options.arguments(kernel, case.small)
+    in_all_modes(prepared(kernel, given), results(tc.interpret(case.source, **given)))
+
+
+@pytest.mark.share(3)
+@pytest.mark.parametrize("name", [*test_upstream_mapper.FIXED, *test_upstream_mapper.SHAPES], ids=str)
+def test_maps_of_the_mapper(name: str | tuple[int, int]) -> None:
+    """Whatever would be chosen: its structures, and rows that so many threads share."""
+    program = test_upstream_mapper.mapped(name)
+    in_all_modes(program.call(), program.wanted())
 
 
 @pytest.mark.parametrize("name", ["gemm", "softmax"])

@@ -124,6 +124,8 @@ def call(
     buffers: Mapping[str, Any] | None = None,
     orders: tuple[Any, ...] = simt.ORDERS,
 ) -> tuple[dict[str, Array], tuple[simt.Finding, ...]]:
-    """The results of a call with these arguments and in/out buffers, and what the shim found."""
+    """The results of a call with these arguments and in/out buffers, of which no check fails, and what the
+    shim found."""
     result = prepared(kernel, given, buffers).run(orders=orders)
+    assert not result.error[0]
     return dict(result.values), result.found

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import tc
-from tests.conformance.test_programs import CASES, arguments, results
+from tests.conformance.test_programs import CASES, arguments, compare, results
 from tests.poly import fused
 from tests.simt import shim as simt
-from tests.simt.mapped import call, prepared
+from tests.simt.mapped import prepared
 
 # Every fifth program, each in one of its types, which take turns.
 SAMPLE = [(c.name, c.dtypes[k % len(c.dtypes)]) for k, c in enumerate(CASES.values())]
@@ -23,7 +23,6 @@ def names() -> frozenset[str]:
     return frozenset(n for n, _ in SAMPLE[::5])
 
 
-@pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize(
     ("name", "dtype"),
@@ -33,15 +32,13 @@ def test_programs(name: str, dtype: str) -> None:
     case = CASES[name]
     reference, given, buffers = arguments(case, dtype, True)
     kernel = tc.compile(case.source.replace("{T}", dtype), "cuda", case.entry)
-    held, found = call(kernel, given, buffers)
-    assert not found, simt.report(found)
+    result = prepared(kernel, given, buffers).run()
+    assert not result.found, simt.report(result.found)
+    assert not result.error[0]
     with np.errstate(all="ignore"):
         wanted = results(reference(**given, out={k: v.copy() for k, v in buffers.items()} or None))
-    for got, want in zip(held.values(), wanted, strict=True):
-        if dtype in ("int32", "int64"):
-            np.testing.assert_array_equal(got, want)
-        else:
-            np.testing.assert_allclose(got, want, rtol=1e-2 if "16" in dtype else 1e-5, atol=1e-5)
+    for got, want in zip(result.values.values(), wanted, strict=True):
+        compare(case, want, got, got.dtype, got.dtype, True, "on the shim")
 
 
 OPTIONS: list[dict[str, Any]] = [
@@ -74,10 +71,11 @@ def test_options(name: str, options: dict[str, Any]) -> None:
         p.name: np.random.default_rng(0).integers(-2, 3, [sizes[d.name] for d in p.dims]).astype(np.float32)
         for p in kernel.front.checked.params
     }
-    held, found = call(kernel, given, {})
-    assert not found, simt.report(found)
+    result = prepared(kernel, given).run()
+    assert not result.found, simt.report(result.found)
+    assert not result.error[0]
     wanted = tc.interpret(source, **given)
-    for got, want in zip(held.values(), results(wanted), strict=True):
+    for got, want in zip(result.values.values(), results(wanted), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5)
 
 

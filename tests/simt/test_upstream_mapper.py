@@ -14,6 +14,7 @@ and `unroll` is of the innermost loop only, however many points it allows (Unrol
 
 from __future__ import annotations
 
+import importlib
 import re
 import warnings
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ import numpy as np
 import pytest
 
 import tc
+from tc import registry
 from tc.ir.expr import Expr, IntImm, Load, variables, walk
 from tc.ir.loops import (
     Array,
@@ -46,6 +48,9 @@ from tests.conformance.test_programs import results
 from tests.simt import shim as simt
 from tests.simt.fixed import Program, product, row, same
 from tests.simt.mapped import prepared
+
+registry.load("cuda")
+nvrtc = importlib.import_module("tc_backends.cuda.nvrtc")
 
 
 class Mapped:
@@ -553,11 +558,31 @@ SHAPES = dict.fromkeys(
 )
 
 
+def mapped(name: str | tuple[int, int]) -> Program:
+    """One of `FIXED`, or rows of a shape."""
+    if isinstance(name, str):
+        return FIXED[name][0]
+    x, y = name
+    return Program(ROWS, {"M": y, "N": x}, **row(x, y))
+
+
+@pytest.mark.share(4)
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("name", [*FIXED, *SHAPES], ids=str)
+def test_nvrtc_compiles_maps(name: str | tuple[int, int], arch: str) -> None:
+    """With all registers of a thread in registers."""
+    module = mapped(name).call().module
+    made = nvrtc.compile_text(module.text, arch, contract=True)
+    for k in module.kernels:
+        found = made.resources[k.name]
+        assert (found.stack, found.spill_stores, found.spill_loads) == (0, 0, 0)
+
+
 @pytest.mark.share(2)
 @pytest.mark.parametrize(("x", "y"), SHAPES)
 def test_rows_as_long_as_blocks(x: int, y: int) -> None:
     """The original's stress test: a thread for each element; they exchange parts if a row has several."""
-    program = Program(ROWS, {"M": y, "N": x}, **row(x, y))
+    program = mapped((x, y))
     call = program.call()
     result = call.run()
     assert not result.found, simt.report(result.found)

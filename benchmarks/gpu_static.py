@@ -15,9 +15,11 @@ what the model of the GPU backends says (backends/gpu/model.py), for A100 or H10
     sect    sectors that the worst access takes for each that it needs
     bank    cycles of shared memory for each that would do: bank conflicts
     least   microseconds that the launch takes at least, and what binds
-    text    milliseconds to CUDA text; nvrtc: from there to machine code
+    text    milliseconds from source to CUDA text; nvrtc: from there to machine code
 
---accesses adds a line for each access to global and to shared memory.
+A program of several kernels has a line more (=), where loads and stores are for each result of the program,
+what is passed on between kernels included, and `least` is of its inputs alone.  --accesses adds a line for
+each access to global and to shared memory.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ from typing import Any
 
 from benchmarks.compile_time import benchmark
 from benchmarks.record import save
-from tc.ir.loops import Block, Launch
+from tc.ir.expr import IntImm
+from tc.ir.loops import Block, Launch, LoopNest
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,22 @@ class Row:
     bounds: dict[str, float]
     text_ms: float
     nvrtc_ms: float
+    accesses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Total:
+    """Of a program: elements for each of its results, microseconds predicted, and milliseconds that the
+    passes of its compile took."""
+
+    program: str
+    kernels: int
+    results: float
+    loads: float
+    least_loads: float
+    stores: float
+    microseconds: float
+    passes: dict[str, float]
 
 
 def row(program: str, kernel: str, p: Any, memory: int, text_ms: float, nvrtc_ms: float) -> Row:
@@ -86,7 +105,23 @@ def row(program: str, kernel: str, p: Any, memory: int, text_ms: float, nvrtc_ms
         barriers_each=p.work.barriers_each, coalesced=p.coalesced, sectors=worst, bank_cycles=p.conflicts,
         least_bytes=p.least_read + p.least_written, l2_bytes=p.l2, dram_bytes=p.dram,
         microseconds=1e6 * p.seconds, binds=p.binds, bounds={n: 1e6 * s for n, s in p.bounds.items()},
-        text_ms=text_ms, nvrtc_ms=nvrtc_ms,
+        text_ms=text_ms, nvrtc_ms=nvrtc_ms, accesses=tuple(access_line(a).strip() for a in p.work.accesses),
+    )  # fmt: skip
+
+
+def total(program: str, nest: LoopNest, rows: list[Row], least: list[Any], passes: dict[str, float]) -> Total:
+    """Of the kernels of a program; `least` are the bytes of each array that they read and write at least."""
+    given: dict[str, float] = {}
+    for found in least:
+        for name, read in found.read.items():
+            if nest.array(name).role == "input":
+                given[name] = max(given.get(name, 0.0), read / nest.array(name).dtype.itemsize)
+    outputs = (math.prod(n.value for n in nest.array(o).shape if isinstance(n, IntImm)) for o in nest.outputs)
+    results = max(1, sum(outputs))
+    return Total(
+        program, len(rows), results, sum(x.loads * max(1.0, x.results) for x in rows) / results,
+        sum(given.values()) / results, sum(x.stores * max(1.0, x.results) for x in rows) / results,
+        sum(x.microseconds for x in rows), passes,
     )  # fmt: skip
 
 
@@ -123,6 +158,14 @@ def line(x: Row) -> str:
     )
 
 
+def total_line(x: Total) -> str:
+    """A program in the columns of its kernels."""
+    return (
+        f"= {x.program[:18]:18}{'':26} {short(x.loads, 6)} {short(x.least_loads, 5)} {short(x.stores, 4)}"
+        f"{'':31} {short(x.microseconds, 6)}"
+    )
+
+
 def access_line(a: Any) -> str:
     """An access, how many requests of warps there are, what one takes, and what it would have to."""
     what = f"{'store' if a.store else 'load ':5} {'shared' if a.shared else 'global'}"
@@ -145,24 +188,34 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
 
     import tc
-    from tc import registry
+    from tc import pipeline, registry
 
     registry.load("cuda")
+    traffic = importlib.import_module("tc_backends.gpu.traffic")
     model = importlib.import_module("tc_backends.gpu.model")
     target = importlib.import_module("tc_backends.gpu.target").of_architecture(args.isa)
     warnings.simplefilter("ignore", tc.Warning)
     rows: list[Row] = []
-    times: list[float] = []
+    totals: list[Total] = []
     print(HEAD)
     for name, source, entry, sizes in benchmark():
         if args.names and name not in args.names:
             continue
-        kernel = tc.compile(source, "cuda", entry, options={"isa": args.isa})
+        passes: dict[str, float] = {}
+
+        def spent(stage: str, seconds: float, passes: dict[str, float] = passes) -> None:
+            passes[stage] = passes.get(stage, 0.0) + 1e3 * seconds
+
+        with pipeline.observe(spent):
+            kernel = tc.compile(source, "cuda", entry, options={"isa": args.isa})
         known = {*kernel.front.checked.sizes, *kernel.front.specialized}
         one = kernel.specialize(**{k: v for k, v in sizes.items() if k in known})
-        machine = one.seconds.get("machine", 0.0)
-        text = sum(one.seconds.values()) - machine
-        times.append(1e3 * text)
+        for stage, seconds in one.seconds.items():
+            spent(stage, seconds)
+        machine = passes.get("machine", 0.0)
+        text = sum(passes.values()) - machine
+        mine: list[Row] = []
+        least: list[Any] = []
         made, body = one.compiled, one.compiled.nest.body
         launches = body.body if isinstance(body, Block) else (body,)
         for k, launch in zip(made.module.kernels, launches, strict=True):
@@ -170,14 +223,25 @@ def main(argv: list[str] | None = None) -> int:
             r = made.resources[k.name]
             p = model.predicted(made.nest, launch, target, registers=r.registers)
             memory = r.stack + r.spill_stores + r.spill_loads
-            rows.append(row(name, k.name, p, memory, 1e3 * text, 1e3 * machine))
-            print(line(rows[-1]))
+            mine.append(row(name, k.name, p, memory, text, machine))
+            least.append(traffic.Traffic(made.nest, launch, {}, p.work).least())
+            print(line(mine[-1]))
             if args.accesses:
                 print("\n".join(map(access_line, p.work.accesses)))
+        rows += mine
+        totals.append(total(name, made.nest, mine, least, passes))
+        if len(mine) > 1:
+            print(total_line(totals[-1]))
+    times = [sum(t for stage, t in x.passes.items() if stage != "machine") for x in totals]
+    schedules = [x.passes.get("schedule", 0.0) for x in totals]
     print(f"to CUDA text: median {statistics.median(times):.0f} ms, worst {max(times):.0f} ms")
+    print(f"of that the schedule: worst {max(schedules):.1f} ms")
     print(f"registers in memory: {sum(x.memory > 0 for x in rows)} of {len(rows)} kernels")
     if args.save:
-        save("gpu_static", {"isa": args.isa, "rows": [asdict(x) for x in rows]})
+        save(
+            "gpu_static",
+            {"isa": args.isa, "rows": list(map(asdict, rows)), "programs": list(map(asdict, totals))},
+        )
     return 0
 
 

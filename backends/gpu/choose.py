@@ -100,6 +100,7 @@ class Chooser:
             name = f"{way}, staged" if staged else way
             most = self.made(name, p, free, wanted.shared)
             yield most
+            tried = [p]
             # Copies ahead take twice the shared memory, and help who waits.
             bounds = most.prediction.bounds
             ahead = self.target.ahead and bounds["latency"] > _WAITING * bounds[most.prediction.binds]
@@ -107,11 +108,13 @@ class Chooser:
             if ahead:
                 p, free = self.placed(region, how, first, True, wanted.shared, staged)
                 if p.ahead:
+                    tried.append(p)
                     yield (c := self.made(name, p, free, wanted.shared))
                     largest = max(largest, _shared(c.kernel))
             if largest > wanted.little:
                 p, free = self.placed(region, how, first, ahead, wanted.little, staged)
-                yield self.made(name, p, free, wanted.little)
+                if all((p.memory, p.local) != (x.memory, x.local) for x in tried):
+                    yield self.made(name, p, free, wanted.little)
 
     def placed(
         self, region: Region, how: RegionMap, first: int, ahead: bool, shared: int, staged: bool

@@ -39,10 +39,13 @@ class Tuple:
 
     def turn(self, axis: Axis, m: AxisMap) -> str:
         """The value of the block variable on which a tile runs."""
-        return f"({self.tile(axis, m)}) mod {m.blocks}" if m.blocks else self.tile(axis, m)
+        # Where each tile has a block of its own nothing is taken modulo, which costs isl time.
+        alone = axis.size is None and -(-axis.extent // m.tile) <= m.blocks
+        return f"({self.tile(axis, m)}) mod {m.blocks}" if m.blocks and not alone else self.tile(axis, m)
 
     def thread(self, axis: Axis, m: AxisMap) -> str:
-        return f"({self.point(axis)}) mod {m.threads}"
+        alone = axis.size is None and axis.first is None and axis.extent <= m.threads
+        return self.point(axis) if alone else f"({self.point(axis)}) mod {m.threads}"
 
     def step(self, axis: Axis, m: AxisMap) -> str | None:
         """The number of a point among those of its thread and tile; None if there is but one."""

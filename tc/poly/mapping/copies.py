@@ -7,7 +7,8 @@ What a footprint has outside of its array is 0 there: nobody uses it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 
 from tc.ir.expr import (
@@ -34,7 +35,9 @@ from tc.ir.simplify import conjunction, simplify
 from tc.poly.mapping.local import Local
 from tc.poly.mapping.shared import Dimension, Shared
 
-_ROW = 16  # elements that are worth a loop of their own
+_LANES = 8  # neighbouring threads at least, of single elements: whole sectors of memory
+_MORE = 4  # rounds over a row more than there must be
+_EACH, _DIVISIONS = 6, 8  # instructions of a copy, of a division and a remainder by constants
 _UNROLLED = 8  # copies of a thread that are made without a loop
 _MOST_UNROLLED = 64  # even if they are to be made so: of 128, NVRTC makes 255 registers in 20 s
 
@@ -88,26 +91,68 @@ def store(
     return over(If(conjunction(tests), stored) if tests else stored)
 
 
+@dataclass(frozen=True, slots=True)
+class Deal:
+    """How threads share out a box: they are groups of so many `lanes`, and each row, of the dimensions from
+    `row` on, is for one.  Groups share out the dimensions from `line` to `row`; those before are loops,
+    in which addresses only move on."""
+
+    line: int
+    row: int
+    lanes: int
+
+
 def _dealt(
     sizes: Sequence[int], width: int, threads: Sequence[tuple[str, int]], name: str, unroll: bool | None
 ) -> tuple[list[Expr], Callable[[Stmt], Stmt]]:
     """Which elements of a box, of so many at once, a thread moves, and the loops over these."""
     shape = [*sizes[:-1], sizes[-1] // width]
     count = math.prod(n for _, n in threads)
-    # A row: the last dimension, with others before it until it is long enough for neighbouring threads.
-    split = len(shape) - 1
-    while split > 0 and math.prod(shape[split:]) * width < _ROW:
-        split -= 1
-    rows, row = math.prod(shape[:split]), math.prod(shape[split:])
-    lanes = _lanes(row, count, width)
-    if rows == 1 or (rows * row <= count and lanes != row) or count % lanes:
-        split, rows, row, lanes = 0, 1, math.prod(shape), count
-    lane, line = _shared_out(threads, lanes)
-    number, over_rows = _rounds(name, line, rows, count // lanes, unroll)
-    inside, over_row = _rounds(f"{name}_", lane, row, lanes, unroll)
-    element = [*_decoded(number, shape[:split]), *_decoded(inside, shape[split:])]
+    how = min(_deals(shape, count, width), key=lambda d: _instructions(d, shape, count))
+    groups = count // how.lanes
+    lane, line = _shared_out(threads, how.lanes)
+    lines, row = math.prod(shape[how.line : how.row]), math.prod(shape[how.row :])
+    number, over_lines = _rounds(name, line, lines, groups, unroll)
+    inside, over_row = _rounds(f"{name}_", lane, row, how.lanes, unroll)
+    outer = [_rounds(f"{name}_{i}", IntImm(0), n, 1, unroll) for i, n in enumerate(shape[: how.line])]
+    element = [e for e, _ in outer]
+    element += [*_decoded(number, shape[how.line : how.row]), *_decoded(inside, shape[how.row :])]
     element[-1] = Mul(element[-1], IntImm(width))
-    return [simplify(e, exact=True) for e in element], lambda s: over_rows(over_row(s))
+
+    def over(s: Stmt) -> Stmt:
+        for _, loop in reversed(outer):
+            s = loop(s)
+        return over_lines(over_row(s))
+
+    return [simplify(e, exact=True) for e in element], over
+
+
+def _deals(shape: Sequence[int], threads: int, width: int) -> Iterator[Deal]:
+    """Ways to share out a box of so many vectors: neighbouring threads move neighbours."""
+    least = _LANES if width == 1 else 2
+    for row in range(len(shape)):
+        size = math.prod(shape[row:])
+        fewest = -(-size // threads)
+        for rounds in range(fewest, fewest + _MORE):
+            lanes = -(-size // rounds)
+            if rounds > fewest and lanes < min(size, least):
+                break
+            whole = next(n for n in range(lanes, threads + 1) if threads % n == 0)
+            yield from (Deal(line, row, whole) for line in range(row + 1))
+
+
+def _instructions(how: Deal, shape: Sequence[int], threads: int) -> tuple[float, int]:
+    """About how many a thread has, and for how many lanes there is nothing: what tells where an element is of
+    what groups share out is computed for each, the rest once."""
+    line, row = shape[how.line : how.row], shape[how.row :]
+    groups = threads // how.lanes
+    lines, rounds = -(-math.prod(line) // groups), -(-math.prod(row) // how.lanes)
+    outer = math.prod(shape[: how.line])
+    divided = [_DIVISIONS * max(0, sum(n > 1 for n in x) - 1) for x in (line, row)]
+    each = lines * divided[0] + (lines * rounds if rounds > 1 else 1) * divided[1]
+    loops = sum(n > _UNROLLED for n in (lines, rounds, *shape[: how.line]))
+    idle = threads - groups * min(how.lanes, math.prod(row))
+    return lines * rounds * outer * (_EACH + loops) + each, idle
 
 
 def _rounds(
@@ -163,14 +208,6 @@ def _position(x: Shared, axis: str, first: int, element: Sequence[Expr], starts:
         if len(d.terms) == 1 and d.terms[0].axis == axis and d.terms[0].factor == 1:
             return simplify(Add(start, e), exact=True)
     return simplify(start, exact=True)
-
-
-def _lanes(row: int, threads: int, width: int) -> int:
-    """How many threads copy a row of so many vectors: a part of the block, few of which have nothing to do in
-    the last round of a row."""
-    least = 8 if width == 1 else 2
-    parts = [n for n in range(least, min(threads, 1024) + 1) if threads % n == 0]
-    return min(parts, key=lambda n: -(-row // n) * n + 8 * _ROW // width // n, default=threads)
 
 
 def _shared_out(threads: Sequence[tuple[str, int]], lanes: int) -> tuple[Expr, Expr]:

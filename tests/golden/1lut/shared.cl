@@ -34,25 +34,25 @@ void v_1LUT_kernel(
   /* S0: O(i,j) +=! LUT(I(i,k),j) # starts from the neutral element */
   O_0[0] = 0.0f;
   for (int c1 = 0; c1 < 2; c1++) {
-    for (int l1_1_ = t0 + 16 * t1; l1_1_ < 8; l1_1_ += 64) {
+    for (int l1_1 = t0 / 2 + 8 * t1; l1_1 < 4; l1_1 += 32) {
       /* I to shared memory */
-      const bool inside = 4 * b0 + l1_1_ / 2 < 9;
-      tc_move16(&I_1[l1_1_ / 2][4 * (l1_1_ % 2)], inside ? &I[4 * b0 + l1_1_ / 2][8 * c1 + 4 * (l1_1_ % 2)] : (__global const int *)I, inside);
+      const bool inside = 4 * b0 + l1_1 < 9;
+      tc_move16(&I_1[l1_1][4 * (t0 % 2)], inside ? &I[4 * b0 + l1_1][8 * c1 + 4 * (t0 % 2)] : (__global const int *)I, inside);
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     #pragma unroll
-    for (int l1_of_1 = 0; l1_of_1 < 4; l1_of_1++) {
+    for (int l1_of_1_0 = 0; l1_of_1_0 < 4; l1_of_1_0++) {
       /* LUT to shared memory */
-      if (4 * b0 + l1_of_1 + t1 / 4 < 9) {
-        const int at = I_1[l1_of_1 + t1 / 4][(t0 / 8 + 2 * t1) % 8];
+      if (4 * b0 + l1_of_1_0 < 9) {
+        const int at = I_1[l1_of_1_0][t0 / 8 + 2 * t1];
         const bool inside1 = at >= 0 && at < 50;
         if (!inside1) {
-          const long point[] = {4 * b0 + l1_of_1 + t1 / 4, 2 * (t0 % 8), 8 * c1 + (t0 / 8 + 2 * t1) % 8};
+          const long point[] = {4 * b0 + l1_of_1_0, 2 * (t0 % 8), 8 * c1 + t0 / 8 + 2 * t1};
           tc_fail(error, 1, at, 0, 3, point);
         }
-        tc_move8(&LUT_2[l1_of_1 + t1 / 4][(t0 / 8 + 2 * t1) % 8][2 * (t0 % 8)], inside1 ? &LUT[at][2 * (t0 % 8)] : (__global const float *)LUT, inside1);
+        tc_move8(&LUT_2[l1_of_1_0][t0 / 8 + 2 * t1][2 * (t0 % 8)], inside1 ? &LUT[at][2 * (t0 % 8)] : (__global const float *)LUT, inside1);
       } else {
-        tc_move8(&LUT_2[l1_of_1 + t1 / 4][(t0 / 8 + 2 * t1) % 8][2 * (t0 % 8)], (__global const float *)LUT, false);
+        tc_move8(&LUT_2[l1_of_1_0][t0 / 8 + 2 * t1][2 * (t0 % 8)], (__global const float *)LUT, false);
       }
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);

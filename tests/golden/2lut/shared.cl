@@ -42,45 +42,45 @@ void v_2LUT_kernel(
   /* S2: O2(i,j) +=! LUT2(I2(i,k),j) # starts from the neutral element */
   O2_7[0] = 0.0f;
   for (int c1 = 0; c1 < 2; c1++) {
-    for (int l1_1_ = t0 + 16 * t1; l1_1_ < 8; l1_1_ += 64) {
+    for (int l1_1 = t0 / 2 + 8 * t1; l1_1 < 4; l1_1 += 32) {
       /* I1 to shared memory */
-      const bool inside = 4 * b0 + l1_1_ / 2 < 9;
-      tc_move16(&I1_8[l1_1_ / 2][4 * (l1_1_ % 2)], inside ? &I1[4 * b0 + l1_1_ / 2][8 * c1 + 4 * (l1_1_ % 2)] : (__global const int *)I1, inside);
+      const bool inside = 4 * b0 + l1_1 < 9;
+      tc_move16(&I1_8[l1_1][4 * (t0 % 2)], inside ? &I1[4 * b0 + l1_1][8 * c1 + 4 * (t0 % 2)] : (__global const int *)I1, inside);
     }
-    for (int l1_2_ = t0 + 16 * t1; l1_2_ < 8; l1_2_ += 64) {
+    for (int l1_2 = t0 / 2 + 8 * t1; l1_2 < 4; l1_2 += 32) {
       /* I2 to shared memory */
-      const bool inside1 = 4 * b0 + l1_2_ / 2 < 9;
-      tc_move16(&I2_9[l1_2_ / 2][4 * (l1_2_ % 2)], inside1 ? &I2[4 * b0 + l1_2_ / 2][8 * c1 + 4 * (l1_2_ % 2)] : (__global const int *)I2, inside1);
+      const bool inside1 = 4 * b0 + l1_2 < 9;
+      tc_move16(&I2_9[l1_2][4 * (t0 % 2)], inside1 ? &I2[4 * b0 + l1_2][8 * c1 + 4 * (t0 % 2)] : (__global const int *)I2, inside1);
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     #pragma unroll
-    for (int l1_of_1 = 0; l1_of_1 < 4; l1_of_1++) {
+    for (int l1_of_1_0 = 0; l1_of_1_0 < 4; l1_of_1_0++) {
       /* LUT1 to shared memory */
-      if (4 * b0 + l1_of_1 + t1 / 4 < 9) {
-        const int at = I1_8[l1_of_1 + t1 / 4][(t0 / 8 + 2 * t1) % 8];
+      if (4 * b0 + l1_of_1_0 < 9) {
+        const int at = I1_8[l1_of_1_0][t0 / 8 + 2 * t1];
         const bool inside2 = at >= 0 && at < 50;
         if (!inside2) {
-          const long point[] = {4 * b0 + l1_of_1 + t1 / 4, 2 * (t0 % 8), 8 * c1 + (t0 / 8 + 2 * t1) % 8};
+          const long point[] = {4 * b0 + l1_of_1_0, 2 * (t0 % 8), 8 * c1 + t0 / 8 + 2 * t1};
           tc_fail(error, 1, at, 0, 3, point);
         }
-        tc_move8(&LUT1_10[l1_of_1 + t1 / 4][(t0 / 8 + 2 * t1) % 8][2 * (t0 % 8)], inside2 ? &LUT1[at][2 * (t0 % 8)] : (__global const float *)LUT1, inside2);
+        tc_move8(&LUT1_10[l1_of_1_0][t0 / 8 + 2 * t1][2 * (t0 % 8)], inside2 ? &LUT1[at][2 * (t0 % 8)] : (__global const float *)LUT1, inside2);
       } else {
-        tc_move8(&LUT1_10[l1_of_1 + t1 / 4][(t0 / 8 + 2 * t1) % 8][2 * (t0 % 8)], (__global const float *)LUT1, false);
+        tc_move8(&LUT1_10[l1_of_1_0][t0 / 8 + 2 * t1][2 * (t0 % 8)], (__global const float *)LUT1, false);
       }
     }
     #pragma unroll
-    for (int l1_of_2 = 0; l1_of_2 < 4; l1_of_2++) {
+    for (int l1_of_2_0 = 0; l1_of_2_0 < 4; l1_of_2_0++) {
       /* LUT2 to shared memory */
-      if (4 * b0 + l1_of_2 + t1 / 4 < 9) {
-        const int at1 = I2_9[l1_of_2 + t1 / 4][(t0 / 8 + 2 * t1) % 8];
+      if (4 * b0 + l1_of_2_0 < 9) {
+        const int at1 = I2_9[l1_of_2_0][t0 / 8 + 2 * t1];
         const bool inside3 = at1 >= 0 && at1 < 60;
         if (!inside3) {
-          const long point[] = {4 * b0 + l1_of_2 + t1 / 4, 2 * (t0 % 8), 8 * c1 + (t0 / 8 + 2 * t1) % 8};
+          const long point[] = {4 * b0 + l1_of_2_0, 2 * (t0 % 8), 8 * c1 + t0 / 8 + 2 * t1};
           tc_fail(error, 3, at1, 0, 3, point);
         }
-        tc_move8(&LUT2_11[l1_of_2 + t1 / 4][(t0 / 8 + 2 * t1) % 8][2 * (t0 % 8)], inside3 ? &LUT2[at1][2 * (t0 % 8)] : (__global const float *)LUT2, inside3);
+        tc_move8(&LUT2_11[l1_of_2_0][t0 / 8 + 2 * t1][2 * (t0 % 8)], inside3 ? &LUT2[at1][2 * (t0 % 8)] : (__global const float *)LUT2, inside3);
       } else {
-        tc_move8(&LUT2_11[l1_of_2 + t1 / 4][(t0 / 8 + 2 * t1) % 8][2 * (t0 % 8)], (__global const float *)LUT2, false);
+        tc_move8(&LUT2_11[l1_of_2_0][t0 / 8 + 2 * t1][2 * (t0 % 8)], (__global const float *)LUT2, false);
       }
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);

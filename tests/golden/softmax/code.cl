@@ -69,8 +69,10 @@ void softmax_kernel(__global const float (*restrict I)[7], __global float (*rest
     O_3[t1][t0] = O_3[t1][t0] / tmp_2[t1];
   }
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-  for (int r0_ = t0 + 8 * t1; r0_ < 21; r0_ += 32) {
-    /* O from shared memory */
-    O[r0_ / 7][r0_ % 7] = O_3[r0_ / 7][r0_ % 7];
+  for (int r0 = t1; r0 < 3; r0 += 4) {
+    for (int r0_ = t0; r0_ < 7; r0_ += 8) {
+      /* O from shared memory */
+      O[r0][r0_] = O_3[r0][r0_];
+    }
   }
 }

@@ -71,8 +71,10 @@ void softmax_kernel(const float (*__restrict__ I)[7], float (*__restrict__ O)[7]
     O_3[t1][t0] = O_3[t1][t0] / tmp_2[t1];
   }
   __syncwarp();
-  for (int r0_ = t0 + 8 * t1; r0_ < 21; r0_ += 32) {
-    /* O from shared memory */
-    O[r0_ / 7][r0_ % 7] = O_3[r0_ / 7][r0_ % 7];
+  for (int r0 = t1; r0 < 3; r0 += 4) {
+    for (int r0_ = t0; r0_ < 7; r0_ += 8) {
+      /* O from shared memory */
+      O[r0][r0_] = O_3[r0][r0_];
+    }
   }
 }

@@ -54,14 +54,16 @@ class Wanted:
 @dataclass(frozen=True, slots=True)
 class Way:
     """`rows`: how many threads share what a row is made of; 0: each has points of its own, along the axis of
-    neighbours at most `along` of them, what is left of a block shares reductions if `parts`.  `steps`: points
-    of a thread along two axes.  `inner`: points of a tile of the axes that nests share, all of which each
-    thread has, while their other axes are dealt out; 0: the shared ones are.  `across`: neighbours among the
-    threads are so along what is written, and as many points along what is read there and then."""
+    neighbours at most `along` of them, what is left of a block shares reductions if `parts`; a block has at
+    most `block` threads.  `steps`: points of a thread along two axes.  `inner`: points of a tile of the axes
+    that nests share, all of which each thread has, while their other axes are dealt out; 0: the shared ones
+    are.  `across`: neighbours among the threads are so along what is written, and as many points along what
+    is read there and then."""
 
     name: str
     rows: int = 0
     along: int = WARP
+    block: int = THREADS
     parts: bool = False
     steps: tuple[int, int] = (1, 1)
     inner: int = 0
@@ -72,6 +74,7 @@ _ACROSS = Way("32 x 32 points a block", across=True)
 _POINT = Way("a point a thread")
 _REGISTER_TILES = (
     Way("8 x 8 points a thread", along=16, steps=(8, 8)),
+    Way("4 x 8 points a thread, 128 threads", along=16, steps=(4, 8), block=128),
     Way("4 x 4 points a thread", along=32, steps=(4, 4)),
     Way("2 x 4 points a thread", along=32, steps=(2, 4)),
     Way("2 x 2 points a thread", along=32, steps=(2, 2)),
@@ -89,6 +92,7 @@ class _Region:
     units: int
     names: Mapping[str, str]
     shape: list[int] = field(default_factory=list[int])
+    block: int = THREADS  # threads that a block may have
 
     def ways(self) -> Iterator[Way]:
         """The ways that may pay, the likeliest first: each takes time to look at."""
@@ -136,7 +140,7 @@ class _Region:
             return
         found = 0
         for way in (*_REGISTER_TILES[self.wanted.simpler :], _POINT):
-            blocks = points / (self.wanted.block * math.prod(way.steps))
+            blocks = points / (min(self.wanted.block, way.block) * math.prod(way.steps))
             if blocks >= self.units / 2 or way.steps == (1, 1):
                 yield way
                 found += 1
@@ -149,6 +153,7 @@ class _Region:
         shared = tiled_axes(self.region)
         along = {id(n): contiguous(self.scop, n) for n in nests}
         self.shape = []
+        self.block = min(self.wanted.block, way.block)
         axes: dict[str, AxisMap]
         if way.inner:
             axes = self.inner(shared, way)
@@ -178,7 +183,7 @@ class _Region:
         alone = sum(a.extent > 1 for a in order) == 1 and not way.parts
         axes = self.dealt(order, order if not way.parts else order[:1], way.along, alone)
         if way.parts and not self.wanted.threads:
-            self.shape.append(max(1, self.wanted.block // math.prod(self.shape)))
+            self.shape.append(max(1, self.block // math.prod(self.shape)))
         if way.steps != (1, 1):
             for a, k in zip(self.pair(shared, axes, way.steps), way.steps[::-1], strict=False):
                 m = axes[a.name]
@@ -218,18 +223,20 @@ class _Region:
         self, shared: Sequence[Axis], axes: Mapping[str, AxisMap], steps: tuple[int, int]
     ) -> Sequence[Axis]:
         """The two axes along which points of a thread share most of what they read, the one with more threads
-        first."""
+        first; of as many, that along which a block reads less."""
         known = [a for a in shared if a.first is None and a.extent > 1]
         known.sort(key=lambda a: -axes[a.name].threads)
         pairs = list(itertools.combinations(known, 2)) or [tuple(known)]
+        pairs += [p[::-1] for p in pairs if len({axes[a.name].threads for a in p}) < len(p)]
 
-        def loads(pair: Sequence[Axis]) -> float:
-            """Elements that the statements of reductions read for a point."""
+        def loads(pair: Sequence[Axis]) -> tuple[float, int]:
+            """Elements that the statements of reductions read for a point, and for the points of a block."""
             counts = {
                 a.name: min(k, -(-a.extent // axes[a.name].threads))
                 for a, k in zip(pair, steps[::-1], strict=False)
             }
-            total = 0.0
+            tiles = {a.name: axes[a.name].threads * counts.get(a.name, 1) for a in shared}
+            total, block = 0.0, 0
             for n in self.region.nests:
                 for name in (s for p in n.phases if p.axes for s in p.statements):
                     for access in self.scop.statement(name).accesses:
@@ -237,7 +244,8 @@ class _Region:
                             continue
                         used = {v for e in access.subscripts for v in variables(inline_lets(e))}
                         total += math.prod(counts[a.name] for a in pair if a.vars.get(name) in used)
-            return total / math.prod(counts.values())
+                        block += math.prod(tiles[a.name] for a in shared if a.vars.get(name) in used)
+            return total / math.prod(counts.values()), block
 
         return min(pairs, key=loads)
 
@@ -248,11 +256,11 @@ class _Region:
         if best is None or best.name not in {a.name for a in inner}:
             best = max(inner, key=lambda a: a.extent, default=None)
         extent = 1 if best is None else best.extent
-        self.shape.append(self.count(0, min(_power(extent), way.rows, self.wanted.block)))
+        self.shape.append(self.count(0, min(_power(extent), way.rows, self.block)))
         if len(self.region.nests) > 1:
             axes = {a.name: AxisMap(1) for a in shared}
             if not self.wanted.threads:
-                self.shape.append(max(1, self.wanted.block // self.shape[0]))
+                self.shape.append(max(1, self.block // self.shape[0]))
             return axes
         order = list(reversed(shared))
         return self.dealt(order, order, WARP, False)
@@ -262,9 +270,9 @@ class _Region:
         own = [a for n in self.region.nests for a in n.axes[len(shared) :]]
         two = any(len(n.axes) - len(shared) > 1 for n in self.region.nests)
         widest = max((a.extent for a in own), default=1)
-        self.shape.append(self.count(0, min(_power(widest), WARP if two else THREADS, self.wanted.block)))
+        self.shape.append(self.count(0, min(_power(widest), WARP if two else THREADS, self.block)))
         if two and not self.wanted.threads:
-            self.shape.append(max(1, self.wanted.block // self.shape[0]))
+            self.shape.append(max(1, self.block // self.shape[0]))
         points = min(way.inner, _power(shared[-1].extent))
         return {a.name: AxisMap(points if a is shared[-1] else 1) for a in shared}
 
@@ -300,7 +308,7 @@ class _Region:
         shape = list(self.shape)
         tiles = {a.name: n for a, n in zip(tiled_axes(self.region), self.wanted.tile, strict=False)}
         for a in order:
-            left = max(1, self.wanted.block // math.prod(shape))
+            left = max(1, self.block // math.prod(shape))
             limit = left if not shape and alone else min(left, most if not shape else WARP)
             n = self.count(len(shape), within(a.extent, limit)) if a in spread else 1
             n = min(n, _power(a.extent), tiles.get(a.name) or n)  # threads without points are none

@@ -70,7 +70,7 @@ def _facts(value: object) -> tuple[tuple[str, float], ...]:
         if isinstance(name, str) and counted:
             facts[name] = cast("float", number)
     if not facts or len(facts) < len(pairs):
-        raise _bad("machine", given, "a mapping of names to numbers from 0 up or None")
+        raise _bad("machine", given, "the name of a GPU, a mapping of names to numbers from 0 up or None")
     return tuple(sorted(facts.items()))
 
 
@@ -90,7 +90,8 @@ class Options:
     `isa`: the instruction set of CPU code, `"avx512"`, `"avx2"`, `"sse4.2"` or `"neon"`, or of CUDA code, for
     example `"sm_90"`.
     `machine`: what the model should believe of the machine or the GPU instead of what it found, by the names
-    that `kernel.inspect("choice")` begins with: `{"cores": 4, "l2": 1 << 21}`, `{"dram": 4800}`.
+    that `kernel.inspect("choice")` begins with: `{"cores": 4, "l2": 1 << 21}`, `{"dram": 4800}`; or the name
+    of a GPU whose rates and memories it should believe there, `"A100"`, `"H100"` or `"H200"`.
     `tile`, `register_tile`: points of the loops of each nest, outermost first, in a cache tile and in a
     register tile (missing ones are chosen; a register tile has at most 256 vectors); the loops are those of
     `kernel.inspect("loops")`, where indices that always go together are one.  `vector`: the number of the
@@ -139,7 +140,7 @@ class Options:
     unroll_copy_shared: bool | None = None
     atomics: bool | None = None
     mapping: Literal["identity"] | None = None
-    machine: Mapping[str, float] | tuple[tuple[str, float], ...] | None = None
+    machine: str | Mapping[str, float] | tuple[tuple[str, float], ...] | None = None
     autoschedule: str | None = None
 
     def __post_init__(self) -> None:
@@ -156,7 +157,7 @@ class Options:
         if self.intra_tile_fusion not in (None, "max", "preserve3coincident", "min"):
             wanted = "'max', 'preserve3coincident', 'min' or None"
             raise _bad("intra_tile_fusion", self.intra_tile_fusion, wanted)
-        if self.machine is not None:
+        if self.machine is not None and not (isinstance(self.machine, str) and self.machine):
             object.__setattr__(self, "machine", _facts(self.machine))
         if self.isa not in (None, "avx512", "avx2", "sse4.2", "neon") and not _is_architecture(self.isa):
             raise _bad("isa", self.isa, "'avx512', 'avx2', 'sse4.2', 'neon', one such as 'sm_90' or None")
@@ -202,7 +203,13 @@ class Options:
     @property
     def facts(self) -> tuple[tuple[str, float], ...]:
         """What `machine` says, by name."""
-        return cast("tuple[tuple[str, float], ...]", self.machine or ())
+        named = isinstance(self.machine, str)
+        return () if named else cast("tuple[tuple[str, float], ...]", self.machine or ())
+
+    @property
+    def preset(self) -> str:
+        """The GPU that `machine` names; empty if it names none."""
+        return self.machine if isinstance(self.machine, str) else ""
 
     def check_loops(self, most: int) -> None:
         """Raises ArgumentError (TC0511) where tiles have more loops than any statement of a program has."""

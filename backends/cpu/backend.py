@@ -196,6 +196,12 @@ class Backend:
 
 def _machine(options: Options) -> Machine:
     machine = host() if options.isa is None else with_isa(options.isa)
+    if options.preset:
+        raise BackendError(
+            f"the cpu backend has no preset of a machine {options.preset!r}",
+            code="TC0814",
+            help="say what it has by name, for example machine={'cores': 4}",
+        )
     return believed(machine, options.facts)
 
 

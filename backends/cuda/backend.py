@@ -16,7 +16,7 @@ from tc.registry import Availability
 from ..gpu.compiled import GPU_OPTIONS, Compiled
 from ..gpu.lower import Lowered, lower
 from ..gpu.run import Interface
-from ..gpu.target import believed, of_architecture
+from ..gpu.target import PRESETS, believed, of_architecture
 from ..gpu.ways import SIMPLEST
 from . import bounds, device, nvrtc
 
@@ -97,10 +97,11 @@ class Backend:
         """
         options = options or Options()
         here = device.find() if device.availability().ok else None
-        arch = options.isa or (here.arch if here else _ARCHITECTURE)
+        preset = PRESETS.get(options.preset)
+        arch = options.isa or (here.arch if here else preset.arch if preset else _ARCHITECTURE)
         nvrtc.check(arch)
         target = of_architecture(arch, here.name if here and here.arch == arch else "")
-        target = believed(target, options.facts, self.name)
+        target = believed(target, options, self.name)
 
         def made(simpler: int) -> Made:
             lowered = lower(program, options, typical or {}, target, simpler)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tc import facts
+from tc.errors import BackendError, did_you_mean
+from tc.options import Options
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ H200 = Target(
 )  # fmt: skip
 # OpenCL 1.2 promises 32 KiB of local memory; the rest is that of a small GPU, as nothing is known.
 GENERIC = Target("generic OpenCL device", 16, 32 << 10, atomic=4)
+PRESETS = {p.name: p for p in (A100, H100, H200)}
 
 
 # KiB of shared memory that a block may have, by compute capability (CUDA C++ programming guide, "Technical
@@ -78,15 +80,27 @@ def of_architecture(arch: str, device: str = "") -> Target:
     (such as "NVIDIA H200") says that there is one."""
     number = int(re.sub(r"\D", "", arch))
     preset = A100 if number < 90 else H100
-    preset = next((p for p in (A100, H100, H200) if p.arch == arch and p.name in device), preset)
+    preset = next((p for p in PRESETS.values() if p.arch == arch and p.name in device), preset)
     shared = _SHARED.get(number, _ANY_SHARED) << 10
     most = min(preset.most_shared, shared + (1 << 10))
     return replace(preset, arch=arch, shared=shared, most_shared=most, ahead=number >= _ASYNCHRONOUS)
 
 
-def believed(target: Target, given: Iterable[tuple[str, float]], backend: str) -> Target:
-    """A target of which some facts are taken as given, so that one can ask what another device would get.
+def believed(target: Target, options: Options, backend: str) -> Target:
+    """A target of which what the option `machine` says is taken as given, so that one can ask what another
+    device would get: the facts that it lists, or all that is not about what code may do of a preset.
 
     Raises BackendError (TC0814) for unknown ones, and for numbers that they cannot be.
     """
-    return facts.believed(target, given, backend, ("name", "arch", "ahead"), ())
+    if not options.preset:
+        return facts.believed(target, options.facts, backend, ("name", "arch", "ahead"), ())
+    if options.preset not in PRESETS:
+        raise BackendError(
+            f"the {backend} backend has no preset of a machine {options.preset!r}",
+            code="TC0814",
+            help=did_you_mean(options.preset, PRESETS) or f"there are {', '.join(PRESETS)}",
+        )
+    preset = PRESETS[options.preset]
+    shared, most = min(preset.shared, target.shared), min(preset.most_shared, target.most_shared)
+    may = {n: getattr(target, n) for n in ("arch", "ahead", "block", "atomic")}
+    return replace(preset, shared=shared, most_shared=most, **may)

@@ -41,7 +41,7 @@ class Backend:
         Raises BackendError: TC0815 without a device, TC0816 for float64 on one without it.
         """
         options, found = options or Options(), device.find()
-        target = believed(found.target, options.facts, self.name)
+        target = believed(found.target, options, self.name)
         lowered = lower(program, options, typical or {}, target)
         with stage("code"):
             module = gpu.emit(lowered.nest, OPENCL, lowered.contract)

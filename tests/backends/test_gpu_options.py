@@ -173,3 +173,27 @@ def test_facts_about_a_device_are_believed(backend: str) -> None:
         with pytest.raises(tc.errors.BackendError, match=f"the {backend} backend has no machine") as caught:
             lines(**{name: value})
         assert caught.value.code == "TC0814" and help in str(caught.value)
+
+
+def test_a_preset_as_machine() -> None:
+    """It has the rates of a GPU, and leaves what code may do."""
+    source = "def f(float(N) x) -> (y) { y(i) = x(i) + 1 }"
+
+    def machine(backend: str, **options: str) -> str:
+        kernel = tc.compile(source, backend, options=options)
+        return kernel.inspect("choice", N=1 << 24).splitlines()[0]
+
+    assert "name A100, units 108, shared 166912, arch sm_80, " in machine("cuda", machine="A100")
+    assert "name H200, units 132, " in machine("cuda", machine="H200")
+    assert ", dram 4800.0, " in machine("cuda", machine="H200")
+    both = machine("cuda", machine="A100", isa="sm_90")
+    assert "name A100, " in both and ", shared 166912, arch sm_90, " in both
+    assert "name H200, units 132, shared 32768, arch , ahead False, " in machine("opencl", machine="H200")
+    for backend, name, help in (
+        ("cuda", "H20", "did you mean 'H200'?"),
+        ("opencl", "TPU", "there are A100, H100, H200"),
+        ("cpu", "H200", "say what it has by name"),
+    ):
+        with pytest.raises(tc.errors.BackendError, match="has no preset of a machine") as caught:
+            machine(backend, machine=name)
+        assert caught.value.code == "TC0814" and help in str(caught.value)

@@ -67,15 +67,15 @@ INVALID: list[tuple[dict[str, Any], str, str]] = [
     ({"prefetch": 1}, "option prefetch=1 is not valid", "prefetch is True, False or None"),
     ({"nontemporal": "x"}, "option nontemporal='x' is not valid", "nontemporal is True, False or None"),
     ({"machine": {}}, "option machine={} is not valid",
-     "machine is a mapping of names to numbers from 0 up or None"),
+     "machine is the name of a GPU, a mapping of names to numbers from 0 up or None"),
     ({"machine": {"cores": -1}}, "option machine={'cores': -1} is not valid",
-     "machine is a mapping of names to numbers from 0 up or None"),
+     "machine is the name of a GPU, a mapping of names to numbers from 0 up or None"),
     ({"machine": {"cores": True}}, "option machine={'cores': True} is not valid",
-     "machine is a mapping of names to numbers from 0 up or None"),
+     "machine is the name of a GPU, a mapping of names to numbers from 0 up or None"),
     ({"machine": 3}, "option machine=3 is not valid",
-     "machine is a mapping of names to numbers from 0 up or None"),
+     "machine is the name of a GPU, a mapping of names to numbers from 0 up or None"),
     ({"machine": [["l2", 1], "l3"]}, "option machine=[['l2', 1], 'l3'] is not valid",
-     "machine is a mapping of names to numbers from 0 up or None"),
+     "machine is the name of a GPU, a mapping of names to numbers from 0 up or None"),
     ({"autoschedule": "x"}, "option autoschedule='x' is not valid",
      "autoschedule is 'Mullapudi2016', 'Adams2019', 'Li2018' or None"),
 ]  # fmt: skip
@@ -103,6 +103,7 @@ VALID = [
     {"order": (2, 0, 1), "prefetch": False, "nontemporal": True},
     {"strict": True, "fast_math": True, "fusion": "preserve3coincident", "isa": "sse4.2"},
     {"machine": (("cores", 4), ("l2_bandwidth", 16.5))},
+    {"machine": "H200"},
     {},
 ]
 

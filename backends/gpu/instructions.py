@@ -32,6 +32,7 @@ _DIVISION = {"float32": 10, "float64": 20}  # correctly rounded: an approximatio
 _EXTREMUM = 4  # NaN and the sign of zero are looked at (tc/codegen/c_helpers.py)
 _INTEGER_DIVISION = 4  # by a constant: the high part of a product, shifts; with a sign
 _ANY_DIVISION = 20  # of integers, by what is not known
+BYTES = 4  # products of bytes that one instruction sums
 
 MULTIPLY_ADD = "multiply-add"  # counted in its own pipe as well
 
@@ -100,13 +101,24 @@ def arithmetic(value: Expr, op: Op | None, t: DType) -> Counter[str]:
     return out
 
 
+def of_bytes(value: Expr, op: Op | None, t: DType) -> bool:
+    """Whether a sum of 32 bits gets products of 8-bit integers that are read.  Of four iterations ptxas makes
+    one instruction (IDP), and one more for each factor to pack that is not read as a part of a vector."""
+    return op == "+" and t.bits == 32 and isinstance(value, x.Mul) and _byte(value.a) and _byte(value.b)
+
+
+def _byte(e: Expr) -> bool:
+    t = e.value.dtype if isinstance(e, x.Cast) and isinstance(e.value, x.Load) else None
+    return t is not None and t.is_int and t.bits == 8
+
+
 def converts(e: Expr) -> bool:
     """Whether it makes a float32 of a half that it reads: an instruction where that is read, and no other."""
     return isinstance(e, x.Cast) and isinstance(e.value, x.Load) and e.value.dtype.is_half
 
 
 def _product(e: Expr) -> bool:
-    return isinstance(e, x.Mul) and e.dtype.is_float
+    return isinstance(e, x.Mul) and (e.dtype.is_float or e.dtype.bits == 32)
 
 
 def _changes(e: Expr) -> bool:

@@ -52,7 +52,7 @@ from tc.ir.loops import (
 from tc.ir.simplify import linear_terms
 from tc.poly.mapping.banks import Lanes, cycles
 
-from .instructions import MULTIPLY_ADD, arithmetic, converts, divisions, pipe
+from .instructions import BYTES, MULTIPLY_ADD, arithmetic, converts, divisions, of_bytes, pipe
 from .lanes import INDEX, lanes_of, sectors, strides_of
 from .requests import SCRATCH, Access, Work, block_counts, thread_count
 from .unrolling import unrolled
@@ -250,7 +250,10 @@ class _Walk:
         value = inline_lets(s.value)
         target = self.arrays[s.buffer]
         weight = float(g.weight.sum())
-        for p, n in arithmetic(s.value, s.op, target.dtype).items():
+        dots = of_bytes(value, s.op, target.dtype)
+        if dots:
+            self.spend("integer", weight / BYTES)
+        for p, n in () if dots else arithmetic(s.value, s.op, target.dtype).items():
             self.spend(p, n * weight)
             if p == MULTIPLY_ADD:
                 self.multiply_adds += n * float((g.weight * g.mask.sum(1)).sum())
@@ -262,7 +265,7 @@ class _Walk:
             if (e.buffer, e.subscripts) not in known:
                 known.add((e.buffer, e.subscripts))
                 often = self.kept(e.buffer, e.subscripts, g)
-                self.access(e.buffer, e.subscripts, g, mask, often, width=s.width, store=False)
+                self.access(e.buffer, e.subscripts, g, mask, often, width=s.width, store=False, packed=dots)
                 if e in converted:
                     self.spend("integer", s.width * float(often.sum()))
         often = g.weight
@@ -403,8 +406,9 @@ class _Walk:
         *,
         width: int = 1,
         store: bool,
+        packed: bool = False,
     ) -> None:
-        """Of `width` neighbouring elements at once."""
+        """Of `width` neighbouring elements at once; `packed`: an instruction puts single ones into a word."""
         array = self.arrays[buffer]
         env = g.env
         if array.role == "register":
@@ -422,7 +426,7 @@ class _Walk:
         requests = float(weight.sum())
         # Its address: nvcc counts one up in a loop, unless there is no telling how.
         divided = sum(any(isinstance(i, (x.FloorDiv, x.FloorMod)) for i in walk(e)) for e in subscripts)
-        self.spend("integer", (divided + (not shared)) * requests)
+        self.spend("integer", (divided + (not shared) + (packed and width == 1)) * requests)
         self.accesses.append(
             Access(
                 buffer,

@@ -159,6 +159,21 @@ def test_both_stages_tell_how_copies_are_made() -> None:
     assert re.search(r"A\.\d+\[.*\] = 2 of ", loops) and "at once" in loops
 
 
+@pytest.mark.parametrize("t", ["int8", "uint8"])
+def test_products_of_bytes_are_summed_by_four(t: str) -> None:
+    """As is predicted: NVRTC sees it in loops of which enough iterations are done at once."""
+    source = f"def f({t}(M,K) A, {t}(K,N) B) -> (C) {{ C(m,n) +=! int32(A(m,k)) * int32(B(k,n)) }}"
+    one: Any = tc.compile(source, "cuda", options={"isa": "sm_90"}).specialize(M=512, N=512, K=512).compiled
+    launch = next(s for s in statements(one.nest.body) if isinstance(s, Launch))
+    done = model.predicted(one.nest, launch, target.H100).work
+    products = 512**3 / 32  # of warps
+    reads = [a for a in done.accesses if a.shared and not a.store]
+    packed = sum(a.requests for a in reads if a.elements == 32 * a.requests)
+    assert products / 4 + packed <= done.arithmetic["integer"] < 1.2 * (products / 4 + packed)
+    text = ptx(one.module.text).split(".entry")[1]
+    assert "dp4a." in text and not re.search(r"mad\.lo|mul\.lo\.s", text.partition("dp4a")[2])
+
+
 def test_inputs_are_read_through_the_read_only_cache() -> None:
     """`const` and `__restrict__` tell NVRTC; what a kernel reads again after it has written it is not."""
     source = "def f(float(N,M) A, float(M) b) -> (O) { O(i,j) = A(i,j) * b(j)\n O(i,j) = O(i,j) + A(i,j) }"

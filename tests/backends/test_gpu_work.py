@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tc.dtypes import FLOAT32, FLOAT64, INT32
+from tc.dtypes import FLOAT32, FLOAT64, INT8, INT16, INT32, UINT8, DType
 from tc.ir.expr import (
     LT,
     Add,
@@ -20,6 +20,7 @@ from tc.ir.expr import (
     FloorMod,
     IfThenElse,
     IntImm,
+    Load,
     Max,
     Min,
     Mul,
@@ -369,6 +370,18 @@ def test_combinations() -> None:
 )
 def test_arithmetic(value: Expr, op: Any, expected: dict[str, int]) -> None:
     assert dict(+instructions.arithmetic(value, op, FLOAT32)) == expected
+
+
+def test_products_that_are_summed_as_four_bytes() -> None:
+    def read(name: str, t: DType) -> Expr:
+        return Cast(INT32, Load(name, (X,), t))
+
+    assert instructions.of_bytes(Mul(read("A", INT8), read("B", UINT8)), "+", INT32)
+    assert not instructions.of_bytes(Mul(read("A", INT8), read("B", INT16)), "+", INT32)
+    assert not instructions.of_bytes(Mul(read("A", INT8), read("B", INT8)), "max", INT32)
+    assert not instructions.of_bytes(read("A", INT8), "+", INT32)
+    whole = Mul(Load("A", (X,), INT32), Load("B", (X,), INT32))
+    assert dict(+instructions.arithmetic(whole, "+", INT32)) == {"integer": 1}
 
 
 def test_divisions_of_subscripts_are_made_once() -> None:

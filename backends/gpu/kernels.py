@@ -43,9 +43,11 @@ class Kernels:
         """That all of them are predicted to take."""
         return sum(c.taken.prediction.seconds for c in self.choices)
 
-    def ideal(self, target: Target) -> float:
-        """What they would take if each had one bound."""
-        return sum(c.taken.prediction.ideal(target) for c in self.choices)
+    def ideal(self, target: Target, moved: float) -> float:
+        """What they would take if each had one bound, or one of them did it all and moved so many bytes."""
+        each = sum(c.taken.prediction.ideal(target) for c in self.choices)
+        computing = sum(c.taken.prediction.computing(target) for c in self.choices)
+        return min(each, LAUNCH + max(computing, moved / (1e9 * target.dram)))
 
 
 @dataclass(slots=True)

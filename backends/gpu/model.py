@@ -126,8 +126,12 @@ class Prediction:
         """Seconds of a kernel that reads and writes each element once and computes all the while, on all of
         the device."""
         once = (self.least_read + self.least_written) / (1e9 * target.dram)
+        return LAUNCH + max(once, self.computing(target))
+
+    def computing(self, target: Target) -> float:
+        """Seconds of its arithmetic on all of the device."""
         even = max(1, self.blocks) / (target.units * -(-max(1, self.blocks) // target.units))
-        return LAUNCH + max(once, self.bounds["fma"] * even)
+        return self.bounds["fma"] * even
 
     def count(self, *, shared: bool, store: bool) -> float:
         """Elements that lanes load from or store to shared or global memory."""

@@ -10,7 +10,7 @@ import pytest
 import tc
 from tc import registry
 from tc.ir.loops import Launch, statements
-from tests.backends.cpu_cases import Array
+from tests.backends.cpu_cases import SOFTMAX, Array
 from tests.poly.test_promotion import shared
 
 registry.load("cuda")
@@ -108,6 +108,17 @@ def test_kernels_of_their_own_where_that_is_faster(source: str, sizes: dict[str,
     assert len({x.name for x in launches}) == kernels
     one = compiled(source, fusion="max")
     assert one.inspect("code", **sizes).count("__global__") <= kernels
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "kernels"),
+    [(64, 4096, 1), (133, 4096, 1), (200, 32768, 1), (700, 3000, 1), (8, 1_000_000, 6)],
+)
+def test_rows_of_a_soft_max_stay_whole_where_they_are_enough(rows: int, columns: int, kernels: int) -> None:
+    """Parts of them keep all units busy, but each reads its row again."""
+    kernel = compiled(SOFTMAX)
+    nest = kernel.specialize(N=rows, D=columns).compiled.nest
+    assert sum(isinstance(s, Launch) for s in statements(nest.body)) == kernels
 
 
 def test_kernels_of_their_own_are_right() -> None:

@@ -179,7 +179,7 @@ def in_all_modes(call: Call, wanted: Sequence[Array]) -> None:
                 np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-6, err_msg=told)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("name", test_upstream_mapper.CASES)
 def test_cases_of_the_mapper(name: str) -> None:
@@ -190,7 +190,7 @@ def test_cases_of_the_mapper(name: str) -> None:
     in_all_modes(prepared(kernel, given), test_upstream_mapper.interpreted(case, given))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("name", test_upstream_options.CASES)
 def test_option_sets(name: str) -> None:
@@ -201,7 +201,7 @@ def test_option_sets(name: str) -> None:
     in_all_modes(prepared(kernel, given), results(tc.interpret(case.source, **given)))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", [*test_upstream_mapper.FIXED, *test_upstream_mapper.SHAPES], ids=str)
 def test_maps_of_the_mapper(name: str | tuple[int, int]) -> None:
     """Whatever would be chosen: its structures, and rows that so many threads share."""

@@ -566,7 +566,7 @@ def mapped(name: str | tuple[int, int]) -> Program:
     return Program(ROWS, {"M": y, "N": x}, **row(x, y))
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(10)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", [*FIXED, *SHAPES], ids=str)
 def test_nvrtc_compiles_maps(name: str | tuple[int, int], arch: str) -> None:

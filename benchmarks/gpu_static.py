@@ -15,7 +15,7 @@ what the model of the GPU backends says (backends/gpu/model.py), for A100 or H10
     sect    sectors that the worst access takes for each that it needs
     bank    cycles of shared memory for each that would do: bank conflicts
     least   microseconds that the launch takes at least, and what binds
-    text    milliseconds from source to CUDA text; nvrtc: from there to machine code
+    text    milliseconds from a parsed and checked program to CUDA text; nvrtc: from there to machine code
 
 A program of several kernels has a line more (=), where loads and stores are for each result of the program,
 what is passed on between kernels included, and `least` is of its inputs alone.  --accesses adds a line for

@@ -3,10 +3,9 @@ out of the cache."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
-from tc.ir.evaluate import evaluate
+from tc.ir.evaluate import bytes_of
 from tc.ir.expr import inline_lets, variables
 from tc.poly.fusion import Counts, Judge, Proposal
 from tc.poly.scop import Scop
@@ -20,10 +19,7 @@ _SMALL = 1 << 16  # instances that one core runs in the time it takes to start o
 def judge(scop: Scop, machine: Machine, typical: Mapping[str, int] | None = None) -> Judge:
     """The default of this backend's `fusion`; `typical` are values of the program's dynamic sizes."""
     known = typical or {}
-    sizes = {
-        b.name: math.prod(evaluate(r.extent, known) for r in b.box) * b.dtype.itemsize
-        for b in scop.program.buffers
-    }
+    sizes = {b.name: bytes_of(b, known) for b in scop.program.buffers}
     halves = {b.name for b in scop.program.buffers if b.dtype.is_half}
     counts = Counts(scop, known)
 

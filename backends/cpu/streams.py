@@ -7,10 +7,9 @@ stores, and one core writes faster through its cache.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 
-from tc.ir.evaluate import evaluate
+from tc.ir.evaluate import bytes_of
 from tc.poly.plan import Region
 from tc.poly.scop import Scop
 from tc.poly.storage import promotion
@@ -25,10 +24,7 @@ def streamed(
     the program's dynamic sizes, `wanted` is the option `nontemporal`."""
     if wanted is False:
         return frozenset()
-    sizes = {
-        b.name: math.prod(evaluate(r.extent, typical) for r in b.box) * b.dtype.itemsize
-        for b in scop.program.buffers
-    }
+    sizes = {b.name: bytes_of(b, typical) for b in scop.program.buffers}
     large = {
         b.name
         for b in scop.program.buffers

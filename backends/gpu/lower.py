@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from tc import facts, settings
 from tc.errors import ArgumentError, InternalError
 from tc.ir.collapse import collapse
-from tc.ir.evaluate import evaluate
+from tc.ir.evaluate import bytes_of
 from tc.ir.interchange import interchange
 from tc.ir.loops import WARP, Block, Launch, LoopNest
-from tc.ir.program import Buffer, Program, Stage
+from tc.ir.program import Program, Stage
 from tc.ir.rfactor import chunked_reductions, is_of_columns, is_product, split_reductions
 from tc.ir.temporaries import Temporaries, temporaries
 from tc.options import Options
@@ -153,7 +153,7 @@ def mapped(
         if split(target.units // _ENOUGH) == program and not options.fusion:
             shapes.setdefault(program, ())
         # What comes in and goes out; where less of a table is read, the kernels know.
-        moved = sum(_bytes(b, typical) for b in program.buffers if b.role != "temporary")
+        moved = sum(bytes_of(b, typical) for b in program.buffers if b.role != "temporary")
         plans: list[tuple[scop.Scop, Kernels]] = []
         for x, parts in shapes.items():
             plans.append(planned(x, parts))
@@ -182,10 +182,6 @@ def mapped(
     )
     notices = tuple(_notices(made, most, options))
     return Lowered(loops, tree.dump(fused), trees, choice, True, notices)
-
-
-def _bytes(b: Buffer, typical: Mapping[str, int]) -> int:
-    return math.prod(evaluate(r.extent, typical) for r in b.box) * b.dtype.itemsize
 
 
 def _notices(made: Sequence[Kernel], loops: int, options: Options) -> Iterator[str]:

@@ -251,9 +251,8 @@ class _Walk:
         target = self.arrays[s.buffer]
         weight = float(g.weight.sum())
         dots = of_bytes(value, s.op, target.dtype)
-        if dots:
-            self.spend("integer", weight / BYTES)
-        for p, n in () if dots else arithmetic(s.value, s.op, target.dtype).items():
+        steps = {"integer": 1 / BYTES} if dots else arithmetic(s.value, s.op, target.dtype)
+        for p, n in steps.items():
             self.spend(p, n * weight)
             if p == MULTIPLY_ADD:
                 self.multiply_adds += n * float((g.weight * g.mask.sum(1)).sum())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from tc.errors import InternalError
 from tc.ir import expr as x
 from tc.ir.expr import Expr
+from tc.ir.program import Buffer
 
 
 def evaluate(e: Expr, values: Mapping[str, int | float]) -> int:
@@ -57,3 +59,8 @@ def evaluate(e: Expr, values: Mapping[str, int | float]) -> int:
             return evaluate(then if evaluate(condition, values) else otherwise, values)
         case _:
             raise InternalError(f"not an index expression: {e!r}")
+
+
+def bytes_of(b: Buffer, sizes: Mapping[str, int]) -> int:
+    """The bytes of a buffer at these sizes."""
+    return math.prod(max(0, evaluate(r.extent, sizes)) for r in b.box) * b.dtype.itemsize

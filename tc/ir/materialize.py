@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tc.ir.evaluate import evaluate
+from tc.ir.evaluate import bytes_of, evaluate
 from tc.ir.expr import (
     EQ,
     GE,
@@ -120,14 +120,11 @@ def _operand(program: Program, stage: Stage, e: Expr, typical: Mapping[str, int]
     instances = math.prod(extents.values())
     if not instances or points >= instances or not all(_dense(form, extents) for form in coordinates):
         return None
-    if points * e.dtype.itemsize > sum(_size(b, typical) for b in program.buffers if b.role != "temporary"):
+    if points * e.dtype.itemsize > sum(
+        bytes_of(b, typical) for b in program.buffers if b.role != "temporary"
+    ):
         return None
     return Operand(stage, e, coordinates, points, instances)
-
-
-def _size(b: Buffer, typical: Mapping[str, int]) -> int:
-    """The bytes of a buffer."""
-    return b.dtype.itemsize * math.prod(max(0, evaluate(r.extent, typical)) for r in b.box)
 
 
 def _exact(e: Expr) -> bool:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     import islpy as isl
 
 
+_FULL = "there is no shared memory for it in this map"
+
+
 @dataclass(frozen=True, slots=True)
 class Placed:
     """A region whose loops are dealt out as `how` says.  `memory`: of each unit, its reads from copies in
@@ -160,9 +163,8 @@ def placed(
     refused: dict[Refused, None] = {}
     for u in found:
         here = Promotion()
-        full = shared <= 0 and not u.shared_out
         if why := _no_copies(u, shared, staged):
-            here = Promotion(refused=tuple(Refused(n, why, full) for n in _read(scop, u, written)))
+            here = Promotion(refused=tuple(Refused(n, why, why == _FULL) for n in _read(scop, u, written)))
         else:
             here = promoted(scop, u, written, shared, True, reuse, how.threads, name, staged, not ahead)
         whole = padded(scop, u, registers, here.taken)
@@ -194,7 +196,7 @@ def _no_copies(u: Unit, shared: int, staged: bool) -> str:
     if u.shared_out:
         return "its reduction is dealt out to threads"
     if shared <= 0:
-        return "there is no shared memory for it in this map"
+        return _FULL
     return "" if u.own or staged else "no loop of a reduction reads it"
 
 

@@ -54,6 +54,7 @@ STENCIL = "def f(float(N) A) -> (B, C) { B(i) = A(i) + A(i+1)\nC(i) = B(i) + B(i
 TRANSPOSED = "def f(float(N,N) A) -> (B, C) { B(i,j) = A(i,j)\nC(i,j) = B(j,i) }"
 ANTI = "def f(float(N) A) -> (O, P) { t(i) = A(i)\nO(i) = t(i)\nt(i) = 2 * A(i)\nP(i) = t(i) }"
 TRIANGLE = "def f(float(N,N) A) -> (O, P) { O(i) +=! A(i,j) where j <= i\nP(i) = O(i) * 2 }"
+SYRK = "def f(float(N,K) A) -> (C) { C(i,j) +=! A(i,k) * A(j,k) where j <= i, i in 0:N }"
 SCALARS = "def f(float(N) A) -> (S, O) { S +=! A(i)\nO(i) = A(i) / S }"
 WIDE = "def f(float(N,M) A) -> (O, P) { O(i) +=! A(i,j)\nP(i,j) = A(i,j) * O(i) }"
 UPDATE = "def f(float(N) A) -> (O) { O(i) = A(i) where i in 0:20\nO(i) = O(i+10) where i in 0:10 }"
@@ -82,6 +83,7 @@ SIZES: dict[str, dict[str, int]] = {
     TRANSPOSED: {"N": 5},
     ANTI: {"N": 6},
     TRIANGLE: {"N": 6},
+    SYRK: {"N": 6, "K": 4},
     SCALARS: {"N": 6},
     WIDE: {"N": 4, "M": 5},
     UPDATE: {"N": 20},

@@ -44,6 +44,7 @@ CASES = {
     "transposed": (fused.TRANSPOSED, {"N": 5}),
     "anti": (fused.ANTI, {"N": 6}),
     "triangle": (fused.TRIANGLE, {"N": 6}),
+    "syrk": (fused.SYRK, {"N": 7, "K": 4}),
     "scalars": (fused.SCALARS, {"N": 6}),
     "wide": (fused.WIDE, {"N": 4, "M": 5}),
     "update": (fused.UPDATE, {"N": 20}),

@@ -149,12 +149,65 @@ def innermost(s: For) -> bool:
     return bool(updates) and not serial
 
 
-def test_a_triangle_is_not_padded() -> None:
-    """Where a tile has no instances depends on others: guards stay."""
-    kernel = tc.compile(TRIANGLE, "opencl", options={"tile": (4, 8), "threads": (8, 4)})
+BAND = TRIANGLE.replace("j <= i", "j <= i, i < j + 7")
+STEPS = TRIANGLE.replace("j <= i", "k <= i")
+LEAST = TRIANGLE.replace("+=!", "min=!")
+AFTER = TRIANGLE.replace("}", "C(i,j) = C(i,j) * 2 - A(i,j) }")
+BIASED = TRIANGLE.replace("C(i,j) +=!", "C(i,j) = A(j,i) C(i,j) +=")
+ADDED = """def added(float(N,N) A, float(N,N) B) -> (C) {
+  C(i,j) = A(j,i)
+  C(i,j) += A(i,k) * B(k,j)
+}"""
+ADDED_TRIANGLE = ADDED.replace("\n}", " where j <= i\n}")
+TWICE = ADDED.replace("\n}", "\n  C(i,j) += A(k,i) * B(j,k) where i <= j\n}")
+HALVES = TRIANGLE.replace("float", "half")
+
+
+@pytest.mark.parametrize(
+    ("source", "guarded"),
+    [
+        (TRIANGLE, False),
+        (BAND, False),
+        (STEPS, True),  # the points of a tile end at different iterations
+        (LEAST, False),
+        (AFTER, False),
+        (BIASED, False),
+        (ADDED, False),
+        (ADDED_TRIANGLE, False),
+        (TWICE, False),
+        (HALVES, False),
+    ],
+)
+@pytest.mark.parametrize("fusion", ["max", "min"])
+@pytest.mark.parametrize("backend", ["opencl", "cuda"])
+def test_what_is_summed_beside_its_results(backend: str, source: str, guarded: bool, fusion: str) -> None:
+    """Conditions on points do not stand in the loops of a reduction, nor do the ends of a matrix to which
+    products are added: the sums beyond are of no use, and nobody uses them."""
+    options = {"tile": (8, 16), "threads": (8, 4), "use_shared_memory": True, "fusion": fusion}
     rng = np.random.default_rng(3)
-    a, b = small(rng, 21, 21), small(rng, 21, 21)
-    np.testing.assert_array_equal(kernel(a, b), tc.interpret(TRIANGLE, a, b))
+    names = re.findall(r"(?:float|half)\(N,N\) (\w)", source)
+    dtype = np.float16 if source == HALVES else np.float32
+    given = {n: small(rng, 21, 21).astype(dtype) for n in names}
+    given["A"][4, 3] = np.inf  # times zero, as padding is, no number
+    wanted = tc.interpret(source, **given)
+    kernel = tc.compile(source, backend, options=options)
+    if backend == "opencl":
+        np.testing.assert_array_equal(kernel(**given), wanted)
+    else:
+        result = prepared(kernel, given).run()
+        assert not result.found, report(result.found)
+        np.testing.assert_array_equal(result.values["C"], wanted)
+    updates = [s for s in statements(nest(kernel, N=21)) if isinstance(s, For) and innermost(s)]
+    assert updates
+    assert any(isinstance(s, If) for u in updates for s in statements(u)) == guarded
+
+
+def test_sums_beside_their_results_are_told_of() -> None:
+    """Conditions that say where there are results are no reason for results in memory."""
+    kernel = tc.compile(TRIANGLE, "cuda", options={"tile": (4, 8), "threads": (8, 4), "isa": "sm_80"})
+    told = kernel.inspect("mapped", N=21)
+    assert "registers of each thread, parts of C" in told
+    assert "not in registers" not in told
 
 
 PARTS = """def parts(float(M,K) A, float(N,K) B) -> (P) {

@@ -30,16 +30,18 @@ from tc.ir.expr import (
     imm,
     rebuild,
 )
-from tc.ir.loops import Array, Block, Compute, For, If, LoopKind, LoopNest, Promote, Stmt
+from tc.ir.loops import Array, Block, Compute, For, If, Launch, LoopKind, LoopNest, Promote, Stmt
 from tc.ir.program import Program
 from tc.ir.specialize import specialize
 from tc.poly import ast, nest, schedule, scop, trace
 from tc.poly.context import isl_context
+from tc.poly.mapping.plan import AxisMap, NestMap, RegionMap
 from tc.poly.trace.events import SOMEWHERE, known, python
 from tc.poly.trace.program import program_events
 from tests.ir import expressions
-from tests.poly import programs
+from tests.poly import fused, programs
 from tests.poly.programs import Build, axis, box, v
+from tests.poly.test_mapping import launched, polyhedra
 
 
 def nest_of(p: Program) -> LoopNest:
@@ -54,6 +56,8 @@ def edit(s: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
         case Block():
             s = Block(tuple(edit(c, change) for c in s.body))
         case For():
+            s = replace(s, body=edit(s.body, change))
+        case Launch():
             s = replace(s, body=edit(s.body, change))
         case If():
             s = replace(s, then=edit(s.then, change))
@@ -287,6 +291,21 @@ def test_partial_results_start_neutral_and_go_into_their_element() -> None:
     assert found(first, zero, added) == "S1(0) went into the partial result ('part', (0,)), which is lost"
     assert found(first, zero, added, zero, out) == found(first, zero, added)
     assert "has no first value" in (found(first, zero, added, out, out) or "")
+
+
+def test_what_does_not_exist_may_go_into_sums_that_nobody_uses() -> None:
+    """Threads sum up a triangle's results beside them, at all points, and use those that there are."""
+    p, s, regions = polyhedra(fused.SYRK, N=2, K=2)
+    axes = {a.name: AxisMap(0, None, 1, f"t{i}", 2) for i, a in enumerate(regions[0].nests[0].axes)}
+    how = RegionMap((), (("t0", 2), ("t1", 2)), (NestMap(axes, ({}, {"k_2": AxisMap()})),))
+    n = launched(p, s, regions, [how], 1 << 12)
+    assert trace.compare(p, n, {}) is None
+
+    def unmasked(c: Stmt) -> Stmt:
+        return c.then if isinstance(c, If) and isinstance(c.then, Compute) and not c.then.stage else c
+
+    wrong = replace(n, body=edit(n.body, unmasked))
+    assert trace.compare(p, wrong, {}) == "S1(0, 1, 0), which the program does not have, is in a result"
 
 
 def passed_on() -> Program:

@@ -91,14 +91,15 @@ def product(
     }
 
 
-# No size is a multiple of its tile, and the reduction of `gemm` has two tiles.  Of `vectors` all rows are
-# copied as vectors, of `edges` those of one array, which end within a tile; the result of `rows` is in shared
-# memory until its tile is done.
+# No size is a multiple of its tile, and the reductions of `gemm` and `syrk` have two tiles.  Of `vectors` all
+# rows are copied as vectors, of `edges` those of one array, which end within a tile; the result of `rows` is
+# in shared memory until its tile is done.
 PROGRAMS = {
     "vectors": Program(fused.GEMM, {"M": 21, "N": 24, "K": 64}, **product((8, 8), (4, 4), (3, 3))),
     "rows": Program(fused.SOFTMAX, {"N": 6, "D": 70}, **row(4, 4, 4, 2), shared=1 << 14),
     "edges": Program(EDGES, {"M": 21, "N": 20, "K": 40}, **product((8, 8), (4, 4), (3, 3))),
     "gemm": Program(fused.GEMM, {"M": 21, "N": 19, "K": 40}, **product((8, 8), (4, 4), (3, 3))),
+    "syrk": Program(fused.SYRK, {"N": 21, "K": 40}, **product((8, 8), (4, 4), (3, 3))),
     "softmax": Program(fused.SOFTMAX, {"N": 3, "D": 70}, **row(16, 4)),
     "tree": Program(SUM, {"N": 3, "K": 55}, **row(12, 4)),
     "shuffles": Program(SUM, {"N": 3, "K": 55}, **row(8, 4)),

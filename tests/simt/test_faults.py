@@ -168,6 +168,12 @@ def one_less(role: str, dimension: int) -> Change:
     return changed
 
 
+def unmasked(n: LoopNest, s: Stmt) -> Iterator[Stmt]:
+    """A sum of a point at which there is no result goes into one."""
+    if isinstance(s, If) and isinstance(s.then, Compute) and writes(n, s, "register"):
+        yield s.then
+
+
 def stored_elsewhere(n: LoopNest, s: Stmt) -> Iterator[Stmt]:
     """A result's next element, in each dimension."""
     if isinstance(s, Compute) and n.array(s.buffer).role == "output":
@@ -255,6 +261,7 @@ FAULTS = (
     Fault("points beyond the last", "gemm", guard("output"), OUTSIDE),
     Fault("every thread does what the first should", "softmax", guard("temporary"), (Kind.RACE,)),
     Fault("every thread writes a result", "shuffles", guard("output"), (Kind.RACE,)),
+    Fault("results where a condition says none", "syrk", in_statements(unmasked)),
     # Copies to shared memory.
     Fault("copies from beyond an array", "gemm", copies(untested), OUTSIDE),
     Fault("copies from the next element", "gemm", copies(from_the_next)),

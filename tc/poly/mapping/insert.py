@@ -17,6 +17,7 @@ from tc.poly.ast import Inserted, View, zero_based
 from tc.poly.context import maps_of
 from tc.poly.mapping.bands import of_thread, over_steps
 from tc.poly.mapping.coordinates import function, of_axes, relation, threads_of
+from tc.poly.mapping.local import Local
 from tc.poly.mapping.memory import Placed
 from tc.poly.mapping.nodes import Part
 from tc.poly.mapping.plan import Unit
@@ -104,13 +105,16 @@ class Insertions:
         outer: isl.UnionMap,
     ) -> Part:
         """What `made` does with an element of an array of registers and the one of a buffer that it stands
-        for, which has these subscripts in `statement`, at the points where some of the `users` run."""
+        for, which has these subscripts in `statement`, at the points where some of the `users` run; that is
+        where the buffer has its value, in another array of registers, in shared memory or in memory."""
         t = of_axes(name, [a for a, _ in u.axes])
-        there = self.placed.local_of(buffer)
+        there = self.placed.home(u.nest, buffer, array)
         views = [View(-1, array.name, function(self.placed.ctx, t, index(t, u.axes)))]
-        if there is not None:
+        if isinstance(there, Local):
             at_place = there.place(t, u, statement, subscripts)
             views.append(View(0, there.array.name, function(self.placed.ctx, t, at_place)))
+        elif there is not None:
+            views.append(View(0, there.array.name, function(self.placed.ctx, t, index(t, u.axes))))
         self.views[name] = tuple(views)
         box = self.placed.scop.program.buffer(buffer).box
         variables = {a.vars[statement]: i for i, (a, _) in enumerate(u.axes) if statement in a.vars}

@@ -17,7 +17,7 @@ from tc.poly.mapping.footprint import place
 from tc.poly.mapping.local import Local, local, repeated
 from tc.poly.mapping.padding import padded
 from tc.poly.mapping.plan import RegionMap, Unit, units
-from tc.poly.mapping.registers import Kept, Parts, index, kept, parts, too_many
+from tc.poly.mapping.registers import Kept, Parts, aside, index, kept, parts, too_many
 from tc.poly.mapping.ring import rings
 from tc.poly.mapping.shared import LEAST_REUSE, Promotion, Refused, Shared, promoted, size_of
 from tc.poly.plan import Region
@@ -84,7 +84,7 @@ class Placed:
     def common(self) -> frozenset[str]:
         """The arrays that all threads of a block fill together."""
         copies = (x.array.name for memory in self.memory for x in memory)
-        return frozenset((*copies, *(p.array.name for p in self.parts.values())))
+        return frozenset((*copies, *(p.array.name for p in self.parts.values() if p.threads)))
 
     def register_of(self, statement: str, buffer: str, kind: str) -> Array | None:
         """The registers that an access goes to."""
@@ -97,6 +97,11 @@ class Placed:
     def local_of(self, buffer: str) -> Local | None:
         """The array in shared memory that stands for a temporary."""
         return next((x for x in self.local if x.buffer == buffer), None)
+
+    def home(self, nest: int, buffer: str, other: Array) -> Kept | Local | None:
+        """What stands for a buffer that a nest works on, but this `other` array; None: the buffer itself."""
+        mine = (k for k in self.kept if k.buffer == buffer and k.nest == nest and k.array != other)
+        return next(mine, self.local_of(buffer))
 
     def views(self) -> dict[str, tuple[View, ...]]:
         """Of each statement, the accesses that go to other arrays."""
@@ -149,12 +154,13 @@ def placed(
     one is worked on; `staged`: whether units without loops of their own get copies, too, and what warps
     would fetch from all over memory.  Use it, and the result, inside `isl_context()`."""
     found = units(region, how)
+    found = aside(scop, region, found) if private else found
     written = {scop.statement(s).write.buffer for u in found for s in u.statements}
     registers = kept(scop, region, found, name) if private else ()
     results = parts(scop, found, name)
     # Combinations may take an element a thread for each type (tc/codegen/combine.py).
     threads = math.prod(n for _, n in how.threads)
-    shared -= threads * sum(t.itemsize for t in {p.array.dtype for p in results.values()})
+    shared -= threads * sum(t.itemsize for t in {p.array.dtype for p in results.values() if p.threads})
     shared = max(0, shared)
     temporaries = local(scop, region, found, registers, shared // 2, name)
     shared -= sum(size_of(x.array) for x in temporaries)
@@ -167,7 +173,7 @@ def placed(
             here = Promotion(refused=tuple(Refused(n, why, why == _FULL) for n in _read(scop, u, written)))
         else:
             here = promoted(scop, u, written, shared, True, reuse, how.threads, name, staged, not ahead)
-        whole = padded(scop, u, registers, here.taken)
+        whole = padded(scop, u, registers, results, here.taken)
         if here.taken and not whole:
             here = promoted(scop, u, written, shared, False, reuse, how.threads, name, staged, not ahead)
         taken = rings(scop, u, here.taken, shared) if ahead else here.taken

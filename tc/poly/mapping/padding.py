@@ -9,18 +9,20 @@ are padded; one iteration more of a reduction would count.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import islpy as isl
 
 from tc.poly.mapping.coordinates import of_statement
 from tc.poly.mapping.plan import Unit, bounded, covered, several
-from tc.poly.mapping.registers import Kept
+from tc.poly.mapping.registers import Kept, Parts
 from tc.poly.mapping.shared import Shared
 from tc.poly.scop import Scop
 
 
-def padded(scop: Scop, unit: Unit, kept: Sequence[Kept], memory: Sequence[Shared]) -> frozenset[str]:
+def padded(
+    scop: Scop, unit: Unit, kept: Sequence[Kept], parts: Mapping[str, Parts], memory: Sequence[Shared]
+) -> frozenset[str]:
     """The statements of a unit that may run at all points of its tiles."""
     if unit.shared_out:
         return frozenset()
@@ -30,9 +32,8 @@ def padded(scop: Scop, unit: Unit, kept: Sequence[Kept], memory: Sequence[Shared
     for name in unit.statements:
         s = scop.statement(name)
         shared = {x.read for x in memory if x.statement == name}
-        private = all(a.buffer in registers for a in s.accesses if a.kind != "read") and all(
-            i in shared or a.buffer in registers for i, a in enumerate(s.reads)
-        )
+        own = name in parts or all(a.buffer in registers for a in s.accesses if a.kind != "read")
+        private = own and all(i in shared or a.buffer in registers for i, a in enumerate(s.reads))
         if private and bounded(scop, unit, name):
             out.add(name)
     return frozenset(out)

@@ -87,12 +87,14 @@ class RegionMap:
 @dataclass(frozen=True, slots=True)
 class Unit:
     """Phases that run under one filter of threads: `axes` are those of the nest, its number in the region,
-    `own` those of the phases."""
+    `own` those of the phases.  `beside`: the reductions that threads sum up beside their results
+    (registers.py)."""
 
     phases: tuple[Phase, ...]
     axes: tuple[tuple[Axis, AxisMap], ...]
     own: tuple[tuple[Axis, AxisMap], ...] = ()
     nest: int = 0
+    beside: frozenset[str] = frozenset()
 
     @property
     def statements(self) -> tuple[str, ...]:
@@ -137,11 +139,16 @@ def units(region: Region, mapped: RegionMap) -> tuple[Unit, ...]:
 
 
 def bounded(scop: Scop, unit: Unit, statement: str) -> bool:
-    """Whether the conditions of a statement hold for all points of a tile or for none, along its axes: they
-    do no more than end the unit's own loops."""
+    """Whether the conditions of a statement may be taken to hold for all points of a tile or for none, along
+    its axes: they do no more than end the unit's own loops, or say which points have a result."""
     s = scop.statement(statement)
+    if s.residual:
+        return False
     moving = {a.vars[statement] for a, m in unit.axes if statement in a.vars and points(a, m) != 1}
-    return not s.residual and all(moving.isdisjoint(variables(c)) for c in s.stage.domain.conditions)
+    own = {a.vars[statement] for a, _ in unit.own if statement in a.vars}
+    of_points = [c for c in s.stage.domain.conditions if not moving.isdisjoint(variables(c))]
+    beside = statement in unit.beside
+    return not of_points or (beside and all(own.isdisjoint(variables(c)) for c in of_points))
 
 
 def parted(scop: Scop, unit: Unit, statement: str) -> bool:

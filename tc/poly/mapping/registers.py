@@ -7,15 +7,15 @@ these points are unrolled, so that its subscripts are constants.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from tc.dtypes import accumulator
 from tc.ir.expr import IntImm
 from tc.ir.loops import Array
 from tc.ir.program import Op
 from tc.poly.mapping.coordinates import Tuple
-from tc.poly.mapping.plan import AxisMap, Unit, parted, steps
+from tc.poly.mapping.plan import AxisMap, Unit, bounded, parted, steps
 from tc.poly.plan import Axis, Region
 from tc.poly.scop import Access, Scop, Statement
 from tc.poly.storage import promotion
@@ -39,8 +39,8 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What each thread has of the results of `statement`, combined by `op` over the variables `threads`;
-    `atomic`: and then, as other blocks have parts of them, in memory."""
+    """What each thread has of the results of `statement`, combined by `op` over the variables `threads` (none
+    where it has all, see `aside`); `atomic`: and then, as other blocks have parts of them, in memory."""
 
     statement: str
     buffer: str
@@ -64,9 +64,33 @@ def shape(axes: Sequence[tuple[Axis, AxisMap]]) -> tuple[int, ...] | None:
     return tuple(n for n in known if n != 1)
 
 
+def aside(scop: Scop, region: Region, units: Sequence[Unit]) -> tuple[Unit, ...]:
+    """The units with the reductions that threads sum up beside their results, to which they add the sums when
+    these are done.  Such a reduction may run where it should not (padding.py), at points of a tile that are
+    beyond an axis or that conditions leave out, although there are values in its results that others need."""
+    return tuple(replace(u, beside=frozenset(_beside(scop, region, units, u))) for u in units)
+
+
+def _beside(scop: Scop, region: Region, units: Sequence[Unit], u: Unit) -> Iterator[str]:
+    if u.in_parts or shape(u.axes) is None:
+        return
+    plan = promotion(scop, region.nests[u.nest])
+    together = [scop.statement(s) for x in units if x.nest == u.nest for s in x.statements]
+    for s in u.statements:
+        t = scop.statement(s)
+        if not t.reduction or not any(s in a.reductions for a, _ in u.own):
+            continue
+        buffer = t.write.buffer
+        alone = not any(a.buffer == buffer for x in together if x != t for a in x.accesses)
+        masked = not bounded(scop, u, s)
+        found = replace(u, beside=frozenset([s]))
+        if buffer in plan.buffers and (alone or masked) and bounded(scop, found, s):
+            yield s
+
+
 def kept(scop: Scop, region: Region, units: Sequence[Unit], name: Callable[[str], str]) -> tuple[Kept, ...]:
     """The buffers that nests of a region write and that can be kept in registers: each point of the nest
-    works on one element, on one thread."""
+    works on one element, on one thread, and not only to add to it in the end (`aside`)."""
     buffers = {b.name: b for b in scop.program.buffers}
     out: list[Kept] = []
     for number, nest in enumerate(region.nests):
@@ -80,6 +104,8 @@ def kept(scop: Scop, region: Region, units: Sequence[Unit], name: Callable[[str]
             statements = [scop.statement(s) for u in own for s in u.statements]
             found = [(s, a) for s in statements for a in s.accesses if a.buffer == buffer]
             writes = any(a.kind == "write" for _, a in found)
+            if all(s.name in u.beside for u in own for s, _ in found if s.name in u.statements):
+                continue
             if not writes or any(s.name in spread for s, _ in found) or len(found) < 2:
                 continue
             first, access = found[0]
@@ -115,13 +141,14 @@ def _whole(s: Statement, axes: Sequence[Axis]) -> bool:
 
 
 def parts(scop: Scop, units: Sequence[Unit], name: Callable[[str], str]) -> dict[str, Parts]:
-    """The parts of results of each reduction whose iterations are dealt out to threads or blocks."""
+    """The parts of results of each reduction whose iterations are dealt out to threads or blocks, and the
+    sums that go beside results."""
     dtypes = {b.name: b.dtype for b in scop.program.buffers}
     func_buffers = scop.program.func_buffers
     out: dict[str, Parts] = {}
     for u in units:
         for s in u.statements:
-            if not parted(scop, u, s):
+            if s not in u.beside and not parted(scop, u, s):
                 continue
             stage = scop.statement(s).stage
             assert stage.op is not None

@@ -179,7 +179,7 @@ def _touches(p: Placed, i: int, places: Mapping[str, _Place]) -> list[Touch]:
         for a in p.scop.statement(s).accesses:
             if a.kind == "update" or a.buffer in kept:  # it is the write's element; see `_transfers`
                 continue
-            own = a.kind == "read" or not parted(p.scop, unit, s)
+            own = a.kind == "read" or s not in p.parts
             step, threads = (Step.OWN, place.own) if own else (Step.RESULT, place.result)
             out.append(Touch((i, step), s, a.buffer, a.map, threads, a.kind == "write"))
     first = not any(u.nest == unit.nest for u in p.units[:i])

@@ -118,8 +118,9 @@ def _sequence(into: Insertions, outer: isl.UnionMap, tiles: Sequence[tuple[str, 
         below = own_tiles(into, u, i, outer, tiles)
         out.append(Part(where(p.ctx, {p.instances(u, s): () for s in u.statements}), below))
         for x in combined:
-            over = Block(tuple(Combine(x.array.name, x.op, v) for v in x.threads))
-            out.append(into.opaque(f"combine_{x.statement}", over, outer))
+            if x.threads:
+                over = Block(tuple(Combine(x.array.name, x.op, v) for v in x.threads))
+                out.append(into.opaque(f"combine_{x.statement}", over, outer))
             out.append(into.result(x, u, outer))
         if not any(x.nest == u.nest for x in p.units[i + 1 :]):
             mine = [k for k in p.kept if k.nest == u.nest and k.store]

@@ -217,15 +217,18 @@ class Runner:
         return Event(instance, frozenset(touched), write, s.op is not None, iterations)
 
     def beyond(self, stage: Stage, point: tuple[int, ...]) -> bool:
-        """Whether a point lies outside of the box of a stage."""
+        """Whether the program does not run a stage at a point."""
         box = self.boxes.get(stage.name)
         if box is None:
             box = self.boxes[stage.name] = box_of(stage, self.sizes)
-        return any(p not in along for p, along in zip(point, box, strict=True))
+        if any(p not in along for p, along in zip(point, box, strict=True)):
+            return True
+        env = {**self.sizes, **dict(zip(stage.domain.names, point, strict=True))}
+        return any(known(c, env) == 0 for c in stage.domain.conditions)
 
     def padding(self, s: Compute, env: dict[str, int], instance: Instance) -> None:
         """An instance that the program does not have may run on copies and registers, of whatever value; what
-        it writes is no copy of anything."""
+        it writes is no copy of anything, and a partial result that it goes into no part of anything."""
         what = f"{shown(instance)}, which the program does not have,"
         for load, inner in reads_made(s.value, env):
             assert isinstance(load, Load)
@@ -234,6 +237,9 @@ class Runner:
             for c in self.cells(load.buffer, load.subscripts, inner, (), instance):
                 self.touch(c, instance, write=False)
         (write,) = self.cells(s.buffer, s.subscripts, env, (), instance)
+        if s.buffer in self.partial and s.op is not None:
+            self.parts(write, instance).append(instance)
+            return
         if s.buffer not in self.copies:
             raise OutOfBoundsError(f"{what} writes {write}")
         self.touch(write, instance, write=True)
@@ -280,10 +286,11 @@ class Runner:
         return self.pending[cell]
 
     def lost(self, cell: Cell, instances: list[Instance]) -> None:
-        if instances:
-            raise OutOfBoundsError(
-                f"{shown(instances[0])} went into the partial result {cell}, which is lost"
-            )
+        for stage, point in instances:
+            if not self.beyond(self.stages[stage], point):
+                raise OutOfBoundsError(
+                    f"{shown((stage, point))} went into the partial result {cell}, which is lost"
+                )
 
     def stale(self, written: Cell) -> None:
         """What packs hold of an element is no longer its value."""
@@ -316,11 +323,20 @@ class Runner:
             for a, r in zip(stage.args, box, strict=True)
         )
 
+    def results(self, parts: Sequence[Instance]) -> set[Cell]:
+        """The elements that parts of results belong to."""
+        for stage, point in parts:
+            if self.beyond(self.stages[stage], point):
+                raise OutOfBoundsError(
+                    f"{shown((stage, point))}, which the program does not have, is in a result"
+                )
+        return {self.place(Compute(n, "", (), None, IntImm(0), (), ""), point) for n, point in parts}
+
     def combined_into(self, touched: set[Cell], write: Cell) -> Cell:
         """The element that parts of results belong to, which a copy of it takes up."""
         (cell,) = touched
         parts = self.parts(cell, ("", ()))
-        results = {self.place(Compute(n, "", (), None, IntImm(0), (), ""), point) for n, point in parts}
+        results = self.results(parts)
         held = self.packed.get(write, frozenset())
         if len(held) != 1 or not results <= held:
             raise OutOfBoundsError(f"parts of {sorted(results)} go into {write}, which holds {sorted(held)}")
@@ -336,11 +352,9 @@ class Runner:
         for c in touched:
             parts = self.parts(c, (s.stage, ()))
             del self.pending[c]
-            for stage, point in parts:
-                found = self.place(Compute(stage, "", (), None, s.value, (), ""), point)
-                if found != write:
-                    raise OutOfBoundsError(f"{shown((stage, point))} went into {write}, not {found}")
-                self.owed[found] -= 1
+            if others := self.results(parts) - {write}:
+                raise OutOfBoundsError(f"parts of {sorted(others)} go into {write}")
+            self.owed[write] = self.owed.get(write, 0) - len(parts)
 
     def cells(
         self,

@@ -244,8 +244,46 @@ def test_conditions_that_only_end_a_loop(
         assert not result.found, report(result.found)
         np.testing.assert_array_equal(result.values["P"], wanted)
     body = nest(kernel, M=9, N=13, K=21)
-    update = next(s for s in statements(body) if isinstance(s, For) and innermost(s))
-    assert any(isinstance(s, If) for s in statements(update)) == guarded
+    updates = [s for s in statements(body) if isinstance(s, For) and innermost(s)]
+    loops = [u for u in updates if u.kind is LoopKind.SERIAL]
+    found = {any(isinstance(s, If) for s in statements(u)) for u in loops or updates}
+    assert found == ({False, True} if guarded else {False})  # those on the border alone
+
+
+@pytest.mark.parametrize(
+    "condition", ["k <= i", "i <= k", "k <= i, i < k + 14", "k <= i + j, i <= k + j", "j < k", "k != i"]
+)
+@pytest.mark.parametrize("backend", ["opencl", "cuda"])
+def test_whole_tiles_of_a_border_are_isolated(backend: str, condition: str) -> None:
+    """Only tiles on the border of a condition have guards, not those within it."""
+    source = TRIANGLE.replace("j <= i", condition)
+    options = {"tile": (8, 16, 4), "threads": (8, 4), "use_shared_memory": True}
+    rng = np.random.default_rng(3)
+    given = {"A": small(rng, 37, 37), "B": small(rng, 37, 37)}
+    for a in given.values():
+        a[4, 3] = np.inf
+    wanted = tc.interpret(source, **given)
+    kernel = tc.compile(source, backend, options=options)
+    if backend == "opencl":
+        np.testing.assert_array_equal(kernel(**given), wanted)
+    else:
+        result = prepared(kernel, given).run()
+        assert not result.found, report(result.found)
+        np.testing.assert_array_equal(result.values["C"], wanted)
+    updates = [s for s in statements(nest(kernel, N=37)) if isinstance(s, For) and innermost(s)]
+    whole = [s for s in updates if s.upper == IntImm(4) and not any(isinstance(x, If) for x in statements(s))]
+    assert 0 < len(whole) < len(updates)
+
+
+def test_isolated_tiles_of_any_size() -> None:
+    """One text for every size, whatever part of the last tile there is."""
+    source = TRIANGLE.replace("j <= i", "k <= i")
+    options = {"tile": (8, 16, 4), "threads": (8, 4), "use_shared_memory": True}
+    kernel = tc.compile(source, "opencl", options=options, dynamic=("N",))
+    rng = np.random.default_rng(3)
+    for n in (1, 3, 8, 31, 32, 45):
+        a, b = small(rng, n, n), small(rng, n, n)
+        np.testing.assert_array_equal(kernel(a, b), tc.interpret(source, a, b))
 
 
 def test_the_same_elements_are_copied_once() -> None:

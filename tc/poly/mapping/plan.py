@@ -151,6 +151,14 @@ def bounded(scop: Scop, unit: Unit, statement: str) -> bool:
     return not of_points or (beside and all(own.isdisjoint(variables(c)) for c in of_points))
 
 
+def isolated(scop: Scop, unit: Unit, statement: str) -> bool:
+    """Whether tiles that have all points of a statement run apart from others (isolation.py): it is the only
+    one of a unit with tiles of its own loops, which end differently for the points of a tile."""
+    alone = len(unit.statements) == 1 and not unit.shared_out and bool(unit.tiled)
+    of_size = all(a.first is None and (a.size is None or m.tile) for a, m in (*unit.axes, *unit.own))
+    return alone and of_size and not scop.statement(statement).residual and not bounded(scop, unit, statement)
+
+
 def parted(scop: Scop, unit: Unit, statement: str) -> bool:
     """Whether threads, or blocks, keep parts of a statement's results."""
     found = any(statement in a.reductions and m.dealt_out for a, m in unit.own)

@@ -74,7 +74,6 @@ def aside(scop: Scop, region: Region, units: Sequence[Unit]) -> tuple[Unit, ...]
 def _beside(scop: Scop, region: Region, units: Sequence[Unit], u: Unit) -> Iterator[str]:
     if u.in_parts or shape(u.axes) is None:
         return
-    plan = promotion(scop, region.nests[u.nest])
     together = [scop.statement(s) for x in units if x.nest == u.nest for s in x.statements]
     for s in u.statements:
         t = scop.statement(s)
@@ -82,9 +81,10 @@ def _beside(scop: Scop, region: Region, units: Sequence[Unit], u: Unit) -> Itera
             continue
         buffer = t.write.buffer
         alone = not any(a.buffer == buffer for x in together if x != t for a in x.accesses)
-        masked = not bounded(scop, u, s)
+        if not alone and bounded(scop, u, s):
+            continue
         found = replace(u, beside=frozenset([s]))
-        if buffer in plan.buffers and (alone or masked) and bounded(scop, found, s):
+        if bounded(scop, found, s) and buffer in promotion(scop, region.nests[u.nest]).buffers:
             yield s
 
 

@@ -19,7 +19,7 @@ from tc.ir.loops import Array
 from tc.ir.program import Buffer
 from tc.poly.mapping.footprint import Dimension, footprint
 from tc.poly.mapping.groups import Group, Reference, grouped
-from tc.poly.mapping.plan import Unit, bounded, points
+from tc.poly.mapping.plan import Unit, bounded, isolated, points
 from tc.poly.mapping.vectors import Rows, rows, scattered
 from tc.poly.scop import Scop
 
@@ -234,7 +234,10 @@ def _indirect(
 
 
 def _unguarded(scop: Scop, unit: Unit, s: str, whole: bool) -> bool:
-    """Whether a statement runs at all points of all tiles, or at so many points of its own loops."""
+    """Whether a statement runs at all points of all tiles, of those that are isolated, or at so many points
+    of its own loops."""
+    if isolated(scop, unit, s):
+        return True
     if not bounded(scop, unit, s):
         return False
     return whole or all(

@@ -18,7 +18,9 @@ from tc.poly.mapping.bands import of_unit
 from tc.poly.mapping.coordinates import band, relation, where
 from tc.poly.mapping.copies import copy, store
 from tc.poly.mapping.insert import Insertions, universe
+from tc.poly.mapping.isolation import whole_tiles
 from tc.poly.mapping.local import Local
+from tc.poly.mapping.memory import Placed
 from tc.poly.mapping.nodes import Part, Tree
 from tc.poly.mapping.plan import Unit, several
 from tc.poly.mapping.shared import Shared
@@ -35,7 +37,7 @@ def own_tiles(
     memory = [x for x in p.memory[i] if x not in once]
     tuples = [p.instances(u, s) for s in u.statements]
     members = [{t: t.tile(a, m) for t in tuples} for a, m in own]
-    below = of_unit(p, u)
+    below = _points(p, u)
     if memory:
         prefix = isl.UnionMap.empty_ctx(p.ctx)
         for t in tuples:
@@ -55,6 +57,18 @@ def own_tiles(
         statements = where(p.ctx, dict.fromkeys(tuples, ()))
         below = nodes.sequence([*first, Part(statements, below), *last])
     return _copied(into, u, f"{i}_once", once, below, outer, tiles, again) if once else below
+
+
+def _points(p: Placed, u: Unit) -> Tree:
+    """The points of a tile: whole tiles apart from others, where conditions make these differ."""
+    below = of_unit(p, u)
+    whole = whole_tiles(p, u)
+    if whole is None:
+        return below
+    (name,) = u.statements
+    rest = p.scop.statement(name).domain.subtract(whole)
+    parts = [Part(isl.UnionSet.from_set(x), below) for x in (whole, rest)]
+    return nodes.sequence(parts)
 
 
 def _copied(

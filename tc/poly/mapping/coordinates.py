@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import islpy as isl
 
-from tc.poly.mapping.plan import AxisMap, steps
+from tc.poly.mapping.plan import AxisMap, several, steps
 from tc.poly.plan import Axis
 from tc.poly.scop import Scop
 
@@ -72,6 +72,21 @@ def threads_of(t: Tuple, axes: Sequence[tuple[Axis, AxisMap]], variables: Sequen
     """The values of the thread variables on which an instance runs: 0 of those that no axis uses."""
     found = {m.thread: t.thread(a, m) for a, m in axes if m.thread is not None}
     return [found.get(v, "0") for v in variables]
+
+
+def together(ctx: isl.Context, t: Tuple, axes: Iterable[tuple[Axis, AxisMap, int]]) -> isl.Map:
+    """Each instance to those that differ from it along `axes` alone, and are in its tile; where an axis has
+    but one tile, this has so many points."""
+    conditions = {i: f"e{i} = d{i}" for i in range(len(t.variables))}
+    for a, m, size in axes:
+        i = t.axes[a.name]
+        if several(a, m):
+            conditions[i] = f"floor((e{i} - {a.min})/{m.tile}) = floor((d{i} - {a.min})/{m.tile})"
+        else:
+            conditions[i] = f"{a.min} <= e{i} < {a.min + size}"
+    target = t.text.replace("[d", "[e").replace(" d", " e")
+    where = " and ".join(conditions.values())
+    return isl.Map.read_from_str(ctx, f"{{ {t.text} -> {target}" + (f" : {where} }}" if where else " }"))
 
 
 def band(ctx: isl.Context, members: Sequence[Mapping[Tuple, str]]) -> isl.MultiUnionPwAff:

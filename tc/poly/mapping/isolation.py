@@ -9,10 +9,15 @@ guards.
 
 from __future__ import annotations
 
-import islpy as isl
+from typing import TYPE_CHECKING
 
+from tc.poly.mapping import padding
+from tc.poly.mapping.coordinates import together
 from tc.poly.mapping.memory import Placed
-from tc.poly.mapping.plan import Unit, isolated, several
+from tc.poly.mapping.plan import Unit, isolated
+
+if TYPE_CHECKING:
+    import islpy as isl
 
 
 def whole_tiles(p: Placed, u: Unit) -> isl.Set | None:
@@ -20,21 +25,9 @@ def whole_tiles(p: Placed, u: Unit) -> isl.Set | None:
     name = u.statements[0]
     if not isolated(p.scop, u, name):
         return None
-    t, domain = p.instances(u, name), p.scop.statement(name).domain
-    along = {t.axes[a.name]: (a, m) for a, m in (*u.axes, *u.own) if name in a.vars}
-    tiles: list[str] = []
-    for i in range(len(t.variables)):
-        if i not in along:
-            tiles.append(f"e{i} = d{i}")
-            continue
-        a, m = along[i]
-        if several(a, m):
-            tiles.append(f"floor((e{i} - {a.min})/{m.tile}) = floor((d{i} - {a.min})/{m.tile})")
-        else:
-            tiles.append(f"{a.min} <= e{i} < {a.min + a.extent}")
-    source = ", ".join(f"d{i}" for i in range(len(t.variables)))
-    text = f"{{ {name}[{source}] -> {name}[{source.replace('d', 'e')}] : {' and '.join(tiles)} }}"
-    together = isl.Map.read_from_str(p.ctx, text).intersect_domain(domain)
-    partial = together.intersect_range(domain.complement()).domain()
+    t, domain = p.instances(u, name), padding.domain(p.scop, u, name, p.beyond)
+    axes = ((a, m, a.extent) for a, m in (*u.axes, *u.own) if name in a.vars)
+    box = together(p.ctx, t, axes).intersect_domain(domain)
+    partial = box.intersect_range(domain.complement()).domain()
     whole = domain.subtract(partial).coalesce()
     return None if whole.is_empty() else whole

@@ -10,20 +10,25 @@ are padded; one iteration more of a reduction would count.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import islpy as isl
-
-from tc.poly.mapping.coordinates import of_statement
-from tc.poly.mapping.plan import Unit, bounded, covered, several
+from tc.ir.expr import variables
+from tc.poly.mapping.coordinates import of_statement, together
+from tc.poly.mapping.plan import AxisMap, Unit, bounded, covered, isolated
 from tc.poly.mapping.registers import Kept, Parts
 from tc.poly.mapping.shared import Shared
+from tc.poly.plan import Axis
 from tc.poly.scop import Scop
+
+if TYPE_CHECKING:
+    import islpy as isl
 
 
 def padded(
     scop: Scop, unit: Unit, kept: Sequence[Kept], parts: Mapping[str, Parts], memory: Sequence[Shared]
 ) -> frozenset[str]:
-    """The statements of a unit that may run at all points of its tiles."""
+    """The statements of a unit that may run at all points of its tiles; those that are isolated only along
+    axes of which conditions say nothing."""
     if unit.shared_out:
         return frozenset()
     # What a nest loads first is loaded where there is something to load: elsewhere it would be undefined.
@@ -34,32 +39,24 @@ def padded(
         shared = {x.read for x in memory if x.statement == name}
         own = name in parts or all(a.buffer in registers for a in s.accesses if a.kind != "read")
         private = own and all(i in shared or a.buffer in registers for i, a in enumerate(s.reads))
-        if private and bounded(scop, unit, name):
+        if private and (bounded(scop, unit, name) or isolated(scop, unit, name)):
             out.add(name)
     return frozenset(out)
 
 
 def domain(scop: Scop, unit: Unit, name: str, statements: Collection[str]) -> isl.Set:
     """The instances of a statement that run: those of its domain, of `statements` those of whole tiles."""
-    found = scop.statement(name).domain
-    axes = [(a, m) for a, m in unit.axes if name in a.vars and a.first is None]
-    if name not in statements or not axes:
-        return found
-    t = of_statement(scop, name, (a for a, _ in unit.axes))
-    dimensions = {t.axes[a.name] for a, _ in axes}
-    conditions = [f"e{i} = d{i}" for i in range(len(t.variables)) if i not in dimensions]
-    for a, m in axes:
-        d = t.axes[a.name]
+    s = scop.statement(name)
+    if name not in statements:
+        return s.domain
+    told = {v for c in s.stage.domain.conditions for v in variables(c)}
+    fixed = told if isolated(scop, unit, name) else set[str]()
+    axes: list[tuple[Axis, AxisMap, int]] = []
+    for a, m in unit.axes:
         size = covered(a, m)
-        if size is None or (a.size is not None and not m.tile):
-            conditions.append(f"e{d} = d{d}")
-        elif several(a, m):
-            conditions.append(f"floor((e{d} - {a.min})/{m.tile}) = floor((d{d} - {a.min})/{m.tile})")
-        else:
-            conditions.append(f"{a.min} <= e{d} < {a.min + size}")
-    source = ", ".join(f"d{i}" for i in range(len(t.variables)))
-    target = source.replace("d", "e")
-    same = isl.Map.read_from_str(
-        scop.ctx, f"{{ {name}[{source}] -> {name}[{target}] : {' and '.join(conditions)} }}"
-    )
-    return found.apply(same).coalesce()
+        if name in a.vars and a.vars[name] not in fixed and a.first is None and size is not None:
+            axes += [(a, m, size)] if a.size is None or m.tile else []
+    if not axes:
+        return s.domain
+    t = of_statement(scop, name, (a for a, _ in unit.axes))
+    return s.domain.apply(together(scop.ctx, t, axes)).coalesce()

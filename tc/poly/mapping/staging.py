@@ -13,7 +13,7 @@ from tc.ir.loops import Stmt
 from tc.ir.program import Box
 from tc.ir.simplify import simplify
 from tc.poly.context import maps_of
-from tc.poly.mapping import nodes
+from tc.poly.mapping import nodes, padding
 from tc.poly.mapping.bands import of_unit
 from tc.poly.mapping.coordinates import band, relation, where
 from tc.poly.mapping.copies import copy, store
@@ -66,7 +66,7 @@ def _points(p: Placed, u: Unit) -> Tree:
     if whole is None:
         return below
     (name,) = u.statements
-    rest = p.scop.statement(name).domain.subtract(whole)
+    rest = padding.domain(p.scop, u, name, p.beyond).subtract(whole)
     parts = [Part(isl.UnionSet.from_set(x), below) for x in (whole, rest)]
     return nodes.sequence(parts)
 

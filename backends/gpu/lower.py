@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tc import facts, settings
@@ -11,9 +11,8 @@ from tc.errors import ArgumentError, InternalError
 from tc.ir.collapse import collapse
 from tc.ir.evaluate import bytes_of
 from tc.ir.interchange import interchange
-from tc.ir.loops import WARP, Block, Launch, LoopNest
-from tc.ir.program import Program, Stage
-from tc.ir.rfactor import chunked_reductions, is_of_columns, is_product, split_reductions
+from tc.ir.loops import Block, Launch, LoopNest
+from tc.ir.program import Program
 from tc.ir.temporaries import Temporaries, temporaries
 from tc.options import Options
 from tc.pipeline import stage
@@ -27,6 +26,7 @@ from .choose import Chooser, told
 from .fuse import PARTS, apart, judge, within
 from .kernels import Kernels, Maker
 from .model import used
+from .parts import InParts, in_parts
 from .recompute import repeated, worthwhile
 from .target import Target
 from .ways import THREADS, Wanted
@@ -34,16 +34,7 @@ from .ways import THREADS, Wanted
 _LITTLE = 48 << 10  # bytes of shared memory with which several blocks fit into a multiprocessor
 # The trace oracle runs the nest in Python, thread by thread.
 _TRACED_INSTANCES = 2000
-
-
-# Results for each unit below which long reductions are done in parts (so many keep memory busy; with fewer
-# there is less to put together), and how many instances are long.
-_PARTS, _LONG = (8, 2), 1 << 17
-# The same where results share what they read, of which a block has thousands.
-_OF_PRODUCTS, _LONG_PRODUCT = 16384, 1 << 24
 _CLOSE = 1.1  # what kernels may take of the least that they could, and no others are looked at
-_ENOUGH = 4  # units for each result, from where on the same reductions are also tried whole
-_LONG_ATOMIC = 256  # the same if results are to be updated atomically, which needs no second kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +92,7 @@ def mapped(
         program = shaped.program
     if shaped.operands:  # what they are copied for is read as they lie
         program = interchange(program, typical)
-    program, many = collapse(program), min(_PARTS) * target.units
-    chunks: Mapping[str, str] = {}
-    if options.atomics:
-        program, chunks = chunked_reductions(program, many, _LONG_ATOMIC, target.atomic, typical)
+    program = collapse(program)
     wanted = Wanted(
         options.tile or (),
         options.threads or (),
@@ -116,47 +104,26 @@ def mapped(
         min(THREADS, 1 << target.block.bit_length() - 1),
         options.unroll,
         options.unroll_copy_shared,
-        chunks,
     )
 
-    def planned(program: Program, parts: Collection[str]) -> tuple[scop.Scop, Kernels]:
-        """`parts`: statements that share loops with no others."""
+    def planned(shape: InParts) -> tuple[scop.Scop, Kernels]:
         with stage("scop"):
-            polyhedra = scop.build(program)
-        chosen = apart(chunks, fusion.judge(options.fusion or judge(polyhedra, target, typical)))
-        chooser = Chooser(polyhedra, wanted, target, typical, private)
+            polyhedra = scop.build(shape.program)
+        chosen = apart(shape.chunks, fusion.judge(options.fusion or judge(polyhedra, target, typical)))
+        chooser = Chooser(polyhedra, replace(wanted, chunks=shape.chunks), target, typical, private)
         maker = Maker(chooser, options.intra_tile_fusion)
         with stage("map"):
             return polyhedra, maker.kernels(
-                within(dict.fromkeys(parts, 1), chosen, PARTS),
+                within(dict.fromkeys(shape.alone, 1), chosen, PARTS),
                 given=options.fusion is not None,
             )
 
-    def split(results: int, many: Callable[[Stage], tuple[int, int] | None] | None = None) -> Program:
-        return split_reductions(program, results, _LONG, chunks, typical, many)
-
-    def blockwise(s: Stage) -> tuple[int, int] | None:
-        """Of reductions of which a block has many results: for how many of these, and from where on."""
-        if is_product(s):
-            return _OF_PRODUCTS * target.units, _LONG_PRODUCT
-        return (max(_PARTS) * WARP * target.units, _LONG) if is_of_columns(s) else None
-
     with isl_context():
-        shapes: dict[Program, Collection[str]] = {split(n * target.units): () for n in _PARTS}
-        if not (options.tile or options.threads or options.blocks or options.fusion):
-            first = next(iter(shapes))
-            other = split(max(_PARTS) * target.units, blockwise)
-            known = {f.name for f in first.funcs}
-            # Their blocks share out the parts: no time is spent on loops that these have in common with sums.
-            shapes.setdefault(other, [s.name for s in other.stages if s.func not in known])
-        # Rows that are blocks enough may be better whole: then kernels share them.
-        if split(target.units // _ENOUGH) == program and not options.fusion:
-            shapes.setdefault(program, ())
         # What comes in and goes out; where less of a table is read, the kernels know.
         moved = sum(bytes_of(b, typical) for b in program.buffers if b.role != "temporary")
         plans: list[tuple[scop.Scop, Kernels]] = []
-        for x, parts in shapes.items():
-            plans.append(planned(x, parts))
+        for shape in in_parts(program, options, typical, target):
+            plans.append(planned(shape))
             if plans[-1][1].seconds < _CLOSE * plans[-1][1].ideal(target, moved):
                 break
         polyhedra, taken = min(plans, key=lambda x: x[1].seconds)

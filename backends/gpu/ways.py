@@ -99,7 +99,7 @@ class _Region:
         nests = self.region.nests
         phases = [p for n in nests for p in n.phases if p.axes]
         shared = tiled_axes(self.region)
-        points = math.prod(a.extent for a in shared)
+        points = self.points_of(shared)
         free = not self.wanted.threads and not self.wanted.tile
         tiles = list(self.register_tiles(shared)) if any(self.reused(n) for n in nests) else []
         few = points < WARP * self.units  # of which a thread each leaves most of a GPU idle
@@ -126,6 +126,12 @@ class _Region:
                 yield Way(f"{several} points a thread", steps=(1, several))
             yield _POINT
 
+    def points_of(self, shared: Sequence[Axis]) -> int:
+        """How many points blocks and threads share out, times the chunks of reductions that blocks have."""
+        phases = (p for n in self.region.nests for p in n.phases)
+        chunks = (a.extent for p in phases for a in p.axes if self.is_chunks(a))
+        return math.prod(a.extent for a in shared) * max(chunks, default=1)
+
     def together(self) -> int:
         """How many points of a thread have operands of 16 bytes: asked for together they keep memory busy."""
         here = {s for n in self.region.nests for s in n.statements}
@@ -135,7 +141,7 @@ class _Region:
 
     def register_tiles(self, shared: Sequence[Axis]) -> Iterator[Way]:
         """The largest that leaves blocks for all units, and the next one."""
-        points = math.prod(a.extent for a in shared)
+        points = self.points_of(shared)
         if self.wanted.tile:
             return
         found = 0

@@ -67,14 +67,20 @@ def _reads(stage: Stage) -> list[Call]:
 
 
 def chunked_reductions(
-    program: Program, chunks: int, fewest: int, itemsize: int, typical: Mapping[str, int] | None = None
+    program: Program,
+    chunks: int,
+    fewest: int,
+    itemsize: int,
+    typical: Mapping[str, int] | None = None,
+    many: Callable[[Stage], tuple[int, int] | None] | None = None,
 ) -> tuple[Program, Mapping[str, str]]:
     """The same reductions, each with a loop over its chunks instead of partial results: what updates results
     of up to `itemsize` bytes, in the type in which it computes them, and does not read them otherwise.  With
     the variable of this loop for each stage that has one now."""
     found: dict[str, str] = {}
     for stage in program.stages:
-        where = _split(stage, chunks, fewest, typical or {})
+        numbers = many(stage) if many is not None else None
+        where = _split(stage, *(numbers or (chunks, fewest)), typical or {})
         t = program.func(stage.func).dtype
         reads = {e.name for e in walk(stage.value) if isinstance(e, Call) and e.kind != "intrinsic"}
         plain = accumulator(t, stage.value.dtype) == t and 4 <= t.itemsize <= itemsize

@@ -91,6 +91,35 @@ def test_chunks_with_copies_in_shared_memory() -> None:
     assert updates(kernel, M=5, N=4, K=3001)
 
 
+@pytest.mark.parametrize("condition", ["", " where j <= i, i in 0:5, j in 0:4", " where k <= 600 * i"])
+def test_chunks_with_copies_a_tile_ahead(condition: str) -> None:
+    """The tiles of a block's chunk, the last of which is shorter; conditions of points, and of both."""
+    source = PRODUCT.replace(" }", f"{condition} }}")
+    rng = np.random.default_rng(2)
+    given = {"A": small(rng, 5, 3001), "B": small(rng, 3001, 4)}
+    options = {**ATOMICS, "use_shared_memory": True, "tile": (4, 4, 4), "threads": (4, 4), "isa": "sm_80"}
+    kernel = tc.compile(source, "cuda", options=options)
+    held, found = call(kernel, given, {})
+    assert not found, simt.report(found)
+    np.testing.assert_array_equal(held["C"], tc.interpret(source, **given))
+    assert updates(kernel, M=5, N=4, K=3001)
+    assert ("a tile ahead" in kernel.inspect("mapped", M=5, N=4, K=3001)) == ("k" not in condition)
+
+
+@pytest.mark.parametrize("backend", ["opencl", "cuda"])
+def test_products_that_are_blocks_too_few(backend: str) -> None:
+    """Blocks share out what thousands of results are made of, where there is enough of it."""
+    kernel = tc.compile(PRODUCT, backend, options=ATOMICS)
+    assert len(updates(kernel, M=64, N=64, K=1 << 18)) == 1
+    assert not updates(kernel, M=64, N=64, K=64)
+    assert not updates(tc.compile(PRODUCT, backend), M=64, N=64, K=1 << 18)
+    if backend == "opencl":
+        rng = np.random.default_rng(4)
+        a, b = small(rng, 60, 1 << 14), small(rng, 1 << 14, 50)
+        np.testing.assert_array_equal(kernel(a, b), a @ b)
+        assert updates(kernel, M=60, N=50, K=1 << 14)
+
+
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 def test_values_that_were_there_before_are_updated() -> None:
     kernel = tc.compile("def f(float(N) A) -> (S) { S += A(i) }", "opencl", options=ATOMICS)

@@ -72,7 +72,7 @@ def aside(scop: Scop, region: Region, units: Sequence[Unit]) -> tuple[Unit, ...]
 
 
 def _beside(scop: Scop, region: Region, units: Sequence[Unit], u: Unit) -> Iterator[str]:
-    if u.in_parts or shape(u.axes) is None:
+    if u.shared_out or shape(u.axes) is None:
         return
     together = [scop.statement(s) for x in units if x.nest == u.nest for s in x.statements]
     for s in u.statements:

@@ -20,8 +20,8 @@ _SIZES = (4, 8, 16)  # bytes that can be copied asynchronously
 def rings(scop: Scop, unit: Unit, memory: Sequence[Shared], budget: int) -> tuple[Shared, ...]:
     """The reads of a unit with those that change from tile to tile of its loop in rings, if there is one such
     loop, with as many tiles for all points, and twice the memory is there."""
-    own = [(a, m) for a, m in unit.own if several(a, m)]
-    if len(own) != 1 or unit.on_blocks:
+    own = [(a, m) for a, m in unit.own if several(a, m) and m.block is None]
+    if len(own) != 1:
         return tuple(memory)
     ((axis, _),) = own
     moving = [x for x in memory if axis.name in x.moves]

@@ -22,7 +22,7 @@ from tests.simt import shim as simt
 from tests.simt.mapped import prepared
 
 registry.load("opencl")
-lower: Any = importlib.import_module("tc_backends.gpu.lower")
+in_parts: Any = importlib.import_module("tc_backends.gpu.parts")
 
 Array = np.ndarray[Any, Any]
 LONG = 1 << 18
@@ -129,8 +129,8 @@ def test_dynamic_sizes(source: str) -> None:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is long begins at 64 instances, in kernels of this test."""
-    monkeypatch.setattr(lower, "_LONG", 64)
-    monkeypatch.setattr(lower, "_ENOUGH", 1e-6)  # and is not tried whole
+    monkeypatch.setattr(in_parts, "_LONG", 64)
+    monkeypatch.setattr(in_parts, "_ENOUGH", 1e-6)  # and is not tried whole
     monkeypatch.setattr(kernels, "CACHE", CompileCache())
 
 

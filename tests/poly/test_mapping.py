@@ -143,6 +143,13 @@ def test_any_map_runs_each_point_once(name: str, strategy: str, data: st.DataObj
     trace.verify(p, launched(p, s, regions, maps, shared, ahead, staged), {})
 
 
+def test_tiles_without_instances_are_not_copied_ahead() -> None:
+    """Where nobody waits for copies none may be on their way."""
+    p, s, regions = polyhedra(fused.SYRK, N=7, K=4)
+    nest_map = NestMap({"i_0": AxisMap(1), "j_1": AxisMap(2)}, ({}, {"k_2": AxisMap(2)}))
+    trace.verify(p, launched(p, s, regions, [RegionMap((), (), (nest_map,))], 64, ahead=True), {})
+
+
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize(("first", "second"), [(3, 2), (3, -2), (-3, 2), (-1, -1)])
 def test_the_box_of_a_tile(first: int, second: int, whole: bool) -> None:

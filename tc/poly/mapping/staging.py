@@ -12,7 +12,7 @@ from tc.ir.expr import Expr, FloorMod, IntImm, Mul
 from tc.ir.loops import Stmt
 from tc.ir.program import Box
 from tc.ir.simplify import simplify
-from tc.poly.context import maps_of
+from tc.poly.context import maps_of, union_set
 from tc.poly.mapping import nodes, padding
 from tc.poly.mapping.bands import of_unit
 from tc.poly.mapping.coordinates import Tuple, band, relation, where
@@ -61,7 +61,9 @@ def _serial_tiles(
             below = _copied(into, u, f"{i}", memory, below, prefix, every, again or bool(members))
     below = nodes.banded(band(p.ctx, members), below) if members else below
     if memory and memory[0].ring:
-        first = _copies(into, f"{i}_first", memory, outer, tiles, first=True)
+        # Where a tile has no instances nobody waits for what is copied.
+        mine = outer.intersect_domain(union_set(p.ctx, (p.scop.statement(s).domain for s in u.statements)))
+        first = _copies(into, f"{i}_first", memory, mine, tiles, first=True)
         last = [into.together(f"used{i}", outer)] if again else []
         statements = where(p.ctx, dict.fromkeys(tuples, ()))
         below = nodes.sequence([*first, Part(statements, below), *last])

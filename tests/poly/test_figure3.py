@@ -8,6 +8,7 @@ The compiler goes from (b) to (d) at once.  isl makes (c) of (b) here, and of th
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import islpy as isl
 import pytest
@@ -38,6 +39,14 @@ MAPPED = RegionMap(
             {"i_0": AxisMap(ROWS, "b0", 4, "t1", 8), "j_1": AxisMap(COLUMNS, "b1", 3, "t0", 32)},
             ({}, {"k_2": AxisMap(SUMMANDS)}),
         ),
+    ),
+)
+# As in the report, where a grid may be smaller than there are tiles: blocks take turns, over a band of tiles.
+CYCLING = RegionMap(
+    (("b0", IntImm(2)), ("b1", IntImm(2))),
+    MAPPED.threads,
+    tuple(
+        NestMap({n: replace(m, blocks=2) for n, m in nest.axes.items()}, nest.phases) for nest in MAPPED.nests
     ),
 )
 
@@ -89,7 +98,13 @@ def before(tree: isl.Schedule) -> isl.UnionMap:
 
 
 @pytest.mark.parametrize(
-    ("name", "how", "shared"), [("d", TILED, 0), ("e", MAPPED, 0), ("e_promoted", MAPPED, 48 << 10)]
+    ("name", "how", "shared"),
+    [
+        ("d", TILED, 0),
+        ("e", MAPPED, 0),
+        ("e_cycling", CYCLING, 0),
+        ("e_promoted", MAPPED, 48 << 10),
+    ],
 )
 def test_tiled_and_mapped(name: str, how: RegionMap, shared: int, golden: Callable[[str, str], None]) -> None:
     _, s, regions = polyhedra(SGEMM, "max", **SIZES)
@@ -98,7 +113,7 @@ def test_tiled_and_mapped(name: str, how: RegionMap, shared: int, golden: Callab
         golden(f"figure3/{name}.txt", dump(made.schedule))
 
 
-@pytest.mark.parametrize("how", [TILED, MAPPED])
+@pytest.mark.parametrize("how", [TILED, MAPPED, CYCLING])
 def test_they_run_each_point_once(how: RegionMap) -> None:
     """At sizes that are small enough to look at each, with rests in all dimensions."""
     p, s, regions = polyhedra(SGEMM, "max", N=9, M=5, K=7)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import islpy as isl
 
-from tc.poly.mapping.plan import AxisMap, several, steps
+from tc.poly.mapping.plan import AxisMap, alone, several, steps
 from tc.poly.plan import Axis
 from tc.poly.scop import Scop
 
@@ -39,13 +39,12 @@ class Tuple:
 
     def turn(self, axis: Axis, m: AxisMap) -> str:
         """The value of the block variable on which a tile runs."""
-        # Where each tile has a block of its own nothing is taken modulo, which costs isl time.
-        alone = axis.size is None and -(-axis.extent // m.tile) <= m.blocks
-        return f"({self.tile(axis, m)}) mod {m.blocks}" if m.blocks and not alone else self.tile(axis, m)
+        # What need not be taken modulo is not, which costs isl time.
+        return self.tile(axis, m) if alone(axis, m) else f"({self.tile(axis, m)}) mod {m.blocks}"
 
     def thread(self, axis: Axis, m: AxisMap) -> str:
-        alone = axis.size is None and axis.first is None and axis.extent <= m.threads
-        return self.point(axis) if alone else f"({self.point(axis)}) mod {m.threads}"
+        fits = axis.size is None and axis.first is None and axis.extent <= m.threads
+        return self.point(axis) if fits else f"({self.point(axis)}) mod {m.threads}"
 
     def step(self, axis: Axis, m: AxisMap) -> str | None:
         """The number of a point among those of its thread and tile; None if there is but one."""

@@ -18,10 +18,10 @@ from tc.ir.loops import Array
 from tc.ir.program import Buffer
 from tc.poly.mapping.coordinates import Tuple
 from tc.poly.mapping.footprint import Dimension, footprint, place
-from tc.poly.mapping.plan import AxisMap, RegionMap, Unit, several, tiled_axes
+from tc.poly.mapping.plan import RegionMap, Unit, alone, several, tiled_axes
 from tc.poly.mapping.registers import Kept
 from tc.poly.mapping.shared import size_of
-from tc.poly.plan import Axis, Region
+from tc.poly.plan import Region
 from tc.poly.scop import Access, Scop, Statement
 
 _MOST = 4096  # bytes of a result: more would leave too few blocks on a multiprocessor
@@ -166,10 +166,5 @@ def repeated(region: Region, units: Sequence[Unit], how: RegionMap) -> bool:
     """Whether a block runs several tiles, so that the next may overwrite what the last one still reads."""
     names = {a.name for a in tiled_axes(region)}
 
-    def again(a: Axis, m: AxisMap) -> bool:
-        if not several(a, m):
-            return False
-        tiles = None if a.size is not None else -(-a.extent // m.tile)
-        return m.block is None or (m.blocks > 0 and (tiles is None or m.blocks < tiles))
-
-    return any(again(a, m) for u in units for a, m in u.axes if a.name in names)
+    axes = (x for u in units for x in u.axes if x[0].name in names)
+    return any(several(a, m) and not alone(a, m) for a, m in axes)

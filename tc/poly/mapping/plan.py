@@ -45,6 +45,13 @@ def several(axis: Axis, m: AxisMap) -> bool:
     return bool(m.tile) and (axis.size is not None or m.tile < axis.extent)
 
 
+def alone(axis: Axis, m: AxisMap) -> bool:
+    """Whether each tile has a block of its own."""
+    if m.block is None:
+        return False
+    return not m.blocks or (axis.size is None and -(-axis.extent // m.tile) <= m.blocks)
+
+
 def points(axis: Axis, m: AxisMap) -> int | None:
     """How many points a tile has at most; None without a bound."""
     whole = axis.extent if axis.size is None else None

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tc.ir.expr import IntImm
-from tc.poly.mapping.plan import Unit, bounded, several
+from tc.poly.mapping.plan import Unit, alone, bounded, several
 from tc.poly.mapping.shared import Shared, size_of
 from tc.poly.scop import Scop
 
@@ -20,7 +20,7 @@ _SIZES = (4, 8, 16)  # bytes that can be copied asynchronously
 def rings(scop: Scop, unit: Unit, memory: Sequence[Shared], budget: int) -> tuple[Shared, ...]:
     """The reads of a unit with those that change from tile to tile of its loop in rings, if there is one such
     loop, with as many tiles for all points, and twice the memory is there."""
-    own = [(a, m) for a, m in unit.own if several(a, m) and m.block is None]
+    own = [(a, m) for a, m in unit.own if several(a, m) and not alone(a, m)]
     if len(own) != 1:
         return tuple(memory)
     ((axis, _),) = own

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import islpy as isl
 
@@ -15,37 +15,24 @@ from tc.ir.simplify import simplify
 from tc.poly.context import maps_of, union_set
 from tc.poly.mapping import nodes, padding
 from tc.poly.mapping.bands import of_unit
-from tc.poly.mapping.coordinates import Tuple, band, relation, where
+from tc.poly.mapping.coordinates import band, relation, where
 from tc.poly.mapping.copies import copy, store
 from tc.poly.mapping.insert import Insertions, universe
 from tc.poly.mapping.isolation import whole_tiles
 from tc.poly.mapping.local import Local
 from tc.poly.mapping.memory import Placed
 from tc.poly.mapping.nodes import Part, Tree
-from tc.poly.mapping.plan import Unit, several
+from tc.poly.mapping.plan import Unit, alone, several
 from tc.poly.mapping.shared import Shared
 
 
 def own_tiles(
     into: Insertions, u: Unit, i: int, outer: isl.UnionMap, tiles: Sequence[tuple[str, int]]
 ) -> Tree:
-    """The tiles of a unit's own loops, for each of which copies are made in shared memory; those that blocks
-    share out are around all others."""
-    p = into.placed
-    tuples = [p.instances(u, s) for s in u.statements]
-    shared_out = [(a, m) for a, m in u.own if several(a, m) and m.block is not None]
-    members = [{t: t.tile(a, m) for t in tuples} for a, m in shared_out]
-    outer = _within(p, tuples, outer, members)
-    tree = _serial_tiles(into, u, i, outer, [*tiles, *((a.name, m.tile) for a, m in shared_out)])
-    return nodes.banded(band(p.ctx, members), tree) if members else tree
-
-
-def _serial_tiles(
-    into: Insertions, u: Unit, i: int, outer: isl.UnionMap, tiles: Sequence[tuple[str, int]]
-) -> Tree:
+    """The tiles of a unit's own loops, for each of which copies are made in shared memory."""
     p = into.placed
     again = p.repeated  # so that the next tile's copies must wait for this one's use
-    own = [(a, m) for a, m in u.own if several(a, m) and m.block is None]
+    own = [(a, m) for a, m in u.own if several(a, m) and not alone(a, m)]
     names = {a.name for a, _ in own}
     once = [x for x in p.memory[i] if not x.moves & names]  # the same for all tiles of these loops
     memory = [x for x in p.memory[i] if x not in once]
@@ -53,7 +40,12 @@ def _serial_tiles(
     members = [{t: t.tile(a, m) for t in tuples} for a, m in own]
     below = _points(p, u)
     if memory:
-        prefix = _within(p, tuples, outer, members)
+        prefix = isl.UnionMap.empty_ctx(p.ctx)
+        for t in tuples:
+            inner = relation(p.ctx, t, [x[t] for x in members], "own")
+            mine = outer.intersect_domain(isl.UnionSet.from_set(p.scop.statement(t.name).domain))
+            for m in maps_of(mine):
+                prefix = prefix.union(m.flat_range_product(inner).reset_tuple_id(_OUT).to_union_map())
         every = [*tiles, *((a.name, m.tile) for a, m in own)]
         if memory[0].ring:
             below = _ahead(into, u, i, memory, below, prefix, every)
@@ -68,21 +60,6 @@ def _serial_tiles(
         statements = where(p.ctx, dict.fromkeys(tuples, ()))
         below = nodes.sequence([*first, Part(statements, below), *last])
     return _copied(into, u, f"{i}_once", once, below, outer, tiles, again) if once else below
-
-
-def _within(
-    p: Placed, tuples: Sequence[Tuple], outer: isl.UnionMap, members: Sequence[Mapping[Tuple, str]]
-) -> isl.UnionMap:
-    """Where instances are among the tiles of loops, of those that `outer` says and of `members` inside."""
-    if not members:
-        return outer
-    prefix = isl.UnionMap.empty_ctx(p.ctx)
-    for t in tuples:
-        inner = relation(p.ctx, t, [x[t] for x in members], "own")
-        mine = outer.intersect_domain(isl.UnionSet.from_set(p.scop.statement(t.name).domain))
-        for m in maps_of(mine):
-            prefix = prefix.union(m.flat_range_product(inner).reset_tuple_id(_OUT).to_union_map())
-    return prefix
 
 
 def _points(p: Placed, u: Unit) -> Tree:
@@ -173,7 +150,7 @@ def _copies(
         def made(
             point: tuple[Expr, ...], views: Sequence[tuple[Expr, ...]], x: Shared = x, loop: str = loop
         ) -> Stmt:
-            starts = _starts(tiles, point)
+            starts = _starts(p, tiles, point)
             slot: Expr | None = None
             if first:
                 starts[x.ring] = slot = IntImm(0)
@@ -210,7 +187,7 @@ def stores(
             box: Box = box,
             loop: str = loop,
         ) -> Stmt:
-            return store(x, box, _starts(tiles, point), p.how.threads, loop)
+            return store(x, box, _starts(p, tiles, point), p.how.threads, loop)
 
         into.made[name] = made
         points = isl.Set.from_union_set(outer.range()).reset_tuple_id()
@@ -221,10 +198,10 @@ def stores(
     return [into.together("written", outer), *out] if waits else out
 
 
-def _starts(tiles: Sequence[tuple[str, int]], point: Sequence[Expr]) -> dict[str, Expr]:
+def _starts(p: Placed, tiles: Sequence[tuple[str, int]], point: Sequence[Expr]) -> dict[str, Expr]:
     """The first points of tiles, by axis."""
     pairs = zip(tiles, point, strict=True)
-    return {axis: simplify(Mul(q, IntImm(n)), exact=True) for (axis, n), q in pairs}
+    return p.starts | {axis: simplify(Mul(q, IntImm(n)), exact=True) for (axis, n), q in pairs}
 
 
 _OUT = isl.dim_type.out

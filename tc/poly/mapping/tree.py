@@ -5,7 +5,7 @@
     domain
       context     what values the block and thread variables have
         filter    the tiles of a block
-          band    tiles
+          band    tiles, of axes of which a block has several
             sequence of units; in an extension node, between them: barriers, transfers, combinations
               band      tiles of the unit's own loops
                 sequence of copies to shared memory, barriers (an extension node), the unit
@@ -34,7 +34,7 @@ from tc.poly.mapping.coordinates import Tuple, band, relation, where
 from tc.poly.mapping.insert import Insertions, started
 from tc.poly.mapping.memory import Placed
 from tc.poly.mapping.nodes import Part, Tree
-from tc.poly.mapping.plan import AxisMap, Unit, several, tiled_axes
+from tc.poly.mapping.plan import AxisMap, Unit, alone, several, tiled_axes
 from tc.poly.mapping.shared import Refused
 from tc.poly.mapping.staging import own_tiles, stores
 from tc.poly.mapping.sync import barriers
@@ -79,7 +79,7 @@ def _tiles(into: Insertions) -> Tree:
         for s in u.statements:
             t = p.instances(u, s)
             for a, m in u.axes:
-                if a.name in names and several(a, m):
+                if a.name in names and several(a, m) and not alone(a, m):
                     members.setdefault(a.name, {})[t] = t.tile(a, m)
                     banded[a.name] = m
             every = (*u.axes, *u.own)

@@ -33,11 +33,11 @@ void v_1LUT_kernel(
   const int t1 = thread / 16;
   /* S0: O(i,j) +=! LUT(I(i,k),j) # starts from the neutral element */
   O_0[0] = 0.0f;
-  for (int c1 = 0; c1 < 2; c1++) {
+  for (int c0 = 0; c0 < 2; c0++) {
     for (int l1_1 = t0 / 2 + 8 * t1; l1_1 < 4; l1_1 += 32) {
       /* I to shared memory */
       const bool inside = 4 * b0 + l1_1 < 9;
-      tc_move16(&I_1[l1_1][4 * (t0 % 2)], inside ? &I[4 * b0 + l1_1][8 * c1 + 4 * (t0 % 2)] : (__global const int *)I, inside);
+      tc_move16(&I_1[l1_1][4 * (t0 % 2)], inside ? &I[4 * b0 + l1_1][8 * c0 + 4 * (t0 % 2)] : (__global const int *)I, inside);
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     #pragma unroll
@@ -47,7 +47,7 @@ void v_1LUT_kernel(
         const int at = I_1[l1_of_1_0][t0 / 8 + 2 * t1];
         const bool inside1 = at >= 0 && at < 50;
         if (!inside1) {
-          const long point[] = {4 * b0 + l1_of_1_0, 2 * (t0 % 8), 8 * c1 + t0 / 8 + 2 * t1};
+          const long point[] = {4 * b0 + l1_of_1_0, 2 * (t0 % 8), 8 * c0 + t0 / 8 + 2 * t1};
           tc_fail(error, 1, at, 0, 3, point);
         }
         tc_move8(&LUT_2[l1_of_1_0][t0 / 8 + 2 * t1][2 * (t0 % 8)], inside1 ? &LUT[at][2 * (t0 % 8)] : (__global const float *)LUT, inside1);
@@ -57,9 +57,9 @@ void v_1LUT_kernel(
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     #pragma unroll 8
-    for (int c2 = 0; c2 < 8; c2++) {
+    for (int c1 = 0; c1 < 8; c1++) {
       /* S1: O(i,j) +=! LUT(I(i,k),j) */
-      O_0[0] += LUT_2[t1][c2][t0];
+      O_0[0] += LUT_2[t1][c1][t0];
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
   }

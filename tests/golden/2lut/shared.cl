@@ -41,16 +41,16 @@ void v_2LUT_kernel(
   O1_6[0] = 0.0f;
   /* S2: O2(i,j) +=! LUT2(I2(i,k),j) # starts from the neutral element */
   O2_7[0] = 0.0f;
-  for (int c1 = 0; c1 < 2; c1++) {
+  for (int c0 = 0; c0 < 2; c0++) {
     for (int l1_1 = t0 / 2 + 8 * t1; l1_1 < 4; l1_1 += 32) {
       /* I1 to shared memory */
       const bool inside = 4 * b0 + l1_1 < 9;
-      tc_move16(&I1_8[l1_1][4 * (t0 % 2)], inside ? &I1[4 * b0 + l1_1][8 * c1 + 4 * (t0 % 2)] : (__global const int *)I1, inside);
+      tc_move16(&I1_8[l1_1][4 * (t0 % 2)], inside ? &I1[4 * b0 + l1_1][8 * c0 + 4 * (t0 % 2)] : (__global const int *)I1, inside);
     }
     for (int l1_2 = t0 / 2 + 8 * t1; l1_2 < 4; l1_2 += 32) {
       /* I2 to shared memory */
       const bool inside1 = 4 * b0 + l1_2 < 9;
-      tc_move16(&I2_9[l1_2][4 * (t0 % 2)], inside1 ? &I2[4 * b0 + l1_2][8 * c1 + 4 * (t0 % 2)] : (__global const int *)I2, inside1);
+      tc_move16(&I2_9[l1_2][4 * (t0 % 2)], inside1 ? &I2[4 * b0 + l1_2][8 * c0 + 4 * (t0 % 2)] : (__global const int *)I2, inside1);
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     #pragma unroll
@@ -60,7 +60,7 @@ void v_2LUT_kernel(
         const int at = I1_8[l1_of_1_0][t0 / 8 + 2 * t1];
         const bool inside2 = at >= 0 && at < 50;
         if (!inside2) {
-          const long point[] = {4 * b0 + l1_of_1_0, 2 * (t0 % 8), 8 * c1 + t0 / 8 + 2 * t1};
+          const long point[] = {4 * b0 + l1_of_1_0, 2 * (t0 % 8), 8 * c0 + t0 / 8 + 2 * t1};
           tc_fail(error, 1, at, 0, 3, point);
         }
         tc_move8(&LUT1_10[l1_of_1_0][t0 / 8 + 2 * t1][2 * (t0 % 8)], inside2 ? &LUT1[at][2 * (t0 % 8)] : (__global const float *)LUT1, inside2);
@@ -75,7 +75,7 @@ void v_2LUT_kernel(
         const int at1 = I2_9[l1_of_2_0][t0 / 8 + 2 * t1];
         const bool inside3 = at1 >= 0 && at1 < 60;
         if (!inside3) {
-          const long point[] = {4 * b0 + l1_of_2_0, 2 * (t0 % 8), 8 * c1 + t0 / 8 + 2 * t1};
+          const long point[] = {4 * b0 + l1_of_2_0, 2 * (t0 % 8), 8 * c0 + t0 / 8 + 2 * t1};
           tc_fail(error, 3, at1, 0, 3, point);
         }
         tc_move8(&LUT2_11[l1_of_2_0][t0 / 8 + 2 * t1][2 * (t0 % 8)], inside3 ? &LUT2[at1][2 * (t0 % 8)] : (__global const float *)LUT2, inside3);
@@ -85,11 +85,11 @@ void v_2LUT_kernel(
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     #pragma unroll 8
-    for (int c2 = 0; c2 < 8; c2++) {
+    for (int c1 = 0; c1 < 8; c1++) {
       /* S1: O1(i,j) +=! LUT1(I1(i,k),j) */
-      O1_6[0] += LUT1_10[t1][c2][t0];
+      O1_6[0] += LUT1_10[t1][c1][t0];
       /* S3: O2(i,j) +=! LUT2(I2(i,k),j) */
-      O2_7[0] += LUT2_11[t1][c2][t0];
+      O2_7[0] += LUT2_11[t1][c1][t0];
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
   }

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from tc.facts import told
 from tc.ir.expr import Expr
 from tc.options import Options
-from tc.poly.ast import stage_bodies
 from tc.poly.plan import SHARE, WHOLE, Axis, Nest, Region, RegionTiling, Tiling
 from tc.poly.scop import Scop
 
@@ -52,7 +51,7 @@ def choose(
 ) -> Choice:
     """The best tiling of each region by the model; `typical` are values of the program's dynamic sizes;
     nests with statements in `fewer` keep fewer vectors than that if such a candidate is about as good."""
-    bodies = stage_bodies(scop.program)
+    bodies = scop.bodies
     kept: list[Region] = []
     tilings: list[RegionTiling] = []
     lines = [f"machine: {told(machine)}"]
@@ -98,7 +97,7 @@ def predicted(
     scop: Scop, regions: Sequence[Region], choice: Choice, machine: Machine, sizes: Mapping[str, int]
 ) -> float:
     """Cycles of what was chosen for other typical sizes, at `sizes`, which `regions` have."""
-    bodies = stage_bodies(scop.program)
+    bodies = scop.bodies
     total = 0.0
     for r, made, tiled, best in zip(regions, choice.regions, choice.tilings, choice.candidates, strict=True):
         given = {
@@ -127,7 +126,7 @@ def best_options(
 ) -> tuple[tuple[Options, float], ...]:
     """The best candidates of the nest that costs most, as `options` with the lanes and the register tile of
     each, with their predicted cycles."""
-    bodies = stage_bodies(scop.program)
+    bodies = scop.bodies
     found: tuple[Nest, list[Ranked]] | None = None
     for r in regions:
         work, _, given = _prepared(scop, r, bodies, machine, {})

@@ -314,9 +314,11 @@ def rebuild(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
 
 def walk(e: Expr) -> Iterator[Expr]:
     """An expression and all its sub-expressions, outermost first."""
-    yield e
-    for c in children(e):
-        yield from walk(c)
+    left = [e]
+    while left:
+        e = left.pop()
+        yield e
+        left += reversed(children(e))
 
 
 def variables(e: Expr) -> set[str]:
@@ -344,10 +346,14 @@ def substitute(e: Expr, values: dict[str, Expr]) -> Expr:
 
 def inline_lets(e: Expr, values: dict[str, Expr] | None = None) -> Expr:
     """`e` without `Let`s (use where an expression is analysed, not where it is computed)."""
-    match e:
-        case Variable():
-            return (values or {}).get(e.name, e)
-        case Let():
-            return inline_lets(e.body, {**(values or {}), e.name: inline_lets(e.value, values)})
-        case _:
-            return rebuild(e, lambda c: inline_lets(c, values))
+
+    def inlined(e: Expr, values: dict[str, Expr]) -> Expr:
+        match e:
+            case Variable():
+                return values.get(e.name, e)
+            case Let():
+                return inlined(e.body, {**values, e.name: inlined(e.value, values)})
+            case _:
+                return rebuild(e, lambda c: inlined(c, values))
+
+    return inlined(e, values or {}) if values or any(isinstance(x, Let) for x in walk(e)) else e

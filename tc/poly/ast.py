@@ -22,7 +22,6 @@ from tc.ir.expr import (
     LT,
     Add,
     And,
-    Call,
     Expr,
     FloorDiv,
     FloorMod,
@@ -43,8 +42,9 @@ from tc.ir.expr import (
     walk,
 )
 from tc.ir.loops import Block, Compute, For, If, LoopKind, Stmt
-from tc.ir.program import Box, Program
+from tc.ir.program import Box
 from tc.ir.simplify import conjunction, simplify
+from tc.poly.bodies import zero_based
 from tc.poly.context import Callbacks, identifier, isl_context
 from tc.poly.scop import Scop, Statement
 
@@ -137,26 +137,6 @@ def _unchanged(node: isl.AstNode, build: isl.AstBuild) -> isl.AstNode:
     return node
 
 
-def stage_bodies(program: Program) -> Mapping[str, Expr]:
-    """Each stage's value with `Call`s of Funcs and images turned into zero-based `Load`s."""
-    buffers = {b.name: b for b in program.buffers}
-    func_buffers = program.func_buffers
-
-    def lower(e: Expr) -> Expr:
-        e = rebuild(e, lower)
-        if isinstance(e, Call) and e.kind != "intrinsic":
-            buffer = buffers[func_buffers.get(e.name, e.name)]
-            return Load(buffer.name, zero_based(e.args, buffer.box), e.dtype, e.checked, e.site)
-        return e
-
-    return {s.name: lower(s.value) for s in program.stages}
-
-
-def zero_based(subscripts: Iterable[Expr], box: Box) -> tuple[Expr, ...]:
-    """Logical coordinates as positions in dense storage."""
-    return tuple(simplify(Sub(e, r.min), exact=True) for e, r in zip(subscripts, box, strict=True))
-
-
 @dataclass(frozen=True, slots=True)
 class View:
     """An access of a statement (its number among the reads, in order of evaluation, -1: the element that it
@@ -206,7 +186,7 @@ class _Converter:
         self.places = places
         self.inserted = inserted
         self.program = scop.program
-        self.bodies = stage_bodies(scop.program)
+        self.bodies = scop.bodies
         self.boxes = {b.name: b.box for b in scop.program.buffers}
         self.func_buffers = scop.program.func_buffers
         # Names that a loop may not take: it would hide them, or they it.

@@ -8,7 +8,7 @@ in the source, so a buffer with a lower bound of 1 has no element 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Literal
@@ -21,6 +21,7 @@ from tc.ir.program import Box, Buffer, IterVar, Program, Stage
 from tc.ir.simplify import simplify
 from tc.poly.accesses import Read, reads
 from tc.poly.affine import OUT, PARAM, SET, Affine, Parameters, declare
+from tc.poly.bodies import stage_bodies
 from tc.poly.context import Names, isl_context, union_map, union_set
 
 Kind = Literal["read", "update", "write"]
@@ -73,13 +74,15 @@ class Statement:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scop:
-    """`statements` in program order; `context` is what is known of the parameters."""
+    """`statements` in program order; `context` is what is known of the parameters; `bodies`: what each stage
+    computes, of elements of buffers (bodies.py)."""
 
     program: Program
     names: Names
     parameters: Parameters
     context: isl.Set
     statements: tuple[Statement, ...]
+    bodies: Mapping[str, Expr]
 
     @property
     def ctx(self) -> isl.Context:
@@ -162,7 +165,7 @@ def build(program: Program) -> Scop:
             context = context.intersect(where.params()).coalesce()
         builder = _Builder(program, parameters, names, context, ctx)
         statements = tuple(builder.statement(i, s, stage_reads[s.name]) for i, s in enumerate(program.stages))
-        return Scop(program, names, parameters, context, statements)
+        return Scop(program, names, parameters, context, statements, stage_bodies(program))
 
 
 def _index_expressions(program: Program, stage_reads: dict[str, tuple[Read, ...]]) -> Iterator[Expr]:

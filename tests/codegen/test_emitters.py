@@ -325,7 +325,7 @@ def test_large_literals_in_index_arithmetic() -> None:
         Mul(IntImm(100000), IntImm(100000)), Select(GT(v("i"), IntImm(0)), IntImm(-(2**40)), IntImm(7))
     )
     b.stage("O", ("i",), None, Sub(IntImm(0), Sub(value, v("i"))), axis("i", 0, "N"))
-    from tc.poly.ast import stage_bodies
+    from tc.poly.bodies import stage_bodies
 
     p = b.done()
     assert stage_bodies(p)["S0"] == p.stages[0].value

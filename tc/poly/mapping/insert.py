@@ -13,7 +13,8 @@ import islpy as isl
 from tc.ir.expr import Expr, IntImm, Load, Variable, substitute
 from tc.ir.loops import WARP, Array, Compute, For, LoopKind, Stmt, Sync
 from tc.ir.lower import neutral
-from tc.poly.ast import Inserted, View, zero_based
+from tc.poly.ast import Inserted, View
+from tc.poly.bodies import zero_based
 from tc.poly.context import maps_of
 from tc.poly.mapping.bands import of_thread, over_steps
 from tc.poly.mapping.coordinates import function, of_axes, relation, threads_of

@@ -12,7 +12,6 @@ from tc.ir.expr import ZERO, Add, Expr, IntImm, Load, Min, Mul, Sub, Variable, r
 from tc.ir.loops import Array, Block, For, LoopKind, Stmt
 from tc.ir.program import Box, Stage
 from tc.ir.simplify import linear_terms, simplify
-from tc.poly.ast import stage_bodies
 from tc.poly.plan import Axis
 from tc.poly.scop import Scop
 
@@ -77,7 +76,7 @@ class Builder:
     def __post_init__(self) -> None:
         program = self.scop.program
         self.stages = {s.name: s for s in program.stages}
-        self.bodies = stage_bodies(program)
+        self.bodies = self.scop.bodies
         self.boxes = {b.name: b.box for b in program.buffers}
         self.dtypes = {b.name: b.dtype for b in program.buffers}
         self.func_buffers = program.func_buffers

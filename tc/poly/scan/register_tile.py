@@ -29,7 +29,7 @@ from tc.ir.loops import Array, Compute, For, If, LoopKind, Prefetch, Stmt
 from tc.ir.lower import neutral
 from tc.ir.program import Op
 from tc.ir.simplify import conjunction, linear_terms, simplify
-from tc.poly.ast import zero_based
+from tc.poly.bodies import zero_based
 from tc.poly.plan import Ahead, Axis, Dot, Nest, Pack, Phase, PhaseTile, Tiling
 from tc.poly.scan.builder import ALIGNMENT, Builder, Span, axis_span, block, loads, named, vector_loops
 from tc.poly.scan.dots import Shift, zero_of

@@ -11,7 +11,7 @@ import pytest
 
 import tc
 from tc.errors import InternalError
-from tc.ir.expr import GE, LT, Add, IfThenElse, IntImm, Load, Variable, walk
+from tc.ir.expr import GE, LT, Add, IfThenElse, IntImm, Load, Variable, variables, walk
 from tc.ir.loops import (
     Array,
     Block,
@@ -149,6 +149,7 @@ def innermost(s: For) -> bool:
     return bool(updates) and not serial
 
 
+APART = TRIANGLE.replace("j <= i", "i != j, i != 7")
 BAND = TRIANGLE.replace("j <= i", "j <= i, i < j + 7")
 STEPS = TRIANGLE.replace("j <= i", "k <= i")
 LEAST = TRIANGLE.replace("+=!", "min=!")
@@ -168,6 +169,7 @@ HALVES = TRIANGLE.replace("float", "half")
     [
         (TRIANGLE, False),
         (BAND, False),
+        (APART, False),
         (STEPS, True),  # the points of a tile end at different iterations
         (LEAST, False),
         (AFTER, False),
@@ -281,6 +283,30 @@ def test_whole_tiles_of_a_border_are_isolated(backend: str, condition: str) -> N
         np.testing.assert_array_equal(result.values["C"], wanted)
     updates = [s for s in statements(nest(kernel, N=37)) if isinstance(s, For) and innermost(s)]
     assert {on_the_border(s) for s in updates} == {False, True}
+
+
+@pytest.mark.parametrize("condition", ["i != j", "i != 2*j, j != 7", "j <= i, i != 5", "k != i", "k != j, i != k"])
+def test_registers_have_constant_subscripts(condition: str) -> None:
+    """Whatever a condition leaves of a tile: loops of few iterations would put them into memory."""
+    source = TRIANGLE.replace("j <= i", condition)
+    kernel = tc.compile(source, "cuda", options={"tile": (16, 16, 8), "threads": (8, 4), "isa": "sm_80"})
+    made = kernel.specialize(N=64).compiled.nest
+    registers = {a.name for a in made.arrays if a.role == "register"}
+    assert registers
+    for s in statements(made.body):
+        if isinstance(s, For) and any(_indexed(c, registers, s.var) for c in statements(s.body)):
+            assert s.kind is LoopKind.UNROLLED
+            assert isinstance(s.lower, IntImm)
+            assert isinstance(s.upper, IntImm)
+
+
+def _indexed(s: Stmt, arrays: set[str], var: str) -> bool:
+    """Whether a statement accesses one of the arrays by a variable."""
+    if not isinstance(s, Compute):
+        return False
+    loads = [(e.buffer, e.subscripts) for e in walk(s.value) if isinstance(e, Load)]
+    every = [(s.buffer, s.subscripts), *loads]
+    return any(name in arrays and any(var in variables(e) for e in at) for name, at in every)
 
 
 def test_isolated_tiles_of_any_size() -> None:

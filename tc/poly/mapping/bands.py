@@ -64,7 +64,8 @@ def over_steps(
         count = steps(a, m)
         if count == 1:
             continue
-        below = nodes.banded(band(p.ctx, [{t: t.step(a, m) or "0" for t in tuples}]), below)
+        steps_of = band(p.ctx, [{t: t.step(a, m) or "0" for t in tuples}])
+        below = nodes.banded(steps_of, below, whole=unrolled)
         if unrolled and count is not None:
             below = nodes.marked(f"{UNROLLED}_{count}", below)
         elif at_once is not None:

@@ -28,8 +28,10 @@ def context(where: isl.Set, below: Tree) -> Tree:
     return _node("context", str(where), below)
 
 
-def banded(schedule: isl.MultiUnionPwAff, below: Tree) -> Tree:
-    return _node("schedule", str(schedule), below, ", permutable: 1")
+def banded(schedule: isl.MultiUnionPwAff, below: Tree, *, whole: bool = False) -> Tree:
+    """`whole`: one loop with conditions inside, not one for each part of a union."""
+    more = ', permutable: 1, options: "{ atomic[x] }"' if whole else ", permutable: 1"
+    return _node("schedule", str(schedule), below, more)
 
 
 def marked(mark: str, below: Tree) -> Tree:

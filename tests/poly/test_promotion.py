@@ -285,7 +285,9 @@ def test_whole_tiles_of_a_border_are_isolated(backend: str, condition: str) -> N
     assert {on_the_border(s) for s in updates} == {False, True}
 
 
-@pytest.mark.parametrize("condition", ["i != j", "i != 2*j, j != 7", "j <= i, i != 5", "k != i", "k != j, i != k"])
+@pytest.mark.parametrize(
+    "condition", ["i != j", "i != 2*j, j != 7", "j <= i, i != 5", "k != i", "k != j, i != k"]
+)
 def test_registers_have_constant_subscripts(condition: str) -> None:
     """Whatever a condition leaves of a tile: loops of few iterations would put them into memory."""
     source = TRIANGLE.replace("j <= i", condition)

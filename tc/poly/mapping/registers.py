@@ -100,13 +100,16 @@ def kept(scop: Scop, region: Region, units: Sequence[Unit], name: Callable[[str]
             continue
         plan = promotion(scop, nest)
         spread = {s for u in own if u.in_parts for s in u.statements}
+        combined = {s for u in own if not u.on_blocks for s in u.statements if parted(scop, u, s)}
         for buffer in sorted(plan.buffers):
             statements = [scop.statement(s) for u in own for s in u.statements]
             found = [(s, a) for s in statements for a in s.accesses if a.buffer == buffer]
             writes = any(a.kind == "write" for _, a in found)
             if all(s.name in u.beside for u in own for s, _ in found if s.name in u.statements):
                 continue
-            if not writes or any(s.name in spread for s, _ in found) or len(found) < 2:
+            # What threads have parts of is combined on the thread that has the point.
+            others = any(s.name in spread and (a.kind == "read" or s.name not in combined) for s, a in found)
+            if not writes or others or len(found) < 2:
                 continue
             first, access = found[0]
             array = Array(name(buffer), buffers[buffer].dtype, tuple(map(IntImm, extents)), "register")

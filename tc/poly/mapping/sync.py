@@ -198,7 +198,7 @@ def _transfers(
         for s in u.statements if u.nest == k.nest else ():
             for a in p.scop.statement(s).accesses:
                 if a.buffer == k.buffer and a.kind != "update":
-                    yield Touch(at, s, k.buffer, a.map, places[s].own, writes)
+                    yield Touch(at, s, k.buffer, a.map, places[s].result, writes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,17 +22,19 @@ void v_2LUT_kernel(
     __global float (*restrict O2)[4],
     __global long *restrict error) {
   __local float scratch_f32[128];
-  float O1_2[1];
-  float O2_3[1];
+  float O1_4[1];
+  float O2_5[1];
+  float O1_6[1];
+  float O2_7[1];
   const int thread = get_local_id(0);
   const int t0 = thread % 8;
   const int t1 = thread / 8 % 4;
   const int t2 = thread / 8 / 4;
-  if (t0 == 0 && t2 <= 2) {
+  if (t0 == 0) {
     /* S0: O1(i,j) +=! LUT1(I1(i,k),j) # starts from the neutral element */
-    O1[t2][t1] = 0.0f;
+    O1_4[0] = 0.0f;
   }
-  O1_2[0] = 0.0f;
+  O1_6[0] = 0.0f;
   if (t0 <= 4 && t2 <= 2) {
     /* S1: O1(i,j) +=! LUT1(I1(i,k),j) */
     {
@@ -42,24 +44,26 @@ void v_2LUT_kernel(
         const long point[] = {t2, t1, t0};
         tc_fail(error, 1, at, 0, 3, point);
       }
-      O1_2[0] += (inside ? LUT1[at][t1] : 0);
+      O1_6[0] += (inside ? LUT1[at][t1] : 0);
     }
   }
-  /* + of O1.2 over t0 */
-  scratch_f32[thread] = O1_2[0];
+  /* + of O1.6 over t0 */
+  scratch_f32[thread] = O1_6[0];
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
   for (int step = 4; step > 1; step /= 2) {
     if (t0 < step) scratch_f32[thread] = scratch_f32[thread] + scratch_f32[thread + step];
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
   }
-  if (t0 == 0) O1_2[0] = scratch_f32[thread] + scratch_f32[thread + 1];
+  if (t0 == 0) O1_6[0] = scratch_f32[thread] + scratch_f32[thread + 1];
   if (t0 == 0 && t2 <= 2) {
     /* O1, its parts */
-    O1[t2][t1] += O1_2[0];
-    /* S2: O2(i,j) +=! LUT2(I2(i,k),j) # starts from the neutral element */
-    O2[t2][t1] = 0.0f;
+    O1_4[0] += O1_6[0];
   }
-  O2_3[0] = 0.0f;
+  if (t0 == 0) {
+    /* S2: O2(i,j) +=! LUT2(I2(i,k),j) # starts from the neutral element */
+    O2_5[0] = 0.0f;
+  }
+  O2_7[0] = 0.0f;
   if (t0 <= 5 && t2 <= 2) {
     /* S3: O2(i,j) +=! LUT2(I2(i,k),j) */
     {
@@ -69,20 +73,24 @@ void v_2LUT_kernel(
         const long point[] = {t2, t1, t0};
         tc_fail(error, 3, at, 0, 3, point);
       }
-      O2_3[0] += (inside ? LUT2[at][t1] : 0);
+      O2_7[0] += (inside ? LUT2[at][t1] : 0);
     }
   }
-  /* + of O2.3 over t0 */
+  /* + of O2.7 over t0 */
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-  scratch_f32[thread] = O2_3[0];
+  scratch_f32[thread] = O2_7[0];
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
   for (int step = 4; step > 1; step /= 2) {
     if (t0 < step) scratch_f32[thread] = scratch_f32[thread] + scratch_f32[thread + step];
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
   }
-  if (t0 == 0) O2_3[0] = scratch_f32[thread] + scratch_f32[thread + 1];
+  if (t0 == 0) O2_7[0] = scratch_f32[thread] + scratch_f32[thread + 1];
   if (t0 == 0 && t2 <= 2) {
     /* O2, its parts */
-    O2[t2][t1] += O2_3[0];
+    O2_5[0] += O2_7[0];
+    /* O1 from registers */
+    O1[t2][t1] = O1_4[0];
+    /* O2 from registers */
+    O2[t2][t1] = O2_5[0];
   }
 }

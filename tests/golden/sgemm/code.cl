@@ -10,29 +10,34 @@ void sgemm_kernel(
     __global float (*restrict C)[6]) {
   __local float scratch_f32[256];
   float C_0[1];
+  float C_1[1];
   const int thread = get_local_id(0);
   const int t0 = thread % 8;
   const int t1 = thread / 8 % 8;
   const int t2 = thread / 8 / 8;
   if (t0 == 0 && t1 <= 5) {
+    /* C to registers */
+    C_0[0] = C[t2][t1];
     /* S0: C(i,j) = b * C(i,j) */
-    C[t2][t1] = b * C[t2][t1];
+    C_0[0] = b * C_0[0];
   }
-  C_0[0] = 0.0f;
+  C_1[0] = 0.0f;
   if (t0 <= 4 && t1 <= 5) {
     /* S1: C(i,j) += a * A(i,k) * B(k,j) */
-    C_0[0] += a * A[t2][t0] * B[t0][t1];
+    C_1[0] += a * A[t2][t0] * B[t0][t1];
   }
-  /* + of C.0 over t0 */
-  scratch_f32[thread] = C_0[0];
+  /* + of C.1 over t0 */
+  scratch_f32[thread] = C_1[0];
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
   for (int step = 4; step > 1; step /= 2) {
     if (t0 < step) scratch_f32[thread] = scratch_f32[thread] + scratch_f32[thread + step];
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
   }
-  if (t0 == 0) C_0[0] = scratch_f32[thread] + scratch_f32[thread + 1];
+  if (t0 == 0) C_1[0] = scratch_f32[thread] + scratch_f32[thread + 1];
   if (t0 == 0 && t1 <= 5) {
     /* C, its parts */
-    C[t2][t1] += C_0[0];
+    C_0[0] += C_1[0];
+    /* C from registers */
+    C[t2][t1] = C_0[0];
   }
 }

@@ -105,8 +105,9 @@ class Options:
     that are only written are stored past the caches (True: however small they are).
     `threads`, `blocks`: on a GPU, threads of a block along each of its dimensions, the fastest first (at most
     1024 in all), and blocks along each tiled loop, outermost first; fewer run where there is less to do.
-    There `tile` has the points of the loops that a block runs at a time, and then those of the loops of
-    reductions for which operands are in shared memory at a time.  With `intra_tile_fusion` `"min"` statements
+    There `tile` has the points of the loops that a block runs at a time (rounded up to a multiple of the
+    threads along that loop), and then those of the loops of reductions for which operands are in shared
+    memory at a time.  With `intra_tile_fusion` `"min"` statements
     that share the tiled loops run one after the other over the points of a tile, instead of one after the
     other at each point; with `"preserve3coincident"` those that keep three loops without dependences, or all
     they have, still share them.  `mapping`: `"identity"` runs all on one thread, in the order of the source,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from tc.codegen.dialect import CUDA
 from tc.dtypes import BOOL, DType
 from tc.ir import expr as x
 from tc.ir.expr import Expr
@@ -79,8 +80,9 @@ def arithmetic(value: Expr, op: Op | None, t: DType) -> Counter[str]:
                 out["integer"] += e.dtype != e.value.dtype and BOOL not in (e.dtype, e.value.dtype)
             case x.Call():
                 single, double = _FUNCTIONS.get(e.name, _OTHER)
-                out[pipe(e.dtype)] += double if e.dtype.bits == 64 else single
-                out["special"] += e.name in _ONE_SPECIAL and e.dtype.bits < 64
+                doubled = e.dtype.bits == 64 or e.name in CUDA.doubled
+                out["float64" if doubled else pipe(e.dtype)] += double if doubled else single
+                out["special"] += e.name in _ONE_SPECIAL and not doubled
             case x.Let():
                 pass
             case _:  # comparisons, choices, truth values

@@ -19,10 +19,9 @@ from tc.pipeline import stage
 from tc.poly import fusion, legality, nest, schedule, scop, trace, tree
 from tc.poly.context import isl_context
 from tc.poly.dependences import dependences
-from tc.poly.mapping.loops import Kernel
 
 from ..reference.identity import identity
-from .choose import Chooser, told
+from .choose import Candidate, Chooser, told
 from .fuse import PARTS, apart, judge, within
 from .kernels import Kernels, Maker
 from .model import used
@@ -147,13 +146,20 @@ def mapped(
         + taken.apart
         + "".join(map(told, taken.regions, taken.choices))
     )
-    notices = tuple(_notices(made, most, options))
+    notices = tuple(_notices([c.taken for c in taken.choices], most, options))
     return Lowered(loops, tree.dump(fused), trees, choice, True, notices)
 
 
-def _notices(made: Sequence[Kernel], loops: int, options: Options) -> Iterator[str]:
+def _notices(taken: Sequence[Candidate], loops: int, options: Options) -> Iterator[str]:
     """Where kernels do less than options ask for, of statements of at most so many `loops`.  What the chooser
     does by itself has its reasons."""
+    made = [c.kernel for c in taken]
+    for p in (c.prediction for c in taken):
+        if not p.occupancy.blocks:
+            yield (
+                f"{p.name} has {p.threads} threads a block with about {p.registers} registers each and "
+                f"{p.shared} bytes of shared memory, which is more than there is"
+            )
     if options.tile or options.threads:
         for k in made:
             yield from (f"{k.launch.name} does not keep in registers {x}" for x in k.spilled)

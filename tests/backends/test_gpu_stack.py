@@ -49,3 +49,12 @@ def test_no_stack_and_no_spills(name: str, arch: str) -> None:
     assert kernels
     for k in kernels:
         assert k.endswith("0 bytes stack, 0 bytes spill stores, 0 bytes spill loads")
+
+
+def test_a_map_that_does_not_fit_is_told() -> None:
+    """Before the compiler puts into memory what registers there are not."""
+    source = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
+    kernel = tc.compile(source, "cuda", options={"tile": (256, 256), "threads": (32, 32), "isa": "sm_90"})
+    told = r"1024 threads a block with about \d+ registers each and 65536 bytes of shared memory, which is more"
+    with pytest.warns(tc.PerformanceNotice, match=told):
+        kernel.specialize(M=1024, N=1024, K=1024)

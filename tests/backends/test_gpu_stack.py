@@ -3,6 +3,7 @@ original's."""
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 
@@ -55,6 +56,8 @@ def test_a_map_that_does_not_fit_is_told() -> None:
     """Before the compiler puts into memory what registers there are not."""
     source = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
     kernel = tc.compile(source, "cuda", options={"tile": (256, 256), "threads": (32, 32), "isa": "sm_90"})
-    told = r"1024 threads a block with about \d+ registers each and 65536 bytes of shared memory, which is more"
-    with pytest.warns(tc.PerformanceNotice, match=told):
+    told = r"1024 threads a block with about \d+ registers each and 65536 bytes of shared memory, which"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", tc.PerformanceNotice)
         kernel.specialize(M=1024, N=1024, K=1024)
+    assert any(re.search(told, str(w.message)) for w in caught)

@@ -56,6 +56,18 @@ def small(rng: np.random.Generator, *shape: int) -> NumPy:
     return rng.integers(-3, 4, shape).astype(np.float32)
 
 
+def runs_right(kernel: tc.Kernel, backend: str, given: dict[str, NumPy]) -> None:
+    """A kernel of one result, on PoCL or on the shim."""
+    wanted = tc.interpret(kernel.source, **given)
+    if backend == "opencl":
+        np.testing.assert_array_equal(kernel(**given), wanted)
+    else:
+        result = prepared(kernel, given).run()
+        assert not result.found, report(result.found)
+        (held,) = result.values.values()
+        np.testing.assert_array_equal(held, wanted)
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -191,14 +203,8 @@ def test_what_is_summed_beside_its_results(backend: str, source: str, guarded: b
     dtype = np.float16 if source == HALVES else np.float32
     given = {n: small(rng, 21, 21).astype(dtype) for n in names}
     given["A"][4, 3] = np.inf  # times zero, as padding is, no number
-    wanted = tc.interpret(source, **given)
     kernel = tc.compile(source, backend, options=options)
-    if backend == "opencl":
-        np.testing.assert_array_equal(kernel(**given), wanted)
-    else:
-        result = prepared(kernel, given).run()
-        assert not result.found, report(result.found)
-        np.testing.assert_array_equal(result.values["C"], wanted)
+    runs_right(kernel, backend, given)
     updates = [s for s in statements(nest(kernel, N=21)) if isinstance(s, For) and innermost(s)]
     assert updates
     assert any(isinstance(s, If) for u in updates for s in statements(u)) == guarded
@@ -236,15 +242,8 @@ def test_conditions_that_only_end_a_loop(
     options = {"tile": tile, "threads": (4, 2), "use_shared_memory": True}
     rng = np.random.default_rng(3)
     given = {"A": small(rng, 9, 21), "B": small(rng, 13, 21)}
-    wanted = tc.interpret(source, **given)
     kernel = tc.compile(source, backend, options=options)
-    if backend == "opencl":
-        np.testing.assert_array_equal(kernel(**given), wanted)
-    else:
-        call = prepared(kernel, given)
-        result = call.run()
-        assert not result.found, report(result.found)
-        np.testing.assert_array_equal(result.values["P"], wanted)
+    runs_right(kernel, backend, given)
     body = nest(kernel, M=9, N=13, K=21)
     updates = [s for s in statements(body) if isinstance(s, For) and innermost(s)]
     loops = [u for u in updates if u.kind is LoopKind.SERIAL]
@@ -273,14 +272,8 @@ def test_whole_tiles_of_a_border_are_isolated(backend: str, condition: str) -> N
     given = {"A": small(rng, 37, 37), "B": small(rng, 37, 37)}
     for a in given.values():
         a[4, 3] = np.inf
-    wanted = tc.interpret(source, **given)
     kernel = tc.compile(source, backend, options=options)
-    if backend == "opencl":
-        np.testing.assert_array_equal(kernel(**given), wanted)
-    else:
-        result = prepared(kernel, given).run()
-        assert not result.found, report(result.found)
-        np.testing.assert_array_equal(result.values["C"], wanted)
+    runs_right(kernel, backend, given)
     updates = [s for s in statements(nest(kernel, N=37)) if isinstance(s, For) and innermost(s)]
     assert {on_the_border(s) for s in updates} == {False, True}
 

@@ -192,6 +192,7 @@ HALVES = TRIANGLE.replace("float", "half")
         (HALVES, False),
     ],
 )
+@pytest.mark.share(3)
 @pytest.mark.parametrize("fusion", ["max", "min"])
 @pytest.mark.parametrize("backend", ["opencl", "cuda"])
 def test_what_is_summed_beside_its_results(backend: str, source: str, guarded: bool, fusion: str) -> None:
@@ -263,6 +264,7 @@ def on_the_border(update: For) -> bool:
 @pytest.mark.parametrize(
     "condition", ["k <= i", "i <= k", "k <= i, i < k + 14", "k <= i + j, i <= k + j", "j < k", "k != i"]
 )
+@pytest.mark.share(2)
 @pytest.mark.parametrize("backend", ["opencl", "cuda"])
 def test_whole_tiles_of_a_border_are_isolated(backend: str, condition: str) -> None:
     """Only tiles on the border of a condition have guards, not those within it."""

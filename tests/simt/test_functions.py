@@ -19,6 +19,7 @@ DOUBLED = sorted(CUDA.doubled)
 SOURCE = "def f(float(N) A, float(N) B) -> (O) {{ O(i) = {0}({1}) }}"
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", DOUBLED)
 def test_they_are_computed_in_float64_and_rounded_once(name: str) -> None:
     arity = BUILTINS[name].arity

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import islpy as isl
 
 
-def whole_tiles(p: Placed, u: Unit) -> isl.Set | None:
-    """The instances in whole tiles, if a unit's statement has some that are to be isolated."""
+def whole_tiles(p: Placed, u: Unit) -> tuple[isl.Set, isl.Set] | None:
+    """The instances in whole tiles, and the others, if a unit's statement is to be isolated."""
     name = u.statements[0]
     if not isolated(p.scop, u, name):
         return None
@@ -30,4 +30,4 @@ def whole_tiles(p: Placed, u: Unit) -> isl.Set | None:
     box = together(p.ctx, t, axes).intersect_domain(domain)
     partial = box.intersect_range(domain.complement()).domain()
     whole = domain.subtract(partial).coalesce()
-    return None if whole.is_empty() else whole
+    return None if whole.is_empty() else (whole, domain.subtract(whole))

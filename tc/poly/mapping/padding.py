@@ -54,8 +54,9 @@ def domain(scop: Scop, unit: Unit, name: str, statements: Collection[str]) -> is
     axes: list[tuple[Axis, AxisMap, int]] = []
     for a, m in unit.axes:
         size = covered(a, m)
-        if name in a.vars and a.vars[name] not in fixed and a.first is None and size is not None:
-            axes += [(a, m, size)] if a.size is None or m.tile else []
+        known = a.first is None and (a.size is None or m.tile)
+        if known and size is not None and name in a.vars and a.vars[name] not in fixed:
+            axes.append((a, m, size))
     if not axes:
         return s.domain
     t = of_statement(scop, name, (a for a, _ in unit.axes))

@@ -161,9 +161,9 @@ def bounded(scop: Scop, unit: Unit, statement: str) -> bool:
 def isolated(scop: Scop, unit: Unit, statement: str) -> bool:
     """Whether tiles that have all points of a statement run apart from others (isolation.py): it is the only
     one of a unit with tiles of its own loops, which end differently for the points of a tile."""
-    alone = len(unit.statements) == 1 and not unit.shared_out and bool(unit.tiled)
+    tiled = len(unit.statements) == 1 and not unit.shared_out and bool(unit.tiled)
     of_size = all(a.first is None and (a.size is None or m.tile) for a, m in (*unit.axes, *unit.own))
-    return alone and of_size and not scop.statement(statement).residual and not bounded(scop, unit, statement)
+    return tiled and of_size and not scop.statement(statement).residual and not bounded(scop, unit, statement)
 
 
 def parted(scop: Scop, unit: Unit, statement: str) -> bool:

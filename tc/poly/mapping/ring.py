@@ -21,7 +21,8 @@ def rings(scop: Scop, unit: Unit, memory: Sequence[Shared], budget: int) -> tupl
     """The reads of a unit with those that change from tile to tile of its loop in rings, if there is one such
     loop, with as many tiles for all points, and twice the memory is there."""
     own = [(a, m) for a, m in unit.own if several(a, m) and not alone(a, m)]
-    if len(own) != 1:
+    # Where blocks take turns the next tile is another one's.
+    if len(own) != 1 or own[0][1].block is not None:
         return tuple(memory)
     ((axis, _),) = own
     moving = [x for x in memory if axis.name in x.moves]

@@ -13,7 +13,7 @@ from tc.ir.loops import Stmt
 from tc.ir.program import Box
 from tc.ir.simplify import simplify
 from tc.poly.context import maps_of, union_set
-from tc.poly.mapping import nodes, padding
+from tc.poly.mapping import nodes
 from tc.poly.mapping.bands import of_unit
 from tc.poly.mapping.coordinates import band, relation, where
 from tc.poly.mapping.copies import copy, store
@@ -65,13 +65,10 @@ def own_tiles(
 def _points(p: Placed, u: Unit) -> Tree:
     """The points of a tile: whole tiles apart from others, where conditions make these differ."""
     below = of_unit(p, u)
-    whole = whole_tiles(p, u)
-    if whole is None:
+    isolated = whole_tiles(p, u)
+    if isolated is None:
         return below
-    (name,) = u.statements
-    rest = padding.domain(p.scop, u, name, p.beyond).subtract(whole)
-    parts = [Part(isl.UnionSet.from_set(x), below) for x in (whole, rest)]
-    return nodes.sequence(parts)
+    return nodes.sequence([Part(isl.UnionSet.from_set(x), below) for x in isolated])
 
 
 def _copied(

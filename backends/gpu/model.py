@@ -26,7 +26,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tc.codegen.combine import elements_of, held_as, waiting
+from tc.codegen.combine import elements_of, held_as, scratch
 from tc.dtypes import DType
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import Load, variables, walk
@@ -239,13 +239,15 @@ def shared_bytes(nest: LoopNest, launch: Launch, shuffles: bool) -> int:
         if a.role == "shared":
             shape = [evaluate(n, {}) for n in a.shape] or [1]
             total += math.prod(shape[:-1]) * (shape[-1] + a.padding) * a.dtype.itemsize
-    scratch: dict[DType, int] = {}
+    areas = scratch(launch, {a.name: a for a in nest.arrays}, shuffles).areas
+    places: dict[tuple[DType, int], int] = {}
     for c in statements(launch):
-        if isinstance(c, Combine):
+        if isinstance(c, Combine) and id(c) in areas:
             a = nest.array(c.buffer)
             room = Grouping.of(launch.threads, c.thread, shuffles).room(elements_of(a))
-            scratch[held_as(a)] = max(scratch.get(held_as(a), 0), room)
-    return total + sum(n * t.itemsize for t, n in scratch.items())
+            place = held_as(a), areas[id(c)]
+            places[place] = max(places.get(place, 0), room)
+    return total + sum(n * t.itemsize for (t, _), n in places.items())
 
 
 def estimated_registers(nest: LoopNest, launch: Launch) -> int:
@@ -285,7 +287,7 @@ def _chain(nest: LoopNest, launch: Launch, done: Work, far: float, shuffles: boo
     """Cycles that a block takes on its own, if a load from global memory takes `far`: loads that wait for
     nothing, one after the other where there is a barrier or a loop between; updates of the same element."""
     arrays = {a.name: a for a in nest.arrays}
-    waits = waiting(launch, arrays, shuffles)
+    waits = scratch(launch, arrays, shuffles).waiting
 
     def statement(c: Compute) -> tuple[float, float]:
         loads = [e for e in walk(c.value) if isinstance(e, Load)]

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from tc.codegen.combine import elements_of, waiting
+from tc.codegen.combine import elements_of, scratch
 from tc.errors import InternalError
 from tc.ir import expr as x
 from tc.ir.expr import Expr, Load, inline_lets, variables, walk
@@ -106,7 +106,7 @@ class _Walk:
         self.shuffles = shuffles
         self.arrays = {a.name: a for a in nest.arrays}
         self.unrolled = unrolled(launch.body, self.arrays)
-        self.waiting = waiting(launch, self.arrays, shuffles)
+        self.waiting = scratch(launch, self.arrays, shuffles).waiting
         self.asked = frozenset(_asked(launch))
         self.accesses: list[Access] = []
         self.pipes: dict[str, float] = {}

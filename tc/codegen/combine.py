@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tc.codegen.c_helpers import short
 from tc.codegen.dialect import CUDA
@@ -33,14 +34,26 @@ from tc.ir.loops import (
     Sync,
 )
 
+AREAS = 2  # of shared memory for combinations of a type, which take turns
 
-def waiting(launch: Launch, arrays: Mapping[str, Array], shuffles: bool) -> frozenset[int]:
-    """The combinations (their `id`) before which threads may still read what another one has put into shared
-    memory, as no barrier of the block stands between."""
-    found: set[int] = set()
 
-    def visit(s: Stmt, read: frozenset[DType]) -> frozenset[DType]:
-        """The types of places that may be read after a statement, if these may be before it."""
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """Which of the areas of its type each combination (its `id`) goes through, and the combinations that have
+    to wait, as threads may still read there what another one has put."""
+
+    areas: Mapping[int, int] = field(default_factory=dict[int, int])
+    waiting: frozenset[int] = frozenset()
+
+
+def scratch(launch: Launch, arrays: Mapping[str, Array], shuffles: bool) -> Scratch:
+    """The areas of a launch's combinations: two of them take turns where no barrier stands between
+    combinations, as that of each tells that all threads have read what the one before it has put."""
+    areas: dict[int, int] = {}
+    waiting: set[int] = set()
+
+    def visit(s: Stmt, read: frozenset[tuple[DType, int]]) -> frozenset[tuple[DType, int]]:
+        """The areas that may be read after a statement, if these may be before it."""
         match s:
             case Block():
                 for c in s.body:
@@ -60,14 +73,16 @@ def waiting(launch: Launch, arrays: Mapping[str, Array], shuffles: bool) -> froz
             case Combine():
                 if Grouping.of(launch.threads, s.thread, shuffles).warps > 1:
                     t = held_as(arrays[s.buffer])
-                    found.update([id(s)] if t in read else [])
-                    return frozenset([t])
+                    free = next((i for i in range(AREAS) if (t, i) not in read), 0)
+                    mine = t, areas.setdefault(id(s), free)
+                    waiting.update([id(s)] if mine in read else [])
+                    return frozenset([mine])
             case Compute() | Prefetch():
                 pass
         return read
 
     visit(launch, frozenset())
-    return frozenset(found)
+    return Scratch(areas, frozenset(waiting))
 
 
 def held_as(array: Array) -> DType:
@@ -90,13 +105,13 @@ def combined(
     env: Mapping[str, str],
     expr: CExpr,
     thread: str,
-    scratch: dict[DType, tuple[str, int]],
-    waits: bool,
+    places: dict[tuple[DType, int], tuple[str, int]],
+    how_placed: Scratch,
 ) -> list[str]:
     """The lines of a combination; `thread` is the number of a thread of the block.
 
-    `scratch` holds the shared arrays that are needed with their elements, by the type of these; what is
-    missing is added.  `waits`: they may still be read.
+    `places` holds the shared arrays that are needed with their numbers of elements, by the type of these and
+    the area; what is missing is added.
     """
     if array.role != "register":
         raise InternalError(f"threads hold no parts of {s.buffer}")
@@ -119,8 +134,10 @@ def combined(
             lines = _for_each(expr, name, extent.value, lines)
         lines = lines if names else _indented("{", lines)
     else:
-        place, most = scratch.get(t) or (expr.fresh(f"scratch_{short(t)}"), 0)
-        scratch[t] = place, max(most, how.room(count))
+        area = t, how_placed.areas[id(s)]
+        place, most = places.get(area) or (expr.fresh(f"scratch_{short(t)}"), 0)
+        places[area] = place, max(most, how.room(count))
+        waits = id(s) in how_placed.waiting
         used.add(place)
         lines = _through_memory(s, array, t, expr, env, how, place, thread, waits)
         expr.used_names.clear()

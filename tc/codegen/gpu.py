@@ -20,7 +20,7 @@ from typing import Literal
 
 from tc.codegen.c_family import Printer
 from tc.codegen.c_helpers import Helpers
-from tc.codegen.combine import combined, waiting
+from tc.codegen.combine import Scratch, combined, scratch
 from tc.codegen.dialect import CUDA, OPENCL, Dialect
 from tc.codegen.expr import UNARY, CExpr, Text
 from tc.codegen.names import Recording, identifier
@@ -216,9 +216,10 @@ class _Kernel(Printer):
         self.arguments: list[Argument] = []
         self.shared_bytes = self.asked_bytes = 0
         self.threads: tuple[tuple[str, int], ...] = ()
-        self.waiting = frozenset[int]()
+        self.areas = Scratch()
         self.thread = self.expr.fresh("thread")
-        self.scratch: dict[DType, tuple[str, int]] = {}  # shared arrays of combinations, with their elements
+        # Shared arrays of combinations with their numbers of elements, by type and area.
+        self.scratch: dict[tuple[DType, int], tuple[str, int]] = {}
 
     def function(self, launch: Launch) -> str:
         """The text of the launch, whose index arithmetic has been narrowed."""
@@ -226,7 +227,7 @@ class _Kernel(Printer):
         inner = {v: self.expr.fresh(identifier(v)) for v, _ in (*launch.blocks, *launch.threads)}
         env = Recording({**self.environment(), **inner}, self.uses)
         self.threads = launch.threads
-        self.waiting = waiting(launch, self.expr.arrays, self.dialect is CUDA)
+        self.areas = scratch(launch, self.expr.arrays, self.dialect is CUDA)
         self.statement(launch.body, env, "  ")
         written = {s.buffer for s in statements(launch) if isinstance(s, Compute)}
         # What the declarations of extents, of places in the workspace and of ids use is known after this.
@@ -344,7 +345,7 @@ class _Kernel(Printer):
                 shared.append(_SharedArray(name, kind, a.dtype.itemsize, tuple(shape)))
             else:
                 lines.append(f"  {kind} {name}{''.join(f'[{n}]' for n in shape)};")
-        for t, (name, count) in self.scratch.items():
+        for (t, _), (name, count) in self.scratch.items():
             shared.append(_SharedArray(name, self.dialect.storage(t), t.itemsize, (count,), vectors=False))
         return [*self.in_shared_memory(shared), *lines]
 
@@ -440,6 +441,7 @@ class _Kernel(Printer):
             case Combine():
                 array = self.expr.arrays[s.buffer]
                 self.expr.used_buffers.add(s.buffer)
-                waits = id(s) in self.waiting
-                lines = combined(s, array, self.threads, env, self.expr, self.thread, self.scratch, waits)
+                lines = combined(
+                    s, array, self.threads, env, self.expr, self.thread, self.scratch, self.areas
+                )
                 self.out += [pad + line for line in lines]

@@ -76,10 +76,10 @@ def test_shapes_of_blocks(threads: tuple[tuple[str, int], ...], over: str) -> No
     shuffled = lanes > 1 and count % min(lanes, count) == 0 and (count % lanes == 0 or count in (2, 4, 8, 16))
     assert ("__shfl_xor_sync" in text) == shuffled
     over_warps = not shuffled or count > lanes
-    # One for the partial results, which all threads read, and one until they have; of trees, for the elements
-    # one after the other, one more for each step but the last.
-    each = 2 if shuffled else 3
-    assert text.count("__syncthreads") == (each * len(OPS) - shuffled if over_warps else 0)
+    # One for the partial results, which all threads read; of trees, for the elements one after the other, one
+    # until they have, and one more for each step but the last.
+    each = 1 if shuffled else 3
+    assert text.count("__syncthreads") == (each * len(OPS) if over_warps else 0)
 
 
 @pytest.mark.parametrize("t", [BOOL, INT8, UINT16, INT64, FLOAT16, BFLOAT16, FLOAT32], ids=str)
@@ -111,22 +111,28 @@ def loop(*body: Stmt) -> Stmt:
 # Statements, and how many of their combinations wait until what was combined before has been read.
 ORDERS: dict[str, tuple[list[Stmt], int]] = {
     "one": ([FIRST, done(0)], 0),
-    "two": ([FIRST, done(0), RESET, replace(FIRST), done(1)], 1),
+    "two": ([FIRST, done(0), RESET, replace(FIRST), done(1)], 0),
+    "three": ([FIRST, done(0), RESET, replace(FIRST), done(1), RESET, replace(FIRST)], 0),
     "a barrier between": ([FIRST, done(0), RESET, Sync(), replace(FIRST), done(1)], 0),
-    "a barrier of warps": ([FIRST, done(0), RESET, Sync(warp=True), replace(FIRST), done(1)], 1),
+    "a barrier of warps": ([loop(FIRST, done(0), RESET, Sync(warp=True))], 1),
     "one of another type": ([FIRST, done(0), RESET, OTHER, replace(FIRST), done(1)], 0),
     "a loop": ([loop(RESET, FIRST, done(0))], 1),
     "a loop with a barrier": ([loop(RESET, FIRST, done(0), Sync())], 0),
     "a loop with a barrier before": ([loop(Sync(), RESET, FIRST, done(0))], 0),
-    "after a loop": ([loop(Sync(), RESET, FIRST), done(0), RESET, replace(FIRST), done(1)], 1),
-    "some blocks": ([If(EQ(Variable("b0"), IntImm(0)), Block((FIRST, done(0), RESET))), replace(FIRST)], 1),
-    "two of a loop": ([loop(RESET, FIRST, done(0), OTHER, RESET, replace(FIRST), done(1))], 1),
+    "after a loop": ([loop(Sync(), RESET, FIRST), done(0), RESET, replace(FIRST), done(1)], 0),
+    "some blocks": ([If(EQ(Variable("b0"), IntImm(0)), Block((FIRST, done(0), RESET))), replace(FIRST)], 0),
+    "two of a loop": ([loop(RESET, FIRST, done(0), RESET, replace(FIRST), done(1))], 0),
+    "three of a loop": ([loop(RESET, FIRST, done(0), RESET, replace(FIRST), RESET, replace(FIRST))], 1),
+    "two of a loop, between them another": (
+        [loop(RESET, FIRST, done(0), OTHER, RESET, replace(FIRST), done(1))],
+        1,
+    ),
 }
 
 
 @pytest.mark.parametrize("name", ORDERS)
 def test_combinations_wait_where_they_must(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The shim finds a race where one does not."""
+    """The shim finds a race where one does not, or where those in turn go through the same area."""
     parts, count = ORDERS[name]
     body = Block((RESET, *parts, done(2)))
     launch = Launch("c", (("b0", IntImm(1)),), (("t0", 96),), body)
@@ -137,10 +143,14 @@ def test_combinations_wait_where_they_must(name: str, monkeypatch: pytest.Monkey
         result = Call(n, made, {}, {"o": (3,)}, {}, {}).run(orders=(*simt.ORDERS, 2))
         return made.text, len([f for f in result.found if f.kind is simt.Kind.RACE])
 
-    assert len(combine.waiting(launch, {a.name: a for a in n.arrays}, True)) == count
+    areas = combine.scratch(launch, {a.name: a for a in n.arrays}, True)
+    assert len(areas.waiting) == count
     text, races = found()
     assert not races
-    monkeypatch.setattr(gpu, "waiting", lambda *_: frozenset[int]())
+    monkeypatch.setattr(gpu, "scratch", lambda *_: replace(areas, waiting=frozenset[int]()))
     less, races = found()
     assert text.count("__syncthreads") - less.count("__syncthreads") == count
     assert bool(races) == bool(count)
+    if any(areas.areas.values()):
+        monkeypatch.setattr(gpu, "scratch", lambda *_: combine.Scratch(dict.fromkeys(areas.areas, 0)))
+        assert found()[1]

@@ -91,6 +91,29 @@ def store(
     return over(If(conjunction(tests), stored) if tests else stored)
 
 
+def movers(x: Local, threads: Sequence[tuple[str, int]]) -> str:
+    """The thread that `store` has move each element of an array, as text for isl: the values of the thread
+    variables, of the element `place[d0, d1, ...]`."""
+    shape = [d.size for d in x.stored]
+    names = [f"d{i}" for i in range(len(shape))]
+    count = math.prod(n for _, n in threads)
+    how = _deal(shape, 1, threads)
+    number = f"{how.lanes} * (({_line(names, shape, how.line, how.row)}) mod {count // how.lanes})"
+    number += f" + (({_line(names, shape, how.row, len(shape))}) mod {how.lanes})"
+    values: list[str] = []
+    before = 1
+    for _, n in threads:
+        values.append(f"(floor(({number})/{before})) mod {n}")
+        before *= n
+    return f"{{ place[{', '.join(names)}] -> [{', '.join(values)}] }}"
+
+
+def _line(names: Sequence[str], shape: Sequence[int], first: int, end: int) -> str:
+    """The number of an element among those of some dimensions."""
+    terms = [f"{math.prod(shape[i + 1 : end])} * {names[i]}" for i in range(first, end)]
+    return " + ".join(terms) or "0"
+
+
 @dataclass(frozen=True, slots=True)
 class Deal:
     """How threads share out a box: they are groups of so many `lanes`, and each row, of the dimensions from
@@ -108,7 +131,7 @@ def _dealt(
     """Which elements of a box, of so many at once, a thread moves, and the loops over these."""
     shape = [*sizes[:-1], sizes[-1] // width]
     count = math.prod(n for _, n in threads)
-    how = min(_deals(shape, count, width), key=lambda d: _instructions(d, shape, count))
+    how = _deal(shape, width, threads)
     groups = count // how.lanes
     lane, line = _shared_out(threads, how.lanes)
     lines, row = math.prod(shape[how.line : how.row]), math.prod(shape[how.row :])
@@ -125,6 +148,12 @@ def _dealt(
         return over_lines(over_row(s))
 
     return [simplify(e, exact=True) for e in element], over
+
+
+def _deal(shape: Sequence[int], width: int, threads: Sequence[tuple[str, int]]) -> Deal:
+    """The best way to share out a box of so many vectors."""
+    count = math.prod(n for _, n in threads)
+    return min(_deals(shape, count, width), key=lambda d: _instructions(d, shape, count))
 
 
 def _deals(shape: Sequence[int], threads: int, width: int) -> Iterator[Deal]:

@@ -170,9 +170,11 @@ def placed(
     written = {scop.statement(s).write.buffer for u in found for s in u.statements}
     registers = kept(scop, region, found, name) if private else ()
     results = parts(scop, found, name)
-    # Combinations may take an element a thread for each type (tc/codegen/combine.py).
-    threads = math.prod(n for _, n in how.threads)
-    shared -= threads * sum(t.itemsize for t in {p.array.dtype for p in results.values() if p.threads})
+    # Combinations may take an element a thread for each type, and twice that for several, which take turns
+    # (tc/codegen/combine.py).
+    combined = [p.array.dtype for p in results.values() if p.threads]
+    areas = sum(t.itemsize * min(2, combined.count(t)) for t in set(combined))
+    shared -= math.prod(n for _, n in how.threads) * areas
     shared = max(0, shared)
     temporaries = local(scop, region, found, registers, shared // 2, name)
     shared -= sum(size_of(x.array) for x in temporaries)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import islpy as isl
 
 from tc.ir.expr import Expr, FloorMod, IntImm, Mul
-from tc.ir.loops import Stmt
+from tc.ir.loops import Stmt, Sync
 from tc.ir.program import Box
 from tc.ir.simplify import simplify
 from tc.poly.context import maps_of, union_set
@@ -168,10 +168,10 @@ def _copies(
 
 
 def stores(
-    into: Insertions, outer: isl.UnionMap, tiles: Sequence[tuple[str, int]], waits: bool
+    into: Insertions, outer: isl.UnionMap, tiles: Sequence[tuple[str, int]], waits: Sync | None
 ) -> list[Part]:
-    """What a tile has of results in shared memory goes to memory; `waits`: other threads may just have
-    written it."""
+    """What a tile has of results in shared memory goes to memory; `waits`: the barrier before, where other
+    threads may just have written it."""
     p = into.placed
     out: list[Part] = []
     for i, x in enumerate(x for x in p.local if x.stored):
@@ -192,7 +192,7 @@ def stores(
         to = isl.Map.read_from_str(p.ctx, f"{{ [{dims}] -> {name}[{dims}] }}")
         found = to.intersect_domain(points).to_union_map()
         out.append(Part(universe(found), "", found))
-    return [into.together("written", outer), *out] if waits else out
+    return [into.opaque("written", waits, outer), *out] if waits else out
 
 
 def _starts(p: Placed, tiles: Sequence[tuple[str, int]], point: Sequence[Expr]) -> dict[str, Expr]:

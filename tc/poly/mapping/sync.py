@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import islpy as isl
@@ -22,10 +22,11 @@ from tc.errors import InternalError
 from tc.ir.grouping import Grouping
 from tc.ir.loops import WARP, Sync
 from tc.poly.mapping.coordinates import of_statement, relation, threads_of
+from tc.poly.mapping.copies import movers
 from tc.poly.mapping.memory import Placed
 from tc.poly.mapping.plan import Unit, parted
 from tc.poly.mapping.registers import Kept
-from tc.poly.scop import Scop
+from tc.poly.scop import Access, Scop
 
 
 class Step(IntEnum):
@@ -42,30 +43,31 @@ class Step(IntEnum):
 
 
 Moment = tuple[int, Step]  # the number of a unit, and what it does
-_START = (-1, Step.BEFORE)
 
 
 @dataclass(frozen=True, slots=True)
 class Barriers:
-    """`before`: what stands before each unit; `written`: whether one stands before results leave shared
-    memory, `done`: whether one stands before a block's next tile."""
+    """What stands before each unit, before results leave shared memory (`written`), and before a block's next
+    tile (`done`)."""
 
     before: tuple[Sync | None, ...]
-    written: bool
-    done: bool
+    written: Sync | None
+    done: Sync | None
 
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """The elements of a buffer that instances of a statement touch at a moment, and the values of the thread
-    variables on which they do."""
+    """The elements of a buffer that instances of a statement, or moves, touch at a moment, and the values of
+    the thread variables on which they do; `places`: the elements of the array in shared memory that stands
+    for the buffer in each tile."""
 
     at: Moment
-    statement: str
+    what: str
     buffer: str
     elements: isl.Map
     threads: isl.Map
     writes: bool
+    places: isl.Map | None = None
 
 
 def barriers(p: Placed) -> Barriers:
@@ -81,43 +83,60 @@ def barriers(p: Placed) -> Barriers:
     out: list[Sync | None] = []
     block: list[Moment] = []  # barriers that all threads of the block get to in each tile
     either: list[Moment] = []  # these, and those of warps
+
+    def needed(
+        before: Sequence[Touch],
+        here: Sequence[Touch],
+        always: Sequence[Moment] = (),
+        looped: Sequence[Moment] = (),
+    ) -> Sync | None:
+        """What must stand between two sequences of touches, as far as it does not yet."""
+        if any(crosses(a, b, of_warps=True) for a, b in _pairs(before, here, [*block, *always], looped)):
+            return Sync()
+        if any(crosses(a, b) for a, b in _pairs(before, here, [*either, *always], looped)):
+            return Sync(warp=True)
+        return None
+
+    def put(sync: Sync | None, at: Moment) -> Sync | None:
+        either.extend([at] if sync is not None else [])
+        block.extend([at] if sync is not None and (small or not sync.warp) else [])
+        return sync
+
     for i, here in enumerate(touches):
         always, looped = _inside(p, i)
         for a, b in _pairs(here, here, always, looped):
             if crosses(a, b):
-                raise InternalError(
-                    f"threads of one unit conflict: {a.statement} and {b.statement}", code="TC0904"
-                )
+                raise InternalError(f"threads of one unit conflict: {a.what} and {b.what}", code="TC0904")
         before = [t for of_unit in touches[:i] for t in of_unit]
-        sync: Sync | None = None
-        if any(crosses(a, b, of_warps=True) for a, b in _pairs(before, here, [*block, *always], looped)):
-            sync = Sync()
-        elif any(crosses(a, b) for a, b in _pairs(before, here, [*either, *always], looped)):
-            sync = Sync(warp=True)
-        either += [*([(i, Step.BEFORE)] if sync is not None else []), *always]
-        block += [*([(i, Step.BEFORE)] if sync == Sync() or (sync and small) else []), *always]
-        out.append(sync)
-    end = (len(p.units), Step.BEFORE)
-    every = [t for of_unit in touches for t in of_unit]
-    stored = {x.buffer for x in p.local if x.stored}
-    # A single element leaves by the first thread; which threads move which of several is not looked at.
-    single = {x.buffer for x in p.local if math.prod(d.size for d in x.stored) == 1}
-    first = isl.Set.read_from_str(p.ctx, f"{{ [{', '.join('0' for _ in p.how.threads)}] }}")
-    late = [t for t in every if t.at > max(block, default=_START)]
-    written = any(
-        t.writes and t.buffer in stored and not (t.buffer in single and t.threads.range().is_subset(first))
-        for t in late
-    )
-    if written:
-        block.append(end)
-        late.clear()
+        out.append(put(needed(before, here, always, looped), (i, Step.BEFORE)))
+        either += always
+        block += always
+    end = len(p.units)
+    here = [replace(t, elements=t.places) for of_unit in touches for t in of_unit if t.places is not None]
+    moves = list(_moves(p, (end, Step.STORE)))
+    written = put(needed(here, moves), (end, Step.BEFORE))
+    if not p.repeated:
+        return Barriers(tuple(out), written, None)
     # What the next tile does first must not disturb what other threads of this one do last.
-    local = {x.buffer for x in p.local}
-    early = [t for t in every if t.at < min(block, default=end) and t.buffer in local]
-    read = {t.buffer for t in late} | stored
-    overwritten = any(t.writes and t.buffer in read for t in early)
-    again = any(t.writes and t.buffer in {x.buffer for x in early} for t in late)
-    return Barriers(tuple(out), written, p.repeated and (overwritten or again))
+    here += moves
+    after = [replace(t, at=_later(t.at, end)) for t in here]
+    block += [_later(m, end) for m in block]
+    either += [_later(m, end) for m in either]
+    return Barriers(tuple(out), written, needed(here, after))
+
+
+def _later(m: Moment, end: int) -> Moment:
+    """A moment of the tile after one that ends with the number `end`."""
+    return m[0] + end + 1, m[1]
+
+
+def _moves(p: Placed, at: Moment) -> Iterator[Touch]:
+    """Results leave shared memory, moved by any threads."""
+    for x in p.local:
+        if x.stored:
+            to = isl.Map.read_from_str(p.ctx, movers(x, p.how.threads))
+            same = isl.Map.identity(isl.Space.map_from_set(to.domain().get_space()))
+            yield Touch(at, "a copy", x.buffer, same, to, False, same)
 
 
 def _inside(p: Placed, i: int) -> tuple[list[Moment], list[Moment]]:
@@ -181,7 +200,8 @@ def _touches(p: Placed, i: int, places: Mapping[str, _Place]) -> list[Touch]:
                 continue
             own = a.kind == "read" or s not in p.parts
             step, threads = (Step.OWN, place.own) if own else (Step.RESULT, place.result)
-            out.append(Touch((i, step), s, a.buffer, a.map, threads, a.kind == "write"))
+            there = _place(p, unit, s, a)
+            out.append(Touch((i, step), s, a.buffer, a.map, threads, a.kind == "write", there))
     first = not any(u.nest == unit.nest for u in p.units[:i])
     last = not any(u.nest == unit.nest for u in p.units[i + 1 :])
     for k in kept.values():
@@ -198,7 +218,18 @@ def _transfers(
         for s in u.statements if u.nest == k.nest else ():
             for a in p.scop.statement(s).accesses:
                 if a.buffer == k.buffer and a.kind != "update":
-                    yield Touch(at, s, k.buffer, a.map, places[s].result, writes)
+                    there = _place(p, u, s, a)
+                    yield Touch(at, s, k.buffer, a.map, places[s].result, writes, there)
+
+
+def _place(p: Placed, u: Unit, statement: str, a: Access) -> isl.Map | None:
+    """Where in an array in shared memory the element of an access is."""
+    x = p.local_of(a.buffer)
+    if x is None or not (x.stored or p.repeated):
+        return None
+    t = p.instances(u, statement)
+    found = relation(p.ctx, t, x.place(t, u, statement, a.subscripts), "place")
+    return found.intersect_domain(p.scop.statement(statement).domain)
 
 
 @dataclass(frozen=True, slots=True)

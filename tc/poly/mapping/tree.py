@@ -127,5 +127,5 @@ def _sequence(into: Insertions, outer: isl.UnionMap, tiles: Sequence[tuple[str, 
             out += [into.transfer(k, u, outer, load=False) for k in mine]
     out += stores(into, outer, tiles, needed.written)
     if needed.done:
-        out.append(into.together("done", outer))
+        out.append(into.opaque("done", needed.done, outer))
     return nodes.sequence(out)

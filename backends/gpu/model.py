@@ -339,7 +339,7 @@ def _chain(nest: LoopNest, launch: Launch, done: Work, far: float, shuffles: boo
             case Combine():
                 how = Grouping.of(launch.threads, s.thread, shuffles)
                 elements = elements_of(arrays[s.buffer])
-                time = how.barriers(elements, id(s) in waits) * _BARRIER
+                time = how.barriers(elements, id(s) in waits, s.everywhere) * _BARRIER
                 if how.lanes == 1:
                     return time + elements * (how.count - 1).bit_length() * 2 * _SHARED, 0.0
                 time += (how.lanes - 1).bit_length() * (_SHARED + _ARITHMETIC)

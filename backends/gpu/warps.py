@@ -309,7 +309,7 @@ class _Walk:
             return
         elements = elements_of(array)
         weight = float(g.weight.sum())
-        self.barriers += weight * how.barriers(elements, id(s) in self.waiting)
+        self.barriers += weight * how.barriers(elements, id(s) in self.waiting, s.everywhere)
         weight *= elements
         steps = (how.lanes - 1).bit_length()
         self.spend("shuffle", weight * steps)

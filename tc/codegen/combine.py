@@ -135,7 +135,7 @@ def combined(
         lines = lines if names else _indented("{", lines)
     else:
         area = t, how_placed.areas[id(s)]
-        place, most = places.get(area) or (expr.fresh(f"scratch_{short(t)}"), 0)
+        place, most = places.get(area) or (expr.fresh(f"scratch{area[1] or ''}_{short(t)}"), 0)
         places[area] = place, max(most, how.room(count))
         waits = id(s) in how_placed.waiting
         used.add(place)
@@ -268,7 +268,8 @@ def _tree(
     element: str,
     held: DType,
 ) -> tuple[list[str], list[str]]:
-    """Each step halves the number of threads that have a part; the last one's result goes to `element`."""
+    """Each step halves the number of threads that have a part; the last one's result goes to `element`, there
+    or everywhere."""
     whole = 1 << (how.count - 1).bit_length()
     here = f"{place}[{thread}]"
 
@@ -278,11 +279,17 @@ def _tree(
         return expr.combine(s.op, mine, other, t)
 
     inside = "" if whole == how.count else f" && {position} + step < {how.count}"
+    least = 0 if s.everywhere else 1
     steps = [
-        f"for (int step = {whole // 2}; step > 1; step /= 2) {{",
+        f"for (int step = {whole // 2}; step > {least}; step /= 2) {{",
         f"  if ({position} < step{inside}) {here} = {sum_of('step').text};",
         f"  {expr.dialect.barrier}",
         "}",
     ]
-    last = f"if ({position} == 0) {element} = {expr.cast(sum_of('1'), t, held).text};"
-    return [f"{here} = {value.text};"], [*(steps if whole > 2 else []), last]
+    if s.everywhere:
+        first = f"{place}[{thread} - {position if how.stride == 1 else f'{position} * {how.stride}'}]"
+        found = Text(f"{first} != 0", EQUAL) if t.is_bool else Text(first)
+        last = f"{element} = {expr.cast(found, t, held).text};"
+    else:
+        last = f"if ({position} == 0) {element} = {expr.cast(sum_of('1'), t, held).text};"
+    return [f"{here} = {value.text};"], [*(steps if whole > 2 or s.everywhere else []), last]

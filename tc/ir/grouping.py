@@ -58,10 +58,11 @@ class Grouping:
         threads are done with those before."""
         return elements // self.at_once(elements)
 
-    def barriers(self, elements: int, waits: bool) -> int:
-        """Barriers of the block; `waits`: the places are still read when threads get here."""
+    def barriers(self, elements: int, waits: bool, everywhere: bool = False) -> int:
+        """Barriers of the block; `waits`: the places are still read when threads get here; `everywhere`: all
+        threads get what is combined."""
         if self.warps == 1:
             return 0
         rounds = self.rounds(elements)
-        each = 1 if self.lanes > 1 else (self.count - 1).bit_length()
+        each = 1 if self.lanes > 1 else (self.count - 1).bit_length() + everywhere
         return rounds * (each + (waits or rounds > 1))

@@ -132,12 +132,14 @@ class Launch:
 class Combine:
     """Where the variable `thread` is 0, each element of the register array `buffer` becomes the combination
     by `op` of those of all threads of the block that differ in that variable alone, always in the same order;
-    elsewhere it is undefined.  All threads of a block get there together; where those that combine are of
-    several warps (`tc.ir.grouping`), it is a barrier of the block."""
+    elsewhere it is the same if that is wanted `everywhere`, else undefined.  All threads of a block get
+    there together; where those that combine are of several warps (`tc.ir.grouping`), it is a barrier of the
+    block."""
 
     buffer: str
     op: Op
     thread: str
+    everywhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,8 @@ class Array:
     `padding` elements that nobody uses follow each of its rows.  All of these may hold part of the results of
     the buffer `partial_of`, to be combined later.  What is `streamed` is only written, once, and had better
     not go through the caches.  `shift`: it holds what the sums of products of a shifted pack are too large
-    by.
+    by.  Of a register array with `replicas` several threads hold the same, each its own: they all run the
+    statements that write it.
     """
 
     name: str
@@ -178,6 +181,7 @@ class Array:
     streamed: bool = False
     shift: bool = False
     padding: int = 0
+    replicas: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -283,7 +283,8 @@ def _statement_lines(s: Stmt, pad: str, lines: list[str]) -> None:
             lines.append(f"{pad}launch {s.name}: blocks {blocks}, threads {threads}")
             _statement_lines(s.body, pad + "  ", lines)
         case Combine():
-            lines.append(f"{pad}combine {s.buffer} by {s.op} over {s.thread}")
+            everywhere = " everywhere" if s.everywhere else ""
+            lines.append(f"{pad}combine {s.buffer} by {s.op} over {s.thread}{everywhere}")
         case Sync():
             lines.append(f"{pad}sync{' of warps' if s.warp else ''}{' and copies' if s.copies else ''}")
         case _:

@@ -209,9 +209,9 @@ def test_maps_of_the_mapper(name: str | tuple[int, int]) -> None:
     in_all_modes(program.call(), program.wanted())
 
 
-@pytest.mark.parametrize("name", ["gemm", "softmax"])
+@pytest.mark.parametrize("name", ["gemm", "in memory"])
 def test_a_barrier_less_shows(name: str) -> None:
-    """Of `softmax`, each in one order only; of `gemm`, that behind the use of a copy only written out."""
+    """Of soft-max, each in one order only; of `gemm`, that behind the use of a copy only written out."""
     call, wanted = right(name)
     assert wanted is not None
 

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tc.errors import InternalError
-from tc.ir.expr import Add, IntImm, Mul, Variable
-from tc.ir.loops import Block, Combine, For, If, Launch, LoopNest, Stmt, Sync, statements
+from tc.ir.expr import EQ, Add, IntImm, Mul, Variable
+from tc.ir.loops import Block, Combine, Compute, For, If, Launch, LoopNest, Stmt, Sync, statements
 from tc.ir.program import Program
 from tc.poly import fusion, mapping, nest, plan, scop, trace
 from tc.poly.context import isl_context
@@ -71,6 +71,7 @@ def launched(
     shared: int = 0,
     ahead: bool = False,
     staged: bool = False,
+    private: bool = True,
 ) -> LoopNest:
     counter = itertools.count()
 
@@ -79,7 +80,7 @@ def launched(
 
     with isl_context():
         placed = (
-            mapping.placed(s, r, m, name, shared, ahead=ahead, staged=staged)
+            mapping.placed(s, r, m, name, shared, private, ahead=ahead, staged=staged)
             for r, m in zip(regions, maps, strict=True)
         )
         made = [mapping.kernel(s, f"k{i}", p.how, mapping.mapped(p)) for i, p in enumerate(placed)]
@@ -190,19 +191,42 @@ ROWS = RegionMap(
 )
 
 
-def rows() -> tuple[Program, LoopNest]:
+def rows(private: bool = True) -> tuple[Program, LoopNest]:
+    """Rows of soft-max; what a combination comes to goes through memory unless threads keep it."""
     p, s, regions = polyhedra(fused.SOFTMAX, N=5, D=9)
     phases = [ph.axes for ph in regions[0].nests[0].phases]
     ways = tuple({a.name: AxisMap(0, None, 1, "t0", 4) for a in axes} for axes in phases)
     how = replace(ROWS, nests=(replace(ROWS.nests[0], phases=ways),))
-    return p, launched(p, s, regions, [how])
+    return p, launched(p, s, regions, [how], private=private)
 
 
 def test_a_row_of_softmax_on_the_threads_of_a_block() -> None:
-    p, n = rows()
+    """All threads know the maximum and the sum that they have combined, and wait for nothing else."""
+    p, n = rows(private=False)
     trace.verify(p, n, {})
     found = [type(x).__name__ for x in statements(n.body) if isinstance(x, Sync | Combine)]
     assert found == ["Combine", "Sync", "Sync", "Combine", "Sync"]
+    p, n = rows()
+    trace.verify(p, n, {})
+    found = [x for x in statements(n.body) if isinstance(x, Sync | Combine)]
+    assert [x.everywhere for x in found if isinstance(x, Combine)] == [True, True] == [True for _ in found]
+    assert [a.partial_of for a in n.arrays if a.role == "register"] == [None, "t", "t"]
+
+
+def test_what_all_threads_have_all_of_them_write() -> None:
+    p, n = rows()
+    alike = {a.name for a in n.arrays if a.replicas}
+    written = [s for s in statements(n.body) if isinstance(s, Compute) and s.buffer in alike]
+    assert len(written) == 4
+    first = EQ(Variable("t0"), IntImm(0))
+    for s in written:
+        (body,) = changed(n.body, lambda x, s=s: If(first, x) if x is s else None)
+        with pytest.raises(InternalError, match=r"which holds \[\]|still to be combined"):
+            trace.verify(p, replace(n, body=body), {})
+    there = changed(n.body, lambda x: replace(x, everywhere=False) if isinstance(x, Combine) else None)
+    for body in there:
+        with pytest.raises(InternalError, match="no first value"):
+            trace.verify(p, replace(n, body=body), {})
 
 
 @pytest.mark.parametrize(("lanes", "rows_of", "warp"), [(4, 8, True), (32, 2, True), (64, 1, False)])
@@ -212,7 +236,7 @@ def test_threads_of_one_warp_wait_for_each_other_only(lanes: int, rows_of: int, 
     ways = tuple({a.name: AxisMap(0, None, 1, "t0", lanes) for a in axes} for axes in phases)
     axes = {"n_0": AxisMap(rows_of, "b0", 2, "t1", rows_of)}
     how = RegionMap((("b0", IntImm(2)),), (("t0", lanes), ("t1", rows_of)), (NestMap(axes, ways),))
-    n = launched(p, s, regions, [how])
+    n = launched(p, s, regions, [how], private=False)
     trace.verify(p, n, {})
     found = [x for x in statements(n.body) if isinstance(x, Sync)]
     assert found and all(x.warp == warp for x in found)
@@ -267,7 +291,7 @@ def test_a_barrier_less_is_a_race(name: str, sizes: dict[str, int], lanes: int, 
         for n in region.nests
     )
     how = RegionMap((("b0", IntImm(2)),), (("t0", lanes),), nests)
-    n = launched(p, s, regions, [how], shared)
+    n = launched(p, s, regions, [how], shared, private=name != "softmax")
     trace.verify(p, n, {})
     broken = list(changed(n.body, lambda x: Block(()) if isinstance(x, Sync) else None))
     assert len(broken) >= 2
@@ -286,7 +310,7 @@ def test_a_combination_less_loses_parts() -> None:
 
 
 def test_a_guard_less_runs_twice() -> None:
-    p, n = rows()
+    p, n = rows(private=False)
     broken = list(changed(n.body, lambda x: x.then if isinstance(x, If) else None))
     assert len(broken) == 4
     for body in broken:
@@ -295,7 +319,7 @@ def test_a_guard_less_runs_twice() -> None:
 
 
 def test_a_barrier_that_some_threads_miss() -> None:
-    p, n = rows()
+    p, n = rows(private=False)
     guard = next(x.condition for x in statements(n.body) if isinstance(x, If))
     broken = next(changed(n.body, lambda x: If(guard, x) if isinstance(x, Sync) else None))
     with pytest.raises(InternalError, match=r"not all threads .* get to the same barrier|another thread"):

@@ -28,7 +28,8 @@ GATHER = "def f(float(N) A, int(M) I) -> (O) { O(i) = A(I(i)) }"
 @dataclass(frozen=True)
 class Program:
     """Statements of one nest: `axes` are the maps of its axes, `own` those of the axes that a phase has.
-    `blocks` and `threads`: how many values the variables b0 ... and t0 ... have."""
+    `blocks` and `threads`: how many values the variables b0 ... and t0 ... have; `private`: whether threads
+    keep what they work on in registers."""
 
     source: str
     sizes: Mapping[str, int]
@@ -37,6 +38,7 @@ class Program:
     axes: Sequence[AxisMap]
     own: Sequence[AxisMap] = ()
     shared: int = 0  # bytes of shared memory
+    private: bool = True
 
     def call(self) -> Call:
         """The kernel, for arguments of small integers that are not 0, which would hide factors."""
@@ -49,7 +51,7 @@ class Program:
             tuple((f"t{i}", n) for i, n in enumerate(self.threads)),
             (NestMap(axes, tuple(phases)),),
         )
-        loops = launched(program, scop, (region,), [how], self.shared)
+        loops = launched(program, scop, (region,), [how], self.shared, private=self.private)
         shapes = {a.name: tuple(n.value for n in a.shape if isinstance(n, IntImm)) for a in loops.arrays}
         return Call(loops, gpu.emit(loops, CUDA), {}, shapes, self.arguments(), {})
 
@@ -101,6 +103,7 @@ PROGRAMS = {
     "gemm": Program(fused.GEMM, {"M": 21, "N": 19, "K": 40}, **product((8, 8), (4, 4), (3, 3))),
     "syrk": Program(fused.SYRK, {"N": 21, "K": 40}, **product((8, 8), (4, 4), (3, 3))),
     "softmax": Program(fused.SOFTMAX, {"N": 3, "D": 70}, **row(16, 4)),
+    "in memory": Program(fused.SOFTMAX, {"N": 3, "D": 70}, **row(16, 4), private=False),
     "tree": Program(SUM, {"N": 3, "K": 55}, **row(12, 4)),
     "shuffles": Program(SUM, {"N": 3, "K": 55}, **row(8, 4)),
     "strays": Program(GATHER, {"N": 3, "M": 40}, (2,), (32,), (AxisMap(32, "b0", 2, "t0", 32),)),

@@ -16,7 +16,7 @@ import pytest
 
 from tc.codegen import gpu
 from tc.codegen.dialect import CUDA
-from tc.ir.expr import Add, Expr, IfThenElse, IntImm, Load, Min, Sub, Variable, imm, substitute
+from tc.ir.expr import EQ, Add, Expr, IfThenElse, IntImm, Load, Min, Sub, Variable, imm, substitute
 from tc.ir.loops import Block, Combine, Compute, For, If, Launch, LoopNest, Stmt, Sync, copied, statements
 from tests.simt import mapped
 from tests.simt import shim as simt
@@ -231,6 +231,12 @@ def unfilled(s: For, c: Compute) -> Stmt:
     return replace(s, body=If(c.value.condition, replace(c, value=c.value.then_value)))
 
 
+def for_the_first(n: LoopNest, s: Stmt) -> Iterator[Stmt]:
+    """What all threads have combined goes to one."""
+    if isinstance(s, Compute) and n.array(s.buffer).replicas and not s.stage:
+        yield If(EQ(Variable("t0"), IntImm(0)), s)
+
+
 @dataclass(frozen=True)
 class Fault:
     """`seen`: there is a finding of one of these kinds; empty: nothing is found, but results are wrong."""
@@ -247,19 +253,19 @@ SHUFFLE = r"__shfl_xor_sync\(0xffffffffu, held, step\)"
 
 FAULTS = (
     # Barriers.
-    Fault("no barrier between units", "softmax", barrier(None), (Kind.RACE,)),
+    Fault("no barrier between units", "in memory", barrier(None), (Kind.RACE,)),
     Fault("no barrier after a copy", "gemm", barrier(True), (Kind.RACE,)),
     Fault("no barrier after the use of a copy", "gemm", barrier(False), (Kind.RACE,)),
     Fault("no barrier in a combination", "tree", in_text(BARRIER, ""), (Kind.RACE,)),
     Fault(
         "a barrier for some threads",
-        "softmax",
+        "in memory",
         in_text(BARRIER, r"if (t0 < 8) \g<0>"),
         (Kind.BARRIER, Kind.WARP, Kind.RACE),
     ),
     # Guards.
     Fault("points beyond the last", "gemm", guard("output"), OUTSIDE),
-    Fault("every thread does what the first should", "softmax", guard("temporary"), (Kind.RACE,)),
+    Fault("every thread does what the first should", "in memory", guard("temporary"), (Kind.RACE,)),
     Fault("every thread writes a result", "shuffles", guard("output"), (Kind.RACE,)),
     Fault("results where a condition says none", "syrk", in_statements(unmasked)),
     # Copies to shared memory.
@@ -322,7 +328,8 @@ FAULTS = (
     Fault("a step less of shuffles", "shuffles", in_text("step > 0;", "step > 1;")),
     Fault("twice the distance", "shuffles", in_text(r"held, step\)", "held, step * 2)")),
     Fault("a mask of half the warp", "shuffles", in_text("0xffffffffu", "0xffffu"), (Kind.WARP,)),
-    Fault("a shuffle for some lanes", "softmax", in_text(SHUFFLE, r"(t1 < 3 ? \g<0> : 0)"), (Kind.WARP,)),
+    Fault("a shuffle for some lanes", "in memory", in_text(SHUFFLE, r"(t1 < 3 ? \g<0> : 0)"), (Kind.WARP,)),
+    Fault("what all threads should have, for the first", "softmax", in_statements(for_the_first)),
     Fault("partners beyond the last thread", "tree", in_text(r" && t0 \+ step < 12", ""), (Kind.INDEX,)),
     # What a block and a thread are.
     Fault("too few values of a thread variable", "gemm", in_text("thread % 4;", "thread % 2;"), (Kind.RACE,)),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 import islpy as isl
 
@@ -16,7 +17,7 @@ from tc.poly.mapping import nodes
 from tc.poly.mapping.coordinates import Tuple, band, threads_of, where
 from tc.poly.mapping.memory import Placed
 from tc.poly.mapping.nodes import Part, Tree
-from tc.poly.mapping.plan import AxisMap, Unit, steps
+from tc.poly.mapping.plan import AxisMap, Unit, steps, tiled_axes
 from tc.poly.mapping.vectors import innermost
 from tc.poly.plan import Axis
 
@@ -41,11 +42,11 @@ def context(p: Placed) -> isl.Set:
     return isl.Set.read_from_str(p.ctx, f"[{parameters}] -> {{ [] : {' and '.join(limits)} }}")
 
 
-def of_thread(p: Placed, values: Mapping[Tuple, Sequence[str]], below: Tree) -> Tree:
+def of_thread(p: Placed, values: Mapping[Tuple, Mapping[str, str]], below: Tree) -> Tree:
     """The filter of a thread's instances."""
     if not p.variables:
         return below
-    conditions = {t: [f"{e} = {v}" for v, e in zip(p.variables, es, strict=True)] for t, es in values.items()}
+    conditions = {t: [f"{e} = {v}" for v, e in es.items()] for t, es in values.items()}
     return nodes.filtered(where(p.ctx, conditions, p.variables), below)
 
 
@@ -55,18 +56,18 @@ def over_steps(
     tuples: Sequence[Tuple],
     below: Tree,
     *,
-    unrolled: bool = False,
+    unrolled: AbstractSet[str] = frozenset(),
     at_once: int | None = None,
 ) -> Tree:
-    """Bands over the points of a thread, one for each axis; so many iterations of the innermost `at_once`
-    (None: as the compiler likes)."""
+    """Bands over the points of a thread, one for each axis, some `unrolled`; so many iterations of the
+    innermost `at_once` (None: as the compiler likes)."""
     for a, m in reversed(axes):
         count = steps(a, m)
         if count == 1:
             continue
         steps_of = band(p.ctx, [{t: t.step(a, m) or "0" for t in tuples}])
-        below = nodes.banded(steps_of, below, whole=unrolled)
-        if unrolled and count is not None:
+        below = nodes.banded(steps_of, below, whole=a.name in unrolled)
+        if a.name in unrolled and count is not None:
             below = nodes.marked(f"{UNROLLED}_{count}", below)
         elif at_once is not None:
             below = nodes.marked(f"{AT_ONCE}_{at_once}", below)
@@ -80,16 +81,20 @@ def of_unit(p: Placed, u: Unit) -> Tree:
     below = nodes.sequence([Part(where(p.ctx, {t: ()}), "") for t in tuples])
     # What is in registers is best worked on in the innermost loops.
     accesses = ((s, a) for s in u.statements for a in p.scop.statement(s).accesses)
-    inner = any(p.register_of(s, a.buffer, a.kind) is not None for s, a in accesses)
+    arrays = [r for s, a in accesses if (r := p.register_of(s, a.buffer, a.kind)) is not None]
+    inner = any(not r.replicas for r in arrays)
+    steady = [a for a, _ in u.axes] if inner else tiled_axes(p.region) if arrays else ()
+    unrolled = frozenset(a.name for a in steady)
     at_once = _at_once(p, u, inner)
     if not inner:
         below = over_steps(p, u.own, tuples, below, at_once=at_once)
     own = any(steps(a, m) != 1 for a, m in u.own)
-    below = over_steps(p, u.axes, tuples, below, unrolled=inner, at_once=None if own else at_once)
+    below = over_steps(p, u.axes, tuples, below, unrolled=unrolled, at_once=None if own else at_once)
     if inner:
         below = over_steps(p, u.own, tuples, below, at_once=at_once)
     axes = (*u.axes, *u.own)
-    return of_thread(p, {t: threads_of(t, axes, p.variables) for t in tuples}, below)
+    values = {t: threads_of(t, axes, p.variables, p.everywhere(t.name)) for t in tuples}
+    return of_thread(p, values, below)
 
 
 def _at_once(p: Placed, u: Unit, unrolled: bool) -> int | None:

@@ -67,10 +67,13 @@ def of_axes(name: str, axes: Sequence[Axis]) -> Tuple:
     return Tuple(name, names, {n: i for i, n in enumerate(names)})
 
 
-def threads_of(t: Tuple, axes: Sequence[tuple[Axis, AxisMap]], variables: Sequence[str]) -> list[str]:
-    """The values of the thread variables on which an instance runs: 0 of those that no axis uses."""
+def threads_of(
+    t: Tuple, axes: Sequence[tuple[Axis, AxisMap]], variables: Sequence[str], everywhere: bool = False
+) -> dict[str, str]:
+    """The values of the thread variables on which an instance runs: of those that no axis uses 0, or
+    `everywhere` any, which are left out."""
     found = {m.thread: t.thread(a, m) for a, m in axes if m.thread is not None}
-    return [found.get(v, "0") for v in variables]
+    return {v: found.get(v, "0") for v in variables if v in found or not everywhere}
 
 
 def together(ctx: isl.Context, t: Tuple, axes: Iterable[tuple[Axis, AxisMap, int]]) -> isl.Map:

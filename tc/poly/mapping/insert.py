@@ -23,6 +23,7 @@ from tc.poly.mapping.memory import Placed
 from tc.poly.mapping.nodes import Part
 from tc.poly.mapping.plan import Unit
 from tc.poly.mapping.registers import Kept, Parts, index
+from tc.poly.mapping.replicated import Replicated
 
 
 @dataclass(slots=True)
@@ -47,9 +48,11 @@ class Insertions:
         one = math.prod(n for _, n in self.placed.how.threads) <= WARP
         return self.opaque(name, Sync(warp=one, copies=copies), outer)
 
-    def points(self, name: str, u: Unit, statements: Sequence[str], outer: isl.UnionMap) -> Part:
+    def points(
+        self, name: str, u: Unit, statements: Sequence[str], outer: isl.UnionMap, everywhere: bool = False
+    ) -> Part:
         """A statement that runs at each point of a nest's axes at which some of these statements do, on the
-        thread of the point."""
+        thread of the point, or `everywhere` on all threads that there are for it."""
         t = of_axes(name, [a for a, _ in u.axes])
         found = isl.UnionMap.empty_ctx(self.placed.ctx)
         for s in statements:
@@ -59,15 +62,16 @@ class Insertions:
             for m in maps_of(outer.intersect_domain(domain)):
                 m = m.reset_tuple_id(_OUT).reverse().apply_range(point)
                 found = found.union(m.to_union_map())
-        below = over_steps(self.placed, u.axes, [t], "", unrolled=True)
-        mine = of_thread(self.placed, {t: threads_of(t, u.axes, self.placed.variables)}, below)
+        below = over_steps(self.placed, u.axes, [t], "", unrolled={a.name for a, _ in u.axes})
+        threads = threads_of(t, u.axes, self.placed.variables, everywhere)
+        mine = of_thread(self.placed, {t: threads}, below)
         return Part(universe(found), mine, found)
 
-    def transfer(self, k: Kept, u: Unit, outer: isl.UnionMap, *, load: bool) -> Part:
+    def transfer(self, k: Kept | Replicated, u: Unit, outer: isl.UnionMap, *, load: bool) -> Part:
         """The elements that threads keep, from memory or back."""
-        name = f"{'load' if load else 'store'}_{self.placed.kept.index(k)}"
         p = self.placed
-        statements = (p.scop.statement(s) for x in p.units if x.nest == k.nest for s in x.statements)
+        name = f"{'load' if load else 'store'}_{[*p.kept, *p.replicated].index(k)}"
+        statements = (p.scop.statement(s) for x in p.units if x.nest == u.nest for s in x.statements)
         users = [s.name for s in statements if any(a.buffer == k.buffer for a in s.accesses)]
         t = k.array.dtype
 
@@ -129,7 +133,7 @@ class Insertions:
             return made(element, buffer, place)
 
         self.made[name] = at
-        return self.points(name, u, users, outer)
+        return self.points(name, u, users, outer, isinstance(there, Replicated))
 
 
 _OUT = isl.dim_type.out

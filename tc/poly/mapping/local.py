@@ -59,21 +59,24 @@ def local(
     region: Region,
     units: Sequence[Unit],
     kept: Sequence[Kept],
+    alike: AbstractSet[str],
     budget: int,
     name: Callable[[str], str],
 ) -> tuple[Local, ...]:
     """The temporaries of a region that fit into `budget` bytes, and then results; not those that are in
-    registers wherever they are used."""
+    registers wherever they are used, nor those that are `alike` on all threads."""
     here = {s for u in units for s in u.statements}
     inside = {a.name for a in tiled_axes(region)}
     outside = {a.buffer for s in scop.statements if s.name not in here for a in s.accesses}
     buffers = {b.name: b for b in scop.program.buffers}
     used = {(a.buffer, u.nest) for u in units for s in u.statements for a in scop.statement(s).accesses}
     needed = {n for n, nest in used if not any(k.buffer == n and k.nest == nest for k in kept)}
+    needed -= alike
     temporaries = [
         n for n, b in buffers.items() if b.role == "temporary" and n not in outside and n in needed
     ]
     results = _results(scop, units, kept, inside)
+    results = {n: box for n, box in results.items() if n not in alike}
     found: dict[str, list[tuple[Dimension, ...] | None]] = {n: [] for n in (*temporaries, *results)}
     for u in units:
         for s in u.statements:

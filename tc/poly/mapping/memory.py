@@ -20,6 +20,7 @@ from tc.poly.mapping.local import Local, local, repeated
 from tc.poly.mapping.padding import padded
 from tc.poly.mapping.plan import RegionMap, Unit, alone, several, units
 from tc.poly.mapping.registers import Kept, Parts, aside, index, kept, parts, too_many
+from tc.poly.mapping.replicated import Replicated, replicated, shared_axes
 from tc.poly.mapping.ring import rings
 from tc.poly.mapping.shared import LEAST_REUSE, Promotion, Refused, Shared, promoted, size_of
 from tc.poly.plan import Region
@@ -36,7 +37,8 @@ _FULL = "there is no shared memory for it in this map"
 class Placed:
     """A region whose loops are dealt out as `how` says.  `memory`: of each unit, its reads from copies in
     shared memory, `refused` is why others have none; `beyond`: statements that run at all points of tiles
-    (padding.py); `spilled`: of what threads keep in registers what they do not, and why."""
+    (padding.py); `spilled`: of what threads keep in registers what they do not, and why; `replicated`: what
+    all threads of a point keep."""
 
     scop: Scop
     region: Region
@@ -49,6 +51,7 @@ class Placed:
     beyond: frozenset[str]
     refused: tuple[Refused, ...]
     spilled: tuple[str, ...]
+    replicated: tuple[Replicated, ...] = ()
 
     @property
     def ctx(self) -> isl.Context:
@@ -90,7 +93,8 @@ class Placed:
     def arrays(self) -> tuple[Array, ...]:
         shared = {x.array.name: x.array for memory in self.memory for x in memory}
         shared |= {x.array.name: x.array for x in self.local}
-        return (*shared.values(), *(k.array for k in self.kept), *(p.array for p in self.parts.values()))
+        registers = (x.array for x in (*self.kept, *self.replicated, *self.parts.values()))
+        return (*shared.values(), *registers)
 
     @property
     def common(self) -> frozenset[str]:
@@ -104,16 +108,22 @@ class Placed:
         if p is not None and kind != "read":
             return p.array
         number = next(u.nest for u in self.units if statement in u.statements)
-        return next((k.array for k in self.kept if k.buffer == buffer and k.nest == number), None)
+        mine = (k.array for k in self.kept if k.buffer == buffer and k.nest == number)
+        return next(mine, next((r.array for r in self.replicated if r.buffer == buffer), None))
+
+    def everywhere(self, statement: str) -> bool:
+        """Whether all threads of a point run a statement there, for what they keep."""
+        return statement not in self.parts and any(statement in r.writers for r in self.replicated)
 
     def local_of(self, buffer: str) -> Local | None:
         """The array in shared memory that stands for a temporary."""
         return next((x for x in self.local if x.buffer == buffer), None)
 
-    def home(self, nest: int, buffer: str, other: Array) -> Kept | Local | None:
+    def home(self, nest: int, buffer: str, other: Array) -> Kept | Replicated | Local | None:
         """What stands for a buffer that a nest works on, but this `other` array; None: the buffer itself."""
         mine = (k for k in self.kept if k.buffer == buffer and k.nest == nest and k.array != other)
-        return next(mine, self.local_of(buffer))
+        alike = (r for r in self.replicated if r.buffer == buffer and r.array != other)
+        return next(mine, next(alike, self.local_of(buffer)))
 
     def views(self) -> dict[str, tuple[View, ...]]:
         """Of each statement, the accesses that go to other arrays."""
@@ -133,7 +143,8 @@ class Placed:
             if a.kind == "update":  # goes where the write goes
                 continue
             if array is not None:
-                found.append(View(number, array.name, function(self.ctx, t, index(t, u.axes))))
+                axes = shared_axes(self.region, self.how) if array.replicas else u.axes
+                found.append(View(number, array.name, function(self.ctx, t, index(t, axes))))
             elif there is not None:
                 at = there.place(t, u, statement, a.subscripts)
                 found.append(View(number, there.array.name, function(self.ctx, t, at)))
@@ -168,15 +179,17 @@ def placed(
     found = units(region, how)
     found = aside(scop, region, found) if private else found
     written = {scop.statement(s).write.buffer for u in found for s in u.statements}
-    registers = kept(scop, region, found, name) if private else ()
-    results = parts(scop, found, name)
+    alike = replicated(scop, region, how, found, name) if private else ()
+    everywhere = frozenset(r.buffer for r in alike)
+    registers = kept(scop, region, found, everywhere, name) if private else ()
+    results = parts(scop, found, everywhere, name)
     # Combinations may take an element a thread for each type, and twice that for several, which take turns
     # (tc/codegen/combine.py).
     combined = [p.array.dtype for p in results.values() if p.threads]
     areas = sum(t.itemsize * min(2, combined.count(t)) for t in set(combined))
     shared -= math.prod(n for _, n in how.threads) * areas
     shared = max(0, shared)
-    temporaries = local(scop, region, found, registers, shared // 2, name)
+    temporaries = local(scop, region, found, registers, everywhere, shared // 2, name)
     shared -= sum(size_of(x.array) for x in temporaries)
     memory: list[tuple[Shared, ...]] = []
     beyond: frozenset[str] = frozenset()
@@ -208,6 +221,7 @@ def placed(
         beyond,
         tuple(refused),
         spilled,
+        alike,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from tc.dtypes import accumulator
@@ -40,7 +41,8 @@ class Kept:
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What each thread has of the results of `statement`, combined by `op` over the variables `threads` (none
-    where it has all, see `aside`); `atomic`: and then, as other blocks have parts of them, in memory."""
+    where it has all, see `aside`); `atomic`: and then, as other blocks have parts of them, in memory;
+    `everywhere`: all threads get them (replicated.py)."""
 
     statement: str
     buffer: str
@@ -48,6 +50,7 @@ class Parts:
     op: Op
     threads: tuple[str, ...]
     atomic: bool = False
+    everywhere: bool = False
 
 
 def index(t: Tuple, axes: Sequence[tuple[Axis, AxisMap]]) -> list[str]:
@@ -88,9 +91,16 @@ def _beside(scop: Scop, region: Region, units: Sequence[Unit], u: Unit) -> Itera
             yield s
 
 
-def kept(scop: Scop, region: Region, units: Sequence[Unit], name: Callable[[str], str]) -> tuple[Kept, ...]:
-    """The buffers that nests of a region write and that can be kept in registers: each point of the nest
-    works on one element, on one thread, and not only to add to it in the end (`aside`)."""
+def kept(
+    scop: Scop,
+    region: Region,
+    units: Sequence[Unit],
+    alike: AbstractSet[str],
+    name: Callable[[str], str],
+) -> tuple[Kept, ...]:
+    """The buffers that nests of a region write and that can be kept in registers, but those that are `alike`
+    on all threads: each point of the nest works on one element, on one thread, and not only to add to it in
+    the end (`aside`)."""
     buffers = {b.name: b for b in scop.program.buffers}
     out: list[Kept] = []
     for number, nest in enumerate(region.nests):
@@ -101,7 +111,7 @@ def kept(scop: Scop, region: Region, units: Sequence[Unit], name: Callable[[str]
         plan = promotion(scop, nest)
         spread = {s for u in own if u.in_parts for s in u.statements}
         combined = {s for u in own if not u.on_blocks for s in u.statements if parted(scop, u, s)}
-        for buffer in sorted(plan.buffers):
+        for buffer in sorted(plan.buffers - alike):
             statements = [scop.statement(s) for u in own for s in u.statements]
             found = [(s, a) for s in statements for a in s.accesses if a.buffer == buffer]
             writes = any(a.kind == "write" for _, a in found)
@@ -113,7 +123,7 @@ def kept(scop: Scop, region: Region, units: Sequence[Unit], name: Callable[[str]
                 continue
             first, access = found[0]
             array = Array(name(buffer), buffers[buffer].dtype, tuple(map(IntImm, extents)), "register")
-            certain = access.kind == "write" and not first.residual and _whole(first, nest.axes)
+            certain = access.kind == "write" and not first.residual and whole(first, nest.axes)
             out.append(Kept(buffer, array, number, first.name, access, not certain, buffer not in plan.dead))
     return tuple(out)
 
@@ -138,14 +148,16 @@ def too_many(scop: Scop, region: Region, units: Sequence[Unit]) -> tuple[str, ..
     return tuple(out)
 
 
-def _whole(s: Statement, axes: Sequence[Axis]) -> bool:
+def whole(s: Statement, axes: Sequence[Axis]) -> bool:
     """Whether a statement runs at all points of the axes."""
     return not s.stage.domain.conditions and all(s.name in a.vars for a in axes)
 
 
-def parts(scop: Scop, units: Sequence[Unit], name: Callable[[str], str]) -> dict[str, Parts]:
+def parts(
+    scop: Scop, units: Sequence[Unit], everywhere: AbstractSet[str], name: Callable[[str], str]
+) -> dict[str, Parts]:
     """The parts of results of each reduction whose iterations are dealt out to threads or blocks, and the
-    sums that go beside results."""
+    sums that go beside results; all threads get those of the buffers `everywhere`."""
     dtypes = {b.name: b.dtype for b in scop.program.buffers}
     func_buffers = scop.program.func_buffers
     out: dict[str, Parts] = {}
@@ -162,5 +174,6 @@ def parts(scop: Scop, units: Sequence[Unit], name: Callable[[str], str]) -> dict
             array = Array(
                 name(buffer), dtype, tuple(map(IntImm, extents)), "register", None, (), partial_of=buffer
             )
-            out[s] = Parts(s, buffer, array, stage.op, u.shared_out, u.on_blocks)
+            alike = buffer in everywhere
+            out[s] = Parts(s, buffer, array, stage.op, u.shared_out, u.on_blocks, alike)
     return out

@@ -21,12 +21,12 @@ import islpy as isl
 from tc.errors import InternalError
 from tc.ir.grouping import Grouping
 from tc.ir.loops import WARP, Sync
-from tc.poly.mapping.coordinates import of_statement, relation, threads_of
+from tc.poly.mapping.coordinates import Tuple, relation, threads_of
 from tc.poly.mapping.copies import movers
 from tc.poly.mapping.memory import Placed
 from tc.poly.mapping.plan import Unit, parted
 from tc.poly.mapping.registers import Kept
-from tc.poly.scop import Access, Scop
+from tc.poly.scop import Access
 
 
 class Step(IntEnum):
@@ -76,7 +76,7 @@ def barriers(p: Placed) -> Barriers:
 
     Raises InternalError (TC0904) where a unit conflicts with itself.
     """
-    places = {s: _Place.of(p.scop, u, s, p.variables) for u in p.units for s in u.statements}
+    places = {s: _Place.of(p, u, s) for u in p.units for s in u.statements}
     touches = [_touches(p, i, places) for i in range(len(p.units))]
     crosses = _Crossing(p)
     small = math.prod(n for _, n in p.how.threads) <= WARP
@@ -192,7 +192,8 @@ def _pairs(
 def _touches(p: Placed, i: int, places: Mapping[str, _Place]) -> list[Touch]:
     """What a unit touches in memory, shared or not."""
     unit, out = p.units[i], list[Touch]()
-    kept = {k.buffer: k for k in p.kept if k.nest == unit.nest}
+    kept: dict[str, Kept | None] = {r.buffer: None for r in p.replicated}
+    kept |= {k.buffer: k for k in p.kept if k.nest == unit.nest}
     for s in unit.statements:
         place = places[s]
         for a in p.scop.statement(s).accesses:
@@ -204,7 +205,7 @@ def _touches(p: Placed, i: int, places: Mapping[str, _Place]) -> list[Touch]:
             out.append(Touch((i, step), s, a.buffer, a.map, threads, a.kind == "write", there))
     first = not any(u.nest == unit.nest for u in p.units[:i])
     last = not any(u.nest == unit.nest for u in p.units[i + 1 :])
-    for k in kept.values():
+    for k in (k for k in kept.values() if k is not None):
         out += _transfers(p, k, (i, Step.LOAD), places, writes=False) if first and k.load else []
         out += _transfers(p, k, (i, Step.STORE), places, writes=True) if last and k.store else []
     return out
@@ -245,9 +246,17 @@ class _Place:
     result: isl.Map
 
     @staticmethod
-    def of(scop: Scop, unit: Unit, statement: str, variables: Sequence[str]) -> _Place:
-        t = of_statement(scop, statement, (a for a, _ in (*unit.axes, *unit.own)))
-        own = relation(scop.ctx, t, threads_of(t, (*unit.axes, *unit.own), variables))
-        if not parted(scop, unit, statement):
+    def of(p: Placed, unit: Unit, statement: str) -> _Place:
+        t, axes = p.instances(unit, statement), (*unit.axes, *unit.own)
+        own = _on_threads(p, t, threads_of(t, axes, p.variables, p.everywhere(statement)))
+        if not parted(p.scop, unit, statement):
             return _Place(own, own)
-        return _Place(own, relation(scop.ctx, t, threads_of(t, unit.axes, variables)))
+        return _Place(own, _on_threads(p, t, threads_of(t, unit.axes, p.variables)))
+
+
+def _on_threads(p: Placed, t: Tuple, values: Mapping[str, str]) -> isl.Map:
+    """The values of the thread variables of an instance, those that are not told any."""
+    outputs = ", ".join(f"({values[v]})" if v in values else f"x{i}" for i, v in enumerate(p.variables))
+    limits = [f"0 <= x{i} < {n}" for i, (v, n) in enumerate(p.how.threads) if v not in values]
+    where = f" : {' and '.join(limits)}" if limits else ""
+    return isl.Map.read_from_str(p.ctx, f"{{ {t.text} -> [{outputs}]{where} }}")

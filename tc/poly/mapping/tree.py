@@ -119,9 +119,10 @@ def _sequence(into: Insertions, outer: isl.UnionMap, tiles: Sequence[tuple[str, 
         out.append(Part(where(p.ctx, {p.instances(u, s): () for s in u.statements}), below))
         for x in combined:
             if x.threads:
-                over = Block(tuple(Combine(x.array.name, x.op, v) for v in x.threads))
+                over = Block(tuple(Combine(x.array.name, x.op, v, x.everywhere) for v in x.threads))
                 out.append(into.opaque(f"combine_{x.statement}", over, outer))
             out.append(into.result(x, u, outer))
+        out += [into.transfer(r, u, outer, load=False) for r in p.replicated if r.stored == i]
         if not any(x.nest == u.nest for x in p.units[i + 1 :]):
             mine = [k for k in p.kept if k.nest == u.nest and k.store]
             out += [into.transfer(k, u, outer, load=False) for k in mine]

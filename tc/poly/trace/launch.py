@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tc.ir.grouping import Grouping
-from tc.ir.loops import Combine, Launch, Sync
+from tc.ir.loops import Combine, Compute, Launch, Sync
 from tc.poly.trace.events import Event, OutOfBoundsError, integer
 from tc.poly.trace.memory import Memory
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A thread waits for the others of its block."""
+    """A thread waits for the others of its block, or, to write what several of them hold, for these: they
+    have done with what it was before."""
 
-    at: Sync | Combine
+    at: Sync | Combine | Compute
 
 
 Thread = Iterator[Event | Arrival]
@@ -37,15 +38,18 @@ def launch(
         threads = [begin({**env, **at, **place}) for place in places]
         memory.epoch += 1
         while True:
-            arrivals: list[Arrival | None] = []
-            for number, thread in enumerate(threads):
-                memory.block, memory.thread = block, number
-                arrivals.append(None)
-                for event in thread:
-                    if isinstance(event, Arrival):
-                        arrivals[-1] = event
-                        break
-                    yield event
+            arrivals: list[Arrival | None] = [None for _ in threads]
+            going = list(range(len(threads)))
+            while going:
+                for number in going:
+                    memory.block, memory.thread = block, number
+                    arrivals[number] = None
+                    for event in threads[number]:
+                        if isinstance(event, Arrival):
+                            arrivals[number] = event
+                            break
+                        yield event
+                going = [i for i, a in enumerate(arrivals) if a is not None and isinstance(a.at, Compute)]
             first = arrivals[0].at if arrivals[0] is not None else None
             if any((None if a is None else a.at) is not first for a in arrivals):
                 raise OutOfBoundsError(f"not all threads of a block of {s.name} get to the same barrier")

@@ -70,6 +70,13 @@ class Runner:
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     boxes: dict[str, tuple[range, ...]] = field(default_factory=dict[str, tuple[range, ...]])
     newest: dict[Cell, Cell] = field(default_factory=dict[Cell, Cell])
+    # Of elements that several threads hold, the write that was the last; of parts, where they went that all
+    # threads got; what holds an element as it was before the last write, which its thread has still to make.
+    made: dict[Cell, tuple[int, Instance, frozenset[Cell]]] = field(
+        default_factory=dict[Cell, tuple[int, Instance, frozenset[Cell]]]
+    )
+    heads: dict[Cell, Cell] = field(default_factory=dict[Cell, Cell])
+    behind: dict[Cell, Cell] = field(default_factory=dict[Cell, Cell])
     memory: Memory | None = None
     arrays: dict[str, Array] = field(default_factory=dict[str, Array])
     shifts: frozenset[str] = frozenset()
@@ -125,6 +132,8 @@ class Runner:
             case Compute():
                 for place in self.moved(s, env):
                     misplaced(place, s.width, self.arrays, self.shapes)
+                if self.arrays[s.buffer].replicas:
+                    yield Arrival(s)
                 for one in elements(s):
                     event = self.compute(one, env, iterations)
                     if event is not None:
@@ -177,6 +186,8 @@ class Runner:
         self.kept(s, touched, write, instance)
         if shift:  # a matter of values, which nobody looks at here
             return None
+        if self.arrays[s.buffer].replicas and self.again(s, instance, touched, write):
+            return None
         if s.buffer in self.copies:
             if s.stage in self.stages:  # the result lives in a register or in the memory of a block
                 result = self.place(s, point)
@@ -197,6 +208,7 @@ class Runner:
             if partial is not None and s.op is None:
                 self.lost(write, self.pending.get(write, []))
                 self.pending[write] = []
+                self.heads.pop(write, None)
             elif partial is not None:
                 for c in touched:
                     self.parts(write, instance).extend(self.parts(c, instance))
@@ -215,6 +227,34 @@ class Runner:
         else:  # of a result in parts, copies are stale once these are combined
             self.stale(write)
         return Event(instance, frozenset(touched), write, s.op is not None, iterations)
+
+    def again(self, s: Compute, instance: Instance, touched: set[Cell], write: Cell) -> bool:
+        """Whether a write of what several threads hold is one that another of them has made for itself; all
+        must have held the value before, if that matters, and, of parts, all must have got the combination."""
+        staged = s.stage in self.stages
+        held = self.packed.get(write) or frozenset(x for x in [self.behind.get(write)] if x is not None)
+        if not staged and len(held) != 1:
+            raise OutOfBoundsError(f"parts go into {write}, which holds {sorted(held)}")
+        result = self.place(s, instance[1]) if staged else next(iter(held))
+        parts = {self.head(c) for c in touched if c[0] in self.partial}
+        made = id(s), instance, frozenset(parts)
+        if self.made.get(result) != made:
+            self.made[result] = made
+            cells = [c for c in self.sources.get(result, ()) if self.arrays[c[0]].replicas]
+            self.behind = {c: v for c, v in self.behind.items() if v != result}
+            self.behind |= {c: result for c in cells if c != write and result in self.packed.get(c, ())}
+            return False
+        if s.op is not None and self.behind.get(write) != result:
+            raise OutOfBoundsError(f"{shown(instance)} updates {write}, which does not hold {result}")
+        self.behind.pop(write, None)
+        self.holds(write, frozenset([result]))
+        return True
+
+    def head(self, cell: Cell) -> Cell:
+        """The part that this one has become, as all threads got a combination."""
+        while (found := self.heads.get(cell, cell)) != cell:
+            cell = found
+        return cell
 
     def beyond(self, stage: Stage, point: tuple[int, ...]) -> bool:
         """Whether the program does not run a stage at a point."""
@@ -278,6 +318,8 @@ class Runner:
                         raise OutOfBoundsError(f"{s.buffer} is combined, which has no first value")
                     if mine in self.pending:
                         self.pending[first].extend(self.pending.pop(mine))
+                    if s.everywhere:
+                        self.heads[mine] = first
 
     def parts(self, cell: Cell, at: Instance) -> list[Instance]:
         """What went into a partial result so far."""

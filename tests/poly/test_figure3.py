@@ -2,24 +2,38 @@
 """The schedule trees of the report's Figure 3 for sgemm: (a) as written, (b) fused, (c) tiled with the points
 of both statements in one band, (d) these points sunk, (e) mapped to blocks and threads.
 
-The compiler goes from (b) to (d) at once.  isl makes (c) of (b) here, and of that what (d) must be.
+The compiler goes from (b) to (d) at once.  isl makes (c) of (b) here, and of that what (d) must be.  All of
+them run, on PoCL and on the shim: (a) to (d) as launches of one thread.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import islpy as isl
+import numpy as np
 import pytest
 
+import tc
+from tc.codegen import gpu
+from tc.codegen.dialect import CUDA
 from tc.ir.expr import IntImm
-from tc.poly import fusion, legality, mapping, schedule, trace
+from tc.poly import ast, fusion, legality, mapping, nest, schedule, trace
 from tc.poly.context import isl_context
 from tc.poly.dependences import dependences
 from tc.poly.mapping.plan import AxisMap, NestMap, RegionMap
+from tc.poly.scop import Scop
 from tc.poly.tree import dump
+from tests.codegen import launches
 from tests.poly.test_mapping import launched, polyhedra
+from tests.simt import shim
+from tests.simt.mapped import Array, Call
+
+compile_text: Any = importlib.import_module("tc_backends.cuda.nvrtc").compile_text
 
 SGEMM = """def sgemm(float a, float b, float(N,M) A, float(M,K) B) -> (C) {
   C(i,j) = b
@@ -51,15 +65,14 @@ CYCLING = RegionMap(
 )
 
 
-def test_a_as_written_and_b_fused(golden: Callable[[str, str], None]) -> None:
-    _, s, _ = polyhedra(SGEMM, "min", **SIZES)
-    with isl_context():
-        apart = schedule.fused(s, fusion.fuse(s, "min"))
-        together = schedule.fused(s, fusion.fuse(s, "max"))
-        for tree in (apart, together):
-            legality.verify(s, tree, dependences(s), "Figure 3")
-        golden("figure3/a.txt", dump(apart))
-        golden("figure3/b.txt", dump(together))
+# With bytes of shared memory.
+MAPS = {"d": (TILED, 0), "e": (MAPPED, 0), "e_cycling": (CYCLING, 0), "e_promoted": (MAPPED, 48 << 10)}
+
+
+def unmapped(name: str, s: Scop) -> isl.Schedule:
+    """(a), (b) or (c)."""
+    fused = schedule.fused(s, fusion.fuse(s, "min" if name == "a" else "max"))
+    return tiled(fused.get_root().child(0), ROWS).get_schedule() if name == "c" else fused
 
 
 def tiled(band: isl.ScheduleNode, size: int) -> isl.ScheduleNode:
@@ -70,11 +83,16 @@ def tiled(band: isl.ScheduleNode, size: int) -> isl.ScheduleNode:
     return band.band_tile(sizes)
 
 
-def test_c_tiled_whose_points_sink_into_d(golden: Callable[[str, str], None]) -> None:
-    _, s, _ = polyhedra(SGEMM, "max", **SIZES)
+@pytest.mark.parametrize("name", "abc")
+def test_a_as_written_b_fused_and_c_tiled(name: str, golden: Callable[[str, str], None]) -> None:
+    _, s, _ = polyhedra(SGEMM, **SIZES)
     with isl_context():
-        fused = schedule.fused(s, fusion.fuse(s, "max"))
-        golden("figure3/c.txt", dump(tiled(fused.get_root().child(0), ROWS).get_schedule()))
+        tree = unmapped(name, s)
+        legality.verify(s, tree, dependences(s), "Figure 3")
+        golden(f"figure3/{name}.txt", dump(tree))
+
+
+def test_points_of_c_sink_into_d() -> None:
     _, s, regions = polyhedra(SGEMM, "max", N=6, M=5, K=7)
     axes, reduced = {"i_0": AxisMap(4), "j_1": AxisMap(4)}, {"k_2": AxisMap(4)}
     how = RegionMap((), (), (NestMap(axes, ({}, reduced)),))
@@ -97,17 +115,10 @@ def before(tree: isl.Schedule) -> isl.UnionMap:
     return times.lex_lt_union_map(times)
 
 
-@pytest.mark.parametrize(
-    ("name", "how", "shared"),
-    [
-        ("d", TILED, 0),
-        ("e", MAPPED, 0),
-        ("e_cycling", CYCLING, 0),
-        ("e_promoted", MAPPED, 48 << 10),
-    ],
-)
-def test_tiled_and_mapped(name: str, how: RegionMap, shared: int, golden: Callable[[str, str], None]) -> None:
-    _, s, regions = polyhedra(SGEMM, "max", **SIZES)
+@pytest.mark.parametrize("name", MAPS)
+def test_tiled_and_mapped(name: str, golden: Callable[[str, str], None]) -> None:
+    how, shared = MAPS[name]
+    _, s, regions = polyhedra(SGEMM, **SIZES)
     with isl_context():
         made = mapping.mapped(mapping.placed(s, regions[0], how, "{}.0".format, shared, bool(shared)))
         golden(f"figure3/{name}.txt", dump(made.schedule))
@@ -126,3 +137,56 @@ def test_they_run_each_point_once(how: RegionMap) -> None:
     threads = tuple((v, n // 8) for v, n in how.threads)
     how = RegionMap(how.blocks, threads, (NestMap(small, ({}, reduced)),))
     trace.verify(p, launched(p, s, regions, [how], 4096), {})
+
+
+@functools.cache
+def called(name: str, ahead: bool = True) -> Call:
+    """A tree's launch, and small integers for it.  `ahead`: copies to shared memory are made a tile ahead."""
+    p, s, regions = polyhedra(SGEMM, **SIZES)
+    if name in MAPS:
+        how, shared = MAPS[name]
+        loops = launched(p, s, regions, [how], shared, ahead and bool(shared))
+    else:
+        with isl_context():
+            loops = launches.launched(nest.assemble(p, ast.loops(s, unmapped(name, s))))
+    rng, (n, m, k) = np.random.default_rng(0), SIZES.values()
+    given = {x: rng.integers(-3, 4, e).astype(np.float32) for x, e in {"A": (n, m), "B": (m, k)}.items()}
+    return Call(loops, gpu.emit(loops, CUDA), {}, {"C": (n, k)}, {"a": 2.0, "b": 3.0, **given}, {})
+
+
+@functools.cache
+def wanted() -> Array:
+    return np.asarray(tc.interpret(SGEMM, **called("a").given))
+
+
+TREES = ["a", "b", "c", *MAPS]
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("name", TREES)
+def test_they_run_on_pocl(name: str, backwards: bool) -> None:
+    """With threads in both orders, and with loops around barriers written out.  It copies nothing ahead."""
+    call = called(name, ahead=False)
+    whole, loops = launches.unrolled(call.nest.body)
+    assert bool(loops) == (name == "e_promoted")
+    for body in (call.nest.body, whole) if loops else (call.nest.body,):
+        found = launches.on_device(replace(call.nest, body=body), call.given, backwards=backwards)
+        np.testing.assert_array_equal(found.outputs["C"], wanted())
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_they_run_on_the_shim(name: str) -> None:
+    """Without races; of one thread there is one order."""
+    call = called(name)
+    several = call.module.kernels[0].threads > 1
+    result = call.run(orders=shim.ORDERS if several else ("ascending",))
+    assert not result.found, shim.report(result.found)
+    np.testing.assert_array_equal(result.values["C"], wanted())
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("name", TREES)
+def test_nvrtc_compiles_them(name: str, arch: str) -> None:
+    """With all registers of a thread in registers."""
+    (made,) = compile_text(called(name).module.text, arch, contract=True).resources.values()
+    assert (made.stack, made.spill_stores, made.spill_loads) == (0, 0, 0)

@@ -40,6 +40,7 @@ class Dialect:
     thread began; `claim`, whether the kernel's `error` record was free and now is ours (its low word holds
     `site + 1`); `exchange`, of an unsigned integer in memory if it is what is expected: gives what it was.
     `doubled`: functions that are off by more than the language allows in float32: computed in float64.
+    `replaced`: others, and the helpers that are near enough.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Dialect:
     claim: str = ""
     exchange: str = ""
     doubled: frozenset[str] = frozenset()
+    replaced: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
@@ -184,8 +186,9 @@ CUDA = Dialect(
     arrival='asm volatile("cp.async.wait_all;" ::: "memory");',
     claim="atomicCAS((int *)error, 0, site + 1) == 0",
     exchange="atomicCAS",
-    # By NVIDIA's table 3 units in the last place, or 4 (docs/numerics.md, also of `tan`).
+    # By NVIDIA's table 3 units in the last place, or 4 (docs/numerics.md).
     doubled=frozenset({
         "acos", "acosh", "asin", "asinh", "atan2", "atanh", "hypot", "norm3d", "norm4d", "sinh",
     }),
+    replaced={"tan": "tc_tan_f32"},  # the one of float64 keeps an array in memory
 )  # fmt: skip

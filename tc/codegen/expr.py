@@ -265,6 +265,8 @@ class CExpr:
         builtin = builtins.find("fabs" if e.name == "abs" else e.name)
         if builtin is None or builtin.kind != "math" or e.dtype not in (FLOAT32, FLOAT64):
             raise InternalError(f"no {self.dialect.name} spelling for {e.name} of {e.dtype}")
+        if e.dtype == FLOAT32 and builtin.name in self.dialect.replaced:
+            return self.call(self.helpers.named(self.dialect.replaced[builtin.name]), *args)
         if e.dtype == FLOAT32 and builtin.name in self.dialect.doubled:
             name, _ = self.dialect.function(builtin, FLOAT64)
             wide = [Text(f"({self.type(FLOAT64)}){a.at(UNARY)}", UNARY) for a in args]

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import importlib
+import math
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
 import tc
 from tc.codegen.dialect import CUDA
+from tc.dtypes import BFLOAT16, FLOAT16, DType
 from tc.lang.builtins import BUILTINS
-from tests.simt.mapped import call
+from tc.runtime.arrays import numpy_dtype
+from tests.simt.mapped import Array, call
 from tests.simt.shim import report
 
 compile_text: Any = importlib.import_module("tc_backends.cuda.nvrtc").compile_text
@@ -45,3 +49,82 @@ def test_others_are_not() -> None:
     text = tc.compile(SOURCE.format("exp", "A(i)"), "cuda").inspect("code", N=64)
     assert "expf(" in text
     assert "double" not in text
+
+
+def nearest_to_quadrants() -> set[float]:
+    """Numbers of 24 bits, times powers of two, near multiples of pi/2: denominators of the convergents of
+    2^e 2/pi (continued fractions)."""
+    found: set[float] = set()
+    with mpmath.workprec(300):
+        for e in range(-23, 105):
+            rest = mpmath.ldexp(2 / mpmath.pi, e)
+            before, q = 1, 0
+            while q < 1 << 24:
+                if q:
+                    found.add(math.ldexp(q, e))
+                whole = int(rest)
+                before, q = q, whole * q + before
+                rest = 1 / (rest - whole)
+    return found
+
+
+def tangents(x: Array) -> Array:
+    """In float64, from 200 bits."""
+    with mpmath.workprec(200):
+        return np.array([float(mpmath.tan(mpmath.mpf(float(v)))) for v in x])
+
+
+@pytest.fixture(scope="module")
+def tan() -> tc.Kernel:
+    return tc.compile(SOURCE.format("tan", "A(i)"), "cuda", options={"isa": "sm_80"})
+
+
+def run(kernel: tc.Kernel, x: Array) -> Array:
+    held, found = call(kernel, {"A": x, "B": x}, orders=("ascending",))
+    assert not found, report(found)
+    return held["O"]
+
+
+def test_tan_is_ours_and_near_for_all_arguments(tan: tc.Kernel) -> None:
+    """Every exponent, both signs, and what is next to multiples of pi/2, where all digits cancel."""
+    hardest = nearest_to_quadrants()
+    assert 16367173 * 2.0**72 in hardest
+    near = np.array(sorted(hardest), np.float32)
+    rng = np.random.default_rng(0)
+    random = (np.arange(255 * 16) // 16 << 23) + rng.integers(0, 1 << 23, 255 * 16)
+    x = np.concatenate([near, np.nextafter(near, np.float32(0)), random.astype(np.uint32).view(np.float32)])
+    x = np.concatenate([x, -x])
+    wanted = tangents(x)
+    assert abs(wanted).max() > 2e8
+    off = np.abs(run(tan, x) - wanted) / np.spacing(np.abs(wanted.astype(np.float32)))
+    assert off.max() < 0.501, (x[off.argmax()], off.max())
+
+
+def test_tan_where_there_is_nothing_to_compute(tan: tc.Kernel) -> None:
+    """Zeros keep their signs, subnormal numbers are themselves, infinities have none."""
+    tiny = np.array([0, 1, 2, 0x7FFFFF, 0x800000, 0x38800000], np.uint32).view(np.float32)
+    same = np.concatenate([tiny, -tiny])
+    out = run(tan, np.concatenate([same, np.array([np.inf, -np.inf, np.nan], np.float32)]))
+    np.testing.assert_array_equal(out[:-3].view(np.uint32), same.view(np.uint32))
+    assert np.isnan(out[-3:]).all()
+
+
+@pytest.mark.parametrize("t", [FLOAT16, BFLOAT16], ids=str)
+def test_tan_of_halves_is_that_of_float32(t: DType) -> None:
+    source = f"def f({t}(N) A) -> (O) {{ O(i) = tan(A(i)) }}"
+    x = np.random.default_rng(0).integers(0, 1 << 16, 1000).astype(np.uint16).view(numpy_dtype(t))
+    x = x[np.isfinite(x.astype(np.float32))]
+    held, found = call(tc.compile(source, "cuda", options={"isa": "sm_80"}), {"A": x}, orders=("ascending",))
+    assert not found, report(found)
+    wanted = tangents(x).astype(np.float32).astype(x.dtype)
+    np.testing.assert_array_equal(held["O"].view(np.uint16), wanted.view(np.uint16))
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("n", [101, 1 << 20])
+def test_tan_keeps_nothing_in_memory(arch: str, n: int) -> None:
+    """Nor where a thread has several points; CUDA's own tan of float64 has an array there."""
+    kernel = tc.compile(SOURCE.format("tan", "A(i)"), "cuda", options={"isa": arch})
+    machine = compile_text(kernel.inspect("code", N=n), arch, contract=True)
+    assert all(k.stack == 0 for k in machine.resources.values()), str(machine.resources)
+    assert not machine.in_memory

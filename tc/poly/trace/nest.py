@@ -410,6 +410,8 @@ class Runner:
         place = known_all(subscripts, env)
         if place is not None and all(0 <= v < size for v, size in zip(place, shape, strict=True)):
             return [(buffer, (*self.owner(buffer), *place))]
+        if any(shape[d] == 0 for d in checked):  # no subscript passes
+            return []
         choices: list[Sequence[int]] = []
         for d, (e, size) in enumerate(zip(subscripts, shape, strict=True)):
             v = known(e, env)

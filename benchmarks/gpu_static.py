@@ -184,8 +184,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--isa", default="sm_90")
     parser.add_argument("--accesses", action="store_true", help="a line for each access as well")
     parser.add_argument("--save", action="store_true", help="write benchmarks/results/gpu_static.json")
-    parser.add_argument("names", nargs="*", help="of programs; by default all")
+    parser.add_argument("names", nargs="*", help="of programs, with sizes or without; by default all")
     args = parser.parse_args(argv)
+    chosen = [x for x in benchmark() if not args.names or {x[0], x[0].split()[0]} & set(args.names)]
+    if not chosen:
+        parser.error(f"there is no program {' or '.join(args.names)}")
 
     import tc
     from tc import pipeline, registry
@@ -198,9 +201,7 @@ def main(argv: list[str] | None = None) -> int:
     rows: list[Row] = []
     totals: list[Total] = []
     print(HEAD)
-    for name, source, entry, sizes in benchmark():
-        if args.names and name not in args.names:
-            continue
+    for name, source, entry, sizes in chosen:
         passes: dict[str, float] = {}
 
         def spent(stage: str, seconds: float, passes: dict[str, float] = passes) -> None:

@@ -424,8 +424,10 @@ class _Walk:
         moved, least = (cycles if shared else sectors)(place, mask, array.dtype.itemsize * width)
         requests = float(weight.sum())
         # Its address: nvcc counts one up in a loop, unless there is no telling how.
-        divided = sum(any(isinstance(i, (x.FloorDiv, x.FloorMod)) for i in walk(e)) for e in subscripts)
-        self.spend("integer", (divided + (not shared) + (packed and width == 1)) * requests)
+        for e in subscripts:
+            if any(isinstance(i, (x.FloorDiv, x.FloorMod)) for i in walk(e)):
+                self.spend("integer", float(np.minimum(weight, self.often(g, variables(e))[rows]).sum()))
+        self.spend("integer", ((not shared) + (packed and width == 1)) * requests)
         self.accesses.append(
             Access(
                 buffer,

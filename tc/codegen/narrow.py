@@ -10,18 +10,16 @@ Intervals are inclusive; loop iterators have those of their bounds, loads those 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
 
 from tc.dtypes import INT32, INT64, UINT16, UINT32, UINT64, DType
 from tc.errors import InternalError, unreachable
+from tc.ir.divisions import remainder, shorter
 from tc.ir.expr import (
     EQ,
     GE,
     GT,
-    INDEX,
     LE,
     LT,
     NE,
@@ -62,7 +60,6 @@ from tc.ir.loops import (
     Stmt,
     Sync,
 )
-from tc.ir.simplify import linear_terms, simplify
 
 Interval = tuple[int, int]
 
@@ -149,12 +146,12 @@ def _rewritten(e: Expr, env: _Env) -> tuple[Expr, Interval | None]:
             return (e, _full(e.dtype)) if known is None else (Variable(e.name, known.dtype), known.interval)
         case Cast():
             return _cast(e, env)
-        case Sub() if (remainder := _remainder(e, env)) is not None:
-            return _rewritten(remainder, env)
+        case Sub() if (left := remainder(e, lambda x: _integer(x, env)[1])) is not None:
+            return _rewritten(left, env)
         case Add() | Sub() | Mul():
             return _arithmetic(e, env)
-        case FloorDiv() if (shorter := _shorter(e, env)) is not None:
-            return _rewritten(shorter, env)
+        case FloorDiv() if (less := shorter(e, lambda x: _integer(x, env)[1])) is not None:
+            return _rewritten(less, env)
         case FloorDiv() | FloorMod():
             return _division(e, env)
         case Div():
@@ -259,34 +256,6 @@ def _exact(e: Add | Sub | Mul, i: Interval, j: Interval) -> Interval:
         case Mul():
             corners = [x * y for x in i for y in j]
             return min(corners), max(corners)
-
-
-def _shorter(e: FloorDiv, env: _Env) -> Expr | None:
-    """A quotient without what does not matter: of `32 * x + y` by 64 that of x by 2, if 0 <= y < 32."""
-    if e.dtype != INDEX or not isinstance(e.b, IntImm) or e.b.value <= 1:
-        return None
-    terms, constant = linear_terms(e.a)
-    for g in sorted({math.gcd(k, e.b.value) for k in terms.values()} - {1}, reverse=True):
-        rest = [(t, k) for t, k in terms.items() if k % g]
-        spans = [sorted(k * x for x in _integer(t, env)[1]) for t, k in rest]
-        low, high = (constant + sum(s[end] for s in spans) for end in (0, 1))
-        if low // g == high // g:
-            whole = (Mul(t, IntImm(k // g)) for t, k in terms.items() if k % g == 0)
-            found = reduce(Add, whole, IntImm(low // g))
-            return simplify(FloorDiv(found, IntImm(e.b.value // g)), exact=True)
-    return None
-
-
-def _remainder(e: Sub, env: _Env) -> Expr | None:
-    """`x - 2 * (x / 2)` as what it is."""
-    match e.b:
-        case Mul(IntImm(d), FloorDiv() as q) | Mul(FloorDiv() as q, IntImm(d)) if e.dtype == INDEX and d > 0:
-            q = _shorter(q, env) or q
-            if isinstance(q, FloorDiv) and q.a == e.a and q.b == IntImm(d):
-                return FloorMod(e.a, q.b)
-        case _:
-            pass
-    return None
 
 
 def _division(e: FloorDiv | FloorMod, env: _Env) -> tuple[Expr, Interval | None]:

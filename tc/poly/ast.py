@@ -14,6 +14,7 @@ import islpy as isl
 
 from tc.dtypes import DType
 from tc.errors import InternalError
+from tc.ir.divisions import remainder, shorter
 from tc.ir.expr import (
     EQ,
     GE,
@@ -191,6 +192,7 @@ class _Converter:
         self.func_buffers = scop.program.func_buffers
         # Names that a loop may not take: it would hide them, or they it.
         self.reserved = {*scop.program.sizes, *(s.name for s in scop.program.scalars), *reserved}
+        self.ranges: dict[str, tuple[int, int]] = {}  # of the variables of loops around
         self.lets = {
             s.name: {x.name for x in walk(s.value) if isinstance(x, Let)} for s in scop.program.stages
         }
@@ -239,8 +241,13 @@ class _Converter:
         elif test.get_op_type() != _OP.lt:
             raise InternalError(f"isl made a loop with the condition {test.to_C_str()}")
         step = int(node.for_get_inc().get_val().to_python())
+        upper = simplify(bound, exact=True)
+        low, high = _constants(lower, Max), _constants(upper, Min)
+        if low and high:
+            self.ranges[name] = max(low), min(high) - 1
         below = self.node(body, inner, taken | {name})
-        return For(name, lower, simplify(bound, exact=True), step, LoopKind.SERIAL, below)
+        self.ranges.pop(name, None)
+        return For(name, lower, upper, step, LoopKind.SERIAL, below)
 
     def loop_name(self, iterator: str, body: isl.AstNode, taken: frozenset[str]) -> str:
         """The stages' own index where the loop runs over just that, else the iterator's name."""
@@ -277,9 +284,23 @@ class _Converter:
 
     def subscripts(self, call: isl.AstExpr, env: Mapping[str, Expr]) -> tuple[Expr, ...]:
         """The arguments of a call or the subscripts of an access."""
-        return tuple(
-            simplify(convert(call.get_op_arg(i), env), exact=True) for i in range(1, call.get_op_n_arg())
-        )
+        found = (convert(call.get_op_arg(i), env) for i in range(1, call.get_op_n_arg()))
+        return tuple(self.divided(simplify(e, exact=True)) for e in found)
+
+    def divided(self, e: Expr) -> Expr:
+        """An expression whose divisions are of what they depend on."""
+        if not any(isinstance(x, FloorDiv) for x in walk(e)):
+            return e
+
+        def span(x: Expr) -> tuple[int, int] | None:
+            return self.ranges.get(x.name) if isinstance(x, Variable) else None
+
+        found: Expr | None = None
+        if isinstance(e, Sub):
+            found = remainder(e, span)
+        elif isinstance(e, FloorDiv):
+            found = shorter(e, span)
+        return self.divided(found) if found is not None else rebuild(e, self.divided)
 
 
 def instance(
@@ -315,6 +336,13 @@ def _moved(e: Expr, moved: Mapping[int, Place], numbers: Iterator[int]) -> Expr:
         array, subscripts, dtype = found
         return Load(array, subscripts, dtype or e.dtype, (), e.site)
     return e
+
+
+def _constants(e: Expr, extremum: type[Min] | type[Max]) -> list[int]:
+    """The constants among what an expression is the extremum of."""
+    if isinstance(e, extremum):
+        return [*_constants(e.a, extremum), *_constants(e.b, extremum)]
+    return [e.value] if isinstance(e, IntImm) else []
 
 
 def _marked(s: Stmt, mark: str) -> Stmt:

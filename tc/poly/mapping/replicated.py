@@ -47,12 +47,12 @@ def replicated(
     known = _known(scop, region, units, found, others)
     out: list[Replicated] = []
     for b in (b for b in scop.program.buffers if b.name in known):
-        (_, first, access), *_ = found[b.name]
-        writers = frozenset(s.name for _, s, a in found[b.name] if a.kind == "write")
-        last = max(i for i, s, _ in found[b.name] if s.name in writers)
+        writes = [x for x in found[b.name] if x[2].kind == "write"]
+        last, s, access = writes[-1]
         array = Array(name(b.name), b.dtype, tuple(map(IntImm, extents)), "register", replicas=True)
         stored = last if b.role == "output" else None
-        out.append(Replicated(b.name, array, writers, first.name, access, stored))
+        writers = frozenset(s.name for _, s, _ in writes)
+        out.append(Replicated(b.name, array, writers, s.name, access, stored))
     return tuple(out)
 
 

@@ -12,7 +12,7 @@ from tc.ir.expr import Expr, FloorMod, IntImm, Mul
 from tc.ir.loops import Stmt, Sync
 from tc.ir.program import Box
 from tc.ir.simplify import simplify
-from tc.poly.context import maps_of, union_set
+from tc.poly.context import maps_of
 from tc.poly.mapping import nodes
 from tc.poly.mapping.bands import of_unit
 from tc.poly.mapping.coordinates import band, relation, where
@@ -39,23 +39,21 @@ def own_tiles(
     tuples = [p.instances(u, s) for s in u.statements]
     members = [{t: t.tile(a, m) for t in tuples} for a, m in own]
     below = _points(p, u)
+    prefix = isl.UnionMap.empty_ctx(p.ctx)
+    every = [*tiles, *((a.name, m.tile) for a, m in own)]
     if memory:
-        prefix = isl.UnionMap.empty_ctx(p.ctx)
         for t in tuples:
             inner = relation(p.ctx, t, [x[t] for x in members], "own")
             mine = outer.intersect_domain(isl.UnionSet.from_set(p.scop.statement(t.name).domain))
             for m in maps_of(mine):
                 prefix = prefix.union(m.flat_range_product(inner).reset_tuple_id(_OUT).to_union_map())
-        every = [*tiles, *((a.name, m.tile) for a, m in own)]
         if memory[0].ring:
             below = _ahead(into, u, i, memory, below, prefix, every)
         else:
             below = _copied(into, u, f"{i}", memory, below, prefix, every, again or bool(members))
     below = nodes.banded(band(p.ctx, members), below) if members else below
     if memory and memory[0].ring:
-        # Where a tile has no instances nobody waits for what is copied.
-        mine = outer.intersect_domain(union_set(p.ctx, (p.scop.statement(s).domain for s in u.statements)))
-        first = _copies(into, f"{i}_first", memory, mine, tiles, first=True)
+        first = _copies(into, f"{i}_first", memory, prefix, every, first=True)
         last = [into.together(f"used{i}", outer)] if again else []
         statements = where(p.ctx, dict.fromkeys(tuples, ()))
         below = nodes.sequence([*first, Part(statements, below), *last])
@@ -132,8 +130,8 @@ def _copies(
     first: bool = False,
     ahead: bool = False,
 ) -> list[Part]:
-    """The copies for each point of the loops `tiles`, for the `first` tile of a loop below these, or for
-    the tile after (`ahead`)."""
+    """The copies for each point of the loops `tiles`, for the `first` of the last of these alone, before it,
+    or for the tile after (`ahead`)."""
     p = into.placed
     out: list[Part] = []
     seen: set[str] = set()
@@ -147,22 +145,17 @@ def _copies(
         def made(
             point: tuple[Expr, ...], views: Sequence[tuple[Expr, ...]], x: Shared = x, loop: str = loop
         ) -> Stmt:
-            starts = _starts(p, tiles, point)
-            slot: Expr | None = None
-            if first:
-                starts[x.ring] = slot = IntImm(0)
-            elif x.ring:
-                slot = simplify(FloorMod(point[-1], IntImm(2)), exact=True)
-            return copy(x, starts, p.how.threads, loop, slot, p.how.unroll_copies)
+            slot = simplify(FloorMod(point[-1], IntImm(2)), exact=True) if x.ring else None
+            return copy(x, _starts(p, tiles, point), p.how.threads, loop, slot, p.how.unroll_copies)
 
         into.made[name] = made
         dims = [f"d{k}" for k in range(len(tiles))]
         target = [*dims[:-1], f"{dims[-1]} + 1"] if ahead else dims
-        to = isl.Map.read_from_str(p.ctx, f"{{ [{', '.join(dims)}] -> {name}[{', '.join(target)}] }}")
+        outer = dims[:-1] if first else dims
+        to = isl.Map.read_from_str(p.ctx, f"{{ [{', '.join(outer)}] -> {name}[{', '.join(target)}] }}")
         points = isl.Set.from_union_set(prefix.range()).reset_tuple_id()
-        if ahead:
-            to = to.intersect_range(points.set_tuple_name(name))
-        found = to.intersect_domain(points).to_union_map()
+        to = to.intersect_range(points.set_tuple_name(name))
+        found = (to.lexmin() if first else to.intersect_domain(points)).to_union_map()
         out.append(Part(universe(found), "", found))
     return out
 

@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from tc.codegen.combine import elements_of, scratch
+from tc.dtypes import FLOAT16
 from tc.errors import InternalError
 from tc.ir import expr as x
 from tc.ir.expr import Expr, Load, inline_lets, variables, walk
@@ -445,7 +446,9 @@ class _Walk:
         self, array: Array, subscripts: Sequence[Expr], g: _Warps
     ) -> tuple[int, Mapping[str, Lanes]]:
         """How many elements of a row of shared memory are one load, and the values of variables for the first
-        of them."""
+        of them.  Halves are converted by inline PTX, before which NVRTC makes no vectors."""
+        if array.dtype == FLOAT16:
+            return 1, g.env
         terms, constant = linear_terms(inline_lets(subscripts[-1]))
         row = self.strides[array.name][0][-1] + array.padding
         for f in reversed(g.frames):

@@ -317,6 +317,29 @@ def test_isolated_tiles_of_any_size() -> None:
         np.testing.assert_array_equal(kernel(a, b), tc.interpret(source, a, b))
 
 
+@pytest.mark.parametrize(
+    ("condition", "rows", "ring"),
+    [("k <= i", 8, True), ("i <= k, k < i + 14", 8, True), ("k / 4 != i", 8, True), ("k / 4 != i", 1, False)],
+)
+def test_isolated_tiles_are_copied_ahead(condition: str, rows: int, ring: bool) -> None:
+    """From a block's first tile on, whichever that is; not where there may be none for the next number."""
+    p, s, regions = polyhedra(TRIANGLE.replace("j <= i", condition), N=19)
+    (only,) = regions
+    i, j = (a.name for a in only.nests[0].axes)
+    (k,) = only.nests[0].phases[1].axes
+    axes = {i: AxisMap(rows, "b0", 3, "t1", min(rows, 4)), j: AxisMap(16, "b1", 2, "t0", 8)}
+    how = RegionMap(
+        (("b0", IntImm(3)), ("b1", IntImm(2))),
+        (("t0", 8), ("t1", min(rows, 4))),
+        (NestMap(axes, ({}, {k.name: AxisMap(4)})),),
+    )
+    n = launched(p, s, regions, [how], 1 << 14, ahead=True)
+    shared = [a for a in n.arrays if a.role == "shared"]
+    assert shared
+    assert {a.shape[0] == IntImm(2) for a in shared} == {ring}
+    trace.verify(p, n, {})
+
+
 def test_the_same_elements_are_copied_once() -> None:
     source = "def f(float(N) A) -> (O) { O(i) +=! A(j) * A(k) + A(j) where i in 0:N }"
     names = [a.name for a in shared(tc.compile(source, "cuda"), N=32)]

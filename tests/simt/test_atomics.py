@@ -103,7 +103,7 @@ def test_chunks_with_copies_a_tile_ahead(condition: str) -> None:
     assert not found, simt.report(found)
     np.testing.assert_array_equal(held["C"], tc.interpret(source, **given))
     assert updates(kernel, M=5, N=4, K=3001)
-    assert ("a tile ahead" in kernel.inspect("mapped", M=5, N=4, K=3001)) == ("k" not in condition)
+    assert "a tile ahead" in kernel.inspect("mapped", M=5, N=4, K=3001)
 
 
 @pytest.mark.parametrize("backend", ["opencl", "cuda"])

@@ -70,8 +70,8 @@ _Touched = tuple[int, Statement, Access]  # with the number of the unit
 
 
 def _accesses(scop: Scop, region: Region, units: Sequence[Unit], b: Buffer) -> list[_Touched]:
-    """A region's accesses to a buffer, if all are to one element at each point of its axes, the first writes
-    it, whatever data and conditions say, and threads use it that would not keep it otherwise."""
+    """A region's accesses to a buffer, if all are to one element at each point of its axes, and the first
+    writes it, whatever data and conditions say."""
     inside = [(i, scop.statement(s)) for i, u in enumerate(units) for s in u.statements]
     found = [(i, s, a) for i, s in inside for a in s.accesses if a.buffer == b.name]
     names = {s.name for _, s in inside}
@@ -82,10 +82,8 @@ def _accesses(scop: Scop, region: Region, units: Sequence[Unit], b: Buffer) -> l
     _, first, access = found[0]
     if access.kind != "write" or not whole(first, axes) or first.residual:
         return []
-    of_nests = {units[i].nest for i, _, _ in found}
-    spread = any(units[i].shared_out and a.kind == "read" for i, _, a in found)
     elements = {_element(axes, s, a) for _, s, a in found}
-    return found if (spread or len(of_nests) > 1) and len(elements) == 1 and None not in elements else []
+    return found if len(elements) == 1 and None not in elements else []
 
 
 def _element(axes: Sequence[Axis], s: Statement, a: Access) -> tuple[Expr, ...] | None:
@@ -134,4 +132,20 @@ def _known(
 
     while (left := {b for b in known if holds(b)}) != known:
         known = left
-    return known
+    return _wanted(units, {b: found[b] for b in known})
+
+
+def _wanted(units: Sequence[Unit], known: Mapping[str, Sequence[_Touched]]) -> set[str]:
+    """The buffers that threads need which would not keep them otherwise, and what these follow from."""
+    wanted: set[str] = set()
+    needed = {
+        b
+        for b, found in known.items()
+        if any(units[i].shared_out and a.kind == "read" for i, _, a in found)
+        or len({units[i].nest for i, _, _ in found}) > 1
+    }
+    while needed:
+        wanted |= needed
+        writers = (s for b in needed for _, s, a in known[b] if a.kind == "write")
+        needed = {a.buffer for s in writers for a in s.reads if a.buffer in known} - wanted
+    return wanted

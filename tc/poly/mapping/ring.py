@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import islpy as isl
 
-from tc.ir.expr import IntImm
+from tc.ir.expr import IntImm, variables
 from tc.poly.mapping.coordinates import of_statement, relation
 from tc.poly.mapping.plan import AxisMap, Unit, alone, bounded, isolated, several
 from tc.poly.mapping.shared import Shared, size_of
@@ -51,11 +51,11 @@ def rings(scop: Scop, unit: Unit, memory: Sequence[Shared], budget: int) -> tupl
 
 def _steady(scop: Scop, unit: Unit, statement: str, axis: Axis, m: AxisMap) -> bool:
     """Whether the tiles of a loop follow each other without a gap."""
-    if bounded(scop, unit, statement):
-        return True
-    if not isolated(scop, unit, statement):
+    if not bounded(scop, unit, statement) and not isolated(scop, unit, statement):
         return False
     s = scop.statement(statement)
+    if not any(axis.vars.get(statement) in variables(c) for c in s.stage.domain.conditions):
+        return True
     t = of_statement(scop, statement, (a for a, _ in (*unit.axes, *unit.own)))
     outer = [t.tile(a, n) for a, n in unit.axes if several(a, n) and statement in a.vars]
     run = relation(scop.ctx, t, [*outer, t.tile(axis, m)], "tiles").intersect_domain(s.domain).range()

@@ -21,6 +21,7 @@ void v_2LUT_kernel(
     float (*__restrict__ O2)[4],
     long long *__restrict__ error) {
   __shared__ float scratch_f32[32];
+  __shared__ float scratch1_f32[32];
   float O1_4[1];
   float O2_5[1];
   float O1_6[1];
@@ -86,7 +87,6 @@ void v_2LUT_kernel(
     }
   }
   /* + of O2.7 over t1 */
-  __syncthreads();
   {
     float held = O2_7[0];
     #pragma unroll
@@ -94,15 +94,15 @@ void v_2LUT_kernel(
       const float other = __shfl_xor_sync(0xffffffffu, held, step * 4);
       held = held + other;
     }
-    if (thread % 32 < 4) scratch_f32[thread / 32 * 4 + thread % 4] = held;
+    if (thread % 32 < 4) scratch1_f32[thread / 32 * 4 + thread % 4] = held;
   }
   __syncthreads();
   {
     const int first = thread % 4;
-    float held = scratch_f32[first];
+    float held = scratch1_f32[first];
     #pragma unroll
     for (int warp = 1; warp < 8; warp++) {
-      held = held + scratch_f32[first + warp * 4];
+      held = held + scratch1_f32[first + warp * 4];
     }
     O2_7[0] = held;
   }

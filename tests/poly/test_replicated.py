@@ -1,0 +1,111 @@
+# pyright: reportUnknownMemberType=false
+"""What all threads of a row know, and keep; who moves results out of shared memory."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import islpy as isl
+import numpy as np
+import pytest
+
+import tc
+from tc.dtypes import FLOAT32
+from tc.ir.evaluate import evaluate
+from tc.ir.expr import IntImm
+from tc.ir.loops import Array, Combine, Compute, For, Stmt, Sync, statements
+from tc.ir.program import Range
+from tc.poly.context import isl_context
+from tc.poly.mapping import copies
+from tc.poly.mapping.footprint import Dimension
+from tc.poly.mapping.local import Local
+from tests.poly.test_promotion import small
+from tests.simt.mapped import prepared
+from tests.simt.shim import report
+
+ROWS = """def rows(float(N,K) X, float(N) W, float(K) B) -> (M, V, Y) {
+  M(n) +=! X(n,k)
+  M(n) = M(n) * W(n) / K
+  V(n) +=! (X(n,k) - M(n)) * (X(n,k) - M(n))
+  r(n) = rsqrt(V(n) / K + 1.5)
+  Y(n,k) = (X(n,k) - M(n)) * r(n) + B(k)
+}"""
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize(("n", "k"), [(3, 300), (40, 33), (9, 1)])
+@pytest.mark.parametrize(
+    "options", [{}, {"tile": (4,), "threads": (16, 4)}, {"tile": (1,), "blocks": (2,)}], ids=str
+)
+@pytest.mark.parametrize("backend", ["opencl", "cuda"])
+def test_what_all_threads_of_a_row_know(backend: str, options: dict[str, object], n: int, k: int) -> None:
+    """They keep what they have combined, results and temporaries, and what follows of it."""
+    rng = np.random.default_rng(5)
+    kernel = tc.compile(ROWS, backend, options=options)
+    given = {"X": small(rng, n, k), "W": small(rng, n), "B": small(rng, k)}
+    if backend == "opencl":
+        found = kernel(**given)
+    else:
+        result = prepared(kernel, given).run()
+        assert not result.found, report(result.found)
+        found = tuple(result.values.values())
+    for got, wanted in zip(found, tc.interpret(ROWS, **given), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+    made = kernel.specialize(N=n, K=k).compiled.nest
+    combined = [s for s in statements(made.body) if isinstance(s, Combine)]
+    assert all(s.everywhere for s in combined)
+    if combined:
+        assert {a.name.split(".")[0] for a in made.arrays if a.replicas} == {"M", "V", "r"}
+        assert not any(isinstance(s, Sync) for s in statements(made.body))
+
+
+@pytest.mark.parametrize(
+    ("source", "alike"),
+    [
+        ("def f(float(N,K) X) -> (S, Y) { S(n) +=! X(n,k)\nY(n,k) = X(n,k) / S(n) }", {"S"}),
+        # What some rows have is not what the first statement gives all of them.
+        (
+            "def f(float(N,K) X) -> (S, Y) { S(n) +=! X(n,k)\nS(n) = 1 where n < 5\nY(n,k) = X(n,k) / S(n) }",
+            set(),
+        ),
+        ("def f(float(N,K) X, float(N) W) -> (S, Y) { S(n) = W(n)\nY(n,k) = X(n,k) * S(n) }", set()),
+    ],
+)
+def test_what_they_know_and_what_not(source: str, alike: set[str]) -> None:
+    made = tc.compile(source, "cuda").specialize(N=40, K=300).compiled.nest
+    assert {a.name.split(".")[0] for a in made.arrays if a.replicas} == alike
+
+
+@pytest.mark.parametrize(
+    "shape", [(1,), (7,), (64,), (3, 5), (4, 32), (2, 3, 8), (1, 1024), (33, 4)], ids=str
+)
+@pytest.mark.parametrize("threads", [(32,), (7,), (8, 4), (4, 6, 2), (256,)], ids=str)
+def test_who_moves_what_out_of_shared_memory(shape: tuple[int, ...], threads: tuple[int, ...]) -> None:
+    """As it is told to what finds the barriers before."""
+    box = tuple(Dimension(n, 0, (), 0, 0) for n in shape)
+    x = Local("O", Array("O_0", FLOAT32, tuple(map(IntImm, shape)), "shared"), (0,) * len(shape), box)
+    variables = tuple((f"t{i}", n) for i, n in enumerate(threads))
+    ranges = tuple(Range(IntImm(0), IntImm(n)) for n in shape)
+    moves = copies.store(x, ranges, {}, variables, "l")
+    found: dict[tuple[int, ...], tuple[int, ...]] = {}
+
+    def run(s: Stmt, at: dict[str, int], thread: tuple[int, ...]) -> None:
+        if isinstance(s, For):
+            for i in range(evaluate(s.lower, at), evaluate(s.upper, at), s.step):
+                run(s.body, {**at, s.var: i}, thread)
+        else:
+            assert isinstance(s, Compute)
+            place = tuple(evaluate(e, at) for e in s.subscripts)
+            assert place not in found
+            found[place] = thread
+
+    for thread in itertools.product(*map(range, threads)):
+        run(moves, dict(zip((v for v, _ in variables), thread, strict=True)), thread)
+    assert len(found) == math.prod(shape)
+    with isl_context() as ctx:
+        told = isl.Map.read_from_str(ctx, copies.movers(x, variables))
+        for place, thread in found.items():
+            point = isl.Set.read_from_str(ctx, f"{{ place[{', '.join(map(str, place))}] }}")
+            wanted = isl.Set.read_from_str(ctx, f"{{ [{', '.join(map(str, thread))}] }}")
+            assert point.apply(told).is_equal(wanted)

@@ -41,6 +41,7 @@ from tc.poly.trace.events import (
 from tc.poly.trace.launch import Arrival, launch
 from tc.poly.trace.memory import Memory
 from tc.poly.trace.program import box_of
+from tc.poly.trace.replicas import Replicas
 from tc.poly.trace.vectors import elements, misplaced
 
 _UNORDERED = (LoopKind.PARALLEL, LoopKind.VECTOR)
@@ -70,13 +71,7 @@ class Runner:
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     boxes: dict[str, tuple[range, ...]] = field(default_factory=dict[str, tuple[range, ...]])
     newest: dict[Cell, Cell] = field(default_factory=dict[Cell, Cell])
-    # Of elements that several threads hold, the write that was the last; of parts, where they went that all
-    # threads got; what holds an element as it was before the last write, which its thread has still to make.
-    made: dict[Cell, tuple[int, Instance, frozenset[Cell]]] = field(
-        default_factory=dict[Cell, tuple[int, Instance, frozenset[Cell]]]
-    )
-    heads: dict[Cell, Cell] = field(default_factory=dict[Cell, Cell])
-    behind: dict[Cell, Cell] = field(default_factory=dict[Cell, Cell])
+    replicas: Replicas = field(default_factory=Replicas)
     memory: Memory | None = None
     arrays: dict[str, Array] = field(default_factory=dict[str, Array])
     shifts: frozenset[str] = frozenset()
@@ -208,7 +203,7 @@ class Runner:
             if partial is not None and s.op is None:
                 self.lost(write, self.pending.get(write, []))
                 self.pending[write] = []
-                self.heads.pop(write, None)
+                self.replicas.heads.pop(write, None)
             elif partial is not None:
                 for c in touched:
                     self.parts(write, instance).extend(self.parts(c, instance))
@@ -232,29 +227,21 @@ class Runner:
         """Whether a write of what several threads hold is one that another of them has made for itself; all
         must have held the value before, if that matters, and, of parts, all must have got the combination."""
         staged = s.stage in self.stages
-        held = self.packed.get(write) or frozenset(x for x in [self.behind.get(write)] if x is not None)
+        before = self.replicas.behind.get(write)
+        held = self.packed.get(write) or frozenset(x for x in [before] if x is not None)
         if not staged and len(held) != 1:
             raise OutOfBoundsError(f"parts go into {write}, which holds {sorted(held)}")
         result = self.place(s, instance[1]) if staged else next(iter(held))
-        parts = {self.head(c) for c in touched if c[0] in self.partial}
-        made = id(s), instance, frozenset(parts)
-        if self.made.get(result) != made:
-            self.made[result] = made
-            cells = [c for c in self.sources.get(result, ()) if self.arrays[c[0]].replicas]
-            self.behind = {c: v for c, v in self.behind.items() if v != result}
-            self.behind |= {c: result for c in cells if c != write and result in self.packed.get(c, ())}
+        parts = frozenset(self.replicas.head(c) for c in touched if c[0] in self.partial)
+        alike = {c for c in self.sources.get(result, ()) if self.arrays[c[0]].replicas} - {write}
+        others = (c for c in alike if result in self.packed.get(c, ()))
+        if self.replicas.begins(result, (id(s), instance, parts), others):
             return False
-        if s.op is not None and self.behind.get(write) != result:
+        if s.op is not None and before != result:
             raise OutOfBoundsError(f"{shown(instance)} updates {write}, which does not hold {result}")
-        self.behind.pop(write, None)
+        self.replicas.behind.pop(write, None)
         self.holds(write, frozenset([result]))
         return True
-
-    def head(self, cell: Cell) -> Cell:
-        """The part that this one has become, as all threads got a combination."""
-        while (found := self.heads.get(cell, cell)) != cell:
-            cell = found
-        return cell
 
     def beyond(self, stage: Stage, point: tuple[int, ...]) -> bool:
         """Whether the program does not run a stage at a point."""
@@ -319,7 +306,7 @@ class Runner:
                     if mine in self.pending:
                         self.pending[first].extend(self.pending.pop(mine))
                     if s.everywhere:
-                        self.heads[mine] = first
+                        self.replicas.heads[mine] = first
 
     def parts(self, cell: Cell, at: Instance) -> list[Instance]:
         """What went into a partial result so far."""

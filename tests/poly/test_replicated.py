@@ -20,9 +20,20 @@ from tc.poly.context import isl_context
 from tc.poly.mapping import copies
 from tc.poly.mapping.footprint import Dimension
 from tc.poly.mapping.local import Local
+from tests.backends.cpu_cases import Array as NumPy
 from tests.poly.test_promotion import small
 from tests.simt.mapped import prepared
 from tests.simt.shim import report
+
+
+def ran(kernel: tc.Kernel, backend: str, given: dict[str, NumPy]) -> tuple[NumPy, ...]:
+    """The results of a kernel, on PoCL or on the shim."""
+    if backend == "opencl":
+        return kernel(**given)
+    result = prepared(kernel, given).run()
+    assert not result.found, report(result.found)
+    return tuple(result.values.values())
+
 
 ROWS = """def rows(float(N,K) X, float(N) W, float(K) B) -> (M, V, Y) {
   M(n) +=! X(n,k)
@@ -44,13 +55,7 @@ def test_what_all_threads_of_a_row_know(backend: str, options: dict[str, object]
     rng = np.random.default_rng(5)
     kernel = tc.compile(ROWS, backend, options=options)
     given = {"X": small(rng, n, k), "W": small(rng, n), "B": small(rng, k)}
-    if backend == "opencl":
-        found = kernel(**given)
-    else:
-        result = prepared(kernel, given).run()
-        assert not result.found, report(result.found)
-        found = tuple(result.values.values())
-    for got, wanted in zip(found, tc.interpret(ROWS, **given), strict=True):
+    for got, wanted in zip(ran(kernel, backend, given), tc.interpret(ROWS, **given), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
     made = kernel.specialize(N=n, K=k).compiled.nest
     combined = [s for s in statements(made.body) if isinstance(s, Combine)]
@@ -60,15 +65,34 @@ def test_what_all_threads_of_a_row_know(backend: str, options: dict[str, object]
         assert not any(isinstance(s, Sync) for s in statements(made.body))
 
 
+@pytest.mark.parametrize("backend", ["opencl", "cuda"])
+@pytest.mark.parametrize("strategy", ["max", "min"])
+def test_a_result_is_stored_at_all_points(backend: str, strategy: str) -> None:
+    """Also where the last statement that writes it does nothing, in a nest of its own."""
+    source = """def f(float(N,K) X) -> (S, T, Y) {
+      S(n) +=! X(n,k)
+      T(n) = S(n) + 1
+      T(n) += X(n,k) where k < 10*n - 40
+      S(n) = 1 where n > 2, n != 6
+      Y(n,k) = X(n,k) / S(n) + T(n)
+    }"""
+    given = {"X": small(np.random.default_rng(2), 9, 70)}
+    options = {"intra_tile_fusion": strategy, "tile": (2,), "threads": (16, 2)}
+    kernel = tc.compile(source, backend, options=options)
+    for got, wanted in zip(ran(kernel, backend, given), tc.interpret(source, **given), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("source", "alike"),
     [
         ("def f(float(N,K) X) -> (S, Y) { S(n) +=! X(n,k)\nY(n,k) = X(n,k) / S(n) }", {"S"}),
-        # What some rows have is not what the first statement gives all of them.
+        # What is so for some rows, is for all threads of these.
         (
             "def f(float(N,K) X) -> (S, Y) { S(n) +=! X(n,k)\nS(n) = 1 where n < 5\nY(n,k) = X(n,k) / S(n) }",
-            set(),
+            {"S"},
         ),
+        # Nobody has combined anything.
         ("def f(float(N,K) X, float(N) W) -> (S, Y) { S(n) = W(n)\nY(n,k) = X(n,k) * S(n) }", set()),
     ],
 )

@@ -51,12 +51,12 @@ class Insertions:
     def points(
         self, name: str, u: Unit, statements: Sequence[str], outer: isl.UnionMap, everywhere: bool = False
     ) -> Part:
-        """A statement that runs at each point of a nest's axes at which some of these statements do, on the
-        thread of the point, or `everywhere` on all threads that there are for it."""
+        """A statement that runs at each point of a nest's axes at which some of these statements do, which
+        have them, too, on the thread of the point, or `everywhere` on all threads that there are for it."""
         t = of_axes(name, [a for a, _ in u.axes])
         found = isl.UnionMap.empty_ctx(self.placed.ctx)
         for s in statements:
-            source = self.placed.instances(u, s)
+            source = self.placed.instances(next(x for x in self.placed.units if s in x.statements), s)
             point = relation(self.placed.ctx, source, [f"d{source.axes[a.name]}" for a, _ in u.axes], name)
             domain = isl.UnionSet.from_set(self.placed.scop.statement(s).domain)
             for m in maps_of(outer.intersect_domain(domain)):
@@ -71,8 +71,11 @@ class Insertions:
         """The elements that threads keep, from memory or back."""
         p = self.placed
         name = f"{'load' if load else 'store'}_{[*p.kept, *p.replicated].index(k)}"
-        statements = (p.scop.statement(s) for x in p.units if x.nest == u.nest for s in x.statements)
-        users = [s.name for s in statements if any(a.buffer == k.buffer for a in s.accesses)]
+        if isinstance(k, Replicated):
+            users = sorted(k.writers)
+        else:
+            statements = (p.scop.statement(s) for x in p.units if x.nest == u.nest for s in x.statements)
+            users = [s.name for s in statements if any(a.buffer == k.buffer for a in s.accesses)]
         t = k.array.dtype
 
         def moved(element: tuple[Expr, ...], buffer: str, place: tuple[Expr, ...]) -> Stmt:

@@ -112,7 +112,8 @@ def _known(
 
     def follows(u: Unit, s: Statement) -> bool:
         """Whether each thread can run a statement for itself."""
-        if u.own or s.residual or not whole(s, ()):
+        at_point = {a.vars[s.name] for a, _ in u.axes if s.name in a.vars} | set(scop.program.sizes)
+        if u.own or s.residual or not all(variables(c) <= at_point for c in s.stage.domain.conditions):
             return False
         checked = any(a.read is not None and a.read.call.checked for a in s.reads)
         return not checked and all(a.buffer not in written or a.buffer in known for a in s.accesses)

@@ -53,7 +53,9 @@ def _promoted(launch: Launch, mapped: Mapped) -> str:
     for a in mapped.arrays:
         shape = ", ".join(map(text, a.shape)) + (f" + {a.padding}" if a.padding else "")
         if a.role == "register":
-            what = "registers of each thread" + (f", parts of {a.partial_of}" if a.partial_of else "")
+            what = "registers of each thread"
+            what += f", parts of {a.partial_of}" if a.partial_of else ""
+            what += ", the same in all of a point" if a.replicas else ""
         elif a.name in copies:
             s = copies[a.name]
             ahead = ", a tile ahead" if s.asynchronous else ""

@@ -239,7 +239,7 @@ def shared_bytes(nest: LoopNest, launch: Launch, shuffles: bool) -> int:
         if a.role == "shared":
             shape = [evaluate(n, {}) for n in a.shape] or [1]
             total += math.prod(shape[:-1]) * (shape[-1] + a.padding) * a.dtype.itemsize
-    areas = scratch(launch, {a.name: a for a in nest.arrays}, shuffles).areas
+    areas = scratch(launch, {a.name: a for a in nest.arrays}, shuffles).of
     places: dict[tuple[DType, int], int] = {}
     for c in statements(launch):
         if isinstance(c, Combine) and id(c) in areas:

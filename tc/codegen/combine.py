@@ -42,7 +42,7 @@ class Scratch:
     """Which of the areas of its type each combination (its `id`) goes through, and the combinations that have
     to wait, as threads may still read there what another one has put."""
 
-    areas: Mapping[int, int] = field(default_factory=dict[int, int])
+    of: Mapping[int, int] = field(default_factory=dict[int, int])
     waiting: frozenset[int] = frozenset()
 
 
@@ -106,7 +106,7 @@ def combined(
     expr: CExpr,
     thread: str,
     places: dict[tuple[DType, int], tuple[str, int]],
-    how_placed: Scratch,
+    areas: Scratch,
 ) -> list[str]:
     """The lines of a combination; `thread` is the number of a thread of the block.
 
@@ -134,10 +134,10 @@ def combined(
             lines = _for_each(expr, name, extent.value, lines)
         lines = lines if names else _indented("{", lines)
     else:
-        area = t, how_placed.areas[id(s)]
+        area = t, areas.of[id(s)]
         place, most = places.get(area) or (expr.fresh(f"scratch{area[1] or ''}_{short(t)}"), 0)
         places[area] = place, max(most, how.room(count))
-        waits = id(s) in how_placed.waiting
+        waits = id(s) in areas.waiting
         used.add(place)
         lines = _through_memory(s, array, t, expr, env, how, place, thread, waits)
         expr.used_names.clear()

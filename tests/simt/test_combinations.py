@@ -151,6 +151,6 @@ def test_combinations_wait_where_they_must(name: str, monkeypatch: pytest.Monkey
     less, races = found()
     assert text.count("__syncthreads") - less.count("__syncthreads") == count
     assert bool(races) == bool(count)
-    if any(areas.areas.values()):
-        monkeypatch.setattr(gpu, "scratch", lambda *_: combine.Scratch(dict.fromkeys(areas.areas, 0)))
+    if any(areas.of.values()):
+        monkeypatch.setattr(gpu, "scratch", lambda *_: combine.Scratch(dict.fromkeys(areas.of, 0)))
         assert found()[1]

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 
 import islpy as isl
 
-from tc.ir.expr import Expr, IntImm, Load, Variable, substitute
+from tc.ir.expr import Expr, IntImm, Load, Mul, Variable, substitute
 from tc.ir.loops import WARP, Array, Compute, For, LoopKind, Stmt, Sync
 from tc.ir.lower import neutral
+from tc.ir.simplify import simplify
 from tc.poly.ast import Inserted, View
 from tc.poly.bodies import zero_based
 from tc.poly.context import maps_of
@@ -21,7 +22,7 @@ from tc.poly.mapping.coordinates import function, of_axes, relation, threads_of
 from tc.poly.mapping.local import Local
 from tc.poly.mapping.memory import Placed
 from tc.poly.mapping.nodes import Part
-from tc.poly.mapping.plan import Unit
+from tc.poly.mapping.plan import Unit, alone, several
 from tc.poly.mapping.registers import Kept, Parts, index
 from tc.poly.mapping.replicated import Replicated
 
@@ -29,11 +30,18 @@ from tc.poly.mapping.replicated import Replicated
 @dataclass(slots=True)
 class Insertions:
     """Makes the parts of `placed`'s tree that are not the program's, and keeps what the statements in them
-    are, of their point and their views."""
+    are, of their point and their views.  `starts`: the first points of the tiles of axes of which each block
+    has but one."""
 
     placed: Placed
     made: dict[str, Inserted] = field(default_factory=dict[str, Inserted])
     views: dict[str, tuple[View, ...]] = field(default_factory=dict[str, tuple[View, ...]])
+    starts: dict[str, Expr] = field(default_factory=dict[str, Expr])
+
+    def __post_init__(self) -> None:
+        for a, m in (x for u in self.placed.units for x in (*u.axes, *u.own)):
+            if m.block is not None and several(a, m) and alone(a, m):
+                self.starts[a.name] = simplify(Mul(Variable(m.block), IntImm(m.tile)), exact=True)
 
     def opaque(self, name: str, what: Stmt, outer: isl.UnionMap) -> Part:
         """A statement that all threads of a block run once a tile."""

@@ -10,15 +10,13 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tc.ir.expr import Expr, IntImm, Mul, Variable
 from tc.ir.loops import Array
-from tc.ir.simplify import simplify
 from tc.poly.ast import View
 from tc.poly.mapping.coordinates import Tuple, function, of_statement
 from tc.poly.mapping.footprint import place
 from tc.poly.mapping.local import Local, local, repeated
 from tc.poly.mapping.padding import padded
-from tc.poly.mapping.plan import RegionMap, Unit, alone, several, units
+from tc.poly.mapping.plan import RegionMap, Unit, units
 from tc.poly.mapping.registers import Kept, Parts, aside, index, kept, parts, too_many
 from tc.poly.mapping.replicated import Replicated, replicated, shared_axes
 from tc.poly.mapping.ring import rings
@@ -68,16 +66,6 @@ class Placed:
     def repeated(self) -> bool:
         """Whether a block runs several tiles (`local.repeated`)."""
         return repeated(self.region, self.units, self.how)
-
-    @property
-    def starts(self) -> dict[str, Expr]:
-        """The first points of the tiles of axes of which each block has but one."""
-        axes = (x for u in self.units for x in (*u.axes, *u.own))
-        return {
-            a.name: simplify(Mul(Variable(m.block), IntImm(m.tile)), exact=True)
-            for a, m in axes
-            if m.block is not None and several(a, m) and alone(a, m)
-        }
 
     @property
     def ahead(self) -> bool:

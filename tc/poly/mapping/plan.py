@@ -108,9 +108,10 @@ class Unit:
         return tuple(s for p in self.phases for s in p.statements)
 
     @property
-    def tiled(self) -> frozenset[str]:
-        """The axes of the phases that have several tiles: loops around what is copied to shared memory."""
-        return frozenset(a.name for a, m in self.own if several(a, m))
+    def looped(self) -> tuple[tuple[Axis, AxisMap], ...]:
+        """The axes of the phases of which a block runs several tiles: loops around what is copied to shared
+        memory."""
+        return tuple((a, m) for a, m in self.own if several(a, m) and not alone(a, m))
 
     @property
     def in_parts(self) -> bool:
@@ -161,7 +162,7 @@ def bounded(scop: Scop, unit: Unit, statement: str) -> bool:
 def isolated(scop: Scop, unit: Unit, statement: str) -> bool:
     """Whether tiles that have all points of a statement run apart from others (isolation.py): it is the only
     one of a unit with tiles of its own loops, which end differently for the points of a tile."""
-    tiled = len(unit.statements) == 1 and not unit.shared_out and bool(unit.tiled)
+    tiled = len(unit.statements) == 1 and not unit.shared_out and any(several(a, m) for a, m in unit.own)
     of_size = all(a.first is None and (a.size is None or m.tile) for a, m in (*unit.axes, *unit.own))
     return tiled and of_size and not scop.statement(statement).residual and not bounded(scop, unit, statement)
 

@@ -15,7 +15,7 @@ import islpy as isl
 
 from tc.ir.expr import IntImm, variables
 from tc.poly.mapping.coordinates import of_statement, relation
-from tc.poly.mapping.plan import AxisMap, Unit, alone, bounded, isolated, several
+from tc.poly.mapping.plan import AxisMap, Unit, bounded, isolated, several
 from tc.poly.mapping.shared import Shared, size_of
 from tc.poly.plan import Axis
 from tc.poly.scop import Scop
@@ -26,11 +26,10 @@ _SIZES = (4, 8, 16)  # bytes that can be copied asynchronously
 def rings(scop: Scop, unit: Unit, memory: Sequence[Shared], budget: int) -> tuple[Shared, ...]:
     """The reads of a unit with those that change from tile to tile of its loop in rings, if there is one such
     loop, with the same tiles for all points of a block, and twice the memory is there."""
-    own = [(a, m) for a, m in unit.own if several(a, m) and not alone(a, m)]
     # Where blocks take turns the next tile is another one's.
-    if len(own) != 1 or own[0][1].block is not None:
+    if len(unit.looped) != 1 or unit.looped[0][1].block is not None:
         return tuple(memory)
-    ((axis, m),) = own
+    ((axis, m),) = unit.looped
     moving = [x for x in memory if axis.name in x.moves]
     if (
         not moving

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import islpy as isl
 
@@ -22,7 +22,7 @@ from tc.poly.mapping.isolation import whole_tiles
 from tc.poly.mapping.local import Local
 from tc.poly.mapping.memory import Placed
 from tc.poly.mapping.nodes import Part, Tree
-from tc.poly.mapping.plan import Unit, alone, several
+from tc.poly.mapping.plan import Unit
 from tc.poly.mapping.shared import Shared
 
 
@@ -32,15 +32,14 @@ def own_tiles(
     """The tiles of a unit's own loops, for each of which copies are made in shared memory."""
     p = into.placed
     again = p.repeated  # so that the next tile's copies must wait for this one's use
-    own = [(a, m) for a, m in u.own if several(a, m) and not alone(a, m)]
-    names = {a.name for a, _ in own}
+    names = {a.name for a, _ in u.looped}
     once = [x for x in p.memory[i] if not x.moves & names]  # the same for all tiles of these loops
     memory = [x for x in p.memory[i] if x not in once]
     tuples = [p.instances(u, s) for s in u.statements]
-    members = [{t: t.tile(a, m) for t in tuples} for a, m in own]
+    members = [{t: t.tile(a, m) for t in tuples} for a, m in u.looped]
     below = _points(p, u)
     prefix = isl.UnionMap.empty_ctx(p.ctx)
-    every = [*tiles, *((a.name, m.tile) for a, m in own)]
+    every = [*tiles, *((a.name, m.tile) for a, m in u.looped)]
     if memory:
         for t in tuples:
             inner = relation(p.ctx, t, [x[t] for x in members], "own")
@@ -146,7 +145,7 @@ def _copies(
             point: tuple[Expr, ...], views: Sequence[tuple[Expr, ...]], x: Shared = x, loop: str = loop
         ) -> Stmt:
             slot = simplify(FloorMod(point[-1], IntImm(2)), exact=True) if x.ring else None
-            return copy(x, _starts(p, tiles, point), p.how.threads, loop, slot, p.how.unroll_copies)
+            return copy(x, _starts(into, tiles, point), p.how.threads, loop, slot, p.how.unroll_copies)
 
         into.made[name] = made
         dims = [f"d{k}" for k in range(len(tiles))]
@@ -177,7 +176,7 @@ def stores(
             box: Box = box,
             loop: str = loop,
         ) -> Stmt:
-            return store(x, box, _starts(p, tiles, point), p.how.threads, loop)
+            return store(x, box, _starts(into, tiles, point), p.how.threads, loop)
 
         into.made[name] = made
         points = isl.Set.from_union_set(outer.range()).reset_tuple_id()
@@ -188,10 +187,10 @@ def stores(
     return [into.opaque("written", waits, outer), *out] if waits else out
 
 
-def _starts(p: Placed, tiles: Sequence[tuple[str, int]], point: Sequence[Expr]) -> dict[str, Expr]:
+def _starts(into: Insertions, tiles: Sequence[tuple[str, int]], point: Sequence[Expr]) -> Mapping[str, Expr]:
     """The first points of tiles, by axis."""
     pairs = zip(tiles, point, strict=True)
-    return p.starts | {axis: simplify(Mul(q, IntImm(n)), exact=True) for (axis, n), q in pairs}
+    return into.starts | {axis: simplify(Mul(q, IntImm(n)), exact=True) for (axis, n), q in pairs}
 
 
 _OUT = isl.dim_type.out

@@ -143,7 +143,7 @@ def _inside(p: Placed, i: int) -> tuple[list[Moment], list[Moment]]:
     """The barriers of the block within a unit that all threads get to in each tile; and those in the unit's
     own loops, which may run for no iteration, but not without one."""
     unit = p.units[i]
-    once = any(not x.moves & unit.tiled for x in p.memory[i])
+    once = any(x.moves.isdisjoint(a.name for a, _ in unit.looped) for x in p.memory[i])
     always = [(i, Step.COPIED), *([(i, Step.USED)] if p.repeated else [])] if once else list[Moment]()
     combined = {v for s in unit.statements if s in p.parts for v in p.parts[s].threads}
     if any(Grouping.of(p.how.threads, v, shuffles=True).warps > 1 for v in combined):

@@ -175,9 +175,14 @@ def test_register_tiles() -> None:
 
 
 def combination(
-    t: DType, threads: tuple[tuple[str, int], ...], over: str, ops: tuple[Op, ...] = OPS
+    t: DType,
+    threads: tuple[tuple[str, int], ...],
+    over: str,
+    ops: tuple[Op, ...] = OPS,
+    everywhere: bool = False,
 ) -> LoopNest:
-    """Each thread has two elements; those where `over` is 0 store the combinations by each operation."""
+    """Each thread has two elements; those where `over` is 0 store the combinations by each operation, or
+    `everywhere` all."""
     extents = [n for _, n in threads]
     names = [x for x, _ in threads]
     a = array("A", t, "input", 2, *extents)
@@ -188,8 +193,8 @@ def combination(
         store = loop("f", 2, put(o, ("f", *names), load(r, "f")))
         body += [
             loop("e", 2, put(r, ("e",), load(a, "e", *names))),
-            Combine(r.name, op, over),
-            If(EQ(v(over), IntImm(0)), store),
+            Combine(r.name, op, over, everywhere),
+            store if everywhere else If(EQ(v(over), IntImm(0)), store),
         ]
     return nest(arrays, Launch("c", (), threads, Block(tuple(body))))
 
@@ -257,6 +262,8 @@ def test_combinations_over_each_variable(threads: tuple[tuple[str, int], ...], o
     x = np.random.default_rng(2).integers(1, 3, shape).astype(np.float32)
     first = np.take(both_ways(n, {"A": x})["O0"], 0, axis)
     np.testing.assert_array_equal(first, x.sum(axis))
+    every = both_ways(combination(FLOAT32, threads, over, ("+",), everywhere=True), {"A": x})["O0"]
+    np.testing.assert_array_equal(every, np.broadcast_to(x.sum(axis, keepdims=True), every.shape))
     text = gpu.emit(n, CUDA).text
     count = dict(threads)[over]
     stride = math.prod(k for _, k in threads[: axis - 1])

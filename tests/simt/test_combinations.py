@@ -42,9 +42,11 @@ SHAPES = [
 ]
 
 
-def combined(t: DType, threads: tuple[tuple[str, int], ...], over: str) -> tuple[str, list[str]]:
+def combined(
+    t: DType, threads: tuple[tuple[str, int], ...], over: str, everywhere: bool = False
+) -> tuple[str, list[str]]:
     """The text, and the operations whose results the shim finds wrong, or what it finds else."""
-    n = combination(t, threads, over)
+    n = combination(t, threads, over, everywhere=everywhere)
     extents = (2, *(k for _, k in threads))
     rng = np.random.default_rng(3)
     x = rng.integers(0, 2 if t.is_bool else 3, extents).astype(numpy_dtype(t))
@@ -60,9 +62,10 @@ def combined(t: DType, threads: tuple[tuple[str, int], ...], over: str) -> tuple
         want = wanted(work, t, axis)[op]
         if t.is_int:
             want = np.vectorize(lambda z: t.wrap(int(z)), otypes=[object])(want).astype(x.dtype)
-        found = np.take(result.values[f"O{k}"], 0, axis)
-        same = np.array_equal(*(a.astype(np.float64) for a in (found, want)), equal_nan=t.is_float)
-        problems += [] if same else [op]
+        for place in range(extents[axis] if everywhere else 1):
+            found = np.take(result.values[f"O{k}"], place, axis)
+            same = np.array_equal(*(a.astype(np.float64) for a in (found, want)), equal_nan=t.is_float)
+            problems += [] if same else [f"{op} at {place}"]
     return made.text, problems
 
 
@@ -80,6 +83,9 @@ def test_shapes_of_blocks(threads: tuple[tuple[str, int], ...], over: str) -> No
     # until they have, and one more for each step but the last.
     each = 1 if shuffled else 3
     assert text.count("__syncthreads") == (each * len(OPS) if over_warps else 0)
+    text, problems = combined(FLOAT64, threads, over, everywhere=True)
+    assert not problems
+    assert text.count("__syncthreads") == (each * len(OPS) if over_warps else 0)  # a loop has one round more
 
 
 @pytest.mark.parametrize("t", [BOOL, INT8, UINT16, INT64, FLOAT16, BFLOAT16, FLOAT32], ids=str)

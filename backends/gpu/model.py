@@ -344,7 +344,8 @@ def _chain(nest: LoopNest, launch: Launch, done: Work, far: float, shuffles: boo
                     return time + elements * (how.count - 1).bit_length() * 2 * _SHARED, 0.0
                 time += (how.lanes - 1).bit_length() * (_SHARED + _ARITHMETIC)
                 if how.warps > 1:
-                    time += how.rounds(elements) * 2 * _SHARED + (how.warps - 1) * _ARITHMETIC
+                    trips = 4 if how.shared_out(elements) else 2
+                    time += how.rounds(elements) * trips * _SHARED + (how.warps - 1) * _ARITHMETIC
                 return time, 0.0
             case _:
                 return 0.0, 0.0

@@ -319,8 +319,12 @@ class _Walk:
             return
         if how.lanes > 1:
             self.control += weight * 4
-            self.spend(pipe(array.dtype), weight * (how.warps - 1))
-            stored, loaded = 1.0, float(how.warps)
+            stored, loaded, summed = 1.0, float(how.warps), how.warps - 1.0
+            if how.shared_out(elements):
+                warps, many = -(-how.threads // WARP), how.at_once(elements)
+                share = -(-how.slots * many // how.warps // WARP) / (warps * many)
+                stored, loaded, summed = 1 + share, 1 + share * loaded, share * summed
+            self.spend(pipe(array.dtype), weight * summed)
         else:
             steps = (how.count - 1).bit_length()
             self.control += weight * (1 + 3 * steps)

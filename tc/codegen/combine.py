@@ -32,9 +32,8 @@ from tc.ir.loops import (
     Promote,
     Stmt,
     Sync,
+    statements,
 )
-
-AREAS = 2  # of shared memory for combinations of a type, which take turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +47,17 @@ class Scratch:
 
 def scratch(launch: Launch, arrays: Mapping[str, Array], shuffles: bool) -> Scratch:
     """The areas of a launch's combinations: two of them take turns where no barrier stands between
-    combinations, as that of each tells that all threads have read what the one before it has put."""
+    combinations, as that of each tells that all threads have read what the one before it has put.  A type has
+    one only where two would take more than a place a thread."""
     areas: dict[int, int] = {}
     waiting: set[int] = set()
+    most: dict[DType, int] = {}
+    for c in statements(launch):
+        if isinstance(c, Combine):
+            array = arrays[c.buffer]
+            room = Grouping.of(launch.threads, c.thread, shuffles).room(elements_of(array))
+            most[held_as(array)] = max(room, most.get(held_as(array), 0))
+    threads = math.prod(n for _, n in launch.threads)
 
     def visit(s: Stmt, read: frozenset[tuple[DType, int]]) -> frozenset[tuple[DType, int]]:
         """The areas that may be read after a statement, if these may be before it."""
@@ -73,7 +80,8 @@ def scratch(launch: Launch, arrays: Mapping[str, Array], shuffles: bool) -> Scra
             case Combine():
                 if Grouping.of(launch.threads, s.thread, shuffles).warps > 1:
                     t = held_as(arrays[s.buffer])
-                    free = next((i for i in range(AREAS) if (t, i) not in read), 0)
+                    turns = 2 if 2 * most[t] <= threads else 1
+                    free = next((i for i in range(turns) if (t, i) not in read), 0)
                     mine = t, areas.setdefault(id(s), free)
                     waiting.update([id(s)] if mine in read else [])
                     return frozenset([mine])
@@ -166,9 +174,12 @@ def _through_memory(
     element, value = _element(expr, array, names, env, t)
     if how.lanes > 1:
         first = f"{e} * {how.slots} + " if e else ""
-        put, get = _over_warps(s, t, expr, value, how, place, thread, first)
+        alone = how.shared_out(count)
+        put, get = _over_warps(s, t, expr, value, how, place, thread, first, alone)
         get.append(f"{element} = {expr.cast(Text('held'), t, array.dtype).text};")
         put, get = (_for_each(expr, e, many, x) if e else _indented("{", x) for x in (put, get))
+        if alone:
+            get = [*_summed(s, t, expr, how, place, thread, many), expr.dialect.barrier, *get]
     else:  # there is room for one
         put, get = _tree(s, t, expr, value, how, place, thread, env[s.thread], element, array.dtype)
     barrier = expr.dialect.barrier
@@ -226,10 +237,18 @@ def _shuffled(s: Combine, t: DType, expr: CExpr, value: Text, how: Grouping) -> 
 
 
 def _over_warps(
-    s: Combine, t: DType, expr: CExpr, value: Text, how: Grouping, place: str, thread: str, first: str
+    s: Combine,
+    t: DType,
+    expr: CExpr,
+    value: Text,
+    how: Grouping,
+    place: str,
+    thread: str,
+    first: str,
+    alone: bool,
 ) -> tuple[list[str], list[str]]:
     """The first lanes of a warp store what it has, from `first` on; after a barrier all threads of a group
-    read that of all its warps."""
+    read that of all its warps, or that of the first `alone`, where all is by then."""
     slots, group = how.stride, how.stride * how.count
     lane = f" + {thread} % {slots}" if slots > 1 else ""
     scale = f" * {slots}" if slots > 1 else ""
@@ -238,22 +257,50 @@ def _over_warps(
     start = [first.removesuffix(" + ")] if first else []
     start += [f"{thread} / {group} * {how.warps * slots}"] if group < how.threads else []
     start += [f"{thread} % {slots}"] if slots > 1 else []
-    other, one = Text(f"{place}[first + warp{scale}]"), Text(f"{place}[first]")
-    if t.is_bool:
-        other, one = Text(f"{other.text} != 0", EQUAL), Text(f"{one.text} != 0", EQUAL)
     put = [
         *_shuffled(s, t, expr, value, how),
         f"if ({thread} % {WARP} {f'< {slots}' if slots > 1 else '== 0'}) {mine} = held;",
     ]
     get = [
         f"const int first = {' + '.join(start) or '0'};",
-        f"{expr.type(t)} held = {one.text};",
-        "#pragma unroll",
-        f"for (int warp = 1; warp < {how.warps}; warp++) {{",
-        f"  held = {expr.combine(s.op, Text('held'), other, t).text};",
-        "}",
+        *_of_warps(s, t, expr, how, place, 1 if alone else how.warps),
     ]
     return put, get
+
+
+def _of_warps(s: Combine, t: DType, expr: CExpr, how: Grouping, place: str, warps: int) -> list[str]:
+    """What so many warps of a group have stored, in `held`."""
+
+    def read(at: str) -> Text:
+        return Text(f"{place}[{at}] != 0", EQUAL) if t.is_bool else Text(f"{place}[{at}]")
+
+    scale = f" * {how.stride}" if how.stride > 1 else ""
+    lines = [f"{expr.type(t)} held = {read('first').text};"]
+    if warps > 1:
+        other = read(f"first + warp{scale}")
+        lines += [
+            "#pragma unroll",
+            f"for (int warp = 1; warp < {warps}; warp++) {{",
+            f"  held = {expr.combine(s.op, Text('held'), other, t).text};",
+            "}",
+        ]
+    return lines
+
+
+def _summed(
+    s: Combine, t: DType, expr: CExpr, how: Grouping, place: str, thread: str, many: int
+) -> list[str]:
+    """What the warps of a group have of `many` values becomes that of the first one: threads share it out."""
+    stride, total = how.stride, how.slots * many // how.warps
+    first = f"sum / {stride} * {how.warps * stride} + sum % {stride}" if stride > 1 else f"sum * {how.warps}"
+    return _indented(
+        f"for ({expr.type(INT32)} sum = {thread}; sum < {total}; sum += {how.threads}) {{",
+        [
+            f"const int first = {first};",
+            *_of_warps(s, t, expr, how, place, how.warps),
+            f"{place}[first] = held;",
+        ],
+    )
 
 
 def _tree(

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from tc.ir.loops import WARP
 
+_READ = 64  # values that a thread reads one after the other
+
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
@@ -58,11 +60,16 @@ class Grouping:
         threads are done with those before."""
         return elements // self.at_once(elements)
 
+    def shared_out(self, elements: int) -> bool:
+        """Whether threads share out what warps have left, and read the results after another barrier: each
+        would read too much to have it all at once."""
+        return self.lanes > 1 and self.warps > 1 and self.warps * self.at_once(elements) > _READ
+
     def barriers(self, elements: int, waits: bool, everywhere: bool = False) -> int:
         """Barriers of the block; `waits`: the places are still read when threads get here; `everywhere`: all
         threads get what is combined."""
         if self.warps == 1:
             return 0
         rounds = self.rounds(elements)
-        each = 1 if self.lanes > 1 else (self.count - 1).bit_length() + everywhere
+        each = 1 + self.shared_out(elements) if self.lanes > 1 else (self.count - 1).bit_length() + everywhere
         return rounds * (each + (waits or rounds > 1))

@@ -93,7 +93,7 @@ def test_what_takes_longer_to_compute_again_is_kept() -> None:
     ("source", "sizes", "kernels"),
     [
         # Rows of a product that stay with their blocks read both matrices again for each few of them.
-        (LAYERS, {"B": 128, "M": 512, "H": 1024, "N": 512}, 2),
+        (LAYERS, {"B": 2048, "M": 512, "H": 1024, "N": 512}, 2),
         (LAYERS, {"B": 128, "M": 32, "H": 16, "N": 8}, 1),
         # 40 channels are few blocks for what all points want.
         (NORM, {"N": 51, "C": 40, "H": 56, "W": 56}, 5),

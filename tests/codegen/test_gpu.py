@@ -180,19 +180,20 @@ def combination(
     over: str,
     ops: tuple[Op, ...] = OPS,
     everywhere: bool = False,
+    elements: int = 2,
 ) -> LoopNest:
-    """Each thread has two elements; those where `over` is 0 store the combinations by each operation, or
+    """Each thread has so many elements; those where `over` is 0 store the combinations by each operation, or
     `everywhere` all."""
     extents = [n for _, n in threads]
     names = [x for x, _ in threads]
-    a = array("A", t, "input", 2, *extents)
+    a = array("A", t, "input", elements, *extents)
     arrays, body = [a], []
     for k, op in enumerate(ops):
-        r, o = array(f"r{k}", t, "register", 2), array(f"O{k}", t, "output", 2, *extents)
+        r, o = array(f"r{k}", t, "register", elements), array(f"O{k}", t, "output", elements, *extents)
         arrays += [r, o]
-        store = loop("f", 2, put(o, ("f", *names), load(r, "f")))
+        store = loop("f", elements, put(o, ("f", *names), load(r, "f")))
         body += [
-            loop("e", 2, put(r, ("e",), load(a, "e", *names))),
+            loop("e", elements, put(r, ("e",), load(a, "e", *names))),
             Combine(r.name, op, over, everywhere),
             store if everywhere else If(EQ(v(over), IntImm(0)), store),
         ]

@@ -683,7 +683,9 @@ def test_shared_memory_stays_within_what_there_is(source: str, budget: int) -> N
     options = {"threads": (48, 4), "max_shared_memory": budget}
     one = tc.compile(source, "cuda", options=options).specialize(**sizes)
     assert all(k.shared <= budget for k in one.compiled.module.kernels)
-    assert source is SOFTMAX or any(k.shared > 0 for k in one.compiled.module.kernels)
+    # A tile of the weights takes 1536 bytes.
+    none = source is SOFTMAX or (source is CONV and budget == 1024)
+    assert none or any(k.shared > 0 for k in one.compiled.module.kernels)
 
 
 @pytest.mark.filterwarnings("ignore::tc.errors.DataDependentAccess")

@@ -43,11 +43,11 @@ SHAPES = [
 
 
 def combined(
-    t: DType, threads: tuple[tuple[str, int], ...], over: str, everywhere: bool = False
+    t: DType, threads: tuple[tuple[str, int], ...], over: str, everywhere: bool = False, elements: int = 2
 ) -> tuple[str, list[str]]:
     """The text, and the operations whose results the shim finds wrong, or what it finds else."""
-    n = combination(t, threads, over, everywhere=everywhere)
-    extents = (2, *(k for _, k in threads))
+    n = combination(t, threads, over, everywhere=everywhere, elements=elements)
+    extents = (elements, *(k for _, k in threads))
     rng = np.random.default_rng(3)
     x = rng.integers(0, 2 if t.is_bool else 3, extents).astype(numpy_dtype(t))
     if t.is_float:
@@ -86,6 +86,26 @@ def test_shapes_of_blocks(threads: tuple[tuple[str, int], ...], over: str) -> No
     text, problems = combined(FLOAT64, threads, over, everywhere=True)
     assert not problems
     assert text.count("__syncthreads") == (each * len(OPS) if over_warps else 0)  # a loop has one round more
+
+
+@pytest.mark.parametrize(
+    ("threads", "over", "elements"),
+    [
+        ((("t0", 512),), "t0", 18),
+        ((("t0", 4), ("t1", 128)), "t1", 16),
+        ((("t0", 256), ("t1", 2)), "t0", 12),
+        ((("t0", 4), ("t1", 128), ("t2", 2)), "t1", 7),
+    ],
+)
+@pytest.mark.parametrize("t", [FLOAT64, BOOL], ids=str)
+def test_threads_share_out_what_many_warps_have_left(
+    t: DType, threads: tuple[tuple[str, int], ...], over: str, elements: int
+) -> None:
+    """All at once would be too many loads for the registers of a thread."""
+    for everywhere in (False, True):
+        text, problems = combined(t, threads, over, everywhere, elements)
+        assert not problems
+        assert text.count("for (int sum") == len(OPS)
 
 
 @pytest.mark.parametrize("t", [BOOL, INT8, UINT16, INT64, FLOAT16, BFLOAT16, FLOAT32], ids=str)

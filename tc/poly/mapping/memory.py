@@ -171,11 +171,9 @@ def placed(
     everywhere = frozenset(r.buffer for r in alike)
     registers = kept(scop, region, found, everywhere, name) if private else ()
     results = parts(scop, found, everywhere, name)
-    # Combinations may take an element a thread for each type, and twice that for several, which take turns
-    # (tc/codegen/combine.py).
-    combined = [p.array.dtype for p in results.values() if p.threads]
-    areas = sum(t.itemsize * min(2, combined.count(t)) for t in set(combined))
-    shared -= math.prod(n for _, n in how.threads) * areas
+    # Combinations may take an element a thread for each type (tc/codegen/combine.py).
+    combined = {p.array.dtype for p in results.values() if p.threads}
+    shared -= math.prod(n for _, n in how.threads) * sum(t.itemsize for t in combined)
     shared = max(0, shared)
     temporaries = local(scop, region, found, registers, everywhere, shared // 2, name)
     shared -= sum(size_of(x.array) for x in temporaries)

@@ -22,7 +22,6 @@ void v_2LUT_kernel(
     __global float (*restrict O2)[4],
     __global long *restrict error) {
   __local float scratch_f32[128];
-  __local float scratch1_f32[128];
   float O1_4[1];
   float O2_5[1];
   float O1_6[1];
@@ -78,13 +77,14 @@ void v_2LUT_kernel(
     }
   }
   /* + of O2.7 over t0 */
-  scratch1_f32[thread] = O2_7[0];
+  barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+  scratch_f32[thread] = O2_7[0];
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
   for (int step = 4; step > 1; step /= 2) {
-    if (t0 < step) scratch1_f32[thread] = scratch1_f32[thread] + scratch1_f32[thread + step];
+    if (t0 < step) scratch_f32[thread] = scratch_f32[thread] + scratch_f32[thread + step];
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
   }
-  if (t0 == 0) O2_7[0] = scratch1_f32[thread] + scratch1_f32[thread + 1];
+  if (t0 == 0) O2_7[0] = scratch_f32[thread] + scratch_f32[thread + 1];
   if (t0 == 0 && t2 <= 2) {
     /* O2, its parts */
     O2_5[0] += O2_7[0];

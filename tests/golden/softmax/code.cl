@@ -9,7 +9,6 @@ __kernel __attribute__((reqd_work_group_size(32, 1, 1)))
 void softmax_kernel(__global const float (*restrict I)[7], __global float (*restrict O)[7]) {
   __local float O_3[3][7];
   __local float scratch_f32[32];
-  __local float scratch1_f32[32];
   float tmp_0[1];
   float tmp_1[1];
   float tmp_2[1];
@@ -49,13 +48,14 @@ void softmax_kernel(__global const float (*restrict I)[7], __global float (*rest
     tmp_2[0] += O_3[t1][t0];
   }
   /* + of tmp.2 over t0 */
-  scratch1_f32[thread] = tmp_2[0];
+  barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+  scratch_f32[thread] = tmp_2[0];
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
   for (int step = 4; step > 0; step /= 2) {
-    if (t0 < step) scratch1_f32[thread] = scratch1_f32[thread] + scratch1_f32[thread + step];
+    if (t0 < step) scratch_f32[thread] = scratch_f32[thread] + scratch_f32[thread + step];
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
   }
-  tmp_2[0] = scratch1_f32[thread - t0];
+  tmp_2[0] = scratch_f32[thread - t0];
   if (t1 <= 2) {
     /* tmp, its parts */
     tmp_0[0] += tmp_2[0];

@@ -1,5 +1,6 @@
 """Helper functions of generated text: integer division, saturating conversions, NaN-propagating extrema, the
-16-bit floating types, tan.  Each is made only where it is used, written in C99 and translated by the dialect.
+16-bit floating types, sin, cos and tan.  Each is made only where it is used, written in C99 and translated by
+the dialect.
 
 A name says what it is: `tc_floordiv_i64`, `tc_f32_to_i8`, `tc_min_f32`.
 """
@@ -12,7 +13,7 @@ from functools import cache
 from importlib.resources import files
 
 from tc.codegen.dialect import C99, Dialect
-from tc.codegen.tangent import TAN_F32
+from tc.codegen.trigonometry import TRIGONOMETRY
 from tc.dtypes import UINT32, UINT64, DType
 from tc.errors import InternalError
 from tc.ir.loops import VECTOR
@@ -128,7 +129,7 @@ uint64_t tc_u64_to_53(uint64_t u) {
 }""",
         (),
     ),
-    "tc_tan_f32": (TAN_F32, ("tc_bits_of_f32",)),
+    **TRIGONOMETRY,
     "tc_fail": (
         """\
 int32_t tc_fail(int64_t *error, int64_t site, int64_t value, int64_t dimension, int count,

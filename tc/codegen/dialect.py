@@ -40,7 +40,7 @@ class Dialect:
     thread began; `claim`, whether the kernel's `error` record was free and now is ours (its low word holds
     `site + 1`); `exchange`, of an unsigned integer in memory if it is what is expected: gives what it was.
     `doubled`: functions that are off by more than the language allows in float32: computed in float64.
-    `replaced`: others, and the helpers that are near enough.
+    `replaced`: functions of float32, and the helpers that are called instead.
     """
 
     name: str
@@ -190,5 +190,5 @@ CUDA = Dialect(
     doubled=frozenset({
         "acos", "acosh", "asin", "asinh", "atan2", "atanh", "hypot", "norm3d", "norm4d", "sinh",
     }),
-    replaced={"tan": "tc_tan_f32"},  # the one of float64 keeps an array in memory
+    replaced={"sin": "tc_sin_f32", "cos": "tc_cos_f32", "tan": "tc_tan_f32"},
 )  # fmt: skip

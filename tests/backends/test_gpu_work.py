@@ -364,6 +364,7 @@ def test_combinations() -> None:
         (load("A", plus(X, Y)), "+", {"float32": 1}),
         (Div(load("A", X), load("B", X)), None, {"float32": 10, "special": 1}),
         (Call("exp", (load("A", X),), FLOAT32, "intrinsic"), None, {"float32": 10, "special": 1}),
+        (Call("cos", (load("A", X),), FLOAT32, "intrinsic"), None, {"float32": 26}),
         (Call("tan", (load("A", X),), FLOAT32, "intrinsic"), None, {"float64": 43, "special": 1}),
         (Cast(FLOAT64, load("A", X)), None, {"integer": 1}),
         (Max(load("A", X), FloatImm(0.0, FLOAT32)), None, {"float32": 4}),

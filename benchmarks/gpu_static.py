@@ -223,8 +223,7 @@ def main(argv: list[str] | None = None) -> int:
             assert isinstance(launch, Launch)
             r = made.resources[k.name]
             p = model.predicted(made.nest, launch, target, registers=r.registers)
-            memory = r.stack + r.spill_stores + r.spill_loads
-            mine.append(row(name, k.name, p, memory, text, machine))
+            mine.append(row(name, k.name, p, r.in_memory, text, machine))
             least.append(traffic.Traffic(made.nest, launch, {}, p.work).least())
             print(line(mine[-1]))
             if args.accesses:

@@ -40,10 +40,13 @@ class Made:
 
 
 def _compiled(module: gpu.Module, arch: str, contract: bool) -> nvrtc.Machine:
-    """Machine code; what launches ask for is part of its resources."""
+    """Machine code; what launches ask for and what functions keep in memory is part of its resources."""
     machine = nvrtc.compile_text(module.text, arch, contract)
-    asked = {k.name: k.asked for k in module.kernels}
-    took = {n: replace(r, shared=r.shared + asked.get(n, 0)) for n, r in machine.resources.items()}
+    kernels = {k.name: k for k in module.kernels}
+    took = {
+        n: replace(r, shared=r.shared + kernels[n].asked, frame=kernels[n].frame)
+        for n, r in machine.resources.items()
+    }
     return replace(machine, resources=took)
 
 

@@ -40,7 +40,8 @@ class Dialect:
     thread began; `claim`, whether the kernel's `error` record was free and now is ours (its low word holds
     `site + 1`); `exchange`, of an unsigned integer in memory if it is what is expected: gives what it was.
     `doubled`: functions that are off by more than the language allows in float32: computed in float64.
-    `replaced`: functions of float32, and the helpers that are called instead.
+    `replaced`: functions of float32, and the helpers that are called instead.  `framed`: functions of the
+    library that keep an array in memory whatever calls them, and its bytes.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Dialect:
     exchange: str = ""
     doubled: frozenset[str] = frozenset()
     replaced: Mapping[str, str] = field(default_factory=dict[str, str])
+    framed: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
@@ -191,4 +193,9 @@ CUDA = Dialect(
         "acos", "acosh", "asin", "asinh", "atan2", "atanh", "hypot", "norm3d", "norm4d", "sinh",
     }),
     replaced={"sin": "tc_sin_f32", "cos": "tc_cos_f32", "tan": "tc_tan_f32"},
+    # Products with the digits of 2/pi; of float32 some are in registers where their loop can be unrolled.
+    framed={
+        **dict.fromkeys(("sin", "cos", "tan", "j0", "j1", "y0", "y1"), 40),
+        **dict.fromkeys(("j0f", "j1f", "y0f", "y1f"), 32),
+    },
 )  # fmt: skip

@@ -104,6 +104,7 @@ class CExpr:
     point: Sequence[str] = ()
     pad: str = "  "
     fails: bool = False  # whether a check may
+    frame: int = 0  # bytes that functions of the library keep in memory
 
     @property
     def dialect(self) -> Dialect:
@@ -272,6 +273,7 @@ class CExpr:
             wide = [Text(f"({self.type(FLOAT64)}){a.at(UNARY)}", UNARY) for a in args]
             return Text(f"({self.type(FLOAT32)}){self.call(name, *wide).at(UNARY)}", UNARY)
         name, own = self.dialect.function(builtin, e.dtype)
+        self.frame = max(self.frame, self.dialect.framed.get(name, 0))
         if own:
             self.helpers.math.add(name)
         elif self.dialect is C99 and builtin.name in _UNDECLARED:

@@ -60,7 +60,7 @@ class Argument:
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """`blocks` is their number, over the sizes; `threads` that of a block's; `shared` is in bytes a block, of
-    which the launch has to ask for `asked`."""
+    which the launch has to ask for `asked`; the library keeps `frame` bytes of a thread in memory."""
 
     name: str
     arguments: tuple[Argument, ...]
@@ -68,6 +68,7 @@ class Kernel:
     threads: int
     shared: int
     asked: int = 0
+    frame: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,7 @@ def emit(nest: LoopNest, dialect: Dialect, contract: bool = False) -> Module:
                 threads,
                 printer.shared_bytes,
                 printer.asked_bytes,
+                printer.expr.frame,
             )
         )
     code = "\n\n".join([t for t in (helpers.text(), *texts) if t]) + "\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -12,8 +13,11 @@ import pytest
 
 import tc
 from tc import registry
+from tc.codegen.dialect import CUDA
+from tc.dtypes import FLOAT32, FLOAT64
 from tc.ir.expr import IntImm
 from tc.ir.loops import For, LoopKind, statements
+from tc.lang.builtins import BUILTINS
 
 MATMUL = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
 _BLOCKS = re.compile(r"__launch_bounds__\(\d+, (\d+)\)\s+void")
@@ -72,3 +76,48 @@ def test_an_assembler_that_would_rather_spill(monkeypatch: pytest.MonkeyPatch) -
 def test_an_assembler_that_takes_all_registers(monkeypatch: pytest.MonkeyPatch) -> None:
     """It looks at the threads of one block: it is told how many are to run together."""
     assert blocks(monkeypatch, "exp", lambda told: {"registers": 32 if told else 255}) > 1
+
+
+def test_functions_of_the_library_that_keep_arrays_in_memory() -> None:
+    """These and no others; for sm_80 a loop that fills one is unrolled, and some are in registers."""
+    text = ""
+    for t, kind in ((FLOAT32, "float"), (FLOAT64, "double")):
+        for b in BUILTINS.values():
+            name, own = CUDA.function(b, t)
+            if b.kind == "math" and not own and not (t == FLOAT32 and b.name in CUDA.replaced):
+                call = f"{name}({', '.join(f'a[{k}]' for k in range(b.arity))})"
+                text += f'extern "C" __global__ void k_{name}({kind} *a) {{ *a = {call}; }}\n'
+    assert "k_sin(" in text and "k_sinf(" not in text
+    for arch in ("sm_80", "sm_90"):
+        resources = module("cuda.nvrtc").compile_text(text, arch, True).resources
+        stacks = {name.removeprefix("k_"): r.stack for name, r in resources.items()}
+        assert len(stacks) > 90
+        assert all(n in (0, CUDA.framed.get(name, 0)) for name, n in stacks.items()), stacks
+        assert arch == "sm_80" or {name: n for name, n in stacks.items() if n} == dict(CUDA.framed)
+
+
+@pytest.mark.parametrize("call", ["sin(A(i)) * cos(A(i))", "j0(A(i))"])
+def test_arrays_of_the_library_make_no_other_map(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor are they told of as registers, as spills beside them are."""
+    nvrtc = module("cuda.nvrtc")
+    compiled, times, spilled = nvrtc.compile_text, 0, 0
+
+    def compile_text(text: str, arch: str, contract: bool) -> Any:
+        nonlocal times
+        times += 1
+        made = compiled(text, arch, contract)
+        more = {n: replace(r, stack=r.stack + spilled) for n, r in made.resources.items()}
+        return replace(made, resources=more)
+
+    monkeypatch.setattr(nvrtc, "compile_text", compile_text)
+    kernel = tc.compile(f"def f(double(N) A) -> (O) {{ O(i) = {call} }}", "cuda", options={"isa": "sm_90"})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        one = kernel.specialize(N=1 << 20)
+    assert times == 1
+    assert " 40 bytes stack, 0 bytes spill stores" in one.artifact("asm")
+    assert "rejected" not in one.artifact("choice")
+    spilled = 16
+    with pytest.warns(tc.PerformanceNotice, match="16 bytes of a thread's registers are in memory"):
+        kernel.specialize(N=1 << 21)
+    assert times > 2

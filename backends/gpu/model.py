@@ -26,8 +26,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tc.codegen.combine import elements_of, held_as, scratch
-from tc.dtypes import DType
+from tc.codegen.combine import elements_of, scratch
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import Load, variables, walk
 from tc.ir.grouping import Grouping
@@ -239,15 +238,8 @@ def shared_bytes(nest: LoopNest, launch: Launch, shuffles: bool) -> int:
         if a.role == "shared":
             shape = [evaluate(n, {}) for n in a.shape] or [1]
             total += math.prod(shape[:-1]) * (shape[-1] + a.padding) * a.dtype.itemsize
-    areas = scratch(launch, {a.name: a for a in nest.arrays}, shuffles).of
-    places: dict[tuple[DType, int], int] = {}
-    for c in statements(launch):
-        if isinstance(c, Combine) and id(c) in areas:
-            a = nest.array(c.buffer)
-            room = Grouping.of(launch.threads, c.thread, shuffles).room(elements_of(a))
-            place = held_as(a), areas[id(c)]
-            places[place] = max(places.get(place, 0), room)
-    return total + sum(n * t.itemsize for (t, _), n in places.items())
+    rooms = scratch(launch, {a.name: a for a in nest.arrays}, shuffles).rooms
+    return total + sum(n * t.itemsize for (t, _), n in rooms.items())
 
 
 def estimated_registers(nest: LoopNest, launch: Launch) -> int:

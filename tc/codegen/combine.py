@@ -39,9 +39,10 @@ from tc.ir.loops import (
 @dataclass(frozen=True, slots=True)
 class Scratch:
     """Which of the areas of its type each combination (its `id`) goes through, and the combinations that have
-    to wait, as threads may still read there what another one has put."""
+    to wait, as threads may still read there what another one has put.  `rooms`: the places of each area."""
 
     of: Mapping[int, int] = field(default_factory=dict[int, int])
+    rooms: Mapping[tuple[DType, int], int] = field(default_factory=dict[tuple[DType, int], int])
     waiting: frozenset[int] = frozenset()
 
 
@@ -50,6 +51,7 @@ def scratch(launch: Launch, arrays: Mapping[str, Array], shuffles: bool) -> Scra
     combinations, as that of each tells that all threads have read what the one before it has put.  A type has
     one only where two would take more than a place a thread."""
     areas: dict[int, int] = {}
+    rooms: dict[tuple[DType, int], int] = {}
     waiting: set[int] = set()
     most: dict[DType, int] = {}
     for c in statements(launch):
@@ -78,11 +80,13 @@ def scratch(launch: Launch, arrays: Mapping[str, Array], shuffles: bool) -> Scra
             case Sync():
                 return read if s.warp and shuffles else frozenset()
             case Combine():
-                if Grouping.of(launch.threads, s.thread, shuffles).warps > 1:
-                    t = held_as(arrays[s.buffer])
+                how, array = Grouping.of(launch.threads, s.thread, shuffles), arrays[s.buffer]
+                if how.warps > 1:
+                    t = held_as(array)
                     turns = 2 if 2 * most[t] <= threads else 1
                     free = next((i for i in range(turns) if (t, i) not in read), 0)
                     mine = t, areas.setdefault(id(s), free)
+                    rooms[mine] = max(rooms.get(mine, 0), how.room(elements_of(array)))
                     waiting.update([id(s)] if mine in read else [])
                     return frozenset([mine])
             case Compute() | Prefetch():
@@ -90,7 +94,7 @@ def scratch(launch: Launch, arrays: Mapping[str, Array], shuffles: bool) -> Scra
         return read
 
     visit(launch, frozenset())
-    return Scratch(areas, frozenset(waiting))
+    return Scratch(areas, rooms, frozenset(waiting))
 
 
 def held_as(array: Array) -> DType:
@@ -128,7 +132,7 @@ def combined(
     how = Grouping.of(threads, s.thread, expr.dialect is CUDA)
     if how.count == 1:
         return []
-    t, count = held_as(array), elements_of(array)
+    t = held_as(array)
     used = expr.used_names.copy()
     if how.warps == 1:
         names = [expr.fresh("e") for _ in array.shape]
@@ -143,8 +147,9 @@ def combined(
         lines = lines if names else _indented("{", lines)
     else:
         area = t, areas.of[id(s)]
-        place, most = places.get(area) or (expr.fresh(f"scratch{area[1] or ''}_{short(t)}"), 0)
-        places[area] = place, max(most, how.room(count))
+        if area not in places:
+            places[area] = expr.fresh(f"scratch{area[1] or ''}_{short(t)}"), areas.rooms[area]
+        place, _ = places[area]
         waits = id(s) in areas.waiting
         used.add(place)
         lines = _through_memory(s, array, t, expr, env, how, place, thread, waits)

@@ -178,5 +178,7 @@ def test_combinations_wait_where_they_must(name: str, monkeypatch: pytest.Monkey
     assert text.count("__syncthreads") - less.count("__syncthreads") == count
     assert bool(races) == bool(count)
     if any(areas.of.values()):
-        monkeypatch.setattr(gpu, "scratch", lambda *_: combine.Scratch(dict.fromkeys(areas.of, 0)))
+        monkeypatch.setattr(
+            gpu, "scratch", lambda *_: replace(areas, of=dict.fromkeys(areas.of, 0), waiting=frozenset[int]())
+        )
         assert found()[1]

@@ -192,12 +192,12 @@ def _pairs(
 def _touches(p: Placed, i: int, places: Mapping[str, _Place]) -> list[Touch]:
     """What a unit touches in memory, shared or not."""
     unit, out = p.units[i], list[Touch]()
-    kept: dict[str, Kept | None] = {r.buffer: None for r in p.replicated}
-    kept |= {k.buffer: k for k in p.kept if k.nest == unit.nest}
+    kept = [k for k in p.kept if k.nest == unit.nest]
+    registers = {x.buffer for x in (*kept, *p.replicated)}
     for s in unit.statements:
         place = places[s]
         for a in p.scop.statement(s).accesses:
-            if a.kind == "update" or a.buffer in kept:  # it is the write's element; see `_transfers`
+            if a.kind == "update" or a.buffer in registers:  # it is the write's element; see `_transfers`
                 continue
             own = a.kind == "read" or s not in p.parts
             step, threads = (Step.OWN, place.own) if own else (Step.RESULT, place.result)
@@ -205,7 +205,7 @@ def _touches(p: Placed, i: int, places: Mapping[str, _Place]) -> list[Touch]:
             out.append(Touch((i, step), s, a.buffer, a.map, threads, a.kind == "write", there))
     first = not any(u.nest == unit.nest for u in p.units[:i])
     last = not any(u.nest == unit.nest for u in p.units[i + 1 :])
-    for k in (k for k in kept.values() if k is not None):
+    for k in kept:
         out += _transfers(p, k, (i, Step.LOAD), places, writes=False) if first and k.load else []
         out += _transfers(p, k, (i, Step.STORE), places, writes=True) if last and k.store else []
     return out

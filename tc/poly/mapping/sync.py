@@ -201,7 +201,7 @@ def _touches(p: Placed, i: int, places: Mapping[str, _Place]) -> list[Touch]:
                 continue
             own = a.kind == "read" or s not in p.parts
             step, threads = (Step.OWN, place.own) if own else (Step.RESULT, place.result)
-            there = _place(p, unit, s, a)
+            there = _in_shared_memory(p, unit, s, a)
             out.append(Touch((i, step), s, a.buffer, a.map, threads, a.kind == "write", there))
     first = not any(u.nest == unit.nest for u in p.units[:i])
     last = not any(u.nest == unit.nest for u in p.units[i + 1 :])
@@ -219,11 +219,11 @@ def _transfers(
         for s in u.statements if u.nest == k.nest else ():
             for a in p.scop.statement(s).accesses:
                 if a.buffer == k.buffer and a.kind != "update":
-                    there = _place(p, u, s, a)
+                    there = _in_shared_memory(p, u, s, a)
                     yield Touch(at, s, k.buffer, a.map, places[s].result, writes, there)
 
 
-def _place(p: Placed, u: Unit, statement: str, a: Access) -> isl.Map | None:
+def _in_shared_memory(p: Placed, u: Unit, statement: str, a: Access) -> isl.Map | None:
     """Where in an array in shared memory the element of an access is."""
     x = p.local_of(a.buffer)
     if x is None or not (x.stored or p.repeated):

@@ -66,8 +66,9 @@ def _candidates(
         return split_reductions(first.program, results, _LONG, first.chunks, typical, many)
 
     first = atomic()
-    for n in _PARTS:
-        yield InParts(split(n * target.units), first.chunks)
+    programs = [split(n * target.units) for n in _PARTS]
+    for x in sorted(programs, key=lambda x: x != first.program):  # whole if the results are enough
+        yield InParts(x, first.chunks)
     if not (options.tile or options.threads or options.blocks or options.fusion):
         if options.atomics:
             yield atomic(blockwise)

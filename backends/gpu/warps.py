@@ -139,8 +139,9 @@ class _Walk:
         picked: list[list[tuple[int, int]]] = []
         held = -(-threads // WARP)
         for (v, _), n in zip(self.launch.blocks, counts, strict=True):
-            left = _WARPS // (held * math.prod(map(len, picked)))
-            picked.append(_some(n, min(3, left)) if v in self.asked else [(n // 2, n)])
+            rows = held * math.prod(map(len, picked))
+            left = max(min(3, _WARPS // rows), min(2, _ROWS // rows))
+            picked.append(_some(n, left) if v in self.asked else [(n // 2, n)])
         blocks = list(itertools.product(*picked))
         number = np.arange(held * WARP).reshape(1, held, WARP)
         mask = np.broadcast_to(number < threads, (len(blocks), held, WARP)).reshape(-1, WARP)
@@ -495,9 +496,9 @@ class _Walk:
 
 def _some(n: int, most: int) -> list[tuple[int, int]]:
     """Of the numbers below `n` some, each with how many it stands for: the last one, which is often another
-    one, and those in the middle of parts of the rest."""
+    one, and those in the middle of parts of the rest; of one alone, one of these."""
     if most < 2 or n < 2:
-        return [(n // 2, n)]
+        return [(max(0, n - 1) // 2, n)]
     parts = min(most - 1, n - 1)
     bounds = [(n - 1) * i // parts for i in range(parts + 1)]
     return [*(((a + b) // 2, b - a) for a, b in itertools.pairwise(bounds)), (n - 1, 1)]

@@ -245,11 +245,21 @@ def test_guards_of_partial_tiles_are_counted_exactly() -> None:
         (4, 2, [(1, 3), (3, 1)]),
         (101, 3, [(25, 50), (75, 50), (100, 1)]),
         (101, 1, [(50, 101)]),
+        (2, 1, [(0, 2)]),
         (0, 3, [(0, 0)]),
     ],
 )
 def test_blocks_that_stand_for_others(n: int, most: int, expected: list[tuple[int, int]]) -> None:
     assert warps._some(n, most) == expected
+
+
+def test_a_short_part_does_not_stand_for_all() -> None:
+    """Of many block variables that conditions ask for, each has its last value looked at beside another."""
+    part, k = Variable("b2"), Variable("l")
+    sums = If(LT(plus(times(128, part), k), IntImm(129)), put("O", [B, V, T], FloatImm(1.0, FLOAT32), "+"))
+    inside = If(LT(B, IntImm(49)), If(LT(V, IntImm(39)), loop("l", 0, 128, sums)))
+    p = predicted(nest([array("O", "output", 50, 40, 256)], launch(inside, (256,), (50, 40, 2))))
+    assert p.work.arithmetic["float32"] == 49 * 39 * 129 * 8
 
 
 def test_a_triangle_of_blocks() -> None:

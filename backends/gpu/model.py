@@ -73,7 +73,7 @@ class Occupancy:
 
 def occupancy(target: Target, threads: int, registers: int, shared: int) -> Occupancy:
     """By whole blocks (NVIDIA's occupancy calculator): registers are dealt out to warps in units of 256, to
-    four warps at a time; shared memory in units of 128 bytes, of which the system takes 1024 for each block.
+    four warps at a time; shared memory in units of 128 bytes.
     """
     warps = -(-max(1, threads) // WARP)
     of_warp = -(-max(1, registers) * WARP // 256) * 256
@@ -81,7 +81,7 @@ def occupancy(target: Target, threads: int, registers: int, shared: int) -> Occu
         "threads": target.threads // WARP // warps,
         "registers": target.registers // of_warp // 4 * 4 // warps,
         "blocks": target.blocks,
-        "shared": target.most_shared // (-(-(shared + 1024) // 128) * 128),
+        "shared": target.most_shared // max(1, -(-(shared + target.reserved) // 128) * 128),
     }
     limit = min(fit, key=fit.__getitem__)
     return Occupancy(fit[limit], fit[limit] * warps * WARP / target.threads, limit)

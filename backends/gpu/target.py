@@ -17,9 +17,10 @@ class Target:
     asynchronously; `atomic`: elements of how many bytes at most it updates atomically.
 
     Of the whole device: `clock` in GHz, `dram` in GB/s, `l2` in bytes, `l2_rate` in bytes a clock cycle.  Of
-    a unit: `l1` bytes of first cache and shared memory together, of which `most_shared` may be shared memory;
-    `registers` of 32 bits; the `threads` and `blocks` that it holds at once; how many results it computes in
-    a clock cycle in float32, float64, 32-bit integers and special functions.
+    a unit: `l1` bytes of first cache and shared memory together, of which `most_shared` may be shared memory,
+    `reserved` of it the system's for each block; `registers` of 32 bits; the `threads` and `blocks` that it
+    holds at once; how many results it computes in a clock cycle in float32, float64, 32-bit integers and
+    special functions.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Target:
     l2_rate: float = 512.0
     l1: int = 64 << 10
     most_shared: int = 32 << 10
+    reserved: int = 0
     registers: int = 1 << 16
     threads: int = 2048
     blocks: int = 32
@@ -52,16 +54,17 @@ class Target:
 A100 = Target(
     "A100", 108, 163 << 10, "sm_80", ahead=True,
     clock=1.41, dram=2039.0, l2=40 << 20, l2_rate=5120.0, l1=192 << 10, most_shared=164 << 10,
+    reserved=1 << 10,
 )  # fmt: skip
 H100 = Target(
     "H100", 132, 227 << 10, "sm_90", ahead=True,
     clock=1.98, dram=3350.0, l2=50 << 20, l2_rate=5120.0, l1=256 << 10, most_shared=228 << 10,
-    float32=128.0, float64=64.0,
+    reserved=1 << 10, float32=128.0, float64=64.0,
 )  # fmt: skip
 H200 = Target(
     "H200", 132, 227 << 10, "sm_90", ahead=True,
     clock=1.98, dram=4800.0, l2=50 << 20, l2_rate=5120.0, l1=256 << 10, most_shared=228 << 10,
-    float32=128.0, float64=64.0,
+    reserved=1 << 10, float32=128.0, float64=64.0,
 )  # fmt: skip
 # OpenCL 1.2 promises 32 KiB of local memory; the rest is that of a small GPU, as nothing is known.
 GENERIC = Target("generic OpenCL device", 16, 32 << 10, atomic=4)
@@ -82,7 +85,7 @@ def of_architecture(arch: str, device: str = "") -> Target:
     preset = A100 if number < 90 else H100
     preset = next((p for p in PRESETS.values() if p.arch == arch and p.name in device), preset)
     shared = _SHARED.get(number, _ANY_SHARED) << 10
-    most = min(preset.most_shared, shared + (1 << 10))
+    most = min(preset.most_shared, shared + preset.reserved)
     return replace(preset, arch=arch, shared=shared, most_shared=most, ahead=number >= _ASYNCHRONOUS)
 
 

@@ -72,6 +72,7 @@ class Way:
 
 _ACROSS = Way("32 x 32 points a block", across=True)
 _POINT = Way("a point a thread")
+_GIVEN = Way("points as options say")
 _REGISTER_TILES = (
     Way("8 x 8 points a thread", along=16, steps=(8, 8)),
     Way("4 x 8 points a thread, 128 threads", along=16, steps=(4, 8), block=128),
@@ -124,7 +125,7 @@ class _Region:
             several = self.together()
             if not phases and free and points >= several * _RESIDENT * self.units:
                 yield Way(f"{several} points a thread", steps=(1, several))
-            yield _POINT
+            yield _POINT if free else _GIVEN
 
     def points_of(self, shared: Sequence[Axis]) -> int:
         """How many points blocks and threads share out, times the chunks of reductions that blocks have."""

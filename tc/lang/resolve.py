@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tc.dtypes import SPELLINGS
 from tc.errors import Note, SemanticError, Span, did_you_mean
@@ -149,7 +149,7 @@ class StatementResolver:
                 )
             return r.Access(tensor, (), e.span)
         if name in scope.sizes:
-            return scope.sizes[name]
+            return replace(scope.sizes[name], span=e.span)
         raise self._unknown(name, e.span)
 
     def _unknown(self, name: str, span: Span) -> SemanticError:

@@ -60,6 +60,11 @@ def test_show_all(run: Any) -> None:
     assert r.code == 0 and "(needs --size M=… --size K=… --size N=…)" in r.out
 
 
+def test_ranges_that_are_written_have_their_own_text(run: Any) -> None:
+    source = b"def f(float(N) A) -> (B) {\n  B(i) = A(0) where i in 0:N\n}"
+    assert "  where    i in 0:N\n" in run("show", "ranges", "-", *REFERENCE, stdin=source).out
+
+
 def test_show_with_a_scalar(run: Any) -> None:
     source = b"def f(int s, float(N) A) -> (B) { B(i) = A(s*i) }"
     assert "depends on s" in run("show", "ranges", "-", *REFERENCE, stdin=source).out

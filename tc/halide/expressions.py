@@ -24,9 +24,9 @@ from tc.errors import InternalError, unreachable
 from tc.halide import arithmetic
 from tc.halide.binding import HlExpr, element, hl, literal
 from tc.halide.builtins import FUNCTIONS
-from tc.halide.intervals import Intervals, box_interval, fits_int32, interval, is_affine, is_index, within
 from tc.ir import expr as x
 from tc.ir.expr import Expr
+from tc.ir.intervals import Intervals, box_interval, fits_int32, interval, is_affine, is_index, within
 from tc.ir.program import Box
 
 SubscriptForm = Literal["plain", "clamp", "check"]

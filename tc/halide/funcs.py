@@ -24,10 +24,10 @@ from tc.dtypes import DType
 from tc.halide import arithmetic
 from tc.halide.binding import LOCK, HlExpr, hl, storage
 from tc.halide.expressions import Scope, Tensor
-from tc.halide.intervals import Interval, box_interval
 from tc.halide.limits import is_checked, refuse
 from tc.halide.text import render
 from tc.ir import expr as x
+from tc.ir.intervals import Interval, box_interval
 from tc.ir.program import Buffer, Func, IterVar, Program, Stage
 
 

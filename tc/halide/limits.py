@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from tc.errors import BackendError
-from tc.halide.intervals import INT32, Interval, Intervals, box_interval, compared, interval, is_index, within
 from tc.ir import expr as x
+from tc.ir.intervals import INT32, Interval, Intervals, box_interval, compared, interval, is_index, within
 from tc.ir.program import Box, Program, Stage
 from tc.ir.simplify import simplify
 

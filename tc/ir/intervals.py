@@ -2,7 +2,7 @@
 
     Interval ::= (int, int)     both ends inclusive; None: not known (a size is still a symbol)
 
-Each occurrence of a variable is bounded on its own, which is no tighter than Halide's bounds inference: what
+Each occurrence of a variable is bounded on its own.  That is no tighter than Halide's bounds inference: what
 is inside a box here is inside it there.
 """
 

@@ -1,4 +1,8 @@
-"""Specialisation: sizes and scalars become literals, by one substitution."""
+"""Specialisation: sizes and scalars become literals, by one substitution.
+
+What sizes decide is decided then: preconditions, conditions of domains, and checks of subscripts that stay
+inside for these sizes, though not for all.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,10 @@ from dataclasses import replace
 
 from tc.errors import PreconditionError
 from tc.ir.evaluate import evaluate
-from tc.ir.expr import FALSE, TRUE, Expr
+from tc.ir.expr import FALSE, TRUE, Call, Expr, rebuild, walk
+from tc.ir.intervals import Interval, box_interval, interval, is_index, within
 from tc.ir.printer import text
-from tc.ir.program import Box, Domain, Precondition, Program, Range
+from tc.ir.program import Box, Domain, Precondition, Program, Range, Stage
 from tc.ir.simplify import simplify, substitute_typed
 
 
@@ -41,7 +46,7 @@ def specialize(
             raise _excluded(p, values)
         return replace(p, condition=condition)
 
-    return replace(
+    special = replace(
         program,
         sizes=tuple(s for s in program.sizes if s not in sizes),
         scalars=tuple(replace(s, value=values.get(s.name, s.value)) for s in program.scalars),
@@ -58,6 +63,29 @@ def specialize(
         ),
         preconditions=tuple(p for p in map(precondition, program.preconditions) if p.condition != TRUE),
     )
+    return replace(special, stages=tuple(_proved(special, s) for s in special.stages))
+
+
+def _proved(program: Program, stage: Stage) -> Stage:
+    """A stage that checks no subscripts but those of which the sizes do not say that they are inside."""
+    buffers = {b.name: b.box for b in program.buffers}
+    boxes = buffers | {f.name: buffers[f.buffer] for f in program.funcs}
+    found = {v.name: box_interval((v.range,), 0) for v in stage.domain.vars}
+    names: dict[str, Interval | None] = {n: i for n, i in found.items() if i is not None}
+
+    def inside(e: Call, d: int) -> bool:
+        box = box_interval(boxes[e.name], d)
+        at = interval(e.args[d], names) if is_index(e.args[d], names) else None
+        return box is not None and at is not None and within(at, box)
+
+    def visit(e: Expr) -> Expr:
+        e = rebuild(e, visit)
+        if isinstance(e, Call) and e.checked:
+            return replace(e, checked=tuple(d for d in e.checked if not inside(e, d)))
+        return e
+
+    checks = any(isinstance(e, Call) and e.checked for e in walk(stage.value))
+    return replace(stage, value=visit(stage.value)) if checks else stage
 
 
 def require(program: Program, sizes: Mapping[str, int]) -> None:

@@ -19,10 +19,10 @@ from tc.halide.arithmetic import minimum
 from tc.halide.binding import hl, listen, literal
 from tc.halide.expansion import expansion
 from tc.halide.halves import from_float32, from_float64, to_float32
-from tc.halide.intervals import fits_int32, interval, is_affine, is_index
 from tc.halide.limits import EXCLUSIONS, exclusions
 from tc.ir import expr as x
 from tc.ir.evaluate import evaluate
+from tc.ir.intervals import fits_int32, interval, is_affine, is_index
 from tc.ir.program import Program
 
 

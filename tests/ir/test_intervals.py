@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tc.halide.intervals import compared, interval
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import (
     EQ,
@@ -29,6 +28,7 @@ from tc.ir.expr import (
     Sub,
     Variable,
 )
+from tc.ir.intervals import compared, interval
 from tests.share import examples
 
 LEAVES = st.builds(IntImm, st.integers(-5, 5)) | st.sampled_from([Variable("i"), Variable("j")])

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from tc.errors import PreconditionError
-from tc.ir.expr import GE, IntImm, Variable
+from tc import pipeline
+from tc.errors import PreconditionError, Source
+from tc.ir.expr import GE, Call, IntImm, Variable, walk
 from tc.ir.printer import program_text
 from tc.ir.program import Precondition
 from tc.ir.specialize import require, specialize
@@ -70,3 +71,25 @@ def test_requirements_on_sizes_that_stay_are_those_of_specialising() -> None:
     with pytest.raises(PreconditionError) as fixed:
         specialize(p, {"N": 1})
     assert str(dynamic.value) == str(fixed.value)
+
+
+SAME = """def same(float(N,C,H,W) x, float(F,C,KH,KW) w) -> (y) {
+  y(n,f,h,v) +=! (h + kh - 1 >= 0 && h + kh - 1 < H && v + kw - 1 >= 0 && v + kw - 1 < W)
+               ? x(n,c,h+kh-1,v+kw-1) * w(f,c,kh,kw) : 0.0 where h in 0:H, v in 0:W, kh in 0:3, kw in 0:3
+}"""
+
+
+@pytest.mark.parametrize(
+    ("sizes", "checked"),
+    [
+        ({"KH": 3, "KW": 3}, ()),
+        ({"KH": 3, "KW": 2}, (3,)),  # w(f, c, 0, 2) is read unless W is 1
+        ({"KH": 4}, (3,)),
+        ({}, (2, 3)),
+    ],
+)
+def test_checks_that_sizes_make_needless_go(sizes: dict[str, int], checked: tuple[int, ...]) -> None:
+    """What is read under a condition may be too small for it: for all sizes it is checked when it runs."""
+    program = pipeline.build(pipeline.front(Source(SAME)), pipeline.Variant()).program
+    values = (e for s in specialize(program, sizes).stages for e in walk(s.value))
+    assert [e.checked for e in values if isinstance(e, Call) and e.name == "w"] == [checked]

@@ -12,6 +12,7 @@ from tc.codegen import llvm_jit
 from tc.errors import BackendError, InternalError
 from tc.ir.collapse import collapse
 from tc.ir.expr import LE, Add, Expr, IntImm, Variable
+from tc.ir.guards import restrict
 from tc.ir.interchange import interchange
 from tc.ir.loops import Array, If, LoopNest, Stmt
 from tc.ir.printer import nest_text
@@ -276,7 +277,7 @@ def code_of(
 
 def prepared(program: Program, machine: Machine, options: Options, typical: Mapping[str, int]) -> Temporaries:
     """A program whose dynamic sizes are typically these, made ready for fusion."""
-    found = Temporaries(program)
+    found = Temporaries(program := restrict(program))
     if options.fusion != "min":
         found = temporaries(program, worthwhile(machine), repeated(machine), typical)
     program = interchange(collapse(found.program), typical)

@@ -10,6 +10,7 @@ from tc import facts, settings
 from tc.errors import ArgumentError, InternalError
 from tc.ir.collapse import collapse
 from tc.ir.evaluate import bytes_of
+from tc.ir.guards import restrict
 from tc.ir.interchange import interchange
 from tc.ir.loops import Block, Launch, LoopNest
 from tc.ir.program import Program
@@ -85,7 +86,7 @@ def mapped(
     most = max((len(s.domain.vars) for s in program.stages), default=0)
     shared = 0 if options.use_shared_memory is False else shared
     private = options.use_private_memory is not False
-    shaped = Temporaries(program)
+    shaped = Temporaries(program := restrict(program))
     if options.fusion != "min":
         shaped = temporaries(program, worthwhile(target), repeated(target), typical)
         program = shaped.program

@@ -41,12 +41,14 @@ from tc.ir.expr import (
     Variable,
     variables,
 )
-from tc.ir.program import Program
+from tc.ir.program import IterVar, Program, Range
 from tc.ir.simplify import from_terms, simplify
 from tc.poly.context import Names
 from tc.poly.extrema import Sum, operands, plus, unified
 
 PARAM, IN, SET, OUT = isl.dim_type.param, isl.dim_type.in_, isl.dim_type.set, isl.dim_type.out
+
+_SMALL, _LARGE = 1 << 20, 1 << 62  # values of a term; those of which nothing is known
 
 # A linear form: coefficients of variables and of parameters by position, and a constant.
 _CONST = ("c", 0)
@@ -112,11 +114,21 @@ def _plain(e: Expr) -> bool:
             return False
 
 
-class Affine:
-    """Converts expressions over the dimensions of one set space."""
+def _reach(r: Range) -> int | None:
+    """The greatest magnitude of a range, if that is known."""
+    if not isinstance(r.min, IntImm) or not isinstance(r.extent, IntImm):
+        return None
+    return max(abs(r.min.value), abs(r.min.value + r.extent.value - 1))
 
-    def __init__(self, parameters: Parameters, space: isl.Space, dims: Sequence[str]) -> None:
+
+class Affine:
+    """Converts expressions over the dimensions of one set space; `axes`: those of which ranges are known."""
+
+    def __init__(
+        self, parameters: Parameters, space: isl.Space, dims: Sequence[str], axes: Iterable[IterVar] = ()
+    ) -> None:
         self.parameters = parameters
+        self.reach = {("d", dims.index(v.name)): n for v in axes if (n := _reach(v.range)) is not None}
         self.space = space
         self.local = isl.LocalSpace.from_space(space)
         self.ctx = space.get_ctx()
@@ -133,8 +145,10 @@ class Affine:
         # large makes lowering choose int64.  Anything else might, and is not affine.
         if e.dtype.bits < 32 or not e.dtype.is_signed:
             return None
-        weight = sum(abs(c) for k, c in form.items() if k != _CONST)
-        if e.dtype.bits == 32 and (weight > 4 or abs(form.get(_CONST, 0)) > 1 << 24):
+        terms = [(abs(c), abs(c) * self.reach.get(k, _LARGE)) for k, c in form.items() if k != _CONST]
+        weight = sum(c for c, reach in terms if reach > _SMALL)
+        reach = sum(reach for _, reach in terms if reach <= _SMALL) + abs(form.get(_CONST, 0))
+        if e.dtype.bits == 32 and (weight > 4 or reach > 1 << 24):
             return None
         return form
 

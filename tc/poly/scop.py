@@ -198,7 +198,7 @@ class _Builder:
         axes = stage.domain.vars
         dims = [self.names.safe("index", v.name) for v in axes]
         space = self.parameters.space("stage", stage.name, dims, self.ctx)
-        affine = Affine(self.parameters, space, [v.name for v in axes])
+        affine = Affine(self.parameters, space, [v.name for v in axes], axes)
         domain, residual = self.domain(affine, axes, stage.domain.conditions)
         accesses: list[Access] = []
         for i, read in enumerate(stage_reads):

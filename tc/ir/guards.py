@@ -1,0 +1,169 @@
+"""Conditions of values that are conditions of iteration domains: `s += c ? e : 0` adds `e` where `c` holds.
+
+What adds a neutral element does nothing, so those iterations need not be.  A condition of the domain ends
+loops, tiles inside of it have none, and what is summed up is a product of two operands again, as in a matrix
+product; inside the value it stands in the innermost loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tc.dtypes import DType, accumulator
+from tc.ir.expr import (
+    EQ,
+    GE,
+    GT,
+    INDEX,
+    LE,
+    LT,
+    NE,
+    TRUE,
+    Add,
+    And,
+    Call,
+    Cast,
+    Compare,
+    Expr,
+    IfThenElse,
+    IntImm,
+    Mul,
+    Not,
+    Or,
+    Select,
+    Sub,
+    UIntImm,
+    Variable,
+    constant,
+    imm,
+    walk,
+)
+from tc.ir.intervals import Interval, box_interval, interval
+from tc.ir.lower import neutral
+from tc.ir.program import Domain, IterVar, Program, Stage, moved_sites
+from tc.ir.simplify import simplify
+
+_NEGATED: Mapping[type, type[Compare]] = {LT: GE, LE: GT, GT: LE, GE: LT, EQ: NE, NE: EQ}
+
+
+def restrict(program: Program) -> Program:
+    """`program` with the conditions of reductions, as far as they are affine in iteration variables of known
+    ranges, in their domains."""
+    for before, s in zip((None, *program.stages), program.stages, strict=False):
+        if s.op is None:
+            continue
+        nothing = neutral(s.op, accumulator(program.func(s.func).dtype, s.value.dtype))
+        started = before is not None and before.init and before.func == s.func
+        # A sum that starts from 0 is never the -0 which adding 0 would change.
+        other = _restricted(s, nothing) if started or s.op != "+" or nothing.dtype.is_int else s
+        if other is not s:
+            stages = tuple(other if x is s else x for x in program.stages)
+            program = replace(program, stages=stages, sites=moved_sites(program, other))
+    return program
+
+
+def _restricted(s: Stage, nothing: Expr) -> Stage:
+    """A stage that combines no `nothing`, its neutral element, where a condition says that it would."""
+    ranges = {v.name: box_interval((v.range,), 0) for v in s.domain.vars}
+    names = {n: r for n, r in ranges.items() if r is not None and r[0] <= r[1]}
+    value, conditions = s.value, list[Expr]()
+    while (found := _guarded(value, nothing)) is not None:
+        condition, value = found
+        if any(isinstance(e, Call) and e.checked for e in walk(condition)):
+            return s  # it may end the call with an error where the rest of the condition does not hold
+        rest: Expr | None = None
+        for c in _conjuncts(condition):
+            index = _affine_condition(c, names)
+            if index is not None:
+                conditions.append(index)
+            else:
+                rest = c if rest is None else And(rest, c)
+        if rest is not None:
+            value = IfThenElse(rest, value, imm(constant(nothing) or 0, value.dtype))
+            break
+    if not conditions:
+        return s
+    conditions = [c for c in dict.fromkeys([*s.domain.conditions, *conditions]) if c != TRUE]
+    return replace(s, value=value, domain=Domain(_in_order(s.domain, value), tuple(conditions)))
+
+
+def _in_order(domain: Domain, value: Expr) -> tuple[IterVar, ...]:
+    """The variables of a domain, those of the reduction in the order in which the value names them: what only
+    conditions name first is as it would be if they stood behind the value, as ranges do."""
+    named = [e.name for e in walk(value) if isinstance(e, Variable)]
+    place = {n: i for i, n in reversed(list(enumerate(named)))}
+    pure = [v for v in domain.vars if v.kind != "reduction"]
+    rest = [v for v in domain.vars if v.kind == "reduction"]
+    return (*pure, *sorted(rest, key=lambda v: place.get(v.name, len(named))))
+
+
+def _guarded(e: Expr, nothing: Expr) -> tuple[Expr, Expr] | None:
+    """A condition and what is combined where it holds, if nothing is where it does not."""
+    match e:
+        case Cast():
+            inner = _guarded(e.value, nothing)
+            return None if inner is None else (inner[0], replace(e, value=inner[1]))
+        case IfThenElse():
+            condition, then, other = e.condition, e.then_value, e.else_value
+        case Select():
+            condition, then, other = e.condition, e.true_value, e.false_value
+        case _:
+            return None
+    for chosen, left, c in ((then, other, condition), (other, then, Not(condition))):
+        if constant(left) is not None and constant(left) == constant(nothing):
+            return c, chosen
+    return None
+
+
+def _conjuncts(e: Expr) -> list[Expr]:
+    """Conditions that hold together where `e` does, without negations but of what is no comparison."""
+    match e:
+        case And():
+            return [*_conjuncts(e.a), *_conjuncts(e.b)]
+        case Not(a=Not(a=inner)):
+            return _conjuncts(inner)
+        case Not(a=Or(a=a, b=b)):
+            return [*_conjuncts(Not(a)), *_conjuncts(Not(b))]
+        case Not(a=LT() | LE() | GT() | GE() | EQ() | NE() as c) if c.a.dtype.is_int:
+            return [_NEGATED[type(c)](c.a, c.b)]
+        case _:
+            return [e]
+
+
+def _affine_condition(e: Expr, names: Mapping[str, Interval]) -> Expr | None:
+    """A comparison in exact integers, if it is affine and cannot wrap around; but `!=`, whose points are no
+    one piece."""
+    match e:
+        case UIntImm():
+            return e if e == TRUE else None
+        case LT() | LE() | GT() | GE() | EQ() if e.a.dtype.is_int:
+            a, b = _affine(e.a, names), _affine(e.b, names)
+            return None if a is None or b is None else simplify(type(e)(a, b), exact=True)
+        case _:
+            return None
+
+
+def _affine(e: Expr, names: Mapping[str, Interval]) -> Expr | None:
+    """The same in exact integers, where the type of no part of it is too narrow."""
+    match e:
+        case IntImm() | UIntImm():
+            return IntImm(int(e.value))
+        case Variable():
+            return e if e.dtype == INDEX and e.name in names else None
+        case Cast() if e.dtype.is_int and e.value.dtype.is_int:
+            inner = _affine(e.value, names)
+            return inner if inner is not None and _holds(e.dtype, inner, names) else None
+        case Add() | Sub() | Mul():
+            a, b = _affine(e.a, names), _affine(e.b, names)
+            if a is None or b is None or (isinstance(e, Mul) and not {type(a), type(b)} & {IntImm}):
+                return None
+            exact = type(e)(a, b)
+            return exact if _holds(e.dtype, exact, names) else None
+        case _:
+            return None
+
+
+def _holds(t: DType, e: Expr, names: Mapping[str, Interval]) -> bool:
+    found = interval(e, names)
+    return found is not None and t.min <= found[0] and found[1] <= t.max

@@ -46,6 +46,7 @@ from fuzz.tree import (
     walk,
 )
 from tc import registry
+from tc.options import MAPPED
 from tc.pipeline import Front
 
 EXTENTS = (3, 1, 2, 4, 5, 7, 8, 9, 16, 17, 33, 0)
@@ -453,7 +454,13 @@ def options_of(used: AbstractSet[str], isas: tuple[str, ...] = ()) -> st.SearchS
         known["machine"] = st.sampled_from(DEVICES)
     if "isa" in used and isas:
         known["isa"] = st.sampled_from(isas)
-    return st.fixed_dictionaries({}, optional=known)
+    return st.fixed_dictionaries({}, optional=known).map(_consistent)
+
+
+def _consistent(options: dict[str, Any]) -> dict[str, Any]:
+    """Without what the identity mapping leaves nothing to do for, which is refused."""
+    identity = options.get("mapping") == "identity"
+    return {n: v for n, v in options.items() if not (identity and n in MAPPED)}
 
 
 def all_options(

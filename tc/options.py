@@ -25,6 +25,11 @@ _SWITCHES = (
     *("pack", "parallel", "prefetch", "nontemporal"),
     *("use_shared_memory", "use_private_memory", "unroll_copy_shared", "atomics"),
 )
+# What says how loops get to threads, and where data live.
+MAPPED = (
+    *("fusion", "intra_tile_fusion", "tile", "threads", "blocks", "unroll", "unroll_copy_shared"),
+    *("use_shared_memory", "use_private_memory", "max_shared_memory", "atomics"),
+)
 
 
 def _plain(value: object) -> object:
@@ -107,15 +112,16 @@ class Options:
     1024 in all), and blocks along each tiled loop, outermost first; fewer run where there is less to do.
     There `tile` has the points of the loops that a block runs at a time (rounded up to a multiple of the
     threads along that loop), and then those of the loops of reductions for which operands are in shared
-    memory at a time.  With `intra_tile_fusion` `"min"` statements
-    that share the tiled loops run one after the other over the points of a tile, instead of one after the
-    other at each point; with `"preserve3coincident"` those that keep three loops without dependences, or all
-    they have, still share them.  `mapping`: `"identity"` runs all on one thread, in the order of the source,
-    for validation.  `use_shared_memory`, `use_private_memory`: whether what the threads of a block read again
-    is copied to shared memory, of at most `max_shared_memory` bytes, and whether threads keep results in
-    registers.  `unroll_copy_shared`: whether the copies of a thread are made without a loop.  `atomics`:
-    whether blocks that share a long reduction update its results in memory, in whatever order they end (then
-    floating results may differ from call to call), instead of leaving parts to a second kernel.
+    memory at a time.  With any of the three the loops are those of the program, each index one.
+    With `intra_tile_fusion` `"min"` statements that share the tiled loops run one after the other over the
+    points of a tile, instead of one after the other at each point; with `"preserve3coincident"` those that
+    keep three loops without dependences, or all they have, still share them.
+    `mapping`: `"identity"` runs all on one thread, in the order of the source, for validation.
+    `use_shared_memory`, `use_private_memory`: whether what the threads of a block read again is copied to
+    shared memory, of at most `max_shared_memory` bytes, and whether threads keep results in registers.
+    `unroll_copy_shared`: whether the copies of a thread are made without a loop. `atomics`: whether blocks
+    that share a long reduction update its results in memory, in whatever order they end (then floating
+    results may differ from call to call), instead of leaving parts to a second kernel.
     `autoschedule`: the Halide backend's scheduler (one of `"Mullapudi2016"`, `"Adams2019"`, `"Li2018"`).
     """
 
@@ -181,6 +187,9 @@ class Options:
             raise _bad("max_shared_memory", self.max_shared_memory, "a positive number of bytes or None")
         if self.mapping not in (None, "identity"):
             raise _bad("mapping", self.mapping, "'identity' or None")
+        for name in MAPPED if self.mapping == "identity" else ():
+            if getattr(self, name) is not None:
+                raise _bad(name, getattr(self, name), "None, as mapping='identity' leaves nothing to map")
         vector = cast("object", self.vector)
         if vector is not None and (isinstance(vector, bool) or not isinstance(vector, int) or vector < -1):
             raise _bad("vector", self.vector, "the number of a loop, -1 or None")

@@ -92,7 +92,8 @@ def mapped(
         program = shaped.program
     if shaped.operands:  # what they are copied for is read as they lie
         program = interchange(program, typical)
-    program = collapse(program)
+    if not (options.tile or options.threads or options.blocks):  # which are for the loops of the program
+        program = collapse(program)
     wanted = Wanted(
         options.tile or (),
         options.threads or (),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import tc
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import IntImm
-from tc.ir.loops import Compute, For, LoopKind, Stmt, statements
+from tc.ir.loops import Compute, For, Launch, LoopKind, Stmt, statements
 
 GEMM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
 ADD = "def add(float(N) A, float(N) B) -> (C) { C(i) = A(i) + B(i) }"
@@ -103,6 +104,22 @@ def test_more_shared_memory_than_every_opencl_device_has(size: int) -> None:
     assert (e.value.code, e.value.message) == ("TC0511", f"option max_shared_memory={size} is not valid")
     assert e.value.help == "a block has at most 32768 bytes on generic OpenCL device"
     run(GEMM, {"max_shared_memory": 32 << 10}, (37, 50), (50, 41))
+
+
+def launches(kernel: Any) -> list[Launch]:
+    return [s for s in statements(kernel.compiled.nest.body) if isinstance(s, Launch)]
+
+
+def test_a_map_is_for_the_loops_of_the_program() -> None:
+    """Without one, indices that always go together are one loop."""
+    source = "def f(float(N,M) A, float(N,M) B) -> (C) { C(i,j) = A(i,j) + B(i,j) }"
+    options = {"threads": (32, 8), "tile": (64, 64), "blocks": (16, 16)}
+    (launch,) = launches(tc.compile(source, "opencl", options=options).specialize(N=1024, M=1024))
+    assert [n for _, n in launch.threads] == [32, 8]
+    assert [n for _, n in launch.blocks] == [IntImm(16), IntImm(16)]
+    run(source, options, (37, 50), (37, 50))
+    (alone,) = launches(tc.compile(source, "opencl").specialize(N=1024, M=1024))
+    assert len(alone.blocks) == len(alone.threads) == 1
 
 
 def sizes(source: str) -> tuple[str, ...]:

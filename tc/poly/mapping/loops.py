@@ -11,6 +11,7 @@ from tc.ir.loops import Array, Compute, Launch, copied, statements
 from tc.ir.printer import text
 from tc.poly import ast
 from tc.poly.mapping.collective import sunk
+from tc.poly.mapping.constant import selected
 from tc.poly.mapping.plan import RegionMap
 from tc.poly.mapping.tree import Mapped
 from tc.poly.scop import Scop
@@ -35,6 +36,7 @@ def kernel(scop: Scop, title: str, how: RegionMap, mapped: Mapped) -> Kernel:
     """The loops of a mapped tree as a kernel called `title`.  Use it inside `isl_context()`."""
     variables = [v for v, _ in (*how.blocks, *how.threads)]
     body = ast.loops(scop, mapped.schedule, mapped.inserted, mapped.views, variables)
+    body = selected(body, mapped.arrays)
     body = sunk(body, {v for v, _ in how.threads}, mapped.common)
     launch = Launch(title, how.blocks, how.threads, body)
     oversized = tuple(str(x) for x in mapped.refused if x.oversized)

@@ -32,8 +32,9 @@ import warnings
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from benchmarks.compile_time import benchmark
+from benchmarks.compile_time import sized
 from benchmarks.record import save
+from benchmarks.workloads import CASES
 from tc.ir.expr import IntImm
 from tc.ir.loops import Block, Launch, LoopNest
 
@@ -186,7 +187,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--save", action="store_true", help="write benchmarks/results/gpu_static.json")
     parser.add_argument("names", nargs="*", help="of programs, with sizes or without; by default all")
     args = parser.parse_args(argv)
-    chosen = [x for x in benchmark() if not args.names or {x[0], x[0].split()[0]} & set(args.names)]
+    chosen = [c for c in CASES if not args.names or {c.name, c.name.split()[0]} & set(args.names)]
     if not chosen:
         parser.error(f"there is no program {' or '.join(args.names)}")
 
@@ -201,7 +202,8 @@ def main(argv: list[str] | None = None) -> int:
     rows: list[Row] = []
     totals: list[Total] = []
     print(HEAD)
-    for name, source, entry, sizes in chosen:
+    for case in chosen:
+        name, (source, entry, sizes) = case.name, sized(case)
         passes: dict[str, float] = {}
 
         def spent(stage: str, seconds: float, passes: dict[str, float] = passes) -> None:

@@ -121,7 +121,10 @@ def _inlined(program: Program, found: Inlined) -> Program:
         return rebuild(e, visit)
 
     # The simplifier would take products apart; only the subscripts have become longer.
-    changed = {s.name: replace(s, value=_subscripts(visit(s.value))) for s, _ in found.readers}
+    changed = {
+        s.name: replace(s, value=_subscripts(visit(s.value)), text=f"{s.text} with {producer.text}")
+        for s, _ in found.readers
+    }
     stages = (changed.get(s.name, s) for s in program.stages if s is not producer)
     return replace(
         program,

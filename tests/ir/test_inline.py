@@ -37,6 +37,8 @@ def test_a_stencil_of_a_stencil() -> None:
     assert [b.name for b in program.buffers] == ["I", "O"]
     assert len(program.stages) == 1
     assert "I(y + 2, x + 2)" in program_text(program)
+    (stage,) = program.stages  # says what it computes, in the words of both
+    assert stage.text == "O(y,x) = B(y,x) + B(y+1,x) + B(y+2,x) with B(y,x) = I(y,x) + I(y,x+1) + I(y,x+2)"
 
 
 def test_chains_go_one_after_the_other() -> None:

@@ -9,7 +9,7 @@ in the source, so a buffer with a lower bound of 1 has no element 0.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Literal
 
@@ -83,6 +83,10 @@ class Scop:
     context: isl.Set
     statements: tuple[Statement, ...]
     bodies: Mapping[str, Expr]
+    named: Mapping[str, Statement] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "named", {s.name: s for s in self.statements})
 
     @property
     def ctx(self) -> isl.Context:
@@ -94,7 +98,7 @@ class Scop:
 
     def statement(self, name: str) -> Statement:
         """The statement of an isl tuple name."""
-        return next(s for s in self.statements if s.name == name)
+        return self.named[name]
 
     def accesses(self, *kinds: Kind) -> Iterator[tuple[Statement, Access]]:
         return ((s, a) for s in self.statements for a in s.accesses if a.kind in kinds)

@@ -294,6 +294,9 @@ def assignments(draw: st.DrawFn, s: _Scope, name: str, rank: int, known: bool) -
         elif not any(isinstance(x, Index) and x.name == v for x in walk(e)) or chance(draw, 40):
             read = draw(accesses(s, pool, wanted, v))
             e = Binary("||" if wanted == "bool" else "+", e, read)
+    nothing = {"+": 0, "*": 1}.get(op[0])  # what a reduction combines where a condition does not hold
+    if op != "=" and nothing is not None and wanted != "bool" and chance(draw, 15):
+        e = Choice(draw(conditions(s, pool, 1)), e, number(nothing), chance(draw, 80))
     if op != "=" and len(pool) > 1 and chance(draw, 15):
         relation = draw(st.sampled_from(["<=", "<", "!="]))
         clauses.append(Condition(Binary(relation, Index(pool[0]), Index(pool[1]))))

@@ -323,6 +323,8 @@ def _moved(e: Expr, coordinates: Sequence[Form], names: Sequence[str], old: Sequ
     """A value of the coordinates: sums of variables that are one become their variable."""
     sums: dict[Form, str] = {f: n for f, n in zip(coordinates, names, strict=True) if len(f) > 1}
     nothing: dict[str, Expr] = dict.fromkeys(old, ZERO)
+    used = {n for f in coordinates for n, _ in f}
+    cancelled: dict[str, Expr] = {n: ZERO for n in old if n not in used}  # as `j` of `i + j - j` is
 
     def visit(x: Expr) -> Expr:
         terms = _terms(x, old)
@@ -339,4 +341,4 @@ def _moved(e: Expr, coordinates: Sequence[Form], names: Sequence[str], old: Sequ
         factor = IntImm(x.dtype.wrap(terms[first] // unit), x.dtype)
         return simplify(Add(Mul(factor, at), rest), exact=x.dtype == INDEX)
 
-    return visit(e)
+    return substitute(visit(e), cancelled)

@@ -162,3 +162,13 @@ def test_loops_of_operands_have_names_of_their_own() -> None:
     program, (name,) = made(source, N=12, M=5, K=4)
     (stage,) = program.stages_of(name)
     assert stage.domain.names == ("i_k_",)
+
+
+@pytest.mark.parametrize("condition", ["i < i", "i + j - j > 1", "2*j >= i + j - i"])
+def test_variables_that_cancel_are_no_coordinates(condition: str) -> None:
+    """Nor are they left in the value, whose loops do not have them.  (Found by random programs.)"""
+    source = f"""def f(float(N,N) A, float(N) B) -> (C) {{
+      C(i,j,k) min=! min(B(0), select({condition}, B(1), 0)) + A(i,i) + A(j,j) + A(k,k)
+    }}"""
+    a, b = np.arange(16, dtype=np.float32).reshape(4, 4), np.array([3, 2, 1, 5], np.float32)
+    np.testing.assert_array_equal(tc.compile(source, "cpu")(a, b), tc.interpret(source, a, b))

@@ -74,7 +74,7 @@ def _visit(s: Stmt, ranges: Mapping[str, Interval]) -> Stmt:
             otherwise = None if s.otherwise is None else _visit(s.otherwise, ranges)
             return replace(s, then=_visit(s.then, ranges), otherwise=otherwise)
         case For() if _serial(s) or any(isinstance(x, Promote) or _serial(x) for x in statements(s)):
-            return replace(s, body=_visit(s.body, _with(ranges, s)))
+            return replace(s, body=_visit(s.body, within(ranges, s)))
         case _:
             return _split(s, ranges)
 
@@ -89,7 +89,7 @@ def _split(s: Stmt, ranges: Mapping[str, Interval]) -> Stmt:
     known = dict(ranges)
     lost: set[str] = set()
     for x in inner:
-        known = _with(known, x, known.get(x.var))
+        known = within(known, x, known.get(x.var))
         lost |= {x.var} - set(known)
     known = {v: r for v, r in known.items() if v not in lost}
     found = _conditions(s, known)
@@ -104,7 +104,7 @@ def _split(s: Stmt, ranges: Mapping[str, Interval]) -> Stmt:
             case Block():
                 return replace(s, body=tuple(_split(c, ranges) for c in s.body))
             case For():
-                return replace(s, body=_split(s.body, _with(ranges, s)))
+                return replace(s, body=_split(s.body, within(ranges, s)))
             case Promote():
                 return replace(s, body=_split(s.body, ranges))
             case _:
@@ -312,10 +312,10 @@ def _expression(f: _Form) -> Expr:
     return from_terms({Variable(v): x for v, x in f.terms.items()}, f.constant)
 
 
-def _with(ranges: Mapping[str, Interval], s: For, also: Interval | None = None) -> dict[str, Interval]:
+def within(ranges: Mapping[str, Interval], s: For, also: Interval | None = None) -> dict[str, Interval]:
     """The ranges inside a loop (or another of the same name, with the range `also`); without its variable
     where the bounds are not known."""
-    low, high = _values(s.lower, ranges), _values(s.upper, ranges)
+    low, high = values(s.lower, ranges), values(s.upper, ranges)
     if low is None or high is None or high[1] <= low[0]:
         return {v: r for v, r in ranges.items() if v != s.var}
     least, last = low[0], high[1] - 1
@@ -324,17 +324,17 @@ def _with(ranges: Mapping[str, Interval], s: For, also: Interval | None = None) 
     return {**ranges, s.var: (least, last)}
 
 
-def _values(e: Expr, ranges: Mapping[str, Interval]) -> Interval | None:
+def values(e: Expr, ranges: Mapping[str, Interval]) -> Interval | None:
     """Between which values a loop's bound lies."""
     match e:
         case Min() | Max():
-            a, b = _values(e.a, ranges), _values(e.b, ranges)
+            a, b = values(e.a, ranges), values(e.b, ranges)
             if a is None or b is None:
                 return None
             pick = min if isinstance(e, Min) else max
             return pick(a[0], b[0]), pick(a[1], b[1])
         case FloorDiv(b=IntImm(value=k)) if k > 0:
-            a = _values(e.a, ranges)
+            a = values(e.a, ranges)
             return None if a is None else (a[0] // k, a[1] // k)
         case FloorMod(b=IntImm(value=k)) if k > 0:
             return 0, k - 1
@@ -342,7 +342,7 @@ def _values(e: Expr, ranges: Mapping[str, Interval]) -> Interval | None:
             if (f := _form(e, ranges)) is not None:
                 return _interval(f, ranges)
     if isinstance(e, Add):  # of what is not affine
-        a, b = _values(e.a, ranges), _values(e.b, ranges)
+        a, b = values(e.a, ranges), values(e.b, ranges)
         if a is not None and b is not None:
             return a[0] + b[0], a[1] + b[1]
     return None

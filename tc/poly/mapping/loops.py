@@ -10,6 +10,7 @@ from tc.ir.expr import Load
 from tc.ir.loops import Array, Compute, Launch, copied, statements
 from tc.ir.printer import text
 from tc.poly import ast
+from tc.poly.mapping import needless
 from tc.poly.mapping.collective import sunk
 from tc.poly.mapping.constant import selected
 from tc.poly.mapping.plan import RegionMap
@@ -38,7 +39,8 @@ def kernel(scop: Scop, title: str, how: RegionMap, mapped: Mapped) -> Kernel:
     body = ast.loops(scop, mapped.schedule, mapped.inserted, mapped.views, variables)
     body = selected(body, mapped.arrays)
     body = sunk(body, {v for v, _ in how.threads}, mapped.common)
-    launch = Launch(title, how.blocks, how.threads, body)
+    own = {a.name for a in mapped.arrays if a.role == "register"}
+    launch = needless.without(Launch(title, how.blocks, how.threads, body), own)
     oversized = tuple(str(x) for x in mapped.refused if x.oversized)
     tree = dump(mapped.schedule)
     return Kernel(launch, mapped.arrays, _promoted(launch, mapped), tree, mapped.spilled, oversized)

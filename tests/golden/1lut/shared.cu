@@ -60,7 +60,6 @@ void v_1LUT_kernel(
       /* S1: O(i,j) +=! LUT(I(i,k),j) */
       O_0[0] += LUT_2[t1][c1][t0];
     }
-    __syncthreads();
   }
   if (4 * b0 + t1 <= 8) {
     /* O from registers */

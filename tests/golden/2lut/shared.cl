@@ -91,7 +91,6 @@ void v_2LUT_kernel(
       /* S3: O2(i,j) +=! LUT2(I2(i,k),j) */
       O2_7[0] += LUT2_11[t1][c1][t0];
     }
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
   }
   if (4 * b0 + t1 <= 8) {
     /* O1 from registers */

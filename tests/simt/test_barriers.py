@@ -1,0 +1,118 @@
+"""As few barriers as there can be: how many there are, that they are enough, and that each is needed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+from tc.codegen.gpu import Module
+from tc.lang import resolved as r
+from tc.runtime.arrays import numpy_dtype
+from tests.simt.mapped import Array, prepared
+from tests.simt.shim import Kind, report
+
+BARRIER = r"__sync(threads|warp)\(\);"
+
+
+@dataclass(frozen=True)
+class Case:
+    """`barriers`: those of each kernel's CUDA text."""
+
+    source: str
+    sizes: Mapping[str, int]
+    barriers: tuple[int, ...]
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def given(self) -> dict[str, Array]:
+        """Small integers that are not 0, for which sums and products are exact."""
+        front = tc.compile(self.source, "reference").front
+        rng = np.random.default_rng(0)
+        found: dict[str, Array] = {}
+        for x in front.checked.params:
+            assert isinstance(x, r.Tensor) and x.dims is not None
+            shape = [self.sizes[d.name] for d in x.dims if isinstance(d, r.Size)]
+            found[x.name] = rng.integers(1, 4, shape).astype(numpy_dtype(front.typed.dtype(x)))
+        return found
+
+
+def lines(*statements: str) -> str:
+    return "\n".join(statements)
+
+
+SCALED = "def f(float(N,K) A, float(K,M) B, float(M) s) -> (C) { C(i,j) +=! A(i,k) * B(k,j) * s(j) }"
+TILED = {"tile": (16, 16, 16), "threads": (16, 4), "use_shared_memory": True}
+TUCKER = lines(
+    "def f(float(A,B,C) X, float(A,I) u, float(B,J) v, float(C,K) w) -> (G) {",
+    "  G(i,j,k) +=! X(a,b,c) * u(a,i) * v(b,j) * w(c,k)",
+    "}",
+)
+MIXED = lines(
+    "def f(half(N,K) A, int8(K,M) B, double(M) s) -> (O) {",
+    "  O(i,j) +=! double(A(i,k)) * double(B(k,j)) * s(j)",
+    "}",
+)
+NORM = lines(
+    "def f(float(B,L) w, float(B,L,D) X) -> (n, O) {",
+    "  n(b) +=! w(b,l)",
+    "  O(b,d) +=! w(b,l) * X(b,l,d)",
+    "  O(b,d) = O(b,d) / n(b)",
+    "}",
+)
+DIAGONAL = "def f(float(N,N) A, float(N,M) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) where k == i }"
+TRIANGLE = "def f(float(N,N) A, float(N,M) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) where k <= i }"
+
+CASES = {
+    # What is copied once waits for the barrier with which the loop over tiles begins.
+    "a copy before a loop": Case(SCALED, {"N": 40, "K": 70, "M": 40}, (1,), TILED),
+    "a copy before a loop of many tiles": Case(
+        SCALED, {"N": 40, "K": 70, "M": 40}, (2,), {**TILED, "blocks": (1, 1)}
+    ),
+    "a product of three matrices": Case(TUCKER, {"A": 24, "B": 24, "C": 24, "I": 4, "J": 4, "K": 4}, (1,)),
+    "several types": Case(MIXED, {"N": 40, "M": 66, "K": 70}, (2,), TILED),
+    # The count goes through shared memory past a loop that has a barrier.
+    "a count before a loop": Case(NORM, {"B": 3, "L": 50, "D": 64}, (2,), {"threads": (64,)}),
+    # Nobody waits after the only tile.
+    "a tile": Case(DIAGONAL, {"N": 128, "M": 128}, (1,)),
+    "a triangle": Case(TRIANGLE, {"N": 70, "M": 40}, (1,), TILED),
+}
+
+
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+@pytest.mark.parametrize("name", CASES)
+def test_few_are_enough(name: str) -> None:
+    case = CASES[name]
+    call = prepared(tc.compile(case.source, "cuda", options=case.options), case.given())
+    kernels = call.module.text.split("__global__")[1:]
+    assert tuple(len(re.findall(BARRIER, k)) for k in kernels) == case.barriers
+    result = call.run()
+    assert not result.found, report(result.found)
+    same(result.values.values(), case)
+    for module in less(call.module):
+        result = call.run(module)
+        assert Kind.RACE in {f.kind for f in result.found}, module.text
+
+
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+@pytest.mark.parametrize("name", CASES)
+def test_few_are_enough_for_opencl(name: str) -> None:
+    case = CASES[name]
+    made = tc.compile(case.source, "opencl", options=case.options)(**case.given())
+    same(made if isinstance(made, tuple) else (made,), case)
+
+
+def same(values: Any, case: Case) -> None:
+    wanted = tc.interpret(case.source, **case.given())
+    for got, want in zip(values, wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+def less(module: Module) -> Iterator[Module]:
+    """The module without a barrier, once for each."""
+    for m in re.finditer(BARRIER, module.text):
+        yield replace(module, text=module.text[: m.start()] + ";" + module.text[m.end() :])

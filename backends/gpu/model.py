@@ -26,7 +26,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tc.codegen.combine import elements_of, scratch
+from tc.codegen.scratch import elements_of, scratch
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import Load, variables, walk
 from tc.ir.grouping import Grouping
@@ -279,7 +279,7 @@ def _chain(nest: LoopNest, launch: Launch, done: Work, far: float, shuffles: boo
     """Cycles that a block takes on its own, if a load from global memory takes `far`: loads that wait for
     nothing, one after the other where there is a barrier or a loop between; updates of the same element."""
     arrays = {a.name: a for a in nest.arrays}
-    waits = scratch(launch, arrays, shuffles).waiting
+    areas = scratch(launch, arrays, shuffles)
 
     def statement(c: Compute) -> tuple[float, float]:
         loads = [e for e in walk(c.value) if isinstance(e, Load)]
@@ -331,7 +331,9 @@ def _chain(nest: LoopNest, launch: Launch, done: Work, far: float, shuffles: boo
             case Combine():
                 how = Grouping.of(launch.threads, s.thread, shuffles)
                 elements = elements_of(arrays[s.buffer])
-                time = how.barriers(elements, id(s) in waits, s.everywhere) * _BARRIER
+                if how.warps > 1 and not areas.groups[id(s)]:  # at the same time as the first of its group
+                    return 0.0, 0.0
+                time = areas.barriers(s, arrays[s.buffer], how) * _BARRIER
                 if how.lanes == 1:
                     return time + elements * (how.count - 1).bit_length() * 2 * _SHARED, 0.0
                 time += (how.lanes - 1).bit_length() * (_SHARED + _ARITHMETIC)

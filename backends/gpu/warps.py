@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from tc.codegen.combine import elements_of, scratch
+from tc.codegen.scratch import elements_of, scratch
 from tc.dtypes import FLOAT16
 from tc.errors import InternalError
 from tc.ir import expr as x
@@ -107,7 +107,7 @@ class _Walk:
         self.shuffles = shuffles
         self.arrays = {a.name: a for a in nest.arrays}
         self.unrolled = unrolled(launch.body, self.arrays)
-        self.waiting = scratch(launch, self.arrays, shuffles).waiting
+        self.areas = scratch(launch, self.arrays, shuffles)
         self.asked = frozenset(_asked(launch))
         self.accesses: list[Access] = []
         self.pipes: dict[str, float] = {}
@@ -311,7 +311,7 @@ class _Walk:
             return
         elements = elements_of(array)
         weight = float(g.weight.sum())
-        self.barriers += weight * how.barriers(elements, id(s) in self.waiting, s.everywhere)
+        self.barriers += weight * self.areas.barriers(s, array, how)
         weight *= elements
         steps = (how.lanes - 1).bit_length()
         self.spend("shuffle", weight * steps)

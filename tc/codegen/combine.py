@@ -10,121 +10,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from tc.codegen.c_helpers import short
 from tc.codegen.dialect import CUDA
 from tc.codegen.expr import EQUAL, CExpr, Text
-from tc.dtypes import INT32, DType, accumulator
+from tc.codegen.scratch import Area, Scratch, elements_of, held_as
+from tc.dtypes import INT32, DType
 from tc.errors import InternalError
 from tc.ir.expr import IntImm
 from tc.ir.grouping import Grouping
-from tc.ir.loops import (
-    WARP,
-    Array,
-    Block,
-    Combine,
-    Compute,
-    For,
-    If,
-    Launch,
-    Prefetch,
-    Promote,
-    Stmt,
-    Sync,
-    statements,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Scratch:
-    """Which of the areas of its type each combination (its `id`) goes through, and the combinations that have
-    to wait, as threads may still read there what another one has put.  `rooms`: the places of each area."""
-
-    of: Mapping[int, int] = field(default_factory=dict[int, int])
-    rooms: Mapping[tuple[DType, int], int] = field(default_factory=dict[tuple[DType, int], int])
-    waiting: frozenset[int] = frozenset()
-
-
-def scratch(launch: Launch, arrays: Mapping[str, Array], shuffles: bool) -> Scratch:
-    """The areas of a launch's combinations: two of them take turns where no barrier stands between
-    combinations, as that of each tells that all threads have read what the one before it has put.  A type has
-    one only where two would take more than a place a thread."""
-    areas: dict[int, int] = {}
-    rooms: dict[tuple[DType, int], int] = {}
-    waiting: set[int] = set()
-    most: dict[DType, int] = {}
-    for c in statements(launch):
-        if isinstance(c, Combine):
-            array = arrays[c.buffer]
-            room = Grouping.of(launch.threads, c.thread, shuffles).room(elements_of(array))
-            most[held_as(array)] = max(room, most.get(held_as(array), 0))
-    threads = math.prod(n for _, n in launch.threads)
-
-    def visit(s: Stmt, read: frozenset[tuple[DType, int]]) -> frozenset[tuple[DType, int]]:
-        """The areas that may be read after a statement, if these may be before it."""
-        match s:
-            case Block():
-                for c in s.body:
-                    read = visit(c, read)
-            case For():
-                after = visit(s.body, read)
-                while not after <= read:
-                    read |= after
-                    after = visit(s.body, read)
-            case If():
-                other = read if s.otherwise is None else visit(s.otherwise, read)
-                return visit(s.then, read) | other
-            case Promote() | Launch():
-                return visit(s.body, read)
-            case Sync():
-                return read if s.warp and shuffles else frozenset()
-            case Combine():
-                how, array = Grouping.of(launch.threads, s.thread, shuffles), arrays[s.buffer]
-                if how.warps > 1:
-                    t = held_as(array)
-                    turns = 2 if 2 * most[t] <= threads else 1
-                    free = next((i for i in range(turns) if (t, i) not in read), 0)
-                    mine = t, areas.setdefault(id(s), free)
-                    rooms[mine] = max(rooms.get(mine, 0), how.room(elements_of(array)))
-                    waiting.update([id(s)] if mine in read else [])
-                    return frozenset([mine])
-            case Compute() | Prefetch():
-                pass
-        return read
-
-    visit(launch, frozenset())
-    return Scratch(areas, rooms, frozenset(waiting))
-
-
-def held_as(array: Array) -> DType:
-    """The type in which what threads hold is combined."""
-    return accumulator(array.dtype, array.dtype)
-
-
-def elements_of(array: Array) -> int:
-    """How many values a thread holds."""
-    extents = [n.value for n in array.shape if isinstance(n, IntImm)]
-    if len(extents) < len(array.shape):
-        raise InternalError(f"the extents of {array.name} are not constant")
-    return math.prod(extents)
+from tc.ir.loops import WARP, Array, Combine
 
 
 def combined(
     s: Combine,
-    array: Array,
     threads: Sequence[tuple[str, int]],
     env: Mapping[str, str],
     expr: CExpr,
     thread: str,
-    places: dict[tuple[DType, int], tuple[str, int]],
+    places: dict[Area, tuple[str, int]],
     areas: Scratch,
 ) -> list[str]:
-    """The lines of a combination; `thread` is the number of a thread of the block.
+    """The lines of a combination and of those that it shares barriers with, none for another one of these;
+    `thread` is the number of a thread of the block.
 
     `places` holds the shared arrays that are needed with their numbers of elements, by the type of these and
     the area; what is missing is added.
     """
+    array = expr.arrays[s.buffer]
     if array.role != "register":
         raise InternalError(f"threads hold no parts of {s.buffer}")
     if s.thread not in dict(threads):
@@ -132,66 +45,76 @@ def combined(
     how = Grouping.of(threads, s.thread, expr.dialect is CUDA)
     if how.count == 1:
         return []
-    t = held_as(array)
     used = expr.used_names.copy()
     if how.warps == 1:
-        names = [expr.fresh("e") for _ in array.shape]
-        element, value = _element(expr, array, names, env, t)
-        lines = _shuffled(s, t, expr, value, how)
-        lines.append(f"{element} = {expr.cast(Text('held'), t, array.dtype).text};")
-        expr.used_names.clear()
-        expr.used_names.update(used)
-        for name, extent in reversed(list(zip(names, array.shape, strict=True))):
-            assert isinstance(extent, IntImm)
-            lines = _for_each(expr, name, extent.value, lines)
-        lines = lines if names else _indented("{", lines)
+        group, lines = (s,), _within_warps(s, array, expr, env, how)
     else:
+        group = areas.groups[id(s)]
+        lines = _through_memory(group, threads, env, expr, thread, places, areas) if group else []
+        used |= {name for name, _ in places.values()}
+    expr.used_names.clear()
+    expr.used_names.update(used)
+    return [*(f"/* {c.op} of {c.buffer} over {c.thread} */" for c in group), *lines]
+
+
+def _within_warps(s: Combine, array: Array, expr: CExpr, env: Mapping[str, str], how: Grouping) -> list[str]:
+    t = held_as(array)
+    names = [expr.fresh("e") for _ in array.shape]
+    element, value = _element(expr, array, names, env, t)
+    lines = _shuffled(s, t, expr, value, how)
+    lines.append(f"{element} = {expr.cast(Text('held'), t, array.dtype).text};")
+    if not names:
+        return _indented("{", lines)
+    for name, extent in reversed(list(zip(names, array.shape, strict=True))):
+        assert isinstance(extent, IntImm)
+        lines = _for_each(expr, name, extent.value, lines)
+    return lines
+
+
+def _through_memory(
+    group: Sequence[Combine],
+    threads: Sequence[tuple[str, int]],
+    env: Mapping[str, str],
+    expr: CExpr,
+    thread: str,
+    places: dict[Area, tuple[str, int]],
+    areas: Scratch,
+) -> list[str]:
+    """Combinations in shared memory, of one alone as many elements at once as there is room for."""
+    barrier = expr.dialect.barrier
+    rounds, turn = 1, ""
+    put: list[str] = []
+    summed: list[str] = []
+    get: list[str] = []
+    for s in group:
+        array = expr.arrays[s.buffer]
+        t, count = held_as(array), elements_of(array)
+        how = Grouping.of(threads, s.thread, expr.dialect is CUDA)
         area = t, areas.of[id(s)]
         if area not in places:
             places[area] = expr.fresh(f"scratch{area[1] or ''}_{short(t)}"), areas.rooms[area]
         place, _ = places[area]
-        waits = id(s) in areas.waiting
-        used.add(place)
-        lines = _through_memory(s, array, t, expr, env, how, place, thread, waits)
-        expr.used_names.clear()
-        expr.used_names.update(used)
-    return [f"/* {s.op} of {array.name} over {s.thread} */", *lines]
-
-
-def _through_memory(
-    s: Combine,
-    array: Array,
-    t: DType,
-    expr: CExpr,
-    env: Mapping[str, str],
-    how: Grouping,
-    place: str,
-    thread: str,
-    waits: bool,
-) -> list[str]:
-    """A combination in shared memory, of as many elements at once as there is room for."""
-    count = elements_of(array)
-    rounds, many = how.rounds(count), how.at_once(count)
-    turn, e = expr.fresh("round") if rounds > 1 else "", expr.fresh("e") if many > 1 else ""
-    scaled = f"{turn} * {many}" if turn and many > 1 else turn
-    number = " + ".join(x for x in (scaled, e) if x) or "0"
-    names = _position(number, [n.value for n in array.shape if isinstance(n, IntImm)])
-    element, value = _element(expr, array, names, env, t)
-    if how.lanes > 1:
-        first = f"{e} * {how.slots} + " if e else ""
-        alone = how.shared_out(count)
-        put, get = _over_warps(s, t, expr, value, how, place, thread, first, alone)
-        get.append(f"{element} = {expr.cast(Text('held'), t, array.dtype).text};")
-        put, get = (_for_each(expr, e, many, x) if e else _indented("{", x) for x in (put, get))
-        if alone:
-            get = [*_summed(s, t, expr, how, place, thread, many), expr.dialect.barrier, *get]
-    else:  # there is room for one
-        put, get = _tree(s, t, expr, value, how, place, thread, env[s.thread], element, array.dtype)
-    barrier = expr.dialect.barrier
-    lines = [*([barrier] if waits or turn else []), *put, barrier, *get]
-    if not turn:
-        return lines
-    return _for_each(expr, turn, rounds, lines)
+        rounds, many = how.rounds(count), how.at_once(count)
+        turn, e = expr.fresh("round") if rounds > 1 else "", expr.fresh("e") if many > 1 else ""
+        scaled = f"{turn} * {many}" if turn and many > 1 else turn
+        number = " + ".join(x for x in (scaled, e) if x) or "0"
+        names = _position(number, [n.value for n in array.shape if isinstance(n, IntImm)])
+        element, value = _element(expr, array, names, env, t)
+        if how.lanes > 1:
+            alone = how.shared_out(count)
+            start = f"{e} * {how.slots} + " if e else ""
+            start += f"{areas.first[id(s)]} + " if areas.first[id(s)] else ""
+            stored, loaded = _over_warps(s, t, expr, value, how, place, thread, start, alone)
+            loaded.append(f"{element} = {expr.cast(Text('held'), t, array.dtype).text};")
+            for lines, more in ((put, stored), (get, loaded)):
+                lines += _for_each(expr, e, many, more) if e else _indented("{", more)
+            if alone:
+                summed += [*_summed(s, t, expr, how, place, thread, many), barrier]
+        else:  # there is room for one
+            put, get = _tree(s, t, expr, value, how, place, thread, env[s.thread], element, array.dtype)
+    waits = id(group[0]) in areas.waiting or rounds > 1
+    lines = [*([barrier] if waits else []), *put, barrier, *summed, *get]
+    return _for_each(expr, turn, rounds, lines) if turn else lines
 
 
 def _position(number: str, shape: Sequence[int]) -> list[str]:

@@ -20,15 +20,16 @@ from typing import Literal
 
 from tc.codegen.c_family import Printer
 from tc.codegen.c_helpers import Helpers
-from tc.codegen.combine import Scratch, combined, scratch
+from tc.codegen.combine import combined
 from tc.codegen.dialect import CUDA, OPENCL, Dialect
 from tc.codegen.expr import UNARY, CExpr, Text
 from tc.codegen.names import Recording, identifier
 from tc.codegen.narrow import narrow
 from tc.codegen.numerics import MAX_POINT
 from tc.codegen.points import source_points
+from tc.codegen.scratch import Area, Scratch, scratch
 from tc.codegen.uniform import check_uniform
-from tc.dtypes import BOOL, INT32, INT64, DType, accumulator
+from tc.dtypes import BOOL, INT32, INT64, accumulator
 from tc.errors import InternalError
 from tc.ir.expr import Expr, IntImm, Load, Mul
 from tc.ir.loops import (
@@ -221,7 +222,7 @@ class _Kernel(Printer):
         self.areas = Scratch()
         self.thread = self.expr.fresh("thread")
         # Shared arrays of combinations with their numbers of elements, by type and area.
-        self.scratch: dict[tuple[DType, int], tuple[str, int]] = {}
+        self.scratch: dict[Area, tuple[str, int]] = {}
 
     def function(self, launch: Launch) -> str:
         """The text of the launch, whose index arithmetic has been narrowed."""
@@ -441,9 +442,6 @@ class _Kernel(Printer):
                 barrier = self.dialect.warp_barrier if s.warp else ""
                 self.out.append(f"{pad}{barrier or self.dialect.barrier}")
             case Combine():
-                array = self.expr.arrays[s.buffer]
                 self.expr.used_buffers.add(s.buffer)
-                lines = combined(
-                    s, array, self.threads, env, self.expr, self.thread, self.scratch, self.areas
-                )
+                lines = combined(s, self.threads, env, self.expr, self.thread, self.scratch, self.areas)
                 self.out += [pad + line for line in lines]

@@ -67,6 +67,26 @@ NORM = lines(
 DIAGONAL = "def f(float(N,N) A, float(N,M) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) where k == i }"
 TRIANGLE = "def f(float(N,N) A, float(N,M) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) where k <= i }"
 
+
+def sums(count: int) -> str:
+    """Sums of the rows of one array."""
+    names = [f"S{i}" for i in range(count)]
+    return lines(
+        f"def f(float(N,K) A) -> ({', '.join(names)}) {{",
+        *(f"  {s}(n) +=! {i + 1} * A(n,k)" for i, s in enumerate(names)),
+        "}",
+    )
+
+
+EXTREMA = lines(
+    "def f(float(N,K) A, int32(N,K) B) -> (S, M, T) {",
+    "  S(n) +=! A(n,k)",
+    "  M(n) max=! B(n,k)",
+    "  T(n) +=! A(n,k) * A(n,k)",
+    "}",
+)
+ROWS = {"N": 3, "K": 1000}
+
 CASES = {
     # What is copied once waits for the barrier with which the loop over tiles begins.
     "a copy before a loop": Case(SCALED, {"N": 40, "K": 70, "M": 40}, (1,), TILED),
@@ -79,6 +99,11 @@ CASES = {
     "a count before a loop": Case(NORM, {"B": 3, "L": 50, "D": 64}, (2,), {"threads": (64,)}),
     # Nobody waits after the only tile.
     "a tile": Case(DIAGONAL, {"N": 128, "M": 128}, (1,)),
+    # What several sums have left goes through shared memory at once.
+    **{f"{n} sums": Case(sums(n), ROWS, (1,), {"threads": (256,)}) for n in (1, 2, 4, 8, 15)},
+    "sums of more warps than are read at once": Case(sums(9), {"N": 3, "K": 2000}, (2,), {"threads": (512,)}),
+    "rows of a block in turn": Case(sums(3), ROWS, (2,), {"threads": (64,), "blocks": (1,)}),
+    "sums of several types": Case(EXTREMA, ROWS, (1,), {"threads": (128,)}),
     "a triangle": Case(TRIANGLE, {"N": 70, "M": 40}, (1,), TILED),
 }
 

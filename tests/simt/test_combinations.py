@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tc.codegen import combine, gpu
+from tc.codegen import gpu, scratch
 from tc.codegen.dialect import CUDA
 from tc.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT8, INT64, UINT16, DType
 from tc.ir.expr import EQ, Cast, IntImm, Load, Variable
@@ -153,6 +153,12 @@ ORDERS: dict[str, tuple[list[Stmt], int]] = {
         [loop(RESET, FIRST, done(0), OTHER, RESET, replace(FIRST), done(1))],
         1,
     ),
+    "two at once": ([FIRST, OTHER, done(0), RESET, replace(FIRST), replace(OTHER), done(1)], 0),
+    "two at once in a loop": ([loop(RESET, FIRST, OTHER, done(0))], 1),
+    "one alone, one with another": (
+        [FIRST, done(0), RESET, Block((replace(FIRST), Block((OTHER,)))), done(1), RESET, replace(FIRST)],
+        0,
+    ),
 }
 
 
@@ -169,7 +175,7 @@ def test_combinations_wait_where_they_must(name: str, monkeypatch: pytest.Monkey
         result = Call(n, made, {}, {"o": (3,)}, {}, {}).run(orders=(*simt.ORDERS, 2))
         return made.text, len([f for f in result.found if f.kind is simt.Kind.RACE])
 
-    areas = combine.scratch(launch, {a.name: a for a in n.arrays}, True)
+    areas = scratch.scratch(launch, {a.name: a for a in n.arrays}, True)
     assert len(areas.waiting) == count
     text, races = found()
     assert not races
@@ -182,3 +188,13 @@ def test_combinations_wait_where_they_must(name: str, monkeypatch: pytest.Monkey
             gpu, "scratch", lambda *_: replace(areas, of=dict.fromkeys(areas.of, 0), waiting=frozenset[int]())
         )
         assert found()[1]
+
+
+def test_a_combination_in_two_places_is_alone() -> None:
+    """In one of them another one follows it."""
+    body = Block((RESET, FIRST, OTHER, done(0), RESET, FIRST, done(1)))
+    launch = Launch("c", (("b0", IntImm(1)),), (("t0", 96),), body)
+    n = LoopNest("f", ("o",), ("o",), (), (OUT, R, Q), (), launch, IntImm(0), ())
+    made = gpu.emit(n, CUDA)
+    assert made.text.count("__syncthreads") == 3
+    assert not Call(n, made, {}, {"o": (3,)}, {}, {}).run().found

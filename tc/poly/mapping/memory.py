@@ -171,7 +171,7 @@ def placed(
     everywhere = frozenset(r.buffer for r in alike)
     registers = kept(scop, region, found, everywhere, name) if private else ()
     results = parts(scop, found, everywhere, name)
-    # Combinations may take an element a thread for each type (tc/codegen/combine.py).
+    # Combinations may take an element a thread for each type (tc/codegen/scratch.py).
     combined = {p.array.dtype for p in results.values() if p.threads}
     shared -= math.prod(n for _, n in how.threads) * sum(t.itemsize for t in combined)
     shared = max(0, shared)

@@ -35,6 +35,7 @@ from tc.poly.mapping.insert import Insertions, started
 from tc.poly.mapping.memory import Placed
 from tc.poly.mapping.nodes import Part, Tree
 from tc.poly.mapping.plan import AxisMap, Unit, alone, several, tiled_axes
+from tc.poly.mapping.registers import Parts
 from tc.poly.mapping.shared import Refused
 from tc.poly.mapping.staging import own_tiles, stores
 from tc.poly.mapping.sync import barriers
@@ -117,11 +118,9 @@ def _sequence(into: Insertions, outer: isl.UnionMap, tiles: Sequence[tuple[str, 
         out += [into.opaque(f"start_{x.statement}", started(x), outer) for x in combined]
         below = own_tiles(into, u, i, outer, tiles)
         out.append(Part(where(p.ctx, {p.instances(u, s): () for s in u.statements}), below))
-        for x in combined:
-            if x.threads:
-                over = Block(tuple(Combine(x.array.name, x.op, v, x.everywhere) for v in x.threads))
-                out.append(into.opaque(f"combine_{x.statement}", over, outer))
-            out.append(into.result(x, u, outer))
+        if (over := _combinations(combined)).body:
+            out.append(into.opaque(f"combine{i}", over, outer))
+        out += [into.result(x, u, outer) for x in combined]
         out += [into.transfer(r, u, outer, load=False) for r in p.replicated if r.stored == i]
         if not any(x.nest == u.nest for x in p.units[i + 1 :]):
             mine = [k for k in p.kept if k.nest == u.nest and k.store]
@@ -130,3 +129,11 @@ def _sequence(into: Insertions, outer: isl.UnionMap, tiles: Sequence[tuple[str, 
     if needed.done:
         out.append(into.opaque("done", needed.done, outer))
     return nodes.sequence(out)
+
+
+def _combinations(parts: Sequence[Parts]) -> Block:
+    """Of what threads have, one after the other, so that they may share barriers."""
+    threads = list(dict.fromkeys(v for x in parts for v in x.threads))
+    return Block(
+        tuple(Combine(x.array.name, x.op, v, x.everywhere) for v in threads for x in parts if v in x.threads)
+    )

@@ -334,6 +334,8 @@ def _chain(nest: LoopNest, launch: Launch, done: Work, far: float, shuffles: boo
                 if how.warps > 1 and not areas.groups[id(s)]:  # at the same time as the first of its group
                     return 0.0, 0.0
                 time = areas.barriers(s, arrays[s.buffer], how) * _BARRIER
+                if how.in_a_row(s.everywhere):
+                    return time + elements * (2 * _SHARED + (how.count - 1) * _ARITHMETIC), 0.0
                 if how.lanes == 1:
                     return time + elements * (how.count - 1).bit_length() * 2 * _SHARED, 0.0
                 time += (how.lanes - 1).bit_length() * (_SHARED + _ARITHMETIC)

@@ -326,6 +326,13 @@ class _Walk:
                 share = -(-how.slots * many // how.warps // WARP) / (warps * many)
                 stored, loaded, summed = 1 + share, 1 + share * loaded, share * summed
             self.spend(pipe(array.dtype), weight * summed)
+        elif how.in_a_row(s.everywhere):
+            self.control += weight * 3
+            # The first threads of groups are of so many of the warps.
+            held = -(-thread_count(self.launch) // WARP)
+            busy = 1.0 if s.everywhere or how.stride < WARP else -(-held // how.count) / held
+            stored, loaded = 1.0, busy * how.count
+            self.spend(pipe(array.dtype), weight * busy * (how.count - 1))
         else:
             steps = (how.count - 1).bit_length()
             self.control += weight * (1 + 3 * steps)

@@ -1,9 +1,9 @@
 """Combinations of what the threads of a block hold: in CUDA by shuffles within warps and then, through shared
-memory, over warps; else by a tree in shared memory.
+memory, over warps; else in shared memory alone, of few threads one after the other, of many by a tree.
 
-Shuffles and trees halve the distance in each step, and warps follow each other, so that the order of the
-operations is fixed by the numbers of threads alone.  Values are combined in the type that updates compute in
-and rounded once.
+Shuffles and trees halve the distance in each step, warps and few threads follow each other, so that the order
+of the operations is fixed by the numbers of threads alone.  Values are combined in the type that updates
+compute in and rounded once.
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ def _through_memory(
             if alone:
                 summed += [*_summed(s, t, expr, how, place, thread, many), barrier]
         else:  # there is room for one
-            put, get = _tree(s, t, expr, value, how, place, thread, env[s.thread], element, array.dtype)
+            made = _in_a_row if how.in_a_row(s.everywhere) else _tree
+            put, get = made(s, t, expr, value, how, place, thread, env[s.thread], element, array.dtype)
     waits = id(group[0]) in areas.waiting or rounds > 1
     lines = [*([barrier] if waits else []), *put, barrier, *summed, *get]
     return _for_each(expr, turn, rounds, lines) if turn else lines
@@ -196,8 +197,10 @@ def _over_warps(
     return put, get
 
 
-def _of_warps(s: Combine, t: DType, expr: CExpr, how: Grouping, place: str, warps: int) -> list[str]:
-    """What so many warps of a group have stored, in `held`."""
+def _of_warps(
+    s: Combine, t: DType, expr: CExpr, how: Grouping, place: str, warps: int, name: str = "warp"
+) -> list[str]:
+    """What so many warps of a group, or threads, have stored, in `held`; `name`: of a loop over them."""
 
     def read(at: str) -> Text:
         return Text(f"{place}[{at}] != 0", EQUAL) if t.is_bool else Text(f"{place}[{at}]")
@@ -205,10 +208,10 @@ def _of_warps(s: Combine, t: DType, expr: CExpr, how: Grouping, place: str, warp
     scale = f" * {how.stride}" if how.stride > 1 else ""
     lines = [f"{expr.type(t)} held = {read('first').text};"]
     if warps > 1:
-        other = read(f"first + warp{scale}")
+        other = read(f"first + {name}{scale}")
         lines += [
             "#pragma unroll",
-            f"for (int warp = 1; warp < {warps}; warp++) {{",
+            f"for (int {name} = 1; {name} < {warps}; {name}++) {{",
             f"  held = {expr.combine(s.op, Text('held'), other, t).text};",
             "}",
         ]
@@ -228,6 +231,32 @@ def _summed(
             *_of_warps(s, t, expr, how, place, how.warps),
             f"{place}[first] = held;",
         ],
+    )
+
+
+def _in_a_row(
+    s: Combine,
+    t: DType,
+    expr: CExpr,
+    value: Text,
+    how: Grouping,
+    place: str,
+    thread: str,
+    position: str,
+    element: str,
+    held: DType,
+) -> tuple[list[str], list[str]]:
+    """All threads put what they have, and read that of their group, or the first ones do."""
+    first = thread
+    if s.everywhere:
+        first += f" - {position if how.stride == 1 else f'{position} * {how.stride}'}"
+    get = [
+        f"const int first = {first};",
+        *_of_warps(s, t, expr, how, place, how.count, "part"),
+        f"{element} = {expr.cast(Text('held'), t, held).text};",
+    ]
+    return [f"{place}[{thread}] = {value.text};"], _indented(
+        "{" if s.everywhere else f"if ({position} == 0) {{", get
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from tc.ir.loops import WARP
 
 _READ = 64  # values that a thread reads one after the other
+_FEW, _FEW_EVERYWHERE = 32, 8  # threads whose values one thread, or each, adds up sooner than a tree does
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +66,18 @@ class Grouping:
         would read too much to have it all at once."""
         return self.lanes > 1 and self.warps > 1 and self.warps * self.at_once(elements) > _READ
 
+    def in_a_row(self, everywhere: bool) -> bool:
+        """Whether, without shuffles, what threads have left is read one after the other after one barrier, by
+        those that are to have it; else a tree halves it, with a barrier each step."""
+        return self.lanes == 1 and self.count <= (_FEW_EVERYWHERE if everywhere else _FEW)
+
     def barriers(self, elements: int, waits: bool, everywhere: bool = False) -> int:
         """Barriers of the block; `waits`: the places are still read when threads get here; `everywhere`: all
         threads get what is combined."""
         if self.warps == 1:
             return 0
         rounds = self.rounds(elements)
-        each = 1 + self.shared_out(elements) if self.lanes > 1 else (self.count - 1).bit_length() + everywhere
+        each = 1 + self.shared_out(elements)
+        if self.lanes == 1 and not self.in_a_row(everywhere):
+            each = (self.count - 1).bit_length() + everywhere
         return rounds * (each + (waits or rounds > 1))

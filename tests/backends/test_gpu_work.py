@@ -32,6 +32,7 @@ from tc.ir.loops import (
     Combine,
     If,
     LoopNest,
+    Stmt,
     Sync,
 )
 from tests.backends.gpu_launches import (
@@ -331,8 +332,8 @@ def test_temporaries_might_be_the_same() -> None:
 
 
 def test_combinations() -> None:
-    """Shuffles within a warp, and over warps a barrier; without shuffles a tree in shared memory, with a
-    barrier before each step."""
+    """Shuffles within a warp, and over warps a barrier; without shuffles one, too, for few threads, and for
+    more a tree in shared memory, with a barrier before each step."""
     arrays = [array("A", "input", 256, 32), array("O", "output", 256), array("R", "register")]
 
     def summed(threads: tuple[int, ...]) -> LoopNest:
@@ -355,7 +356,37 @@ def test_combinations() -> None:
     p = predicted(summed((72,)))  # no whole number of warps
     assert (p.work.barriers, p.shared, p.work.arithmetic["shuffle"]) == (7, 288, 0)
     p = predicted(summed((32, 8)), GENERIC)  # OpenCL C has no shuffles
-    assert (p.work.barriers, p.shared) == (5, 1024)
+    assert (p.work.barriers, p.shared) == (1, 1024)
+    p = predicted(summed((64, 4)), GENERIC)
+    assert (p.work.barriers, p.shared) == (6, 1024)
+
+
+def test_combinations_that_follow_each_other() -> None:
+    """They share a barrier, and each has places of its own."""
+    arrays = [
+        array("A", "input", 256),
+        array("O", "output", 1),
+        array("R", "register"),
+        array("Q", "register"),
+    ]
+
+    def combined(*between: Stmt) -> Any:
+        body = Block(
+            (
+                put("R", [], load("A", T)),
+                put("Q", [], load("A", T)),
+                Combine("R", "+", "t0"),
+                *between,
+                Combine("Q", "max", "t0"),
+                If(LT(T, IntImm(1)), put("O", [IntImm(0)], Add(load("R"), load("Q")))),
+            )
+        )
+        return predicted(nest(arrays, launch(body, (256,))))
+
+    together, apart = combined(), combined(put("R", [], load("R")))
+    assert (together.work.barriers, together.shared) == (1, 64)
+    assert (apart.work.barriers, apart.shared) == (2, 64)
+    assert together.work.arithmetic["shuffle"] == apart.work.arithmetic["shuffle"]
 
 
 # Instructions.

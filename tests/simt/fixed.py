@@ -104,7 +104,8 @@ PROGRAMS = {
     "syrk": Program(fused.SYRK, {"N": 21, "K": 40}, **product((8, 8), (4, 4), (3, 3))),
     "softmax": Program(fused.SOFTMAX, {"N": 3, "D": 70}, **row(16, 4)),
     "in memory": Program(fused.SOFTMAX, {"N": 3, "D": 70}, **row(16, 4), private=False),
-    "tree": Program(SUM, {"N": 3, "K": 55}, **row(12, 4)),
+    "tree": Program(SUM, {"N": 3, "K": 55}, **row(36, 2)),
+    "in a row": Program(SUM, {"N": 3, "K": 55}, **row(12, 4)),
     "shuffles": Program(SUM, {"N": 3, "K": 55}, **row(8, 4)),
     "strays": Program(GATHER, {"N": 3, "M": 40}, (2,), (32,), (AxisMap(32, "b0", 2, "t0", 32),)),
 }

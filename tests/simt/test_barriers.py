@@ -85,6 +85,7 @@ EXTREMA = lines(
     "  T(n) +=! A(n,k) * A(n,k)",
     "}",
 )
+COLUMNS = "def f(float(N,M) A) -> (S) { S(j) +=! A(i,j) }"
 ROWS = {"N": 3, "K": 1000}
 
 CASES = {
@@ -104,6 +105,8 @@ CASES = {
     "sums of more warps than are read at once": Case(sums(9), {"N": 3, "K": 2000}, (2,), {"threads": (512,)}),
     "rows of a block in turn": Case(sums(3), ROWS, (2,), {"threads": (64,), "blocks": (1,)}),
     "sums of several types": Case(EXTREMA, ROWS, (1,), {"threads": (128,)}),
+    # One adds up what the few threads of a column have left.
+    "columns": Case(COLUMNS, {"N": 128, "M": 4096}, (1,)),
     "a triangle": Case(TRIANGLE, {"N": 70, "M": 40}, (1,), TILED),
 }
 

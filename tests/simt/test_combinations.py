@@ -39,6 +39,10 @@ SHAPES = [
     ((("t0", 2), ("t1", 48), ("t2", 2)), "t1"),
     ((("t0", 32), ("t1", 3)), "t1"),
     ((("t0", 16), ("t1", 4), ("t2", 3)), "t0"),
+    ((("t0", 12), ("t1", 4)), "t0"),  # few, one after the other; everywhere a tree
+    ((("t0", 32), ("t1", 8)), "t1"),
+    ((("t0", 40), ("t1", 5), ("t2", 2)), "t1"),
+    ((("t0", 3), ("t1", 33)), "t1"),
 ]
 
 
@@ -71,21 +75,19 @@ def combined(
 
 @pytest.mark.parametrize(("threads", "over"), SHAPES)
 def test_shapes_of_blocks(threads: tuple[tuple[str, int], ...], over: str) -> None:
-    text, problems = combined(FLOAT64, threads, over)
-    assert not problems
     count = dict(threads)[over]
     stride = math.prod(n for v, n in threads if v < over)
     lanes = 32 // stride if 32 % stride == 0 else 1
     shuffled = lanes > 1 and count % min(lanes, count) == 0 and (count % lanes == 0 or count in (2, 4, 8, 16))
-    assert ("__shfl_xor_sync" in text) == shuffled
     over_warps = not shuffled or count > lanes
-    # One for the partial results, which all threads read; of trees, for the elements one after the other, one
-    # until they have, and one more for each step but the last.
-    each = 1 if shuffled else 3
-    assert text.count("__syncthreads") == (each * len(OPS) if over_warps else 0)
-    text, problems = combined(FLOAT64, threads, over, everywhere=True)
-    assert not problems
-    assert text.count("__syncthreads") == (each * len(OPS) if over_warps else 0)  # a loop has one round more
+    # One for the partial results, which all threads read; without shuffles, for the elements one after the
+    # other, one until all have read them, too, and of trees one more for each step but the last.
+    for everywhere, few in ((False, 32), (True, 8)):
+        text, problems = combined(FLOAT64, threads, over, everywhere)
+        assert not problems
+        assert ("__shfl_xor_sync" in text) == shuffled
+        each = 1 if shuffled else 2 if count <= few else 3  # a loop has one round more
+        assert text.count("__syncthreads") == (each * len(OPS) if over_warps else 0)
 
 
 @pytest.mark.parametrize(

@@ -50,11 +50,15 @@ void v_2LUT_kernel(
   /* + of O1.6 over t0 */
   scratch_f32[thread] = O1_6[0];
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-  for (int step = 4; step > 1; step /= 2) {
-    if (t0 < step) scratch_f32[thread] = scratch_f32[thread] + scratch_f32[thread + step];
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+  if (t0 == 0) {
+    const int first = thread;
+    float held = scratch_f32[first];
+    #pragma unroll
+    for (int part = 1; part < 8; part++) {
+      held = held + scratch_f32[first + part];
+    }
+    O1_6[0] = held;
   }
-  if (t0 == 0) O1_6[0] = scratch_f32[thread] + scratch_f32[thread + 1];
   if (t0 == 0 && t2 <= 2) {
     /* O1, its parts */
     O1_4[0] += O1_6[0];
@@ -80,11 +84,15 @@ void v_2LUT_kernel(
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
   scratch_f32[thread] = O2_7[0];
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-  for (int step = 4; step > 1; step /= 2) {
-    if (t0 < step) scratch_f32[thread] = scratch_f32[thread] + scratch_f32[thread + step];
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+  if (t0 == 0) {
+    const int first = thread;
+    float held = scratch_f32[first];
+    #pragma unroll
+    for (int part = 1; part < 8; part++) {
+      held = held + scratch_f32[first + part];
+    }
+    O2_7[0] = held;
   }
-  if (t0 == 0) O2_7[0] = scratch_f32[thread] + scratch_f32[thread + 1];
   if (t0 == 0 && t2 <= 2) {
     /* O2, its parts */
     O2_5[0] += O2_7[0];

@@ -33,7 +33,15 @@ void sconv_kernel(
   /* + of O.1 over t0 */
   scratch_f32[thread] = O_1[0];
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-  if (t0 == 0) O_1[0] = scratch_f32[thread] + scratch_f32[thread + 1];
+  if (t0 == 0) {
+    const int first = thread;
+    float held = scratch_f32[first];
+    #pragma unroll
+    for (int part = 1; part < 2; part++) {
+      held = held + scratch_f32[first + part];
+    }
+    O_1[0] = held;
+  }
   if (t0 == 0 && t1 <= 2) {
     /* O, its parts */
     O_0[0] += O_1[0];

@@ -29,11 +29,15 @@ void sgemm_kernel(
   /* + of C.1 over t0 */
   scratch_f32[thread] = C_1[0];
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-  for (int step = 4; step > 1; step /= 2) {
-    if (t0 < step) scratch_f32[thread] = scratch_f32[thread] + scratch_f32[thread + step];
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+  if (t0 == 0) {
+    const int first = thread;
+    float held = scratch_f32[first];
+    #pragma unroll
+    for (int part = 1; part < 8; part++) {
+      held = held + scratch_f32[first + part];
+    }
+    C_1[0] = held;
   }
-  if (t0 == 0) C_1[0] = scratch_f32[thread] + scratch_f32[thread + 1];
   if (t0 == 0 && t1 <= 5) {
     /* C, its parts */
     C_0[0] += C_1[0];

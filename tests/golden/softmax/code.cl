@@ -27,11 +27,15 @@ void softmax_kernel(__global const float (*restrict I)[7], __global float (*rest
   /* max of tmp.1 over t0 */
   scratch_f32[thread] = tmp_1[0];
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-  for (int step = 4; step > 0; step /= 2) {
-    if (t0 < step) scratch_f32[thread] = tc_max_f32(scratch_f32[thread], scratch_f32[thread + step]);
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+  {
+    const int first = thread - t0;
+    float held = scratch_f32[first];
+    #pragma unroll
+    for (int part = 1; part < 8; part++) {
+      held = tc_max_f32(held, scratch_f32[first + part]);
+    }
+    tmp_1[0] = held;
   }
-  tmp_1[0] = scratch_f32[thread - t0];
   if (t1 <= 2) {
     /* tmp, its parts */
     tmp_0[0] = tc_max_f32(tmp_0[0], tmp_1[0]);
@@ -51,11 +55,15 @@ void softmax_kernel(__global const float (*restrict I)[7], __global float (*rest
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
   scratch_f32[thread] = tmp_2[0];
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-  for (int step = 4; step > 0; step /= 2) {
-    if (t0 < step) scratch_f32[thread] = scratch_f32[thread] + scratch_f32[thread + step];
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+  {
+    const int first = thread - t0;
+    float held = scratch_f32[first];
+    #pragma unroll
+    for (int part = 1; part < 8; part++) {
+      held = held + scratch_f32[first + part];
+    }
+    tmp_2[0] = held;
   }
-  tmp_2[0] = scratch_f32[thread - t0];
   if (t1 <= 2) {
     /* tmp, its parts */
     tmp_0[0] += tmp_2[0];

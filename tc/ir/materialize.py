@@ -341,4 +341,7 @@ def _moved(e: Expr, coordinates: Sequence[Form], names: Sequence[str], old: Sequ
         factor = IntImm(x.dtype.wrap(terms[first] // unit), x.dtype)
         return simplify(Add(Mul(factor, at), rest), exact=x.dtype == INDEX)
 
-    return substitute(visit(e), cancelled)
+    found = visit(e)
+    if variables(found).isdisjoint(cancelled):
+        return found
+    return simplify(substitute(found, cancelled))  # so that what is never chosen is not thought to be read

@@ -56,7 +56,7 @@ def test_all_backends_agree(p: Program) -> None:
 def test_halide_agrees_where_it_can_follow() -> None:
     followed = 0
 
-    @seed(3)
+    @seed(4)
     @given(p=programs(("float", "int", "double")))
     @settings(_COMMON, max_examples=15)
     def once(p: Program) -> None:

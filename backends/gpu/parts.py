@@ -7,7 +7,7 @@ up, which is deterministic, or, by option, in chunks whose blocks update results
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tc.ir.loops import WARP
@@ -29,10 +29,10 @@ _LONG_ATOMIC = 256  # the same if results are to be updated atomically, which ne
 @dataclass(frozen=True, slots=True)
 class InParts:
     """A program with long reductions in parts; `chunks`: of statements that update results atomically the
-    variable that blocks share out; `alone`: statements that share loops with no others."""
+    variables that blocks share out; `alone`: statements that share loops with no others."""
 
     program: Program
-    chunks: Mapping[str, str]
+    chunks: Mapping[str, Sequence[str]]
     alone: Collection[str] = ()
 
 

@@ -30,7 +30,7 @@ _MANY_ROWS = 8192  # a warp for each keeps a GPU busy
 _TILES_TRIED = 2
 _BUSIER = 1.1  # lanes with points, over those of powers of two, from where other numbers of threads pay
 _NEARLY = 1.04  # the fewest lanes without points
-_CHUNK = "part"  # the variable of blocks for chunks of a reduction
+_PART, _MOST_PARTS = "part", 32  # variables of blocks for parts of reductions
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class Wanted:
     block: int = THREADS  # threads of a block, a power of two, unless `threads` says it
     unroll: int | None = None
     unroll_copies: bool | None = None
-    # Of statements whose results are updated atomically the variable that blocks share out.
-    chunks: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
+    # Of statements whose results are updated atomically the variables that blocks share out.
+    chunks: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]], hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class _Region:
     def points_of(self, shared: Sequence[Axis]) -> int:
         """How many points blocks and threads share out, times the chunks of reductions that blocks have."""
         phases = (p for n in self.region.nests for p in n.phases)
-        chunks = (a.extent for p in phases for a in p.axes if self.is_chunks(a))
+        chunks = (math.prod(a.extent for a in self.chunks(p)) for p in phases)
         return math.prod(a.extent for a in shared) * max(chunks, default=1)
 
     def together(self) -> int:
@@ -172,14 +172,13 @@ class _Region:
             axes = self.points(shared, along[id(lead)], way)
         axes = self.tiled(shared, axes)
         maps = tuple(self.nest(n, axes, along[id(n)], way) for n in nests)
-        chunks = next((a for n in nests for p in n.phases for a in p.axes if self.is_chunks(a)), None)
+        chunks = max((self.chunks(p) for n in nests for p in n.phases), key=len)
         blocks = [
             (m.block, _tiles(a, m.tile, m.blocks))
             for a in reversed(shared)
             if (m := axes[a.name]).block is not None
         ]
-        if chunks is not None:
-            blocks.append((self.names[_CHUNK], chunks.points))
+        blocks += [(self.names[f"{_PART}{i}"], a.points) for i, a in enumerate(chunks)]
         threads = tuple((self.names.get(f"t{i}", f"t{i}"), n) for i, n in enumerate(self.shape))
         blocks = tuple((b, n) for b, n in blocks if b)
         return RegionMap(blocks, threads, maps, self.wanted.unroll, self.wanted.unroll_copies)
@@ -269,6 +268,14 @@ class _Region:
             if not self.wanted.threads:
                 self.shape.append(max(1, self.block // self.shape[0]))
             return axes
+        if not self.wanted.threads and self.points_of(shared) < WARP * self.units:
+            beside = next((p.axes for p in lead.phases if best in p.axes), ())
+            row = _first([a for a in beside if not self.is_chunks(a)], best)
+            left = min(way.rows, self.block) // self.shape[0]
+            if len(row) > 1 and left > 1 and math.prod(map(_extent, row)) >= way.rows:
+                self.shape.append(
+                    min(_power(row[1].extent), left)
+                )  # few rows, long ones: more threads for each
         order = list(reversed(shared))
         return self.dealt(order, order, WARP, False)
 
@@ -386,12 +393,14 @@ class _Region:
             dealt: dict[str, AxisMap] = {}
             inner = contiguous(self.scop, n, p.statements)
             shared_out = [a for a in p.axes if not self.is_chunks(a)]
-            for a in _first(shared_out, inner):
+            first = inner if inner in shared_out else max(reversed(shared_out), key=_extent, default=None)
+            for a in _first(shared_out, first):
                 legal = not a.reductions or (few and not self.used_within(p, a))
                 dealt[a.name] = self.spread(left) if legal and left else SERIAL
             if self.wanted.shared and all(m.thread is None for m in dealt.values()):
                 dealt = self.own_tiles(shared_out, inner, len(n.axes))
-            dealt |= {a.name: AxisMap(1, self.names[_CHUNK], 0) for a in p.axes if self.is_chunks(a)}
+            chunks = enumerate(self.chunks(p))
+            dealt |= {a.name: AxisMap(1, self.names[f"{_PART}{i}"], 0) for i, a in chunks}
             phases.append(dealt)
         return NestMap(out, tuple(phases))
 
@@ -405,9 +414,12 @@ class _Region:
             for x in self.scop.statement(s).accesses
         )
 
+    def chunks(self, p: Phase) -> Sequence[Axis]:
+        """The axes of a phase whose points, parts of a reduction, go to blocks; the inner first."""
+        return [a for a in reversed(p.axes) if self.is_chunks(a)]
+
     def is_chunks(self, a: Axis) -> bool:
-        """Whether an axis is that of chunks of a reduction that go to blocks."""
-        return any(self.wanted.chunks.get(s) == v for s, v in a.vars.items())
+        return any(v in self.wanted.chunks.get(s, ()) for s, v in a.vars.items())
 
     def own_tiles(self, axes: Sequence[Axis], inner: Axis | None, outer: int) -> dict[str, AxisMap]:
         """Tiles of a phase's own loops, of which shared memory holds what they read: as wanted, after those
@@ -437,7 +449,8 @@ def candidates(scop: Scop, region: Region, wanted: Wanted, units: int) -> Iterat
     inside `isl_context()`."""
     taken = {*scop.program.sizes, *(s.name for s in scop.program.scalars)}
     names: dict[str, str] = {}
-    for v in (*(f"b{i}" for i in range(32)), _CHUNK, *(f"t{i}" for i in range(8))):
+    parts = (f"{_PART}{i}" for i in range(_MOST_PARTS))
+    for v in (*(f"b{i}" for i in range(32)), *parts, *(f"t{i}" for i in range(8))):
         new = v
         while new in taken:
             new += "_"
@@ -490,6 +503,10 @@ def weight(nest: Nest, statement: str) -> int:
 def _first(axes: Sequence[Axis], chosen: Axis | None) -> list[Axis]:
     """The innermost axes first, before them the chosen one."""
     return sorted(axes[::-1], key=lambda a: chosen is None or a.name != chosen.name)  # noqa: C415
+
+
+def _extent(a: Axis) -> int:
+    return a.extent
 
 
 def _power_within(extent: int, limit: int) -> int:

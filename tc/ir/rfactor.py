@@ -1,6 +1,7 @@
-"""Long reductions in parts: `s op= f(k)` becomes partial results of chunks of `k`, and their combination.
+"""Long reductions in parts: `s op= f(j, k)` becomes partial results of each `j`, or of chunks of `k`, or of
+both, and their combination.
 
-The partial results are a new Func whose chunk is a pure variable, so that everything downstream sees ordinary
+The partial results are a new Func whose parts are pure variables, so that everything downstream sees ordinary
 parallel loops (Suriana, Adams and Kamil, "Parallel associative reductions in Halide", 2017).  The
 order of combination is fixed by the program, not by how many threads run it.
 """
@@ -9,8 +10,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from tc.dtypes import accumulator
 from tc.ir.evaluate import evaluate
@@ -19,8 +20,10 @@ from tc.ir.lower import neutral
 from tc.ir.program import Buffer, Domain, Func, IterVar, Program, Range, Stage, fresh, moved_sites
 from tc.ir.simplify import simplify
 
-_GRAIN = 64  # chunks of what is contiguous are whole cache lines
-_DYNAMIC = 1 << 13  # instances of a chunk of dynamic length at most: all are looked at, also of a short one
+_GRAINS = (64, 32, 16, 8, 1)  # parts of what is contiguous are whole cache lines where that costs nothing,
+_LONGER, _SHORTER = 4, 16  # no part grows by a fourth, nor is the last one shorter by a 16th of all
+_LEAST, _LEAST_ROW = 64, 128  # instances of a part, about; points of a row where outer loops are split, too
+_DYNAMIC = 1 << 13  # instances of a part of dynamic length at most: all are looked at, also of a short one
 
 
 def split_reductions(
@@ -40,9 +43,9 @@ def split_reductions(
     """
     for stage in program.stages:
         numbers = many(stage) if many is not None else None
-        where = _split(stage, *(numbers or (chunks, fewest)), typical or {})
-        if where is not None and stage.name not in done:
-            program = _factored(program, stage, *where)
+        sizes = part_sizes(stage, *(numbers or (chunks, fewest)), typical or {})
+        if sizes and stage.name not in done:
+            program = _factored(program, stage, sizes)
     return program
 
 
@@ -73,76 +76,104 @@ def chunked_reductions(
     itemsize: int,
     typical: Mapping[str, int] | None = None,
     many: Callable[[Stage], tuple[int, int] | None] | None = None,
-) -> tuple[Program, Mapping[str, str]]:
-    """The same reductions, each with a loop over its chunks instead of partial results: what updates results
+) -> tuple[Program, Mapping[str, Sequence[str]]]:
+    """The same reductions, each with loops over its parts instead of partial results: what updates results
     of up to `itemsize` bytes, in the type in which it computes them, and does not read them otherwise.  With
-    the variable of this loop for each stage that has one now."""
-    found: dict[str, str] = {}
+    the variables of these loops for each stage that has some now."""
+    found: dict[str, Sequence[str]] = {}
     for stage in program.stages:
         numbers = many(stage) if many is not None else None
-        where = _split(stage, *(numbers or (chunks, fewest)), typical or {})
+        sizes = part_sizes(stage, *(numbers or (chunks, fewest)), typical or {})
         t = program.func(stage.func).dtype
         reads = {e.name for e in walk(stage.value) if isinstance(e, Call) and e.kind != "intrinsic"}
         plain = accumulator(t, stage.value.dtype) == t and 4 <= t.itemsize <= itemsize
-        if where is None or not plain or stage.func in reads:
+        if not sizes or not plain or stage.func in reads:
             continue
-        var, size = where
-        chunks_of, inner, at, conditions = _chunks(stage, var, size)
+        cut = _parts(stage, sizes)
         pure = [v for v in stage.domain.vars if v.kind == "pure"]
-        rest = [inner if v is var else v for v in stage.domain.vars if v.kind != "pure"]
-        domain = Domain((*pure, replace(chunks_of, kind="reduction"), *rest), conditions)
-        new = replace(stage, value=substitute(stage.value, dict(at)), domain=domain)
+        outer = [replace(v, kind="reduction") for v in cut.outer]
+        domain = Domain((*pure, *outer, *cut.inner), cut.conditions)
+        new = replace(stage, value=substitute(stage.value, dict(cut.at)), domain=domain)
         stages = tuple(new if s is stage else s for s in program.stages)
-        program = replace(program, stages=stages, sites=moved_sites(program, new, at))
-        found[stage.name] = chunks_of.name
+        program = replace(program, stages=stages, sites=moved_sites(program, new, cut.at))
+        found[stage.name] = tuple(v.name for v in outer)
     return program, found
 
 
-def _split(stage: Stage, chunks: int, fewest: int, typical: Mapping[str, int]) -> tuple[IterVar, int] | None:
-    """The variable to split and the length of its chunks."""
-    reductions = [v for v in stage.domain.vars if v.kind == "reduction"]
+def part_sizes(stage: Stage, parts: int, fewest: int, typical: Mapping[str, int]) -> Mapping[str, int]:
+    """The variables of a reduction that are split, each with the points of its parts: outer ones whole, each
+    point a part, until the next would be too many; that in chunks.  What is inside stays contiguous."""
     extents = {v.name: max(0, evaluate(v.range.extent, typical)) for v in stage.domain.vars}
     results = math.prod(extents[v.name] for v in stage.domain.vars if v.kind == "pure")
     instances = math.prod(extents.values())
-    if stage.op is None or not reductions or results >= chunks or instances < fewest:
-        return None
-    wanted = max(2, chunks // max(1, results))
-    # The outermost that is long enough: what is inside stays contiguous.
-    var = next((v for v in reductions if extents[v.name] >= wanted), None)
-    if var is None:
-        var = max(reductions, key=lambda v: extents[v.name])
-    extent = extents[var.name]
-    size = math.ceil(extent / min(wanted, extent))
-    if not isinstance(var.range.extent, IntImm):
-        size = min(size, math.ceil(_DYNAMIC * extent / instances))
-    if var is reductions[-1]:
-        size = math.ceil(size / _GRAIN) * _GRAIN
-    return (var, size) if size < extent else None
+    order = _outermost_first(stage, extents)
+    if stage.op is None or not order or results >= parts or instances < fewest:
+        return {}
+    wanted = min(max(2, parts // max(1, results)), math.ceil(instances / max(1, results) / _LEAST))
+    sizes: dict[str, int] = {}
+    for v in order:
+        extent, last = extents[v.name], v is order[-1]
+        if not last and extent <= wanted:
+            if extent > 1 or not isinstance(v.range.extent, IntImm):
+                sizes[v.name] = 1
+            wanted = round(wanted / max(1, extent))
+            instances //= max(1, extent)
+            continue
+        size = math.ceil(extent / max(1, min(wanted, extent)))
+        if not isinstance(v.range.extent, IntImm):
+            size = min(size, math.ceil(_DYNAMIC * extent / max(1, instances)))
+        if last:
+            size = _even(extent, max(size, _LEAST_ROW if sizes else _LEAST))
+        if size < extent:
+            sizes[v.name] = size
+        break
+    return sizes
 
 
-def _factored(program: Program, stage: Stage, var: IterVar, size: int) -> Program:
+def _even(extent: int, size: int) -> int:
+    """The points of parts that are about so long, as whole as can be of cache lines."""
+    for grain in _GRAINS:
+        longer = math.ceil(size / grain) * grain
+        beyond = math.ceil(extent / longer) * longer - extent
+        if _LONGER * (longer - size) <= size and _SHORTER * beyond <= extent:
+            return longer
+    return math.ceil(extent / max(1, round(extent / size)))
+
+
+def _outermost_first(stage: Stage, extents: Mapping[str, int]) -> Sequence[IterVar]:
+    """The variables of a reduction, last those along which neighbours are of what is read most."""
+
+    def elements(e: Call) -> int:
+        return math.prod(extents.get(v, 1) for v in {v for a in e.args for v in variables(a)})
+
+    most = max(_reads(stage), key=elements, default=None)
+    near = variables(most.args[-1]) if most is not None else frozenset[str]()
+    reductions = [v for v in stage.domain.vars if v.kind == "reduction"]
+    return sorted(reductions, key=lambda v: v.name in near)
+
+
+def _factored(program: Program, stage: Stage, sizes: Mapping[str, int]) -> Program:
     assert stage.op is not None
     taken = {b.name for b in program.buffers} | {f.name for f in program.funcs}
     name = fresh(f"{stage.func}_part", taken)
     func = program.func(stage.func)
     dtype = accumulator(func.dtype, stage.value.dtype)
-    chunks, inner, at, conditions = _chunks(stage, var, size)
+    cut = _parts(stage, sizes)
     pure = [v for v in stage.domain.vars if v.kind == "pure"]
-    box = (chunks.range, *(v.range for v in pure))
-    args: tuple[Expr, ...] = (Variable(chunks.name), *(Variable(v.name) for v in pure))
+    box = tuple(v.range for v in (*cut.outer, *pure))
+    args: tuple[Expr, ...] = tuple(Variable(v.name) for v in (*cut.outer, *pure))
     start_value = neutral(stage.op, dtype)
     init = Stage(
         fresh(f"{stage.name}i", {s.name for s in program.stages}), name, args, None, start_value,
-        Domain((chunks, *pure)), stage.text, True, stage.span,
+        Domain((*cut.outer, *pure)), stage.text, True, stage.span,
     )  # fmt: skip
-    rest = tuple(inner if v is var else v for v in stage.domain.vars if v.kind == "reduction")
     update = Stage(
         fresh(f"{stage.name}p", {s.name for s in program.stages}), name, args, stage.op,
-        substitute(stage.value, dict(at)), Domain((chunks, *pure, *rest), conditions), stage.text, False,
-        stage.span,
+        substitute(stage.value, dict(cut.at)), Domain((*cut.outer, *pure, *cut.inner), cut.conditions),
+        stage.text, False, stage.span,
     )  # fmt: skip
-    parts = replace(chunks, kind="reduction")
-    combined = replace(stage, value=Call(name, args, dtype, "func"), domain=Domain((*pure, parts)))
+    parts = tuple(replace(v, kind="reduction") for v in cut.outer)
+    combined = replace(stage, value=Call(name, args, dtype, "func"), domain=Domain((*pure, *parts)))
     position = program.stages.index(stage)
     before, after = program.stages[:position], program.stages[position + 1 :]
     own = program.func_buffers[stage.func]
@@ -157,23 +188,46 @@ def _factored(program: Program, stage: Stage, var: IterVar, size: int) -> Progra
         buffers=(*program.buffers, Buffer(name, dtype, box, "temporary")),
         funcs=(*program.funcs[:where], new, *program.funcs[where:]),
         stages=stages,
-        sites=moved_sites(program, update, at),
+        sites=moved_sites(program, update, cut.at),
     )
 
 
-def _chunks(
-    stage: Stage, var: IterVar, size: int
-) -> tuple[IterVar, IterVar, Mapping[str, Expr], tuple[Expr, ...]]:
-    """The chunks of a variable, of `size` points; a point of one; what the variable is of these; and the
-    conditions of the stage then."""
-    extent = var.range.extent
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """A reduction whose parts are those of `outer`, each with the points of `inner`; `at`: what variables of
+    the stage are of these; `conditions`: those of the stage then."""
+
+    outer: tuple[IterVar, ...]
+    inner: tuple[IterVar, ...]
+    at: Mapping[str, Expr]
+    conditions: tuple[Expr, ...]
+
+
+def _parts(stage: Stage, sizes: Mapping[str, int]) -> _Parts:
+    """The parts of a reduction, of so many points of these variables."""
     names = set(stage.domain.names)
-    chunk, inside = fresh(f"{var.name}_chunk", names), fresh(f"{var.name}_in", names)
-    start = Mul(Variable(chunk), IntImm(size))
-    at: dict[str, Expr] = {var.name: simplify(Add(var.range.min, Add(start, Variable(inside))), exact=True)}
-    conditions = tuple(simplify(substitute(c, dict(at)), exact=True) for c in stage.domain.conditions)
-    if not isinstance(extent, IntImm) or extent.value % size:
-        conditions = (*conditions, LT(Add(start, Variable(inside)), extent))
-    count = simplify(FloorDiv(Add(extent, IntImm(size - 1)), IntImm(size)), exact=True)
-    chunks = IterVar(chunk, Range(IntImm(0), count), "pure")
-    return chunks, IterVar(inside, Range(IntImm(0), IntImm(size)), "reduction"), at, conditions
+    outer: list[IterVar] = []
+    inner: list[IterVar] = []
+    at: dict[str, Expr] = {}
+    ends: list[Expr] = []
+    for v in stage.domain.vars:
+        if v.kind != "reduction":
+            continue
+        size, extent = sizes.get(v.name), v.range.extent
+        if size is None:
+            inner.append(v)
+            continue
+        if size == 1:
+            outer.append(replace(v, kind="pure"))
+            continue
+        chunk, inside = fresh(f"{v.name}_chunk", names), fresh(f"{v.name}_in", names)
+        names |= {chunk, inside}
+        point = Add(Mul(Variable(chunk), IntImm(size)), Variable(inside))
+        at[v.name] = simplify(Add(v.range.min, point), exact=True)
+        if not isinstance(extent, IntImm) or extent.value % size:
+            ends.append(LT(point, extent))
+        count = simplify(FloorDiv(Add(extent, IntImm(size - 1)), IntImm(size)), exact=True)
+        outer.append(IterVar(chunk, Range(IntImm(0), count), "pure"))
+        inner.append(IterVar(inside, Range(IntImm(0), IntImm(size)), "reduction"))
+    conditions = (simplify(substitute(c, at), exact=True) for c in stage.domain.conditions)
+    return _Parts(tuple(outer), tuple(inner), at, (*conditions, *ends))

@@ -198,3 +198,118 @@ def test_products_with_few_results_are_made_in_parts(
         rng = np.random.default_rng(5)
         a, b = (rng.integers(-3, 4, (x, k)).astype(np.float32) for x in (m, n))
         np.testing.assert_array_equal(kernel(a, b), a @ b.T)
+
+
+FOUR = "def f({t}(N,C,H,W) X, {t}(C) y) -> (S) {{ S {op}=! X(n,c,h,w) * y(c){where} }}"
+SHAPES = [(6, 5, 90, 90), (1, 7, 131, 33), (3, 1, 1, 43_691), (40, 40, 9, 11), (129, 1025, 1, 1)]
+
+
+def four(t: str, op: str, shape: tuple[int, ...]) -> dict[str, Array]:
+    """Of a product all but a few factors are -1 and 1; sums are small."""
+    kind = {"float": "float32", "double": "float64", "half": "float16"}.get(t, t)
+    rng = np.random.default_rng(sum(shape))
+    y = rng.choice([-1, 1], shape[1])
+    x = rng.integers(-3, 4, shape) if op != "*" else rng.choice([-1, 1], shape)
+    x.reshape(-1)[:: x.size // 9] = 2
+    return {"X": x.astype(kind), "y": y.astype(kind)}
+
+
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+@pytest.mark.share(3)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("op", OPERATORS)
+@pytest.mark.parametrize("backend", ["opencl", "cpu"])
+def test_several_variables(backend: str, op: str, shape: tuple[int, ...]) -> None:
+    source = FOUR.format(t="float", op=op, where="")
+    given = four("float", op, shape)
+    wanted = tc.compile(source, "reference")(**given)
+    np.testing.assert_array_equal(tc.compile(source, backend)(**given), wanted)
+    if backend == "opencl":
+        kernel = tc.compile(source, backend, options={"atomics": True})
+        np.testing.assert_array_equal(kernel(**given), wanted)
+
+
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+@pytest.mark.share(2)
+@pytest.mark.parametrize("t", ["double", "half", "int32", "int8"])
+@pytest.mark.parametrize("backend", ["opencl", "cpu"])
+def test_several_variables_of_other_types(backend: str, t: str) -> None:
+    for op in ("+", "max"):
+        source = FOUR.format(t=t, op=op, where="")
+        given = four(t, op, (6, 5, 90, 90))
+        if t == "half":
+            given["X"][1:] = 0  # sums are to be exact
+        wanted = tc.compile(source, "reference")(**given)
+        np.testing.assert_array_equal(tc.compile(source, backend)(**given), wanted)
+
+
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+@pytest.mark.parametrize(
+    "where", [" where h <= w", " where n + c <= 5, h < 70", " where n in 2:5, w in 3:80"]
+)
+@pytest.mark.parametrize("backend", ["opencl", "cpu"])
+def test_several_variables_with_conditions(backend: str, where: str) -> None:
+    """Some parts are empty then."""
+    for op in ("+", "min"):
+        source = FOUR.format(t="float", op=op, where=where)
+        given = four("float", op, (6, 5, 90, 90))
+        wanted = tc.compile(source, "reference")(**given)
+        np.testing.assert_array_equal(tc.compile(source, backend)(**given), wanted)
+
+
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+@pytest.mark.parametrize("backend", ["opencl", "cpu"])
+@pytest.mark.parametrize("dynamic", [("N",), ("N", "H"), ("N", "C", "H", "W")])
+def test_several_variables_of_dynamic_sizes(backend: str, dynamic: tuple[str, ...]) -> None:
+    source = FOUR.format(t="float", op="+", where="")
+    kernel = tc.compile(source, backend, dynamic=dynamic)
+    for shape in ((6, 5, 90, 90), (1, 5, 90, 90), (37, 5, 90, 90), (6, 5, 131, 90)):
+        given = four("float", "+", shape)
+        np.testing.assert_array_equal(kernel(**given), tc.compile(source, "reference")(**given), str(shape))
+
+
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+@pytest.mark.share(2)
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("atomics", [False, True])
+@pytest.mark.parametrize("op", OPERATORS)
+def test_several_variables_on_the_shim(op: str, atomics: bool) -> None:
+    source = FOUR.format(t="float", op=op, where="")
+    kernel = tc.compile(source, "cuda", options={"atomics": atomics})
+    given = four("float", op, (5, 3, 7, 30))
+    call = prepared(kernel, given)
+    result = call.run()
+    assert not result.found, simt.report(result.found)
+    for got, want in zip(result.values.values(), results(tc.interpret(source, **given)), strict=True):
+        np.testing.assert_array_equal(got, want)
+    blocks = [
+        math.prod(n.value for _, n in s.blocks) for s in statements(call.nest.body) if isinstance(s, Launch)
+    ]
+    assert max(blocks) >= 5
+
+
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+def test_all_blocks_have_parts_of_several_loops() -> None:
+    """And no thread combines them all."""
+    kernel = tc.compile(FOUR.format(t="float", op="+", where=""), "cuda", options={"isa": "sm_90"})
+    nest = kernel.specialize(N=32, C=64, H=28, W=28).compiled.nest
+    first, second = (s for s in statements(nest.body) if isinstance(s, Launch))
+    assert math.prod(n.value for _, n in first.blocks if isinstance(n, IntImm)) >= 128
+    assert math.prod(n for _, n in second.threads) >= 32
+
+
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+@pytest.mark.parametrize("backend", ["opencl", "cpu"])
+def test_an_index_out_of_range_is_told_by_the_variables_of_the_source(backend: str) -> None:
+    """Also of one that is split, and of one of which each point is a part."""
+    source = "def f(float(N,C,K) X, int32(C,K) I, float(K) t) -> (S) { S +=! X(n,c,k) * t(I(c,k)) }"
+    given = {
+        "X": np.ones((6, 70, 400), np.float32),
+        "I": np.zeros((70, 400), np.int32),
+        "t": np.ones(400, np.float32),
+    }
+    kernel = tc.compile(source, backend)
+    assert kernel(**given) == 6 * 70 * 400
+    given["I"][67, 311] = 400
+    with pytest.raises(tc.BoundsError, match="c = 67, k = 311"):
+        kernel(**given)

@@ -19,7 +19,8 @@ from .target import Target
 
 # Results for each unit below which long reductions are done in parts (so many keep memory busy; with fewer
 # there is less to put together), and how many instances are long.
-_PARTS, _LONG = (8, 2), 1 << 17
+_PARTS, _LONG = (8, 2), 1 << 14
+_VERY_LONG = 1 << 17  # up to here, reductions are also tried whole: that is one kernel
 # The same where results share what they read, of which a block has thousands.
 _OF_PRODUCTS, _LONG_PRODUCT = 16384, 1 << 24
 _ENOUGH = 4  # units for each result, from where on the same reductions are also tried whole
@@ -54,29 +55,32 @@ def _candidates(
         """Of reductions of which a block has many results: for how many of these, and from where on."""
         if is_product(s):
             return _OF_PRODUCTS * target.units, _LONG_PRODUCT
-        return (max(_PARTS) * WARP * target.units, _LONG) if is_of_columns(s) else None
+        return (max(_PARTS) * WARP * target.units, _VERY_LONG) if is_of_columns(s) else None
 
-    def atomic(many: Callable[[Stage], tuple[int, int] | None] | None = None) -> InParts:
+    def atomic(n: int, many: Callable[[Stage], tuple[int, int] | None] | None = None) -> InParts:
         if not options.atomics:
             return InParts(program, {})
-        results = min(_PARTS) * target.units
+        results = n * target.units
         return InParts(*chunked_reductions(program, results, _LONG_ATOMIC, target.atomic, typical, many))
 
-    def split(results: int, many: Callable[[Stage], tuple[int, int] | None] | None = None) -> Program:
-        return split_reductions(first.program, results, _LONG, first.chunks, typical, many)
+    def split(
+        results: int, many: Callable[[Stage], tuple[int, int] | None] | None = None, long: int = _LONG
+    ) -> Program:
+        return split_reductions(first.program, results, long, first.chunks, typical, many)
 
-    first = atomic()
+    first = atomic(min(_PARTS))
     programs = [split(n * target.units) for n in _PARTS]
     for x in sorted(programs, key=lambda x: x != first.program):  # whole if the results are enough
         yield InParts(x, first.chunks)
     if not (options.tile or options.threads or options.blocks or options.fusion):
         if options.atomics:
-            yield atomic(blockwise)
+            yield atomic(max(_PARTS))
+            yield atomic(min(_PARTS), blockwise)
         most = max(_PARTS) * target.units
         known = {f.name for f in split(most).funcs}
         other = split(most, blockwise)
         # Their blocks share out the parts: no time is spent on loops that these have in common with sums.
         yield InParts(other, first.chunks, tuple(s.name for s in other.stages if s.func not in known))
     # Rows that are blocks enough may be better whole: then kernels share them.
-    if split(target.units // _ENOUGH) == first.program and not options.fusion:
+    if split(target.units // _ENOUGH, long=_VERY_LONG) == first.program and not options.fusion:
         yield first

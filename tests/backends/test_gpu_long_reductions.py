@@ -130,6 +130,7 @@ def test_dynamic_sizes(source: str) -> None:
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is long begins at 64 instances, in kernels of this test."""
     monkeypatch.setattr(in_parts, "_LONG", 64)
+    monkeypatch.setattr(in_parts, "_VERY_LONG", 64)
     monkeypatch.setattr(in_parts, "_ENOUGH", 1e-6)  # and is not tried whole
     monkeypatch.setattr(kernels, "CACHE", CompileCache())
 

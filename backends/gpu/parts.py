@@ -20,7 +20,9 @@ from .target import Target
 # Results for each unit below which long reductions are done in parts (so many keep memory busy; with fewer
 # there is less to put together), and how many instances are long.
 _PARTS, _LONG = (8, 2), 1 << 14
-_VERY_LONG = 1 << 17  # up to here, reductions are also tried whole: that is one kernel
+_VERY_LONG = (
+    1 << 17
+)  # up to here they are also tried whole, which is one kernel, and are if options say loops
 # The same where results share what they read, of which a block has thousands.
 _OF_PRODUCTS, _LONG_PRODUCT = 16384, 1 << 24
 _ENOUGH = 4  # units for each result, from where on the same reductions are also tried whole
@@ -51,6 +53,9 @@ def in_parts(
 def _candidates(
     program: Program, options: Options, typical: Mapping[str, int], target: Target
 ) -> Iterator[InParts]:
+    free = not (options.tile or options.threads or options.blocks or options.fusion)
+    least = _LONG if free else _VERY_LONG
+
     def blockwise(s: Stage) -> tuple[int, int] | None:
         """Of reductions of which a block has many results: for how many of these, and from where on."""
         if is_product(s):
@@ -64,7 +69,7 @@ def _candidates(
         return InParts(*chunked_reductions(program, results, _LONG_ATOMIC, target.atomic, typical, many))
 
     def split(
-        results: int, many: Callable[[Stage], tuple[int, int] | None] | None = None, long: int = _LONG
+        results: int, many: Callable[[Stage], tuple[int, int] | None] | None = None, long: int = least
     ) -> Program:
         return split_reductions(first.program, results, long, first.chunks, typical, many)
 
@@ -72,7 +77,7 @@ def _candidates(
     programs = [split(n * target.units) for n in _PARTS]
     for x in sorted(programs, key=lambda x: x != first.program):  # whole if the results are enough
         yield InParts(x, first.chunks)
-    if not (options.tile or options.threads or options.blocks or options.fusion):
+    if free:
         if options.atomics:
             yield atomic(max(_PARTS))
             yield atomic(min(_PARTS), blockwise)

@@ -20,7 +20,7 @@ from .target import Target
 # Results for each unit below which long reductions are done in parts (so many keep memory busy; with fewer
 # there is less to put together), and how many instances are long.
 _PARTS, _LONG = (8, 2), 1 << 14
-_VERY_LONG = 1 << 17  # up to here they are tried whole, too, which is one kernel; only so if options say loops
+_VERY_LONG = 1 << 17  # up to here they are tried whole, too: one kernel; if options say loops, only so
 # The same where results share what they read, of which a block has thousands.
 _OF_PRODUCTS, _LONG_PRODUCT = 16384, 1 << 24
 _ENOUGH = 4  # units for each result, from where on the same reductions are also tried whole

@@ -272,10 +272,9 @@ class _Region:
             beside = next((p.axes for p in lead.phases if best in p.axes), ())
             row = _first([a for a in beside if not self.is_chunks(a)], best)
             left = min(way.rows, self.block) // self.shape[0]
+            # Few rows, long ones: more threads for each.
             if len(row) > 1 and left > 1 and math.prod(map(_extent, row)) >= way.rows:
-                self.shape.append(
-                    min(_power(row[1].extent), left)
-                )  # few rows, long ones: more threads for each
+                self.shape.append(min(_power(row[1].extent), left))
         order = list(reversed(shared))
         return self.dealt(order, order, WARP, False)
 

@@ -88,7 +88,10 @@ def test_reads_of_a_condition_that_are_checked_stay_where_they_are() -> None:
 
 
 @pytest.mark.parametrize("op", ["+=!", "*=!", "min=!", "max=!"])
-@pytest.mark.parametrize("dtype", ["float", "double", "int32", "int8", "half"])
+@pytest.mark.parametrize(
+    "dtype",
+    ["float", "half", "int8", *(pytest.param(t, marks=pytest.mark.slow) for t in ("double", "int32"))],
+)
 def test_results_are_those_of_the_program(op: str, dtype: str) -> None:
     """With what would be NaN if it were multiplied by a 0."""
     kind: Any = {"float": np.float32, "double": np.float64, "half": np.float16}.get(dtype, dtype)

@@ -30,9 +30,9 @@ DOUBLE = """def f(double(N,K) A, double(K,M) B, double(N,M) D) -> (C) {{
 
 
 GIVEN = {"tile": (32, 32, 16), "threads": (8, 4)}
-# Every third at once, all of them when slow tests run.
+# Every sixth at once, all of them when slow tests run.
 TRIED = [
-    pytest.param(n, t, o, id=f"{n}-{t[6:12].strip('(')}-{o}", marks=() if k % 3 == 0 else pytest.mark.slow)
+    pytest.param(n, t, o, id=f"{n}-{t[6:12].strip('(')}-{o}", marks=() if k % 6 == 0 else pytest.mark.slow)
     for k, (n, t, o) in enumerate(itertools.product(CONDITIONS, (FLOAT, DOUBLE), ({}, GIVEN)))
 ]
 

@@ -194,8 +194,10 @@ def _target(options: Options, large: bool) -> Any:
     """This machine, with our run time; strict floating point unless `fast_math`."""
     from tc.halide.binding import hl
 
+    from . import host
+
     feature = hl.TargetFeature
-    target = hl.get_host_target().with_feature(feature.NoRuntime).with_feature(feature.UserContext)
+    target = host.target().with_feature(feature.NoRuntime).with_feature(feature.UserContext)
     if not options.fast_math:
         target = target.with_feature(feature.StrictFloat)
     return target.with_feature(feature.LargeBuffers) if large else target

@@ -24,6 +24,7 @@ from tc.ir import expr as x
 from tc.ir.evaluate import evaluate
 from tc.ir.intervals import fits_int32, interval, is_affine, is_index
 from tc.ir.program import Program
+from tc_backends.halide import host
 
 
 def program(source: str, entry: str | None = None, **sizes: int) -> Program:
@@ -35,7 +36,7 @@ def realized(e: Any, n: int) -> np.ndarray[Any, Any]:
     """An expression of `i` at 0, …, n - 1, with strict floating point."""
     f = hl.Func("tc_test")
     f[hl.Var("i")] = e
-    target = hl.get_host_target().with_feature(hl.TargetFeature.StrictFloat)
+    target = host.target().with_feature(hl.TargetFeature.StrictFloat)
     return np.array(f.realize([n], target))
 
 
@@ -168,7 +169,7 @@ def test_updates_by_a_product_with_zero_are_refused() -> None:
     f[x] = hl.f32(1.0)
     f[x] = f[x] + hl.strict_float(g[x] * (hl.f32(0.0) * g[x]))
     g.set(hl.Buffer(np.full(9, np.nan, np.float32)))
-    strict = hl.get_host_target().with_feature(hl.TargetFeature.StrictFloat)
+    strict = host.target().with_feature(hl.TargetFeature.StrictFloat)
     assert np.asarray(f.realize([9], strict)).tolist() == [1.0] * 9
     source = "def f(float(N) A) -> (O) { O(i) += 0 * A(i) }"
     assert "updates by a product with 0" in excluded(program(source, N=4))

@@ -18,7 +18,7 @@ import importlib
 import re
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -239,6 +239,13 @@ CASES = {
         {"M": 45, "N": 67, "K": 37},
         {"fusion": "max", "tile": (32, 32, 32), "threads": (16,), "blocks": (8,)},
         _each_once,
+    ),
+    "several occurrences, 3-D, any sizes": Case(
+        MM,
+        {"M": 45, "N": 67, "K": 37},
+        {"fusion": "max", "tile": (32, 32, 32), "threads": (4, 4), "blocks": (2, 2, 2)},
+        _each_once,
+        dynamic=("M", "N", "K"),
     ),
     "3-D schedule": Case(MM, {"M": 25, "N": 37, "K": 27}, {"threads": (4,), "blocks": (1, 1, 1)}),
     "batched product": Case(BMM, {"B": 3, "N": 26, "M": 72, "K": 26}, {"tile": (1,), "threads": (123,)}),
@@ -525,6 +532,31 @@ def test_on_pocl(name: str) -> None:
     given = arguments(kernel, case)
     for got, want in zip(results(kernel(**given)), interpreted(case, given), strict=True):
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-6)
+
+
+# Those that are smaller above, where maps differ from the original's.
+LARGE = {
+    **dict.fromkeys([n for n in CASES if CASES[n].source == MM], {"M": 165, "N": 227, "K": 197}),
+    "batched product": {"B": 50, "N": 26, "M": 72, "K": 26},
+    "batched Hadamard products": {"B": 100, "D": 1000},
+    "spatial batch norm": {"N": 32, "C": 2, "H": 56, "W": 56},
+    "mean, 512 threads": {"N": 36864, "K": 1024},
+    "mean, 32 threads": {"N": 36864, "K": 1024},
+    "empty mapping": {"N": 1024, "K": 36864},
+    "2-D sum": {"N": 1024, "M": 1024},
+}
+
+
+@pytest.mark.share(4)
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+@pytest.mark.parametrize("name", LARGE)
+def test_on_pocl_at_full_size(name: str) -> None:
+    """Against the naive map, as the original's tests did."""
+    case = replace(CASES[name], sizes=LARGE[name])
+    given = arguments(kernel := compiled(case, "opencl"), case)
+    wanted = results(tc.compile(case.source, "reference")(**given))
+    for got, want in zip(results(kernel(**given)), wanted, strict=True):
+        np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-5)
 
 
 @pytest.mark.share(6)

@@ -336,6 +336,14 @@ def test_nvrtc_compiles_it(name: str, arch: str) -> None:
         assert all(k.endswith("0 bytes stack, 0 bytes spill stores, 0 bytes spill loads") for k in kernels)
 
 
+@pytest.mark.parametrize("backend", ["reference", "cpu", "opencl"])
+def test_an_impulse_is_convolved(backend: str) -> None:
+    """The original's check of `-(c1 + c3)` in subscripts, which it printed without parentheses."""
+    a, k = np.zeros(33, np.float32), np.zeros(65, np.float32)
+    a[10] = k[32] = 1
+    np.testing.assert_array_equal(tc.compile(NESTED, backend)(a, k), a)
+
+
 def test_the_fused_perceptron_is_one_kernel() -> None:
     """Of the report, with its options and with none."""
     case = CASES["report, MLP3"]

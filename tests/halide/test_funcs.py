@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tc
-from tc import pipeline
+from tc import pipeline, registry
 from tc.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, INT64
 from tc.errors import BackendError, Source
 from tc.halide import funcs
@@ -24,7 +25,9 @@ from tc.ir import expr as x
 from tc.ir.evaluate import evaluate
 from tc.ir.intervals import fits_int32, interval, is_affine, is_index
 from tc.ir.program import Program
-from tc_backends.halide import host
+
+registry.load("halide")
+host = importlib.import_module("tc_backends.halide.host")
 
 
 def program(source: str, entry: str | None = None, **sizes: int) -> Program:

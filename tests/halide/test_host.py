@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 
+from tc import registry
 from tc.codegen import llvm_jit
 from tc.halide.binding import hl
-from tc_backends.halide import host
+
+registry.load("halide")
+host = importlib.import_module("tc_backends.halide.host")
 
 ZEN4 = "x86-64-linux-tune_znver4-avx-avx2-avx512-avx512_cannonlake-avx512_skylake-avx512_zen4-f16c-fma-sse41"
 AVX2 = {"sse4.1", "avx", "avx2", "f16c", "fma"}

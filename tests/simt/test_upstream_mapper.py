@@ -536,7 +536,7 @@ def test_on_pocl(name: str) -> None:
 
 # Those that are smaller above, where maps differ from the original's.
 LARGE = {
-    **dict.fromkeys([n for n in CASES if CASES[n].source == MM], {"M": 165, "N": 227, "K": 197}),
+    **{name: {"M": 165, "N": 227, "K": 197} for name, case in CASES.items() if case.source == MM},
     "batched product": {"B": 50, "N": 26, "M": 72, "K": 26},
     "batched Hadamard products": {"B": 100, "D": 1000},
     "spatial batch norm": {"N": 32, "C": 2, "H": 56, "W": 56},

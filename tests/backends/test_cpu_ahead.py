@@ -46,7 +46,8 @@ def made(source: str, l2: int = 8 << 10, **sizes: int) -> Any:
     """What becomes of a program on a machine, ours but for its instructions, whose second cache holds `l2`
     bytes: a few rows."""
     program = tc.compile(source, "cpu").program(sizes)
-    return backend.code_of(program, replace(backend.host(), l2=l2, **MACHINE), tc.Options())
+    machine = replace(backend.host(), isa=AVX512, l2=l2, **MACHINE)
+    return backend.code_of(program, machine, tc.Options())
 
 
 def hints(nest: LoopNest) -> list[Prefetch]:

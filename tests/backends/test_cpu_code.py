@@ -308,8 +308,11 @@ TURNED = {"vector": 0, "register_tile": (16, 6)}
 
 
 def turning(source: str, **sizes: int) -> tuple[int, int]:
-    """The functions that turn results, and the calls of them."""
-    text = compiled(source, **TURNED).inspect("llvm", **sizes)
+    """The functions that turn results, and the calls of them, of AVX-512."""
+    program = compiled(source).program(sizes)
+    backend, isa = (sys.modules[f"tc_backends.cpu.{name}"] for name in ("backend", "isa"))
+    machine = backend.Machine(isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16)
+    text = backend.code_of(program, machine, tc.Options(**TURNED)).text
     return len(re.findall(r'^define internal void @"turn', text, re.M)), text.count('call void @"turn')
 
 

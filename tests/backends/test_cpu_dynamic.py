@@ -221,7 +221,7 @@ MULTIPLIED = """def f(uint8(N,M,P) A0, int s) -> (T0, T1, T3, T4) {
 
 def test_the_code_of_several_dynamic_axes_is_bounded() -> None:
     text = quiet(MULTIPLIED, ("N", "P")).specialize(N=5, M=5, P=5, s=2).inspect("llvm")
-    assert text.count("\n") < 12_000
+    assert text.count("\n") < 24_000  # 7000 of AVX-512, 18500 of AVX2
 
 
 def test_lanes_of_a_tail_that_lie_apart_take_no_branches() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from fractions import Fraction
 from typing import Any
 
@@ -16,8 +17,11 @@ needs_avx512 = pytest.mark.skipif("avx512" not in isas(), reason="this processor
 
 
 def code(source: str, isa: str = "avx512", sizes: dict[str, int] | None = None, **options: Any) -> str:
-    options = {"machine": (("cores", 2), ("l2", 2 << 20)), **options}
-    return compiled(source, isa=isa, **options).inspect("code", **(sizes or {"N": 4096}))
+    """For a processor that need not be this one."""
+    program = compiled(source).program(sizes or {"N": 4096})
+    backend, isas = (sys.modules[f"tc_backends.cpu.{name}"] for name in ("backend", "isa"))
+    machine = backend.Machine(isas.ISAS[isa], 2, 48 << 10, 2 << 20, 105 << 20, 12, 16)
+    return backend.code_of(program, machine, tc.Options(**options)).text
 
 
 @pytest.mark.parametrize("t", ["float", "double"])

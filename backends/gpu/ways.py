@@ -13,14 +13,15 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tc.ir.expr import Add as Sum
-from tc.ir.expr import Expr, FloorDiv, IntImm, Variable, inline_lets, variables
+from tc.ir.expr import inline_lets, variables
 from tc.ir.loops import MOST_BLOCKS, VECTOR, WARP
-from tc.ir.simplify import linear_terms, simplify
 from tc.poly.mapping.plan import SERIAL, AxisMap, NestMap, RegionMap, tiled_axes
 from tc.poly.mapping.registers import shape
 from tc.poly.plan import Axis, Nest, Phase, Region
-from tc.poly.scop import Access, Scop
+from tc.poly.scop import Scop
+
+from .counts import busy_lanes, even_part, fitting, power_of_two, power_within, tile_count
+from .neighbours import contiguous, near
 
 THREADS = 256  # of a block, unless there is less to do
 _RESIDENT = 2048  # threads of a multiprocessor, about
@@ -29,7 +30,6 @@ _MANY = 1 << 17  # points: a thread for each without sharing any
 _MANY_ROWS = 8192  # a warp for each keeps a GPU busy
 _TILES_TRIED = 2
 _BUSIER = 1.1  # lanes with points, over those of powers of two, from where other numbers of threads pay
-_NEARLY = 1.04  # the fewest lanes without points
 _PART, _MOST_PARTS = "part", 32  # variables of blocks for parts of reductions
 
 
@@ -174,7 +174,7 @@ class _Region:
         maps = tuple(self.nest(n, axes, along[id(n)], way) for n in nests)
         chunks = max((self.chunks(p) for n in nests for p in n.phases), key=len)
         blocks = [
-            (m.block, _tiles(a, m.tile, m.blocks))
+            (m.block, tile_count(a, m.tile, m.blocks))
             for a in reversed(shared)
             if (m := axes[a.name]).block is not None
         ]
@@ -202,14 +202,14 @@ class _Region:
         for n in self.region.nests:
             for name in n.statements:
                 s = self.scop.statement(name)
-                written = next((a for a in shared if _near(s.write, a.vars.get(name))), None)
+                written = next((a for a in shared if near(s.write, a.vars.get(name))), None)
                 if written is None or written.first is not None:
                     continue
                 for access in s.accesses:
                     if access.kind != "read" or access.unknown or not access.subscripts:
                         continue
                     apart = {v for e in access.subscripts[:-1] for v in variables(inline_lets(e))}
-                    read = next((a for a in shared if _near(access, a.vars.get(name))), None)
+                    read = next((a for a in shared if near(access, a.vars.get(name))), None)
                     if read is not None and read is not written and written.vars[name] in apart:
                         return written, read
         return None
@@ -222,7 +222,7 @@ class _Region:
         axes = self.dealt(order, found, WARP, False)
         _, read = found
         m = axes[read.name]
-        axes[read.name] = replace(m, tile=max(m.threads, min(WARP, _power(read.extent))))
+        axes[read.name] = replace(m, tile=max(m.threads, min(WARP, power_of_two(read.extent))))
         return axes
 
     def pair(
@@ -262,7 +262,7 @@ class _Region:
         if best is None or best.name not in {a.name for a in inner}:
             best = max(inner, key=lambda a: a.extent, default=None)
         extent = 1 if best is None else best.extent
-        self.shape.append(self.count(0, min(_power(extent), way.rows, self.block)))
+        self.shape.append(self.count(0, min(power_of_two(extent), way.rows, self.block)))
         if len(self.region.nests) > 1:
             axes = {a.name: AxisMap(1) for a in shared}
             if not self.wanted.threads:
@@ -274,7 +274,7 @@ class _Region:
             left = min(way.rows, self.block) // self.shape[0]
             # Few rows, long ones: more threads for each.
             if len(row) > 1 and left > 1 and math.prod(map(_extent, row)) >= way.rows:
-                self.shape.append(min(_power(row[1].extent), left))
+                self.shape.append(min(power_of_two(row[1].extent), left))
         order = list(reversed(shared))
         return self.dealt(order, order, WARP, False)
 
@@ -283,10 +283,10 @@ class _Region:
         own = [a for n in self.region.nests for a in n.axes[len(shared) :]]
         two = any(len(n.axes) - len(shared) > 1 for n in self.region.nests)
         widest = max((a.extent for a in own), default=1)
-        self.shape.append(self.count(0, min(_power(widest), WARP if two else THREADS, self.block)))
+        self.shape.append(self.count(0, min(power_of_two(widest), WARP if two else THREADS, self.block)))
         if two and not self.wanted.threads:
             self.shape.append(max(1, self.block // self.shape[0]))
-        points = min(way.inner, _power(shared[-1].extent))
+        points = min(way.inner, power_of_two(shared[-1].extent))
         return {a.name: AxisMap(points if a is shared[-1] else 1) for a in shared}
 
     def dealt(
@@ -294,11 +294,11 @@ class _Region:
     ) -> dict[str, AxisMap]:
         """Axes to what is left of the threads of a block, in this order: powers of two, or numbers that leave
         fewer threads without points."""
-        found = self.counts(order, spread, most, alone, _power_within)
+        found = self.counts(order, spread, most, alone, power_within)
         if not self.shape and not self.wanted.threads and not self.wanted.tile:
-            exact = self.counts(order, spread, most, alone, _fitting)
+            exact = self.counts(order, spread, most, alone, fitting)
             known = all(a.size is None for a in order if found[a.name] != exact[a.name])
-            if known and _busy(order, exact) > _BUSIER * _busy(order, found):
+            if known and busy_lanes(order, exact) > _BUSIER * busy_lanes(order, found):
                 found = exact
         axes: dict[str, AxisMap] = {}
         for a in order:
@@ -324,7 +324,7 @@ class _Region:
             left = max(1, self.block // math.prod(shape))
             limit = left if not shape and alone else min(left, most if not shape else WARP)
             n = self.count(len(shape), within(a.extent, limit)) if a in spread else 1
-            n = min(n, _power(a.extent), tiles.get(a.name) or n)  # threads without points are none
+            n = min(n, power_of_two(a.extent), tiles.get(a.name) or n)  # threads without points are none
             out[a.name] = n if len(shape) < max(3, len(self.wanted.threads)) else 1
             if out[a.name] > 1:
                 shape.append(n)
@@ -427,7 +427,9 @@ class _Region:
         left = _OWN
         given = dict(zip((a.name for a in axes), self.wanted.tile[outer:], strict=False))
         for a in _first(axes, inner):
-            size = given.get(a.name, _part(a.extent, left) if a.size is None else min(_power(a.extent), left))
+            size = given.get(
+                a.name, even_part(a.extent, left) if a.size is None else min(power_of_two(a.extent), left)
+            )
             out[a.name] = AxisMap(0 if size >= a.extent and a.size is None else size)
             left = max(1, left // size)
         return out
@@ -463,36 +465,6 @@ def candidates(scop: Scop, region: Region, wanted: Wanted, units: int) -> Iterat
             yield way, found
 
 
-def contiguous(scop: Scop, nest: Nest, statements: Sequence[str] | None = None) -> Axis | None:
-    """The axis along which most of the elements that statements access are neighbours."""
-    votes: dict[str, int] = {}
-    axes = (*nest.axes, *(a for p in nest.phases for a in p.axes))
-    for name in nest.statements if statements is None else statements:
-        extents = {a.vars[name]: a.extent for a in axes if name in a.vars}
-        for access in scop.statement(name).accesses:
-            if not access.subscripts:
-                continue
-            used = {v for e in access.subscripts for v in variables(inline_lets(e))}
-            elements = math.prod(n for v, n in extents.items() if v in used)
-            terms, _ = linear_terms(inline_lets(access.subscripts[-1]))
-            near = {e.name for e, k in terms.items() if isinstance(e, Variable) and abs(k) == 1}
-            for a in axes:
-                if a.vars.get(name) in near:
-                    votes[a.name] = votes.get(a.name, 0) + elements
-    if not votes:
-        return None
-    best = max(votes, key=votes.__getitem__)
-    return next(a for a in axes if a.name == best)
-
-
-def _near(access: Access, variable: str | None) -> bool:
-    """Whether elements along a variable are neighbours."""
-    if variable is None or not access.subscripts:
-        return False
-    terms, _ = linear_terms(inline_lets(access.subscripts[-1]))
-    return any(isinstance(e, Variable) and e.name == variable and abs(k) == 1 for e, k in terms.items())
-
-
 def weight(nest: Nest, statement: str) -> int:
     """About how many instances a statement has."""
     phase = next(p for p in nest.phases if statement in p.statements)
@@ -506,44 +478,3 @@ def _first(axes: Sequence[Axis], chosen: Axis | None) -> list[Axis]:
 
 def _extent(a: Axis) -> int:
     return a.extent
-
-
-def _power_within(extent: int, limit: int) -> int:
-    return min(_power(extent), limit)
-
-
-def _fitting(extent: int, limit: int) -> int:
-    """The most threads up to a limit of which about as few as can be have no point in the last step."""
-    if extent <= limit:
-        return extent
-    covered = {n: -(-extent // n) * n for n in range(limit, limit // 2, -1)}
-    return next(n for n, points in covered.items() if points <= _NEARLY * min(covered.values()))
-
-
-def _busy(axes: Sequence[Axis], threads: Mapping[str, int]) -> float:
-    """The share of the lanes of warps, in all steps, that have a point."""
-    total = math.prod(threads.values())
-    points = math.prod(a.extent / (-(-a.extent // threads[a.name]) * threads[a.name]) for a in axes)
-    return points * total / (-(-total // WARP) * WARP)
-
-
-def _part(extent: int, most: int) -> int:
-    """About so many points of an axis, of which all tiles have as many if there is such a number (of large
-    ones, a multiple of what vectors have)."""
-    if extent <= most:
-        return extent
-    vector = 8 if most >= 16 else 1
-    even = [n for n in range(most // 2 + 1, most + most // 2 + 1) if extent % n == 0 and n % vector == 0]
-    return min(even, key=lambda n: (abs(n - most), -n), default=most)
-
-
-def _power(n: int) -> int:
-    """The least power of two that is not less."""
-    return 1 << max(0, n - 1).bit_length()
-
-
-def _tiles(a: Axis, size: int, blocks: int) -> Expr:
-    """How many values the block variable of an axis has."""
-    if blocks:
-        return IntImm(blocks)
-    return simplify(FloorDiv(Sum(a.points, IntImm(size - 1)), IntImm(size)), exact=True)

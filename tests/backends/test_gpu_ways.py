@@ -14,7 +14,7 @@ from tests.backends.cpu_cases import SOFTMAX, Array
 from tests.poly.test_promotion import shared
 
 registry.load("cuda")
-ways = importlib.import_module("tc_backends.gpu.ways")
+counts = importlib.import_module("tc_backends.gpu.counts")
 
 TRANSPOSE = "def transpose(float(M,N) A) -> (B) { B(j,i) = A(i,j) }"
 PERMUTED = "def permuted(half(K,M,N) A) -> (B) { B(j,k,i) = A(k,i,j) }"
@@ -132,7 +132,7 @@ def test_kernels_of_their_own_are_right() -> None:
     [(12, 16, 12), (54, 16, 14), (26, 16, 13), (64, 16, 16), (1013, 32, 32), (28, 32, 28), (33, 32, 17)],
 )
 def test_threads_that_fit_an_axis(extent: int, limit: int, threads: int) -> None:
-    assert ways._fitting(extent, limit) == threads
+    assert counts.fitting(extent, limit) == threads
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_threads_that_fit_an_axis(extent: int, limit: int, threads: int) -> None
     [(16, 3, 4), (64, 3, 4), (7, 3, 3), (5, 32, 5), (62, 32, 32), (96, 32, 32), (1000, 32, 40), (9, 4, 3)],
 )
 def test_points_of_a_tile_that_divide_a_loop(extent: int, most: int, points: int) -> None:
-    assert ways._part(extent, most) == points
+    assert counts.even_part(extent, most) == points
 
 
 def test_most_threads_of_a_block_have_points() -> None:

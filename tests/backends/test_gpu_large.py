@@ -36,6 +36,7 @@ def test_indices_are_as_wide_as_they_must_be(source: str, n: int, wide: bool, ba
     assert (f"for ({long} c0 = ({long})b0;" in code) is (n == 2**45)
 
 
+@pytest.mark.slow  # 12 s, 4 GiB
 def test_beyond_31_bits_on_a_device() -> None:
     a = np.zeros(2**31 + 4099, np.int8)
     put = {0: 1, 2**31 - 9: 5, 2**31 - 1: 2, 2**31: 3, 2**31 + 5: -4, a.size - 1: 7}

@@ -117,7 +117,8 @@ def runs(p: Program, options: dict[str, Any], dynamic: int) -> int:
 def some_options() -> st.SearchStrategy[dict[str, Any]]:
     """Half of the time tiles that one block copies and runs one after the other: loops around barriers."""
     drawn = options_of(USED - {"machine"})  # which chooses among maps that the others give
-    return drawn | drawn.map(lambda o: {**o, **OPTIONS, "use_shared_memory": True})
+    given = {**OPTIONS, "use_shared_memory": True, "mapping": None}
+    return drawn | drawn.map(lambda o: {**o, **given})
 
 
 # One tile after the other is copied, used and left: a loop around barriers, whatever is drawn.

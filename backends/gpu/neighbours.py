@@ -18,14 +18,11 @@ def contiguous(scop: Scop, nest: Nest, statements: Sequence[str] | None = None) 
     for name in nest.statements if statements is None else statements:
         extents = {a.vars[name]: a.extent for a in axes if name in a.vars}
         for access in scop.statement(name).accesses:
-            if not access.subscripts:
-                continue
             used = {v for e in access.subscripts for v in variables(inline_lets(e))}
             elements = math.prod(n for v, n in extents.items() if v in used)
-            terms, _ = linear_terms(inline_lets(access.subscripts[-1]))
-            near = {e.name for e, k in terms.items() if isinstance(e, Variable) and abs(k) == 1}
+            found = _along(access)
             for a in axes:
-                if a.vars.get(name) in near:
+                if a.vars.get(name) in found:
                     votes[a.name] = votes.get(a.name, 0) + elements
     if not votes:
         return None
@@ -35,7 +32,12 @@ def contiguous(scop: Scop, nest: Nest, statements: Sequence[str] | None = None) 
 
 def near(access: Access, variable: str | None) -> bool:
     """Whether elements along a variable are neighbours."""
-    if variable is None or not access.subscripts:
-        return False
+    return variable in _along(access)
+
+
+def _along(access: Access) -> set[str]:
+    """The variables along which elements are neighbours."""
+    if not access.subscripts:
+        return set()
     terms, _ = linear_terms(inline_lets(access.subscripts[-1]))
-    return any(isinstance(e, Variable) and e.name == variable and abs(k) == 1 for e, k in terms.items())
+    return {e.name for e, k in terms.items() if isinstance(e, Variable) and abs(k) == 1}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,15 @@ def compiled(source: str, entry: str | None = None, **options: Any) -> tc.Kernel
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tc.Warning)
         return tc.compile(source, "cpu", entry, options=tc.Options(**options))
+
+
+def code_of(program: Any, options: tc.Options | None = None, isa: str = "avx512", **more: Any) -> Any:
+    """What the backend makes of a program for a processor that need not be this one, with these instructions
+    and the caches of a Golden Cove."""
+    compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
+    backend, isas = (sys.modules[f"tc_backends.cpu.{name}"] for name in ("backend", "isa"))
+    machine = backend.Machine(isas.ISAS[isa], 2, 48 << 10, 2 << 20, 105 << 20, 12, 16)
+    return backend.code_of(program, machine, options or tc.Options(), **more)
 
 
 def interpreted(source: str, *args: Any, **kwargs: Any) -> tuple[Array, ...]:

@@ -16,7 +16,7 @@ import tc
 from tc import registry
 from tc.codegen import llvm_jit
 from tc.dtypes import FLOAT16, FLOAT32, FLOAT64, INT8, DType
-from tests.backends.cpu_cases import CONV, GEMM, SOFTMAX, Case, check, compiled, isas
+from tests.backends.cpu_cases import CONV, GEMM, SOFTMAX, Case, check, code_of, compiled, isas
 
 needs_avx512 = pytest.mark.skipif("avx512" not in isas(), reason="this processor has no AVX-512")
 
@@ -309,10 +309,7 @@ TURNED = {"vector": 0, "register_tile": (16, 6)}
 
 def turning(source: str, **sizes: int) -> tuple[int, int]:
     """The functions that turn results, and the calls of them, of AVX-512."""
-    program = compiled(source).program(sizes)
-    backend, isa = (sys.modules[f"tc_backends.cpu.{name}"] for name in ("backend", "isa"))
-    machine = backend.Machine(isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16)
-    text = backend.code_of(program, machine, tc.Options(**TURNED)).text
+    text = code_of(compiled(source).program(sizes), tc.Options(**TURNED)).text
     return len(re.findall(r'^define internal void @"turn', text, re.M)), text.count('call void @"turn')
 
 

@@ -12,7 +12,7 @@ import tc
 from tc.ir.expr import IntImm
 from tc.ir.loops import Prefetch
 from tc.ir.printer import nest_text
-from tests.backends.cpu_cases import CONV, GEMM, compiled
+from tests.backends.cpu_cases import CONV, GEMM, code_of, compiled
 from tests.backends.test_cpu_ahead import hints, made
 
 compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
@@ -145,8 +145,7 @@ def test_packs_of_a_deep_reduction_hold_blocks_of_it() -> None:
     program = tc.compile(source, "cpu").program(
         {"N": 16, "C": 64, "H": 28, "W": 28, "F": 64, "A": 26, "B": 26}
     )
-    own = backend.Machine(isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16)
-    loops = backend.code_of(program, own, tc.Options(vector=0, register_tile=(64, 2, 3))).nest
+    loops = code_of(program, tc.Options(vector=0, register_tile=(64, 2, 3))).nest
     (pack,) = (a for a in loops.arrays if a.role == "private")
     assert pack.shape == tuple(map(IntImm, (1, 2, 26, 26, 64)))
 
@@ -162,18 +161,16 @@ def test_packs_of_a_deep_reduction_hold_blocks_of_it() -> None:
 )
 def test_processors_have_rows_of_small_results(sizes: dict[str, int], first: str) -> None:
     program = tc.compile(GEMM, "cpu").program(sizes)
-    own = backend.Machine(isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16)
-    order = backend.code_of(program, own, tc.Options(vector=1, pack=True)).choice.splitlines()[-1]
+    order = code_of(program, tc.Options(vector=1, pack=True)).choice.splitlines()[-1]
     assert order.split()[1:3] == [first, "parallel"], order
-    alone = backend.code_of(program, own, tc.Options(vector=1, pack=True, parallel=False)).choice
+    alone = code_of(program, tc.Options(vector=1, pack=True, parallel=False)).choice
     assert alone.splitlines()[-1].split()[1] == "j_1"  # nobody takes lines, and packs are filled once
 
 
 def test_rows_are_packed_across_blocks_of_lanes() -> None:
     """What follows in a row is read before the next row, though it goes to another block."""
     program = tc.compile(GEMM, "cpu").program({"M": 128, "K": 512, "N": 4096})
-    own = backend.Machine(isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16)
-    text = nest_text(backend.code_of(program, own, tc.Options(vector=1, register_tile=(8, 48))).nest)
+    text = nest_text(code_of(program, tc.Options(vector=1, register_tile=(8, 48))).nest)
     fill = text[: text.index("S1.pack")].splitlines()
     loops = [line.split()[1].split("_")[0] for line in fill if line.strip().startswith("for")]
     assert loops[-2:] == ["k", "j"], text

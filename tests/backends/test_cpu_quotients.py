@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from fractions import Fraction
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 import tc
-from tests.backends.cpu_cases import compiled, isas
+from tests.backends.cpu_cases import code_of, compiled, isas
 
 ROW = "def f({t}(N) X, {t} s) -> (Y) {{ Y(i) = X(i) / s }}"
 needs_avx512 = pytest.mark.skipif("avx512" not in isas(), reason="this processor has no AVX-512")
@@ -18,10 +17,7 @@ needs_avx512 = pytest.mark.skipif("avx512" not in isas(), reason="this processor
 
 def code(source: str, isa: str = "avx512", sizes: dict[str, int] | None = None, **options: Any) -> str:
     """For a processor that need not be this one."""
-    program = compiled(source).program(sizes or {"N": 4096})
-    backend, isas = (sys.modules[f"tc_backends.cpu.{name}"] for name in ("backend", "isa"))
-    machine = backend.Machine(isas.ISAS[isa], 2, 48 << 10, 2 << 20, 105 << 20, 12, 16)
-    return backend.code_of(program, machine, tc.Options(**options)).text
+    return code_of(compiled(source).program(sizes or {"N": 4096}), tc.Options(**options), isa).text
 
 
 @pytest.mark.parametrize("t", ["float", "double"])

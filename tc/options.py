@@ -101,9 +101,9 @@ class Options:
     register tile (missing ones are chosen; a register tile has at most 256 vectors); the loops are those of
     `kernel.inspect("loops")`, where indices that always go together are one.  `vector`: the number of the
     loop that runs in lanes; -1: the loops of the reductions.  `unroll`: iterations of an innermost loop in a
-    row, of more than are worth it fewer (on a CPU of those of reductions, at most 64; on a GPU at most 512
-    updates of a thread).  `pack`:
-    whether operands are copied to be contiguous (True: all that are read more than once).  `order`: the
+    row, of more than are worth it fewer (on a CPU of those of reductions, at most 64; on a GPU also all
+    iterations of loops around it, as long as they are no more in all, and at most 512 updates of a thread).
+    `pack`: whether operands are copied to be contiguous (True: all that are read more than once).  `order`: the
     numbers of loops in the order in which they go over cache tiles, outermost first (those that are left out
     follow); threads share the outermost ones.  `parallel`: whether threads are used.  `prefetch`: whether
     rows that come next are asked for early (True: however near they are).  `nontemporal`: whether results

@@ -14,6 +14,7 @@ from tc.ir.expr import IntImm
 from tc.ir.loops import Compute, For, Launch, LoopKind, Stmt, statements
 
 GEMM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
+SUM = "def sum(float(N,M,K) A, float(K,M,N) B) -> (C) { C(i,j,k) = A(i,j,k) + B(k,j,i) }"
 ADD = "def add(float(N) A, float(N) B) -> (C) { C(i) = A(i) + B(i) }"
 TILED = {"tile": (32, 32, 16), "threads": (8, 8), "use_shared_memory": True}
 
@@ -45,6 +46,25 @@ def test_unroll_is_of_the_innermost_loop_of_a_reduction(unroll: int) -> None:
 def test_unroll_is_of_the_loop_over_points_where_there_is_no_reduction() -> None:
     (loop,) = innermost(run(ADD, {"tile": (64,), "threads": (8,), "unroll": 4}, (200,), (200,)), "C")
     assert loop.lanes == 4
+
+
+# A thread has 8 x 4 x 2 points.
+@pytest.mark.parametrize(
+    ("unroll", "rows"),
+    [
+        (1, [0, 0, 1]),
+        (2, [0, 0, 2]),
+        (7, [0, 0, 2]),
+        (8, [0, 4, 2]),
+        (63, [0, 4, 2]),
+        (64, [8, 4, 2]),
+        (10**6, [8, 4, 2]),
+    ],
+)
+def test_unroll_takes_loops_around_it_whole(unroll: int, rows: list[int]) -> None:
+    options = {"tile": (8, 8, 8), "threads": (4, 2), "use_shared_memory": False, "unroll": unroll}
+    body = run(SUM, options, (16, 12, 17), (17, 12, 16))
+    assert [s.lanes for s in statements(body) if isinstance(s, For)] == rows
 
 
 @pytest.mark.parametrize("shape", [(37, 50, 41), (64, 64, 64)])

@@ -6,10 +6,11 @@ of them as far as options decide it, else of the maps in `FIXED`.  Sizes are sma
 long.  Loops over all of dense arrays are one, so where the original copies, a few cases read an array in
 common or transposed.
 
-Left out is what concerns what there is not: the four tilings with loops over points shifted or scaled or not
-(Copy, Matmul), the matcher of trees (Match1), the depth of promotion, other rules of fusion for outer loops.
-Loops have no copies for sizes that are not known, so no statement is in several places (MultipleOccurrence),
-and `unroll` is of the innermost loop only, however many points it allows (Unroll2D).
+Of the four forms of tiled loops (Copy, Matmul), with points that begin at 0 or where the tile does and tiles
+that are counted or begin at their first point, there is one: points begin at 0, tiles are counted. Left out is
+what concerns what there is not: the matcher of trees (Match1), the depth of promotion, other rules of fusion
+for outer loops. Loops have no copies for sizes that are not known, so no statement is in several places
+(MultipleOccurrence).
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from tc.ir.loops import (
 )
 from tc.ir.printer import text
 from tc.lang import resolved as r
+from tc.poly.mapping.plan import AxisMap
 from tc.runtime.arrays import numpy_dtype
 from tests.conformance.test_programs import results
 from tests.simt import shim as simt
@@ -137,6 +139,16 @@ def _guards(m: Mapped, stage: str) -> set[str]:
     }
 
 
+def _counts(m: Mapped) -> list[tuple[int, int]]:
+    """Of each loop the first and the last value, where these are numbers."""
+    loops = [s for s in statements(m.nest.body) if isinstance(s, For)]
+    return [
+        (s.lower.value, s.upper.value - 1)
+        for s in loops
+        if isinstance(s.lower, IntImm) and isinstance(s.upper, IntImm)
+    ]
+
+
 def _pointwise(m: Mapped) -> bool:
     """Nothing is used twice, so that nothing is worth a copy."""
     return m.kernels == 1 and not (m.shared or m.barriers or m.combined)
@@ -159,6 +171,7 @@ BATCH_NORM = """def f(float(N,C,H,W) I, float(C) rMeanIn, float(C) rVarIn) -> (O
 }"""
 ADD = "def f(float(N,M) A, float(N,M) B) -> (O) { O(n,m) = A(n,m) + B(n,m) }"
 COPY_2 = "def f(float(N) I) -> (O1, O2) { O1(n) = I(n)  O2(n) = O1(n) }"
+TRANSPOSED = "def f(float(M,N) A) -> (O) { O(i,j) = A(j,i) }"
 ADD_TRANSPOSED = "def f(float(N,M) A, float(M,N) B) -> (O) { O(n,m) = A(n,m) + B(m,n) }"
 TWO_OF_EACH = """def f(float(N,M) A, float(M,N) B) -> (C, D) {
   C(n,m) = A(n,m) + B(m,n)
@@ -314,7 +327,7 @@ CASES = {
         ADD_TRANSPOSED, {"N": 128, "M": 64}, {**_UNROLLED, "unroll": 15}, lambda m: _in_a_row(m) == [0, 2]
     ),
     "unrolled, 16 points allowed": Case(
-        ADD_TRANSPOSED, {"N": 128, "M": 64}, {**_UNROLLED, "unroll": 16}, lambda m: _in_a_row(m) == [0, 2]
+        ADD_TRANSPOSED, {"N": 128, "M": 64}, {**_UNROLLED, "unroll": 16}, lambda m: _in_a_row(m) == [8, 2]
     ),
     "not unrolled": Case(
         ADD_TRANSPOSED, {"N": 128, "M": 64}, {**_UNROLLED, "unroll": 1}, lambda m: _in_a_row(m) == [0, 1]
@@ -403,9 +416,22 @@ def _bias(m: Mapped) -> bool:
     return m.shared.keys() == {"A", "B"} and m.registers == {"O": (4,)}
 
 
+_IN_TURNS = (AxisMap(8, "b0", 2, "t0", 4), AxisMap(8, None, 1, "t1", 4))
 _TILES = product((32, 32), (32, 8), (2, 2))
 
 FIXED: dict[str, tuple[Program, Check]] = {
+    "copy in tiles": (
+        Program(TRANSPOSED, {"N": 24, "M": 16}, (), (), (AxisMap(8), AxisMap(8))),
+        lambda m: _counts(m) == [(0, 2), (0, 1), (0, 7), (0, 7)],
+    ),
+    "copy in tiles, in turns": (
+        Program(TRANSPOSED, {"N": 25, "M": 18}, (2,), (4, 4), _IN_TURNS),
+        lambda m: _counts(m)[:1] == [(0, 2)] and m.blocks() == (2,) and m.threads() == (4, 4),
+    ),
+    "product in tiles": (
+        Program(MM, {"M": 24, "N": 16, "K": 64}, **product((8, 8), (4, 4), (1, 1), shared=0)),
+        lambda m: _counts(m)[:2] == [(0, 2), (0, 1)] and all(first == 0 for first, _ in _counts(m)),
+    ),
     "1-D reduction": (Program(SUM.format("C(i)", " where i in 0:1"), {"M": 165}, **row(16)), _sum),
     "2-D reduction": (Program(ROWS, {"M": 165, "N": 197}, **row(32, 1, 32, 6)), _sum),
     "reduction before a statement": (Program(BEFORE, _N, **row(512, 1, 18, 2)), _sum),

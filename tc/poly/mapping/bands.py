@@ -57,10 +57,10 @@ def over_steps(
     below: Tree,
     *,
     unrolled: AbstractSet[str] = frozenset(),
-    at_once: int | None = None,
+    at_once: Mapping[str, int] | None = None,
 ) -> Tree:
-    """Bands over the points of a thread, one for each axis, some `unrolled`; so many iterations of the
-    innermost `at_once` (None: as the compiler likes)."""
+    """Bands over the points of a thread, one for each axis, some `unrolled`; of those that `at_once` names so
+    many iterations in a row, of others as the compiler likes."""
     for a, m in reversed(axes):
         count = steps(a, m)
         if count == 1:
@@ -69,9 +69,8 @@ def over_steps(
         below = nodes.banded(steps_of, below, whole=a.name in unrolled)
         if a.name in unrolled and count is not None:
             below = nodes.marked(f"{UNROLLED}_{count}", below)
-        elif at_once is not None:
-            below = nodes.marked(f"{AT_ONCE}_{at_once}", below)
-            at_once = None
+        elif at_once and a.name in at_once:
+            below = nodes.marked(f"{AT_ONCE}_{at_once[a.name]}", below)
     return below
 
 
@@ -88,8 +87,7 @@ def of_unit(p: Placed, u: Unit) -> Tree:
     at_once = _at_once(p, u, inner)
     if not inner:
         below = over_steps(p, u.own, tuples, below, at_once=at_once)
-    own = any(steps(a, m) != 1 for a, m in u.own)
-    below = over_steps(p, u.axes, tuples, below, unrolled=unrolled, at_once=None if own else at_once)
+    below = over_steps(p, u.axes, tuples, below, unrolled=unrolled, at_once=at_once)
     if inner:
         below = over_steps(p, u.own, tuples, below, at_once=at_once)
     axes = (*u.axes, *u.own)
@@ -97,23 +95,36 @@ def of_unit(p: Placed, u: Unit) -> Tree:
     return of_thread(p, values, below)
 
 
-def _at_once(p: Placed, u: Unit, unrolled: bool) -> int | None:
-    """How many iterations of the innermost of a unit's own loops, or of its points, are done at once: as
-    wanted, if that is not too much code; else so many that what they read one after the other becomes
-    vectors, more if each of them does little."""
+def _at_once(p: Placed, u: Unit, unrolled: bool) -> dict[str, int]:
+    """How many iterations of a unit's loops are done at once, by axis: as wanted, if that is not too much
+    code; else so many of the innermost of its own that what they read one after the other becomes vectors,
+    more if each of them does little."""
     points = math.prod(steps(a, m) or 1 for a, m in u.axes) if unrolled else 1
     if p.how.unroll is not None:
-        found = innermost(u) or next(((a, m) for a, m in reversed(u.axes) if steps(a, m) != 1), None)
-        count = steps(*found) if found is not None else None
-        most = max(1, _MOST_UPDATES // points)
-        return min(p.how.unroll, most, p.how.unroll if count is None else count)
+        loops = u.own if unrolled else (*u.axes, *u.own)
+        return _wanted([(a.name, steps(a, m)) for a, m in loops], min(p.how.unroll, _MOST_UPDATES // points))
     number = next(i for i, x in enumerate(p.units) if x is u)
     read = max((x.rows.read for x in p.memory[number]), default=1)
     found = innermost(u)
     count = steps(*found) if found is not None else None
-    if read == 1 or count is None:
-        return None
+    if read == 1 or found is None or count is None:
+        return {}
     wanted = max(read, _UPDATES // points)
-    if count < 2 * wanted and count * points <= _WHOLE:
-        return count
-    return min(wanted, 1 << (count.bit_length() - 1))
+    whole = count < 2 * wanted and count * points <= _WHOLE
+    return {found[0].name: count if whole else min(wanted, 1 << (count.bit_length() - 1))}
+
+
+def _wanted(loops: Sequence[tuple[str, int | None]], most: int) -> dict[str, int]:
+    """Of the innermost loop as many iterations as may be, of those around it all, as long as there are at most
+    so many copies of what is inside (the original's rule, which takes the innermost loop whole or not at all)."""
+    found: dict[str, int] = {}
+    for name, count in reversed(loops):
+        if count == 1:
+            continue
+        if found and (count is None or count > most):
+            break
+        found[name] = max(1, most if count is None else min(most, count))
+        if count is None or count > most:
+            break
+        most //= count
+    return found

@@ -103,11 +103,11 @@ class Options:
     loop that runs in lanes; -1: the loops of the reductions.  `unroll`: iterations of an innermost loop in a
     row, of more than are worth it fewer (on a CPU of those of reductions, at most 64; on a GPU also all
     iterations of loops around it, as long as they are no more in all, and at most 512 updates of a thread).
-    `pack`: whether operands are copied to be contiguous (True: all that are read more than once).  `order`: the
-    numbers of loops in the order in which they go over cache tiles, outermost first (those that are left out
-    follow); threads share the outermost ones.  `parallel`: whether threads are used.  `prefetch`: whether
-    rows that come next are asked for early (True: however near they are).  `nontemporal`: whether results
-    that are only written are stored past the caches (True: however small they are).
+    `pack`: whether operands are copied to be contiguous (True: all that are read more than once).  `order`:
+    the numbers of loops in the order in which they go over cache tiles, outermost first (those that are left
+    out follow); threads share the outermost ones.  `parallel`: whether threads are used.  `prefetch`:
+    whether rows that come next are asked for early (True: however near they are).  `nontemporal`: whether
+    results that are only written are stored past the caches (True: however small they are).
     `threads`, `blocks`: on a GPU, threads of a block along each of its dimensions, the fastest first (at most
     1024 in all), and blocks along each tiled loop, outermost first; fewer run where there is less to do.
     There `tile` has the points of the loops that a block runs at a time (rounded up to a multiple of the

@@ -7,10 +7,10 @@ long.  Loops over all of dense arrays are one, so where the original copies, a f
 common or transposed.
 
 Of the four forms of tiled loops (Copy, Matmul), with points that begin at 0 or where the tile does and tiles
-that are counted or begin at their first point, there is one: points begin at 0, tiles are counted. Left out is
-what concerns what there is not: the matcher of trees (Match1), the depth of promotion, other rules of fusion
-for outer loops. Loops have no copies for sizes that are not known, so no statement is in several places
-(MultipleOccurrence).
+that are counted or begin at their first point, there is one: points begin at 0, tiles are counted. Left out
+is what concerns what there is not: the matcher of trees (Match1), the depth of promotion, other rules of
+fusion for outer loops. Loops have no copies for sizes that are not known, so no statement is in several
+places (MultipleOccurrence).
 """
 
 from __future__ import annotations

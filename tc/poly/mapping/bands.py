@@ -115,8 +115,9 @@ def _at_once(p: Placed, u: Unit, unrolled: bool) -> dict[str, int]:
 
 
 def _wanted(loops: Sequence[tuple[str, int | None]], most: int) -> dict[str, int]:
-    """Of the innermost loop as many iterations as may be, of those around it all, as long as there are at most
-    so many copies of what is inside (the original's rule, which takes the innermost loop whole or not at all)."""
+    """Of the innermost loop as many iterations as may be, of those around it all, as long as there are at
+    most so many copies of what is inside (the original takes the innermost loop whole, too, or not at all).
+    """
     found: dict[str, int] = {}
     for name, count in reversed(loops):
         if count == 1:

@@ -21,6 +21,11 @@ from .work import Ref, Work
 
 MOST = 12_000  # lines of a nest: about a second
 _CHECK = 24.0  # lines of a subscript's check, most of which compute the indices that are reported
+_CONDITION = 5.0  # lines of a condition around an instance
+# Lines of an address for each loop that moves it, if strides are dynamic or not; of what is behind a condition,
+# no part of it is there already, such as where a share or a tile begins.
+_POLYNOMIAL, _TERM = 4.0, 0.5
+_POLYNOMIAL_ALONE, _TERM_ALONE = 10.0, 3.5
 
 
 def lines_of(nest: Nest, work: Mapping[str, Work], c: Candidate, extents: Mapping[str, int]) -> float:
@@ -35,12 +40,12 @@ def lines_of(nest: Nest, work: Mapping[str, Work], c: Candidate, extents: Mappin
         every = frozenset((*sizes, code.last))
         for s in p.statements:
             w = work[s]
-            total += (1 + w.operations) * code.times(every)
+            total += (1 + w.operations + (_CONDITION if w.guards else 0.0)) * code.times(every)
             for r in w.refs:
                 # Behind a condition of its own each instance loads for itself.
                 moving = every if w.guards else {n for n, x in r.strides.items() if x} | r.indirect
                 packed = (r.statement, r.read) in c.packs
-                total += _access(r, None if packed else along, lanes) * code.times(moving)
+                total += _access(r, None if packed else along, lanes, bool(w.guards)) * code.times(moving)
     return total
 
 
@@ -103,9 +108,10 @@ def _loop(p: Phase, t: PhaseTile, unroll: int) -> _Loop:
     return _Loop((last.extent >= n) + (rest > 0), min(n, last.extent) + rest)
 
 
-def _access(r: Ref, along: str | None, lanes: int) -> float:
+def _access(r: Ref, along: str | None, lanes: int, guarded: bool) -> float:
     """Its address, a polynomial where strides are dynamic, its checks, and the loads: of lanes that are
     apart, each its own."""
-    address = 1.0 + math.fsum(4.0 if n in r.dynamic else 0.5 for n, s in r.strides.items() if s)
+    polynomial, term = (_POLYNOMIAL_ALONE, _TERM_ALONE) if guarded else (_POLYNOMIAL, _TERM)
+    address = 1.0 + math.fsum(polynomial if n in r.dynamic else term for n, s in r.strides.items() if s)
     apart = along is not None and (r.strides.get(along, 0) not in (0, 1) or along in r.indirect)
     return address + _CHECK * r.checks + (5.0 * lanes if apart else 2.0)

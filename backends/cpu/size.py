@@ -22,8 +22,8 @@ from .work import Ref, Work
 MOST = 12_000  # lines of a nest: about a second
 _CHECK = 24.0  # lines of a subscript's check, most of which compute the indices that are reported
 _CONDITION = 5.0  # lines of a condition around an instance
-# Lines of an address for each loop that moves it, if strides are dynamic or not; of what is behind a condition,
-# no part of it is there already, such as where a share or a tile begins.
+# Lines of an address for each loop that moves it, if strides are dynamic or not; of what is behind a
+# condition no part is there already, such as where a share or a tile begins.
 _POLYNOMIAL, _TERM = 4.0, 0.5
 _POLYNOMIAL_ALONE, _TERM_ALONE = 10.0, 3.5
 

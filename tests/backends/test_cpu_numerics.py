@@ -177,6 +177,7 @@ def test_what_a_condition_never_reads_may_be_shorter(m: int, masked: bool) -> No
     shapes = ((m,), (41, 16), (8, 3))
     a, b, w = (arranged(rng.integers(0, 3, s).astype("float32"), "end") for s in shapes)
     options: dict[str, Any] = {"vector": 1, "register_tile": (4, 16), "isa": "avx512"}
+    options["machine"] = (("fma_units", 2),)  # with one, the choice would be made once, before the reduction
     agree(source, a, b, w, **options)
     text = compiled(source, **options).inspect("llvm", M=m, N=41, P=16, Q=8, K=3)
     assert ("select <16 x i1>" in text) == masked

@@ -77,10 +77,11 @@ _EXP10_64 = _Base(
 )  # fmt: skip
 
 
-def reduce(b: Body, f: Format, x: Value, base: _Base) -> tuple[Value, Value, Value]:
-    """The integer n, also as the low bits of an integer, and the rest r."""
-    shifted = b.mad(x, base.slope, f.magic) if base.slope != 1.0 else x + f.magic
-    n = shifted - f.magic
+def reduce(b: Body, f: Format, x: Value, base: _Base, offset: int = 0) -> tuple[Value, Value, Value]:
+    """The integer n, also (plus an even offset) as the low bits of an integer, and the rest r."""
+    magic = f.magic + offset
+    shifted = b.mad(x, base.slope, magic) if base.slope != 1.0 else x + magic
+    n = shifted - magic
     r = x
     for part in base.step:
         r = b.mad(n, -part, r) if part != 1.0 else r - n
@@ -88,15 +89,26 @@ def reduce(b: Body, f: Format, x: Value, base: _Base) -> tuple[Value, Value, Val
 
 
 def scale(b: Body, f: Format, x: Value, n: Value, low: Value) -> Value:
-    """x 2^n, rounded once, for x near 1 and n that may lead beyond the ends: in two steps if need be, of
-    which the first is exact."""
+    """x 2^n, rounded once, for x near 1 and n that may lead beyond the ends: in two steps, of which the first
+    is exact.  `low` has n plus twice the bias in its low bits, so that each half of it is the exponent of a
+    factor and what is above them is shifted out."""
     if b.target.avx512:
         return b.scalef(x, n)
     half = low >> 1
-    one = f.bias << f.fraction
-    first = ((half << f.fraction) + one).float()
-    second = (((low - half) << f.fraction) + one).float()
-    return x * first * second
+    return x * (half << f.fraction).float() * ((low - half) << f.fraction).float()
+
+
+def scale_down(b: Body, f: Format, x: Value, n: Value, low: Value) -> Value:
+    """The same for n <= 0, which never leads beyond the upper end: x 2^(n + up), which is exact, and 2^-up.
+    `low` has n plus `raised`."""
+    if b.target.avx512:
+        return b.scalef(x, n)
+    return x * (low << f.fraction).float() * 2.0 ** (f.bias - raised(f))
+
+
+def raised(f: Format) -> int:
+    """More than the bias by so much that x 2^n is a normal number where the result is a subnormal one."""
+    return f.bias + 65
 
 
 def near_scale(f: Format, x: Value, low: Value) -> Value:
@@ -114,7 +126,7 @@ def evaluate(b: Body, f: Format, r: Value, coefficients: tuple[float, ...]) -> V
 
 def power_of(b: Body, f: Format, x: Value, base: _Base) -> Value:
     x = x.at_most(base.most).at_least(base.least)
-    n, low, r = reduce(b, f, x, base)
+    n, low, r = reduce(b, f, x, base, 2 * f.bias)
     return scale(b, f, evaluate(b, f, r, base.polynomial), n, low)
 
 
@@ -134,10 +146,10 @@ def exp_of_negative(b: Body, f: Format, x: Value) -> Value:
     """exp for x <= 0 or NaN, subnormal results included; more careful than `exp`: r enters unrounded."""
     base = _EXP32 if f is SINGLE else EXP64
     x = x.at_least(base.least)
-    n, low, r = reduce(b, f, x, base)
+    n, low, r = reduce(b, f, x, base, raised(f))
     high, rest = b.mad(n, -base.step[0], x), n * -base.step[1]
     q = base.polynomial[2:]
-    return scale(b, f, high + b.mad(r * r, b.series(r, q), rest) + 1.0, n, low)
+    return scale_down(b, f, high + b.mad(r * r, b.series(r, q), rest) + 1.0, n, low)
 
 
 def exp_moderate(b: Body, f: Format, x: Value) -> Value:
@@ -155,10 +167,10 @@ def expm1(b: Body, f: Format, x: Value) -> Value:
 
 def _expm1(b: Body, f: Format, x: Value) -> Value:
     """2^n p + (2^n - 1) with p = e^r - 1, halved, since 2^n overflows before the result does."""
-    _, low, r = reduce(b, f, x, _EXP32 if f is SINGLE else EXP64)
+    _, low, r = reduce(b, f, x, _EXP32 if f is SINGLE else EXP64, f.bias - 1)
     q = b.series(r, _EXPM1_Q32 if f is SINGLE else _EXPM1_Q64)
     p = b.mad(r * r, q, r)
-    power = ((low << f.fraction) + ((f.bias - 1) << f.fraction)).float()
+    power = (low << f.fraction).float()
     halved = b.mad(power, p, power - 0.5)
     return halved + halved
 
@@ -202,7 +214,7 @@ _SINH_Q = {
 def _half_exp(b: Body, f: Format, a: Value) -> Value:
     """e^a / 2, which overflows only where sinh and cosh do."""
     base = _EXP32 if f is SINGLE else EXP64
-    n, low, r = reduce(b, f, a.at_most(90.0 if f is SINGLE else 711.0), base)
+    n, low, r = reduce(b, f, a.at_most(90.0 if f is SINGLE else 711.0), base, 2 * f.bias)
     return scale(b, f, evaluate(b, f, r, base.polynomial) * 0.5, n, low)
 
 

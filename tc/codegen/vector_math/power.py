@@ -94,8 +94,9 @@ def pow64(b: Body, f: Format, x: Value, y: Value) -> Value:
     t = usual.select(t, y * a.eq(0.0).select(-inf, a - 1.0))
     t_low = t.abs().lt(1100.0).select(t_low, 0.0)
     t = t.at_most(1100.0).at_least(-1100.0)
-    shifted = t + f.magic
-    n = shifted - f.magic
+    magic = f.magic + 2 * f.bias
+    shifted = t + magic
+    n = shifted - magic
     p = evaluate(b, f, (t - n) + t_low, EXP2_64.polynomial)
     return _pow_cases(b, f, x, y, scale(b, f, p, n, shifted.bits()))
 

@@ -58,7 +58,7 @@ def _erfc_pair(b: Body, f: Format, a: Value, low: Value | None, factor: float) -
     square, error = b.two_product(f, a, a)
     if low is not None:
         error = error + 2.0 * (a * low)
-    n, bits, r = reduce(b, f, -square, EXP64)
+    n, bits, r = reduce(b, f, -square, EXP64, 2 * f.bias)
     g = g * evaluate(b, f, r, EXP64.polynomial)
     return scale(b, f, g - g * error, n, bits)
 

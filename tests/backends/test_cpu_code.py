@@ -143,6 +143,10 @@ def test_convolution_as_the_model_chooses_it() -> None:
     assert loop.fma >= len(loop.lines) // 2
 
 
+# With one unit for products a processor had better choose between elements and zeros before the reduction.
+TWO_UNITS = (("fma_units", 2),)
+
+
 @needs_avx512
 def test_edges_of_an_image() -> None:
     """Tiles with points inside and outside of the image choose addresses: no branch among the products."""
@@ -150,7 +154,13 @@ def test_edges_of_an_image() -> None:
       O(n,f,x) +=! (x >= k && x - k < X ? I(n,c,x-k) : 0) * W(f,c,k) where x in 0:X+K-1
     }"""
     sizes = {"N": 8, "C": 32, "X": 28, "F": 32, "K": 2}
-    text = compiled(source, isa="avx512", register_tile=(2, 32, 4), vector=1).inspect("asm", **sizes)
+    options: dict[str, Any] = {
+        "isa": "avx512",
+        "register_tile": (2, 32, 4),
+        "vector": 1,
+        "machine": TWO_UNITS,
+    }
+    text = compiled(source, **options).inspect("asm", **sizes)
     products = [x for x in innermost(text) if x.fma]
     assert len(products) >= 2 and all(x.fma >= 8 for x in products)
     for loop in products:
@@ -170,7 +180,7 @@ def test_addresses_are_chosen_of_one_element_or_of_neighbours(stride: int, chose
       O(h,w) +=! (h + k >= 1 && h + k < H + 1 ? I(h+k-1,{stride}*w+l) : 0) * F(k,l) where h in 0:H, w in 0:16
     }}"""
     sizes = {"H": 9, "W": 80, "K": 3, "L": 3}
-    options: dict[str, Any] = {"vector": 1, "register_tile": (2, 16)}
+    options: dict[str, Any] = {"vector": 1, "register_tile": (2, 16), "machine": TWO_UNITS}
     text = compiled(source, **options).inspect("llvm", **sizes)
     assert bool(re.search(r"= select i1 %\S+, ptr %\S+, ptr @constant\.float\.", text)) == chosen
     check(Case("padded", source), sizes, 0, options)

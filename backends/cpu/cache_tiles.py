@@ -20,7 +20,7 @@ from .work import Ref, Work, footprint, held_buffers
 
 _SUMS = 1024  # sums of the rows of a factor that are kept, where there is no saying how many rows there are
 TASK = 8000.0  # cycles that a task should have at least
-_FILLING = 0.2  # elements of packs, of all tasks, for each cycle of a nest
+_FILLING = 0.05  # elements of packs, of all tasks, for each cycle of a nest
 _SERIAL = 16000.0  # cycles below which one thread is faster
 
 
@@ -52,24 +52,13 @@ def tiling(
         if rows is not None:
             order = [rows, *(n for n in order if n != rows)]
             tiles[rows] = replace(tiles[rows], cache=_share(axes[rows].extent, tiles[rows], machine))
-        depth = packed_depth(nest, packed, phases)
-        size = max(r.wide for r in packed)
-        register = tiles[vector].register
-        half = machine.l2 // 2
-        width = max(register, half // (depth * size) // register * register)
         for n in order:
             if n in depends and n != vector:
                 tiles[n] = replace(tiles[n], cache=tiles[n].register)
         if vector in order:
-            others = math.prod(
-                math.ceil(axes[n].extent / tiles[n].cache) for n in order if n in depends and n != vector
-            )
-            wanted = max(1, 2 * machine.cores // others) if cycles > _SERIAL and rows is None else 1
-            share = -(-axes[vector].extent // wanted)
-            width = min(width, max(register, -(-share // register) * register))
-            tiles[vector] = replace(
-                tiles[vector], cache=min(width, -(-axes[vector].extent // register) * register)
-            )
+            shared = cycles > _SERIAL and rows is None
+            width = packed_width(nest, packed, replace(c, tiles=tiles), order, shared, machine)
+            tiles[vector] = replace(tiles[vector], cache=width)
     elif vector is not None and (streamed := blocked_rows(nest, work, tiles, phases, c.packs)):
         along = {n for r in streamed for n in r.strides if r.strides[n]}
         order = sorted(order, key=lambda n: n not in along)
@@ -114,7 +103,9 @@ def tiling(
                 if packed:  # each of these tasks fills packs of its own
                     filled = sum(_filled(r, nest, tiles) for r in packed)
                     turns = max(1, round(_FILLING * cycles / filled / machine.cores))
-                    count = min(count, math.ceil(turns * machine.cores / tasks))
+                    least = min(count, math.ceil(turns * machine.cores / tasks))
+                    even = (x for x in range(least, count + 1) if balanced(tasks * x, machine.cores))
+                    count = next(even, least)
                 cache = -(-math.ceil(extent / count) // t.register) * t.register
                 if not packed or n not in {a for r in packed for a in r.strides if r.strides[a]}:
                     if packed and balanced(tasks * have, machine.cores):
@@ -146,6 +137,26 @@ def tiling(
         if not packed:
             early += ahead.next_block(nest, work, phases, early, near)
     return Tiling(tiles, tuple(order), inner, phases, packs, parallel, shared_tasks, early, most)
+
+
+def packed_width(
+    nest: Nest, packed: Sequence[Ref], c: Candidate, order: Sequence[str], shared: bool, machine: Machine
+) -> int:
+    """Points along the lanes that there are packs for at a time: half of the second cache holds them, and if
+    processors share the loops of `order`, there are enough for all."""
+    vector = next(n for n, t in c.tiles.items() if t.lanes > 1)
+    extents = {a.name: a.extent for a in nest.axes}
+    register = c.tiles[vector].register
+    each = packed_depth(nest, packed, c.phases) * max(r.wide for r in packed)
+    width = max(register, machine.l2 // 2 // each // register * register)
+    others = math.prod(
+        math.ceil(extents[n] / c.tiles[n].register)
+        for n in order
+        if n != vector and any(r.strides.get(n, 0) for r in packed)
+    )
+    wanted = max(1, 2 * machine.cores // others) if shared else 1
+    share = -(-extents[vector] // wanted)
+    return min(width, max(register, -(-share // register) * register))
 
 
 def _ordered(nest: Nest, order: Sequence[str], options: Options) -> list[str]:

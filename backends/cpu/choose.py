@@ -73,7 +73,8 @@ def choose(
                 lines.append("  inside tiles " + ", ".join(f"{k} by {v}" for k, v in given.items()))
             lines += [
                 f"  {'*' if x is best else ' '} {x.cost.total:14.0f} cycles "
-                f"(compute {x.cost.compute:.0f}, pack {x.cost.pack:.0f}, memory {x.cost.memory:.0f})  "
+                f"(compute {x.cost.compute:.0f}, pack {x.cost.pack:.0f}, memory {x.cost.memory:.0f}, "
+                f"again {x.cost.again:.0f})  "
                 f"{x.label}"
                 for x in (ranked[:8] if best in ranked[:8] else [*ranked[:7], best])
             ]

@@ -106,6 +106,8 @@ class Iteration:
             )
             far, waits = lines.new_cycles(found, self.phase, self.candidate.tiles, after, machine)
             far /= count
+            if after is not None and self.tile.block is not None and not self.candidate.packs:
+                waits += lines.evicted_cycles(found, after, machine)
         moved = slots.vectors / wide_loads + slots.singles / machine.broadcasts
         busy = (slots.operations / multiply_adds, moved, slots.stores)
         started = (slots.started + slots.operations + slots.stores) / machine.starts

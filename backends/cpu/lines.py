@@ -104,15 +104,16 @@ def collides(r: Ref, tile: Mapping[str, int], inner: Mapping[str, int], machine:
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """The lines that a register tile reads of one array: how many, the cycles to bring them all, and the
-    cycles that arithmetic waits for them whatever else there is to do."""
+    """The lines that a register tile reads of one array: how many, the cycles to bring them all, the cycles
+    that arithmetic waits for them whatever else there is to do, and how many times the ways of a set they
+    take."""
 
     ref: Ref
     lines: float
     cycles: float
     waits: float
     packed: bool
-    crowded: bool
+    full: float
 
 
 def brought(
@@ -136,7 +137,7 @@ def brought(
                 continue
             if (name, r.read) in packs:
                 lines = footprint(r, points) * r.wide / r.itemsize / LINE
-                out.append(Brought(r, lines, each * lines, 0.0, True, False))
+                out.append(Brought(r, lines, each * lines, 0.0, True, 0.0))
                 continue
             count, run = rows(r, points)
             lines = count * max(1.0, run / LINE)
@@ -155,7 +156,7 @@ def brought(
             if again > 1:
                 factor = max(factor, min(max(1.0, full), machine.crowded))
             waits = count * again * _waits(r, points, run, machine)
-            out.append(Brought(r, lines, each * factor * again * lines, waits, False, full > 1))
+            out.append(Brought(r, lines, each * factor * again * lines, waits, False, full))
     return out
 
 
@@ -188,7 +189,7 @@ def _again(r: Ref, own: Mapping[str, int], phase: Phase, machine: Machine) -> fl
 
 def fits(found: Sequence[Brought], machine: Machine) -> bool:
     """Whether the lines of a register tile stay in the first cache together."""
-    return not any(b.crowded for b in found) and sum(b.lines for b in found) * LINE <= ROOM * machine.l1
+    return all(b.full <= 1 for b in found) and sum(b.lines for b in found) * LINE <= ROOM * machine.l1
 
 
 def new_cycles(
@@ -202,6 +203,13 @@ def new_cycles(
         new = [_new(b, phase, along, tiles[along].register) for b in found]
     pairs = list(zip(found, new, strict=True))
     return sum(b.cycles * n for b, n in pairs), sum(b.waits * n for b, n in pairs)
+
+
+def evicted_cycles(found: Sequence[Brought], along: str, machine: Machine) -> float:
+    """Cycles that arithmetic waits for lines which the tile before along an axis read, too, and which found
+    no room in their sets."""
+    again = [b for b in found if b.full > 1 and not b.ref.strides.get(along, 0)]
+    return machine.evicted * sum(b.lines * (1 - 1 / b.full) for b in again)
 
 
 def _new(b: Brought, phase: Phase, axis: str, step: int) -> float:

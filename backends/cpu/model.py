@@ -31,15 +31,18 @@ _GONE = 7.0  # cycles to store one element of a line that the first cache has no
 @dataclass(frozen=True, slots=True)
 class Cost:
     """Cycles of one core for the whole nest: `compute` while everything is in the first cache, `pack` to fill
-    packed copies, `memory` for what moves from farther away."""
+    packed copies, `memory` for what moves from farther away, `again` for what does so more than once: that
+    costs only where there is less to compute meanwhile."""
 
     compute: float
     pack: float
     memory: float
+    again: float
 
     @property
     def total(self) -> float:
-        return max(self.compute, self.memory) + BESIDE * min(self.compute, self.memory) + self.pack
+        longest = max(self.compute, self.memory + self.again)
+        return longest + BESIDE * min(self.compute, self.memory) + self.pack
 
 
 def tile_cycles(

@@ -11,11 +11,13 @@ from tc.poly.plan import Nest
 
 from . import ahead, lines
 from .blocks import ways
+from .cache_tiles import packed_width
 from .candidates import allowed, register_tiles, shorter, whole_tiles
 from .machine import Machine
 from .model import BESIDE, Cost, flush_cycles, nest_cycles, tile_cycles
 from .register_tile import Candidate
 from .size import MOST, lines_of
+from .traffic import again_cycles
 from .work import Ref, Work, footprint, held_buffers, rows
 
 _KEPT = 5  # candidates with lanes along one loop whose remainders are looked at
@@ -181,6 +183,8 @@ def nest_cost(
     if total < machine.l3:
         rate = machine.l2_bandwidth if total < machine.l2 else machine.l3_bandwidth
     memory = total / rate + repeats * _stray(nest, work, c, extents, machine)
+    width = packed_width(nest, packed, c, tuple(extents), True, machine) if packed else 0
+    again = repeats * again_cycles(nest, work, c, extents, width, machine)
     # Every remainder is a body of its own, and many accumulators leave no room for what the code generator
     # keeps beside them: of candidates that are about equal, the simple one.
     bodies = math.prod(
@@ -199,7 +203,7 @@ def nest_cost(
         if total > machine.l2:
             memory *= 1 + 0.002 * max(0, held - 4)
     crowded = max(0.0, held / machine.isa.registers - 0.72)
-    return Cost(compute * (1 + 0.02 * (bodies - 1) + 0.7 * crowded), pack, memory)
+    return Cost(compute * (1 + 0.02 * (bodies - 1) + 0.7 * crowded), pack, memory, again)
 
 
 def _stray(

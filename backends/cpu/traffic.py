@@ -1,0 +1,76 @@
+"""Bytes that come from beyond the second cache more than once.
+
+An array is read again by each iteration of a loop that does not move it.  What the loops inside read of it
+meanwhile stays in the second cache, or does not: then all of it comes again, from the last cache or from
+memory, whichever it stays in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from tc.poly.plan import Nest, one_block
+
+from .lines import ROOM, crowd, inner_order
+from .machine import Machine
+from .register_tile import Candidate
+from .work import Ref, Work, footprint, held_buffers
+
+_SEEN = 1.4  # times as many bytes a cycle come from the last cache as when they come the first time
+
+
+def again_cycles(
+    nest: Nest,
+    work: Mapping[str, Work],
+    c: Candidate,
+    extents: Mapping[str, int],
+    width: int,
+    machine: Machine,
+) -> float:
+    """Cycles to bring what comes again, in a nest whose axes have these extents; `width`: the points along
+    the lanes that there are packs for at a time."""
+    held = held_buffers(nest, work)
+    packed = [r for w in work.values() for r in w.refs if (r.statement, r.read) in c.packs]
+    order = inner_order(nest, work, c.tiles, c.phases, c.packs, held, machine)
+    steps = {n: min(t.register, extents[n]) for n, t in c.tiles.items()}
+    if packed:
+        depends = {n for r in packed for n in extents if r.strides.get(n, 0)}
+        order = sorted(order, key=lambda n: n not in depends)
+        vector = next(n for n, t in c.tiles.items() if t.lanes > 1)
+        steps[vector] = max(steps[vector], min(width, extents[vector]))
+    total = 0.0
+    for p, t in zip(nest.phases, c.phases, strict=True):
+        if t.block is not None and not packed:
+            continue  # of a few rows, what is read again stays near
+        cut = one_block(p, t)
+        blocks = 1.0 if cut is p else p.axes[0].extent / cut.axes[0].extent
+        inner = {a.name: a.extent for a in cut.axes}
+        for r in (r for s in p.statements for r in work[s].refs):
+            read = not r.written and not r.indirect and (r.statement, r.read) not in c.packs
+            if read and r.buffer not in held and any(r.strides.get(n, 0) for n in inner):
+                total += blocks * _again(r, order, steps, extents, inner, machine)
+    return total
+
+
+def _again(
+    r: Ref,
+    order: Sequence[str],
+    steps: Mapping[str, int],
+    extents: Mapping[str, int],
+    inner: Mapping[str, int],
+    machine: Machine,
+) -> float:
+    """The same of one array, in loops in this order, outermost first, with steps of so many points."""
+    times = {n: -(-extents[n] // steps[n]) for n in order}
+    total = 0.0
+    for i, n in enumerate(order):
+        if r.strides.get(n, 0) or times[n] == 1:
+            continue
+        inside = {m: extents[m] if m in order[i + 1 :] else steps[m] for m in order} | dict(inner)
+        size = footprint(r, inside)
+        if size <= ROOM * machine.l2 and crowd(r, inside, machine.l2, machine.l2_ways) <= 1:
+            continue
+        rate = _SEEN * machine.l3_bandwidth if size <= machine.l3 else machine.bandwidth
+        total += math.prod(times[m] for m in order[:i]) * (times[n] - 1) * size / rate
+    return total

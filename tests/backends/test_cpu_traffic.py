@@ -1,0 +1,94 @@
+"""What comes from beyond the second cache more than once, and how often packs are filled."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import replace
+
+import pytest
+
+import tc
+from tests.backends.cpu_cases import GEMM, compiled
+
+compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
+backend, isa = (sys.modules[f"tc_backends.cpu.{name}"] for name in ("backend", "isa"))
+# The caches of a Zen 4.
+WIDE = backend.Machine(isa.AVX512, 2, 32 << 10, 1 << 20, 32 << 20, fma_units=1, loads=1, evicted=3.0)
+NARROW = replace(WIDE, isa=isa.AVX2, fma_units=2, loads=2)
+
+
+def choice(machine: object, **sizes: int) -> list[str]:
+    """The candidates of a product, the best first, and the order of the loops."""
+    program = tc.compile(GEMM, "cpu").program(sizes)
+    text = backend.code_of(program, machine, tc.Options()).choice
+    return [line.lstrip(" *") for line in text.splitlines() if "cycles" in line or "  order" in line]
+
+
+def again(candidate: str) -> int:
+    found = re.search(r"again (\d+)", candidate)
+    assert found
+    return int(found[1])
+
+
+@pytest.mark.parametrize(("machine", "rows"), [(WIDE, 4), (NARROW, 4), (NARROW, 8)])
+@pytest.mark.parametrize("n", [1024, 2048, 3072, 4096])
+def test_few_rows_of_results_read_a_large_factor_once(machine: object, rows: int, n: int) -> None:
+    best, *others, _ = choice(machine, M=rows, K=n, N=n)
+    assert again(best) == 0 and "rows at a time" in best
+    # Tiles of half of the rows, one after the other over all of a reduction.
+    assert any(again(x) > 0.9 * 4 * n * n / 17 for x in others)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "times"),
+    [
+        ({"M": 4, "K": 180, "N": 1000}, 0),
+        ({"M": 4, "K": 4096, "N": 1000}, 1),
+        ({"M": 4, "K": 1024, "N": 1024}, 1),  # it would hold 64 columns, but rows begin in a few of its sets
+    ],
+)
+def test_what_the_second_cache_holds_does_not_come_again(sizes: dict[str, int], times: int) -> None:
+    two = next(x for x in choice(WIDE, **sizes) if re.search(r"lanes j_1 x[234], i_0 x2$", x))
+    size = 4 * sizes["K"] * sizes["N"]
+    assert again(two) == pytest.approx(times * size / (1.4 * 12), rel=0.05)
+
+
+def test_a_factor_beside_packs_comes_again_for_each_of_them() -> None:
+    """Four packs of 16 rows each, beside which all of B is read, and B is larger than the last cache."""
+    found = [
+        x for x in choice(WIDE, M=64, K=3072, N=3072) if re.search(r"lanes i_0 x1, j_1 x\d+, 1 packed", x)
+    ]
+    assert found and all(again(x) == pytest.approx(3 * 4 * 3072**2 / 6.0, rel=0.05) for x in found)
+
+
+@pytest.mark.parametrize("rows", [32, 64])
+@pytest.mark.parametrize("n", [1024, 4096])
+def test_rows_that_leave_each_other_no_room_are_packed(rows: int, n: int) -> None:
+    """64 rows 4096 bytes apart share two sets of the first cache, which each tile would read again."""
+    assert "packed" in choice(NARROW, M=rows, K=n, N=n)[0]
+    assert "64 rows at a time" in choice(replace(NARROW, evicted=0.0), M=rows, K=1024, N=1024)[0]
+
+
+def tasks(order: str, **sizes: int) -> int:
+    """How many there are."""
+    found = re.findall(r"(\w)_\d parallel by (\d+)/", order)
+    total = 1
+    for name, points in found:
+        total *= -(-sizes[{"i": "M", "j": "N"}[name]] // int(points))
+    return total
+
+
+@pytest.mark.parametrize(
+    ("sizes", "most"),
+    [
+        ({"M": 64, "K": 1000, "N": 1000}, 4),  # each fills packs of all rows
+        ({"M": 48, "K": 1000, "N": 1000}, 4),
+        ({"M": 384, "K": 1000, "N": 1000}, 16),
+        ({"M": 97, "K": 102, "N": 366}, 8),
+    ],
+)
+def test_tasks_that_fill_the_same_packs_are_few_and_even(sizes: dict[str, int], most: int) -> None:
+    best, *_, order = choice(WIDE, **sizes)
+    assert "packed" in best
+    assert tasks(order, **sizes) % 2 == 0 and 2 <= tasks(order, **sizes) <= most, order

@@ -101,12 +101,14 @@ class Iteration:
         multiply_adds, wide_loads = machine.issue(4 * widest)
         far = waits = 0.0
         if self.inner and self.tile.vector is None:  # lanes along a reduction read what follows
+            c = self.candidate
+            vector = next((n for n, t in c.tiles.items() if t.lanes > 1), None)
             found = lines.brought(
-                self.nest, self.phase, self.work, self.candidate.packs, self.extents, self.held, machine
+                self.nest, self.phase, self.work, c.packs, self.extents, self.held, vector, machine
             )
-            far, waits = lines.new_cycles(found, self.phase, self.candidate.tiles, after, machine)
+            far, waits = lines.new_cycles(found, self.phase, c.tiles, after, machine)
             far /= count
-            if after is not None and self.tile.block is not None and not self.candidate.packs:
+            if after is not None and self.tile.block is not None and not c.packs:
                 waits += lines.evicted_cycles(found, after, machine)
         moved = slots.vectors / wide_loads + slots.singles / machine.broadcasts
         busy = (slots.operations / multiply_adds, moved, slots.stores)

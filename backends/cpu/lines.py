@@ -123,9 +123,10 @@ def brought(
     packs: frozenset[tuple[str, int]],
     extents: Mapping[str, int],
     held: Mapping[str, Ref],
+    vector: str | None,
     machine: Machine,
 ) -> list[Brought]:
-    """What a register tile with these extents reads in the loops of a phase."""
+    """What a register tile with these extents, and lanes along `vector`, reads in the loops of a phase."""
     inner = {a.name: a.extent for a in phase.axes}
     each = LINE / machine.l2_bandwidth
     out: list[Brought] = []
@@ -146,11 +147,11 @@ def brought(
             # A line that is used whole is not missed afterwards.
             factor = 1.0 if run >= LINE else min(max(1.0, full), machine.crowded)
             factor *= _SINGLE if run <= r.itemsize else 1.0
-            if (
-                run < LINE
-                and crowd(r, points, machine.l2, machine.l2_ways) > 1
-                and r.elements * r.itemsize > machine.l2
-            ):
+            size = r.elements * r.itemsize
+            # Of lines that are read element by element nobody foresees the next.
+            single = run == LINE and r.strides.get(vector or "", 0) != 1 and 2 * size > machine.l3
+            missed = crowd(r, points, machine.l2, machine.l2_ways) > 1 and size > machine.l2
+            if (run < LINE or single) and missed:
                 factor = max(factor, _FARTHER)
             again = _again(r, own, phase, machine)
             if again > 1:
@@ -296,7 +297,8 @@ def inner_order(
         return tuple(order)  # neighbours from afar are best read and written one after the other
     at = {a.name: min(tiles[a.name].register, a.extent) for a in nest.axes}
     cut = [one_block(p, t) for p, t in zip(nest.phases, phases, strict=True) if p.axes]
-    found = [(p, brought(nest, p, work, packs, at, held, machine)) for p in cut]
+    vector = next((n for n, t in tiles.items() if t.lanes > 1), None)
+    found = [(p, brought(nest, p, work, packs, at, held, vector, machine)) for p in cut]
     if not found or not all(fits(x, machine) for _, x in found):
         return tuple(order)
 

@@ -54,6 +54,12 @@ def test_what_the_second_cache_holds_does_not_come_again(sizes: dict[str, int], 
     assert again(two) == pytest.approx(times * size / (1.4 * 12), rel=0.05)
 
 
+@pytest.mark.parametrize(("n", "rows"), [(1024, False), (3072, True), (4096, True)])
+def test_lines_that_nobody_foresees_are_not_read_element_by_element(n: int, rows: bool) -> None:
+    """Sixteen elements from each row of a matrix that the last cache does not hold beside others."""
+    assert ("rows at a time" in choice(WIDE, M=16, K=n, N=n)[0]) == rows
+
+
 def test_a_factor_beside_packs_comes_again_for_each_of_them() -> None:
     """Four packs of 16 rows each, beside which all of B is read, and B is larger than the last cache."""
     found = [

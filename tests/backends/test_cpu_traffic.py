@@ -61,11 +61,12 @@ def test_lines_that_nobody_foresees_are_not_read_element_by_element(n: int, rows
 
 
 def test_a_factor_beside_packs_comes_again_for_each_of_them() -> None:
-    """Four packs of 16 rows each, beside which all of B is read, and B is larger than the last cache."""
-    found = [
-        x for x in choice(WIDE, M=64, K=3072, N=3072) if re.search(r"lanes i_0 x1, j_1 x\d+, 1 packed", x)
-    ]
-    assert found and all(again(x) == pytest.approx(3 * 4 * 3072**2 / 6.0, rel=0.05) for x in found)
+    """Two packs of 32 rows each, beside which all of B is read: from the last cache, or from memory."""
+    packs = r"lanes i_0 x2, j_1 x\d+, 1 packed"
+    for l3, rate in ((32 << 20, 1.4 * 12), (8 << 20, 6.0)):
+        every = choice(replace(WIDE, l3=l3), M=64, K=1550, N=1550)
+        found = [again(x) for x in every if re.search(packs, x)]
+        assert found and found == [pytest.approx(4 * 1550**2 / rate, rel=0.05)] * len(found)
 
 
 @pytest.mark.parametrize("rows", [32, 64])

@@ -17,7 +17,7 @@ from tc.poly.plan import Axis, Nest, Phase, PhaseTile
 from .ahead import FAR, cheap
 from .lines import LINE, ROOM, crowd, in_rows
 from .machine import Machine
-from .register_tile import Candidate
+from .register_tile import Candidate, along_lanes
 from .work import Ref, Work, footprint
 
 _DEPTH = 1024  # points of a block of a deep reduction that is packed, about
@@ -32,7 +32,7 @@ def ways(
 ) -> list[tuple[Candidate, str]]:
     """A candidate with the blocks that its reductions had better run in; and, unless packs are wanted
     (`pack`), the one that reads where they lie the neighbours that this one packs."""
-    vector = next((n for n, t in c.tiles.items() if t.lanes > 1), None)
+    vector = along_lanes(c.tiles)
     if vector is None:
         return [(c, label)]
     packed = [r for w in work.values() for r in w.refs if (r.statement, r.read) in c.packs]

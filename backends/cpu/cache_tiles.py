@@ -14,7 +14,7 @@ from . import ahead, dot
 from .blocks import STREAMS, packed_depth
 from .lines import blocked_rows, inner_order, outer_order, rows_together
 from .machine import Machine
-from .register_tile import Candidate
+from .register_tile import Candidate, along_lanes
 from .shares import BUSY, balanced, number_of_tasks, shares
 from .work import Ref, Work, footprint, held_buffers
 
@@ -42,7 +42,7 @@ def tiling(
     order = [n for n in outer_order(nest, work, machine) if n in free]
     near = 0 if options.prefetch else machine.l2  # bytes of arrays of which nothing is asked for early
     phases = c.phases
-    vector = next((n for n, t in tiles.items() if t.lanes > 1), None)
+    vector = along_lanes(tiles)
     rows: str | None = None
     if packed and vector is not None:
         depends = {n for r in packed for n in r.strides if n in axes and r.strides[n]}
@@ -128,7 +128,7 @@ def tiling(
     if options.parallel is False:
         parallel = 0
     inner = inner_order(nest, work, tiles, c.phases, c.packs, held_buffers(nest, work), machine)
-    lanes = next((n for n, t in tiles.items() if t.lanes > 1), "")
+    lanes = along_lanes(tiles) or ""
     packs = tuple(Pack(r.statement, r.read, rows_together(r, lanes, machine)) for r in packed)
     early: tuple[Ahead, ...] = ()
     if options.prefetch is not False:
@@ -144,7 +144,8 @@ def packed_width(
 ) -> int:
     """Points along the lanes that there are packs for at a time: half of the second cache holds them, and if
     processors share the loops of `order`, there are enough for all."""
-    vector = next(n for n, t in c.tiles.items() if t.lanes > 1)
+    vector = along_lanes(c.tiles)
+    assert vector is not None
     extents = {a.name: a.extent for a in nest.axes}
     register = c.tiles[vector].register
     each = packed_depth(nest, packed, c.phases) * max(r.wide for r in packed)

@@ -17,7 +17,7 @@ from tc.poly.plan import Nest, Phase, PhaseTile
 from . import lines
 from .machine import Machine
 from .memory import CLOSE
-from .register_tile import Candidate
+from .register_tile import Candidate, along_lanes
 from .work import Ref, Work
 
 _OTHERS = 0.1  # of its cycles, what is not the bottleneck takes
@@ -102,7 +102,7 @@ class Iteration:
         far = waits = 0.0
         if self.inner and self.tile.vector is None:  # lanes along a reduction read what follows
             c = self.candidate
-            vector = next((n for n, t in c.tiles.items() if t.lanes > 1), None)
+            vector = along_lanes(c.tiles)
             found = lines.brought(
                 self.nest, self.phase, self.work, c.packs, self.extents, self.held, vector, machine
             )

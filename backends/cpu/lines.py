@@ -15,6 +15,7 @@ from functools import lru_cache
 from tc.poly.plan import Nest, Phase, PhaseTile, Tile, one_block
 
 from .machine import Machine
+from .register_tile import along_lanes
 from .work import Ref, Work, footprint, rows
 
 LINE = 64  # bytes
@@ -74,7 +75,7 @@ def blocked_rows(
     packs: frozenset[tuple[str, int]],
 ) -> list[Ref]:
     """The reads of blocks of rows where they lie."""
-    vector = next((n for n, t in tiles.items() if t.lanes > 1), None)
+    vector = along_lanes(tiles)
     if vector is None:
         return []
     blocked = [p for p, t in zip(nest.phases, phases, strict=True) if t.block is not None]
@@ -297,7 +298,7 @@ def inner_order(
         return tuple(order)  # neighbours from afar are best read and written one after the other
     at = {a.name: min(tiles[a.name].register, a.extent) for a in nest.axes}
     cut = [one_block(p, t) for p, t in zip(nest.phases, phases, strict=True) if p.axes]
-    vector = next((n for n, t in tiles.items() if t.lanes > 1), None)
+    vector = along_lanes(tiles)
     found = [(p, brought(nest, p, work, packs, at, held, vector, machine)) for p in cut]
     if not found or not all(fits(x, machine) for _, x in found):
         return tuple(order)

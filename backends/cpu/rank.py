@@ -15,7 +15,7 @@ from .cache_tiles import packed_width
 from .candidates import allowed, register_tiles, shorter, whole_tiles
 from .machine import Machine
 from .model import BESIDE, Cost, flush_cycles, nest_cycles, tile_cycles
-from .register_tile import Candidate
+from .register_tile import Candidate, along_lanes
 from .size import MOST, lines_of
 from .traffic import again_cycles
 from .work import Ref, Work, footprint, held_buffers, rows
@@ -98,7 +98,7 @@ def _promising(
     are not much slower than the fastest."""
     kinds: dict[object, list[int]] = {}
     for i, (c, _) in enumerate(found):
-        lanes = next((n for n, t in c.tiles.items() if t.lanes > 1), None)
+        lanes = along_lanes(c.tiles)
         kinds.setdefault((lanes, *((p.vector, p.dot is None) for p in c.phases)), []).append(i)
     some = {k: numbers[:: max(1, len(numbers) // _SAMPLED)] for k, numbers in kinds.items()}
     cost = {i: cycles(found[i][0]) for numbers in some.values() for i in numbers}
@@ -122,7 +122,7 @@ def _ranked(
     kept: list[tuple[Candidate, str]] = []
     seen: dict[object, int] = {}
     for c, label in rough:
-        along = (next((n for n, t in c.tiles.items() if t.lanes > 1), None), c.phases)
+        along = (along_lanes(c.tiles), c.phases)
         seen[along] = seen.get(along, 0) + 1
         if seen[along] <= _KEPT:
             kept.append((c, label))
@@ -163,7 +163,8 @@ def nest_cost(
             size = footprint(r, {**extents, **inner})
             distinct[r.buffer] = max(distinct.get(r.buffer, 0.0), float(size))
             if (r.statement, r.read) in c.packs:
-                vector = next(n for n, t in c.tiles.items() if t.lanes > 1)
+                vector = along_lanes(c.tiles)
+                assert vector is not None
                 at = {n: e if n == vector else min(e, c.tiles[n].register) for n, e in extents.items()}
                 # Each cache tile fills all packs.
                 again = math.prod(
@@ -191,7 +192,7 @@ def nest_cost(
         1 + (extents[n] > t.register and extents[n] % t.register > 0) for n, t in c.tiles.items()
     )
     held = math.prod(math.ceil(t.register / t.lanes) for t in c.tiles.values())
-    along = next((n for n, t in c.tiles.items() if t.lanes > 1), None)
+    along = along_lanes(c.tiles)
     if (
         along is not None
         and total > machine.l2

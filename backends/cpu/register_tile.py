@@ -9,6 +9,11 @@ from dataclasses import dataclass, field
 from tc.poly.plan import PhaseTile, Tile
 
 
+def along_lanes(tiles: Mapping[str, Tile]) -> str | None:
+    """The axis of a nest that runs in lanes."""
+    return next((n for n, t in tiles.items() if t.lanes > 1), None)
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A register tile: points of each nest axis, the vector axis or the phases' own vector axes."""

@@ -14,7 +14,7 @@ from tc.poly.plan import Nest, one_block
 
 from .lines import ROOM, crowd, inner_order
 from .machine import Machine
-from .register_tile import Candidate
+from .register_tile import Candidate, along_lanes
 from .work import Ref, Work, footprint, held_buffers
 
 _SEEN = 1.4  # times as many bytes a cycle come from the last cache as when they come the first time
@@ -37,7 +37,8 @@ def again_cycles(
     if packed:
         depends = {n for r in packed for n in extents if r.strides.get(n, 0)}
         order = sorted(order, key=lambda n: n not in depends)
-        vector = next(n for n, t in c.tiles.items() if t.lanes > 1)
+        vector = along_lanes(c.tiles)
+        assert vector is not None
         steps[vector] = max(steps[vector], min(width, extents[vector]))
     total = 0.0
     for p, t in zip(nest.phases, c.phases, strict=True):

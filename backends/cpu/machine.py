@@ -79,7 +79,8 @@ _STRAY_ROW = 20.0
 # broadcast elements from each of 1000 rows took 3 to 8 cycles more a row where the rows lay 4 KB apart and
 # the array was larger than the second cache, 20 to 35 where they lay 16 KB apart; none of an array that the
 # second cache holds.  Neither prefetches nor pages of 2 MiB changed that; rows that are only copied do not
-# wait.  Of 4, 8 and 16 cycles, 4 chose best (ADR 8).  On Zen 4 it was not measured, and is 0.
+# wait.  Of 4, 8 and 16 cycles, 4 chose best (ADR 8).  On Zen 4 random contractions are slower with 4 than
+# with 0, and it is 0.
 _FAR_ROW = 4.0
 
 # Bytes a cycle that a loop of multiply-adds took from the second cache of that core, over a pack.

@@ -10,7 +10,7 @@ reasoning is that of Goto and van de Geijn, "Anatomy of high-performance matrix 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ from . import lines
 from .issue import Iteration
 from .machine import Machine
 from .register_tile import Candidate
-from .work import Ref, Work, held_buffers
+from .work import Ref, Work
 
 _PADDED = 0.5  # of its cycles, what a tile takes longer that chooses elements or a constant one by one
 _MASKED = 0.1  # the same where lanes have masks, which are known before the reduction
@@ -112,12 +112,17 @@ def flush_cycles(r: Ref, c: Candidate, extents: Mapping[str, int], machine: Mach
 
 
 def nest_cycles(
-    nest: Nest, work: Mapping[str, Work], c: Candidate, extents: Mapping[str, int], machine: Machine
+    nest: Nest,
+    work: Mapping[str, Work],
+    c: Candidate,
+    extents: Mapping[str, int],
+    held: Mapping[str, Ref],
+    order: Sequence[str],
+    machine: Machine,
 ) -> float:
-    """Cycles of all register tiles of a nest whose axes have these extents."""
+    """Cycles of all register tiles of a nest whose axes have these extents, in loops in this order, outermost
+    first; `held` as of `held_buffers`."""
     axes = list(nest.axes)
-    held = held_buffers(nest, work)
-    order = lines.inner_order(nest, work, c.tiles, c.phases, c.packs, held, machine)
     last = next((n for n in reversed(order) if extents[n] > c.tiles[n].register), None)
     # Of rows that are read where they lie, each is new to the first tile of the innermost loop.
     first = 0.0

@@ -11,7 +11,6 @@ from tc.poly.plan import Nest
 
 from . import ahead, lines
 from .blocks import ways
-from .cache_tiles import packed_width
 from .candidates import allowed, register_tiles, shorter, whole_tiles
 from .machine import Machine
 from .model import BESIDE, Cost, flush_cycles, nest_cycles, tile_cycles
@@ -151,10 +150,13 @@ def nest_cost(
     repeats: int,
     machine: Machine,
 ) -> Cost:
-    compute = nest_cycles(nest, work, c, extents, machine) * repeats * _masked(nest, c)
+    buffers = held_buffers(nest, work)
+    order = lines.inner_order(nest, work, c.tiles, c.phases, c.packs, buffers, machine)
+    compute = nest_cycles(nest, work, c, extents, buffers, order, machine) * repeats * _masked(nest, c)
     compute += _revisits(nest, work, c, extents, machine) * repeats
     inner = {a.name: a.extent for p in nest.phases for a in p.axes}
     pack = 0.0
+    along = along_lanes(c.tiles)
     packed = [r for w in work.values() for r in w.refs if (r.statement, r.read) in c.packs]
     depends = {n for r in packed for n in extents if r.strides.get(n, 0)}
     distinct: dict[str, float] = {}
@@ -163,14 +165,13 @@ def nest_cost(
             size = footprint(r, {**extents, **inner})
             distinct[r.buffer] = max(distinct.get(r.buffer, 0.0), float(size))
             if (r.statement, r.read) in c.packs:
-                vector = along_lanes(c.tiles)
-                assert vector is not None
-                at = {n: e if n == vector else min(e, c.tiles[n].register) for n, e in extents.items()}
+                assert along is not None
+                at = {n: e if n == along else min(e, c.tiles[n].register) for n, e in extents.items()}
                 # Each cache tile fills all packs.
                 again = math.prod(
-                    -(-extents[n] // at[n]) for n in depends if n != vector and not r.strides.get(n, 0)
+                    -(-extents[n] // at[n]) for n in depends if n != along and not r.strides.get(n, 0)
                 )
-                if r.strides.get(vector, 0) != 1:
+                if r.strides.get(along, 0) != 1:
                     each = 0.5
                 elif 2 * r.elements * r.itemsize <= machine.l2:
                     each = 0.2
@@ -184,15 +185,13 @@ def nest_cost(
     if total < machine.l3:
         rate = machine.l2_bandwidth if total < machine.l2 else machine.l3_bandwidth
     memory = total / rate + repeats * _stray(nest, work, c, extents, machine)
-    width = packed_width(nest, packed, c, tuple(extents), True, machine) if packed else 0
-    again = repeats * again_cycles(nest, work, c, extents, width, machine)
+    again = repeats * again_cycles(nest, work, c, extents, buffers, order, machine)
     # Every remainder is a body of its own, and many accumulators leave no room for what the code generator
     # keeps beside them: of candidates that are about equal, the simple one.
     bodies = math.prod(
         1 + (extents[n] > t.register and extents[n] % t.register > 0) for n, t in c.tiles.items()
     )
     held = math.prod(math.ceil(t.register / t.lanes) for t in c.tiles.values())
-    along = along_lanes(c.tiles)
     if (
         along is not None
         and total > machine.l2

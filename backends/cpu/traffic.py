@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 
 from tc.poly.plan import Nest, one_block
 
-from .lines import ROOM, crowd, inner_order
+from .cache_tiles import packed_width
+from .lines import ROOM, crowd
 from .machine import Machine
 from .register_tile import Candidate, along_lanes
-from .work import Ref, Work, footprint, held_buffers
+from .work import Ref, Work, footprint
 
 _SEEN = 1.4  # times as many bytes a cycle come from the last cache as when they come the first time
 
@@ -25,20 +26,20 @@ def again_cycles(
     work: Mapping[str, Work],
     c: Candidate,
     extents: Mapping[str, int],
-    width: int,
+    held: Mapping[str, Ref],
+    order: Sequence[str],
     machine: Machine,
 ) -> float:
-    """Cycles to bring what comes again, in a nest whose axes have these extents; `width`: the points along
-    the lanes that there are packs for at a time."""
-    held = held_buffers(nest, work)
+    """Cycles to bring what comes again, in a nest whose axes have these extents; `held` and `order` as of
+    `nest_cycles`."""
     packed = [r for w in work.values() for r in w.refs if (r.statement, r.read) in c.packs]
-    order = inner_order(nest, work, c.tiles, c.phases, c.packs, held, machine)
     steps = {n: min(t.register, extents[n]) for n, t in c.tiles.items()}
     if packed:
         depends = {n for r in packed for n in extents if r.strides.get(n, 0)}
         order = sorted(order, key=lambda n: n not in depends)
         vector = along_lanes(c.tiles)
         assert vector is not None
+        width = packed_width(nest, packed, c, order, True, machine)
         steps[vector] = max(steps[vector], min(width, extents[vector]))
     total = 0.0
     for p, t in zip(nest.phases, c.phases, strict=True):

@@ -220,11 +220,11 @@ MULTIPLIED = """def f(uint8(N,M,P) A0, int s) -> (T0, T1, T3, T4) {
 }"""
 
 
-@pytest.mark.parametrize("isa", ["avx512", "avx2", "sse4.2"])
-def test_the_code_of_several_dynamic_axes_is_bounded(isa: str) -> None:
-    """Of each nest, that is (size.MOST), and two of the four here are short."""
+@pytest.mark.parametrize(("isa", "most"), [("avx512", 12_000), ("avx2", 15_000), ("sse4.2", 12_000)])
+def test_the_code_of_several_dynamic_axes_is_bounded(isa: str, most: int) -> None:
+    """Of each nest, that is (size.MOST), of which two of the four here are short."""
     made = quiet(MULTIPLIED, ("N", "P")).specialize(N=5, M=5, P=5, s=2)
-    assert code_of(made.program, isa=isa, typical=made.typical).text.count("\n") < 15_000
+    assert code_of(made.program, isa=isa, typical=made.typical).text.count("\n") < most
 
 
 def test_lanes_of_a_tail_that_lie_apart_take_no_branches() -> None:

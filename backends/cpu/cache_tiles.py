@@ -15,7 +15,7 @@ from .blocks import STREAMS, packed_depth
 from .lines import blocked_rows, inner_order, outer_order, rows_together
 from .machine import Machine
 from .register_tile import Candidate, along_lanes
-from .shares import BUSY, balanced, number_of_tasks, shares
+from .shares import BUSY, balanced, even, even_width, number_of_tasks, shares
 from .work import Ref, Work, footprint, held_buffers
 
 _SUMS = 1024  # sums of the rows of a factor that are kept, where there is no saying how many rows there are
@@ -94,7 +94,7 @@ def tiling(
         parallel = 1
     elif not given and cycles > _SERIAL:
         wanted = min(cycles / TASK, _parallel_tasks(packed, phases, machine))
-        tasks = 1
+        tasks, busy = 1, False
         for i, n in enumerate(order):
             extent, t = axes[n].extent, tiles[n]
             have = math.ceil(extent / t.cache)
@@ -104,14 +104,15 @@ def tiling(
                     filled = sum(_filled(r, nest, tiles) for r in packed)
                     turns = max(1, round(_FILLING * cycles / filled / machine.cores))
                     least = min(count, math.ceil(turns * machine.cores / tasks))
-                    even = (x for x in range(least, count + 1) if balanced(tasks * x, machine.cores))
-                    count = next(even, least)
+                    equal = (x for x in range(least, count + 1) if balanced(tasks * x, machine.cores))
+                    count = next(equal, least)
                 cache = -(-math.ceil(extent / count) // t.register) * t.register
                 if not packed or n not in {a for r in packed for a in r.strides if r.strides[a]}:
-                    if packed and balanced(tasks * have, machine.cores):
+                    if packed and busy:
                         break
                     tiles[n] = replace(t, cache=max(t.register, cache))
                     have = math.ceil(extent / tiles[n].cache)
+            busy = even(extent, tiles[n].cache, tasks, machine.cores)
             tasks *= have
             parallel = i + 1
             if tasks >= wanted:
@@ -143,7 +144,7 @@ def packed_width(
     nest: Nest, packed: Sequence[Ref], c: Candidate, order: Sequence[str], shared: bool, machine: Machine
 ) -> int:
     """Points along the lanes that there are packs for at a time: half of the second cache holds them, and if
-    processors share the loops of `order`, there are enough for all."""
+    processors share the loops of `order`, there are enough for all, with about as much for each."""
     vector = along_lanes(c.tiles)
     assert vector is not None
     extents = {a.name: a.extent for a in nest.axes}
@@ -155,9 +156,9 @@ def packed_width(
         for n in order
         if n != vector and any(r.strides.get(n, 0) for r in packed)
     )
-    wanted = max(1, 2 * machine.cores // others) if shared else 1
-    share = -(-extents[vector] // wanted)
-    return min(width, max(register, -(-share // register) * register))
+    if not shared:
+        return min(width, -(-extents[vector] // register) * register)
+    return even_width(extents[vector], register, width, others, machine.cores)
 
 
 def _ordered(nest: Nest, order: Sequence[str], options: Options) -> list[str]:

@@ -10,10 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
+from heapq import heapreplace
 
 from tc.ir.expr import Add, Expr, FloorDiv, IntImm, Max, Min, Mul
 from tc.poly.plan import SHARE, Axis, Nest, Tile
 
+_TASKS = 8  # for each processor; with more of them, what one has more than another does not count
+_UNEVEN = 1.03  # times as long as with the most even tasks the busiest processor may take with larger ones
 BUSY = 0.9  # of the time, processors with equal tasks, at least
 _STARTED = 8  # iterations that take as long as the rest of a point: first values, stores, control
 
@@ -21,6 +25,36 @@ _STARTED = 8  # iterations that take as long as the rest of a point: first value
 def balanced(tasks: int, cores: int) -> bool:
     """Whether that many equal tasks keep so many processors busy, but for a tenth of the time."""
     return tasks >= BUSY * cores * math.ceil(tasks / cores)
+
+
+@lru_cache(maxsize=1024)
+def even_width(extent: int, register: int, most: int, others: int, cores: int) -> int:
+    """Points of an axis that a task has, whole register tiles and at most `most`, where the loops of other
+    axes make as many tasks `others` times: for every processor some tasks, and for the busiest, which takes
+    the next one whenever it is done with one, not much more than its part."""
+    tiles, most = -(-extent // register), max(most // register, 1)
+    fewest = max(-(-tiles // most), 2 * cores // others, 1)
+    widths = {-(-tiles // n) * register for n in range(fewest, max(fewest, _TASKS * cores // others) + 1)}
+    busiest = {w: _busiest(extent, w, others, cores) for w in widths}
+    return max(w for w in widths if busiest[w] <= _UNEVEN * min(busiest.values()))
+
+
+def even(extent: int, width: int, others: int, cores: int) -> bool:
+    """Whether tasks of so many points of an axis, all of it `others` times, keep the processors busy, but for
+    a tenth of the time."""
+    return others * extent >= BUSY * cores * _busiest(extent, width, others, cores)
+
+
+def _busiest(extent: int, width: int, others: int, cores: int) -> int:
+    """The points of the processor that has most of them."""
+    whole, rest = divmod(extent, width)
+    turn = [width] * whole + [rest] * (rest > 0)
+    if others * len(turn) > _TASKS * cores:
+        return -(-others * extent // cores)
+    free = [0] * cores
+    for points in turn * others:
+        heapreplace(free, free[0] + points)
+    return max(free)
 
 
 def number_of_tasks(

@@ -1,4 +1,4 @@
-"""What comes from beyond the second cache more than once, and how often packs are filled."""
+"""What comes from beyond the second cache more than once, how often packs are filled, and by whom."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tc
 from tests.backends.cpu_cases import GEMM, compiled
 
 compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
-backend, isa = (sys.modules[f"tc_backends.cpu.{name}"] for name in ("backend", "isa"))
+backend, isa, shares = (sys.modules[f"tc_backends.cpu.{name}"] for name in ("backend", "isa", "shares"))
 # The caches of a Zen 4.
 WIDE = backend.Machine(isa.AVX512, 2, 32 << 10, 1 << 20, 32 << 20, fma_units=1, loads=1, evicted=3.0)
 NARROW = replace(WIDE, isa=isa.AVX2, fma_units=2, loads=2)
@@ -99,3 +99,43 @@ def test_tasks_that_fill_the_same_packs_are_few_and_even(sizes: dict[str, int], 
     best, *_, order = choice(WIDE, **sizes)
     assert "packed" in best
     assert tasks(order, **sizes) % 2 == 0 and 2 <= tasks(order, **sizes) <= most, order
+
+
+def busiest(order: str, cores: int, **sizes: int) -> float:
+    """The part of all points that the processor has which has most, if each takes a task whenever it is
+    done with one."""
+    work = [1]
+    for name, points in re.findall(r"(\w)_\d parallel by (\d+)/", order):
+        extent, width = sizes[{"i": "M", "j": "N"}[name]], int(points)
+        work = [x * min(width, extent - at) for x in work for at in range(0, extent, width)]
+    free = [0] * cores
+    for x in work:
+        free[free.index(min(free))] += x
+    return max(free) / sum(work)
+
+
+@pytest.mark.parametrize("cores", [2, 3, 4])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"M": 624, "K": 466, "N": 648},  # quarters were whole tiles too much: 192, 192, 192, 72
+        {"M": 389, "K": 278, "N": 1050},
+        {"M": 163, "K": 180, "N": 205},
+        {"M": 1000, "K": 1000, "N": 1000},
+    ],
+)
+def test_no_processor_has_much_more_to_do_than_another(sizes: dict[str, int], cores: int) -> None:
+    best, *_, order = choice(replace(WIDE, cores=cores), **sizes)
+    assert "packed" in best
+    assert busiest(order, cores, **sizes) <= 1.11 / cores, order
+
+
+@pytest.mark.parametrize("register", [16, 24, 64])
+@pytest.mark.parametrize("others", [1, 3, 500])
+@pytest.mark.parametrize("cores", [1, 2, 64])
+def test_widths_are_whole_tiles_that_there_is_room_for(register: int, others: int, cores: int) -> None:
+    for extent in (1, 15, 72, 299, 648, 5000):
+        for most in (1, register, 5 * register + 3, 1 << 30):
+            width = shares.even_width(extent, register, most, others, cores)
+            assert width % register == 0 and register <= width <= max(most, register)
+            assert width < extent + register

@@ -15,12 +15,14 @@ from .blocks import STREAMS, packed_depth
 from .lines import blocked_rows, inner_order, outer_order, rows_together
 from .machine import Machine
 from .register_tile import Candidate, along_lanes
-from .shares import BUSY, balanced, even, even_width, number_of_tasks, shares
+from .shares import BUSY, even, even_width, number_of_tasks, shares
 from .work import Ref, Work, footprint, held_buffers
 
 _SUMS = 1024  # sums of the rows of a factor that are kept, where there is no saying how many rows there are
 TASK = 8000.0  # cycles that a task should have at least
+_TASKS = 8  # for each processor, at most, but for what there is room for
 _FILLING = 0.05  # elements of packs, of all tasks, for each cycle of a nest
+_FILLED = 0.5  # cycles for each of them
 _SERIAL = 16000.0  # cycles below which one thread is faster
 
 
@@ -99,14 +101,16 @@ def tiling(
             extent, t = axes[n].extent, tiles[n]
             have = math.ceil(extent / t.cache)
             if tasks * have < wanted and t.cache > t.register:
-                count = math.ceil(wanted / tasks)
+                least = math.ceil(wanted / tasks)
+                most = max(least, math.floor(min(2 * wanted, cycles / TASK) / tasks))
+                dearer = 0.0
                 if packed:  # each of these tasks fills packs of its own
                     filled = sum(_filled(r, nest, tiles) for r in packed)
                     turns = max(1, round(_FILLING * cycles / filled / machine.cores))
-                    least = min(count, math.ceil(turns * machine.cores / tasks))
-                    equal = (x for x in range(least, count + 1) if balanced(tasks * x, machine.cores))
-                    count = next(equal, least)
-                cache = -(-math.ceil(extent / count) // t.register) * t.register
+                    least = min(least, math.ceil(turns * machine.cores / tasks))
+                    dearer = _FILLED * filled * tasks / machine.cores * (tasks * extent / cycles)
+                parts = range(least, most + 1)
+                cache = even_width(extent, t.register, parts, tasks, machine.cores, dearer)
                 if not packed or n not in {a for r in packed for a in r.strides if r.strides[a]}:
                     if packed and busy:
                         break
@@ -158,7 +162,9 @@ def packed_width(
     )
     if not shared:
         return min(width, -(-extents[vector] // register) * register)
-    return even_width(extents[vector], register, width, others, machine.cores)
+    fewest = max(-(-extents[vector] // width), 2 * machine.cores // others, 1)
+    parts = range(fewest, max(fewest, _TASKS * machine.cores // others) + 1)
+    return even_width(extents[vector], register, parts, others, machine.cores)
 
 
 def _ordered(nest: Nest, order: Sequence[str], options: Options) -> list[str]:
@@ -221,4 +227,4 @@ def _filled(r: Ref, nest: Nest, tiles: Mapping[str, Tile]) -> int:
 def _parallel_tasks(packed: Sequence[Ref], phases: Sequence[PhaseTile], machine: Machine) -> float:
     """The most tasks to make: few where long rows are streamed side by side, the more of them the fewer."""
     rows = 0 if packed else max((p.block for p in phases if p.block is not None), default=0)
-    return (8.0 if not rows else 2.0 if rows <= STREAMS else 1.0) * machine.cores
+    return (float(_TASKS) if not rows else 2.0 if rows <= STREAMS else 1.0) * machine.cores

@@ -16,7 +16,7 @@ from heapq import heapreplace
 from tc.ir.expr import Add, Expr, FloorDiv, IntImm, Max, Min, Mul
 from tc.poly.plan import SHARE, Axis, Nest, Tile
 
-_TASKS = 8  # for each processor; with more of them, what one has more than another does not count
+_MANY = 32  # tasks for each processor, from where on it does not count what one has more than another
 _UNEVEN = 1.03  # times as long as with the most even tasks the busiest processor may take with larger ones
 BUSY = 0.9  # of the time, processors with equal tasks, at least
 _STARTED = 8  # iterations that take as long as the rest of a point: first values, stores, control
@@ -27,16 +27,17 @@ def balanced(tasks: int, cores: int) -> bool:
     return tasks >= BUSY * cores * math.ceil(tasks / cores)
 
 
-@lru_cache(maxsize=1024)
-def even_width(extent: int, register: int, most: int, others: int, cores: int) -> int:
-    """Points of an axis that a task has, whole register tiles and at most `most`, where the loops of other
-    axes make as many tasks `others` times: for every processor some tasks, and for the busiest, which takes
-    the next one whenever it is done with one, not much more than its part."""
-    tiles, most = -(-extent // register), max(most // register, 1)
-    fewest = max(-(-tiles // most), 2 * cores // others, 1)
-    widths = {-(-tiles // n) * register for n in range(fewest, max(fewest, _TASKS * cores // others) + 1)}
-    busiest = {w: _busiest(extent, w, others, cores) for w in widths}
-    return max(w for w in widths if busiest[w] <= _UNEVEN * min(busiest.values()))
+@lru_cache(maxsize=4096)
+def even_width(extent: int, register: int, parts: range, others: int, cores: int, dearer: float = 0.0) -> int:
+    """Points of an axis that a task has, whole register tiles, where the loops of other axes make as many
+    tasks `others` times: the first of some numbers of parts with which the processor that has most, each
+    taking the next task whenever it is done with one, is done about as early as with the best of them.  A
+    part more is as much work for it as `dearer` points."""
+    tiles = -(-extent // register)
+    widths = [-(-tiles // n) * register for n in parts]
+    busiest = [_busiest(extent, w, others, cores) + n * dearer for n, w in zip(parts, widths, strict=True)]
+    most = _UNEVEN * min(busiest)
+    return next(w for w, b in zip(widths, busiest, strict=True) if b <= most)
 
 
 def even(extent: int, width: int, others: int, cores: int) -> bool:
@@ -49,7 +50,7 @@ def _busiest(extent: int, width: int, others: int, cores: int) -> int:
     """The points of the processor that has most of them."""
     whole, rest = divmod(extent, width)
     turn = [width] * whole + [rest] * (rest > 0)
-    if others * len(turn) > _TASKS * cores:
+    if others * len(turn) > _MANY * cores:
         return -(-others * extent // cores)
     free = [0] * cores
     for points in turn * others:

@@ -16,7 +16,7 @@ from tc.codegen.llvm_expr import storage_type
 from tc.codegen.points import source_points
 from tc.dtypes import BOOL, INT64, accumulator
 from tc.errors import InternalError, unreachable
-from tc.ir.expr import Add, Expr, IntImm, Mul
+from tc.ir.expr import Add, Call, Expr, IntImm, Mul, walk
 from tc.ir.loops import (
     Array,
     Block,
@@ -39,7 +39,8 @@ from tc.ir.simplify import simplify
 from .affine import LANE, Affine, factors
 from .dot_code import DotEmitter
 from .epilogues import UNKNOWN, iterations
-from .expressions import Around, Env, operands
+from .expressions import CHEAP, Around, Env, operands
+from .interleave import SIDE_BY_SIDE, interleaved
 from .isa import Isa
 from .memory import Registers
 from .values import LIKELY, WEIGHTS, Function, Value, type_text
@@ -219,8 +220,7 @@ class NestEmitter(DotEmitter):
             case LoopKind.VECTOR:
                 self.vectors(s, env, lower, trips)
             case LoopKind.UNROLLED:
-                for i in range(0, _constant(trips, s), s.step):
-                    self.statement(s.body, env.bind(s.var, lower + i))
+                self.unrolled(s, env, lower, _constant(trips, s))
             case LoopKind.DOT:
                 if not self.dot(s, env, lower, _constant(trips, s)):
                     for i in range(_constant(trips, s)):
@@ -233,6 +233,23 @@ class NestEmitter(DotEmitter):
                         self.statement(s.body, env.bind(s.var, lower))
                 else:
                     self.serial(s, env, lower, upper)
+
+    def unrolled(self, s: For, env: Env, lower: Affine, trips: int) -> None:
+        points = range(0, trips, s.step)
+        if not _chains(s.body):
+            for i in points:
+                self.statement(s.body, env.bind(s.var, lower + i))
+            return
+        groups = -(-len(points) // SIDE_BY_SIDE)
+        size = -(-len(points) // max(groups, 1))
+        for first in range(0, len(points), size or 1):
+            before, copies = self.fn.lines, list[list[str]]()
+            for i in points[first : first + size]:
+                self.fn.lines = []
+                self.statement(s.body, env.bind(s.var, lower + i))
+                copies.append(self.fn.lines)
+            self.fn.lines = before
+            self.fn.lines += interleaved(copies, self.fn.array_of)
 
     def serial(self, s: For, env: Env, lower: Affine, upper: Affine) -> None:
         trips = upper - lower
@@ -532,6 +549,17 @@ def _constant(trips: Affine, s: For) -> int:
     if trips.terms:
         raise InternalError(f"the {s.kind.value} loop {s.var} has no constant length")
     return trips.constant
+
+
+def _chains(body: Stmt) -> bool:
+    """Whether the body of an unrolled loop is a long chain or more: functions, and no loop but of lanes."""
+    inside = list(statements(body))
+    return not any(isinstance(s, For) and s.kind is not LoopKind.VECTOR for s in inside) and any(
+        isinstance(x, Call) and x.kind == "intrinsic" and x.name not in CHEAP
+        for s in inside
+        if isinstance(s, Compute)
+        for x in walk(s.value)
+    )
 
 
 def _head(s: For) -> str:

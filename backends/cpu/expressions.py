@@ -54,6 +54,8 @@ from .memory import MemoryEmitter
 from .padding import padding
 from .values import Value, type_text
 
+# Functions of few instructions.
+CHEAP = frozenset(["fabs", "abs", "fmin", "fmax", "copysign", "floor", "ceil", "trunc", "fma", "sqrt"])
 _OPERATORS: dict[type, str] = {Add: "+", Sub: "-", Mul: "*", Div: "/"}
 
 
@@ -469,9 +471,7 @@ class ExpressionEmitter(MemoryEmitter):
         """Whether a value reads memory or is dear enough to be skipped."""
         found = self._heavy.get(id(e))
         if found is None:
-            heavy = any(
-                isinstance(x, Load) or (isinstance(x, Call) and x.name not in _CHEAP) for x in walk(e)
-            )
+            heavy = any(isinstance(x, Load) or (isinstance(x, Call) and x.name not in CHEAP) for x in walk(e))
             found = (e, heavy)
             self._heavy[id(e)] = found
         return found[1]
@@ -590,6 +590,3 @@ def _quotient(e: Expr) -> tuple[Expr, int]:
         m, d = _quotient(e.a)
         return m, d * e.b.value
     return e, 1
-
-
-_CHEAP = frozenset(["fabs", "abs", "fmin", "fmax", "copysign", "floor", "ceil", "trunc", "fma", "sqrt"])

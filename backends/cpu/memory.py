@@ -127,6 +127,7 @@ class MemoryEmitter(ValueEmitter):
             base = self.pure(f"getelementptr inbounds {ty}, ptr {base}, i64 {self.materialize(symbolic)}")
         if address.constant:
             base = self.pure(f"getelementptr inbounds {ty}, ptr {base}, i64 {address.constant}")
+        self.fn.array_of[base] = array.name
         return base
 
     # Loads.

@@ -57,6 +57,7 @@ class Function:
     entry: list[str] = field(default_factory=list[str])  # allocas and what is loaded once
     block: str = "entry"
     pure: list[dict[str, str]] = field(default_factory=lambda: [{}])
+    array_of: dict[str, str] = field(default_factory=dict[str, str])  # that a pointer points into
 
 
 class _Sink:

@@ -249,7 +249,8 @@ MAIN: dict[str, tuple[str, dict[str, int]]] = {
 def test_main_loops_as_golden_assembly(name: str, isa: str, golden: Callable[[str, str], None]) -> None:
     """For a machine of which everything is given, whichever this one is.
 
-    The exponential has more constants than AVX2 has registers: some are read again, nothing is stored.
+    The exponential has more constants than AVX2 has registers, and there are four of them side by side: some
+    constants are read again, and one number is kept on the stack meanwhile.
     """
     registry.get("cpu")
     backend = sys.modules["tc_backends.cpu.backend"]
@@ -262,7 +263,8 @@ def test_main_loops_as_golden_assembly(name: str, isa: str, golden: Callable[[st
     again = loop.count(r".* -?\d+\(%rsp\), ")
     if (name, isa) == ("softmax", "avx2"):
         assert 0 < again < 20
-        loop = Loop(tuple(re.sub(r"-?\d+\(%rsp\), ", "constant, ", x) for x in loop.lines))
+        assert loop.count(r"v.*, -?\d+\(%rsp\)$") <= 1
+        loop = Loop(tuple(re.sub(r"-?\d+\(%rsp\)", "stack", x) for x in loop.lines))
     loop.check()
     lines = [re.sub(r"^(j\w+) \S+$", r"\1 loop", x) for x in loop.lines]
     golden(f"cpu/{name}.{isa}.s", "loop:\n" + "".join(f"    {x}\n" for x in lines))

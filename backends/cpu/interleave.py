@@ -1,0 +1,88 @@
+"""Copies of a long chain of instructions side by side, for processors that look only some dozens ahead.
+
+A function such as `exp` is a chain of some twenty instructions, each of which waits four cycles for the one
+before.  Processors overlap the chains of an unrolled loop, as far as their schedulers see: where one copy
+stands behind the other, a scheduler of a hundred instructions holds four or five, most of them waiting.
+Where the first instructions of all copies stand first, then the second ones, each finds its operand ready.
+
+Nothing but the order changes.  An instruction comes after those whose results it takes, a store after the
+loads and stores of the same array before it, and a load after the stores.  Arrays do not overlap.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+SIDE_BY_SIDE = 4  # copies
+
+_NAME = re.compile(r"%[\w.$-]+")
+_RESULT = re.compile(r"  (%[\w.$-]+) = ")
+_POINTER = re.compile(r"(?:ptr|<\d+ x ptr>) (%[\w.$-]+)")
+_BRANCHES = ("br ", "ret ", "switch ", "unreachable")
+_SLOT = "%slot"
+_ANYWHERE = ""
+
+
+def interleaved(copies: Sequence[Sequence[str]], array_of: Mapping[str, str]) -> list[str]:
+    """The instructions of all copies, one of each in turn; one copy behind the other where there is a branch.
+    `array_of` names the arrays that pointers from before point into."""
+    lines = [line for c in copies for line in c]
+    if any(line.endswith(":") or line.lstrip().startswith(_BRANCHES) for line in lines):
+        return lines
+    after = _after(lines, array_of)
+    starts = [0]
+    for c in copies:
+        starts.append(starts[-1] + len(c))
+    following, out = starts[:-1], list[str]()
+    done = [False] * len(lines)
+    while len(out) < len(lines):
+        for i, end in enumerate(starts[1:]):
+            at = following[i]
+            if at < end and all(done[x] for x in after[at]):
+                out.append(lines[at])
+                done[at] = True
+                following[i] += 1
+    return out
+
+
+def _after(lines: Sequence[str], array_of: Mapping[str, str]) -> list[list[int]]:
+    """Of each line those that it must come after."""
+    defined: dict[str, int] = {}
+    arrays = dict(array_of)
+    stored: dict[str, list[int]] = {}
+    loaded: dict[str, list[int]] = {}
+    out: list[list[int]] = []
+    for i, line in enumerate(lines):
+        result = _RESULT.match(line)
+        text = line[result.end() :] if result else line.lstrip()
+        before = [defined[n] for n in _NAME.findall(text) if n in defined]
+        pointers = _POINTER.findall(text)
+        if result:
+            defined[result[1]] = i
+        if pointers and "getelementptr" in text:
+            assert result
+            arrays.setdefault(result[1], _array(pointers[0], arrays))
+        elif pointers and "@llvm.prefetch" not in text:
+            array = _array(pointers[0], arrays) if len(pointers) == 1 else _ANYWHERE
+            before += _touching(array, stored)
+            if text.startswith("load") or ".load." in text or ".gather." in text:
+                loaded.setdefault(array, []).append(i)
+            else:
+                before += _touching(array, loaded)
+                stored.setdefault(array, []).append(i)
+        out.append(before)
+    return out
+
+
+def _array(pointer: str, arrays: Mapping[str, str]) -> str:
+    """The array a pointer points into; a slot that becomes a register is one for itself."""
+    return arrays.get(pointer, pointer if pointer.startswith(_SLOT) else _ANYWHERE)
+
+
+def _touching(array: str, accesses: Mapping[str, Sequence[int]]) -> Iterator[int]:
+    """Accesses to what may be this array."""
+    for other, found in accesses.items():
+        apart = array.startswith(_SLOT) or other.startswith(_SLOT)
+        if other == array or (_ANYWHERE in (other, array) and not apart):
+            yield from found

@@ -100,7 +100,9 @@ def tiling(
         for i, n in enumerate(order):
             extent, t = axes[n].extent, tiles[n]
             have = math.ceil(extent / t.cache)
-            if tasks * have < wanted and t.cache > t.register:
+            if n not in fixed and tasks * have < wanted and t.cache > t.register:
+                if packed and busy:
+                    break
                 least = math.ceil(wanted / tasks)
                 most = max(least, math.floor(min(2 * wanted, cycles / TASK) / tasks))
                 dearer = 0.0
@@ -111,11 +113,8 @@ def tiling(
                     dearer = _FILLED * filled * tasks / machine.cores * (tasks * extent / cycles)
                 parts = range(least, most + 1)
                 cache = even_width(extent, t.register, parts, tasks, machine.cores, dearer)
-                if not packed or n not in {a for r in packed for a in r.strides if r.strides[a]}:
-                    if packed and busy:
-                        break
-                    tiles[n] = replace(t, cache=max(t.register, cache))
-                    have = math.ceil(extent / tiles[n].cache)
+                tiles[n] = replace(t, cache=max(t.register, cache))
+                have = math.ceil(extent / tiles[n].cache)
             busy = even(extent, tiles[n].cache, tasks, machine.cores)
             tasks *= have
             parallel = i + 1

@@ -2,8 +2,9 @@
 
 A processor follows streams of neighbours by itself.  It follows neither what data point to, nor the short
 rows of a tile (a window of an image, a few pixels of every channel): there each row is a miss that nothing
-hides; and where many streams are read side by side it learns each of them anew on every page.  Such reads
-are asked for while the tile before is computed.
+hides; and where many streams are read side by side it learns each of them anew on every page.  It stops,
+too, while a row that has come is read again: a normalisation would wait for memory in the first of its
+loops over a row, and leave it idle in the others.  Such reads are asked for while a tile before is computed.
 """
 
 from __future__ import annotations
@@ -22,6 +23,11 @@ FAR = 2048  # bytes between rows from where each is a stream of its own
 _PAGE = 4096
 _ROWS = 8  # pages of a register tile's results, at least, that are asked for
 _STREAM = 8192  # bytes in a row, pages that is, from where the hardware follows by itself
+# Of the last cache, arrays at least whose rows come from memory the next time, and how many bytes ahead they
+# are asked for: what is asked for a few hundred cycles before comes too late (ADR 8).
+_FROM_MEMORY = 0.5
+_EARLY = 16 << 10
+
 _SHARE = 8  # vector operations for each prefetch, at least
 
 
@@ -46,13 +52,15 @@ def next_rows(
     machine: Machine,
     near: int,
 ) -> tuple[Ahead, ...]:
-    """The reads whose rows are short, in arrays of more than `near` bytes, each with the loop over register
-    tiles whose next iteration brings new ones: the outermost of which one iteration leaves room in the second
-    cache for the rows of two."""
+    """The reads whose rows are short, in arrays of more than `near` bytes, and those of rows in lanes that
+    come from memory and are read several times; each with the loop over register tiles whose next iteration
+    brings new ones: the outermost of which one iteration leaves room in the second cache for the rows of
+    two."""
     axes = {a.name: a for a in nest.axes}
     extents, at, looped = _loops(axes, tiles, inner)
     refs = [r for s in nest.statements for r in work[s].refs]
     out: list[Ahead] = []
+    again = _read_again(nest, work)
     for phase, t in zip(nest.phases, phases, strict=True):
         if not phase.axes:
             continue
@@ -62,16 +70,26 @@ def next_rows(
             moving = any(r.strides.get(n, 0) for n in phase_extents)
             if not (far and moving) or r.written or not r.plain or (r.statement, r.read) in packed:
                 continue
-            if run(r, {**at, **phase_extents}) >= _STREAM or not cheap(r, phase, tiles, axes):
+            if t.vector is not None:
+                if r.buffer not in again or (near and r.elements * r.itemsize < _FROM_MEMORY * machine.l3):
+                    continue
+            elif run(r, {**at, **phase_extents}) >= _STREAM or not cheap(r, phase, tiles, axes):
                 continue
             for i, n in enumerate(looped):
                 if not r.strides.get(n, 0):
                     continue
                 inside = {m: extents[m] if m in looped[i + 1 :] else tiles[m].register for m in axes}
                 if sum(footprint(x, {**inside, **phase_extents}) for x in refs) <= machine.l2 // 2:
-                    out.append(Ahead(r.statement, r.read, n))
+                    rows = footprint(r, {**at, **phase_extents})
+                    out.append(Ahead(r.statement, r.read, n, 1 if t.vector is None else -(-_EARLY // rows)))
                     break
     return tuple(out)
+
+
+def _read_again(nest: Nest, work: Mapping[str, Work]) -> frozenset[str]:
+    """The arrays that several phases read."""
+    read = [{r.buffer for s in p.statements for r in work[s].refs if not r.written} for p in nest.phases]
+    return frozenset(b for i, buffers in enumerate(read) for b in buffers if any(b in x for x in read[:i]))
 
 
 def _loops(

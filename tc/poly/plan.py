@@ -286,12 +286,13 @@ class Pack:
 @dataclass(frozen=True, slots=True)
 class Ahead:
     """A read of `statement` (its number among the statement's reads, -1: the element that it writes) whose
-    elements are asked for before they are used: one register tile of `axis`, or one block if it is a blocked
-    axis of a phase."""
+    elements are asked for before they are used: `tiles` register tiles of `axis`, or one block if it is a
+    blocked axis of a phase."""
 
     statement: str
     read: int
     axis: str
+    tiles: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,6 +137,56 @@ def test_nothing_is_asked_for_that_comes_by_itself(source: str, sizes: dict[str,
     assert not hints(made(source, **sizes).nest)
 
 
+NORM = """
+def norm(float(N,D) X, float(D) g) -> (O) {
+  s(n) +=! X(n,d) * X(n,d)
+  O(n,d) = X(n,d) * rsqrt(s(n)) * g(d)
+}
+"""
+SOFTMAX = """
+def softmax(float(N,D) X) -> (O) {
+  m(n) max=! X(n,d)
+  O(n,d) = exp(X(n,d) - m(n))
+  s(n) +=! O(n,d)
+  O(n,d) = O(n,d) / s(n)
+}
+"""
+
+
+@pytest.mark.parametrize("source", [NORM, SOFTMAX])
+@pytest.mark.parametrize("columns", [64, 100, 1000, 1024, 4097])
+def test_rows_that_are_read_again_are_asked_for_16_kib_before(source: str, columns: int) -> None:
+    """Of arrays that come from memory: the hardware does not go on while a row is read again."""
+    rows = (32 << 20) // (8 * columns) + 1  # half of the last cache
+    loops = made(source, 1 << 20, N=rows, D=columns).nest
+    asked: set[tuple[int, int]] = set()
+    read = 0
+    ahead = -(-(16 << 10) // (columns * 4))
+    for hint, buffer, (*row, column) in events(loops.body, {}):
+        if buffer != "X":
+            continue
+        if hint:
+            asked.add((row[0], column // 16))
+            continue
+        if row[0] > 2 * ahead + 16:
+            break
+        if row[0] >= ahead + 8:
+            assert (row[0], column // 16) in asked
+            read += 1
+    assert read and all(r >= ahead for r, _ in asked)
+
+
+@pytest.mark.parametrize(
+    ("source", "rows"),
+    [
+        (NORM, (32 << 20) // 8192 - 64),  # the last cache has it the next time
+        ("def sums(float(N,D) X) -> (s) { s(n) +=! X(n,d) * X(n,d) }", 16384),  # a stream
+    ],
+)
+def test_rows_that_come_by_themselves_are_not_asked_for(source: str, rows: int) -> None:
+    assert not hints(made(source, 1 << 20, N=rows, D=1024).nest)
+
+
 @pytest.mark.parametrize("channels", [5, 40])
 def test_rows_of_the_next_results_are_asked_for_one_after_the_other(channels: int) -> None:
     """Of 32 filters, each on a page of its own, while the 32 before them are computed: their share for each

@@ -317,7 +317,7 @@ class RegisterTile:
                 return
             further, then = dict(offsets), dict(at)
             if x.axis in further:
-                further[x.axis] = Add(further[x.axis], IntImm(self.extents[x.axis]))
+                further[x.axis] = Add(further[x.axis], IntImm(x.tiles * self.extents[x.axis]))
             else:
                 then[x.axis] = Add(then[x.axis], IntImm(self.cut[x.axis].extent))
             env = dict(self.point(x.statement, further, then))
@@ -420,7 +420,21 @@ class RegisterTile:
                 for x in p.statements
             )
             parts.append(For(u, ZERO, IntImm(count), 1, LoopKind.UNROLLED, s) if start is None else s)
-        return block(parts)
+        return block([*self.later_rows(p, last, at, base, extent), *parts])
+
+    def later_rows(self, p: Phase, last: Axis, at: dict[str, Expr], base: Expr, extent: int) -> list[Stmt]:
+        """Hints for the elements of a later register tile at `extent` points from `base` on."""
+        out: list[Stmt] = []
+        for x in self.tiling.ahead:
+            if x.statement not in p.statements or x.read < 0:
+                continue
+            load = loads(self.builder.bodies[x.statement])[x.read]
+            steps = self.steps(x.statement, load)
+            size = abs(steps[last.name]) * load.dtype.itemsize
+            for point in range(0, extent, max(1, ALIGNMENT // max(size, 1))):
+                place = simplify(Add(base, IntImm(point)), exact=True)
+                out += self.lines(x, load, steps, {**at, last.name: place})
+        return out
 
     def dot_vectors(
         self, p: Phase, last: Axis, at: dict[str, Expr], base: Expr, extent: int, t: PhaseTile, dot: Dot,

@@ -16,6 +16,7 @@ from tc.poly.plan import Ahead, Axis, Nest, Phase, PhaseTile, Tile, one_block
 
 from .lines import LINE
 from .machine import Machine
+from .register_tile import along_lanes
 from .work import Ref, Work, footprint, held_buffers, run
 
 POINTED = 12  # iterations between asking for a row that data point to and reading it
@@ -25,7 +26,7 @@ _ROWS = 8  # pages of a register tile's results, at least, that are asked for
 _STREAM = 8192  # bytes in a row, pages that is, from where the hardware follows by itself
 # Of the last cache, arrays at least whose rows come from memory the next time, and how many bytes ahead they
 # are asked for: what is asked for a few hundred cycles before comes too late (ADR 8).
-_FROM_MEMORY = 0.5
+_FROM_MEMORY = 0.375
 _EARLY = 16 << 10
 
 _SHARE = 8  # vector operations for each prefetch, at least
@@ -100,6 +101,57 @@ def _loops(
     extents = {n: min(t.cache, axes[n].extent) if t.cache > 0 else axes[n].extent for n, t in tiles.items()}
     at = {n: min(t.register, axes[n].extent) for n, t in tiles.items()}
     return extents, at, [n for n in inner if extents[n] > tiles[n].register]
+
+
+def later_rows(
+    nest: Nest,
+    work: Mapping[str, Work],
+    tiles: Mapping[str, Tile],
+    inner: Sequence[str],
+    machine: Machine,
+    near: int,
+) -> tuple[Ahead, ...]:
+    """The reads, outside of reductions, of several rows side by side of an array that comes from memory, such
+    as those above and below a point; of these what no other will have read before, some rows ahead."""
+    axes = {a.name: a for a in nest.axes}
+    _, at, looped = _loops(axes, tiles, inner)
+    vector = along_lanes(tiles)
+    groups: dict[tuple[str, tuple[tuple[str, int], ...]], list[Ref]] = {}
+    for s in (s for p in nest.phases if not p.axes for s in p.statements):
+        for r in work[s].refs:
+            far = not near or r.elements * r.itemsize >= _FROM_MEMORY * machine.l3
+            if far and not r.written and not r.indirect and 0 < _apart(r, vector) < LINE:
+                groups.setdefault((r.buffer, tuple(sorted(r.strides.items()))), []).append(r)
+    out: list[Ahead] = []
+    for group in groups.values():
+        one = group[0]
+        along = next((n for n in reversed(looped) if _apart(one, n) >= LINE), None)
+        if along is None:
+            continue
+        row = one.strides[along] * at[along]
+        offsets = sorted({r.offset for r in group})
+        if offsets[-1] - offsets[0] < abs(row) // 2:  # one row, which the hardware follows
+            continue
+        tiles_ahead = max(1, _EARLY // (abs(row) * one.itemsize))
+        asked: list[int] = []
+        for r in group:
+            close = LINE // r.itemsize
+            behind = any(_multiple(o - r.offset, row, close) for o in offsets)
+            if not behind and all(abs(o - r.offset) >= close for o in asked):
+                asked.append(r.offset)
+                out.append(Ahead(r.statement, r.read, along, tiles_ahead))
+    return tuple(out)
+
+
+def _apart(r: Ref, axis: str | None) -> int:
+    """Bytes between a read's neighbours along an axis."""
+    return abs(r.strides.get(axis, 0)) * r.itemsize if axis is not None else 0
+
+
+def _multiple(distance: int, step: int, close: int) -> bool:
+    """Whether a distance is one or more steps, but for less than `close`."""
+    times = round(distance / step)
+    return times >= 1 and abs(distance - times * step) < close
 
 
 def next_results(

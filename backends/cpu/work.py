@@ -59,7 +59,8 @@ _LIBM = 30  # cycles a lane of a function that has no vector form
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A reference: elements between neighbours along each axis; `indirect` axes move it as data says.
+    """A reference: elements between neighbours along each axis, of which the first is `offset` elements after
+    that of the buffer; `indirect` axes move it as data says.
 
     `read` is its number among the statement's reads (-1: the element written).  Of the axes in `dynamic` the
     stride depends on dynamic sizes; `strides` has the typical one.
@@ -78,6 +79,7 @@ class Ref:
     wide: int  # bytes of an element in a pack
     checks: int = 0  # dimensions whose subscripts are checked
     dynamic: frozenset[str] = frozenset()
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,9 +242,11 @@ def _ref(
     strides: dict[str, int] = {}
     indirect: set[str] = set()
     windows: list[tuple[str, ...]] = []
+    offset = 0
     for e, (step, varies) in zip(a.subscripts, steps, strict=True):
         e = inline_lets(e)
-        terms, _ = linear_terms(e)
+        terms, constant = linear_terms(e)
+        offset += constant * step
         found: list[str] = []
         for term, factor in terms.items():
             if isinstance(term, Variable):
@@ -280,6 +284,7 @@ def _ref(
         wide,
         len(a.read.call.checked) if a.read is not None else 0,
         frozenset(dynamic),
+        offset,
     )
 
 

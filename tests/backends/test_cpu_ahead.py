@@ -11,7 +11,7 @@ import pytest
 
 import tc
 from tc.ir.evaluate import evaluate
-from tc.ir.expr import Expr, Load, walk
+from tc.ir.expr import Expr, Load, variables, walk
 from tc.ir.loops import Block, Compute, For, If, LoopKind, LoopNest, Prefetch, Promote, Stmt
 from tests.backends.cpu_cases import GEMM
 
@@ -157,7 +157,7 @@ def softmax(float(N,D) X) -> (O) {
 @pytest.mark.parametrize("columns", [64, 100, 1000, 1024, 4097])
 def test_rows_that_are_read_again_are_asked_for_16_kib_before(source: str, columns: int) -> None:
     """Of arrays that come from memory: the hardware does not go on while a row is read again."""
-    rows = (32 << 20) // (8 * columns) + 1  # half of the last cache
+    rows = (12 << 20) // (4 * columns) + 1  # three eighths of the last cache
     loops = made(source, 1 << 20, N=rows, D=columns).nest
     asked: set[tuple[int, int]] = set()
     read = 0
@@ -179,12 +179,57 @@ def test_rows_that_are_read_again_are_asked_for_16_kib_before(source: str, colum
 @pytest.mark.parametrize(
     ("source", "rows"),
     [
-        (NORM, (32 << 20) // 8192 - 64),  # the last cache has it the next time
+        (NORM, 3000),  # the last cache has it the next time
         ("def sums(float(N,D) X) -> (s) { s(n) +=! X(n,d) * X(n,d) }", 16384),  # a stream
     ],
 )
 def test_rows_that_come_by_themselves_are_not_asked_for(source: str, rows: int) -> None:
     assert not hints(made(source, 1 << 20, N=rows, D=1024).nest)
+
+
+JACOBI = "def jacobi(float(N,M) A) -> (B) { B(i,j) = A(i,j) + A(i-1,j) + A(i+1,j) + A(i,j-1) + A(i,j+1) }"
+POINTS = "def points(float(N,M) A) -> (B) { B(i,j) = A(i,j) + A(i,j+1) * A(i,j+40) }"
+HALVES = (
+    "def halves(uint8(N,M) A) -> (B) { B(y,x) = A(2*y,2*x) + A(2*y,2*x+1) + A(2*y+1,2*x) + A(2*y+1,2*x+1) }"
+)
+CUBE = """
+def cube(float(N,M,L) A) -> (B) {
+  B(i,j,k) = A(i,j,k) + A(i-1,j,k) + A(i+1,j,k) + A(i,j-1,k) + A(i,j+1,k) + A(i,j,k-1) + A(i,j,k+1)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "sizes", "ahead", "rows"),
+    [
+        (JACOBI, {"N": 2000, "M": 2000}, 2, {2}),  # of three rows the one that was not read before
+        (JACOBI, {"N": 800, "M": 5000}, 1, {2}),
+        (HALVES, {"N": 4000, "M": 4000}, 2, {0, 1}),
+        (CUBE, {"N": 200, "M": 200, "L": 200}, 20, {1}),  # in the next plane: 20 rows and the one below
+    ],
+)
+def test_of_several_rows_side_by_side_those_are_asked_for_that_nobody_read_before(
+    source: str, sizes: dict[str, int], ahead: int, rows: set[int]
+) -> None:
+    nest = made(source, 1 << 20, **sizes).nest
+    found = hints(nest)
+    offsets = {
+        evaluate(h.subscripts[-2], dict.fromkeys((v for e in h.subscripts for v in variables(e)), 0))
+        for h in found
+    }
+    assert offsets == {ahead * (2 if source == HALVES else 1) + r for r in rows}
+
+
+@pytest.mark.parametrize(
+    ("source", "sizes"),
+    [
+        (JACOBI, {"N": 1000, "M": 1000}),  # the last cache has it
+        (POINTS, {"N": 4000, "M": 2000}),  # one row
+        (ADD, {"M": 4000, "N": 4000}),
+    ],
+)
+def test_rows_that_the_hardware_follows_are_not_asked_for(source: str, sizes: dict[str, int]) -> None:
+    assert not hints(made(source, 1 << 20, **sizes).nest)
 
 
 @pytest.mark.parametrize("channels", [5, 40])

@@ -56,7 +56,7 @@ class RegisterTile:
 
     def phase(self, p: Phase, t: PhaseTile) -> Stmt:
         if not p.axes:
-            return block(self.points(s, {}, None) for s in p.statements)
+            return block([*self.rows_ahead(p), *(self.points(s, {}, None) for s in p.statements)])
         vector = next((a for a in p.axes if a.name == t.vector), None)
         partial = {
             s: self.partial(s, t) for s in p.statements if vector is not None and s in vector.reductions
@@ -421,6 +421,13 @@ class RegisterTile:
             )
             parts.append(For(u, ZERO, IntImm(count), 1, LoopKind.UNROLLED, s) if start is None else s)
         return block([*self.later_rows(p, last, at, base, extent), *parts])
+
+    def rows_ahead(self, p: Phase) -> Iterator[Stmt]:
+        """Hints for what a later register tile reads in a phase without loops."""
+        for x in self.tiling.ahead:
+            if x.statement in p.statements and x.read >= 0:
+                load = loads(self.builder.bodies[x.statement])[x.read]
+                yield from self.lines(x, load, self.steps(x.statement, load), {})
 
     def later_rows(self, p: Phase, last: Axis, at: dict[str, Expr], base: Expr, extent: int) -> list[Stmt]:
         """Hints for the elements of a later register tile at `extent` points from `base` on."""

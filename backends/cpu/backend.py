@@ -337,13 +337,17 @@ def assemble(
 ) -> tuple[LoopNest, int]:
     """The loop nest of a tiled program, and how many bytes of its workspace are not for temporaries."""
     base = nest.assemble(program, scan.block(()))
+    past = streamed(polyhedra, usual.chosen.regions, machine, typical, options.nontemporal)
     count, most = 0, 0
     arrays: list[Array] = []
+    on_lines: set[str] = set()
 
     def scanned(p: Plan, version: str) -> Stmt:
         """The loops of a plan; of versions only one runs, so they use the same memory."""
         nonlocal count, most
-        builder = scan.Builder(polyhedra, 4 * machine.cores, 0, base.workspace, count=count, version=version)
+        builder = scan.Builder(
+            polyhedra, 4 * machine.cores, 0, base.workspace, [], count, version, past, on_lines
+        )
         scanner = scan.Scanner(builder)
         pairs = zip(p.chosen.regions, p.chosen.tilings, strict=True)
         body = scan.block(scanner.region(r, t) for r, t in pairs)
@@ -356,7 +360,6 @@ def assemble(
         body = If(LE(Variable(v.size), IntImm(v.most)), scanned(v.plan, f".{v.most}"), body)
     workspace = simplify(Add(base.workspace, IntImm(most)), exact=True)
     body = unswitch(body, base.sizes)
-    past = streamed(polyhedra, usual.chosen.regions, machine, typical, options.nontemporal)
-    own = (replace(a, streamed=a.name in past) for a in base.arrays)
+    own = (replace(a, streamed=a.name in past, on_lines=a.name in on_lines) for a in base.arrays)
     loops = replace(base, body=body, arrays=(*own, *arrays), workspace=workspace)
     return rolled(loops, machine.isa.lanes(4)), most

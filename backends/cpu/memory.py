@@ -16,6 +16,7 @@ from tc.ir.simplify import simplify
 
 from .affine import LANE, Affine, factors
 from .isa import Isa
+from .lines import LINE
 from .values import Value, ValueEmitter, suffix, type_text
 
 Key = tuple[str, Affine]
@@ -354,9 +355,11 @@ class MemoryEmitter(ValueEmitter):
         p = self.pointer(array, address.uniform)
         if lane == 1 and self.mask is None:
             plain = f"store {st} {text}, ptr {p}, align {t.itemsize}"
+            past = f"store {st} {text}, ptr {p}, align {lanes * t.itemsize}, !nontemporal !0"
             if array.streamed and _whole_lines(address.uniform, t.itemsize, lanes):
-                past = f"store {st} {text}, ptr {p}, align {lanes * t.itemsize}, !nontemporal !0"
                 self.either(self.on_a_line(array), past, plain)
+            elif array.on_lines and 16 <= lanes * t.itemsize <= LINE:
+                self.either(self._on_its_place(array, address.uniform, lanes * t.itemsize), past, plain)
             else:
                 self.do(plain)
             return
@@ -379,6 +382,13 @@ class MemoryEmitter(ValueEmitter):
             f"call void @{name}({st} {text}, <{lanes} x ptr> {pointers}, i32 {t.itemsize}, "
             f"<{lanes} x i1> {m.text})"
         )
+
+    def _on_its_place(self, array: Array, address: Affine, width: int) -> str:
+        """Whether a vector of so many bytes lies on a multiple of them (an i1 operand), asked once for all
+        that lie whole vectors apart."""
+        whole = address.constant - address.constant % (width // array.dtype.itemsize)
+        place = self.pure(f"ptrtoint ptr {self.pointer(array, address + -whole)} to i64")
+        return self.pure(f"icmp eq i64 {self.pure(f'and i64 {place}, {width - 1}')}, 0")
 
     def _write_pieces(self, array: Array, p: str, text: str, active: int) -> None:
         """The first lanes of a vector, in plain stores of powers of two: masked stores are slow on some
@@ -574,7 +584,7 @@ class MemoryEmitter(ValueEmitter):
         array, lanes = first.array, first.lanes
         vector, size = type_text(array.dtype, lanes), lanes * array.dtype.itemsize
         shape = f"{len(values)}x{active}of{lanes}.{array.dtype}.{first.address.lane}"
-        name = f"turn.{shape}{'.streamed' if array.streamed else ''}"
+        name = f"turn.{shape}{'.streamed' * array.streamed}{'.on_lines' * array.on_lines}"
         if name not in self.texts:
             with self.function():
                 self.bases = {array.name: "%to"}

@@ -164,7 +164,8 @@ class Array:
     `register` array exists only inside a `Promote` or a `Launch`, a `shared` one only inside a `Launch`;
     `padding` elements that nobody uses follow each of its rows.  All of these may hold part of the results of
     the buffer `partial_of`, to be combined later.  What is `streamed` is only written, once, and had better
-    not go through the caches.  `shift`: it holds what the sums of products of a shifted pack are too large
+    not go through the caches; if `on_lines`, tiles begin where lines do, which no address tells before the
+    kernel runs.  `shift`: it holds what the sums of products of a shifted pack are too large
     by.  Of a register array with `replicas` several threads hold the same, each its own: they all run the
     statements that write it.
     """
@@ -179,6 +180,7 @@ class Array:
     stride: int = 0
     partial_of: str | None = None
     streamed: bool = False
+    on_lines: bool = False
     shift: bool = False
     padding: int = 0
     replicas: bool = False

@@ -239,7 +239,13 @@ def nest_text(nest: LoopNest) -> str:
 
 def _array_text(a: Array) -> str:
     place = f" at workspace + {text(a.offset)}" if a.offset is not None else ""
-    streamed = ", streamed" if a.streamed else f", rows {a.padding} apart" if a.padding else ""
+    streamed = (
+        ", streamed" + " by lines" * a.on_lines
+        if a.streamed
+        else f", rows {a.padding} apart"
+        if a.padding
+        else ""
+    )
     return f"{a.role} {a.dtype} {a.name}[{', '.join(map(text, a.shape))}]{place}{streamed}"
 
 

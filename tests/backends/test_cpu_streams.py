@@ -86,9 +86,48 @@ def test_a_small_result_of_much_that_is_read_stays_in_the_caches() -> None:
     assert "streamed" not in kernel.inspect("loops", M=4096, N=1024)
 
 
-def test_rows_that_start_on_no_line_are_stored_as_ever() -> None:
+def test_short_rows_that_start_on_no_line_are_stored_as_ever() -> None:
     rows = "def f(float(M,N) A, float(N) B) -> (C) { C(i,j) = A(i,j) + B(j) }"
     assert not streams(rows, M=64, N=250) and streams(rows, M=64, N=256)
+
+
+ROWS = "def f(float(M,N) A, float(N) B) -> (C) { C(i,j) = A(i,j) + B(j) }"
+STENCIL = "def f(float(M,N) A) -> (C) { C(i,j) = A(i,j) + A(i-1,j) + A(i+1,j) + A(i,j-1) * A(i,j+1) }"
+SLABS = "def f(float(K,M,N) A, float(M) B) -> (C) { C(k,i,j) = A(k,i,j) * B(i) }"
+DOUBLES = "def f(double(M,N) A, double(N) B) -> (C) { C(i,j) = A(i,j) + B(j) }"
+BYTES = "def f(uint8(M,N) A, uint8(N) B) -> (C) { C(i,j) = A(i,j) + B(j) }"
+
+
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("source", [ROWS, STENCIL, SLABS, DOUBLES, BYTES])
+@pytest.mark.parametrize("columns", [769, 1000, 1023, 3081])
+def test_rows_begin_with_what_lies_before_a_line(source: str, columns: int, isa: str) -> None:
+    """Whatever is before the first line of a row, and after the last; and of results that begin anywhere."""
+    kernel = compiled(source, machine=SMALL, isa=isa)
+    r = np.random.default_rng(1)
+    dtype = {DOUBLES: np.float64, BYTES: np.uint8}.get(source, np.float32)
+    shapes = {SLABS: [(2, 21, columns), (21,)], STENCIL: [(21, columns)]}.get(
+        source, [(21, columns), (columns,)]
+    )
+    arrays = [(r.random(s) * 50).astype(dtype) for s in shapes]
+    expected = np.asarray(tc.interpret(source, *arrays))
+    np.testing.assert_allclose(kernel(*arrays), expected, rtol=1e-6)
+    for offset in (0, 1, 5):
+        room = np.zeros(expected.size + 64 + offset, dtype)
+        start = (-room.ctypes.data // room.itemsize) % (64 // room.itemsize) + offset
+        out = room[start : start + expected.size].reshape(expected.shape)
+        kernel(*arrays, out=out)
+        np.testing.assert_allclose(out, expected, rtol=1e-6)
+        assert not room[:start].any() and not room[start + expected.size :].any()
+
+
+def test_where_a_row_begins_is_known_only_when_the_kernel_runs() -> None:
+    """One condition for all vectors of a tile; aligned rows and columns of tiles keep theirs."""
+    assert streams(STENCIL, M=64, N=1024)
+    nest = compiled(STENCIL, machine=SMALL).inspect("loops", M=64, N=1024)
+    assert "C[62, 1022], streamed by lines" in nest and "let before" in nest
+    aligned = compiled(STENCIL, machine=SMALL).inspect("loops", M=64, N=1026)
+    assert "streamed by lines" not in aligned and "before" not in aligned
 
 
 @pytest.mark.parametrize("isa", isas())

@@ -58,7 +58,8 @@ def axis_span(a: Axis) -> Span:
 class Builder:
     """`chunks`: the most iterations of a parallel loop whose body has private arrays; `workspace`: bytes in
     use, beside `base` bytes whose number is for dynamic sizes to say; `version` and `count` keep the names of
-    several builders of one nest apart."""
+    several builders of one nest apart; `past` are the results that go past the caches, `on_lines` those of
+    them of which tiles begin on lines wherever rows do."""
 
     scop: Scop
     chunks: int
@@ -67,6 +68,8 @@ class Builder:
     arrays: list[Array] = field(default_factory=list[Array])
     count: int = 0
     version: str = ""
+    past: frozenset[str] = frozenset()
+    on_lines: set[str] = field(default_factory=set[str])
     stages: Mapping[str, Stage] = field(init=False)
     bodies: Mapping[str, Expr] = field(init=False)
     boxes: Mapping[str, Box] = field(init=False)

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tc.errors import InternalError
-from tc.ir.expr import EQ, ZERO, Add, Expr, FloorDiv, FloorMod, IntImm, Min, Mul, Sub, Variable
+from tc.ir.expr import EQ, GT, ZERO, Add, Expr, FloorDiv, FloorMod, IntImm, Min, Mul, Sub, Variable
 from tc.ir.loops import For, If, LoopKind, Promote, Stmt
+from tc.ir.simplify import simplify
 from tc.poly.plan import SHARE, WHOLE, Axis, Nest, Pack, Region, RegionTiling, Tiling
-from tc.poly.scan.builder import Builder, Span, axis_span, block, defined, named
+from tc.poly.scan.builder import Builder, Span, axis_span, block, defined, named, points_of
 from tc.poly.scan.dynamic import Name, Part, Share, Tiles, cache_tiles, ceil_div, register_tiles, share_tiles
+from tc.poly.scan.lines import shifted
 from tc.poly.scan.packs import Packed
 from tc.poly.scan.packs import packs as fill_packs
 from tc.poly.scan.register_tile import RegisterTile
@@ -189,6 +191,32 @@ class Scanner:
                 return self.register_tile(n, t, spans, cut, packs, plan, local, extents, axis_parts)
             name, rest = names[0], names[1:]
             span, tile = spans[name], t.tiles[name]
+            if begun is not None and name == begun.axis.name:
+
+                def after(p: Part, start: Expr = ZERO) -> Stmt:
+                    p = replace(p, start=simplify(Add(start, p.start), exact=True))
+                    return level(
+                        rest, {**local, name: p.start}, {**extents, name: p.size}, {**axis_parts, name: p}
+                    )
+
+                self.builder.on_lines.add(begun.buffer)
+                first = self.builder.name("before")
+                short = begun.before(n, spans, local)
+                count = points_of(begun.axis, span)
+                if not span.whole:
+                    short = Min(short, count)
+                left = Sub(count, Variable(first))
+                head = If(GT(Variable(first), ZERO), after(Part(ZERO, begun.lanes, Variable(first))))
+                whole = register_tiles(
+                    self.builder,
+                    name,
+                    left,
+                    tile.register,
+                    tile.lanes,
+                    alone,
+                    lambda p: after(p, Variable(first)),
+                )
+                return named(first, short, block([head, whole]))
             if span.points is not None:
 
                 def one(p: Part) -> Stmt:
@@ -229,6 +257,7 @@ class Scanner:
 
         alone = sum(a.size is not None and t.tiles[a.name].register > 1 for a in n.axes) == 1
         order = [*t.inner, *(a.name for a in n.axes if a.name not in t.inner)]
+        begun = shifted(self.builder, n, t, order)
         return level(order, {}, {}, {})
 
     def register_tile(

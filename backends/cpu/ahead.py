@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from tc.poly.plan import Ahead, Axis, Nest, Phase, PhaseTile, Tile, one_block
 
-from .lines import LINE
+from .lines import LINE, crowd
 from .machine import Machine
 from .register_tile import along_lanes
 from .work import Ref, Work, footprint, held_buffers, run
@@ -79,6 +79,9 @@ def next_rows(
             for i, n in enumerate(looped):
                 if not r.strides.get(n, 0):
                     continue
+                both = {**at, **phase_extents, n: 2 * at[n]}
+                if t.vector is None and crowd(r, both, machine.l1, machine.l1_ways) > 1:
+                    break  # they would push these out of their sets
                 inside = {m: extents[m] if m in looped[i + 1 :] else tiles[m].register for m in axes}
                 if sum(footprint(x, {**inside, **phase_extents}) for x in refs) <= machine.l2 // 2:
                     rows = footprint(r, {**at, **phase_extents})

@@ -11,6 +11,7 @@ from tc.options import Options
 from tc.poly.plan import Axis, Nest, Phase, PhaseTile, Tile
 
 from . import dot
+from .isa import FEW
 from .machine import Machine
 from .register_tile import Candidate
 from .size import MOST, lines_of
@@ -32,7 +33,7 @@ def register_tiles(
     plain = tuple(_phase_tile(p, None, lanes, 1) for p in nest.phases)
     axes = [a for a in nest.axes if not a.reductions]
     sums = max(sum(work[s].update for s in p.statements) for p in nest.phases)
-    most = (machine.isa.registers - 6) // max(1, sums)
+    most = (machine.isa.registers - (4 if machine.isa.registers <= FEW else 6)) // max(1, sums)
     out.append((Candidate({a.name: Tile(extents[a.name]) for a in nest.axes}, plain, frozenset()), "scalar"))
     for v in axes:
         e = extents[v.name]
@@ -177,7 +178,29 @@ def _fits(
             if any(e > 1 and n in slides for n, e in moved.items()):
                 kept += math.prod(moved.values()) + vectors
     sums = max(sum(work[s].update for s in p.statements) for p in nest.phases)
-    return vectors * math.prod(tile.values()) * max(1, sums) + kept <= machine.isa.registers + (kept > 0)
+    accumulators = vectors * math.prod(tile.values()) * max(1, sums)
+    if machine.isa.registers <= FEW and any(p.axes for p in nest.phases):
+        others = _operands(nest, work, vector, vectors, tile) + (not machine.isa.fma)
+        return accumulators + others < machine.isa.registers
+    return accumulators + kept <= machine.isa.registers + (kept > 0)
+
+
+def _operands(
+    nest: Nest, work: Mapping[str, Work], vector: str, vectors: int, tile: Mapping[str, int]
+) -> int:
+    """Registers for what a register tile multiplies in an iteration of a reduction: all of the factor with
+    fewest vectors, and one at a time of the others."""
+    inner = {a.name for p in nest.phases for a in p.axes}
+    counts: list[int] = []
+    for w in work.values():
+        for r in w.refs:
+            along = {n for n, s in r.strides.items() if s} | r.indirect
+            if r.written or inner.isdisjoint(along):
+                continue
+            points = math.prod(e for n, e in tile.items() if n in along)
+            counts.append(points * (vectors if vector in along else 1))
+    more = any(w.update and w.operations > 1 for w in work.values())  # than a multiply-add: what goes into it
+    return min(counts, default=0) + 1 + more
 
 
 def _phase_tile(p: Phase, vector: str | None, lanes: int, accumulators: int) -> PhaseTile:

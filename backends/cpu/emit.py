@@ -16,7 +16,7 @@ from tc.codegen.llvm_expr import storage_type
 from tc.codegen.points import source_points
 from tc.dtypes import BOOL, INT64, accumulator
 from tc.errors import InternalError, unreachable
-from tc.ir.expr import Add, Call, Expr, IntImm, Mul, walk
+from tc.ir.expr import Add, Call, Expr, IntImm, Mul, variables, walk
 from tc.ir.loops import (
     Array,
     Block,
@@ -41,7 +41,7 @@ from .dot_code import DotEmitter
 from .epilogues import UNKNOWN, iterations
 from .expressions import CHEAP, Around, Env, operands
 from .interleave import SIDE_BY_SIDE, interleaved
-from .isa import Isa
+from .isa import FEW, Isa
 from .memory import Registers
 from .values import LIKELY, WEIGHTS, Function, Value, type_text
 
@@ -52,7 +52,8 @@ KERNEL = "kernel"
 _SIZE = "%size."  # operands of dynamic sizes, the same in all functions
 # What belongs to the function that is being written.
 _OF_A_FUNCTION = (
-    "fn", "bases", "scalars", "loaded", "chunk", "lanes", "mask", "registers", "around", "once"
+    "fn", "bases", "scalars", "loaded", "chunk", "lanes", "mask", "registers", "around", "once", "again",
+    "copies",
 )  # fmt: skip
 
 
@@ -236,6 +237,12 @@ class NestEmitter(DotEmitter):
 
     def unrolled(self, s: For, env: Env, lower: Affine, trips: int) -> None:
         points = range(0, trips, s.step)
+        if self.isa.registers <= FEW and _sums(s):
+            with self.forgetting() as forget:
+                for i in points:
+                    self.statement(s.body, env.bind(s.var, lower + i))
+                    forget()
+            return
         if not _chains(s.body):
             for i in points:
                 self.statement(s.body, env.bind(s.var, lower + i))
@@ -503,7 +510,7 @@ class NestEmitter(DotEmitter):
         """Another function is written, which shares no operands with this one."""
         outer = {name: getattr(self, name) for name in _OF_A_FUNCTION}
         self.fn, self.bases, self.scalars, self.loaded, self.once = Function(), {}, {}, [{}], {}
-        self.registers, self.around = [], []
+        self.registers, self.around, self.again, self.copies = [], [], frozenset(), {}
         yield
         for name, value in outer.items():
             setattr(self, name, value)
@@ -549,6 +556,15 @@ def _constant(trips: Affine, s: For) -> int:
     if trips.terms:
         raise InternalError(f"the {s.kind.value} loop {s.var} has no constant length")
     return trips.constant
+
+
+def _sums(s: For) -> bool:
+    """Whether all iterations of a loop update the same elements."""
+    inside = list(statements(s.body))
+    written = [c for c in inside if isinstance(c, Compute)]
+    places = [x for c in written for x in c.subscripts]
+    places += [x for f in inside if isinstance(f, For) for x in (f.lower, f.upper)]
+    return all(c.op is not None for c in written) and all(s.var not in variables(x) for x in places)
 
 
 def _chains(body: Stmt) -> bool:

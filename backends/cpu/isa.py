@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+FEW = 16  # registers, of which accumulators take so many that nothing else stays in them for long
+
 
 @dataclass(frozen=True, slots=True)
 class Isa:

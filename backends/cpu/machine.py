@@ -106,6 +106,9 @@ _GOLDEN_COVE: dict[str, Any] = {
 # Where none of these is counted, but what is in `_ZEN`.
 _NO_WAITS = "znver"
 
+# Cycles until a multiply-add can use the sum of another (Fog, "Instruction tables", 2025); elsewhere 4.
+_LATENCY = {"znver1": 5, "znver2": 5, "haswell": 5, "broadwell": 5}
+
 # Processors that run each 512-bit operation as two halves (Fog, "The microarchitecture of Intel, AMD and VIA
 # CPUs", 2024, chapter on Zen 4).
 _HALVES = frozenset(["znver4"])
@@ -164,6 +167,7 @@ def host() -> Machine:
         l2_ways,
         fma_units=1 if name in _HALVES and isa.vector_bytes == 64 else 2,
         loads=1 if name in _HALVES and isa.vector_bytes == 64 else 2,
+        latency=_LATENCY.get(name, 4),
         **_ZEN if name.startswith(_NO_WAITS) else _GOLDEN_COVE,
     )
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 from tc.codegen.llvm_expr import storage_type
@@ -20,6 +20,7 @@ from .lines import LINE
 from .values import Value, ValueEmitter, suffix, type_text
 
 Key = tuple[str, Affine]
+Element = tuple[str, int, Affine, int]  # of a version of an array, or of so many lanes, 0 if single
 
 _OUTLINED = 4  # vectors that are turned by a function
 _LONG = 16  # iterations of some dozen vector operations each, beside which a call is nothing
@@ -78,7 +79,9 @@ class MemoryEmitter(ValueEmitter):
         self.lanes = 0  # of the vector loop around, 0 outside of one
         self.registers: list[Registers] = []
         self.versions: dict[str, int] = {}
-        self.loaded: list[dict[tuple[str, int, Affine, int], tuple[Value, Value | None]]] = [{}]
+        self.loaded: list[dict[Element, tuple[Value, Value | None]]] = [{}]
+        self.again: frozenset[Element] = frozenset()  # elements that are loaded once more, from ...
+        self.copies: dict[str, str] = {}  # ... copies of their addresses
 
     def base(self, array: Array) -> str:
         """The address of an array's first element."""
@@ -119,13 +122,18 @@ class MemoryEmitter(ValueEmitter):
 
     # Addresses.
 
-    def pointer(self, array: Array, address: Affine) -> str:
-        """The address of an element: the symbolic part is computed once, the constant part on top of it."""
+    def pointer(self, array: Array, address: Affine, again: bool = False) -> str:
+        """The address of an element: the symbolic part is computed once, the constant part on top of it.  If
+        it is loaded `again`, LLVM must not see that the address is one that it knows."""
         base = self.base(array)
         ty = storage_type(array.dtype)
         symbolic = Affine(address.terms)
         if symbolic.terms:
             base = self.pure(f"getelementptr inbounds {ty}, ptr {base}, i64 {self.materialize(symbolic)}")
+        if again:
+            if base not in self.copies:
+                self.copies[base] = self.op(f'call ptr asm "", "=r,0"(ptr {base})')
+            base = self.copies[base]
         if address.constant:
             base = self.pure(f"getelementptr inbounds {ty}, ptr {base}, i64 {address.constant}")
         self.fn.array_of[base] = array.name
@@ -146,18 +154,34 @@ class MemoryEmitter(ValueEmitter):
                 value, mask = scope[key]
                 if mask is None or (self.mask is not None and mask.text == self.mask.text):
                     return value
-        value = self._load(array, address)
+        value = self._load(array, address, key in self.again)
         guarded = self.mask is not None and self.mask.active is None and not self.mask.some
         self.loaded[-1][key] = (value, self.mask if lane or guarded else None)
         return value
 
-    def _load(self, array: Array, address: Affine) -> Value:
+    @contextmanager
+    def forgetting(self) -> Generator[Callable[[], None]]:
+        """What is given forgets the single elements that were loaded in between: LLVM would keep those that
+        an iteration shares with the next ones in registers, and accumulators in memory."""
+        scope, before, outer = self.loaded[-1], set(self.loaded[-1]), (self.again, self.copies)
+
+        def forget() -> None:
+            fresh = {element for element in scope if element not in before and not element[-1]}
+            for element in fresh:
+                del scope[element]
+            self.again |= fresh
+            self.copies = {}
+
+        yield forget
+        self.again, self.copies = outer
+
+    def _load(self, array: Array, address: Affine, again: bool = False) -> Value:
         lane, t = address.lane, array.dtype
         if lane == 0:
             if self.mask is not None and self.mask.active is None and not self.mask.some:
                 return self._guarded(array, address)
             return self._from_memory(t, self.op(
-                f"load {storage_type(t)}, ptr {self.pointer(array, address)}, align {t.itemsize}"
+                f"load {storage_type(t)}, ptr {self.pointer(array, address, again)}, align {t.itemsize}"
             ), 0)  # fmt: skip
         if lane == 1:
             p = self.pointer(array, address.uniform)
@@ -188,7 +212,8 @@ class MemoryEmitter(ValueEmitter):
         all_lanes = f"<{', '.join([f'{st} {text}'] * lanes)}>" if lanes else text
         name = f"@constant.{st}.{lanes}.{re.sub('[^0-9a-zA-Z]', '_', text)}"
         self.declarations.add(f"{name} = private unnamed_addr constant {ty} {all_lanes}, align 64")
-        p = self.pure(f"select i1 {c.text}, ptr {self.pointer(array, address.uniform)}, ptr {name}")
+        at = self.pointer(array, address.uniform, key in self.again)
+        p = self.pure(f"select i1 {c.text}, ptr {at}, ptr {name}")
         v = self._from_memory(t, self.op(f"load {ty}, ptr {p}, align {t.itemsize}"), lanes)
         self.loaded[-1][key] = (v, None)
         return v
@@ -202,20 +227,18 @@ class MemoryEmitter(ValueEmitter):
         if (known := self._known(key)) is not None:
             return known
         t = array.dtype
-        p = self.pointer(array, address)
+        p = self.pointer(array, address, key in self.again)
         v = self._from_memory(t, self.op(f"load {storage_type(t)}, ptr {p}, align {t.itemsize}"), 0)
         v = self.select(c, v, constant)
         self.loaded[-1][key] = (v, None)
         return v
 
-    def _either(
-        self, c: Value, array: Array, address: Affine, constant: Value, lanes: int
-    ) -> tuple[str, int, Affine, int]:
+    def _either(self, c: Value, array: Array, address: Affine, constant: Value, lanes: int) -> Element:
         """The key of an element or a constant that has been read."""
         version = self.versions.get(array.name, 0)
         return f"{array.name} if {c.text} else {constant.text}", version, address, lanes
 
-    def _known(self, key: tuple[str, int, Affine, int]) -> Value | None:
+    def _known(self, key: Element) -> Value | None:
         return next((scope[key][0] for scope in self.loaded if key in scope), None)
 
     def _may_choose(self, array: Array, constant: Value) -> bool:

@@ -275,7 +275,7 @@ def test_a_register_tile_with_what_is_left_over_of_many_lengths() -> None:
       T(i,j,k,l) +=! A(i % 4, l, i - 2) / (x % x) + A(k,k,k) + A(m,m,m) + A(n,n,n)
         where x = select(A(m,m,m) < A(i,n,3*m) && k <= 4, A(k % 4,i+s,m), A(n-3,n-3,j)), j in 0:M
     }"""
-    options = tc.Options(register_tile=(12, 2, 17))
+    options = tc.Options(register_tile=(12, 4, 17))
     kernel = tc.compile(source, "cpu", options=options, dynamic={"P": 4, "M": 4})
     with pytest.warns(tc.PerformanceNotice, match=r"the register tile of S0, S1 is \("):
         assert "lines of LLVM" in kernel.inspect("choice", P=4, M=4, s=2)

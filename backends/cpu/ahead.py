@@ -79,8 +79,9 @@ def next_rows(
             for i, n in enumerate(looped):
                 if not r.strides.get(n, 0):
                     continue
-                both = {**at, **phase_extents, n: 2 * at[n]}
-                if t.vector is None and crowd(r, both, machine.l1, machine.l1_ways) > 1:
+                these, ways = {**at, **phase_extents}, machine.l1_ways
+                room = crowd(r, these, machine.l1, ways) <= 1
+                if t.vector is None and room and crowd(r, {**these, n: 2 * at[n]}, machine.l1, ways) > 1:
                     break  # they would push these out of their sets
                 inside = {m: extents[m] if m in looped[i + 1 :] else tiles[m].register for m in axes}
                 if sum(footprint(x, {**inside, **phase_extents}) for x in refs) <= machine.l2 // 2:

@@ -23,6 +23,7 @@ POINTED = 12  # iterations between asking for a row that data point to and readi
 FAR = 2048  # bytes between rows from where each is a stream of its own
 _PAGE = 4096
 _ROWS = 8  # pages of a register tile's results, at least, that are asked for
+_LINES = 4  # of a register tile's results, at least, that are asked for where they come from memory
 _STREAM = 8192  # bytes in a row, pages that is, from where the hardware follows by itself
 # Of the last cache, arrays at least whose rows come from memory the next time, and how many bytes ahead they
 # are asked for: what is asked for a few hundred cycles before comes too late (ADR 8).
@@ -72,7 +73,7 @@ def next_rows(
             if not (far and moving) or r.written or not r.plain or (r.statement, r.read) in packed:
                 continue
             if t.vector is not None:
-                if r.buffer not in again or (near and r.elements * r.itemsize < _FROM_MEMORY * machine.l3):
+                if r.buffer not in again or not _from_memory(r, machine, near):
                     continue
             elif run(r, {**at, **phase_extents}) >= _STREAM or not cheap(r, phase, tiles, axes):
                 continue
@@ -89,6 +90,12 @@ def next_rows(
                     out.append(Ahead(r.statement, r.read, n, 1 if t.vector is None else -(-_EARLY // rows)))
                     break
     return tuple(out)
+
+
+def _from_memory(r: Ref, machine: Machine, near: int) -> bool:
+    """Whether the last cache does not keep an array until it is needed again; if nothing is `near`, as if it
+    kept none."""
+    return not near or r.elements * r.itemsize >= _FROM_MEMORY * machine.l3
 
 
 def _read_again(nest: Nest, work: Mapping[str, Work]) -> frozenset[str]:
@@ -123,7 +130,7 @@ def later_rows(
     groups: dict[tuple[str, tuple[tuple[str, int], ...]], list[Ref]] = {}
     for s in (s for p in nest.phases if not p.axes for s in p.statements):
         for r in work[s].refs:
-            far = not near or r.elements * r.itemsize >= _FROM_MEMORY * machine.l3
+            far = _from_memory(r, machine, near)
             if far and not r.written and not r.indirect and 0 < _apart(r, vector) < LINE:
                 groups.setdefault((r.buffer, tuple(sorted(r.strides.items()))), []).append(r)
     out: list[Ahead] = []
@@ -163,10 +170,12 @@ def next_results(
     work: Mapping[str, Work],
     tiles: Mapping[str, Tile],
     inner: Sequence[str],
+    machine: Machine,
     near: int,
 ) -> tuple[Ahead, ...]:
-    """The results of reductions whose rows are short and on many pages, in an array of more than `near`
-    bytes: with the innermost loop over register tiles that goes to other pages."""
+    """The results of reductions whose rows are short, in an array of more than `near` bytes: of rows on many
+    pages with the innermost loop over register tiles that goes to other pages, of several rows in an array
+    that comes from memory with the innermost that goes to other lines."""
     axes = {a.name: a for a in nest.axes}
     extents, at, looped = _loops(axes, tiles, inner)
     iterations = min((math.prod(a.extent for a in p.axes) for p in nest.phases if p.axes), default=0)
@@ -178,14 +187,23 @@ def next_results(
         lines = math.prod(
             e if apart[n] >= LINE else max(1, math.ceil(e * apart[n] / LINE)) for n, e in at.items()
         )
-        if r.elements * r.itemsize <= near or pages < _ROWS or _SHARE * lines > vectors * iterations:
+        if r.elements * r.itemsize <= near or _SHARE * lines > vectors * iterations:
             continue
-        for i, n in reversed(list(enumerate(looped))):
-            inside = {m: extents[m] if m in looped[i + 1 :] else at[m] for m in axes}
-            if apart[n] * at[n] >= _PAGE:
-                if run(r, inside) < _PAGE:
-                    out.setdefault(r.buffer, Ahead(r.statement, -1, n))
-                break
+        if pages >= _ROWS:
+            along = next((n for n in reversed(looped) if apart[n] * at[n] >= _PAGE), None)
+            inside = looped[looped.index(along) + 1 :] if along is not None else []
+            reached = run(r, {m: extents[m] if m in inside else at[m] for m in axes})
+            along = along if reached < _PAGE else None
+        elif (
+            lines >= _LINES
+            and _from_memory(r, machine, near)
+            and any(s % LINE for s in apart.values() if s > LINE)
+        ):
+            along = next((n for n in reversed(looped) if apart[n] * at[n] >= 2 * LINE), None)
+        else:
+            continue
+        if along is not None:
+            out.setdefault(r.buffer, Ahead(r.statement, -1, along))
     return tuple(out.values())
 
 

@@ -138,7 +138,7 @@ def tiling(
     if options.prefetch is not False:
         early = ahead.next_rows(nest, work, tiles, inner, phases, c.packs, machine, near)
         early += ahead.later_rows(nest, work, tiles, inner, machine, near)
-        early += ahead.next_results(nest, work, tiles, inner, near)
+        early += ahead.next_results(nest, work, tiles, inner, machine, near)
         if not packed:
             early += ahead.next_block(nest, work, phases, early, near)
     return Tiling(tiles, tuple(order), inner, phases, packs, parallel, shared_tasks, early, most)

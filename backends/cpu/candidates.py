@@ -14,10 +14,13 @@ from . import dot
 from .isa import FEW
 from .machine import Machine
 from .register_tile import Candidate
+from .registers import fits
 from .size import MOST, lines_of
 from .work import Work
 
-_COUNTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16)  # points of an axis in a register tile
+# Points of an axis in a register tile, and others that divide it.
+_COUNTS = frozenset([1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16])
+_MOST_POINTS = max(_COUNTS)
 _SAVED = 0.08  # of the lanes along an axis, at least, for vectors of half the width
 _TURNED = (4, 8)  # rows that are turned together
 _MOST_VECTORS = 256  # of a register tile that is given
@@ -33,7 +36,7 @@ def register_tiles(
     plain = tuple(_phase_tile(p, None, lanes, 1) for p in nest.phases)
     axes = [a for a in nest.axes if not a.reductions]
     sums = max(sum(work[s].update for s in p.statements) for p in nest.phases)
-    most = (machine.isa.registers - (4 if machine.isa.registers <= FEW else 6)) // max(1, sums)
+    most = (machine.isa.registers - (3 if machine.isa.registers <= FEW else 6)) // max(1, sums)
     out.append((Candidate({a.name: Tile(extents[a.name]) for a in nest.axes}, plain, frozenset()), "scalar"))
     for v in axes:
         e = extents[v.name]
@@ -47,10 +50,10 @@ def register_tiles(
                     break
                 others = [a for a in axes if a is not v]
                 for tile in _tiles(others, work, nest, extents, most // vectors, True):
-                    if not _fits(nest, work, v.name, vectors, tile, machine):
-                        continue
                     tiles = {a.name: Tile(extents[a.name], tile.get(a.name, 1)) for a in nest.axes}
                     tiles[v.name] = Tile(e, min(vectors * width, -(-e // width) * width), width)
+                    if not fits(nest, work, tiles, machine.isa):
+                        continue
                     label = f"lanes {v.name} x{vectors}" + (f" of {width}" if width < min(lanes, e) else "")
                     label += "".join(f", {k} x{n}" for k, n in tile.items() if n > 1)
                     label += f", {len(packs)} packed" if packs else ""
@@ -132,9 +135,7 @@ def _tiles(
         and any(not r.strides.get(a.name, 0) and a.name not in r.indirect for r in moving)
     ]
     useful = sorted(useful, key=lambda a: -extents[a.name])[:3]
-    options: list[list[tuple[str, int]]] = [
-        [(a.name, n) for n in _COUNTS if n <= extents[a.name]] for a in useful
-    ]
+    options: list[list[tuple[str, int]]] = [[(a.name, n) for n in _points(extents[a.name])] for a in useful]
     if turned:
         # Rows along which results are neighbours are turned before they are stored, which takes several.
         options += [
@@ -161,46 +162,8 @@ def _tiles(
     return kept or [{}]
 
 
-def _fits(
-    nest: Nest, work: Mapping[str, Work], vector: str, vectors: int, tile: Mapping[str, int], machine: Machine
-) -> bool:
-    """Whether accumulators and the elements of sliding windows fit the registers.  An element that several
-    points of an unrolled window use is loaded once by LLVM and stays in a register: as many as there are
-    points, since the next iteration's first use comes after the last of one of this iteration's."""
-    unrolled = {p.axes[-1].name for p in nest.phases if p.axes and p.axes[-1].extent > 1}
-    kept = 0
-    for w in work.values():
-        for r in w.refs:
-            if not r.windows or r.strides.get(vector, 0):
-                continue
-            moved = {n: e for n, e in tile.items() if r.strides.get(n, 0)}
-            slides = {n for pair in r.windows if not unrolled.isdisjoint(pair) for n in pair}
-            if any(e > 1 and n in slides for n, e in moved.items()):
-                kept += math.prod(moved.values()) + vectors
-    sums = max(sum(work[s].update for s in p.statements) for p in nest.phases)
-    accumulators = vectors * math.prod(tile.values()) * max(1, sums)
-    if machine.isa.registers <= FEW and any(p.axes for p in nest.phases):
-        others = _operands(nest, work, vector, vectors, tile) + (not machine.isa.fma)
-        return accumulators + others < machine.isa.registers
-    return accumulators + kept <= machine.isa.registers + (kept > 0)
-
-
-def _operands(
-    nest: Nest, work: Mapping[str, Work], vector: str, vectors: int, tile: Mapping[str, int]
-) -> int:
-    """Registers for what a register tile multiplies in an iteration of a reduction: all of the factor with
-    fewest vectors, and one at a time of the others."""
-    inner = {a.name for p in nest.phases for a in p.axes}
-    counts: list[int] = []
-    for w in work.values():
-        for r in w.refs:
-            along = {n for n, s in r.strides.items() if s} | r.indirect
-            if r.written or inner.isdisjoint(along):
-                continue
-            points = math.prod(e for n, e in tile.items() if n in along)
-            counts.append(points * (vectors if vector in along else 1))
-    more = any(w.update and w.operations > 1 for w in work.values())  # than a multiply-add: what goes into it
-    return min(counts, default=0) + 1 + more
+def _points(extent: int) -> list[int]:
+    return [n for n in range(1, min(extent, _MOST_POINTS) + 1) if n in _COUNTS or extent % n == 0]
 
 
 def _phase_tile(p: Phase, vector: str | None, lanes: int, accumulators: int) -> PhaseTile:

@@ -25,6 +25,9 @@ _INSERTED = 1.5  # loads, for a single element that is put into a vector
 _POINTED = 2.5  # the same, whose address is taken out of a vector
 _ALIASED = 3.0  # times as long takes an element of rows that leave each other no room in the first cache
 _APART, _COLLIDING = 2.0, 4.0  # the same of vectors: of rows of the tile, of these and those of the reduction
+_LATE = (
+    0.5  # cycles after the latency until the next update starts where each accumulator has one an iteration
+)
 _SPLIT = 0.9  # of a load more takes a vector of a whole line that lies across two
 
 
@@ -116,7 +119,7 @@ class Iteration:
         each = max(max(busy) + _OTHERS * (sum(busy) - max(busy)), far, started)
         along = self.tile.accumulators if self.tile.vector is not None else 1
         if updates:  # an accumulator is ready for its next update only after the latency of the last
-            each = max(each, machine.latency / along)
+            each = max(each, machine.latency / along if along > 1 else machine.latency + _LATE)
         # Loop control of the innermost loop, once an unrolled iteration.
         unroll = along if self.tile.vector is not None else max(1, self.tile.unroll)
         return (each + (1.0 / unroll if self.inner else 0.0)) * count + waits + horizontal

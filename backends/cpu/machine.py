@@ -114,6 +114,11 @@ _LATENCY = {"znver1": 5, "znver2": 5, "haswell": 5, "broadwell": 5}
 _HALVES = frozenset(["znver4"])
 
 
+# Operations that start a cycle beside another thread's.  On Zen 2 tiles of 2 x 5 and 2 x 6 vectors run at the
+# rate of their multiply-adds; of 3, 3.3, 3.6, 4 and 5, 4 chose best (ADR 8).
+_STARTS = {"znver2": 4.0}
+
+
 def _cache(level: int, kind: str, size: int, ways: int) -> tuple[int, int]:
     """The bytes and the ways of a cache; what the system does not tell is as given."""
     base = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -168,6 +173,7 @@ def host() -> Machine:
         fma_units=1 if name in _HALVES and isa.vector_bytes == 64 else 2,
         loads=1 if name in _HALVES and isa.vector_bytes == 64 else 2,
         latency=_LATENCY.get(name, 4),
+        starts=_STARTS.get(name, 3.0),
         **_ZEN if name.startswith(_NO_WAITS) else _GOLDEN_COVE,
     )
 

@@ -130,10 +130,9 @@ class MemoryEmitter(ValueEmitter):
         symbolic = Affine(address.terms)
         if symbolic.terms:
             base = self.pure(f"getelementptr inbounds {ty}, ptr {base}, i64 {self.materialize(symbolic)}")
-        if again:
-            if base not in self.copies:
-                self.copies[base] = self.op(f'call ptr asm "", "=r,0"(ptr {base})')
-            base = self.copies[base]
+        if again and base not in self.copies:
+            self.copies[base] = self.op(f'call ptr asm "", "=r,0"(ptr {base})')
+        base = self.copies.get(base, base)  # what is new goes with the others: LLVM would load it early
         if address.constant:
             base = self.pure(f"getelementptr inbounds {ty}, ptr {base}, i64 {address.constant}")
         self.fn.array_of[base] = array.name

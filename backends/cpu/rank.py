@@ -12,9 +12,11 @@ from tc.poly.plan import Nest
 from . import ahead, lines
 from .blocks import ways
 from .candidates import allowed, register_tiles, shorter, whole_tiles
+from .isa import FEW
 from .machine import Machine
 from .model import BESIDE, Cost, flush_cycles, nest_cycles, tile_cycles
 from .register_tile import Candidate, along_lanes
+from .registers import spare
 from .size import MOST, lines_of
 from .traffic import again_cycles
 from .work import Ref, Work, footprint, held_buffers, rows
@@ -27,6 +29,10 @@ _NEAR, _SHORT = (
     10.0,
 )  # cycles to reach a row of less than a line, to pack it: on the same page, on another
 _DYNAMIC_LANES = 1.2
+_FULL = {
+    0: 0.1,
+    1: 0.02,
+}  # of its cycles more takes a tile that leaves so many registers to the code generator
 _ALONE = 1.5  # times as long take neighbours from afar while they are packed and nothing else goes on
 
 
@@ -202,8 +208,10 @@ def nest_cost(
         bodies += max(0, held - 4)
         if total > machine.l2:
             memory *= 1 + 0.002 * max(0, held - 4)
-    crowded = max(0.0, held / machine.isa.registers - 0.72)
-    return Cost(compute * (1 + 0.02 * (bodies - 1) + 0.7 * crowded), pack, memory, again)
+    crowded = 0.7 * max(0.0, held / machine.isa.registers - 0.72)
+    if machine.isa.registers <= FEW:
+        crowded = _FULL.get(spare(nest, work, c.tiles, machine.isa), 0.0)
+    return Cost(compute * (1 + 0.02 * (bodies - 1) + crowded), pack, memory, again)
 
 
 def _stray(

@@ -108,7 +108,8 @@ def test_results_are_those_of_unrolled_code(name: str, level: str, monkeypatch: 
             given.append(rng.integers(0, n, n).astype(np.int32))
         monkeypatch.setattr(epilogues, "_MOST", float("inf"))
         # The same machine in other words, for what is compiled to be another kernel.
-        plain = tc.compile(source, "cpu", options=tc.Options(isa=level, machine={"latency": 4}))
+        same = {"latency": sys.modules["tc_backends.cpu.machine"].host().latency}
+        plain = tc.compile(source, "cpu", options=tc.Options(isa=level, machine=same))
         wanted = results(plain(*given))
         assert ".in: " not in plain.inspect("loops", M=m, N=n, K=k)
         monkeypatch.setattr(epilogues, "_MOST", 10.0)

@@ -180,8 +180,8 @@ def test_windows_leave_room_for_accumulators(spills: Any) -> None:
 
 @pytest.mark.parametrize("isa", [i for i in ("avx2", "sse4.2") if i in isas()])
 def test_elements_of_windows_are_loaded_again_where_registers_are_few(isa: str, spills: Any) -> None:
-    """2 x 6 accumulators and weights (2 x 5 where a product and its sum are two instructions) leave a register
-    or two: the pixels that three unrolled iterations share do not stay in them."""
+    """2 x 6 accumulators and weights (2 x 5 where a product and its sum are two instructions) leave a
+    register or two: the pixels that three unrolled iterations share do not stay in them."""
     sizes = {"N": 2, "C": 16, "F": 16, "H": 14, "W": 14, "KH": 3, "KW": 3}
     tile = {"avx2": (1, 16, 1, 6), "sse4.2": (1, 8, 1, 5)}[isa]
     kernel = compiled(CONVOLUTION, isa=isa, machine=MACHINE, vector=1, register_tile=tile)

@@ -1,0 +1,88 @@
+"""Whether a register tile fits the registers: its accumulators, and what they are made of."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Mapping
+from itertools import accumulate, product
+
+from tc.poly.plan import Nest, Tile
+
+from .isa import FEW, Isa
+from .register_tile import along_lanes
+from .work import Work
+
+
+def fits(nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, Tile], isa: Isa) -> bool:
+    """Whether accumulators along lanes, and what stays beside them, fit."""
+    return spare(nest, work, tiles, isa) >= 0
+
+
+def spare(nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, Tile], isa: Isa) -> int:
+    """Registers that are left."""
+    return isa.registers - _counted(tiles) * _sums(nest, work) - _beside(nest, work, tiles, isa)
+
+
+def _counted(tiles: Mapping[str, Tile]) -> int:
+    return math.prod(-(-t.register // t.lanes) for t in tiles.values())
+
+
+def _sums(nest: Nest, work: Mapping[str, Work]) -> int:
+    return max(1, max(sum(work[s].update for s in p.statements) for p in nest.phases))
+
+
+def _beside(nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, Tile], isa: Isa) -> int:
+    if isa.registers > FEW:
+        return _kept(nest, work, tiles)
+    if not any(p.axes for p in nest.phases):
+        return 0
+    return _operands(nest, work, tiles) + (not isa.fma)  # a product is not yet a sum
+
+
+def _kept(nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, Tile]) -> int:
+    """Elements of sliding windows, where they are kept.  An element that several points of an unrolled window
+    use is loaded once and stays in a register: as many as there are points, since the next iteration's first
+    use comes after the last of one of this iteration's."""
+    vector = along_lanes(tiles)
+    unrolled = {p.axes[-1].name for p in nest.phases if p.axes and p.axes[-1].extent > 1}
+    kept = 0
+    for w in work.values():
+        for r in w.refs:
+            if not r.windows or r.strides.get(vector or "", 0):
+                continue
+            moved = {n: t.register for n, t in tiles.items() if r.strides.get(n, 0)}
+            slides = {n for pair in r.windows if not unrolled.isdisjoint(pair) for n in pair}
+            if any(e > 1 and n in slides for n, e in moved.items()):
+                t = tiles[vector] if vector is not None else Tile(1)
+                kept += math.prod(moved.values()) + -(-t.register // t.lanes)
+    return max(0, kept - 1)
+
+
+def _operands(nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, Tile]) -> int:
+    """What a register tile multiplies in an iteration of a reduction, at most at a time, and what becomes of
+    it before it is summed.  Points are computed in the order of the axes, those in lanes one after the other;
+    what several use, of one statement or of several, stays from the first to the last of them."""
+    vector = along_lanes(tiles)
+    order = sorted((a.name for a in nest.axes), key=lambda n: n == vector)
+    points = list(product(*(range(_counted({n: tiles[n]})) for n in order)))
+    most = 0
+    for p in nest.phases:
+        inner = {a.name for a in p.axes}
+        used: dict[Hashable, list[int]] = {}
+        more = False
+        for number, w in enumerate(work[s] for s in p.statements):
+            more = more or (w.update and w.operations > 1)  # than a multiply-add
+            for r in w.refs:
+                along = {n for n, s in r.strides.items() if s} | r.indirect
+                if r.written or inner.isdisjoint(along):
+                    continue
+                moved = [i for i, n in enumerate(order) if n in along]
+                array = r.buffer, r.offset, tuple(sorted(r.strides.items())), r.indirect
+                for at, point in enumerate(points, number * len(points)):
+                    used.setdefault((array, *(point[i] for i in moved)), []).append(at)
+        starts = Counter(found[0] for found in used.values())
+        ends = Counter(found[-1] + 1 for found in used.values())
+        live = accumulate(starts[at] - ends[at] for at in range(len(points) * len(p.statements)))
+        most = max(most, max(live, default=0) + more)
+    return most

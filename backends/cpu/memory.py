@@ -81,7 +81,8 @@ class MemoryEmitter(ValueEmitter):
         self.versions: dict[str, int] = {}
         self.loaded: list[dict[Element, tuple[Value, Value | None]]] = [{}]
         self.again: frozenset[Element] = frozenset()  # elements that are loaded once more, from ...
-        self.copies: dict[str, str] = {}  # ... copies of their addresses
+        self.copies: dict[str, str] = {}  # ... copies of their addresses,
+        self.copies_around: list[dict[str, str]] = []  # and those that were known where a block was opened
 
     def base(self, array: Array) -> str:
         """The address of an array's first element."""
@@ -469,10 +470,12 @@ class MemoryEmitter(ValueEmitter):
     def open(self) -> None:
         super().open()
         self.loaded.append({})
+        self.copies_around.append(dict(self.copies))
 
     def close(self) -> None:
         super().close()
         self.loaded.pop()
+        self.copies = self.copies_around.pop()
 
     # Registers.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 
 from tc.poly.plan import Ahead, Axis, Nest, Phase, PhaseTile, Tile, one_block
 
@@ -77,19 +78,24 @@ def next_rows(
                     continue
             elif run(r, {**at, **phase_extents}) >= _STREAM or not cheap(r, phase, tiles, axes):
                 continue
+            these, full = {**at, **phase_extents}, partial(_full, r, machine)
+            room = not full(these)
             for i, n in enumerate(looped):
                 if not r.strides.get(n, 0):
                     continue
-                these, ways = {**at, **phase_extents}, machine.l1_ways
-                room = crowd(r, these, machine.l1, ways) <= 1
-                if t.vector is None and room and crowd(r, {**these, n: 2 * at[n]}, machine.l1, ways) > 1:
+                if t.vector is None and room and full({**these, n: 2 * at[n]}):
                     break  # they would push these out of their sets
                 inside = {m: extents[m] if m in looped[i + 1 :] else tiles[m].register for m in axes}
                 if sum(footprint(x, {**inside, **phase_extents}) for x in refs) <= machine.l2 // 2:
-                    rows = footprint(r, {**at, **phase_extents})
+                    rows = footprint(r, these)
                     out.append(Ahead(r.statement, r.read, n, 1 if t.vector is None else -(-_EARLY // rows)))
                     break
     return tuple(out)
+
+
+def _full(r: Ref, machine: Machine, extents: Mapping[str, int]) -> bool:
+    """Whether rows of a read leave each other no room in their sets of the first cache."""
+    return crowd(r, extents, machine.l1, machine.l1_ways) > 1
 
 
 def _from_memory(r: Ref, machine: Machine, near: int) -> bool:

@@ -14,7 +14,7 @@ from . import dot
 from .isa import FEW
 from .machine import Machine
 from .register_tile import Candidate
-from .registers import fits
+from .registers import fits, sums
 from .size import MOST, lines_of
 from .work import Work
 
@@ -35,8 +35,7 @@ def register_tiles(
     out: list[tuple[Candidate, str]] = []
     plain = tuple(_phase_tile(p, None, lanes, 1) for p in nest.phases)
     axes = [a for a in nest.axes if not a.reductions]
-    sums = max(sum(work[s].update for s in p.statements) for p in nest.phases)
-    most = (machine.isa.registers - (3 if machine.isa.registers <= FEW else 6)) // max(1, sums)
+    most = (machine.isa.registers - (3 if machine.isa.registers <= FEW else 6)) // sums(nest, work)
     out.append((Candidate({a.name: Tile(extents[a.name]) for a in nest.axes}, plain, frozenset()), "scalar"))
     for v in axes:
         e = extents[v.name]

@@ -237,7 +237,7 @@ class NestEmitter(DotEmitter):
 
     def unrolled(self, s: For, env: Env, lower: Affine, trips: int) -> None:
         points = range(0, trips, s.step)
-        if self.isa.registers <= FEW and _sums(s):
+        if self.isa.registers <= FEW and _sums(s) and not _chains(s.body):
             with self.forgetting() as forget:
                 for i in points:
                     self.statement(s.body, env.bind(s.var, lower + i))

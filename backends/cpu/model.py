@@ -25,9 +25,8 @@ from .work import Ref, Work
 _PADDED = 0.5  # of its cycles, what a tile takes longer that chooses elements or a constant one by one
 _MASKED = 0.1  # the same where lanes have masks, which are known before the reduction
 BESIDE = 0.25  # of the cycles of what takes less time than something else, what it takes beside it
-_FARTHER = (
-    30.0  # cycles a line of results waits of which a part is stored, and which the second cache has lost
-)
+# Cycles that a line of results waits of which a part is stored, where the second cache has lost it.
+_FARTHER = 30.0
 _GONE = 7.0  # cycles to store one element of a line that the first cache has no more
 
 

@@ -29,10 +29,8 @@ _NEAR, _SHORT = (
     10.0,
 )  # cycles to reach a row of less than a line, to pack it: on the same page, on another
 _DYNAMIC_LANES = 1.2
-_FULL = {
-    0: 0.1,
-    1: 0.02,
-}  # of its cycles more takes a tile that leaves so many registers to the code generator
+# Of its cycles more takes a tile that leaves so many registers to the code generator.
+_FULL = {0: 0.1, 1: 0.02}
 _ALONE = 1.5  # times as long take neighbours from afar while they are packed and nothing else goes on
 
 

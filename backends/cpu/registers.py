@@ -21,14 +21,15 @@ def fits(nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, Tile], isa: I
 
 def spare(nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, Tile], isa: Isa) -> int:
     """Registers that are left."""
-    return isa.registers - _counted(tiles) * _sums(nest, work) - _beside(nest, work, tiles, isa)
+    return isa.registers - _counted(tiles) * sums(nest, work) - _beside(nest, work, tiles, isa)
 
 
 def _counted(tiles: Mapping[str, Tile]) -> int:
     return math.prod(-(-t.register // t.lanes) for t in tiles.values())
 
 
-def _sums(nest: Nest, work: Mapping[str, Work]) -> int:
+def sums(nest: Nest, work: Mapping[str, Work]) -> int:
+    """Accumulators of a point."""
     return max(1, max(sum(work[s].update for s in p.statements) for p in nest.phases))
 
 

@@ -23,6 +23,7 @@ _COUNTS = frozenset([1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16])
 _MOST_POINTS = max(_COUNTS)
 _SAVED = 0.08  # of the lanes along an axis, at least, for vectors of half the width
 _TURNED = (4, 8)  # rows that are turned together
+_SHORT_ROW = 512  # elements, of which the sum takes about as long as that of the lanes
 _MOST_VECTORS = 256  # of a register tile that is given
 _MOST_LINES = 4 * MOST  # of LLVM, of a register tile that is given
 _MOST_UNROLLED = 64  # iterations, if more are wanted
@@ -64,7 +65,9 @@ def register_tiles(
                         out.append((Candidate(tiles, dotted, needed), f"{label}, dot products"))
     private = [_vector_axis(nest, p, work) for p in nest.phases]
     if any(private):
-        for tile in _tiles(axes, work, nest, extents, most, False):
+        for tile in _tiles(axes, work, nest, extents, most, False) + _short_rows(
+            axes, nest, work, private, extents
+        ):
             n = math.prod(tile.values())
             for accumulators in (1, 2, 4, 8):
                 if n * accumulators > most:
@@ -159,6 +162,27 @@ def _tiles(
     most_used = max((math.prod(t.values()) for t in out), default=1)
     kept = [t for t in out if (n := math.prod(t.values())) <= 2 or 3 * n >= most_used]
     return kept or [{}]
+
+
+def _short_rows(
+    axes: Sequence[Axis],
+    nest: Nest,
+    work: Mapping[str, Work],
+    private: Sequence[str | None],
+    extents: Mapping[str, int],
+) -> list[dict[str, int]]:
+    """Points along which results are neighbours, each the sum of a short row: their lanes are combined
+    together."""
+    sums = [
+        a.extent
+        for p, v in zip(nest.phases, private, strict=True)
+        for a in p.axes
+        if a.name == v and any(work[s].update for s in p.statements)
+    ]
+    along = {n for w in work.values() for r in w.refs if r.written for n, s in r.strides.items() if s == 1}
+    if not sums or min(sums) > _SHORT_ROW:
+        return []
+    return [{a.name: n} for a in axes if a.name in along for n in _TURNED if n <= extents[a.name]]
 
 
 def _points(extent: int) -> list[int]:

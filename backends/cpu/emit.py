@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tc.codegen.llvm_expr import storage_type
+from tc.codegen.llvm_expr import llvm_type, storage_type
 from tc.codegen.points import source_points
-from tc.dtypes import BOOL, INT64, accumulator
+from tc.dtypes import BOOL, INT64, DType, accumulator
 from tc.errors import InternalError, unreachable
-from tc.ir.expr import Add, Call, Expr, IntImm, Mul, variables, walk
+from tc.ir.expr import ZERO, Add, Call, Expr, IntImm, Load, Mul, variables, walk
 from tc.ir.loops import (
     Array,
     Block,
@@ -36,6 +36,7 @@ from tc.ir.loops import (
 from tc.ir.lower import neutral
 from tc.ir.simplify import simplify
 
+from .across import groups
 from .affine import LANE, Affine, factors
 from .dot_code import DotEmitter
 from .epilogues import UNKNOWN, iterations
@@ -237,6 +238,8 @@ class NestEmitter(DotEmitter):
 
     def unrolled(self, s: For, env: Env, lower: Affine, trips: int) -> None:
         points = range(0, trips, s.step)
+        if self.reduced_together(s, env):
+            return
         if self.isa.registers <= FEW and _sums(s) and not _chains(s.body):
             with self.forgetting() as forget:
                 for i in points:
@@ -265,7 +268,7 @@ class NestEmitter(DotEmitter):
         iterator, following = self.name("i"), self.name("n")
         if not lower.terms and not upper.terms:
             self.ranges[iterator] = lower.constant, upper.constant - 1
-        around = Around(frozenset(operands(env)), len(self.fn.pure), bool(trips.terms))
+        around = Around(frozenset(operands(env)), len(self.fn.pure), bool(trips.terms), self.written[id(s)])
         before_it, self.fn.lines = self.fn.lines, []
         self.around.append(around)
         if trips.terms:
@@ -432,6 +435,66 @@ class NestEmitter(DotEmitter):
         self.store(array, address, self.cast(self.binary(s.op, old, total), array.dtype))
         self.mask = saved
 
+    def reduced_together(self, s: For, env: Env) -> bool:
+        """Unrolled loops around one loop of lanes that all update one element, another at each point: the
+        vectors of all points are combined together, if that is what this is."""
+        loops, body = list[For](), s
+        while isinstance(body, For) and body.kind is LoopKind.UNROLLED:
+            loops.append(body)
+            body = body.body
+        if not (isinstance(body, For) and body.kind is LoopKind.VECTOR and isinstance(body.body, Compute)):
+            return False
+        c, lanes = body.body, body.upper
+        across = c.op is not None and not any(body.var in variables(x) for x in c.subscripts)
+        if not across or body.lower != ZERO or body.lanes or self.lanes or not isinstance(lanes, IntImm):
+            return False
+        if lanes.value < 2 or lanes.value & (lanes.value - 1) or _reads(c.value, c.buffer):
+            return False
+        points = [env]
+        for u in loops:
+            points = [
+                p.bind(u.var, lower + i)
+                for p in points
+                for lower in [self.affine(u.lower, p)]
+                for i in range(0, _constant(self.affine(u.upper, p) - lower, u), u.step)
+            ]
+        array = self.arrays[c.buffer]
+        places = [self.address(array, c.subscripts, p) for p in points]
+        known = [x for x in places if x is not None]
+        if len(set(known)) < len(points) or len(points) < 2:
+            return False
+        t = accumulator(array.dtype, c.value.dtype)
+        with self.in_lanes(lanes.value, None):
+            inside = [p.bind(body.var, Affine.of(LANE)) for p in points]
+            vectors = [self.widen(self.cast(self.value(c.value, p), t), self.lanes) for p in inside]
+        first = 0
+        for count in groups(len(points), lanes.value):
+            here = slice(first, first + count)
+            self._update_together(c.op or "", array, t, known[here], vectors[here])
+            first += count
+        return True
+
+    def _update_together(
+        self, op: str, array: Array, t: DType, places: Sequence[Affine], vectors: Sequence[Value]
+    ) -> None:
+        """Elements, each updated by all lanes of its vector."""
+        if len(vectors) == 1:
+            old = self.cast(self.load(array, places[0]), t)
+            self.store(
+                array, places[0], self.cast(self.binary(op, old, self.reduce(op, vectors[0])), array.dtype)
+            )
+            return
+        total = self.reduce_together(op, vectors)
+        ty, element = type_text(t, total.lanes), llvm_type(t)
+        olds = "poison"
+        for i, place in enumerate(places):
+            old = self.cast(self.load(array, place), t)
+            olds = self.pure(f"insertelement {ty} {olds}, {element} {old.text}, i64 {i}")
+        new = self.binary(op, Value(olds, t, total.lanes), total)
+        for i, place in enumerate(places):
+            v = Value(self.pure(f"extractelement {ty} {new.text}, i64 {i}"), t)
+            self.store(array, place, self.cast(v, array.dtype))
+
     def transposed(self, s: For, env: Env, lower: Affine, rows: int) -> None:
         """`for r: for lane: to[…lane] = from[…r]` as short contiguous rows, transposed in registers.
 
@@ -576,6 +639,10 @@ def _chains(body: Stmt) -> bool:
         if isinstance(s, Compute)
         for x in walk(s.value)
     )
+
+
+def _reads(e: Expr, buffer: str) -> bool:
+    return any(isinstance(x, Load) and x.buffer == buffer for x in walk(e))
 
 
 def _head(s: For) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Hashable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -56,6 +56,8 @@ from .values import Value, type_text
 
 # Functions of few instructions.
 CHEAP = frozenset(["fabs", "abs", "fmin", "fmax", "copysign", "floor", "ceil", "trunc", "fma", "sqrt"])
+# Functions whose code has no branch, and takes long.
+_STRAIGHT = frozenset(["sqrt", "rsqrt", "exp", "log"])
 _OPERATORS: dict[type, str] = {Add: "+", Sub: "-", Mul: "*", Div: "/"}
 
 
@@ -75,13 +77,16 @@ class Env:
 
 @dataclass(slots=True)
 class Around:
-    """A loop around: the operands that are known before it, how many pure scopes are open there, whether it
-    may have no iteration, and the instructions that go before it."""
+    """A loop around: the operands that are known before it, how many scopes are open there, whether it may
+    have no iteration, the buffers that it writes, the instructions that go before it, and the values of
+    expressions, by what they are made of, that do."""
 
     known: AbstractSet[str]
     depth: int
     maybe_empty: bool
+    written: AbstractSet[str]
     lines: list[str] = field(default_factory=list[str])
+    values: dict[Hashable, Value] = field(default_factory=dict[Hashable, Value])
 
 
 def operands(env: Env) -> Iterator[str]:
@@ -102,6 +107,7 @@ class ExpressionEmitter(MemoryEmitter):
         self.once: dict[Expr, str] = {}  # what is computed from them in this function
         self.point: tuple[Expr, ...] = ()
         self._heavy: dict[int, tuple[Expr, bool]] = {}
+        self._branchless: dict[int, tuple[Expr, bool]] = {}
         self._flat: dict[int, _Flat] = {}
 
     def scalar(self, name: str) -> Value:
@@ -282,6 +288,8 @@ class ExpressionEmitter(MemoryEmitter):
                 return self.scalar(e.name)
             case Cast():
                 return self.cast(self.value(e.value, env), e.dtype)
+            case Div() if (found := self.before_loops(e, env)) is not None:
+                return found
             case Add() | Sub() | Mul() | Div():
                 return self.arithmetic(e, env)
             case FloorDiv() | FloorMod():
@@ -316,11 +324,70 @@ class ExpressionEmitter(MemoryEmitter):
             case Call():
                 if e.kind != "intrinsic":
                     raise InternalError(f"a loop nest reads '{e.name}' by its Func")
+                if (found := self.before_loops(e, env)) is not None:
+                    return found
                 return self.intrinsic(e.name, [self.value(a, env) for a in e.args], e.dtype)
             case Load():
                 return self.read(e, env)
             case _:
                 unreachable(e)
+
+    def before_loops(self, e: Expr, env: Env) -> Value | None:
+        """A scalar that takes long to compute, computed before the loops around that do not change it; None
+        of what has to be computed where it is."""
+        if not self.around or not self._straight(e):
+            return None
+        names = variables(e)
+        if any(n in env.values for n in names) or any(n in env.affine and env.affine[n].lane for n in names):
+            return None
+        needed = {
+            n for name in names if name in env.affine for o, _ in env.affine[name].terms for n in factors(o)
+        }
+        reads = [x for x in walk(e) if isinstance(x, Load)]
+        target: Around | None = None
+        for loop in reversed(self.around):
+            if not needed <= loop.known or not all(self._stays(x, env, loop) for x in reads):
+                break
+            target = loop
+        if target is None:
+            return None
+        key = (id(e), tuple(sorted((n, env.affine[n]) for n in names if n in env.affine)))
+        if key not in target.values:
+            saved = self.fn.lines, self.fn.pure, self.loaded, self.lanes, self.mask, self.around
+            self.fn.lines, self.fn.pure = target.lines, self.fn.pure[: target.depth]
+            self.loaded, self.lanes, self.mask, self.around = self.loaded[: target.depth], 0, None, []
+            target.values[key] = self.value(e, env)
+            self.fn.lines, self.fn.pure, self.loaded, self.lanes, self.mask, self.around = saved
+        return target.values[key]
+
+    def _straight(self, e: Expr) -> bool:
+        """Whether a value takes long, and no branch to compute."""
+        found = self._branchless.get(id(e))
+        if found is None:
+            inside = list(walk(e))
+            calls = [x.name for x in inside if isinstance(x, Call)]
+            straight = e.dtype.is_float and all(n in CHEAP or n in _STRAIGHT for n in calls)
+            straight = straight and not any(
+                isinstance(x, IfThenElse | Let | FloorDiv | FloorMod) for x in inside
+            )
+            found = (e, straight and (isinstance(e, Div) or any(n in _STRAIGHT for n in calls)))
+            self._branchless[id(e)] = found
+        return found[1]
+
+    def _stays(self, x: Load, env: Env, loop: Around) -> bool:
+        """Whether a loop does not change an element that is there when it begins."""
+        array = self.arrays[x.buffer]
+        if (
+            x.buffer in loop.written
+            or x.checked
+            or any(isinstance(i, Load) for s in x.subscripts for i in walk(s))
+        ):
+            return False
+        held = self.held(array)
+        if held is None:
+            return not loop.maybe_empty and not self.conditional and self.mask is None
+        address = self.address(array, x.subscripts, env)
+        return loop.depth > held.depth and address is not None and (array.name, address) in held.slots
 
     def arithmetic(self, e: Add | Sub | Mul | Div, env: Env) -> Value:
         if e.dtype == INDEX:

@@ -15,6 +15,7 @@ from functools import cached_property
 from tc.poly.plan import Nest, Phase, PhaseTile
 
 from . import lines
+from .across import combinations
 from .machine import Machine
 from .memory import CLOSE
 from .register_tile import Candidate, along_lanes
@@ -28,6 +29,7 @@ _APART, _COLLIDING = 2.0, 4.0  # the same of vectors: of rows of the tile, of th
 _LATE = (
     0.5  # cycles after the latency until the next update starts where each accumulator has one an iteration
 )
+_COMBINED = 2.0  # cycles of a combination of lanes: two shuffles and an operation on what they yield
 _SPLIT = 0.9  # of a load more takes a vector of a whole line that lies across two
 
 
@@ -99,7 +101,8 @@ class Iteration:
             vectors = self.add(w, own, slots)
             updates = updates or (w.update and bool(self.inner))
             if self.tile.vector is not None and w.update:
-                horizontal += vectors * (2 * math.log2(max(self.lanes, 2)) + self.tile.accumulators)
+                horizontal += vectors * self.tile.accumulators
+                horizontal += _COMBINED * combinations(math.ceil(vectors), self.lanes)
         widest = max([self.lanes, *(t.lanes for t in self.candidate.tiles.values())])
         multiply_adds, wide_loads = machine.issue(4 * widest)
         far = waits = 0.0

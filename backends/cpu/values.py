@@ -18,6 +18,7 @@ from tc.dtypes import BOOL, FLOAT32, FLOAT64, DType
 from tc.errors import InternalError
 from tc.lang import builtins
 
+from . import across
 from .isa import Isa
 
 LIKELY = "!prof !1"  # the first of two branches
@@ -435,6 +436,24 @@ class ValueEmitter:
             v = self.binary(operator, Value(part(0), v.dtype, half), Value(part(half), v.dtype, half))
         element = self.pure(f"extractelement {type_text(v.dtype, 1)} {v.text}, i64 0")
         return Value(element, v.dtype)
+
+    def reduce_together(self, operator: str, vectors: Sequence[Value]) -> Value:
+        """`reduce` of each of so many vectors, a power of two up to their lanes, as lanes of one."""
+        t = vectors[0].dtype
+        found, order = across.steps(len(vectors), vectors[0].lanes, t.itemsize)
+        left = [vectors[i].text for i in order]
+        lanes = 0
+        for step in found:
+            pairs = list(zip(left[::2], left[1::2], strict=True)) if left[1:] else [(left[0], left[0])]
+            ty, lanes = type_text(t, step.lanes), len(step.first)
+
+            def part(pair: tuple[str, str], order: tuple[int, ...], ty: str = ty) -> Value:
+                picked = ", ".join(f"i32 {i}" for i in order)
+                text = f"shufflevector {ty} {pair[0]}, {ty} {pair[1]}, <{len(order)} x i32> <{picked}>"
+                return Value(self.pure(text), t, len(order))
+
+            left = [self.binary(operator, part(x, step.first), part(x, step.second)).text for x in pairs]
+        return Value(left[0], t, lanes)
 
     def helper_text(self) -> list[str]:
         out: list[str] = []

@@ -1,0 +1,160 @@
+"""Several short rows at a time on the cpu backend: their lanes are combined together, and what is the same in
+a whole row is computed before it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+from tc import registry
+from tests.backends.cpu_cases import compiled, interpreted, isas, same
+
+ROW = "def f({t}(M,K) A) -> (y) {{ y(i) {op}! A(i,k) }}"
+SOFTMAX = """def softmax(float(N,D) I) -> (O, M, S) {
+  M(n) max=! I(n,d)
+  O(n,d) = exp(I(n,d) - M(n))
+  S(n) +=! O(n,d)
+  O(n,d) = O(n,d) / S(n)
+}"""
+RMS = """def rms(float(N,D) A) -> (S, O) {
+  S(n) +=! A(n,d) * A(n,d)
+  O(n,d) = A(n,d) * rsqrt(S(n) / float(D) + 0.25)
+}"""
+
+
+@pytest.fixture(scope="module")
+def across() -> Any:
+    registry.get("cpu")
+    return sys.modules["tc_backends.cpu.across"]
+
+
+@pytest.mark.parametrize(("lanes", "itemsize"), [(2, 8), (4, 4), (4, 8), (8, 2), (8, 4), (8, 8), (16, 4)])
+def test_each_vector_becomes_one_lane(across: Any, lanes: int, itemsize: int) -> None:
+    """In order, and each as the halves of it alone would be combined."""
+
+    def alone(vector: list[Any]) -> Any:
+        while len(vector) > 1:
+            half = len(vector) // 2
+            vector = list(zip(vector[:half], vector[half:], strict=True))
+        return vector[0]
+
+    count = 2
+    while count <= lanes:
+        vectors = [[(v, i) for i in range(lanes)] for v in range(count)]
+        steps, order = across.steps(count, lanes, itemsize)
+        left: list[list[Any]] = [vectors[i] for i in order]
+        for step in steps:
+            assert step.lanes == len(left[0])
+            sources = [a + b for a, b in zip(left[::2], left[1::2], strict=True)] if left[1:] else left
+            left = [[(s[i], s[j]) for i, j in zip(step.first, step.second, strict=True)] for s in sources]
+        assert left == [[alone(v) for v in vectors]]
+        count *= 2
+
+
+def test_groups_are_powers_of_two(across: Any) -> None:
+    for lanes in (2, 4, 8, 16):
+        for count in range(40):
+            found = across.groups(count, lanes)
+            assert sum(found) == count
+            assert all(n & (n - 1) == 0 and n <= lanes for n in found)
+            assert found == sorted(found, reverse=True)
+    assert across.combinations(8, 8) == 7  # as many as lanes: each combination leaves one vector fewer
+    assert across.combinations(1, 8) == 3
+
+
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize(
+    ("t", "op"),
+    [("float", "+="), ("float", "max="), ("double", "+="), ("double", "min="), ("int32", "+="),
+     ("int32", "*="), ("int8", "+="), ("float16", "+="), ("uint16", "max=")],
+)  # fmt: skip
+def test_rows_are_what_each_is_alone(t: str, op: str, isa: str) -> None:
+    """Sums of integers, which are exact in any order; NaN and infinities."""
+    source = ROW.format(t=t, op=op)
+    rng = np.random.default_rng(5)
+    dtype = {"float": "f4", "double": "f8", "float16": "f2", "uint16": "u2"}.get(t, t)
+    a = rng.integers(0 if t[0] == "u" else -9, 10, (23, 67)).astype(dtype)
+    if a.dtype.kind == "f":
+        a[3, 33], a[5, 1], a[6, 0] = np.nan, np.inf, -0.0
+    (want,) = interpreted(source, a)
+    for rows in (1, 8, 13):
+        same(want, compiled(source, vector=-1, register_tile=(rows,), isa=isa)(a))
+
+
+@pytest.mark.parametrize("isa", isas())
+def test_blocks_of_a_product_of_rows(isa: str) -> None:
+    """Both factors in rows along the reduction: results beside and below each other, some left over."""
+    source = "def f(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
+    rng = np.random.default_rng(7)
+    for m, n, k in ((26, 26, 72), (7, 9, 33), (3, 4, 8)):
+        a, b = (rng.integers(-4, 5, s).astype("f4") for s in ((m, k), (n, k)))
+        for tile in ((3, 4), (4, 3), (2, 4), (1, 7)):
+            got = compiled(source, vector=-1, register_tile=tile, isa=isa)(a, b)
+            np.testing.assert_array_equal(got, a @ b.T)
+
+
+@pytest.mark.parametrize("source", [SOFTMAX, RMS])
+def test_short_rows_are_taken_several_at_a_time(source: str) -> None:
+    def chosen(n: int, d: int) -> str:
+        return next(
+            x for x in compiled(source).inspect("choice", N=n, D=d).splitlines() if x.startswith("  *")
+        )
+
+    assert re.search(r"n_0 x[48]", chosen(4096, 64))
+    assert "n_0" not in chosen(256, 4096)
+    assert "n_0" not in chosen(1, 64)
+
+
+@pytest.mark.parametrize("isa", isas())
+def test_what_a_row_shares_is_computed_before_it(isa: str) -> None:
+    kernel = compiled(RMS, isa=isa)
+    text = kernel.inspect("llvm", N=64, D=4096)
+    loop = text[text.index("loop-S2") :]
+    assert text.count("@llvm.sqrt.f32(") == 2  # with its declaration
+    assert "@llvm.sqrt" in text[: text.index("loop-S2")]
+    assert "@llvm.sqrt.f32(" not in loop[loop.index("phi") : loop.index("after")]
+    a = np.random.default_rng(1).standard_normal((64, 4096)).astype("f4")
+    for want, got in zip(interpreted(RMS, a), kernel(a), strict=True):
+        same(want, got, 4096.0)
+
+
+@pytest.mark.parametrize(
+    ("source", "shapes"),
+    [
+        # Its loop changes the divisor.
+        ("def f(float(N,D) A) -> (S,O) { S(n) +=! A(n,d)\n O(n,d) = A(n,d) / (S(n) + 1.0)\n S(n) += O(n,d) }",
+         [(5, 40)]),
+        # The same element plainly, before and after the quotient.
+        ("def f(float(N,D) A, float(N) B) -> (O) { O(n,d) = B(n) + A(n,d) * (1.0 / B(n)) + B(n) }",
+         [(5, 40), (5,)]),
+        # Under a condition, where what is not read is outside.
+        ("def f(float(N,D) A, float(N) B) -> (O) { O(n,d) = n + 1 < N ? A(n,d) * sqrt(B(n + 1)) : 1.0\n"
+         " where n in 0:N }", [(5, 40), (5,)]),
+        # Of a loop that has no iterations.
+        ("def f(float(N,D) A, float(N) B) -> (S) { S(n) +=! A(n,d) * sqrt(B(n)) where d in 0:D }",
+         [(5, 0), (5,)]),
+        # Two loops around, of which the inner one changes nothing that the value is made of.
+        ("def f(float(N,D,E) A, float(N,D) B) -> (S) { S(n) +=! A(n,d,e) * sqrt(B(n,d) * B(n,d))\n"
+         " where e in 0:E }",
+         [(3, 5, 21), (3, 5)]),
+        # Two statements in one loop, of which the first makes what the second divides by.
+        ("def f(float(N,D) A, float(N) B) -> (T,O) { T(n) = sqrt(B(n))\n O(n,d) = A(n,d) / (T(n) / B(n)) }",
+         [(37, 24), (37,)]),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("dynamic", [(), ("D",)])
+def test_what_may_not_be_computed_before(
+    source: str, shapes: list[tuple[int, ...]], isa: str, dynamic: tuple[str, ...]
+) -> None:
+    options = tc.Options(isa=isa)
+    rng = np.random.default_rng(3)
+    args = [rng.uniform(1, 2, s).astype("f4") for s in shapes]
+    got = tc.compile(source, "cpu", dynamic=dynamic, options=options)(*args)
+    for x, y in zip(interpreted(source, *args), got if isinstance(got, tuple) else (got,), strict=True):
+        same(x, y, 256.0)

@@ -266,7 +266,9 @@ def code_of(
     if verify:
         trace.verify_small(program, loops, _TRACED_INSTANCES)
     with stage("code"):
-        text = emit.emit(loops, machine.isa, fast_math=options.fast_math)
+        text = emit.emit(
+            loops, machine.isa, fast_math=options.fast_math, fused_products=bool(machine.fused_products)
+        )
     shown = "".join(f"{v.size} <= {v.most}:\n{v.plan.schedule}" for v in few) + usual.schedule
     choice = "".join(f"{v.size} <= {v.most}:\n{v.plan.chosen.text}" for v in few) + usual.chosen.text
     choice = ready.told + choice

@@ -1,7 +1,8 @@
 """Which sums of products the dot-product instructions can do.
 
 AVX512-VNNI and AVX-VNNI add to each 32-bit lane four products of unsigned by signed bytes, or two of signed
-16-bit integers, in wrapping arithmetic.
+16-bit integers, in wrapping arithmetic.  Every x86 can sum two products of signed 16-bit integers (and then
+add them, which is another instruction): bytes are widened for it.
 """
 
 from __future__ import annotations
@@ -61,15 +62,15 @@ def dots(
     """The phases with dot products where lanes along `vector` allow any.  Groups and lanes are counted when
     code is made: neither the loops of phases nor `vector` may be of dynamic length; others may."""
     across = next(a for a in nest.axes if a.name == vector)
-    if not isa.dots or lanes not in _LANES or across.size is not None or _dynamic(nest):
+    if not (isa.dots or isa.pairs) or lanes not in _LANES or across.size is not None or _dynamic(nest):
         return None
     written = frozenset(r.buffer for w in work.values() for r in w.refs if r.written)
-    made = tuple(_dotted(p, t, work, vector, written) for p, t in zip(nest.phases, plain, strict=True))
+    made = tuple(_dotted(p, t, work, vector, written, isa) for p, t in zip(nest.phases, plain, strict=True))
     return made if any(t.dot is not None for t in made) else None
 
 
 def _dotted(
-    p: Phase, t: PhaseTile, work: Mapping[str, Work], vector: str, written: frozenset[str]
+    p: Phase, t: PhaseTile, work: Mapping[str, Work], vector: str, written: frozenset[str], isa: Isa
 ) -> PhaseTile:
     if len(p.statements) != 1 or not p.axes:
         return t
@@ -78,19 +79,21 @@ def _dotted(
     if w.product is None or len(reads) != 2 or any(not r.plain or r.buffer in written for r in reads):
         return t
     for packed, other in (reads, reads[::-1]):
-        dot = _dot(w.product, packed, other)
+        dot = _dot(w.product, packed, other, isa)
         along = packed.strides.get(vector, 0) and packed.strides.get(last.name, 0) and not packed.windows
         together = not other.strides.get(vector, 0) and other.strides.get(last.name, 0)
         together = together and last.name not in other.dynamic  # its group is read from known places
         if along and together and last.extent >= dot.size:
             groups = last.extent // dot.size
-            return PhaseTile(unroll=4 if groups >= 8 else groups, dot=dot)
+            # Sums that are instructions of their own LLVM adds to each other first, and spills.
+            most = 4 if isa.dots else 2
+            return PhaseTile(unroll=most if groups >= 8 else min(groups, most), dot=dot)
     return t
 
 
-def _dot(product: Product, packed: Ref, other: Ref) -> Dot:
+def _dot(product: Product, packed: Ref, other: Ref, isa: Isa) -> Dot:
     a, b = product.factors[packed.read], product.factors[other.read]
-    if INT16 in (a, b):  # bytes are widened
+    if INT16 in (a, b) or not isa.dots:  # bytes are widened
         return Dot(packed.statement, packed.read, other.read, 2, INT16)
     if a != b:
         return Dot(packed.statement, packed.read, other.read, 4, a)
@@ -103,7 +106,7 @@ def dots_along(
 ) -> tuple[PhaseTile, ...] | None:
     """The same phases, whose lanes run along loops of their own, with dot products where there may be any.
     Bytes of one sign are widened: nothing is packed that could be shifted."""
-    if not isa.dots or _dynamic(nest):
+    if not (isa.dots or isa.pairs) or _dynamic(nest):
         return None
     made: list[PhaseTile] = []
     for p, t in zip(nest.phases, phases, strict=True):
@@ -114,7 +117,7 @@ def dots_along(
         reads = [r for r in w.refs if not r.written]
         if len(reads) == 2 and all(r.plain and r.strides.get(t.vector) == 1 for r in reads):
             kinds = set(w.product.factors.values())
-            size = 4 if kinds == {INT8, UINT8} else 2
+            size = 4 if isa.dots and kinds == {INT8, UINT8} else 2
             extent = next(a.extent for a in p.axes if a.name == t.vector)
             if extent >= size * t.lanes * t.accumulators:
                 t = replace(t, dot=Dot(w.name, reads[0].read, reads[1].read, size, INT16))

@@ -13,6 +13,13 @@ from .affine import LANE, Affine
 from .expressions import Env, ExpressionEmitter
 from .values import Value, type_text
 
+# Sums of two products of 16-bit integers, by lanes.
+_PAIRS = {
+    4: "llvm.x86.sse2.pmadd.wd",
+    8: "llvm.x86.avx2.pmadd.wd",
+    16: "llvm.x86.avx512.pmaddw.d.512",
+}
+
 
 class DotEmitter(ExpressionEmitter):
     """What is no such instruction is left to the caller, which runs the loop point by point."""
@@ -20,7 +27,7 @@ class DotEmitter(ExpressionEmitter):
     def dot(self, s: For, env: Env, lower: Affine, points: int) -> bool:
         """A group of points of a loop inside of lanes, if there are instructions for it."""
         c = s.body
-        if not self.isa.dots or not isinstance(c, Compute) or not self.lanes:
+        if not (self.isa.dots or self.isa.pairs) or not isinstance(c, Compute) or not self.lanes:
             return False
         inside = env.bind(s.var, lower), env.bind(s.var, lower + 1)
         if c.op is None:
@@ -45,7 +52,7 @@ class DotEmitter(ExpressionEmitter):
         if not kinds or not kinds <= {INT8, UINT8, INT16}:
             return False
         # Bytes of one sign are widened.
-        size = 2 if INT16 in kinds or (a == b and a is not None) else 4
+        size = 2 if INT16 in kinds or (a == b and a is not None) or not self.isa.dots else 4
         # The factor that is no read has the sign that the other has not.
         sign = {INT8: UINT8, UINT8: INT8}
         a, b = a or sign.get(b or INT8), b or sign.get(a or INT8)
@@ -58,12 +65,20 @@ class DotEmitter(ExpressionEmitter):
             return False
         unsigned, signed = found if a == UINT8 else found[::-1]
         assert unsigned is not None and signed is not None
-        ty, bits = f"<{lanes} x i32>", 32 * lanes
-        name = f"llvm.x86.avx512.{'vpdpbusd' if size == 4 else 'vpdpwssd'}.{bits}"
-        old = self.load(array, address)
-        args = ((ty, self.widen(old, lanes).text), (ty, unsigned), (ty, signed))
-        self.store(array, address, Value(self.call(ty, name, *args), t, lanes))
+        old = self.widen(self.load(array, address), lanes)
+        self.store(array, address, self._added(old, unsigned, signed, size))
         return True
+
+    def _added(self, old: Value, unsigned: str, signed: str, size: int) -> Value:
+        """32-bit sums with the products of `size` neighbours in each lane added."""
+        lanes = old.lanes
+        ty = f"<{lanes} x i32>"
+        if self.isa.dots:
+            name = f"llvm.x86.avx512.{'vpdpbusd' if size == 4 else 'vpdpwssd'}.{32 * lanes}"
+            return Value(self.call(ty, name, (ty, old.text), (ty, unsigned), (ty, signed)), old.dtype, lanes)
+        words = f"<{2 * lanes} x i16>"
+        args = [(words, self.pure(f"bitcast {ty} {x} to {words}")) for x in (unsigned, signed)]
+        return self.binary("+", old, Value(self.call(ty, _PAIRS[lanes], *args), old.dtype, lanes))
 
     def _conditional_lanes(self) -> bool:
         """Whether perhaps no lane is active."""
@@ -89,6 +104,8 @@ class DotEmitter(ExpressionEmitter):
             return None
         step = second - first
         if first.lane == 0 and not step.terms:
+            if step == Affine((), 1) and size == points == 2 and array.dtype.itemsize == 1:
+                return self._widened(array, first)
             return self.widen(self._group(array, first, step.constant, size, points), lanes).text
         if step != Affine((), 1):
             return None
@@ -100,6 +117,16 @@ class DotEmitter(ExpressionEmitter):
         ty, wide = type_text(array.dtype, lanes * size), f"<{lanes * size} x i16>"
         v = self._remembered(array, first, lanes * size, f"load {ty}").text
         v = self.pure(f"{'sext' if array.dtype.is_signed else 'zext'} {ty} {v} to {wide}")
+        return self.pure(f"bitcast {wide} {v} to <{lanes} x i32>")
+
+    def _widened(self, array: Array, first: Affine) -> str:
+        """Two bytes that all lanes share as 16-bit integers: widened in lanes, which takes fewer instructions
+        than one by one."""
+        lanes, t = self.lanes, array.dtype
+        pair = self.widen(self._remembered(array, first, -2, "load i16", INT16), lanes)
+        narrow, wide = f"<{2 * lanes} x i8>", f"<{2 * lanes} x i16>"
+        v = self.pure(f"bitcast <{lanes} x i16> {pair.text} to {narrow}")
+        v = self.pure(f"{'sext' if t.is_signed else 'zext'} {narrow} {v} to {wide}")
         return self.pure(f"bitcast {wide} {v} to <{lanes} x i32>")
 
     def _group(self, array: Array, first: Affine, step: int, size: int, points: int) -> Value:
@@ -124,14 +151,14 @@ class DotEmitter(ExpressionEmitter):
         self.loaded[-1][key] = (Value(total, INT32), None)
         return Value(total, INT32)
 
-    def _remembered(self, array: Array, first: Affine, lanes: int, load: str) -> Value:
-        """A load of 32-bit groups, made once while nobody writes the array."""
+    def _remembered(self, array: Array, first: Affine, lanes: int, load: str, t: DType = INT32) -> Value:
+        """A load of groups of this type, made once while nobody writes the array."""
         key = (array.name, self.versions.get(array.name, 0), first, -1 - lanes)
         for scope in self.loaded:
             if key in scope:
                 return scope[key][0]
         at = self.pointer(array, first.uniform)
-        v = Value(self.op(f"{load}, ptr {at}, align {array.dtype.itemsize}"), INT32, lanes)
+        v = Value(self.op(f"{load}, ptr {at}, align {array.dtype.itemsize}"), t, max(lanes, 0))
         self.loaded[-1][key] = (v, None)
         return v
 
@@ -184,7 +211,13 @@ class DotEmitter(ExpressionEmitter):
         size = 4 // target.dtype.itemsize
         whole = group.lower == IntImm(0) and group.upper == IntImm(size)
         reads = loads(copy.value)
-        if not self.isa.dots or not whole or not _owned(target, size) or len(reads) != 1 or count < 2:
+        if (
+            not (self.isa.dots or self.isa.pairs)
+            or not whole
+            or not _owned(target, size)
+            or len(reads) != 1
+            or count < 2
+        ):
             return False
 
         def bound(row: int, inside: Affine | int) -> Env:

@@ -58,15 +58,17 @@ _OF_A_FUNCTION = (
 )  # fmt: skip
 
 
-def emit(nest: LoopNest, isa: Isa, *, fast_math: bool = False) -> str:
-    """The module of a nest; its one external function is `kernel`."""
-    return NestEmitter(source_points(nest), isa, fast_math).module()
+def emit(nest: LoopNest, isa: Isa, *, fast_math: bool = False, fused_products: bool = False) -> str:
+    """The module of a nest; its one external function is `kernel`.  With `fused_products`, products of which
+    one factor is a product are multiply-adds."""
+    return NestEmitter(source_points(nest), isa, fast_math, fused_products).module()
 
 
 class NestEmitter(DotEmitter):
-    def __init__(self, nest: LoopNest, isa: Isa, fast_math: bool) -> None:
+    def __init__(self, nest: LoopNest, isa: Isa, fast_math: bool, fused_products: bool) -> None:
         super().__init__(isa, fast_math, {a.name: a for a in nest.arrays})
         self.nest = nest
+        self.fused_products = fused_products and isa.fma
         self.functions: list[str] = []
         self.written = {id(s): _written(s) for s in statements(nest.body) if isinstance(s, For)}
         self.bases: dict[str, str] = {}
@@ -404,7 +406,7 @@ class NestEmitter(DotEmitter):
             return
         t = accumulator(array.dtype, s.value.dtype)
         if s.op == "+" and isinstance(s.value, Mul) and t.is_float and s.value.dtype == t:
-            a, b = self.value(s.value.a, env), self.value(s.value.b, env)
+            a, b = self._factor_of_sum(s.value.a, env), self._factor_of_sum(s.value.b, env)
             if self._across(address):
                 self._reduce_lanes(s, array, address, self.binary("*", a, b))
                 return
@@ -417,6 +419,14 @@ class NestEmitter(DotEmitter):
             return
         old = self.cast(self.load(array, address), t)
         self.store(array, address, self.cast(self.binary(s.op, old, v), array.dtype))
+
+    def _factor_of_sum(self, e: Expr, env: Env) -> Value:
+        """A factor of a product that is summed; with -0 added, which changes no product, not even a zero's
+        sign, where products are multiply-adds."""
+        if not (self.fused_products and self.lanes and isinstance(e, Mul)):
+            return self.value(e, env)
+        a, b = self._factor_of_sum(e.a, env), self._factor_of_sum(e.b, env)
+        return self.fma(a, b, self.floating(-0.0, e.dtype)) if a.lanes or b.lanes else self.binary("*", a, b)
 
     def _across(self, address: Affine) -> bool:
         """Whether all lanes update one element."""

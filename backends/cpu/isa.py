@@ -31,6 +31,11 @@ class Isa:
     def x86(self) -> bool:
         return self.triple.startswith("x86_64")
 
+    @property
+    def pairs(self) -> bool:
+        """Whether there are sums of two products of 16-bit integers."""
+        return self.x86
+
     def lanes(self, itemsize: int) -> int:
         return self.vector_bytes // itemsize
 

@@ -132,7 +132,7 @@ class Iteration:
         along_each = {n: math.ceil(e / self.candidate.tiles[n].lanes) for n, e in own.items()}
         vectors = float(math.prod(along_each.values()))
         if self.tile.dot is not None:
-            slots.operations += vectors
+            slots.operations += vectors if self.machine.isa.dots else 2 * vectors
         else:  # what does not go with a loop of the phase is computed before it
             parts = [p for p in w.parts if (w.name, p.read) not in self.candidate.packs]
             parts = [p for p in parts if not self.inner or not p.axes.isdisjoint(self.inner)]

@@ -27,7 +27,8 @@ class Machine:
     follow; `far_row` is cycles that arithmetic waits for each row that it reads, pages apart, of an array
     larger than the second cache; `crowded` is how many times as long, at most, a line takes that finds no
     room in its set of the first cache; `evicted` is cycles that arithmetic waits for such a line of a block
-    of rows, each time that another tile reads it again."""
+    of rows, each time that another tile reads it again.  `fused_products` is 1 where products among
+    multiply-adds hold these up and had better be multiply-adds."""
 
     isa: Isa
     cores: int
@@ -49,6 +50,7 @@ class Machine:
     far_row: float = 0.0
     crowded: float = 4.0
     evicted: float = 0.0
+    fused_products: int = 0
 
     def issue(self, width: int) -> tuple[int, int]:
         """Multiply-adds and loads a cycle of vectors of `width` bytes: what runs a wide vector as two halves
@@ -59,7 +61,7 @@ class Machine:
 
 
 # Facts that may be 0.
-_WAITS = frozenset(["short_store", "stray_row", "far_row", "evicted"])
+_WAITS = frozenset(["short_store", "stray_row", "far_row", "evicted", "fused_products"])
 
 # Processors whose gathers are slower than single loads (Fog, "Instruction tables", 2025, Zen 2 to Zen 5).
 _SLOW_GATHERS = "znver"
@@ -119,6 +121,11 @@ _HALVES = frozenset(["znver4"])
 _STARTS = {"znver2": 4.0}
 
 
+# Where products, which take three cycles, and multiply-adds, which take five, share two units: as many of
+# each start 1.74 a cycle, multiply-adds alone 2.  On Zen 4 (three and four cycles) nothing like it was seen.
+_FUSED_PRODUCTS = frozenset(["znver2"])
+
+
 def _cache(level: int, kind: str, size: int, ways: int) -> tuple[int, int]:
     """The bytes and the ways of a cache; what the system does not tell is as given."""
     base = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -174,6 +181,7 @@ def host() -> Machine:
         loads=1 if name in _HALVES and isa.vector_bytes == 64 else 2,
         latency=_LATENCY.get(name, 4),
         starts=_STARTS.get(name, 3.0),
+        fused_products=int(name in _FUSED_PRODUCTS),
         **_ZEN if name.startswith(_NO_WAITS) else _GOLDEN_COVE,
     )
 

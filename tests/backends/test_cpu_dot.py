@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import platform
 import sys
 from dataclasses import replace
 from typing import Any
@@ -273,6 +274,22 @@ def test_dynamic_sizes() -> None:
 def test_the_instructions_are_used(a: str, b: str) -> None:
     words = "int16" in (a, b)
     assert uses(product(a, b), {"M": 64, "K": 64, "N": 64}) == {"vpdpwssd" if words else "vpdpbusd"}
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="these are instructions of x86")
+@pytest.mark.parametrize("isa", [i for i in isas() if i != "avx512"])
+@pytest.mark.parametrize(("a", "b"), MIXED)
+def test_pairs_where_there_are_no_dot_products(a: str, b: str, isa: str) -> None:
+    """Of products, and of rows: two 16-bit products a lane, bytes widened, wrapping as the language does."""
+    sizes = {"M": 64, "K": 64, "N": 64}
+    text = compiled(product(a, b), isa=isa).specialize(**sizes).inspect("asm")
+    assert "pmaddwd" in text or "vpdpwssd" in text
+    for m, k, n in ((9, 33, 37), (4, 64, 8), (3, 1, 16)):
+        same(product(a, b), *factors("nn", m, k, n, a, b), isa=isa)
+    args = drawn((7, 131), a, 3), drawn((131,), b, 4)
+    same(ROWS.format(a=a, b=b), *args, isa=isa, vector=-1)
+    for form in ("nt", "tn"):
+        same(product(a, b, form), *factors(form, 13, 35, 21, a, b), isa=isa)
 
 
 @needs_dots

@@ -468,3 +468,27 @@ def test_norms_of_what_has_no_square(parts: tuple[float, ...], norm: float) -> N
     for o, r in (interpreted(source, *args), results(compiled(source)(*args))):
         np.testing.assert_allclose(o, norm, rtol=1e-15)
         np.testing.assert_allclose(r, 1 / norm, rtol=1e-15)
+
+
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("t", ["float", "double"])
+def test_products_as_multiply_adds_are_the_same_products(t: str, isa: str) -> None:
+    """To the bit, zeros of either sign, infinities, NaN and subnormal numbers included: one term a result."""
+    source = f"def f({t}(I,K) A, {t}(I,J) B, {t}(I,K) C, {t}(I) D) -> (O) {{" + (
+        " O(i,j) *=! 1.0\n O(i,j) += D(i) * A(i,k) * (B(i,j) * C(i,k)) }"
+    )
+    dtype, shapes = "f4" if t == "float" else "f8", [(97, 1), (97, 19), (97, 1), (97,)]
+    args = [hard(s, dtype, n) for n, s in enumerate(shapes)]
+    with np.errstate(all="ignore"):
+        a, b = (
+            np.asarray(compiled(source, isa=isa, machine=(("fused_products", n),))(*args)) for n in (1, 0)
+        )
+    np.testing.assert_array_equal(np.isnan(a), np.isnan(b))
+    a, b = (np.where(np.isnan(x), 0, x) for x in (a, b))
+    np.testing.assert_array_equal(a.view("u1"), b.view("u1"))
+    sizes = {"I": 97, "K": 9, "J": 64}
+    fused, plain = (
+        compiled(source, isa=isa, machine=(("fused_products", n),)).inspect("llvm", **sizes) for n in (1, 0)
+    )
+    assert "0x8000000000000000" not in plain
+    assert ("0x8000000000000000" in fused) == (isa != "sse4.2")  # which has no multiply-adds

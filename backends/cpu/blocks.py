@@ -39,6 +39,8 @@ def ways(
     if not packed:
         return [_in_rows(nest, work, c, label, vector, machine)]
     out = [(replace(c, phases=_packed(nest, c, packed, vector, machine)), label)]
+    if (both := _both(nest, work, c, packed, vector, machine)) is not None:
+        out.append((both, label.replace(f"{len(packed)} packed", f"{len(both.packs)} packed")))
     if not pack and not any(p.dot for p in c.phases) and all(r.strides[vector] == 1 for r in packed):
         label = label.replace(f", {len(packed)} packed", "")
         near = _in_rows(nest, work, replace(c, packs=frozenset()), label, vector, machine)
@@ -67,6 +69,65 @@ def packed_depth(nest: Nest, packed: Sequence[Ref], phases: Sequence[PhaseTile])
 
 
 # Of packs.
+
+
+def row_axis(work: Mapping[str, Work], c: Candidate) -> str | None:
+    """The axis along which a factor is packed that all lanes share."""
+    vector = along_lanes(c.tiles) or ""
+    packed = [r for w in work.values() for r in w.refs if (r.statement, r.read) in c.packs]
+    found = (n for r in packed if not r.strides.get(vector, 0) for n in c.tiles if r.strides.get(n, 0) == 1)
+    return next(found, None)
+
+
+def packed_columns(register: int, each: int, machine: Machine) -> int:
+    """Points along the lanes, of so many bytes `each`, of which half of the second cache holds packs."""
+    return max(register, machine.l2 // 2 // each // register * register)
+
+
+def row_share(extent: int, register: int, depth: int, machine: Machine, wide: int) -> int:
+    """The points of a row axis that a cache tile has: an equal part for each processor, as many as three
+    eighths of the second cache hold of a block so deep."""
+    most = max(1, 3 * machine.l2 // 8 // (depth * wide * register)) * register
+    parts = -(-extent // (most * machine.cores)) * machine.cores
+    return min(extent, -(-extent // (parts * register)) * register)
+
+
+def _both(
+    nest: Nest, work: Mapping[str, Work], c: Candidate, packed: Sequence[Ref], vector: str, machine: Machine
+) -> Candidate | None:
+    """A candidate that packs the other factor, too, of which each step of the reduction reads part of another
+    line: these lines fall into few sets, and come again for each register tile."""
+    phases = [p for p in nest.phases if p.axes]
+    if len(phases) != 1 or len(phases[0].axes) != 1 or any(t.dot for t in c.phases):
+        return None
+    along = phases[0].axes[0]
+    if along.size is not None or not all(r.strides.get(along.name, 0) for r in packed):
+        return None
+    others = [
+        r
+        for s in phases[0].statements
+        for r in work[s].refs
+        if not r.written and r.plain and not r.windows and r not in packed and not r.strides.get(vector, 0)
+        and abs(r.strides.get(along.name, 0)) * r.itemsize >= LINE
+    ]  # fmt: skip
+    rows = {n for r in others for n, t in c.tiles.items() if r.strides.get(n, 0) == 1 and t.register > 1}
+    axes = {a.name: a for a in nest.axes}
+    if not others or len(rows) != 1 or any(axes[n].size is not None for n in rows):
+        return None
+    (row,) = rows
+    enough = (
+        axes[vector].extent >= 4 * c.tiles[vector].register and axes[row].extent >= 4 * c.tiles[row].register
+    )
+    if not enough or not all(r.strides.get(row, 0) == 1 for r in others):
+        return None
+    depth = min(along.extent, max(64, machine.l2 // 4 // (max(r.wide for r in others) * 128)))
+    blocks = -(-along.extent // depth)
+    points = math.ceil(along.extent / blocks / 16) * 16
+    tiles = tuple(
+        replace(t, block=points) if p.axes and blocks > 1 else t
+        for p, t in zip(nest.phases, c.phases, strict=True)
+    )
+    return replace(c, phases=tiles, packs=c.packs | {(r.statement, r.read) for r in others})
 
 
 def _packed(

@@ -11,7 +11,7 @@ from tc.options import Options
 from tc.poly.plan import SHARE, WHOLE, Ahead, Nest, Pack, PhaseTile, Tile, Tiling
 
 from . import ahead, dot
-from .blocks import STREAMS, packed_depth
+from .blocks import STREAMS, packed_columns, packed_depth, row_axis, row_share
 from .lines import blocked_rows, inner_order, outer_order, rows_together
 from .machine import Machine
 from .register_tile import Candidate, along_lanes
@@ -49,17 +49,22 @@ def tiling(
     if packed and vector is not None:
         depends = {n for r in packed for n in r.strides if n in axes and r.strides[n]}
         order = [n for n in order if n in depends] + [n for n in order if n not in depends]
-        if not given and options.tile is None and options.order is None and options.parallel is not False:
+        row = row_axis(work, c)
+        if row is not None:
+            depth, wide = packed_depth(nest, packed, c.phases), max(r.wide for r in packed)
+            share = row_share(axes[row].extent, tiles[row].register, depth, machine, wide)
+            tiles[row] = replace(tiles[row], cache=share)
+        elif not given and options.tile is None and options.order is None and options.parallel is not False:
             rows = _rows(nest, refs, packed, tiles, cycles, machine)
         if rows is not None:
             order = [rows, *(n for n in order if n != rows)]
             tiles[rows] = replace(tiles[rows], cache=_share(axes[rows].extent, tiles[rows], machine))
         for n in order:
-            if n in depends and n != vector:
+            if n in depends and n not in (vector, row):
                 tiles[n] = replace(tiles[n], cache=tiles[n].register)
         if vector in order:
             shared = cycles > _SERIAL and rows is None
-            width = packed_width(nest, packed, replace(c, tiles=tiles), order, shared, machine)
+            width = packed_width(nest, packed, replace(c, tiles=tiles), order, shared, machine, row)
             tiles[vector] = replace(tiles[vector], cache=width)
     elif vector is not None and (streamed := blocked_rows(nest, work, tiles, phases, c.packs)):
         along = {n for r in streamed for n in r.strides if r.strides[n]}
@@ -145,7 +150,13 @@ def tiling(
 
 
 def packed_width(
-    nest: Nest, packed: Sequence[Ref], c: Candidate, order: Sequence[str], shared: bool, machine: Machine
+    nest: Nest,
+    packed: Sequence[Ref],
+    c: Candidate,
+    order: Sequence[str],
+    shared: bool,
+    machine: Machine,
+    row: str | None = None,
 ) -> int:
     """Points along the lanes that there are packs for at a time: half of the second cache holds them, and if
     processors share the loops of `order`, there are enough for all, with about as much for each."""
@@ -154,9 +165,9 @@ def packed_width(
     extents = {a.name: a.extent for a in nest.axes}
     register = c.tiles[vector].register
     each = packed_depth(nest, packed, c.phases) * max(r.wide for r in packed)
-    width = max(register, machine.l2 // 2 // each // register * register)
+    width = packed_columns(register, each, machine)
     others = math.prod(
-        math.ceil(extents[n] / c.tiles[n].register)
+        math.ceil(extents[n] / (c.tiles[n].cache if n == row else c.tiles[n].register))
         for n in order
         if n != vector and any(r.strides.get(n, 0) for r in packed)
     )

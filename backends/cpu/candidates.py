@@ -180,7 +180,7 @@ def _short_rows(
         if a.name == v and any(work[s].update for s in p.statements)
     ]
     along = {n for w in work.values() for r in w.refs if r.written for n, s in r.strides.items() if s == 1}
-    if not sums or min(sums) > _SHORT_ROW:
+    if not sums or min(sums) > _SHORT_ROW or any(r.indirect for w in work.values() for r in w.refs):
         return []
     return [{a.name: n} for a in axes if a.name in along for n in _TURNED if n <= extents[a.name]]
 

@@ -195,7 +195,10 @@ class Iteration:
 
     def load_elements(self, r: Ref, m: Moved, own: Mapping[str, int], vectors: float, slots: Slots) -> None:
         machine = self.machine
-        rows = any(lines.aliased(r.strides.get(n, 0), r.itemsize, e, machine) for n, e in own.items())
+        packed = (r.statement, r.read) in self.candidate.packs
+        rows = not packed and any(
+            lines.aliased(r.strides.get(n, 0), r.itemsize, e, machine) for n, e in own.items()
+        )
         each = _POINTED if r.indirect else _INSERTED
         slots.singles += m.count * (each if m.scattered else _ALIASED if rows else 1.0)
         # What one operation uses is its operand in memory.

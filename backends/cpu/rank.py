@@ -10,7 +10,7 @@ from tc.options import Options
 from tc.poly.plan import Nest
 
 from . import ahead, lines
-from .blocks import ways
+from .blocks import packed_columns, packed_depth, row_axis, row_share, ways
 from .candidates import allowed, register_tiles, shorter, whole_tiles
 from .isa import FEW
 from .machine import Machine
@@ -163,6 +163,12 @@ def nest_cost(
     along = along_lanes(c.tiles)
     packed = [r for w in work.values() for r in w.refs if (r.statement, r.read) in c.packs]
     depends = {n for r in packed for n in extents if r.strides.get(n, 0)}
+    caches = {n: e if n == along else min(e, c.tiles[n].register) for n, e in extents.items()}
+    if packed and (row := row_axis(work, c)) is not None:
+        assert along is not None
+        depth, wide = packed_depth(nest, packed, c.phases), max(r.wide for r in packed)
+        caches[row] = row_share(extents[row], c.tiles[row].register, depth, machine, wide)
+        caches[along] = min(extents[along], packed_columns(c.tiles[along].register, depth * wide, machine))
     distinct: dict[str, float] = {}
     for w in work.values():
         for r in w.refs:
@@ -170,11 +176,8 @@ def nest_cost(
             distinct[r.buffer] = max(distinct.get(r.buffer, 0.0), float(size))
             if (r.statement, r.read) in c.packs:
                 assert along is not None
-                at = {n: e if n == along else min(e, c.tiles[n].register) for n, e in extents.items()}
                 # Each cache tile fills all packs.
-                again = math.prod(
-                    -(-extents[n] // at[n]) for n in depends if n != along and not r.strides.get(n, 0)
-                )
+                again = math.prod(-(-extents[n] // caches[n]) for n in depends if not r.strides.get(n, 0))
                 if r.strides.get(along, 0) != 1:
                     each = 0.5
                 elif 2 * r.elements * r.itemsize <= machine.l2:
@@ -182,7 +185,7 @@ def nest_cost(
                 else:
                     each = _ALONE * r.itemsize / machine.l3_bandwidth
                 each += sum(p.operations for p in w.parts if p.read == r.read) / machine.isa.lanes(r.wide)
-                each += _reached(r, {**at, **inner})
+                each += _reached(r, {**caches, **inner})
                 pack += size / r.itemsize * each * again * repeats
     total = sum(distinct.values()) * repeats
     rate = machine.bandwidth

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -175,3 +176,63 @@ def test_loops_in_which_halves_are_converted_again_are_not_shared() -> None:
     source = HALVES.format(t="half", b="K,N", at="k,j")
     apart = [n for n in (150, 160) if "region 1" in made({"M": 64, "K": n, "N": n}, source=source).choice]
     assert apart == [160]  # more than the first cache holds
+
+
+TRANSPOSED = {
+    "plain": ("def f({t}(K,M) A, {t}(K,N) B) -> (C) {{ C(m,n) +=! A(k,m) * B(k,n) }}", "KM KN"),
+    "batched": ("def f({t}(B,K,M) A, {t}(B,K,N) X) -> (C) {{ C(b,m,n) +=! A(b,k,m) * X(b,k,n) }}", "BKM BKN"),
+    "an epilogue": (
+        "def f({t}(K,M) A, {t}(K,N) B, {t}(N) c) -> (C) {{\n"
+        "  C(m,n) +=! A(k,m) * B(k,n)\n  C(m,n) = fmax(C(m,n) + c(n), 0) }}",
+        "KM KN N",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.share(3)
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("t", ["float", "double", "float16"])
+@pytest.mark.parametrize("name", TRANSPOSED)
+def test_both_factors_packed(name: str, t: str, isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the model says of that: caches small enough for several blocks, parts and columns, which leave
+    some of each."""
+    rank = sys.modules["tc_backends.cpu.rank"]
+    ranked = rank._ranked
+
+    def both(*given: Any) -> Any:
+        found = ranked(*given)
+        return [x for x in found if "2 packed" in x.label] or found
+
+    monkeypatch.setattr(rank, "_ranked", both)
+    source, shapes = TRANSPOSED[name]
+    source = source.format(t=t)
+    machine = tuple({"l1": 16 << 10, "l2": 48 << 10, "l3": 1 << 20, "cores": 2}.items())
+    kernel = compiled(source, isa=isa, machine=machine)
+    rng = np.random.default_rng(11)
+    for m, n, k in ((96, 192, 320), (127, 131, 257), (200, 67, 1000)):
+        sizes = {"B": 3, "M": m, "N": n, "K": k}
+        dtype = {"float": "f4", "double": "f8", "float16": "f2"}[t]
+        args = [rng.integers(-2, 3, [sizes[x] for x in s]).astype(dtype) for s in shapes.split()]
+        choice = kernel.inspect("choice", **kernel.sizes_of(*args)).splitlines()
+        assert any(x.startswith("  *") and ", 2 packed" in x for x in choice)
+        a, b = (x.astype("f8") for x in args[:2])
+        want = np.swapaxes(a, -1, -2) @ b
+        if name == "an epilogue":
+            want = np.maximum(want + args[2].astype("f8"), 0)
+        np.testing.assert_array_equal(np.asarray(kernel(*args)), want.astype(dtype))
+
+
+def test_which_products_have_both_factors_packed() -> None:
+    """Rows that fall into few sets of the first cache; not of few results, nor what lies along the sum."""
+
+    def best(own: object, source: str = TRANSPOSED["plain"][0].format(t="float"), **sizes: int) -> str:
+        text = made(sizes, own, source).choice
+        return next(x for x in text.splitlines() if x.startswith("  *"))
+
+    zen = replace(
+        MACHINE, isa=isa.AVX2, l1=32 << 10, l1_ways=8, l2=512 << 10, l2_ways=8, latency=5, far_row=0.0
+    )
+    for n in (512, 1024, 2048):
+        assert "2 packed" in best(zen, M=n, K=512, N=n)
+    assert "2 packed" not in best(zen, M=8, K=512, N=512)
+    assert "2 packed" not in best(zen, GEMM, M=512, K=512, N=512)

@@ -1,4 +1,5 @@
-"""Packed copies of operands: contiguous along the lanes, a register tile's lanes side by side.
+"""Packed copies of operands: contiguous along the lanes, a register tile's lanes side by side; or, of what
+all lanes share, along the axis of which a register tile has several points.
 
 A pack belongs to a cache tile (and to one block of a blocked reduction); its array is indexed by the block of
 lanes, by the other axes of the read, and by the lane.
@@ -49,6 +50,7 @@ from tc.poly.scan.dots import Shift, shift, shifted
 from tc.poly.scan.dynamic import vectors
 
 _ROWS = 16  # rows moved through registers at a time
+_STEP = 8  # rows of a block of few points at a time
 _NEAR = 16 << 10  # bytes of a pack, about, that stay in the first cache until all of their lines is there
 
 
@@ -183,7 +185,11 @@ class _Filler:
 
     @property
     def vector(self) -> Axis:
-        return next(a for a in self.axes if a.name in self.tiling.tiles and self.lanes(a) > 1)
+        """The axis of the lanes; if the read does not move along it, that along which it has neighbours."""
+        found = (a for a in self.axes if a.name in self.tiling.tiles and self.lanes(a) > 1)
+        axis = next(found, None) or contiguous(self.read, self.axes, self.pack.statement)
+        assert axis is not None
+        return axis
 
     def lanes(self, a: Axis) -> int:
         return self.tiling.tiles[a.name].lanes
@@ -240,11 +246,36 @@ class _Filler:
         def each(s: Stmt) -> Stmt:
             return For(var, ZERO, count, 1, LoopKind.SERIAL, s)
 
+        if most > 1 and self.lanes(self.vector) == 1:
+            return self.in_steps(p, var, each)
         if most > 1 and p.group is None and self.along(p) is None:
             # Neighbours in the source together, though they go to blocks far apart: a row of a large array
             # is a page, and what follows in it is foreseen.
             return self.block(p, Variable(var), p.width, each)
         return each(self.block(p, Variable(var), p.width))
+
+    def in_steps(self, p: Packed, var: str, each: Callable[[Stmt], Stmt]) -> Stmt:
+        """Blocks of fewer points than a line has, some rows of each at a time, so that lines of the pack are
+        whole before others push them out."""
+        builder = self.builder
+        *others, last = (a for a in self.axes if a is not self.vector)
+        names = {a.name: builder.name(a.name) for a in (*others, last)}
+        at: dict[str, Expr] = {a: Variable(n) for a, n in names.items()}
+        lane, name = builder.name(p.vector), names[last.name]
+        at[p.vector] = simplify(Add(Mul(Variable(var), IntImm(p.width)), Variable(lane)), exact=True)
+        piece = self.pieces(lane, p.width, self.element(p, Variable(var), lane, at))
+        whole, rest = divmod(self.extent(last), _STEP)
+        parts: list[Stmt] = []
+        for count, points in ((whole, _STEP), (1 if rest else 0, rest)):
+            if count:
+                step = builder.name(last.name)
+                first: Expr = Mul(Variable(step), IntImm(_STEP)) if points == _STEP else IntImm(whole * _STEP)
+                s = each(For(name, first, Add(first, IntImm(points)), 1, LoopKind.UNROLLED, piece))
+                parts.append(For(step, ZERO, IntImm(count), 1, LoopKind.SERIAL, s) if points == _STEP else s)
+        s = block(parts)
+        for a in reversed(others):
+            s = For(names[a.name], ZERO, self.points(a), 1, LoopKind.SERIAL, s)
+        return s
 
     def along(self, p: Packed) -> Axis | None:
         """The axis along which elements are neighbours in the source, if it is not that of the lanes."""
@@ -277,6 +308,8 @@ class _Filler:
             else:
                 s = For(lane, ZERO, lanes, 1, LoopKind.SERIAL, copy)
                 s = For(names[along.name], ZERO, self.points(along), 1, LoopKind.SERIAL, s)
+        elif along is None and self.lanes(vector) == 1:
+            s = self.pieces(lane, lanes, copy)
         elif along is None:
             s = vector_loops(lane, lanes, self.lanes(vector), builder.name, copy)
         else:
@@ -297,6 +330,16 @@ class _Filler:
             if a.name != p.group if p.group is not None else a not in row:
                 s = For(names[a.name], ZERO, self.points(a), 1, LoopKind.SERIAL, s)
         return s
+
+    def pieces(self, lane: str, count: int, copy: Stmt) -> Stmt:
+        """Neighbours in vectors of powers of two, none of which is wider than a vector or has a mask."""
+        parts: list[Stmt] = []
+        first, most = 0, max(t.lanes for t in self.tiling.tiles.values())
+        while first < count:
+            width = min(most, 1 << ((count - first).bit_length() - 1))
+            parts.append(For(lane, IntImm(first), IntImm(first + width), 1, LoopKind.VECTOR, copy))
+            first += width
+        return block(parts)
 
     def row(self, along: Axis, others: Sequence[Axis]) -> list[Axis]:
         """The axis that has the neighbours in the source, after those outside of it that go on where it ends,

@@ -127,7 +127,9 @@ def _both(
         replace(t, block=points) if p.axes and blocks > 1 else t
         for p, t in zip(nest.phases, c.phases, strict=True)
     )
-    return replace(c, phases=tiles, packs=c.packs | {(r.statement, r.read) for r in others})
+    # Blocks of a pack are register tiles.
+    whole = {**c.tiles, row: replace(c.tiles[row], even=False)}
+    return replace(c, tiles=whole, phases=tiles, packs=c.packs | {(r.statement, r.read) for r in others})
 
 
 def _packed(

@@ -12,6 +12,7 @@ from tc.poly.plan import Axis, Nest, Phase, PhaseTile, Tile
 
 from . import dot
 from .isa import FEW
+from .lines import outer_order
 from .machine import Machine
 from .register_tile import Candidate
 from .registers import fits, sums
@@ -33,6 +34,8 @@ def register_tiles(
     nest: Nest, work: Mapping[str, Work], machine: Machine, extents: Mapping[str, int], pack: bool
 ) -> list[tuple[Candidate, str]]:
     lanes = _lanes(nest, work, machine)
+    even = _even(nest, work, extents)
+    order = outer_order(nest, work, machine)
     out: list[tuple[Candidate, str]] = []
     plain = tuple(_phase_tile(p, None, lanes, 1) for p in nest.phases)
     axes = [a for a in nest.axes if not a.reductions]
@@ -43,6 +46,11 @@ def register_tiles(
         if e < 2 or _apart(nest, work, v.name):
             continue
         packs = _packs(nest, work, v.name, extents, pack)
+        moved = {
+            n for w in work.values() for r in w.refs if (r.statement, r.read) in packs for n in r.strides
+        }
+        # The outermost loop is shared out among tasks.
+        whole = even - moved - set(sorted(order, key=lambda n: n not in moved)[:1])
         for width, counts in _widths(e, lanes, machine):
             dotted = dot.dots(nest, work, v.name, width, plain, machine.isa)
             for vectors in counts:
@@ -50,7 +58,10 @@ def register_tiles(
                     break
                 others = [a for a in axes if a is not v]
                 for tile in _tiles(others, work, nest, extents, most // vectors, True):
-                    tiles = {a.name: Tile(extents[a.name], tile.get(a.name, 1)) for a in nest.axes}
+                    tiles = {
+                        a.name: Tile(extents[a.name], tile.get(a.name, 1), even=a.name in whole)
+                        for a in nest.axes
+                    }
                     tiles[v.name] = Tile(e, min(vectors * width, -(-e // width) * width), width)
                     if not fits(nest, work, tiles, machine.isa):
                         continue
@@ -83,6 +94,14 @@ def register_tiles(
                 if dotted is not None:
                     out.append((Candidate(tiles, dotted, frozenset()), f"{label}, dot products"))
     return out
+
+
+def _even(nest: Nest, work: Mapping[str, Work], extents: Mapping[str, int]) -> set[str]:
+    """The axes whose register tiles may be of two lengths: not those along which results are neighbours,
+    which are turned and stored in rows of powers of two."""
+    written = [r for w in work.values() for r in w.refs if r.written]
+    static = {a.name for a in nest.axes if a.size is None and extents[a.name] == a.extent}
+    return {n for n in static if all(r.strides.get(n, 0) != 1 for r in written)}
 
 
 def _lanes(nest: Nest, work: Mapping[str, Work], machine: Machine) -> int:
@@ -276,7 +295,7 @@ def allowed(nest: Nest, made: list[tuple[Candidate, str]], options: Options) -> 
             for a, points in zip(nest.axes, options.register_tile, strict=False):
                 t = tiles[a.name]
                 points = min(points, -(-a.extent // t.lanes) * t.lanes)
-                tiles[a.name] = replace(t, register=-(-points // t.lanes) * t.lanes)
+                tiles[a.name] = replace(t, register=-(-points // t.lanes) * t.lanes, even=False)
             tiles, fits = _halved(tiles, lambda tiles: _vectors(tiles) <= _MOST_VECTORS)
             told = "as given" if fits else f"as given, down to {_MOST_VECTORS} vectors"
             key = tuple((n, t.register, t.lanes) for n, t in tiles.items())

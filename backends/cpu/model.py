@@ -143,12 +143,8 @@ def nest_cycles(
             total += count * cycles
             return
         a = axes[i]
-        size = min(c.tiles[a.name].register, extents[a.name])
-        whole, rest = divmod(extents[a.name], size)
-        if whole:
-            level(i + 1, {**at, a.name: size}, count * whole)
-        if rest:
-            level(i + 1, {**at, a.name: rest}, count)
+        for number, points in c.tiles[a.name].registers(extents[a.name]):
+            level(i + 1, {**at, a.name: points}, count * number)
 
     level(0, {}, 1)
     return total

@@ -80,10 +80,7 @@ def _sizes(a: Axis, t: Tile, extent: int, alone: bool) -> list[int]:
     """Points of each register tile of an axis that there is code for, the whole one first; along the lanes
     vectors."""
     if a.size is None:
-        register = min(t.register, max(extent, 1))
-        n = -(-register // t.lanes)
-        left = extent % register if extent > register else 0
-        return [n, *([-(-left // t.lanes)] if left else [])]
+        return [-(-points // t.lanes) for _, points in t.registers(max(extent, 1))]
     n = -(-t.register // t.lanes)
     if t.lanes == 1 and alone and n <= EXACT:
         return [n, *range(1, n)]

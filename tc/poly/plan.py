@@ -219,12 +219,25 @@ class Tile:
     which `lanes` are one vector (1 on all axes but at most one).
 
     `cache` is 0 for one tile of whatever length the axis has, and -1 for a share of the axis: see `Tiling`.
-    Such tiles have no bound, so no pack may depend on the axis.
+    Such tiles have no bound, so no pack may depend on the axis.  `even`: what would be left over of an axis
+    that is one cache tile is shared out, so that register tiles have at most one point more or less.
     """
 
     cache: int
     register: int = 1
     lanes: int = 1
+    even: bool = False
+
+    def registers(self, extent: int) -> list[tuple[int, int]]:
+        """The register tiles of so many points, in order: how many, and of how many points."""
+        size = max(1, min(self.register, extent))
+        whole, left = divmod(extent, size)
+        if not left:
+            return [(whole, size)] if whole else []
+        if not self.even:
+            return [(whole, size), (1, left)]
+        least, more = divmod(extent, whole + 1)
+        return [(n, points) for n, points in ((more, least + 1), (whole + 1 - more, least)) if n]
 
 
 WHOLE, SHARE = 0, -1  # as `Tile.cache`

@@ -158,3 +158,20 @@ def test_what_may_not_be_computed_before(
     got = tc.compile(source, "cpu", dynamic=dynamic, options=options)(*args)
     for x, y in zip(interpreted(source, *args), got if isinstance(got, tuple) else (got,), strict=True):
         same(x, y, 256.0)
+
+
+@pytest.mark.parametrize("isa", isas())
+def test_what_is_left_over_is_shared_out(isa: str) -> None:
+    """Of 26 rows tiles of 6 and 5, where 6 fit; as many as asked for where a register tile is given."""
+    source = "def f(float(B,N,M) X, float(B,K,M) Y) -> (Z) { Z(b,n,k) +=! X(b,n,m) * Y(b,k,m) }"
+    rng = np.random.default_rng(2)
+    for n in (26, 13, 28, 31, 7):
+        x, y = (rng.integers(-4, 5, s).astype("f4") for s in ((5, n, 24), (5, 32, 24)))
+        for options in ({}, {"vector": 2, "register_tile": (1, 6, 16)}, {"vector": 2, "pack": True}):
+            got = compiled(source, isa=isa, **options)(x, y)
+            np.testing.assert_array_equal(got, np.einsum("bnm,bkm->bnk", x, y))
+    if isa == "avx2":
+        kernel = compiled(source, isa=isa, vector=2, pack=True)
+        text = kernel.inspect("loops", B=500, N=26, K=26, M=72)
+        assert re.search(r"unrolled for n_1\S* in \[0, 5\)", text)
+        assert not re.search(r"unrolled for n_1\S* in \[0, 2\)", text)

@@ -227,32 +227,37 @@ class Scanner:
                 if axes[name].size is None:
                     return share_tiles(self.builder, axes[name], span.points, tile.register, one)
                 return register_tiles(self.builder, name, span.points, tile.register, tile.lanes, alone, one)
-            size = min(tile.register, axes[name].extent if axes[name].size is None else span.extent)
-            whole, left = divmod(span.extent, size)
             parts: list[Stmt] = []
             var = self.builder.name(name)
-            count: Expr = IntImm(whole)
-            if not span.whole:
-                # Register tiles that fit into the last cache tile, which may be fewer.
-                end = Sub(IntImm(axes[name].extent), span.origin)
-                count = Min(count, FloorDiv(end, IntImm(size)))
-            if whole:
-                single = whole == 1 and span.whole
-                at: Expr = ZERO if single else Mul(Variable(var), IntImm(size))
-                inner = level(rest, {**local, name: at}, {**extents, name: size}, axis_parts)
-                parts.append(inner if single else For(var, ZERO, count, 1, LoopKind.SERIAL, inner))
             if span.whole:
-                if left:
-                    start = {**local, name: IntImm(whole * size)}
-                    parts.append(level(rest, start, {**extents, name: left}, axis_parts))
-            else:
-                if left:
-                    raise InternalError("a cache tile is not a multiple of its register tile")
-                short = span.rest % size
-                if short:
-                    assert span.last is not None
-                    start = {**local, name: IntImm(span.rest - short)}
-                    parts.append(If(span.last, level(rest, start, {**extents, name: short}, axis_parts)))
+                first = 0
+                for whole, size in tile.registers(span.extent):
+                    if first and whole > 1:
+                        var = self.builder.name(name)
+                    at: Expr = IntImm(first)
+                    if whole > 1:
+                        at = simplify(Add(Mul(Variable(var), IntImm(size)), at), exact=True)
+                    inner = level(rest, {**local, name: at}, {**extents, name: size}, axis_parts)
+                    loop = For(var, ZERO, IntImm(whole), 1, LoopKind.SERIAL, inner)
+                    parts.append(loop if whole > 1 else inner)
+                    first += whole * size
+                return block(parts)
+            size = min(tile.register, axes[name].extent if axes[name].size is None else span.extent)
+            whole, left = divmod(span.extent, size)
+            if left:
+                raise InternalError("a cache tile is not a multiple of its register tile")
+            # Register tiles that fit into the last cache tile, which may be fewer.
+            end = Sub(IntImm(axes[name].extent), span.origin)
+            inner = level(
+                rest, {**local, name: Mul(Variable(var), IntImm(size))}, {**extents, name: size}, axis_parts
+            )
+            count = Min(IntImm(whole), FloorDiv(end, IntImm(size)))
+            parts.append(For(var, ZERO, count, 1, LoopKind.SERIAL, inner))
+            short = span.rest % size
+            if short:
+                assert span.last is not None
+                start = {**local, name: IntImm(span.rest - short)}
+                parts.append(If(span.last, level(rest, start, {**extents, name: short}, axis_parts)))
             return block(parts)
 
         alone = sum(a.size is not None and t.tiles[a.name].register > 1 for a in n.axes) == 1

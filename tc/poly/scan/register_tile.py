@@ -145,7 +145,8 @@ class RegisterTile:
 
     def unrolled(self, p: Phase, last: Axis, t: PhaseTile, at: dict[str, Expr]) -> Stmt:
         # What is left over at the end of an axis has code of its own: less of it, as it runs seldom.
-        partial = any(self.extents[n] < self.tiling.tiles[n].register for n in self.extents)
+        tiles = self.tiling.tiles
+        partial = any(e < tiles[n].register - tiles[n].even for n, e in self.extents.items())
         unroll = min(t.unroll, LEFT_OVER) if partial and math.prod(self.extents.values()) >= 8 else t.unroll
         total = self.extent(last)
         if not isinstance(total, int):

@@ -32,9 +32,10 @@ from tc.poly.separate import separations
 from tc.registry import Availability
 
 from . import emit, spills
-from .choose import best_options, choose
+from .choose import Rankings, best_options, choose
 from .epilogues import rolled
 from .fuse import judge
+from .interleave import SIDE_BY_SIDE
 from .isa import Isa
 from .machine import Machine, believed, host, with_isa
 from .recompute import repeated, worthwhile
@@ -170,12 +171,13 @@ class Backend:
         options = options or Options()
         machine = _machine(options)
         isa = machine.isa
-        made = code_of(program, machine, options, typical)
+        known: Rankings = {}
+        made = code_of(program, machine, options, typical, known=known)
         with stage("machine"):
             built = object_of(made, isa)
         if options.register_tile is None:
             made, built = spilling_less(
-                made, built, isa, lambda fewer: code_of(program, machine, options, typical, fewer)
+                made, built, isa, lambda fewer: code_of(program, machine, options, typical, fewer, known)
             )
         workspace = made.nest.workspace
         with stage("machine"):
@@ -227,9 +229,10 @@ def code_of(
     options: Options,
     typical: Mapping[str, int] | None = None,
     fewer: Mapping[str, int] | None = None,
+    known: Rankings | None = None,
 ) -> Made:
     """The passes of this backend, for a machine that need not be this one; `typical` are values of the
-    program's dynamic sizes, `fewer` is as in `choose`."""
+    program's dynamic sizes, `fewer` and `known` are as in `choose`."""
     if set(program.sizes) != set(typical or ()):
         raise InternalError(f"{program.name} is not specialised: {', '.join(program.sizes)}")
     verify = settings.verify()
@@ -254,7 +257,7 @@ def code_of(
                     legality.verify(polyhedra, fused, found, "loop fusion")
             with stage("choose"):
                 regions = plan.regions(program, groups, typical)
-                chosen = choose(polyhedra, regions, machine, options, typical, fewer)
+                chosen = choose(polyhedra, regions, machine, options, typical, fewer, known)
                 return Plan(groups, replace(chosen, text=apart + chosen.text), shown)
 
         usual = planned(typical or {})
@@ -301,8 +304,11 @@ def spilling_less(
     def looked_at(m: Made) -> tuple[spills.Loop, ...]:
         with stage("machine"):
             text = llvm_jit.assembly_of(m.text, cpu=isa.cpu, features=isa.features, verbose=True)
-        return spills.main_loops(text, frozenset(m.vectors))
+        return spills.main_loops(text, frozenset(s for s, n in m.vectors.items() if n > SIDE_BY_SIDE))
 
+    # Fewer vectors than these wait for each other, whatever they spill.
+    if max(made.vectors.values(), default=0) <= SIDE_BY_SIDE:
+        return made, built
     if not spills.suspected(built, isa, max(made.vectors.values(), default=0)):
         return made, built
     loop = spills.worst(looked_at(made))

@@ -20,7 +20,12 @@ from .shares import number_of_tasks
 from .work import Work, footprint, work_of
 
 _ANY = 1 << 30  # vectors that a candidate may keep
+_OFTEN = 32  # times as often, at most, runs another phase of a nest
 _DEARER = 1.1  # by the model, of a candidate that spills less
+
+
+# The candidates of nests, by the nest, the tiles of its region, and the sizes that the program typically has.
+Rankings = dict[tuple[Nest, tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]], list[Ranked]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +40,17 @@ class Choice:
 
     @property
     def vectors(self) -> dict[str, int]:
-        """Vectors that the register tile of each statement's nest keeps."""
+        """Vectors that the register tile of each statement's nest keeps; of the statements that run often,
+        not of what is done with a sum of many terms."""
         pairs = zip(self.regions, self.candidates, strict=True)
         nests = ((n, c) for r, best in pairs for n, c in zip(r.nests, best, strict=True))
-        return {s: c.vectors for n, c in nests for s in n.statements}
+        out: dict[str, int] = {}
+        for n, c in nests:
+            often = [math.prod(a.extent for a in p.axes) for p in n.phases]
+            for p, runs in zip(n.phases, often, strict=True):
+                if _OFTEN * runs >= max(often):
+                    out |= dict.fromkeys(p.statements, c.vectors)
+        return out
 
 
 def choose(
@@ -48,9 +60,12 @@ def choose(
     options: Options,
     typical: Mapping[str, int] | None = None,
     fewer: Mapping[str, int] | None = None,
+    known: Rankings | None = None,
 ) -> Choice:
     """The best tiling of each region by the model; `typical` are values of the program's dynamic sizes;
-    nests with statements in `fewer` keep fewer vectors than that if such a candidate is about as good."""
+    nests with statements in `fewer` keep fewer vectors than that if such a candidate is about as good;
+    candidates that are ranked are added to those `known`, which are not ranked again."""
+    known = {} if known is None else known
     bodies = scop.bodies
     kept: list[Region] = []
     tilings: list[RegionTiling] = []
@@ -62,7 +77,10 @@ def choose(
         chosen: list[Tiling] = []
         best_of.append(())
         for i, n in enumerate(r.nests):
-            ranked = candidates(n, work[n], machine, given, options)
+            key = (n, tuple(given.items()), tuple((typical or {}).items()))
+            if key not in known:
+                known[key] = candidates(n, work[n], machine, given, options)
+            ranked = known[key]
             best = _with_fewer(ranked, min(((fewer or {}).get(s, _ANY) for s in n.statements), default=_ANY))
             best_of[-1] = (*best_of[-1], best.candidate)
             cycles |= dict.fromkeys(n.statements, best.cost.total)

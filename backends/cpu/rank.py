@@ -12,6 +12,7 @@ from tc.poly.plan import Nest
 from . import ahead, lines
 from .blocks import packed_columns, packed_depth, row_axis, row_share, ways
 from .candidates import allowed, register_tiles, shorter, whole_tiles
+from .interleave import SIDE_BY_SIDE
 from .isa import FEW
 from .machine import Machine
 from .model import BESIDE, Cost, flush_cycles, nest_cycles, tile_cycles
@@ -31,6 +32,7 @@ _NEAR, _SHORT = (
 _DYNAMIC_LANES = 1.2
 # Of its cycles more takes a tile that leaves so many registers to the code generator.
 _FULL = {0: 0.1, 1: 0.02}
+_LONG, _CHAIN = 12.0, 0.03  # operations of a function; of its cycles more takes each copy but four
 _ALONE = 1.5  # times as long take neighbours from afar while they are packed and nothing else goes on
 
 
@@ -212,7 +214,19 @@ def nest_cost(
     crowded = 0.7 * max(0.0, held / machine.isa.registers - 0.72)
     if machine.isa.registers <= FEW:
         crowded = _FULL.get(spare(nest, work, c.tiles, machine.isa), 0.0)
+        crowded += _CHAIN * max(0, _chains(nest, work, c) - SIDE_BY_SIDE)
     return Cost(compute * (1 + 0.02 * (bodies - 1) + crowded), pack, memory, again)
+
+
+def _chains(nest: Nest, work: Mapping[str, Work], c: Candidate) -> int:
+    """How many copies of a function are computed side by side, at most: each needs some registers."""
+    found = [
+        c.vectors
+        for p, t in zip(nest.phases, c.phases, strict=True)
+        for s in p.statements
+        if t.vector is not None and work[s].operations >= _LONG
+    ]
+    return max(found, default=0)
 
 
 def _stray(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Mapping
+from functools import lru_cache
 from itertools import accumulate, product
 
 from tc.poly.plan import Nest, Tile
@@ -66,24 +67,35 @@ def _operands(nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, Tile]) -
     what several use, of one statement or of several, stays from the first to the last of them."""
     vector = along_lanes(tiles)
     order = sorted((a.name for a in nest.axes), key=lambda n: n == vector)
-    points = list(product(*(range(_counted({n: tiles[n]})) for n in order)))
+    counts = tuple(_counted({n: tiles[n]}) for n in order)
     most = 0
     for p in nest.phases:
         inner = {a.name for a in p.axes}
-        used: dict[Hashable, list[int]] = {}
+        reads: list[tuple[int, Hashable, tuple[int, ...]]] = []
         more = False
         for number, w in enumerate(work[s] for s in p.statements):
             more = more or (w.update and w.operations > 1)  # than a multiply-add
             for r in w.refs:
                 along = {n for n, s in r.strides.items() if s} | r.indirect
-                if r.written or inner.isdisjoint(along):
-                    continue
-                moved = [i for i, n in enumerate(order) if n in along]
-                array = r.buffer, r.offset, tuple(sorted(r.strides.items())), r.indirect
-                for at, point in enumerate(points, number * len(points)):
-                    used.setdefault((array, *(point[i] for i in moved)), []).append(at)
-        starts = Counter(found[0] for found in used.values())
-        ends = Counter(found[-1] + 1 for found in used.values())
-        live = accumulate(starts[at] - ends[at] for at in range(len(points) * len(p.statements)))
-        most = max(most, max(live, default=0) + more)
+                if not r.written and not inner.isdisjoint(along):
+                    array = r.buffer, r.offset, tuple(sorted(r.strides.items())), r.indirect
+                    reads.append((number, array, tuple(i for i, n in enumerate(order) if n in along)))
+        most = max(most, _live(counts, tuple(reads), len(p.statements)) + more)
     return most
+
+
+@lru_cache(4096)
+def _live(
+    counts: tuple[int, ...], reads: tuple[tuple[int, Hashable, tuple[int, ...]], ...], statements: int
+) -> int:
+    """The most elements that are needed at a time, by statements that each compute so many points along each
+    axis; `reads`: by which statement, of what, and along which axes they differ."""
+    points = list(product(*map(range, counts)))
+    used: dict[Hashable, list[int]] = {}
+    for number, array, moved in reads:
+        for at, point in enumerate(points, number * len(points)):
+            used.setdefault((array, *(point[i] for i in moved)), []).append(at)
+    starts = Counter(found[0] for found in used.values())
+    ends = Counter(found[-1] + 1 for found in used.values())
+    live = accumulate(starts[at] - ends[at] for at in range(len(points) * statements))
+    return max(live, default=0)

@@ -249,8 +249,8 @@ MAIN: dict[str, tuple[str, dict[str, int]]] = {
 def test_main_loops_as_golden_assembly(name: str, isa: str, golden: Callable[[str, str], None]) -> None:
     """For a machine of which everything is given, whichever this one is.
 
-    The exponential has more constants than AVX2 has registers, and there are four of them side by side, and
-    four more: some constants are read again, and a number or two are kept on the stack meanwhile.
+    The exponential has more constants than AVX2 has registers, and there are four of them side by side: some
+    constants are read again, and one number is kept on the stack meanwhile.
     """
     registry.get("cpu")
     backend = sys.modules["tc_backends.cpu.backend"]
@@ -262,8 +262,8 @@ def test_main_loops_as_golden_assembly(name: str, isa: str, golden: Callable[[st
     loop = max(found, key=lambda x: x.fma)
     again = loop.count(r".* -?\d+\(%rsp\), ")
     if (name, isa) == ("softmax", "avx2"):
-        assert 0 < again < loop.fma / 2
-        assert loop.count(r"v.*, -?\d+\(%rsp\)$") <= 2
+        assert 0 < again < 20
+        assert loop.count(r"v.*, -?\d+\(%rsp\)$") <= 1
         loop = Loop(tuple(re.sub(r"-?\d+\(%rsp\)", "stack", x) for x in loop.lines))
     loop.check()
     lines = [re.sub(r"^(j\w+) \S+$", r"\1 loop", x) for x in loop.lines]

@@ -28,6 +28,7 @@ from tc.poly import fusion, legality, nest, plan, scan, schedule, scop, trace, t
 from tc.poly.context import isl_context
 from tc.poly.dependences import dependences
 from tc.poly.distances import Distances
+from tc.poly.exponents import nonpositive_exponents
 from tc.poly.separate import separations
 from tc.registry import Availability
 
@@ -240,7 +241,7 @@ def code_of(
     program = ready.program
     with isl_context():
         with stage("scop"):
-            polyhedra = scop.build(program)
+            polyhedra = nonpositive_exponents(scop.build(program))
         found = dependences(polyhedra) if verify else None
 
         distances = Distances()

@@ -57,7 +57,7 @@ from .values import Value, type_text
 # Functions of few instructions.
 CHEAP = frozenset(["fabs", "abs", "fmin", "fmax", "copysign", "floor", "ceil", "trunc", "fma", "sqrt"])
 # Functions whose code has no branch, and takes long.
-_STRAIGHT = frozenset(["sqrt", "rsqrt", "exp", "log"])
+_STRAIGHT = frozenset(["sqrt", "rsqrt", "exp", "exp_nonpositive", "log"])
 _OPERATORS: dict[type, str] = {Add: "+", Sub: "-", Mul: "*", Div: "/"}
 
 

@@ -49,7 +49,8 @@ from .padding import padding
 
 # Vector instructions of one built-in, about; the polynomials are in tc.codegen.vector_math.
 _FUNCTIONS = {
-    "exp": 14, "exp2": 12, "exp10": 16, "expm1": 20, "log": 20, "log2": 20, "log10": 22, "log1p": 24,
+    "exp": 14, "exp_nonpositive": 12, "exp2": 12, "exp10": 16, "expm1": 20, "log": 20, "log2": 20,
+    "log10": 22, "log1p": 24,
     "tanh": 24, "sigmoid": 22, "erf": 28, "erfc": 36, "sin": 24, "cos": 24, "pow": 60, "sqrt": 8,
     "rsqrt": 12, "fabs": 1, "abs": 1, "fmin": 2, "fmax": 2, "floor": 1, "ceil": 1, "trunc": 1, "round": 4,
     "fma": 1, "copysign": 2,

@@ -492,3 +492,25 @@ def test_products_as_multiply_adds_are_the_same_products(t: str, isa: str) -> No
     )
     assert "0x8000000000000000" not in plain
     assert ("0x8000000000000000" in fused) == (isa != "sse4.2")  # which has no multiply-adds
+
+
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize(("t", "ulps"), [("float", 2.0), ("double", 4.0)])
+def test_exponents_that_are_never_positive(t: str, ulps: float, isa: str) -> None:
+    """Of a soft-max: all exponents, numbers near where the result is subnormal and where it is 0."""
+    source = f"def f({t}(N,D) I) -> (O,M) {{ M(n) max=! I(n,d)\n O(n,d) = exp(I(n,d) - M(n)) }}"
+    dtype, least = ("f4", -104.0) if t == "float" else ("f8", -746.0)
+    rng = np.random.default_rng(4)
+    spread = -np.exp2(rng.uniform(-140, 10, 60_000))
+    near = rng.uniform(least - 2, least + 40, 20_000), rng.uniform(-3, 0, 20_000)
+    x = np.concatenate([[0.0, -0.0, -INF, least, -1e30], spread, *near]).astype(dtype)[None]
+    kernel = compiled(source, isa=isa)
+    assert "exp_nonpositive" in kernel.inspect("loops", **kernel.sizes_of(x))
+    got = np.asarray(kernel(x)[0])
+    with np.errstate(all="ignore"):
+        want = np.exp(x.astype(np.longdouble))
+        unit = np.spacing(np.maximum(want.astype(dtype), np.finfo(dtype).tiny)).astype(np.longdouble)
+    assert (np.abs(got.astype(np.longdouble) - want) / unit).max() <= ulps
+    rows = np.array([[1.0, INF, 2.0], [-INF, -INF, -INF], [NAN, 1.0, 2.0], [3.0, -INF, 3.0]], dtype)
+    with np.errstate(all="ignore"):
+        agree(source, rows, isa=isa)

@@ -32,6 +32,7 @@ _Binary = Callable[[Body, Format, Value, Value], Value]
 
 _UNARY: dict[str, _Unary] = {
     "exp": exponential.exp,
+    "exp_nonpositive": exponential.exp_nonpositive,
     "exp2": exponential.exp2,
     "exp10": exponential.exp10,
     "expm1": exponential.expm1,

@@ -1,0 +1,72 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false
+"""Exponents that are never positive: a value less the maximum over values of which it is one.
+
+Soft-max and the logarithm of a sum of exponentials subtract the maximum of a row first, so that nothing
+overflows.  What computes `exp` of that needs neither a test for the upper end nor a second step of scaling.
+
+`exp(T(...) - M(...))` is such where `M` was last written by `M(...) max= T(...)`, `T` is not written in
+between, and each pair of elements that the difference is made of is one that the maximum compared.
+A difference of two numbers of which the first is not larger rounds to one that is not positive; NaN and
+infinities give NaN and minus infinity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tc.ir.expr import Call, Cast, Expr, Load, Sub, rebuild
+from tc.poly.scan.builder import loads
+from tc.poly.scop import Access, Scop, Statement
+
+NAME = "exp_nonpositive"  # what a call of `exp` becomes
+
+
+def nonpositive_exponents(scop: Scop) -> Scop:
+    """The same with calls of `exp` whose argument is never positive named so."""
+    bodies = dict(scop.bodies)
+    for s in scop.statements:
+        body = bodies[s.stage.name]
+        numbers = {id(x): i for i, x in enumerate(loads(body))}
+
+        def visit(e: Expr, s: Statement = s, numbers: dict[int, int] = numbers) -> Expr:
+            if isinstance(e, Call) and e.kind == "intrinsic" and e.name == "exp":
+                (x,) = e.args
+                if isinstance(x, Sub) and (pair := _read(x.a)) and (least := _read(x.b)):
+                    found = s.reads[numbers[id(pair)]], s.reads[numbers[id(least)]]
+                    if _compared(scop, s, *found):
+                        return replace(e, name=NAME)
+            return rebuild(e, visit)
+
+        bodies[s.stage.name] = visit(body)
+    return replace(scop, bodies=bodies)
+
+
+def _read(e: Expr) -> Load | None:
+    """The read of a value, perhaps of a narrower type."""
+    if isinstance(e, Cast) and e.dtype.is_float and isinstance(e.value, Load) and e.value.dtype.is_float:
+        e = e.value if e.value.dtype.bits <= e.dtype.bits else e
+    return e if isinstance(e, Load) else None
+
+
+def _compared(scop: Scop, s: Statement, value: Access, most: Access) -> bool:
+    """Whether the second element is the maximum over elements of which the first is one."""
+    before = [x for x in scop.statements if x.index < s.index]
+    last = max((x for x in before if x.write.buffer == most.buffer), key=lambda x: x.index, default=None)
+    if last is None or last.stage.op != "max" or last.residual:
+        return False
+    reads = last.reads
+    if (
+        _read(scop.bodies[last.stage.name]) is None
+        or len(reads) != 1
+        or reads[0].buffer != value.buffer
+        or not reads[0].must
+    ):
+        return False
+    # What s itself writes it has read before.
+    if any(x.index >= last.index and x.write.buffer == value.buffer for x in before):
+        return False
+    if value.buffer == most.buffer or not last.write.must:
+        return False
+    compared = reads[0].map.reverse().apply_range(last.write.map)
+    return value.map.reverse().apply_range(most.map).is_subset(compared)

@@ -109,7 +109,7 @@ def test_rows_on_one_page_may_be_more_than_the_hardware_follows(cycles: float, r
     assert rows == 3 or "h_2" not in best, text
 
 
-@pytest.mark.parametrize(("times", "tile"), [(4.0, "n_1 x1, m_0 x16"), (2.0, "n_1 x3, m_0 x8")])
+@pytest.mark.parametrize(("times", "tile"), [(4.0, "n_1 x1, m_0 x16"), (2.0, "n_1 x2, m_0 x10")])
 def test_lines_of_full_sets_take_longer(times: float, tile: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of 2 KB fall into two sets of the first cache: a line is brought again for each part of it, where
     they are read as they lie."""

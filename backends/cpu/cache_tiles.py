@@ -50,6 +50,8 @@ def tiling(
         depends = {n for r in packed for n in r.strides if n in axes and r.strides[n]}
         order = [n for n in order if n in depends] + [n for n in order if n not in depends]
         row = row_axis(work, c)
+        if row in given:
+            row = None
         if row is not None:
             depth, wide = packed_depth(nest, packed, c.phases), max(r.wide for r in packed)
             share = row_share(axes[row].extent, tiles[row].register, depth, machine, wide)

@@ -194,8 +194,8 @@ WRONG_LOOPS = (
     Miscompilation(
         "the last cache tile has as many register tiles as the others",
         "tc/poly/scan/nests.py",
-        "count = Min(count, FloorDiv(end, IntImm(size)))",
-        "count = Min(count, FloorDiv(Add(end, IntImm(size - 1)), IntImm(size)))",
+        "count = Min(IntImm(whole), FloorDiv(end, IntImm(size)))",
+        "count = Min(IntImm(whole), FloorDiv(Add(end, IntImm(size - 1)), IntImm(size)))",
         (
             on("trace", SUM, TILES, N=20, M=22),
             on("death", SUM, TILES, N=60, M=61),

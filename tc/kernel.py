@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -88,11 +87,16 @@ class Compiled:
         """A stage of the backend's compile as text; on disk there are none, so it is compiled for them."""
         return self._whole.artifact(stage)
 
-    @cached_property
+    @property
     def _whole(self) -> Any:
         if not self.restored:
             return self.compiled
-        return compile_program(get(self.backend, run=False), self.program, self.options, self.typical)
+        # No `cached_property`: its lock, held by another thread at a fork, is held in the child for ever.
+        found = self.__dict__.get("_again")
+        if found is None:
+            found = compile_program(get(self.backend, run=False), self.program, self.options, self.typical)
+            self.__dict__["_again"] = found
+        return found
 
     def inspect(self, stage: str) -> str:
         """A stage of this compile as text; see `Kernel.inspect`."""

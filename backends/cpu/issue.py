@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 from tc.poly.plan import Nest, Phase, PhaseTile
 
@@ -69,10 +68,11 @@ class Iteration:
     extents: Mapping[str, int]
     held: Mapping[str, Ref]
     machine: Machine
+    inner: Mapping[str, int] = field(init=False)
 
-    @cached_property
-    def inner(self) -> dict[str, int]:
-        return {a.name: a.extent for a in self.phase.axes}
+    def __post_init__(self) -> None:
+        # No `cached_property`: its lock, held by another thread at a fork, is held in the child for ever.
+        object.__setattr__(self, "inner", {a.name: a.extent for a in self.phase.axes})
 
     @property
     def lanes(self) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import lru_cache
 
 from tc.dtypes import BOOL, FLOAT32, DType
 from tc.lang.builtins import Builtin
@@ -22,6 +22,11 @@ _C_TYPES = {
     "float16": "uint16_t",
     "bfloat16": "uint16_t",
 }
+
+
+@lru_cache(16)
+def _either(words: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b")
 
 
 @dataclass(frozen=True)
@@ -72,9 +77,9 @@ class Dialect:
     replaced: Mapping[str, str] = field(default_factory=dict[str, str])
     framed: Mapping[str, int] = field(default_factory=dict[str, int])
 
-    @cached_property
+    @property
     def _pattern(self) -> re.Pattern[str]:
-        return re.compile(rf"\b(?:{'|'.join(map(re.escape, self.words))})\b")
+        return _either(tuple(self.words))
 
     def text(self, c99: str) -> str:
         """A text in C99 that holds no name of a user, in this dialect."""

@@ -276,6 +276,7 @@ def test_the_instructions_are_used(a: str, b: str) -> None:
     assert uses(product(a, b), {"M": 64, "K": 64, "N": 64}) == {"vpdpwssd" if words else "vpdpbusd"}
 
 
+@pytest.mark.share(3)
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="these are instructions of x86")
 @pytest.mark.parametrize("isa", [i for i in isas() if i != "avx512"])
 @pytest.mark.parametrize(("a", "b"), MIXED)

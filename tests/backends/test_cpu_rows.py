@@ -67,6 +67,7 @@ def test_groups_are_powers_of_two(across: Any) -> None:
     assert across.combinations(1, 8) == 3
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize(
     ("t", "op"),
@@ -123,6 +124,7 @@ def test_what_a_row_shares_is_computed_before_it(isa: str) -> None:
         same(want, got, 4096.0)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("source", "shapes"),
     [

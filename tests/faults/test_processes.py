@@ -267,3 +267,12 @@ def test_processes_are_killed_at_any_moment(tmp_path: Path) -> None:
     kept = Store(tmp_path)
     assert kept.entries()
     assert all(kept.get(e.key) is not None for e in kept.entries())
+
+
+def test_no_property_has_a_lock() -> None:
+    """`cached_property` has one up to Python 3.11; another thread that holds it at a fork never lets it go in
+    the child."""
+    root = Path(__file__).parents[2]
+    files = [f for folder in ("tc", "backends") for f in (root / folder).rglob("*.py")]
+    assert len(files) > 100
+    assert not [f for f in files if "@cached_property" in f.read_text(encoding="utf-8")]

@@ -34,7 +34,7 @@ def register_tiles(
     nest: Nest, work: Mapping[str, Work], machine: Machine, extents: Mapping[str, int], pack: bool
 ) -> list[tuple[Candidate, str]]:
     lanes = _lanes(nest, work, machine)
-    even = _even(nest, work, extents)
+    even, turned = _even(nest, work, extents)
     order = outer_order(nest, work, machine)
     out: list[tuple[Candidate, str]] = []
     plain = tuple(_phase_tile(p, None, lanes, 1) for p in nest.phases)
@@ -59,7 +59,11 @@ def register_tiles(
                 others = [a for a in axes if a is not v]
                 for tile in _tiles(others, work, nest, extents, most // vectors, True):
                     tiles = {
-                        a.name: Tile(extents[a.name], tile.get(a.name, 1), even=a.name in whole)
+                        a.name: Tile(
+                            extents[a.name],
+                            points := tile.get(a.name, 1),
+                            even=a.name in whole and not (a.name in turned and points % _TURNED[0] == 0),
+                        )
                         for a in nest.axes
                     }
                     tiles[v.name] = Tile(e, min(vectors * width, -(-e // width) * width), width)
@@ -96,12 +100,12 @@ def register_tiles(
     return out
 
 
-def _even(nest: Nest, work: Mapping[str, Work], extents: Mapping[str, int]) -> set[str]:
-    """The axes whose register tiles may be of two lengths: not those along which results are neighbours,
-    which are turned and stored in rows of powers of two."""
+def _even(nest: Nest, work: Mapping[str, Work], extents: Mapping[str, int]) -> tuple[set[str], set[str]]:
+    """The axes whose register tiles may be of two lengths, and those of them along which results are
+    neighbours: these are turned and stored in rows, which had better be whole."""
     written = [r for w in work.values() for r in w.refs if r.written]
     static = {a.name for a in nest.axes if a.size is None and extents[a.name] == a.extent}
-    return {n for n in static if all(r.strides.get(n, 0) != 1 for r in written)}
+    return static, {n for n in static if any(r.strides.get(n, 0) == 1 for r in written)}
 
 
 def _lanes(nest: Nest, work: Mapping[str, Work], machine: Machine) -> int:

@@ -11,7 +11,7 @@ from tc import settings, store
 from tc.codegen import llvm_jit
 from tc.errors import BackendError, InternalError
 from tc.ir.collapse import collapse
-from tc.ir.expr import LE, Add, Expr, IntImm, Variable
+from tc.ir.expr import LE, Add, Call, Expr, IntImm, Variable, walk
 from tc.ir.guards import restrict
 from tc.ir.interchange import interchange
 from tc.ir.loops import Array, If, LoopNest, Stmt
@@ -35,6 +35,7 @@ from tc.registry import Availability
 from . import emit, spills
 from .choose import Rankings, best_options, choose
 from .epilogues import rolled
+from .expressions import CHEAP
 from .fuse import judge
 from .interleave import SIDE_BY_SIDE
 from .isa import Isa
@@ -222,6 +223,7 @@ class Made:
     vectors: Mapping[str, int]  # that the register tile of each statement's nest keeps
     cycles: Mapping[str, float]  # that the nest takes, by the model
     notices: tuple[str, ...]
+    functions: bool  # whether some of these statements compute functions of more vectors than a few
 
 
 def code_of(
@@ -278,7 +280,14 @@ def code_of(
     choice = ready.told + choice
     chosen = usual.chosen
     told = notices(polyhedra, chosen, options, ready.operands)
-    return Made(loops, shown, choice, text, program.instances, private, chosen.vectors, chosen.cycles, told)
+    functions = any(
+        n > SIDE_BY_SIDE and isinstance(e, Call) and e.kind == "intrinsic" and e.name not in CHEAP
+        for s, n in chosen.vectors.items()
+        for e in walk(polyhedra.bodies[s])
+    )
+    return Made(
+        loops, shown, choice, text, program.instances, private, chosen.vectors, chosen.cycles, told, functions
+    )
 
 
 def prepared(program: Program, machine: Machine, options: Options, typical: Mapping[str, int]) -> Temporaries:
@@ -310,7 +319,7 @@ def spilling_less(
     # Fewer vectors than these wait for each other, whatever they spill.
     if max(made.vectors.values(), default=0) <= SIDE_BY_SIDE:
         return made, built
-    if not spills.suspected(built, isa, max(made.vectors.values(), default=0)):
+    if not spills.suspected(built, isa, max(made.vectors.values(), default=0), made.functions):
         return made, built
     loop = spills.worst(looked_at(made))
     if loop is None:

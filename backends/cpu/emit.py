@@ -473,6 +473,7 @@ class NestEmitter(DotEmitter):
         known = [x for x in places if x is not None]
         if len(set(known)) < len(points) or len(points) < 2:
             return False
+        self.point = c.point
         t = accumulator(array.dtype, c.value.dtype)
         with self.in_lanes(lanes.value, None):
             inside = [p.bind(body.var, Affine.of(LANE)) for p in points]

@@ -72,6 +72,8 @@ _COMPUTES = re.compile(
     rb"|\x0f\x38\x40",
     re.DOTALL,
 )
+# A shift of 32-bit lanes by the bits of a fraction: where exponents of numbers are made or taken.
+_EXPONENT = re.compile(rb"\x72[\xd0-\xd7\xf0-\xf7]\x17", re.DOTALL)
 _FAR_JUMP = re.compile(rb"\x0f[\x80-\x8f]..\xff\xff", re.DOTALL)
 
 
@@ -191,9 +193,10 @@ def much(x: Loop) -> bool:
     return x.spills > SHARE * x.vectors
 
 
-def suspected(code: bytes, isa: Isa, vectors: int) -> bool:
+def suspected(code: bytes, isa: Isa, vectors: int, functions: bool = True) -> bool:
     """Whether the code of an object may spill more than `SHARE` in a loop with arithmetic; `vectors`: of the
-    largest register tile.  Chance bytes that look like what is sought cost only time."""
+    largest register tile; `functions`: loops with exponentials or logarithms count, whose constants are read
+    from the stack.  Chance bytes that look like what is sought cost only time."""
     if vectors < 2:
         return False
     if not isa.x86:
@@ -209,6 +212,8 @@ def suspected(code: bytes, isa: Isa, vectors: int) -> bool:
     for a, b in _innermost(spans):
         spills = bisect_left(at_stack, b) - bisect_left(at_stack, a)
         if not spills:
+            continue
+        if not functions and _EXPONENT.search(code, a, b):
             continue
         arithmetic = sum(1 for _ in _COMPUTES.finditer(code, a, b))
         dense = b - a <= _BYTES * arithmetic

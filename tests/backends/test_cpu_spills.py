@@ -237,6 +237,26 @@ def test_objects_are_suspected_of_what_assembly_shows(isa: str, spills: Any) -> 
         assert (spills.worst(loops) is not None) == spilled
 
 
+@needs_avx2
+def test_constants_of_functions_are_no_spills(spills: Any) -> None:
+    """An exponential has more constants than there are registers: its loop is left alone where it has no more
+    vectors than it needs, and looked at where somebody wants more."""
+    backend = sys.modules["tc_backends.cpu.backend"]
+    source = """def f(float(N,D) I) -> (O, M) {
+      M(n) max=! I(n,d)
+      O(n,d) = exp(I(n,d) - M(n))
+    }"""
+    program = tc.compile(source, "reference").program({"N": 64, "D": 1024})
+    machine = backend.with_isa("avx2")
+    made = backend.code_of(program, machine, tc.Options())
+    code = backend.object_of(made, machine.isa)
+    assert not made.functions and max(made.vectors.values()) <= 4
+    assert not spills.suspected(code, machine.isa, 8, made.functions)
+    more = backend.code_of(program, machine, tc.Options(register_tile=(8,), vector=-1))
+    assert more.functions
+    assert spills.suspected(backend.object_of(more, machine.isa), machine.isa, 8, more.functions)
+
+
 def test_neon_assembly_is_read(spills: Any) -> None:
     backend = sys.modules["tc_backends.cpu.backend"]
     isa = sys.modules["tc_backends.cpu.isa"].NEON

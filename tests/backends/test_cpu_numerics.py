@@ -512,5 +512,10 @@ def test_exponents_that_are_never_positive(t: str, ulps: float, isa: str) -> Non
         unit = np.spacing(np.maximum(want.astype(dtype), np.finfo(dtype).tiny)).astype(np.longdouble)
     assert (np.abs(got.astype(np.longdouble) - want) / unit).max() <= ulps
     rows = np.array([[1.0, INF, 2.0], [-INF, -INF, -INF], [NAN, 1.0, 2.0], [3.0, -INF, 3.0]], dtype)
+    # NaN of all signs and payloads, which are no exponents.
+    bits = np.full(300, NAN, dtype).view(f"u{rows.itemsize}") | np.arange(300, dtype=f"u{rows.itemsize}")
+    signs = np.where(np.arange(300) % 2, -1, 1).astype(dtype)
+    payloads = np.copysign(bits.view(dtype), signs)[:, None] * np.ones((1, 19), dtype)
+    assert np.isnan(np.asarray(kernel(payloads)[0])).all()
     with np.errstate(all="ignore"):
         agree(source, rows, isa=isa)

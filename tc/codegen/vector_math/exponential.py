@@ -155,10 +155,8 @@ def exp_of_negative(b: Body, f: Format, x: Value) -> Value:
 def exp_nonpositive(b: Body, f: Format, x: Value) -> Value:
     """exp for x <= 0 or NaN, subnormal results included: it has no upper end, and is scaled once."""
     base = _EXP32 if f is SINGLE else EXP64
-    up = raised(f) - f.bias
-    n, low, r = reduce(b, f, x.at_least(base.least), base, 0 if b.target.avx512 else up)
-    p = evaluate(b, f, r, base.polynomial)
-    return b.scalef(p, n) if b.target.avx512 else near_scale(f, p, low) * 2.0**-up
+    n, low, r = reduce(b, f, x.at_least(base.least), base, raised(f))
+    return scale_down(b, f, evaluate(b, f, r, base.polynomial), n, low)
 
 
 def exp_moderate(b: Body, f: Format, x: Value) -> Value:

@@ -67,22 +67,22 @@ loop:
     vfmadd213ps %ymm10, %ymm5, %ymm2
     vfmadd213ps %ymm10, %ymm5, %ymm2
     vpslld $23, %ymm1, %ymm1
-    vpaddd %ymm1, %ymm8, %ymm1
+    vmulps %ymm1, %ymm8, %ymm1
     vmovaps stack, %ymm8
     vmovaps stack, %ymm11
     vpslld $23, %ymm4, %ymm0
-    vpaddd %ymm0, %ymm7, %ymm0
+    vmulps %ymm0, %ymm7, %ymm0
     vmovaps stack, %ymm3
     vmulps %ymm3, %ymm1, %ymm1
     vmovups %ymm1, -96(%rdi,%rdx)
     vpslld $23, %ymm14, %ymm1
-    vpaddd %ymm1, %ymm6, %ymm1
+    vmulps %ymm1, %ymm6, %ymm1
     vmulps %ymm3, %ymm0, %ymm0
     vmovups %ymm0, -64(%rdi,%rdx)
     vmulps %ymm3, %ymm1, %ymm0
     vmovups %ymm0, -32(%rdi,%rdx)
     vpslld $23, %ymm9, %ymm0
-    vpaddd %ymm0, %ymm2, %ymm0
+    vmulps %ymm0, %ymm2, %ymm0
     vmulps %ymm3, %ymm0, %ymm0
     vmovups %ymm0, (%rdi,%rdx)
     incq %rsi

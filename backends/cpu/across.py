@@ -47,9 +47,8 @@ def steps(count: int, lanes: int, itemsize: int) -> tuple[list[Step], list[int]]
     while width > 1:
         half = width // 2
         paired = len(owners) > 1
-        together = max(1, min(_BLOCK // itemsize // width, len(owners[0]))) if paired else len(owners[0])
-        if width > _BLOCK // itemsize:
-            together = len(owners[0])
+        each = _BLOCK // itemsize // width  # parts in a block
+        together = min(each, len(owners[0])) if paired and each else len(owners[0])
         parts = [
             (source, part)
             for start in range(0, len(owners[0]), together)

@@ -316,10 +316,9 @@ def spilling_less(
             text = llvm_jit.assembly_of(m.text, cpu=isa.cpu, features=isa.features, verbose=True)
         return spills.main_loops(text, frozenset(s for s, n in m.vectors.items() if n > SIDE_BY_SIDE))
 
+    most = max(made.vectors.values(), default=0)
     # Fewer vectors than these wait for each other, whatever they spill.
-    if max(made.vectors.values(), default=0) <= SIDE_BY_SIDE:
-        return made, built
-    if not spills.suspected(built, isa, max(made.vectors.values(), default=0), made.functions):
+    if most <= SIDE_BY_SIDE or not spills.suspected(built, isa, most, made.functions):
         return made, built
     loop = spills.worst(looked_at(made))
     if loop is None:

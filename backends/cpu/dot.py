@@ -62,7 +62,7 @@ def dots(
     """The phases with dot products where lanes along `vector` allow any.  Groups and lanes are counted when
     code is made: neither the loops of phases nor `vector` may be of dynamic length; others may."""
     across = next(a for a in nest.axes if a.name == vector)
-    if not (isa.dots or isa.pairs) or lanes not in _LANES or across.size is not None or _dynamic(nest):
+    if not isa.pairs or lanes not in _LANES or across.size is not None or _dynamic(nest):
         return None
     written = frozenset(r.buffer for w in work.values() for r in w.refs if r.written)
     made = tuple(_dotted(p, t, work, vector, written, isa) for p, t in zip(nest.phases, plain, strict=True))
@@ -106,7 +106,7 @@ def dots_along(
 ) -> tuple[PhaseTile, ...] | None:
     """The same phases, whose lanes run along loops of their own, with dot products where there may be any.
     Bytes of one sign are widened: nothing is packed that could be shifted."""
-    if not (isa.dots or isa.pairs) or _dynamic(nest):
+    if not isa.pairs or _dynamic(nest):
         return None
     made: list[PhaseTile] = []
     for p, t in zip(nest.phases, phases, strict=True):

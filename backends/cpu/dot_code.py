@@ -27,7 +27,7 @@ class DotEmitter(ExpressionEmitter):
     def dot(self, s: For, env: Env, lower: Affine, points: int) -> bool:
         """A group of points of a loop inside of lanes, if there are instructions for it."""
         c = s.body
-        if not (self.isa.dots or self.isa.pairs) or not isinstance(c, Compute) or not self.lanes:
+        if not self.isa.pairs or not isinstance(c, Compute) or not self.lanes:
             return False
         inside = env.bind(s.var, lower), env.bind(s.var, lower + 1)
         if c.op is None:
@@ -211,13 +211,7 @@ class DotEmitter(ExpressionEmitter):
         size = 4 // target.dtype.itemsize
         whole = group.lower == IntImm(0) and group.upper == IntImm(size)
         reads = loads(copy.value)
-        if (
-            not (self.isa.dots or self.isa.pairs)
-            or not whole
-            or not _owned(target, size)
-            or len(reads) != 1
-            or count < 2
-        ):
+        if not self.isa.pairs or not whole or not _owned(target, size) or len(reads) != 1 or count < 2:
             return False
 
         def bound(row: int, inside: Affine | int) -> Env:

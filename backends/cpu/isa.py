@@ -33,7 +33,7 @@ class Isa:
 
     @property
     def pairs(self) -> bool:
-        """Whether there are sums of two products of 16-bit integers."""
+        """Whether there are sums of two products of 16-bit integers, as there are wherever `dots` are."""
         return self.x86
 
     def lanes(self, itemsize: int) -> int:

@@ -25,9 +25,8 @@ _INSERTED = 1.5  # loads, for a single element that is put into a vector
 _POINTED = 2.5  # the same, whose address is taken out of a vector
 _ALIASED = 3.0  # times as long takes an element of rows that leave each other no room in the first cache
 _APART, _COLLIDING = 2.0, 4.0  # the same of vectors: of rows of the tile, of these and those of the reduction
-_LATE = (
-    0.5  # cycles after the latency until the next update starts where each accumulator has one an iteration
-)
+# Cycles after the latency until the next update starts where each accumulator has one an iteration.
+_LATE = 0.5
 _COMBINED = 2.0  # cycles of a combination of lanes: two shuffles and an operation on what they yield
 _SPLIT = 0.9  # of a load more takes a vector of a whole line that lies across two
 

@@ -84,10 +84,15 @@ def packed_columns(register: int, each: int, machine: Machine) -> int:
     return max(register, machine.l2 // 2 // each // register * register)
 
 
-def row_share(extent: int, register: int, depth: int, machine: Machine, wide: int) -> int:
-    """The points of a row axis that a cache tile has: an equal part for each processor, as many as three
-    eighths of the second cache hold of a block so deep."""
-    most = max(1, 3 * machine.l2 // 8 // (depth * wide * register)) * register
+def packed_bytes(nest: Nest, packed: Sequence[Ref], phases: Sequence[PhaseTile]) -> int:
+    """Bytes of a pack for each point along the lanes, or of a row axis, at most."""
+    return packed_depth(nest, packed, phases) * max(r.wide for r in packed)
+
+
+def row_share(extent: int, register: int, each: int, machine: Machine) -> int:
+    """The points of a row axis, of so many bytes `each`, that a cache tile has: an equal part for each
+    processor, as many as three eighths of the second cache hold packs of."""
+    most = max(1, 3 * machine.l2 // 8 // (each * register)) * register
     parts = -(-extent // (most * machine.cores)) * machine.cores
     return min(extent, -(-extent // (parts * register)) * register)
 

@@ -11,7 +11,7 @@ from tc.options import Options
 from tc.poly.plan import SHARE, WHOLE, Ahead, Nest, Pack, PhaseTile, Tile, Tiling
 
 from . import ahead, dot
-from .blocks import STREAMS, packed_columns, packed_depth, row_axis, row_share
+from .blocks import STREAMS, packed_bytes, packed_columns, row_axis, row_share
 from .lines import blocked_rows, inner_order, outer_order, rows_together
 from .machine import Machine
 from .register_tile import Candidate, along_lanes
@@ -53,8 +53,8 @@ def tiling(
         if row in given:
             row = None
         if row is not None:
-            depth, wide = packed_depth(nest, packed, c.phases), max(r.wide for r in packed)
-            share = row_share(axes[row].extent, tiles[row].register, depth, machine, wide)
+            each = packed_bytes(nest, packed, c.phases)
+            share = row_share(axes[row].extent, tiles[row].register, each, machine)
             tiles[row] = replace(tiles[row], cache=share)
         elif not given and options.tile is None and options.order is None and options.parallel is not False:
             rows = _rows(nest, refs, packed, tiles, cycles, machine)
@@ -166,7 +166,7 @@ def packed_width(
     assert vector is not None
     extents = {a.name: a.extent for a in nest.axes}
     register = c.tiles[vector].register
-    each = packed_depth(nest, packed, c.phases) * max(r.wide for r in packed)
+    each = packed_bytes(nest, packed, c.phases)
     width = packed_columns(register, each, machine)
     others = math.prod(
         math.ceil(extents[n] / (c.tiles[n].cache if n == row else c.tiles[n].register))

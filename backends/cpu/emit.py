@@ -239,9 +239,9 @@ class NestEmitter(DotEmitter):
                     self.serial(s, env, lower, upper)
 
     def unrolled(self, s: For, env: Env, lower: Affine, trips: int) -> None:
-        points = range(0, trips, s.step)
         if self.reduced_together(s, env):
             return
+        points = range(0, trips, s.step)
         if self.isa.registers <= FEW and _sums(s) and not _chains(s.body):
             with self.forgetting() as forget:
                 for i in points:

@@ -10,7 +10,7 @@ from tc.options import Options
 from tc.poly.plan import Nest
 
 from . import ahead, lines
-from .blocks import packed_columns, packed_depth, row_axis, row_share, ways
+from .blocks import packed_bytes, packed_columns, row_axis, row_share, ways
 from .candidates import allowed, register_tiles, shorter, whole_tiles
 from .interleave import SIDE_BY_SIDE
 from .isa import FEW
@@ -168,9 +168,9 @@ def nest_cost(
     caches = {n: e if n == along else min(e, c.tiles[n].register) for n, e in extents.items()}
     if packed and (row := row_axis(work, c)) is not None:
         assert along is not None
-        depth, wide = packed_depth(nest, packed, c.phases), max(r.wide for r in packed)
-        caches[row] = row_share(extents[row], c.tiles[row].register, depth, machine, wide)
-        caches[along] = min(extents[along], packed_columns(c.tiles[along].register, depth * wide, machine))
+        each = packed_bytes(nest, packed, c.phases)
+        caches[row] = row_share(extents[row], c.tiles[row].register, each, machine)
+        caches[along] = min(extents[along], packed_columns(c.tiles[along].register, each, machine))
     distinct: dict[str, float] = {}
     for w in work.values():
         for r in w.refs:

@@ -18,7 +18,7 @@ from tc.poly.plan import Ahead, Axis, Nest, Phase, PhaseTile, Tile, one_block
 from .lines import LINE, crowd
 from .machine import Machine
 from .register_tile import along_lanes
-from .work import Ref, Work, footprint, held_buffers, run
+from .work import Ref, Work, footprint, held_buffers, rows, run
 
 POINTED = 12  # iterations between asking for a row that data point to and reading it
 FAR = 2048  # bytes between rows from where each is a stream of its own
@@ -76,7 +76,7 @@ def next_rows(
             if t.vector is not None:
                 if r.buffer not in again or not _from_memory(r, machine, near):
                     continue
-            elif run(r, {**at, **phase_extents}) >= _STREAM or not cheap(r, phase, tiles, axes):
+            elif _followed(r, {**at, **phase_extents}, looped, extents) or not cheap(r, phase, tiles, axes):
                 continue
             these, full = {**at, **phase_extents}, partial(_full, r, machine)
             room = not full(these)
@@ -87,10 +87,23 @@ def next_rows(
                     break  # they would push these out of their sets
                 inside = {m: extents[m] if m in looped[i + 1 :] else tiles[m].register for m in axes}
                 if sum(footprint(x, {**inside, **phase_extents}) for x in refs) <= machine.l2 // 2:
-                    rows = footprint(r, these)
-                    out.append(Ahead(r.statement, r.read, n, 1 if t.vector is None else -(-_EARLY // rows)))
+                    asked = footprint(r, these)
+                    out.append(Ahead(r.statement, r.read, n, 1 if t.vector is None else -(-_EARLY // asked)))
                     break
     return tuple(out)
+
+
+def _followed(r: Ref, at: Mapping[str, int], looped: Sequence[str], extents: Mapping[str, int]) -> bool:
+    """Whether the hardware follows a reference: a tile's is one long row, or one that the next tiles go on
+    with."""
+    reached = dict(at)
+    count, length = rows(r, reached)
+    for n in reversed(looped):
+        if count > 1 or length >= _STREAM:
+            break
+        reached[n] = extents[n]
+        count, length = rows(r, reached)
+    return length >= _STREAM
 
 
 def _full(r: Ref, machine: Machine, extents: Mapping[str, int]) -> bool:
@@ -204,6 +217,7 @@ def next_results(
             lines >= _LINES
             and _from_memory(r, machine, near)
             and any(s % LINE for s in apart.values() if s > LINE)
+            and not _followed(r, at, looped, extents)
         ):
             along = next((n for n in reversed(looped) if apart[n] * at[n] >= 2 * LINE), None)
         else:

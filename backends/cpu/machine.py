@@ -27,8 +27,9 @@ class Machine:
     follow; `far_row` is cycles that arithmetic waits for each row that it reads, pages apart, of an array
     larger than the second cache; `crowded` is how many times as long, at most, a line takes that finds no
     room in its set of the first cache; `evicted` is cycles that arithmetic waits for such a line of a block
-    of rows, each time that another tile reads it again.  `fused_products` is 1 where products among
-    multiply-adds hold these up and had better be multiply-adds."""
+    of rows, each time that another tile reads it again; `lost_line` is cycles that a line of results waits
+    of which a part is stored, and which the second cache has lost.  `fused_products` is 1 where products
+    among multiply-adds hold these up and had better be multiply-adds."""
 
     isa: Isa
     cores: int
@@ -50,6 +51,7 @@ class Machine:
     far_row: float = 0.0
     crowded: float = 4.0
     evicted: float = 0.0
+    lost_line: float = 0.0
     fused_products: int = 0
 
     def issue(self, width: int) -> tuple[int, int]:
@@ -61,7 +63,7 @@ class Machine:
 
 
 # Facts that may be 0.
-_WAITS = frozenset(["short_store", "stray_row", "far_row", "evicted", "fused_products"])
+_WAITS = frozenset(["short_store", "stray_row", "far_row", "evicted", "lost_line", "fused_products"])
 
 # Processors whose gathers are slower than single loads (Fog, "Instruction tables", 2025, Zen 2 to Zen 5).
 _SLOW_GATHERS = "znver"
@@ -116,14 +118,16 @@ _LATENCY = {"znver1": 5, "znver2": 5, "haswell": 5, "broadwell": 5}
 _HALVES = frozenset(["znver4"])
 
 
-# Operations that start a cycle beside another thread's.  On Zen 2 tiles of 2 x 5 and 2 x 6 vectors run at the
-# rate of their multiply-adds; of 3, 3.3, 3.6, 4 and 5, 4 chose best (ADR 8).
-_STARTS = {"znver2": 4.0}
-
-
-# Where products, which take three cycles, and multiply-adds, which take five, share two units: as many of
-# each start 1.74 a cycle, multiply-adds alone 2.  On Zen 4 (three and four cycles) nothing like it was seen.
-_FUSED_PRODUCTS = frozenset(["znver2"])
+# What is known of single processors, by LLVM's names.  On Zen 2:
+# - operations that start a cycle beside another thread's: tiles of 2 x 5 and 2 x 6 vectors run at the rate of
+#   their multiply-adds; of 3, 3.3, 3.6, 4 and 5, 4 chose best;
+# - products, which take three cycles, and multiply-adds, which take five, share two units: as many of each
+#   start 1.74 a cycle, multiply-adds alone 2.  On Zen 4 (three and four cycles) nothing like it was seen;
+# - short rows of results, pages apart, wait for the last cache.  On Zen 4 they do not: tiles of 32 x 8 of a
+#   product, whose rows are 64 KB apart, are the fastest there, with 30 they were not chosen (0.93) (ADR 8).
+_KNOWN: dict[str, dict[str, Any]] = {
+    "znver2": {"starts": 4.0, "fused_products": 1, "lost_line": 30.0},
+}
 
 
 def _cache(level: int, kind: str, size: int, ways: int) -> tuple[int, int]:
@@ -180,9 +184,8 @@ def host() -> Machine:
         fma_units=1 if name in _HALVES and isa.vector_bytes == 64 else 2,
         loads=1 if name in _HALVES and isa.vector_bytes == 64 else 2,
         latency=_LATENCY.get(name, 4),
-        starts=_STARTS.get(name, 3.0),
-        fused_products=int(name in _FUSED_PRODUCTS),
         **_ZEN if name.startswith(_NO_WAITS) else _GOLDEN_COVE,
+        **_KNOWN.get(name, {}),
     )
 
 

@@ -25,8 +25,6 @@ from .work import Ref, Work
 _PADDED = 0.5  # of its cycles, what a tile takes longer that chooses elements or a constant one by one
 _MASKED = 0.1  # the same where lanes have masks, which are known before the reduction
 BESIDE = 0.25  # of the cycles of what takes less time than something else, what it takes beside it
-# Cycles that a line of results waits of which a part is stored, where the second cache has lost it.
-_FARTHER = 30.0
 _GONE = 7.0  # cycles to store one element of a line that the first cache has no more
 
 
@@ -109,7 +107,7 @@ def flush_cycles(r: Ref, c: Candidate, extents: Mapping[str, int], machine: Mach
     rows = math.prod(e for n, e in extents.items() if abs(r.strides.get(n, 0)) > 1)
     waits = rows * machine.short_store if gone else 0.0
     if along * r.itemsize < lines.LINE and lines.crowd(r, extents, machine.l2, machine.l2_ways) > 1:
-        waits += _FARTHER * rows
+        waits += machine.lost_line * rows
     if along >= 4:
         return vectors * (1.0 + math.log2(lanes)) + waits
     return vectors * lanes * (_GONE if gone and along == 1 else 2.0) + waits

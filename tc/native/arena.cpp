@@ -5,13 +5,26 @@
 #include <cstdlib>
 #include <cstring>
 
+#include <sys/mman.h>
+
+#include "pages.h"
+
 namespace tc {
 namespace {
 
+size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
 void *allocate(size_t bytes) {
-  if (bytes > SIZE_MAX - kWorkspaceAlignment) return nullptr;
-  size_t rounded = (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
-  return std::aligned_alloc(kWorkspaceAlignment, rounded);
+  if (bytes > SIZE_MAX / 2) return nullptr;
+  if (bytes >= kHugeWorkspace) return map_pages(round_up(bytes, kHugePage), true);
+  return std::aligned_alloc(kWorkspaceAlignment, round_up(bytes, kWorkspaceAlignment));
+}
+
+void release(void *data, size_t bytes) {
+  if (bytes < kHugeWorkspace)
+    std::free(data);
+  else if (data)
+    munmap(data, round_up(bytes, kHugePage));
 }
 
 struct Arena {
@@ -20,7 +33,7 @@ struct Arena {
   bool busy = false;
 
   void drop() {
-    std::free(block);
+    release(block, capacity);
     block = nullptr;
     capacity = 0;
   }
@@ -56,7 +69,7 @@ Workspace::Workspace(size_t bytes) : wanted_(bytes) {
 
 Workspace::~Workspace() {
   if (!from_arena_) {
-    std::free(data_);
+    release(data_, wanted_);
     return;
   }
   Arena &a = arena;

@@ -6,6 +6,7 @@
 namespace tc {
 
 constexpr size_t kWorkspaceAlignment = 64;
+constexpr size_t kHugeWorkspace = size_t{512} << 10;  // from where on a block is on huge pages
 constexpr size_t kArenaKept = size_t{64} << 20;  // a larger block goes back to the system after the call
 
 // Holds `bytes` of 64-byte aligned, uninitialised memory while it lives, on the thread that made it.  The

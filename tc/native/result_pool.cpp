@@ -21,13 +21,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "pages.h"
+
 namespace tc::result_pool {
 namespace {
 
-constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kHugeFrom = 2 * kHugePage;  // blocks that ask for huge pages: a fault is 2 MiB, not 4 KiB
-constexpr size_t kOffset = 4032;             // of the data in a block, and so in a page: 63 cache lines
-constexpr size_t kSpare = 8;                 // a block may be larger than what is asked by 1/8
+constexpr size_t kHugeFrom = 2 * kHugePage;  // blocks that ask for huge pages
+constexpr size_t kOffset = 4032;  // of the data in a block, and so in a page: 63 cache lines
+constexpr size_t kSpare = 8;      // a block may be larger than what is asked by 1/8
 
 struct alignas(64) Block {
   size_t length;  // of the mapping, this header included
@@ -115,20 +116,8 @@ Block *map(size_t length) {
   bool huge = length >= kHugeFrom;
   // A last huge page that is not whole would be faulted in by small pages.
   if (huge && fits(round_up(length, kHugePage), length)) length = round_up(length, kHugePage);
-  size_t slack = huge ? kHugePage : 0;
-  void *mapped = mmap(nullptr, length + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapped == MAP_FAILED) return nullptr;
-  char *start = static_cast<char *>(mapped);
-  if (huge) {
-    uintptr_t address = reinterpret_cast<uintptr_t>(start);
-    size_t skip = round_up(address, kHugePage) - address;
-    if (skip) munmap(start, skip);
-    if (skip != slack) munmap(start + skip + length, slack - skip);
-    start += skip;
-#ifdef MADV_HUGEPAGE
-    madvise(start, length, MADV_HUGEPAGE);  // a wish: a system without huge pages is right too
-#endif
-  }
+  void *start = map_pages(length, huge);
+  if (!start) return nullptr;
   Block *block = new (start) Block;
   block->length = length;
   return block;

@@ -207,6 +207,11 @@ POINTS = "def points(float(N,M) A) -> (B) { B(i,j) = A(i,j) + A(i,j+1) * A(i,j+4
 HALVES = (
     "def halves(uint8(N,M) A) -> (B) { B(y,x) = A(2*y,2*x) + A(2*y,2*x+1) + A(2*y+1,2*x) + A(2*y+1,2*x+1) }"
 )
+DEPTHWISE = """
+def depthwise(float(N,C,H,W) I, float(C,KH,KW) K) -> (O) {
+  O(n,c,y,x) +=! I(n,c,y+ky,x+kx) * K(c,ky,kx)
+}
+"""
 CUBE = """
 def cube(float(N,M,L) A) -> (B) {
   B(i,j,k) = A(i,j,k) + A(i-1,j,k) + A(i+1,j,k) + A(i,j-1,k) + A(i,j+1,k) + A(i,j,k-1) + A(i,j,k+1)
@@ -241,6 +246,8 @@ def test_of_several_rows_side_by_side_those_are_asked_for_that_nobody_read_befor
         (JACOBI, {"N": 1000, "M": 1000}),  # the last cache has it
         (POINTS, {"N": 4000, "M": 2000}),  # one row
         (ADD, {"M": 4000, "N": 4000}),
+        # A few rows of an image, and then those below: of both images, to their ends.
+        (DEPTHWISE, {"N": 16, "C": 128, "H": 56, "W": 56, "KH": 3, "KW": 3}),
     ],
 )
 def test_rows_that_the_hardware_follows_are_not_asked_for(source: str, sizes: dict[str, int]) -> None:

@@ -209,7 +209,7 @@ def test_both_factors_packed(name: str, t: str, isa: str, monkeypatch: pytest.Mo
     machine = tuple({"l1": 16 << 10, "l2": 48 << 10, "l3": 1 << 20, "cores": 2}.items())
     kernel = compiled(source, isa=isa, machine=machine)
     rng = np.random.default_rng(11)
-    for m, n, k in ((96, 192, 320), (127, 131, 257), (200, 67, 1000)):
+    for m, n, k in ((96, 384, 320), (127, 259, 257), (200, 275, 1000)):
         sizes = {"B": 3, "M": m, "N": n, "K": k}
         dtype = {"float": "f4", "double": "f8", "float16": "f2"}[t]
         args = [rng.integers(-2, 3, [sizes[x] for x in s]).astype(dtype) for s in shapes.split()]

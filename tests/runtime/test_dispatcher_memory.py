@@ -53,8 +53,11 @@ def test_workspace_is_aligned_reused_and_given_back(address: Address, empty: Emp
         assert _native._arena_bytes() == 1 << 20
         assert len(set(addresses(4096))) == 1
         assert _native._arena_bytes() == 1 << 20
+        # From half a megabyte on, blocks lie on huge pages where the system has some.
+        assert all(a % (2 << 20) == 0 for n in (1 << 19, 5 << 20) for a in addresses(n))
         addresses((64 << 20) + 1)
         assert _native._arena_bytes() == 0
+        assert addresses((1 << 19) - 1)[0] % 64 == 0
 
     # An arena belongs to a thread: in this one, kernels of other tests may have left theirs.
     with ThreadPoolExecutor(1) as pool:

@@ -107,8 +107,10 @@ def _followed(r: Ref, at: Mapping[str, int], looped: Sequence[str], extents: Map
 
 
 def _full(r: Ref, machine: Machine, extents: Mapping[str, int]) -> bool:
-    """Whether rows of a read leave each other no room in their sets of the first cache."""
-    return crowd(r, extents, machine.l1, machine.l1_ways) > 1
+    """Whether rows of a read leave each other no room in their sets of the cache that they are asked to."""
+    if machine.hinted == 1:
+        return crowd(r, extents, machine.l1, machine.l1_ways) > 1
+    return crowd(r, extents, machine.l2, machine.l2_ways) > 1
 
 
 def _from_memory(r: Ref, machine: Machine, near: int) -> bool:

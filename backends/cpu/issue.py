@@ -27,6 +27,9 @@ _ALIASED = 3.0  # times as long takes an element of rows that leave each other n
 _APART, _COLLIDING = 2.0, 4.0  # the same of vectors: of rows of the tile, of these and those of the reduction
 # Cycles after the latency until the next update starts where each accumulator has one an iteration.
 _LATE = 0.5
+# Operations that a core has under way at a time, at least (Fog, "The microarchitecture of Intel, AMD and VIA
+# CPUs", 2024: 224 on Zen 2 and Skylake, 320 on Zen 4, 512 on Golden Cove).
+_WINDOW = 224
 _COMBINED = 2.0  # cycles of a combination of lanes: two shuffles and an operation on what they yield
 _SPLIT = 0.9  # of a load more takes a vector of a whole line that lies across two
 
@@ -121,7 +124,10 @@ class Iteration:
         each = max(max(busy) + _OTHERS * (sum(busy) - max(busy)), far, started)
         along = self.tile.accumulators if self.tile.vector is not None else 1
         if updates:  # an accumulator is ready for its next update only after the latency of the last
-            each = max(each, machine.latency / along if along > 1 else machine.latency + _LATE)
+            wait = machine.latency / along if along > 1 else machine.latency + _LATE
+            # Of a short reduction the next tile's are computed meanwhile (not of single elements: ADR 8).
+            whole = (slots.started + slots.operations + slots.stores) * count
+            each = max(each, wait * min(1.0, whole / _WINDOW) if widest > 1 else wait)
         # Loop control of the innermost loop, once an unrolled iteration.
         unroll = along if self.tile.vector is not None else max(1, self.tile.unroll)
         return (each + (1.0 / unroll if self.inner else 0.0)) * count + waits + horizontal

@@ -28,7 +28,8 @@ class Machine:
     larger than the second cache; `crowded` is how many times as long, at most, a line takes that finds no
     room in its set of the first cache; `evicted` is cycles that arithmetic waits for such a line of a block
     of rows, each time that another tile reads it again; `lost_line` is cycles that a line of results waits
-    of which a part is stored, and which the second cache has lost.  `fused_products` is 1 where products
+    of which a part is stored, and which the second cache has lost; `hinted` is the cache, 1 or 2, to which
+    lines come that are asked for ahead.  `fused_products` is 1 where products
     among multiply-adds hold these up and had better be multiply-adds."""
 
     isa: Isa
@@ -52,6 +53,7 @@ class Machine:
     crowded: float = 4.0
     evicted: float = 0.0
     lost_line: float = 0.0
+    hinted: int = 2
     fused_products: int = 0
 
     def issue(self, width: int) -> tuple[int, int]:
@@ -124,9 +126,10 @@ _HALVES = frozenset(["znver4"])
 # - products, which take three cycles, and multiply-adds, which take five, share two units: as many of each
 #   start 1.74 a cycle, multiply-adds alone 2.  On Zen 4 (three and four cycles) nothing like it was seen;
 # - short rows of results, pages apart, wait for the last cache.  On Zen 4 they do not: tiles of 32 x 8 of a
-#   product, whose rows are 64 KB apart, are the fastest there, with 30 they were not chosen (0.93) (ADR 8).
+#   product, whose rows are 64 KB apart, are the fastest there, with 30 they were not chosen (0.93);
+# - what is asked for, of whatever cache, comes to the first one (ADR 8).
 _KNOWN: dict[str, dict[str, Any]] = {
-    "znver2": {"starts": 4.0, "fused_products": 1, "lost_line": 30.0},
+    "znver2": {"starts": 4.0, "fused_products": 1, "lost_line": 30.0, "hinted": 1},
 }
 
 

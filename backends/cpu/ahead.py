@@ -15,7 +15,7 @@ from functools import partial
 
 from tc.poly.plan import Ahead, Axis, Nest, Phase, PhaseTile, Tile, one_block
 
-from .lines import LINE, crowd
+from .lines import FOLLOWED, LINE, crowd
 from .machine import Machine
 from .register_tile import along_lanes
 from .work import Ref, Work, footprint, held_buffers, rows, run
@@ -76,7 +76,7 @@ def next_rows(
             if t.vector is not None:
                 if r.buffer not in again or not _from_memory(r, machine, near):
                     continue
-            elif _followed(r, {**at, **phase_extents}, looped, extents) or not cheap(r, phase, tiles, axes):
+            elif _followed(r, at, phase_extents, looped, extents) or not cheap(r, phase, tiles, axes):
                 continue
             these, full = {**at, **phase_extents}, partial(_full, r, machine)
             room = not full(these)
@@ -93,12 +93,15 @@ def next_rows(
     return tuple(out)
 
 
-def _followed(r: Ref, at: Mapping[str, int], looped: Sequence[str], extents: Mapping[str, int]) -> bool:
-    """Whether the hardware follows a reference: a tile's is one long row, or one that the next tiles go on
-    with."""
-    reached = dict(at)
+def _followed(
+    r: Ref, at: Mapping[str, int], phase: Mapping[str, int], looped: Sequence[str], extents: Mapping[str, int]
+) -> bool:
+    """Whether the hardware follows what a register tile, of `at` points, reads or writes: one long row, or a
+    few that the next tiles go on with."""
+    reached = {**at, **phase}
     count, length = rows(r, reached)
-    for n in reversed(looped):
+    side_by_side = math.prod(e for n, e in at.items() if abs(r.strides.get(n, 0)) * r.itemsize >= LINE)
+    for n in reversed(looped if side_by_side <= FOLLOWED else ()):
         if count > 1 or length >= _STREAM:
             break
         reached[n] = extents[n]
@@ -219,7 +222,7 @@ def next_results(
             lines >= _LINES
             and _from_memory(r, machine, near)
             and any(s % LINE for s in apart.values() if s > LINE)
-            and not _followed(r, at, looped, extents)
+            and not _followed(r, at, {}, looped, extents)
         ):
             along = next((n for n in reversed(looped) if apart[n] * at[n] >= 2 * LINE), None)
         else:

@@ -19,9 +19,11 @@ from .registers import fits, sums
 from .size import MOST, lines_of
 from .work import Work
 
-# Points of an axis in a register tile, and others that divide it.
+# Points of an axis in a register tile, and others that divide it; and, with lanes along another axis, all of
+# them if they are at most so many.
 _COUNTS = frozenset([1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16])
 _MOST_POINTS = max(_COUNTS)
+_ALL = 28
 _SAVED = 0.08  # of the lanes along an axis, at least, for vectors of half the width
 _TURNED = (4, 8)  # rows that are turned together
 _SHORT_ROW = 512  # elements, of which the sum takes about as long as that of the lanes
@@ -73,6 +75,8 @@ def register_tiles(
                     label += "".join(f", {k} x{n}" for k, n in tile.items() if n > 1)
                     label += f", {len(packs)} packed" if packs else ""
                     out.append((Candidate(tiles, plain, packs), label))
+                    if packs and not pack and _used_once(work, packs, tiles, extents):
+                        out.append((Candidate(tiles, plain, frozenset()), label.rpartition(", ")[0]))
                     if dotted is not None:
                         needed = packs | {
                             (p.dot.statement, p.dot.packed) for p in dotted if p.dot is not None
@@ -162,6 +166,7 @@ def _tiles(
     useful = sorted(useful, key=lambda a: -extents[a.name])[:3]
     options: list[list[tuple[str, int]]] = [[(a.name, n) for n in _points(extents[a.name])] for a in useful]
     if turned:
+        options = [o + [(n, extents[n]) for n, _ in o[:1] if _MOST_POINTS < extents[n] <= _ALL] for o in options]
         # Rows along which results are neighbours are turned before they are stored, which takes several.
         options += [
             [(a.name, n) for n in (1, *_TURNED) if n <= extents[a.name]]
@@ -182,7 +187,7 @@ def _tiles(
                 longer({**tile, name: n}, points * n, several + (n > 1))
 
     longer({}, 1, 0)
-    most_used = max((math.prod(t.values()) for t in out), default=1)
+    most_used = max((math.prod(t.values()) for t in out if max(t.values(), default=1) <= _MOST_POINTS), default=1)
     kept = [t for t in out if (n := math.prod(t.values())) <= 2 or 3 * n >= most_used]
     return kept or [{}]
 
@@ -276,6 +281,17 @@ def _packs(
             if (pays or (wanted and reuse > 1)) and not r.windows:
                 out.add((r.statement, r.read))
     return frozenset(out)
+
+
+def _used_once(
+    work: Mapping[str, Work],
+    packs: frozenset[tuple[str, int]],
+    tiles: Mapping[str, Tile],
+    extents: Mapping[str, int],
+) -> bool:
+    """Whether one register tile has all uses of each element of the packs."""
+    refs = [r for w in work.values() for r in w.refs if (r.statement, r.read) in packs]
+    return all(tiles[a].register >= e for r in refs for a, e in extents.items() if not r.strides.get(a, 0))
 
 
 # What the options say.

@@ -21,7 +21,7 @@ from .work import Ref, Work, footprint, rows
 LINE = 64  # bytes
 _PAGE = 4096  # bytes
 _APART = 8.0  # pages, from where on rows do not share a line of the page table either
-_FOLLOWED = 8  # rows that the hardware follows in a larger array
+FOLLOWED = 8  # rows that the hardware follows in a larger array
 _BESIDE = 256  # bytes between rows up to which they are one stream
 _PAGES = 48  # pages of results, about, on which the hardware follows a row each
 ROOM = 0.75  # of the first cache
@@ -64,7 +64,7 @@ def rows_together(r: Ref, vector: str, machine: Machine) -> int:
     """
     apart = r.strides.get(vector, 0)
     far = r.elements * r.itemsize > machine.l2
-    return _FOLLOWED if far or aliased(apart, r.itemsize, 2 * _FOLLOWED, machine) else 0
+    return FOLLOWED if far or aliased(apart, r.itemsize, 2 * FOLLOWED, machine) else 0
 
 
 def blocked_rows(

@@ -164,9 +164,10 @@ def _tiles(
         and any(not r.strides.get(a.name, 0) and a.name not in r.indirect for r in moving)
     ]
     useful = sorted(useful, key=lambda a: -extents[a.name])[:3]
-    options: list[list[tuple[str, int]]] = [[(a.name, n) for n in _points(extents[a.name])] for a in useful]
+    options: list[list[tuple[str, int]]] = [
+        [(a.name, n) for n in _points(extents[a.name], turned)] for a in useful
+    ]
     if turned:
-        options = [o + [(n, extents[n]) for n, _ in o[:1] if _MOST_POINTS < extents[n] <= _ALL] for o in options]
         # Rows along which results are neighbours are turned before they are stored, which takes several.
         options += [
             [(a.name, n) for n in (1, *_TURNED) if n <= extents[a.name]]
@@ -187,7 +188,9 @@ def _tiles(
                 longer({**tile, name: n}, points * n, several + (n > 1))
 
     longer({}, 1, 0)
-    most_used = max((math.prod(t.values()) for t in out if max(t.values(), default=1) <= _MOST_POINTS), default=1)
+    most_used = max(
+        (math.prod(t.values()) for t in out if max(t.values(), default=1) <= _MOST_POINTS), default=1
+    )
     kept = [t for t in out if (n := math.prod(t.values())) <= 2 or 3 * n >= most_used]
     return kept or [{}]
 
@@ -213,8 +216,9 @@ def _short_rows(
     return [{a.name: n} for a in axes if a.name in along for n in _TURNED if n <= extents[a.name]]
 
 
-def _points(extent: int) -> list[int]:
-    return [n for n in range(1, min(extent, _MOST_POINTS) + 1) if n in _COUNTS or extent % n == 0]
+def _points(extent: int, whole: bool) -> list[int]:
+    found = [n for n in range(1, min(extent, _MOST_POINTS) + 1) if n in _COUNTS or extent % n == 0]
+    return [*found, extent] if whole and _MOST_POINTS < extent <= _ALL else found
 
 
 def _phase_tile(p: Phase, vector: str | None, lanes: int, accumulators: int) -> PhaseTile:

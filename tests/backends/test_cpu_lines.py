@@ -98,8 +98,8 @@ def test_rows_far_apart_may_hold_up_arithmetic(cycles: float, lanes: str) -> Non
 
 @pytest.mark.parametrize(("cycles", "lanes"), [(0.0, "m_0 x2"), (30.0, "n_1 x4")])
 def test_short_rows_of_results_may_wait_for_the_last_cache(cycles: float, lanes: str) -> None:
-    """Lanes along m store eight elements of each of 32 rows 64 KB apart, which fall into two sets; lanes along
-    n store whole lines, and pack the rows of a larger factor."""
+    """Lanes along m store eight elements of each of 32 rows 64 KB apart, which fall into two sets; lanes
+    along n store whole lines, and pack the rows of a larger factor."""
     source = "def f(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
     program = tc.compile(source, "cpu").program({"M": 128, "K": 4096, "N": 16384})
     own = backend.Machine(isa.AVX512, 2, fma_units=1, loads=1, evicted=3.0, lost_line=cycles)

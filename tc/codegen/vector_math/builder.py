@@ -251,12 +251,14 @@ class Body:
         symbol = f"llvm.x86.avx512.mask.{name}.{kind}.{total}"
         self.declarations.add(f"declare {ty} @{symbol}({', '.join(types)})")
         result = self.sink.op(f"call {ty} @{symbol}({', '.join(operands)})")
+        return Value(self, element, result if self.lanes == lanes else self._first(ty, result))
+
+    def _first(self, ty: str, wide: str) -> str:
+        """As many elements of a vector as there are lanes."""
         if self.lanes == 1:
-            result = self.sink.op(f"extractelement {ty} {result}, i64 0")
-        elif self.lanes < lanes:
-            low = ", ".join(f"i32 {i}" for i in range(self.lanes))
-            result = self.sink.op(f"shufflevector {ty} {result}, {ty} poison, <{self.lanes} x i32> <{low}>")
-        return Value(self, element, result)
+            return self.sink.op(f"extractelement {ty} {wide}, i64 0")
+        low = ", ".join(f"i32 {i}" for i in range(self.lanes))
+        return self.sink.op(f"shufflevector {ty} {wide}, {ty} poison, <{self.lanes} x i32> <{low}>")
 
     def _widened(self, a: Value, lanes: int) -> str:
         if self.lanes == lanes:
@@ -280,6 +282,16 @@ class Body:
     def getmant(self, x: Value) -> Value:
         """|x| times a power of two, in [3/4, 3/2); NaN for negative x, 1 for zeros and infinity."""
         return self._x86("getmant", [x], 0b1111)
+
+    def looked_up(self, table: Sequence[float], places: Value) -> Value:
+        """Elements of a table of sixteen float32, by the last four bits of integers; with AVX-512 only."""
+        wide = "<16 x float>"
+        symbol = "llvm.x86.avx512.permvar.sf.512"
+        self.declarations.add(f"declare {wide} @{symbol}({wide}, <16 x i32>)")
+        elements = ", ".join(f"float {literal(x, 'float')}" for x in table)
+        at = self._widened(places, 16)
+        result = self.sink.op(f"call {wide} @{symbol}({wide} <{elements}>, <16 x i32> {at})")
+        return Value(self, "float", result if self.lanes == 16 else self._first(wide, result))
 
     def fma(self, a: Value, b: Value | float, c: Value | float) -> Value:
         """a b + c in one rounding; only where the target has it."""

@@ -130,7 +130,33 @@ def power_of(b: Body, f: Format, x: Value, base: _Base) -> Value:
     return scale(b, f, evaluate(b, f, r, base.polynomial), n, low)
 
 
+# 2^(j/16), rounded, and what follows 1 + r in e^r, divided by r^2, for |r| <= log(2)/32.
+_SIXTEENTHS = (
+    1.0, 1.0442737340927124, 1.0905077457427979, 1.1387885808944702,
+    1.1892070770263672, 1.2418577671051025, 1.2968395948410034, 1.3542555570602417,
+    1.4142135381698608, 1.4768261909484863, 1.5422108173370361, 1.610490322113037,
+    1.6817928552627563, 1.7562521696090698, 1.8340080976486206, 1.9152065515518188,
+)  # fmt: skip
+_SHORT = (0.5000162124633789, 0.16667057573795319)
+_SIXTEENTH_MAGIC = 1.5 * 2.0**19
+
+
+def _by_table(b: Body, x: Value) -> Value:
+    """float32 with AVX-512: n is a multiple of 1/16, the power of its fraction looked up in a register, and
+    the polynomial shorter by two steps, as r is at most log(2)/32 (after Tang, ACM TOMS 15, 1989)."""
+    shifted = b.fma(x, _EXP32.slope, _SIXTEENTH_MAGIC)
+    n = shifted - _SIXTEENTH_MAGIC
+    r = x
+    for part in _EXP32.step:
+        r = b.fma(n, -part, r)
+    power = b.looked_up(_SIXTEENTHS, shifted.bits())
+    slope = b.fma(r, b.fma(r, _SHORT[1], _SHORT[0]), 1.0)
+    return b.scalef(b.fma(slope, r * power, power), n)
+
+
 def exp(b: Body, f: Format, x: Value) -> Value:
+    if f is SINGLE and b.target.avx512:
+        return _by_table(b, x.at_most(_EXP32.most).at_least(_EXP32.least))
     return power_of(b, f, x, _EXP32 if f is SINGLE else EXP64)
 
 
@@ -154,6 +180,8 @@ def exp_of_negative(b: Body, f: Format, x: Value) -> Value:
 
 def exp_nonpositive(b: Body, f: Format, x: Value) -> Value:
     """exp for x <= 0 or NaN, subnormal results included: it has no upper end, and is scaled once."""
+    if f is SINGLE and b.target.avx512:
+        return _by_table(b, x.at_least(_EXP32.least))
     base = _EXP32 if f is SINGLE else EXP64
     n, low, r = reduce(b, f, x.at_least(base.least), base, raised(f))
     return scale_down(b, f, evaluate(b, f, r, base.polynomial), n, low)

@@ -29,6 +29,7 @@ from tc.poly.context import isl_context
 from tc.poly.dependences import dependences
 from tc.poly.distances import Distances
 from tc.poly.exponents import nonpositive_exponents
+from tc.poly.fractions import divided_fractions
 from tc.poly.separate import separations
 from tc.registry import Availability
 
@@ -243,7 +244,7 @@ def code_of(
     program = ready.program
     with isl_context():
         with stage("scop"):
-            polyhedra = nonpositive_exponents(scop.build(program))
+            polyhedra = divided_fractions(nonpositive_exponents(scop.build(program)))
         found = dependences(polyhedra) if verify else None
 
         distances = Distances()

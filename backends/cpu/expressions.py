@@ -46,6 +46,7 @@ from tc.ir.expr import (
 )
 from tc.ir.loops import Array
 from tc.ir.simplify import linear_terms
+from tc.poly import fractions
 
 from . import quotients
 from .affine import LANE, Affine, factors
@@ -57,7 +58,7 @@ from .values import Value, type_text
 # Functions of few instructions.
 CHEAP = frozenset(["fabs", "abs", "fmin", "fmax", "copysign", "floor", "ceil", "trunc", "fma", "sqrt"])
 # Functions whose code has no branch, and takes long.
-_STRAIGHT = frozenset(["sqrt", "rsqrt", "exp", "exp_nonpositive", "log"])
+_STRAIGHT = frozenset(["sqrt", "rsqrt", "exp", "exp_nonpositive", "log", fractions.NAME])
 _OPERATORS: dict[type, str] = {Add: "+", Sub: "-", Mul: "*", Div: "/"}
 
 
@@ -326,7 +327,10 @@ class ExpressionEmitter(MemoryEmitter):
                     raise InternalError(f"a loop nest reads '{e.name}' by its Func")
                 if (found := self.before_loops(e, env)) is not None:
                     return found
-                return self.intrinsic(e.name, [self.value(a, env) for a in e.args], e.dtype)
+                args = [self.value(a, env) for a in e.args]
+                if e.name == fractions.NAME:
+                    return self.quotient(args[0], args[1], fraction=True)
+                return self.intrinsic(e.name, args, e.dtype)
             case Load():
                 return self.read(e, env)
             case _:
@@ -400,9 +404,13 @@ class ExpressionEmitter(MemoryEmitter):
                     a, b = self.value(product.a, env), self.value(product.b, env)
                     return self.fma(a, b, self.value(other, env))
         a, b = self.value(e.a, env), self.value(e.b, env)
-        if isinstance(e, Div) and not self.fast_math and self._lasts(b) and quotients.pays(self.isa, a, b):
-            return quotients.divided(self, a, b)
-        return self.binary(_OPERATORS[type(e)], a, b)
+        return self.quotient(a, b) if isinstance(e, Div) else self.binary(_OPERATORS[type(e)], a, b)
+
+    def quotient(self, a: Value, b: Value, fraction: bool = False) -> Value:
+        """`a / b`; a `fraction` is from 0 to 1, or NaN."""
+        if a.dtype.is_float and not self.fast_math and self._lasts(b) and quotients.pays(self.isa, a, b):
+            return quotients.divided(self, a, b, fraction)
+        return self.binary("/", a, b)
 
     def _lasts(self, b: Value) -> bool:
         """Whether a divisor is the same in most iterations of the innermost loop; not of what follows a loop

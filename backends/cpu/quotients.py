@@ -48,14 +48,14 @@ def pays(isa: Isa, a: Value, b: Value) -> bool:
     return b.constant is None or abs(math.frexp(b.constant)[0]) != 0.5
 
 
-def divided(e: ValueEmitter, a: Value, b: Value) -> Value:
-    """`a / b`, rounded once, as of the language; see `pays`."""
+def divided(e: ValueEmitter, a: Value, b: Value, fraction: bool) -> Value:
+    """`a / b`, rounded once, as of the language; see `pays`.  A `fraction` is from 0 to 1, or NaN."""
     t, lanes, form = a.dtype, a.lanes, _FORMATS[a.dtype]
     vector = type_text(t, lanes)
     one = e.floating(1.0, t)
     y = e.widen(Value(e.pure(f"fdiv {llvm_type(t)} {one.text}, {b.text}"), t), lanes)
     divisor = e.widen(b, lanes)
-    easy = _easy(e, a, b)
+    easy = _easy(e, a, b, fraction)
     every = e.pure(f"icmp eq i{lanes} {e.pure(f'bitcast <{lanes} x i1> {easy} to i{lanes}')}, -1")
     fast, slow, after = e.label("reciprocal"), e.label("divide"), e.label("quotient")
     e.do(f"br i1 {every}, label %{fast}, label %{slow}, {LIKELY}")
@@ -74,9 +74,11 @@ def divided(e: ValueEmitter, a: Value, b: Value) -> Value:
     return Value(e.op(f"phi {vector} [ {q.text}, %{fast} ], [ {hard}, %{slow} ]"), t, lanes)
 
 
-def _easy(e: ValueEmitter, a: Value, b: Value) -> str:
+def _easy(e: ValueEmitter, a: Value, b: Value, fraction: bool) -> str:
     """For each lane whether both exponents are within their bounds, or the dividend is 0 (not the negative
-    one).  A hard divisor changes what is compared with, which is the same for all vectors."""
+    one).  A hard divisor changes what is compared with, which is the same for all vectors.  Of a fraction
+    what is too small lies between 0 and the rest, NaN included: less the least number, as unsigned bits,
+    0 is next to all that is easy."""
     t, form = a.dtype, _FORMATS[a.dtype]
     kind = {32: UINT32, 64: UINT64}[t.bits]
 
@@ -93,6 +95,10 @@ def _easy(e: ValueEmitter, a: Value, b: Value) -> str:
         return e.binary("-", e.binary("+", bits(v), bits(v)), exponents(least))
 
     good = e.compare(_BELOW, above(e.widen(b, a.lanes), form.divisors), exponents(2 * form.divisors))
+    if fraction:
+        least = ((1 << (form.exponent - 1)) - 1 - form.dividends) << (t.bits - 1 - form.exponent)
+        limit = e.select(good, e.integer((1 << t.bits) - least + 1, kind), e.integer(0, kind))
+        return e.compare(_BELOW, e.binary("-", bits(a), e.integer(least, kind)), limit).text
     limit = e.select(good, exponents(2 * form.dividends), exponents(0))
     zero = e.select(good, e.integer(0, kind), e.integer((1 << (t.bits - 1)) - 1, kind))  # else a NaN's bits
     inside = e.compare(_BELOW, above(a, form.dividends), limit)

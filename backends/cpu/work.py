@@ -53,7 +53,7 @@ _FUNCTIONS = {
     "log10": 22, "log1p": 24,
     "tanh": 24, "sigmoid": 22, "erf": 28, "erfc": 36, "sin": 24, "cos": 24, "pow": 60, "sqrt": 8,
     "rsqrt": 12, "fabs": 1, "abs": 1, "fmin": 2, "fmax": 2, "floor": 1, "ceil": 1, "trunc": 1, "round": 4,
-    "fma": 1, "copysign": 2,
+    "fma": 1, "copysign": 2, "fraction_over": 10,
 }  # fmt: skip
 _LIBM = 30  # cycles a lane of a function that has no vector form
 

@@ -32,7 +32,7 @@ def nonpositive_exponents(scop: Scop) -> Scop:
         def visit(e: Expr, s: Statement = s, numbers: dict[int, int] = numbers) -> Expr:
             if isinstance(e, Call) and e.kind == "intrinsic" and e.name == "exp":
                 (x,) = e.args
-                if isinstance(x, Sub) and (pair := _read(x.a)) and (least := _read(x.b)):
+                if isinstance(x, Sub) and (pair := read_of(x.a)) and (least := read_of(x.b)):
                     found = s.reads[numbers[id(pair)]], s.reads[numbers[id(least)]]
                     if _compared(scop, s, *found):
                         return replace(e, name=NAME)
@@ -42,7 +42,7 @@ def nonpositive_exponents(scop: Scop) -> Scop:
     return replace(scop, bodies=bodies)
 
 
-def _read(e: Expr) -> Load | None:
+def read_of(e: Expr) -> Load | None:
     """The read of a value, perhaps of a narrower type."""
     if isinstance(e, Cast) and e.dtype.is_float and isinstance(e.value, Load) and e.value.dtype.is_float:
         e = e.value if e.value.dtype.bits <= e.dtype.bits else e
@@ -57,7 +57,7 @@ def _compared(scop: Scop, s: Statement, value: Access, most: Access) -> bool:
         return False
     reads = last.reads
     if (
-        _read(scop.bodies[last.stage.name]) is None
+        read_of(scop.bodies[last.stage.name]) is None
         or len(reads) != 1
         or reads[0].buffer != value.buffer
         or not reads[0].must

@@ -113,3 +113,42 @@ def test_hard_cases_with_their_own_divisors(op: str) -> None:
     s, y = map(np.asarray, kernel(x))
     np.testing.assert_array_equal(s, b[ordered])
     np.testing.assert_array_equal(y, x / s[:, None])
+
+
+@needs_avx512
+@pytest.mark.parametrize(("t", "least"), [("float", -104.0), ("double", -746.0)])
+def test_dividends_from_0_to_1(t: str, least: float) -> None:
+    """Exponentials: 0, 1, subnormal and small ones, NaN; by divisors of every kind."""
+    source = f"""def f({t}(N,D) I, {t}(N) s) -> (M, E, Y) {{
+  M(n) max=! I(n,d)
+  E(n,d) = exp(I(n,d) - M(n))
+  Y(n,d) = E(n,d) / s(n)
+}}"""
+    kernel = compiled(source, isa="avx512")
+    dtype = np.dtype("f4" if t == "float" else "f8")
+    tiny = np.finfo(dtype).tiny
+    rng = np.random.default_rng(8)
+    divisors = np.array(
+        [1.5, 3.0, 1e3, 7e6, 2.0**-20, 1e30, tiny, tiny / 8, 0.0, -0.0, -3.0, np.inf, -np.inf, np.nan], dtype
+    )
+    rows = len(divisors)
+    x = np.concatenate(
+        [
+            np.zeros((rows, 1)),
+            np.full((rows, 16), 3 * least),
+            rng.uniform(least, 0, (rows, 3000)),
+            -np.exp2(rng.uniform(-30, 3, (rows, 3000))),
+        ],
+        1,
+    ).astype(dtype)
+    x = np.concatenate([x, x[:1], x[1:2]])
+    divisors = np.concatenate([divisors, [3.0, 5.0]]).astype(dtype)
+    x[-1, 17::40] = np.nan
+    assert "fraction_over" in kernel.inspect("loops", **kernel.sizes_of(x, divisors))
+    _, e, y = map(np.asarray, kernel(x, divisors))
+    with np.errstate(all="ignore"):
+        want = e / divisors[:, None]
+    np.testing.assert_array_equal(y, want)
+    numbers = ~np.isnan(want)
+    np.testing.assert_array_equal(np.signbit(y)[numbers], np.signbit(want)[numbers])
+    assert (y[:4] == 0).any() and ((y[:4] > 0) & (y[:4] < tiny)).any()

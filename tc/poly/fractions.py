@@ -1,0 +1,60 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false
+"""Dividends that are known to be from 0 to 1: what soft-max divides by its sum.
+
+A quotient by a reciprocal is right where the dividend is neither so large nor so small that a step of it
+overflows or loses bits.  Of exponentials that are never more than 1 only the small ones need a test.
+
+`E(...) / s` is such where the elements of `E` were last written by a statement whose values are from 0 to 1
+(or NaN): `exp` of what is never positive, and functions whose values are probabilities.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tc.ir.expr import Call, Cast, Div, Expr, rebuild
+from tc.poly import exponents
+from tc.poly.scan.builder import loads
+from tc.poly.scop import Access, Scop, Statement
+
+NAME = "fraction_over"  # what a quotient becomes: a call of dividend and divisor
+_FRACTIONS = frozenset([exponents.NAME, "sigmoid", "normcdf"])
+
+
+def divided_fractions(scop: Scop) -> Scop:
+    """The same with quotients whose dividend is from 0 to 1 named so; after `nonpositive_exponents`."""
+    bodies = dict(scop.bodies)
+    for s in scop.statements:
+        body = bodies[s.stage.name]
+        numbers = {id(x): i for i, x in enumerate(loads(body))}
+
+        def visit(e: Expr, s: Statement = s, numbers: dict[int, int] = numbers) -> Expr:
+            e = rebuild(e, visit) if not isinstance(e, Div) else e
+            if not isinstance(e, Div):
+                return e
+            read = exponents.read_of(e.a)
+            known = read is not None and _fractions(scop, s, s.reads[numbers[id(read)]])
+            a, b = visit(e.a), visit(e.b)
+            if e.dtype.is_float and known:
+                return Call(NAME, (a, b), e.dtype, "intrinsic")
+            return replace(e, a=a, b=b)
+
+        bodies[s.stage.name] = visit(body)
+    return replace(scop, bodies=bodies)
+
+
+def _fractions(scop: Scop, s: Statement, value: Access) -> bool:
+    """Whether the elements that are read were last written by what computes numbers from 0 to 1."""
+    before = [x for x in scop.statements if x.index < s.index and x.write.buffer == value.buffer]
+    last = max(before, key=lambda x: x.index, default=None)
+    if last is None or last.stage.op is not None or last.residual or not last.write.must:
+        return False
+    # What s overwrites it has read before.
+    if s.write.buffer == value.buffer and not (s.stage.op is None and value.map.is_subset(s.write.map)):
+        return False
+    body = scop.bodies[last.stage.name]
+    while isinstance(body, Cast) and body.dtype.is_float:  # the ends are numbers of every type
+        body = body.value
+    computed = isinstance(body, Call) and body.kind == "intrinsic" and body.name in _FRACTIONS
+    return computed and value.map.range().is_subset(last.write.map.range())

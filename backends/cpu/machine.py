@@ -126,7 +126,7 @@ _HALVES = frozenset(["znver4"])
 # - products, which take three cycles, and multiply-adds, which take five, share two units: as many of each
 #   start 1.74 a cycle, multiply-adds alone 2.  On Zen 4 (three and four cycles) nothing like it was seen;
 # - short rows of results, pages apart, wait for the last cache.  On Zen 4 they do not: tiles of 32 x 8 of a
-#   product, whose rows are 64 KB apart, are the fastest there, with 30 they were not chosen (0.93);
+#   product, whose rows are 64 KB apart, are fast there;
 # - what is asked for, of whatever cache, comes to the first one (ADR 8).
 _KNOWN: dict[str, dict[str, Any]] = {
     "znver2": {"starts": 4.0, "fused_products": 1, "lost_line": 30.0, "hinted": 1},

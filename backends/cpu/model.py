@@ -25,6 +25,9 @@ from .work import Ref, Work
 _PADDED = 0.5  # of its cycles, what a tile takes longer that chooses elements or a constant one by one
 _MASKED = 0.1  # the same where lanes have masks, which are known before the reduction
 BESIDE = 0.25  # of the cycles of what takes less time than something else, what it takes beside it
+# The same of what moves again.  Memory is shared with others: a product that read 256 MiB four times was 1.05
+# times as fast as one that packed them once while nobody else did, and 0.5 to 0.8 at other times (ADR 8).
+_SHARED = 0.12
 _GONE = 7.0  # cycles to store one element of a line that the first cache has no more
 
 
@@ -32,7 +35,7 @@ _GONE = 7.0  # cycles to store one element of a line that the first cache has no
 class Cost:
     """Cycles of one core for the whole nest: `compute` while everything is in the first cache, `pack` to fill
     packed copies, `memory` for what moves from farther away, `again` for what does so more than once: that
-    costs only where there is less to compute meanwhile."""
+    costs little where there is more to compute meanwhile."""
 
     compute: float
     pack: float
@@ -42,7 +45,8 @@ class Cost:
     @property
     def total(self) -> float:
         longest = max(self.compute, self.memory + self.again)
-        return longest + BESIDE * min(self.compute, self.memory) + self.pack
+        beside = BESIDE * min(self.compute, self.memory) + _SHARED * min(self.compute, self.again)
+        return longest + beside + self.pack
 
 
 def tile_cycles(

@@ -96,16 +96,19 @@ def test_rows_far_apart_may_hold_up_arithmetic(cycles: float, lanes: str) -> Non
     assert f"lanes {lanes} " in best, text
 
 
-@pytest.mark.parametrize(("cycles", "lanes"), [(0.0, "m_0 x2"), (30.0, "n_1 x4")])
-def test_short_rows_of_results_may_wait_for_the_last_cache(cycles: float, lanes: str) -> None:
-    """Lanes along m store eight elements of each of 32 rows 64 KB apart, which fall into two sets; lanes
-    along n store whole lines, and pack the rows of a larger factor."""
+def test_short_rows_of_results_may_wait_for_the_last_cache() -> None:
+    """Eight elements of each of 32 rows 64 KB apart, which fall into two sets; of rows 65 KB apart, none."""
     source = "def f(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
-    program = tc.compile(source, "cpu").program({"M": 128, "K": 4096, "N": 16384})
-    own = backend.Machine(isa.AVX512, 2, fma_units=1, loads=1, evicted=3.0, lost_line=cycles)
-    text = backend.code_of(program, own, tc.Options()).choice
-    best = next(line for line in text.splitlines() if line.startswith("  *"))
-    assert f"lanes {lanes}" in best, text
+
+    def compute(n: int, cycles: float) -> int:
+        program = tc.compile(source, "cpu").program({"M": 128, "K": 4096, "N": n})
+        own = backend.Machine(isa.AVX512, 2, fma_units=1, loads=1, evicted=3.0, lost_line=cycles)
+        text = backend.code_of(program, own, tc.Options(vector=0, register_tile=(32, 8))).choice
+        return int(re.findall(r"\* +\d+ cycles \(compute (\d+)", text)[0])
+
+    tiles = 4 * 16384 // 8
+    assert compute(16384, 30.0) - compute(16384, 0.0) >= 30 * 32 * tiles  # and again where lines are revisited
+    assert compute(16640, 30.0) == compute(16640, 0.0)
 
 
 @pytest.mark.parametrize(("cycles", "rows"), [(0.0, 3), (20.0, 1)])

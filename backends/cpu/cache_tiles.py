@@ -21,6 +21,7 @@ from .work import Ref, Work, footprint, held_buffers
 _SUMS = 1024  # sums of the rows of a factor that are kept, where there is no saying how many rows there are
 TASK = 8000.0  # cycles that a task should have at least
 _TASKS = 8  # for each processor, at most, but for what there is room for
+_TURNS = 4  # tasks for each processor, at least, that even out what they have to do
 _FILLING = 0.05  # elements of packs, of all tasks, for each cycle of a nest
 _FILLED = 0.5  # cycles for each of them
 _SERIAL = 16000.0  # cycles below which one thread is faster
@@ -108,14 +109,15 @@ def tiling(
             extent, t = axes[n].extent, tiles[n]
             have = math.ceil(extent / t.cache)
             if n not in fixed and tasks * have < wanted and t.cache > t.register:
-                if packed and busy:
-                    break
                 least = math.ceil(wanted / tasks)
                 most = max(least, math.floor(min(2 * wanted, cycles / TASK) / tasks))
                 dearer = 0.0
                 if packed:  # each of these tasks fills packs of its own
                     filled = sum(_filled(r, nest, tiles) for r in packed)
                     turns = max(1, round(_FILLING * cycles / filled / machine.cores))
+                    # Of a triangle, tasks as long as others have less to do: more of them even that out.
+                    if busy and (turns < _TURNS or not any(w.guards & axes.keys() for w in work.values())):
+                        break
                     least = min(least, math.ceil(turns * machine.cores / tasks))
                     dearer = _FILLED * filled * tasks / machine.cores * (tasks * extent / cycles)
                 parts = range(least, most + 1)

@@ -236,3 +236,15 @@ def test_which_products_have_both_factors_packed() -> None:
         assert "2 packed" in best(zen, M=n, K=512, N=n)
     assert "2 packed" not in best(zen, M=8, K=512, N=512)
     assert "2 packed" not in best(zen, GEMM, M=512, K=512, N=512)
+
+
+@pytest.mark.parametrize(("where", "parallel"), [("", 1), (" where j <= i", 2), (" where i <= j", 2)])
+def test_a_triangle_is_divided_among_more_tasks(where: str, parallel: int) -> None:
+    """Four tasks of 128 columns are as many for each of two processors; of a triangle one has most of it."""
+    source = f"def f(float(N,K) A) -> (C) {{ C(i,j) +=! A(i,k) * A(j,k){where} }}"
+    machine = replace(
+        MACHINE, l1=32 << 10, l1_ways=8, l2=1 << 20, l2_ways=8, fma_units=1, loads=1, far_row=0.0
+    )
+    text = made({"N": 512, "K": 512}, machine, source).choice
+    order = next(x for x in text.splitlines() if x.startswith("  order"))
+    assert order.count("parallel") == parallel, text

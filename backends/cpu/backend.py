@@ -291,6 +291,12 @@ def code_of(
     )
 
 
+def _chunks(machine: Machine) -> int:
+    """The most parts of a parallel loop whose iterations have memory of their own: as many as even out that a
+    processor is slower at times, of many processors fewer for each, as every part may need that memory."""
+    return max(4 * machine.cores, min(16 * machine.cores, 64))
+
+
 def prepared(program: Program, machine: Machine, options: Options, typical: Mapping[str, int]) -> Temporaries:
     """A program whose dynamic sizes are typically these, made ready for fusion."""
     found = Temporaries(program := restrict(program))
@@ -364,7 +370,7 @@ def assemble(
         """The loops of a plan; of versions only one runs, so they use the same memory."""
         nonlocal count, most
         builder = scan.Builder(
-            polyhedra, 4 * machine.cores, 0, base.workspace, [], count, version, past, on_lines
+            polyhedra, _chunks(machine), 0, base.workspace, [], count, version, past, on_lines
         )
         scanner = scan.Scanner(builder)
         pairs = zip(p.chosen.regions, p.chosen.tilings, strict=True)

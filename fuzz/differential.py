@@ -91,7 +91,7 @@ def values(rng: np.random.Generator, shape: Sequence[int], t: np.dtype[Any], p: 
         ).astype(t)
     if p.data == "hard" and kind == "f":
         with np.errstate(over="ignore"):
-            return np.asarray(np.array(HARD)[rng.integers(0, len(HARD), shape)]).astype(t)
+            return any_nan(rng, np.asarray(np.array(HARD)[rng.integers(0, len(HARD), shape)]).astype(t))
     if p.data == "hard":
         info = np.iinfo(t)
         ends = [info.min, info.max, 0, 1, 2, info.max - 1, info.min + 1, info.max // 2]
@@ -111,7 +111,20 @@ def wide(rng: np.random.Generator, shape: Sequence[int], t: np.dtype[Any]) -> Ar
             np.round(rng.normal(0, 20, shape)) / 2,
             rng.choice(HARD, shape),
         ]
-        return np.asarray(np.choose(rng.choice(5, shape, p=[0.3, 0.3, 0.2, 0.1, 0.1]), kinds)).astype(t)
+        chosen = np.choose(rng.choice(5, shape, p=[0.3, 0.3, 0.2, 0.1, 0.1]), kinds)
+        return any_nan(rng, np.asarray(chosen).astype(t))
+
+
+def any_nan(rng: np.random.Generator, x: Array) -> Array:
+    """The same with quiet NaN of both signs and any payload, which code must not take for exponents."""
+    (rng,) = rng.spawn(1)  # all other numbers are what they were
+    unsigned = np.dtype(f"u{x.dtype.itemsize}")
+    payload = (1 << ml_dtypes.finfo(x.dtype).nmant - 1) - 1
+    bits = rng.integers(0, payload, x.shape, unsigned, endpoint=True)
+    bits |= rng.integers(0, 1, x.shape, unsigned, endpoint=True) << unsigned.type(8 * unsigned.itemsize - 1)
+    nan = np.isnan(x.astype(np.float64))
+    flipped = np.ascontiguousarray(x).view(unsigned).reshape(x.shape) ^ np.where(nan, bits, unsigned.type(0))
+    return np.asarray(flipped).view(x.dtype)
 
 
 def arguments(kernel: tc.Kernel, p: Program) -> tuple[dict[str, Any], dict[str, Array]]:

@@ -27,10 +27,10 @@ class Machine:
     follow; `far_row` is cycles that arithmetic waits for each row that it reads, pages apart, of an array
     larger than the second cache; `crowded` is how many times as long, at most, a line takes that finds no
     room in its set of the first cache; `evicted` is cycles that arithmetic waits for such a line of a block
-    of rows, each time that another tile reads it again; `lost_line` is cycles that a line of results waits
-    of which a part is stored, and which the second cache has lost; `hinted` is the cache, 1 or 2, to which
-    lines come that are asked for ahead.  `fused_products` is 1 where products
-    among multiply-adds hold these up and had better be multiply-adds."""
+    of rows, each time that another tile reads it again; `lost_line` is cycles that a line of results waits of
+    which a part is stored, and which the second cache has lost; `hinted` is the cache, 1 or 2, to which lines
+    come that are asked for ahead.  `fused_products` is 1 where products among multiply-adds hold these up and
+    had better be multiply-adds."""
 
     isa: Isa
     cores: int

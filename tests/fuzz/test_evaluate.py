@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -256,3 +257,20 @@ def test_the_share_of_what_is_known() -> None:
     once()
     assert ran >= 20 and judged == ran
     assert known > 0.8 * elements
+
+
+@pytest.mark.parametrize("t", ["f2", "f4", "f8", "bfloat16"])
+def test_nan_of_all_kinds_are_given(t: str) -> None:
+    """Of both signs and many payloads, all quiet; what is a number stays what it was."""
+    dtype = np.dtype(ml_dtypes.bfloat16 if t == "bfloat16" else t)
+    plain = np.array([1.5, np.nan, -2.0, np.inf, np.nan, -0.0] * 40, np.float64).astype(dtype)
+    before = plain.copy()
+    found = differential.any_nan(np.random.default_rng(2), plain)
+    unsigned = f"u{dtype.itemsize}"
+    nan = np.isnan(before.astype(np.float64))
+    np.testing.assert_array_equal(np.isnan(found.astype(np.float64)), nan)
+    np.testing.assert_array_equal(found.view(unsigned)[~nan], before.view(unsigned)[~nan])
+    signs = np.signbit(found.astype(np.float64)[nan])
+    assert signs.any() and not signs.all() and len(set(found.view(unsigned)[nan].tolist())) > 30
+    assert (found.view(unsigned)[nan] & before.view(unsigned)[nan] == before.view(unsigned)[nan]).all()
+    assert differential.any_nan(np.random.default_rng(2), np.asarray(dtype.type(np.nan))).shape == ()

@@ -1,9 +1,7 @@
 // Mappings of memory that ask for huge pages.
 //
-// They cost one fault for 2 MiB, not one for 4 KiB.  And they lie together in physical memory, too, by which
-// the second cache of most processors is indexed: copies that fill half of it, on pages from all over memory,
-// find no room in some of its sets.  A matrix product with a copy of 512 KiB took 1.25 to 2.3 times as long
-// with small pages, and never twice the same.
+// They cost one fault for 2 MiB, not one for 4 KiB, and lie together in physical memory, too, by which caches
+// behind the first one are indexed.
 #pragma once
 
 #include <cstddef>

@@ -214,6 +214,8 @@ def nest_cost(
     crowded = 0.7 * max(0.0, held / machine.isa.registers - 0.72)
     if machine.isa.registers <= FEW:
         crowded = _FULL.get(spare(nest, work, c.tiles, machine.isa), 0.0)
+    if machine.isa.registers <= FEW or math.prod(t.register for t in c.tiles.values()) > 1:
+        # Of several rows, what each has beside its sum is in registers, too.
         crowded += _CHAIN * max(0, _chains(nest, work, c) - SIDE_BY_SIDE)
     return Cost(compute * (1 + 0.02 * (bodies - 1) + crowded), pack, memory, again)
 
@@ -224,7 +226,7 @@ def _chains(nest: Nest, work: Mapping[str, Work], c: Candidate) -> int:
         c.vectors
         for p, t in zip(nest.phases, c.phases, strict=True)
         for s in p.statements
-        if t.vector is not None and work[s].operations >= _LONG
+        if t.vector is not None and sum(x.operations for x in work[s].parts if t.vector in x.axes) >= _LONG
     ]
     return max(found, default=0)
 

@@ -13,6 +13,7 @@ infinities give NaN and minus infinity.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from tc.ir.expr import Call, Cast, Expr, Load, Sub, rebuild
@@ -24,22 +25,36 @@ NAME = "exp_nonpositive"  # what a call of `exp` becomes
 
 def nonpositive_exponents(scop: Scop) -> Scop:
     """The same with calls of `exp` whose argument is never positive named so."""
+
+    def named(s: Statement, e: Expr, access: Callable[[Load], Access]) -> Expr:
+        if isinstance(e, Call) and e.kind == "intrinsic" and e.name == "exp":
+            (x,) = e.args
+            pair, least = (read_of(x.a), read_of(x.b)) if isinstance(x, Sub) else (None, None)
+            if pair and least and _compared(scop, s, access(pair), access(least)):
+                return replace(e, name=NAME)
+        return e
+
+    return renamed(scop, named)
+
+
+def renamed(scop: Scop, change: Callable[[Statement, Expr, Callable[[Load], Access]], Expr]) -> Scop:
+    """The same with each expression of a statement changed, those outside first; `change` is told how a
+    statement's loads are accessed."""
     bodies = dict(scop.bodies)
     for s in scop.statements:
-        body = bodies[s.stage.name]
-        numbers = {id(x): i for i, x in enumerate(loads(body))}
-
-        def visit(e: Expr, s: Statement = s, numbers: dict[int, int] = numbers) -> Expr:
-            if isinstance(e, Call) and e.kind == "intrinsic" and e.name == "exp":
-                (x,) = e.args
-                if isinstance(x, Sub) and (pair := read_of(x.a)) and (least := read_of(x.b)):
-                    found = s.reads[numbers[id(pair)]], s.reads[numbers[id(least)]]
-                    if _compared(scop, s, *found):
-                        return replace(e, name=NAME)
-            return rebuild(e, visit)
-
-        bodies[s.stage.name] = visit(body)
+        bodies[s.stage.name] = _changed(s, bodies[s.stage.name], change)
     return replace(scop, bodies=bodies)
+
+
+def _changed(
+    s: Statement, body: Expr, change: Callable[[Statement, Expr, Callable[[Load], Access]], Expr]
+) -> Expr:
+    accesses = {id(x): s.reads[i] for i, x in enumerate(loads(body))}
+
+    def visit(e: Expr) -> Expr:
+        return rebuild(change(s, e, lambda load: accesses[id(load)]), visit)
+
+    return visit(body)
 
 
 def read_of(e: Expr) -> Load | None:

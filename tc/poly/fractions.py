@@ -11,11 +11,10 @@ overflows or loses bits.  Of exponentials that are never more than 1 only the sm
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
 
-from tc.ir.expr import Call, Cast, Div, Expr, rebuild
+from tc.ir.expr import Call, Cast, Div, Expr, Load
 from tc.poly import exponents
-from tc.poly.scan.builder import loads
 from tc.poly.scop import Access, Scop, Statement
 
 NAME = "fraction_over"  # what a quotient becomes: a call of dividend and divisor
@@ -24,24 +23,15 @@ _FRACTIONS = frozenset([exponents.NAME, "sigmoid", "normcdf"])
 
 def divided_fractions(scop: Scop) -> Scop:
     """The same with quotients whose dividend is from 0 to 1 named so; after `nonpositive_exponents`."""
-    bodies = dict(scop.bodies)
-    for s in scop.statements:
-        body = bodies[s.stage.name]
-        numbers = {id(x): i for i, x in enumerate(loads(body))}
 
-        def visit(e: Expr, s: Statement = s, numbers: dict[int, int] = numbers) -> Expr:
-            e = rebuild(e, visit) if not isinstance(e, Div) else e
-            if not isinstance(e, Div):
-                return e
+    def named(s: Statement, e: Expr, access: Callable[[Load], Access]) -> Expr:
+        if isinstance(e, Div) and e.dtype.is_float:
             read = exponents.read_of(e.a)
-            known = read is not None and _fractions(scop, s, s.reads[numbers[id(read)]])
-            a, b = visit(e.a), visit(e.b)
-            if e.dtype.is_float and known:
-                return Call(NAME, (a, b), e.dtype, "intrinsic")
-            return replace(e, a=a, b=b)
+            if read is not None and _fractions(scop, s, access(read)):
+                return Call(NAME, (e.a, e.b), e.dtype, "intrinsic")
+        return e
 
-        bodies[s.stage.name] = visit(body)
-    return replace(scop, bodies=bodies)
+    return exponents.renamed(scop, named)
 
 
 def _fractions(scop: Scop, s: Statement, value: Access) -> bool:

@@ -12,8 +12,6 @@
 namespace tc {
 namespace {
 
-size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
-
 void *allocate(size_t bytes) {
   if (bytes > SIZE_MAX / 2) return nullptr;
   if (bytes >= kHugeWorkspace) return map_pages(round_up(bytes, kHugePage), true);

@@ -78,8 +78,6 @@ struct Pool {
 alignas(Pool) unsigned char storage[sizeof(Pool)];
 Pool &pool = *new (storage) Pool;
 
-size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
-
 bool fits(size_t length, size_t wanted) { return length >= wanted && length - wanted <= wanted / kSpare; }
 
 void unmap(Block *blocks) {

@@ -107,9 +107,8 @@ def test_short_rows_of_results_may_wait_for_the_last_cache() -> None:
         return int(re.findall(r"\* +\d+ cycles \(compute (\d+)", text)[0])
 
     tiles = 4 * 16384 // 8
-    assert (
-        compute(16384, 30.0) - compute(16384, 0.0) >= 30 * 32 * tiles
-    )  # and again where lines are revisited
+    # And again where lines are visited again.
+    assert compute(16384, 30.0) - compute(16384, 0.0) >= 30 * 32 * tiles
     assert compute(16640, 30.0) == compute(16640, 0.0)
 
 

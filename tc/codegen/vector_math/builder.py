@@ -251,14 +251,17 @@ class Body:
         symbol = f"llvm.x86.avx512.mask.{name}.{kind}.{total}"
         self.declarations.add(f"declare {ty} @{symbol}({', '.join(types)})")
         result = self.sink.op(f"call {ty} @{symbol}({', '.join(operands)})")
-        return Value(self, element, result if self.lanes == lanes else self._first(ty, result))
+        return self._narrowed(element, lanes, result)
 
-    def _first(self, ty: str, wide: str) -> str:
-        """As many elements of a vector as there are lanes."""
+    def _narrowed(self, element: str, lanes: int, wide: str) -> Value:
+        """The first elements of a vector of so many lanes: the opposite of `_widened`."""
+        ty = f"<{lanes} x {element}>"
         if self.lanes == 1:
-            return self.sink.op(f"extractelement {ty} {wide}, i64 0")
-        low = ", ".join(f"i32 {i}" for i in range(self.lanes))
-        return self.sink.op(f"shufflevector {ty} {wide}, {ty} poison, <{self.lanes} x i32> <{low}>")
+            wide = self.sink.op(f"extractelement {ty} {wide}, i64 0")
+        elif self.lanes < lanes:
+            low = ", ".join(f"i32 {i}" for i in range(self.lanes))
+            wide = self.sink.op(f"shufflevector {ty} {wide}, {ty} poison, <{self.lanes} x i32> <{low}>")
+        return Value(self, element, wide)
 
     def _widened(self, a: Value, lanes: int) -> str:
         if self.lanes == lanes:
@@ -291,7 +294,7 @@ class Body:
         elements = ", ".join(f"float {literal(x, 'float')}" for x in table)
         at = self._widened(places, 16)
         result = self.sink.op(f"call {wide} @{symbol}({wide} <{elements}>, <16 x i32> {at})")
-        return Value(self, "float", result if self.lanes == 16 else self._first(wide, result))
+        return self._narrowed("float", 16, result)
 
     def fma(self, a: Value, b: Value | float, c: Value | float) -> Value:
         """a b + c in one rounding; only where the target has it."""

@@ -73,10 +73,10 @@ def register_tiles(
                         continue
                     label = f"lanes {v.name} x{vectors}" + (f" of {width}" if width < min(lanes, e) else "")
                     label += "".join(f", {k} x{n}" for k, n in tile.items() if n > 1)
-                    if packs and not pack and _used_once(work, packs, tiles, extents):
-                        out.append((Candidate(tiles, plain, frozenset()), label))
-                    label += f", {len(packs)} packed" if packs else ""
+                    where_it_lies, label = label, label + (f", {len(packs)} packed" if packs else "")
                     out.append((Candidate(tiles, plain, packs), label))
+                    if packs and not pack and _used_once(work, packs, tiles, extents):
+                        out.append((Candidate(tiles, plain, frozenset()), where_it_lies))
                     if dotted is not None:
                         needed = packs | {
                             (p.dot.statement, p.dot.packed) for p in dotted if p.dot is not None

@@ -43,14 +43,15 @@ MODULES = ("tc/ranges", "tc/ir", "tc/poly", "tc/codegen", "tc/halide", "backends
 # what hardware is like (`machine`, `target`); what only shows, or runs on devices that are not here.
 EXCLUDED = (
     *("tc/poly/trace", "tc/poly/legality.py", "tc/poly/placement.py"),
-    *("backends/cpu/choose.py", "backends/cpu/candidates.py", "backends/cpu/rank.py"),
-    *("backends/cpu/cache_tiles.py", "backends/cpu/blocks.py"),
-    *("backends/cpu/model.py", "backends/cpu/issue.py", "backends/cpu/lines.py", "backends/cpu/work.py"),
+    *("backends/cpu/tiling/choose.py", "backends/cpu/tiling/candidates.py", "backends/cpu/tiling/rank.py"),
+    *("backends/cpu/tiling/cache_tiles.py", "backends/cpu/tiling/blocks.py"),
+    *("backends/cpu/model/cycles.py", "backends/cpu/model/issue.py", "backends/cpu/model/lines.py"),
+    *("backends/cpu/model/work.py", "backends/cpu/model/packs.py", "backends/cpu/model/cost.py"),
     *(
-        "backends/cpu/spills.py",
+        "backends/cpu/emit/spills.py",
         "backends/cpu/machine.py",
-        "backends/cpu/size.py",
-        "backends/cpu/versions.py",
+        "backends/cpu/model/size.py",
+        "backends/cpu/tiling/versions.py",
     ),
     *("backends/cpu/fuse.py", "backends/cpu/recompute.py", "backends/gpu/fuse.py", "backends/gpu/target.py"),
     *("backends/gpu/choose.py", "backends/gpu/kernels.py", "backends/gpu/recompute.py"),

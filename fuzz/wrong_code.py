@@ -27,42 +27,42 @@ WRONG_CODE = (
     # Masks and memory.
     Miscompilation(
         "a mask of dynamic length has one lane too many",
-        "backends/cpu/memory.py",
+        "backends/cpu/emit/memory.py",
         'f"icmp ult {type_text(INT32, lanes)} {steps.text}, {count.text}"',
         'f"icmp ule {type_text(INT32, lanes)} {steps.text}, {count.text}"',
         (on("death", SUM, dynamic="N M", N=37, M=41),),
     ),
     Miscompilation(
         "the last vector has no mask",
-        "backends/cpu/emit.py",
+        "backends/cpu/emit/kernel.py",
         "None if lanes == trips else self.tail_mask(trips, lanes)",
         "None",
         (on("death", "def f(float(N) A, float(N) B) -> (C) { C(i) = A(i) * B(i) }", N=13),),
     ),
     Miscompilation(
         "loads have no mask",
-        "backends/cpu/memory.py",
+        "backends/cpu/emit/memory.py",
         '            if self.mask is None:\n                return self._from_memory(t, self.op(f"load {st}, ptr {p}, align',
         '            if self.mask is None or self.mask.active is not None:\n                return self._from_memory(t, self.op(f"load {st}, ptr {p}, align',
         (on("death", "def f(float(N) A, float(N) B) -> (C) { C(i) = A(i) * B(i) }", N=13),),
     ),
     Miscompilation(
         "the last vector is stored in pieces that are too long",
-        "backends/cpu/memory.py",
+        "backends/cpu/emit/memory.py",
         "n = 1 << ((active - first).bit_length() - 1)",
         "n = 1 << (active - first - 1).bit_length()",
         (on("death", "def f(float(N) A, float(N) B) -> (C) { C(i) = A(i) * B(i) }", N=13),),
     ),
     Miscompilation(
         "every second element is picked from loads that end too late",
-        "backends/cpu/memory.py",
+        "backends/cpu/emit/memory.py",
         "start = min(j * lanes, (lanes - 1) * stride + 1 - lanes)",
         "start = j * lanes",
         (on("death", "def f(float(N) A) -> (C) { C(i) = A(2*i) where i in 0:16 }", N=31),),
     ),
     Miscompilation(
         "a condition replaces the mask of the last vector",
-        "backends/cpu/emit.py",
+        "backends/cpu/emit/kernel.py",
         'self.mask = c if mask is None else self.logical("and", mask, c)',
         "self.mask = c",
         (
@@ -75,7 +75,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "two images have one padding",
-        "backends/cpu/memory.py",
+        "backends/cpu/emit/memory.py",
         'f"{array.name} if {c.text} else {constant.text}"',
         'f"{array.name} if {c.text}"',
         (
@@ -89,14 +89,14 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "lanes beyond the end of a reduction are reduced too",
-        "backends/cpu/memory.py",
+        "backends/cpu/emit/memory.py",
         "varying = self.mask is not None and (slot.mask is None or slot.mask.text != self.mask.text)",
         "varying = False",
         (on("result", LEAST, values={"A": (5, 7, 9)}, N=99),),
     ),
     Miscompilation(
         "an element in registers that a condition leaves alone is not loaded",
-        "backends/cpu/memory.py",
+        "backends/cpu/emit/memory.py",
         "if fresh and (varying or self.conditional):",
         "if fresh and varying:",
         (
@@ -111,7 +111,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "loads from before a loop are used after it",
-        "backends/cpu/emit.py",
+        "backends/cpu/emit/kernel.py",
         "for buffer in self.written[id(s)]:",
         "for buffer in ():",
         (
@@ -127,7 +127,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "a result is stored past the caches where it starts on no line",
-        "backends/cpu/memory.py",
+        "backends/cpu/emit/memory.py",
         "self.either(self.on_a_line(array), past, plain)",
         "self.do(past)",
         (
@@ -142,7 +142,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "results are stored past the caches in rows that start on no line",
-        "backends/cpu/memory.py",
+        "backends/cpu/emit/memory.py",
         "return 16 <= width <= 64 and not any(f * itemsize % width for f in parts)",
         "return 16 <= width <= 64",
         (
@@ -157,14 +157,14 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "rows are transposed in blocks the wrong way round",
-        "backends/cpu/memory.py",
+        "backends/cpu/emit/memory.py",
         "group = [f(a, b) for a, b in pairs for f in (low, high)]",
         "group = [f(a, b) for f in (low, high) for a, b in pairs]",
         (on("result", "def f(float(N,M) A) -> (B) { B(j,i) = A(i,j) }", N=11, M=13),),
     ),
     Miscompilation(
         "columns that are turned by a function begin where the first ones did",
-        "backends/cpu/memory.py",
+        "backends/cpu/emit/memory.py",
         "at = self.materialize(first.address.uniform)",
         "at = 0",
         (
@@ -180,7 +180,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "what was loaded under a mask is used without one",
-        "backends/cpu/memory.py",
+        "backends/cpu/emit/memory.py",
         "if mask is None or (self.mask is not None and mask.text == self.mask.text):",
         "if True:",
         (
@@ -209,7 +209,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "max= drops a NaN",
-        "backends/cpu/values.py",
+        "backends/cpu/emit/values.py",
         'return Value(self.pure(f"select {ct} {nan}, {ty} {a.text}, {ty} {best}"), t, lanes)',
         "return Value(best, t, lanes)",
         (
@@ -224,14 +224,14 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "division by a constant truncates",
-        "backends/cpu/values.py",
+        "backends/cpu/emit/values.py",
         'return Value(self.pure(f"add {ty} {q}, {negative}"), t, lanes)',
         "return Value(q, t, lanes)",
         (on("result", "def f(int(N) A) -> (B) { B(i) = A(i) / 4 }", N=9),),
     ),
     Miscompilation(
         "unsigned integers are compared as signed ones",
-        "backends/cpu/values.py",
+        "backends/cpu/emit/values.py",
         "predicate[1 if t.is_signed else 2]",
         "predicate[1]",
         (
@@ -245,7 +245,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "floats become unsigned integers by way of signed ones",
-        "backends/cpu/values.py",
+        "backends/cpu/emit/values.py",
         "kind = f\"fpto{'s' if target.is_signed else 'u'}i.sat\"",
         'kind = "fptosi.sat"',
         (
@@ -275,14 +275,14 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "the extremum of unsigned integers is that of signed ones",
-        "backends/cpu/values.py",
+        "backends/cpu/emit/values.py",
         """name = f"{'s' if t.is_signed else 'u'}{'min' if least else 'max'}\"""",
         """name = f"s{'min' if least else 'max'}\"""",
         (on("result", "def f(uint8(N) A) -> (S) { S max=! A(i) }", values={"A": (3, 200)}, N=40),),
     ),
     Miscompilation(
         "unsigned integers are widened with their sign",
-        "backends/cpu/values.py",
+        "backends/cpu/emit/values.py",
         """f"{'sext' if signed else 'zext'} {a} {v.text} to {b}\"""",
         'f"sext {a} {v.text} to {b}"',
         (on("result", "def f(uint8(N) A) -> (B) { B(i) = int(A(i)) * 3 }", values={"A": (3, 200)}, N=40),),
@@ -290,14 +290,14 @@ WRONG_CODE = (
     # Index arithmetic and checks.
     Miscompilation(
         "the remainder of an index is taken to stay within lanes where it does not",
-        "backends/cpu/expressions.py",
+        "backends/cpu/emit/expressions.py",
         "if low < 0 or high >= divisor:",
         "if low < 0 or high > divisor:",
         (on("result", "def f(float(N) A) -> (B) { B(i) = A(i % 7) where i in 0:8 }", N=8),),
     ),
     Miscompilation(
         "a negative index passes the check",
-        "backends/cpu/expressions.py",
+        "backends/cpu/emit/expressions.py",
         'bad = self.compare(("", "uge", "uge"), subscript, extent)',
         'bad = self.compare(("", "sge", "sge"), subscript, extent)',
         (
@@ -312,7 +312,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "an index beyond the end passes the check",
-        "backends/cpu/expressions.py",
+        "backends/cpu/emit/expressions.py",
         'bad = self.compare(("", "uge", "uge"), subscript, extent)',
         'bad = self.compare(("", "ugt", "ugt"), subscript, extent)',
         (
@@ -440,7 +440,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "remainders and quotients that are an index again, but one element apart",
-        "backends/cpu/expressions.py",
+        "backends/cpu/emit/expressions.py",
         "return [(m, factor) for (m, _), factor in left.items()] if whole else terms",
         "return [(m, 1) for (m, _), factor in left.items()] if whole else terms",
         (on("result", CONV, PACKED, N=1, C=40, H=6, W=9, F=37, KH=3, KW=3),),
@@ -496,7 +496,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "integers are rounded twice on their way to bfloat16",
-        "backends/cpu/values.py",
+        "backends/cpu/emit/values.py",
         "if v.dtype.is_int and v.dtype.bits >= 32:",
         "if v.dtype.is_int and v.dtype.bits > 32:",
         (
@@ -547,21 +547,21 @@ WRONG_CODE = (
     # Products of bytes.
     Miscompilation(
         "sums of bytes read a whole group where a row ends before",
-        "backends/cpu/dot_code.py",
+        "backends/cpu/emit/dot_code.py",
         "for i in range(points):\n            v = self.op",
         "for i in range(size):\n            v = self.op",
         (on("death", BYTES, isa=None, M=5, K=23, N=40),),
     ),
     Miscompilation(
         "the factors of a product of bytes change places",
-        "backends/cpu/dot_code.py",
+        "backends/cpu/emit/dot_code.py",
         "unsigned, signed = found if a == UINT8 else found[::-1]",
         "unsigned, signed = found",
         (on("result", BYTES, isa=None, M=5, K=23, N=40),),
     ),
     Miscompilation(
         "packed bytes are shifted by one too few",
-        "backends/cpu/dot.py",
+        "backends/cpu/model/dot.py",
         "kind, shift = (UINT8, 128)",
         "kind, shift = (UINT8, 127)",
         (on("result", BYTES, values={"B": (-128, 127, 5)}, isa=None, M=5, K=23, N=40),),

@@ -33,18 +33,19 @@ from tc.poly.fractions import divided_fractions
 from tc.poly.separate import separations
 from tc.registry import Availability
 
-from . import emit, spills
-from .choose import Rankings, best_options, choose
+from .emit import spills
+from .emit.expressions import CHEAP
+from .emit.interleave import SIDE_BY_SIDE
+from .emit.kernel import KERNEL, emit
 from .epilogues import rolled
-from .expressions import CHEAP
 from .fuse import judge
-from .interleave import SIDE_BY_SIDE
 from .isa import Isa
 from .machine import Machine, believed, host, with_isa
 from .recompute import repeated, worthwhile
 from .simpler import notices
-from .streams import streamed
-from .versions import Plan, Version, versions
+from .tiling.choose import Rankings, best_options, choose
+from .tiling.streams import streamed
+from .tiling.versions import Plan, Version, versions
 
 Artifact = Literal["schedule", "choice", "loops", "code", "llvm", "asm"]
 
@@ -149,7 +150,7 @@ class Backend:
     def from_blob(self, program: Program, blob: bytes) -> Restored:
         """The kernel that `Compiled.to_blob` packed."""
         facts, code = store.unpack(blob)
-        machine = llvm_jit.load_object(code, emit.KERNEL)
+        machine = llvm_jit.load_object(code, KERNEL)
         workspace: int | Expr = int(facts["workspace"])
         if program.sizes:
             workspace = Add(nest.assemble(program, scan.block(())).workspace, IntImm(workspace))
@@ -184,9 +185,7 @@ class Backend:
             )
         workspace = made.nest.workspace
         with stage("machine"):
-            code = llvm_jit.load_object(
-                built, emit.KERNEL, text=made.text, cpu=isa.cpu, features=isa.features
-            )
+            code = llvm_jit.load_object(built, KERNEL, text=made.text, cpu=isa.cpu, features=isa.features)
         return Compiled(
             code.address,
             workspace.value if isinstance(workspace, IntImm) else workspace,
@@ -273,7 +272,7 @@ def code_of(
     if verify:
         trace.verify_small(program, loops, _TRACED_INSTANCES)
     with stage("code"):
-        text = emit.emit(
+        text = emit(
             loops, machine.isa, fast_math=options.fast_math, fused_products=bool(machine.fused_products)
         )
     shown = "".join(f"{v.size} <= {v.most}:\n{v.plan.schedule}" for v in few) + usual.schedule

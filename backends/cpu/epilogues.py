@@ -31,11 +31,11 @@ from tc.ir.loops import (
 )
 from tc.ir.simplify import simplify
 
-from .work import cost
+from .emit.trips import UNKNOWN, iterations
+from .model.work import cost
 
 _MOST = 400.0  # vector instructions after a reduction that are unrolled
 _LONG = 64  # iterations of a reduction, of about four points each
-UNKNOWN = 64  # iterations of a loop of dynamic length: many
 
 Point = Sequence[tuple[Expr, int]]  # of each loop around the number of its iteration, and how many there are
 
@@ -46,24 +46,6 @@ def rolled(nest: LoopNest, lanes: int) -> LoopNest:
     roller = _Roller({a.name: a.dtype for a in nest.arrays}, lanes)
     body = roller.everywhere(nest.body)
     return replace(nest, body=body, arrays=(*nest.arrays, *roller.tiles.values()))
-
-
-def iterations(s: Stmt, unknown: int) -> int:
-    """Of the loops of a statement that are loops in the code; `unknown`: of one of dynamic length."""
-    match s:
-        case Block():
-            return max((iterations(c, unknown) for c in s.body), default=1)
-        case For(kind=LoopKind.SERIAL):
-            trips = simplify(Sub(s.upper, s.lower), exact=True)
-            each = trips.value if isinstance(trips, IntImm) else unknown
-            return each * iterations(s.body, unknown)
-        case For() | Promote():
-            return iterations(s.body, unknown)
-        case If():
-            branches = [s.then, *([] if s.otherwise is None else [s.otherwise])]
-            return max(iterations(b, unknown) for b in branches)
-        case _:
-            return 1
 
 
 @dataclass(slots=True)

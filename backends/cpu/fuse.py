@@ -11,7 +11,7 @@ from tc.poly.fusion import Counts, Judge, Proposal
 from tc.poly.scop import Scop
 
 from .machine import Machine
-from .shares import balanced
+from .model.balance import balanced
 
 _SMALL = 1 << 16  # instances that one core runs in the time it takes to start others a few times
 

@@ -15,6 +15,8 @@ from tc.errors import BackendError
 
 from .isa import AVX2, AVX512, ISAS, NEON, SSE42, Isa
 
+LINE = 64  # bytes of a line of every cache
+
 
 @dataclass(frozen=True, slots=True)
 class Machine:

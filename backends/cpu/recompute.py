@@ -11,7 +11,7 @@ from tc.ir.materialize import Operand
 from tc.ir.program import Program
 
 from .machine import Machine
-from .work import cost
+from .model.work import cost
 
 _TRIPS = 3  # a line is fetched before it is written, written back, and read
 # Vector instructions of a multiply-add, about, that an element or a constant beside an array costs, though

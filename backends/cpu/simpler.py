@@ -13,8 +13,8 @@ from tc.options import Options
 from tc.poly.plan import Nest
 from tc.poly.scop import Scop
 
-from .choose import Choice
-from .register_tile import Candidate
+from .model.register_tile import Candidate
+from .tiling.choose import Choice
 
 _MANY = 1 << 16  # instances, from where on it takes noticeable time
 

@@ -12,7 +12,7 @@ import tc
 from tests.backends.cpu_cases import compiled, isas
 
 compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
-interleave = sys.modules["tc_backends.cpu.interleave"]
+interleave = sys.modules["tc_backends.cpu.emit.interleave"]
 
 
 def merged(*copies: str, **arrays: str) -> list[str]:

@@ -16,7 +16,7 @@ from tests.backends.cpu_cases import CONV, GEMM, code_of, compiled
 from tests.backends.test_cpu_ahead import hints, made
 
 compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
-lines, backend, isa = (sys.modules[f"tc_backends.cpu.{name}"] for name in ("lines", "backend", "isa"))
+lines, backend, isa = (sys.modules[f"tc_backends.cpu.{name}"] for name in ("model.lines", "backend", "isa"))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_rows_on_one_page_may_be_more_than_the_hardware_follows(cycles: float, r
 def test_lines_of_full_sets_take_longer(times: float, tile: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of 2 KB fall into two sets of the first cache: a line is brought again for each part of it, where
     they are read as they lie."""
-    monkeypatch.setattr(sys.modules["tc_backends.cpu.blocks"], "_both", lambda *_: None)
+    monkeypatch.setattr(sys.modules["tc_backends.cpu.tiling.blocks"], "_both", lambda *_: None)
     source = "def f(float(K,M) A, float(K,N) B) -> (C) { C(m,n) +=! A(k,m) * B(k,n) }"
     program = tc.compile(source, "cpu").program({"M": 512, "K": 512, "N": 512})
     own = backend.Machine(

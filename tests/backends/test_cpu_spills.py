@@ -45,7 +45,7 @@ needs_avx2 = pytest.mark.skipif("avx2" not in isas(), reason="this processor has
 @pytest.fixture(scope="module")
 def spills() -> Any:
     registry.get("cpu")
-    return sys.modules["tc_backends.cpu.spills"]
+    return sys.modules["tc_backends.cpu.emit.spills"]
 
 
 X86 = """

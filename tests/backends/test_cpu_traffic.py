@@ -12,7 +12,9 @@ import tc
 from tests.backends.cpu_cases import GEMM, compiled
 
 compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
-backend, isa, shares = (sys.modules[f"tc_backends.cpu.{name}"] for name in ("backend", "isa", "shares"))
+backend, isa, balance = (
+    sys.modules[f"tc_backends.cpu.{name}"] for name in ("backend", "isa", "model.balance")
+)
 # The caches of a Zen 4.
 WIDE = backend.Machine(isa.AVX512, 2, 32 << 10, 1 << 20, 32 << 20, fma_units=1, loads=1, evicted=3.0)
 NARROW = replace(WIDE, isa=isa.AVX2, fma_units=2, loads=2)
@@ -138,7 +140,7 @@ def test_no_processor_has_much_more_to_do_than_another(
 def test_parts_are_whole_tiles(register: int, others: int, cores: int) -> None:
     for extent in (1, 15, 72, 299, 648, 5000):
         for least in (1, 3, 16):
-            width = shares.even_width(extent, register, range(least, 4 * least), others, cores)
+            width = balance.even_width(extent, register, range(least, 4 * least), others, cores)
             assert width % register == 0 and register <= width < extent + register
             assert -(-extent // width) <= max(1, 4 * least)
 
@@ -153,4 +155,4 @@ def test_parts_are_whole_tiles(register: int, others: int, cores: int) -> None:
     ],
 )
 def test_more_parts_where_that_is_more_even(extent: int, dearer: float, width: int) -> None:
-    assert shares.even_width(extent, 6, range(2, 10), 1, 2, dearer) == width
+    assert balance.even_width(extent, 6, range(2, 10), 1, 2, dearer) == width

@@ -48,9 +48,9 @@ from tc.ir.loops import Array
 from tc.ir.simplify import linear_terms
 from tc.poly import fractions
 
+from ..isa import Isa
 from . import quotients
 from .affine import LANE, Affine, factors
-from .isa import Isa
 from .memory import MemoryEmitter
 from .padding import padding
 from .values import Value, type_text

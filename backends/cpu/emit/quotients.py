@@ -19,7 +19,7 @@ from tc.codegen.llvm_expr import PREDICATES, llvm_type
 from tc.dtypes import FLOAT32, FLOAT64, UINT32, UINT64
 from tc.ir.expr import EQ, LT
 
-from .isa import Isa
+from ..isa import Isa
 from .values import LIKELY, Value, ValueEmitter, type_text
 
 _BELOW, _EQUAL = PREDICATES[LT], PREDICATES[EQ]

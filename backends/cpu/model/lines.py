@@ -14,11 +14,11 @@ from functools import lru_cache
 
 from tc.poly.plan import Nest, Phase, PhaseTile, Tile, one_block
 
-from .machine import Machine
+from ..machine import LINE, Machine
 from .register_tile import along_lanes
 from .work import Ref, Work, footprint, rows
 
-LINE = 64  # bytes
+FAR = 2048  # bytes between rows from where each is a stream of its own
 _PAGE = 4096  # bytes
 _APART = 8.0  # pages, from where on rows do not share a line of the page table either
 FOLLOWED = 8  # rows that the hardware follows in a larger array

@@ -36,14 +36,14 @@ from tc.ir.loops import (
 from tc.ir.lower import neutral
 from tc.ir.simplify import simplify
 
+from ..isa import FEW, Isa
 from .across import groups
 from .affine import LANE, Affine, factors
 from .dot_code import DotEmitter
-from .epilogues import UNKNOWN, iterations
 from .expressions import CHEAP, Around, Env, operands
 from .interleave import SIDE_BY_SIDE, interleaved
-from .isa import FEW, Isa
 from .memory import Registers
+from .trips import UNKNOWN, iterations
 from .values import LIKELY, WEIGHTS, Function, Value, type_text
 
 if TYPE_CHECKING:

@@ -14,11 +14,12 @@ from dataclasses import replace
 
 from tc.poly.plan import Axis, Nest, Phase, PhaseTile
 
-from .ahead import FAR, cheap
-from .lines import LINE, ROOM, crowd, in_rows
-from .machine import Machine
-from .register_tile import Candidate, along_lanes
-from .work import Ref, Work, footprint
+from ..machine import LINE, Machine
+from ..model.lines import FAR, ROOM, crowd, in_rows
+from ..model.packs import packed_depth
+from ..model.register_tile import Candidate, along_lanes
+from ..model.work import Ref, Work, footprint
+from .ahead import cheap
 
 _DEPTH = 1024  # points of a block of a deep reduction that is packed, about
 _WIDTH = 4  # vectors
@@ -61,40 +62,7 @@ def _in_rows(
     return replace(c, phases=phases), f"{label}, {points[0]} rows at a time"
 
 
-def packed_depth(nest: Nest, packed: Sequence[Ref], phases: Sequence[PhaseTile]) -> int:
-    """Points of a reduction in a pack, at most."""
-    inner = {a.name: a.extent for p in nest.phases for a in p.axes}
-    inner |= {p.axes[0].name: t.block for p, t in zip(nest.phases, phases, strict=True) if t.block}
-    return max(math.prod(inner[a] for a in r.strides if a in inner and r.strides[a]) for r in packed)
-
-
 # Of packs.
-
-
-def row_axis(work: Mapping[str, Work], c: Candidate) -> str | None:
-    """The axis along which a factor is packed that all lanes share."""
-    vector = along_lanes(c.tiles) or ""
-    packed = [r for w in work.values() for r in w.refs if (r.statement, r.read) in c.packs]
-    found = (n for r in packed if not r.strides.get(vector, 0) for n in c.tiles if r.strides.get(n, 0) == 1)
-    return next(found, None)
-
-
-def packed_columns(register: int, each: int, machine: Machine) -> int:
-    """Points along the lanes, of so many bytes `each`, of which half of the second cache holds packs."""
-    return max(register, machine.l2 // 2 // each // register * register)
-
-
-def packed_bytes(nest: Nest, packed: Sequence[Ref], phases: Sequence[PhaseTile]) -> int:
-    """Bytes of a pack for each point along the lanes, or of a row axis, at most."""
-    return packed_depth(nest, packed, phases) * max(r.wide for r in packed)
-
-
-def row_share(extent: int, register: int, each: int, machine: Machine) -> int:
-    """The points of a row axis, of so many bytes `each`, that a cache tile has: an equal part for each
-    processor, as many as three eighths of the second cache hold packs of."""
-    most = max(1, 3 * machine.l2 // 8 // (each * register)) * register
-    parts = -(-extent // (most * machine.cores)) * machine.cores
-    return min(extent, -(-extent // (parts * register)) * register)
 
 
 def _both(

@@ -14,9 +14,9 @@ from tc.ir.expr import Expr, IntImm, Mul
 from tc.ir.loops import Array
 from tc.ir.simplify import simplify
 
+from ..isa import Isa
+from ..machine import LINE
 from .affine import LANE, Affine, factors
-from .isa import Isa
-from .lines import LINE
 from .values import Value, ValueEmitter, suffix, type_text
 
 Key = tuple[str, Affine]

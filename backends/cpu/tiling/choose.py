@@ -12,12 +12,13 @@ from tc.options import Options
 from tc.poly.plan import SHARE, WHOLE, Axis, Nest, Region, RegionTiling, Tiling
 from tc.poly.scop import Scop
 
+from ..machine import Machine
+from ..model.cost import nest_cost
+from ..model.register_tile import Candidate
+from ..model.work import Work, footprint, work_of
 from .cache_tiles import TASK, tiling
-from .machine import Machine
-from .rank import Ranked, candidates, nest_cost
-from .register_tile import Candidate
+from .rank import Ranked, candidates
 from .shares import number_of_tasks
-from .work import Work, footprint, work_of
 
 _ANY = 1 << 30  # vectors that a candidate may keep
 _OFTEN = 32  # times as often, at most, runs another phase of a nest

@@ -43,9 +43,9 @@ from tc.poly.scan.packs import packed_type
 from tc.poly.scop import Access, Scop, Statement
 from tc.poly.storage import inside
 
+from ..emit.padding import padding
+from ..machine import Machine
 from .dot import Product, product_of
-from .machine import Machine
-from .padding import padding
 
 # Vector instructions of one built-in, about; the polynomials are in tc.codegen.vector_math.
 _FUNCTIONS = {

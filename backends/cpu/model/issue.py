@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 from tc.poly.plan import Nest, Phase, PhaseTile
 
+from ..emit.across import combinations
+from ..emit.memory import CLOSE
+from ..machine import Machine
 from . import lines
-from .across import combinations
-from .machine import Machine
-from .memory import CLOSE
 from .register_tile import Candidate, along_lanes
 from .work import Ref, Work
 

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 
 from tc.poly.plan import Nest, one_block
 
-from .cache_tiles import packed_width
+from ..machine import Machine
 from .lines import ROOM, crowd
-from .machine import Machine
+from .packs import packed_width
 from .register_tile import Candidate, along_lanes
 from .work import Ref, Work, footprint
 

@@ -14,8 +14,8 @@ from tc.poly import plan
 from tc.poly.fusion import Group
 from tc.poly.scop import Scop
 
+from ..machine import Machine
 from .choose import Choice, predicted
-from .machine import Machine
 
 _FEW = (4, 1)  # points for which there may be loops
 _LOOKED_AT = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)

@@ -17,7 +17,7 @@ from tc.ir.program import Stage
 from tc.poly.plan import Dot, Nest, Phase, PhaseTile
 from tc.poly.scan.builder import loads
 
-from .isa import Isa
+from ..isa import Isa
 
 if TYPE_CHECKING:
     from .work import Ref, Work

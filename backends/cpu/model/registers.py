@@ -10,7 +10,7 @@ from itertools import accumulate, product
 
 from tc.poly.plan import Nest, Tile
 
-from .isa import FEW, Isa
+from ..isa import FEW, Isa
 from .register_tile import along_lanes
 from .work import Work
 

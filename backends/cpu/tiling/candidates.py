@@ -10,14 +10,14 @@ from dataclasses import replace
 from tc.options import Options
 from tc.poly.plan import Axis, Nest, Phase, PhaseTile, Tile
 
-from . import dot
-from .isa import FEW
-from .lines import outer_order
-from .machine import Machine
-from .register_tile import Candidate
-from .registers import fits, sums
-from .size import MOST, lines_of
-from .work import Work
+from ..isa import FEW
+from ..machine import Machine
+from ..model import dot
+from ..model.lines import outer_order
+from ..model.register_tile import Candidate
+from ..model.registers import fits, sums
+from ..model.size import MOST, lines_of
+from ..model.work import Work
 
 # Points of an axis in a register tile, and others that divide it; and, with lanes along another axis, all of
 # them if they are at most so many.

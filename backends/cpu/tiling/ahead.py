@@ -15,13 +15,12 @@ from functools import partial
 
 from tc.poly.plan import Ahead, Axis, Nest, Phase, PhaseTile, Tile, one_block
 
-from .lines import FOLLOWED, LINE, crowd
-from .machine import Machine
-from .register_tile import along_lanes
-from .work import Ref, Work, footprint, held_buffers, rows, run
+from ..machine import LINE, Machine
+from ..model.lines import FAR, FOLLOWED, crowd
+from ..model.register_tile import along_lanes
+from ..model.work import Ref, Work, footprint, held_buffers, rows, run
 
 POINTED = 12  # iterations between asking for a row that data point to and reading it
-FAR = 2048  # bytes between rows from where each is a stream of its own
 _PAGE = 4096
 _ROWS = 8  # pages of a register tile's results, at least, that are asked for
 _LINES = 4  # of a register tile's results, at least, that are asked for where they come from memory

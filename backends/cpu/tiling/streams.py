@@ -14,7 +14,7 @@ from tc.poly.plan import Nest, Region
 from tc.poly.scop import Scop
 from tc.poly.storage import promotion
 
-from .machine import Machine
+from ..machine import Machine
 
 # How many times the last cache is what a nest reads and writes, at least.  On a Zen 4 core, with a third to
 # all of it written, normalisations, sums and rectifications were 1.1 to 2 times as fast from 1.5 times on,

@@ -10,17 +10,19 @@ from tc.ir.expr import Expr
 from tc.options import Options
 from tc.poly.plan import SHARE, WHOLE, Ahead, Nest, Pack, PhaseTile, Tile, Tiling
 
-from . import ahead, dot
-from .blocks import STREAMS, packed_bytes, packed_columns, row_axis, row_share
-from .lines import blocked_rows, inner_order, outer_order, rows_together
-from .machine import Machine
-from .register_tile import Candidate, along_lanes
-from .shares import BUSY, even, even_width, number_of_tasks, shares
-from .work import Ref, Work, footprint, held_buffers
+from ..machine import Machine
+from ..model import dot
+from ..model.balance import BUSY, TASKS, even, even_width
+from ..model.lines import blocked_rows, inner_order, outer_order, rows_together
+from ..model.packs import packed_bytes, packed_width, row_axis, row_share
+from ..model.register_tile import Candidate, along_lanes
+from ..model.work import Ref, Work, footprint, held_buffers
+from . import ahead
+from .blocks import STREAMS
+from .shares import number_of_tasks, shares
 
 _SUMS = 1024  # sums of the rows of a factor that are kept, where there is no saying how many rows there are
 TASK = 8000.0  # cycles that a task should have at least
-_TASKS = 8  # for each processor, at most, but for what there is room for
 _TURNS = 4  # tasks for each processor, at least, that even out what they have to do
 _FILLING = 0.05  # elements of packs, of all tasks, for each cycle of a nest
 _FILLED = 0.5  # cycles for each of them
@@ -153,35 +155,6 @@ def tiling(
     return Tiling(tiles, tuple(order), inner, phases, packs, parallel, shared_tasks, early, most)
 
 
-def packed_width(
-    nest: Nest,
-    packed: Sequence[Ref],
-    c: Candidate,
-    order: Sequence[str],
-    shared: bool,
-    machine: Machine,
-    row: str | None = None,
-) -> int:
-    """Points along the lanes that there are packs for at a time: half of the second cache holds them, and if
-    processors share the loops of `order`, there are enough for all, with about as much for each."""
-    vector = along_lanes(c.tiles)
-    assert vector is not None
-    extents = {a.name: a.extent for a in nest.axes}
-    register = c.tiles[vector].register
-    each = packed_bytes(nest, packed, c.phases)
-    width = packed_columns(register, each, machine)
-    others = math.prod(
-        math.ceil(extents[n] / (c.tiles[n].cache if n == row else c.tiles[n].register))
-        for n in order
-        if n != vector and any(r.strides.get(n, 0) for r in packed)
-    )
-    if not shared:
-        return min(width, -(-extents[vector] // register) * register)
-    fewest = max(-(-extents[vector] // width), 2 * machine.cores // others, 1)
-    parts = range(fewest, max(fewest, _TASKS * machine.cores // others) + 1)
-    return even_width(extents[vector], register, parts, others, machine.cores)
-
-
 def _ordered(nest: Nest, order: Sequence[str], options: Options) -> list[str]:
     """Loops over cache tiles in the order that is wanted; those that are not named follow."""
     named = [a.name for i in options.order or () for a in nest.axes[i : i + 1]]
@@ -242,4 +215,4 @@ def _filled(r: Ref, nest: Nest, tiles: Mapping[str, Tile]) -> int:
 def _parallel_tasks(packed: Sequence[Ref], phases: Sequence[PhaseTile], machine: Machine) -> float:
     """The most tasks to make: few where long rows are streamed side by side, the more of them the fewer."""
     rows = 0 if packed else max((p.block for p in phases if p.block is not None), default=0)
-    return (float(_TASKS) if not rows else 2.0 if rows <= STREAMS else 1.0) * machine.cores
+    return (float(TASKS) if not rows else 2.0 if rows <= STREAMS else 1.0) * machine.cores

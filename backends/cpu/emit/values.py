@@ -18,8 +18,8 @@ from tc.dtypes import BOOL, FLOAT32, FLOAT64, DType
 from tc.errors import InternalError
 from tc.lang import builtins
 
+from ..isa import Isa
 from . import across
-from .isa import Isa
 
 LIKELY = "!prof !1"  # the first of two branches
 WEIGHTS = '!1 = !{!"branch_weights", i32 2000, i32 1}'

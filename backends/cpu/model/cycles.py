@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from tc.poly.plan import Nest, one_block
 
+from ..machine import LINE, Machine
 from . import lines
 from .issue import Iteration
-from .machine import Machine
 from .register_tile import Candidate
 from .work import Ref, Work
 
@@ -110,7 +110,7 @@ def flush_cycles(r: Ref, c: Candidate, extents: Mapping[str, int], machine: Mach
     gone = r.elements * r.itemsize > machine.l1 // 2
     rows = math.prod(e for n, e in extents.items() if abs(r.strides.get(n, 0)) > 1)
     waits = rows * machine.short_store if gone else 0.0
-    if along * r.itemsize < lines.LINE and lines.crowd(r, extents, machine.l2, machine.l2_ways) > 1:
+    if along * r.itemsize < LINE and lines.crowd(r, extents, machine.l2, machine.l2_ways) > 1:
         waits += machine.lost_line * rows
     if along >= 4:
         return vectors * (1.0 + math.log2(lanes)) + waits

@@ -1,0 +1,27 @@
+"""How many iterations a statement's loops have in the code."""
+
+from __future__ import annotations
+
+from tc.ir.expr import IntImm, Sub
+from tc.ir.loops import Block, For, If, LoopKind, Promote, Stmt
+from tc.ir.simplify import simplify
+
+UNKNOWN = 64  # of a loop of dynamic length: many
+
+
+def iterations(s: Stmt, unknown: int) -> int:
+    """Of the loops of a statement that are loops in the code; `unknown`: of one of dynamic length."""
+    match s:
+        case Block():
+            return max((iterations(c, unknown) for c in s.body), default=1)
+        case For(kind=LoopKind.SERIAL):
+            trips = simplify(Sub(s.upper, s.lower), exact=True)
+            each = trips.value if isinstance(trips, IntImm) else unknown
+            return each * iterations(s.body, unknown)
+        case For() | Promote():
+            return iterations(s.body, unknown)
+        case If():
+            branches = [s.then, *([] if s.otherwise is None else [s.otherwise])]
+            return max(iterations(b, unknown) for b in branches)
+        case _:
+            return 1

@@ -156,3 +156,36 @@ def test_parts_are_whole_tiles(register: int, others: int, cores: int) -> None:
 )
 def test_more_parts_where_that_is_more_even(extent: int, dearer: float, width: int) -> None:
     assert balance.even_width(extent, 6, range(2, 10), 1, 2, dearer) == width
+
+
+SUM = "def f(float(M,K) A) -> (y) { y(i) +=! A(i,k) }"
+NORM = """def f(float(M,K) A) -> (s, y) {
+  s(i) +=! A(i,k) * A(i,k)
+  y(i,k) = A(i,k) * rsqrt(s(i) + 1)
+}"""
+
+
+@pytest.mark.parametrize(
+    ("source", "rows", "columns", "one"),
+    [
+        (SUM, 65536, 128, True),  # from memory: pages of several rows, of which the hardware follows one
+        (SUM, 16384, 512, True),
+        (SUM, 4096, 512, True),  # the last cache has room for it, but not the second
+        (SUM, 200_000, 40, False),  # next to each other, about, rows are one stream
+        (SUM, 1000, 128, False),  # nearer than that
+        (NORM, 4096, 512, True),
+        (NORM, 65536, 128, False),  # asked for early, as they are read twice
+    ],
+)
+def test_rows_of_a_page_are_read_one_after_the_other(source: str, rows: int, columns: int, one: bool) -> None:
+    program = tc.compile(source, "cpu").program({"M": rows, "K": columns})
+    text = backend.code_of(program, WIDE, tc.Options()).choice
+    best = next(line for line in text.splitlines() if line.startswith("  *"))
+    assert bool(re.search(r"lanes k_1 x\d+$", best)) == one, best
+
+
+def test_waiting_for_rows_is_no_reason_to_go_without_lanes() -> None:
+    """Eight rows at a time are asked for."""
+    program = tc.compile(SUM, "cpu").program({"M": 65536, "K": 128})
+    text = backend.code_of(program, WIDE, tc.Options(register_tile=(8,))).choice
+    assert re.search(r"^  \* .* lanes k_1 ", text, re.MULTILINE), text

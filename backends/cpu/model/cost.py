@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 
 from tc.poly.plan import Nest
@@ -24,6 +25,8 @@ _DYNAMIC_LANES = 1.2  # times as long take lanes along a loop of dynamic length
 # Of its cycles more takes a tile that leaves so many registers to the code generator.
 _FULL = {0: 0.1, 1: 0.02}
 _LONG, _CHAIN = 12.0, 0.03  # operations of a function; of its cycles more takes each copy but four
+_ABREAST = 0.5  # of the time to read rows from memory, what it takes longer to read several side by side
+_HELD_UP = 0.3  # of that time, arithmetic waits, too
 _ALONE = 1.5  # times as long take neighbours from afar while they are packed and nothing else goes on
 
 
@@ -72,6 +75,8 @@ def nest_cost(
         and any(r.windows and r.strides.get(along) == 1 for w in work.values() for r in w.refs)
     ):
         bodies += 2  # vectors across two lines that come from afar wait for both
+    waits = repeats * _abreast(nest, work, c, everywhere, machine)
+    memory += waits
     if any(p.vector for p in c.phases):  # rows read side by side are streams to prefetch
         bodies += max(0, held - 4)
         if total > machine.l2:
@@ -82,7 +87,8 @@ def nest_cost(
     if machine.isa.registers <= FEW or math.prod(t.register for t in c.tiles.values()) > 1:
         # Of several rows, what each has beside its sum is in registers, too.
         crowded += _CHAIN * max(0, _chains(nest, work, c) - SIDE_BY_SIDE)
-    return Cost(compute * (1 + 0.02 * (bodies - 1) + crowded), pack, memory, again)
+    compute = compute * (1 + 0.02 * (bodies - 1) + crowded) + _HELD_UP * waits
+    return Cost(compute, pack, memory, again)
 
 
 def _packing(
@@ -135,6 +141,23 @@ def _stray(
     tiles = math.prod(-(-extents[n] // e) for n, e in at.items())
     rows = sum(lines.unfollowed(r, at, machine) for r in held_buffers(nest, work).values())
     return machine.stray_row * tiles * rows
+
+
+def _abreast(
+    nest: Nest, work: Mapping[str, Work], c: Candidate, extents: Mapping[str, int], machine: Machine
+) -> float:
+    """Cycles to wait for rows from beyond the second cache that a register tile reads side by side.  Rows
+    that are read again, from memory, are asked for early (`ahead.next_rows`)."""
+    at = {n: min(t.register, extents[n]) for n, t in c.tiles.items()}
+    readers = Counter(b for p in nest.phases for b in {r.buffer for s in p.statements for r in work[s].refs})
+    waits: dict[str, float] = {}
+    for r in (r for w in work.values() for r in w.refs if r.plain and not r.written):
+        far = lines.from_memory(r, machine)
+        asked = (far and readers[r.buffer] > 1) or (r.statement, r.read) in c.packs
+        if r.elements * r.itemsize > machine.l2 and not asked and lines.abreast(r, at):
+            rate = machine.bandwidth if far else machine.l3_bandwidth
+            waits[r.buffer] = _ABREAST * footprint(r, extents) / rate
+    return sum(waits.values())
 
 
 def _reached(r: Ref, extents: Mapping[str, int]) -> float:

@@ -23,6 +23,7 @@ _PAGE = 4096  # bytes
 _APART = 8.0  # pages, from where on rows do not share a line of the page table either
 FOLLOWED = 8  # rows that the hardware follows in a larger array
 _BESIDE = 256  # bytes between rows up to which they are one stream
+_FROM_MEMORY = 0.375  # of the last cache, arrays at least that come from memory each time
 _PAGES = 48  # pages of results, about, on which the hardware follows a row each
 ROOM = 0.75  # of the first cache
 _SINGLE = 2.0  # times as long takes a line of which one element is used: nothing foresees it
@@ -237,6 +238,18 @@ def pushed_cycles(r: Ref, extents: Mapping[str, int], machine: Machine) -> float
         return 0.0
     rows = math.prod(e for n, e in extents.items() if abs(r.strides.get(n, 0)) > 1)
     return 2 * rows * LINE / machine.l2_bandwidth
+
+
+def from_memory(r: Ref, machine: Machine) -> bool:
+    """Whether the last cache does not keep an array until it is needed again."""
+    return r.elements * r.itemsize >= _FROM_MEMORY * machine.l3
+
+
+def abreast(r: Ref, extents: Mapping[str, int]) -> bool:
+    """Whether a register tile reads several rows side by side that lie on a page, but not next to each other:
+    of these the hardware follows one, and learns the next on every page."""
+    apart = (abs(r.strides.get(n, 0)) * r.itemsize for n, e in extents.items() if e > 1)
+    return any(_BESIDE <= x < _PAGE for x in apart)
 
 
 def unfollowed(r: Ref, extents: Mapping[str, int], machine: Machine) -> float:

@@ -16,7 +16,7 @@ from functools import partial
 from tc.poly.plan import Ahead, Axis, Nest, Phase, PhaseTile, Tile, one_block
 
 from ..machine import LINE, Machine
-from ..model.lines import FAR, FOLLOWED, crowd
+from ..model.lines import FAR, FOLLOWED, crowd, from_memory
 from ..model.register_tile import along_lanes
 from ..model.work import Ref, Work, footprint, held_buffers, rows, run
 
@@ -25,9 +25,7 @@ _PAGE = 4096
 _ROWS = 8  # pages of a register tile's results, at least, that are asked for
 _LINES = 4  # of a register tile's results, at least, that are asked for where they come from memory
 _STREAM = 8192  # bytes in a row, pages that is, from where the hardware follows by itself
-# Of the last cache, arrays at least whose rows come from memory the next time, and how many bytes ahead they
-# are asked for: what is asked for a few hundred cycles before comes too late (ADR 8).
-_FROM_MEMORY = 0.375
+# How many bytes ahead rows from memory are asked for: a few hundred cycles before is too late (ADR 8).
 _EARLY = 16 << 10
 
 _SHARE = 8  # vector operations for each prefetch, at least
@@ -116,9 +114,8 @@ def _full(r: Ref, machine: Machine, extents: Mapping[str, int]) -> bool:
 
 
 def _from_memory(r: Ref, machine: Machine, near: int) -> bool:
-    """Whether the last cache does not keep an array until it is needed again; if nothing is `near`, as if it
-    kept none."""
-    return not near or r.elements * r.itemsize >= _FROM_MEMORY * machine.l3
+    """Whether an array comes from memory; if nothing is `near`, each."""
+    return not near or from_memory(r, machine)
 
 
 def _read_again(nest: Nest, work: Mapping[str, Work]) -> frozenset[str]:

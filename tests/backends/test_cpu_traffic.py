@@ -6,10 +6,11 @@ import re
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import tc
-from tests.backends.cpu_cases import GEMM, compiled
+from tests.backends.cpu_cases import GEMM, compiled, interpreted, isas
 
 compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
 backend, isa, balance = (
@@ -189,3 +190,32 @@ def test_waiting_for_rows_is_no_reason_to_go_without_lanes() -> None:
     program = tc.compile(SUM, "cpu").program({"M": 65536, "K": 128})
     text = backend.code_of(program, WIDE, tc.Options(register_tile=(8,))).choice
     assert re.search(r"^  \* .* lanes k_1 ", text, re.MULTILINE), text
+
+
+PERMUTED = "def f(float(E,F,B,A,D) X, float(C,F) Y) -> (Z) { Z(a,b,c,d,e) +=! X(e,f,b,a,d) * Y(c,f) }"
+
+
+def test_packs_take_whole_lines_of_rows_that_lie_across_lanes() -> None:
+    """Lanes go along e, far apart in X, and each pack of one d would take an element of each line."""
+    program = tc.compile(PERMUTED, "cpu").program({"A": 16, "B": 24, "C": 16, "D": 16, "E": 16, "F": 32})
+    text = backend.code_of(program, WIDE, tc.Options()).choice
+    assert re.search(r"lanes e_4 .* 1 packed$", text, re.MULTILINE), text
+    assert "d_3 by 16/1" in text
+    near = replace(WIDE, l2=64 << 20)  # where all of X stays, each element is near
+    assert "d_3 by 16/1" not in backend.code_of(program, near, tc.Options()).choice
+
+
+@pytest.mark.parametrize("set_name", isas())
+@pytest.mark.parametrize("d", [3, 16, 19, 40])
+def test_what_packs_take_of_rows_may_be_any_number_of_elements(d: int, set_name: str) -> None:
+    rng = np.random.default_rng(d)
+    x = rng.integers(-3, 4, (18, 7, 2, 5, d)).astype(np.float32)
+    y = rng.integers(-3, 4, (6, 7)).astype(np.float32)
+    lanes = isa.ISAS[set_name].lanes(4)
+    options = {"isa": set_name, "vector": 4, "register_tile": (1, 1, 3, 1, lanes), "pack": True}
+    (expected,) = interpreted(PERMUTED, x, y)
+    kernel = compiled(PERMUTED, machine=(("l2", 12 << 10),), **options)
+    choice = kernel.inspect("choice", A=5, B=2, C=6, D=d, E=18, F=7)
+    points, step = map(int, re.findall(r"d_3 (?:parallel )?by (\d+)/(\d+)", choice)[0])
+    assert points > step
+    assert np.array_equal(np.asarray(kernel(x, y)), expected)

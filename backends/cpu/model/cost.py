@@ -13,7 +13,7 @@ from ..isa import FEW
 from ..machine import Machine
 from . import lines
 from .cycles import Cost, flush_cycles, nest_cycles
-from .packs import packed_bytes, packed_columns, row_axis, row_share
+from .packs import packed_bytes, packed_columns, row_axis, row_share, row_tiles
 from .register_tile import Candidate, along_lanes
 from .registers import spare
 from .traffic import again_cycles
@@ -103,6 +103,8 @@ def _packing(
     inner = {a.name: a.extent for p in nest.phases for a in p.axes}
     depends = {n for _, r in packed for n in extents if r.strides.get(n, 0)}
     caches = {n: e if n == along else min(e, c.tiles[n].register) for n, e in extents.items()}
+    rows_of = row_tiles(nest, [r for _, r in packed], c, extents, machine)
+    caches |= rows_of
     if (row := row_axis(work, c)) is not None:
         each = packed_bytes(nest, [r for _, r in packed], c.phases)
         caches[row] = row_share(extents[row], c.tiles[row].register, each, machine)
@@ -112,6 +114,8 @@ def _packing(
         again = math.prod(-(-extents[n] // caches[n]) for n in depends if not r.strides.get(n, 0))
         if r.strides.get(along, 0) != 1:
             cycles = 0.5
+            if any(r.strides.get(n, 0) for n in rows_of):
+                cycles += _ALONE * r.itemsize / machine.l3_bandwidth
         elif 2 * r.elements * r.itemsize <= machine.l2:
             cycles = 0.2
         else:
@@ -146,17 +150,18 @@ def _stray(
 def _abreast(
     nest: Nest, work: Mapping[str, Work], c: Candidate, extents: Mapping[str, int], machine: Machine
 ) -> float:
-    """Cycles to wait for rows from beyond the second cache that a register tile reads side by side.  Rows
-    that are read again, from memory, are asked for early (`ahead.next_rows`)."""
-    at = {n: min(t.register, extents[n]) for n, t in c.tiles.items()}
+    """Cycles to wait for rows from beyond the second cache that the lanes of a register tile, or several of
+    their sums, read side by side.  Rows that are read again, from memory, are asked for early
+    (`ahead.next_rows`)."""
+    along = along_lanes(c.tiles)
+    at = {n: min(t.register, extents[n]) for n, t in c.tiles.items() if along in (None, n)}
     readers = Counter(b for p in nest.phases for b in {r.buffer for s in p.statements for r in work[s].refs})
     waits: dict[str, float] = {}
     for r in (r for w in work.values() for r in w.refs if r.plain and not r.written):
-        far = lines.from_memory(r, machine)
+        far, size = lines.from_memory(r, machine), footprint(r, extents)
         asked = (far and readers[r.buffer] > 1) or (r.statement, r.read) in c.packs
-        if r.elements * r.itemsize > machine.l2 and not asked and lines.abreast(r, at):
-            rate = machine.bandwidth if far else machine.l3_bandwidth
-            waits[r.buffer] = _ABREAST * footprint(r, extents) / rate
+        if size > machine.l2 and not asked and lines.abreast(r, at):
+            waits[r.buffer] = _ABREAST * size / (machine.bandwidth if far else machine.l3_bandwidth)
     return sum(waits.values())
 
 

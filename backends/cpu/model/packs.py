@@ -12,6 +12,8 @@ from .balance import TASKS, even_width
 from .register_tile import Candidate, along_lanes
 from .work import Ref, Work
 
+_ROW = 256  # bytes of a row that a pack takes along axes without lanes
+
 
 def packed_depth(nest: Nest, packed: Sequence[Ref], phases: Sequence[PhaseTile]) -> int:
     """Points of a reduction in a pack, at most."""
@@ -46,6 +48,44 @@ def row_share(extent: int, register: int, each: int, machine: Machine) -> int:
     return min(extent, -(-extent // (parts * register)) * register)
 
 
+def row_tiles(
+    nest: Nest, packed: Sequence[Ref], c: Candidate, extents: Mapping[str, int], machine: Machine
+) -> dict[str, int]:
+    """Points of a cache tile along axes in whose order what is packed lies in memory, beyond the second
+    cache, though neither lanes nor a reduction go along them.  Of a line of which each pack takes an element
+    all others would come again for the next packs: some lines of each row, as far as a quarter of the second
+    cache has room."""
+    vector = along_lanes(c.tiles) or ""
+    out: dict[str, int] = {}
+    inner = {a.name: a.extent for p in nest.phases for a in p.axes}
+    dynamic = {a.name for a in nest.axes if a.size is not None}
+    for r in packed:
+        if r.strides.get(vector, 0) in (0, 1) or r.elements * r.itemsize <= machine.l2:
+            continue
+        size = packed_bytes(nest, [r], c.phases) * c.tiles[vector].register
+        size *= math.prod(
+            out.get(n, t.register) for n, t in c.tiles.items() if n != vector and r.strides.get(n, 0)
+        )
+        run = 1  # elements of a row, so far
+        for n, stride in sorted(r.strides.items(), key=lambda x: abs(x[1])):
+            if not stride:
+                continue
+            if abs(stride) != run or n == vector or n in dynamic or run * r.itemsize >= _ROW:
+                break
+            if n in inner:
+                run *= inner[n]
+                continue
+            step, have = c.tiles[n].register, out.get(n, c.tiles[n].register)
+            most = min(_ROW // (run * r.itemsize), machine.l2 // 4 * have // size)
+            points = max(have, most // step * step)
+            if points >= extents[n]:
+                points = -(-extents[n] // step) * step
+            size = size // have * points
+            out[n] = points
+            run *= extents[n] if points >= extents[n] else _ROW
+    return {n: points for n, points in out.items() if points > c.tiles[n].register}
+
+
 def packed_width(
     nest: Nest,
     packed: Sequence[Ref],
@@ -61,10 +101,11 @@ def packed_width(
     assert vector is not None
     extents = {a.name: a.extent for a in nest.axes}
     register = c.tiles[vector].register
-    each = packed_bytes(nest, packed, c.phases)
+    rows = row_tiles(nest, packed, c, extents, machine)
+    each = packed_bytes(nest, packed, c.phases) * math.prod(rows.values())
     width = packed_columns(register, each, machine)
     others = math.prod(
-        math.ceil(extents[n] / (c.tiles[n].cache if n == row else c.tiles[n].register))
+        math.ceil(extents[n] / (c.tiles[n].cache if n == row else rows.get(n, c.tiles[n].register)))
         for n in order
         if n != vector and any(r.strides.get(n, 0) for r in packed)
     )

@@ -14,7 +14,7 @@ from ..machine import Machine
 from ..model import dot
 from ..model.balance import BUSY, TASKS, even, even_width
 from ..model.lines import blocked_rows, inner_order, outer_order, rows_together
-from ..model.packs import packed_bytes, packed_width, row_axis, row_share
+from ..model.packs import packed_bytes, packed_width, row_axis, row_share, row_tiles
 from ..model.register_tile import Candidate, along_lanes
 from ..model.work import Ref, Work, footprint, held_buffers
 from . import ahead
@@ -64,9 +64,10 @@ def tiling(
         if rows is not None:
             order = [rows, *(n for n in order if n != rows)]
             tiles[rows] = replace(tiles[rows], cache=_share(axes[rows].extent, tiles[rows], machine))
+        along = row_tiles(nest, packed, c, {n: a.extent for n, a in axes.items()}, machine)
         for n in order:
             if n in depends and n not in (vector, row):
-                tiles[n] = replace(tiles[n], cache=tiles[n].register)
+                tiles[n] = replace(tiles[n], cache=along.get(n, tiles[n].register))
         if vector in order:
             shared = cycles > _SERIAL and rows is None
             width = packed_width(nest, packed, replace(c, tiles=tiles), order, shared, machine, row)

@@ -3,12 +3,12 @@ out of the cache."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from tc.ir.evaluate import bytes_of
 from tc.ir.expr import inline_lets, variables
 from tc.poly.fusion import Counts, Judge, Proposal
-from tc.poly.scop import Scop
+from tc.poly.scop import Access, Scop
 
 from .machine import Machine
 from .model.balance import balanced
@@ -23,6 +23,22 @@ def judge(scop: Scop, machine: Machine, typical: Mapping[str, int] | None = None
     halves = {b.name for b in scop.program.buffers if b.dtype.is_half}
     counts = Counts(scop, known)
 
+    def read_by(names: Sequence[str]) -> Iterator[tuple[str, Access]]:
+        return ((n, a) for n in names for a in scop.statement(n).accesses)
+
+    def cut(names: Sequence[str], others: Sequence[str], p: Proposal) -> str:
+        """A large array of these statements alone, along whose rows the shared loops go, while what they have
+        in common with the others stays in the second cache anyway."""
+        theirs = {a.buffer for _, a in read_by(others)}
+        if any(2 * sizes[a.buffer] > machine.l2 for _, a in read_by(names) if a.buffer in theirs):
+            return ""
+        for n, a in read_by(names):
+            along = {m.vars[n] for m in p.after if n in m.vars}
+            last = variables(inline_lets(a.subscripts[-1])) if a.subscripts else frozenset[str]()
+            if sizes[a.buffer] > machine.l2 and a.kind == "read" and along & last:
+                return a.buffer
+        return ""
+
     def why(p: Proposal) -> str:
         if p.level > 0:
             return ""
@@ -33,6 +49,9 @@ def judge(scop: Scop, machine: Machine, typical: Mapping[str, int] | None = None
                 return f"{kept} iterations would be too few for {machine.cores} cores"
         if len(p.after) == len(p.before) == len(p.own):
             return ""
+        for members, names, others in ((p.before, p.first, p.second), (p.own, p.second, p.first)):
+            if len(members) > len(p.after) and (rows := cut(names, others, p)):
+                return f"rows of {rows} would be read in pieces, and nothing large is common to both"
         # Data that the shared loops do not move are read again in each of their iterations, and converted.
         shared = {(n, v) for m in p.after for n, v in m.vars.items()}
         again = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -194,18 +195,22 @@ def _region_axes(r: Region, work: Mapping[Nest, Mapping[str, Work]]) -> tuple[Ax
 def _region_tiles(
     shared: Sequence[Axis], nests: Sequence[Nest], work: Mapping[Nest, Mapping[str, Work]], machine: Machine
 ) -> list[int]:
-    """Tiles of a region's axes: what passes from nest to nest stays in the second cache, and there are tasks
-    for all cores; within that, the more points a tile has, the more often data are used again."""
+    """Tiles of a region's axes: what passes from nest to nest, or is read again in one, stays in the second
+    cache, and there are tasks for all cores; within that, the more points a tile has, the more often data are
+    used again."""
     total = sum(_plain_cycles(n, work[n], machine) for n in nests)
     tasks = max(1.0, min(total / (2 * TASK), 4.0 * machine.cores))
     names = {a.name for a in shared}
     bytes_each: dict[str, int] = {}
+    readers = Counter(b for n in nests for b in {r.buffer for w in work[n].values() for r in w.refs})
     for n in nests:
         inner = {a.name: a.extent for p in n.phases for a in p.axes}
         extents = {a.name: 1 if a.name in names else a.extent for a in n.axes} | inner
-        for w in work[n].values():
+        for s, w in work[n].items():
+            around = [a.name for p in n.phases if s in p.statements for a in (*n.axes, *p.axes)]
             for r in w.refs:
-                if any(r.strides.get(a, 0) for a in names):
+                once = readers[r.buffer] == 1 and all(r.strides.get(a, 0) for a in around)
+                if not once and any(r.strides.get(a, 0) for a in names):
                     bytes_each[r.buffer] = max(bytes_each.get(r.buffer, 0), footprint(r, extents))
     fits = max(1, machine.l2 // 2 // max(1, sum(bytes_each.values())))
     tiles: list[int] = []

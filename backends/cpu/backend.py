@@ -18,7 +18,6 @@ from tc.ir.loops import Array, If, LoopNest, Stmt
 from tc.ir.printer import nest_text
 from tc.ir.program import Program
 from tc.ir.reassociate import reassociate
-from tc.ir.rfactor import split_reductions
 from tc.ir.simplify import simplify
 from tc.ir.temporaries import Temporaries, temporaries
 from tc.ir.unswitch import unswitch
@@ -41,6 +40,7 @@ from .epilogues import rolled
 from .fuse import judge
 from .isa import Isa
 from .machine import Machine, believed, host, with_isa
+from .parts import in_parts
 from .recompute import repeated, worthwhile
 from .simpler import notices
 from .tiling.choose import Rankings, best_options, choose
@@ -51,8 +51,6 @@ Artifact = Literal["schedule", "choice", "loops", "code", "llvm", "asm"]
 
 # Statement instances that take about 5 us on one core, from where on other threads should run meanwhile.
 _WORTH_RELEASING = 50_000
-# Instances of a reduction to one or a few results from where it is worth all cores.
-_LONG = 1 << 17
 # The trace oracle runs the nest in Python.
 _TRACED_INSTANCES = 2000
 # Candidates with fewer vectors that are compiled where a loop spills.
@@ -303,7 +301,7 @@ def prepared(program: Program, machine: Machine, options: Options, typical: Mapp
         found = temporaries(program, worthwhile(machine), repeated(machine), typical)
     program = interchange(collapse(found.program), typical)
     if options.parallel is not False:
-        program = split_reductions(program, 4 * machine.cores, _LONG, typical=typical)
+        program = in_parts(program, machine, typical)
     return replace(found, program=program)
 
 

@@ -123,15 +123,20 @@ def part_sizes(stage: Stage, parts: int, fewest: int, typical: Mapping[str, int]
         if not isinstance(v.range.extent, IntImm):
             size = min(size, math.ceil(_DYNAMIC * extent / max(1, instances)))
         if last:
-            size = _even(extent, max(size, _LEAST_ROW if sizes else _LEAST))
+            size = _even(extent, max(size, _LEAST_ROW if sizes else _LEAST), v.name in _near(stage, extents))
         if size < extent:
             sizes[v.name] = size
         break
     return sizes
 
 
-def _even(extent: int, size: int) -> int:
-    """The points of parts that are about so long, as whole as can be of cache lines."""
+def _even(extent: int, size: int, near: bool) -> int:
+    """The points of parts that are about so long: as whole as can be of cache lines, if neighbours are `near`
+    in memory; else as many in each, if some more parts or fewer have that."""
+    if not near:
+        parts = max(1, round(extent / size))
+        equal = [n for n in range(parts, parts + -(-parts // 2) + 1) if extent % n == 0]
+        return extent // equal[0] if equal else -(-extent // parts)
     for grain in _GRAINS:
         longer = math.ceil(size / grain) * grain
         beyond = math.ceil(extent / longer) * longer - extent
@@ -142,14 +147,19 @@ def _even(extent: int, size: int) -> int:
 
 def _outermost_first(stage: Stage, extents: Mapping[str, int]) -> Sequence[IterVar]:
     """The variables of a reduction, last those along which neighbours are of what is read most."""
+    near = _near(stage, extents)
+    reductions = [v for v in stage.domain.vars if v.kind == "reduction"]
+    return sorted(reductions, key=lambda v: v.name in near)
+
+
+def _near(stage: Stage, extents: Mapping[str, int]) -> frozenset[str]:
+    """The variables along which neighbours are of what is read most."""
 
     def elements(e: Call) -> int:
         return math.prod(extents.get(v, 1) for v in {v for a in e.args for v in variables(a)})
 
     most = max(_reads(stage), key=elements, default=None)
-    near = variables(most.args[-1]) if most is not None else frozenset[str]()
-    reductions = [v for v in stage.domain.vars if v.kind == "reduction"]
-    return sorted(reductions, key=lambda v: v.name in near)
+    return frozenset(variables(most.args[-1])) if most is not None else frozenset()
 
 
 def _factored(program: Program, stage: Stage, sizes: Mapping[str, int]) -> Program:

@@ -100,6 +100,15 @@ def test_parts_are_even_and_whole_cache_lines_where_that_costs_nothing(
     assert found == ({} if size is None else {"n": size})
 
 
+@pytest.mark.parametrize(
+    ("extent", "size"), [(40_000, 5000), (24_000, 3000), (1008, 126), (1010, 101), (1009, 127)]
+)
+def test_parts_of_what_is_apart_in_memory_are_equal(extent: int, size: int) -> None:
+    """Where there are as many parts or up to half as many more; of a prime number there are not."""
+    source = "def f(float(N,K) X) -> (s) { s(k) +=! X(n,k) }"
+    assert sizes(source, 8 * 16, 1, N=extent, K=16) == {"n": size}
+
+
 def test_neighbours_in_memory_stay_together() -> None:
     """Whatever the order in which the source has the variables."""
     source = "def f(float(C,N) X, float(N) y, float(C) z) -> (s) { s +=! y(n) * X(c,n) * z(c) }"

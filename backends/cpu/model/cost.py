@@ -26,6 +26,7 @@ _DYNAMIC_LANES = 1.2  # times as long take lanes along a loop of dynamic length
 _FULL = {0: 0.1, 1: 0.02}
 _LONG, _CHAIN = 12.0, 0.03  # operations of a function; of its cycles more takes each copy but four
 _ABREAST = 0.5  # of the time to read rows from memory, what it takes longer to read several side by side
+_PIECES = 0.7  # the same to read every row in many pieces, of which each is followed for itself
 _HELD_UP = 0.3  # of that time, arithmetic waits, too
 _ALONE = 1.5  # times as long take neighbours from afar while they are packed and nothing else goes on
 
@@ -162,6 +163,12 @@ def _abreast(
         asked = (far and readers[r.buffer] > 1) or (r.statement, r.read) in c.packs
         if size > machine.l2 and not asked and lines.abreast(r, at):
             waits[r.buffer] = _ABREAST * size / (machine.bandwidth if far else machine.l3_bandwidth)
+    for p, t in zip(nest.phases, c.phases, strict=True):
+        if along is None or t.block is not None or at[along] >= extents[along]:
+            continue
+        for r in lines.once(nest, p, work, along, machine):
+            rate = machine.bandwidth if lines.from_memory(r, machine) else machine.l3_bandwidth
+            waits[r.buffer] = _PIECES * (1 - at[along] / extents[along]) * footprint(r, extents) / rate
     return sum(waits.values())
 
 

@@ -96,6 +96,27 @@ def in_rows(phase: Phase, work: Mapping[str, Work], vector: str) -> list[Ref]:
     ]
 
 
+def once(nest: Nest, phase: Phase, work: Mapping[str, Work], vector: str, machine: Machine) -> list[Ref]:
+    """The reads whose neighbours lie along `vector` in rows of less than half a page, from beyond the second
+    cache and each once: a tile of all of a row reads memory from one end to the other, one of a part of it a
+    piece of every row.  None if processors can only share the rows' columns."""
+    tasks = math.prod(a.extent for a in nest.axes if a.name != vector)
+    if len(phase.axes) != 1 or tasks < machine.cores:
+        return []
+    axes = [a.name for a in nest.axes if a.extent > 1]
+    return [
+        r
+        for s in phase.statements
+        if vector not in work[s].guards
+        for r in work[s].refs
+        if not (r.written or r.indirect or r.checks)
+        and r.strides.get(vector, 0) == 1
+        and _BESIDE <= abs(r.strides.get(phase.axes[0].name, 0)) * r.itemsize < FAR
+        and r.elements * r.itemsize > machine.l2
+        and all(r.strides.get(n, 0) for n in axes)
+    ]
+
+
 def collides(r: Ref, tile: Mapping[str, int], inner: Mapping[str, int], machine: Machine) -> bool:
     """Whether the rows that a reduction (`inner`) reads for one point of the tile leave no room for those
     that it reads for others."""

@@ -75,7 +75,7 @@ class Ref:
     elements: int  # of the buffer
     strides: Mapping[str, int] = field(hash=False)
     indirect: frozenset[str]
-    windows: tuple[tuple[str, ...], ...]  # the axes that share a subscript, where several do
+    windows: tuple[tuple[str, ...], ...]  # the axes that share a subscript and go to the same elements
     plain: bool  # neither guarded nor checked, and known
     wide: int  # bytes of an element in a pack
     checks: int = 0  # dimensions whose subscripts are checked
@@ -249,11 +249,13 @@ def _ref(
         terms, constant = linear_terms(e)
         offset += constant * step
         found: list[str] = []
+        moves: list[tuple[int, str]] = []
         for term, factor in terms.items():
             if isinstance(term, Variable):
                 if term.name in axes:
                     strides[axes[term.name]] = strides.get(axes[term.name], 0) + factor * step
                     found.append(axes[term.name])
+                    moves.append((abs(factor), term.name))
             else:
                 indirect |= {axes[v] for v in variables(term) if v in axes}
                 indirect |= {
@@ -266,7 +268,7 @@ def _ref(
                 }
         if varies:
             dynamic |= set(found)
-        if len(found) > 1:
+        if len(found) > 1 and _overlap(moves, s.stage):
             windows.append(tuple(found))
     checked = a.read is not None and (bool(a.read.call.checked) or bool(a.read.guards))
     plain = not (checked or a.unknown or indirect)
@@ -287,6 +289,22 @@ def _ref(
         frozenset(dynamic),
         offset,
     )
+
+
+def _overlap(moves: Sequence[tuple[int, str]], stage: Stage) -> bool:
+    """Whether loops that move a subscript by so much, those over chunks and in them for instance, go to the
+    same elements."""
+    extents = {v.name: v.range.extent for v in stage.domain.vars}
+    reach = 1
+    for i, (factor, name) in enumerate(sorted(moves)):
+        extent = extents[name]
+        if factor < reach:
+            return True
+        if isinstance(extent, IntImm):
+            reach += factor * (extent.value - 1)
+        elif i < len(moves) - 1:
+            return True
+    return False
 
 
 def held_buffers(nest: Nest, work: Mapping[str, Work]) -> dict[str, Ref]:

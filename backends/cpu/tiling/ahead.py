@@ -16,7 +16,7 @@ from functools import partial
 from tc.poly.plan import Ahead, Axis, Nest, Phase, PhaseTile, Tile, one_block
 
 from ..machine import LINE, Machine
-from ..model.lines import FAR, FOLLOWED, crowd, from_memory
+from ..model.lines import FAR, FOLLOWED, crowd, from_memory, once
 from ..model.register_tile import along_lanes
 from ..model.work import Ref, Work, footprint, held_buffers, rows, run
 
@@ -229,16 +229,24 @@ def next_results(
 
 
 def next_block(
-    nest: Nest, work: Mapping[str, Work], phases: Sequence[PhaseTile], others: Collection[Ahead], near: int
+    nest: Nest,
+    work: Mapping[str, Work],
+    tiles: Mapping[str, Tile],
+    phases: Sequence[PhaseTile],
+    others: Collection[Ahead],
+    machine: Machine,
+    near: int,
 ) -> tuple[Ahead, ...]:
     """The reads of a blocked phase, in arrays of more than `near` bytes and but for those of `others`, of
     which each row is a stream that ends with its part of the tile."""
     asked = {(x.statement, x.read) for x in others}
     out: list[Ahead] = []
+    vector = along_lanes(tiles) or ""
     for phase, tile in zip(nest.phases, phases, strict=True):
         if tile.block is None:
             continue
         axis = phase.axes[0].name
+        pieces = once(nest, phase, work, vector, machine)
         out += [
             Ahead(r.statement, r.read, axis)
             for s in phase.statements
@@ -247,7 +255,7 @@ def next_block(
             and r.plain
             and (s, r.read) not in asked
             and r.elements * r.itemsize > near
-            and abs(r.strides.get(axis, 0)) * r.itemsize >= FAR
+            and (r in pieces or abs(r.strides.get(axis, 0)) * r.itemsize >= FAR)
         ]
     return tuple(out)
 

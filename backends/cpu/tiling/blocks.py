@@ -15,7 +15,7 @@ from dataclasses import replace
 from tc.poly.plan import Axis, Nest, Phase, PhaseTile
 
 from ..machine import LINE, Machine
-from ..model.lines import FAR, ROOM, crowd, in_rows
+from ..model.lines import FAR, ROOM, crowd, in_rows, once
 from ..model.packs import packed_depth
 from ..model.register_tile import Candidate, along_lanes
 from ..model.work import Ref, Work, footprint
@@ -163,13 +163,14 @@ def _blocked(
         at |= {a.name: a.extent for a in others}
         return replace(t, block=_near(first, inside, found, at, machine))
     looped = [a.name for a in nest.axes if a.extent > c.tiles[a.name].register]
-    once = any(
+    pieces = once(nest, p, work, vector, machine) and vector in looped
+    single = pieces or any(
         abs(r.strides.get(first.name, 0)) * r.itemsize >= FAR
         and r.elements * r.itemsize > machine.l2
         and all(r.strides.get(n, 0) or n in r.indirect for n in looped)
         for r in found
     )
-    streams = once and not others and first.extent >= 2 * STREAMS
+    streams = single and not others and first.extent >= 2 * STREAMS
     return replace(t, block=STREAMS) if streams else t
 
 

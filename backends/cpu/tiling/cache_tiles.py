@@ -152,7 +152,7 @@ def tiling(
         early += ahead.later_rows(nest, work, tiles, inner, machine, near)
         early += ahead.next_results(nest, work, tiles, inner, machine, near)
         if not packed:
-            early += ahead.next_block(nest, work, phases, early, near)
+            early += ahead.next_block(nest, work, tiles, phases, early, machine, near)
     return Tiling(tiles, tuple(order), inner, phases, packs, parallel, shared_tasks, early, most)
 
 

@@ -13,7 +13,7 @@ from tc.poly.plan import Axis, Nest, Phase, PhaseTile, Tile
 from ..isa import FEW
 from ..machine import Machine
 from ..model import dot
-from ..model.lines import outer_order
+from ..model.lines import once, outer_order
 from ..model.register_tile import Candidate
 from ..model.registers import fits, sums
 from ..model.size import MOST, lines_of
@@ -26,6 +26,7 @@ _MOST_POINTS = max(_COUNTS)
 _ALL = 28
 _SAVED = 0.08  # of the lanes along an axis, at least, for vectors of half the width
 _TURNED = (4, 8)  # rows that are turned together
+_READ = 3  # registers for what is read, where sums of columns have all others
 _SHORT_ROW = 512  # elements, of which the sum takes about as long as that of the lanes
 _MOST_VECTORS = 256  # of a register tile that is given
 _MOST_LINES = 4 * MOST  # of LLVM, of a register tile that is given
@@ -53,13 +54,17 @@ def register_tiles(
         }
         # The outermost loop is shared out among tasks.
         whole = even - moved - set(sorted(order, key=lambda n: n not in moved)[:1])
+        rows = any(once(nest, p, work, v.name, machine) for p in nest.phases)
         for width, counts in _widths(e, lanes, machine):
+            if rows and width == lanes:  # whole, or in as few pieces as can be
+                vectors = -(-e // width)
+                counts = (*counts, -(-vectors // -(-vectors // (machine.isa.registers - _READ))))
             dotted = dot.dots(nest, work, v.name, width, plain, machine.isa)
             for vectors in counts:
                 if vectors > 1 and (vectors - 1) * width >= e:
                     break
                 others = [a for a in axes if a is not v]
-                for tile in _tiles(others, work, nest, extents, most // vectors, True):
+                for tile in _tiles(others, work, nest, extents, max(1, most // vectors), True):
                     tiles = {
                         a.name: Tile(
                             extents[a.name],
@@ -118,11 +123,11 @@ def _lanes(nest: Nest, work: Mapping[str, Work], machine: Machine) -> int:
     return machine.isa.lanes(max(4, widest))
 
 
-def _widths(extent: int, lanes: int, machine: Machine) -> list[tuple[int, range]]:
+def _widths(extent: int, lanes: int, machine: Machine) -> list[tuple[int, Sequence[int]]]:
     """Lanes of a vector along an axis, and how many vectors: those of the machine, and half of them where
     that leaves fewer of them empty and costs nothing else."""
     width = min(lanes, 1 << (extent - 1).bit_length())
-    out = [(width, range(1, 5))]
+    out: list[tuple[int, Sequence[int]]] = [(width, range(1, 5))]
     half = width // 2
     bytes_each = machine.isa.vector_bytes // machine.isa.lanes(4)
     whole, halves = machine.issue(width * bytes_each)[0], machine.issue(half * bytes_each)[0]

@@ -1,0 +1,118 @@
+"""Sums of columns on the cpu backend: in parts of the rows, each read from one end to the other."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+from tests.backends.cpu_cases import compiled, interpreted, isas
+
+compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
+backend, isa = (sys.modules[f"tc_backends.cpu.{name}"] for name in ("backend", "isa"))
+# The caches of a Zen 4.
+WIDE = backend.Machine(isa.AVX512, 2, 32 << 10, 1 << 20, 32 << 20, fma_units=1, loads=1, evicted=3.0)
+
+SUM = "def f({t}(N,K) x) -> (y) {{ y(k) {op}! x(n,k) }}"
+MOMENTS = """def f(float(N,K) x) -> (m, v) {
+  m(k) +=! x(n,k)
+  m(k) = m(k) / float(N)
+  v(k) +=! (x(n,k) - m(k)) * (x(n,k) - m(k))
+}"""
+IN_PARTS = """def f(float(P,R,K) x) -> (y) {
+  p(c,k) +=! x(c,r,k)
+  y(k) +=! p(c,k)
+}"""
+BATCHED = "def f(float(B,N,K) x) -> (y) { y(b,k) +=! x(b,n,k) }"
+CONDITIONAL = "def f(float(N,K) x) -> (y) { y(k) +=! x(n,k) where n % 2 == 0 }"
+
+
+def choice(source: str, **sizes: int) -> str:
+    program = tc.compile(source, "cpu").program(sizes)
+    return backend.code_of(program, WIDE, tc.Options()).choice
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "lanes"),
+    [
+        (524_288, 16, "x1"),
+        (131_072, 64, "x4"),
+        (40_000, 200, "x13"),
+        (24_000, 352, "x22"),
+        (30_011, 350, "x22"),  # a prime number of rows
+        (20_000, 460, "x29"),
+        (20_000, 500, "x16, 8 rows at a time"),  # more than there are registers
+        (16_384, 512, "x4, 8 rows at a time"),
+        (4096, 4096, "x4, 8 rows at a time"),
+    ],
+)
+def test_parts_of_rows_are_read_as_they_lie(rows: int, columns: int, lanes: str) -> None:
+    text = choice(SUM.format(t="float", op="+="), N=rows, K=columns)
+    best = [line for line in text.splitlines() if line.startswith("  *")]
+    assert len(best) == 2 and best[0].endswith(f"lanes k_1 {lanes}"), text
+    assert "order n_chunk_0 parallel" in text
+
+
+@pytest.mark.parametrize(
+    ("source", "sizes"),
+    [
+        (SUM.format(t="float", op="+="), {"N": 2000, "K": 256}),  # the second caches hold it
+        (SUM.format(t="float", op="+="), {"N": 2000, "K": 16_384}),  # pieces of rows are pages
+        (
+            SUM.format(t="float", op="+="),
+            {"N": 400, "K": 4096},
+        ),  # sums of a part would be as many as its rows
+        (BATCHED, {"B": 64, "N": 512, "K": 256}),  # there are other loops to share
+        (CONDITIONAL, {"N": 40_000, "K": 256}),
+        (MOMENTS, {"N": 1000, "K": 1024}),  # a processor has its columns near for both
+    ],
+)
+def test_other_columns_are_not_in_parts(source: str, sizes: dict[str, int]) -> None:
+    assert "chunk" not in choice(source, **sizes)
+
+
+def test_statements_that_would_read_columns_again_from_afar_are_in_parts() -> None:
+    text = choice(MOMENTS, N=8192, K=256)
+    assert text.count("order n_chunk_0 parallel by 1/1, k_1 parallel by 256/256") == 2, text
+
+
+@pytest.mark.parametrize("columns", [16, 64, 200, 512])
+def test_the_loop_along_rows_is_not_shared_with_what_adds_up_the_parts(columns: int) -> None:
+    """Each task would read a few columns of all rows: 20 to 40 times as slow."""
+    text = choice(IN_PARTS, P=8, R=8_388_608 // (8 * columns), K=columns)
+    assert "rows of x would be read in pieces, and nothing large is common to both" in text
+    assert "inside tiles" not in text
+
+
+def test_what_streams_through_a_shared_loop_takes_no_room_in_its_tile() -> None:
+    """`x` is read once, 64 KB for each `k`; what is passed on is little."""
+    program = tc.compile(IN_PARTS, "cpu").program({"P": 8, "R": 2048, "K": 512})
+    text = backend.code_of(program, WIDE, tc.Options(fusion="max")).choice
+    assert re.findall(r"inside tiles k_\d by (\d+)", text) == ["64", "64"], text
+
+
+@pytest.mark.parametrize("name", isas())
+@pytest.mark.parametrize(
+    ("rows", "columns"), [(1024, 16), (1000, 37), (1009, 61), (640, 130), (515, 513), (2048, 3), (1031, 1)]
+)
+@pytest.mark.parametrize(("t", "op"), [("float", "+="), ("double", "max="), ("int32", "+="), ("half", "+=")])
+def test_results(rows: int, columns: int, t: str, op: str, name: str) -> None:
+    source = SUM.format(t=t, op=op)
+    dtype = {"float": "float32", "double": "float64", "half": "float16"}.get(t, t)
+    x = np.random.default_rng(rows).integers(-3, 4, (rows, columns)).astype(dtype)
+    small: dict[str, Any] = {"isa": name, "machine": (("l2", 2048), ("l3", 8192), ("cores", 2))}
+    kernel = compiled(source, **small)
+    assert np.array_equal(np.asarray(kernel(x)), interpreted(source, x)[0])
+
+
+@pytest.mark.parametrize("rows", [1, 7, 600, 1024, 3000])
+def test_results_of_any_number_of_rows(rows: int) -> None:
+    source = SUM.format(t="float", op="+=")
+    machine = (("l2", 2048), ("l3", 8192), ("cores", 2))
+    kernel = tc.compile(source, "cpu", dynamic=("N",), options=tc.Options(machine=machine))
+    x = np.random.default_rng(rows).integers(-3, 4, (rows, 130)).astype(np.float32)
+    assert np.array_equal(kernel(x), interpreted(source, x)[0])

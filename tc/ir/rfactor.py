@@ -65,6 +65,21 @@ def is_of_columns(stage: Stage) -> bool:
     return whole and bool(last) and all(v and v <= pure for v in last)
 
 
+def around_rows(stage: Stage) -> frozenset[str]:
+    """The variables of a reduction over rows of neighbours that go farther in memory than its results do:
+    with each of their points the rows of all results come once.  None where not all that is read is so."""
+    pure = {v.name for v in stage.domain.vars if v.kind == "pure"}
+    found: set[frozenset[str]] = set()
+    for e in _reads(stage):
+        of = [variables(a) for a in e.args]
+        last = max((i for i, names in enumerate(of) if names & pure), default=0)
+        rows = last < len(of) - 1 and pure <= {v for names in of for v in names}
+        found.add(
+            frozenset(v for names in of[:last] for v in names if v not in pure) if rows else frozenset()
+        )
+    return found.pop() if len(found) == 1 else frozenset()
+
+
 def _reads(stage: Stage) -> list[Call]:
     return [e for e in walk(stage.value) if isinstance(e, Call) and e.kind != "intrinsic" and e.args]
 

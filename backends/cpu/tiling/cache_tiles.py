@@ -75,6 +75,9 @@ def tiling(
     elif vector is not None and (streamed := blocked_rows(nest, work, tiles, phases, c.packs)):
         along = {n for r in streamed for n in r.strides if r.strides[n]}
         order = sorted(order, key=lambda n: n not in along)
+        for n in order:  # each point has rows of its own
+            if n != vector and all(r.strides.get(n, 0) for r in streamed):
+                tiles[n] = replace(tiles[n], cache=tiles[n].register)
         tiles[vector] = replace(tiles[vector], cache=_revisited(nest, work, tiles, vector, machine))
     if options.prefetch is not False:
         phases = tuple(

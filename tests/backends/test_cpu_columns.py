@@ -116,3 +116,36 @@ def test_results_of_any_number_of_rows(rows: int) -> None:
     kernel = tc.compile(source, "cpu", dynamic=("N",), options=tc.Options(machine=machine))
     x = np.random.default_rng(rows).integers(-3, 4, (rows, 130)).astype(np.float32)
     assert np.array_equal(kernel(x), interpreted(source, x)[0])
+
+
+ROWS = "def f(float(I,J,K) x) -> (y) { y(j) +=! x(i,j,k) }"
+MIDDLE = "def f(float(I,J,K) x) -> (y) { y(i,k) +=! x(i,j,k) }"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "parts"),
+    [
+        ({"I": 16, "J": 1024, "K": 512}, True),
+        ({"I": 64, "J": 64, "K": 2000}, True),
+        ({"I": 200, "J": 200, "K": 200}, False),  # the sums of so short rows take longer than to read them
+        ({"I": 32, "J": 64, "K": 3136}, False),  # the hardware follows rows of pages
+        ({"I": 4, "J": 256, "K": 512}, False),  # the second caches hold it
+    ],
+)
+def test_rows_of_far_results_are_summed_in_the_order_of_memory(sizes: dict[str, int], parts: bool) -> None:
+    text = choice(ROWS, **sizes)
+    assert ("S1p" in text) == parts, text
+
+
+def test_blocks_of_rows_stay_with_their_results() -> None:
+    """All of `j` for one `i`, eight rows at a time."""
+    text = choice(MIDDLE, I=1024, J=16, K=512)
+    assert "lanes k_1 x4, 8 rows at a time" in text and "order i_0 parallel by 1/1, k_1 by 512/64" in text
+
+
+@pytest.mark.parametrize("source", [ROWS, MIDDLE])
+@pytest.mark.parametrize("shape", [(5, 7, 300), (16, 33, 257), (17, 16, 1024)])
+def test_results_of_rows(source: str, shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(1).integers(-3, 4, shape).astype(np.float32)
+    kernel = compiled(source, machine=(("l2", 2048), ("l3", 8192), ("cores", 2)))
+    assert np.array_equal(np.asarray(kernel(x)), interpreted(source, x)[0])

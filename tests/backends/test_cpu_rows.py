@@ -177,3 +177,31 @@ def test_what_is_left_over_is_shared_out(isa: str) -> None:
         text = kernel.inspect("loops", B=500, N=26, K=26, M=72)
         assert re.search(r"unrolled for n_1\S* in \[0, 5\)", text)
         assert not re.search(r"unrolled for n_1\S* in \[0, 2\)", text)
+
+
+COMPLEX = """def f({t}(N,T) x, {t}(N,T) z) -> (y) {{
+  y(i,j) = (j == 0 ? x(i,0) * z(i,0) - x(i,1) * z(i,1) : x(i,0) * z(i,1) + x(i,1) * z(i,0)) where j in 0:2
+}}"""
+INTERLEAVED = "def f({t}(N) x, {t}(N) z) -> (y) {{ y(i,j) = (j == 0 ? x(i) : z(i)) where j in 0:2 }}"
+
+
+@pytest.mark.parametrize("source", [COMPLEX, INTERLEAVED])
+def test_pairs_are_stored_together(source: str) -> None:
+    """Lanes go along what there is much of, for both of a pair; its condition is known then."""
+    kernel = compiled(source.format(t="float"))
+    sizes = {"N": 100_000, "T": 2} if source is COMPLEX else {"N": 100_000}
+    assert re.search(
+        r"^  \* .* lanes i_0 x\d(?: of 8)?, j_1 x2$", kernel.inspect("choice", **sizes), re.MULTILINE
+    )
+
+
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("t", ["float", "double", "int32", "half", "uint8"])
+@pytest.mark.parametrize("n", [1, 5, 64, 517])
+def test_pairs(n: int, t: str, isa: str) -> None:
+    dtype = {"float": "float32", "double": "float64", "half": "float16"}.get(t, t)
+    for source in (COMPLEX, INTERLEAVED):
+        shape = (n, 2) if source is COMPLEX else (n,)
+        rng = np.random.default_rng(n)
+        x, z = (rng.integers(0, 4, shape).astype(dtype) for _ in range(2))
+        same(compiled(source.format(t=t), isa=isa)(x, z), interpreted(source.format(t=t), x, z)[0])

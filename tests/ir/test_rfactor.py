@@ -6,7 +6,7 @@ import pytest
 
 import tc
 from tc.ir.program import Program
-from tc.ir.rfactor import chunked_reductions, part_sizes, split_reductions
+from tc.ir.rfactor import around_rows, chunked_reductions, part_sizes, split_reductions
 
 
 def program(source: str, **sizes: int) -> Program:
@@ -122,3 +122,20 @@ def test_chunks_of_several_variables() -> None:
     (update,) = (s for s in found.stages if s.op is not None)
     assert chunks == {update.name: ("n", "c", "h_chunk")}
     assert update.domain.names == ("n", "c", "h_chunk", "h_in", "w")
+
+
+@pytest.mark.filterwarnings("ignore::tc.Warning")
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("def f(float(I,J,K) x) -> (y) { y(j) +=! x(i,j,k) }", {"i"}),
+        ("def f(float(H,I,J,K) x) -> (y) { y(j) +=! x(h,i,j,k) }", {"h", "i"}),
+        ("def f(float(I,J,K) x) -> (y) { y(i) +=! x(i,j,k) }", set[str]()),  # each result has rows of its own
+        ("def f(float(I,J) x) -> (y) { y(j) +=! x(i,j) }", set[str]()),  # columns
+        ("def f(float(I,J,K) x, float(J,K) z) -> (y) { y(j) +=! x(i,j,k) * z(j,k) }", set[str]()),
+    ],
+)
+def test_what_goes_around_rows(source: str, found: set[str]) -> None:
+    p = program(source, **{n: 8 for n in "HIJK" if f"{n}," in source or f"{n})" in source})
+    (stage,) = (s for s in p.stages if s.op is not None)
+    assert around_rows(stage) == found

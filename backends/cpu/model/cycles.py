@@ -76,7 +76,9 @@ def _mixed(
     nest: Nest, work: Mapping[str, Work], c: Candidate, extents: Mapping[str, int], machine: Machine
 ) -> float:
     """What tiles cost more of which some points meet a condition and others do not, as a share of all."""
-    guards = {n for w in work.values() for n in w.guards}
+    # All points of an axis side by side: the compiler knows what conditions on it alone come to.
+    known = {a.name for a in nest.axes if extents[a.name] == a.extent and c.tiles[a.name].lanes == 1}
+    guards = {n for w in work.values() if not w.guards <= known for n in w.guards}
     padded = {n for w in work.values() for n in w.padded}
     if any(c.tiles[a.name].lanes > 1 for a in nest.axes if a.name in padded):
         guards |= padded
@@ -112,7 +114,7 @@ def flush_cycles(r: Ref, c: Candidate, extents: Mapping[str, int], machine: Mach
     waits = rows * machine.short_store if gone else 0.0
     if along * r.itemsize < LINE and lines.crowd(r, extents, machine.l2, machine.l2_ways) > 1:
         waits += machine.lost_line * rows
-    if along >= 4:
+    if along >= 4 or along == abs(stride) == 2:
         return vectors * (1.0 + math.log2(lanes)) + waits
     return vectors * lanes * (_GONE if gone and along == 1 else 2.0) + waits
 

@@ -149,11 +149,14 @@ def _tiles(
     some reference of a phase with loops does not depend on; `turned`: and where lanes run along another axis
     than the results."""
     if not any(p.axes for p in nest.phases):
-        # A copy that turns: rows along which results are neighbours, as many as fit a vector.
-        along = {
-            n for w in work.values() for r in w.refs if r.written for n, s in r.strides.items() if s == 1
-        }
-        rows = next((a for a in axes if a.name in along and extents[a.name] >= 4), None)
+        # A copy that turns: rows along which results are neighbours, as many as fit a vector; or pairs, if
+        # what is read does not come in pairs.
+        refs = [r for w in work.values() for r in w.refs]
+        along = {n for r in refs if r.written for n, s in r.strides.items() if s == 1}
+        apart = along - {n for r in refs if not r.written for n, s in r.strides.items() if s}
+        rows = next(
+            (a for a in axes if a.name in along and extents[a.name] >= (2 if a.name in apart else 4)), None
+        )
         return [{}] if rows is None else [{}, {rows.name: min(16, extents[rows.name])}]
     inner = {a.name for p in nest.phases for a in p.axes}
     moving = [

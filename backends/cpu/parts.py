@@ -41,8 +41,9 @@ def _streams(
     from beyond the second caches, and nothing else reads it that could share what a processor has of it while
     that is near."""
     sizes = {b.name: bytes_of(b, typical) for b in program.buffers}
-    large = {b for b, size in sizes.items() if size > machine.l2 * machine.cores}
-    read = {s.name: _read(program, s) & large for s in program.stages}
+    buffers = {**{b.name: b.name for b in program.buffers}, **program.func_buffers}
+    large = {name for name, b in buffers.items() if sizes[b] > machine.l2 * machine.cores}
+    read = {s.name: frozenset(buffers[n] for n in _read(s) & large) for s in program.stages}
 
     def many(stage: Stage) -> tuple[int, int] | None:
         if stage.op is None or not read.get(stage.name) or stage.domain.conditions:
@@ -53,14 +54,14 @@ def _streams(
         results = math.prod(extents[v] for v in pure)
         others = frozenset[str]().union(*(read[s.name] for s in program.stages if s is not stage))
         each = sum(sizes[b] for b in read[stage.name] & others) / max(1, results)
-        if is_of_columns(stage):
+        if is_of_columns(stage, large):
             columns = {v for a in stage.args[-1:] for v in variables(a)}
             apart = math.prod(extents[v] for v in pure - columns) < machine.cores
             near = 0 < each * _TILE <= machine.l2 / 2
             parts = _EACH * machine.cores
             fits = results * itemsize <= _ROW and apart and not near
             return (results * parts, _DEEP * results * parts) if fits else None
-        if around := around_rows(stage):
+        if around := around_rows(stage, large):
             row = math.prod(e for v, e in extents.items() if v not in around | pure)
             parts = math.prod(extents[v] for v in around)
             near = 0 < each <= machine.l2 / 2
@@ -71,7 +72,6 @@ def _streams(
     return many
 
 
-def _read(program: Program, stage: Stage) -> frozenset[str]:
-    """The buffers that a stage reads."""
-    found = (e.name for e in walk(stage.value) if isinstance(e, Call) and e.kind != "intrinsic")
-    return frozenset(program.func_buffers.get(name, name) for name in found)
+def _read(stage: Stage) -> frozenset[str]:
+    """The Funcs and images that a stage reads."""
+    return frozenset(e.name for e in walk(stage.value) if isinstance(e, Call) and e.kind != "intrinsic")

@@ -56,27 +56,27 @@ def is_product(stage: Stage) -> bool:
     return any(a - b and b - a for a, b in itertools.combinations(missing, 2))
 
 
-def is_of_columns(stage: Stage) -> bool:
-    """Whether neighbours in memory go into different results, and all that is read is for one of these."""
+def is_of_columns(stage: Stage, of: Collection[str] | None = None) -> bool:
+    """Whether neighbours in memory go into different results, and all that is read (of these Funcs and
+    images) is for one of these."""
     pure = {v.name for v in stage.domain.vars if v.kind == "pure"}
-    reads = _reads(stage)
+    reads = [e for e in _reads(stage) if of is None or e.name in of]
     last = [variables(e.args[-1]) for e in reads]
     whole = all(pure <= {v for a in e.args for v in variables(a)} for e in reads)
     return whole and bool(last) and all(v and v <= pure for v in last)
 
 
-def around_rows(stage: Stage) -> frozenset[str]:
+def around_rows(stage: Stage, of: Collection[str] | None = None) -> frozenset[str]:
     """The variables of a reduction over rows of neighbours that go farther in memory than its results do:
-    with each of their points the rows of all results come once.  None where not all that is read is so."""
+    with each of their points the rows of all results come once.  None where not all that is read (of these
+    Funcs and images) is so."""
     pure = {v.name for v in stage.domain.vars if v.kind == "pure"}
     found: set[frozenset[str]] = set()
-    for e in _reads(stage):
-        of = [variables(a) for a in e.args]
-        last = max((i for i, names in enumerate(of) if names & pure), default=0)
-        rows = last < len(of) - 1 and pure <= {v for names in of for v in names}
-        found.add(
-            frozenset(v for names in of[:last] for v in names if v not in pure) if rows else frozenset()
-        )
+    for e in (e for e in _reads(stage) if of is None or e.name in of):
+        names = [variables(a) for a in e.args]
+        last = max((i for i, x in enumerate(names) if x & pure), default=0)
+        rows = last < len(names) - 1 and pure <= set[str]().union(*names)
+        found.add(frozenset(set[str]().union(*names[:last]) - pure) if rows else frozenset())
     return found.pop() if len(found) == 1 else frozenset()
 
 

@@ -80,6 +80,12 @@ def test_statements_that_would_read_columns_again_from_afar_are_in_parts() -> No
     assert text.count("order n_chunk_0 parallel by 1/1, k_1 parallel by 256/256") == 2, text
 
 
+def test_what_all_columns_share_is_no_hindrance() -> None:
+    """A vector by a matrix: `w` is near."""
+    text = choice("def f(float(N,K) x, float(N) w) -> (y) { y(k) +=! x(n,k) * w(n) }", N=40_000, K=200)
+    assert "lanes k_1 x13" in text and "order n_chunk_0 parallel" in text
+
+
 @pytest.mark.parametrize("columns", [16, 64, 200, 512])
 def test_the_loop_along_rows_is_not_shared_with_what_adds_up_the_parts(columns: int) -> None:
     """Each task would read a few columns of all rows: 20 to 40 times as slow."""

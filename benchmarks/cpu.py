@@ -1,6 +1,7 @@
 """The CPU table: every workload on `tc` and on its peers, interleaved, with the roofline.
 
     python -m benchmarks.cpu [--only TEXT …] [--group report|more] [--rounds 15] [--threads N] [--quick]
+    python -m benchmarks.cpu --at row_sum@65536,128 gemm@16,3000,3000
 
 Columns: the best peer; its time by tc's (above 1: tc is faster), the median of the rounds' ratios with its
 95 % confidence interval; what tc reaches, in 10^9 operations or bytes per second; the share of the measured
@@ -28,7 +29,7 @@ from benchmarks.record import save
 from benchmarks.roofline import draw_results
 from benchmarks.stats import geometric_mean
 from benchmarks.table import aligned, duration, figure, mebibytes
-from benchmarks.workloads import select
+from benchmarks.workloads import FAMILIES, find, select
 from benchmarks.workloads.model import Case
 
 # The part of the processors' time that others may use.
@@ -47,6 +48,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     out.add_argument("--only", nargs="+", metavar="TEXT", help="cases whose names contain one of these")
+    out.add_argument("--at", nargs="+", metavar="FAMILY@SIZES", help="families at any other sizes instead")
     out.add_argument("--group", choices=("report", "more"), help="one group of cases (default: both)")
     out.add_argument("--rounds", type=int, default=15)
     out.add_argument("--threads", type=int, default=len(peers.cores()))
@@ -213,6 +215,19 @@ def names_for(arguments: argparse.Namespace) -> list[str]:
     return [n for n in known if n in QUICK] if arguments.quick else known
 
 
+def _found(key: str) -> Case:
+    """The case of a family at some sizes."""
+    try:
+        case = find(key)
+        case.workload()
+    except (KeyError, TypeError, ValueError):
+        known = ", ".join(sorted(FAMILIES))
+        raise SystemExit(
+            f"{key} is no family with its sizes, such as gemm@16,3000,3000; of {known}"
+        ) from None
+    return case
+
+
 def settings_for(arguments: argparse.Namespace) -> Settings:
     return Settings(
         backend=arguments.backend,
@@ -255,7 +270,7 @@ def run(cases: Sequence[Case], names: Sequence[str], settings: Settings, verbose
 
 def main(argv: list[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
-    cases = select(arguments.group, arguments.only)
+    cases = [_found(key) for key in arguments.at] if arguments.at else select(arguments.group, arguments.only)
     names = names_for(arguments)
     out = sys.stdout
     if arguments.list:
@@ -305,7 +320,7 @@ def _apart(
     arguments: argparse.Namespace, measurements: Sequence[Measurement]
 ) -> dict[str, list[Measurement]]:
     """What is written to which results: each group to its own, a choice from both to another."""
-    if arguments.only and not arguments.group:
+    if arguments.at or (arguments.only and not arguments.group):
         return {"cpu": list(measurements)}
     out: dict[str, list[Measurement]] = {}
     for m in measurements:

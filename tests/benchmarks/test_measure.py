@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -268,3 +269,9 @@ def test_dynamic_and_specialised_kernels_are_measured_at_each_size(name: str) ->
     found = cpu_dynamic.measure(w, [2, 1, 2], 1, 0)
     assert sorted(found.ratios) == [1, 2] and all(r > 0 for r in found.ratios.values())
     assert cpu_dynamic.percentile([3, 1, 2], 0.5) == 2
+
+
+@pytest.mark.parametrize("key", ["nothing@3", "gemm@3", "gemm@a,b,c", "gemm"])
+def test_what_is_no_family_with_its_sizes(key: str) -> None:
+    with pytest.raises(SystemExit, match=re.escape(f"{key} is no family with its sizes, such as gemm@")):
+        cpu.main(["--at", key])

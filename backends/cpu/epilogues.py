@@ -31,7 +31,7 @@ from tc.ir.loops import (
 )
 from tc.ir.simplify import simplify
 
-from .emit.trips import UNKNOWN, iterations
+from .emit.trips import iterations
 from .model.work import cost
 
 _MOST = 400.0  # vector instructions after a reduction that are unrolled
@@ -70,7 +70,7 @@ class _Roller:
 
     def epilogues(self, s: Promote, body: Block) -> Promote:
         """What is after the last loop."""
-        found = [iterations(part, UNKNOWN) for part in body.body]
+        found = [iterations(part) for part in body.body]
         if max(found) < _LONG:
             return s
         after = max(i for i, n in enumerate(found) if n > 1) + 1

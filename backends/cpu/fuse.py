@@ -23,16 +23,16 @@ def judge(scop: Scop, machine: Machine, typical: Mapping[str, int] | None = None
     halves = {b.name for b in scop.program.buffers if b.dtype.is_half}
     counts = Counts(scop, known)
 
-    def read_by(names: Sequence[str]) -> Iterator[tuple[str, Access]]:
+    def accesses(names: Sequence[str]) -> Iterator[tuple[str, Access]]:
         return ((n, a) for n in names for a in scop.statement(n).accesses)
 
     def cut(names: Sequence[str], others: Sequence[str], p: Proposal) -> str:
         """A large array of these statements alone, along whose rows the shared loops go, while what they have
         in common with the others stays in the second cache anyway."""
-        theirs = {a.buffer for _, a in read_by(others)}
-        if any(2 * sizes[a.buffer] > machine.l2 for _, a in read_by(names) if a.buffer in theirs):
+        theirs = {a.buffer for _, a in accesses(others)}
+        if any(2 * sizes[a.buffer] > machine.l2 for _, a in accesses(names) if a.buffer in theirs):
             return ""
-        for n, a in read_by(names):
+        for n, a in accesses(names):
             along = {m.vars[n] for m in p.after if n in m.vars}
             last = variables(inline_lets(a.subscripts[-1])) if a.subscripts else frozenset[str]()
             if sizes[a.buffer] > machine.l2 and a.kind == "read" and along & last:
@@ -56,8 +56,7 @@ def judge(scop: Scop, machine: Machine, typical: Mapping[str, int] | None = None
         shared = {(n, v) for m in p.after for n, v in m.vars.items()}
         again = {
             a.buffer
-            for n in (*p.first, *p.second)
-            for a in scop.statement(n).accesses
+            for n, a in accesses((*p.first, *p.second))
             if not any((n, v) in shared for e in a.subscripts for v in variables(inline_lets(e)))
         }
         if any(b in halves and sizes[b] > machine.l1 for b in again):

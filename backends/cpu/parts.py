@@ -13,9 +13,9 @@ import math
 from collections.abc import Callable, Mapping
 
 from tc.ir.evaluate import bytes_of, evaluate
-from tc.ir.expr import Call, variables, walk
+from tc.ir.expr import variables
 from tc.ir.program import Program, Stage
-from tc.ir.rfactor import around_rows, is_of_columns, split_reductions
+from tc.ir.rfactor import around_rows, is_of_columns, reads_of, split_reductions
 
 from .machine import Machine
 
@@ -43,7 +43,7 @@ def _streams(
     sizes = {b.name: bytes_of(b, typical) for b in program.buffers}
     buffers = {**{b.name: b.name for b in program.buffers}, **program.func_buffers}
     large = {name for name, b in buffers.items() if sizes[b] > machine.l2 * machine.cores}
-    read = {s.name: frozenset(buffers[n] for n in _read(s) & large) for s in program.stages}
+    read = {s.name: {buffers[e.name] for e in reads_of(s) if e.name in large} for s in program.stages}
 
     def many(stage: Stage) -> tuple[int, int] | None:
         if stage.op is None or not read.get(stage.name) or stage.domain.conditions:
@@ -52,7 +52,7 @@ def _streams(
         pure = {v.name for v in stage.domain.vars if v.kind == "pure"}
         itemsize = program.func(stage.func).dtype.itemsize
         results = math.prod(extents[v] for v in pure)
-        others = frozenset[str]().union(*(read[s.name] for s in program.stages if s is not stage))
+        others = set[str]().union(*(read[s.name] for s in program.stages if s is not stage))
         each = sum(sizes[b] for b in read[stage.name] & others) / max(1, results)
         if is_of_columns(stage, large):
             columns = {v for a in stage.args[-1:] for v in variables(a)}
@@ -70,8 +70,3 @@ def _streams(
         return None
 
     return many
-
-
-def _read(stage: Stage) -> frozenset[str]:
-    """The Funcs and images that a stage reads."""
-    return frozenset(e.name for e in walk(stage.value) if isinstance(e, Call) and e.kind != "intrinsic")

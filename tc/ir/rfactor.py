@@ -52,7 +52,7 @@ def split_reductions(
 def is_product(stage: Stage) -> bool:
     """Whether results share what they read along two variables, as those of a product of matrices do."""
     pure = {v.name for v in stage.domain.vars if v.kind == "pure"}
-    missing = [pure - {v for a in e.args for v in variables(a)} for e in _reads(stage)]
+    missing = [pure - {v for a in e.args for v in variables(a)} for e in reads_of(stage)]
     return any(a - b and b - a for a, b in itertools.combinations(missing, 2))
 
 
@@ -60,7 +60,7 @@ def is_of_columns(stage: Stage, of: Collection[str] | None = None) -> bool:
     """Whether neighbours in memory go into different results, and all that is read (of these Funcs and
     images) is for one of these."""
     pure = {v.name for v in stage.domain.vars if v.kind == "pure"}
-    reads = [e for e in _reads(stage) if of is None or e.name in of]
+    reads = [e for e in reads_of(stage) if of is None or e.name in of]
     last = [variables(e.args[-1]) for e in reads]
     whole = all(pure <= {v for a in e.args for v in variables(a)} for e in reads)
     return whole and bool(last) and all(v and v <= pure for v in last)
@@ -72,7 +72,7 @@ def around_rows(stage: Stage, of: Collection[str] | None = None) -> frozenset[st
     Funcs and images) is so."""
     pure = {v.name for v in stage.domain.vars if v.kind == "pure"}
     found: set[frozenset[str]] = set()
-    for e in (e for e in _reads(stage) if of is None or e.name in of):
+    for e in (e for e in reads_of(stage) if of is None or e.name in of):
         names = [variables(a) for a in e.args]
         last = max((i for i, x in enumerate(names) if x & pure), default=0)
         rows = last < len(names) - 1 and pure <= set[str]().union(*names)
@@ -80,7 +80,8 @@ def around_rows(stage: Stage, of: Collection[str] | None = None) -> frozenset[st
     return found.pop() if len(found) == 1 else frozenset()
 
 
-def _reads(stage: Stage) -> list[Call]:
+def reads_of(stage: Stage) -> list[Call]:
+    """The elements of tensors that a stage reads."""
     return [e for e in walk(stage.value) if isinstance(e, Call) and e.kind != "intrinsic" and e.args]
 
 
@@ -121,7 +122,8 @@ def part_sizes(stage: Stage, parts: int, fewest: int, typical: Mapping[str, int]
     extents = {v.name: max(0, evaluate(v.range.extent, typical)) for v in stage.domain.vars}
     results = math.prod(extents[v.name] for v in stage.domain.vars if v.kind == "pure")
     instances = math.prod(extents.values())
-    order = _outermost_first(stage, extents)
+    near = _near(stage, extents)
+    order = _outermost_first(stage, near)
     if stage.op is None or not order or results >= parts or instances < fewest:
         return {}
     wanted = min(max(2, parts // max(1, results)), math.ceil(instances / max(1, results) / _LEAST))
@@ -138,7 +140,7 @@ def part_sizes(stage: Stage, parts: int, fewest: int, typical: Mapping[str, int]
         if not isinstance(v.range.extent, IntImm):
             size = min(size, math.ceil(_DYNAMIC * extent / max(1, instances)))
         if last:
-            size = _even(extent, max(size, _LEAST_ROW if sizes else _LEAST), v.name in _near(stage, extents))
+            size = _even(extent, max(size, _LEAST_ROW if sizes else _LEAST), v.name in near)
         if size < extent:
             sizes[v.name] = size
         break
@@ -147,7 +149,7 @@ def part_sizes(stage: Stage, parts: int, fewest: int, typical: Mapping[str, int]
 
 def _even(extent: int, size: int, near: bool) -> int:
     """The points of parts that are about so long: as whole as can be of cache lines, if neighbours are `near`
-    in memory; else as many in each, if some more parts or fewer have that."""
+    in memory; else as many in each, if as many parts or up to half as many more have that."""
     if not near:
         parts = max(1, round(extent / size))
         equal = [n for n in range(parts, parts + -(-parts // 2) + 1) if extent % n == 0]
@@ -160,9 +162,8 @@ def _even(extent: int, size: int, near: bool) -> int:
     return math.ceil(extent / max(1, round(extent / size)))
 
 
-def _outermost_first(stage: Stage, extents: Mapping[str, int]) -> Sequence[IterVar]:
-    """The variables of a reduction, last those along which neighbours are of what is read most."""
-    near = _near(stage, extents)
+def _outermost_first(stage: Stage, near: Collection[str]) -> Sequence[IterVar]:
+    """The variables of a reduction, last those along which neighbours are `near`."""
     reductions = [v for v in stage.domain.vars if v.kind == "reduction"]
     return sorted(reductions, key=lambda v: v.name in near)
 
@@ -173,7 +174,7 @@ def _near(stage: Stage, extents: Mapping[str, int]) -> frozenset[str]:
     def elements(e: Call) -> int:
         return math.prod(extents.get(v, 1) for v in {v for a in e.args for v in variables(a)})
 
-    most = max(_reads(stage), key=elements, default=None)
+    most = max(reads_of(stage), key=elements, default=None)
     return frozenset(variables(most.args[-1])) if most is not None else frozenset()
 
 

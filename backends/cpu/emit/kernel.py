@@ -43,7 +43,7 @@ from .dot_code import DotEmitter
 from .expressions import CHEAP, Around, Env, operands
 from .interleave import SIDE_BY_SIDE, interleaved
 from .memory import Registers
-from .trips import UNKNOWN, iterations
+from .trips import iterations
 from .values import LIKELY, WEIGHTS, Function, Value, type_text
 
 if TYPE_CHECKING:
@@ -364,7 +364,7 @@ class NestEmitter(DotEmitter):
             self.versions[buffer] = self.versions.get(buffer, 0) + 1
 
     def promote(self, s: Promote, env: Env) -> None:
-        loops = iterations(s.body, UNKNOWN)
+        loops = iterations(s.body)
         r = Registers(s.buffers, s.dead, _written(s.body), len(self.fn.pure), loops)
         self.masks(s, env)
         outer, self.conditional = self.conditional, 0  # conditions around hold for all of it

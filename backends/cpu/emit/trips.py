@@ -6,22 +6,22 @@ from tc.ir.expr import IntImm, Sub
 from tc.ir.loops import Block, For, If, LoopKind, Promote, Stmt
 from tc.ir.simplify import simplify
 
-UNKNOWN = 64  # of a loop of dynamic length: many
+_UNKNOWN = 64  # of a loop of dynamic length: many
 
 
-def iterations(s: Stmt, unknown: int) -> int:
-    """Of the loops of a statement that are loops in the code; `unknown`: of one of dynamic length."""
+def iterations(s: Stmt) -> int:
+    """Of the loops of a statement that are loops in the code."""
     match s:
         case Block():
-            return max((iterations(c, unknown) for c in s.body), default=1)
+            return max((iterations(c) for c in s.body), default=1)
         case For(kind=LoopKind.SERIAL):
             trips = simplify(Sub(s.upper, s.lower), exact=True)
-            each = trips.value if isinstance(trips, IntImm) else unknown
-            return each * iterations(s.body, unknown)
+            each = trips.value if isinstance(trips, IntImm) else _UNKNOWN
+            return each * iterations(s.body)
         case For() | Promote():
-            return iterations(s.body, unknown)
+            return iterations(s.body)
         case If():
             branches = [s.then, *([] if s.otherwise is None else [s.otherwise])]
-            return max(iterations(b, unknown) for b in branches)
+            return max(iterations(b) for b in branches)
         case _:
             return 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 
 from tc.poly.plan import Nest
@@ -17,7 +16,7 @@ from .packs import packed_bytes, packed_columns, row_axis, row_share, row_tiles
 from .register_tile import Candidate, along_lanes
 from .registers import spare
 from .traffic import again_cycles
-from .work import Ref, Work, footprint, held_buffers, rows
+from .work import Ref, Work, footprint, held_buffers, read_again, rows
 
 # Cycles to reach a row of less than a line, to pack it: on the same page, on another.
 _NEAR, _SHORT = 3.0, 10.0
@@ -156,19 +155,23 @@ def _abreast(
     (`ahead.next_rows`)."""
     along = along_lanes(c.tiles)
     at = {n: min(t.register, extents[n]) for n, t in c.tiles.items() if along in (None, n)}
-    readers = Counter(b for p in nest.phases for b in {r.buffer for s in p.statements for r in work[s].refs})
+    again = read_again(nest, work)
     waits: dict[str, float] = {}
+
+    def to_read(r: Ref) -> float:
+        far = lines.from_memory(r, machine)
+        return footprint(r, extents) / (machine.bandwidth if far else machine.l3_bandwidth)
+
     for r in (r for w in work.values() for r in w.refs if r.plain and not r.written):
-        far, size = lines.from_memory(r, machine), footprint(r, extents)
-        asked = (far and readers[r.buffer] > 1) or (r.statement, r.read) in c.packs
-        if size > machine.l2 and not asked and lines.abreast(r, at):
-            waits[r.buffer] = _ABREAST * size / (machine.bandwidth if far else machine.l3_bandwidth)
+        asked = r.buffer in again and lines.from_memory(r, machine)
+        near = footprint(r, extents) <= machine.l2 or (r.statement, r.read) in c.packs
+        if not asked and not near and lines.abreast(r, at):
+            waits[r.buffer] = _ABREAST * to_read(r)
     for p, t in zip(nest.phases, c.phases, strict=True):
         if along is None or t.block is not None or at[along] >= extents[along]:
             continue
         for r in lines.once(nest, p, work, along, machine):
-            rate = machine.bandwidth if lines.from_memory(r, machine) else machine.l3_bandwidth
-            waits[r.buffer] = _PIECES * (1 - at[along] / extents[along]) * footprint(r, extents) / rate
+            waits[r.buffer] = _PIECES * (1 - at[along] / extents[along]) * to_read(r)
     return sum(waits.values())
 
 

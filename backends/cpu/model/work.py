@@ -321,6 +321,12 @@ def held_buffers(nest: Nest, work: Mapping[str, Work]) -> dict[str, Ref]:
     return {b: r for b, r in out.items() if b not in moving}
 
 
+def read_again(nest: Nest, work: Mapping[str, Work]) -> frozenset[str]:
+    """The arrays that several phases read."""
+    read = [{r.buffer for s in p.statements for r in work[s].refs if not r.written} for p in nest.phases]
+    return frozenset(b for i, buffers in enumerate(read) for b in buffers if any(b in x for x in read[:i]))
+
+
 def footprint(r: Ref, extents: Mapping[str, int]) -> int:
     """Bytes of the elements a reference touches while its axes run over these extents (a bound)."""
     n = 1

@@ -18,7 +18,7 @@ from tc.poly.plan import Ahead, Axis, Nest, Phase, PhaseTile, Tile, one_block
 from ..machine import LINE, Machine
 from ..model.lines import FAR, FOLLOWED, crowd, from_memory, once
 from ..model.register_tile import along_lanes
-from ..model.work import Ref, Work, footprint, held_buffers, rows, run
+from ..model.work import Ref, Work, footprint, held_buffers, read_again, rows, run
 
 POINTED = 12  # iterations between asking for a row that data point to and reading it
 _PAGE = 4096
@@ -60,7 +60,7 @@ def next_rows(
     extents, at, looped = _loops(axes, tiles, inner)
     refs = [r for s in nest.statements for r in work[s].refs]
     out: list[Ahead] = []
-    again = _read_again(nest, work)
+    again = read_again(nest, work)
     for phase, t in zip(nest.phases, phases, strict=True):
         if not phase.axes:
             continue
@@ -116,12 +116,6 @@ def _full(r: Ref, machine: Machine, extents: Mapping[str, int]) -> bool:
 def _from_memory(r: Ref, machine: Machine, near: int) -> bool:
     """Whether an array comes from memory; if nothing is `near`, each."""
     return not near or from_memory(r, machine)
-
-
-def _read_again(nest: Nest, work: Mapping[str, Work]) -> frozenset[str]:
-    """The arrays that several phases read."""
-    read = [{r.buffer for s in p.statements for r in work[s].refs if not r.written} for p in nest.phases]
-    return frozenset(b for i, buffers in enumerate(read) for b in buffers if any(b in x for x in read[:i]))
 
 
 def _loops(

@@ -64,10 +64,10 @@ def tiling(
         if rows is not None:
             order = [rows, *(n for n in order if n != rows)]
             tiles[rows] = replace(tiles[rows], cache=_share(axes[rows].extent, tiles[rows], machine))
-        along = row_tiles(nest, packed, c, {n: a.extent for n, a in axes.items()}, machine)
+        whole = row_tiles(nest, packed, c, {n: a.extent for n, a in axes.items()}, machine)
         for n in order:
             if n in depends and n not in (vector, row):
-                tiles[n] = replace(tiles[n], cache=along.get(n, tiles[n].register))
+                tiles[n] = replace(tiles[n], cache=whole.get(n, tiles[n].register))
         if vector in order:
             shared = cycles > _SERIAL and rows is None
             width = packed_width(nest, packed, replace(c, tiles=tiles), order, shared, machine, row)

@@ -1,7 +1,11 @@
 """The CPU table: every workload on `tc` and on its peers, interleaved, with the roofline.
 
     python -m benchmarks.cpu [--only TEXT …] [--group report|more] [--rounds 15] [--threads N] [--quick]
-    python -m benchmarks.cpu --at row_sum@65536,128 gemm@16,3000,3000
+    python -m benchmarks.cpu --at row_sum@65536,128 contraction:abc,dc->adb@16,50,300,128
+    python -m benchmarks.cpu --drawn 40 [--seed 1] [--cold] [--isa avx2]
+
+`--drawn` takes programs at random (`benchmarks.workloads.drawn`); with `--cold` calls take turns with inputs
+of four times the last cache, so that none has them; with `--isa` no library may use more than that.
 
 Columns: the best peer; its time by tc's (above 1: tc is faster), the median of the rounds' ratios with its
 95 % confidence interval; what tc reaches, in 10^9 operations or bytes per second; the share of the measured
@@ -29,7 +33,7 @@ from benchmarks.record import save
 from benchmarks.roofline import draw_results
 from benchmarks.stats import geometric_mean
 from benchmarks.table import aligned, duration, figure, mebibytes
-from benchmarks.workloads import FAMILIES, find, select
+from benchmarks.workloads import FAMILIES, draw, find, select
 from benchmarks.workloads.model import Case
 
 # The part of the processors' time that others may use.
@@ -49,11 +53,15 @@ def parser() -> argparse.ArgumentParser:
     )
     out.add_argument("--only", nargs="+", metavar="TEXT", help="cases whose names contain one of these")
     out.add_argument("--at", nargs="+", metavar="FAMILY@SIZES", help="families at any other sizes instead")
+    out.add_argument("--drawn", type=int, metavar="N", help="so many cases at random instead")
+    out.add_argument("--seed", type=int, default=1, help="which cases --drawn takes")
+    out.add_argument("--cold", action="store_true", help="no call finds its inputs in a cache")
     out.add_argument("--group", choices=("report", "more"), help="one group of cases (default: both)")
     out.add_argument("--rounds", type=int, default=15)
     out.add_argument("--threads", type=int, default=len(peers.cores()))
     out.add_argument("--budget", type=float, default=20.0, help="milliseconds a contestant and round")
     out.add_argument("--backend", default="cpu", help="the backend that runs tc's kernels")
+    out.add_argument("--isa", choices=tuple(peers.LIMITS), help="for everyone; by default what each finds")
     out.add_argument("--contestants", nargs="+", metavar="NAME", help="these only, tc among them or not")
     out.add_argument("--quick", action="store_true", help="5 rounds, fewer contestants, nothing written")
     out.add_argument("--noisy", action="store_true", help="write results of a machine that others use, too")
@@ -206,13 +214,21 @@ def record(measurement: Measurement, peaks: machine_peaks.Peaks) -> dict[str, An
 
 def names_for(arguments: argparse.Namespace) -> list[str]:
     """The contestants of a run, tc first."""
-    known = [n for n in peers.contestants(arguments.backend) if n != peers.JUDGE.name]
+    known = [n for n in peers.contestants(arguments.backend, arguments.isa or "") if n != peers.JUDGE.name]
     if arguments.contestants:
         for name in arguments.contestants:
             if name not in known:
                 raise SystemExit(f"there is no contestant {name}; there are {', '.join(known)}")
         return [n for n in known if n in arguments.contestants]
     return [n for n in known if n in QUICK] if arguments.quick else known
+
+
+def _cases(arguments: argparse.Namespace) -> list[Case]:
+    if arguments.at:
+        return [_found(key) for key in arguments.at]
+    if arguments.drawn:
+        return draw(arguments.seed, arguments.drawn)
+    return select(arguments.group, arguments.only)
 
 
 def _found(key: str) -> Case:
@@ -235,6 +251,8 @@ def settings_for(arguments: argparse.Namespace) -> Settings:
         rounds=min(5, arguments.rounds) if arguments.quick else arguments.rounds,
         budget=(5.0 if arguments.quick else arguments.budget) / 1e3,
         beyond=4 * last_cache(),
+        cold=arguments.cold,
+        isa=arguments.isa or "",
     )
 
 
@@ -270,7 +288,7 @@ def run(cases: Sequence[Case], names: Sequence[str], settings: Settings, verbose
 
 def main(argv: list[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
-    cases = [_found(key) for key in arguments.at] if arguments.at else select(arguments.group, arguments.only)
+    cases = _cases(arguments)
     names = names_for(arguments)
     out = sys.stdout
     if arguments.list:
@@ -279,12 +297,14 @@ def main(argv: list[str] | None = None) -> int:
     if not cases:
         raise SystemExit("no case has such a name; --list prints them")
     settings = settings_for(arguments)
-    others, peaks = Others(), machine_peaks.measure(settings.threads)
+    others, peaks = Others(), machine_peaks.measure(settings.threads, isa=settings.isa)
     measurements = run(cases, names, settings, arguments.verbose)
     busy = others.share()
-    peaks = peaks.better(machine_peaks.measure(settings.threads))
+    peaks = peaks.better(machine_peaks.measure(settings.threads, isa=settings.isa))
+    limit = f"and instructions up to {settings.isa} " if settings.isa else ""
     out.write(
-        f"tc on '{settings.backend}', {settings.threads} threads for everyone, medians of {settings.rounds} "
+        f"tc on '{settings.backend}', {settings.threads} threads {limit}for everyone, "
+        f"medians of {settings.rounds} "
         f"interleaved rounds; float32 multiply-adds {peaks.fma_f32:.0f} GF/s, float64 {peaks.fma_f64:.0f}, "
         f"copy {peaks.bandwidth:.0f} GB/s, read {peaks.read:.0f}, gather {peaks.gather:.0f}\n\n"
     )
@@ -319,12 +339,14 @@ def main(argv: list[str] | None = None) -> int:
 def _apart(
     arguments: argparse.Namespace, measurements: Sequence[Measurement]
 ) -> dict[str, list[Measurement]]:
-    """What is written to which results: each group to its own, a choice from both to another."""
+    """What is written to which results: each group to its own, a choice from both to another, and what an
+    instruction set limits apart from what machines without more of it have shown."""
+    limit = ("_cold" if arguments.cold else "") + (f"_as_{arguments.isa}" if arguments.isa else "")
     if arguments.at or (arguments.only and not arguments.group):
-        return {"cpu": list(measurements)}
+        return {f"cpu{limit}": list(measurements)}
     out: dict[str, list[Measurement]] = {}
     for m in measurements:
-        out.setdefault(f"cpu_{m.case.group}", []).append(m)
+        out.setdefault(f"cpu_{m.case.group}{limit}", []).append(m)
     return out
 
 

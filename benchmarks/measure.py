@@ -50,6 +50,8 @@ class Settings:
     patience: float = 300.0  # seconds a contestant may take for its first call
     hopeless: float = HOPELESS
     beyond: int = 128 << 20  # bytes of table rows that rotating look-ups go through
+    cold: bool = False  # whether all inputs rotate, so that no cache has them
+    isa: str = ""  # the instruction set for everyone; empty: each takes what the machine has
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +144,15 @@ class Process:
         if self.process is not None:
             return
         cache = self.folder / f"cache-{self.name}"
-        environment = {**os.environ, **peers.environment(self.settings.threads, str(cache))}
+        environment = {
+            **os.environ,
+            **peers.environment(self.settings.threads, str(cache), self.settings.isa),
+        }
         self.log = (self.folder / f"{self.name}.log").open("ab")
         self.process = subprocess.Popen(
             [
                 *(sys.executable, "-W", "ignore", "-m", "benchmarks.worker"),
-                *(self.name, self.settings.backend, str(self.settings.threads)),
+                *(self.name, self.settings.backend, str(self.settings.threads), self.settings.isa),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -205,7 +210,7 @@ class Race:
 
     def __init__(self, names: Sequence[str], settings: Settings) -> None:
         self.settings = settings
-        self.contestants = peers.contestants(settings.backend)
+        self.contestants = peers.contestants(settings.backend, settings.isa)
         self.names = list(names)
         self.folder = tempfile.TemporaryDirectory(prefix="tc-bench-", ignore_cleanup_errors=True)
         path = Path(self.folder.name)
@@ -331,7 +336,9 @@ class Race:
         if missing:
             return Outcome(name, peer, failed=missing)
         try:
-            made = process.ask("prepare", workload=case.key, beyond=self.settings.beyond)
+            made = process.ask(
+                "prepare", workload=case.key, beyond=self.settings.beyond, cold=self.settings.cold
+            )
             judged = process.ask("check", folder=truth)
             if judged["wrong"]:
                 process.ask("drop")

@@ -19,6 +19,7 @@ from benchmarks.table import aligned
 from tc.codegen.llvm_jit import MachineCode, compile_text, host_cpu
 
 SIZES = {"float": 4, "double": 8}
+WIDTHS = {"avx2": 32}  # bytes of the vectors of instruction sets that can be asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +47,10 @@ class Peaks:
         return asdict(self)
 
 
-def vector_bytes() -> int:
-    """The widest vectors of this processor."""
+def vector_bytes(isa: str = "") -> int:
+    """The widest vectors of an instruction set, by default of this processor."""
+    if isa:
+        return WIDTHS[isa]
     features = set(host_cpu()[1].split(","))
     if "+avx512f" in features:
         return 64
@@ -240,11 +243,11 @@ def _once(call: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def measure(threads: int = 1, *, megabytes: int = 256, repeats: int = 9) -> Peaks:
+def measure(threads: int = 1, *, isa: str = "", megabytes: int = 256, repeats: int = 9) -> Peaks:
     """All of them, in a few seconds; `megabytes` is the length of what is copied and read: many
     times the last cache, which still has some of twice its size."""
-    width = vector_bytes()
-    single, double = (Multiplies(kind, threads, 0.020).rate(repeats) for kind in SIZES)
+    width = vector_bytes(isa)
+    single, double = (Multiplies(kind, threads, 0.020, width).rate(repeats) for kind in SIZES)
     copy, nontemporal, read = _bandwidths(threads, width, megabytes << 20, repeats)
     return Peaks(threads, single, double, copy, nontemporal, read, _gathered(threads, width, repeats))
 
@@ -252,8 +255,8 @@ def measure(threads: int = 1, *, megabytes: int = 256, repeats: int = 9) -> Peak
 class Multiplies:
     """Multiply-adds of registers, on every thread for about so many seconds a time."""
 
-    def __init__(self, kind: str, threads: int, seconds: float) -> None:
-        text, self.flops = _fma(kind, vector_bytes())
+    def __init__(self, kind: str, threads: int, seconds: float, width: int) -> None:
+        text, self.flops = _fma(kind, width)
         self.code = compile_text(text, "run")
         self.results = np.zeros((threads, 64), np.float64)
         # A first, short run tells how many iterations last so long.
@@ -288,17 +291,17 @@ def _bandwidths(threads: int, width: int, length: int, repeats: int) -> tuple[fl
 
 def _gathered(threads: int, width: int, repeats: int) -> float:
     table = _aligned(1_000_000 * ROW).reshape(-1, ROW // 4)
-    return Gather([table], threads).rate(200_000, repeats)
+    return Gather([table], threads, width).rate(200_000, repeats)
 
 
 class Gather:
     """Sums of random rows of the tables of a workload, where they lie: how their pages are placed, under a
     hypervisor above all, decides over a quarter of what can be read of them."""
 
-    def __init__(self, tables: Sequence[np.ndarray], threads: int) -> None:
+    def __init__(self, tables: Sequence[np.ndarray], threads: int, width: int) -> None:
         self.tables, self.threads = tables, threads
         self.row = max(t[0].nbytes for t in tables)
-        self.code = compile_text(_gather(vector_bytes(), self.row), "run")
+        self.code = compile_text(_gather(width, self.row), "run")
         self.rng = np.random.default_rng(1)
 
     def rate(self, count: int, repeats: int) -> float:

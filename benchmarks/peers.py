@@ -10,6 +10,7 @@ import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,23 @@ from benchmarks.workloads.model import Workload
 Call = Callable[..., Any]
 
 
-def environment(threads: int, backend_cache: str) -> dict[str, str]:
-    """What tells every library how many threads it has, set before any is loaded, and where to keep what it
-    has compiled."""
+# What keeps each library from wider vectors than an instruction set has.
+LIMITS: dict[str, dict[str, str]] = {
+    "avx2": {
+        "ATEN_CPU_CAPABILITY": "avx2",  # PyTorch's own loops, and Inductor's
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+        "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
+        "OPENBLAS_CORETYPE": "Haswell",
+        "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
+        "NUMBA_CPU_NAME": "haswell",
+    }
+}
+
+
+def environment(threads: int, backend_cache: str, isa: str = "") -> dict[str, str]:
+    """What tells every library how many threads it has, set before any is loaded, where to keep what it has
+    compiled, and which instruction set it may use at most."""
     count = str(threads)
     return {
         **dict.fromkeys(
@@ -39,6 +54,7 @@ def environment(threads: int, backend_cache: str) -> dict[str, str]:
         "TC_CACHE_DIR": backend_cache,
         "TC_VERIFY": "0",
         "TC_DUMP": "",
+        **LIMITS.get(isa, {}),
     }
 
 
@@ -50,6 +66,12 @@ class Made:
     call: Call
     numpy: Callable[[Any], np.ndarray] = np.asarray
     details: Callable[[], dict[str, Any]] = dict  # what else is known after the first call
+
+
+def spelled(module: Any, workload: Workload, suffix: str = "") -> Call:
+    """A library's spelling of a workload, the workload's constants given."""
+    function = getattr(module, workload.family + suffix)
+    return partial(function, *workload.constants) if workload.constants else function
 
 
 class Contestant:
@@ -140,9 +162,9 @@ class Torch(Contestant):
         from benchmarks.spellings import with_torch
 
         if not self.other:
-            return (lambda *tensors: tensors), getattr(with_torch, workload.family)
+            return (lambda *tensors: tensors), spelled(with_torch, workload)
         prepare = with_torch.PREPARE.get(workload.family, lambda *tensors: tensors)
-        return prepare, getattr(with_torch, workload.family + "_alt")
+        return prepare, spelled(with_torch, workload, "_alt")
 
     def make(self, workload: Workload) -> Made:
         import torch
@@ -196,7 +218,7 @@ class Jax(Contestant):
         from benchmarks.spellings import with_jax
 
         jax.config.update("jax_enable_x64", any(a.dtype == "float64" for a in workload.inputs))
-        jitted, wait = jax.jit(getattr(with_jax, workload.family)), jax.block_until_ready
+        jitted, wait = jax.jit(spelled(with_jax, workload)), jax.block_until_ready
         return Made(
             lambda arrays: tuple(wait(jax.numpy.asarray(a)) for a in arrays),
             lambda *args: wait(jitted(*args)),
@@ -213,7 +235,7 @@ class NumPy(Contestant):
     def make(self, workload: Workload) -> Made:
         from benchmarks.spellings import with_numpy
 
-        return Made(tuple, getattr(with_numpy, workload.family))
+        return Made(tuple, spelled(with_numpy, workload))
 
 
 class Numba(Contestant):
@@ -239,7 +261,7 @@ class Numba(Contestant):
     def make(self, workload: Workload) -> Made:
         from benchmarks.spellings import with_numba
 
-        return Made(tuple, getattr(with_numba, workload.family))
+        return Made(tuple, spelled(with_numba, workload))
 
 
 class Judge(Torch):
@@ -253,7 +275,7 @@ class Judge(Torch):
 
         from benchmarks.spellings import with_torch
 
-        call = with_torch.TRUTH.get(workload.family) or getattr(with_torch, workload.family)
+        call = with_torch.TRUTH.get(workload.family) or spelled(with_torch, workload)
 
         def wide(array: np.ndarray) -> Any:
             tensor = torch.from_numpy(array)
@@ -283,10 +305,11 @@ def settled(call: Call) -> Call:
 JUDGE = Judge()
 
 
-def contestants(backend: str | None = None) -> dict[str, Contestant]:
-    """Every contestant by name, `tc` first."""
+def contestants(backend: str | None = None, isa: str = "") -> dict[str, Contestant]:
+    """Every contestant by name, `tc` first.  Halide's code is for the machine it is on: where an instruction
+    set is given, it does not contend."""
     found: list[Contestant] = [
-        Tc(backend or "cpu"),
+        Tc(backend or "cpu", {"isa": isa} if isa else None),
         Torch(),
         Torch(other=True),
         Inductor(),
@@ -296,8 +319,7 @@ def contestants(backend: str | None = None) -> dict[str, Contestant]:
         Jax(),
         NumPy(),
         Numba(),
-        Halide("Mullapudi2016"),
-        Halide("Adams2019"),
+        *(() if isa else (Halide("Mullapudi2016"), Halide("Adams2019"))),
         JUDGE,
     ]
     return {c.name: c for c in found}

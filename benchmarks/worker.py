@@ -16,6 +16,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ import numpy as np
 from benchmarks import peers
 from benchmarks.agreement import compare
 from benchmarks.memory import HighWater
-from benchmarks.peaks import Gather, Multiplies
+from benchmarks.peaks import Gather, Multiplies, vector_bytes
 from benchmarks.workloads import find
 from benchmarks.workloads.model import Workload
 
@@ -32,8 +33,9 @@ SEED = 20180213
 
 
 class Worker:
-    def __init__(self, name: str, backend: str, threads: int) -> None:
-        self.contestant = peers.contestants(backend)[name]
+    def __init__(self, name: str, backend: str, threads: int, isa: str = "") -> None:
+        self.contestant = peers.contestants(backend, isa)[name]
+        self.width = vector_bytes(isa)
         self.contestant.start(threads)
         self.workload: Workload | None = None
         self.result: Any = None
@@ -42,10 +44,13 @@ class Worker:
     def ping(self) -> dict[str, Any]:
         return {}
 
-    def prepare(self, workload: str, beyond: int) -> dict[str, Any]:
-        """Make a workload and call it once."""
+    def prepare(self, workload: str, beyond: int, cold: bool = False) -> dict[str, Any]:
+        """Make a workload and call it once; `cold`: all its inputs rotate."""
         self.drop()
-        self.workload = found = find(workload).workload()
+        found = find(workload).workload()
+        if cold and not found.rotate:
+            found = replace(found, rotate=tuple(a.name for a in found.inputs))
+        self.workload = found
         arrays = found.arrays(SEED)
         made = self.contestant.make(found)
         self.numpy = made.numpy
@@ -125,13 +130,13 @@ class Worker:
     def gather(self, threads: int) -> dict[str, Any]:
         """What can be read of the tables that rows are looked up in, 10^9 bytes a second."""
         if self.rows is None:
-            self.rows = Gather([np.asarray(self.numpy(t)) for t in self.tables], threads)
+            self.rows = Gather([np.asarray(self.numpy(t)) for t in self.tables], threads, self.width)
         return {"rate": self.rows.rate(50_000, 3)}
 
     def multiply(self, kind: str, threads: int) -> dict[str, Any]:
         """What the processors can do at best just now, 10^9 multiplications and additions a second."""
         if kind not in self.multiplies:
-            self.multiplies[kind] = Multiplies(kind, threads, 0.002)
+            self.multiplies[kind] = Multiplies(kind, threads, 0.002, self.width)
         return {"rate": self.multiplies[kind].rate(3)}
 
     def drop(self) -> dict[str, Any]:
@@ -164,14 +169,14 @@ def plan(seconds: float, budget: float) -> tuple[int, int]:
 
 
 def main() -> int:
-    name, backend, threads = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    name, backend, threads, isa = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, peers.cores()[:threads])
     # What libraries print must not mix with the answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)
     try:
-        worker = Worker(name, backend, threads)
+        worker = Worker(name, backend, threads, isa)
     except BaseException as error:
         answers.write(json.dumps({"error": _reason(error)}) + "\n")
         return 1

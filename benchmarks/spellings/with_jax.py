@@ -278,3 +278,52 @@ def blur(I):
 def downscale(I):
     x = I.astype(jnp.float32)
     return (x[:, ::2, ::2] + x[:, ::2, 1::2] + x[:, 1::2, ::2] + x[:, 1::2, 1::2]) * 0.25
+
+
+def contraction(equation, *operands):
+    return jnp.einsum(equation, *operands)
+
+
+def reduction(operation, equation, X):
+    x, y = equation.split("->")
+    over = tuple(x.index(c) for c in x if c not in y)
+    return X.sum(over) if operation == "sum" else X.max(over)
+
+
+def permutation(equation, X):
+    x, y = equation.split("->")
+    return X.transpose([x.index(c) for c in y])
+
+
+def broadcast(equation, *operands):
+    inputs, y = equation.split("->")
+    a, b, c = (
+        o[tuple(slice(None) if i in x else None for i in y)] for x, o in zip(inputs.split(","), operands)
+    )
+    return jnp.maximum(a * b + c, 0)
+
+
+def normalisation(kind, over, X):
+    if kind == "softmax":
+        return jax.nn.softmax(X, over)
+    m = X.mean(over, keepdims=True)
+    v = ((X - m) ** 2).mean(over, keepdims=True)
+    return (X - m) * lax.rsqrt(v + 1e-5)
+
+
+def convolution(stride, dilation, I, K):
+    x, k, groups = I, K, 1
+    if I.ndim == 5:
+        n, groups, c, h, w = I.shape
+        x, k = I.reshape(n, groups * c, h, w), K.reshape(-1, *K.shape[2:])
+    y = lax.conv_general_dilated(
+        x, k, (stride, stride), "VALID", rhs_dilation=(dilation, dilation), feature_group_count=groups
+    )
+    return y if I.ndim == 4 else y.reshape(n, groups, -1, *y.shape[2:])
+
+
+def stencil(radius, offsets, weights, X):
+    def at(offset):
+        return X[tuple(slice(o, n - 2 * radius + o) for o, n in zip(offset, X.shape))]
+
+    return sum(w * at(o) for w, o in zip(weights, offsets))

@@ -103,3 +103,18 @@ def transpose(A):
 
 def permute(X):
     return np.ascontiguousarray(X.swapaxes(1, 2))
+
+
+def contraction(equation, *operands):
+    return np.einsum(equation, *operands, optimize=True)
+
+
+def reduction(operation, equation, X):
+    x, y = equation.split("->")
+    over = tuple(x.index(c) for c in x if c not in y)
+    return X.sum(over) if operation == "sum" else X.max(over)
+
+
+def permutation(equation, X):
+    x, y = equation.split("->")
+    return np.ascontiguousarray(X.transpose([x.index(c) for c in y]))

@@ -379,6 +379,67 @@ def downscale_alt(I):
     return F.avg_pool2d(I.float(), 2)
 
 
+def contraction(equation, *operands):
+    return torch.einsum(equation, *operands)
+
+
+def reduction(operation, equation, X):
+    x, y = equation.split("->")
+    over = [x.index(c) for c in x if c not in y]
+    return X.sum(over) if operation == "sum" else X.amax(over)
+
+
+def permutation(equation, X):
+    x, y = equation.split("->")
+    return X.permute([x.index(c) for c in y]).contiguous()
+
+
+def broadcast(equation, *operands):
+    inputs, y = equation.split("->")
+    a, b, c = (
+        o[tuple(slice(None) if i in x else None for i in y)] for x, o in zip(inputs.split(","), operands)
+    )
+    return (a * b + c).relu()
+
+
+def normalisation(kind, over, X):
+    if kind == "softmax":
+        e = (X - X.amax(over, True)).exp()
+        return e / e.sum(over, True)
+    v, m = torch.var_mean(X, over, correction=0, keepdim=True)
+    return (X - m) * (v + 1e-5).rsqrt()
+
+
+def normalisation_alt(kind, over, X):
+    """With the library's calls, where it has one."""
+    if kind == "softmax" and len(over) == 1:
+        return torch.softmax(X, over[0])
+    if kind == "standard" and over == tuple(range(over[0], X.ndim)):
+        return F.layer_norm(X, X.shape[over[0] :], eps=1e-5)
+    return normalisation(kind, over, X)
+
+
+def convolution(stride, dilation, I, K):
+    if I.ndim == 4:
+        return F.conv2d(I, K, stride=stride, dilation=dilation)
+    g, f = K.shape[:2]
+    x = F.conv2d(I.flatten(1, 2), K.flatten(0, 1), stride=stride, dilation=dilation, groups=g)
+    return x.unflatten(1, (g, f))
+
+
+def convolution_alt(stride, dilation, I, K):
+    groups = I.shape[1] // K.shape[1]
+    x = F.conv2d(I, K, stride=stride, dilation=dilation, groups=groups)
+    return x.unflatten(1, (groups, -1)) if groups > 1 else x
+
+
+def stencil(radius, offsets, weights, X):
+    def at(offset):
+        return X[tuple(slice(o, n - 2 * radius + o) for o, n in zip(offset, X.shape))]
+
+    return sum(w * at(o) for w, o in zip(weights, offsets))
+
+
 def _last(x):
     return x.contiguous(memory_format=torch.channels_last)
 
@@ -394,6 +455,9 @@ PREPARE = {
     "conv_transposed": lambda G, K: (_last(G), _last(K)),
     "max_pool": lambda I: (_last(I),),
     "batch_norm": lambda X, gain, bias: (_last(X), gain, bias),
+    "convolution": lambda I, K: (
+        (_last(I), _last(K)) if I.ndim == 4 else (_last(I.flatten(1, 2)), _last(K.flatten(0, 1)))
+    ),
 }
 
 # The judge computes in float64; where the plain spelling takes no such operands it has its own.

@@ -1,16 +1,18 @@
 """Workloads: programs, inputs, work.  `CASES` are those of the tables."""
 
 from benchmarks.workloads.cases import CASES, FAMILIES, MORE, REPORT
+from benchmarks.workloads.drawn import draw
 from benchmarks.workloads.model import Array, Case, Workload
 
-__all__ = ["CASES", "FAMILIES", "MORE", "REPORT", "Array", "Case", "Workload", "find", "select"]
+__all__ = ["CASES", "FAMILIES", "MORE", "REPORT", "Array", "Case", "Workload", "draw", "find", "select"]
 
 
 def find(key: str) -> Case:
-    """The case of a `family@size,size`, whether or not it is one of `CASES`."""
+    """The case of a `family@size,size` or `family:words@size,size`, whether or not it is one of `CASES`."""
     family, _, sizes = key.partition("@")
+    name, *words = family.split(":")
     numbers = tuple(int(n) for n in sizes.split(","))
-    return Case("more", FAMILIES[family], numbers, numbers)
+    return Case("more", FAMILIES[name], numbers, numbers, words=tuple(words))
 
 
 def select(group: str | None = None, only: list[str] | None = None) -> list[Case]:

@@ -11,6 +11,7 @@ from benchmarks.workloads import convolutions as v
 from benchmarks.workloads import lookups as l
 from benchmarks.workloads import rowwise as r
 from benchmarks.workloads import streaming as s
+from benchmarks.workloads.general import GENERAL
 from benchmarks.workloads.model import Case
 
 REPORT = (
@@ -97,4 +98,4 @@ MORE = (
 
 CASES = REPORT + MORE
 
-FAMILIES = {case.family.__name__: case.family for case in CASES}
+FAMILIES = {f.__name__: f for f in (*(case.family for case in CASES), *GENERAL)}

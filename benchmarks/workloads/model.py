@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 Kind = Literal["compute", "memory", "gather"]
-Group = Literal["report", "more"]
+Group = Literal["report", "more", "drawn"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,8 @@ class Workload:
     additions, comparisons and calls of functions, as little as the formula allows.  `gathered` maps inputs of
     which only some rows are read to the bytes of those; all others are read whole, and results written, once.
     `rotate` names the inputs that differ from call to call, so that look-ups do not find their rows cached.
-    `terms` is the length of the longest sum: rounding errors may grow with its root.
+    `terms` is the length of the longest sum: rounding errors may grow with its root.  `constants` are what
+    spellings take before the inputs; `result_bytes` is known of families that are said in indices.
     """
 
     family: str
@@ -60,6 +61,8 @@ class Workload:
     terms: int = 1
     gathered: Mapping[str, int] | None = None
     rotate: tuple[str, ...] = ()
+    constants: tuple[Any, ...] = ()
+    result_bytes: int = 0
 
     def arrays(self, seed: int = 0) -> dict[str, np.ndarray]:
         return {a.name: a.make(seed) for a in self.inputs}
@@ -81,28 +84,30 @@ class Workload:
         """How many index sets a rotation has so that the rows it touches are `beyond` bytes."""
         if not self.rotate:
             return 1
-        return max(1, math.ceil(beyond / max(1, sum((self.gathered or {}).values()))))
+        return max(1, math.ceil(beyond / max(1, sum((self.gathered or {}).values()) or self.read_bytes())))
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A family at the sizes that are measured, and at tiny ones that a test can afford."""
+    """A family at the sizes that are measured, and at tiny ones that a test can afford.  `words` are what a
+    family of `benchmarks.workloads.general` takes before the sizes."""
 
     group: Group
     family: Callable[..., Workload]
     sizes: tuple[int, ...]
     tiny: tuple[int, ...]
     label: str = ""  # in place of the family's name
+    words: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         shown = ",".join(f"{n:g}" if n >= 1_000_000 else str(n) for n in self.sizes)
-        return f"{self.label or self.family.__name__} {shown}".strip()
+        return " ".join((self.label or self.family.__name__, *self.words, shown)).strip()
 
     @property
     def key(self) -> str:
-        """Family and sizes, for another process to find it by."""
-        return f"{self.family.__name__}@{','.join(str(n) for n in self.sizes)}"
+        """Family, words and sizes, for another process to find it by."""
+        return f"{':'.join((self.family.__name__, *self.words))}@{','.join(str(n) for n in self.sizes)}"
 
     def workload(self, *, tiny: bool = False) -> Workload:
-        return self.family(*(self.tiny if tiny else self.sizes))
+        return self.family(*self.words, *(self.tiny if tiny else self.sizes))

@@ -50,7 +50,7 @@ def test_the_interval_holds_the_median_as_often_as_it_says() -> None:
 @pytest.mark.parametrize("columns", [1, 3, 16, 64, 301])
 def test_the_gather_reads_the_rows_of_every_table(columns: int) -> None:
     tables = [np.arange(1, 41, dtype=np.float32).repeat(columns).reshape(-1, columns) * k for k in (1, 100)]
-    gather = peaks.Gather(tables, 2)
+    gather = peaks.Gather(tables, 2, peaks.vector_bytes())
     rows = gather._rows(50)
     for t, chosen in zip(tables, (rows[::2], rows[1::2]), strict=True):
         assert all((r - t.ctypes.data) // t.strides[0] in range(40) for r in chosen)

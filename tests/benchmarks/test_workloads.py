@@ -13,10 +13,15 @@ import tc
 from benchmarks import peers
 from benchmarks.agreement import compare
 from benchmarks.spellings import alternatives, families
-from benchmarks.workloads import CASES, REPORT, find, select
+from benchmarks.workloads import CASES, REPORT, draw, find, select
+from benchmarks.workloads.general import GENERAL
 from benchmarks.workloads.model import Case, Workload
 
 IDS = [case.name for case in CASES]
+# One of each family that is said in indices, and some more.
+DRAWN = [case for case in draw(5, 40) if case.family in GENERAL]
+ALL = [*CASES, *DRAWN]
+ALL_IDS = [case.name for case in ALL]
 
 
 def means(workload: Workload, args: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
@@ -29,7 +34,7 @@ def as_tuple(results: Any) -> tuple[Any, ...]:
     return tuple(np.asarray(r) for r in (results if isinstance(results, tuple | list) else (results,)))
 
 
-@pytest.mark.parametrize("case", CASES, ids=IDS)
+@pytest.mark.parametrize("case", ALL, ids=ALL_IDS)
 def test_compiles_and_has_consistent_inputs(case: Case) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tc.Warning)
@@ -46,7 +51,7 @@ def test_compiles_and_has_consistent_inputs(case: Case) -> None:
         assert set(workload.rotate) <= {a.name for a in workload.inputs}
 
 
-@pytest.mark.parametrize("case", CASES, ids=IDS)
+@pytest.mark.parametrize("case", ALL, ids=ALL_IDS)
 def test_torch_and_numpy_agree_with_the_interpreter(case: Case) -> None:
     workload = case.workload(tiny=True)
     args = tuple(workload.arrays(3).values())
@@ -65,9 +70,10 @@ def test_torch_and_numpy_agree_with_the_interpreter(case: Case) -> None:
 
 
 @pytest.mark.share(2)
-@pytest.mark.parametrize("family", sorted({c.family.__name__: c for c in CASES}))
-def test_jax_agrees_with_the_interpreter(family: str) -> None:
-    case = next(c for c in CASES if c.family.__name__ == family)
+@pytest.mark.parametrize(
+    "case", {c.family.__name__: c for c in ALL}.values(), ids=lambda c: c.family.__name__
+)
+def test_jax_agrees_with_the_interpreter(case: Case) -> None:
     workload = case.workload(tiny=True)
     args = tuple(workload.arrays(3).values())
     import jax
@@ -75,7 +81,7 @@ def test_jax_agrees_with_the_interpreter(family: str) -> None:
     with jax.enable_x64(any(a.dtype == "float64" for a in workload.inputs)):
         from benchmarks.spellings import with_jax
 
-        found = jax.jit(getattr(with_jax, workload.family))(*(jax.numpy.asarray(a) for a in args))
+        found = jax.jit(peers.spelled(with_jax, workload))(*(jax.numpy.asarray(a) for a in args))
     assert compare(as_tuple(found), means(workload, args), workload.terms) is None
 
 
@@ -92,7 +98,7 @@ def test_numba_agrees_with_the_interpreter(case: Case) -> None:
 
 
 def test_every_family_has_its_spellings() -> None:
-    known = {c.workload(tiny=True).family for c in CASES}
+    known = {c.workload(tiny=True).family for c in ALL}
     assert families("torch") == families("jax") == known
     assert families("numpy") < known and families("numba") < known
     assert alternatives("torch") < known
@@ -109,8 +115,25 @@ def test_names_are_unique_and_the_report_is_complete() -> None:
 
 
 def test_a_case_is_found_by_its_key() -> None:
-    for case in CASES:
+    for case in ALL:
         assert find(case.key).workload() == case.workload()
+
+
+def test_cases_at_random_follow_from_the_seed_and_are_affordable() -> None:
+    few, more = draw(3, 10), draw(3, 30)
+    assert few == more[:10] != draw(4, 10)
+    assert {c.family for c in draw(3, 200)} >= set(GENERAL)
+    assert any(c.family not in GENERAL for c in more)
+    for workload in (c.workload() for c in more):
+        assert workload.flops <= 1e9 and workload.read_bytes() + workload.result_bytes <= 96 << 20
+
+
+@pytest.mark.parametrize(
+    "key", ["contraction:ab,bc->ac@3,4", "broadcast:ba,a,b->ab@3,4", "stencil:disc@1,9,9"]
+)
+def test_what_no_family_can_make_is_refused(key: str) -> None:
+    with pytest.raises((ValueError, KeyError)):
+        find(key).workload()
 
 
 def test_inputs_follow_from_the_seed_and_the_turn() -> None:

@@ -3,14 +3,15 @@ out of the cache."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from tc.ir.evaluate import bytes_of
-from tc.ir.expr import inline_lets, variables
+from tc.ir.evaluate import bytes_of, evaluate
+from tc.ir.expr import Expr, inline_lets, variables
 from tc.poly.fusion import Counts, Judge, Proposal
 from tc.poly.scop import Access, Scop
 
-from .machine import Machine
+from .machine import LINE, Machine
 from .model.balance import balanced
 
 _SMALL = 1 << 16  # instances that one core runs in the time it takes to start others a few times
@@ -20,22 +21,33 @@ def judge(scop: Scop, machine: Machine, typical: Mapping[str, int] | None = None
     """The default of this backend's `fusion`; `typical` are values of the program's dynamic sizes."""
     known = typical or {}
     sizes = {b.name: bytes_of(b, known) for b in scop.program.buffers}
+    high = {b.name: math.prod(evaluate(r.extent, known) for r in b.box[:-1]) for b in scop.program.buffers}
     halves = {b.name for b in scop.program.buffers if b.dtype.is_half}
     counts = Counts(scop, known)
 
     def accesses(names: Sequence[str]) -> Iterator[tuple[str, Access]]:
         return ((n, a) for n in names for a in scop.statement(n).accesses)
 
+    def moved(name: str, a: Access, p: Proposal) -> tuple[bool, bool]:
+        """Whether the shared loops move along an array's rows, and whether along anything else of it."""
+        along = {m.vars[name] for m in p.after if name in m.vars}
+
+        def by(subscripts: Sequence[Expr]) -> bool:
+            return any(along & variables(inline_lets(e)) for e in subscripts)
+
+        return by(a.subscripts[-1:]), by(a.subscripts[:-1])
+
     def cut(names: Sequence[str], others: Sequence[str], p: Proposal) -> str:
-        """A large array of these statements alone, along whose rows the shared loops go, while what they have
-        in common with the others stays in the second cache anyway."""
+        """A large array of these statements along whose rows the shared loops go, while nothing large that
+        they have in common with the others stays in the second cache for it: of an array that the loops cut
+        into columns one column takes a line of each row."""
         theirs = {a.buffer for _, a in accesses(others)}
-        if any(2 * sizes[a.buffer] > machine.l2 for _, a in accesses(names) if a.buffer in theirs):
-            return ""
         for n, a in accesses(names):
-            along = {m.vars[n] for m in p.after if n in m.vars}
-            last = variables(inline_lets(a.subscripts[-1])) if a.subscripts else frozenset[str]()
-            if sizes[a.buffer] > machine.l2 and a.kind == "read" and along & last:
+            columns = moved(n, a, p) == (True, False) and high[a.buffer] * LINE > machine.l2
+            if a.buffer in theirs and 2 * sizes[a.buffer] > machine.l2 and not columns:
+                return ""
+        for n, a in accesses(names):
+            if sizes[a.buffer] > machine.l2 and a.kind == "read" and moved(n, a, p)[0]:
                 return a.buffer
         return ""
 
@@ -51,7 +63,7 @@ def judge(scop: Scop, machine: Machine, typical: Mapping[str, int] | None = None
             return ""
         for members, names, others in ((p.before, p.first, p.second), (p.own, p.second, p.first)):
             if len(members) > len(p.after) and (rows := cut(names, others, p)):
-                return f"rows of {rows} would be read in pieces, and nothing large is common to both"
+                return f"rows of {rows} would be read in pieces, and nothing large that is common to both would stay"
         # Data that the shared loops do not move are read again in each of their iterations, and converted.
         shared = {(n, v) for m in p.after for n, v in m.vars.items()}
         again = {

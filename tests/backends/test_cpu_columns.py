@@ -90,8 +90,28 @@ def test_what_all_columns_share_is_no_hindrance() -> None:
 def test_the_loop_along_rows_is_not_shared_with_what_adds_up_the_parts(columns: int) -> None:
     """Each task would read a few columns of all rows: 20 to 40 times as slow."""
     text = choice(IN_PARTS, P=8, R=8_388_608 // (8 * columns), K=columns)
-    assert "rows of x would be read in pieces, and nothing large is common to both" in text
+    assert "rows of x would be read in pieces, and nothing large that is common to both would stay" in text
     assert "inside tiles" not in text
+
+
+SOFTMAX = """def f(float(N,K) x) -> (y) {
+  m(k) max=! x(n,k)
+  y(n,k) = exp(x(n,k) - m(k))
+  s(k) +=! y(n,k)
+  y(n,k) = y(n,k) / s(k)
+}"""
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(355_600, 10), (100_000, 64)])
+def test_columns_of_more_lines_than_the_cache_has_share_no_loop(rows: int, columns: int) -> None:
+    """Although `y` is common to its statements: a column of it is as many lines as all of it."""
+    text = choice(SOFTMAX, N=rows, K=columns)
+    assert "S5 apart from S3, S4: they could share k: rows of y would be read in pieces" in text
+    assert all("lanes" in line for line in text.splitlines() if line.startswith("  *")), text
+
+
+def test_columns_that_stay_share_their_loop() -> None:
+    assert "region 0, nest 0: statements S0, S1, S3, S2, S4, S5" in choice(SOFTMAX, N=1000, K=4096)
 
 
 def test_what_streams_through_a_shared_loop_takes_no_room_in_its_tile() -> None:

@@ -63,7 +63,7 @@ def judge(scop: Scop, machine: Machine, typical: Mapping[str, int] | None = None
             return ""
         for members, names, others in ((p.before, p.first, p.second), (p.own, p.second, p.first)):
             if len(members) > len(p.after) and (rows := cut(names, others, p)):
-                return f"rows of {rows} would be read in pieces, and nothing large that is common to both would stay"
+                return f"rows of {rows} would be read in pieces, and nothing large common to both would stay"
         # Data that the shared loops do not move are read again in each of their iterations, and converted.
         shared = {(n, v) for m in p.after for n, v in m.vars.items()}
         again = {

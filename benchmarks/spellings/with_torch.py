@@ -371,7 +371,8 @@ def blur(I):
 
 
 def downscale(I):
-    x = I.float()
+    h, w = (n - n % 2 for n in I.shape[1:])
+    x = I[:, :h, :w].float()
     return (x[:, ::2, ::2] + x[:, ::2, 1::2] + x[:, 1::2, ::2] + x[:, 1::2, 1::2]) * 0.25
 
 

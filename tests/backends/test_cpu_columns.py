@@ -90,7 +90,7 @@ def test_what_all_columns_share_is_no_hindrance() -> None:
 def test_the_loop_along_rows_is_not_shared_with_what_adds_up_the_parts(columns: int) -> None:
     """Each task would read a few columns of all rows: 20 to 40 times as slow."""
     text = choice(IN_PARTS, P=8, R=8_388_608 // (8 * columns), K=columns)
-    assert "rows of x would be read in pieces, and nothing large that is common to both would stay" in text
+    assert "rows of x would be read in pieces, and nothing large common to both would stay" in text
     assert "inside tiles" not in text
 
 

@@ -36,6 +36,7 @@ MACHINE = tuple(
         "crowded": 4.0,
     }.items()
 )
+ZEN4 = tuple((dict(MACHINE) | {"fma_units": 1, "loads": 1, "l2_bandwidth": 32.0}).items())
 CONVOLUTION = """def conv(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) {
   O(n,f,y,x) +=! I(n,c,y+ky,x+kx) * K(f,c,ky,kx)
 }"""
@@ -176,6 +177,33 @@ def test_windows_leave_room_for_accumulators(spills: Any) -> None:
     assert "lanes f_1 x4, x_3 x6" not in choice and "spills" not in choice
     main = _main(kernel, spills, **sizes)
     assert main.arithmetic >= 48 and not spills.much(main)
+
+
+GATED = """def f(float(B,M) X, float(H,M) W, float(H,M) V) -> (O) {
+  G(b,h) +=! X(b,m) * W(h,m)
+  U(b,h) +=! X(b,m) * V(h,m)
+  O(b,h) = G(b,h) * sigmoid(G(b,h)) * U(b,h)
+}"""
+THREE = "def f(float(I,J,K) X, float(J,R) B, float(K,R) C) -> (O) { O(i,r) +=! X(i,j,k) * B(j,r) * C(k,r) }"
+
+
+@pytest.mark.skipif("avx512" not in isas(), reason="this processor has no AVX-512")
+@pytest.mark.parametrize(
+    ("source", "sizes"),
+    [
+        # 14 x 2 accumulators, 14 elements of X that both sums use, 2 vectors of weights
+        (GATED, {"B": 291, "M": 177, "H": 175}),
+        # 3 x 7 accumulators, 7 elements of B that the loop over k keeps, 3 vectors of X and a product
+        (THREE, {"I": 93, "J": 93, "K": 93, "R": 74}),
+    ],
+)
+def test_operands_that_stay_leave_room_for_accumulators(
+    source: str, sizes: dict[str, int], spills: Any
+) -> None:
+    """So that no candidate is compiled in vain, which took a second."""
+    kernel = compiled(source, isa="avx512", machine=ZEN4)
+    assert "spills" not in kernel.inspect("choice", **sizes)
+    assert not spills.much(_main(kernel, spills, **sizes))
 
 
 @pytest.mark.parametrize("isa", [i for i in ("avx2", "sse4.2") if i in isas()])

@@ -36,7 +36,10 @@ def sums(nest: Nest, work: Mapping[str, Work]) -> int:
 
 def _beside(nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, Tile], isa: Isa) -> int:
     if isa.registers > FEW:
-        return _kept(nest, work, tiles)
+        unmoved = _unmoved(nest, work, tiles)
+        # One product of a point is summed from memory; operands of several are loaded once, and stay.
+        several = unmoved or sums(nest, work) > 1
+        return _kept(nest, work, tiles) + unmoved + (_operands(nest, work, tiles) if several else 0)
     if not any(p.axes for p in nest.phases):
         return 0
     return _operands(nest, work, tiles) + (not isa.fma)  # a product is not yet a sum
@@ -59,6 +62,23 @@ def _kept(nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, Tile]) -> in
                 t = tiles[vector] if vector is not None else Tile(1)
                 kept += math.prod(moved.values()) + -(-t.register // t.lanes)
     return max(0, kept - 1)
+
+
+def _unmoved(nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, Tile]) -> int:
+    """Factors that the innermost loop of a reduction of several does not move: they are loaded before it, and
+    stay.  One that is alone with a product is its operand in memory."""
+    most = 0
+    for p in nest.phases:
+        if len(p.axes) < 2 or p.axes[-1].extent == 1:
+            continue
+        inner, kept = p.axes[-1].name, 0
+        for w in (work[s] for s in p.statements):
+            for r in w.refs:
+                along = {n for n, s in r.strides.items() if s} | r.indirect
+                if w.update and w.operations > 1 and not r.written and inner not in along:
+                    kept += _counted({n: t for n, t in tiles.items() if n in along})
+        most = max(most, kept)
+    return most
 
 
 def _operands(nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, Tile]) -> int:

@@ -16,6 +16,7 @@ from tc.errors import BackendError
 from .isa import AVX2, AVX512, ISAS, NEON, SSE42, Isa
 
 LINE = 64  # bytes of a line of every cache
+PAGE = 4096  # bytes that the hardware follows a stream in
 
 
 @dataclass(frozen=True, slots=True)

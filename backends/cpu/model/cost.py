@@ -9,7 +9,7 @@ from tc.poly.plan import Nest
 
 from ..emit.interleave import SIDE_BY_SIDE
 from ..isa import FEW
-from ..machine import Machine
+from ..machine import LINE, Machine
 from . import lines
 from .cycles import Cost, flush_cycles, nest_cycles
 from .packs import packed_bytes, packed_columns, row_axis, row_share, row_tiles
@@ -178,7 +178,7 @@ def _abreast(
 def _reached(r: Ref, extents: Mapping[str, int]) -> float:
     """Cycles an element to reach rows of less than a line: the next on this page, or on another."""
     _, row = rows(r, extents)
-    if row >= 64:
+    if row >= LINE:
         return 0.0
     apart = min(
         (abs(s) * r.itemsize for n, s in r.strides.items() if n in extents and abs(s) * r.itemsize >= row),

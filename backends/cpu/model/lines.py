@@ -14,12 +14,11 @@ from functools import lru_cache
 
 from tc.poly.plan import Nest, Phase, PhaseTile, Tile, one_block
 
-from ..machine import LINE, Machine
+from ..machine import LINE, PAGE, Machine
 from .register_tile import along_lanes
 from .work import Ref, Work, footprint, rows
 
 FAR = 2048  # bytes between rows from where each is a stream of its own
-_PAGE = 4096  # bytes
 _APART = 8.0  # pages, from where on rows do not share a line of the page table either
 FOLLOWED = 8  # rows that the hardware follows in a larger array
 _BESIDE = 256  # bytes between rows up to which they are one stream
@@ -190,7 +189,7 @@ def _waits(r: Ref, points: Mapping[str, int], run: int, machine: Machine) -> flo
         return 0.0
     steps = (abs(s) * r.itemsize for n, s in r.strides.items() if points.get(n, 1) > 1)
     apart = min((s for s in steps if s > run), default=0)
-    return machine.far_row * min(apart / _PAGE, _APART)
+    return machine.far_row * min(apart / PAGE, _APART)
 
 
 def _again(r: Ref, own: Mapping[str, int], phase: Phase, machine: Machine) -> float:
@@ -270,7 +269,7 @@ def abreast(r: Ref, extents: Mapping[str, int]) -> bool:
     """Whether a register tile reads several rows side by side that lie on a page, but not next to each other:
     of these the hardware follows one, and learns the next on every page."""
     apart = (abs(r.strides.get(n, 0)) * r.itemsize for n, e in extents.items() if e > 1)
-    return any(_BESIDE <= x < _PAGE for x in apart)
+    return any(_BESIDE <= x < PAGE for x in apart)
 
 
 def unfollowed(r: Ref, extents: Mapping[str, int], machine: Machine) -> float:
@@ -286,7 +285,7 @@ def unfollowed(r: Ref, extents: Mapping[str, int], machine: Machine) -> float:
             run = apart * e
         elif apart:
             rows *= e
-            pages *= max(1.0, e * min(1.0, apart / _PAGE))
+            pages *= max(1.0, e * min(1.0, apart / PAGE))
     return rows - pages + (pages * min(1.0, run / LINE) if pages > _PAGES else 0.0)
 
 

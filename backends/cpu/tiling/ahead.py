@@ -15,13 +15,12 @@ from functools import partial
 
 from tc.poly.plan import Ahead, Axis, Nest, Phase, PhaseTile, Tile, one_block
 
-from ..machine import LINE, Machine
+from ..machine import LINE, PAGE, Machine
 from ..model.lines import FAR, FOLLOWED, crowd, from_memory, once
 from ..model.register_tile import along_lanes
 from ..model.work import Ref, Work, footprint, held_buffers, read_again, rows, run
 
 POINTED = 12  # iterations between asking for a row that data point to and reading it
-_PAGE = 4096
 _ROWS = 8  # pages of a register tile's results, at least, that are asked for
 _LINES = 4  # of a register tile's results, at least, that are asked for where they come from memory
 _STREAM = 8192  # bytes in a row, pages that is, from where the hardware follows by itself
@@ -197,17 +196,17 @@ def next_results(
     out: dict[str, Ahead] = {}
     for r in held_buffers(nest, work).values():
         apart = {n: abs(r.strides.get(n, 0)) * r.itemsize for n in at}
-        pages = math.prod(e for n, e in at.items() if apart[n] >= _PAGE)
+        pages = math.prod(e for n, e in at.items() if apart[n] >= PAGE)
         lines = math.prod(
             e if apart[n] >= LINE else max(1, math.ceil(e * apart[n] / LINE)) for n, e in at.items()
         )
         if r.elements * r.itemsize <= near or _SHARE * lines > vectors * iterations:
             continue
         if pages >= _ROWS:
-            along = next((n for n in reversed(looped) if apart[n] * at[n] >= _PAGE), None)
+            along = next((n for n in reversed(looped) if apart[n] * at[n] >= PAGE), None)
             inside = looped[looped.index(along) + 1 :] if along is not None else []
             reached = run(r, {m: extents[m] if m in inside else at[m] for m in axes})
-            along = along if reached < _PAGE else None
+            along = along if reached < PAGE else None
         elif (
             lines >= _LINES
             and _from_memory(r, machine, near)

@@ -179,7 +179,7 @@ class Backend:
             built = object_of(made, isa)
         if options.register_tile is None:
             made, built = spilling_less(
-                made, built, isa, lambda fewer: code_of(program, machine, options, typical, fewer, known)
+                made, built, machine, lambda fewer: code_of(program, machine, options, typical, fewer, known)
             )
         workspace = made.nest.workspace
         with stage("machine"):
@@ -310,10 +310,11 @@ def object_of(made: Made, isa: Isa) -> bytes:
 
 
 def spilling_less(
-    made: Made, built: bytes, isa: Isa, again: Callable[[Mapping[str, int]], Made]
+    made: Made, built: bytes, machine: Machine, again: Callable[[Mapping[str, int]], Made]
 ) -> tuple[Made, bytes]:
     """A kernel and its object; where the main loop of a nest spills, those of the first of its next
     candidates with fewer vectors for which that pays.  `again` makes the program with fewer vectors."""
+    isa = machine.isa
 
     def looked_at(m: Made) -> tuple[spills.Loop, ...]:
         with stage("machine"):
@@ -337,7 +338,7 @@ def spilling_less(
         if found is None:
             break
         dearer = max(tried.cycles[s] / max(made.cycles[s], 1.0) for s in loop.statements)
-        if spills.pays(loop, found, dearer):
+        if spills.pays(loop, found, dearer, machine):
             took = f"{loop.told}; took the next candidate with fewer vectors, which spills {found.share}\n"
             with stage("machine"):
                 return replace(tried, choice=tried.choice + took), object_of(tried, isa)

@@ -126,8 +126,14 @@ def test_main_loops(spills: Any) -> None:
     assert not spills.main_loops(text.replace(body, f"{body}\n    callq expf"), frozenset(["S1"]))
 
 
+def _machine(fma_units: int) -> Any:
+    backend, isa = (sys.modules[f"tc_backends.cpu.{name}"] for name in ("backend", "isa"))
+    return backend.Machine(isa.AVX2, 2, 32 << 10, 1 << 20, 32 << 20, fma_units=fma_units)
+
+
 def test_when_fewer_vectors_pay(spills: Any) -> None:
     """Fewer instructions for each that computes, by more than the nest is dearer; never for more spills."""
+    machine = _machine(2)
 
     def loop(arithmetic: int, moves: int, spilled: int) -> Any:
         lines = ["vaddps %ymm0, %ymm1, %ymm2"] * arithmetic + ["vmovups (%rax), %ymm1"] * moves
@@ -136,10 +142,43 @@ def test_when_fewer_vectors_pay(spills: Any) -> None:
     before = loop(60, 20, 20)
     assert spills.worst([loop(60, 40, 0), before]) is before
     assert spills.worst([loop(60, 40, 0), loop(60, 40, 3)]) is None
-    assert spills.pays(before, loop(40, 16, 0), 1.0)
-    assert not spills.pays(before, loop(40, 16, 0), 1.2)
-    assert not spills.pays(before, loop(40, 26, 0), 1.0)  # spills gone, and as many instructions
-    assert not spills.pays(before, loop(60, 0, 20), 1.0)
+    assert spills.pays(before, loop(40, 16, 0), 1.0, machine)
+    assert not spills.pays(before, loop(40, 16, 0), 1.2, machine)
+    assert not spills.pays(before, loop(40, 26, 0), 1.0, machine)  # spills gone, and as many instructions
+    assert not spills.pays(before, loop(60, 0, 20), 1.0, machine)
+
+
+STORED, LOADED = "vmovaps %ymm0, 96(%rsp)", "vmovaps 96(%rsp), %ymm0"
+SUM = "vfmadd231ps %ymm1, %ymm2, %ymm0"
+
+
+@pytest.mark.parametrize(
+    ("lines", "turns"),
+    [
+        ((LOADED, SUM, STORED), 1),
+        ((LOADED, SUM, STORED) * 3, 3),
+        ((SUM, STORED, SUM, LOADED, SUM, STORED, SUM, LOADED), 2),
+        (("vfmadd213ps 96(%rsp), %ymm2, %ymm0", STORED), 1),
+        ((LOADED, SUM, LOADED), 0),  # a constant
+        ((SUM, STORED), 0),
+        ((LOADED, SUM, "vmovaps %ymm0, 128(%rsp)"), 0),
+        (("ldr q0, [sp, #16]", "fmla v0.4s, v1.4s, v2.4s", "str q0, [sp, #16]"), 1),
+        (("ldr q0, [sp, #16]", "fmla v0.4s, v1.4s, v2.4s"), 0),
+    ],
+)
+def test_turns_through_memory(spills: Any, lines: tuple[str, ...], turns: int) -> None:
+    assert spills.Loop(lines).carried == turns
+
+
+def test_a_sum_that_goes_through_memory_is_slow(spills: Any) -> None:
+    """Where additions would take less time than its turns do; one unit is busy anyway."""
+
+    def loop(spilled: tuple[str, ...]) -> Any:
+        return spills.Loop((*[SUM] * 36, *["vmovups (%rdi), %ymm3"] * 20, *spilled), ("S0",))
+
+    before, after = loop((LOADED, SUM, STORED) * 3), loop(())
+    assert spills.pays(before, after, 1.5, _machine(2))
+    assert not spills.pays(before, after, 1.5, _machine(1))
 
 
 def _main(kernel: Any, spills: Any, **sizes: int) -> Any:
@@ -219,6 +258,16 @@ def test_elements_of_windows_are_loaded_again_where_registers_are_few(isa: str, 
     given = [rng.integers(-3, 4, s).astype(np.float32) for s in ((2, 16, 14, 14), (16, 16, 3, 3))]
     (want,) = interpreted(CONVOLUTION, *given)
     same(want, np.asarray(kernel(*given)))
+
+
+@needs_avx2
+def test_of_narrow_images_no_sum_goes_through_memory(spills: Any) -> None:
+    """3 x 4 sums, 3 vectors of weights and a pixel fill 16 registers; LLVM loads the next weights early."""
+    sizes = {"N": 2, "C": 216, "F": 39, "H": 67, "W": 10, "KH": 3, "KW": 3}
+    asked = compiled(CONVOLUTION, isa="avx2", machine=MACHINE, vector=1, register_tile=(1, 24, 1, 4))
+    assert _main(asked, spills, **sizes).carried
+    kernel = compiled(CONVOLUTION, isa="avx2", machine=MACHINE)
+    assert not _main(kernel, spills, **sizes).carried
 
 
 @pytest.mark.parametrize("isa", [i for i in ("avx2", "sse4.2") if i in isas()])

@@ -24,6 +24,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..isa import Isa
+from ..machine import Machine
 
 # Share of a loop's vector instructions that are spills, from where other candidates are tried, which makes
 # compiling take about three times as long.  What was taken spilled 11 % or more, but for a convolution on
@@ -33,6 +34,8 @@ SHARE = 0.08
 # On one processor (Zen 4) those that got slower reach 1.04 (2 % slower), 1.03 (5 %); from 1.051 on none did.
 # It misses some: a depthwise convolution on SSE4.2 at 1.01 would have been 1.18 times as fast.
 _GAIN = 1.05
+# Cycles from a vector's store to what loads it again.
+_FORWARDED = 8
 # Arithmetic instructions of a loop that is looked at; packs and transpositions have none.
 _LEAST = 12
 # Bytes of a loop for each arithmetic instruction, at most, that is a main one: those that spilled had 7 to 17
@@ -104,6 +107,23 @@ class Loop:
     def spills(self) -> int:
         """Of these, moves to and from the stack, and arithmetic on what lies there."""
         return sum(bool(_VECTOR.search(x)) and self._on_stack(x) for x in self.lines)
+
+    @property
+    def carried(self) -> int:
+        """How often, at most, an iteration stores a vector on the stack and it, or the next one, loads that:
+        a sum that is kept there takes so many turns."""
+        turns: dict[str, int] = {}
+        full: set[str] = set()
+        moves = [x for x in self.lines if _VECTOR.search(x) and self._on_stack(x)]
+        for x in (*moves, *moves):  # the second time as the next iteration
+            found = _STACK.search(x)
+            assert found is not None
+            if x.endswith(found[0]) if found["x86"] else x.startswith("st"):
+                full.add(found[0])
+            elif found[0] in full:
+                full.remove(found[0])
+                turns[found[0]] = turns.get(found[0], 0) + 1
+        return -(-max(turns.values(), default=0) // 2)
 
     @property
     def share(self) -> str:
@@ -181,11 +201,19 @@ def worst(found: Iterable[Loop]) -> Loop | None:
     return max(filter(much, found), key=lambda x: x.spills, default=None)
 
 
-def pays(before: Loop, after: Loop, dearer: float) -> bool:
+def pays(before: Loop, after: Loop, dearer: float, machine: Machine) -> bool:
     """Whether a loop that spills less is better, of a nest that takes `dearer` times the cycles by the model,
     which knows of no spills."""
-    gain = (before.vectors / before.arithmetic) / (after.vectors / after.arithmetic)
+    gain = _taken(before, machine) / _taken(after, machine)
     return after.spills < before.spills and gain >= _GAIN * dearer
+
+
+def _taken(x: Loop, machine: Machine) -> float:
+    """Vector instructions for each arithmetic one, and by how much longer than these the loop takes where a
+    sum goes through memory from one addition to the next: of 12 sums on AVX2 one that did, three times an
+    iteration, made a convolution take twice as long."""
+    busy = max(x.arithmetic / machine.fma_units, x.vectors / machine.starts)
+    return x.vectors / x.arithmetic * max(1.0, x.carried * (_FORWARDED + machine.latency) / busy)
 
 
 def much(x: Loop) -> bool:

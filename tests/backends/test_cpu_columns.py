@@ -48,6 +48,8 @@ def choice(source: str, **sizes: int) -> str:
         (20_000, 500, "x16, 8 rows at a time"),  # more than there are registers
         (16_384, 512, "x4, 8 rows at a time"),
         (4096, 4096, "x4, 8 rows at a time"),
+        (9318, 1635, "x4, 8 rows at a time"),  # parts of 1165 rows, the last one shorter
+        (9319, 1635, "x4, 8 rows at a time"),
     ],
 )
 def test_parts_of_rows_are_read_as_they_lie(rows: int, columns: int, lanes: str) -> None:
@@ -123,7 +125,8 @@ def test_what_streams_through_a_shared_loop_takes_no_room_in_its_tile() -> None:
 
 @pytest.mark.parametrize("name", isas())
 @pytest.mark.parametrize(
-    ("rows", "columns"), [(1024, 16), (1000, 37), (1009, 61), (640, 130), (515, 513), (2048, 3), (1031, 1)]
+    ("rows", "columns"),
+    [(1024, 16), (1000, 37), (1009, 61), (640, 130), (515, 513), (2048, 3), (1031, 1), (1319, 700)],
 )
 @pytest.mark.parametrize(("t", "op"), [("float", "+="), ("double", "max="), ("int32", "+="), ("half", "+=")])
 def test_results(rows: int, columns: int, t: str, op: str, name: str) -> None:

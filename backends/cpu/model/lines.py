@@ -82,15 +82,20 @@ def blocked_rows(
     return [r for p in blocked for r in in_rows(p, work, vector) if (r.statement, r.read) not in packs]
 
 
+def as_it_lies(r: Ref, w: Work, vector: str) -> bool:
+    """Whether a read is of neighbours along `vector`, of which no condition or check takes one alone: it may
+    leave out whole rows, as those after the last of a part are."""
+    free = not (r.written or r.indirect or r.checks) and (r.plain or vector not in w.guards)
+    return free and r.strides.get(vector, 0) == 1
+
+
 def in_rows(phase: Phase, work: Mapping[str, Work], vector: str) -> list[Ref]:
     """The reads of a phase whose neighbours lie along `vector`, in rows of their own along its first loop."""
     return [
         r
         for s in phase.statements
         for r in work[s].refs
-        if not r.written
-        and r.plain
-        and r.strides.get(vector, 0) == 1
+        if as_it_lies(r, work[s], vector)
         and abs(r.strides.get(phase.axes[0].name, 0)) * r.itemsize >= _BESIDE
     ]
 
@@ -106,10 +111,8 @@ def once(nest: Nest, phase: Phase, work: Mapping[str, Work], vector: str, machin
     return [
         r
         for s in phase.statements
-        if vector not in work[s].guards
         for r in work[s].refs
-        if not (r.written or r.indirect or r.checks)
-        and r.strides.get(vector, 0) == 1
+        if as_it_lies(r, work[s], vector)
         and _BESIDE <= abs(r.strides.get(phase.axes[0].name, 0)) * r.itemsize < FAR
         and r.elements * r.itemsize > machine.l2
         and all(r.strides.get(n, 0) for n in axes)

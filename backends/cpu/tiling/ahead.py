@@ -16,7 +16,7 @@ from functools import partial
 from tc.poly.plan import Ahead, Axis, Nest, Phase, PhaseTile, Tile, one_block
 
 from ..machine import LINE, PAGE, Machine
-from ..model.lines import FAR, FOLLOWED, crowd, from_memory, once
+from ..model.lines import FAR, FOLLOWED, as_it_lies, crowd, from_memory, once
 from ..model.register_tile import along_lanes
 from ..model.work import Ref, Work, footprint, held_buffers, read_again, rows, run
 
@@ -244,8 +244,7 @@ def next_block(
             Ahead(r.statement, r.read, axis)
             for s in phase.statements
             for r in work[s].refs
-            if not r.written
-            and r.plain
+            if as_it_lies(r, work[s], vector)
             and (s, r.read) not in asked
             and r.elements * r.itemsize > near
             and (r in pieces or abs(r.strides.get(axis, 0)) * r.itemsize >= FAR)

@@ -16,7 +16,7 @@ from functools import partial
 from tc.poly.plan import Ahead, Axis, Nest, Phase, PhaseTile, Tile, one_block
 
 from ..machine import LINE, PAGE, Machine
-from ..model.lines import FAR, FOLLOWED, as_it_lies, crowd, from_memory, once
+from ..model.lines import FAR, FOLLOWED, abreast, as_it_lies, crowd, from_memory, once
 from ..model.register_tile import along_lanes
 from ..model.work import Ref, Work, footprint, held_buffers, read_again, rows, run
 
@@ -26,6 +26,10 @@ _LINES = 4  # of a register tile's results, at least, that are asked for where t
 _STREAM = 8192  # bytes in a row, pages that is, from where the hardware follows by itself
 # How many bytes ahead rows from memory are asked for: a few hundred cycles before is too late (ADR 8).
 _EARLY = 16 << 10
+
+# Rows side by side on a page are waited for wherever they are, and to ask for them costs nothing: they are
+# asked for in arrays that are smaller by so much.
+_NEARER = 4
 
 _SHARE = 8  # vector operations for each prefetch, at least
 
@@ -50,11 +54,12 @@ def next_rows(
     packed: frozenset[tuple[str, int]],
     machine: Machine,
     near: int,
+    alone: bool,
 ) -> tuple[Ahead, ...]:
     """The reads whose rows are short, in arrays of more than `near` bytes, and those of rows in lanes that
-    come from memory and are read several times; each with the loop over register tiles whose next iteration
-    brings new ones: the outermost of which one iteration leaves room in the second cache for the rows of
-    two."""
+    are read several times, if they come from memory or several lie on a page and no other nest has just made
+    them (`alone`: it shares no loops); each with the loop over register tiles whose next iteration brings new
+    ones: the outermost of which one iteration leaves room in the second cache for the rows of two."""
     axes = {a.name: a for a in nest.axes}
     extents, at, looped = _loops(axes, tiles, inner)
     refs = [r for s in nest.statements for r in work[s].refs]
@@ -65,12 +70,13 @@ def next_rows(
             continue
         phase_extents = {a.name: a.extent for a in one_block(phase, t).axes}
         for r in (r for s in phase.statements for r in work[s].refs):
-            far = r.elements * r.itemsize > near
+            side_by_side = alone and t.vector is not None and r.buffer in again and abreast(r, at)
+            far = r.elements * r.itemsize > (near // _NEARER if side_by_side else near)
             moving = any(r.strides.get(n, 0) for n in phase_extents)
             if not (far and moving) or r.written or not r.plain or (r.statement, r.read) in packed:
                 continue
             if t.vector is not None:
-                if r.buffer not in again or not _from_memory(r, machine, near):
+                if not (side_by_side or (r.buffer in again and _from_memory(r, machine, near))):
                     continue
             elif _followed(r, at, phase_extents, looped, extents) or not cheap(r, phase, tiles, axes):
                 continue

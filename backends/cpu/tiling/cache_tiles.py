@@ -151,7 +151,7 @@ def tiling(
     packs = tuple(Pack(r.statement, r.read, rows_together(r, lanes, machine)) for r in packed)
     early: tuple[Ahead, ...] = ()
     if options.prefetch is not False:
-        early = ahead.next_rows(nest, work, tiles, inner, phases, c.packs, machine, near)
+        early = ahead.next_rows(nest, work, tiles, inner, phases, c.packs, machine, near, not given)
         early += ahead.later_rows(nest, work, tiles, inner, machine, near)
         early += ahead.next_results(nest, work, tiles, inner, machine, near)
         if not packed:

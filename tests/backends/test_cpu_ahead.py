@@ -193,6 +193,43 @@ def test_rows_that_are_read_again_are_asked_for_16_kib_before(source: str, colum
     assert read and all(r >= ahead for r, _ in asked)
 
 
+LAYER_NORM = """
+def norm(float(N,D) X, float(D) g, float(D) b) -> (O) {
+  m(n) +=! X(n,d)
+  m(n) = m(n) / D
+  v(n) +=! (X(n,d) - m(n)) * (X(n,d) - m(n))
+  O(n,d) = (X(n,d) - m(n)) * rsqrt(v(n) / D + 1e-5) * g(d) + b(d)
+}
+"""
+
+
+@pytest.mark.parametrize(("source", "rows", "columns"), [(SOFTMAX, 600, 186), (LAYER_NORM, 3035, 200)])
+def test_short_rows_side_by_side_are_asked_for_wherever_they_are(
+    source: str, rows: int, columns: int
+) -> None:
+    """Several at a time, and read three times; of 450 KB or 2 MB the caches may have all."""
+    loops = made(source, 1 << 20, N=rows, D=columns).nest
+    asked = {at[0] for hint, buffer, at in events(loops.body, {}) if hint and buffer == "X"}
+    read = {at[0] for hint, buffer, at in events(loops.body, {}) if not hint and buffer == "X"}
+    assert read == set(range(rows)) and len(read - asked) < 100
+
+
+ATTENTION = """
+def weights(float(B,N,K) Q, float(B,M,K) P) -> (O) {
+  S(b,i,j) +=! Q(b,i,k) * P(b,j,k)
+  m(b,i) max=! S(b,i,j)
+  O(b,i,j) = exp(S(b,i,j) - m(b,i))
+  s(b,i) +=! O(b,i,j)
+  O(b,i,j) = O(b,i,j) / s(b,i)
+}
+"""
+
+
+def test_rows_that_another_nest_has_just_made_are_not_asked_for() -> None:
+    loops = made(ATTENTION, 1 << 20, B=16, N=256, M=256, K=64).nest
+    assert all(h.buffer != "S" for h in hints(loops))
+
+
 @pytest.mark.parametrize(
     ("source", "rows"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -209,9 +210,9 @@ def test_short_rows_side_by_side_are_asked_for_wherever_they_are(
 ) -> None:
     """Several at a time, and read three times; of 450 KB or 2 MB the caches may have all."""
     loops = made(source, 1 << 20, N=rows, D=columns).nest
-    asked = {at[0] for hint, buffer, at in events(loops.body, {}) if hint and buffer == "X"}
-    read = {at[0] for hint, buffer, at in events(loops.body, {}) if not hint and buffer == "X"}
-    assert read == set(range(rows)) and len(read - asked) < 100
+    some = [(hint, at[0]) for hint, buffer, at in islice(events(loops.body, {}), 100_000) if buffer == "X"]
+    asked, read = ({row for hint, row in some if hint == kind} for kind in (True, False))
+    assert len(read) > 100 and read - asked <= set(range(30))  # the first have nobody to ask for them
 
 
 ATTENTION = """

@@ -61,7 +61,9 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--threads", type=int, default=len(peers.cores()))
     out.add_argument("--budget", type=float, default=20.0, help="milliseconds a contestant and round")
     out.add_argument("--backend", default="cpu", help="the backend that runs tc's kernels")
-    out.add_argument("--isa", choices=tuple(peers.LIMITS), help="for everyone; by default what each finds")
+    out.add_argument(
+        "--isa", choices=tuple(peers.LIMITS), default="", help="for everyone; by default what each finds"
+    )
     out.add_argument("--contestants", nargs="+", metavar="NAME", help="these only, tc among them or not")
     out.add_argument("--quick", action="store_true", help="5 rounds, fewer contestants, nothing written")
     out.add_argument("--noisy", action="store_true", help="write results of a machine that others use, too")
@@ -214,7 +216,7 @@ def record(measurement: Measurement, peaks: machine_peaks.Peaks) -> dict[str, An
 
 def names_for(arguments: argparse.Namespace) -> list[str]:
     """The contestants of a run, tc first."""
-    known = [n for n in peers.contestants(arguments.backend, arguments.isa or "") if n != peers.JUDGE.name]
+    known = [n for n in peers.contestants(arguments.backend, arguments.isa) if n != peers.JUDGE.name]
     if arguments.contestants:
         for name in arguments.contestants:
             if name not in known:
@@ -252,7 +254,7 @@ def settings_for(arguments: argparse.Namespace) -> Settings:
         budget=(5.0 if arguments.quick else arguments.budget) / 1e3,
         beyond=4 * last_cache(),
         cold=arguments.cold,
-        isa=arguments.isa or "",
+        isa=arguments.isa,
     )
 
 
@@ -303,10 +305,10 @@ def main(argv: list[str] | None = None) -> int:
     peaks = peaks.better(machine_peaks.measure(settings.threads, isa=settings.isa))
     limit = f"and instructions up to {settings.isa} " if settings.isa else ""
     out.write(
-        f"tc on '{settings.backend}', {settings.threads} threads {limit}for everyone, "
-        f"medians of {settings.rounds} "
-        f"interleaved rounds; float32 multiply-adds {peaks.fma_f32:.0f} GF/s, float64 {peaks.fma_f64:.0f}, "
-        f"copy {peaks.bandwidth:.0f} GB/s, read {peaks.read:.0f}, gather {peaks.gather:.0f}\n\n"
+        f"tc on '{settings.backend}', {settings.threads} threads {limit}for everyone, medians of "
+        f"{settings.rounds} interleaved rounds; float32 multiply-adds {peaks.fma_f32:.0f} GF/s, "
+        f"float64 {peaks.fma_f64:.0f}, copy {peaks.bandwidth:.0f} GB/s, "
+        f"read {peaks.read:.0f}, gather {peaks.gather:.0f}\n\n"
     )
     noisy = busy is not None and busy > QUIET
     if noisy:

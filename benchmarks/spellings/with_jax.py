@@ -285,22 +285,16 @@ def contraction(equation, *operands):
     return jnp.einsum(equation, *operands)
 
 
-def reduction(operation, equation, X):
-    x, y = equation.split("->")
-    over = tuple(x.index(c) for c in x if c not in y)
+def reduction(operation, over, X):
     return X.sum(over) if operation == "sum" else X.max(over)
 
 
-def permutation(equation, X):
-    x, y = equation.split("->")
-    return X.transpose([x.index(c) for c in y])
+def permutation(order, X):
+    return X.transpose(order)
 
 
-def broadcast(equation, *operands):
-    inputs, y = equation.split("->")
-    a, b, c = (
-        o[tuple(slice(None) if i in x else None for i in y)] for x, o in zip(inputs.split(","), operands)
-    )
+def broadcast(places, *operands):
+    a, b, c = (o[p] for p, o in zip(places, operands))
     return jnp.maximum(a * b + c, 0)
 
 
@@ -323,8 +317,5 @@ def convolution(stride, dilation, I, K):
     return y if I.ndim == 4 else y.reshape(n, groups, -1, *y.shape[2:])
 
 
-def stencil(radius, offsets, weights, X):
-    def at(offset):
-        return X[tuple(slice(o, n - 2 * radius + o) for o, n in zip(offset, X.shape))]
-
-    return sum(w * at(o) for w, o in zip(weights, offsets))
+def stencil(windows, weights, X):
+    return sum(w * X[at] for at, w in zip(windows, weights))

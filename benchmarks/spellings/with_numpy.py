@@ -109,12 +109,9 @@ def contraction(equation, *operands):
     return np.einsum(equation, *operands, optimize=True)
 
 
-def reduction(operation, equation, X):
-    x, y = equation.split("->")
-    over = tuple(x.index(c) for c in x if c not in y)
+def reduction(operation, over, X):
     return X.sum(over) if operation == "sum" else X.max(over)
 
 
-def permutation(equation, X):
-    x, y = equation.split("->")
-    return np.ascontiguousarray(X.transpose([x.index(c) for c in y]))
+def permutation(order, X):
+    return np.ascontiguousarray(X.transpose(order))

@@ -384,22 +384,16 @@ def contraction(equation, *operands):
     return torch.einsum(equation, *operands)
 
 
-def reduction(operation, equation, X):
-    x, y = equation.split("->")
-    over = [x.index(c) for c in x if c not in y]
+def reduction(operation, over, X):
     return X.sum(over) if operation == "sum" else X.amax(over)
 
 
-def permutation(equation, X):
-    x, y = equation.split("->")
-    return X.permute([x.index(c) for c in y]).contiguous()
+def permutation(order, X):
+    return X.permute(order).contiguous()
 
 
-def broadcast(equation, *operands):
-    inputs, y = equation.split("->")
-    a, b, c = (
-        o[tuple(slice(None) if i in x else None for i in y)] for x, o in zip(inputs.split(","), operands)
-    )
+def broadcast(places, *operands):
+    a, b, c = (o[p] for p, o in zip(places, operands))
     return (a * b + c).relu()
 
 
@@ -434,11 +428,8 @@ def convolution_alt(stride, dilation, I, K):
     return x.unflatten(1, (groups, -1)) if groups > 1 else x
 
 
-def stencil(radius, offsets, weights, X):
-    def at(offset):
-        return X[tuple(slice(o, n - 2 * radius + o) for o, n in zip(offset, X.shape))]
-
-    return sum(w * at(o) for w, o in zip(weights, offsets))
+def stencil(windows, weights, X):
+    return sum(w * X[at] for at, w in zip(windows, weights))
 
 
 def _last(x):

@@ -19,57 +19,15 @@ BYTES = (1 << 18, 96 << 20)
 NAMED = 3  # one case in so many is of a named family
 # Extents that programs have: powers of two, channels, classes, pixels, primes.
 _EXTENTS = (
-    2,
-    3,
-    4,
-    5,
-    7,
-    8,
-    10,
-    12,
-    16,
-    17,
-    20,
-    24,
-    31,
-    32,
-    33,
-    48,
-    50,
-    56,
-    64,
-    72,
-    80,
-    96,
-    100,
-    112,
-    127,
+    2, 3, 4, 5, 7, 8, 10, 12, 16, 17, 20, 24, 31, 32, 33, 48, 50, 56, 64, 72, 80, 96, 100, 112, 127,
     128,
-)
+)  # fmt: skip
 _LONG = (
-    150,
-    196,
-    200,
-    224,
-    250,
-    256,
-    300,
-    384,
-    400,
-    500,
-    512,
-    600,
-    768,
-    1000,
-    1023,
-    1024,
-    1500,
-    2000,
-    2048,
-    4096,
-)
+    150, 196, 200, 224, 250, 256, 300, 384, 400, 500, 512, 600, 768, 1000, 1023, 1024, 1500, 2000,
+    2048, 4096,
+)  # fmt: skip
 
-Draw = Callable[[random.Random], tuple[tuple[str, ...], tuple[int, ...]]]
+Said = tuple[tuple[str, ...], tuple[int, ...]]  # words and sizes
 
 
 def _shuffled(rng: random.Random, indices: str) -> str:
@@ -80,22 +38,18 @@ def _extents(rng: random.Random, count: int) -> tuple[int, ...]:
     return tuple(rng.choice(_EXTENTS + _LONG if count < 4 else _EXTENTS) for _ in range(count))
 
 
-def _contraction(rng: random.Random) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    batch, left, right, summed = (
-        rng.choice((0, 0, 1)),
-        rng.randint(0, 2),
-        rng.randint(1, 2),
-        rng.randint(1, 2),
-    )
+def _contraction(rng: random.Random) -> Said:
+    # Indices of batches, of one factor, of the other, and of the sum.
+    counts = (rng.choice((0, 0, 1)), rng.randint(0, 2), rng.randint(1, 2), rng.randint(1, 2))
     names = iter("abcdefgh")
-    n, a, b, k = ("".join(next(names) for _ in range(c)) for c in (batch, left, right, summed))
+    n, a, b, k = ("".join(next(names) for _ in range(c)) for c in counts)
     parts = (n + a + k, n + b + k, n + a + b)
     x, y, z = (_shuffled(rng, p) for p in parts)
-    return (f"{x},{y}->{z}",), _extents(rng, batch + left + right + summed)
+    return (f"{x},{y}->{z}",), _extents(rng, sum(counts))
 
 
-def _indices(rng: random.Random, least: int = 2) -> str:
-    return "abcd"[: rng.randint(least, 4)]
+def _indices(rng: random.Random) -> str:
+    return "abcd"[: rng.randint(2, 4)]
 
 
 def _some(rng: random.Random, indices: str) -> str:
@@ -104,30 +58,30 @@ def _some(rng: random.Random, indices: str) -> str:
     return "".join(c for c in indices if c in kept)
 
 
-def _reduction(rng: random.Random) -> tuple[tuple[str, ...], tuple[int, ...]]:
+def _reduction(rng: random.Random) -> Said:
     x = _indices(rng)
     return (rng.choice(("sum", "sum", "max")), f"{x}->{_some(rng, x)}"), _extents(rng, len(x))
 
 
-def _permutation(rng: random.Random) -> tuple[tuple[str, ...], tuple[int, ...]]:
+def _permutation(rng: random.Random) -> Said:
     x = _indices(rng)
     y = next(y for y in iter(lambda: _shuffled(rng, x), "") if y != x)
     return (f"{x}->{y}",), _extents(rng, len(x))
 
 
-def _broadcast(rng: random.Random) -> tuple[tuple[str, ...], tuple[int, ...]]:
+def _broadcast(rng: random.Random) -> Said:
     y = _indices(rng)
     inputs = (y, _some(rng, y), rng.choice((y, _some(rng, y))))
     return (f"{','.join(inputs)}->{y}",), _extents(rng, len(y))
 
 
-def _normalisation(rng: random.Random) -> tuple[tuple[str, ...], tuple[int, ...]]:
+def _normalisation(rng: random.Random) -> Said:
     x = _indices(rng)
     kept = x[:-1] if rng.random() < 0.5 else _some(rng, x)
     return (rng.choice(("softmax", "standard")), f"{x}->{kept}"), _extents(rng, len(x))
 
 
-def _convolution(rng: random.Random) -> tuple[tuple[str, ...], tuple[int, ...]]:
+def _convolution(rng: random.Random) -> Said:
     groups = rng.choice((1, 1, 1, 1, 8, 32, 64))
     channels = (1, 2, 4, 8) if groups > 1 else (3, 16, 24, 32, 48, 64, 96, 128, 256)
     c, f = rng.choice(channels), rng.choice(channels)
@@ -136,14 +90,14 @@ def _convolution(rng: random.Random) -> tuple[tuple[str, ...], tuple[int, ...]]:
     return (), (rng.choice((1, 2, 4, 8, 16)), groups, c, f, side, side, *window, rng.choice((1, 1, 2)), 1)
 
 
-def _stencil(rng: random.Random) -> tuple[tuple[str, ...], tuple[int, ...]]:
+def _stencil(rng: random.Random) -> Said:
     dims = rng.choice((1, 2, 2, 3))
     shape, radius = rng.choice((("star", 1), ("star", 2), ("box", 1), ("star", 3)))
     long = {1: (100_000, 1_000_000, 5_000_000), 2: (256, 500, 1000, 2048, 3000), 3: (32, 64, 100, 128, 200)}
     return (shape,), (radius, *(rng.choice(long[dims]) for _ in range(dims)))
 
 
-DRAWS: dict[Callable[..., Workload], Draw] = {
+DRAWS: dict[Callable[..., Workload], Callable[[random.Random], Said]] = {
     general.contraction: _contraction,
     general.reduction: _reduction,
     general.permutation: _permutation,

@@ -9,113 +9,133 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass
 
 from benchmarks.workloads.model import Array, Workload
 
 
-def _parts(equation: str) -> tuple[list[str], str]:
-    """Indices of the operands, and of the result."""
-    inputs, _, output = equation.partition("->")
-    return inputs.split(","), output
+@dataclass(frozen=True, slots=True)
+class _Equation:
+    """Indices of the operands and of the result, and the extent of each."""
+
+    inputs: tuple[str, ...]
+    output: str
+    extents: dict[str, int]
+
+    @property
+    def operands(self) -> tuple[Array, ...]:
+        return tuple(Array(f"X{i}", tuple(self.extents[c] for c in x)) for i, x in enumerate(self.inputs))
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return tuple(_at(f"X{i}", x) for i, x in enumerate(self.inputs))
+
+    @property
+    def points(self) -> int:
+        return math.prod(self.extents.values())
+
+    @property
+    def terms(self) -> int:
+        """Points of what the result lacks."""
+        return math.prod(n for c, n in self.extents.items() if c not in self.output)
+
+    def bytes(self, indices: str) -> int:
+        return 4 * math.prod(self.extents[c] for c in indices)
+
+    def program(self, name: str, body: str) -> str:
+        params = ", ".join(
+            f"float({','.join(x.upper())}) {a.name}" for x, a in zip(self.inputs, self.operands, strict=True)
+        )
+        return f"def {name}({params}) -> (Y) {{{body}}}"
 
 
-def _sizes(equation: str, sizes: tuple[int, ...]) -> dict[str, int]:
-    letters = sorted(set(equation) - set(",->"))
+def _equation(text: str, sizes: tuple[int, ...]) -> _Equation:
+    letters = sorted(set(text) - set(",->"))
     if len(letters) != len(sizes):
-        raise ValueError(f"{equation} has {len(letters)} indices, not {len(sizes)}")
-    return dict(zip(letters, sizes, strict=True))
+        raise ValueError(f"{text} has {len(letters)} indices, not {len(sizes)}")
+    inputs, _, output = text.partition("->")
+    return _Equation(tuple(inputs.split(",")), output, dict(zip(letters, sizes, strict=True)))
 
 
-def _bytes(indices: str, extents: dict[str, int]) -> int:
-    return 4 * math.prod(extents[c] for c in indices)
+def _at(name: str, indices: str) -> str:
+    return f"{name}({','.join(indices)})"
 
 
-def _operands(inputs: list[str], extents: dict[str, int]) -> tuple[Array, ...]:
-    return tuple(Array(f"X{i}", tuple(extents[c] for c in x)) for i, x in enumerate(inputs))
-
-
-def _header(name: str, inputs: list[str], outputs: str = "Y") -> str:
-    params = ", ".join(f"float({','.join(x.upper())}) X{i}" for i, x in enumerate(inputs))
-    return f"def {name}({params}) -> ({outputs})"
-
-
-def _read(number: int, indices: str) -> str:
-    return f"X{number}({','.join(indices)})"
+def _lacking(indices: str, kept: str) -> tuple[int, ...]:
+    """The places of the indices that are not kept."""
+    return tuple(i for i, c in enumerate(indices) if c not in kept)
 
 
 def contraction(equation: str, *sizes: int) -> Workload:
     """A sum of products of two operands or more."""
-    (inputs, output), extents = _parts(equation), _sizes(equation, sizes)
-    product = " * ".join(_read(i, x) for i, x in enumerate(inputs))
+    e = _equation(equation, sizes)
     return Workload(
         "contraction",
-        f"{_header('contraction', inputs)} {{ Y({','.join(output)}) +=! {product} }}",
-        _operands(inputs, extents),
-        flops=float(len(inputs) * math.prod(extents.values())),
+        e.program("contraction", f" {_at('Y', e.output)} +=! {' * '.join(e.reads)} "),
+        e.operands,
+        flops=float(len(e.inputs) * e.points),
         kind="compute",
-        terms=math.prod(n for c, n in extents.items() if c not in output),
+        terms=e.terms,
         constants=(equation,),
-        result_bytes=_bytes(output, extents),
+        result_bytes=e.bytes(e.output),
     )
 
 
 def reduction(operation: str, equation: str, *sizes: int) -> Workload:
     """The sum (`sum`) or the largest (`max`) over some indices."""
-    (inputs, output), extents = _parts(equation), _sizes(equation, sizes)
+    e = _equation(equation, sizes)
     assignment = {"sum": "+=!", "max": "max=!"}[operation]
     return Workload(
         "reduction",
-        f"{_header('reduction', inputs)} {{ Y({','.join(output)}) {assignment} {_read(0, inputs[0])} }}",
-        _operands(inputs, extents),
-        flops=float(math.prod(extents.values())),
+        e.program("reduction", f" {_at('Y', e.output)} {assignment} {e.reads[0]} "),
+        e.operands,
+        flops=float(e.points),
         kind="memory",
-        terms=math.prod(n for c, n in extents.items() if c not in output),
-        constants=(operation, equation),
-        result_bytes=_bytes(output, extents),
+        terms=e.terms,
+        constants=(operation, _lacking(e.inputs[0], e.output)),
+        result_bytes=e.bytes(e.output),
     )
 
 
 def permutation(equation: str, *sizes: int) -> Workload:
     """A copy with its indices in another order."""
-    (inputs, output), extents = _parts(equation), _sizes(equation, sizes)
+    e = _equation(equation, sizes)
     return Workload(
         "permutation",
-        f"{_header('permutation', inputs)} {{ Y({','.join(output)}) = {_read(0, inputs[0])} }}",
-        _operands(inputs, extents),
+        e.program("permutation", f" {_at('Y', e.output)} = {e.reads[0]} "),
+        e.operands,
         flops=0.0,
         kind="memory",
-        constants=(equation,),
-        result_bytes=_bytes(output, extents),
+        constants=(tuple(e.inputs[0].index(c) for c in e.output),),
+        result_bytes=e.bytes(e.output),
     )
 
 
 def broadcast(equation: str, *sizes: int) -> Workload:
     """What three operands, each with some of the result's indices, give point by point."""
-    (inputs, output), extents = _parts(equation), _sizes(equation, sizes)
-    if any(x != "".join(c for c in output if c in x) for x in inputs):
+    e = _equation(equation, sizes)
+    if any(x != "".join(c for c in e.output if c in x) for x in e.inputs):
         raise ValueError(f"{equation}: operands have their indices in the result's order")
-    a, b, c = (_read(i, x) for i, x in enumerate(inputs))
+    a, b, c = e.reads
     return Workload(
         "broadcast",
-        f"{_header('broadcast', inputs)} {{ Y({','.join(output)}) = fmax({a} * {b} + {c}, 0) }}",
-        _operands(inputs, extents),
-        flops=3.0 * math.prod(extents.values()),
+        e.program("broadcast", f" {_at('Y', e.output)} = fmax({a} * {b} + {c}, 0) "),
+        e.operands,
+        flops=3.0 * e.points,
         kind="memory",
-        constants=(equation,),
-        result_bytes=_bytes(output, extents),
+        # How spellings subscript each operand, so that its dimensions are the result's.
+        constants=(tuple(tuple(slice(None) if c in x else None for c in e.output) for x in e.inputs),),
+        result_bytes=e.bytes(e.output),
     )
 
 
 def normalisation(kind: str, equation: str, *sizes: int) -> Workload:
     """Soft-max (`softmax`), or less the mean and by the deviation (`standard`), over the indices that the
     right-hand side lacks; the result has all of them."""
-    (inputs, kept), extents = _parts(equation), _sizes(equation, sizes)
-    indices = inputs[0]
-    x, y, m, v = (
-        f"{t}({','.join(i)})" for t, i in (("X0", indices), ("Y", indices), ("M", kept), ("V", kept))
-    )
-    over = [c for c in indices if c not in kept]
-    count = " * ".join(c.upper() for c in over)
+    e = _equation(equation, sizes)
+    (indices,) = e.inputs
+    x, y, m, v = e.reads[0], _at("Y", indices), _at("M", e.output), _at("V", e.output)
+    count = " * ".join(indices[i].upper() for i in _lacking(indices, e.output))
     body = {
         "softmax": f"""
           {m} max=! {x}
@@ -132,13 +152,13 @@ def normalisation(kind: str, equation: str, *sizes: int) -> Workload:
     }[kind]
     return Workload(
         "normalisation",
-        f"{_header('normalisation', inputs)} {{{body}}}",
-        _operands(inputs, extents),
-        flops=5.0 * math.prod(extents.values()),
+        e.program("normalisation", body),
+        e.operands,
+        flops=5.0 * e.points,
         kind="memory",
-        terms=math.prod(extents[c] for c in over),
-        constants=(kind, tuple(indices.index(c) for c in over)),
-        result_bytes=_bytes(indices, extents),
+        terms=e.terms,
+        constants=(kind, _lacking(indices, e.output)),
+        result_bytes=e.bytes(indices),
     )
 
 
@@ -153,7 +173,8 @@ def convolution(
             f"{f'{stride} * ' if stride > 1 else ''}{outer}+{f'{dilation} * ' if dilation > 1 else ''}{inner}"
         )
 
-    g, grouped = ("g,", True) if G > 1 else ("", False)
+    grouped = G > 1
+    g = "g," if grouped else ""
     return Workload(
         "convolution",
         f"def convolution(float(N,{g.upper()}C,H,W) I, float({g.upper()}F,C,KH,KW) K) -> (O) {{"
@@ -180,7 +201,11 @@ def stencil(shape: str, radius: int, *sizes: int) -> Workload:
         f"{w!r} * X({','.join(f'{n}+{o}' if o else n for n, o in zip(names, offset, strict=True))})"
         for w, offset in zip(weights, offsets, strict=True)
     )
-    points = math.prod(n - 2 * radius for n in sizes)
+    shape_of_result = tuple(n - 2 * radius for n in sizes)
+    windows = tuple(
+        tuple(slice(o, o + n) for o, n in zip(offset, shape_of_result, strict=True)) for offset in offsets
+    )
+    points = math.prod(shape_of_result)
     return Workload(
         "stencil",
         f"def stencil(float({','.join(names.upper())}) X) -> (Y) {{ Y({','.join(names)}) = {terms} }}",
@@ -188,7 +213,7 @@ def stencil(shape: str, radius: int, *sizes: int) -> Workload:
         flops=2.0 * len(offsets) * points,
         kind="memory",
         terms=len(offsets),
-        constants=(radius, offsets, weights),
+        constants=(windows, weights),
         result_bytes=4 * points,
     )
 

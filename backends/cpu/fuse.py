@@ -43,8 +43,9 @@ def judge(scop: Scop, machine: Machine, typical: Mapping[str, int] | None = None
         into columns one column takes a line of each row."""
         theirs = {a.buffer for _, a in accesses(others)}
         for n, a in accesses(names):
-            columns = moved(n, a, p) == (True, False) and high[a.buffer] * LINE > machine.l2
-            if a.buffer in theirs and 2 * sizes[a.buffer] > machine.l2 and not columns:
+            if a.buffer not in theirs or 2 * sizes[a.buffer] <= machine.l2:
+                continue
+            if high[a.buffer] * LINE <= machine.l2 or moved(n, a, p) != (True, False):
                 return ""
         for n, a in accesses(names):
             if sizes[a.buffer] > machine.l2 and a.kind == "read" and moved(n, a, p)[0]:

@@ -72,11 +72,11 @@ def _unmoved(nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, Tile]) ->
         if len(p.axes) < 2 or p.axes[-1].extent == 1:
             continue
         inner, kept = p.axes[-1].name, 0
-        for w in (work[s] for s in p.statements):
-            for r in w.refs:
-                along = {n for n, s in r.strides.items() if s} | r.indirect
-                if w.update and w.operations > 1 and not r.written and inner not in along:
-                    kept += _counted({n: t for n, t in tiles.items() if n in along})
+        several = (work[s] for s in p.statements if work[s].update and work[s].operations > 1)
+        for r in (r for w in several for r in w.refs if not r.written):
+            along = {n for n, s in r.strides.items() if s} | r.indirect
+            if inner not in along:
+                kept += _counted({n: t for n, t in tiles.items() if n in along})
         most = max(most, kept)
     return most
 

@@ -26,7 +26,6 @@ _LINES = 4  # of a register tile's results, at least, that are asked for where t
 _STREAM = 8192  # bytes in a row, pages that is, from where the hardware follows by itself
 # How many bytes ahead rows from memory are asked for: a few hundred cycles before is too late (ADR 8).
 _EARLY = 16 << 10
-
 # Rows side by side on a page are waited for wherever they are, and to ask for them costs nothing: they are
 # asked for in arrays that are smaller by so much.
 _NEARER = 4

@@ -51,13 +51,14 @@ def made(source: str, l2: int = 8 << 10, **sizes: int) -> Any:
     return backend.code_of(program, machine, tc.Options())
 
 
-def hints(nest: LoopNest) -> list[Prefetch]:
-    def inside(s: Stmt) -> Iterator[Stmt]:
-        yield s
-        for c in s.body if isinstance(s, Block) else [getattr(s, "body", None), getattr(s, "then", None)]:
-            if c is not None:
-                yield from inside(c)
+def inside(s: Stmt) -> Iterator[Stmt]:
+    yield s
+    for c in s.body if isinstance(s, Block) else [getattr(s, "body", None), getattr(s, "then", None)]:
+        if c is not None:
+            yield from inside(c)
 
+
+def hints(nest: LoopNest) -> list[Prefetch]:
     return [s for s in inside(nest.body) if isinstance(s, Prefetch)]
 
 
@@ -396,3 +397,16 @@ def test_after_the_last_row_of_a_sum_come_the_first_of_the_next() -> None:
 def test_data_that_need_not_be_there_are_not_read_to_ask_for_rows() -> None:
     nest = made(BELOW, E=1000, D=16, B=4, L=20).nest
     assert not pointers(nest)
+
+
+@pytest.mark.filterwarnings("ignore::tc.errors.DataDependentAccess")
+@pytest.mark.parametrize("columns", [24, 29, 31, 32, 60])
+@pytest.mark.parametrize("l2_bandwidth", [26.0, 32.0])
+def test_rows_that_data_point_to_are_reached_once(
+    columns: int, l2_bandwidth: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each part of a row takes the check and the address again, and misses again what nobody foresees."""
+    monkeypatch.setitem(MACHINE, "l2_bandwidth", l2_bandwidth)
+    nest = made(TABLE, l2=1 << 20, E=350_000, D=columns, B=291, L=48).nest
+    assert [s for s in hints(nest) if s.buffer == "T"]
+    assert sum(isinstance(s, Promote) for s in inside(nest.body)) == 1, "one register tile has all of a row"

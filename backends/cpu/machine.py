@@ -31,8 +31,10 @@ class Machine:
     larger than the second cache; `crowded` is how many times as long, at most, a line takes that finds no
     room in its set of the first cache; `evicted` is cycles that arithmetic waits for such a line of a block
     of rows, each time that another tile reads it again; `lost_line` is cycles that a line of results waits of
-    which a part is stored, and which the second cache has lost; `hinted` is the cache, 1 or 2, to which lines
-    come that are asked for ahead.  `fused_products` is 1 where products among multiply-adds hold these up and
+    which a part is stored, and which the second cache has lost; `full_set` is cycles that a row of results
+    waits for each time that the rows stored together fill its set of the first cache; `many_pages` is cycles
+    that it waits where these lie on more pages than the hardware follows; `hinted` is the cache, 1 or 2, to
+    which lines come that are asked for ahead.  `fused_products` is 1 where products among multiply-adds hold these up and
     had better be multiply-adds."""
 
     isa: Isa
@@ -56,6 +58,8 @@ class Machine:
     crowded: float = 4.0
     evicted: float = 0.0
     lost_line: float = 0.0
+    full_set: float = 0.0
+    many_pages: float = 0.0
     hinted: int = 2
     fused_products: int = 0
 
@@ -68,7 +72,12 @@ class Machine:
 
 
 # Facts that may be 0.
-_WAITS = frozenset(["short_store", "stray_row", "far_row", "evicted", "lost_line", "fused_products"])
+_WAITS = frozenset(
+    [
+        "short_store", "stray_row", "far_row", "evicted", "lost_line", "full_set", "many_pages",
+        "fused_products",
+    ]
+)  # fmt: skip
 
 # Processors whose gathers are slower than single loads (Fog, "Instruction tables", 2025, Zen 2 to Zen 5).
 _SLOW_GATHERS = "znver"
@@ -131,8 +140,13 @@ _HALVES = frozenset(["znver4"])
 # - short rows of results, pages apart, wait for the last cache.  On Zen 4 they do not: tiles of 32 x 8 of a
 #   product, whose rows are 64 KB apart, are fast there;
 # - what is asked for, of whatever cache, comes to the first one (ADR 8).
+# On Zen 4:
+# - of images of 64 x 64, 96 x 96 and 128 x 128 pixels, whose rows fall into one set, 32 filters stored four or
+#   eight pixels at a time wait 4 to 7 cycles a row, twice 32 filters 11 to 13, 16 filters 2 to 3;
+# - twice 32 filters of 58 x 58 pixels, on 64 pages, wait 7 to 12 cycles a row; on 32 pages none (ADR 8).
 _KNOWN: dict[str, dict[str, Any]] = {
     "znver2": {"starts": 4.0, "fused_products": 1, "lost_line": 30.0, "hinted": 1},
+    "znver4": {"full_set": 1.7, "many_pages": 6.0},
 }
 
 

@@ -123,6 +123,21 @@ def test_what_streams_through_a_shared_loop_takes_no_room_in_its_tile() -> None:
     assert re.findall(r"inside tiles k_\d by (\d+)", text) == ["64", "64"], text
 
 
+def test_what_a_shared_loop_does_not_move_takes_room_once() -> None:
+    """An image of 16 x 66 x 66 pixels is read for every filter; a filter passes on 16 KB.  One filter at a
+    time, each load would serve one multiply-add."""
+    source = """def f(float(N,C,H,W) x, float(O,C,KH,KW) w) -> (y) {
+      t(n,o,i,j) +=! x(n,c,i+kh,j+kw) * w(o,c,kh,kw)
+      t(n,o,i,j) = fmax(t(n,o,i,j), 0)
+      y(n,o,i,j) max=! t(n,o,2*i+p,2*j+q) where p in 0:2, q in 0:2
+    }"""
+    sizes = {"N": 8, "C": 16, "O": 32, "KH": 3, "KW": 3}
+    text = choice(source, **sizes, H=66, W=66)
+    assert re.findall(r"inside tiles n_\d by 1, o_\d by (\d+)", text) == ["8", "8"], text
+    text = choice(source, **sizes, H=300, W=300)  # the image streams, whatever is done
+    assert re.findall(r"inside tiles n_\d by 1, o_\d by (\d+)", text) == ["1", "1"], text
+
+
 @pytest.mark.parametrize("name", isas())
 @pytest.mark.parametrize(
     ("rows", "columns"),

@@ -112,6 +112,30 @@ def test_short_rows_of_results_may_wait_for_the_last_cache() -> None:
     assert compute(16640, 30.0) == compute(16640, 0.0)
 
 
+@pytest.mark.parametrize(("pixels", "rows"), [(64, 0), (96, 0), (60, 32), (72, 32)])
+def test_rows_of_one_set_wait_to_be_stored(pixels: int, rows: int) -> None:
+    """Of 64 x 64 or 96 x 96 pixels the rows of 32 filters fall into one set of the first cache: pixels are
+    in lanes.  Of others filters are."""
+    program = tc.compile(CONV, "cpu").program(
+        {"N": 4, "C": 16, "H": pixels + 2, "W": pixels + 2, "F": 32, "KH": 3, "KW": 3}
+    )
+    own = backend.Machine(isa.AVX512, 2, fma_units=1, loads=1, evicted=3.0, full_set=1.7, many_pages=6.0)
+    best = next(x for x in backend.code_of(program, own, tc.Options()).choice.splitlines() if "  *" in x)
+    assert ("lanes f_1 x2" in best) == bool(rows), best
+    assert "n_0 x2" not in best, "the hardware follows no 64 pages"
+
+
+def test_results_that_wait_behind_a_long_reduction_cost_nothing() -> None:
+    program = tc.compile(GEMM, "cpu").program({"M": 128, "K": 4096, "N": 1024})
+
+    def compute(cycles: float) -> str:
+        own = backend.Machine(isa.AVX512, 2, fma_units=1, loads=1, full_set=cycles)
+        text = backend.code_of(program, own, tc.Options(vector=0, register_tile=(32, 8))).choice
+        return re.findall(r"\* +\d+ cycles \(compute (\d+)", text)[0]
+
+    assert compute(1.7) == compute(0.0)
+
+
 @pytest.mark.parametrize(("cycles", "rows"), [(0.0, 3), (20.0, 1)])
 def test_rows_on_one_page_may_be_more_than_the_hardware_follows(cycles: float, rows: int) -> None:
     """Of a result of 64 filters, three rows of 888 bytes at a time, or one that is as long as they are."""

@@ -28,6 +28,7 @@ BESIDE = 0.25  # of the cycles of what takes less time than something else, what
 # The same of what moves again.  Memory is shared with others: a product that read 256 MiB four times was 1.05
 # times as fast as one that packed them once while nobody else did, and 0.5 to 0.8 at other times (ADR 8).
 _SHARED = 0.12
+_BEHIND = 0.05  # of the cycles of a register tile, those that the results of the last wait meanwhile
 _GONE = 7.0  # cycles to store one element of a line that the first cache has no more
 
 
@@ -67,6 +68,7 @@ def tile_cycles(
         blocks = 1 if cut is phase else phase.axes[0].extent / cut.axes[0].extent
         total += blocks * Iteration(nest, cut, tile, work, c, extents, held, machine).cycles(after)
     total += sum(flush_cycles(r, c, extents, machine) for r in held.values())
+    total += max(0.0, sum(_full_sets(r, c, extents, machine) for r in held.values()) - _BEHIND * total)
     total = max(total, sum(lines.pushed_cycles(r, extents, machine) for r in held.values()))
     total *= 1 + _mixed(nest, work, c, extents, machine)
     return total * (1 + 0.002 * rows)  # of what is equal, the longer runs of neighbours
@@ -117,6 +119,16 @@ def flush_cycles(r: Ref, c: Candidate, extents: Mapping[str, int], machine: Mach
     if along >= 4 or along == abs(stride) == 2:
         return vectors * (1.0 + math.log2(lanes)) + waits
     return vectors * lanes * (_GONE if gone and along == 1 else 2.0) + waits
+
+
+def _full_sets(r: Ref, c: Candidate, extents: Mapping[str, int], machine: Machine) -> float:
+    """Cycles that rows wait to be stored which share sets of the first cache or lie on many pages, of a
+    result that is turned."""
+    turned = any(c.tiles[n].lanes > 1 and abs(r.strides.get(n, 0)) > 1 for n in extents)
+    if not turned or r.elements * r.itemsize <= machine.l1 // 2:
+        return 0.0
+    rows = math.prod(e for n, e in extents.items() if abs(r.strides.get(n, 0)) > 1)
+    return rows * lines.crowded_out(r, extents, machine)
 
 
 def nest_cycles(

@@ -263,6 +263,14 @@ def pushed_cycles(r: Ref, extents: Mapping[str, int], machine: Machine) -> float
     return 2 * rows * LINE / machine.l2_bandwidth
 
 
+def crowded_out(r: Ref, extents: Mapping[str, int], machine: Machine) -> float:
+    """Cycles that each row of a register tile's results waits while it is stored: for the others in its set
+    of the first cache, and where there are more pages than the hardware follows."""
+    full = crowd(r, extents, machine.l1, machine.l1_ways)
+    pages = math.prod(e for n, e in extents.items() if abs(r.strides.get(n, 0)) * r.itemsize >= PAGE)
+    return (machine.full_set * full if full > 1 else 0.0) + (machine.many_pages if pages > _PAGES else 0.0)
+
+
 def from_memory(r: Ref, machine: Machine) -> bool:
     """Whether the last cache does not keep an array until it is needed again."""
     return r.elements * r.itemsize >= _FROM_MEMORY * machine.l3

@@ -201,6 +201,7 @@ def _region_tiles(
     total = sum(_plain_cycles(n, work[n], machine) for n in nests)
     tasks = max(1.0, min(total / (2 * TASK), 4.0 * machine.cores))
     names = {a.name for a in shared}
+    staying: dict[str, int] = {}  # bytes, of arrays that the innermost axis does not move
     bytes_each: dict[str, int] = {}
     readers = Counter(b for n in nests for b in {r.buffer for w in work[n].values() for r in w.refs})
     for n in nests:
@@ -211,8 +212,13 @@ def _region_tiles(
             for r in w.refs:
                 once = readers[r.buffer] == 1 and all(r.strides.get(a, 0) for a in around)
                 if not once and any(r.strides.get(a, 0) for a in names):
-                    bytes_each[r.buffer] = max(bytes_each.get(r.buffer, 0), footprint(r, extents))
-    fits = max(1, machine.l2 // 2 // max(1, sum(bytes_each.values())))
+                    moved = bytes_each if r.strides.get(shared[-1].name, 0) else staying
+                    moved[r.buffer] = max(moved.get(r.buffer, 0), footprint(r, extents))
+    half = machine.l2 // 2
+    room = max(
+        half - sum(staying.values()), half // 2
+    )  # what is too large streams, the fewer times the better
+    fits = max(1, room // max(1, sum(bytes_each.values())))
     tiles: list[int] = []
     for a in shared:
         if a.size is not None:

@@ -34,8 +34,8 @@ class Machine:
     which a part is stored, and which the second cache has lost; `full_set` is cycles that a row of results
     waits for each time that the rows stored together fill its set of the first cache; `many_pages` is cycles
     that it waits where these lie on more pages than the hardware follows; `hinted` is the cache, 1 or 2, to
-    which lines come that are asked for ahead.  `fused_products` is 1 where products among multiply-adds hold these up and
-    had better be multiply-adds."""
+    which lines come that are asked for ahead.  `fused_products` is 1 where products among multiply-adds hold
+    these up and had better be multiply-adds."""
 
     isa: Isa
     cores: int
@@ -141,8 +141,8 @@ _HALVES = frozenset(["znver4"])
 #   product, whose rows are 64 KB apart, are fast there;
 # - what is asked for, of whatever cache, comes to the first one (ADR 8).
 # On Zen 4:
-# - of images of 64 x 64, 96 x 96 and 128 x 128 pixels, whose rows fall into one set, 32 filters stored four or
-#   eight pixels at a time wait 4 to 7 cycles a row, twice 32 filters 11 to 13, 16 filters 2 to 3;
+# - of images of 64 x 64, 96 x 96 and 128 x 128 pixels, whose rows fall into one set, 32 filters stored four
+#   or eight pixels at a time wait 4 to 7 cycles a row, twice 32 filters 11 to 13, 16 filters 2 to 3;
 # - twice 32 filters of 58 x 58 pixels, on 64 pages, wait 7 to 12 cycles a row; on 32 pages none (ADR 8).
 _KNOWN: dict[str, dict[str, Any]] = {
     "znver2": {"starts": 4.0, "fused_products": 1, "lost_line": 30.0, "hinted": 1},

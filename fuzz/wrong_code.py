@@ -42,8 +42,8 @@ WRONG_CODE = (
     Miscompilation(
         "loads have no mask",
         "backends/cpu/emit/memory.py",
-        '            if self.mask is None:\n                return self._from_memory(t, self.op(f"load {st}, ptr {p}, align',
-        '            if self.mask is None or self.mask.active is not None:\n                return self._from_memory(t, self.op(f"load {st}, ptr {p}, align',
+        '            if self.mask is None:\n                return self.from_memory(t, self.op(f"load {st}, ptr {p}, align',
+        '            if self.mask is None or self.mask.active is not None:\n                return self.from_memory(t, self.op(f"load {st}, ptr {p}, align',
         (on("death", "def f(float(N) A, float(N) B) -> (C) { C(i) = A(i) * B(i) }", N=13),),
     ),
     Miscompilation(
@@ -293,7 +293,14 @@ WRONG_CODE = (
         "backends/cpu/emit/expressions.py",
         "if low < 0 or high >= divisor:",
         "if low < 0 or high > divisor:",
-        (on("result", "def f(float(N) A) -> (B) { B(i) = A(i % 7) where i in 0:8 }", N=8),),
+        (
+            on(
+                "result",
+                "def f(float(M,N) A) -> (B) { B(m,i) = A(m,i) > 0 ? A(m,i % 7) : 9 where i in 0:8 }",
+                M=9,
+                N=8,
+            ),
+        ),
     ),
     Miscompilation(
         "a negative index passes the check",

@@ -293,6 +293,12 @@ CORPUS = [
     Case("transposition of bytes", "def f(uint8(N,M) A) -> (O) { O(j,i) = A(i,j) }"),
     Case("lower bounds", "def f(float(N) A) -> (O, P) { O(i) = A(i-3)\nP(j) +=! O(i) * (i - j) where j in 2:6 }"),
     Case("halves", "def f(float(N) A) -> (O) { O(i) = A(i/2) + A(i%3) where i in 0:2*N-1 }"),
+    Case("scaled up by three", "def f(int8(C,H,W) A) -> (O) { O(c,i,j) = A(c,i/3,j/3) where i in 0:3*H-1, j in 0:3*W }"),
+    Case("pixels of channels", "def f(double(C,D,E,H,W) A) -> (O) { O(c,i,j) = A(c,i%2,j%2,i/2,j/2) where i in 0:2*H, j in 0:2*W-1 }", {"D": 2, "E": 2}),
+    Case("rolled", "def f(half(N,M) A) -> (O) { O(i,j) = A((i+3)%N,(j+5)%M) where i in 0:N, j in 0:M }"),
+    Case("mirrored at an edge", "def f(float(N,M) A) -> (O) { O(i,j) = A(i,abs(j-2)) - A(i,max(min(j-1,M-1),0)) where j in 0:M }", {}, {}),
+    Case("in turn", "def f(float(N) A, float(K) W) -> (O) { O(i) = A(i) * W(i%5) + W((i+2)%20) where i in 0:N }", {"K": 20}),
+    Case("a sum of every pixel twice", "def f(float(N) A, float(M) B) -> (O) { O(i) +=! A(k/2) * B(i+k) where k in 0:2*N, i in 0:3 }"),
     Case("reversal", "def f(float(N) A, float(N,M) B) -> (O) { O(i,j) = A(N-1-i) * B(i,M-1-j) }"),
     Case("indices as values", "def f(float(N,M) A) -> (O, Q) { O(i,j) = A(i,j) + i - 2 * j\nQ(i) max=! i * j % 7 "
          "where i in 0:N, j in 0:M }"),

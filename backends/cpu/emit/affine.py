@@ -67,6 +67,11 @@ class Affine:
         """The form at lane 0."""
         return Affine(tuple(t for t in self.terms if t[0] != LANE), self.constant)
 
+    def at_lane(self, number: int) -> Affine:
+        """The form at a lane."""
+        lane = self.lane
+        return self if not lane else self.uniform + lane * number
+
     @staticmethod
     def of(name: str) -> Affine:
         return Affine(((name, 1),), 0)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from tc.codegen.llvm_expr import PREDICATES, error_record
 from tc.codegen.numerics import MAX_POINT
-from tc.dtypes import BOOL, INT64
+from tc.dtypes import BOOL, INT32, INT64
 from tc.errors import InternalError, unreachable
 from tc.ir.expr import (
     EQ,
@@ -49,12 +49,13 @@ from tc.ir.simplify import linear_terms
 from tc.poly import fractions
 
 from ..isa import Isa
-from . import quotients
+from . import places, quotients
 from .affine import LANE, Affine, factors
 from .memory import MemoryEmitter
 from .padding import padding
 from .values import Value, type_text
 
+_FAR = 1 << 62  # beyond every index
 # Functions of few instructions.
 CHEAP = frozenset(["fabs", "abs", "fmin", "fmax", "copysign", "floor", "ceil", "trunc", "fma", "sqrt"])
 # Functions whose code has no branch, and takes long.
@@ -71,6 +72,14 @@ class Env:
 
     def bind(self, name: str, a: Affine) -> Env:
         return Env({**self.affine, name: a}, self.values)
+
+    def at_lane(self, number: int) -> Env:
+        """The same at one lane."""
+        return Env({n: a.at_lane(number) for n, a in self.affine.items()}, self.values)
+
+    def varies(self, e: Expr) -> bool:
+        """Whether an index differs between lanes."""
+        return any(n in self.affine and self.affine[n].lane for n in variables(e))
 
     def let(self, name: str, v: Value) -> Env:
         return Env(self.affine, {**self.values, name: v})
@@ -153,9 +162,25 @@ class ExpressionEmitter(MemoryEmitter):
                     )
                 return self._of_sizes(e)
             case Cast() | Select() | IfThenElse() if e.dtype == INDEX:
-                return self._of_sizes(e)
+                return self._of_sizes(e) or self._constant(e, env)
+            case Cast() | Call():
+                return self._constant(e, env)
             case _:
                 return None
+
+    def _constant(self, e: Expr, env: Env) -> Affine | None:
+        """What an index becomes that is a number here, in an integer type that holds it."""
+        match e:
+            case Cast():
+                a = self.form(e.value, env) if e.value.dtype.is_int else None
+            case Call() if e.name == "abs":
+                a = self.form(e.args[0], env)
+                a = None if a is None else Affine(a.terms, abs(a.constant))
+            case _:
+                return None
+        return (
+            a if a is not None and not a.terms and abs(a.constant) < 1 << 30 and e.dtype.bits >= 32 else None
+        )
 
     def _of_sizes(self, e: Expr) -> Affine | None:
         """What is made of dynamic sizes alone is computed once, where the function begins."""
@@ -207,6 +232,30 @@ class ExpressionEmitter(MemoryEmitter):
             return Affine(rest, offset)
         return Affine(tuple((n, f // divisor) for n, f in whole), (a.constant - offset) // divisor)
 
+    def _of_natural(self, e: FloorDiv | FloorMod, env: Env) -> Value | None:
+        """A quotient or remainder of what is known to be 0 or more, by a constant; of lanes in 32 bits where
+        these hold it, as there is no division of longer ones.  None of others."""
+        a = self.form(e.a, env)
+        least, greatest = (-1, 0) if a is None else self.reach(a)
+        if a is None or least < 0 or not isinstance(e.b, IntImm) or e.b.value <= 0:
+            return None
+        v, quotient = self.index_value(a), isinstance(e, FloorDiv)
+        if not v.lanes or greatest >= 1 << 31 or e.b.value >= 1 << 31:
+            return self.unsigned_division(v, e.b.value, quotient)
+        narrow, wide = (type_text(t, v.lanes) for t in (INT32, INT64))
+        short = Value(self.pure(f"trunc {wide} {v.text} to {narrow}"), INT32, v.lanes)
+        found = self.unsigned_division(short, e.b.value, quotient)
+        return Value(self.pure(f"zext {narrow} {found.text} to {wide}"), INT64, v.lanes)
+
+    def reach(self, a: Affine) -> tuple[int, int]:
+        """The least and the greatest value of a form, or what it surely lies between."""
+        least = greatest = a.constant
+        for name, factor in a.terms:
+            low, high = (0, self.lanes - 1) if name == LANE else self.ranges.get(name, (-_FAR, _FAR))
+            least += min(factor * low, factor * high)
+            greatest += max(factor * low, factor * high)
+        return least, greatest
+
     def affine(self, e: Expr, env: Env) -> Affine:
         """An index expression that all lanes share, as a form; what is not affine becomes an operand."""
         a = self.form(e, env)
@@ -215,7 +264,14 @@ class ExpressionEmitter(MemoryEmitter):
         v = self.value(e, env)
         if v.lanes:
             raise InternalError("a bound of a loop differs between lanes")
-        return Affine((), int(v.constant)) if v.constant is not None else Affine.of(v.text)
+        if v.constant is not None:
+            return Affine((), int(v.constant))
+        if isinstance(e, FloorDiv | FloorMod) and isinstance(e.b, IntImm) and e.b.value > 0:
+            inner = self.form(e.a, env)
+            if inner is not None and (ends := self.reach(inner))[0] >= 0:
+                divided = ends[0] // e.b.value, ends[1] // e.b.value
+                self.ranges[v.text] = divided if isinstance(e, FloorDiv) else (0, e.b.value - 1)
+        return Affine.of(v.text)
 
     def address(self, array: Array, subscripts: tuple[Expr, ...], env: Env) -> Affine | None:
         """The position of an element; None where lanes differ in a way that is not affine."""
@@ -298,6 +354,8 @@ class ExpressionEmitter(MemoryEmitter):
                     a = self.form(e, env)
                     if a is not None:
                         return self.index_value(a)
+                    if (found := self._of_natural(e, env)) is not None:
+                        return found
                 return self.division(self.value(e.a, env), self.value(e.b, env), isinstance(e, FloorDiv))
             case Min() | Max():
                 if e.dtype == INDEX:
@@ -565,17 +623,26 @@ class ExpressionEmitter(MemoryEmitter):
         array = self.arrays[e.buffer]
         for d in e.checked:
             self.check(self.value(e.subscripts[d], env), array, d, e.site, env)
+        bent = places.bent(self, e, env)
+        if bent and (found := places.known(self, array, e, bent, env)) is not None:
+            return found
         address = self.address(array, e.subscripts, env)
         if address is not None:
             return self.load(array, address)
+        held = self.held(array)
+        if held is not None and array.name in held.written:  # else memory has it too
+            raise InternalError(f"'{array.name}' is in registers and read where data says")
+        if bent and (found := places.neighbours(self, array, e, bent, env)) is not None:
+            return found
+        return self.pointed(array, e, env)
+
+    def pointed(self, array: Array, e: Load, env: Env) -> Value:
+        """An element for each lane, wherever it lies."""
         total = self.integer(0, INT64)
         for s, stride in zip(e.subscripts, self.strides[array.name], strict=True):
             v = self.cast(self.value(s, env), INT64)
             step = self.integer(stride, INT64) if isinstance(stride, int) else self.value(stride, env)
             total = self.binary("+", total, self.binary("*", v, step))
-        held = self.held(array)
-        if held is not None and array.name in held.written:  # else memory has it too
-            raise InternalError(f"'{array.name}' is in registers and read where data says")
         return self.gather(array, self.base(array), total)
 
     def check(self, subscript: Value, array: Array, dimension: int, site: int, env: Env) -> None:

@@ -268,8 +268,7 @@ class NestEmitter(DotEmitter):
         first, last = self.materialize(lower), self.materialize(upper)
         head, latch, after = self.label(_head(s)), self.label("next"), self.label("after")
         iterator, following = self.name("i"), self.name("n")
-        if not lower.terms and not upper.terms:
-            self.ranges[iterator] = lower.constant, upper.constant - 1
+        self.ranges[iterator] = self.reach(lower)[0], self.reach(upper)[1] - 1
         around = Around(frozenset(operands(env)), len(self.fn.pure), bool(trips.terms), self.written[id(s)])
         before_it, self.fn.lines = self.fn.lines, []
         self.around.append(around)
@@ -601,6 +600,7 @@ class NestEmitter(DotEmitter):
         moved = {
             v: Affine((), a.constant) if not a.terms else _renamed(a, inside) for v, a in env.affine.items()
         }
+        self.ranges["%item"] = 0, self.reach(self.affine(s.upper, Env(moved, {})))[1]
         self.open()
         self.statement(s.body, Env({**moved, s.var: Affine.of("%item")}, {}))
         self.close()

@@ -180,19 +180,19 @@ class MemoryEmitter(ValueEmitter):
         if lane == 0:
             if self.mask is not None and self.mask.active is None and not self.mask.some:
                 return self._guarded(array, address)
-            return self._from_memory(t, self.op(
+            return self.from_memory(t, self.op(
                 f"load {storage_type(t)}, ptr {self.pointer(array, address, again)}, align {t.itemsize}"
             ), 0)  # fmt: skip
         if lane == 1:
             p = self.pointer(array, address.uniform)
             st = f"<{self.lanes} x {storage_type(t)}>"
             if self.mask is None:
-                return self._from_memory(t, self.op(f"load {st}, ptr {p}, align {t.itemsize}"), self.lanes)
-            return self._from_memory(t, self._masked_load(array, p), self.lanes)
+                return self.from_memory(t, self.op(f"load {st}, ptr {p}, align {t.itemsize}"), self.lanes)
+            return self.from_memory(t, self._masked_load(array, p), self.lanes)
         if self.mask is None and 1 < lane <= CLOSE:
-            return self._from_memory(t, self._picked(array, address.uniform, lane), self.lanes)
+            return self.from_memory(t, self._picked(array, address.uniform, lane), self.lanes)
         if self.mask is None or self.mask.active is not None:
-            return self._from_memory(t, self._one_by_one(array, address.uniform, lane), self.lanes)
+            return self.from_memory(t, self._one_by_one(array, address.uniform, lane), self.lanes)
         offsets = self.steps(INT64, self.lanes, lane)
         return self.gather(array, self.pointer(array, address.uniform), offsets)
 
@@ -214,7 +214,7 @@ class MemoryEmitter(ValueEmitter):
         self.declarations.add(f"{name} = private unnamed_addr constant {ty} {all_lanes}, align 64")
         at = self.pointer(array, address.uniform, key in self.again)
         p = self.pure(f"select i1 {c.text}, ptr {at}, ptr {name}")
-        v = self._from_memory(t, self.op(f"load {ty}, ptr {p}, align {t.itemsize}"), lanes)
+        v = self.from_memory(t, self.op(f"load {ty}, ptr {p}, align {t.itemsize}"), lanes)
         self.loaded[-1][key] = (v, None)
         return v
 
@@ -228,7 +228,7 @@ class MemoryEmitter(ValueEmitter):
             return known
         t = array.dtype
         p = self.pointer(array, address, key in self.again)
-        v = self._from_memory(t, self.op(f"load {storage_type(t)}, ptr {p}, align {t.itemsize}"), 0)
+        v = self.from_memory(t, self.op(f"load {storage_type(t)}, ptr {p}, align {t.itemsize}"), 0)
         v = self.select(c, v, constant)
         self.loaded[-1][key] = (v, None)
         return v
@@ -292,7 +292,7 @@ class MemoryEmitter(ValueEmitter):
         self.start(after)
         zero = "0" if not t.is_float or t.is_half else "0.0"
         v = self.op(f"phi {storage_type(t)} [ {v}, %{yes} ], [ {zero}, %{before} ]")
-        return self._from_memory(t, v, 0)
+        return self.from_memory(t, v, 0)
 
     def any_lane(self, mask: Value) -> str:
         if not mask.lanes:
@@ -339,9 +339,9 @@ class MemoryEmitter(ValueEmitter):
             f"call {vt} @{name}(<{lanes} x ptr> {pointers}, i32 {t.itemsize}, <{lanes} x i1> {m.text}, "
             f"{vt} zeroinitializer)"
         )
-        return self._from_memory(t, v, lanes)
+        return self.from_memory(t, v, lanes)
 
-    def _from_memory(self, t: DType, v: str, lanes: int) -> Value:
+    def from_memory(self, t: DType, v: str, lanes: int) -> Value:
         if t != BOOL:
             return Value(v, t, lanes)
         ty = f"<{lanes} x i8>" if lanes else "i8"

@@ -260,6 +260,14 @@ class ValueEmitter:
         text = f"select {type_text(BOOL, c.lanes)} {c.text}, {ty} {a.text}, {ty} {b.text}"
         return Value(self.pure(text), a.dtype, lanes)
 
+    def unsigned_division(self, a: Value, divisor: int, quotient: bool) -> Value:
+        """The quotient of what is 0 or more by a positive constant, or its remainder."""
+        b = self.integer(divisor, a.dtype)
+        b = self.widen(b, a.lanes) if a.lanes else b
+        name = "udiv" if quotient else "urem"
+        text = self.pure(f"{name} {type_text(a.dtype, a.lanes)} {a.text}, {b.text}")
+        return Value(text, a.dtype, a.lanes)
+
     def division(self, a: Value, b: Value, quotient: bool) -> Value:
         """Floor division or its remainder; nothing traps, and x/0 = x%0 = 0."""
         t, constant = a.dtype, b.constant

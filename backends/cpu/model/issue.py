@@ -21,6 +21,7 @@ from .register_tile import Candidate, along_lanes
 from .work import Ref, Work
 
 _OTHERS = 0.1  # of its cycles, what is not the bottleneck takes
+_TAKEN = 2.0  # loads of neighbours that lanes take elements of, by as many shuffles
 _INSERTED = 1.5  # loads, for a single element that is put into a vector
 _POINTED = 2.5  # the same, whose address is taken out of a vector
 # Instructions to reach a row that data point to: its check, its address, and what asks for a later one.  On
@@ -153,8 +154,8 @@ class Iteration:
                 continue  # in registers
             m = self.moved(r, own)
             slots.operations += m.operations
-            if r.indirect and not m.scattered:
-                slots.started += _REACHED * math.prod(own.get(n, 1) for n in r.indirect)
+            if (pointed := r.indirect - r.periods.keys()) and not m.scattered:
+                slots.started += _REACHED * math.prod(own.get(n, 1) for n in pointed)
             if r.written:
                 if moving or not (w.update and self.inner):
                     slots.stores += m.count * (2.0 if m.scattered else 1.0)
@@ -173,7 +174,11 @@ class Iteration:
                 count *= e if stride or n in r.indirect else 1
                 continue
             apart = stride not in (0, 1) and not packed
-            if n in r.indirect or (apart and (r.written or not _picked(stride, r))):
+            if not r.written and self.turns(r, n):
+                count *= _TAKEN * math.ceil(e / t.lanes)
+                operations += count
+                wide = True
+            elif n in r.indirect or (apart and (r.written or not _picked(stride, r))):
                 scattered = True
                 count *= e
             elif stride:
@@ -194,6 +199,11 @@ class Iteration:
                 scattered = True
                 count *= self.lanes
         return Moved(count, wide or stride == 1, scattered, operations)
+
+    def turns(self, r: Ref, axis: str) -> bool:
+        """Whether it is known, or tested once a vector, which elements the lanes along an axis take."""
+        t, period = self.candidate.tiles[axis], r.periods.get(axis, 0)
+        return period > 0 and (t.lanes % period == 0 or t.register % period == 0)
 
     def together(self, r: Ref) -> float:
         """Loads for the neighbours that one operation sums products of, of which not all lie together."""

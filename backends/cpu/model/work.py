@@ -23,6 +23,7 @@ from tc.ir.expr import (
     FloorMod,
     IfThenElse,
     IntImm,
+    Let,
     Load,
     Max,
     Min,
@@ -55,6 +56,8 @@ _FUNCTIONS = {
     "rsqrt": 12, "fabs": 1, "abs": 1, "fmin": 2, "fmax": 2, "floor": 1, "ceil": 1, "trunc": 1, "round": 4,
     "fma": 1, "copysign": 2, "fraction_over": 10,
 }  # fmt: skip
+_FAR_APART = 32  # of remainders by more, most vectors are neighbours
+_FEW, _LANES = 4, 16  # single elements that lanes are put together of, and as many lanes
 _LIBM = 30  # cycles a lane of a function that has no vector form
 
 
@@ -62,6 +65,9 @@ _LIBM = 30  # cycles a lane of a function that has no vector form
 class Ref:
     """A reference: elements between neighbours along each axis, of which the first is `offset` elements after
     that of the buffer; `indirect` axes move it as data says.
+
+    Along an axis of `periods` quotients and remainders move it, and after so many points as at the first: 1
+    where it moves as neighbours lie, but for single bends (`emit.places`).
 
     `read` is its number among the statement's reads (-1: the element written).  Of the axes in `dynamic` the
     stride depends on dynamic sizes; `strides` has the typical one.
@@ -81,6 +87,7 @@ class Ref:
     checks: int = 0  # dimensions whose subscripts are checked
     dynamic: frozenset[str] = frozenset()
     offset: int = 0
+    periods: Mapping[str, int] = field(default_factory=dict[str, int], hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +250,7 @@ def _ref(
     strides: dict[str, int] = {}
     indirect: set[str] = set()
     windows: list[tuple[str, ...]] = []
+    periods: dict[str, int] = {}
     offset = 0
     for e, (step, varies) in zip(a.subscripts, steps, strict=True):
         e = inline_lets(e)
@@ -257,6 +265,8 @@ def _ref(
                     found.append(axes[term.name])
                     moves.append((abs(factor), term.name))
             else:
+                for n, period in _periods(term, axes, abs(factor * step)).items():
+                    periods[n] = math.lcm(period, periods.get(n, 1)) if period else 0
                 indirect |= {axes[v] for v in variables(term) if v in axes}
                 indirect |= {
                     axes[v]
@@ -288,7 +298,32 @@ def _ref(
         len(a.read.call.checked) if a.read is not None else 0,
         frozenset(dynamic),
         offset,
+        {n: period for n, period in periods.items() if period},
     )
+
+
+def _periods(term: Expr, axes: Mapping[str, str], step: int) -> dict[str, int]:
+    """The points along each axis of a term after which its quotient or remainder, which goes so many elements
+    at a time, begins anew; 1 of a bend, 0 where lanes are neither neighbours nor a few single ones."""
+    moving = {axes[v]: v for v in variables(term) if v in axes}
+    bends = dict.fromkeys(moving, int(step == 1))
+    match term:
+        case FloorDiv() | FloorMod() if isinstance(term.b, IntImm) and term.b.value > 0:
+            inner, b = linear_terms(term.a)[0], term.b.value
+            if not all(isinstance(x, Variable) for x in inner):
+                return dict.fromkeys(moving, 0)
+            if isinstance(term, FloorMod) and b > _FAR_APART:
+                return bends
+            few = step == 1 or (b <= _FEW if isinstance(term, FloorMod) else b * _FEW >= _LANES)
+            factors = {x.name: f for x, f in inner.items() if isinstance(x, Variable)}
+            return {n: b // math.gcd(b, factors[v]) if few else 0 for n, v in moving.items()}
+        case Min() | Max() | Cast() | Call(name="abs"):
+            parts = list(walk(term))
+            data = any(isinstance(x, Call) and x.name != "abs" for x in parts)
+            bent = not any(isinstance(x, Let | IfThenElse | Select | FloorDiv) for x in parts)
+            return bends if bent and not data else dict.fromkeys(moving, 0)
+        case _:
+            return dict.fromkeys(moving, 0)
 
 
 def _overlap(moves: Sequence[tuple[int, str]], stage: Stage) -> bool:

@@ -21,6 +21,7 @@ from ..model.work import Work
 
 # Points of an axis in a register tile, and others that divide it; and, with lanes along another axis, all of
 # them if they are at most so many.
+_MOST_PERIODS = 9  # vectors along an axis of which quotients or remainders are taken
 _COUNTS = frozenset([1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16])
 _MOST_POINTS = max(_COUNTS)
 _ALL = 28
@@ -59,6 +60,7 @@ def register_tiles(
             if rows and width == lanes:  # whole, or in as few pieces as can be
                 vectors = -(-e // width)
                 counts = (*counts, -(-vectors // -(-vectors // (machine.isa.registers - _READ))))
+            counts = (*counts, *_whole_periods(work, v.name, width, counts))
             dotted = dot.dots(nest, work, v.name, width, plain, machine.isa)
             for vectors in counts:
                 if vectors > 1 and (vectors - 1) * width >= e:
@@ -135,6 +137,13 @@ def _widths(extent: int, lanes: int, machine: Machine) -> list[tuple[int, Sequen
     if width == lanes and halves >= 2 * whole and saved >= _SAVED * extent:
         out.append((half, range(2, 8)))
     return out
+
+
+def _whole_periods(work: Mapping[str, Work], axis: str, width: int, counts: Sequence[int]) -> list[int]:
+    """Vectors after which quotients and remainders of their lanes begin anew."""
+    periods = [r.periods[axis] for w in work.values() for r in w.refs if axis in r.periods]
+    vectors = math.lcm(width, *periods) // width
+    return [vectors] if periods and vectors <= _MOST_PERIODS and vectors not in counts else []
 
 
 def _tiles(

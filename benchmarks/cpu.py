@@ -1,6 +1,7 @@
 """The CPU table: every workload on `tc` and on its peers, interleaved, with the roofline.
 
-    python -m benchmarks.cpu [--only TEXT …] [--group report|more] [--rounds 15] [--threads N] [--quick]
+    python -m benchmarks.cpu [--only TEXT …] [--group report|more|programs] [--rounds 15] [--threads N]
+        [--quick]
     python -m benchmarks.cpu --at row_sum@65536,128 contraction:abc,dc->adb@16,50,300,128
     python -m benchmarks.cpu --drawn 40 [--seed 1] [--cold] [--isa avx2]
 
@@ -56,7 +57,9 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--drawn", type=int, metavar="N", help="so many cases at random instead")
     out.add_argument("--seed", type=int, default=1, help="which cases --drawn takes")
     out.add_argument("--cold", action="store_true", help="no call finds its inputs in a cache")
-    out.add_argument("--group", choices=("report", "more"), help="one group of cases (default: both)")
+    out.add_argument(
+        "--group", choices=("report", "more", "programs"), help="one group of cases (default: the first two)"
+    )
     out.add_argument("--rounds", type=int, default=15)
     out.add_argument("--threads", type=int, default=len(peers.cores()))
     out.add_argument("--budget", type=float, default=20.0, help="milliseconds a contestant and round")

@@ -319,3 +319,53 @@ def convolution(stride, dilation, I, K):
 
 def stencil(windows, weights, X):
     return sum(w * X[at] for at, w in zip(windows, weights))
+
+
+def lstm_cell(x, s, c, Wi, Ui, Wf, Uf, Wg, Ug, Wo, Uo):
+    i, f, g, o = (x @ W.T + s @ U.T for W, U in ((Wi, Ui), (Wf, Uf), (Wg, Ug), (Wo, Uo)))
+    d = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+    return jax.nn.sigmoid(o) * jnp.tanh(d), d
+
+
+def causal_attention(Q, K, V):
+    t = jnp.arange(Q.shape[1])
+    s = jnp.einsum("btd,bud->btu", Q, K) * Q.shape[2] ** -0.5
+    return jax.nn.softmax(jnp.where(t[:, None] >= t, s, -1e30), -1) @ V
+
+
+def separable_conv(X, D, P, B):
+    t = lax.conv_general_dilated(X, D[:, None], (1, 1), "VALID", feature_group_count=len(D))
+    return jnp.maximum(jnp.einsum("nchw,oc->nohw", t, P) + B[:, None, None], 0)
+
+
+def conv_pool(X, K, B):
+    t = jnp.maximum(lax.conv_general_dilated(X, K, (1, 1), "VALID") + B[:, None, None], 0)
+    return lax.reduce_window(t, -jnp.inf, lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
+
+
+def squeeze_excite(X, A, B):
+    g = jax.nn.sigmoid(jnp.maximum(X.mean((2, 3)) @ A.T, 0) @ B.T)
+    return X * g[:, :, None, None]
+
+
+def harris(I):
+    h, w = I.shape
+    a, b, c, d, e, f, g, i = (
+        I[y : h - 2 + y, x : w - 2 + x] for y in range(3) for x in range(3) if (y, x) != (1, 1)
+    )
+    x, y = c - a + 2 * e - 2 * d + i - f, f - a + 2 * g - 2 * b + i - c
+    A, B, C = (lax.reduce_window(t, 0.0, lax.add, (3, 3), (1, 1), "VALID") for t in (x * x, y * y, x * y))
+    return A * B - C * C - 0.04 * (A + B) * (A + B)
+
+
+def upscale(k, X):
+    return X.repeat(k, 1).repeat(k, 2)
+
+
+def pixel_shuffle(k, X):
+    n, c, h, w = X.shape
+    return X.reshape(n, c // k**2, k, k, h, w).transpose(0, 1, 4, 2, 5, 3).reshape(n, c // k**2, k * h, k * w)
+
+
+def roll(X):
+    return jnp.roll(X, (-1, -2), (0, 1))

@@ -457,3 +457,68 @@ TRUTH = {
     "igemm": lambda A, B: A.double() @ B.double(),
     "gemm_tn": lambda A, B: A.T @ B,
 }
+
+
+def lstm_cell(x, s, c, Wi, Ui, Wf, Uf, Wg, Ug, Wo, Uo):
+    i, f, g, o = (x @ W.T + s @ U.T for W, U in ((Wi, Ui), (Wf, Uf), (Wg, Ug), (Wo, Uo)))
+    d = f.sigmoid() * c + i.sigmoid() * g.tanh()
+    return o.sigmoid() * d.tanh(), d
+
+
+def causal_attention(Q, K, V):
+    return F.scaled_dot_product_attention(Q, K, V, is_causal=True)
+
+
+def separable_conv(X, D, P, B):
+    return F.conv2d(F.conv2d(X, D[:, None], groups=len(D)), P[:, :, None, None], B).relu()
+
+
+def conv_pool(X, K, B):
+    return F.max_pool2d(F.conv2d(X, K, B).relu(), 2)
+
+
+def squeeze_excite(X, A, B):
+    g = F.linear(F.linear(X.mean((2, 3)), A).relu(), B).sigmoid()
+    return X * g[:, :, None, None]
+
+
+def harris(I):
+    a, b, c, d, e, f, g, h = _around(I)
+    x, y = c - a + 2 * e - 2 * d + h - f, f - a + 2 * g - 2 * b + h - c
+    A, B, C = (_window(t) for t in (x * x, y * y, x * y))
+    return A * B - C * C - 0.04 * (A + B) * (A + B)
+
+
+def harris_alt(I):
+    k = torch.tensor([[[-1.0, 0, 1], [-2, 0, 2], [-1, 0, 1]], [[-1, -2, -1], [0, 0, 0], [1, 2, 1]]])
+    x, y = F.conv2d(I[None, None], k[:, None])[0]
+    A, B, C = F.avg_pool2d(torch.stack((x * x, y * y, x * y)), 3, 1, divisor_override=1)
+    return A * B - C * C - 0.04 * (A + B) * (A + B)
+
+
+def _around(I):
+    """The eight neighbours of every pixel but those at the edges."""
+    h, w = I.shape
+    places = [(y, x) for y in range(3) for x in range(3) if (y, x) != (1, 1)]
+    return [I[y : h - 2 + y, x : w - 2 + x] for y, x in places]
+
+
+def _window(X):
+    h, w = X.shape
+    return sum(X[y : h - 2 + y, x : w - 2 + x] for y in range(3) for x in range(3))
+
+
+def upscale(k, X):
+    return F.interpolate(X[None], scale_factor=float(k), mode="nearest")[0]
+
+
+def upscale_alt(k, X):
+    return X.repeat_interleave(k, 1).repeat_interleave(k, 2)
+
+
+def pixel_shuffle(k, X):
+    return F.pixel_shuffle(X, k)
+
+
+def roll(X):
+    return X.roll((-1, -2), (0, 1))

@@ -1,7 +1,8 @@
 """The cases: every family at the sizes that are measured.
 
 `report` has the report's (figures 5 to 7 and 15) and three of the original's own benchmarks, `more` has what
-else people write.  The report's tables of 10^7 rows are cut to a tenth; their look-ups stay random.
+else people write, `programs` programs of several statements and moves.  The report's tables of 10^7 rows are
+cut to a tenth; their look-ups stay random.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from benchmarks.workloads import contractions as c
 from benchmarks.workloads import convolutions as v
 from benchmarks.workloads import lookups as l
+from benchmarks.workloads import programs as p
 from benchmarks.workloads import rowwise as r
 from benchmarks.workloads import streaming as s
 from benchmarks.workloads.general import GENERAL
@@ -96,6 +98,19 @@ MORE = (
     Case("more", s.downscale, (8, 1080, 1920), (2, 4, 6)),
 )
 
+PROGRAMS = (
+    Case("programs", p.lstm_cell, (64, 128, 256), (2, 3, 5)),
+    Case("programs", p.causal_attention, (16, 200, 64), (2, 5, 3)),
+    Case("programs", p.separable_conv, (4, 64, 128, 56, 56), (2, 3, 2, 4, 5)),
+    Case("programs", p.conv_pool, (8, 16, 32, 32, 32), (2, 3, 2, 3, 4)),
+    Case("programs", p.squeeze_excite, (8, 256, 16, 28, 28), (2, 5, 2, 3, 4)),
+    Case("programs", p.harris, (1024, 1024), (8, 9)),
+    Case("programs", p.upscale, (64, 64, 64, 2), (2, 3, 5, 2)),
+    Case("programs", p.upscale, (64, 64, 64, 3), (2, 3, 5, 3)),
+    Case("programs", p.pixel_shuffle, (4, 4, 64, 64, 2), (2, 3, 4, 5, 2)),
+    Case("programs", p.roll, (1000, 1000), (3, 7)),
+)
+
 CASES = REPORT + MORE
 
-FAMILIES = {f.__name__: f for f in (*(case.family for case in CASES), *GENERAL)}
+FAMILIES = {f.__name__: f for f in (*(case.family for case in CASES + PROGRAMS), *GENERAL)}

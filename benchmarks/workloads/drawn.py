@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 
 from benchmarks.workloads import general
-from benchmarks.workloads.cases import CASES
+from benchmarks.workloads.cases import CASES, PROGRAMS
 from benchmarks.workloads.model import Case, Workload
 
 # What a case may take: operations, and bytes of inputs and results.
@@ -126,7 +126,7 @@ def _general(rng: random.Random) -> Case:
 def _named(rng: random.Random) -> Case:
     """A case of the tables at other sizes, with no more work than it has."""
     while True:
-        case = rng.choice(CASES)
+        case = rng.choice(CASES + PROGRAMS)
         sizes = tuple(max(2, round(n * 2 ** rng.uniform(-3, 1.5))) for n in case.sizes)
         found = Case("drawn", case.family, sizes, case.tiny)
         workload = found.workload()

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 Kind = Literal["compute", "memory", "gather"]
-Group = Literal["report", "more", "drawn"]
+Group = Literal["report", "more", "programs", "drawn"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,14 +13,14 @@ import tc
 from benchmarks import peers
 from benchmarks.agreement import compare
 from benchmarks.spellings import alternatives, families
-from benchmarks.workloads import CASES, REPORT, draw, find, select
+from benchmarks.workloads import CASES, PROGRAMS, REPORT, draw, find, select
 from benchmarks.workloads.general import GENERAL
 from benchmarks.workloads.model import Case, Workload
 
 IDS = [case.name for case in CASES]
 # One of each family that is said in indices, and some more.
 DRAWN = [case for case in draw(5, 40) if case.family in GENERAL]
-ALL = [*CASES, *DRAWN]
+ALL = [*CASES, *PROGRAMS, *DRAWN]
 ALL_IDS = [case.name for case in ALL]
 
 

@@ -255,6 +255,17 @@ BEYOND = [
 
 
 @pytest.mark.share(3)
+@pytest.mark.parametrize("isa", ["avx512", "avx2"])
+@pytest.mark.parametrize("source", ["float", "double"])
+@pytest.mark.parametrize("target", ["int8", "uint8", "int16", "uint16", "int32"])
+def test_lanes_of_floats_become_integers_together(target: str, source: str, isa: str) -> None:
+    """LLVM's saturating conversion of vectors takes one lane after the other."""
+    program = f"def f({source}(N) A) -> (O) {{ O(i) = {target}(A(i)) }}"
+    assembly = compiled(program, isa=isa).inspect("asm", N=4096)
+    assert "vcvttp" in assembly
+    assert "vcvtts" not in assembly
+
+
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("target", [*INTEGERS, "bool"])
 def test_conversions_of_floats_saturate(target: str, isa: str) -> None:

@@ -56,6 +56,7 @@ from .padding import padding
 from .values import Value, type_text
 
 _FAR = 1 << 62  # beyond every index
+_HELD = (1 << 31) - 1  # what integers of 32 bits hold, signed or not
 # Functions of few instructions.
 CHEAP = frozenset(["fabs", "abs", "fmin", "fmax", "copysign", "floor", "ceil", "trunc", "fma", "sqrt"])
 # Functions whose code has no branch, and takes long.
@@ -171,16 +172,17 @@ class ExpressionEmitter(MemoryEmitter):
     def _constant(self, e: Expr, env: Env) -> Affine | None:
         """What an index becomes that is a number here, in an integer type that holds it."""
         match e:
-            case Cast():
-                a = self.form(e.value, env) if e.value.dtype.is_int else None
+            case Cast() if e.value.dtype.is_int:
+                a = self.form(e.value, env)
             case Call() if e.name == "abs":
                 a = self.form(e.args[0], env)
                 a = None if a is None else Affine(a.terms, abs(a.constant))
             case _:
                 return None
-        return (
-            a if a is not None and not a.terms and abs(a.constant) < 1 << 30 and e.dtype.bits >= 32 else None
-        )
+        if a is None or a.terms or not e.dtype.is_int or e.dtype.bits < 32:
+            return None
+        least = -_HELD if e.dtype.is_signed else 0
+        return a if least <= a.constant <= _HELD else None
 
     def _of_sizes(self, e: Expr) -> Affine | None:
         """What is made of dynamic sizes alone is computed once, where the function begins."""
@@ -240,7 +242,7 @@ class ExpressionEmitter(MemoryEmitter):
         if a is None or least < 0 or not isinstance(e.b, IntImm) or e.b.value <= 0:
             return None
         v, quotient = self.index_value(a), isinstance(e, FloorDiv)
-        if not v.lanes or greatest >= 1 << 31 or e.b.value >= 1 << 31:
+        if not v.lanes or greatest > _HELD or e.b.value > _HELD:
             return self.unsigned_division(v, e.b.value, quotient)
         narrow, wide = (type_text(t, v.lanes) for t in (INT32, INT64))
         short = Value(self.pure(f"trunc {wide} {v.text} to {narrow}"), INT32, v.lanes)

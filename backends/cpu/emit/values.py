@@ -14,7 +14,7 @@ from tc.codegen.llvm_expr import INTRINSICS, float_literal, llvm_type
 from tc.codegen.llvm_helpers import HELPERS
 from tc.codegen.numerics import bits16
 from tc.codegen.vector_math import Pasted, paste, paste_conversion
-from tc.dtypes import BOOL, FLOAT32, FLOAT64, DType
+from tc.dtypes import BOOL, FLOAT32, FLOAT64, INT32, UINT32, DType
 from tc.errors import InternalError
 from tc.lang import builtins
 
@@ -344,6 +344,8 @@ class ValueEmitter:
             return Value(
                 self.pure(f"{'fpext' if target == FLOAT64 else 'fptrunc'} {a} {v.text} to {b}"), target, lanes
             )
+        if source.is_float and lanes and target.bits <= 32:
+            return self._saturated(v, target)
         if source.is_float:
             kind = f"fpto{'s' if target.is_signed else 'u'}i.sat"
             name = f"llvm.{kind}.{suffix(target, lanes)}.{suffix(source, lanes)}"
@@ -357,6 +359,29 @@ class ValueEmitter:
         if target.bits < source.bits:
             return Value(self.pure(f"trunc {a} {v.text} to {b}"), target, lanes)
         return Value(v.text, target, lanes, v.constant)
+
+    def _saturated(self, v: Value, target: DType) -> Value:
+        """Lanes of floats as integers of at most 32 bits: LLVM's saturating conversion takes one after the
+        other."""
+        source, lanes = v.dtype, v.lanes
+
+        def every(x: float) -> Value:
+            return self.widen(self.floating(x, source), lanes)
+
+        top = (
+            target.max if source == FLOAT64 or target.bits < 24 else target.max + 1 - (1 << target.bits - 24)
+        )
+        x = self.select(self.compare(("ord", "", ""), v, v), v, every(0.0))
+        for bound, beyond in ((target.min, "olt"), (top, "ogt")):
+            x = self.select(self.compare((beyond, "", ""), x, every(float(bound))), every(float(bound)), x)
+        wide = UINT32 if target == UINT32 else INT32
+        kind = "fptoui" if wide == UINT32 else "fptosi"
+        text = self.pure(f"{kind} {type_text(source, lanes)} {x.text} to {type_text(wide, lanes)}")
+        out = Value(text, wide, lanes)
+        if top != target.max:  # of what is not less than the next power of two
+            greatest = self.widen(self.integer(int(target.max), target), lanes)
+            out = self.select(self.compare(("ogt", "", ""), v, every(float(top))), greatest, out)
+        return self.cast(out, target)
 
     def _integers_to_half(self, v: Value, target: DType) -> Value:
         """What is not float32 yet, in float32 such that rounding to 16 bits rounds once."""

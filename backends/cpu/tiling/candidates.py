@@ -21,7 +21,6 @@ from ..model.work import Work
 
 # Points of an axis in a register tile, and others that divide it; and, with lanes along another axis, all of
 # them if they are at most so many.
-_MOST_PERIODS = 9  # vectors along an axis of which quotients or remainders are taken
 _COUNTS = frozenset([1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16])
 _MOST_POINTS = max(_COUNTS)
 _ALL = 28
@@ -30,6 +29,7 @@ _TURNED = (4, 8)  # rows that are turned together
 _READ = 3  # registers for what is read, where sums of columns have all others
 _SHORT_ROW = 512  # elements, of which the sum takes about as long as that of the lanes
 _MOST_VECTORS = 256  # of a register tile that is given
+_MOST_PERIODS = 9  # vectors along an axis of which quotients or remainders are taken
 _MOST_LINES = 4 * MOST  # of LLVM, of a register tile that is given
 _MOST_UNROLLED = 64  # iterations, if more are wanted
 

@@ -483,12 +483,16 @@ class ExpressionEmitter(MemoryEmitter):
         return fixed and self.registers[-1].iterations == 1
 
     def comparison(self, e: EQ | NE | LT | LE | GT | GE, env: Env) -> Value:
-        if e.a.dtype == INDEX:
+        # Narrow integers may wrap: of them only numbers are told from each other.
+        index = e.a.dtype == INDEX
+        if index or (_is_sum(e.a) and _is_sum(e.b)):
             a, b = self.form(e.a, env), self.form(e.b, env)
-            if a is not None and b is not None and not (a - b).terms:
-                d = (a - b).constant
-                holds = {EQ: d == 0, NE: d != 0, LT: d < 0, LE: d <= 0, GT: d > 0, GE: d >= 0}[type(e)]
-                return self.integer(int(holds), BOOL)
+            if a is not None and b is not None and (index or (_small(a) and _small(b))):
+                apart = a - b
+                if not apart.terms:
+                    d = apart.constant
+                    holds = {EQ: d == 0, NE: d != 0, LT: d < 0, LE: d <= 0, GT: d > 0, GE: d >= 0}[type(e)]
+                    return self.integer(int(holds), BOOL)
         return self.compare(PREDICATES[type(e)], self.value(e.a, env), self.value(e.b, env))
 
     # Lazy choice.
@@ -726,6 +730,17 @@ def _joined(terms: list[tuple[Expr, int]]) -> list[tuple[Expr, int]]:
     left = {q: factor for q, factor in total.items() if factor}
     whole = len(left) < len(terms) and all(d == 1 for _, d in left)
     return [(m, factor) for (m, _), factor in left.items()] if whole else terms
+
+
+def _is_sum(e: Expr) -> bool:
+    """Whether an integer is made of indices and numbers by sums and products, which wrap alike."""
+    parts = Cast | IntImm | Variable | Add | Sub | Mul
+    return e.dtype.is_int and not e.dtype.is_bool and all(isinstance(x, parts) for x in walk(e))
+
+
+def _small(a: Affine) -> bool:
+    """Whether a form is a number that 32 bits hold, signed or not."""
+    return not a.terms and 0 <= a.constant <= _HELD
 
 
 def _quotient(e: Expr) -> tuple[Expr, int]:

@@ -34,7 +34,7 @@ from benchmarks.record import save
 from benchmarks.roofline import draw_results
 from benchmarks.stats import geometric_mean
 from benchmarks.table import aligned, duration, figure, mebibytes
-from benchmarks.workloads import FAMILIES, draw, find, select
+from benchmarks.workloads import FAMILIES, GROUPS, draw, find, select
 from benchmarks.workloads.model import Case
 
 # The part of the processors' time that others may use.
@@ -57,9 +57,7 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--drawn", type=int, metavar="N", help="so many cases at random instead")
     out.add_argument("--seed", type=int, default=1, help="which cases --drawn takes")
     out.add_argument("--cold", action="store_true", help="no call finds its inputs in a cache")
-    out.add_argument(
-        "--group", choices=("report", "more", "programs"), help="one group of cases (default: the first two)"
-    )
+    out.add_argument("--group", choices=tuple(GROUPS), help="one group of cases (default: the first two)")
     out.add_argument("--rounds", type=int, default=15)
     out.add_argument("--threads", type=int, default=len(peers.cores()))
     out.add_argument("--budget", type=float, default=20.0, help="milliseconds a contestant and round")

@@ -432,33 +432,6 @@ def stencil(windows, weights, X):
     return sum(w * X[at] for at, w in zip(windows, weights))
 
 
-def _last(x):
-    return x.contiguous(memory_format=torch.channels_last)
-
-
-PREPARE = {
-    "gconv": lambda I, W1, B: (_last(I.flatten(1, 2)), _last(W1.flatten(0, 1)), B),
-    "conv2d": lambda I, K: (_last(I), _last(K)),
-    "conv2d_same": lambda I, K: (_last(I), _last(K)),
-    "conv2d_stride2": lambda I, K: (_last(I), _last(K)),
-    "conv1x1": lambda I, K: (_last(I), K),
-    "depthwise": lambda I, K: (_last(I), K),
-    "conv1d": lambda I, W: (_last(I.unsqueeze(2)), _last(W.unsqueeze(2))),
-    "conv_transposed": lambda G, K: (_last(G), _last(K)),
-    "max_pool": lambda I: (_last(I),),
-    "batch_norm": lambda X, gain, bias: (_last(X), gain, bias),
-    "convolution": lambda I, K: (
-        (_last(I), _last(K)) if I.ndim == 4 else (_last(I.flatten(1, 2)), _last(K.flatten(0, 1)))
-    ),
-}
-
-# The judge computes in float64; where the plain spelling takes no such operands it has its own.
-TRUTH = {
-    "igemm": lambda A, B: A.double() @ B.double(),
-    "gemm_tn": lambda A, B: A.T @ B,
-}
-
-
 def lstm_cell(x, s, c, Wi, Ui, Wf, Uf, Wg, Ug, Wo, Uo):
     i, f, g, o = (x @ W.T + s @ U.T for W, U in ((Wi, Ui), (Wf, Uf), (Wg, Ug), (Wo, Uo)))
     d = f.sigmoid() * c + i.sigmoid() * g.tanh()
@@ -522,3 +495,30 @@ def pixel_shuffle(k, X):
 
 def roll(X):
     return X.roll((-1, -2), (0, 1))
+
+
+def _last(x):
+    return x.contiguous(memory_format=torch.channels_last)
+
+
+PREPARE = {
+    "gconv": lambda I, W1, B: (_last(I.flatten(1, 2)), _last(W1.flatten(0, 1)), B),
+    "conv2d": lambda I, K: (_last(I), _last(K)),
+    "conv2d_same": lambda I, K: (_last(I), _last(K)),
+    "conv2d_stride2": lambda I, K: (_last(I), _last(K)),
+    "conv1x1": lambda I, K: (_last(I), K),
+    "depthwise": lambda I, K: (_last(I), K),
+    "conv1d": lambda I, W: (_last(I.unsqueeze(2)), _last(W.unsqueeze(2))),
+    "conv_transposed": lambda G, K: (_last(G), _last(K)),
+    "max_pool": lambda I: (_last(I),),
+    "batch_norm": lambda X, gain, bias: (_last(X), gain, bias),
+    "convolution": lambda I, K: (
+        (_last(I), _last(K)) if I.ndim == 4 else (_last(I.flatten(1, 2)), _last(K.flatten(0, 1)))
+    ),
+}
+
+# The judge computes in float64; where the plain spelling takes no such operands it has its own.
+TRUTH = {
+    "igemm": lambda A, B: A.double() @ B.double(),
+    "gemm_tn": lambda A, B: A.T @ B,
+}

@@ -1,11 +1,12 @@
 """Workloads: programs, inputs, work.  `CASES` are those of the tables, `PROGRAMS` a group beside them."""
 
-from benchmarks.workloads.cases import CASES, FAMILIES, MORE, PROGRAMS, REPORT
+from benchmarks.workloads.cases import CASES, FAMILIES, GROUPS, MORE, PROGRAMS, REPORT
 from benchmarks.workloads.drawn import draw
 from benchmarks.workloads.model import Array, Case, Workload
 
 __all__ = [
-    "CASES", "FAMILIES", "MORE", "PROGRAMS", "REPORT", "Array", "Case", "Workload", "draw", "find", "select",
+    "CASES", "FAMILIES", "GROUPS", "MORE", "PROGRAMS", "REPORT", "Array", "Case", "Workload", "draw", "find",
+    "select",
 ]  # fmt: skip
 
 
@@ -21,6 +22,6 @@ def select(group: str | None = None, only: list[str] | None = None) -> list[Case
     """The cases of a group, or of the tables, whose names contain one of the texts in `only`."""
     return [
         case
-        for case in (PROGRAMS if group == "programs" else CASES)
-        if (group is None or case.group == group) and (not only or any(text in case.name for text in only))
+        for case in (GROUPS[group] if group else CASES)
+        if not only or any(text in case.name for text in only)
     ]

@@ -112,5 +112,6 @@ PROGRAMS = (
 )
 
 CASES = REPORT + MORE
+GROUPS = {"report": REPORT, "more": MORE, "programs": PROGRAMS}
 
 FAMILIES = {f.__name__: f for f in (*(case.family for case in CASES + PROGRAMS), *GENERAL)}

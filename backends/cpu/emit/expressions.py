@@ -118,6 +118,7 @@ class ExpressionEmitter(MemoryEmitter):
         self.once: dict[Expr, str] = {}  # what is computed from them in this function
         self.point: tuple[Expr, ...] = ()
         self._heavy: dict[int, tuple[Expr, bool]] = {}
+        self._bends: dict[int, tuple[Load, bool]] = {}
         self._branchless: dict[int, tuple[Expr, bool]] = {}
         self._flat: dict[int, _Flat] = {}
 
@@ -241,12 +242,16 @@ class ExpressionEmitter(MemoryEmitter):
         least, greatest = (-1, 0) if a is None else self.reach(a)
         if a is None or least < 0 or not isinstance(e.b, IntImm) or e.b.value <= 0:
             return None
-        v, quotient = self.index_value(a), isinstance(e, FloorDiv)
-        if not v.lanes or greatest > _HELD or e.b.value > _HELD:
-            return self.unsigned_division(v, e.b.value, quotient)
+        b, quotient = e.b.value, isinstance(e, FloorDiv)
+        v = self.index_value(a)
+        if not v.lanes or greatest > _HELD or b > _HELD:
+            found = self.unsigned_division(v, b, quotient)
+            if not v.lanes:
+                self.ranges[found.text] = (least // b, greatest // b) if quotient else (0, b - 1)
+            return found
         narrow, wide = (type_text(t, v.lanes) for t in (INT32, INT64))
         short = Value(self.pure(f"trunc {wide} {v.text} to {narrow}"), INT32, v.lanes)
-        found = self.unsigned_division(short, e.b.value, quotient)
+        found = self.unsigned_division(short, b, quotient)
         return Value(self.pure(f"zext {narrow} {found.text} to {wide}"), INT64, v.lanes)
 
     def reach(self, a: Affine) -> tuple[int, int]:
@@ -266,14 +271,7 @@ class ExpressionEmitter(MemoryEmitter):
         v = self.value(e, env)
         if v.lanes:
             raise InternalError("a bound of a loop differs between lanes")
-        if v.constant is not None:
-            return Affine((), int(v.constant))
-        if isinstance(e, FloorDiv | FloorMod) and isinstance(e.b, IntImm) and e.b.value > 0:
-            inner = self.form(e.a, env)
-            if inner is not None and (ends := self.reach(inner))[0] >= 0:
-                divided = ends[0] // e.b.value, ends[1] // e.b.value
-                self.ranges[v.text] = divided if isinstance(e, FloorDiv) else (0, e.b.value - 1)
-        return Affine.of(v.text)
+        return Affine((), int(v.constant)) if v.constant is not None else Affine.of(v.text)
 
     def address(self, array: Array, subscripts: tuple[Expr, ...], env: Env) -> Affine | None:
         """The position of an element; None where lanes differ in a way that is not affine."""
@@ -606,6 +604,13 @@ class ExpressionEmitter(MemoryEmitter):
         finally:
             self.fn.lines, self.fn.pure = saved
 
+    def _bend(self, e: Load) -> bool:
+        """Whether subscripts bend; looked for once, as a load is written for every point of a tile."""
+        found = self._bends.get(id(e))
+        if found is None:
+            found = self._bends[id(e)] = e, places.bends(e)
+        return found[1]
+
     def _reads(self, e: Expr) -> bool:
         """Whether a value reads memory or is dear enough to be skipped."""
         found = self._heavy.get(id(e))
@@ -629,7 +634,7 @@ class ExpressionEmitter(MemoryEmitter):
         array = self.arrays[e.buffer]
         for d in e.checked:
             self.check(self.value(e.subscripts[d], env), array, d, e.site, env)
-        bent = places.bent(self, e, env)
+        bent = places.bent(self, e, env) if self._bend(e) else []
         if bent and (found := places.known(self, array, e, bent, env)) is not None:
             return found
         address = self.address(array, e.subscripts, env)

@@ -661,7 +661,7 @@ class MemoryEmitter(ValueEmitter):
         blocks = range(0, lanes, each)
 
         def picked(order: Sequence[int]) -> Callable[[str, str], str]:
-            return lambda a, b: self._shuffled(t, lanes, a, b, order)
+            return lambda a, b: self.shuffled(type_text(t, lanes), a, b, order)
 
         near = [b + i + j * lanes for b in blocks for i in range(each // 2) for j in (0, 1)]
         low, high = picked(near), picked([i + each // 2 for i in near])
@@ -692,24 +692,24 @@ class MemoryEmitter(ValueEmitter):
                     out[k * each + i] = self._together(t, lanes, found[v : v + n // lanes])
         return [Value(x, t, n) for x in out]
 
-    def _shuffled(self, t: DType, lanes: int, a: str, b: str, order: Sequence[int]) -> str:
-        """Elements of two vectors, by number."""
+    def shuffled(self, ty: str, a: str, b: str, order: Sequence[int | None]) -> str:
+        """Elements of two vectors of one type, by number; any where there is none."""
         if a == b == "poison":
             return a
-        ty = type_text(t, lanes)
-        picked = ", ".join(f"i32 {i}" for i in order)
+        picked = ", ".join("i32 poison" if i is None else f"i32 {i}" for i in order)
         return self.pure(f"shufflevector {ty} {a}, {ty} {b}, <{len(order)} x i32> <{picked}>")
 
     def _part(self, t: DType, lanes: int, v: str, first: int, count: int) -> str:
         """Some neighbours of a vector."""
-        return v if count == lanes else self._shuffled(t, lanes, v, "poison", range(first, first + count))
+        whole = type_text(t, lanes)
+        return v if count == lanes else self.shuffled(whole, v, "poison", range(first, first + count))
 
     def _together(self, t: DType, lanes: int, vectors: Sequence[str]) -> str:
         """Vectors, one after the other."""
         out = list(vectors)
         while len(out) > 1:
             pairs = zip(out[::2], out[1::2], strict=True)
-            out = [self._shuffled(t, lanes, a, b, range(2 * lanes)) for a, b in pairs]
+            out = [self.shuffled(type_text(t, lanes), a, b, range(2 * lanes)) for a, b in pairs]
             lanes *= 2
         return out[0]
 

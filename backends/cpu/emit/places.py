@@ -41,19 +41,25 @@ if TYPE_CHECKING:
     from .expressions import Env, ExpressionEmitter
     from .memory import MemoryEmitter
 
+_BENDS = FloorDiv | FloorMod | Min | Max | Call
 _MOST = 4  # runs of neighbours: of more, single loads are as fast
 
 
+def bends(load: Load) -> bool:
+    """Whether a subscript may be one that is not affine, but made of indices."""
+    return any(isinstance(x, _BENDS) for s in load.subscripts for x in walk(s))
+
+
 def bent(e: ExpressionEmitter, load: Load, env: Env) -> list[Expr]:
-    """The subscripts that differ between lanes, if one of them is not affine but made of indices alone, and
-    if it is known which lanes read."""
+    """The subscripts that differ between lanes, if one of them bends, they are made of indices alone and it
+    is known which lanes read."""
     if not e.lanes or (e.mask is not None and e.mask.active is None):
         return []
     varying = [s for s in load.subscripts if env.varies(s)]
     parts = [x for s in varying for x in walk(s)]
     if any(isinstance(x, Load | Let | IfThenElse | Select) for x in parts):
         return []
-    return varying if any(isinstance(x, FloorDiv | FloorMod | Min | Max | Call) for x in parts) else []
+    return varying if any(isinstance(x, _BENDS) for x in parts) else []
 
 
 def known(e: ExpressionEmitter, array: Array, load: Load, bent: Sequence[Expr], env: Env) -> Value | None:
@@ -152,15 +158,15 @@ def _shuffled(e: MemoryEmitter, array: Array, first: Affine, apart: Sequence[int
     runs = _runs(sorted(set(apart)), e.lanes)
     if len(runs) > _MOST:
         return None
-    beyond = len(apart) < e.lanes
+    vector, beyond = f"<{e.lanes} x {storage_type(array.dtype)}>", len(apart) < e.lanes
     out, filled = "zeroinitializer" if beyond else "poison", beyond
     for low, count in runs:
         width = 1 << (count.bit_length() - 1)  # two loads of so many reach over all, if one does not
         for start in dict.fromkeys((low, low + count - width)):
             own = {i: p - start for i, p in enumerate(apart) if start <= p < start + width}
             whole = _widened(e, array, first + start, width)
-            order = [e.lanes + own[i] if i in own else i if filled else -1 for i in range(e.lanes)]
-            out, filled = _picked(e, array, out, whole, order), True
+            order = [e.lanes + own[i] if i in own else i if filled else None for i in range(e.lanes)]
+            out, filled = e.shuffled(vector, out, whole, order), True
     return e.from_memory(array.dtype, out, e.lanes)
 
 
@@ -186,13 +192,5 @@ def _widened(e: MemoryEmitter, array: Array, address: Affine, width: int) -> str
     v = e.op(f"load <{width} x {st}>, ptr {p}, align {array.dtype.itemsize}")
     if width == lanes:
         return v
-    vt = f"<{width} x {st}>"
-    order = ", ".join(f"i32 {i}" if i < width else "i32 poison" for i in range(lanes))
-    return e.op(f"shufflevector {vt} {v}, {vt} poison, <{lanes} x i32> <{order}>")
-
-
-def _picked(e: MemoryEmitter, array: Array, a: str, b: str, order: Sequence[int]) -> str:
-    """Elements of two vectors by number, any where there is none."""
-    vt = f"<{e.lanes} x {storage_type(array.dtype)}>"
-    text = ", ".join(f"i32 {n}" if n >= 0 else "i32 poison" for n in order)
-    return e.op(f"shufflevector {vt} {a}, {vt} {b}, <{e.lanes} x i32> <{text}>")
+    order = [i if i < width else None for i in range(lanes)]
+    return e.shuffled(f"<{width} x {st}>", v, "poison", order)

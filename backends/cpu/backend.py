@@ -363,12 +363,13 @@ def assemble(
     count, most = 0, 0
     arrays: list[Array] = []
     on_lines: set[str] = set()
+    left_open: set[str] = set()
 
     def scanned(p: Plan, version: str) -> Stmt:
         """The loops of a plan; of versions only one runs, so they use the same memory."""
         nonlocal count, most
         builder = scan.Builder(
-            polyhedra, _chunks(machine), 0, base.workspace, [], count, version, past, on_lines
+            polyhedra, _chunks(machine), 0, base.workspace, [], count, version, past, on_lines, left_open
         )
         scanner = scan.Scanner(builder)
         pairs = zip(p.chosen.regions, p.chosen.tilings, strict=True)
@@ -382,6 +383,7 @@ def assemble(
         body = If(LE(Variable(v.size), IntImm(v.most)), scanned(v.plan, f".{v.most}"), body)
     workspace = simplify(Add(base.workspace, IntImm(most)), exact=True)
     body = unswitch(body, base.sizes)
+    past, on_lines = past - left_open, on_lines - left_open
     own = (replace(a, streamed=a.name in past, on_lines=a.name in on_lines) for a in base.arrays)
     loops = replace(base, body=body, arrays=(*own, *arrays), workspace=workspace)
     return rolled(loops, machine.isa.lanes(4)), most

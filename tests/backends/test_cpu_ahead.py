@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -40,6 +41,7 @@ MACHINE: dict[str, Any] = {
     "stray_row": 0.0,
     "far_row": 0.0,
     "crowded": 4.0,
+    "asks_again": 1,
 }
 
 
@@ -203,6 +205,30 @@ def norm(float(N,D) X, float(D) g, float(D) b) -> (O) {
   O(n,d) = (X(n,d) - m(n)) * rsqrt(v(n) / D + 1e-5) * g(d) + b(d)
 }
 """
+
+
+@pytest.mark.parametrize(("source", "reads"), [(NORM, 2), (LAYER_NORM, 3)])
+def test_what_is_read_twice_in_a_loop_is_asked_for_once_in_it(source: str, reads: int) -> None:
+    """Squares read an element twice; each loop over a row asks for the row to come."""
+    loops = made(source, 1 << 20, N=4096, D=1024).nest
+    some = (at for hint, buffer, at in islice(events(loops.body, {}), 400_000) if hint and buffer == "X")
+    asked = Counter((row, column // 16) for row, column in some)
+    assert set(list(asked.values())[:4096]) == {reads}
+
+
+@pytest.mark.parametrize("source", [SOFTMAX, LAYER_NORM])
+def test_rows_that_are_not_asked_for_are_read_one_after_the_other(source: str) -> None:
+    """What makes up for reading several side by side is that they are asked for."""
+    program = tc.compile(source, "cpu").program({"N": 20000, "D": 300})
+    wide = {**MACHINE, "l2": 2 << 20, "fma_units": 2, "loads": 2, "far_row": 4.0, "crowded": 2.0}
+    rows: dict[int, set[int]] = {}
+    for asks in (0, 1):
+        machine = replace(backend.host(), isa=AVX512, **{**wide, "asks_again": asks})
+        loops = backend.code_of(program, machine, tc.Options()).nest
+        some = [(hint, at[0]) for hint, buffer, at in islice(events(loops.body, {}), 64) if buffer == "X"]
+        rows[asks] = {row for hint, row in some if not hint}
+        assert any(hint for hint, _ in some) == bool(asks)
+    assert len(rows[0]) == 1 <= len(rows[1])
 
 
 @pytest.mark.parametrize(("source", "rows", "columns"), [(SOFTMAX, 600, 186), (LAYER_NORM, 3035, 200)])

@@ -121,6 +121,54 @@ def test_rows_begin_with_what_lies_before_a_line(source: str, columns: int, isa:
         assert not room[:start].any() and not room[start + expected.size :].any()
 
 
+POOL = "def f(float(N,H,W) I) -> (O) { O(n,y,x) max=! I(n,2*y+ky,2*x+kx) where ky in 0:2, kx in 0:2 }"
+CONV = "def f(float(N,C,H,W) I, float(F,C,3,3) K) -> (O) { O(n,f,y,x) +=! I(n,c,y+ky,x+kx) * K(f,c,ky,kx) }"
+NORM = "def f(float(N,D) X) -> (O) { s(n) +=! X(n,d) * X(n,d) O(n,d) = X(n,d) * rsqrt(s(n)) }"
+
+
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("columns", [20, 28, 40, 56])
+def test_short_rows_of_some_whole_pieces_go_past_the_caches_in_these(columns: int, isa: str) -> None:
+    """Rows of 112 bytes are seven stores of 16, of 160 bytes five of 32: no line has parts of both kinds."""
+    kernel = compiled(POOL, machine=SMALL, isa=isa)
+    sizes = {"N": 40, "H": 56, "W": 2 * columns}
+    llvm = kernel.inspect("llvm", **sizes)
+    past = [line for line in llvm.splitlines() if "!nontemporal !0" in line]
+    piece = min(4 * columns & -4 * columns, 64)
+    assert past and all(f"align {min(piece, max(widths(past)))}," in line for line in past)
+    image = np.random.default_rng(0).random((40, 56, 2 * columns), np.float32)
+    expected = np.asarray(tc.interpret(POOL, image))
+    np.testing.assert_array_equal(kernel(image), expected)
+    for offset in (0, 4, 5, 8):
+        room = np.zeros(expected.size + 64, np.float32)
+        start = (-room.ctypes.data // 4) % 16 + offset
+        out = room[start : start + expected.size].reshape(expected.shape)
+        kernel(image, out=out)
+        np.testing.assert_array_equal(out, expected)
+        assert not room[:start].any() and not room[start + expected.size :].any()
+
+
+def widths(stores: list[str]) -> list[int]:
+    return [int(line.rsplit("align ", 1)[1].split(",")[0]) for line in stores]
+
+
+@pytest.mark.parametrize(
+    ("source", "sizes", "past"),
+    [
+        (POOL, {"N": 40, "H": 56, "W": 56}, True),
+        (POOL, {"N": 40, "H": 56, "W": 54}, False),  # 27 elements
+        (NORM, {"N": 400, "D": 300}, True),
+        # Half of a line would wait for a tile that is far off.
+        (CONV, {"N": 4, "C": 8, "F": 8, "H": 30, "W": 30}, False),
+        (CONV, {"N": 4, "C": 8, "F": 8, "H": 34, "W": 34}, True),
+    ],
+)
+def test_lines_that_would_be_left_half_written_stay_in_the_caches(
+    source: str, sizes: dict[str, int], past: bool
+) -> None:
+    assert streams(source, **sizes) == past
+
+
 def test_where_a_row_begins_is_known_only_when_the_kernel_runs() -> None:
     """One condition for all vectors of a tile; aligned rows and columns of tiles keep theirs."""
     assert streams(STENCIL, M=64, N=1024)

@@ -219,3 +219,34 @@ def test_what_packs_take_of_rows_may_be_any_number_of_elements(d: int, set_name:
     points, step = map(int, re.findall(r"d_3 (?:parallel )?by (\d+)/(\d+)", choice)[0])
     assert points > step
     assert np.array_equal(np.asarray(kernel(x, y)), expected)
+
+
+TURN = "def f(float(M,N) A) -> (B) { B(j,i) = A(i,j) }"
+# The caches of a Golden Cove, which waits for rows that it stores.
+COVE = backend.Machine(
+    isa.AVX512, 2, 48 << 10, 2 << 20, 32 << 20, 12, 16, l2_bandwidth=26.0, short_store=3.0, stray_row=20.0
+)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "each"),
+    [
+        (768, 4096, 20),  # rows 16 KB apart, which fall into eight sets of the second cache
+        (768, 384, 2),  # it holds these
+        (30000, 100, 3),
+        (100, 30000, 0),  # a hundred lines stay in the first
+    ],
+)
+@pytest.mark.parametrize("machine", [WIDE, NARROW, COVE])
+def test_columns_whose_lines_are_gone_before_their_next_element_are_turned(
+    machine: object, m: int, n: int, each: int
+) -> None:
+    """Element by element each would bring its line again, from the second cache or from beyond it."""
+    program = tc.compile(TURN, "cpu").program({"M": m, "N": n})
+    text = backend.code_of(program, machine, tc.Options()).choice
+    best, *others = (line for line in text.splitlines() if "cycles" in line and "lanes" in line)
+    single = [again(x) for x in (best, *others) if re.search(r"lanes i_1 x\d+$", x)]
+    assert single and all(x >= each * m * n if each else x == 0 for x in single)
+    if each:
+        assert re.search(r"lanes j_0 x\d+, i_1 x(8|16)$", best)
+        assert again(best) <= min(single) / 8

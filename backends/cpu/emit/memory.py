@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -24,6 +25,7 @@ Element = tuple[str, int, Affine, int]  # of a version of an array, or of so man
 
 _OUTLINED = 4  # vectors that are turned by a function
 _LONG = 16  # iterations of some dozen vector operations each, beside which a call is nothing
+SHORTEST = 16  # bytes of a store past the caches
 CLOSE = 4  # elements between lanes up to which neighbours are loaded and picked from
 
 
@@ -378,16 +380,18 @@ class MemoryEmitter(ValueEmitter):
         p = self.pointer(array, address.uniform)
         if lane == 1 and self.mask is None:
             plain = f"store {st} {text}, ptr {p}, align {t.itemsize}"
-            past = f"store {st} {text}, ptr {p}, align {lanes * t.itemsize}, !nontemporal !0"
-            if array.streamed and _whole_lines(address.uniform, t.itemsize, lanes):
-                self.either(self.on_a_line(array), past, plain)
-            elif array.on_lines and 16 <= lanes * t.itemsize <= LINE:
-                self.either(self._on_its_place(array, address.uniform, lanes * t.itemsize), past, plain)
+            width = lanes * t.itemsize
+            if array.streamed and (piece := _aligned(address.uniform, t.itemsize, width)):
+                past = self._stores(t, p, text, _cut(lanes, piece // t.itemsize), past=True)
+                self.either(self.on_a_line(array), past, [plain])
+            elif array.on_lines and 16 <= width <= LINE:
+                past = self._stores(t, p, text, [(0, lanes)], past=True)
+                self.either(self._on_its_place(array, address.uniform, width), past, [plain])
             else:
                 self.do(plain)
             return
         if lane == 1 and self.mask is not None and self.mask.active is not None:
-            self._write_pieces(array, p, text, self.mask.active)
+            self._write_first(array, address.uniform, p, text, self.mask.active)
             return
         m = self.vector_mask()
         if lane == 1:
@@ -413,23 +417,37 @@ class MemoryEmitter(ValueEmitter):
         place = self.pure(f"ptrtoint ptr {self.pointer(array, address + -whole)} to i64")
         return self.pure(f"icmp eq i64 {self.pure(f'and i64 {place}, {width - 1}')}, 0")
 
-    def _write_pieces(self, array: Array, p: str, text: str, active: int) -> None:
-        """The first lanes of a vector, in plain stores of powers of two: masked stores are slow on some
-        machines, and are no instructions on others."""
-        ty, size, lanes = storage_type(array.dtype), array.dtype.itemsize, self.lanes
-        first = 0
-        while first < active:
-            n = 1 << ((active - first).bit_length() - 1)
+    def _write_first(self, array: Array, address: Affine, p: str, text: str, active: int) -> None:
+        """The first lanes of a vector, in stores of powers of two: masked stores are slow on some machines,
+        and are no instructions on others."""
+        t, lanes = array.dtype, self.lanes
+        plain = self._stores(t, p, text, _cut(active, lanes))
+        piece = _aligned(address, t.itemsize, lanes * t.itemsize) if array.streamed else 0
+        if piece:
+            past = self._stores(t, p, text, _cut(active, piece // t.itemsize), past=True)
+            self.either(self.on_a_line(array), past, plain)
+            return
+        for store in plain:
+            self.do(store)
+
+    def _stores(
+        self, t: DType, p: str, text: str, pieces: Sequence[tuple[int, int]], *, past: bool = False
+    ) -> list[str]:
+        """Stores of pieces of a vector, each its first lane and how many; `past` the caches those that are
+        long enough, which must be where multiples of their length are."""
+        ty, out = storage_type(t), list[str]()
+        for first, n in pieces:
             at = self.pure(f"getelementptr inbounds {ty}, ptr {p}, i64 {first}") if first else p
+            vector, piece, kind = f"<{self.lanes} x {ty}>", text, f"<{n} x {ty}>"
             if n == 1:
-                piece = self.pure(f"extractelement <{lanes} x {ty}> {text}, i64 {first}")
-                self.do(f"store {ty} {piece}, ptr {at}, align {size}")
-            else:
+                piece, kind = self.pure(f"extractelement {vector} {text}, i64 {first}"), ty
+            elif n < self.lanes:
                 picked = ", ".join(f"i32 {first + i}" for i in range(n))
-                vt = f"<{lanes} x {ty}>"
-                piece = self.pure(f"shufflevector {vt} {text}, {vt} poison, <{n} x i32> <{picked}>")
-                self.do(f"store <{n} x {ty}> {piece}, ptr {at}, align {size}")
-            first += n
+                piece = self.pure(f"shufflevector {vector} {text}, {vector} poison, <{n} x i32> <{picked}>")
+            width = n * t.itemsize
+            hint = f"{width}, !nontemporal !0" if past and width >= SHORTEST else f"{t.itemsize}"
+            out.append(f"store {kind} {piece}, ptr {at}, align {hint}")
+        return out
 
     def _write_one(self, array: Array, p: str, v: Value) -> None:
         t, text = array.dtype, v.text
@@ -445,14 +463,15 @@ class MemoryEmitter(ValueEmitter):
         """Whether an array starts on a cache line (an i1 operand)."""
         raise NotImplementedError
 
-    def either(self, condition: str, yes: str, no: str) -> None:
-        """One of two instructions."""
+    def either(self, condition: str, yes: Sequence[str], no: Sequence[str]) -> None:
+        """Some instructions or others."""
         labels = self.label("past"), self.label("plain")
         after = self.label("stored")
         self.do(f"br i1 {condition}, label %{labels[0]}, label %{labels[1]}")
-        for label, instruction in zip(labels, (yes, no), strict=True):
+        for label, instructions in zip(labels, (yes, no), strict=True):
             self.start(label)
-            self.do(instruction)
+            for instruction in instructions:
+                self.do(instruction)
             self.do(f"br label %{after}")
         self.start(after)
 
@@ -714,11 +733,24 @@ class MemoryEmitter(ValueEmitter):
         return out[0]
 
 
-def _whole_lines(address: Affine, itemsize: int, lanes: int) -> bool:
-    """Whether a vector is (part of) one cache line of an array that starts on one."""
-    width = lanes * itemsize
+def _aligned(address: Affine, itemsize: int, width: int) -> int:
+    """How many bytes of a vector of `width`, at most a line, lie on multiples of as many in an array that
+    starts on a line; 0 if no store past the caches is so short.  All stores to such an array are cut so: a
+    line of which one part goes past the caches and another does not takes far longer than either."""
     parts = (address.constant, *(f for _, f in address.terms))
-    return 16 <= width <= 64 and not any(f * itemsize % width for f in parts)
+    piece = math.gcd(*(f * itemsize for f in parts), width, LINE)
+    return piece if piece >= SHORTEST and width <= LINE else 0
+
+
+def _cut(lanes: int, most: int) -> list[tuple[int, int]]:
+    """The first lanes of a vector in pieces of powers of two, the longest first: the first lane of each, and
+    how many."""
+    out, first = list[tuple[int, int]](), 0
+    while first < lanes:
+        n = min(most, 1 << ((lanes - first).bit_length() - 1))
+        out.append((first, n))
+        first += n
+    return out
 
 
 def _runs(slots: list[Slot]) -> list[list[Slot]]:

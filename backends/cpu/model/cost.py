@@ -151,8 +151,8 @@ def _abreast(
     nest: Nest, work: Mapping[str, Work], c: Candidate, extents: Mapping[str, int], machine: Machine
 ) -> float:
     """Cycles to wait for rows from beyond the second cache that the lanes of a register tile, or several of
-    their sums, read side by side.  Rows that are read again, from memory, are asked for early
-    (`ahead.next_rows`)."""
+    their sums, read side by side, but for rows that are read again, from memory, where these are asked for
+    early (`ahead.next_rows`)."""
     along = along_lanes(c.tiles)
     at = {n: min(t.register, extents[n]) for n, t in c.tiles.items() if along in (None, n)}
     again = read_again(nest, work)
@@ -163,7 +163,7 @@ def _abreast(
         return footprint(r, extents) / (machine.bandwidth if far else machine.l3_bandwidth)
 
     for r in (r for w in work.values() for r in w.refs if r.plain and not r.written):
-        asked = r.buffer in again and lines.from_memory(r, machine)
+        asked = machine.asks_again and r.buffer in again and lines.from_memory(r, machine)
         near = footprint(r, extents) <= machine.l2 or (r.statement, r.read) in c.packs
         if not asked and not near and lines.abreast(r, at):
             waits[r.buffer] = _ABREAST * to_read(r)

@@ -26,7 +26,7 @@ _FROM_MEMORY = 0.375  # of the last cache, arrays at least that come from memory
 _PAGES = 48  # pages of results, about, on which the hardware follows a row each
 ROOM = 0.75  # of the first cache
 _SINGLE = 2.0  # times as long takes a line of which one element is used: nothing foresees it
-_FARTHER = 10.0  # times as long takes a line that the second cache has no room for either
+FARTHER = 10.0  # times as long takes a line that the second cache has no room for either
 _LARGER = 4  # times
 _GAIN = 0.9  # of the lines that another order brings, at most, to be preferred
 
@@ -177,7 +177,7 @@ def brought(
             single = run == LINE and r.strides.get(vector or "", 0) != 1 and 2 * size > machine.l3
             missed = crowd(r, points, machine.l2, machine.l2_ways) > 1 and size > machine.l2
             if (run < LINE or single) and missed:
-                factor = max(factor, _FARTHER)
+                factor = max(factor, FARTHER)
             again = _again(r, own, phase, machine)
             if again > 1:
                 factor = max(factor, min(max(1.0, full), machine.crowded))

@@ -2,7 +2,7 @@
 
 An array is read again by each iteration of a loop that does not move it.  What the loops inside read of it
 meanwhile stays in the second cache, or does not: then all of it comes again, from the last cache or from
-memory, whichever it stays in.
+memory, whichever it stays in.  So do lines of which an iteration takes a part only, as those of a column.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 
 from tc.poly.plan import Nest, one_block
 
-from ..machine import Machine
-from .lines import ROOM, crowd
+from ..machine import LINE, Machine
+from .lines import FAR, FARTHER, ROOM, crowd
 from .packs import packed_width
 from .register_tile import Candidate, along_lanes
-from .work import Ref, Work, footprint
+from .work import Ref, Work, footprint, rows
 
 _SEEN = 1.4  # times as many bytes a cycle come from the last cache as when they come the first time
 
@@ -50,8 +50,12 @@ def again_cycles(
         inner = {a.name: a.extent for a in cut.axes}
         for r in (r for s in p.statements for r in work[s].refs):
             read = not r.written and not r.indirect and (r.statement, r.read) not in c.packs
-            if read and r.buffer not in held and any(r.strides.get(n, 0) for n in inner):
+            if not read or r.buffer in held:
+                continue
+            if any(r.strides.get(n, 0) for n in inner):
                 total += blocks * _again(r, order, steps, extents, inner, machine)
+            else:
+                total += _parted(r, order, steps, extents, machine)
     return total
 
 
@@ -76,3 +80,31 @@ def _again(
         rate = _SEEN * machine.l3_bandwidth if size <= machine.l3 else machine.bandwidth
         total += math.prod(times[m] for m in order[:i]) * (times[n] - 1) * size / rate
     return total
+
+
+def _parted(
+    r: Ref, order: Sequence[str], steps: Mapping[str, int], extents: Mapping[str, int], machine: Machine
+) -> float:
+    """The same of lines whose next part is taken by a later iteration of a loop, if those of the loops inside
+    leave no room for them: each part then brings its line."""
+    total = 0.0
+    for i, n in enumerate(order):
+        part = abs(r.strides.get(n, 0)) * r.itemsize * steps[n]
+        if not 0 < part < LINE or steps[n] >= extents[n]:
+            continue
+        inside = {m: extents[m] if m in order[i + 1 :] else steps[m] for m in order}
+        count, run = rows(r, inside)
+        if run >= LINE or _stay(r, inside, count, machine.l1, machine.l1_ways):
+            continue
+        each = LINE / machine.l2_bandwidth
+        if not _stay(r, inside, count, machine.l2, machine.l2_ways):
+            apart = (abs(s) * r.itemsize for m, s in r.strides.items() if inside.get(m, 1) > 1)
+            far = min((a for a in apart if a > run), default=0) >= FAR
+            each = FARTHER * each if far else LINE / machine.l3_bandwidth
+        total += math.prod(-(-extents[m] // steps[m]) for m in order[: i + 1]) * count * each
+    return total
+
+
+def _stay(r: Ref, extents: Mapping[str, int], lines: int, cache: int, ways: int) -> bool:
+    """Whether a cache keeps so many lines of an array, which loops of these extents read."""
+    return lines * LINE <= ROOM * cache and crowd(r, extents, cache, ways) <= 1

@@ -68,6 +68,7 @@ def next_rows(
         if not phase.axes:
             continue
         phase_extents = {a.name: a.extent for a in one_block(phase, t).axes}
+        places: set[tuple[str, int, tuple[tuple[str, int], ...]]] = set()
         for r in (r for s in phase.statements for r in work[s].refs):
             side_by_side = alone and t.vector is not None and r.buffer in again and abreast(r, at)
             far = r.elements * r.itemsize > (near // _NEARER if side_by_side else near)
@@ -75,7 +76,8 @@ def next_rows(
             if not (far and moving) or r.written or not r.plain or (r.statement, r.read) in packed:
                 continue
             if t.vector is not None:
-                if not (side_by_side or (r.buffer in again and _from_memory(r, machine, near))):
+                again_from_afar = r.buffer in again and _from_memory(r, machine, near)
+                if not (machine.asks_again and (side_by_side or again_from_afar)):
                     continue
             elif _followed(r, at, phase_extents, looped, extents) or not cheap(r, phase, tiles, axes):
                 continue
@@ -88,8 +90,11 @@ def next_rows(
                     break  # they would push these out of their sets
                 inside = {m: extents[m] if m in looped[i + 1 :] else tiles[m].register for m in axes}
                 if sum(footprint(x, {**inside, **phase_extents}) for x in refs) <= machine.l2 // 2:
-                    asked = footprint(r, these)
-                    out.append(Ahead(r.statement, r.read, n, 1 if t.vector is None else -(-_EARLY // asked)))
+                    place = (r.buffer, r.offset, tuple(sorted(r.strides.items())))
+                    if place not in places:  # what is read twice is asked for once
+                        places.add(place)
+                        early = 1 if t.vector is None else -(-_EARLY // footprint(r, these))
+                        out.append(Ahead(r.statement, r.read, n, early))
                     break
     return tuple(out)
 

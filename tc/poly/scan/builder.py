@@ -59,7 +59,8 @@ class Builder:
     """`chunks`: the most iterations of a parallel loop whose body has private arrays; `workspace`: bytes in
     use, beside `base` bytes whose number is for dynamic sizes to say; `version` and `count` keep the names of
     several builders of one nest apart; `past` are the results that go past the caches, `on_lines` those of
-    them of which tiles begin on lines wherever rows do."""
+    them of which tiles begin on lines wherever rows do, `left_open` those that had better not, as is found
+    when their nests are tiled."""
 
     scop: Scop
     chunks: int
@@ -70,6 +71,7 @@ class Builder:
     version: str = ""
     past: frozenset[str] = frozenset()
     on_lines: set[str] = field(default_factory=set[str])
+    left_open: set[str] = field(default_factory=set[str])
     stages: Mapping[str, Stage] = field(init=False)
     bodies: Mapping[str, Expr] = field(init=False)
     boxes: Mapping[str, Box] = field(init=False)

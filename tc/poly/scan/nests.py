@@ -12,7 +12,7 @@ from tc.ir.simplify import simplify
 from tc.poly.plan import SHARE, WHOLE, Axis, Nest, Pack, Region, RegionTiling, Tiling
 from tc.poly.scan.builder import Builder, Span, axis_span, block, defined, named, points_of
 from tc.poly.scan.dynamic import Name, Part, Share, Tiles, cache_tiles, ceil_div, register_tiles, share_tiles
-from tc.poly.scan.lines import shifted
+from tc.poly.scan.lines import left_open, shifted
 from tc.poly.scan.packs import Packed
 from tc.poly.scan.packs import packs as fill_packs
 from tc.poly.scan.register_tile import RegisterTile
@@ -263,6 +263,8 @@ class Scanner:
         alone = sum(a.size is not None and t.tiles[a.name].register > 1 for a in n.axes) == 1
         order = [*t.inner, *(a.name for a in n.axes if a.name not in t.inner)]
         begun = shifted(self.builder, n, t, order)
+        if begun is None:
+            self.builder.left_open.update(left_open(self.builder, n, t, order))
         return level(order, {}, {}, {})
 
     def register_tile(

@@ -25,7 +25,7 @@ Element = tuple[str, int, Affine, int]  # of a version of an array, or of so man
 
 _OUTLINED = 4  # vectors that are turned by a function
 _LONG = 16  # iterations of some dozen vector operations each, beside which a call is nothing
-SHORTEST = 16  # bytes of a store past the caches
+_SHORTEST = 16  # bytes of a store past the caches
 CLOSE = 4  # elements between lanes up to which neighbours are loaded and picked from
 
 
@@ -384,7 +384,7 @@ class MemoryEmitter(ValueEmitter):
             if array.streamed and (piece := _aligned(address.uniform, t.itemsize, width)):
                 past = self._stores(t, p, text, _cut(lanes, piece // t.itemsize), past=True)
                 self.either(self.on_a_line(array), past, [plain])
-            elif array.on_lines and 16 <= width <= LINE:
+            elif array.on_lines and _SHORTEST <= width <= LINE:
                 past = self._stores(t, p, text, [(0, lanes)], past=True)
                 self.either(self._on_its_place(array, address.uniform, width), past, [plain])
             else:
@@ -445,7 +445,7 @@ class MemoryEmitter(ValueEmitter):
                 picked = ", ".join(f"i32 {first + i}" for i in range(n))
                 piece = self.pure(f"shufflevector {vector} {text}, {vector} poison, <{n} x i32> <{picked}>")
             width = n * t.itemsize
-            hint = f"{width}, !nontemporal !0" if past and width >= SHORTEST else f"{t.itemsize}"
+            hint = f"{width}, !nontemporal !0" if past and width >= _SHORTEST else f"{t.itemsize}"
             out.append(f"store {kind} {piece}, ptr {at}, align {hint}")
         return out
 
@@ -739,7 +739,7 @@ def _aligned(address: Affine, itemsize: int, width: int) -> int:
     line of which one part goes past the caches and another does not takes far longer than either."""
     parts = (address.constant, *(f for _, f in address.terms))
     piece = math.gcd(*(f * itemsize for f in parts), width, LINE)
-    return piece if piece >= SHORTEST and width <= LINE else 0
+    return piece if piece >= _SHORTEST and width <= LINE else 0
 
 
 def _cut(lanes: int, most: int) -> list[tuple[int, int]]:

@@ -51,11 +51,13 @@ def bends(load: Load) -> bool:
 
 
 def bent(e: ExpressionEmitter, load: Load, env: Env) -> list[Expr]:
-    """The subscripts that differ between lanes, if one of them bends, they are made of indices alone and it
-    is known which lanes read."""
+    """The subscripts that differ between lanes, if one of them bends within a vector, they are made of
+    indices alone and it is known which lanes read."""
     if not e.lanes or (e.mask is not None and e.mask.active is None):
         return []
     varying = [s for s in load.subscripts if env.varies(s)]
+    if all(e.form(s, env) is not None for s in varying):
+        return []  # as those of packs, of which a vector is part of one row
     parts = [x for s in varying for x in walk(s)]
     if any(isinstance(x, Load | Let | IfThenElse | Select) for x in parts):
         return []
@@ -63,7 +65,7 @@ def bent(e: ExpressionEmitter, load: Load, env: Env) -> list[Expr]:
 
 
 def known(e: ExpressionEmitter, array: Array, load: Load, bent: Sequence[Expr], env: Env) -> Value | None:
-    """The elements of lanes whose places are known; None of others, and where `address` knows as well."""
+    """The elements of lanes whose places are known; None of others."""
     held = e.held(array)
     if held is not None and array.name in held.written:
         return None

@@ -1,5 +1,5 @@
 """Which temporaries are computed again where they are read, those whose trip through memory takes longer; and
-which operands of reductions become temporaries, those that it takes longer to compute again and again."""
+which operands become temporaries, those that it takes longer to compute again and again."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ _TRIPS = 3  # a line is fetched before it is written, written back, and read
 # Vector instructions of a multiply-add, about, that an element or a constant beside an array costs, though
 # it is tested once for many: 3x3 convolutions took 1.05 to 1.4 times as long as over a copy with zeros.
 _CHOSEN = 0.2
+_DEAR = 4.0  # vector instructions, for what all rows of a result have in common to be worth a temporary
 _SHARED = 0.25  # of the vectors of a register tile, those for which a value is computed anew
 
 
@@ -46,6 +47,8 @@ def repeated(machine: Machine) -> Callable[[Program, Operand], bool]:
         itemsize = found.value.dtype.itemsize
         lanes = machine.isa.lanes(max(4, itemsize))
         operations = cost(found.value, lanes)
+        if found.stage.op is None and operations < _DEAR:
+            return False
         loads = [e for e in walk(found.value) if isinstance(e, Call) and e.kind != "intrinsic"]
         chosen = any(isinstance(e, IfThenElse) for e in walk(found.value))
         each = _SHARED * operations + (_CHOSEN if chosen else 0.0)

@@ -45,12 +45,15 @@ def worthwhile(target: Target) -> Callable[[Program, Inlined], bool]:
 
 
 def repeated(target: Target) -> Callable[[Program, Operand], bool]:
-    """The predicate of `tc.ir.materialize` for a target: choices and functions are, since numbers that are
-    only converted or scaled cost less than the copies of wider ones."""
+    """The predicate of `tc.ir.materialize` for a target: choices and functions of reductions are, since
+    numbers that are only converted or scaled cost less than the copies of wider ones, and what a statement
+    without sums computes of a column is hidden behind its loads."""
 
     def worth(program: Program, found: Operand) -> bool:
         t = found.value.dtype
-        if not any(isinstance(e, IfThenElse) or _function(e) for e in walk(found.value)):
+        if found.stage.op is None or not any(
+            isinstance(e, IfThenElse) or _function(e) for e in walk(found.value)
+        ):
             return False
         size = found.points * t.itemsize
         steps = sum(n for p, n in arithmetic(found.value, None, t).items() if p != MULTIPLY_ADD)

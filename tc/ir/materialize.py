@@ -1,9 +1,13 @@
-"""Operands computed once: a part of what a reduction sums that fewer loops move than the reduction has.
+"""Operands computed once: a part of a value that fewer loops move than its statement has.
 
 `O(n,f,y,x) +=! (inside(y+ky, x+kx) ? I(n,c,y+ky-1,x+kx-1) : 0) * K(f,c,ky,kx)` chooses the same element, or
 the same zero, for every `f` and for every `y` and `ky` with the same sum.  As a temporary over `n`, `c`,
 `y+ky` and `x+kx` it is computed once, and the reduction reads plain arrays.  It is what one does by hand in
 Halide with a Func of its own, and the opposite of `tc.ir.inline`.
+
+`y(n,c) = (x(n,c) - m(c)) * rsqrt(v(c) + eps)` takes the root of the same variance for every `n`.  What a row
+has in common, as `m(n)` of a soft-max by rows, is computed once in loops as they are; what a column has in
+common, they compute in every row.
 """
 
 from __future__ import annotations
@@ -62,17 +66,20 @@ class Operand:
 def materialize(
     program: Program, worth: Callable[[Program, Operand], bool], typical: Mapping[str, int]
 ) -> tuple[Program, tuple[str, ...]]:
-    """The program with temporaries for the operands of reductions that are `worth` it, and their names.
-    Where sizes are dynamic, it is judged at their `typical` values."""
+    """The program with temporaries for the operands that are `worth` it, and their names.  Where sizes are
+    dynamic, it is judged at their `typical` values."""
     names: list[str] = []
-    for stage in program.stages:
-        if stage.op is None or stage.init:
+    pending = list(program.stages)
+    while pending:
+        stage = pending.pop(0)
+        if stage.init or not (stage.op or stage.args):
             continue
         chosen: dict[Expr, Operand] = {}
         _choose(program, stage, stage.value, worth, typical, chosen)
         if chosen:
-            program, new = _materialized(program, stage, list(chosen.values()))
-            names += new
+            program, made = _materialized(program, stage, list(chosen.values()))
+            names += (s.func for s in made)
+            pending = [*made, *pending]  # a part of an operand may have fewer points yet
     return program, tuple(names)
 
 
@@ -109,6 +116,8 @@ def _operand(program: Program, stage: Stage, e: Expr, typical: Mapping[str, int]
     if stage.domain.conditions:  # which may leave no point, and with them nothing that must be there
         return None
     coordinates = _coordinates(stage, e)
+    if stage.op is None and names.isdisjoint(variables(stage.args[-1])):
+        return None  # all of a row has it
     ranges = {v.name: v.range for v in stage.domain.vars}
     alone = {form[0][0] for form in coordinates if len(form) == 1}
     for name, r in ranges.items():
@@ -253,7 +262,8 @@ def _dense(form: Form, extents: Mapping[str, int]) -> bool:
 
 def _materialized(
     program: Program, stage: Stage, operands: Sequence[Operand]
-) -> tuple[Program, tuple[str, ...]]:
+) -> tuple[Program, Sequence[Stage]]:
+    """The program with stages for these operands, and the stages."""
     reads: dict[Expr, Expr] = {}
     stages: list[Stage] = []
     for o in operands:
@@ -284,8 +294,7 @@ def _materialized(
         at -= 1
     reader = replace(stage, value=visit(stage.value))
     before, between, after = program.stages[:at], program.stages[at:position], program.stages[position + 1 :]
-    names = tuple(s.func for s in stages)
-    return replace(program, stages=(*before, *stages, *between, reader, *after)), names
+    return replace(program, stages=(*before, *stages, *between, reader, *after)), stages
 
 
 def _domain(program: Program, stage: Stage, coordinates: Sequence[Form]) -> Domain:

@@ -1,5 +1,5 @@
 """Which temporaries a program is scheduled with: some of its own are computed where they are read (`inline`),
-operands of reductions get some (`materialize`)."""
+operands get some (`materialize`)."""
 
 from __future__ import annotations
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.backends.cpu_cases import compiled, interpreted
+import tc
+from tests.backends.cpu_cases import compiled, interpreted, isas
 from tests.ir.images import SAME
 
 ZEN4 = (
@@ -47,6 +49,25 @@ def test_what_few_results_need_is_computed_for_each() -> None:
     assert ONCE not in choice(SAME, {**IMAGES, "F": 2})
     assert ONCE not in choice(DEPTHWISE, {n: v for n, v in IMAGES.items() if n != "F"})
     assert ONCE not in choice(KERNEL, {"M": 512, "N": 512, "P": 2})
+
+
+@pytest.mark.parametrize(
+    ("body", "rows", "once"),
+    [
+        ("O(i,j) = A(i,j) * (0.5 - 0.5 * cos(6.2831853 * float(j) / float(N)))", 500, True),
+        ("O(i,j) = A(i,j) * (0.5 - 0.5 * cos(6.2831853 * float(j) / float(N)))", 3, False),
+        ("O(i,j) = (A(i,j) - B(j)) * rsqrt(B(j) * B(j) + 1e-5)", 500, True),
+        ("O(i,j) = A(i,j) * (B(j) + 1)", 500, False),  # no more than to read it
+        ("O(i,j) = A(i,j) * exp(B(i))", 500, False),  # once a row
+    ],
+)
+def test_what_the_rows_of_a_result_have_in_common(body: str, rows: int, once: bool) -> None:
+    width = "M" if "B(i)" in body else "N"
+    source = f"def f(float(M,N) A, float({width}) B) -> (O) {{ {body} }}"
+    text = choice(source, {"M": rows, "N": 500})
+    assert (ONCE in text) == once
+    # Nor do tiles turn rows in registers, so as to have each column's part once.
+    assert re.search(r"\n  \* .* lanes j_\d x\d+", text)
 
 
 def test_no_temporary_larger_than_what_the_caller_has() -> None:
@@ -110,3 +131,31 @@ def test_a_long_row_goes_through_the_first_cache_in_parts() -> None:
     lines = [line.strip() for line in text.splitlines()]
     at = next(i for i, line in enumerate(lines) if line.startswith("transposed for"))
     assert "min(4 * " in lines[at - 1] and lines[at - 2].startswith("for j_1"), "\n".join(lines[:at])
+
+
+COLUMNS = {
+    "root": "def f(float(N,C) x, float(C) v) -> (y) { y(n,c) = x(n,c) * rsqrt(v(c) + 1e-5) }",
+    "norm": """def f(float(N,C) x, float(C) v) -> (y) {
+      m(c) +=! x(n,c)
+      s(c) +=! (x(n,c) - m(c) / float(N)) * (x(n,c) - m(c) / float(N))
+      y(n,c) = (x(n,c) - m(c) / float(N)) * rsqrt(s(c) / float(N) + 1e-5) * v(c) }""",
+    "table": """def f(float(N,C) x, float(C) v) -> (y) {
+      y(n,c) = x(n,c) + sin(float(n % 3) / pow(100.0, float(c) / float(C))) * v(c) }""",
+    "choice": """def f(float(N,C) x, float(C) v) -> (y) {
+      y(n,c) = x(n,c) * (c % 3 == 0 ? exp(v(c)) : 1 / v(c)) }""",
+    "twice": """def f(float(N,C) x, float(C) v) -> (y) {
+      y(n,c) = x(n,c) / (1 + exp(v(c)))
+      y(n,c) += log(1 + v(c) * v(c)) * x(n,C-1-c) }""",
+}
+
+
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("source", COLUMNS.values(), ids=COLUMNS)
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (40, 37), (333, 64), (5, 1000)])
+def test_columns_computed_once_are_what_they_were(source: str, rows: int, columns: int, isa: str) -> None:
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((rows, columns), np.float32)
+    v = rng.random(columns, np.float32) + np.float32(0.5)
+    (want,) = interpreted(source, x, v)
+    for kernel in (compiled(source, isa=isa), tc.compile(source, "cpu", dynamic=("N",))):
+        np.testing.assert_allclose(kernel(x, v), want, rtol=2e-4, atol=2e-5)

@@ -1,4 +1,4 @@
-"""Operands of reductions computed once."""
+"""Operands computed once."""
 
 from __future__ import annotations
 
@@ -89,12 +89,42 @@ def test_halves() -> None:
     assert [program.func(n).dtype.name for n in names] == ["float32", "float32"]
 
 
-# Parameters and a sum.
+def test_what_a_column_has_in_common() -> None:
+    source = """def f(float(M,N) A, float(N) m, float(N) v) -> (O) {
+      O(i,j) = (A(i,j) - m(j)) * rsqrt(v(j) + 1e-5) }"""
+    program, names = made(source, M=5, N=7)
+    assert names == ("O_operand",) and box(program, "O_operand") == [(0, 7)]
+    assert "O(i, j) = (A(i, j) - m(j)) * O_operand(j)" in program_text(program)
+
+
+def test_parts_of_operands() -> None:
+    """Powers for each column, sines for each row of it, for all images the same."""
+    source = """def f(float(B,P,D) x) -> (y) {
+      y(b,p,d) = x(b,p,d) + sin(float(p) / pow(10000.0, float(d) / 8.0)) }"""
+    program, names = made(source, B=3, P=5, D=4)
+    assert names == ("y_operand", "y_operand_operand")
+    assert [box(program, n) for n in names] == [[(0, 5), (0, 4)], [(0, 4)]]
+    assert [s.func for s in program.stages] == ["y_operand_operand", "y_operand", "y"]
+
+
+def test_columns_come_after_what_they_are_made_of() -> None:
+    source = """def f(float(N,C) x) -> (y) {
+      m(c) +=! x(n,c)
+      y(n,c) = x(n,c) - m(c) / 5.0
+      y(n,c) = y(n,c) * exp(0 - fabs(m(c))) }"""
+    program, names = made(source, N=5, C=7)
+    assert names == ("y_operand", "y_operand_")
+    assert [s.func for s in program.stages] == ["m", "m", "y_operand", "y_operand_", "y", "y"]
+
+
+# Parameters and a statement.
 REFUSED = {
     "what is read as it is": ("float(M,K) A, float(K,N) B", "O(i,j) +=! A(i,k) * B(k,j)"),
     "integers that become wider": ("int8(M,K) A, int8(K,N) B", "O(i,j) +=! int32(A(i,k)) * int32(B(k,j))"),
     "what all loops move": ("float(M,K) A, float(K,N) B", "O(i,j) +=! fabs(A(i,k) - B(k,j))"),
-    "no reduction": ("float(M) A, float(N) B", "O(i,j) = exp(A(i)) * exp(B(j))"),
+    "what all of a row has": ("float(M) A, float(N) B", "O(i,j) = exp(A(i)) * B(j)"),
+    "what all points of a statement without sums need": ("float(M,N) A", "O(i,j) = exp(A(i,j)) + 1"),
+    "what one result is made of": ("float(M) A", "O = exp(A(0)) * A(1)"),
     "a check": ("float(M) A, int(K) X, float(N) B", "O(j) +=! exp(A(X(k))) * B(j)"),
     "data that address": (
         "float(M) A, int(K) X, float(N) B",

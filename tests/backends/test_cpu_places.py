@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tc
-from tests.backends.cpu_cases import code_of, compiled, interpreted, isas
+from tests.backends.cpu_cases import GEMM, code_of, compiled, interpreted, isas
 
 UP = "def f({t}(N,H,W) x) -> (y) {{ y(n,i,j) = x(n,i/{k},j/{k}) where i in 0:{k}*H, j in 0:{k}*W }}"
 PIXELS = "def f(float(N,C,H,W) x) -> (y) { y(n,i,j) = x(n,2*(i%2)+j%2,i/2,j/2) where i in 0:2*H, j in 0:2*W }"
@@ -126,3 +127,12 @@ def test_lanes_that_go_down_are_no_neighbours() -> None:
     for tile in (None, (1, 16)):
         kernel = tc.compile(source, "cpu", options=tc.Options(register_tile=tile))
         assert np.array_equal(kernel(x), interpreted(source, x)[0])
+
+
+def test_subscripts_that_bend_between_vectors_only_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`pack(i/64, k, i%64)`: to look at it lane by lane took half of the time to compile an odd product."""
+    kernel = compiled(GEMM, register_tile=(64, 5), vector=0, pack=True, isa="sse4.2")
+    sizes = {"M": 127, "K": 100, "N": 103}
+    monkeypatch.setattr(sys.modules["tc_backends.cpu.emit.places"], "known", None)
+    loops = kernel.inspect("loops", **sizes)
+    assert "/64, " in loops and " % 64]" in loops and kernel.inspect("llvm", **sizes)

@@ -49,8 +49,8 @@ WRONG_CODE = (
     Miscompilation(
         "the last vector is stored in pieces that are too long",
         "backends/cpu/emit/memory.py",
-        "n = 1 << ((active - first).bit_length() - 1)",
-        "n = 1 << (active - first - 1).bit_length()",
+        "n = min(most, 1 << ((lanes - first).bit_length() - 1))",
+        "n = min(most, 1 << (lanes - first - 1).bit_length())",
         (on("death", "def f(float(N) A, float(N) B) -> (C) { C(i) = A(i) * B(i) }", N=13),),
     ),
     Miscompilation(
@@ -128,8 +128,8 @@ WRONG_CODE = (
     Miscompilation(
         "a result is stored past the caches where it starts on no line",
         "backends/cpu/emit/memory.py",
-        "self.either(self.on_a_line(array), past, plain)",
-        "self.do(past)",
+        "self.either(self.on_a_line(array), past, [plain])",
+        'self.either("true", past, [plain])',
         (
             on(
                 "death",
@@ -143,8 +143,8 @@ WRONG_CODE = (
     Miscompilation(
         "results are stored past the caches in rows that start on no line",
         "backends/cpu/emit/memory.py",
-        "return 16 <= width <= 64 and not any(f * itemsize % width for f in parts)",
-        "return 16 <= width <= 64",
+        "return piece if piece >= _SHORTEST and width <= LINE else 0",
+        "return width if width <= LINE else 0",
         (
             on(
                 "death",

@@ -149,6 +149,7 @@ COLUMNS = {
 }
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("source", COLUMNS.values(), ids=COLUMNS)
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (40, 37), (333, 64), (5, 1000)])

@@ -128,8 +128,8 @@ WRONG_CODE = (
     Miscompilation(
         "a result is stored past the caches where it starts on no line",
         "backends/cpu/emit/memory.py",
-        "self.either(self.on_a_line(array), past, [plain])",
-        'self.either("true", past, [plain])',
+        "self.either(self.on_a_line(array), past, plain)",
+        'self.either("true", past, plain)',
         (
             on(
                 "death",

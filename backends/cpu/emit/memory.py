@@ -378,20 +378,9 @@ class MemoryEmitter(ValueEmitter):
         if t == BOOL:
             text = self.pure(f"zext <{lanes} x i1> {text} to {st}")
         p = self.pointer(array, address.uniform)
-        if lane == 1 and self.mask is None:
-            plain = f"store {st} {text}, ptr {p}, align {t.itemsize}"
-            width = lanes * t.itemsize
-            if array.streamed and (piece := _aligned(address.uniform, t.itemsize, width)):
-                past = self._stores(t, p, text, _cut(lanes, piece // t.itemsize), past=True)
-                self.either(self.on_a_line(array), past, [plain])
-            elif array.on_lines and _SHORTEST <= width <= LINE:
-                past = self._stores(t, p, text, [(0, lanes)], past=True)
-                self.either(self._on_its_place(array, address.uniform, width), past, [plain])
-            else:
-                self.do(plain)
-            return
-        if lane == 1 and self.mask is not None and self.mask.active is not None:
-            self._write_first(array, address.uniform, p, text, self.mask.active)
+        active = lanes if self.mask is None else self.mask.active
+        if lane == 1 and active is not None:
+            self._write_first(array, address.uniform, p, text, active)
             return
         m = self.vector_mask()
         if lane == 1:
@@ -418,17 +407,20 @@ class MemoryEmitter(ValueEmitter):
         return self.pure(f"icmp eq i64 {self.pure(f'and i64 {place}, {width - 1}')}, 0")
 
     def _write_first(self, array: Array, address: Affine, p: str, text: str, active: int) -> None:
-        """The first lanes of a vector, in stores of powers of two: masked stores are slow on some machines,
-        and are no instructions on others."""
+        """The first lanes of a vector, or all, in stores of powers of two: masked stores are slow on some
+        machines, and are no instructions on others."""
         t, lanes = array.dtype, self.lanes
+        width = lanes * t.itemsize
         plain = self._stores(t, p, text, _cut(active, lanes))
-        piece = _aligned(address, t.itemsize, lanes * t.itemsize) if array.streamed else 0
-        if piece:
+        if array.streamed and (piece := _aligned(address, t.itemsize, width)):
             past = self._stores(t, p, text, _cut(active, piece // t.itemsize), past=True)
             self.either(self.on_a_line(array), past, plain)
-            return
-        for store in plain:
-            self.do(store)
+        elif array.on_lines and active == lanes and _SHORTEST <= width <= LINE:
+            past = self._stores(t, p, text, [(0, lanes)], past=True)
+            self.either(self._on_its_place(array, address, width), past, plain)
+        else:
+            for store in plain:
+                self.do(store)
 
     def _stores(
         self, t: DType, p: str, text: str, pieces: Sequence[tuple[int, int]], *, past: bool = False

@@ -46,8 +46,8 @@ def worthwhile(target: Target) -> Callable[[Program, Inlined], bool]:
 
 def repeated(target: Target) -> Callable[[Program, Operand], bool]:
     """The predicate of `tc.ir.materialize` for a target: choices and functions of reductions are, since
-    numbers that are only converted or scaled cost less than the copies of wider ones, and what a statement
-    without sums computes of a column is hidden behind its loads."""
+    numbers that are only converted or scaled cost less than the copies of wider ones.  What a statement
+    without sums computes of a column was not measured, and stays as it is."""
 
     def worth(program: Program, found: Operand) -> bool:
         t = found.value.dtype

@@ -75,7 +75,7 @@ def _again(
             continue
         inside = {m: extents[m] if m in order[i + 1 :] else steps[m] for m in order} | dict(inner)
         size = footprint(r, inside)
-        if size <= ROOM * machine.l2 and crowd(r, inside, machine.l2, machine.l2_ways) <= 1:
+        if _stay(r, inside, size, machine.l2, machine.l2_ways):
             continue
         rate = _SEEN * machine.l3_bandwidth if size <= machine.l3 else machine.bandwidth
         total += math.prod(times[m] for m in order[:i]) * (times[n] - 1) * size / rate
@@ -94,10 +94,10 @@ def _parted(
             continue
         inside = {m: extents[m] if m in order[i + 1 :] else steps[m] for m in order}
         count, run = rows(r, inside)
-        if run >= LINE or _stay(r, inside, count, machine.l1, machine.l1_ways):
+        if run >= LINE or _stay(r, inside, count * LINE, machine.l1, machine.l1_ways):
             continue
         each = LINE / machine.l2_bandwidth
-        if not _stay(r, inside, count, machine.l2, machine.l2_ways):
+        if not _stay(r, inside, count * LINE, machine.l2, machine.l2_ways):
             apart = (abs(s) * r.itemsize for m, s in r.strides.items() if inside.get(m, 1) > 1)
             far = min((a for a in apart if a > run), default=0) >= FAR
             each = FARTHER * each if far else LINE / machine.l3_bandwidth
@@ -105,6 +105,6 @@ def _parted(
     return total
 
 
-def _stay(r: Ref, extents: Mapping[str, int], lines: int, cache: int, ways: int) -> bool:
-    """Whether a cache keeps so many lines of an array, which loops of these extents read."""
-    return lines * LINE <= ROOM * cache and crowd(r, extents, cache, ways) <= 1
+def _stay(r: Ref, extents: Mapping[str, int], size: int, cache: int, ways: int) -> bool:
+    """Whether a cache keeps so many bytes of an array, which loops of these extents read."""
+    return size <= ROOM * cache and crowd(r, extents, cache, ways) <= 1

@@ -337,6 +337,7 @@ def test_nests_share_the_function_that_turns_their_results() -> None:
     assert turning(source, M=64, K=96, N=96) == (1, 2)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", isas())
 @pytest.mark.parametrize("points", [1, 3, 4, 6, 7, 12])
 @pytest.mark.parametrize("type", ["float", "double", "int32", "half"])

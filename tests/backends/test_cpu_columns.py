@@ -138,6 +138,7 @@ def test_what_a_shared_loop_does_not_move_takes_room_once() -> None:
     assert re.findall(r"inside tiles n_\d by 1, o_\d by (\d+)", text) == ["1", "1"], text
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", isas())
 @pytest.mark.parametrize(
     ("rows", "columns"),

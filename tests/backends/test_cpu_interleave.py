@@ -77,6 +77,7 @@ def test_branches_stay_where_they_are() -> None:
     assert merged(*copies) == "\n".join(copies).split("\n")
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize(
     "body",

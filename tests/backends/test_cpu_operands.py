@@ -111,6 +111,7 @@ def test_rows_end_where_the_source_goes_on_elsewhere() -> None:
     assert found and all("[0, 2)" in line for line in found)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("channels", [1, 5, 16, 37, 200])
 @pytest.mark.parametrize("window", [(1, 3), (3, 3), (2, 5)])
 def test_results_over_packs_of_whole_rows(channels: int, window: tuple[int, int]) -> None:

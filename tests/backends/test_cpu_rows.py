@@ -215,6 +215,7 @@ def test_products_of_pairs(isa: str) -> None:
         same(compiled(PRODUCT, isa=isa)(x, z), interpreted(PRODUCT, x, z)[0])
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("t", ["float", "double", "int32", "half", "uint8"])
 @pytest.mark.parametrize("n", [1, 5, 64, 517])

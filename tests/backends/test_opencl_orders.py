@@ -160,7 +160,7 @@ def unwarned(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("unwarned")
 def test_random_programs() -> None:
-    several(examples(100, 5), TYPES)
+    several(examples(100, 8), TYPES)
 
 
 @pytest.mark.slow

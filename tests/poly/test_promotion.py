@@ -192,7 +192,7 @@ HALVES = TRIANGLE.replace("float", "half")
         (HALVES, False),
     ],
 )
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("fusion", ["max", "min"])
 @pytest.mark.parametrize("backend", ["opencl", "cuda"])
 def test_what_is_summed_beside_its_results(backend: str, source: str, guarded: bool, fusion: str) -> None:

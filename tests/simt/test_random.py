@@ -70,7 +70,7 @@ def several(count: int, types: tuple[str, ...]) -> None:
 
 
 def test_programs() -> None:
-    several(examples(100, 6), TYPES)
+    several(examples(100, 10), TYPES)
 
 
 @pytest.mark.slow

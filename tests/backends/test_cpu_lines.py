@@ -112,6 +112,20 @@ def test_short_rows_of_results_may_wait_for_the_last_cache() -> None:
     assert compute(16640, 30.0) == compute(16640, 0.0)
 
 
+@pytest.mark.parametrize(("cycles", "lanes"), [(0.0, "m_0"), (30.0, "n_1")])
+def test_columns_of_short_rows_may_wait_so_long_that_rows_are_faster(cycles: float, lanes: str) -> None:
+    """Lanes along m store six elements of a line at a time to rows 128 KB apart, of which the second cache
+    keeps 16; lanes along n store whole lines."""
+    source = "def f(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
+    program = tc.compile(source, "cpu").program({"M": 128, "K": 512, "N": 32768})
+    own = backend.Machine(
+        isa.AVX512, 2, 48 << 10, 2 << 20, 32 << 20, 12, 16, l2_bandwidth=26.0, lost_line=cycles
+    )
+    text = backend.code_of(program, own, tc.Options()).choice
+    best = next(line for line in text.splitlines() if line.startswith("  *"))
+    assert f"lanes {lanes} " in best, text
+
+
 @pytest.mark.parametrize(("pixels", "rows"), [(64, 0), (96, 0), (60, 32), (72, 32)])
 def test_rows_of_one_set_wait_to_be_stored(pixels: int, rows: int) -> None:
     """Of 64 x 64 or 96 x 96 pixels the rows of 32 filters fall into one set of the first cache: pixels are

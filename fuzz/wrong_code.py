@@ -27,7 +27,7 @@ WRONG_CODE = (
     # Masks and memory.
     Miscompilation(
         "a mask of dynamic length has one lane too many",
-        "backends/cpu/emit/memory.py",
+        "backends/cpu/emit/shuffles.py",
         'f"icmp ult {type_text(INT32, lanes)} {steps.text}, {count.text}"',
         'f"icmp ule {type_text(INT32, lanes)} {steps.text}, {count.text}"',
         (on("death", SUM, dynamic="N M", N=37, M=41),),
@@ -89,14 +89,14 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "lanes beyond the end of a reduction are reduced too",
-        "backends/cpu/emit/memory.py",
+        "backends/cpu/emit/registers.py",
         "varying = self.mask is not None and (slot.mask is None or slot.mask.text != self.mask.text)",
         "varying = False",
         (on("result", LEAST, values={"A": (5, 7, 9)}, N=99),),
     ),
     Miscompilation(
         "an element in registers that a condition leaves alone is not loaded",
-        "backends/cpu/emit/memory.py",
+        "backends/cpu/emit/registers.py",
         "if fresh and (varying or self.conditional):",
         "if fresh and varying:",
         (
@@ -157,14 +157,14 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "rows are transposed in blocks the wrong way round",
-        "backends/cpu/emit/memory.py",
+        "backends/cpu/emit/shuffles.py",
         "group = [f(a, b) for a, b in pairs for f in (low, high)]",
         "group = [f(a, b) for f in (low, high) for a, b in pairs]",
         (on("result", "def f(float(N,M) A) -> (B) { B(j,i) = A(i,j) }", N=11, M=13),),
     ),
     Miscompilation(
         "columns that are turned by a function begin where the first ones did",
-        "backends/cpu/emit/memory.py",
+        "backends/cpu/emit/registers.py",
         "at = self.materialize(first.address.uniform)",
         "at = 0",
         (

@@ -302,9 +302,9 @@ class Shuffles:
 @pytest.mark.parametrize("lanes", [2, 4, 8, 16, 32])
 def test_any_number_of_rows_is_turned(dtype: DType, lanes: int) -> None:
     compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
-    memory, values = (sys.modules[f"tc_backends.cpu.{name}"] for name in ("emit.memory", "emit.values"))
+    emit, values = (sys.modules[f"tc_backends.cpu.emit.{name}"] for name in ("shuffles", "values"))
     for count in range(2, 33):
-        emitter = object.__new__(memory.MemoryEmitter)
+        emitter = object.__new__(emit.ShuffleEmitter)
         shuffles = Shuffles()
         emitter.pure = shuffles.pure
         shuffles.vectors |= {f"%row{j}": [(i, j) for i in range(lanes)] for j in range(count)}

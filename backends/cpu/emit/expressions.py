@@ -51,8 +51,8 @@ from tc.poly import fractions
 from ..isa import Isa
 from . import places, quotients
 from .affine import LANE, Affine, factors
-from .memory import MemoryEmitter
 from .padding import padding
+from .registers import RegisterEmitter
 from .values import Value, type_text
 
 _FAR = 1 << 62  # beyond every index
@@ -108,7 +108,7 @@ def operands(env: Env) -> Iterator[str]:
 _Flat = tuple[tuple[Expr, ...], tuple[tuple[str, int], ...], tuple[tuple[Expr, int], ...], int]
 
 
-class ExpressionEmitter(MemoryEmitter):
+class ExpressionEmitter(RegisterEmitter):
     def __init__(self, isa: Isa, fast_math: bool, arrays: Mapping[str, Array]) -> None:
         super().__init__(isa, fast_math, arrays)
         self.scalars: dict[str, Value] = {}

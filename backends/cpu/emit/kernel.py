@@ -42,7 +42,7 @@ from .affine import LANE, Affine, factors
 from .dot_code import DotEmitter
 from .expressions import CHEAP, Around, Env, operands
 from .interleave import SIDE_BY_SIDE, interleaved
-from .memory import Registers
+from .registers import Registers
 from .trips import iterations
 from .values import LIKELY, WEIGHTS, Function, Value, type_text
 

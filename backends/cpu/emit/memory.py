@@ -1,15 +1,14 @@
-"""Addresses, loads and stores of lanes; elements that live in registers."""
+"""Addresses, loads and stores of lanes."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager
 
 from tc.codegen.llvm_expr import storage_type
-from tc.dtypes import BOOL, INT32, INT64, DType
+from tc.dtypes import BOOL, INT64, DType
 from tc.errors import InternalError
 from tc.ir.expr import Expr, IntImm, Mul
 from tc.ir.loops import Array
@@ -17,42 +16,14 @@ from tc.ir.simplify import simplify
 
 from ..isa import Isa
 from ..machine import LINE
-from .affine import LANE, Affine, factors
-from .values import Value, ValueEmitter, suffix, type_text
+from .affine import Affine, factors
+from .shuffles import ShuffleEmitter
+from .values import Value, suffix, type_text
 
-Key = tuple[str, Affine]
 Element = tuple[str, int, Affine, int]  # of a version of an array, or of so many lanes, 0 if single
 
-_OUTLINED = 4  # vectors that are turned by a function
-_LONG = 16  # iterations of some dozen vector operations each, beside which a call is nothing
 _SHORTEST = 16  # bytes of a store past the caches
 CLOSE = 4  # elements between lanes up to which neighbours are loaded and picked from
-
-
-@dataclass(slots=True)
-class Slot:
-    """An element, or the elements of all lanes, in registers: an alloca that becomes a register."""
-
-    alloca: str
-    array: Array
-    address: Affine
-    lanes: int
-    mask: Value | None
-    dirty: bool = False
-
-
-@dataclass(slots=True)
-class Registers:
-    """What a `Promote` keeps in registers; `prologue` collects the loads that go before its body, which
-    writes the buffers `written`."""
-
-    buffers: frozenset[str]
-    dead: frozenset[str]
-    written: frozenset[str]
-    depth: int  # pure scopes that were open where the prologue stands
-    iterations: int  # of loops in its body
-    prologue: list[str] = field(default_factory=list[str])
-    slots: dict[Key, Slot] = field(default_factory=dict[Key, Slot])
 
 
 def strides(array: Array) -> tuple[int | Expr, ...]:
@@ -68,7 +39,7 @@ def strides(array: Array) -> tuple[int | Expr, ...]:
     return tuple(reversed(out))
 
 
-class MemoryEmitter(ValueEmitter):
+class MemoryEmitter(ShuffleEmitter):
     """Loads and stores at affine addresses; the current mask applies to both."""
 
     def __init__(self, isa: Isa, fast_math: bool, arrays: Mapping[str, Array]) -> None:
@@ -76,10 +47,7 @@ class MemoryEmitter(ValueEmitter):
         self.arrays = dict(arrays)
         self.strides = {name: strides(a) for name, a in self.arrays.items()}
         self.mask: Value | None = None
-        self.outer_mask: Value | None = None  # of the vector loop around, before any condition
-        self.conditional = 0  # branches around that may not be taken
         self.lanes = 0  # of the vector loop around, 0 outside of one
-        self.registers: list[Registers] = []
         self.versions: dict[str, int] = {}
         self.loaded: list[dict[Element, tuple[Value, Value | None]]] = [{}]
         self.again: frozenset[Element] = frozenset()  # elements that are loaded once more, from ...
@@ -88,14 +56,6 @@ class MemoryEmitter(ValueEmitter):
 
     def base(self, array: Array) -> str:
         """The address of an array's first element."""
-        raise NotImplementedError
-
-    def attributes(self) -> str:
-        """Those of every function."""
-        raise NotImplementedError
-
-    def function(self) -> AbstractContextManager[None]:
-        """Another function is written, which shares no operands with this one."""
         raise NotImplementedError
 
     # Index values.
@@ -145,9 +105,6 @@ class MemoryEmitter(ValueEmitter):
 
     def load(self, array: Array, address: Affine) -> Value:
         """The elements at an affine address, one for all lanes or one each."""
-        held = self.held(array)
-        if held is not None:
-            return self._load_slot(held, array, address)
         lane = address.lane
         version = self.versions.get(array.name, 0)
         key = (array.name, version, address, self.lanes if lane else 0)
@@ -202,7 +159,7 @@ class MemoryEmitter(ValueEmitter):
         """The elements at an address if a scalar condition holds, else a constant: the address is chosen,
         that of the elements or that of lanes of the constant.  None where it cannot be."""
         lane, t = address.lane, array.dtype
-        if lane not in (0, 1) or not self._may_choose(array, constant):
+        if lane not in (0, 1) or not self.may_choose(array, constant):
             return None
         lanes = self.lanes if lane else 0
         key = self._either(c, array, address, constant, lanes)
@@ -223,7 +180,7 @@ class MemoryEmitter(ValueEmitter):
     def load_masked(self, c: Value, array: Array, address: Affine, constant: Value) -> Value | None:
         """The element at an address, which is in the array, in all lanes if a condition in lanes holds, else
         a constant: one instruction where lanes have masks.  None where it cannot be."""
-        if not self._may_choose(array, constant):
+        if not self.may_choose(array, constant):
             return None
         key = self._either(c, array, address, constant, self.lanes)
         if (known := self._known(key)) is not None:
@@ -243,9 +200,9 @@ class MemoryEmitter(ValueEmitter):
     def _known(self, key: Element) -> Value | None:
         return next((scope[key][0] for scope in self.loaded if key in scope), None)
 
-    def _may_choose(self, array: Array, constant: Value) -> bool:
+    def may_choose(self, array: Array, constant: Value) -> bool:
         """Whether an element of an array in memory or a constant may be read without a branch."""
-        if self.mask is not None or array.dtype == BOOL or self.held(array) is not None:
+        if self.mask is not None or array.dtype == BOOL:
             return False
         return constant.constant is not None and not (array.dtype.is_half and constant.constant != 0)
 
@@ -353,10 +310,7 @@ class MemoryEmitter(ValueEmitter):
     # Stores.
 
     def store(self, array: Array, address: Affine, v: Value) -> None:
-        held = self.held(array)
-        if held is not None:
-            self._store_slot(held, array, address, v)
-            return
+        """Elements to an affine address, one for all lanes or one each, which are known then."""
         self.versions[array.name] = self.versions.get(array.name, 0) + 1
         self.write(array, address, v)
         lane = address.lane
@@ -488,242 +442,6 @@ class MemoryEmitter(ValueEmitter):
         self.loaded.pop()
         self.copies = self.copies_around.pop()
 
-    # Registers.
-
-    def held(self, array: Array) -> Registers | None:
-        for r in reversed(self.registers):
-            if array.name in r.buffers:
-                return r
-        return None
-
-    def _slot(self, r: Registers, array: Array, address: Affine) -> tuple[Slot, bool]:
-        key = (array.name, address)
-        found = r.slots.get(key)
-        if found is not None:
-            return found, False
-        lanes = self.lanes if address.lane else 0
-        alloca = self.name("slot")
-        self.fn.entry.append(f"  {alloca} = alloca {type_text(array.dtype, lanes)}")
-        slot = Slot(alloca, array, address, lanes, self.outer_mask if lanes else None)
-        r.slots[key] = slot
-        return slot, True
-
-    def _load_slot(self, r: Registers, array: Array, address: Affine) -> Value:
-        slot, fresh = self._slot(r, array, address)
-        if fresh:
-            self._load_before(r, slot)
-        text = f"load {type_text(array.dtype, slot.lanes)}, ptr {slot.alloca}"
-        # What nothing writes stays the same, and so are checks of it.
-        return Value((self.op if array.name in r.written else self.pure)(text), array.dtype, slot.lanes)
-
-    def _load_before(self, r: Registers, slot: Slot) -> None:
-        """Fill a slot where the registers' scope begins."""
-        if slot.array.role == "register":
-            raise InternalError(f"'{slot.array.name}' is read before it is written")
-        lines_before, self.fn.lines = self.fn.lines, r.prologue
-        pure, self.fn.pure = self.fn.pure, [*self.fn.pure[: r.depth], {}]
-        mask, self.mask = self.mask, slot.mask
-        lanes, self.lanes = self.lanes, slot.lanes
-        v = self._load(slot.array, slot.address)
-        self.do(f"store {type_text(slot.array.dtype, slot.lanes)} {v.text}, ptr {slot.alloca}")
-        self.fn.lines, self.fn.pure, self.mask, self.lanes = lines_before, pure, mask, lanes
-
-    def _store_slot(self, r: Registers, array: Array, address: Affine, v: Value) -> None:
-        slot, fresh = self._slot(r, array, address)
-        if slot.lanes:
-            v = self.widen(v, slot.lanes)
-        elif v.lanes:
-            raise InternalError(f"lanes disagree about one element of '{array.name}'")
-        varying = self.mask is not None and (slot.mask is None or slot.mask.text != self.mask.text)
-        if fresh and (varying or self.conditional):  # some lanes, or all, may keep the element as it is
-            self._load_before(r, slot)
-        if varying:
-            old = Value(
-                self.op(f"load {type_text(array.dtype, slot.lanes)}, ptr {slot.alloca}"),
-                array.dtype,
-                slot.lanes,
-            )
-            assert self.mask is not None
-            v = self.select(self.mask, v, old)
-        slot.dirty = True
-        self.do(f"store {type_text(array.dtype, slot.lanes)} {v.text}, ptr {slot.alloca}")
-
-    def flush(self, r: Registers) -> None:
-        """Write what the registers hold to memory; blocks of strided lanes are transposed on the way."""
-        strided: dict[tuple[str, tuple[tuple[str, int], ...], int], list[Slot]] = {}
-        for slot in r.slots.values():
-            if not slot.dirty or slot.array.name in r.dead or slot.array.role == "register":
-                continue
-            if slot.address.lane > 1:
-                group = (slot.array.name, slot.address.terms, slot.lanes)
-                strided.setdefault(group, []).append(slot)
-            else:
-                self._write_slot(slot)
-            self.versions[slot.array.name] = self.versions.get(slot.array.name, 0) + 1
-        calls: list[str] = []
-        for group in strided.values():
-            for run in _runs(group):
-                if len(run) == 1 or any(s.mask is not None and s.mask.active is None for s in run):
-                    for slot in run:
-                        self._write_slot(slot)
-                else:
-                    calls += self._write_transposed(run, r.iterations >= _LONG)
-        for call in calls:  # at last, as no register outlives a call
-            self.do(call)
-
-    def _value_of(self, slot: Slot) -> Value:
-        v = self.op(f"load {type_text(slot.array.dtype, slot.lanes)}, ptr {slot.alloca}")
-        return Value(v, slot.array.dtype, slot.lanes)
-
-    def _write_slot(self, slot: Slot) -> None:
-        mask, lanes = self.mask, self.lanes
-        self.mask, self.lanes = slot.mask, slot.lanes
-        self.write(slot.array, slot.address, self._value_of(slot))
-        self.mask, self.lanes = mask, lanes
-
-    def _write_transposed(self, run: list[Slot], outlined: bool) -> list[str]:
-        """Slots at neighbouring addresses whose lanes lie a stride apart: one short row a lane.  What is left
-        to call."""
-        values = [self._value_of(s) for s in run]
-        first, mask = run[0], run[0].mask
-        active = mask.active if mask is not None and mask.active is not None else first.lanes
-        if outlined and len(run) >= _OUTLINED and first.lanes >= 2 * _OUTLINED:
-            return [self._call_turned(first, values, active)]
-        self._write_turned(first.array, first.address, values, active)
-        return []
-
-    def _write_turned(self, array: Array, address: Affine, values: list[Value], active: int) -> None:
-        """The first `active` lanes of vectors, those of each side by side: in pieces of powers of two."""
-        lanes = values[0].lanes
-        pieces: list[tuple[int, list[Value]]] = []
-        first = 0
-        while first < len(values):
-            n = 1 << ((len(values) - first).bit_length() - 1)
-            if n == 1:
-                of = f"extractelement {type_text(array.dtype, lanes)} {values[first].text}, i64"
-                pieces.append((first, [Value(self.pure(f"{of} {i}"), array.dtype) for i in range(active)]))
-            else:
-                pieces.append((first, self.transpose(values[first : first + n], lanes)))
-            first += n
-        saved = self.mask, self.lanes
-        self.mask = None
-        for i in range(active):
-            for first, rows in pieces:
-                at = address.uniform + first + i * address.lane
-                self.lanes = rows[i].lanes
-                self.write(array, at + Affine.of(LANE) if self.lanes else at, rows[i])
-        self.mask, self.lanes = saved
-
-    def _call_turned(self, first: Slot, values: list[Value], active: int) -> str:
-        """The call of a function that does what `_write_turned` would, one for all of a form: LLVM takes
-        longest for shuffles."""
-        array, lanes = first.array, first.lanes
-        vector, size = type_text(array.dtype, lanes), lanes * array.dtype.itemsize
-        shape = f"{len(values)}x{active}of{lanes}.{array.dtype}.{first.address.lane}"
-        name = f"turn.{shape}{'.streamed' * array.streamed}{'.on_lines' * array.on_lines}"
-        if name not in self.texts:
-            with self.function():
-                self.bases = {array.name: "%to"}
-                rows = [
-                    Value(
-                        self.op(f"load {vector}, ptr {self._beyond('%from', i * size)}"), array.dtype, lanes
-                    )
-                    for i in range(len(values))
-                ]
-                at = Affine.of("%at") + Affine.of(LANE) * first.address.lane
-                self._write_turned(array, at, rows, active)
-                lines = "\n".join([*self.fn.entry, *self.fn.lines])
-            head = f'define internal void @"{name}"(ptr %from, ptr %to, i64 %at) noinline {self.attributes()}'
-            self.texts[name] = f"{head} {{\n{lines}\n  ret void\n}}\n"
-        scratch = self.name("turned")
-        self.fn.entry.append(f"  {scratch} = alloca [{len(values)} x {vector}], align {size}")
-        for i, v in enumerate(values):
-            self.do(f"store {vector} {v.text}, ptr {self._beyond(scratch, i * size)}, align {size}")
-        at = self.materialize(first.address.uniform)
-        return f'call void @"{name}"(ptr {scratch}, ptr {self.base(array)}, i64 {at})'
-
-    def _beyond(self, pointer: str, size: int) -> str:
-        return self.pure(f"getelementptr i8, ptr {pointer}, i64 {size}") if size else pointer
-
-    def tail_mask(self, active: int, lanes: int) -> Value:
-        """The mask whose first lanes are active."""
-        text = "<" + ", ".join(f"i1 {'true' if i < active else 'false'}" for i in range(lanes)) + ">"
-        return Value(text, BOOL, lanes, None, active)
-
-    def leading_mask(self, active: str, lanes: int) -> Value:
-        """The mask whose first lanes are active, at least one; `active` is an i64 operand."""
-        count = Value(self.pure(f"trunc i64 {active} to i32"), INT32)
-        steps, count = self.steps(INT32, lanes, 1), self.widen(count, lanes)
-        text = self.pure(f"icmp ult {type_text(INT32, lanes)} {steps.text}, {count.text}")
-        return Value(text, BOOL, lanes, None, None, True)
-
-    def transpose(self, rows: list[Value], lanes: int) -> list[Value]:
-        """Lane i of row j becomes lane j of row i; the rows are as many as a power of two has lanes.
-
-        Perfect shuffles (Stone, "Parallel processing with the perfect shuffle", 1971): of elements within
-        128 bits, then of these where there are more rows, so that most are instructions without an operand
-        that tells the order.
-        """
-        n = 1 << max(1, (len(rows) - 1).bit_length())
-        t = rows[0].dtype
-        each = min(16 // t.itemsize, lanes)  # of 128 bits
-        m = min(n, each)
-        texts = [*(r.text for r in rows), *["poison"] * (n - len(rows))]
-        blocks = range(0, lanes, each)
-
-        def picked(order: Sequence[int]) -> Callable[[str, str], str]:
-            return lambda a, b: self.shuffled(type_text(t, lanes), a, b, order)
-
-        near = [b + i + j * lanes for b in blocks for i in range(each // 2) for j in (0, 1)]
-        low, high = picked(near), picked([i + each // 2 for i in near])
-        groups: list[list[str]] = []
-        for first in range(0, n, m):
-            group = texts[first : first + m]
-            for _ in range(m.bit_length() - 1):
-                pairs = list(zip(group[: m // 2], group[m // 2 :], strict=True))
-                group = [f(a, b) for a, b in pairs for f in (low, high)]
-            groups.append(group)
-        if n <= each:  # several rows within 128 bits
-            parts = each // n
-            places = [(i % each // parts, i // each * each + i % parts * n) for i in range(lanes)]
-            return [Value(self._part(t, lanes, groups[0][v], at, n), t, n) for v, at in places]
-        evens = picked([b + i for b in range(0, 2 * lanes, 2 * each) for i in range(each)])
-        odds = picked([b + each + i for b in range(0, 2 * lanes, 2 * each) for i in range(each)])
-        out = [""] * lanes
-        for i in range(each):
-            found = [g[i] for g in groups]
-            for _ in range(len(blocks).bit_length() - 1):
-                pairs = list(zip(found[::2], found[1::2], strict=True))
-                found = [f(a, b) for f in (evens, odds) for a, b in pairs]
-            for k in range(len(blocks)):
-                v, at = divmod(k * n, lanes)
-                if n <= lanes:
-                    out[k * each + i] = self._part(t, lanes, found[v], at, n)
-                else:
-                    out[k * each + i] = self._together(t, lanes, found[v : v + n // lanes])
-        return [Value(x, t, n) for x in out]
-
-    def shuffled(self, ty: str, a: str, b: str, order: Sequence[int | None]) -> str:
-        """Elements of two vectors of one type, by number; any where there is none."""
-        if a == b == "poison":
-            return a
-        picked = ", ".join("i32 poison" if i is None else f"i32 {i}" for i in order)
-        return self.pure(f"shufflevector {ty} {a}, {ty} {b}, <{len(order)} x i32> <{picked}>")
-
-    def _part(self, t: DType, lanes: int, v: str, first: int, count: int) -> str:
-        """Some neighbours of a vector."""
-        whole = type_text(t, lanes)
-        return v if count == lanes else self.shuffled(whole, v, "poison", range(first, first + count))
-
-    def _together(self, t: DType, lanes: int, vectors: Sequence[str]) -> str:
-        """Vectors, one after the other."""
-        out = list(vectors)
-        while len(out) > 1:
-            pairs = zip(out[::2], out[1::2], strict=True)
-            out = [self.shuffled(type_text(t, lanes), a, b, range(2 * lanes)) for a, b in pairs]
-            lanes *= 2
-        return out[0]
-
 
 def _aligned(address: Affine, itemsize: int, width: int) -> int:
     """How many bytes of a vector of `width`, at most a line, lie on multiples of as many in an array that
@@ -742,24 +460,6 @@ def _cut(lanes: int, most: int) -> list[tuple[int, int]]:
         n = min(most, 1 << ((lanes - first).bit_length() - 1))
         out.append((first, n))
         first += n
-    return out
-
-
-def _runs(slots: list[Slot]) -> list[list[Slot]]:
-    """Slots at consecutive addresses with one mask, in runs of as many as they have lanes at most."""
-    out: list[list[Slot]] = []
-    for s in sorted(slots, key=lambda s: s.address.constant):
-        last = out[-1] if out else None
-        if (
-            last is not None
-            and len(last) < s.lanes
-            and last[-1].address.constant + 1 == s.address.constant
-            and (last[-1].mask is None) == (s.mask is None)
-            and (s.mask is None or last[-1].mask is None or s.mask.text == last[-1].mask.text)
-        ):
-            last.append(s)
-        else:
-            out.append([s])
     return out
 
 

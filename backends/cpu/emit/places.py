@@ -39,7 +39,7 @@ from .values import Value, type_text
 
 if TYPE_CHECKING:
     from .expressions import Env, ExpressionEmitter
-    from .memory import MemoryEmitter
+    from .registers import RegisterEmitter
 
 _BENDS = FloorDiv | FloorMod | Min | Max | Call
 _MOST = 4  # runs of neighbours: of more, single loads are as fast
@@ -114,7 +114,7 @@ def neighbours(
     return Value(e.op(f"phi {type_text(v.dtype, v.lanes)} {', '.join(ways)}"), v.dtype, v.lanes)
 
 
-def _active(e: MemoryEmitter) -> int:
+def _active(e: RegisterEmitter) -> int:
     return e.lanes if e.mask is None else e.mask.active or 0
 
 
@@ -154,7 +154,7 @@ def _slope(e: ExpressionEmitter, s: Expr, env: Env) -> int:
     return a.lane if a is not None else 0
 
 
-def _shuffled(e: MemoryEmitter, array: Array, first: Affine, apart: Sequence[int]) -> Value | None:
+def _shuffled(e: RegisterEmitter, array: Array, first: Affine, apart: Sequence[int]) -> Value | None:
     """The elements so many after `first`, one for each lane, 0 in lanes beyond; None where they are too far
     apart."""
     runs = _runs(sorted(set(apart)), e.lanes)
@@ -184,7 +184,7 @@ def _runs(places: Sequence[int], most: int) -> list[tuple[int, int]]:
     return out
 
 
-def _widened(e: MemoryEmitter, array: Array, address: Affine, width: int) -> str:
+def _widened(e: RegisterEmitter, array: Array, address: Affine, width: int) -> str:
     """So many neighbours, in a vector of all lanes."""
     st, lanes = storage_type(array.dtype), e.lanes
     p = e.pointer(array, address)

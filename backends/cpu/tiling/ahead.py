@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property
 
 from tc.poly.plan import Ahead, Axis, Nest, Phase, PhaseTile, Tile, one_block
 
@@ -44,125 +45,138 @@ def pointed(p: Phase, work: Mapping[str, Work], near: int) -> bool:
     )
 
 
+@dataclass(frozen=True)
+class Walk:
+    """A nest whose register tiles are gone over in loops `inner`, outermost first; arrays of at most `near`
+    bytes stay in a cache."""
+
+    nest: Nest
+    work: Mapping[str, Work]
+    tiles: Mapping[str, Tile]
+    inner: Sequence[str]
+    machine: Machine
+    near: int
+
+    @cached_property
+    def axes(self) -> dict[str, Axis]:
+        return {a.name: a for a in self.nest.axes}
+
+    @cached_property
+    def extents(self) -> dict[str, int]:
+        """The points of each axis in a cache tile; one of dynamic length (WHOLE, SHARE) is as long as the
+        axis typically is."""
+        whole = {n: a.extent for n, a in self.axes.items()}
+        return {n: min(t.cache, whole[n]) if t.cache > 0 else whole[n] for n, t in self.tiles.items()}
+
+    @cached_property
+    def at(self) -> dict[str, int]:
+        """The points of each axis in a register tile."""
+        return {n: min(t.register, self.axes[n].extent) for n, t in self.tiles.items()}
+
+    @cached_property
+    def looped(self) -> list[str]:
+        """The loops over register tiles that have more than one iteration."""
+        return [n for n in self.inner if self.extents[n] > self.tiles[n].register]
+
+    def far(self, r: Ref, nearer: int = 1) -> bool:
+        """Whether an array is larger than what is near, or than so small a part of it."""
+        return r.elements * r.itemsize > self.near // nearer
+
+    def from_memory(self, r: Ref) -> bool:
+        """Whether an array comes from memory; if nothing is `near`, each."""
+        return not self.near or from_memory(r, self.machine)
+
+    def full(self, r: Ref, extents: Mapping[str, int]) -> bool:
+        """Whether rows of a read leave each other no room in their sets of the cache that they come to."""
+        m = self.machine
+        size, ways = (m.l1, m.l1_ways) if m.hinted == 1 else (m.l2, m.l2_ways)
+        return crowd(r, extents, size, ways) > 1
+
+    def followed(self, r: Ref, phase: Mapping[str, int]) -> bool:
+        """Whether the hardware follows what a register tile reads or writes in a phase of these extents: one
+        long row, or a few that the next tiles go on with."""
+        reached = {**self.at, **phase}
+        count, length = rows(r, reached)
+        side_by_side = math.prod(
+            e for n, e in self.at.items() if abs(r.strides.get(n, 0)) * r.itemsize >= LINE
+        )
+        for n in reversed(self.looped if side_by_side <= FOLLOWED else ()):
+            if count > 1 or length >= _STREAM:
+                break
+            reached[n] = self.extents[n]
+            count, length = rows(r, reached)
+        return length >= _STREAM
+
+
 def next_rows(
-    nest: Nest,
-    work: Mapping[str, Work],
-    tiles: Mapping[str, Tile],
-    inner: Sequence[str],
-    phases: Sequence[PhaseTile],
-    packed: frozenset[tuple[str, int]],
-    machine: Machine,
-    near: int,
-    alone: bool,
+    w: Walk, phases: Sequence[PhaseTile], packed: frozenset[tuple[str, int]], alone: bool
 ) -> tuple[Ahead, ...]:
-    """The reads whose rows are short, in arrays of more than `near` bytes, and those of rows in lanes that
-    are read several times, if they come from memory or several lie on a page and no other nest has just made
-    them (`alone`: it shares no loops); each with the loop over register tiles whose next iteration brings new
-    ones: the outermost of which one iteration leaves room in the second cache for the rows of two."""
-    axes = {a.name: a for a in nest.axes}
-    extents, at, looped = _loops(axes, tiles, inner)
-    refs = [r for s in nest.statements for r in work[s].refs]
+    """The far reads whose rows are short, and those of rows in lanes that are read several times, if they
+    come from memory or several lie on a page and no other nest has just made them (`alone`: it shares no
+    loops); each with the loop over register tiles whose next iteration brings new ones."""
     out: list[Ahead] = []
-    again = read_again(nest, work)
-    for phase, t in zip(nest.phases, phases, strict=True):
+    again = read_again(w.nest, w.work)
+    for phase, t in zip(w.nest.phases, phases, strict=True):
         if not phase.axes:
             continue
-        phase_extents = {a.name: a.extent for a in one_block(phase, t).axes}
+        extents = {a.name: a.extent for a in one_block(phase, t).axes}
         places: set[tuple[str, int, tuple[tuple[str, int], ...]]] = set()
-        for r in (r for s in phase.statements for r in work[s].refs):
-            side_by_side = alone and t.vector is not None and r.buffer in again and abreast(r, at)
-            far = r.elements * r.itemsize > (near // _NEARER if side_by_side else near)
-            moving = any(r.strides.get(n, 0) for n in phase_extents)
+        for r in (r for s in phase.statements for r in w.work[s].refs):
+            side_by_side = alone and t.vector is not None and r.buffer in again and abreast(r, w.at)
+            far = w.far(r, _NEARER if side_by_side else 1)
+            moving = any(r.strides.get(n, 0) for n in extents)
             if not (far and moving) or r.written or not r.plain or (r.statement, r.read) in packed:
                 continue
             if t.vector is not None:
-                again_from_afar = r.buffer in again and _from_memory(r, machine, near)
-                if not (machine.asks_again and (side_by_side or again_from_afar)):
+                again_from_afar = r.buffer in again and w.from_memory(r)
+                if not (w.machine.asks_again and (side_by_side or again_from_afar)):
                     continue
-            elif _followed(r, at, phase_extents, looped, extents) or not cheap(r, phase, tiles, axes):
+            elif w.followed(r, extents) or not cheap(r, phase, w.tiles, w.axes):
                 continue
-            these, full = {**at, **phase_extents}, partial(_full, r, machine)
-            room = not full(these)
-            for i, n in enumerate(looped):
-                if not r.strides.get(n, 0):
-                    continue
-                if t.vector is None and room and full({**these, n: 2 * at[n]}):
-                    break  # they would push these out of their sets
-                inside = {m: extents[m] if m in looped[i + 1 :] else tiles[m].register for m in axes}
-                if sum(footprint(x, {**inside, **phase_extents}) for x in refs) <= machine.l2 // 2:
-                    place = (r.buffer, r.offset, tuple(sorted(r.strides.items())))
-                    if place not in places:  # what is read twice is asked for once
-                        places.add(place)
-                        early = 1 if t.vector is None else -(-_EARLY // footprint(r, these))
-                        out.append(Ahead(r.statement, r.read, n, early))
-                    break
+            along = _brings_new(w, r, extents, apart=t.vector is None)
+            place = (r.buffer, r.offset, tuple(sorted(r.strides.items())))
+            if along is not None and place not in places:  # what is read twice is asked for once
+                places.add(place)
+                early = 1 if t.vector is None else -(-_EARLY // footprint(r, {**w.at, **extents}))
+                out.append(Ahead(r.statement, r.read, along, early))
     return tuple(out)
 
 
-def _followed(
-    r: Ref, at: Mapping[str, int], phase: Mapping[str, int], looped: Sequence[str], extents: Mapping[str, int]
-) -> bool:
-    """Whether the hardware follows what a register tile, of `at` points, reads or writes: one long row, or a
-    few that the next tiles go on with."""
-    reached = {**at, **phase}
-    count, length = rows(r, reached)
-    side_by_side = math.prod(e for n, e in at.items() if abs(r.strides.get(n, 0)) * r.itemsize >= LINE)
-    for n in reversed(looped if side_by_side <= FOLLOWED else ()):
-        if count > 1 or length >= _STREAM:
-            break
-        reached[n] = extents[n]
-        count, length = rows(r, reached)
-    return length >= _STREAM
+def _brings_new(w: Walk, r: Ref, phase: Mapping[str, int], apart: bool) -> str | None:
+    """The loop over register tiles whose next iteration brings new rows of a read in a phase of these
+    extents: the outermost of which one iteration leaves room in the second cache for the rows of two.  None
+    if rows that lie `apart` would push each other out of their sets."""
+    these = {**w.at, **phase}
+    room = not w.full(r, these)
+    refs = [x for s in w.nest.statements for x in w.work[s].refs]
+    for i, n in enumerate(w.looped):
+        if not r.strides.get(n, 0):
+            continue
+        if apart and room and w.full(r, {**these, n: 2 * w.at[n]}):
+            return None
+        inside = {m: w.extents[m] if m in w.looped[i + 1 :] else w.tiles[m].register for m in w.axes}
+        if sum(footprint(x, {**inside, **phase}) for x in refs) <= w.machine.l2 // 2:
+            return n
+    return None
 
 
-def _full(r: Ref, machine: Machine, extents: Mapping[str, int]) -> bool:
-    """Whether rows of a read leave each other no room in their sets of the cache that they are asked to."""
-    if machine.hinted == 1:
-        return crowd(r, extents, machine.l1, machine.l1_ways) > 1
-    return crowd(r, extents, machine.l2, machine.l2_ways) > 1
-
-
-def _from_memory(r: Ref, machine: Machine, near: int) -> bool:
-    """Whether an array comes from memory; if nothing is `near`, each."""
-    return not near or from_memory(r, machine)
-
-
-def _loops(
-    axes: Mapping[str, Axis], tiles: Mapping[str, Tile], inner: Sequence[str]
-) -> tuple[dict[str, int], dict[str, int], list[str]]:
-    """The points of each axis in a cache tile and in a register tile, and the loops over register tiles.  A
-    tile of dynamic length (WHOLE, SHARE) is as long as the axis typically is."""
-    extents = {n: min(t.cache, axes[n].extent) if t.cache > 0 else axes[n].extent for n, t in tiles.items()}
-    at = {n: min(t.register, axes[n].extent) for n, t in tiles.items()}
-    return extents, at, [n for n in inner if extents[n] > tiles[n].register]
-
-
-def later_rows(
-    nest: Nest,
-    work: Mapping[str, Work],
-    tiles: Mapping[str, Tile],
-    inner: Sequence[str],
-    machine: Machine,
-    near: int,
-) -> tuple[Ahead, ...]:
+def later_rows(w: Walk) -> tuple[Ahead, ...]:
     """The reads, outside of reductions, of several rows side by side of an array that comes from memory, such
     as those above and below a point; of these what no other will have read before, some rows ahead."""
-    axes = {a.name: a for a in nest.axes}
-    _, at, looped = _loops(axes, tiles, inner)
-    vector = along_lanes(tiles)
+    vector = along_lanes(w.tiles)
     groups: dict[tuple[str, tuple[tuple[str, int], ...]], list[Ref]] = {}
-    for s in (s for p in nest.phases if not p.axes for s in p.statements):
-        for r in work[s].refs:
-            far = _from_memory(r, machine, near)
+    for s in (s for p in w.nest.phases if not p.axes for s in p.statements):
+        for r in w.work[s].refs:
+            far = w.from_memory(r)
             if far and not r.written and not r.indirect and 0 < _apart(r, vector) < LINE:
                 groups.setdefault((r.buffer, tuple(sorted(r.strides.items()))), []).append(r)
     out: list[Ahead] = []
     for group in groups.values():
         one = group[0]
-        along = next((n for n in reversed(looped) if _apart(one, n) >= LINE), None)
+        along = next((n for n in reversed(w.looped) if _apart(one, n) >= LINE), None)
         if along is None:
             continue
-        row = one.strides[along] * at[along]
+        row = one.strides[along] * w.at[along]
         offsets = sorted({r.offset for r in group})
         if offsets[-1] - offsets[0] < abs(row) // 2:  # one row, which the hardware follows
             continue
@@ -188,40 +202,32 @@ def _multiple(distance: int, step: int, close: int) -> bool:
     return times >= 1 and abs(distance - times * step) < close
 
 
-def next_results(
-    nest: Nest,
-    work: Mapping[str, Work],
-    tiles: Mapping[str, Tile],
-    inner: Sequence[str],
-    machine: Machine,
-    near: int,
-) -> tuple[Ahead, ...]:
-    """The results of reductions whose rows are short, in an array of more than `near` bytes: of rows on many
-    pages with the innermost loop over register tiles that goes to other pages, of several rows in an array
-    that comes from memory with the innermost that goes to other lines."""
-    axes = {a.name: a for a in nest.axes}
-    extents, at, looped = _loops(axes, tiles, inner)
-    iterations = min((math.prod(a.extent for a in p.axes) for p in nest.phases if p.axes), default=0)
-    vectors = math.prod(math.ceil(e / tiles[n].lanes) for n, e in at.items())
+def next_results(w: Walk) -> tuple[Ahead, ...]:
+    """The far results of reductions whose rows are short: of rows on many pages with the innermost loop over
+    register tiles that goes to other pages, of several rows in an array that comes from memory with the
+    innermost that goes to other lines."""
+    at, looped = w.at, w.looped
+    iterations = min((math.prod(a.extent for a in p.axes) for p in w.nest.phases if p.axes), default=0)
+    vectors = math.prod(math.ceil(e / w.tiles[n].lanes) for n, e in at.items())
     out: dict[str, Ahead] = {}
-    for r in held_buffers(nest, work).values():
+    for r in held_buffers(w.nest, w.work).values():
         apart = {n: abs(r.strides.get(n, 0)) * r.itemsize for n in at}
         pages = math.prod(e for n, e in at.items() if apart[n] >= PAGE)
         lines = math.prod(
             e if apart[n] >= LINE else max(1, math.ceil(e * apart[n] / LINE)) for n, e in at.items()
         )
-        if r.elements * r.itemsize <= near or _SHARE * lines > vectors * iterations:
+        if not w.far(r) or _SHARE * lines > vectors * iterations:
             continue
         if pages >= _ROWS:
             along = next((n for n in reversed(looped) if apart[n] * at[n] >= PAGE), None)
             inside = looped[looped.index(along) + 1 :] if along is not None else []
-            reached = run(r, {m: extents[m] if m in inside else at[m] for m in axes})
+            reached = run(r, {m: w.extents[m] if m in inside else at[m] for m in w.axes})
             along = along if reached < PAGE else None
         elif (
             lines >= _LINES
-            and _from_memory(r, machine, near)
+            and w.from_memory(r)
             and any(s % LINE for s in apart.values() if s > LINE)
-            and not _followed(r, at, {}, looped, extents)
+            and not w.followed(r, {})
         ):
             along = next((n for n in reversed(looped) if apart[n] * at[n] >= 2 * LINE), None)
         else:
@@ -231,32 +237,24 @@ def next_results(
     return tuple(out.values())
 
 
-def next_block(
-    nest: Nest,
-    work: Mapping[str, Work],
-    tiles: Mapping[str, Tile],
-    phases: Sequence[PhaseTile],
-    others: Collection[Ahead],
-    machine: Machine,
-    near: int,
-) -> tuple[Ahead, ...]:
-    """The reads of a blocked phase, in arrays of more than `near` bytes and but for those of `others`, of
-    which each row is a stream that ends with its part of the tile."""
+def next_block(w: Walk, phases: Sequence[PhaseTile], others: Collection[Ahead]) -> tuple[Ahead, ...]:
+    """The far reads of a blocked phase, but for those of `others`, of which each row is a stream that ends
+    with its part of the tile."""
     asked = {(x.statement, x.read) for x in others}
     out: list[Ahead] = []
-    vector = along_lanes(tiles) or ""
-    for phase, tile in zip(nest.phases, phases, strict=True):
+    vector = along_lanes(w.tiles) or ""
+    for phase, tile in zip(w.nest.phases, phases, strict=True):
         if tile.block is None:
             continue
         axis = phase.axes[0].name
-        pieces = once(nest, phase, work, vector, machine)
+        pieces = once(w.nest, phase, w.work, vector, w.machine)
         out += [
             Ahead(r.statement, r.read, axis)
             for s in phase.statements
-            for r in work[s].refs
-            if as_it_lies(r, work[s], vector)
+            for r in w.work[s].refs
+            if as_it_lies(r, w.work[s], vector)
             and (s, r.read) not in asked
-            and r.elements * r.itemsize > near
+            and w.far(r)
             and (r in pieces or abs(r.strides.get(axis, 0)) * r.itemsize >= FAR)
         ]
     return tuple(out)

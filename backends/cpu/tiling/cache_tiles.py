@@ -151,11 +151,11 @@ def tiling(
     packs = tuple(Pack(r.statement, r.read, rows_together(r, lanes, machine)) for r in packed)
     early: tuple[Ahead, ...] = ()
     if options.prefetch is not False:
-        early = ahead.next_rows(nest, work, tiles, inner, phases, c.packs, machine, near, not given)
-        early += ahead.later_rows(nest, work, tiles, inner, machine, near)
-        early += ahead.next_results(nest, work, tiles, inner, machine, near)
+        walk = ahead.Walk(nest, work, tiles, inner, machine, near)
+        early = ahead.next_rows(walk, phases, c.packs, alone=not given)
+        early += ahead.later_rows(walk) + ahead.next_results(walk)
         if not packed:
-            early += ahead.next_block(nest, work, tiles, phases, early, machine, near)
+            early += ahead.next_block(walk, phases, early)
     return Tiling(tiles, tuple(order), inner, phases, packs, parallel, shared_tasks, early, most)
 
 

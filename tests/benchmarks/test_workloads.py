@@ -128,6 +128,11 @@ def test_cases_at_random_follow_from_the_seed_and_are_affordable() -> None:
         assert workload.flops <= 1e9 and workload.read_bytes() + workload.result_bytes <= 96 << 20
 
 
+def test_drawn_images_are_not_smaller_than_a_window() -> None:
+    computed = {c.family for c in CASES if c.workload().flops}
+    assert all(c.workload().flops for c in draw(77, 50) if c.family in computed)
+
+
 @pytest.mark.parametrize(
     "key", ["contraction:ab,bc->ac@3,4", "broadcast:ba,a,b->ab@3,4", "stencil:disc@1,9,9"]
 )

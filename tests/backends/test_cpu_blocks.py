@@ -189,7 +189,7 @@ TRANSPOSED = {
 }  # fmt: skip
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("t", ["float", "double", "float16"])
 @pytest.mark.parametrize("name", TRANSPOSED)

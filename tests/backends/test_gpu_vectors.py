@@ -36,6 +36,7 @@ def ptx(text: str) -> str:
     return held.decode()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("source", "options", "sizes"),
     [

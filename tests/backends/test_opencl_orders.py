@@ -180,7 +180,7 @@ def in_all_modes(call: Call, wanted: Sequence[Array]) -> None:
                 np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-6, err_msg=told)
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(9)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("name", test_upstream_mapper.CASES)
 def test_cases_of_the_mapper(name: str) -> None:

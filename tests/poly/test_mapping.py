@@ -133,7 +133,7 @@ def region_maps(draw: st.DrawFn, region: Region) -> RegionMap:
 
 @pytest.mark.parametrize("strategy", ["max", "min"])
 @pytest.mark.parametrize("name", CASES)
-@settings(_COMMON, max_examples=examples(12, 4))
+@settings(_COMMON, max_examples=examples(12, 6))
 @given(data=st.data())
 def test_any_map_runs_each_point_once(name: str, strategy: str, data: st.DataObject) -> None:
     source, sizes = CASES[name]

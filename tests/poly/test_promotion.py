@@ -226,6 +226,7 @@ PARTS = """def parts(float(M,K) A, float(N,K) B) -> (P) {
 STAIRS = PARTS.replace("8*c + k < K", "8*c + k <= m")
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("source", "tile", "guarded"),
     [

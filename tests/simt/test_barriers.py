@@ -112,6 +112,7 @@ CASES = {
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", CASES)
 def test_few_are_enough(name: str) -> None:
     case = CASES[name]

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from tc.poly.plan import Ahead, Axis, Nest, Phase, PhaseTile, Tile, one_block
 
@@ -45,38 +44,24 @@ def pointed(p: Phase, work: Mapping[str, Work], near: int) -> bool:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Walk:
-    """A nest whose register tiles are gone over in loops `inner`, outermost first; arrays of at most `near`
-    bytes stay in a cache."""
+    """A nest as its register tiles are gone over, one after the other.
+
+    `axes` are those of the nest, of which a cache tile has `extents` points and a register tile `at`;
+    `looped` are the loops over register tiles that have more than one iteration, outermost first.  Arrays of
+    at most `near` bytes stay in a cache.
+    """
 
     nest: Nest
     work: Mapping[str, Work]
     tiles: Mapping[str, Tile]
-    inner: Sequence[str]
     machine: Machine
     near: int
-
-    @cached_property
-    def axes(self) -> dict[str, Axis]:
-        return {a.name: a for a in self.nest.axes}
-
-    @cached_property
-    def extents(self) -> dict[str, int]:
-        """The points of each axis in a cache tile; one of dynamic length (WHOLE, SHARE) is as long as the
-        axis typically is."""
-        whole = {n: a.extent for n, a in self.axes.items()}
-        return {n: min(t.cache, whole[n]) if t.cache > 0 else whole[n] for n, t in self.tiles.items()}
-
-    @cached_property
-    def at(self) -> dict[str, int]:
-        """The points of each axis in a register tile."""
-        return {n: min(t.register, self.axes[n].extent) for n, t in self.tiles.items()}
-
-    @cached_property
-    def looped(self) -> list[str]:
-        """The loops over register tiles that have more than one iteration."""
-        return [n for n in self.inner if self.extents[n] > self.tiles[n].register]
+    axes: Mapping[str, Axis]
+    extents: Mapping[str, int]
+    at: Mapping[str, int]
+    looped: tuple[str, ...]
 
     def far(self, r: Ref, nearer: int = 1) -> bool:
         """Whether an array is larger than what is near, or than so small a part of it."""
@@ -106,6 +91,24 @@ class Walk:
             reached[n] = self.extents[n]
             count, length = rows(r, reached)
         return length >= _STREAM
+
+
+def walk(
+    nest: Nest,
+    work: Mapping[str, Work],
+    tiles: Mapping[str, Tile],
+    inner: Sequence[str],
+    machine: Machine,
+    near: int,
+) -> Walk:
+    """A nest with loops `inner` over register tiles.  A cache tile of dynamic length (WHOLE, SHARE) is as
+    long as the axis typically is."""
+    axes = {a.name: a for a in nest.axes}
+    whole = {n: a.extent for n, a in axes.items()}
+    extents = {n: min(t.cache, whole[n]) if t.cache > 0 else whole[n] for n, t in tiles.items()}
+    at = {n: min(t.register, whole[n]) for n, t in tiles.items()}
+    looped = tuple(n for n in inner if extents[n] > tiles[n].register)
+    return Walk(nest, work, tiles, machine, near, axes, extents, at, looped)
 
 
 def next_rows(
@@ -220,7 +223,7 @@ def next_results(w: Walk) -> tuple[Ahead, ...]:
             continue
         if pages >= _ROWS:
             along = next((n for n in reversed(looped) if apart[n] * at[n] >= PAGE), None)
-            inside = looped[looped.index(along) + 1 :] if along is not None else []
+            inside = looped[looped.index(along) + 1 :] if along is not None else ()
             reached = run(r, {m: w.extents[m] if m in inside else at[m] for m in w.axes})
             along = along if reached < PAGE else None
         elif (

@@ -151,7 +151,7 @@ def tiling(
     packs = tuple(Pack(r.statement, r.read, rows_together(r, lanes, machine)) for r in packed)
     early: tuple[Ahead, ...] = ()
     if options.prefetch is not False:
-        walk = ahead.Walk(nest, work, tiles, inner, machine, near)
+        walk = ahead.walk(nest, work, tiles, inner, machine, near)
         early = ahead.next_rows(walk, phases, c.packs, alone=not given)
         early += ahead.later_rows(walk) + ahead.next_results(walk)
         if not packed:

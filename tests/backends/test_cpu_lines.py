@@ -18,6 +18,14 @@ from tests.backends.test_cpu_ahead import hints, made
 compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
 lines, backend, isa = (sys.modules[f"tc_backends.cpu.{name}"] for name in ("model.lines", "backend", "isa"))
 
+TMM = "def f(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
+
+
+def best_on(machine: object, source: str, **sizes: int) -> str:
+    """The candidate that the model takes on a machine."""
+    text = backend.code_of(tc.compile(source, "cpu").program(sizes), machine, tc.Options()).choice
+    return next(line for line in text.splitlines() if line.startswith("  *"))
+
 
 @pytest.mark.parametrize(
     ("stride", "rows", "expected"),
@@ -77,31 +85,24 @@ def test_what_each_tile_would_fill_again_is_not_packed() -> None:
 def test_short_stores_may_wait(cycles: float, lanes: str) -> None:
     """Lanes along f store ten pixels to each of 32 rows; lanes along pixels store whole vectors."""
     source = "def f(float(N,C,Y,X) I, float(F,C) K) -> (O) { O(n,f,y,x) +=! I(n,c,y,x) * K(f,c) }"
-    program = tc.compile(source, "cpu").program({"N": 8, "C": 128, "Y": 28, "X": 28, "F": 128})
     own = backend.Machine(isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16, short_store=cycles)
-    text = backend.code_of(program, own, tc.Options()).choice
-    best = next(line for line in text.splitlines() if line.startswith("  *"))
-    assert f"lanes {lanes} " in best, text
+    assert f"lanes {lanes} " in best_on(own, source, N=8, C=128, Y=28, X=28, F=128)
 
 
 @pytest.mark.parametrize(("cycles", "lanes"), [(0.0, "i_0"), (4.0, "j_1")])
 def test_rows_far_apart_may_hold_up_arithmetic(cycles: float, lanes: str) -> None:
     """Lanes along i read five elements of each of 1000 rows of B; lanes along j copy whole rows."""
-    program = tc.compile(GEMM, "cpu").program({"M": 127, "K": 1000, "N": 1003})
     own = backend.Machine(
         isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16, short_store=3.0, far_row=cycles
     )
-    text = backend.code_of(program, own, tc.Options()).choice
-    best = next(line for line in text.splitlines() if line.startswith("  *"))
-    assert f"lanes {lanes} " in best, text
+    assert f"lanes {lanes} " in best_on(own, GEMM, M=127, K=1000, N=1003)
 
 
 def test_short_rows_of_results_may_wait_for_the_last_cache() -> None:
     """Eight elements of each of 32 rows 64 KB apart, which fall into two sets; of rows 65 KB apart, none."""
-    source = "def f(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
 
     def compute(n: int, cycles: float) -> int:
-        program = tc.compile(source, "cpu").program({"M": 128, "K": 4096, "N": n})
+        program = tc.compile(TMM, "cpu").program({"M": 128, "K": 4096, "N": n})
         own = backend.Machine(isa.AVX512, 2, fma_units=1, loads=1, evicted=3.0, lost_line=cycles)
         text = backend.code_of(program, own, tc.Options(vector=0, register_tile=(32, 8))).choice
         return int(re.findall(r"\* +\d+ cycles \(compute (\d+)", text)[0])
@@ -116,25 +117,18 @@ def test_short_rows_of_results_may_wait_for_the_last_cache() -> None:
 def test_columns_of_short_rows_may_wait_so_long_that_rows_are_faster(cycles: float, lanes: str) -> None:
     """Lanes along m store six elements of a line at a time to rows 128 KB apart, of which the second cache
     keeps 16; lanes along n store whole lines."""
-    source = "def f(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
-    program = tc.compile(source, "cpu").program({"M": 128, "K": 512, "N": 32768})
     own = backend.Machine(
         isa.AVX512, 2, 48 << 10, 2 << 20, 32 << 20, 12, 16, l2_bandwidth=26.0, lost_line=cycles
     )
-    text = backend.code_of(program, own, tc.Options()).choice
-    best = next(line for line in text.splitlines() if line.startswith("  *"))
-    assert f"lanes {lanes} " in best, text
+    assert f"lanes {lanes} " in best_on(own, TMM, M=128, K=512, N=32768)
 
 
 @pytest.mark.parametrize(("pixels", "rows"), [(64, 0), (96, 0), (60, 32), (72, 32)])
 def test_rows_of_one_set_wait_to_be_stored(pixels: int, rows: int) -> None:
     """Of 64 x 64 or 96 x 96 pixels the rows of 32 filters fall into one set of the first cache: pixels are
     in lanes.  Of others filters are."""
-    program = tc.compile(CONV, "cpu").program(
-        {"N": 4, "C": 16, "H": pixels + 2, "W": pixels + 2, "F": 32, "KH": 3, "KW": 3}
-    )
     own = backend.Machine(isa.AVX512, 2, fma_units=1, loads=1, evicted=3.0, full_set=1.7, many_pages=6.0)
-    best = next(x for x in backend.code_of(program, own, tc.Options()).choice.splitlines() if "  *" in x)
+    best = best_on(own, CONV, N=4, C=16, H=pixels + 2, W=pixels + 2, F=32, KH=3, KW=3)
     assert ("lanes f_1 x2" in best) == bool(rows), best
     assert "n_0 x2" not in best, "the hardware follows no 64 pages"
 
@@ -153,14 +147,12 @@ def test_results_that_wait_behind_a_long_reduction_cost_nothing() -> None:
 @pytest.mark.parametrize(("cycles", "rows"), [(0.0, 3), (20.0, 1)])
 def test_rows_on_one_page_may_be_more_than_the_hardware_follows(cycles: float, rows: int) -> None:
     """Of a result of 64 filters, three rows of 888 bytes at a time, or one that is as long as they are."""
-    program = tc.compile(CONV, "cpu").program({"N": 1, "C": 3, "H": 224, "W": 224, "F": 64, "KH": 3, "KW": 3})
     own = backend.Machine(
         isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16, starts=6.0, stray_row=cycles, short_store=3.0
     )
-    text = backend.code_of(program, own, tc.Options()).choice
-    best = next(line for line in text.splitlines() if line.startswith("  *"))
-    assert ("h_2 x3" in best) == (rows == 3), text
-    assert rows == 3 or "h_2" not in best, text
+    best = best_on(own, CONV, N=1, C=3, H=224, W=224, F=64, KH=3, KW=3)
+    assert ("h_2 x3" in best) == (rows == 3)
+    assert rows == 3 or "h_2" not in best
 
 
 @pytest.mark.parametrize(("times", "tile"), [(4.0, "n_1 x1, m_0 x16"), (2.0, "n_1 x2, m_0 x10")])
@@ -169,13 +161,10 @@ def test_lines_of_full_sets_take_longer(times: float, tile: str, monkeypatch: py
     they are read as they lie."""
     monkeypatch.setattr(sys.modules["tc_backends.cpu.tiling.blocks"], "_both", lambda *_: None)
     source = "def f(float(K,M) A, float(K,N) B) -> (C) { C(m,n) +=! A(k,m) * B(k,n) }"
-    program = tc.compile(source, "cpu").program({"M": 512, "K": 512, "N": 512})
     own = backend.Machine(
         isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16, l2_bandwidth=26.0, short_store=3.0, crowded=times
     )
-    text = backend.code_of(program, own, tc.Options()).choice
-    best = next(line for line in text.splitlines() if line.startswith("  *"))
-    assert f"lanes {tile}" in best, text
+    assert f"lanes {tile}" in best_on(own, source, M=512, K=512, N=512)
 
 
 @pytest.mark.parametrize(("tile", "bound"), [((8, 32), True), ((6, 64), False)])

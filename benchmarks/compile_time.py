@@ -89,8 +89,9 @@ class Compile:
 def compile_once(backend: str, source: str, entry: str | None, sizes: dict[str, int]) -> Compile:
     """One compile, with the caches in memory empty."""
     import tc
-    from tc import api, pipeline
+    from tc import api
     from tc.kernel import BUILT, CACHE
+    from tc.pipeline import front as pipeline
 
     CACHE.clear()
     BUILT.clear()
@@ -143,7 +144,7 @@ def measure(
     backend: str, name: str, source: str, entry: str | None, sizes: dict[str, int], repeats: int
 ) -> Row:
     import tc
-    from tc import pipeline
+    from tc.pipeline import front as pipeline
 
     front = tc.compile(source, backend, entry).front
     known = {*front.checked.sizes, *front.specialized}
@@ -201,7 +202,7 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
 
     import tc
-    from tc import pipeline
+    from tc.pipeline import front as pipeline
 
     warnings.simplefilter("ignore", tc.Warning)
     programs = seeds() if args.programs == "seeds" else benchmark()

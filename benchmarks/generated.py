@@ -42,7 +42,7 @@ def text_of(case: Case, backend: str, isa: str) -> str:
 
     registry.load(backend)
     source, entry, sizes = sized(case)
-    elsewhere = backend == "cpu" and isa != importlib.import_module("tc_backends.cpu.machine").host().isa.name
+    elsewhere = backend == "cpu" and isa != importlib.import_module("tc_backends.cpu.target").host().isa.name
     kernel = tc.compile(source, backend, entry, options={} if elsewhere else {"isa": isa})
     known = {*kernel.front.checked.sizes, *kernel.front.specialized}
     values = {k: v for k, v in sizes.items() if k in known}
@@ -55,7 +55,7 @@ def text_elsewhere(program: Any, isa: str) -> str:
     """The LLVM IR of a program for an instruction set that this machine need not have; what would spill is
     not looked at."""
     backend = importlib.import_module("tc_backends.cpu.backend")
-    machine = importlib.import_module("tc_backends.cpu.machine").host()
+    machine = importlib.import_module("tc_backends.cpu.target").host()
     other = importlib.import_module("tc_backends.cpu.isa").ISAS[isa]
     return backend.code_of(program, replace(machine, isa=other), Options()).text
 

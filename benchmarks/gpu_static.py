@@ -3,7 +3,7 @@
     python -m benchmarks.gpu_static [--isa sm_90] [--accesses] [--save] [NAME …]
 
 From NVRTC's compiler: registers (! where some are in memory), bytes of shared memory (smem).  The rest is
-what the model of the GPU backends says (backends/gpu/model.py), for A100 or H100:
+what the model of the GPU backends says (backends/gpu/cost/model.py), for A100 or H100:
 
     occ     % of the warps that a multiprocessor could hold
     loads   elements of global memory that threads load, for each element that the kernel writes; least: if
@@ -192,11 +192,12 @@ def main(argv: list[str] | None = None) -> int:
         parser.error(f"there is no program {' or '.join(args.names)}")
 
     import tc
-    from tc import pipeline, registry
+    from tc import registry
+    from tc.pipeline import front as pipeline
 
     registry.load("cuda")
-    traffic = importlib.import_module("tc_backends.gpu.traffic")
-    model = importlib.import_module("tc_backends.gpu.model")
+    traffic = importlib.import_module("tc_backends.gpu.cost.traffic")
+    model = importlib.import_module("tc_backends.gpu.cost.model")
     target = importlib.import_module("tc_backends.gpu.target").of_architecture(args.isa)
     warnings.simplefilter("ignore", tc.Warning)
     rows: list[Row] = []

@@ -163,7 +163,7 @@ def _trial(t: Trigger) -> _Trial:
 def _judged(trial: _Trial) -> Verdict:
     """What the compiler that is to be imported makes of a program."""
     try:
-        from tc_backends.cpu.machine import host  # type: ignore[import-not-found]  # noqa: TID251
+        from tc_backends.cpu.target import host  # type: ignore[import-not-found]  # noqa: TID251
 
         import tc
     except Exception as e:

@@ -42,22 +42,27 @@ MODULES = ("tc/ranges", "tc/ir", "tc/poly", "tc/codegen", "tc/halide", "backends
 # loops for few points (`versions`), which of what is legal is fused or computed again (`fuse`, `recompute`),
 # what hardware is like (`machine`, `target`); what only shows, or runs on devices that are not here.
 EXCLUDED = (
-    *("tc/poly/trace", "tc/poly/legality.py", "tc/poly/placement.py"),
-    *("backends/cpu/tiling/choose.py", "backends/cpu/tiling/candidates.py", "backends/cpu/tiling/rank.py"),
-    *("backends/cpu/tiling/cache_tiles.py", "backends/cpu/tiling/blocks.py"),
-    *("backends/cpu/model/cycles.py", "backends/cpu/model/issue.py", "backends/cpu/model/lines.py"),
-    *("backends/cpu/model/work.py", "backends/cpu/model/packs.py", "backends/cpu/model/cost.py"),
+    *("tc/poly/trace", "tc/poly/legality.py", "tc/poly/trace/placement.py"),
+    *("backends/cpu/search/choose.py", "backends/cpu/search/candidates.py", "backends/cpu/search/rank.py"),
+    *("backends/cpu/search/cache_tiles.py", "backends/cpu/search/reduction_blocks.py"),
+    *("backends/cpu/cost/cycles.py", "backends/cpu/cost/issue.py", "backends/cpu/cost/cache_lines.py"),
+    *("backends/cpu/cost/work.py", "backends/cpu/cost/pack_sizes.py", "backends/cpu/cost/cost.py"),
     *(
         "backends/cpu/emit/spills.py",
-        "backends/cpu/machine.py",
-        "backends/cpu/model/size.py",
-        "backends/cpu/tiling/versions.py",
+        "backends/cpu/target.py",
+        "backends/cpu/cost/code_size.py",
+        "backends/cpu/search/size_variants.py",
     ),
     *("backends/cpu/fuse.py", "backends/cpu/recompute.py", "backends/gpu/fuse.py", "backends/gpu/target.py"),
-    *("backends/gpu/choose.py", "backends/gpu/kernels.py", "backends/gpu/recompute.py"),
-    *("backends/gpu/model.py", "backends/gpu/warps.py", "backends/gpu/traffic.py"),
-    *("backends/gpu/lanes.py", "backends/gpu/requests.py"),
-    *("backends/gpu/instructions.py", "backends/gpu/unrolling.py", "tc/ir/printer.py", "backends/cuda"),
+    *("backends/gpu/search/choose.py", "backends/gpu/search/kernels.py", "backends/gpu/recompute.py"),
+    *("backends/gpu/cost/model.py", "backends/gpu/cost/warps.py", "backends/gpu/cost/traffic.py"),
+    *("backends/gpu/cost/lanes.py", "backends/gpu/cost/requests.py"),
+    *(
+        "backends/gpu/cost/instructions.py",
+        "backends/gpu/cost/unrolling.py",
+        "tc/ir/printer.py",
+        "backends/cuda",
+    ),
 )
 # Of others, imported once: they take long, and import nothing of the compiler.
 _OTHERS = ("halide", "hypothesis.strategies", "islpy", "lark", "llvmlite.binding", "platformdirs", "pyopencl")

@@ -47,7 +47,7 @@ from fuzz.tree import (
 )
 from tc import registry
 from tc.options import MAPPED
-from tc.pipeline import Front
+from tc.pipeline.front import Front
 
 EXTENTS = (3, 1, 2, 4, 5, 7, 8, 9, 16, 17, 33, 0)
 _SMALL = (3, 1, 2, 4, 5)  # where many loops are nested

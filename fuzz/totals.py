@@ -13,7 +13,7 @@ from typing import Any
 import tc
 from fuzz.children import ROOT
 from fuzz.report import Report
-from tc import store
+from tc.cache import disk
 
 _EVERY = 30.0  # seconds between two writes of the file
 
@@ -51,7 +51,7 @@ class Totals:
             totals.seed = told["seed"]
             totals.report.add(told["report"])
             totals.parts = [Part(**{**p, "backends": tuple(p["backends"])}) for p in told["parts"]]
-        sources = store.digest(*(store.sources(ROOT / folder) for folder in ("tc", "backends")))
+        sources = disk.digest(*(disk.sources(ROOT / folder) for folder in ("tc", "backends")))
         totals.parts.append(Part(sources[:12], jobs, tuple(backends)))
         return totals
 

@@ -41,21 +41,21 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "loads have no mask",
-        "backends/cpu/emit/memory.py",
+        "backends/cpu/emit/load_store.py",
         '            if self.mask is None:\n                return self.from_memory(t, self.op(f"load {st}, ptr {p}, align',
         '            if self.mask is None or self.mask.active is not None:\n                return self.from_memory(t, self.op(f"load {st}, ptr {p}, align',
         (on("death", "def f(float(N) A, float(N) B) -> (C) { C(i) = A(i) * B(i) }", N=13),),
     ),
     Miscompilation(
         "the last vector is stored in pieces that are too long",
-        "backends/cpu/emit/memory.py",
+        "backends/cpu/emit/load_store.py",
         "n = min(most, 1 << ((lanes - first).bit_length() - 1))",
         "n = min(most, 1 << (lanes - first - 1).bit_length())",
         (on("death", "def f(float(N) A, float(N) B) -> (C) { C(i) = A(i) * B(i) }", N=13),),
     ),
     Miscompilation(
         "every second element is picked from loads that end too late",
-        "backends/cpu/emit/memory.py",
+        "backends/cpu/emit/load_store.py",
         "start = min(j * lanes, (lanes - 1) * stride + 1 - lanes)",
         "start = j * lanes",
         (on("death", "def f(float(N) A) -> (C) { C(i) = A(2*i) where i in 0:16 }", N=31),),
@@ -75,7 +75,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "two images have one padding",
-        "backends/cpu/emit/memory.py",
+        "backends/cpu/emit/load_store.py",
         'f"{array.name} if {c.text} else {constant.text}"',
         'f"{array.name} if {c.text}"',
         (
@@ -89,14 +89,14 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "lanes beyond the end of a reduction are reduced too",
-        "backends/cpu/emit/registers.py",
+        "backends/cpu/emit/promotion.py",
         "varying = self.mask is not None and (slot.mask is None or slot.mask.text != self.mask.text)",
         "varying = False",
         (on("result", LEAST, values={"A": (5, 7, 9)}, N=99),),
     ),
     Miscompilation(
         "an element in registers that a condition leaves alone is not loaded",
-        "backends/cpu/emit/registers.py",
+        "backends/cpu/emit/promotion.py",
         "if fresh and (varying or self.conditional):",
         "if fresh and varying:",
         (
@@ -127,7 +127,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "a result is stored past the caches where it starts on no line",
-        "backends/cpu/emit/memory.py",
+        "backends/cpu/emit/load_store.py",
         "self.either(self.on_a_line(array), past, plain)",
         'self.either("true", past, plain)',
         (
@@ -142,7 +142,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "results are stored past the caches in rows that start on no line",
-        "backends/cpu/emit/memory.py",
+        "backends/cpu/emit/load_store.py",
         "return piece if piece >= _SHORTEST and width <= LINE else 0",
         "return width if width <= LINE else 0",
         (
@@ -164,7 +164,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "columns that are turned by a function begin where the first ones did",
-        "backends/cpu/emit/registers.py",
+        "backends/cpu/emit/promotion.py",
         "at = self.materialize(first.address.uniform)",
         "at = 0",
         (
@@ -180,7 +180,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "what was loaded under a mask is used without one",
-        "backends/cpu/emit/memory.py",
+        "backends/cpu/emit/load_store.py",
         "if mask is None or (self.mask is not None and mask.text == self.mask.text):",
         "if True:",
         (
@@ -342,7 +342,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "a tile is unswitched as if < were <=",
-        "tc/ir/unswitch.py",
+        "tc/transforms/loops/unswitch.py",
         "least = 1 if isinstance(c, LT | GT) else 0",
         "least = 0",
         (
@@ -356,7 +356,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "a tile is unswitched as if || were &&",
-        "tc/ir/unswitch.py",
+        "tc/transforms/loops/unswitch.py",
         "both, either = (And, Or) if isinstance(c, And) else (Or, And)",
         "both, either = And, Or",
         (
@@ -384,7 +384,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "a temporary is inlined with its indices in the order of their names",
-        "tc/ir/inline.py",
+        "tc/transforms/program/inline.py",
         "dict(zip(names, c.args, strict=True))",
         "dict(zip(sorted(names), c.args, strict=True))",
         (
@@ -399,7 +399,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "a temporary is inlined into a statement that overwrites what it is made of",
-        "tc/ir/inline.py",
+        "tc/transforms/program/inline.py",
         "program.stages[start : end + 1]",
         "program.stages[start:end]",
         (
@@ -419,14 +419,14 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "an operand begins where no difference is negative",
-        "tc/ir/materialize.py",
+        "tc/transforms/program/materialize.py",
         "least = ranges[n].min if c > 0 else Add(ranges[n].min, last)",
         "least = ranges[n].min",
         (on("death", DIFFERENCE, N=20, M=64, K=8),),
     ),
     Miscompilation(
         "an operand of results that are not there yet",
-        "tc/ir/materialize.py",
+        "tc/transforms/program/materialize.py",
         "if data or x.checked or program.func_buffers.get(x.name) == own:",
         "if data or x.checked:",
         (
@@ -440,7 +440,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "an operand is read where the sum of two loops is, not their difference",
-        "tc/ir/materialize.py",
+        "tc/transforms/program/materialize.py",
         "        total = Add(total, Mul(IntImm(c), Variable(n)))",
         "        total = Add(total, Variable(n))",
         (on("result", DIFFERENCE, N=20, M=64, K=8),),
@@ -454,7 +454,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "part of a row is merged with the rows",
-        "tc/ir/collapse.py",
+        "tc/transforms/program/collapse.py",
         "if (ranges[i], ranges[j]) != buffers[a.buffer].box[d : d + 2]:",
         "if False:",
         (
@@ -468,28 +468,28 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "loops that run the other way round are merged",
-        "tc/ir/collapse.py",
+        "tc/transforms/program/collapse.py",
         "if len(kinds) > 1 or order.index(i) > order.index(j):\n        return False",
         "if len(kinds) > 1 or order.index(i) > order.index(j):\n        return True",
         (on("error", "def f(float(N) B, float(M,N) A) -> (S) { S +=! B(i) * A(j,i) }", N=9, M=7),),
     ),
     Miscompilation(
         "the last part of a long reduction is lost",
-        "tc/ir/rfactor.py",
+        "tc/transforms/program/rfactor.py",
         "FloorDiv(Add(extent, IntImm(size - 1)), IntImm(size))",
         "FloorDiv(extent, IntImm(size))",
         (on("result", TOTAL, N=150_001),),
     ),
     Miscompilation(
         "the last part of a long reduction is as long as the others",
-        "tc/ir/rfactor.py",
+        "tc/transforms/program/rfactor.py",
         "if not isinstance(extent, IntImm) or extent.value % size:",
         "if False:",
         (on("death", TOTAL, N=150_001),),
     ),
     Miscompilation(
         "parts of every long reduction start from 0",
-        "tc/ir/rfactor.py",
+        "tc/transforms/program/rfactor.py",
         "start_value = neutral(stage.op, dtype)",
         'start_value = neutral("+", dtype)',
         (on("result", LEAST, values={"A": (5, 7, 9)}, N=150_001),),
@@ -517,7 +517,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "a condition on data is tested before these are there",
-        "tc/ir/unswitch.py",
+        "tc/transforms/loops/unswitch.py",
         "return any(isinstance(x, Load) for x in walk(e))",
         "return False",
         (
@@ -539,7 +539,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "a tile is unswitched as if narrow integers did not wrap around",
-        "tc/ir/unswitch.py",
+        "tc/transforms/loops/unswitch.py",
         "return out if least <= low and high < most else None",
         "return out",
         (on("result", "def f(float(N) A) -> (B) { B(i) = (uint8(i) < 5 ? 1 : 2) * A(i) }", N=300),),
@@ -568,7 +568,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "packed bytes are shifted by one too few",
-        "backends/cpu/model/dot.py",
+        "backends/cpu/cost/dot.py",
         "kind, shift = (UINT8, 128)",
         "kind, shift = (UINT8, 127)",
         (on("result", BYTES, values={"B": (-128, 127, 5)}, isa=None, M=5, K=23, N=40),),

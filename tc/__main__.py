@@ -1,6 +1,6 @@
 """python -m tc"""
 
-from tc.cli import main
+from tc.cli.main import main
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -8,24 +8,24 @@ from typing import Any, cast
 
 import numpy as np
 
-from tc import interpreter, pipeline
-from tc.cache import CompileCache
+from tc import interpreter
+from tc.cache.memory import CompileCache
 from tc.dtypes import DType
-from tc.dynamic import Dynamic
 from tc.errors import ArgumentError, PreconditionError, Source, did_you_mean
-from tc.float_mode import standard
 from tc.ir.evaluate import evaluate
 from tc.ir.printer import text
 from tc.kernel import Compiled, Kernel, built_program, foreign_integers, signature
 from tc.lang.parse import parse
-from tc.options import Options
-from tc.pipeline import Front, Variant
+from tc.options import Dynamic, Options
+from tc.pipeline import front as pipeline
+from tc.pipeline.front import Front, Variant
 from tc.range_table import Range
 from tc.registry import Availability, availability, get
 from tc.registry import names as backend_names
-from tc.reproducer import reporting
 from tc.runtime import dispatch
 from tc.runtime.arrays import numpy_dtype
+from tc.support.float_mode import standard
+from tc.support.reproducer import reporting
 
 _FRONTS: CompileCache[Front] = CompileCache(256)
 

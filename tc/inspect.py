@@ -86,7 +86,7 @@ def dump(kernel: Kernel, values: Mapping[str, int], directory: Path) -> Path:
 
 
 def _polyhedral(program: Program, stage: str) -> str:
-    from tc.poly import schedule, tree
+    from tc.poly import schedule, tree_text
     from tc.poly.context import isl_context
     from tc.poly.dependences import dependences
     from tc.poly.scop import build
@@ -99,7 +99,7 @@ def _polyhedral(program: Program, stage: str) -> str:
             case "dependences":
                 return dependences(scop).dump()
             case _:
-                return tree.dump(schedule.identity(scop))
+                return tree_text.dump(schedule.identity(scop))
 
 
 def _ranges(kernel: Kernel, values: Mapping[str, int]) -> str:

@@ -10,9 +10,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from tc import _native, locks, pipeline
-from tc import dynamic as dynamic_sizes
-from tc.cache import CompileCache, compile_program, load_or_compile
+from tc import _native
+from tc.cache.memory import CompileCache
 from tc.dtypes import DType
 from tc.errors import (
     ArgumentError,
@@ -25,22 +24,25 @@ from tc.errors import (
     did_you_mean,
     warn,
 )
-from tc.float_mode import standard
 from tc.ir import expr as x
 from tc.ir.evaluate import evaluate
 from tc.ir.program import Program
 from tc.ir.specialize import require
 from tc.lang import resolved as r
-from tc.options import Options
-from tc.pipeline import Built, Front, Variant, unforeseen
+from tc.options import Dynamic, Options, read_dynamic, typical_size
+from tc.pipeline import front as pipeline
+from tc.pipeline.front import Built, Front, Variant, unforeseen
+from tc.pipeline.load import compile_program, load_or_compile
 from tc.range_table import Boxes, Integers, Range, RangeTable, Requirement, compile_boxes, requirements, shown
 from tc.ranges import Ranges, infer
 from tc.registry import Backend, availability, get
 from tc.registry import names as backend_names
-from tc.reproducer import reporting
 from tc.runtime import dispatch
 from tc.runtime.signature import Bound, Output, Param, Signature
-from tc.settings import dump_directory
+from tc.support import locks
+from tc.support.float_mode import standard
+from tc.support.reproducer import reporting
+from tc.support.settings import dump_directory
 
 CACHE: CompileCache[Compiled] = CompileCache()
 BUILT: CompileCache[Built] = CompileCache(256)
@@ -120,14 +122,14 @@ class Kernel(_native.Dispatcher):
         backend: str | None,
         options: Options | None,
         checks: str,
-        dynamic: dynamic_sizes.Dynamic = (),
+        dynamic: Dynamic = (),
     ) -> None:
         self._front = front
         self._backend_name = backend
         self._chosen: Backend | None = None
         self._options = options or Options()
         self._checks = checks
-        self._dynamic = dynamic_sizes.read(dynamic, front.checked.sizes, front.checked.name)
+        self._dynamic = read_dynamic(dynamic, front.checked.sizes, front.checked.name)
         self._capacity = _READY_DYNAMIC if self._dynamic else _READY
         self._keep(self._capacity)
         self._built: dict[Variant, Built] = {}
@@ -258,7 +260,7 @@ class Kernel(_native.Dispatcher):
 
     def specialize(self, **values: int) -> Compiled:
         """Compile for given sizes (and specialised scalars) now; dynamic sizes may be left away."""
-        values = {**{n: v or dynamic_sizes.typical(0) for n, v in self._dynamic.items()}, **values}
+        values = {**{n: v or typical_size(0) for n, v in self._dynamic.items()}, **values}
         for name, value in values.items():
             low = 0 if name in self._front.checked.sizes else -(2**63)
             integer = isinstance(cast("object", value), (int, np.integer)) and not isinstance(value, bool)
@@ -368,7 +370,7 @@ class Kernel(_native.Dispatcher):
         with self._lock:
             for name, value in self._dynamic.items():
                 if value is None:
-                    self._dynamic[name] = dynamic_sizes.typical(sizes[name])
+                    self._dynamic[name] = typical_size(sizes[name])
             return {n: v for n, v in self._dynamic.items() if v is not None}
 
     def _compile(self, variant: Variant, sizes: Mapping[str, int], scalars: Mapping[str, int]) -> Compiled:

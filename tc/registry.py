@@ -6,47 +6,13 @@ that follows `Backend`, and nothing else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Protocol, runtime_checkable
 
-from tc import locks
 from tc.errors import BackendError, did_you_mean
-from tc.ir.program import Program
+from tc.pipeline.target import Availability, Backend
+from tc.support import locks
 
 GROUP = "tc.backends"
-
-
-@dataclass(frozen=True, slots=True)
-class Availability:
-    """Whether a backend can run kernels here; if not, why, what to do about it, and whether it `compiles` all
-    the same, so that the stages of a compile can be looked at."""
-
-    ok: bool
-    reason: str = ""
-    remedy: str = ""
-    compiles: bool = False
-
-
-@runtime_checkable
-class Backend(Protocol):
-    """What the object behind an entry point makes (docs/design.md).
-
-    One with an attribute `dynamic_sizes` that is true takes programs whose dynamic sizes are symbolic, with
-    their typical values as a third argument of `compile`; the sizes reach the kernel as tc/native/entry.h
-    says, and the `workspace` of what it returns may be an expression over them.
-
-    What `compile` returns may have `notices`: lines on what is simpler than one would expect, each of which
-    becomes a `tc.PerformanceNotice`.
-    """
-
-    name: str
-
-    def available(self) -> Availability: ...
-
-    def default_options(self, program: Program, target: Any) -> Any: ...
-
-    def compile(self, program: Program, options: Any) -> Any: ...
 
 
 _lock = locks.lock()

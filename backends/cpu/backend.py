@@ -7,30 +7,32 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from tc import settings, store
+from tc.cache import disk
 from tc.codegen import llvm_jit
 from tc.errors import BackendError, InternalError
-from tc.ir.collapse import collapse
 from tc.ir.expr import LE, Add, Call, Expr, IntImm, Variable, walk
-from tc.ir.guards import restrict
-from tc.ir.interchange import interchange
 from tc.ir.loops import Array, If, LoopNest, Stmt
 from tc.ir.printer import nest_text
 from tc.ir.program import Program
-from tc.ir.reassociate import reassociate
 from tc.ir.simplify import simplify
-from tc.ir.temporaries import Temporaries, temporaries
-from tc.ir.unswitch import unswitch
 from tc.options import Options
-from tc.pipeline import stage
-from tc.poly import fusion, legality, nest, plan, scan, schedule, scop, trace, tree
+from tc.pipeline.front import stage
+from tc.pipeline.target import Availability
+from tc.poly import legality, loop_nest, schedule, scop, tile_plan, tiles, trace, tree_text
 from tc.poly.context import isl_context
 from tc.poly.dependences import dependences
-from tc.poly.distances import Distances
 from tc.poly.exponents import nonpositive_exponents
 from tc.poly.fractions import divided_fractions
-from tc.poly.separate import separations
-from tc.registry import Availability
+from tc.poly.fusion import fusion
+from tc.poly.fusion.distances import Distances
+from tc.poly.fusion.fusion_diagnostics import separations
+from tc.support import settings
+from tc.transforms.loops.reassociate import reassociate
+from tc.transforms.loops.unswitch import unswitch
+from tc.transforms.program.collapse import collapse
+from tc.transforms.program.guards import restrict
+from tc.transforms.program.interchange import interchange
+from tc.transforms.program.temporaries import Temporaries, temporaries
 
 from .emit import spills
 from .emit.expressions import CHEAP
@@ -39,13 +41,13 @@ from .emit.kernel import KERNEL, emit
 from .epilogues import rolled
 from .fuse import judge
 from .isa import Isa
-from .machine import Machine, believed, host, with_isa
+from .notices import notices
 from .parts import in_parts
 from .recompute import repeated, worthwhile
-from .simpler import notices
-from .tiling.choose import Rankings, best_options, choose
-from .tiling.streams import streamed
-from .tiling.versions import Plan, Version, versions
+from .search.choose import Rankings, best_options, choose
+from .search.nontemporal import streamed
+from .search.size_variants import Plan, Version, versions
+from .target import Machine, believed, host, with_isa
 
 Artifact = Literal["schedule", "choice", "loops", "code", "llvm", "asm"]
 
@@ -77,7 +79,7 @@ class Compiled:
         # Temporaries are placed by the program alone; what dynamic sizes do not enter is a number.
         own = self.workspace if isinstance(self.workspace, int) else self.private
         facts = {"workspace": own, "release_gil": self.release_gil, "notices": self.notices}
-        return store.pack(facts, self._code.object)
+        return disk.pack(facts, self._code.object)
 
     def artifact(self, stage: Artifact) -> str:
         """A stage of the compilation as text."""
@@ -143,15 +145,15 @@ class Backend:
 
     def version_key(self) -> str:
         """What besides the program the code depends on."""
-        return store.digest(repr(host()), llvm_jit.version(), store.sources(Path(__file__).parent))
+        return disk.digest(repr(host()), llvm_jit.version(), disk.sources(Path(__file__).parent))
 
     def from_blob(self, program: Program, blob: bytes) -> Restored:
         """The kernel that `Compiled.to_blob` packed."""
-        facts, code = store.unpack(blob)
+        facts, code = disk.unpack(blob)
         machine = llvm_jit.load_object(code, KERNEL)
         workspace: int | Expr = int(facts["workspace"])
         if program.sizes:
-            workspace = Add(nest.assemble(program, scan.block(())).workspace, IntImm(workspace))
+            workspace = Add(loop_nest.assemble(program, tiles.block(())).workspace, IntImm(workspace))
         told = tuple(map(str, facts["notices"]))
         return Restored(machine.address, workspace, bool(facts["release_gil"]), told, machine)
 
@@ -163,7 +165,7 @@ class Backend:
         with isl_context():
             polyhedra = scop.build(program)
             groups = fusion.fuse(polyhedra, options.fusion or judge(polyhedra, machine))
-            return best_options(polyhedra, plan.regions(program, groups), machine, count, options)
+            return best_options(polyhedra, tile_plan.regions(program, groups), machine, count, options)
 
     def compile(
         self, program: Program, options: Options | None = None, typical: Mapping[str, int] | None = None
@@ -252,12 +254,12 @@ def code_of(
                 groups = fusion.fuse(polyhedra, wanted, distances)
                 fused = schedule.fused(polyhedra, groups)
                 apart = "".join(f"{x}\n" for x in separations(polyhedra, groups, distances, wanted))
-                shown = tree.dump(fused)
+                shown = tree_text.dump(fused)
             if found is not None:
                 with stage("dependences"):
                     legality.verify(polyhedra, fused, found, "loop fusion")
             with stage("choose"):
-                regions = plan.regions(program, groups, typical)
+                regions = tile_plan.regions(program, groups, typical)
                 chosen = choose(polyhedra, regions, machine, options, typical, fewer, known)
                 return Plan(groups, replace(chosen, text=apart + chosen.text), shown)
 
@@ -358,7 +360,7 @@ def assemble(
     options: Options,
 ) -> tuple[LoopNest, int]:
     """The loop nest of a tiled program, and how many bytes of its workspace are not for temporaries."""
-    base = nest.assemble(program, scan.block(()))
+    base = loop_nest.assemble(program, tiles.block(()))
     past = streamed(polyhedra, usual.chosen.regions, machine, typical, options.nontemporal)
     count, most = 0, 0
     arrays: list[Array] = []
@@ -368,12 +370,12 @@ def assemble(
     def scanned(p: Plan, version: str) -> Stmt:
         """The loops of a plan; of versions only one runs, so they use the same memory."""
         nonlocal count, most
-        builder = scan.Builder(
+        builder = tiles.Builder(
             polyhedra, _chunks(machine), 0, base.workspace, [], count, version, past, on_lines, left_open
         )
-        scanner = scan.Scanner(builder)
+        scanner = tiles.Scanner(builder)
         pairs = zip(p.chosen.regions, p.chosen.tilings, strict=True)
-        body = scan.block(scanner.region(r, t) for r, t in pairs)
+        body = tiles.block(scanner.region(r, t) for r, t in pairs)
         arrays.extend(builder.arrays)
         count, most = builder.count, max(most, builder.workspace)
         return body

@@ -31,8 +31,8 @@ from tc.ir.loops import (
 )
 from tc.ir.simplify import simplify
 
-from .emit.trips import iterations
-from .model.work import cost
+from .cost.work import cost
+from .emit.trip_counts import iterations
 
 _MOST = 400.0  # vector instructions after a reduction that are unrolled
 _LONG = 64  # iterations of a reduction, of about four points each

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tc.ir.evaluate import bytes_of, evaluate
 from tc.ir.expr import Expr, inline_lets, variables
-from tc.poly.fusion import Counts, Judge, Proposal
+from tc.poly.fusion.fusion import Counts, Judge, Proposal
 from tc.poly.scop import Access, Scop
 
-from .machine import LINE, Machine
-from .model.balance import balanced
+from .cost.balance import balanced
+from .target import LINE, Machine
 
 _SMALL = 1 << 16  # instances that one core runs in the time it takes to start others a few times
 

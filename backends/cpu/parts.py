@@ -1,5 +1,5 @@
 """Long reductions in parts: those to a few results, so that all processors have something to do, and those
-that read memory from one end to the other only in parts (`tc/ir/rfactor.py`).
+that read memory from one end to the other only in parts (`tc/transforms/program/rfactor.py`).
 
 Of columns, neighbours of a row go into different results: processors that have some columns each read a piece
 of every row, less than a page, which no hardware follows well; with parts of the rows each has results of its
@@ -15,9 +15,14 @@ from collections.abc import Callable, Mapping
 from tc.ir.evaluate import bytes_of, evaluate
 from tc.ir.expr import variables
 from tc.ir.program import Program, Stage
-from tc.ir.rfactor import around_rows, is_of_columns, reads_of, split_reductions
+from tc.transforms.program.rfactor import (
+    around_rows,
+    is_of_columns,
+    reads_of,
+    split_reductions,
+)
 
-from .machine import Machine
+from .target import Machine
 
 # Instances of a reduction to one or a few results from where it is worth all cores.
 _LONG = 1 << 17

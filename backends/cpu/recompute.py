@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tc.ir.expr import Call, IfThenElse, walk
-from tc.ir.inline import Inlined
-from tc.ir.materialize import Operand
 from tc.ir.program import Program
+from tc.transforms.program.inline import Inlined
+from tc.transforms.program.materialize import Operand
 
-from .machine import Machine
-from .model.work import cost
+from .cost.work import cost
+from .target import Machine
 
 _TRIPS = 3  # a line is fetched before it is written, written back, and read
 # Vector instructions of a multiply-add, about, that an element or a constant beside an array costs, though
@@ -22,7 +22,8 @@ _SHARED = 0.25  # of the vectors of a register tile, those for which a value is 
 
 
 def worthwhile(machine: Machine) -> Callable[[Program, Inlined], bool]:
-    """The predicate of `tc.ir.inline` for a machine; sizes that are not known are not judged."""
+    """The predicate of `tc.transforms.program.inline` for a machine; sizes that are not known are not
+    judged."""
 
     def worth(program: Program, found: Inlined) -> bool:
         if found.values is None or found.same_points:
@@ -41,7 +42,7 @@ def worthwhile(machine: Machine) -> Callable[[Program, Inlined], bool]:
 
 
 def repeated(machine: Machine) -> Callable[[Program, Operand], bool]:
-    """The predicate of `tc.ir.materialize` for a machine."""
+    """The predicate of `tc.transforms.program.materialize` for a machine."""
 
     def worth(program: Program, found: Operand) -> bool:
         itemsize = found.value.dtype.itemsize

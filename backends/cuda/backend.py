@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tc.codegen import gpu
+from tc.codegen import gpu_source
 from tc.codegen.dialect import CUDA
 from tc.ir.program import Program
 from tc.options import Options
-from tc.pipeline import stage
-from tc.registry import Availability
+from tc.pipeline.front import stage
+from tc.pipeline.target import Availability
 
 from ..gpu.compiled import GPU_OPTIONS, Compiled
 from ..gpu.lower import Lowered, lower
 from ..gpu.run import Interface
+from ..gpu.search.candidates import SIMPLEST
 from ..gpu.target import PRESETS, believed, of_architecture
-from ..gpu.ways import SIMPLEST
 from . import bounds, device, nvrtc
 
 _ARCHITECTURE = "sm_90"  # without a device
@@ -28,7 +28,7 @@ class Made:
     """What a program became."""
 
     lowered: Lowered
-    module: gpu.Module
+    module: gpu_source.Module
     machine: nvrtc.Machine
     rejected: tuple[str, ...] = ()  # maps that would have kept registers in memory
 
@@ -39,7 +39,7 @@ class Made:
         return tuple(f"a simpler map is taken, {r}" for r in self.rejected)
 
 
-def _compiled(module: gpu.Module, arch: str, contract: bool) -> nvrtc.Machine:
+def _compiled(module: gpu_source.Module, arch: str, contract: bool) -> nvrtc.Machine:
     """Machine code; what launches ask for and what functions keep in memory is part of its resources."""
     machine = nvrtc.compile_text(module.text, arch, contract)
     kernels = {k.name: k for k in module.kernels}
@@ -109,7 +109,7 @@ class Backend:
         def made(simpler: int) -> Made:
             lowered = lower(program, options, typical or {}, target, simpler)
             with stage("code"):
-                module = gpu.emit(lowered.nest, CUDA, lowered.contract)
+                module = gpu_source.emit(lowered.nest, CUDA, lowered.contract)
             with stage("machine"):
                 return bounded(Made(lowered, module, _compiled(module, arch, lowered.contract)))
 

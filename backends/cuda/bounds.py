@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from tc.codegen import gpu
+from tc.codegen import gpu_source
 from tc.ir.loops import LoopNest
 
-from ..gpu.model import estimated_registers, occupancy, predicted
-from ..gpu.requests import thread_count
+from ..gpu.cost.model import estimated_registers, occupancy, predicted
+from ..gpu.cost.requests import thread_count
 from ..gpu.target import Target
 from .nvrtc import Resources
 
@@ -36,7 +36,7 @@ def with_blocks(text: str, blocks: Mapping[str, int]) -> str:
 
 def crowded_out(
     nest: LoopNest,
-    module: gpu.Module,
+    module: gpu_source.Module,
     resources: Mapping[str, Resources],
     target: Target,
     sizes: Mapping[str, int],
@@ -44,7 +44,7 @@ def crowded_out(
     """The blocks that were thought to run together, of kernels with registers for fewer, if that makes them
     slow."""
     out: dict[str, int] = {}
-    for kernel, launch in zip(module.kernels, gpu.launches_of(nest.body), strict=True):
+    for kernel, launch in zip(module.kernels, gpu_source.launches_of(nest.body), strict=True):
         r, count = resources[kernel.name], thread_count(launch)
         thought = occupancy(target, count, estimated_registers(nest, launch), r.shared).blocks
         if occupancy(target, count, r.registers, r.shared).blocks >= thought:
@@ -58,11 +58,11 @@ def crowded_out(
 
 def seconds(
     nest: LoopNest,
-    module: gpu.Module,
+    module: gpu_source.Module,
     resources: Mapping[str, Resources],
     target: Target,
     sizes: Mapping[str, int],
 ) -> float:
     """Of all launches, with the registers that they take."""
-    pairs = zip(module.kernels, gpu.launches_of(nest.body), strict=True)
+    pairs = zip(module.kernels, gpu_source.launches_of(nest.body), strict=True)
     return sum(predicted(nest, x, target, sizes, resources[k.name].registers).seconds for k, x in pairs)

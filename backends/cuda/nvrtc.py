@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from tc.errors import BackendError, InternalError
-from tc.registry import Availability
+from tc.pipeline.target import Availability
 
 _INSTALL = "pip install 'tensor-comprehensions[nvrtc]'"
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from tc.codegen.gpu import Kernel, Module
+from tc.codegen.gpu_source import Kernel, Module
 from tc.errors import BackendError
 from tc.ir.expr import Expr
 from tc.ir.loops import LoopNest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from tc.poly.fusion import Counts, Judge, Proposal
+from tc.poly.fusion.fusion import Counts, Judge, Proposal
 from tc.poly.scop import Scop
 
 from .target import Target

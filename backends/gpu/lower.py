@@ -6,30 +6,31 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tc import facts, settings
 from tc.errors import ArgumentError, InternalError
-from tc.ir.collapse import collapse
 from tc.ir.evaluate import bytes_of
-from tc.ir.guards import restrict
-from tc.ir.interchange import interchange
 from tc.ir.loops import Block, Launch, LoopNest
 from tc.ir.program import Program
-from tc.ir.temporaries import Temporaries, temporaries
 from tc.options import Options
-from tc.pipeline import stage
-from tc.poly import fusion, legality, nest, schedule, scop, trace, tree
+from tc.pipeline.front import stage
+from tc.poly import legality, loop_nest, schedule, scop, trace, tree_text
 from tc.poly.context import isl_context
 from tc.poly.dependences import dependences
+from tc.poly.fusion import fusion
+from tc.support import machine_overrides, settings
+from tc.transforms.program.collapse import collapse
+from tc.transforms.program.guards import restrict
+from tc.transforms.program.interchange import interchange
+from tc.transforms.program.temporaries import Temporaries, temporaries
 
 from ..reference.identity import identity
-from .choose import Candidate, Chooser, told
+from .cost.model import used
 from .fuse import PARTS, apart, judge, within
-from .kernels import Kernels, Maker
-from .model import used
 from .parts import InParts, in_parts
 from .recompute import repeated, worthwhile
+from .search.candidates import THREADS, Wanted
+from .search.choose import Candidate, Chooser, told
+from .search.kernels import Kernels, Maker
 from .target import Target
-from .ways import THREADS, Wanted
 
 _LITTLE = 48 << 10  # bytes of shared memory with which several blocks fit into a multiprocessor
 # The trace oracle runs the nest in Python, thread by thread.
@@ -137,19 +138,19 @@ def mapped(
     made = [c.taken.kernel for c in taken.choices]
     touched = {name for k in made for name in used(k.launch)}
     unused = {b.name for b in program.buffers if b.role == "temporary"} - touched
-    loops = nest.assemble(program, Block(tuple(k.launch for k in made)), unused)
+    loops = loop_nest.assemble(program, Block(tuple(k.launch for k in made)), unused)
     loops = replace(loops, arrays=(*loops.arrays, *(a for k in made for a in k.arrays)))
     if verify:
         trace.verify_small(program, loops, _TRACED_INSTANCES)
     trees = "".join(f"{k.launch.name}:\n{k.promoted}{k.tree}" for k in made)
     choice = (
-        f"machine: {facts.told(target)}\n"
+        f"machine: {machine_overrides.told(target)}\n"
         + shaped.told
         + taken.apart
         + "".join(map(told, taken.regions, taken.choices))
     )
     notices = tuple(_notices([c.taken for c in taken.choices], most, options))
-    return Lowered(loops, tree.dump(fused), trees, choice, True, notices)
+    return Lowered(loops, tree_text.dump(fused), trees, choice, True, notices)
 
 
 def _notices(taken: Sequence[Candidate], loops: int, options: Options) -> Iterator[str]:
@@ -177,7 +178,7 @@ def _notices(taken: Sequence[Candidate], loops: int, options: Options) -> Iterat
 def unmapped(program: Program) -> Lowered:
     """One launch of one thread that runs statements and loops in the order of the source."""
     body, tree_text = identity(program)
-    loops = nest.assemble(program, Launch(program.name, (), (), body))
+    loops = loop_nest.assemble(program, Launch(program.name, (), (), body))
     if settings.verify():
         trace.verify_small(program, loops, _TRACED_INSTANCES)
     choice = f"{program.name}: no choice, one thread runs it in the order of the source\n"

@@ -2,7 +2,7 @@
 
 With fewer results than a GPU runs threads, a reduction is shared out, too: in parts that another kernel adds
 up, which is deterministic, or, by option, in chunks whose blocks update results atomically
-(`tc/ir/rfactor.py`).  Which of these programs is best is not decided here (lower.py).
+(`tc/transforms/program/rfactor.py`).  Which of these programs is best is not decided here (lower.py).
 """
 
 from __future__ import annotations
@@ -12,8 +12,13 @@ from dataclasses import dataclass
 
 from tc.ir.loops import WARP
 from tc.ir.program import Program, Stage
-from tc.ir.rfactor import chunked_reductions, is_of_columns, is_product, split_reductions
 from tc.options import Options
+from tc.transforms.program.rfactor import (
+    chunked_reductions,
+    is_of_columns,
+    is_product,
+    split_reductions,
+)
 
 from .target import Target
 

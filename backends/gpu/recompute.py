@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tc.ir.expr import Call, IfThenElse, walk
-from tc.ir.inline import Inlined
 from tc.ir.loops import WARP
-from tc.ir.materialize import Operand
 from tc.ir.program import Program
+from tc.transforms.program.inline import Inlined
+from tc.transforms.program.materialize import Operand
 
-from .instructions import MULTIPLY_ADD, arithmetic
-from .model import LAUNCH, SCHEDULERS
+from .cost.instructions import MULTIPLY_ADD, arithmetic
+from .cost.model import LAUNCH, SCHEDULERS
 from .target import Target
 
 _TRIPS = 2  # it is written and read
@@ -25,7 +25,8 @@ _SHARED = 0.25  # of the points of a thread, those for which a value is computed
 
 
 def worthwhile(target: Target) -> Callable[[Program, Inlined], bool]:
-    """The predicate of `tc.ir.inline` for a target; sizes that are not known are not judged."""
+    """The predicate of `tc.transforms.program.inline` for a target; sizes that are not known are not
+    judged."""
 
     def worth(program: Program, found: Inlined) -> bool:
         if found.values is None or found.same_points:
@@ -45,9 +46,9 @@ def worthwhile(target: Target) -> Callable[[Program, Inlined], bool]:
 
 
 def repeated(target: Target) -> Callable[[Program, Operand], bool]:
-    """The predicate of `tc.ir.materialize` for a target: choices and functions of reductions are, since
-    numbers that are only converted or scaled cost less than the copies of wider ones.  What a statement
-    without sums computes of a column was not measured, and stays as it is."""
+    """The predicate of `tc.transforms.program.materialize` for a target: choices and functions of reductions
+    are, since numbers that are only converted or scaled cost less than the copies of wider ones.  What a
+    statement without sums computes of a column was not measured, and stays as it is."""
 
     def worth(program: Program, found: Operand) -> bool:
         t = found.value.dtype

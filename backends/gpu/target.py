@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from tc import facts
 from tc.errors import BackendError, did_you_mean
 from tc.options import Options
+from tc.support import machine_overrides
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def believed(target: Target, options: Options, backend: str) -> Target:
     Raises BackendError (TC0814) for unknown ones, and for numbers that they cannot be.
     """
     if not options.preset:
-        return facts.believed(target, options.facts, backend, ("name", "arch", "ahead"), ())
+        return machine_overrides.believed(target, options.facts, backend, ("name", "arch", "ahead"), ())
     if options.preset not in PRESETS:
         raise BackendError(
             f"the {backend} backend has no preset of a machine {options.preset!r}",

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tc.errors import BackendError, InternalError
-from tc.interrupts import deferred
 from tc.ir.program import Program
 from tc.options import Options
-from tc.registry import Availability
+from tc.pipeline.target import Availability
+from tc.support.interrupts import deferred
 
 Stage = Literal["schedule", "loops", "code", "llvm", "asm"]
 
@@ -123,7 +123,7 @@ def _compile(program: Program, options: Options) -> Compiled:
 
     from .autoschedule import checked, failed, schedule
     from .glue import KERNEL, arguments, glue, size
-    from .machine import link
+    from .linker import link
 
     target = _target(options, any(size(b) >= 1 << 31 for b in program.buffers))
     if options.autoschedule is not None and any(size(b) == 0 for b in program.buffers):

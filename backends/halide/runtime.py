@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import llvmlite.binding as llvm
 
-from tc import locks
 from tc.codegen import llvm_jit
+from tc.support import locks
 
 OUT_OF_MEMORY, OTHER = 1, 2
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tc.codegen import gpu
+from tc.codegen import gpu_source
 from tc.codegen.dialect import OPENCL
 from tc.errors import BackendError
 from tc.ir.program import Program
 from tc.options import Options
-from tc.pipeline import stage
-from tc.registry import Availability
+from tc.pipeline.front import stage
+from tc.pipeline.target import Availability
 
 from ..gpu.compiled import GPU_OPTIONS, Compiled
 from ..gpu.lower import lower
@@ -44,7 +44,7 @@ class Backend:
         target = believed(found.target, options, self.name)
         lowered = lower(program, options, typical or {}, target)
         with stage("code"):
-            module = gpu.emit(lowered.nest, OPENCL, lowered.contract)
+            module = gpu_source.emit(lowered.nest, OPENCL, lowered.contract)
         if module.double and not found.doubles:
             raise BackendError(
                 f"{program.name} computes in float64, which {found.name} does not have",

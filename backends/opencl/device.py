@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from tc import locks, settings
-from tc.codegen.gpu import Kernel
+from tc.codegen.gpu_source import Kernel
 from tc.errors import BackendError, InternalError
-from tc.registry import Availability
+from tc.pipeline.target import Availability
+from tc.support import locks, settings
 
 from ..gpu.run import OUT_OF_MEMORY, Array, Interface, Record, run
 from ..gpu.target import GENERIC, Target

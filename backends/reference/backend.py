@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tc import settings
 from tc.codegen import c_family, llvm_ir, llvm_jit
 from tc.errors import BackendError, InternalError
 from tc.ir.expr import Expr, IntImm
@@ -14,9 +13,10 @@ from tc.ir.loops import LoopNest
 from tc.ir.printer import nest_text
 from tc.ir.program import Program
 from tc.options import Options
-from tc.pipeline import stage
-from tc.poly import nest, trace
-from tc.registry import Availability
+from tc.pipeline.front import stage
+from tc.pipeline.target import Availability
+from tc.poly import loop_nest, trace
+from tc.support import settings
 
 from .identity import identity
 
@@ -88,7 +88,7 @@ class Backend:
             raise InternalError(f"{program.name} is not specialised: {', '.join(program.sizes)}")
         verify = settings.verify()
         body, shown = identity(program)
-        loops = nest.assemble(program, body)
+        loops = loop_nest.assemble(program, body)
         if verify:
             trace.verify_small(program, loops, _TRACED_INSTANCES)
         workspace = loops.workspace.value if isinstance(loops.workspace, IntImm) else loops.workspace

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tc import settings
 from tc.ir.loops import Stmt
 from tc.ir.program import Program
-from tc.pipeline import stage
-from tc.poly import ast, legality, schedule, scop, tree
+from tc.pipeline.front import stage
+from tc.poly import ast, legality, schedule, scop, tree_text
 from tc.poly.context import isl_context
 from tc.poly.dependences import dependences
+from tc.support import settings
 
 
 def identity(program: Program) -> tuple[Stmt, str]:
@@ -18,7 +18,7 @@ def identity(program: Program) -> tuple[Stmt, str]:
             polyhedra = scop.build(program)
         with stage("schedule"):
             plan = schedule.identity(polyhedra)
-            shown = tree.dump(plan)
+            shown = tree_text.dump(plan)
         if settings.verify():
             with stage("dependences"):
                 legality.verify(polyhedra, plan, dependences(polyhedra), "the identity schedule")

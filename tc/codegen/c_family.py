@@ -6,7 +6,7 @@ sizes were left symbolic, of an array of their values (`int64_t`).  It returns 0
 then the record holds the site + 1, the subscript, the number of iteration variables, their values, and the
 dimension.  Compile with -fwrapv: integers wrap.
 
-Kernels of GPUs are in `tc.codegen.gpu`.
+Kernels of GPUs are in `tc.codegen.gpu_source`.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 An expression is text, and statements that must run before it: a checked subscript, a let and a lazy
 ternary with either of these inside cannot be expressions.  Narrow integers are cast back after each
-operation; wider ones wrap by -fwrapv in C, and elsewhere because `tc.codegen.narrow` made those unsigned that
-may.
+operation; wider ones wrap by -fwrapv in C, and elsewhere because `tc.transforms.loops.narrow` made
+those unsigned that may.
 """
 
 from __future__ import annotations

@@ -22,9 +22,11 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 
-from tc import __version__, settings, store
+from tc import __version__
+from tc.cache import disk
 from tc.errors import InternalError
-from tc.interrupts import deferred
+from tc.support import settings
+from tc.support.interrupts import deferred
 
 _LOCK = threading.RLock()
 _ready = False
@@ -280,16 +282,17 @@ def cached_code(
 ) -> MachineCode:
     """`compile_text`, with the object kept on disk.
 
-    The key is the text, so it saves the last step alone; `tc.cache.load_or_compile` keeps whole kernels.
+    The key is the text, so it saves the last step alone; `tc.pipeline.load` keeps whole
+    kernels.
     `key_parts`, of what `store.digest` takes, are added to it.  Under `TC_VERIFY=1` the text is checked and
     nothing is read from disk.
     """
     verify = settings.verify()
-    kept = None if verify else store.default()
+    kept = None if verify else disk.default()
     if kept is None:
         return compile_text(text, *names, level=level, cpu=cpu, features=features, verify=verify)
     processor = (cpu, features) if cpu is not None else (*host_cpu(), features)
-    key = store.digest("object", __version__, version(), sys.platform, processor, level, text, key_parts)
+    key = disk.digest("object", __version__, version(), sys.platform, processor, level, text, key_parts)
     code = kept.get(key)
     if code is not None:
         with suppress(InternalError):  # it wants what is not here: compiling will say so

@@ -17,10 +17,10 @@ from collections.abc import Generator
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
-from tc import locks
 from tc.dtypes import DType
 from tc.errors import unreachable
 from tc.halide import load_library
+from tc.support import locks
 
 load_library()
 

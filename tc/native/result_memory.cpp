@@ -54,7 +54,7 @@ bool is_large(int64_t itemsize, int32_t ndim, const int64_t *shape) {
 bool ask_limit() {
   static bool asked = false;
   if (asked) return true;
-  PyObject *settings = PyImport_ImportModule("tc.settings");
+  PyObject *settings = PyImport_ImportModule("tc.support.settings");
   PyObject *limit = settings ? PyObject_CallMethod(settings, "result_pool_limit", nullptr) : nullptr;
   Py_XDECREF(settings);
   if (!limit) return false;

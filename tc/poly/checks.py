@@ -18,7 +18,7 @@ from tc.poly.accesses import Read, reads
 from tc.poly.affine import PARAM
 from tc.poly.ast import condition
 from tc.poly.context import isl_context
-from tc.poly.points import Example, assignments, example, pair
+from tc.poly.examples import Example, assignments, example, pair
 from tc.poly.scop import Access, Scop, Statement, box_set
 
 # --- Updates in place.

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 import islpy as isl
 
-from tc import locks
 from tc.errors import Error, InternalError
+from tc.support import locks
 
 _depth = 0
 _context: isl.Context | None = None

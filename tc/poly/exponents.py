@@ -17,8 +17,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tc.ir.expr import Call, Cast, Expr, Load, Sub, rebuild
-from tc.poly.scan.builder import loads
 from tc.poly.scop import Access, Scop, Statement
+from tc.poly.tiles.builder import loads
 
 NAME = "exp_nonpositive"  # what a call of `exp` becomes
 

@@ -17,7 +17,7 @@ from tc.errors import InternalError
 from tc.poly.affine import OUT, PARAM
 from tc.poly.context import isl_context, maps_of, sets_of
 from tc.poly.dependences import Dependences
-from tc.poly.points import example, instance_text, pair
+from tc.poly.examples import example, instance_text, pair
 from tc.poly.scop import Scop
 
 IN = isl.dim_type.in_

@@ -11,7 +11,7 @@ import islpy as isl
 
 from tc.poly.affine import SET
 from tc.poly.context import set_list, union_set
-from tc.poly.fusion import Group
+from tc.poly.fusion.fusion import Group
 from tc.poly.scop import Scop, Statement
 
 

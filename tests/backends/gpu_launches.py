@@ -36,12 +36,12 @@ from tc.ir.loops import (
 )
 
 registry.load("cuda")
-model = importlib.import_module("tc_backends.gpu.model")
-warps = importlib.import_module("tc_backends.gpu.warps")
-lanes = importlib.import_module("tc_backends.gpu.lanes")
-traffic = importlib.import_module("tc_backends.gpu.traffic")
-unrolling = importlib.import_module("tc_backends.gpu.unrolling")
-instructions = importlib.import_module("tc_backends.gpu.instructions")
+model = importlib.import_module("tc_backends.gpu.cost.model")
+warps = importlib.import_module("tc_backends.gpu.cost.warps")
+lanes = importlib.import_module("tc_backends.gpu.cost.lanes")
+traffic = importlib.import_module("tc_backends.gpu.cost.traffic")
+unrolling = importlib.import_module("tc_backends.gpu.cost.unrolling")
+instructions = importlib.import_module("tc_backends.gpu.cost.instructions")
 target = importlib.import_module("tc_backends.gpu.target")
 A100, H100, H200, GENERIC = target.A100, target.H100, target.H200, target.GENERIC
 

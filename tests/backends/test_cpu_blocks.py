@@ -196,7 +196,7 @@ TRANSPOSED = {
 def test_both_factors_packed(name: str, t: str, isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the model says of that: caches small enough for several blocks, parts and columns, which leave
     some of each."""
-    rank = sys.modules["tc_backends.cpu.tiling.rank"]
+    rank = sys.modules["tc_backends.cpu.search.rank"]
     ranked = rank._ranked
 
     def both(*given: Any) -> Any:

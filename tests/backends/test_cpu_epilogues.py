@@ -109,7 +109,7 @@ def test_results_are_those_of_unrolled_code(name: str, level: str, monkeypatch: 
             given.append(rng.integers(0, n, n).astype(np.int32))
         monkeypatch.setattr(epilogues, "_MOST", float("inf"))
         # The same machine in other words, for what is compiled to be another kernel.
-        same = {"latency": sys.modules["tc_backends.cpu.machine"].host().latency}
+        same = {"latency": sys.modules["tc_backends.cpu.target"].host().latency}
         plain = tc.compile(source, "cpu", options=tc.Options(isa=level, machine=same))
         wanted = results(plain(*given))
         assert ".in: " not in plain.inspect("loops", M=m, N=n, K=k)

@@ -159,7 +159,7 @@ def test_rows_on_one_page_may_be_more_than_the_hardware_follows(cycles: float, r
 def test_lines_of_full_sets_take_longer(times: float, tile: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of 2 KB fall into two sets of the first cache: a line is brought again for each part of it, where
     they are read as they lie."""
-    monkeypatch.setattr(sys.modules["tc_backends.cpu.tiling.blocks"], "_both", lambda *_: None)
+    monkeypatch.setattr(sys.modules["tc_backends.cpu.search.reduction_blocks"], "_both", lambda *_: None)
     source = "def f(float(K,M) A, float(K,N) B) -> (C) { C(m,n) +=! A(k,m) * B(k,n) }"
     own = backend.Machine(
         isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16, l2_bandwidth=26.0, short_store=3.0, crowded=times

@@ -12,7 +12,7 @@ import pytest
 import tc
 
 tc.compile("def f(float(N) A) -> (B) { B(i) = A(i) }", "cpu")
-machine: Any = sys.modules["tc_backends.cpu.machine"]
+machine: Any = sys.modules["tc_backends.cpu.target"]
 MIB = 1 << 20
 
 

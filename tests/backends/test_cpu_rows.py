@@ -30,7 +30,7 @@ RMS = """def rms(float(N,D) A) -> (S, O) {
 @pytest.fixture(scope="module")
 def across() -> Any:
     registry.get("cpu")
-    return sys.modules["tc_backends.cpu.emit.across"]
+    return sys.modules["tc_backends.cpu.emit.lane_reduction"]
 
 
 @pytest.mark.parametrize(("lanes", "itemsize"), [(2, 8), (4, 4), (4, 8), (8, 2), (8, 4), (8, 8), (16, 4)])

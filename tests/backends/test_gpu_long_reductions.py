@@ -13,7 +13,7 @@ import pytest
 import tc
 from tc import kernel as kernels
 from tc import registry
-from tc.cache import CompileCache
+from tc.cache.memory import CompileCache
 from tc.ir.expr import IntImm, Load, Variable, walk
 from tc.ir.loops import Compute, Launch, statements
 from tc.ir.simplify import linear_terms

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import tc
-from tc.ir.materialize import Operand
 from tc.ir.program import Program
+from tc.transforms.program.materialize import Operand
 from tests.ir.images import SAME, TRANSPOSED
 from tests.simt import shim as simt
 from tests.simt.mapped import call

@@ -14,7 +14,7 @@ from tc import registry
 from tc.ir.loops import Compute, Launch, LoopNest, Stmt, copied, statements
 
 registry.load("cuda")
-model = importlib.import_module("tc_backends.gpu.model")
+model = importlib.import_module("tc_backends.gpu.cost.model")
 target = importlib.import_module("tc_backends.gpu.target")
 
 MM = "def mm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"

@@ -14,7 +14,7 @@ from tests.backends.cpu_cases import SOFTMAX, Array
 from tests.poly.test_promotion import shared
 
 registry.load("cuda")
-counts = importlib.import_module("tc_backends.gpu.counts")
+counts = importlib.import_module("tc_backends.gpu.search.counts")
 
 TRANSPOSE = "def transpose(float(M,N) A) -> (B) { B(j,i) = A(i,j) }"
 PERMUTED = "def permuted(half(K,M,N) A) -> (B) { B(j,k,i) = A(k,i,j) }"

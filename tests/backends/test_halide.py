@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 import tc
-from tc import pipeline, registry
+from tc import registry
 from tc.errors import BackendError, BoundsError, InternalError, Source
+from tc.pipeline import front as pipeline
 from tests.backends.halide_cases import CONV, LUT, MATMUL, SOFTMAX, TRIANGLE, close, same, small
 
 SCHEDULERS = ("Mullapudi2016", "Adams2019", "Li2018")

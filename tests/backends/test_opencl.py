@@ -13,7 +13,7 @@ import tc
 from tc import registry
 from tc.errors import BackendError
 from tc.kernel import CACHE
-from tc.poly.fusion import Proposal
+from tc.poly.fusion.fusion import Proposal
 from tests.poly.fused import MLP3
 
 GATHER = "def gather(float(N) A, int(M) I) -> (O) { O(i) = A(I(i)) }"

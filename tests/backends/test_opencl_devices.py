@@ -50,7 +50,7 @@ def test_blocks_have_no_more_threads_than_a_device_allows(source: str, block: in
     program = tc.compile(source, "reference").specialize(**sizes).program
     target = device(max_work_group_size=block).target
     lowered = backend("gpu.lower").lower(program, tc.Options(), {}, target)
-    module = backend("opencl.backend").gpu.emit(lowered.nest, backend("opencl.backend").OPENCL, False)
+    module = backend("opencl.backend").gpu_source.emit(lowered.nest, backend("opencl.backend").OPENCL, False)
     assert module.kernels and all(1 <= k.threads <= block for k in module.kernels)
 
 

@@ -286,10 +286,11 @@ def test_what_is_not_kept_on_disk_has_no_warm_time() -> None:
 def test_settings_are_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TC_CACHE", raising=False)
     monkeypatch.setenv("TC_CACHE_DIR", "here")
-    from tc import settings, store
+    from tc.cache import disk
+    from tc.support import settings
 
     with kept.nothing():
-        assert store.default() is None and not settings.verify()
+        assert disk.default() is None and not settings.verify()
     with kept.apart():
         folder = settings.cache_directory()
         assert settings.cache() and folder.is_dir() and folder != Path("here")

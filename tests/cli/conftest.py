@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tc import cli
+from tc.cli import main
 from tests.cli.programs import MM, SGEMM
 
 
@@ -34,7 +34,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         if stdin is not None:
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8"))
         try:
-            code = cli.main(argv)
+            code = main.main(argv)
         except SystemExit as e:
             code = int(e.code or 0)
         seen = capsys.readouterr()

@@ -55,7 +55,7 @@ def test_an_ascii_terminal_is_no_error(tmp_path: Path) -> None:
 
 
 def test_a_bug_is_reported_as_one(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tc import commands
+    from tc.cli import commands
 
     def broken(*args: Any) -> None:
         raise ZeroDivisionError("division by zero")
@@ -69,7 +69,7 @@ def test_a_bug_is_reported_as_one(run: Any, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_an_interrupt_is_quiet(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tc import commands
+    from tc.cli import commands
 
     def interrupt(*args: Any) -> None:
         raise KeyboardInterrupt
@@ -298,7 +298,7 @@ def test_doctor_says_why_a_backend_is_missing(run: Any, monkeypatch: pytest.Monk
 
 
 def test_demo(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tc import commands
+    from tc.cli import commands
 
     r = run("demo")
     assert r.code == 0 and r.err == ""
@@ -313,7 +313,7 @@ def test_demo(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_cache_reports_and_clears(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tc.store import Store, digest
+    from tc.cache.disk import Store, digest
 
     directory = tmp_path / "kernels"
     monkeypatch.setenv("TC_CACHE_DIR", str(directory))

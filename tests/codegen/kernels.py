@@ -19,7 +19,7 @@ from tc.ir.expr import IntImm
 from tc.ir.loops import LoopNest
 from tc.ir.program import Program
 from tc.ir.specialize import specialize
-from tc.poly import ast, nest, schedule, scop, trace
+from tc.poly import ast, loop_nest, schedule, scop, trace
 from tc.poly.context import isl_context
 
 # Constants wrap around like everything else, of which -fwrapv does not tell the warnings.
@@ -41,7 +41,7 @@ def lowered(
     with isl_context():
         s = scop.build(p)
         body = ast.loops(s, schedule.identity(s))
-    out = nest.assemble(p, body)
+    out = loop_nest.assemble(p, body)
     if traced:
         trace.verify(p, out, {})
     return out

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from tc.codegen import gpu
+from tc.codegen import gpu_source
 from tc.codegen.dialect import OPENCL
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import Expr, IntImm, substitute
@@ -96,7 +96,7 @@ def on_device(
     """Run the launches of a nest.  Arrays lie between guard bytes.  PoCL runs the threads of a block one
     after the other between two barriers, with `backwards` the last one first."""
     _, context, queue = device()
-    module = gpu.emit(n, OPENCL)
+    module = gpu_source.emit(n, OPENCL)
     text = module.text
     if backwards:
         text = text.replace("get_local_id(0)", "(get_local_size(0) - 1 - get_local_id(0))")
@@ -118,7 +118,7 @@ def on_device(
             parts[name] = whole, whole.get_sub_region(GUARD, max(1, content.nbytes)), content
         return parts[name][1]
 
-    def value(a: gpu.Argument) -> Any:
+    def value(a: gpu_source.Argument) -> Any:
         match a.kind:
             case "array":
                 array = n.array(a.name)

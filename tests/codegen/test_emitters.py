@@ -33,7 +33,7 @@ from tc.ir.expr import (
     Variable,
     imm,
 )  # fmt: skip
-from tc.poly import ast, nest, schedule, scop
+from tc.poly import ast, loop_nest, schedule, scop
 from tc.poly.context import isl_context
 from tests.codegen.kernels import both, call, in_c, in_llvm, lowered, numpy_dtype
 from tests.poly import programs
@@ -169,7 +169,7 @@ def test_the_sizes_left_symbolic_come_in_an_array() -> None:
     p = programs.softmax()
     with isl_context():
         s = scop.build(p)
-        n = nest.assemble(p, ast.loops(s, schedule.identity(s)))
+        n = loop_nest.assemble(p, ast.loops(s, schedule.identity(s)))
     i = small((3, 5), FLOAT32)
     e = np.exp(i.astype(np.float64) - i.max(1, keepdims=True))
     from tc.ir.printer import compile_python

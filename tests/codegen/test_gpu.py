@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from cuda.bindings import nvrtc
 
-from tc.codegen import gpu
+from tc.codegen import gpu_source
 from tc.codegen.dialect import CUDA, OPENCL
 from tc.codegen.names import identifier
 from tc.dtypes import (
@@ -87,7 +87,7 @@ def both_ways(n: LoopNest, values: dict[str, Any]) -> dict[str, Any]:
 
 def ptxas(n: LoopNest, arch: str = "sm_90") -> str:
     """What the assembler says of the CUDA text, which has neither stack nor spills."""
-    text = gpu.emit(n, CUDA).text
+    text = gpu_source.emit(n, CUDA).text
     _, program = nvrtc.nvrtcCreateProgram(text.encode(), b"k.cu", 0, [], [])
     options = [f"--gpu-architecture={arch}".encode(), b"--std=c++17", b"--ptxas-options=-v"]
     (error,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
@@ -110,9 +110,9 @@ def test_blocks_and_threads_cover_everything_once() -> None:
     n = nest([a, o], Launch("all", (("b0", IntImm(5)), ("b1", IntImm(3))), (("t0", 7), ("t1", 4)), body))
     x = np.arange(420).reshape(3, 7, 5, 4)
     np.testing.assert_array_equal(both_ways(n, {"A": x, "O": x})["O"], 2 * x + 1)
-    (kernel,) = gpu.emit(n, OPENCL).kernels
+    (kernel,) = gpu_source.emit(n, OPENCL).kernels
     assert (kernel.name, kernel.blocks, kernel.threads) == ("all_kernel", IntImm(15), 28)
-    text = gpu.emit(n, CUDA).text
+    text = gpu_source.emit(n, CUDA).text
     assert "__launch_bounds__(28)" in text
     assert "const int b0 = block % 5;\n  const int b1 = block / 5;\n" in text
     assert "const int t0 = thread % 7;\n  const int t1 = thread / 7;\n" in text
@@ -128,7 +128,7 @@ def test_launches_follow_each_other_and_empty_ones_do_nothing() -> None:
     )
     n = nest([o], first, none, replace(second, body=put(o, ("b",), Add(load(o, "b"), imm(10, INT32)))))
     np.testing.assert_array_equal(both_ways(n, {})["O"], np.arange(6) + 10)
-    assert [k.name for k in gpu.emit(n, CUDA).kernels] == ["a_b_kernel", "a_b_kernel1", "a_b_kernel2"]
+    assert [k.name for k in gpu_source.emit(n, CUDA).kernels] == ["a_b_kernel", "a_b_kernel1", "a_b_kernel2"]
     ptxas(n)
 
 
@@ -141,7 +141,7 @@ def test_shared_memory_transposes() -> None:
     n = nest([a, s, o], Launch("t", (("b0", IntImm(5)), ("b1", IntImm(3))), (("t0", 8), ("t1", 8)), body))
     x = np.arange(960).reshape(40, 24).astype(np.float16)
     np.testing.assert_array_equal(both_ways(n, {"A": x})["O"], x.T)
-    module = gpu.emit(n, CUDA)
+    module = gpu_source.emit(n, CUDA)
     assert "__shared__ unsigned short s_A[8][9];" in module.text
     assert module.kernels[0].shared == 144
     assert f"{module.kernels[0].shared} bytes smem" in ptxas(n)
@@ -167,7 +167,7 @@ def test_register_tiles() -> None:
     n = nest([a, b, c, r], Launch("mm", (), (("t0", 4), ("t1", 2)), body))
     x, y = np.arange(40).reshape(8, 5) - 7, np.arange(40).reshape(5, 8) - 3
     np.testing.assert_array_equal(both_ways(n, {"A": x, "B": y})["C"], x @ y)
-    assert gpu.emit(n, CUDA).text.count("#pragma unroll") == 6
+    assert gpu_source.emit(n, CUDA).text.count("#pragma unroll") == 6
     ptxas(n)
 
 
@@ -265,7 +265,7 @@ def test_combinations_over_each_variable(threads: tuple[tuple[str, int], ...], o
     np.testing.assert_array_equal(first, x.sum(axis))
     every = both_ways(combination(FLOAT32, threads, over, ("+",), everywhere=True), {"A": x})["O0"]
     np.testing.assert_array_equal(every, np.broadcast_to(x.sum(axis, keepdims=True), every.shape))
-    text = gpu.emit(n, CUDA).text
+    text = gpu_source.emit(n, CUDA).text
     count = dict(threads)[over]
     stride = math.prod(k for _, k in threads[: axis - 1])
     in_a_warp = count > 1 and count & (count - 1) == 0 and 32 % (count * stride) == 0
@@ -290,7 +290,7 @@ def test_barriers_stand_where_all_threads_pass() -> None:
     write = put(o, ("t",), imm(1, INT32))
 
     def emitted(*body: Stmt) -> None:
-        gpu.emit(nest([o, r], Launch("k", (("b", IntImm(2)),), (("t", 8),), Block(body))), OPENCL)
+        gpu_source.emit(nest([o, r], Launch("k", (("b", IntImm(2)),), (("t", 8),), Block(body))), OPENCL)
 
     emitted(If(EQ(v("b"), IntImm(0)), Sync()), loop("k", 3, Sync()))
     own_loop = For("k", v("t"), IntImm(9), 1, LoopKind.SERIAL, write)
@@ -336,7 +336,7 @@ def test_one_of_many_failed_checks_is_recorded_whole() -> None:
 
 
 def test_subscripts_of_two_dimensions_are_checked() -> None:
-    text = gpu.emit(launched(lowered(programs.lut2(), LUT)), OPENCL).text
+    text = gpu_source.emit(launched(lowered(programs.lut2(), LUT)), OPENCL).text
     assert text.count("const bool inside = at >= 0 && at < ") == 2
     assert "return" not in text.split("__kernel")[1]
 
@@ -366,7 +366,7 @@ def test_indices_are_as_wide_as_they_have_to_be() -> None:
     def text(size: int, value: Expr, t: DType = INT64) -> str:
         o = array("O", t, "output", size)
         body = Launch("k", (), (), loop("i", size, put(o, ("i",), value)))
-        return gpu.emit(nest([o], body), OPENCL).text
+        return gpu_source.emit(nest([o], body), OPENCL).text
 
     i, c = v("i"), IntImm
     assert "for (int i = 0;" in text(1000, i)
@@ -388,7 +388,7 @@ def test_data_wrap_around() -> None:
     value = Mul(Add(load(a, "i"), imm(1, INT32)), load(a, "i"))
     body = (put(o, ("i",), value), put(p, ("i",), load(a, "i"), "+"))
     n = nest([a, o, p], Launch("k", (), (), loop("i", 4, *body)))
-    assert "O[i] = (int)(((uint)A[i] + 1u) * (uint)A[i]);" in gpu.emit(n, OPENCL).text
+    assert "O[i] = (int)(((uint)A[i] + 1u) * (uint)A[i]);" in gpu_source.emit(n, OPENCL).text
     x = np.array([2**31 - 1, -(2**31), 65536, -1], np.int64)
     wrap = np.vectorize(lambda z: INT32.wrap(int(z)))
     outputs = both_ways(n, {"A": x, "P": x})
@@ -405,7 +405,7 @@ def test_sizes_of_a_call(sizes: tuple[int, int, int]) -> None:
     a, b = np.arange(m * k).reshape(m, k) % 7, np.arange(k * j).reshape(k, j) % 5
     r = on_device(n, {"A": a, "B": b}, sizes=[at_call[s] for s in n.sizes])
     np.testing.assert_array_equal(r.outputs["C"], a @ b)
-    text = gpu.emit(n, CUDA).text
+    text = gpu_source.emit(n, CUDA).text
     assert "const long long M" in text and "for (long long i = 0; i < M; i++)" in text
     ptxas(n)
 
@@ -413,4 +413,4 @@ def test_sizes_of_a_call(sizes: tuple[int, int, int]) -> None:
 def test_what_is_no_launch_is_refused() -> None:
     n = lowered(programs.matmul(), {"M": 2, "N": 3, "K": 4})
     with pytest.raises(InternalError, match="a GPU runs launches"):
-        gpu.emit(n, OPENCL)
+        gpu_source.emit(n, OPENCL)

@@ -6,11 +6,11 @@ import itertools
 
 import pytest
 
-from tc.codegen.narrow import narrow
 from tc.dtypes import BOOL, INT32, INT64, DType
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import Add, Call, Cast, Expr, FloorDiv, FloorMod, IntImm, Load, Mul, Sub, Variable, walk
 from tc.ir.loops import Array, Block, Compute, For, Launch, LoopKind, LoopNest, Stmt, statements
+from tc.transforms.loops.narrow import narrow
 
 X, Y, Z = Variable("x"), Variable("y"), Variable("z")
 

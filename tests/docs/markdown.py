@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import tc
-from tc.cli import main
+from tc.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 _FENCE = re.compile(r"^( *)(`{3,})([^`\n]*)$")

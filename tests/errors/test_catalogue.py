@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import tc
-from tc import errors, replay
+from tc import errors
+from tc.cli import replay
 from tests.docs.markdown import ROOT, Block, Session, blocks, difference, replace, shown_behind
 
 PAGE = ROOT / "docs/errors.md"
@@ -211,9 +212,9 @@ def _broken_pass(m: pytest.MonkeyPatch, error: Exception) -> None:
 
 
 def _not_a_tree(m: pytest.MonkeyPatch) -> None:
-    from tc.poly import tree
+    from tc.poly import tree_text
 
-    tree.load("domain: what?")
+    tree_text.load("domain: what?")
 
 
 def _not_llvm(m: pytest.MonkeyPatch) -> None:
@@ -262,7 +263,7 @@ def _notice(m: pytest.MonkeyPatch) -> None:
 
 
 def _nowhere_to_keep(m: pytest.MonkeyPatch) -> None:
-    from tc.store import Store
+    from tc.cache.disk import Store
 
     Store("/dev/null/kernels").put("0" * 64, b"")
 
@@ -280,7 +281,7 @@ def _narrow_processor(m: pytest.MonkeyPatch) -> None:
     from tc import registry
 
     registry.get("cpu")
-    machine = sys.modules["tc_backends.cpu.machine"]
+    machine = sys.modules["tc_backends.cpu.target"]
     narrow = replace(machine.host(), isa=machine.AVX2)
     m.setattr(machine, "host", lambda: narrow)
     tc.compile(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import tc
-from tc import pipeline
+from tc.pipeline import front as pipeline
 from tests.faults import children
 from tests.faults.children import SOURCES, right
 from tests.share import examples
@@ -144,7 +144,7 @@ def test_calls_are_interrupted() -> None:
 
 HANDLER = """
 # A handler of the program's own is put off, called once, and with what it expects.
-from tc.interrupts import deferred
+from tc.support.interrupts import deferred
 seen = []
 signal.signal(signal.SIGINT, lambda number, frame: seen.append((number, frame.f_code.co_name)))
 def body():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tc.store import Store
+from tc.cache.disk import Store
 from tests.faults import children
 from tests.share import examples
 
@@ -113,7 +113,7 @@ def test_forks_while_other_threads_call() -> None:
 
 NESTED = """
 # A fork in the middle of one's own compile: the child goes on with it, its locks held by itself.
-from tc import pipeline
+from tc.pipeline import front as pipeline
 observe, forked = pipeline.observe, []
 
 def forking(observer):

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import tc
-from tc.cli import main
+from tc.cli.main import main
 from tc.poly import context
 
 SOURCE = """def f(int s, float a, float(N,M) A, int(L) I) -> (B, C) {
@@ -180,7 +180,7 @@ def test_another_process_takes_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_failure_before_any_size_is_known(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tc import pipeline
+    from tc.pipeline import front as pipeline
 
     def fails(*args: Any, **more: Any) -> Any:
         raise ZeroDivisionError("in a pass")

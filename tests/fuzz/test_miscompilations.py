@@ -60,7 +60,7 @@ JUDGED = """
 from fuzz.judging import ROOT, Judge, Trigger
 
 judge = Judge(seconds=5)
-path = "tc/poly/plan.py"
+path = "tc/poly/tile_plan.py"
 text = (ROOT / path).read_text(encoding="utf-8")
 right = Trigger("def f(float(N) A) -> (B) { B(i) = 2 * A(i) }", {"N": 9}, "nobody")
 refused = Trigger("def f(float(N) A) -> (B) { B(i) = A(j) }", {"N": 9}, "nobody")

@@ -35,8 +35,8 @@ def test_every_place_is_changed_once() -> None:
 
 
 def test_the_same_mutants_for_a_seed() -> None:
-    some = mutation.chosen_mutants(["tc/poly/scan", "tc/ir/inline.py"], 12, 5)
-    assert some == mutation.chosen_mutants(["tc/poly/scan", "tc/ir/inline.py"], 12, 5)
+    some = mutation.chosen_mutants(["tc/poly/tiles", "tc/transforms/program/inline.py"], 12, 5)
+    assert some == mutation.chosen_mutants(["tc/poly/tiles", "tc/transforms/program/inline.py"], 12, 5)
     assert len({str(m) for m in some}) > 1
     for m in some:
         compile(m.text, m.path, "exec")
@@ -49,7 +49,7 @@ CHANGES: list[tuple[str, str, str | None, bool]] = [
     ("backends/cpu/emit/kernel.py", "icmp slt i64 {following}", "icmp sle i64 {following}", True),
     ("tc/ir/expr.py", "IntImm(0)", "IntImm(1)", True),
     ("tc/ir/lower.py", "def lower(", "def lowered(", True),
-    ("tc/poly/mapping/sync.py", "def ", "def no_", True),
+    ("tc/poly/gpu/sync.py", "def ", "def no_", True),
 ]
 
 # The compiler must not have been imported where mutants are judged.

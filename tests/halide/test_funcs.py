@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tc
-from tc import pipeline, registry
+from tc import registry
 from tc.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, INT64
 from tc.errors import BackendError, Source
 from tc.halide import funcs
@@ -25,6 +25,7 @@ from tc.ir import expr as x
 from tc.ir.evaluate import evaluate
 from tc.ir.intervals import fits_int32, interval, is_affine, is_index
 from tc.ir.program import Program
+from tc.pipeline import front as pipeline
 
 registry.load("halide")
 host = importlib.import_module("tc_backends.halide.host")

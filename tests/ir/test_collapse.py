@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import tc
-from tc.ir.collapse import collapse
 from tc.ir.program import Program
 from tc.ir.specialize import specialize
+from tc.transforms.program.collapse import collapse
 from tests.backends.cpu_cases import compiled, interpreted, results, same
 
 

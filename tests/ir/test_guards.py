@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import tc
-from tc import pipeline
 from tc.errors import Source
-from tc.ir.guards import restrict
 from tc.ir.printer import text
 from tc.ir.specialize import specialize
+from tc.pipeline import front as pipeline
+from tc.transforms.program.guards import restrict
 
 
 def restricted(source: str, **sizes: int) -> str:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import tc
-from tc.ir.inline import Inlined, inline
 from tc.ir.printer import program_text
 from tc.ir.program import Program
+from tc.transforms.program.inline import Inlined, inline
 from tests.backends.cpu_cases import compiled, interpreted, same
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tc.ir.interchange import interchange
+from tc.transforms.program.interchange import interchange
 from tests.backends.cpu_cases import compiled, interpreted
 
 # Parameters and a sum, and the order of its loops for sizes of 4.

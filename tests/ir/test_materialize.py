@@ -7,9 +7,9 @@ import pytest
 
 import tc
 from tc.ir.evaluate import evaluate
-from tc.ir.materialize import Operand, materialize
 from tc.ir.printer import program_text
 from tc.ir.program import Program
+from tc.transforms.program.materialize import Operand, materialize
 from tests.backends.cpu_cases import compiled, interpreted
 from tests.ir.images import SAME, TRANSPOSED
 

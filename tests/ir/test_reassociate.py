@@ -5,7 +5,7 @@ from __future__ import annotations
 from tc.dtypes import FLOAT32, INT32
 from tc.ir.expr import Add, Expr, FloatImm, IntImm, Load, Mul, Variable
 from tc.ir.loops import Compute, For, LoopKind, Stmt
-from tc.ir.reassociate import reassociate
+from tc.transforms.loops.reassociate import reassociate
 
 
 def read(name: str, *names: str) -> Load:

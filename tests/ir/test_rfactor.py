@@ -6,7 +6,12 @@ import pytest
 
 import tc
 from tc.ir.program import Program
-from tc.ir.rfactor import around_rows, chunked_reductions, part_sizes, split_reductions
+from tc.transforms.program.rfactor import (
+    around_rows,
+    chunked_reductions,
+    part_sizes,
+    split_reductions,
+)
 
 
 def program(source: str, **sizes: int) -> Program:

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from tc import pipeline
 from tc.errors import PreconditionError, Source
 from tc.ir.expr import GE, Call, IntImm, Variable, walk
 from tc.ir.printer import program_text
 from tc.ir.program import Precondition
 from tc.ir.specialize import require, specialize
+from tc.pipeline import front as pipeline
 from tests.poly import programs
 from tests.poly.programs import v
 

@@ -33,7 +33,7 @@ from tc.ir.expr import (
     walk,
 )
 from tc.ir.loops import Block, Compute, For, If, LoopKind, Promote, Stmt, statements
-from tc.ir.unswitch import unswitch
+from tc.transforms.loops.unswitch import unswitch
 
 S, V, U = LoopKind.SERIAL, LoopKind.VECTOR, LoopKind.UNROLLED
 x, y, k = Variable("x"), Variable("y"), Variable("k")

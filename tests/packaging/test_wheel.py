@@ -95,7 +95,7 @@ def test_the_wheels_metadata(wheel: Path) -> None:
     core = {r for r in metadata.get_all("Requires-Dist", []) if "extra ==" not in r}
     assert not [r for r in core if r.startswith(("torch", "jax", "pycuda", "pyopencl"))]
     entries = archive.read(f"{info}/entry_points.txt").decode()
-    assert "tcomp = tc.cli:main" in entries
+    assert "tcomp = tc.cli.main:main" in entries
     assert "reference = tc_backends.reference:Backend" in entries
     assert f"{info}/licenses/LICENSE" in archive.namelist()
 
@@ -147,7 +147,7 @@ print(tc.__file__)
 def test_programs_run_from_the_wheel(installed: Path) -> None:
     (file,) = outside(installed, RUN).split()
     assert Path(file).is_relative_to(installed)
-    shown = outside(installed, "from tc.cli import main; raise SystemExit(main(['doctor']))")
+    shown = outside(installed, "from tc.cli.main import main; raise SystemExit(main(['doctor']))")
     assert re.search(r"backend halide +available", shown) and re.search(
         r"backend reference +available", shown
     )

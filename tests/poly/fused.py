@@ -9,8 +9,8 @@ from dataclasses import replace
 import tc
 from tc.ir.loops import LoopNest
 from tc.ir.program import Program
-from tc.poly import nest, plan, scan, scop
-from tc.poly.fusion import Group
+from tc.poly import loop_nest, scop, tile_plan, tiles
+from tc.poly.fusion.fusion import Group
 from tests.backends.cpu_cases import GEMM, MOMENTS, SOFTMAX
 
 BIAS = """def f(float(M,K) A, float(K,N) B, float(N) V) -> (C) {
@@ -111,24 +111,24 @@ def shown(tree: Sequence[Group | str]) -> str:
 def loops(
     p: Program,
     s: scop.Scop,
-    regions: Sequence[plan.Region],
-    tilings: Sequence[plan.RegionTiling],
+    regions: Sequence[tile_plan.Region],
+    tilings: Sequence[tile_plan.RegionTiling],
     chunks: int = 4,
 ) -> LoopNest:
     """The loop nest of tiled regions."""
-    base = nest.assemble(p, scan.block(()))
-    builder = scan.Builder(s, chunks, 0, base.workspace)
-    scanner = scan.Scanner(builder)
-    body = scan.block(scanner.region(r, t) for r, t in zip(regions, tilings, strict=True))
+    base = loop_nest.assemble(p, tiles.block(()))
+    builder = tiles.Builder(s, chunks, 0, base.workspace)
+    scanner = tiles.Scanner(builder)
+    body = tiles.block(scanner.region(r, t) for r, t in zip(regions, tilings, strict=True))
     return replace(base, body=body, arrays=(*base.arrays, *builder.arrays), workspace=builder.place())
 
 
-def plain(nest: plan.Nest, given: Sequence[str] = ()) -> plan.Tiling:
+def plain(nest: tile_plan.Nest, given: Sequence[str] = ()) -> tile_plan.Tiling:
     """One cache tile, one point a register tile, no lanes."""
     own = tuple(a.name for a in nest.axes)
-    return plan.Tiling(
-        {a.name: plan.Tile(a.extent) for a in nest.axes},
+    return tile_plan.Tiling(
+        {a.name: tile_plan.Tile(a.extent) for a in nest.axes},
         tuple(n for n in own if n not in given),
         own,
-        tuple(plan.PhaseTile() for _ in nest.phases),
+        tuple(tile_plan.PhaseTile() for _ in nest.phases),
     )

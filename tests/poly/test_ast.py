@@ -13,7 +13,7 @@ from tc.ir.loops import LoopNest
 from tc.ir.printer import nest_text
 from tc.ir.program import Program
 from tc.ir.specialize import specialize
-from tc.poly import ast, nest, schedule, scop, trace
+from tc.poly import ast, loop_nest, schedule, scop, trace
 from tc.poly.affine import Affine, Parameters, declare
 from tc.poly.context import Names, isl_context
 from tests.ir.expressions import affine, conditions, value
@@ -79,7 +79,7 @@ def scheduled(p: Program, order: str) -> LoopNest:
         members = ", ".join(f"{{ S0[{dims}] -> [({m})] }}" for m in order.split(";"))
         band = isl.MultiUnionPwAff.read_from_str(ctx, f"[{members}]")
         plan = isl.Schedule.from_domain(s.domain).get_root().child(0).insert_partial_schedule(band)
-        return nest.assemble(p, ast.loops(s, plan.get_schedule()))
+        return loop_nest.assemble(p, ast.loops(s, plan.get_schedule()))
 
 
 ORDERS = [
@@ -120,21 +120,21 @@ def test_symbolic_nests_are_right_at_every_small_size(name: str) -> None:
         p = specialize(p, {}, {"sh": 2, "sw": 1})
     with isl_context():
         s = scop.build(p)
-        loops = nest.assemble(p, ast.loops(s, schedule.identity(s)))
+        loops = loop_nest.assemble(p, ast.loops(s, schedule.identity(s)))
     for k in range(3):
         sizes = {n: (k + at) % 3 + (at % 2) for at, n in enumerate(p.sizes)}
         assert trace.compare(p, loops, sizes) is None
         concrete = specialize(p, sizes)
         with isl_context():
             s = scop.build(concrete)
-            fixed = nest.assemble(concrete, ast.loops(s, schedule.identity(s)))
+            fixed = loop_nest.assemble(concrete, ast.loops(s, schedule.identity(s)))
         assert trace.compare(concrete, fixed, {}) is None
 
 
 def identity_nest(p: Program) -> LoopNest:
     with isl_context():
         s = scop.build(p)
-        return nest.assemble(p, ast.loops(s, schedule.identity(s)))
+        return loop_nest.assemble(p, ast.loops(s, schedule.identity(s)))
 
 
 def test_loops_have_the_names_of_the_source() -> None:
@@ -175,7 +175,7 @@ def test_a_loop_takes_no_name_that_a_size_a_scalar_or_a_let_has() -> None:
         s = scop.build(p)
         band = isl.MultiUnionPwAff.read_from_str(ctx, "[{ S0[c0] -> [(c0)]; S1[i] -> [(i)] }]")
         plan = isl.Schedule.from_domain(s.domain).get_root().child(0).insert_partial_schedule(band)
-        text = nest_text(nest.assemble(p, ast.loops(s, plan.get_schedule())))
+        text = nest_text(loop_nest.assemble(p, ast.loops(s, plan.get_schedule())))
     assert "for c0 in [0, 3)" in text  # not i: the first statement's let has that name
     assert "for i" not in text
 

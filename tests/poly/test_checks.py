@@ -227,7 +227,7 @@ def test_accesses_that_are_proven_or_cannot_be() -> None:
 def test_a_precondition_is_shown_as_it_is_where_no_size_is_0() -> None:
     from tc.errors import PreconditionError
     from tc.kernel import Kernel
-    from tc.pipeline import front
+    from tc.pipeline.front import front
 
     source = "def f(float(I) B, float(L) C, float(J) D) -> (A) { A(i,j) = B(i) * C(i+j) * D(j) }"
     kernel = Kernel(front(Source(source)), "reference", None, "safe")

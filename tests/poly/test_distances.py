@@ -7,7 +7,7 @@ import pytest
 
 from tc.poly import scop
 from tc.poly.context import isl_context
-from tc.poly.distances import Distances, equal_dimensions
+from tc.poly.fusion.distances import Distances, equal_dimensions
 from tests.poly.fused import program
 
 TWO = "def f(float(N,N) A) -> (B, C) {{ B(i,j) = A(i,j)\n C(k,l) = {} }}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tc.poly.plan import Tile
+from tc.poly.tile_plan import Tile
 
 
 @pytest.mark.parametrize("even", [False, True])

@@ -8,11 +8,11 @@ from itertools import product
 import islpy as isl
 import pytest
 
-from tc import pipeline
 from tc.errors import Source
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import Add, Cast, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Sub
 from tc.ir.simplify import from_terms
+from tc.pipeline import front as pipeline
 from tc.poly.affine import PARAM, SET, Affine, Parameters, declare
 from tc.poly.context import Names, isl_context
 from tc.poly.extrema import operands, unified

@@ -19,15 +19,16 @@ import numpy as np
 import pytest
 
 import tc
-from tc.codegen import gpu
+from tc.codegen import gpu_source
 from tc.codegen.dialect import CUDA
 from tc.ir.expr import IntImm
-from tc.poly import ast, fusion, legality, mapping, nest, schedule, trace
+from tc.poly import ast, gpu, legality, loop_nest, schedule, trace
 from tc.poly.context import isl_context
 from tc.poly.dependences import dependences
-from tc.poly.mapping.plan import AxisMap, NestMap, RegionMap
+from tc.poly.fusion import fusion
+from tc.poly.gpu.mapping import AxisMap, NestMap, RegionMap
 from tc.poly.scop import Scop
-from tc.poly.tree import dump
+from tc.poly.tree_text import dump
 from tests.codegen import launches
 from tests.poly.test_mapping import launched, polyhedra
 from tests.simt import shim
@@ -97,7 +98,7 @@ def test_points_of_c_sink_into_d() -> None:
     axes, reduced = {"i_0": AxisMap(4), "j_1": AxisMap(4)}, {"k_2": AxisMap(4)}
     how = RegionMap((), (), (NestMap(axes, ({}, reduced)),))
     with isl_context():
-        ours = mapping.mapped(mapping.placed(s, regions[0], how, "{}.0".format, 0, False)).schedule
+        ours = gpu.mapped(gpu.placed(s, regions[0], how, "{}.0".format, 0, False)).schedule
         c = tiled(schedule.fused(s, fusion.fuse(s, "max")).get_root().child(0), 4)
         legality.verify(s, c.get_schedule(), dependences(s), "tiling")
         points = c.child(0).band_sink()
@@ -120,7 +121,7 @@ def test_tiled_and_mapped(name: str, golden: Callable[[str, str], None]) -> None
     how, shared = MAPS[name]
     _, s, regions = polyhedra(SGEMM, **SIZES)
     with isl_context():
-        made = mapping.mapped(mapping.placed(s, regions[0], how, "{}.0".format, shared, bool(shared)))
+        made = gpu.mapped(gpu.placed(s, regions[0], how, "{}.0".format, shared, bool(shared)))
         golden(f"figure3/{name}.txt", dump(made.schedule))
 
 
@@ -148,10 +149,10 @@ def called(name: str, ahead: bool = True) -> Call:
         loops = launched(p, s, regions, [how], shared, ahead and bool(shared))
     else:
         with isl_context():
-            loops = launches.launched(nest.assemble(p, ast.loops(s, unmapped(name, s))))
+            loops = launches.launched(loop_nest.assemble(p, ast.loops(s, unmapped(name, s))))
     rng, (n, m, k) = np.random.default_rng(0), SIZES.values()
     given = {x: rng.integers(-3, 4, e).astype(np.float32) for x, e in {"A": (n, m), "B": (m, k)}.items()}
-    return Call(loops, gpu.emit(loops, CUDA), {}, {"C": (n, k)}, {"a": 2.0, "b": 3.0, **given}, {})
+    return Call(loops, gpu_source.emit(loops, CUDA), {}, {"C": (n, k)}, {"a": 2.0, "b": 3.0, **given}, {})
 
 
 @functools.cache

@@ -8,10 +8,11 @@ import pytest
 
 import tc
 from tc.errors import InternalError
-from tc.poly import fusion, legality, schedule, scop
+from tc.poly import legality, schedule, scop
 from tc.poly.context import isl_context
 from tc.poly.dependences import dependences
-from tc.poly.fusion import Group, Member, Proposal
+from tc.poly.fusion import fusion
+from tc.poly.fusion.fusion import Group, Member, Proposal
 from tests.poly import fused, programs
 from tests.poly.fused import program, shown
 

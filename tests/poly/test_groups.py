@@ -14,10 +14,10 @@ import tc
 from tc.dtypes import FLOAT32
 from tc.ir.expr import Add, Expr, IntImm, Mul, Variable
 from tc.ir.program import Buffer, Range
-from tc.poly.mapping.footprint import footprint
-from tc.poly.mapping.groups import Group, Reference, grouped
-from tc.poly.mapping.plan import AxisMap, Unit
-from tc.poly.plan import Axis
+from tc.poly.gpu.footprint import footprint
+from tc.poly.gpu.groups import Group, Reference, grouped
+from tc.poly.gpu.mapping import AxisMap, Unit
+from tc.poly.tile_plan import Axis
 from tests.poly.test_promotion import shared, small
 from tests.share import examples
 

@@ -18,12 +18,13 @@ from tc.errors import InternalError
 from tc.ir.expr import EQ, Add, IntImm, Mul, Variable
 from tc.ir.loops import Block, Combine, Compute, For, If, Launch, LoopNest, Stmt, Sync, statements
 from tc.ir.program import Program
-from tc.poly import fusion, mapping, nest, plan, scop, trace
+from tc.poly import gpu, loop_nest, scop, tile_plan, trace
 from tc.poly.context import isl_context
-from tc.poly.mapping.footprint import footprint
-from tc.poly.mapping.plan import AxisMap, NestMap, RegionMap, Unit, tiled_axes
-from tc.poly.mapping.registers import shape
-from tc.poly.plan import Axis, Region
+from tc.poly.fusion import fusion
+from tc.poly.gpu.footprint import footprint
+from tc.poly.gpu.mapping import AxisMap, NestMap, RegionMap, Unit, tiled_axes
+from tc.poly.gpu.private_memory import shape
+from tc.poly.tile_plan import Axis, Region
 from tests.poly import fused
 from tests.poly.fused import program
 from tests.share import examples
@@ -60,7 +61,7 @@ def polyhedra(
     p = program(source, **sizes)
     with isl_context():
         s = scop.build(p)
-        return p, s, plan.regions(p, fusion.fuse(s, strategy))  # type: ignore[arg-type]
+        return p, s, tile_plan.regions(p, fusion.fuse(s, strategy))  # type: ignore[arg-type]
 
 
 def launched(
@@ -80,11 +81,11 @@ def launched(
 
     with isl_context():
         placed = (
-            mapping.placed(s, r, m, name, shared, private, ahead=ahead, staged=staged)
+            gpu.placed(s, r, m, name, shared, private, ahead=ahead, staged=staged)
             for r, m in zip(regions, maps, strict=True)
         )
-        made = [mapping.kernel(s, f"k{i}", p.how, mapping.mapped(p)) for i, p in enumerate(placed)]
-    found = nest.assemble(p, Block(tuple(k.launch for k in made)))
+        made = [gpu.kernel(s, f"k{i}", p.how, gpu.mapped(p)) for i, p in enumerate(placed)]
+    found = loop_nest.assemble(p, Block(tuple(k.launch for k in made)))
     return replace(found, arrays=(*found.arrays, *(a for k in made for a in k.arrays)))
 
 

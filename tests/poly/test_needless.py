@@ -12,7 +12,7 @@ import pytest
 from tc.dtypes import FLOAT32
 from tc.ir.expr import INDEX, LT, Add, Expr, FloorDiv, IntImm, Load, Variable, walk
 from tc.ir.loops import Block, Combine, Compute, For, If, Launch, LoopKind, Stmt, Sync, statements
-from tc.poly.mapping.needless import without
+from tc.poly.gpu.redundant_barriers import without
 
 B0, N = Variable("b0", INDEX), Variable("N", INDEX)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tc.dtypes import FLOAT32, FLOAT64
 from tc.ir.expr import LE, Add, Expr, FloatImm, IntImm, Load, Mul, Variable
 from tc.ir.loops import Array, Block, Compute, For, If, LoopKind, LoopNest, Promote, Stmt
-from tc.poly.placement import misplaced
+from tc.poly.trace.placement import misplaced
 
 N = Variable("N")
 

@@ -9,8 +9,9 @@ import pytest
 from tc.errors import InternalError
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import IntImm
-from tc.poly import fusion, plan, scop
+from tc.poly import scop, tile_plan
 from tc.poly.context import isl_context
+from tc.poly.fusion import fusion
 from tests.poly import fused, programs
 from tests.poly.fused import program
 
@@ -25,10 +26,10 @@ def text(source: str, strategy: fusion.Strategy = "max", **sizes: int) -> str:
     p = program(source, **sizes)
     with isl_context():
         tree = fusion.fuse(scop.build(p), strategy)
-    return shown(plan.regions(p, tree))
+    return shown(tile_plan.regions(p, tree))
 
 
-def shown(regions: Sequence[plan.Region]) -> str:
+def shown(regions: Sequence[tile_plan.Region]) -> str:
     lines: list[str] = []
     for r in regions:
         nests: list[str] = []
@@ -103,7 +104,7 @@ def test_axes_have_the_ranges_of_their_loops() -> None:
     source = "def f(float(N) A) -> (O, P) { O(i) = A(i-3)\nP(i) = O(i) * 2 }"
     p = program(source, N=7)
     with isl_context():
-        (region,) = plan.regions(p, fusion.fuse(scop.build(p), "max"))
+        (region,) = tile_plan.regions(p, fusion.fuse(scop.build(p), "max"))
     (nest,) = region.nests
     (axis,) = nest.axes
     assert (axis.min, axis.extent, dict(axis.vars)) == (3, 7, {"S0": "i", "S1": "i"})
@@ -113,7 +114,7 @@ def test_axes_have_the_ranges_of_their_loops() -> None:
 def test_axes_know_their_own_statements_only() -> None:
     p = program(fused.MLP3)
     with isl_context():
-        (region,) = plan.regions(p, fusion.fuse(scop.build(p), "max"))
+        (region,) = tile_plan.regions(p, fusion.fuse(scop.build(p), "max"))
     assert [sorted(n.axes[0].vars) for n in region.nests] == [
         ["S0", "S1", "S2"],
         ["S3", "S4", "S5"],
@@ -129,19 +130,19 @@ def test_sizes_must_be_known() -> None:
     with isl_context():
         tree = fusion.fuse(scop.build(p), "max")
     with pytest.raises(InternalError, match="not a constant"):
-        plan.regions(p, tree)
+        tile_plan.regions(p, tree)
 
 
 def test_axes_of_dynamic_sizes_have_typical_extents_and_true_ones() -> None:
     p = program("def f(float(N,M) A) -> (O) { O(i,j) = A(i,j) where i in 2:N }", M=5)
     with isl_context():
         tree = fusion.fuse(scop.build(p), "max")
-    ((region,),) = (plan.regions(p, tree, {"N": 10}),)
+    ((region,),) = (tile_plan.regions(p, tree, {"N": 10}),)
     i, j = region.nests[0].axes
     assert (i.extent, evaluate(i.points, {"N": 33}), i.low) == (8, 31, IntImm(2))
     assert (j.extent, j.points, j.size) == (5, IntImm(5), None)
     with pytest.raises(InternalError, match="not a constant"):
-        plan.regions(p, tree)
+        tile_plan.regions(p, tree)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +162,7 @@ def test_phases_in_loops_of_their_own(source: str, expected: str) -> None:
     p = program(source)
     with isl_context():
         tree = fusion.fuse(scop.build(p), "max")
-    regions = [plan.distributed(r, "min") for r in plan.regions(p, tree)]
+    regions = [tile_plan.distributed(r, "min") for r in tile_plan.regions(p, tree)]
     assert shown(regions) == expected
     for r in regions:
         for n in r.nests:
@@ -187,4 +188,7 @@ def test_phases_that_keep_three_loops_stay_together(source: str, expected: str) 
     p = program(source, **({} if source in fused.SIZES else {"N": 3, "M": 4, "K": 5, "D": 6}))
     with isl_context():
         tree = fusion.fuse(scop.build(p), "max")
-    assert shown([plan.distributed(r, "preserve3coincident") for r in plan.regions(p, tree)]) == expected
+    assert (
+        shown([tile_plan.distributed(r, "preserve3coincident") for r in tile_plan.regions(p, tree)])
+        == expected
+    )

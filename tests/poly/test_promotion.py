@@ -27,8 +27,8 @@ from tc.ir.loops import (
 )
 from tc.ir.program import Program
 from tc.poly import trace
-from tc.poly.mapping.collective import sunk
-from tc.poly.mapping.plan import AxisMap, NestMap, RegionMap
+from tc.poly.gpu.collective import sunk
+from tc.poly.gpu.mapping import AxisMap, NestMap, RegionMap
 from tests.backends.cpu_cases import Array as NumPy
 from tests.poly import fused
 from tests.poly.test_mapping import changed, launched, polyhedra

@@ -17,9 +17,9 @@ from tc.ir.expr import IntImm
 from tc.ir.loops import Array, Combine, Compute, For, Stmt, Sync, statements
 from tc.ir.program import Range
 from tc.poly.context import isl_context
-from tc.poly.mapping import copies
-from tc.poly.mapping.footprint import Dimension
-from tc.poly.mapping.local import Local
+from tc.poly.gpu import copies
+from tc.poly.gpu.footprint import Dimension
+from tc.poly.gpu.local import Local
 from tests.backends.cpu_cases import Array as NumPy
 from tests.poly.test_promotion import small
 from tests.simt.mapped import prepared

@@ -16,10 +16,11 @@ from tc.errors import InternalError
 from tc.ir.expr import IntImm, Load, Variable
 from tc.ir.loops import For, LoopKind, LoopNest, Promote, statements
 from tc.ir.program import Program
-from tc.poly import fusion, plan, scop, trace
+from tc.poly import scop, tile_plan, trace
 from tc.poly.accesses import Read
 from tc.poly.context import isl_context
-from tc.poly.plan import Nest, Pack, PhaseTile, Region, RegionTiling, Tile, Tiling
+from tc.poly.fusion import fusion
+from tc.poly.tile_plan import Nest, Pack, PhaseTile, Region, RegionTiling, Tile, Tiling
 from tests.poly import fused
 from tests.poly.fused import loops, plain, program
 from tests.share import examples
@@ -33,7 +34,7 @@ def polyhedra(source: str, strategy: str = "max", **sizes: int) -> Polyhedra:
     p = program(source, **sizes)
     with isl_context():
         s = scop.build(p)
-        return p, s, plan.regions(p, fusion.fuse(s, strategy))  # type: ignore[arg-type]
+        return p, s, tile_plan.regions(p, fusion.fuse(s, strategy))  # type: ignore[arg-type]
 
 
 def packable(s: scop.Scop, n: Nest, vector: str) -> list[Pack]:

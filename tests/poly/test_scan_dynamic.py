@@ -20,9 +20,20 @@ from tc.ir.expr import FloorDiv, IntImm, Max, Min, Variable
 from tc.ir.loops import For, LoopKind, LoopNest, statements
 from tc.ir.printer import nest_text
 from tc.ir.program import Program
-from tc.poly import fusion, plan, scop, trace
+from tc.poly import scop, tile_plan, trace
 from tc.poly.context import isl_context
-from tc.poly.plan import SHARE, WHOLE, Nest, Pack, PhaseTile, Region, RegionTiling, Tile, Tiling
+from tc.poly.fusion import fusion
+from tc.poly.tile_plan import (
+    SHARE,
+    WHOLE,
+    Nest,
+    Pack,
+    PhaseTile,
+    Region,
+    RegionTiling,
+    Tile,
+    Tiling,
+)
 from tests.poly import fused
 from tests.poly.fused import loops
 from tests.poly.test_scan import packable
@@ -42,7 +53,7 @@ def polyhedra(source: str, dynamic: tuple[str, ...], strategy: str, **sizes: int
     typical = dict.fromkeys(dynamic, TYPICAL)
     with isl_context():
         s = scop.build(p)
-        return p, s, plan.regions(p, fusion.fuse(s, strategy), typical)  # type: ignore[arg-type]
+        return p, s, tile_plan.regions(p, fusion.fuse(s, strategy), typical)  # type: ignore[arg-type]
 
 
 @st.composite

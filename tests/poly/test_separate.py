@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 import tc
-from tc.poly import fusion, scop
+from tc.poly import scop
 from tc.poly.context import isl_context
-from tc.poly.distances import Distances
-from tc.poly.fusion import Judge, Proposal, Strategy
-from tc.poly.separate import separations
+from tc.poly.fusion import fusion
+from tc.poly.fusion.distances import Distances
+from tc.poly.fusion.fusion import Judge, Proposal, Strategy
+from tc.poly.fusion.fusion_diagnostics import separations
 from tests.poly.fused import MLP3, SIZES, program
 
 ALIKE = "(i,j) = B(i,j) + 1"

@@ -6,9 +6,10 @@ import pytest
 
 from tc.dtypes import FLOAT32
 from tc.ir.expr import Add, IntImm, Mul
-from tc.poly import fusion, plan, scop
+from tc.poly import scop, tile_plan
 from tc.poly.context import isl_context
-from tc.poly.storage import Promotion, inside, promotion
+from tc.poly.fusion import fusion
+from tc.poly.register_promotion import Promotion, inside, promotion
 from tests.poly import fused
 from tests.poly.fused import program
 from tests.poly.programs import Build, axis, box, v
@@ -21,7 +22,7 @@ def promotions(
     p = program(source, **sizes)
     with isl_context():
         s = scop.build(p)
-        found = [promotion(s, n) for r in plan.regions(p, fusion.fuse(s, strategy)) for n in r.nests]
+        found = [promotion(s, n) for r in tile_plan.regions(p, fusion.fuse(s, strategy)) for n in r.nests]
     assert all(isinstance(x, Promotion) and x.dead <= x.buffers for x in found)
     return [(set(x.buffers), set(x.dead)) for x in found]
 

@@ -33,11 +33,11 @@ from tc.ir.expr import (
 from tc.ir.loops import Array, Block, Compute, For, If, Launch, LoopKind, LoopNest, Promote, Stmt
 from tc.ir.program import Program
 from tc.ir.specialize import specialize
-from tc.poly import ast, nest, schedule, scop, trace
+from tc.poly import ast, loop_nest, schedule, scop, trace
 from tc.poly.context import isl_context
-from tc.poly.mapping.plan import AxisMap, NestMap, RegionMap
+from tc.poly.gpu.mapping import AxisMap, NestMap, RegionMap
 from tc.poly.trace.events import SOMEWHERE, known, python
-from tc.poly.trace.program import program_events
+from tc.poly.trace.program_events import program_events
 from tests.ir import expressions
 from tests.poly import fused, programs
 from tests.poly.programs import Build, axis, box, v
@@ -47,7 +47,7 @@ from tests.poly.test_mapping import launched, polyhedra
 def nest_of(p: Program) -> LoopNest:
     with isl_context():
         s = scop.build(p)
-        return nest.assemble(p, ast.loops(s, schedule.identity(s)))
+        return loop_nest.assemble(p, ast.loops(s, schedule.identity(s)))
 
 
 def edit(s: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:

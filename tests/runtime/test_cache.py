@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tc.cache import CompileCache
+from tc.cache.memory import CompileCache
 
 
 def test_a_value_is_made_once_however_many_ask() -> None:

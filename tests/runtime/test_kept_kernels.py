@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import tc
-from tc import cache, kernel, registry, store
+from tc import kernel, registry
+from tc.cache import disk, memory
 from tc.codegen import llvm_jit
 
 MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
@@ -33,7 +34,7 @@ class Made:
             self.artifact = artifact
 
     def to_blob(self) -> bytes | None:
-        return store.pack({"workspace": self.workspace}, self.code.object)
+        return disk.pack({"workspace": self.workspace}, self.code.object)
 
 
 class Keeping:
@@ -61,7 +62,7 @@ class Keeping:
         return self.version
 
     def from_blob(self, program: Any, blob: bytes) -> Made:
-        facts, code = store.unpack(blob)
+        facts, code = disk.unpack(blob)
         made = Made(llvm_jit.load_object(code, "kernel"), facts["workspace"])
         self.restored += 1
         return made
@@ -83,7 +84,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tc.Kernel]:
     """`fresh(source, …)`: the kernel in a process that has compiled nothing."""
 
     def compile(source: str = MM, **how: Any) -> tc.Kernel:
-        monkeypatch.setattr(kernel, "CACHE", cache.CompileCache())
+        monkeypatch.setattr(kernel, "CACHE", memory.CompileCache())
         return tc.compile(source, **{"backend": "keeping", **how})
 
     return compile
@@ -93,7 +94,7 @@ Fresh = Callable[..., tc.Kernel]
 
 
 def kept() -> int:
-    found = store.default()
+    found = disk.default()
     assert found is not None
     return len(found.entries())
 
@@ -181,18 +182,18 @@ def test_another_version_of_tc_compiles_again(
     backend: Keeping, fresh: Fresh, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     fresh().specialize(**SIZES)
-    cache.versions.cache_clear()
+    memory.versions.cache_clear()
     try:
         with monkeypatch.context() as m:
-            where = store if place == "sources" else cache
+            where = disk if place == "sources" else memory
             m.setattr(where, place, "9.9" if place == "__version__" else lambda name: "9.9")
             assert not fresh().specialize(**SIZES).restored
     finally:
-        cache.versions.cache_clear()
+        memory.versions.cache_clear()
     assert fresh().specialize(**SIZES).restored
 
 
-@pytest.mark.parametrize("blob", [b"", store.pack({}, b""), store.pack({"workspace": 0}, b"not an object")])
+@pytest.mark.parametrize("blob", [b"", disk.pack({}, b""), disk.pack({"workspace": 0}, b"not an object")])
 def test_a_blob_that_the_backend_refuses_is_replaced(
     backend: Keeping, fresh: Fresh, monkeypatch: pytest.MonkeyPatch, blob: bytes
 ) -> None:

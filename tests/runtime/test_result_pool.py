@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 
 import tc
-from tc import _native, settings
+from tc import _native
 from tc.dtypes import FLOAT32
 from tc.runtime import arrays
+from tc.support import settings
 
 MIB = 1 << 20
 F32 = np.dtype(np.float32)

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 import tc
-from tc import store as stores
+from tc.cache import disk as stores
+from tc.cache.disk import Store, digest, pack, sources, unpack
 from tc.dtypes import FLOAT32, INT32
 from tc.errors import InternalError
-from tc.pipeline import Variant
-from tc.store import Store, digest, pack, sources, unpack
+from tc.pipeline.front import Variant
 from tests.runtime import writers
 
 KEY, OTHER = digest("one"), digest("other")

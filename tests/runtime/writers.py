@@ -6,7 +6,7 @@ import random
 import threading
 import warnings
 
-from tc.store import Store, digest
+from tc.cache.disk import Store, digest
 
 KEYS = [digest("entry", n) for n in range(12)]
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 import tc
-from tc.codegen import gpu
+from tc.codegen import gpu_source
 from tc.codegen.dialect import CUDA
 from tc.ir.expr import IntImm
 from tc.lang import resolved as r
-from tc.poly.mapping.plan import AxisMap, NestMap, RegionMap
+from tc.poly.gpu.mapping import AxisMap, NestMap, RegionMap
 from tc.runtime.arrays import numpy_dtype
 from tests.poly import fused
 from tests.poly.test_mapping import launched, polyhedra
@@ -53,7 +53,7 @@ class Program:
         )
         loops = launched(program, scop, (region,), [how], self.shared, private=self.private)
         shapes = {a.name: tuple(n.value for n in a.shape if isinstance(n, IntImm)) for a in loops.arrays}
-        return Call(loops, gpu.emit(loops, CUDA), {}, shapes, self.arguments(), {})
+        return Call(loops, gpu_source.emit(loops, CUDA), {}, shapes, self.arguments(), {})
 
     def arguments(self) -> dict[str, Any]:
         front = tc.compile(self.source, "reference").front

@@ -12,8 +12,8 @@ import pytest
 import tc
 from tc.errors import InternalError
 from tc.ir.loops import Compute, statements
-from tc.ir.rfactor import chunked_reductions
 from tc.poly import trace
+from tc.transforms.program.rfactor import chunked_reductions
 from tests.poly.test_mapping import changed
 from tests.simt import shim as simt
 from tests.simt.mapped import call, prepared

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tc.codegen import gpu
+from tc.codegen import gpu_source
 from tc.codegen.dialect import CUDA
 from tc.ir.expr import EQ, Add, Expr, IfThenElse, IntImm, Load, Min, Sub, Variable, imm, substitute
 from tc.ir.loops import Block, Combine, Compute, For, If, Launch, LoopNest, Stmt, Sync, copied, statements
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 # A change gives a kernel's code with a fault, once for each place where it can be made.
-Change = Callable[[LoopNest], Iterator[gpu.Module]]
+Change = Callable[[LoopNest], Iterator[gpu_source.Module]]
 
 
 def in_statements(at: Callable[[LoopNest, Stmt], Iterable[Stmt]]) -> Change:
@@ -49,9 +49,9 @@ def in_statements(at: Callable[[LoopNest, Stmt], Iterable[Stmt]]) -> Change:
             case _:
                 pass
 
-    def changed(n: LoopNest) -> Iterator[gpu.Module]:
+    def changed(n: LoopNest) -> Iterator[gpu_source.Module]:
         for body in places(n, n.body):
-            yield gpu.emit(replace(n, body=body), CUDA)
+            yield gpu_source.emit(replace(n, body=body), CUDA)
 
     return changed
 
@@ -59,8 +59,8 @@ def in_statements(at: Callable[[LoopNest, Stmt], Iterable[Stmt]]) -> Change:
 def in_text(pattern: str, replacement: str) -> Change:
     """A regular expression in the CUDA text, wherever it is."""
 
-    def changed(n: LoopNest) -> Iterator[gpu.Module]:
-        made = gpu.emit(n, CUDA)
+    def changed(n: LoopNest) -> Iterator[gpu_source.Module]:
+        made = gpu_source.emit(n, CUDA)
         for m in re.finditer(pattern, made.text):
             new = made.text[: m.start()] + m.expand(replacement) + made.text[m.end() :]
             assert new != made.text
@@ -154,7 +154,7 @@ def from_the_next(s: For, c: Compute) -> Stmt:
 def one_less(role: str, dimension: int) -> Change:
     """Arrays declared too small."""
 
-    def changed(n: LoopNest) -> Iterator[gpu.Module]:
+    def changed(n: LoopNest) -> Iterator[gpu_source.Module]:
         for i, a in enumerate(n.arrays):
             if a.role != role:
                 continue
@@ -163,7 +163,7 @@ def one_less(role: str, dimension: int) -> Change:
             assert isinstance(extent, IntImm)
             shape[dimension] = IntImm(extent.value - 1 - (a.padding if dimension == -1 else 0))
             arrays = (*n.arrays[:i], replace(a, shape=tuple(shape)), *n.arrays[i + 1 :])
-            yield gpu.emit(replace(n, arrays=arrays), CUDA)
+            yield gpu_source.emit(replace(n, arrays=arrays), CUDA)
 
     return changed
 
@@ -196,8 +196,8 @@ def other_start(n: LoopNest, s: Stmt) -> Iterator[Stmt]:
         yield replace(s, value=imm(1, n.array(s.buffer).dtype))
 
 
-def blocks_less(n: LoopNest) -> Iterator[gpu.Module]:
-    made = gpu.emit(n, CUDA)
+def blocks_less(n: LoopNest) -> Iterator[gpu_source.Module]:
+    made = gpu_source.emit(n, CUDA)
     for i, k in enumerate(made.kernels):
         less = replace(k, blocks=Sub(k.blocks, IntImm(1)))
         yield replace(made, kernels=(*made.kernels[:i], less, *made.kernels[i + 1 :]))
@@ -386,7 +386,7 @@ def test_zeros_make_up_for_guards() -> None:
     """Hot loops may run beyond the ends of arrays as long as their copies have zeros there."""
     call, wanted = right("gemm")
     nest = unguarded(call.nest)
-    result = call.run(gpu.emit(nest, CUDA))
+    result = call.run(gpu_source.emit(nest, CUDA))
     assert wanted is not None and same(result.values, wanted)
     assert not result.found, simt.report(result.found)
     places = list(copies(unfilled)(nest))
@@ -413,7 +413,7 @@ def test_padding_is_for_speed_alone() -> None:
     padded = [a for a in call.nest.arrays if a.padding]
     assert padded and wanted is not None
     bare = tuple(replace(a, padding=0) for a in call.nest.arrays)
-    module = gpu.emit(replace(call.nest, arrays=bare), CUDA)
+    module = gpu_source.emit(replace(call.nest, arrays=bare), CUDA)
     assert module.kernels[0].shared < call.module.kernels[0].shared
     result = call.run(module)
     assert not result.found, simt.report(result.found)

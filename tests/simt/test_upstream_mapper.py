@@ -44,7 +44,7 @@ from tc.ir.loops import (
 )
 from tc.ir.printer import text
 from tc.lang import resolved as r
-from tc.poly.mapping.plan import AxisMap
+from tc.poly.gpu.mapping import AxisMap
 from tc.runtime.arrays import numpy_dtype
 from tests.conformance.test_programs import results
 from tests.simt import shim as simt

@@ -7,7 +7,7 @@ from tc.dtypes import INT8, INT16, INT32, UINT8, DType, accumulator
 from tc.errors import InternalError
 from tc.ir.expr import Cast, Expr, IntImm, Load, Mul, UIntImm
 from tc.ir.loops import Array, Compute, For
-from tc.poly.scan.builder import loads
+from tc.poly.tiles.builder import loads
 
 from .affine import LANE, Affine
 from .expressions import Env, ExpressionEmitter

@@ -49,10 +49,10 @@ from tc.ir.simplify import linear_terms
 from tc.poly import fractions
 
 from ..isa import Isa
-from . import places, quotients
+from . import load_by_shuffle, quotients
 from .affine import LANE, Affine, factors
-from .padding import padding
-from .registers import RegisterEmitter
+from .padded_access import padding
+from .promotion import RegisterEmitter
 from .values import Value, type_text
 
 _FAR = 1 << 62  # beyond every index
@@ -608,7 +608,7 @@ class ExpressionEmitter(RegisterEmitter):
         """Whether subscripts bend; looked for once, as a load is written for every point of a tile."""
         found = self._bends.get(id(e))
         if found is None:
-            found = self._bends[id(e)] = e, places.bends(e)
+            found = self._bends[id(e)] = e, load_by_shuffle.bends(e)
         return found[1]
 
     def _reads(self, e: Expr) -> bool:
@@ -634,8 +634,8 @@ class ExpressionEmitter(RegisterEmitter):
         array = self.arrays[e.buffer]
         for d in e.checked:
             self.check(self.value(e.subscripts[d], env), array, d, e.site, env)
-        bent = places.bent(self, e, env) if self._bend(e) else []
-        if bent and (found := places.known(self, array, e, bent, env)) is not None:
+        bent = load_by_shuffle.bent(self, e, env) if self._bend(e) else []
+        if bent and (found := load_by_shuffle.known(self, array, e, bent, env)) is not None:
             return found
         address = self.address(array, e.subscripts, env)
         if address is not None:
@@ -643,7 +643,7 @@ class ExpressionEmitter(RegisterEmitter):
         held = self.held(array)
         if held is not None and array.name in held.written:  # else memory has it too
             raise InternalError(f"'{array.name}' is in registers and read where data says")
-        if bent and (found := places.neighbours(self, array, e, bent, env)) is not None:
+        if bent and (found := load_by_shuffle.neighbours(self, array, e, bent, env)) is not None:
             return found
         return self.pointed(array, e, env)
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from tc.codegen.check_points import source_points
 from tc.codegen.llvm_expr import llvm_type, storage_type
-from tc.codegen.points import source_points
 from tc.dtypes import BOOL, INT64, DType, accumulator
 from tc.errors import InternalError, unreachable
 from tc.ir.expr import ZERO, Add, Call, Expr, IntImm, Load, Mul, variables, walk
@@ -37,13 +37,13 @@ from tc.ir.lower import neutral
 from tc.ir.simplify import simplify
 
 from ..isa import FEW, Isa
-from .across import groups
 from .affine import LANE, Affine, factors
 from .dot_code import DotEmitter
 from .expressions import CHEAP, Around, Env, operands
 from .interleave import SIDE_BY_SIDE, interleaved
-from .registers import Registers
-from .trips import iterations
+from .lane_reduction import groups
+from .promotion import Registers
+from .trip_counts import iterations
 from .values import LIKELY, WEIGHTS, Function, Value, type_text
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..isa import Isa
-from ..machine import Machine
+from ..target import Machine
 
 # Share of a loop's vector instructions that are spills, from where other candidates are tried, which makes
 # compiling take about three times as long.  What was taken spilled 11 % or more, but for a convolution on

@@ -19,7 +19,7 @@ from tc.errors import InternalError
 from tc.lang import builtins
 
 from ..isa import Isa
-from . import across
+from . import lane_reduction
 
 LIKELY = "!prof !1"  # the first of two branches
 WEIGHTS = '!1 = !{!"branch_weights", i32 2000, i32 1}'
@@ -473,7 +473,7 @@ class ValueEmitter:
     def reduce_together(self, operator: str, vectors: Sequence[Value]) -> Value:
         """`reduce` of each of so many vectors, a power of two up to their lanes, as lanes of one."""
         t = vectors[0].dtype
-        found, order = across.steps(len(vectors), vectors[0].lanes, t.itemsize)
+        found, order = lane_reduction.steps(len(vectors), vectors[0].lanes, t.itemsize)
         left = [vectors[i].text for i in order]
         lanes = 0
         for step in found:

@@ -24,10 +24,10 @@ from collections.abc import Mapping
 from tc.errors import InternalError
 from tc.ir.loops import LoopNest
 from tc.ir.program import Program, Stage
-from tc.poly.placement import misplaced
 from tc.poly.trace.events import Cell, Event, Instance, OutOfBoundsError, integer, shown
-from tc.poly.trace.nest import Runner
-from tc.poly.trace.program import program_events
+from tc.poly.trace.loop_events import Runner
+from tc.poly.trace.placement import misplaced
+from tc.poly.trace.program_events import program_events
 
 # Of dynamic sizes: nothing, one point, less than a vector, one and a rest, several and a rest, many.
 _SIZES = (0, 1, 5, 11, 37, 1000)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tc.ir.grouping import Grouping
 from tc.ir.loops import Combine, Compute, Launch, Sync
 from tc.poly.trace.events import Event, OutOfBoundsError, integer
-from tc.poly.trace.memory import Memory
+from tc.poly.trace.shared_memory import Memory
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,367 @@
+"""Lines of the first cache: which a register tile brings from the second, and which find no room.
+
+A register tile reads some lines of each array.  If all of them fit, the next tile brings those that are new
+to it; else it brings all of its own.  Lines whose addresses agree in the bits that number the sets compete
+for the ways of few sets, as rows of a power of two bytes do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tc.poly.tile_plan import Nest, Phase, PhaseTile, Tile, one_block
+
+from ..target import LINE, PAGE, Machine
+from .register_tile import along_lanes
+from .work import Ref, Work, footprint, rows
+
+FAR = 2048  # bytes between rows from where each is a stream of its own
+_APART = 8.0  # pages, from where on rows do not share a line of the page table either
+FOLLOWED = 8  # rows that the hardware follows in a larger array
+_BESIDE = 256  # bytes between rows up to which they are one stream
+_FROM_MEMORY = 0.375  # of the last cache, arrays at least that come from memory each time
+_PAGES = 48  # pages of results, about, on which the hardware follows a row each
+ROOM = 0.75  # of the first cache
+_SINGLE = 2.0  # times as long takes a line of which one element is used: nothing foresees it
+FARTHER = 10.0  # times as long takes a line that the second cache has no room for either
+_LARGER = 4  # times
+_GAIN = 0.9  # of the lines that another order brings, at most, to be preferred
+
+
+@lru_cache(4096)
+def rows_a_set(stride: int, itemsize: int, rows: int, cache: int, ways: int) -> float:
+    """Of rows this far apart, how many fall into each set of a cache that some fall into."""
+    apart, part = divmod(abs(stride) * itemsize, LINE)
+    if rows < 2 or part or not apart:
+        return 1.0
+    sets = max(1, cache // (LINE * ways))
+    return max(1.0, rows * math.gcd(apart, sets) / sets)
+
+
+def crowd(r: Ref, extents: Mapping[str, int], cache: int, ways: int) -> float:
+    """How many times the ways of a set the rows of a reference take, about."""
+    total = 1.0
+    for n, stride in r.strides.items():
+        e = extents.get(n, 1)
+        if e > 1 and stride:
+            total *= rows_a_set(stride, r.itemsize, e, cache, ways)
+    return total / ways
+
+
+def aliased(stride: int, itemsize: int, rows: int, machine: Machine) -> bool:
+    """Whether rows this far apart fall into too few sets of the first cache to stay there together."""
+    return rows_a_set(stride, itemsize, rows, machine.l1, machine.l1_ways) > machine.l1_ways
+
+
+def rows_together(r: Ref, vector: str, machine: Machine) -> int:
+    """How many rows of what is packed are turned at a time; 0: as many as a vector has lanes.
+
+    The hardware follows no more than eight rows in a larger array; and of more rows than a set has ways, the
+    lines that two blocks share are gone before the second.
+    """
+    apart = r.strides.get(vector, 0)
+    far = r.elements * r.itemsize > machine.l2
+    return FOLLOWED if far or aliased(apart, r.itemsize, 2 * FOLLOWED, machine) else 0
+
+
+def blocked_rows(
+    nest: Nest,
+    work: Mapping[str, Work],
+    tiles: Mapping[str, Tile],
+    phases: Sequence[PhaseTile],
+    packs: frozenset[tuple[str, int]],
+) -> list[Ref]:
+    """The reads of blocks of rows where they lie."""
+    vector = along_lanes(tiles)
+    if vector is None:
+        return []
+    blocked = [p for p, t in zip(nest.phases, phases, strict=True) if t.block is not None]
+    return [r for p in blocked for r in in_rows(p, work, vector) if (r.statement, r.read) not in packs]
+
+
+def as_it_lies(r: Ref, w: Work, vector: str) -> bool:
+    """Whether a read is of neighbours along `vector`, of which no condition or check takes one alone: it may
+    leave out whole rows, as those after the last of a part are."""
+    free = not (r.written or r.indirect or r.checks) and (r.plain or vector not in w.guards)
+    return free and r.strides.get(vector, 0) == 1
+
+
+def in_rows(phase: Phase, work: Mapping[str, Work], vector: str) -> list[Ref]:
+    """The reads of a phase whose neighbours lie along `vector`, in rows of their own along its first loop."""
+    return [
+        r
+        for s in phase.statements
+        for r in work[s].refs
+        if as_it_lies(r, work[s], vector)
+        and abs(r.strides.get(phase.axes[0].name, 0)) * r.itemsize >= _BESIDE
+    ]
+
+
+def once(nest: Nest, phase: Phase, work: Mapping[str, Work], vector: str, machine: Machine) -> list[Ref]:
+    """The reads whose neighbours lie along `vector` in rows of less than half a page, from beyond the second
+    cache and each once: a tile of all of a row reads memory from one end to the other, one of a part of it a
+    piece of every row.  None if processors can only share the rows' columns."""
+    tasks = math.prod(a.extent for a in nest.axes if a.name != vector)
+    if len(phase.axes) != 1 or tasks < machine.cores:
+        return []
+    axes = [a.name for a in nest.axes if a.extent > 1]
+    return [
+        r
+        for s in phase.statements
+        for r in work[s].refs
+        if as_it_lies(r, work[s], vector)
+        and _BESIDE <= abs(r.strides.get(phase.axes[0].name, 0)) * r.itemsize < FAR
+        and r.elements * r.itemsize > machine.l2
+        and all(r.strides.get(n, 0) for n in axes)
+    ]
+
+
+def collides(r: Ref, tile: Mapping[str, int], inner: Mapping[str, int], machine: Machine) -> bool:
+    """Whether the rows that a reduction (`inner`) reads for one point of the tile leave no room for those
+    that it reads for others."""
+    ways = machine.l1_ways
+    own, each = (crowd(r, e, machine.l1, ways) for e in (tile, inner))
+    return own * ways > 1 and own * each * ways > 2
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """The lines that a register tile reads of one array: how many, the cycles to bring them all, the cycles
+    that arithmetic waits for them whatever else there is to do, and how many times the ways of a set they
+    take."""
+
+    ref: Ref
+    lines: float
+    cycles: float
+    waits: float
+    packed: bool
+    full: float
+
+
+def brought(
+    nest: Nest,
+    phase: Phase,
+    work: Mapping[str, Work],
+    packs: frozenset[tuple[str, int]],
+    extents: Mapping[str, int],
+    held: Mapping[str, Ref],
+    vector: str | None,
+    machine: Machine,
+) -> list[Brought]:
+    """What a register tile with these extents, and lanes along `vector`, reads in the loops of a phase."""
+    inner = {a.name: a.extent for a in phase.axes}
+    each = LINE / machine.l2_bandwidth
+    out: list[Brought] = []
+    for name in phase.statements:
+        own = {a.name: extents[a.name] for a in nest.axes if name in a.vars}
+        points = {**own, **inner}
+        for r in work[name].refs:
+            if r.written or r.buffer in held or r.indirect or not any(r.strides.get(n, 0) for n in inner):
+                continue
+            if (name, r.read) in packs:
+                lines = footprint(r, points) * r.wide / r.itemsize / LINE
+                out.append(Brought(r, lines, each * lines, 0.0, True, 0.0))
+                continue
+            count, run = rows(r, points)
+            lines = count * max(1.0, run / LINE)
+            lines = min(lines, float(r.elements))
+            full = crowd(r, points, machine.l1, machine.l1_ways)
+            # A line that is used whole is not missed afterwards.
+            factor = 1.0 if run >= LINE else min(max(1.0, full), machine.crowded)
+            factor *= _SINGLE if run <= r.itemsize else 1.0
+            size = r.elements * r.itemsize
+            # Of lines that are read element by element nobody foresees the next.
+            single = run == LINE and r.strides.get(vector or "", 0) != 1 and 2 * size > machine.l3
+            missed = crowd(r, points, machine.l2, machine.l2_ways) > 1 and size > machine.l2
+            if (run < LINE or single) and missed:
+                factor = max(factor, FARTHER)
+            again = _again(r, own, phase, machine)
+            if again > 1:
+                factor = max(factor, min(max(1.0, full), machine.crowded))
+            waits = count * again * _waits(r, points, run, machine)
+            out.append(Brought(r, lines, each * factor * again * lines, waits, False, full))
+    return out
+
+
+def _waits(r: Ref, points: Mapping[str, int], run: int, machine: Machine) -> float:
+    """Cycles that arithmetic waits for a row of an array, of which it reads `run` bytes."""
+    if 2 * r.elements * r.itemsize <= machine.l2:  # nothing else would stay there
+        return 0.0
+    steps = (abs(s) * r.itemsize for n, s in r.strides.items() if points.get(n, 1) > 1)
+    apart = min((s for s in steps if s > run), default=0)
+    return machine.far_row * min(apart / PAGE, _APART)
+
+
+def _again(r: Ref, own: Mapping[str, int], phase: Phase, machine: Machine) -> float:
+    """How often each line is brought where the loop along which elements are neighbours is not the last of
+    the phase: for each of its elements, if the loops inside leave no room for it."""
+    out = 1.0
+    for i, a in enumerate(phase.axes[:-1]):
+        apart = abs(r.strides.get(a.name, 0)) * r.itemsize
+        if not 0 < apart < LINE:
+            continue
+        inside = {b.name: b.extent for b in phase.axes[i + 1 :]} | dict(own)
+        count, run = rows(r, inside)
+        if (
+            count * max(1.0, run / LINE) * LINE > ROOM * machine.l1
+            or crowd(r, inside, machine.l1, machine.l1_ways) > 1
+        ):
+            out *= min(a.extent, LINE // apart)
+    return out
+
+
+def fits(found: Sequence[Brought], machine: Machine) -> bool:
+    """Whether the lines of a register tile stay in the first cache together."""
+    return all(b.full <= 1 for b in found) and sum(b.lines for b in found) * LINE <= ROOM * machine.l1
+
+
+def new_cycles(
+    found: Sequence[Brought], phase: Phase, tiles: Mapping[str, Tile], along: str | None, machine: Machine
+) -> tuple[float, float]:
+    """Cycles to bring what a register tile reads and the one before it along an axis did not, and those that
+    arithmetic waits for it."""
+    if along is None or not fits(found, machine):
+        new = [1.0 for _ in found]
+    else:
+        new = [_new(b, phase, along, tiles[along].register) for b in found]
+    pairs = list(zip(found, new, strict=True))
+    return sum(b.cycles * n for b, n in pairs), sum(b.waits * n for b, n in pairs)
+
+
+def evicted_cycles(found: Sequence[Brought], along: str, machine: Machine) -> float:
+    """Cycles that arithmetic waits for lines which the tile before along an axis read, too, and which found
+    no room in their sets."""
+    again = [b for b in found if b.full > 1 and not b.ref.strides.get(along, 0)]
+    return machine.evicted * sum(b.lines * (1 - 1 / b.full) for b in again)
+
+
+def _new(b: Brought, phase: Phase, axis: str, step: int) -> float:
+    """The share of new lines after a step along an axis."""
+    stride = abs(b.ref.strides.get(axis, 0))
+    if not stride:
+        return 0.0
+    if b.packed:
+        return 1.0
+    # A window keeps what it has.
+    extents = {a.name: a.extent for a in phase.axes}
+    window = {n for pair in b.ref.windows if axis in pair for n in pair if n in extents}
+    reach = sum((extents[n] - 1) * abs(b.ref.strides.get(n, 0)) for n in window)
+    return min(1.0, stride * step * b.ref.itemsize / LINE) * step * stride / (step * stride + reach)
+
+
+def pushed_cycles(r: Ref, extents: Mapping[str, int], machine: Machine) -> float:
+    """Cycles to move the lines of a large result of which a register tile stores a part each, where they
+    leave the first cache before the next part is stored."""
+    along = max((e for n, e in extents.items() if r.strides.get(n, 0) == 1), default=1)
+    large = r.elements * r.itemsize > machine.l2
+    if not large or along * r.itemsize >= LINE or crowd(r, extents, machine.l1, machine.l1_ways) <= 1:
+        return 0.0
+    rows = math.prod(e for n, e in extents.items() if abs(r.strides.get(n, 0)) > 1)
+    return 2 * rows * LINE / machine.l2_bandwidth
+
+
+def crowded_out(r: Ref, extents: Mapping[str, int], machine: Machine) -> float:
+    """Cycles that each row of a register tile's results waits while it is stored: for the others in its set
+    of the first cache, and where there are more pages than the hardware follows."""
+    full = crowd(r, extents, machine.l1, machine.l1_ways)
+    pages = math.prod(e for n, e in extents.items() if abs(r.strides.get(n, 0)) * r.itemsize >= PAGE)
+    return (machine.full_set * full if full > 1 else 0.0) + (machine.many_pages if pages > _PAGES else 0.0)
+
+
+def from_memory(r: Ref, machine: Machine) -> bool:
+    """Whether the last cache does not keep an array until it is needed again."""
+    return r.elements * r.itemsize >= _FROM_MEMORY * machine.l3
+
+
+def abreast(r: Ref, extents: Mapping[str, int]) -> bool:
+    """Whether a register tile reads several rows side by side that lie on a page, but not next to each other:
+    of these the hardware follows one, and learns the next on every page."""
+    apart = (abs(r.strides.get(n, 0)) * r.itemsize for n, e in extents.items() if e > 1)
+    return any(_BESIDE <= x < PAGE for x in apart)
+
+
+def unfollowed(r: Ref, extents: Mapping[str, int], machine: Machine) -> float:
+    """The rows of a register tile's results, in an array that does not stay in the second cache beside what
+    is read, that the hardware does not follow, which follows one on each page and few pages: those beside
+    another one on its page, and of too many pages the lines."""
+    if 2 * r.elements * r.itemsize <= machine.l2:
+        return 0.0
+    rows = pages = 1.0
+    run = float(r.itemsize)
+    for apart, e in sorted((abs(r.strides.get(n, 0)) * r.itemsize, e) for n, e in extents.items() if e > 1):
+        if apart and (apart <= run or apart < _BESIDE):
+            run = apart * e
+        elif apart:
+            rows *= e
+            pages *= max(1.0, e * min(1.0, apart / PAGE))
+    return rows - pages + (pages * min(1.0, run / LINE) if pages > _PAGES else 0.0)
+
+
+def outer_order(nest: Nest, work: Mapping[str, Work], machine: Machine) -> tuple[str, ...]:
+    """The axes as the results lie in memory; but where an array is read that is far larger, and too large for
+    the second cache, as that array lies, last those along which it is read again."""
+    refs = [r for w in work.values() for r in w.refs]
+    place = {
+        a.name: max((abs(r.strides.get(a.name, 0)) for r in refs if r.written), default=0) for a in nest.axes
+    }
+    written = max((r.elements * r.itemsize for r in refs if r.written), default=0)
+    read = max(
+        (r for r in refs if not r.written and not r.indirect),
+        key=lambda r: r.elements * r.itemsize,
+        default=None,
+    )
+    first = dict.fromkeys(place, 0)
+    if read is not None and read.elements * read.itemsize > max(machine.l2, _LARGER * written):
+        first = {n: abs(read.strides.get(n, 0)) for n in place}
+    return tuple(sorted(place, key=lambda n: (-first[n], -place[n])))
+
+
+def inner_order(
+    nest: Nest,
+    work: Mapping[str, Work],
+    tiles: Mapping[str, Tile],
+    phases: Sequence[PhaseTile],
+    packs: frozenset[tuple[str, int]],
+    held: Mapping[str, Ref],
+    machine: Machine,
+) -> tuple[str, ...]:
+    """The order of the loops over register tiles, outermost first: as the results lie in memory, but the
+    innermost is another where that brings fewer lines; the loops along which rows of a block are read where
+    they lie come first."""
+    refs = [r for w in work.values() for r in w.refs]
+    order = sorted(outer_order(nest, work, machine), key=lambda n: tiles[n].lanes > 1)
+    along = {n for r in blocked_rows(nest, work, tiles, phases, packs) for n in r.strides if r.strides[n]}
+    if along:
+        return tuple(sorted(order, key=lambda n: n not in along))
+    looped = [n for n in order if not 0 < tiles[n].cache <= tiles[n].register]
+    far = [r for r in refs if r.elements * r.itemsize > machine.l2]
+    if len(looped) < 2 or any(abs(r.strides.get(looped[-1], 0)) == 1 for r in far):
+        return tuple(order)  # neighbours from afar are best read and written one after the other
+    at = {a.name: min(tiles[a.name].register, a.extent) for a in nest.axes}
+    cut = [one_block(p, t) for p, t in zip(nest.phases, phases, strict=True) if p.axes]
+    vector = along_lanes(tiles)
+    found = [(p, brought(nest, p, work, packs, at, held, vector, machine)) for p in cut]
+    if not found or not all(fits(x, machine) for _, x in found):
+        return tuple(order)
+
+    def cycles(along: str) -> float:
+        read = sum(sum(new_cycles(x, p, tiles, along, machine)) for p, x in found)
+        return read + sum(_stored(r, at, along, machine) for r in held.values())
+
+    best = min(looped, key=cycles)
+    if cycles(best) >= _GAIN * cycles(looped[-1]):
+        return tuple(order)
+    return (*(n for n in order if n != best), best)
+
+
+def _stored(r: Ref, at: Mapping[str, int], along: str, machine: Machine) -> float:
+    """Cycles to move the lines of a result: a line of which the next tile along an axis stores the rest
+    stays until then."""
+    apart = {n: abs(r.strides.get(n, 0)) * r.itemsize for n in at}
+    rows = math.prod(e for n, e in at.items() if apart[n] >= LINE)
+    run = max((e * apart[n] for n, e in at.items() if 0 < apart[n] < LINE), default=r.itemsize)
+    near = 0 < apart[along] < LINE
+    return 2 * rows * (run / LINE if near else max(1.0, run / LINE)) * LINE / machine.l2_bandwidth

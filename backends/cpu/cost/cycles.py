@@ -1,0 +1,166 @@
+"""Predicted cycles of a tiled nest: issue slots of the register tile, traffic through the caches.
+
+All of it is arithmetic on access relations: strides of each reference along each loop, and extents.  The
+model is that of a core that issues, each cycle, a fixed number of vector operations and of loads (the
+"roofline" of issue slots), with the latency of dependent updates as a floor, plus the bytes that a cache
+tile moves from each level of the memory hierarchy (Williams, Waterman and Patterson, 2009; the register-tile
+reasoning is that of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from tc.poly.tile_plan import Nest, one_block
+
+from ..target import LINE, Machine
+from . import cache_lines
+from .issue import Iteration
+from .register_tile import Candidate
+from .work import Ref, Work
+
+_PADDED = 0.5  # of its cycles, what a tile takes longer that chooses elements or a constant one by one
+_MASKED = 0.1  # the same where lanes have masks, which are known before the reduction
+BESIDE = 0.25  # of the cycles of what takes less time than something else, what it takes beside it
+# The same of what moves again.  Memory is shared with others: a product that read 256 MiB four times was 1.05
+# times as fast as one that packed them once while nobody else did, and 0.5 to 0.8 at other times (ADR 8).
+_SHARED = 0.12
+_BEHIND = 0.05  # of the cycles of a register tile, those that the results of the last wait meanwhile
+_GONE = 7.0  # cycles to store one element of a line that the first cache has no more
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Cycles of one core for the whole nest: `compute` while everything is in the first cache, `pack` to fill
+    packed copies, `memory` for what moves from farther away, `again` for what does so more than once: that
+    costs little where there is more to compute meanwhile."""
+
+    compute: float
+    pack: float
+    memory: float
+    again: float
+
+    @property
+    def total(self) -> float:
+        longest = max(self.compute, self.memory + self.again)
+        beside = BESIDE * min(self.compute, self.memory) + _SHARED * min(self.compute, self.again)
+        return longest + beside + self.pack
+
+
+def tile_cycles(
+    nest: Nest,
+    work: Mapping[str, Work],
+    c: Candidate,
+    extents: Mapping[str, int],
+    held: Mapping[str, Ref],
+    after: str | None,
+    machine: Machine,
+) -> float:
+    """Cycles of one register tile with these extents of the nest's axes, `after` one along that axis; `held`
+    as of `held_buffers`."""
+    total = 4.0 + 2.0 * len(nest.phases)  # loop control, addresses
+    rows = math.prod(e for n, e in extents.items() if c.tiles[n].lanes == 1)
+    for phase, tile in zip(nest.phases, c.phases, strict=True):
+        cut = one_block(phase, tile)
+        blocks = 1 if cut is phase else phase.axes[0].extent / cut.axes[0].extent
+        total += blocks * Iteration(nest, cut, tile, work, c, extents, held, machine).cycles(after)
+    total += sum(flush_cycles(r, c, extents, machine) for r in held.values())
+    total += max(0.0, sum(_full_sets(r, c, extents, machine) for r in held.values()) - _BEHIND * total)
+    total = max(total, sum(cache_lines.pushed_cycles(r, extents, machine) for r in held.values()))
+    total *= 1 + _mixed(nest, work, c, extents, machine)
+    return total * (1 + 0.002 * rows)  # of what is equal, the longer runs of neighbours
+
+
+def _mixed(
+    nest: Nest, work: Mapping[str, Work], c: Candidate, extents: Mapping[str, int], machine: Machine
+) -> float:
+    """What tiles cost more of which some points meet a condition and others do not, as a share of all."""
+    # All points of an axis side by side: the compiler knows what conditions on it alone come to.
+    known = {a.name for a in nest.axes if extents[a.name] == a.extent and c.tiles[a.name].lanes == 1}
+    guards = {n for w in work.values() if not w.guards <= known for n in w.guards}
+    padded = {n for w in work.values() for n in w.padded}
+    if any(c.tiles[a.name].lanes > 1 for a in nest.axes if a.name in padded):
+        guards |= padded
+    each = _MASKED if machine.isa.vector_bytes == 64 else _PADDED
+    return _at_the_ends(nest, guards, extents) + each * _at_the_ends(nest, padded - guards, extents)
+
+
+def _at_the_ends(nest: Nest, axes: AbstractSet[str], extents: Mapping[str, int]) -> float:
+    """About the share of tiles that a condition divides, if it does at both ends of these axes."""
+    same = 1.0
+    for a in nest.axes:
+        if a.name in axes:
+            same *= max(0.0, 1 - 2 * (extents[a.name] - 1) / max(1, a.extent))
+    return 1 - same
+
+
+def flush_cycles(r: Ref, c: Candidate, extents: Mapping[str, int], machine: Machine) -> float:
+    """Storing what a register tile computed: rows, or columns turned in registers, or single elements."""
+    vectors, lanes, stride = 1.0, 1, 0
+    for n, e in extents.items():
+        if not r.strides.get(n, 0):
+            continue
+        t = c.tiles[n]
+        vectors *= math.ceil(e / t.lanes)
+        if t.lanes > 1:
+            lanes, stride = t.lanes, r.strides[n]
+    if stride in (0, 1):
+        return vectors
+    along = max((e for n, e in extents.items() if r.strides.get(n, 0) == 1), default=1)
+    # A line of a large result has left the first cache before its next element is stored.
+    gone = r.elements * r.itemsize > machine.l1 // 2
+    rows = math.prod(e for n, e in extents.items() if abs(r.strides.get(n, 0)) > 1)
+    waits = rows * machine.short_store if gone else 0.0
+    if along * r.itemsize < LINE and cache_lines.crowd(r, extents, machine.l2, machine.l2_ways) > 1:
+        waits += machine.lost_line * rows
+    if along >= 4 or along == abs(stride) == 2:
+        return vectors * (1.0 + math.log2(lanes)) + waits
+    return vectors * lanes * (_GONE if gone and along == 1 else 2.0) + waits
+
+
+def _full_sets(r: Ref, c: Candidate, extents: Mapping[str, int], machine: Machine) -> float:
+    """Cycles that rows wait to be stored which share sets of the first cache or lie on many pages, of a
+    result that is turned."""
+    turned = any(c.tiles[n].lanes > 1 and abs(r.strides.get(n, 0)) > 1 for n in extents)
+    if not turned or r.elements * r.itemsize <= machine.l1 // 2:
+        return 0.0
+    rows = math.prod(e for n, e in extents.items() if abs(r.strides.get(n, 0)) > 1)
+    return rows * cache_lines.crowded_out(r, extents, machine)
+
+
+def nest_cycles(
+    nest: Nest,
+    work: Mapping[str, Work],
+    c: Candidate,
+    extents: Mapping[str, int],
+    held: Mapping[str, Ref],
+    order: Sequence[str],
+    machine: Machine,
+) -> float:
+    """Cycles of all register tiles of a nest whose axes have these extents, in loops in this order, outermost
+    first; `held` as of `held_buffers`."""
+    axes = list(nest.axes)
+    last = next((n for n in reversed(order) if extents[n] > c.tiles[n].register), None)
+    # Of rows that are read where they lie, each is new to the first tile of the innermost loop.
+    first = 0.0
+    if last is not None and cache_lines.blocked_rows(nest, work, c.tiles, c.phases, c.packs):
+        first = c.tiles[last].register / extents[last]
+    total = 0.0
+
+    def level(i: int, at: dict[str, int], count: int) -> None:
+        nonlocal total
+        if i == len(axes):
+            cycles = tile_cycles(nest, work, c, at, held, last, machine)
+            if first:
+                cycles += first * (tile_cycles(nest, work, c, at, held, None, machine) - cycles)
+            total += count * cycles
+            return
+        a = axes[i]
+        for number, points in c.tiles[a.name].registers(extents[a.name]):
+            level(i + 1, {**at, a.name: points}, count * number)
+
+    level(0, {}, 1)
+    return total

@@ -1,0 +1,145 @@
+"""Which sums of products the dot-product instructions can do.
+
+AVX512-VNNI and AVX-VNNI add to each 32-bit lane four products of unsigned by signed bytes, or two of signed
+16-bit integers, in wrapping arithmetic.  Every x86 can sum two products of signed 16-bit integers (and then
+add them, which is another instruction): bytes are widened for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tc.dtypes import INT8, INT16, UINT8, DType, accumulator
+from tc.ir.expr import Cast, Expr, Load, Mul
+from tc.ir.program import Stage
+from tc.poly.tile_plan import Dot, Nest, Phase, PhaseTile
+from tc.poly.tiles.builder import loads
+
+from ..isa import Isa
+
+if TYPE_CHECKING:
+    from .work import Ref, Work
+
+_NARROW = (INT8, UINT8, INT16)
+_LANES = (4, 8, 16)
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """The types of the two narrow integers whose product a statement adds to a 32-bit one, by their numbers
+    among its reads."""
+
+    factors: Mapping[int, DType]
+
+
+def product_of(stage: Stage, body: Expr, buffer: DType) -> Product | None:
+    """The product that a statement sums, if it is one of two narrow integers."""
+    if stage.op != "+" or stage.domain.conditions or not isinstance(body, Mul):
+        return None
+    found = [
+        e.value
+        for e in (body.a, body.b)
+        if isinstance(e, Cast) and isinstance(e.value, Load) and e.value.dtype in _NARROW
+    ]
+    t = accumulator(buffer, body.dtype)
+    wide = t == buffer == body.dtype and t.is_int and t.bits == 32
+    all_reads = loads(body)
+    if not wide or len(found) != 2 or len(all_reads) != 2:
+        return None
+    return Product({i: x.dtype for i, x in enumerate(all_reads)})
+
+
+def dots(
+    nest: Nest,
+    work: Mapping[str, Work],
+    vector: str,
+    lanes: int,
+    plain: tuple[PhaseTile, ...],
+    isa: Isa,
+) -> tuple[PhaseTile, ...] | None:
+    """The phases with dot products where lanes along `vector` allow any.  Groups and lanes are counted when
+    code is made: neither the loops of phases nor `vector` may be of dynamic length; others may."""
+    across = next(a for a in nest.axes if a.name == vector)
+    if not isa.pairs or lanes not in _LANES or across.size is not None or _dynamic(nest):
+        return None
+    written = frozenset(r.buffer for w in work.values() for r in w.refs if r.written)
+    made = tuple(_dotted(p, t, work, vector, written, isa) for p, t in zip(nest.phases, plain, strict=True))
+    return made if any(t.dot is not None for t in made) else None
+
+
+def _dotted(
+    p: Phase, t: PhaseTile, work: Mapping[str, Work], vector: str, written: frozenset[str], isa: Isa
+) -> PhaseTile:
+    if len(p.statements) != 1 or not p.axes:
+        return t
+    w, last = work[p.statements[0]], p.axes[-1]
+    reads = [r for r in w.refs if not r.written]
+    if w.product is None or len(reads) != 2 or any(not r.plain or r.buffer in written for r in reads):
+        return t
+    for packed, other in (reads, reads[::-1]):
+        dot = _dot(w.product, packed, other, isa)
+        along = packed.strides.get(vector, 0) and packed.strides.get(last.name, 0) and not packed.windows
+        together = not other.strides.get(vector, 0) and other.strides.get(last.name, 0)
+        together = together and last.name not in other.dynamic  # its group is read from known places
+        if along and together and last.extent >= dot.size:
+            groups = last.extent // dot.size
+            # Sums that are instructions of their own LLVM adds to each other first, and spills.
+            most = 4 if isa.dots else 2
+            return PhaseTile(unroll=most if groups >= 8 else min(groups, most), dot=dot)
+    return t
+
+
+def _dot(product: Product, packed: Ref, other: Ref, isa: Isa) -> Dot:
+    a, b = product.factors[packed.read], product.factors[other.read]
+    if INT16 in (a, b) or not isa.dots:  # bytes are widened
+        return Dot(packed.statement, packed.read, other.read, 2, INT16)
+    if a != b:
+        return Dot(packed.statement, packed.read, other.read, 4, a)
+    kind, shift = (UINT8, 128) if b == INT8 else (INT8, -128)
+    return Dot(packed.statement, packed.read, other.read, 4, kind, shift)
+
+
+def dots_along(
+    nest: Nest, work: Mapping[str, Work], phases: tuple[PhaseTile, ...], isa: Isa
+) -> tuple[PhaseTile, ...] | None:
+    """The same phases, whose lanes run along loops of their own, with dot products where there may be any.
+    Bytes of one sign are widened: nothing is packed that could be shifted."""
+    if not isa.pairs or _dynamic(nest):
+        return None
+    made: list[PhaseTile] = []
+    for p, t in zip(nest.phases, phases, strict=True):
+        w = work[p.statements[0]] if len(p.statements) == 1 else None
+        if w is None or w.product is None or t.vector is None or t.lanes not in _LANES:
+            made.append(t)
+            continue
+        reads = [r for r in w.refs if not r.written]
+        if len(reads) == 2 and all(r.plain and r.strides.get(t.vector) == 1 for r in reads):
+            kinds = set(w.product.factors.values())
+            size = 4 if isa.dots and kinds == {INT8, UINT8} else 2
+            extent = next(a.extent for a in p.axes if a.name == t.vector)
+            if extent >= size * t.lanes * t.accumulators:
+                t = replace(t, dot=Dot(w.name, reads[0].read, reads[1].read, size, INT16))
+        made.append(t)
+    return tuple(made) if any(t.dot is not None for t in made) else None
+
+
+def summed(nest: Nest, phases: Sequence[PhaseTile], work: Mapping[str, Work]) -> set[str]:
+    """The axes of dynamic length along which sums of the factor that is not packed are kept, an element for
+    each point of a cache tile: what results are too large by where the packed one is shifted."""
+    moved = {
+        n
+        for t in phases
+        if t.dot is not None and t.dot.shift
+        for r in work[t.dot.statement].refs
+        if not r.written and r.read == t.dot.other
+        for n, stride in r.strides.items()
+        if stride or n in r.dynamic
+    }
+    return moved & {a.name for a in nest.axes if a.size is not None}
+
+
+def _dynamic(nest: Nest) -> bool:
+    """Whether a loop of a phase is of dynamic length."""
+    return any(a.size is not None for p in nest.phases for a in p.axes)

@@ -1,0 +1,29 @@
+"""What the chooser chooses: a register tile, its lanes, and what is packed for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tc.poly.tile_plan import PhaseTile, Tile
+
+
+def along_lanes(tiles: Mapping[str, Tile]) -> str | None:
+    """The axis of a nest that runs in lanes."""
+    return next((n for n, t in tiles.items() if t.lanes > 1), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A register tile: points of each nest axis, the vector axis or the phases' own vector axes."""
+
+    tiles: Mapping[str, Tile] = field(hash=False)
+    phases: tuple[PhaseTile, ...]
+    packs: frozenset[tuple[str, int]]
+
+    @property
+    def vectors(self) -> int:
+        """Vectors that it computes side by side."""
+        points = math.prod(-(-t.register // t.lanes) for t in self.tiles.values())
+        return points * max((p.accumulators for p in self.phases if p.vector is not None), default=1)

@@ -1,0 +1,110 @@
+"""Bytes that come from beyond the second cache more than once.
+
+An array is read again by each iteration of a loop that does not move it.  What the loops inside read of it
+meanwhile stays in the second cache, or does not: then all of it comes again, from the last cache or from
+memory, whichever it stays in.  So do lines of which an iteration takes a part only, as those of a column.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from tc.poly.tile_plan import Nest, one_block
+
+from ..target import LINE, Machine
+from .cache_lines import FAR, FARTHER, ROOM, crowd
+from .pack_sizes import packed_width
+from .register_tile import Candidate, along_lanes
+from .work import Ref, Work, footprint, rows
+
+_SEEN = 1.4  # times as many bytes a cycle come from the last cache as when they come the first time
+
+
+def again_cycles(
+    nest: Nest,
+    work: Mapping[str, Work],
+    c: Candidate,
+    extents: Mapping[str, int],
+    held: Mapping[str, Ref],
+    order: Sequence[str],
+    machine: Machine,
+) -> float:
+    """Cycles to bring what comes again, in a nest whose axes have these extents; `held` and `order` as of
+    `nest_cycles`."""
+    packed = [r for w in work.values() for r in w.refs if (r.statement, r.read) in c.packs]
+    steps = {n: min(t.register, extents[n]) for n, t in c.tiles.items()}
+    if packed:
+        depends = {n for r in packed for n in extents if r.strides.get(n, 0)}
+        order = sorted(order, key=lambda n: n not in depends)
+        vector = along_lanes(c.tiles)
+        assert vector is not None
+        width = packed_width(nest, packed, c, order, True, machine)
+        steps[vector] = max(steps[vector], min(width, extents[vector]))
+    total = 0.0
+    for p, t in zip(nest.phases, c.phases, strict=True):
+        if t.block is not None and not packed:
+            continue  # of a few rows, what is read again stays near
+        cut = one_block(p, t)
+        blocks = 1.0 if cut is p else p.axes[0].extent / cut.axes[0].extent
+        inner = {a.name: a.extent for a in cut.axes}
+        for r in (r for s in p.statements for r in work[s].refs):
+            read = not r.written and not r.indirect and (r.statement, r.read) not in c.packs
+            if not read or r.buffer in held:
+                continue
+            if any(r.strides.get(n, 0) for n in inner):
+                total += blocks * _again(r, order, steps, extents, inner, machine)
+            else:
+                total += _parted(r, order, steps, extents, machine)
+    return total
+
+
+def _again(
+    r: Ref,
+    order: Sequence[str],
+    steps: Mapping[str, int],
+    extents: Mapping[str, int],
+    inner: Mapping[str, int],
+    machine: Machine,
+) -> float:
+    """The same of one array, in loops in this order, outermost first, with steps of so many points."""
+    times = {n: -(-extents[n] // steps[n]) for n in order}
+    total = 0.0
+    for i, n in enumerate(order):
+        if r.strides.get(n, 0) or times[n] == 1:
+            continue
+        inside = {m: extents[m] if m in order[i + 1 :] else steps[m] for m in order} | dict(inner)
+        size = footprint(r, inside)
+        if _stay(r, inside, size, machine.l2, machine.l2_ways):
+            continue
+        rate = _SEEN * machine.l3_bandwidth if size <= machine.l3 else machine.bandwidth
+        total += math.prod(times[m] for m in order[:i]) * (times[n] - 1) * size / rate
+    return total
+
+
+def _parted(
+    r: Ref, order: Sequence[str], steps: Mapping[str, int], extents: Mapping[str, int], machine: Machine
+) -> float:
+    """The same of lines whose next part is taken by a later iteration of a loop, if those of the loops inside
+    leave no room for them: each part then brings its line."""
+    total = 0.0
+    for i, n in enumerate(order):
+        part = abs(r.strides.get(n, 0)) * r.itemsize * steps[n]
+        if not 0 < part < LINE or steps[n] >= extents[n]:
+            continue
+        inside = {m: extents[m] if m in order[i + 1 :] else steps[m] for m in order}
+        count, run = rows(r, inside)
+        if run >= LINE or _stay(r, inside, count * LINE, machine.l1, machine.l1_ways):
+            continue
+        each = LINE / machine.l2_bandwidth
+        if not _stay(r, inside, count * LINE, machine.l2, machine.l2_ways):
+            apart = (abs(s) * r.itemsize for m, s in r.strides.items() if inside.get(m, 1) > 1)
+            far = min((a for a in apart if a > run), default=0) >= FAR
+            each = FARTHER * each if far else LINE / machine.l3_bandwidth
+        total += math.prod(-(-extents[m] // steps[m]) for m in order[: i + 1]) * count * each
+    return total
+
+
+def _stay(r: Ref, extents: Mapping[str, int], size: int, cache: int, ways: int) -> bool:
+    """Whether a cache keeps so many bytes of an array, which loops of these extents read."""
+    return size <= ROOM * cache and crowd(r, extents, cache, ways) <= 1

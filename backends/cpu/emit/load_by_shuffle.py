@@ -1,0 +1,198 @@
+"""Lanes whose elements do not lie at one distance, though no data say where.
+
+Of `x(i/2)` each element is for two lanes, of `x(i%4)` four are for all, of `x(i%2, i/2)` every other lane
+goes on in another row.  Where the places are known while code is written, neighbours are loaded once, and
+lanes take theirs by shuffles; nothing is read that no lane wants.  Where they are not, as those of
+`x((i+1)%n)`, lanes are neighbours nearly everywhere: one load, if from the first to the last there are as
+many steps as lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tc.codegen.llvm_expr import storage_type
+from tc.dtypes import INT64
+from tc.ir.expr import (
+    Add,
+    Call,
+    Cast,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    IntImm,
+    Let,
+    Load,
+    Max,
+    Min,
+    Select,
+    Sub,
+    walk,
+)
+from tc.ir.loops import Array
+from tc.ir.simplify import linear_terms
+
+from .affine import LANE, Affine
+from .values import Value, type_text
+
+if TYPE_CHECKING:
+    from .expressions import Env, ExpressionEmitter
+    from .promotion import RegisterEmitter
+
+_BENDS = FloorDiv | FloorMod | Min | Max | Call
+_MOST = 4  # runs of neighbours: of more, single loads are as fast
+
+
+def bends(load: Load) -> bool:
+    """Whether a subscript may be one that is not affine, but made of indices."""
+    return any(isinstance(x, _BENDS) for s in load.subscripts for x in walk(s))
+
+
+def bent(e: ExpressionEmitter, load: Load, env: Env) -> list[Expr]:
+    """The subscripts that differ between lanes, if one of them bends within a vector, they are made of
+    indices alone and it is known which lanes read."""
+    if not e.lanes or (e.mask is not None and e.mask.active is None):
+        return []
+    varying = [s for s in load.subscripts if env.varies(s)]
+    if all(e.form(s, env) is not None for s in varying):
+        return []  # as those of packs, of which a vector is part of one row
+    parts = [x for s in varying for x in walk(s)]
+    if any(isinstance(x, Load | Let | IfThenElse | Select) for x in parts):
+        return []
+    return varying if any(isinstance(x, _BENDS) for x in parts) else []
+
+
+def known(e: ExpressionEmitter, array: Array, load: Load, bent: Sequence[Expr], env: Env) -> Value | None:
+    """The elements of lanes whose places are known; None of others."""
+    held = e.held(array)
+    if held is not None and array.name in held.written:
+        return None
+    # One lane after the other: what varies has a form then, and only the constant may differ.
+    varying = [t for s in bent for t in linear_terms(s)[0] if env.varies(t)]
+    found: list[Affine] = []
+    for i in range(_active(e)):
+        here = env.at_lane(i)
+        there = all(e.form(t, here) is not None for t in varying)
+        address = e.address(array, load.subscripts, here) if there else None
+        if address is None or address.terms != (found or [address])[0].terms:
+            return None
+        found.append(address)
+    apart = [a.constant - found[0].constant for a in found]
+    step = apart[1] if len(apart) > 1 else 0
+    if held is None and 0 <= step <= 1 and all(p == i * step for i, p in enumerate(apart)):
+        return e.load(array, found[0] + Affine.of(LANE) * step)
+    return _shuffled(e, array, found[0], apart)
+
+
+def neighbours(
+    e: ExpressionEmitter, array: Array, load: Load, bent: Sequence[Expr], env: Env
+) -> Value | None:
+    """The elements of lanes that are neighbours if from the first to the last there are as many steps, and
+    lie anywhere else; None where that does not follow."""
+    last, subscript = _active(e) - 1, load.subscripts[-1]
+    single = last > 0 and list(bent) == [subscript] and e.held(array) is None
+    if not single or not _climbs(e, subscript, env):
+        return None
+    first = e.address(array, load.subscripts, env.at_lane(0))
+    low, high = (e.cast(e.value(subscript, env.at_lane(i)), INT64) for i in (0, last))
+    if first is None or low.lanes or high.lanes:
+        return None
+    steps = e.pure(f"sub i64 {high.text}, {low.text}")
+    near, far, after = e.label("neighbours"), e.label("apart"), e.label("read")
+    e.do(f"br i1 {e.pure(f'icmp eq i64 {steps}, {last}')}, label %{near}, label %{far}")
+    ways: list[str] = []
+    for label in (near, far):
+        e.start(label)
+        e.open()
+        v = e.load(array, first + Affine.of(LANE)) if label == near else e.pointed(array, load, env)
+        ways.append(f"[ {v.text}, %{e.fn.block} ]")
+        e.close()
+        e.do(f"br label %{after}")
+    e.start(after)
+    return Value(e.op(f"phi {type_text(v.dtype, v.lanes)} {', '.join(ways)}"), v.dtype, v.lanes)
+
+
+def _active(e: RegisterEmitter) -> int:
+    return e.lanes if e.mask is None else e.mask.active or 0
+
+
+def _climbs(e: ExpressionEmitter, s: Expr, env: Env) -> bool:
+    """Whether a subscript goes one step further at most from lane to lane."""
+    if not env.varies(s):
+        return True
+    a = e.form(s, env)
+    if a is not None:
+        return a.lane <= 1
+    match s:
+        case Cast():
+            return s.value.dtype.is_int and _climbs(e, s.value, env)
+        case Add():
+            return not (env.varies(s.a) and env.varies(s.b)) and _climbs(e, s.a, env) and _climbs(e, s.b, env)
+        case Sub():
+            return not env.varies(s.b) and _climbs(e, s.a, env)
+        case Min() | Max():
+            return _climbs(e, s.a, env) and _climbs(e, s.b, env)
+        case FloorMod() if isinstance(s.b, IntImm) and s.b.value >= 2 * e.lanes:
+            return _slope(e, s.a, env) == 1
+        case Call(name="abs"):
+            return abs(_slope(e, s.args[0], env)) == 1
+        case _:
+            return False
+
+
+def _slope(e: ExpressionEmitter, s: Expr, env: Env) -> int:
+    """Steps from lane to lane; 0 if these are not known."""
+    if isinstance(s, Cast) and s.value.dtype.is_int:
+        return _slope(e, s.value, env)
+    if isinstance(s, Add | Sub) and e.form(s, env) is None:
+        if env.varies(s.a) and not env.varies(s.b):
+            return _slope(e, s.a, env)
+        return _slope(e, s.b, env) * (1 if isinstance(s, Add) else -1) if not env.varies(s.a) else 0
+    a = e.form(s, env)
+    return a.lane if a is not None else 0
+
+
+def _shuffled(e: RegisterEmitter, array: Array, first: Affine, apart: Sequence[int]) -> Value | None:
+    """The elements so many after `first`, one for each lane, 0 in lanes beyond; None where they are too far
+    apart."""
+    runs = _runs(sorted(set(apart)), e.lanes)
+    if len(runs) > _MOST:
+        return None
+    vector, beyond = f"<{e.lanes} x {storage_type(array.dtype)}>", len(apart) < e.lanes
+    out, filled = "zeroinitializer" if beyond else "poison", beyond
+    for low, count in runs:
+        width = 1 << (count.bit_length() - 1)  # two loads of so many reach over all, if one does not
+        for start in dict.fromkeys((low, low + count - width)):
+            own = {i: p - start for i, p in enumerate(apart) if start <= p < start + width}
+            whole = _widened(e, array, first + start, width)
+            order = [e.lanes + own[i] if i in own else i if filled else None for i in range(e.lanes)]
+            out, filled = e.shuffled(vector, out, whole, order), True
+    return e.from_memory(array.dtype, out, e.lanes)
+
+
+def _runs(places: Sequence[int], most: int) -> list[tuple[int, int]]:
+    """Places in ascending order, in runs of at most so many neighbours: where each begins, how long it is."""
+    out: list[tuple[int, int]] = []
+    for p in places:
+        low, count = out[-1] if out else (p, 0)
+        if out and p == low + count and count < most:
+            out[-1] = low, count + 1
+        else:
+            out.append((p, 1))
+    return out
+
+
+def _widened(e: RegisterEmitter, array: Array, address: Affine, width: int) -> str:
+    """So many neighbours, in a vector of all lanes."""
+    st, lanes = storage_type(array.dtype), e.lanes
+    p = e.pointer(array, address)
+    if width == 1:
+        v = e.op(f"load {st}, ptr {p}, align {array.dtype.itemsize}")
+        return e.op(f"insertelement <{lanes} x {st}> poison, {st} {v}, i64 0")
+    v = e.op(f"load <{width} x {st}>, ptr {p}, align {array.dtype.itemsize}")
+    if width == lanes:
+        return v
+    order = [i if i < width else None for i in range(lanes)]
+    return e.shuffled(f"<{width} x {st}>", v, "poison", order)

@@ -1,0 +1,469 @@
+"""Addresses, loads and stores of lanes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+
+from tc.codegen.llvm_expr import storage_type
+from tc.dtypes import BOOL, INT64, DType
+from tc.errors import InternalError
+from tc.ir.expr import Expr, IntImm, Mul
+from tc.ir.loops import Array
+from tc.ir.simplify import simplify
+
+from ..isa import Isa
+from ..target import LINE
+from .affine import Affine, factors
+from .shuffles import ShuffleEmitter
+from .values import Value, suffix, type_text
+
+Element = tuple[str, int, Affine, int]  # of a version of an array, or of so many lanes, 0 if single
+
+_SHORTEST = 16  # bytes of a store past the caches
+CLOSE = 4  # elements between lanes up to which neighbours are loaded and picked from
+
+
+def strides(array: Array) -> tuple[int | Expr, ...]:
+    """Elements between neighbours in each dimension of a dense array."""
+    out: list[int | Expr] = []
+    step: int | Expr = 1
+    for extent in reversed(array.shape):
+        out.append(step)
+        if isinstance(extent, IntImm) and isinstance(step, int):
+            step *= max(extent.value, 1)
+        else:
+            step = simplify(Mul(extent, IntImm(step) if isinstance(step, int) else step), exact=True)
+    return tuple(reversed(out))
+
+
+class MemoryEmitter(ShuffleEmitter):
+    """Loads and stores at affine addresses; the current mask applies to both."""
+
+    def __init__(self, isa: Isa, fast_math: bool, arrays: Mapping[str, Array]) -> None:
+        super().__init__(isa, fast_math)
+        self.arrays = dict(arrays)
+        self.strides = {name: strides(a) for name, a in self.arrays.items()}
+        self.mask: Value | None = None
+        self.lanes = 0  # of the vector loop around, 0 outside of one
+        self.versions: dict[str, int] = {}
+        self.loaded: list[dict[Element, tuple[Value, Value | None]]] = [{}]
+        self.again: frozenset[Element] = frozenset()  # elements that are loaded once more, from ...
+        self.copies: dict[str, str] = {}  # ... copies of their addresses,
+        self.copies_around: list[dict[str, str]] = []  # and those that were known where a block was opened
+
+    def base(self, array: Array) -> str:
+        """The address of an array's first element."""
+        raise NotImplementedError
+
+    # Index values.
+
+    def materialize(self, a: Affine) -> str:
+        """A form without lanes as an i64 operand."""
+        total = ""
+        for name, factor in a.terms:
+            first, *rest = factors(name)
+            for other in rest:
+                first = self.pure(f"mul nsw i64 {first}, {other}")
+            term = first if factor == 1 else self.pure(f"mul nsw i64 {first}, {factor}")
+            total = term if not total else self.pure(f"add nsw i64 {total}, {term}")
+        if not total:
+            return str(a.constant)
+        return self.pure(f"add nsw i64 {total}, {a.constant}") if a.constant else total
+
+    def index_value(self, a: Affine) -> Value:
+        """A form as a value: a scalar, or a vector if it differs between lanes."""
+        if not a.terms:
+            return self.integer(a.constant, INT64)
+        lane = a.lane
+        scalar = Value(self.materialize(a.uniform), INT64, 0, None if a.uniform.terms else a.constant)
+        if not lane:
+            return scalar
+        return self.binary("+", self.widen(scalar, self.lanes), self.steps(INT64, self.lanes, lane))
+
+    # Addresses.
+
+    def pointer(self, array: Array, address: Affine, again: bool = False) -> str:
+        """The address of an element: the symbolic part is computed once, the constant part on top of it.  If
+        it is loaded `again`, LLVM must not see that the address is one that it knows."""
+        base = self.base(array)
+        ty = storage_type(array.dtype)
+        symbolic = Affine(address.terms)
+        if symbolic.terms:
+            base = self.pure(f"getelementptr inbounds {ty}, ptr {base}, i64 {self.materialize(symbolic)}")
+        if again and base not in self.copies:
+            self.copies[base] = self.op(f'call ptr asm "", "=r,0"(ptr {base})')
+        base = self.copies.get(base, base)  # what is new goes with the others: LLVM would load it early
+        if address.constant:
+            base = self.pure(f"getelementptr inbounds {ty}, ptr {base}, i64 {address.constant}")
+        self.fn.array_of[base] = array.name
+        return base
+
+    # Loads.
+
+    def load(self, array: Array, address: Affine) -> Value:
+        """The elements at an affine address, one for all lanes or one each."""
+        lane = address.lane
+        version = self.versions.get(array.name, 0)
+        key = (array.name, version, address, self.lanes if lane else 0)
+        for scope in self.loaded:
+            if key in scope:
+                value, mask = scope[key]
+                if mask is None or (self.mask is not None and mask.text == self.mask.text):
+                    return value
+        value = self._load(array, address, key in self.again)
+        guarded = self.mask is not None and self.mask.active is None and not self.mask.some
+        self.loaded[-1][key] = (value, self.mask if lane or guarded else None)
+        return value
+
+    @contextmanager
+    def forgetting(self) -> Generator[Callable[[], None]]:
+        """What is given forgets the single elements that were loaded in between: LLVM would keep those that
+        an iteration shares with the next ones in registers, and accumulators in memory."""
+        scope, before, outer = self.loaded[-1], set(self.loaded[-1]), (self.again, self.copies)
+
+        def forget() -> None:
+            fresh = {element for element in scope if element not in before and not element[-1]}
+            for element in fresh:
+                del scope[element]
+            self.again |= fresh
+            self.copies = {}
+
+        yield forget
+        self.again, self.copies = outer
+
+    def _load(self, array: Array, address: Affine, again: bool = False) -> Value:
+        lane, t = address.lane, array.dtype
+        if lane == 0:
+            if self.mask is not None and self.mask.active is None and not self.mask.some:
+                return self._guarded(array, address)
+            return self.from_memory(t, self.op(
+                f"load {storage_type(t)}, ptr {self.pointer(array, address, again)}, align {t.itemsize}"
+            ), 0)  # fmt: skip
+        if lane == 1:
+            p = self.pointer(array, address.uniform)
+            st = f"<{self.lanes} x {storage_type(t)}>"
+            if self.mask is None:
+                return self.from_memory(t, self.op(f"load {st}, ptr {p}, align {t.itemsize}"), self.lanes)
+            return self.from_memory(t, self._masked_load(array, p), self.lanes)
+        if self.mask is None and 1 < lane <= CLOSE:
+            return self.from_memory(t, self._picked(array, address.uniform, lane), self.lanes)
+        if self.mask is None or self.mask.active is not None:
+            return self.from_memory(t, self._one_by_one(array, address.uniform, lane), self.lanes)
+        offsets = self.steps(INT64, self.lanes, lane)
+        return self.gather(array, self.pointer(array, address.uniform), offsets)
+
+    def load_or(self, c: Value, array: Array, address: Affine, constant: Value) -> Value | None:
+        """The elements at an address if a scalar condition holds, else a constant: the address is chosen,
+        that of the elements or that of lanes of the constant.  None where it cannot be."""
+        lane, t = address.lane, array.dtype
+        if lane not in (0, 1) or not self.may_choose(array, constant):
+            return None
+        lanes = self.lanes if lane else 0
+        key = self._either(c, array, address, constant, lanes)
+        if (known := self._known(key)) is not None:
+            return known
+        st = storage_type(t)
+        text = "0" if t.is_half else constant.text
+        ty = f"<{lanes} x {st}>" if lanes else st
+        all_lanes = f"<{', '.join([f'{st} {text}'] * lanes)}>" if lanes else text
+        name = f"@constant.{st}.{lanes}.{re.sub('[^0-9a-zA-Z]', '_', text)}"
+        self.declarations.add(f"{name} = private unnamed_addr constant {ty} {all_lanes}, align 64")
+        at = self.pointer(array, address.uniform, key in self.again)
+        p = self.pure(f"select i1 {c.text}, ptr {at}, ptr {name}")
+        v = self.from_memory(t, self.op(f"load {ty}, ptr {p}, align {t.itemsize}"), lanes)
+        self.loaded[-1][key] = (v, None)
+        return v
+
+    def load_masked(self, c: Value, array: Array, address: Affine, constant: Value) -> Value | None:
+        """The element at an address, which is in the array, in all lanes if a condition in lanes holds, else
+        a constant: one instruction where lanes have masks.  None where it cannot be."""
+        if not self.may_choose(array, constant):
+            return None
+        key = self._either(c, array, address, constant, self.lanes)
+        if (known := self._known(key)) is not None:
+            return known
+        t = array.dtype
+        p = self.pointer(array, address, key in self.again)
+        v = self.from_memory(t, self.op(f"load {storage_type(t)}, ptr {p}, align {t.itemsize}"), 0)
+        v = self.select(c, v, constant)
+        self.loaded[-1][key] = (v, None)
+        return v
+
+    def _either(self, c: Value, array: Array, address: Affine, constant: Value, lanes: int) -> Element:
+        """The key of an element or a constant that has been read."""
+        version = self.versions.get(array.name, 0)
+        return f"{array.name} if {c.text} else {constant.text}", version, address, lanes
+
+    def _known(self, key: Element) -> Value | None:
+        return next((scope[key][0] for scope in self.loaded if key in scope), None)
+
+    def may_choose(self, array: Array, constant: Value) -> bool:
+        """Whether an element of an array in memory or a constant may be read without a branch."""
+        if self.mask is not None or array.dtype == BOOL:
+            return False
+        return constant.constant is not None and not (array.dtype.is_half and constant.constant != 0)
+
+    def _picked(self, array: Array, first: Affine, stride: int) -> str:
+        """Every second, third or fourth element of neighbours: contiguous loads, none beyond the last
+        element, and shuffles."""
+        st, lanes = storage_type(array.dtype), self.lanes
+        vt = f"<{lanes} x {st}>"
+        out = "poison"
+        for j in range(stride):
+            there = [i for i in range(lanes) if j * lanes <= i * stride < (j + 1) * lanes]
+            if not there:
+                continue
+            start = min(j * lanes, (lanes - 1) * stride + 1 - lanes)
+            p = self.pointer(array, first + start)
+            v = self.op(f"load {vt}, ptr {p}, align {array.dtype.itemsize}")
+            picked = [f"i32 {i}" if i < there[0] else "i32 poison" for i in range(lanes)]
+            for i in there:
+                picked[i] = f"i32 {lanes + i * stride - start}"
+            out = self.op(f"shufflevector {vt} {out}, {vt} {v}, <{lanes} x i32> <{', '.join(picked)}>")
+        return out
+
+    def _one_by_one(self, array: Array, first: Affine, stride: int) -> str:
+        """The elements of active lanes, each loaded on its own; 0 in the others."""
+        st, lanes = storage_type(array.dtype), self.lanes
+        active = lanes if self.mask is None or self.mask.active is None else self.mask.active
+        out = "poison" if active == lanes else "zeroinitializer"
+        for i in range(active):
+            p = self.pointer(array, first + i * stride)
+            v = self.op(f"load {st}, ptr {p}, align {array.dtype.itemsize}")
+            out = self.op(f"insertelement <{lanes} x {st}> {out}, {st} {v}, i64 {i}")
+        return out
+
+    def _guarded(self, array: Array, address: Affine) -> Value:
+        """One element for all lanes, read only if some lane is active."""
+        assert self.mask is not None
+        t = array.dtype
+        any_lane = self.any_lane(self.mask)
+        yes, after = self.label("read"), self.label("go")
+        p = self.pointer(array, address)
+        before = self.fn.block
+        self.do(f"br i1 {any_lane}, label %{yes}, label %{after}")
+        self.start(yes)
+        v = self.op(f"load {storage_type(t)}, ptr {p}, align {t.itemsize}")
+        self.do(f"br label %{after}")
+        self.start(after)
+        zero = "0" if not t.is_float or t.is_half else "0.0"
+        v = self.op(f"phi {storage_type(t)} [ {v}, %{yes} ], [ {zero}, %{before} ]")
+        return self.from_memory(t, v, 0)
+
+    def any_lane(self, mask: Value) -> str:
+        if not mask.lanes:
+            return mask.text
+        whole = self.pure(f"bitcast <{mask.lanes} x i1> {mask.text} to i{mask.lanes}")
+        return self.pure(f"icmp ne i{mask.lanes} {whole}, 0")
+
+    def vector_mask(self) -> Value:
+        """The mask in effect, as a vector."""
+        if self.mask is None:
+            return self.widen(self.integer(1, BOOL), self.lanes)
+        return self.widen(self.mask, self.lanes)
+
+    def _masked_load(self, array: Array, p: str) -> str:
+        st = f"<{self.lanes} x {storage_type(array.dtype)}>"
+        name = f"llvm.masked.load.{_storage_suffix(array.dtype, self.lanes)}.p0"
+        self.declarations.add(f"declare {st} @{name}(ptr, i32, <{self.lanes} x i1>, {st})")
+        m = self.vector_mask()
+        return self.op(
+            f"call {st} @{name}(ptr {p}, i32 {array.dtype.itemsize}, <{self.lanes} x i1> {m.text}, "
+            f"{st} zeroinitializer)"
+        )
+
+    def gather(self, array: Array, base: str, offsets: Value) -> Value:
+        """Elements `offsets` (in elements, a vector) away from `base`; inactive lanes read nothing, or what
+        the first lane does where that is active: a branch for each lane is much code."""
+        t, lanes = array.dtype, self.lanes
+        st = storage_type(t)
+        first_active = self.mask is not None and self.mask.some
+        if first_active:
+            ty = type_text(offsets.dtype, lanes)
+            first = self.pure(
+                f"shufflevector {ty} {offsets.text}, {ty} poison, <{lanes} x i32> zeroinitializer"
+            )
+            offsets = self.select(self.vector_mask(), offsets, Value(first, offsets.dtype, lanes))
+        pointers = self.pure(
+            f"getelementptr {st}, ptr {base}, {type_text(offsets.dtype, lanes)} {offsets.text}"
+        )
+        vt = f"<{lanes} x {st}>"
+        name = f"llvm.masked.gather.{_storage_suffix(t, lanes)}.v{lanes}p0"
+        self.declarations.add(f"declare {vt} @{name}(<{lanes} x ptr>, i32, <{lanes} x i1>, {vt})")
+        m = self.widen(self.integer(1, BOOL), lanes) if first_active else self.vector_mask()
+        v = self.op(
+            f"call {vt} @{name}(<{lanes} x ptr> {pointers}, i32 {t.itemsize}, <{lanes} x i1> {m.text}, "
+            f"{vt} zeroinitializer)"
+        )
+        return self.from_memory(t, v, lanes)
+
+    def from_memory(self, t: DType, v: str, lanes: int) -> Value:
+        if t != BOOL:
+            return Value(v, t, lanes)
+        ty = f"<{lanes} x i8>" if lanes else "i8"
+        zero = "zeroinitializer" if lanes else "0"
+        return Value(self.pure(f"icmp ne {ty} {v}, {zero}"), t, lanes)
+
+    # Stores.
+
+    def store(self, array: Array, address: Affine, v: Value) -> None:
+        """Elements to an affine address, one for all lanes or one each, which are known then."""
+        self.versions[array.name] = self.versions.get(array.name, 0) + 1
+        self.write(array, address, v)
+        lane = address.lane
+        if (lane and v.lanes) or (not lane and not v.lanes):
+            key = (array.name, self.versions[array.name], address, self.lanes if lane else 0)
+            if lane or self.mask is None:
+                self.loaded[-1][key] = (v, self.mask)
+
+    def write(self, array: Array, address: Affine, v: Value) -> None:
+        """To memory, under the mask."""
+        t, lane, lanes = array.dtype, address.lane, self.lanes
+        if not lane:
+            if v.lanes:
+                raise InternalError(f"lanes disagree about one element of '{array.name}'")
+            self._write_one(array, self.pointer(array, address), v)
+            return
+        v = self.widen(v, lanes)
+        text, st = v.text, f"<{lanes} x {storage_type(t)}>"
+        if t == BOOL:
+            text = self.pure(f"zext <{lanes} x i1> {text} to {st}")
+        p = self.pointer(array, address.uniform)
+        active = lanes if self.mask is None else self.mask.active
+        if lane == 1 and active is not None:
+            self._write_first(array, address.uniform, p, text, active)
+            return
+        m = self.vector_mask()
+        if lane == 1:
+            name = f"llvm.masked.store.{_storage_suffix(t, lanes)}.p0"
+            self.declarations.add(f"declare void @{name}({st}, ptr, i32, <{lanes} x i1>)")
+            self.do(f"call void @{name}({st} {text}, ptr {p}, i32 {t.itemsize}, <{lanes} x i1> {m.text})")
+            return
+        offsets = self.steps(INT64, lanes, lane)
+        pointers = self.pure(
+            f"getelementptr {storage_type(t)}, ptr {p}, {type_text(INT64, lanes)} {offsets.text}"
+        )
+        name = f"llvm.masked.scatter.{_storage_suffix(t, lanes)}.v{lanes}p0"
+        self.declarations.add(f"declare void @{name}({st}, <{lanes} x ptr>, i32, <{lanes} x i1>)")
+        self.do(
+            f"call void @{name}({st} {text}, <{lanes} x ptr> {pointers}, i32 {t.itemsize}, "
+            f"<{lanes} x i1> {m.text})"
+        )
+
+    def _on_its_place(self, array: Array, address: Affine, width: int) -> str:
+        """Whether a vector of so many bytes lies on a multiple of them (an i1 operand), asked once for all
+        that lie whole vectors apart."""
+        whole = address.constant - address.constant % (width // array.dtype.itemsize)
+        place = self.pure(f"ptrtoint ptr {self.pointer(array, address + -whole)} to i64")
+        return self.pure(f"icmp eq i64 {self.pure(f'and i64 {place}, {width - 1}')}, 0")
+
+    def _write_first(self, array: Array, address: Affine, p: str, text: str, active: int) -> None:
+        """The first lanes of a vector, or all, in stores of powers of two: masked stores are slow on some
+        machines, and are no instructions on others."""
+        t, lanes = array.dtype, self.lanes
+        width = lanes * t.itemsize
+        plain = self._stores(t, p, text, _cut(active, lanes))
+        if array.streamed and (piece := _aligned(address, t.itemsize, width)):
+            past = self._stores(t, p, text, _cut(active, piece // t.itemsize), past=True)
+            self.either(self.on_a_line(array), past, plain)
+        elif array.on_lines and active == lanes and _SHORTEST <= width <= LINE:
+            past = self._stores(t, p, text, [(0, lanes)], past=True)
+            self.either(self._on_its_place(array, address, width), past, plain)
+        else:
+            for store in plain:
+                self.do(store)
+
+    def _stores(
+        self, t: DType, p: str, text: str, pieces: Sequence[tuple[int, int]], *, past: bool = False
+    ) -> list[str]:
+        """Stores of pieces of a vector, each its first lane and how many; `past` the caches those that are
+        long enough, which must be where multiples of their length are."""
+        ty, out = storage_type(t), list[str]()
+        for first, n in pieces:
+            at = self.pure(f"getelementptr inbounds {ty}, ptr {p}, i64 {first}") if first else p
+            vector, piece, kind = f"<{self.lanes} x {ty}>", text, f"<{n} x {ty}>"
+            if n == 1:
+                piece, kind = self.pure(f"extractelement {vector} {text}, i64 {first}"), ty
+            elif n < self.lanes:
+                picked = ", ".join(f"i32 {first + i}" for i in range(n))
+                piece = self.pure(f"shufflevector {vector} {text}, {vector} poison, <{n} x i32> <{picked}>")
+            width = n * t.itemsize
+            hint = f"{width}, !nontemporal !0" if past and width >= _SHORTEST else f"{t.itemsize}"
+            out.append(f"store {kind} {piece}, ptr {at}, align {hint}")
+        return out
+
+    def _write_one(self, array: Array, p: str, v: Value) -> None:
+        t, text = array.dtype, v.text
+        if t == BOOL:
+            text = self.pure(f"zext i1 {text} to i8")
+        write = f"store {storage_type(t)} {text}, ptr {p}, align {t.itemsize}"
+        if self.mask is None or self.mask.some:
+            self.do(write)
+            return
+        self.when(self.any_lane(self.mask), lambda: self.do(write))
+
+    def on_a_line(self, array: Array) -> str:
+        """Whether an array starts on a cache line (an i1 operand)."""
+        raise NotImplementedError
+
+    def either(self, condition: str, yes: Sequence[str], no: Sequence[str]) -> None:
+        """Some instructions or others."""
+        labels = self.label("past"), self.label("plain")
+        after = self.label("stored")
+        self.do(f"br i1 {condition}, label %{labels[0]}, label %{labels[1]}")
+        for label, instructions in zip(labels, (yes, no), strict=True):
+            self.start(label)
+            for instruction in instructions:
+                self.do(instruction)
+            self.do(f"br label %{after}")
+        self.start(after)
+
+    def when(self, condition: str, body: Callable[[], None]) -> None:
+        """`body` in a block of its own that runs if a condition (an i1 operand) holds."""
+        yes, after = self.label("then"), self.label("endif")
+        self.do(f"br i1 {condition}, label %{yes}, label %{after}")
+        self.start(yes)
+        self.open()
+        body()
+        self.close()
+        self.do(f"br label %{after}")
+        self.start(after)
+
+    def open(self) -> None:
+        super().open()
+        self.loaded.append({})
+        self.copies_around.append(dict(self.copies))
+
+    def close(self) -> None:
+        super().close()
+        self.loaded.pop()
+        self.copies = self.copies_around.pop()
+
+
+def _aligned(address: Affine, itemsize: int, width: int) -> int:
+    """How many bytes of a vector of `width`, at most a line, lie on multiples of as many in an array that
+    starts on a line; 0 if no store past the caches is so short.  All stores to such an array are cut so: a
+    line of which one part goes past the caches and another does not takes far longer than either."""
+    parts = (address.constant, *(f for _, f in address.terms))
+    piece = math.gcd(*(f * itemsize for f in parts), width, LINE)
+    return piece if piece >= _SHORTEST and width <= LINE else 0
+
+
+def _cut(lanes: int, most: int) -> list[tuple[int, int]]:
+    """The first lanes of a vector in pieces of powers of two, the longest first: the first lane of each, and
+    how many."""
+    out, first = list[tuple[int, int]](), 0
+    while first < lanes:
+        n = min(most, 1 << ((lanes - first).bit_length() - 1))
+        out.append((first, n))
+        first += n
+    return out
+
+
+def _storage_suffix(t: DType, lanes: int) -> str:
+    if t.is_bool:
+        return f"v{lanes}i8"
+    return f"v{lanes}i16" if t.is_half else suffix(t, lanes)

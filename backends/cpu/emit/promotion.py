@@ -1,0 +1,251 @@
+"""Elements that live in registers while a loop runs, and how they get to memory afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+from tc.errors import InternalError
+from tc.ir.loops import Array
+
+from ..isa import Isa
+from .affine import LANE, Affine
+from .load_store import MemoryEmitter
+from .values import Value, type_text
+
+Key = tuple[str, Affine]
+
+_OUTLINED = 4  # vectors that are turned by a function
+_LONG = 16  # iterations of some dozen vector operations each, beside which a call is nothing
+
+
+@dataclass(slots=True)
+class Slot:
+    """An element, or the elements of all lanes, in registers: an alloca that becomes a register."""
+
+    alloca: str
+    array: Array
+    address: Affine
+    lanes: int
+    mask: Value | None
+    dirty: bool = False
+
+
+@dataclass(slots=True)
+class Registers:
+    """What a `Promote` keeps in registers; `prologue` collects the loads that go before its body, which
+    writes the buffers `written`."""
+
+    buffers: frozenset[str]
+    dead: frozenset[str]
+    written: frozenset[str]
+    depth: int  # pure scopes that were open where the prologue stands
+    iterations: int  # of loops in its body
+    prologue: list[str] = field(default_factory=list[str])
+    slots: dict[Key, Slot] = field(default_factory=dict[Key, Slot])
+
+
+class RegisterEmitter(MemoryEmitter):
+    """Loads and stores, of which some go to registers."""
+
+    def __init__(self, isa: Isa, fast_math: bool, arrays: Mapping[str, Array]) -> None:
+        super().__init__(isa, fast_math, arrays)
+        self.registers: list[Registers] = []
+        self.outer_mask: Value | None = None  # of the vector loop around, before any condition
+        self.conditional = 0  # branches around that may not be taken
+
+    def attributes(self) -> str:
+        """Those of every function."""
+        raise NotImplementedError
+
+    def function(self) -> AbstractContextManager[None]:
+        """Another function is written, which shares no operands with this one."""
+        raise NotImplementedError
+
+    def load(self, array: Array, address: Affine) -> Value:
+        held = self.held(array)
+        return super().load(array, address) if held is None else self._load_slot(held, array, address)
+
+    def store(self, array: Array, address: Affine, v: Value) -> None:
+        held = self.held(array)
+        if held is None:
+            super().store(array, address, v)
+        else:
+            self._store_slot(held, array, address, v)
+
+    def may_choose(self, array: Array, constant: Value) -> bool:
+        return self.held(array) is None and super().may_choose(array, constant)
+
+    def held(self, array: Array) -> Registers | None:
+        for r in reversed(self.registers):
+            if array.name in r.buffers:
+                return r
+        return None
+
+    def _slot(self, r: Registers, array: Array, address: Affine) -> tuple[Slot, bool]:
+        key = (array.name, address)
+        found = r.slots.get(key)
+        if found is not None:
+            return found, False
+        lanes = self.lanes if address.lane else 0
+        alloca = self.name("slot")
+        self.fn.entry.append(f"  {alloca} = alloca {type_text(array.dtype, lanes)}")
+        slot = Slot(alloca, array, address, lanes, self.outer_mask if lanes else None)
+        r.slots[key] = slot
+        return slot, True
+
+    def _load_slot(self, r: Registers, array: Array, address: Affine) -> Value:
+        slot, fresh = self._slot(r, array, address)
+        if fresh:
+            self._load_before(r, slot)
+        text = f"load {type_text(array.dtype, slot.lanes)}, ptr {slot.alloca}"
+        # What nothing writes stays the same, and so are checks of it.
+        return Value((self.op if array.name in r.written else self.pure)(text), array.dtype, slot.lanes)
+
+    def _load_before(self, r: Registers, slot: Slot) -> None:
+        """Fill a slot where the registers' scope begins."""
+        if slot.array.role == "register":
+            raise InternalError(f"'{slot.array.name}' is read before it is written")
+        lines_before, self.fn.lines = self.fn.lines, r.prologue
+        pure, self.fn.pure = self.fn.pure, [*self.fn.pure[: r.depth], {}]
+        mask, self.mask = self.mask, slot.mask
+        lanes, self.lanes = self.lanes, slot.lanes
+        v = self._load(slot.array, slot.address)
+        self.do(f"store {type_text(slot.array.dtype, slot.lanes)} {v.text}, ptr {slot.alloca}")
+        self.fn.lines, self.fn.pure, self.mask, self.lanes = lines_before, pure, mask, lanes
+
+    def _store_slot(self, r: Registers, array: Array, address: Affine, v: Value) -> None:
+        slot, fresh = self._slot(r, array, address)
+        if slot.lanes:
+            v = self.widen(v, slot.lanes)
+        elif v.lanes:
+            raise InternalError(f"lanes disagree about one element of '{array.name}'")
+        varying = self.mask is not None and (slot.mask is None or slot.mask.text != self.mask.text)
+        if fresh and (varying or self.conditional):  # some lanes, or all, may keep the element as it is
+            self._load_before(r, slot)
+        if varying:
+            old = Value(
+                self.op(f"load {type_text(array.dtype, slot.lanes)}, ptr {slot.alloca}"),
+                array.dtype,
+                slot.lanes,
+            )
+            assert self.mask is not None
+            v = self.select(self.mask, v, old)
+        slot.dirty = True
+        self.do(f"store {type_text(array.dtype, slot.lanes)} {v.text}, ptr {slot.alloca}")
+
+    def flush(self, r: Registers) -> None:
+        """Write what the registers hold to memory; blocks of strided lanes are transposed on the way."""
+        strided: dict[tuple[str, tuple[tuple[str, int], ...], int], list[Slot]] = {}
+        for slot in r.slots.values():
+            if not slot.dirty or slot.array.name in r.dead or slot.array.role == "register":
+                continue
+            if slot.address.lane > 1:
+                group = (slot.array.name, slot.address.terms, slot.lanes)
+                strided.setdefault(group, []).append(slot)
+            else:
+                self._write_slot(slot)
+            self.versions[slot.array.name] = self.versions.get(slot.array.name, 0) + 1
+        calls: list[str] = []
+        for group in strided.values():
+            for run in _runs(group):
+                if len(run) == 1 or any(s.mask is not None and s.mask.active is None for s in run):
+                    for slot in run:
+                        self._write_slot(slot)
+                else:
+                    calls += self._write_transposed(run, r.iterations >= _LONG)
+        for call in calls:  # at last, as no register outlives a call
+            self.do(call)
+
+    def _value_of(self, slot: Slot) -> Value:
+        v = self.op(f"load {type_text(slot.array.dtype, slot.lanes)}, ptr {slot.alloca}")
+        return Value(v, slot.array.dtype, slot.lanes)
+
+    def _write_slot(self, slot: Slot) -> None:
+        mask, lanes = self.mask, self.lanes
+        self.mask, self.lanes = slot.mask, slot.lanes
+        self.write(slot.array, slot.address, self._value_of(slot))
+        self.mask, self.lanes = mask, lanes
+
+    def _write_transposed(self, run: list[Slot], outlined: bool) -> list[str]:
+        """Slots at neighbouring addresses whose lanes lie a stride apart: one short row a lane.  What is left
+        to call."""
+        values = [self._value_of(s) for s in run]
+        first, mask = run[0], run[0].mask
+        active = mask.active if mask is not None and mask.active is not None else first.lanes
+        if outlined and len(run) >= _OUTLINED and first.lanes >= 2 * _OUTLINED:
+            return [self._call_turned(first, values, active)]
+        self._write_turned(first.array, first.address, values, active)
+        return []
+
+    def _write_turned(self, array: Array, address: Affine, values: list[Value], active: int) -> None:
+        """The first `active` lanes of vectors, those of each side by side: in pieces of powers of two."""
+        lanes = values[0].lanes
+        pieces: list[tuple[int, list[Value]]] = []
+        first = 0
+        while first < len(values):
+            n = 1 << ((len(values) - first).bit_length() - 1)
+            if n == 1:
+                of = f"extractelement {type_text(array.dtype, lanes)} {values[first].text}, i64"
+                pieces.append((first, [Value(self.pure(f"{of} {i}"), array.dtype) for i in range(active)]))
+            else:
+                pieces.append((first, self.transpose(values[first : first + n], lanes)))
+            first += n
+        saved = self.mask, self.lanes
+        self.mask = None
+        for i in range(active):
+            for first, rows in pieces:
+                at = address.uniform + first + i * address.lane
+                self.lanes = rows[i].lanes
+                self.write(array, at + Affine.of(LANE) if self.lanes else at, rows[i])
+        self.mask, self.lanes = saved
+
+    def _call_turned(self, first: Slot, values: list[Value], active: int) -> str:
+        """The call of a function that does what `_write_turned` would, one for all of a form: LLVM takes
+        longest for shuffles."""
+        array, lanes = first.array, first.lanes
+        vector, size = type_text(array.dtype, lanes), lanes * array.dtype.itemsize
+        shape = f"{len(values)}x{active}of{lanes}.{array.dtype}.{first.address.lane}"
+        name = f"turn.{shape}{'.streamed' * array.streamed}{'.on_lines' * array.on_lines}"
+        if name not in self.texts:
+            with self.function():
+                self.bases = {array.name: "%to"}
+                rows = [
+                    Value(
+                        self.op(f"load {vector}, ptr {self._beyond('%from', i * size)}"), array.dtype, lanes
+                    )
+                    for i in range(len(values))
+                ]
+                at = Affine.of("%at") + Affine.of(LANE) * first.address.lane
+                self._write_turned(array, at, rows, active)
+                lines = "\n".join([*self.fn.entry, *self.fn.lines])
+            head = f'define internal void @"{name}"(ptr %from, ptr %to, i64 %at) noinline {self.attributes()}'
+            self.texts[name] = f"{head} {{\n{lines}\n  ret void\n}}\n"
+        scratch = self.name("turned")
+        self.fn.entry.append(f"  {scratch} = alloca [{len(values)} x {vector}], align {size}")
+        for i, v in enumerate(values):
+            self.do(f"store {vector} {v.text}, ptr {self._beyond(scratch, i * size)}, align {size}")
+        at = self.materialize(first.address.uniform)
+        return f'call void @"{name}"(ptr {scratch}, ptr {self.base(array)}, i64 {at})'
+
+    def _beyond(self, pointer: str, size: int) -> str:
+        return self.pure(f"getelementptr i8, ptr {pointer}, i64 {size}") if size else pointer
+
+
+def _runs(slots: list[Slot]) -> list[list[Slot]]:
+    """Slots at consecutive addresses with one mask, in runs of as many as they have lanes at most."""
+    out: list[list[Slot]] = []
+    for s in sorted(slots, key=lambda s: s.address.constant):
+        last = out[-1] if out else None
+        if (
+            last is not None
+            and len(last) < s.lanes
+            and last[-1].address.constant + 1 == s.address.constant
+            and (last[-1].mask is None) == (s.mask is None)
+            and (s.mask is None or last[-1].mask is None or s.mask.text == last[-1].mask.text)
+        ):
+            last.append(s)
+        else:
+            out.append([s])
+    return out

@@ -1,0 +1,397 @@
+"""The register tiles that a nest may have: points of its loops that are computed side by side, and which loop
+runs in lanes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from tc.options import Options
+from tc.poly.tile_plan import Axis, Nest, Phase, PhaseTile, Tile
+
+from ..cost import dot
+from ..cost.cache_lines import once, outer_order
+from ..cost.code_size import MOST, lines_of
+from ..cost.register_pressure import fits, sums
+from ..cost.register_tile import Candidate
+from ..cost.work import Work
+from ..isa import FEW
+from ..target import Machine
+
+# Points of an axis in a register tile, and others that divide it; and, with lanes along another axis, all of
+# them if they are at most so many.
+_COUNTS = frozenset([1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16])
+_MOST_POINTS = max(_COUNTS)
+_ALL = 28
+_SAVED = 0.08  # of the lanes along an axis, at least, for vectors of half the width
+_TURNED = (4, 8)  # rows that are turned together
+_READ = 3  # registers for what is read, where sums of columns have all others
+_SHORT_ROW = 512  # elements, of which the sum takes about as long as that of the lanes
+_MOST_VECTORS = 256  # of a register tile that is given
+_MOST_PERIODS = 9  # vectors along an axis of which quotients or remainders are taken
+_MOST_LINES = 4 * MOST  # of LLVM, of a register tile that is given
+_MOST_UNROLLED = 64  # iterations, if more are wanted
+
+
+def register_tiles(
+    nest: Nest, work: Mapping[str, Work], machine: Machine, extents: Mapping[str, int], pack: bool
+) -> list[tuple[Candidate, str]]:
+    lanes = _lanes(nest, work, machine)
+    even, turned = _even(nest, work, extents)
+    order = outer_order(nest, work, machine)
+    out: list[tuple[Candidate, str]] = []
+    plain = tuple(_phase_tile(p, None, lanes, 1) for p in nest.phases)
+    axes = [a for a in nest.axes if not a.reductions]
+    most = (machine.isa.registers - (3 if machine.isa.registers <= FEW else 6)) // sums(nest, work)
+    out.append((Candidate({a.name: Tile(extents[a.name]) for a in nest.axes}, plain, frozenset()), "scalar"))
+    for v in axes:
+        e = extents[v.name]
+        if e < 2 or _apart(nest, work, v.name):
+            continue
+        packs = _packs(nest, work, v.name, extents, pack)
+        moved = {
+            n for w in work.values() for r in w.refs if (r.statement, r.read) in packs for n in r.strides
+        }
+        # The outermost loop is shared out among tasks.
+        whole = even - moved - set(sorted(order, key=lambda n: n not in moved)[:1])
+        rows = any(once(nest, p, work, v.name, machine) for p in nest.phases)
+        for width, counts in _widths(e, lanes, machine):
+            if rows and width == lanes:  # whole, or in as few pieces as can be
+                vectors = -(-e // width)
+                counts = (*counts, -(-vectors // -(-vectors // (machine.isa.registers - _READ))))
+            counts = (*counts, *_whole_periods(work, v.name, width, counts))
+            dotted = dot.dots(nest, work, v.name, width, plain, machine.isa)
+            for vectors in counts:
+                if vectors > 1 and (vectors - 1) * width >= e:
+                    break
+                others = [a for a in axes if a is not v]
+                for tile in _tiles(others, work, nest, extents, max(1, most // vectors), True):
+                    tiles = {
+                        a.name: Tile(
+                            extents[a.name],
+                            points := tile.get(a.name, 1),
+                            even=a.name in whole and not (a.name in turned and points % _TURNED[0] == 0),
+                        )
+                        for a in nest.axes
+                    }
+                    tiles[v.name] = Tile(e, min(vectors * width, -(-e // width) * width), width)
+                    if not fits(nest, work, tiles, machine.isa):
+                        continue
+                    label = f"lanes {v.name} x{vectors}" + (f" of {width}" if width < min(lanes, e) else "")
+                    label += "".join(f", {k} x{n}" for k, n in tile.items() if n > 1)
+                    where_it_lies, label = label, label + (f", {len(packs)} packed" if packs else "")
+                    out.append((Candidate(tiles, plain, packs), label))
+                    if packs and not pack and _used_once(work, packs, tiles, extents):
+                        out.append((Candidate(tiles, plain, frozenset()), where_it_lies))
+                    if dotted is not None:
+                        needed = packs | {
+                            (p.dot.statement, p.dot.packed) for p in dotted if p.dot is not None
+                        }
+                        out.append((Candidate(tiles, dotted, needed), f"{label}, dot products"))
+    private = [_vector_axis(nest, p, work) for p in nest.phases]
+    if any(private):
+        for tile in _tiles(axes, work, nest, extents, most, False) + _short_rows(
+            axes, nest, work, private, extents
+        ):
+            n = math.prod(tile.values())
+            for accumulators in (1, 2, 4, 8):
+                if n * accumulators > most:
+                    continue
+                phases = tuple(
+                    _phase_tile(p, v, lanes, accumulators) for p, v in zip(nest.phases, private, strict=True)
+                )
+                dotted = dot.dots_along(nest, work, phases, machine.isa)
+                tiles = {a.name: Tile(extents[a.name], tile.get(a.name, 1)) for a in nest.axes}
+                label = "lanes " + "/".join(sorted({v for v in private if v})) + f" x{accumulators}"
+                label += "".join(f", {k} x{x}" for k, x in tile.items() if x > 1)
+                out.append((Candidate(tiles, phases, frozenset()), label))
+                if dotted is not None:
+                    out.append((Candidate(tiles, dotted, frozenset()), f"{label}, dot products"))
+    return out
+
+
+def _even(nest: Nest, work: Mapping[str, Work], extents: Mapping[str, int]) -> tuple[set[str], set[str]]:
+    """The axes whose register tiles may be of two lengths, and those of them along which results are
+    neighbours: these are turned and stored in rows, which had better be whole."""
+    written = [r for w in work.values() for r in w.refs if r.written]
+    static = {a.name for a in nest.axes if a.size is None and extents[a.name] == a.extent}
+    return static, {n for n in static if any(r.strides.get(n, 0) == 1 for r in written)}
+
+
+def _lanes(nest: Nest, work: Mapping[str, Work], machine: Machine) -> int:
+    """Lanes of a vector: of float32, or of what the nest mostly moves if that is wider."""
+    widest = max((r.itemsize for w in work.values() for r in w.refs if not r.indirect), default=4)
+    return machine.isa.lanes(max(4, widest))
+
+
+def _widths(extent: int, lanes: int, machine: Machine) -> list[tuple[int, Sequence[int]]]:
+    """Lanes of a vector along an axis, and how many vectors: those of the machine, and half of them where
+    that leaves fewer of them empty and costs nothing else."""
+    width = min(lanes, 1 << (extent - 1).bit_length())
+    out: list[tuple[int, Sequence[int]]] = [(width, range(1, 5))]
+    half = width // 2
+    bytes_each = machine.isa.vector_bytes // machine.isa.lanes(4)
+    whole, halves = machine.issue(width * bytes_each)[0], machine.issue(half * bytes_each)[0]
+    saved = -(-extent // width) * width - -(-extent // half) * half if half else 0
+    if width == lanes and halves >= 2 * whole and saved >= _SAVED * extent:
+        out.append((half, range(2, 8)))
+    return out
+
+
+def _whole_periods(work: Mapping[str, Work], axis: str, width: int, counts: Sequence[int]) -> list[int]:
+    """Vectors after which quotients and remainders of their lanes begin anew."""
+    periods = [r.periods[axis] for w in work.values() for r in w.refs if axis in r.periods]
+    vectors = math.lcm(width, *periods) // width
+    return [vectors] if periods and vectors <= _MOST_PERIODS and vectors not in counts else []
+
+
+def _tiles(
+    axes: Sequence[Axis],
+    work: Mapping[str, Work],
+    nest: Nest,
+    extents: Mapping[str, int],
+    most: int,
+    turned: bool,
+) -> list[dict[str, int]]:
+    """Points of at most two axes in a register tile.  It pays where data are used again: along an axis that
+    some reference of a phase with loops does not depend on; `turned`: and where lanes run along another axis
+    than the results."""
+    if not any(p.axes for p in nest.phases):
+        # A copy that turns: rows along which results are neighbours, as many as fit a vector; or pairs, if
+        # what is read does not come in pairs.
+        refs = [r for w in work.values() for r in w.refs]
+        along = {n for r in refs if r.written for n, s in r.strides.items() if s == 1}
+        apart = along - {n for r in refs if not r.written for n, s in r.strides.items() if s}
+        rows = next(
+            (a for a in axes if a.name in along and extents[a.name] >= (2 if a.name in apart else 4)), None
+        )
+        return [{}] if rows is None else [{}, {rows.name: min(16, extents[rows.name])}]
+    inner = {a.name for p in nest.phases for a in p.axes}
+    moving = [
+        r
+        for w in work.values()
+        for r in w.refs
+        if not r.written and (set(r.strides) & inner or r.indirect & inner)
+    ]
+    useful = [
+        a
+        for a in axes
+        if extents[a.name] > 1
+        and any(not r.strides.get(a.name, 0) and a.name not in r.indirect for r in moving)
+    ]
+    useful = sorted(useful, key=lambda a: -extents[a.name])[:3]
+    options: list[list[tuple[str, int]]] = [
+        [(a.name, n) for n in _points(extents[a.name], turned)] for a in useful
+    ]
+    if turned:
+        # Rows along which results are neighbours are turned before they are stored, which takes several.
+        options += [
+            [(a.name, n) for n in (1, *_TURNED) if n <= extents[a.name]]
+            for a in axes
+            if a not in useful
+            and extents[a.name] >= _TURNED[0]
+            and any(r.written and r.strides.get(a.name, 0) == 1 for w in work.values() for r in w.refs)
+        ]
+    out: list[dict[str, int]] = []
+
+    def longer(tile: dict[str, int], points: int, several: int) -> None:
+        """The tiles that begin so."""
+        if len(tile) == len(options):
+            out.append(tile)
+            return
+        for name, n in options[len(tile)]:
+            if points * n <= most and several + (n > 1) <= 2:
+                longer({**tile, name: n}, points * n, several + (n > 1))
+
+    longer({}, 1, 0)
+    most_used = max(
+        (math.prod(t.values()) for t in out if max(t.values(), default=1) <= _MOST_POINTS), default=1
+    )
+    kept = [t for t in out if (n := math.prod(t.values())) <= 2 or 3 * n >= most_used]
+    return kept or [{}]
+
+
+def _short_rows(
+    axes: Sequence[Axis],
+    nest: Nest,
+    work: Mapping[str, Work],
+    private: Sequence[str | None],
+    extents: Mapping[str, int],
+) -> list[dict[str, int]]:
+    """Points along which results are neighbours, each the sum of a short row: their lanes are combined
+    together."""
+    sums = [
+        a.extent
+        for p, v in zip(nest.phases, private, strict=True)
+        for a in p.axes
+        if a.name == v and any(work[s].update for s in p.statements)
+    ]
+    along = {n for w in work.values() for r in w.refs if r.written for n, s in r.strides.items() if s == 1}
+    if not sums or min(sums) > _SHORT_ROW or any(r.indirect for w in work.values() for r in w.refs):
+        return []
+    return [{a.name: n} for a in axes if a.name in along for n in _TURNED if n <= extents[a.name]]
+
+
+def _points(extent: int, whole: bool) -> list[int]:
+    found = [n for n in range(1, min(extent, _MOST_POINTS) + 1) if n in _COUNTS or extent % n == 0]
+    return [*found, extent] if whole and _MOST_POINTS < extent <= _ALL else found
+
+
+def _phase_tile(p: Phase, vector: str | None, lanes: int, accumulators: int) -> PhaseTile:
+    if not p.axes:
+        return PhaseTile()
+    if vector is None:
+        last = p.axes[-1].extent
+        return PhaseTile(unroll=4 if last >= 8 else max(1, last))
+    extent = next(a.extent for a in p.axes if a.name == vector)
+    width = min(lanes, 1 << (max(extent, 1) - 1).bit_length())
+    while accumulators > 1 and accumulators * width > extent:
+        accumulators //= 2
+    return PhaseTile(vector, width, accumulators)
+
+
+def _apart(nest: Nest, work: Mapping[str, Work], axis: str) -> bool:
+    """Whether elements that a nest writes lie apart, along an axis, by what only dynamic sizes say: there is
+    no code for such lanes."""
+    refs = [r for w in work.values() for r in w.refs]
+    written = {r.buffer for r in refs if r.written}
+    return any(axis in r.dynamic for r in refs if r.buffer in written)
+
+
+def _vector_axis(nest: Nest, p: Phase, work: Mapping[str, Work]) -> str | None:
+    """The loop of a phase along which most references have neighbours."""
+    best, score = None, 0.0
+    for a in p.axes:
+        if a.extent < 2 or _apart(nest, work, a.name):
+            continue
+        found = 1.0
+        for s in p.statements:
+            for r in work[s].refs:
+                stride = r.strides.get(a.name, 0)
+                if a.name in r.indirect or stride not in (0, 1):
+                    found -= 0.5
+                elif stride == 1:
+                    found += 1.0
+        if found > score:
+            best, score = a.name, found
+    return best
+
+
+def _packs(
+    nest: Nest, work: Mapping[str, Work], vector: str, extents: Mapping[str, int], wanted: bool
+) -> frozenset[tuple[str, int]]:
+    """The reads that are worth a packed copy when lanes run along `vector`; if that is `wanted`, all that are
+    read more than once."""
+    inner = {a.name: a.extent for p in nest.phases for a in p.axes}
+    # A pack of a loop of dynamic length is made block by block, which is for phases of one loop.
+    endless = {a.name for p in nest.phases for a in p.axes if a.size is not None and len(p.axes) > 1}
+    written = {r.buffer for w in work.values() for r in w.refs if r.written}
+    out: set[tuple[str, int]] = set()
+    for w in work.values():
+        for r in w.refs:
+            stride = r.strides.get(vector, 0)
+            moving = [a for a in r.strides if a in inner and r.strides[a]]
+            if r.written or not r.plain or r.buffer in written or not stride or not moving:
+                continue
+            if endless & set(moving):
+                continue
+            reuse = math.prod(e for a, e in extents.items() if not r.strides.get(a, 0))
+            rows = math.prod(inner[a] for a in moving if abs(r.strides[a]) * r.itemsize >= 256)
+            pays = reuse >= 4 and (stride != 1 or (rows >= 64 and reuse >= 16))
+            if (pays or (wanted and reuse > 1)) and not r.windows:
+                out.add((r.statement, r.read))
+    return frozenset(out)
+
+
+def _used_once(
+    work: Mapping[str, Work],
+    packs: frozenset[tuple[str, int]],
+    tiles: Mapping[str, Tile],
+    extents: Mapping[str, int],
+) -> bool:
+    """Whether one register tile has all uses of each element of the packs."""
+    refs = [r for w in work.values() for r in w.refs if (r.statement, r.read) in packs]
+    return all(tiles[a].register >= e for r in refs for a, e in extents.items() if not r.strides.get(a, 0))
+
+
+# What the options say.
+
+
+def allowed(nest: Nest, made: list[tuple[Candidate, str]], options: Options) -> list[tuple[Candidate, str]]:
+    """The candidates with the options' lanes, register tile, unrolling and packs."""
+    if options.vector is not None:
+
+        def chosen(c: Candidate) -> bool:
+            if options.vector == -1:
+                return any(p.vector for p in c.phases)
+            names = [a.name for a in nest.axes][options.vector : options.vector + 1]  # type: ignore[operator]
+            return all(c.tiles[n].lanes > 1 for n in names)
+
+        made = [x for x in made if chosen(x[0])] or made[:1]
+    if options.register_tile is not None:
+        seen: dict[tuple[object, ...], tuple[Candidate, str]] = {}
+        for c, label in made:
+            tiles = dict(c.tiles)
+            for a, points in zip(nest.axes, options.register_tile, strict=False):
+                t = tiles[a.name]
+                points = min(points, -(-a.extent // t.lanes) * t.lanes)
+                tiles[a.name] = replace(t, register=-(-points // t.lanes) * t.lanes, even=False)
+            tiles, fits = _halved(tiles, lambda tiles: _vectors(tiles) <= _MOST_VECTORS)
+            told = "as given" if fits else f"as given, down to {_MOST_VECTORS} vectors"
+            key = tuple((n, t.register, t.lanes) for n, t in tiles.items())
+            seen.setdefault((*key, c.phases), (replace(c, tiles=tiles), f"{label}, register tile {told}"))
+        made = list(seen.values())
+    if options.unroll is not None:
+        unroll = min(options.unroll, _MOST_UNROLLED)
+        made = [(replace(c, phases=tuple(replace(p, unroll=unroll) for p in c.phases)), s) for c, s in made]
+    if options.pack:
+        made = [x for x in made if x[0].packs] or made
+    elif options.pack is False:
+        made = [x for x in made if not any(p.dot for p in x[0].phases)]
+        made = [(replace(c, packs=frozenset()), label.split(", ")[0]) for c, label in made]
+    return made
+
+
+def whole_tiles(c: Candidate, partial: Mapping[str, int], options: Options) -> Candidate | None:
+    """A candidate of whole register tiles in tiles of so many points, if it can be one."""
+    if not any(g % c.tiles[n].register for n, g in partial.items()):
+        return c
+    if options.register_tile is None or any(g % c.tiles[n].lanes for n, g in partial.items()):
+        return None
+    whole = {
+        n: replace(t, register=t.lanes * math.gcd(partial[n] // t.lanes, t.register // t.lanes))
+        for n, t in c.tiles.items()
+        if n in partial
+    }
+    return replace(c, tiles={**c.tiles, **whole})
+
+
+def shorter(
+    nest: Nest, work: Mapping[str, Work], c: Candidate, label: str, extents: Mapping[str, int]
+) -> tuple[Candidate, str]:
+    """A candidate with a register tile that is given, or with one that makes no more code than LLVM compiles
+    in some seconds."""
+    tiles, fits = _halved(
+        c.tiles, lambda tiles: lines_of(nest, work, replace(c, tiles=tiles), extents) <= _MOST_LINES
+    )
+    return replace(c, tiles=tiles), label if fits else f"{label}, down to {_MOST_LINES} lines of LLVM"
+
+
+def _vectors(tiles: Mapping[str, Tile]) -> int:
+    return math.prod(t.register // t.lanes for t in tiles.values())
+
+
+def _halved(
+    tiles: Mapping[str, Tile], fit: Callable[[Mapping[str, Tile]], bool]
+) -> tuple[Mapping[str, Tile], bool]:
+    """Register tiles that fit, the largest one halved until they do or have one vector each, and whether they
+    did."""
+    out = tiles
+    while not fit(out):
+        n, t = max(out.items(), key=lambda x: x[1].register // x[1].lanes)
+        vectors = t.register // t.lanes
+        if vectors <= 1:
+            break
+        out = {**out, n: replace(t, register=vectors // 2 * t.lanes)}
+    return out, out is tiles

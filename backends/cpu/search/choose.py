@@ -1,0 +1,263 @@
+"""The chooser: of the candidates of each nest the one that is best by the model, and its tiles."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tc.ir.expr import Expr
+from tc.options import Options
+from tc.poly.scop import Scop
+from tc.poly.tile_plan import SHARE, WHOLE, Axis, Nest, Region, RegionTiling, Tiling
+from tc.support.machine_overrides import told
+
+from ..cost.cost import nest_cost
+from ..cost.register_tile import Candidate
+from ..cost.work import Work, footprint, work_of
+from ..target import Machine
+from .cache_tiles import TASK, tiling
+from .rank import Ranked, candidates
+from .shares import number_of_tasks
+
+_ANY = 1 << 30  # vectors that a candidate may keep
+_OFTEN = 32  # times as often, at most, runs another phase of a nest
+_DEARER = 1.1  # by the model, of a candidate that spills less
+
+
+# The candidates of nests, by the nest, the tiles of its region, and the sizes that the program typically has.
+Rankings = dict[tuple[Nest, tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]], list[Ranked]]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Regions (axes that do not pay as shared loops are dropped), how they are tiled, and why."""
+
+    regions: tuple[Region, ...]
+    tilings: tuple[RegionTiling, ...]
+    text: str
+    candidates: tuple[tuple[Candidate, ...], ...]  # of the nests of each region
+    cycles: Mapping[str, float]  # that the nest of each statement takes
+
+    @property
+    def vectors(self) -> dict[str, int]:
+        """Vectors that the register tile of each statement's nest keeps; of the statements that run often,
+        not of what is done with a sum of many terms."""
+        pairs = zip(self.regions, self.candidates, strict=True)
+        nests = ((n, c) for r, best in pairs for n, c in zip(r.nests, best, strict=True))
+        out: dict[str, int] = {}
+        for n, c in nests:
+            often = [math.prod(a.extent for a in p.axes) for p in n.phases]
+            for p, runs in zip(n.phases, often, strict=True):
+                if _OFTEN * runs >= max(often):
+                    out |= dict.fromkeys(p.statements, c.vectors)
+        return out
+
+
+def choose(
+    scop: Scop,
+    regions: Sequence[Region],
+    machine: Machine,
+    options: Options,
+    typical: Mapping[str, int] | None = None,
+    fewer: Mapping[str, int] | None = None,
+    known: Rankings | None = None,
+) -> Choice:
+    """The best tiling of each region by the model; `typical` are values of the program's dynamic sizes;
+    nests with statements in `fewer` keep fewer vectors than that if such a candidate is about as good;
+    candidates that are ranked are added to those `known`, which are not ranked again."""
+    known = {} if known is None else known
+    bodies = scop.bodies
+    kept: list[Region] = []
+    tilings: list[RegionTiling] = []
+    lines = [f"machine: {told(machine)}"]
+    best_of: list[tuple[Candidate, ...]] = []
+    cycles: dict[str, float] = {}
+    for number, r in enumerate(regions):
+        work, shared, given = _prepared(scop, r, bodies, machine, typical or {})
+        chosen: list[Tiling] = []
+        best_of.append(())
+        for i, n in enumerate(r.nests):
+            key = (n, tuple(given.items()), tuple((typical or {}).items()))
+            if key not in known:
+                known[key] = candidates(n, work[n], machine, given, options)
+            ranked = known[key]
+            best = _with_fewer(ranked, min(((fewer or {}).get(s, _ANY) for s in n.statements), default=_ANY))
+            best_of[-1] = (*best_of[-1], best.candidate)
+            cycles |= dict.fromkeys(n.statements, best.cost.total)
+            t = tiling(n, work[n], best.candidate, machine, given, best.cost.total, options)
+            chosen.append(t)
+            lines.append(f"region {number}, nest {i}: statements {', '.join(n.statements)}")
+            if given:
+                lines.append("  inside tiles " + ", ".join(f"{k} by {v}" for k, v in given.items()))
+            lines += [
+                f"  {'*' if x is best else ' '} {x.cost.total:14.0f} cycles "
+                f"(compute {x.cost.compute:.0f}, pack {x.cost.pack:.0f}, memory {x.cost.memory:.0f}, "
+                f"again {x.cost.again:.0f})  "
+                f"{x.label}"
+                for x in (ranked[:8] if best in ranked[:8] else [*ranked[:7], best])
+            ]
+            lines.append(f"  {_described(n, t)}")
+        kept.append(Region(shared, r.nests))
+        parallel = bool(shared) and options.parallel is not False
+        last = shared[-1] if shared else None
+        tilings.append(RegionTiling(tuple(given.values()), tuple(chosen), parallel))
+        if last is not None and last.size is not None:
+            tilings[-1] = _region_shares(tilings[-1], shared, r.nests, work, given[last.name], machine)
+    return Choice(tuple(kept), tuple(tilings), "\n".join(lines) + "\n", tuple(best_of), cycles)
+
+
+def _with_fewer(ranked: Sequence[Ranked], most: int) -> Ranked:
+    """The best candidate that keeps fewer vectors than `most`; the best of all where that costs too much."""
+    worth = (x for x in ranked if x.cost.total <= _DEARER * ranked[0].cost.total)
+    return next((x for x in worth if x.candidate.vectors < most), ranked[0])
+
+
+def predicted(
+    scop: Scop, regions: Sequence[Region], choice: Choice, machine: Machine, sizes: Mapping[str, int]
+) -> float:
+    """Cycles of what was chosen for other typical sizes, at `sizes`, which `regions` have."""
+    bodies = scop.bodies
+    total = 0.0
+    for r, made, tiled, best in zip(regions, choice.regions, choice.tilings, choice.candidates, strict=True):
+        given = {
+            a.name: t if t != SHARE else tiled.most or 1 for a, t in zip(made.axes, tiled.tiles, strict=True)
+        }
+        for n, c in zip(r.nests, best, strict=True):
+            work = work_of(scop, n, bodies, machine, sizes)
+            extents = {a.name: min(given.get(a.name, a.extent), a.extent) for a in n.axes}
+            repeats = math.prod(math.ceil(a.extent / given[a.name]) for a in n.axes if a.name in given)
+            total += nest_cost(n, work, c, extents, repeats, machine).total
+    return total
+
+
+def _prepared(
+    scop: Scop, r: Region, bodies: Mapping[str, Expr], machine: Machine, typical: Mapping[str, int]
+) -> tuple[dict[Nest, dict[str, Work]], tuple[Axis, ...], dict[str, int]]:
+    """The work of a region's nests, the axes that they had better share, and the tiles of these."""
+    work = {n: work_of(scop, n, bodies, machine, typical) for n in r.nests}
+    shared = _region_axes(r, work)
+    tiles = _region_tiles(shared, r.nests, work, machine) if shared else []
+    return work, shared, {a.name: t for a, t in zip(shared, tiles, strict=True)}
+
+
+def best_options(
+    scop: Scop, regions: Sequence[Region], machine: Machine, count: int, options: Options
+) -> tuple[tuple[Options, float], ...]:
+    """The best candidates of the nest that costs most, as `options` with the lanes and the register tile of
+    each, with their predicted cycles."""
+    bodies = scop.bodies
+    found: tuple[Nest, list[Ranked]] | None = None
+    for r in regions:
+        work, _, given = _prepared(scop, r, bodies, machine, {})
+        for n in r.nests:
+            ranked = candidates(n, work[n], machine, given, options)
+            if found is None or ranked[0].cost.total > found[1][0].cost.total:
+                found = n, ranked
+    if found is None:
+        return ()
+    nest, ranked = found
+    out: dict[Options, float] = {}
+    for x in ranked:
+        vector = next((i for i, a in enumerate(nest.axes) if x.candidate.tiles[a.name].lanes > 1), -1)
+        register = tuple(x.candidate.tiles[a.name].register for a in nest.axes)
+        out.setdefault(replace(options, vector=vector, register_tile=register or None), x.cost.total)
+    return tuple(out.items())[:count]
+
+
+def _described(n: Nest, t: Tiling) -> str:
+    parts: list[str] = []
+    for i, name in enumerate(t.order):
+        x = t.tiles[name]
+        cache = {SHARE: "a share", WHOLE: "all"}.get(x.cache, x.cache)
+        parts.append(f"{name} {'parallel ' if i < t.parallel else ''}by {cache}/{x.register}")
+    packs = f"; packs {len(t.packs)}" if t.packs else ""
+    along = ", ".join(sorted({x.axis for x in t.ahead}))
+    return "order " + ", ".join(parts) + packs + (f"; asks for the next rows along {along}" if along else "")
+
+
+# Loops that nests share.
+
+
+def _region_axes(r: Region, work: Mapping[Nest, Mapping[str, Work]]) -> tuple[Axis, ...]:
+    """The shared axes that are better outermost: not those that vectors should run along."""
+    if len(r.axes) <= 1:
+        return r.axes
+    contiguous: set[str] = set()
+    for n in r.nests:
+        for w in work[n].values():
+            contiguous |= {a for x in w.refs if x.written for a, s in x.strides.items() if s == 1}
+    kept = tuple(a for a in r.axes if a.name not in contiguous and not a.reductions)
+    return kept or r.axes[:1]
+
+
+def _region_tiles(
+    shared: Sequence[Axis], nests: Sequence[Nest], work: Mapping[Nest, Mapping[str, Work]], machine: Machine
+) -> list[int]:
+    """Tiles of a region's axes: what passes from nest to nest, or is read again in one, stays in the second
+    cache, and there are tasks for all cores; within that, the more points a tile has, the more often data are
+    used again."""
+    total = sum(_plain_cycles(n, work[n], machine) for n in nests)
+    tasks = max(1.0, min(total / (2 * TASK), 4.0 * machine.cores))
+    names = {a.name for a in shared}
+    staying: dict[str, int] = {}  # bytes, of arrays that the innermost axis does not move
+    bytes_each: dict[str, int] = {}
+    readers = Counter(b for n in nests for b in {r.buffer for w in work[n].values() for r in w.refs})
+    for n in nests:
+        inner = {a.name: a.extent for p in n.phases for a in p.axes}
+        extents = {a.name: 1 if a.name in names else a.extent for a in n.axes} | inner
+        for s, w in work[n].items():
+            around = [a.name for p in n.phases if s in p.statements for a in (*n.axes, *p.axes)]
+            for r in w.refs:
+                once = readers[r.buffer] == 1 and all(r.strides.get(a, 0) for a in around)
+                if not once and any(r.strides.get(a, 0) for a in names):
+                    moved = bytes_each if r.strides.get(shared[-1].name, 0) else staying
+                    moved[r.buffer] = max(moved.get(r.buffer, 0), footprint(r, extents))
+    half = machine.l2 // 2
+    room = max(
+        half - sum(staying.values()), half // 2
+    )  # what is too large streams, the fewer times the better
+    fits = max(1, room // max(1, sum(bytes_each.values())))
+    tiles: list[int] = []
+    for a in shared:
+        if a.size is not None:
+            # Of this axis there may be one point: those inside must make the tasks.
+            tiles.append(1 if a is not shared[-1] else max(1, min(fits, 64)))
+            continue
+        if a is not shared[-1]:
+            tasks = max(1.0, tasks / a.extent)
+            tiles.append(1)
+            continue
+        tile = max(1, min(fits, math.ceil(a.extent / tasks), 64))
+        tiles.append(min(a.extent, tile - tile % 8 if tile > 8 else tile))
+    return tiles
+
+
+def _region_shares(
+    t: RegionTiling,
+    shared: Sequence[Axis],
+    nests: Sequence[Nest],
+    work: Mapping[Nest, Mapping[str, Work]],
+    most: int,
+    machine: Machine,
+) -> RegionTiling:
+    """The innermost axis of a region, of dynamic length, in shares of at most so many points."""
+    total = sum(_plain_cycles(n, work[n], machine) for n in nests)
+    tasks = number_of_tasks(shared, (), total, 2 * TASK, 4 * machine.cores)
+    # The axes around have tiles of one point.
+    step = 8 if most >= 8 else 1
+    return replace(t, tiles=(*t.tiles[:-1], SHARE), tasks=tasks, step=step, most=most - most % step)
+
+
+def _plain_cycles(n: Nest, work: Mapping[str, Work], machine: Machine) -> float:
+    """About what a nest costs, before anything is chosen."""
+    lanes = machine.isa.lanes(4)
+    points = math.prod(a.extent for a in n.axes)
+    total = 0.0
+    for p in n.phases:
+        inner = math.prod(a.extent for a in p.axes)
+        total += (
+            points * inner * sum(work[s].operations for s in p.statements) / lanes / machine.fma_units * 1.5
+        )
+    return total

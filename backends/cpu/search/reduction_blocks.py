@@ -1,0 +1,191 @@
+"""Blocks of the outermost loop of a reduction, one at a time over a whole cache tile.
+
+Packs of a deep reduction hold a block each.  What is not packed is read in blocks too: rows of a matrix, a
+few at a time and each along, are streams that the hardware can follow; or, where a register tile does more
+with each vector, as many rows as the first cache holds of a few vectors each, while the next few are asked
+for.  That needs no copy, which many rows of results pay for and few do not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tc.poly.tile_plan import Axis, Nest, Phase, PhaseTile
+
+from ..cost.cache_lines import FAR, ROOM, crowd, in_rows, once
+from ..cost.pack_sizes import packed_depth
+from ..cost.register_tile import Candidate, along_lanes
+from ..cost.work import Ref, Work, footprint
+from ..target import LINE, Machine
+from .prefetch import cheap
+
+_DEPTH = 1024  # points of a block of a deep reduction that is packed, about
+_WIDTH = 4  # vectors
+_ENDLESS = 512  # points of a block of a reduction of dynamic length
+STREAMS = 8  # rows of an array that are read side by side: more may share a set of the first cache
+_NEAR = 64  # rows of which a register tile reads some vectors each
+
+
+def ways(
+    nest: Nest, work: Mapping[str, Work], c: Candidate, label: str, machine: Machine, pack: bool
+) -> list[tuple[Candidate, str]]:
+    """A candidate with the blocks that its reductions had better run in; and, unless packs are wanted
+    (`pack`), the one that reads where they lie the neighbours that this one packs."""
+    vector = along_lanes(c.tiles)
+    if vector is None:
+        return [(c, label)]
+    packed = [r for w in work.values() for r in w.refs if (r.statement, r.read) in c.packs]
+    if not packed:
+        return [_in_rows(nest, work, c, label, vector, machine)]
+    out = [(replace(c, phases=_packed(nest, c, packed, vector, machine)), label)]
+    if (both := _both(nest, work, c, packed, vector, machine)) is not None:
+        out.append((both, label.replace(f"{len(packed)} packed", f"{len(both.packs)} packed")))
+    if not pack and not any(p.dot for p in c.phases) and all(r.strides[vector] == 1 for r in packed):
+        label = label.replace(f", {len(packed)} packed", "")
+        near = _in_rows(nest, work, replace(c, packs=frozenset()), label, vector, machine)
+        if near[0].phases != c.phases:
+            out.append(near)
+    return out
+
+
+def _in_rows(
+    nest: Nest, work: Mapping[str, Work], c: Candidate, label: str, vector: str, machine: Machine
+) -> tuple[Candidate, str]:
+    """A candidate without packs, in blocks of rows; of one phase, and of none where more should have them."""
+    pairs = zip(nest.phases, c.phases, strict=True)
+    phases = tuple(_blocked(nest, p, t, vector, work, c, machine) if p.axes else t for p, t in pairs)
+    points = [t.block for t in phases if t.block is not None]
+    if len(points) != 1:
+        return c, label
+    return replace(c, phases=phases), f"{label}, {points[0]} rows at a time"
+
+
+# Of packs.
+
+
+def _both(
+    nest: Nest, work: Mapping[str, Work], c: Candidate, packed: Sequence[Ref], vector: str, machine: Machine
+) -> Candidate | None:
+    """A candidate that packs the other factor, too, of which each step of the reduction reads part of another
+    line: these lines fall into few sets, and come again for each register tile."""
+    phases = [p for p in nest.phases if p.axes]
+    if len(phases) != 1 or len(phases[0].axes) != 1 or any(t.dot for t in c.phases):
+        return None
+    along = phases[0].axes[0]
+    if along.size is not None or not all(r.strides.get(along.name, 0) for r in packed):
+        return None
+    others = [
+        r
+        for s in phases[0].statements
+        for r in work[s].refs
+        if not r.written and r.plain and not r.windows and r not in packed and not r.strides.get(vector, 0)
+        and abs(r.strides.get(along.name, 0)) * r.itemsize >= LINE
+    ]  # fmt: skip
+    rows = {n for r in others for n, t in c.tiles.items() if r.strides.get(n, 0) == 1 and t.register > 1}
+    axes = {a.name: a for a in nest.axes}
+    if not others or len(rows) != 1 or any(axes[n].size is not None for n in rows):
+        return None
+    (row,) = rows
+    enough = (
+        axes[vector].extent >= 4 * c.tiles[vector].register and axes[row].extent >= 4 * c.tiles[row].register
+    )
+    if not enough or not all(r.strides.get(row, 0) == 1 for r in others):
+        return None
+    depth = min(along.extent, max(64, machine.l2 // 4 // (max(r.wide for r in others) * 128)))
+    blocks = -(-along.extent // depth)
+    points = math.ceil(along.extent / blocks / 16) * 16
+    tiles = tuple(
+        replace(t, block=points) if p.axes and blocks > 1 else t
+        for p, t in zip(nest.phases, c.phases, strict=True)
+    )
+    # Blocks of a pack are register tiles.
+    whole = {**c.tiles, row: replace(c.tiles[row], even=False)}
+    return replace(c, tiles=whole, phases=tiles, packs=c.packs | {(r.statement, r.read) for r in others})
+
+
+def _packed(
+    nest: Nest, c: Candidate, packed: Sequence[Ref], vector: str, machine: Machine
+) -> tuple[PhaseTile, ...]:
+    """Blocks of about a thousand points of what is packed, where it is deep or of dynamic length."""
+    dynamic = {a.name for p in nest.phases for a in p.axes if a.size is not None}
+    if any(r.strides[a] for r in packed for a in r.strides if a in dynamic):
+        return tuple(
+            replace(t, block=_ENDLESS) if any(a.name in dynamic for a in p.axes) else t
+            for p, t in zip(nest.phases, c.phases, strict=True)
+        )
+    depth = packed_depth(nest, packed, c.phases)
+    if not _too_deep(depth, packed, vector, c, machine):
+        return c.phases
+
+    def blocked(p: Phase, t: PhaseTile) -> PhaseTile:
+        moved = [r for r in packed if r.statement in p.statements]
+        if not p.axes or not moved or not all(r.strides.get(p.axes[0].name, 0) for r in moved):
+            return t
+        extent = p.axes[0].extent
+        inside = math.prod(a.extent for a in p.axes[1:])
+        if extent * inside < depth or extent == 1:
+            return t
+        points = math.ceil(extent / math.ceil(extent * inside / _DEPTH))
+        return replace(t, block=math.ceil(points / 16) * 16 if inside == 1 else points)
+
+    return tuple(blocked(p, t) for p, t in zip(nest.phases, c.phases, strict=True))
+
+
+def _too_deep(depth: int, packed: Sequence[Ref], vector: str, c: Candidate, machine: Machine) -> bool:
+    """Whether the packs of a register tile take more than a quarter of the second cache; where neighbours are
+    packed, those of four vectors, as less than that of a row is slow to read."""
+    lanes = c.tiles[vector]
+    width = lanes.register
+    if any(r.strides.get(vector, 0) == 1 for r in packed):
+        width = max(width, _WIDTH * lanes.lanes)
+    return depth * width * max(r.wide for r in packed) > machine.l2 // 4
+
+
+# Of what lies in rows.
+
+
+def _blocked(
+    nest: Nest, p: Phase, t: PhaseTile, vector: str, work: Mapping[str, Work], c: Candidate, machine: Machine
+) -> PhaseTile:
+    """As many rows at a time as the first cache holds of some vectors each, if the next vectors of each can
+    be asked for beside the operations on these; else a few, of a large array that is read once."""
+    first, *others = p.axes
+    axes = {a.name: a for a in nest.axes}
+    found = [r for r in in_rows(p, work, vector) if not r.windows and r.elements * r.itemsize > machine.l1]
+    if not found or t.vector is not None:
+        return t
+    inside = math.prod(a.extent for a in others)
+    enough = first.size is None and inside <= _NEAR and first.extent * inside >= 2 * _NEAR
+    if enough and all(cheap(r, p, c.tiles, axes) for r in found):
+        at = {n: min(x.register, axes[n].extent) for n, x in c.tiles.items()}
+        at |= {a.name: a.extent for a in others}
+        return replace(t, block=_near(first, inside, found, at, machine))
+    looped = [a.name for a in nest.axes if a.extent > c.tiles[a.name].register]
+    pieces = once(nest, p, work, vector, machine) and vector in looped
+    single = pieces or any(
+        abs(r.strides.get(first.name, 0)) * r.itemsize >= FAR
+        and r.elements * r.itemsize > machine.l2
+        and all(r.strides.get(n, 0) or n in r.indirect for n in looped)
+        for r in found
+    )
+    streams = single and not others and first.extent >= 2 * STREAMS
+    return replace(t, block=STREAMS) if streams else t
+
+
+def _near(first: Axis, inside: int, found: Sequence[Ref], at: Mapping[str, int], machine: Machine) -> int:
+    """Points of the first loop in a block, for each of which a register tile (`at`) reads `inside` rows."""
+    # These and the next, of which each takes part of one more line.
+    each = sum(footprint(r, at) + inside * LINE for r in found)
+    points = max(1, min(_NEAR // inside, int(ROOM * machine.l1 / 2 / each)))
+    while points > STREAMS and any(
+        crowd(r, {**at, first.name: points}, machine.l2, machine.l2_ways) > 1 for r in found
+    ):
+        points //= 2
+    if inside == 1 and points > STREAMS:
+        points -= points % STREAMS
+    # Blocks of one length need no code for another.
+    equal = [n for n in range(-(-3 * points // 4), points + 1) if first.extent % n == 0]
+    equal = [n for n in equal if inside > 1 or n % 4 == 0]
+    return equal[-1] if equal else points

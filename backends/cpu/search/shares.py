@@ -1,0 +1,53 @@
+"""Cache tiles where dynamic sizes say how much work there is: shares, whose length the kernel computes.
+
+A tile of constant length would leave cores idle for few points, and the last task with little for some
+numbers of them.  So the kernel divides: as many tasks as the work is worth, then an equal share of whole
+register tiles for each, along one loop after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tc.ir.expr import Add, Expr, FloorDiv, IntImm, Max, Min, Mul
+from tc.poly.tile_plan import SHARE, Axis, Nest, Tile
+
+_STARTED = 8  # iterations that take as long as the rest of a point: first values, stores, control
+
+
+def number_of_tasks(
+    axes: Sequence[Axis], inside: Sequence[Axis], cycles: float, task: float, most: int
+) -> Expr:
+    """Tasks of at least `task` cycles, from 1 to `most`; the loops, with those `inside` of a point, take
+    `cycles` at typical sizes."""
+    sizes = {a.size: a.extent for a in axes if a.size is not None}
+    sizes |= {Add(a.size, IntImm(_STARTED)): a.extent + _STARTED for a in inside if a.size is not None}
+    work: Expr | None = None
+    each = cycles / task  # tasks a point of the loops of dynamic length
+    for size, extent in sizes.items():
+        work = size if work is None else Mul(work, size)
+        each /= extent
+    if work is None:
+        return IntImm(max(1, min(round(each), most)))
+    count = Mul(work, IntImm(round(each))) if each >= 1 else FloorDiv(work, IntImm(round(1 / each)))
+    return Max(Min(count, IntImm(most)), IntImm(1))
+
+
+def shares(
+    nest: Nest, order: Sequence[str], tiles: Mapping[str, Tile], fixed: frozenset[str], most: int
+) -> tuple[dict[str, Tile], int]:
+    """Tiles of the loops of `order`, and how many of the loops, from the first on, make `most` tasks if any
+    number of points of the others can.  Those of `fixed` keep their tiles."""
+    axes = {a.name: a for a in nest.axes}
+    out = dict(tiles)
+    have = 1  # tasks for certain
+    for i, n in enumerate(order):
+        a, t = axes[n], tiles[n]
+        if n not in fixed:
+            out[n] = replace(t, cache=SHARE)
+        if a.size is None:
+            have *= -(-a.extent // (t.cache if n in fixed else t.register))
+        if have >= most:
+            return out, i + 1
+    return out, len(order)

@@ -1,0 +1,77 @@
+"""Versions: one kernel with loops for few points of a dynamic size beside those for many.
+
+What is best for a hundred rows of a matrix, a packed copy of the other for instance, is not for three.  The
+model says up to where loops for few points are faster, and the kernel looks at the size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tc.ir.program import Program
+from tc.poly import tile_plan
+from tc.poly.fusion.fusion import Group
+from tc.poly.scop import Scop
+
+from ..target import Machine
+from .choose import Choice, predicted
+
+_FEW = (4, 1)  # points for which there may be loops
+_LOOKED_AT = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+_GAIN = 0.9  # of the cycles, for the points that it is made for, that make a version worth its code
+_TIE = 1.05  # of the cycles for more points: a pack costs more than the model says where it is cold
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Fused loops and their tilings, best at some sizes."""
+
+    groups: Sequence[Group | str]
+    chosen: Choice
+    schedule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What runs while a size is at most `most`."""
+
+    size: str
+    most: int
+    plan: Plan
+
+
+def versions(
+    program: Program,
+    scop: Scop,
+    machine: Machine,
+    typical: Mapping[str, int],
+    usual: Plan,
+    make: Callable[[Mapping[str, int]], Plan],
+) -> tuple[Version, ...]:
+    """The versions for few points of the first dynamic size, the fewest first; `make` plans for typical
+    sizes."""
+    if not typical:
+        return ()
+    size = next(iter(typical))
+
+    def cycles(p: Plan, points: int) -> float:
+        at = {**typical, size: points}
+        return predicted(scop, tile_plan.regions(program, p.groups, at), p.chosen, machine, at)
+
+    out: list[Version] = []
+    rival = usual
+    for few in _FEW:
+        if typical[size] < 4 * few:
+            continue
+        made = make({**typical, size: few})
+        most = 0
+        for points in _LOOKED_AT:
+            least = _GAIN if points <= few else _TIE
+            if points >= typical[size] or cycles(made, points) > least * cycles(rival, points):
+                break
+            most = points
+        if most:
+            out.append(Version(size, most, made))
+            rival = made
+    return tuple(sorted(out, key=lambda v: v.most))

@@ -1,0 +1,84 @@
+"""Index expressions for many lanes at once, and the sectors of global memory that their addresses touch.
+
+Global memory is fetched in 32 bytes (CUDA C++ programming guide, "Device memory accesses").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tc.errors import InternalError
+from tc.ir import expr as x
+from tc.ir.evaluate import evaluate
+from tc.ir.expr import Expr, Load
+from tc.ir.loops import Array
+from tc.ir.printer import text
+from tc.poly.gpu.banks import Lanes
+
+SECTOR = 32
+
+
+def sectors(place: Lanes, mask: Lanes, itemsize: int) -> tuple[Lanes, Lanes]:
+    """The sectors of 32 bytes that each row of byte addresses touches where `mask` holds, and how many would
+    hold as many elements."""
+    held = np.sort(np.where(mask, place, place[np.arange(len(place)), mask.argmax(1)][:, None]), axis=1)
+    return 1 + (np.diff(held // SECTOR) != 0).sum(1), -(-_distinct(held) * itemsize // SECTOR)
+
+
+def _distinct(ordered: Lanes) -> Lanes:
+    return 1 + (np.diff(ordered) != 0).sum(1)
+
+
+_choose: Callable[[Any, Any, Any], Lanes] = np.where
+_OPERATIONS: Mapping[type, Callable[[Any, Any], Any]] = {
+    x.Add: np.add, x.Sub: np.subtract, x.Mul: np.multiply, x.Min: np.minimum, x.Max: np.maximum,
+    x.EQ: np.equal, x.NE: np.not_equal, x.LT: np.less, x.LE: np.less_equal, x.GT: np.greater,
+    x.GE: np.greater_equal, x.And: np.logical_and, x.Or: np.logical_or,
+}  # fmt: skip
+# What index expressions are made of.
+INDEX = (
+    x.IntImm, x.UIntImm, x.Variable, x.Cast, x.Not, x.FloorDiv, x.FloorMod, x.Select, x.IfThenElse,
+    *_OPERATIONS,
+)  # fmt: skip
+
+
+def lanes_of(
+    e: Expr, env: Mapping[str, Lanes], load: Callable[[Load, Mapping[str, Lanes]], Lanes] | None = None
+) -> Any:
+    """The value of an index expression or of a condition for each lane; a scalar argument is taken for 0,
+    what an array holds for what `load` says."""
+    match e:
+        case x.IntImm() | x.UIntImm():
+            return e.value
+        case x.Variable():
+            return env.get(e.name, 0)
+        case x.Cast():
+            return lanes_of(e.value, env, load)
+        case x.Not():
+            return np.logical_not(lanes_of(e.a, env, load))
+        case x.FloorDiv() | x.FloorMod():
+            a, b = lanes_of(e.a, env, load), np.asarray(lanes_of(e.b, env, load))
+            divided: Callable[[Any, Any], Lanes] = (
+                np.floor_divide if isinstance(e, x.FloorDiv) else np.remainder
+            )
+            return _choose(b == 0, 0, divided(a, b + (b == 0)))
+        case x.Select() | x.IfThenElse():
+            return _choose(*(lanes_of(c, env, load) for c in x.children(e)))
+        case Load() if load is not None:
+            return load(e, env)
+        case _ if type(e) in _OPERATIONS:
+            return _OPERATIONS[type(e)](*(lanes_of(c, env, load) for c in x.children(e)))
+        case _:
+            raise InternalError(f"not an index expression: {text(e)}")
+
+
+def strides_of(a: Array, sizes: Mapping[str, int]) -> tuple[list[int], list[int]]:
+    """Extents, and how many elements apart neighbours are along each dimension."""
+    shape = [max(0, evaluate(n, sizes)) for n in a.shape]
+    strides = [1] * len(shape)
+    for d in range(len(shape) - 2, -1, -1):
+        strides[d] = strides[d + 1] * (shape[d + 1] + (a.padding if d == len(shape) - 2 else 0))
+    return shape, strides

@@ -1,0 +1,1 @@
+"""The search for a mapping: candidates, their kernels, and the choice."""

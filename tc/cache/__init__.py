@@ -1,0 +1,1 @@
+"""Caches of compiled kernels: one in memory, one on disk."""

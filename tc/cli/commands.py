@@ -1,0 +1,501 @@
+"""What the longer commands do: run a kernel, check a source, report on machine and cache, the demo."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import math
+import platform
+import re
+import sys
+import time
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tc.dtypes import DType
+from tc.errors import ArgumentError, Error, Note, Source, Span, Warning, did_you_mean
+from tc.ir.evaluate import evaluate
+from tc.lang import resolved as r
+from tc.runtime.arrays import numpy_dtype
+
+Array = np.ndarray[Any, Any]
+
+
+# ---- run
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a run is asked for: sizes and scalars by name, .npy files of inputs and for results.
+
+    `dtypes` has other types for integers that are used in subscripts only, `given` the accumulated results
+    that start from a buffer.
+    """
+
+    sizes: Mapping[str, int]
+    scalars: Mapping[str, int | float | bool]
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+    seed: int = 0
+    check: bool = False
+    dtypes: Mapping[str, DType] = field(default_factory=dict[str, DType])
+    given: Sequence[str] = ()
+
+
+def run_kernel(kernel: Any, request: Request) -> dict[str, Any]:
+    """Run on files or random data, once to compile and once to time; the report is plain data.
+
+    `run_us` is the time of one call in microseconds, the copy of in/out buffers excluded; `compile_ms` what
+    the first call took longer.  ArgumentError TC0513 for sizes and scalars that are missing or unknown,
+    TC0515 for other names, TC0516 for files that cannot be read.
+    """
+    check_names(kernel, request)
+    files = {name: load_array(path) for name, path in request.inputs.items()}
+    arguments, buffers = make_arguments(
+        kernel, request.sizes, request.scalars, files, request.seed, request.dtypes, request.given
+    )
+    _, first = _timed(kernel, arguments, buffers)
+    values, seconds = _timed(kernel, arguments, buffers)
+    for name, path in request.outputs.items():
+        with Path(path).open("wb") as f:
+            np.save(f, values[name], allow_pickle=False)
+    report: dict[str, Any] = {
+        "results": {n: _describe(v) for n, v in values.items()},
+        "backend": kernel.backend,
+        "compile_ms": 1e3 * max(0.0, first - seconds),
+        "run_us": 1e6 * seconds,
+    }
+    if request.check:
+        report |= compare(kernel, arguments, buffers, values)
+    return report
+
+
+def _timed(
+    kernel: Any, arguments: Mapping[str, Any], buffers: Mapping[str, Array]
+) -> tuple[dict[str, Any], float]:
+    """The results of a call by name, and its seconds; in/out results start from copies of `buffers`."""
+    out = {name: b.copy() for name, b in buffers.items()} or None
+    start = time.perf_counter()
+    results = kernel(**arguments, out=out)
+    spent = time.perf_counter() - start
+    names = [x.name for x in kernel.front.checked.returns]
+    return dict(zip(names, [results] if len(names) == 1 else results, strict=True)), spent
+
+
+def tune_kernel(kernel: Any, request: Request, candidates: int, rounds: int) -> dict[str, Any]:
+    """Tune a program on random data of given sizes (see `tc.tuning`); the report is plain data."""
+    from tc.tuning import tune
+
+    check_names(kernel, request)
+    arguments, buffers = make_arguments(kernel, request.sizes, request.scalars, {}, request.seed)
+    tuned = tune(
+        kernel.source,
+        arguments,
+        out=buffers or None,
+        backend=kernel.backend,
+        entry=kernel.name,
+        options=kernel.options,
+        candidates=candidates,
+        rounds=rounds,
+    )
+    return {
+        "trials": [
+            {
+                "options": repr(t.options),
+                "predicted": t.predicted,
+                "us": None if t.seconds is None else 1e6 * t.seconds,
+                "problem": t.problem,
+            }
+            for t in tuned.trials
+        ],
+        "best": repr(tuned.best),
+    }
+
+
+def check_names(kernel: Any, request: Request) -> None:
+    """Every name of a request is one of the kernel's, of the right kind."""
+    checked = kernel.front.checked
+    scalars = {p.name: p.dtype for p in checked.params if isinstance(p, r.ScalarParam)}
+    tensors = [p.name for p in checked.params if isinstance(p, r.Tensor)]
+    results = [x.name for x in checked.returns]
+    starting = [x.name for x in checked.returns if x.mode != "fresh"]
+    for name, value in request.sizes.items():
+        if name not in checked.sizes and not (name in scalars and scalars[name].is_int):
+            raise _unknown(f"{checked.name} has no size '{name}'", name, checked.sizes, "TC0513")
+        if name in checked.sizes and value < 0:
+            raise ArgumentError(f"--size {name}={value}: a size is not negative", code="TC0515")
+    for name in request.scalars:
+        if name not in scalars:
+            raise _unknown(f"{checked.name} has no scalar '{name}'", name, scalars, "TC0513")
+    for name in request.inputs:
+        if name not in (*tensors, *starting):
+            if name in scalars:
+                raise ArgumentError(
+                    f"'{name}' is a scalar, not an array", code="TC0515", help=f"write --scalar {name}=…"
+                )
+            raise _unknown(f"{checked.name} has no input '{name}'", name, (*tensors, *starting), "TC0515")
+    for name in request.outputs:
+        if name not in results:
+            raise _unknown(f"{checked.name} has no result '{name}'", name, results, "TC0515")
+
+
+def _unknown(message: str, name: str, known: Iterable[str], code: str) -> ArgumentError:
+    known = list(known)
+    listed = f"it has {', '.join(known)}" if known else "it has none"
+    return ArgumentError(message, code=code, help=did_you_mean(name, known) or listed)
+
+
+def load_array(path: str) -> Array:
+    """An array from a .npy file; ArgumentError TC0516 where it holds none."""
+    try:
+        with Path(path).open("rb") as f:
+            return np.lib.format.read_array(f, allow_pickle=False)
+    except (ValueError, EOFError) as e:
+        raise ArgumentError(
+            f"{path} is not a .npy file of numbers: {e}",
+            code="TC0516",
+            help="write it with np.save(path, array)",
+        ) from None
+
+
+def make_arguments(
+    kernel: Any,
+    sizes: Mapping[str, int],
+    scalars: Mapping[str, int | float | bool],
+    files: Mapping[str, Array],
+    seed: int = 0,
+    dtypes: Mapping[str, DType] | None = None,
+    given: Sequence[str] = (),
+) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Arguments for a call, random where not given, and buffers for in/out results.
+
+    Sizes follow from `files` where `sizes` has none.  Integers that are subscripts stay inside what they
+    index; other numbers are small integers.  Scalars not given are 0.5, 1 or True.  `dtypes` and `given`
+    are as in `Request`.
+    """
+    front = kernel.front
+    params = front.checked.params
+    tensors = [p for p in params if isinstance(p, r.Tensor)]
+    rng = np.random.default_rng(seed)
+    known = dict(sizes)
+    for p in tensors:
+        if p.name in files:
+            for d, extent in zip(p.dims or (), files[p.name].shape, strict=False):
+                if isinstance(d, r.Size):
+                    known.setdefault(d.name, extent)
+    missing = [n for n in front.checked.sizes if n not in known]
+    if missing:
+        raise ArgumentError(
+            f"no value for the size {', '.join(missing)}",
+            code="TC0513",
+            help="add " + " ".join(f"--size {n}=…" for n in missing),
+        )
+    arguments: dict[str, Any] = {}
+    for p in params:
+        if isinstance(p, r.ScalarParam):
+            default = 0.5 if p.dtype.is_float else p.dtype.is_bool or 1
+            arguments[p.name] = scalars.get(p.name, sizes.get(p.name, default))
+    structural = {n: int(arguments[n]) for n in front.specialized}
+    limits = _subscript_limits(front.checked, kernel.ranges_for(structural), {**known, **structural})
+    for p in params:
+        if isinstance(p, r.Tensor):
+            shape = tuple(known[d.name] if isinstance(d, r.Size) else int(d.value) for d in p.dims or ())  # type: ignore[union-attr]
+            passed = (dtypes or {}).get(p.name) if p.name in front.any_integer else None
+            made = random_array(rng, shape, passed or front.typed.dtype(p), limits.get(p.name))
+            arguments[p.name] = files.get(p.name, made)
+    buffers = {n: files[n] for n in (x.name for x in front.checked.returns) if n in files}
+    started = [x for x in front.checked.returns if x.mode == "inout" or x.name in given]
+    starting = [x for x in started if x.name not in buffers]
+    if starting:
+        shapes = kernel.output_shapes(**{n: known[n] for n in front.checked.sizes}, **structural)
+        for x in starting:
+            buffers[x.name] = random_array(rng, shapes[x.name], front.typed.dtype(x.tensor), None)
+    return arguments, buffers
+
+
+def random_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType, limit: int | None) -> Array:
+    """Small integers in a type, so that sums and products of floats are exact too; below `limit` if given."""
+    if math.prod(shape) > sys.maxsize // 8:
+        raise MemoryError(f"an array of shape {shape}")
+    low, high = (0, max(1, limit)) if limit is not None else (0 if dtype.kind in ("uint", "bool") else -4, 5)
+    if dtype.is_bool:
+        high = 2
+    return _from_float(rng.integers(low, min(high, int(min(dtype.max, 1 << 62)) + 1), shape), dtype)
+
+
+def _from_float(a: Array, dtype: DType) -> Array:
+    target = numpy_dtype(dtype)
+    if dtype.kind == "bfloat" and target == np.uint16:  # NumPy has no such type without ml_dtypes
+        return (a.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    return a.astype(target)
+
+
+def _to_float(a: Array, dtype: DType) -> Array:
+    if dtype.kind == "bfloat" and a.dtype == np.uint16:
+        return (a.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    return a.astype(np.float64)
+
+
+def _subscript_limits(checked: r.Checked, ranges: Any, known: Mapping[str, int]) -> dict[str, int]:
+    """The least extent that a parameter's elements subscript."""
+    out: dict[str, int] = {}
+    for st in checked.statements:
+        for root in st.roots():
+            for a in r.accesses(r.expand_lets(root, st)):
+                for d, sub in enumerate(a.subscripts):
+                    inner = [e for e in r.accesses(sub) if e.tensor.storage.role == "param"]
+                    if not inner:
+                        continue
+                    extent = evaluate(ranges.box(a.tensor)[d].extent, known)
+                    for e in inner:
+                        exact = sub if not isinstance(sub, r.Cast) else sub.operand
+                        bound = extent if exact is e else max(1, extent // 2)
+                        name = e.tensor.storage.name
+                        out[name] = min(out.get(name, bound), bound)
+    return out
+
+
+def compare(
+    kernel: Any, arguments: Mapping[str, Any], buffers: Mapping[str, Array], values: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Results against the oracle: integers equal, floats within 64 eps of max(1, |value|)."""
+    from tc.api import interpret
+
+    expected = interpret(kernel.source, **arguments, entry=kernel.name, out=dict(buffers) or None, exact=True)
+    returns = kernel.front.checked.returns
+    worst, agrees = 0.0, True
+    for x, want in zip(returns, [expected] if len(returns) == 1 else expected, strict=True):
+        dtype = kernel.front.typed.dtype(x.tensor)
+        got = np.asarray(values[x.name])
+        want = np.asarray(want)
+        if got.shape != want.shape:
+            return {"agrees": False, "difference": f"{x.name} has shape {got.shape}, not {want.shape}"}
+        if not dtype.is_float:
+            if not np.array_equal(got, want):
+                return {"agrees": False, "difference": f"{x.name} differs in {np.sum(got != want)} elements"}
+            continue
+        if not got.size:
+            continue
+        found = _to_float(got, dtype)
+        with np.errstate(all="ignore"):
+            same = (found == want) | (np.isnan(found) & np.isnan(want))
+            gap = np.where(same, 0.0, np.abs(found - want) / np.maximum(np.abs(want), 1.0))
+        gap = np.where(np.isnan(gap), np.inf, gap)
+        worst = max(worst, float(gap.max()))
+        agrees &= bool(gap.max() <= 64 * _eps(dtype))
+    return {"agrees": agrees, "difference": f"largest relative difference {worst:.3g}"}
+
+
+def _eps(dtype: DType) -> float:
+    return 2.0**-7 if dtype.kind == "bfloat" else float(np.finfo(dtype.name).eps)
+
+
+def _describe(value: Any) -> dict[str, Any]:
+    a = np.asarray(value)
+    flat = a.reshape(-1)
+    head = ", ".join(f"{v:.6g}" if a.dtype.kind == "f" else str(v) for v in flat[:4])
+    return {
+        "dtype": str(a.dtype),
+        "shape": list(a.shape),
+        "summary": f"[{head}{', …' if flat.size > 4 else ''}]",
+    }
+
+
+# ---- check
+
+
+def check_source(source: Source) -> tuple[list[str], list[Error | Warning]]:
+    """The names of a source's defs, and the diagnostics of all of them, in the order of the text.
+
+    A def with an error hides those that call it, directly or not, and no others.
+    """
+    from tc.lang.parse import parse
+    from tc.pipeline import front as pipeline
+
+    try:
+        defs = parse(source).defs
+    except Error as e:
+        return [], [e]
+    names = list(dict.fromkeys(d.name for d in defs))
+    called = {n: {m for d in defs if d.name == n for m in _names(d.span.text)} for n in names}
+    bad: set[str] = set()
+    found: list[Error | Warning] = []
+    entries = list(names)
+    while entries:
+        # Blanks keep every place where it is in the text.
+        text = source.text
+        for d in defs:
+            if d.name in bad:
+                text = text[: d.span.start] + re.sub(r"[^\n]", " ", d.span.text) + text[d.span.end :]
+        entry = entries.pop(0)
+        if entry in bad:
+            continue
+        try:
+            front = pipeline.front(Source(text, source.name), entry)
+            found += front.warnings
+            if front.ranges.complete and not front.specialized:
+                pipeline.build(front, pipeline.Variant())
+        except Error as e:
+            found.append(e)
+            at = e.span.start if e.span is not None else -1
+            inside = {d.name for d in defs if d.span.start <= at < d.span.end} or {entry}
+            while inside:
+                bad |= inside
+                inside = {n for n in names if n not in bad and called[n] & bad}
+            # What came before an error in another def has to be seen again without it.
+            entries = [n for n in names if n not in bad]
+    original = [_relocated(d, source) for d in found]
+    unique = list({str(d): d for d in original}.values())
+    return names, sorted(unique, key=lambda d: d.span.start if d.span is not None else -1)
+
+
+def _names(text: str) -> set[str]:
+    return set(re.findall(r"[_a-zA-Z0-9]+", text))
+
+
+def _relocated(d: Error | Warning, source: Source) -> Error | Warning:
+    """A diagnostic of a partly blanked source, shown in the whole one."""
+
+    def place(span: Span | None) -> Span | None:
+        return span and Span(source, span.start, span.end)
+
+    notes = [Note(n.message, place(n.span)) for n in d.notes]
+    if isinstance(d, Error):
+        return type(d)(d.message, place(d.span), code=d.code, help=d.help, notes=notes)
+    return type(d)(d.message, place(d.span), help=d.help, notes=notes)
+
+
+# ---- doctor
+
+
+def diagnose() -> dict[str, Any]:
+    """Versions, backends, and the command that installs what is missing."""
+    from tc import __version__
+    from tc.registry import availability, names
+
+    packages = ["numpy", "halide", "islpy", "lark", "llvmlite", "torch", "jax", "pycuda", "pyopencl"]
+    backends: dict[str, Any] = {}
+    for name in names():
+        state = availability(name)
+        backends[name] = {
+            "available": state.ok,
+            "compiles": state.ok or state.compiles,
+            "reason": state.reason,
+            "remedy": state.remedy,
+        }
+    return {
+        "tc": __version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}",
+        "packages": {p: _version(p) for p in packages},
+        "backends": backends,
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+# ---- cache
+
+
+def kept_kernels(*, clear: bool = False) -> dict[str, Any]:
+    """Where compiled kernels are kept on disk and how many, sizes in bytes; also with the setting off.
+
+    `clear` removes them first and says how many there were.
+    """
+    from tc.cache.disk import Store
+    from tc.support import settings
+
+    store = Store(settings.cache_directory(), settings.cache_limit())
+    removed = {"removed": store.clear()} if clear else {}
+    entries = store.entries()
+    return {
+        "directory": str(store.directory),
+        "on": settings.cache(),
+        "kernels": len(entries),
+        "bytes": sum(e.size for e in entries),
+        "limit": store.limit,
+        **removed,
+    }
+
+
+# ---- demo
+
+DEMOS: tuple[tuple[str, str, dict[str, int]], ...] = (
+    (
+        "matrix multiply",
+        "def mm(float(M,K) A, float(K,N) B) -> (C) {\n  C(i,j) +=! A(i,k) * B(k,j)\n}\n",
+        {"M": 64, "K": 48, "N": 32},
+    ),
+    (
+        "the report's Figure 1: C comes from the caller",
+        "def sgemm(float a, float b, float(N,M) A, float(M,K) B) -> (C) {\n"
+        "  C(i,j) = b * C(i,j)               # initialization\n"
+        "  C(i,j) += a * A(i,k) * B(k,j)     # accumulation\n}\n",
+        {"N": 32, "M": 48, "K": 16},
+    ),
+    (
+        "a convolution whose output extents are inferred",
+        "def conv(float(N,C,H,W) I, float(F,C,KH,KW) W1) -> (O) {\n"
+        "  O(n,f,h,w) +=! I(n,c,2*h+kh,2*w+kw) * W1(f,c,kh,kw)\n}\n",
+        {"N": 2, "C": 3, "H": 17, "W": 17, "F": 4, "KH": 3, "KW": 3},
+    ),
+    (
+        "soft-max, one temporary used twice",
+        "def softmax(float(N,D) I) -> (O) {\n"
+        "  tmp(n) max=! I(n,d)\n"
+        "  O(n,d) = exp(I(n,d) - tmp(n))\n"
+        "  tmp(n) +=! O(n,d)\n"
+        "  O(n,d) = O(n,d) / tmp(n)\n}\n",
+        {"N": 8, "D": 100},
+    ),
+    (
+        "a look-up table: indices are checked when it runs",
+        "def 1LUT(float(E,D) LUT, int(B,L) I) -> (O) {\n  O(b,d) +=! LUT(I(b,l), d)\n}\n",
+        {"E": 1000, "D": 16, "B": 8, "L": 10},
+    ),
+)
+
+
+def demo(backend: str) -> bool:
+    """Compile and run the demo programs, showing ranges, code and the oracle's verdict; whether all agree."""
+    from tc.api import compile_source
+
+    out = sys.stdout
+    good = True
+    for n, (title, source, sizes) in enumerate(DEMOS, 1):
+        out.write(f"\n=== {n}. {title}\n\n{source}\n")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Warning)
+            kernel = compile_source(Source(source, "<demo>"), backend)
+        out.write("ranges\n")
+        for name, dims in kernel.ranges.items():
+            out.write(f"  {name}: {', '.join(str(d) for d in dims)}\n")
+        for w in kernel.warnings:
+            out.write(f"  note: {w.message}\n")
+        if n == 1:
+            out.write("\nschedule\n" + _indent(kernel.inspect("schedule", **sizes)))
+            out.write("\nloops\n" + _indent(kernel.inspect("loops", **sizes)))
+        arguments, buffers = make_arguments(kernel, sizes, {}, {})
+        _timed(kernel, arguments, buffers)
+        values, spent = _timed(kernel, arguments, buffers)
+        verdict = compare(kernel, arguments, buffers, values)
+        good &= verdict["agrees"]
+        shapes = ", ".join(f"{k}{tuple(np.shape(v))}" for k, v in values.items())
+        out.write(
+            f"\nresult {shapes} in {1e6 * spent:.0f} us on '{kernel.backend}'; the oracle "
+            f"{'agrees' if verdict['agrees'] else 'DISAGREES'} ({verdict['difference']})\n"
+        )
+    return good
+
+
+def _indent(text: str) -> str:
+    return "".join(f"  {line}\n" for line in text.rstrip("\n").split("\n"))

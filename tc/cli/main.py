@@ -1,0 +1,477 @@
+"""The command line: run, show, check, format, doctor, cache, demo.
+
+Exit codes: 0 done; 1 the program or the call is wrong, or a check found a difference; 2 the command line
+does not parse; 3 a bug in tc; 130 interrupted.  Results go to stdout, diagnostics and warnings to stderr,
+without a Python traceback.  With `--json` stdout is one object and holds the diagnostics too: `ok` and
+`diagnostics` are always in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tc import __version__, errors
+from tc.errors import ArgumentError, ParseError, Source, Span, did_you_mean
+
+if TYPE_CHECKING:
+    from tc.cli.commands import Request
+    from tc.cli.replay import Case
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line, by default the process's own; returns the exit code.
+
+    A command line that does not parse, and `--help`, end in SystemExit, as argparse does.
+    """
+    argv = list(sys.argv[1:] if argv is None else argv)
+    args = _parser().parse_args(argv)
+    args.json = getattr(args, "json", False)
+    found: list[dict[str, Any]] = []
+
+    def show_warning(message: Any, category: type[Warning], *rest: Any, **more: Any) -> None:
+        ours = isinstance(message, errors.Warning)
+        if args.json and ours:
+            found.append(message.as_dict())
+        else:
+            print(message if ours else f"warning: {message}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", errors.Warning)
+        warnings.showwarning = show_warning
+        try:
+            code, report = _run_command(args, argv)
+        except errors.Error as e:
+            code = 3 if isinstance(e, errors.InternalError) else 1
+            found.append(e.as_dict())
+            report = {}
+            if not args.json:
+                print(e, file=sys.stderr)
+        except BrokenPipeError:
+            # The reader has left; Python would complain once more when it flushes at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        except KeyboardInterrupt:
+            return 130
+    if args.json:
+        diagnostics = [*found, *report.pop("diagnostics", [])]
+        print(json.dumps({"ok": code == 0, **report, "diagnostics": diagnostics}, indent=2))
+    return code
+
+
+def _run_command(args: argparse.Namespace, argv: list[str]) -> tuple[int, dict[str, Any]]:
+    """The command; what is not one of tc's errors becomes one."""
+    try:
+        result = args.command(args)
+        sys.stdout.flush()
+        return result
+    except (errors.Error, BrokenPipeError):
+        raise
+    except OSError as e:
+        raise ArgumentError(f"{e.filename or 'a file'}: {e.strerror or e}", code="TC0516") from None
+    except MemoryError as e:
+        raise ArgumentError(
+            f"not enough memory: {e}" if str(e) else "not enough memory",
+            code="TC0517",
+            help="choose smaller sizes",
+        ) from None
+    except Exception:
+        from tc.support.reproducer import reporting
+
+        with reporting("", lambda: {"command": argv}):
+            raise
+
+
+# ---- what can be written on it
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tc", description="Tensor Comprehensions: check, show and run programs."
+    )
+    parser.add_argument("--version", action="version", version=f"tc {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, function: Callable[..., Any], help: str, *, json: bool = False) -> Any:
+        p = commands.add_parser(name, help=help, description=help)
+        p.set_defaults(command=function)
+        if json:
+            p.add_argument("--json", action="store_true", help="print a JSON object")
+        return p
+
+    file = "a .tc file, or - for standard input"
+    run = add("run", _run, "Run a def on given or random arrays.", json=True)
+    run.add_argument("file", help=f"{file}; or the reproducer that an internal error names")
+    _target_arguments(run)
+    run.add_argument("--input", action="append", default=[], metavar="A=a.npy", help="an input array")
+    run.add_argument("--output", action="append", default=[], metavar="C=c.npy", help="save a result")
+    run.add_argument("--check", action="store_true", help="compare with the oracle")
+    run.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
+    _dynamic_argument(run)
+
+    show = add("show", _show, "Show a stage of the compilation.")
+    show.add_argument(
+        "stage", help="ranges, ir, schedule, loops, code, …; 'list' lists them, 'all' shows all"
+    )
+    show.add_argument("file", nargs="?", help=file)
+    _target_arguments(show)
+    _dynamic_argument(show)
+
+    check = add("check", _check, "Report the diagnostics of every def.", json=True)
+    check.add_argument("files", nargs="+", metavar="file", help=file)
+
+    tune = add("tune", _tune, "Measure what the model thinks best, and keep the fastest.", json=True)
+    tune.add_argument("file", help=file)
+    _target_arguments(tune)
+    tune.add_argument("--candidates", type=int, default=8, help="tilings to try (default 8)")
+    tune.add_argument("--rounds", type=int, default=7, help="timed calls of each (default 7)")
+    tune.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
+
+    fmt = add("format", _format, "Print sources, formatted.")
+    fmt.add_argument("files", nargs="+", metavar="file", help=file)
+    how = fmt.add_mutually_exclusive_group()
+    how.add_argument("--write", action="store_true", help="replace the files instead")
+    how.add_argument("--check", action="store_true", help="only say which are not formatted, and exit with 1")
+
+    add("doctor", _doctor, "Report backends, versions, and what is missing.", json=True)
+
+    cache = add("cache", _cache, "Report the compiled kernels kept on disk, or remove them.", json=True)
+    how = cache.add_mutually_exclusive_group()
+    how.add_argument("--clear", action="store_true", help="remove them")
+    how.add_argument("--path", action="store_true", help="print the directory and nothing else")
+
+    demo = add("demo", _demo, "Compile and run a few programs, stage by stage.")
+    demo.add_argument("--backend", default="reference", help="the backend (default: reference)")
+    return parser
+
+
+def _target_arguments(p: argparse.ArgumentParser) -> None:
+    def many(flag: str, example: str, help: str) -> None:
+        p.add_argument(flag, action="append", default=[], metavar=example, help=help)
+
+    p.add_argument("--entry", help="the def (default: the last)")
+    p.add_argument("--backend", help="the backend (default: chosen)")
+    many("--size", "M=128", "a size, or an integer scalar")
+    many("--scalar", "a=0.5", "a scalar parameter (default 0.5, 1 for integers)")
+    many("--option", "NAME=JSON", "an option of tc.Options")
+
+
+def _dynamic_argument(p: argparse.ArgumentParser) -> None:
+    help = "a size that the kernel serves every value of, if wanted with a typical one"
+    p.add_argument("--dynamic", action="append", default=[], metavar="B[=64]", help=help)
+
+
+def _dynamic(given: list[str]) -> dict[str, int | None]:
+    """{size: typical value or None} from the flags."""
+    typical = _numbers([x for x in given if "=" in x], "--dynamic", whole=True)
+    return {x.split("=")[0]: int(typical[x.split("=")[0]]) if "=" in x else None for x in given}
+
+
+def _read(file: str) -> Source:
+    """A source from a file or standard input, UTF-8 with or without a byte order mark."""
+    from tc.lang.parse import MAX_SOURCE
+
+    name = "<stdin>" if file == "-" else file
+    limit = 4 * (MAX_SOURCE + 1)  # bytes; what is longer is refused by the parser
+    if file != "-":
+        with Path(file).open("rb") as f:
+            data = f.read(limit)
+    else:
+        raw = getattr(sys.stdin, "buffer", None)
+        data = raw.read(limit) if raw is not None else sys.stdin.read(limit).encode()
+    data = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
+    try:
+        return Source(data.decode(), name)
+    except UnicodeDecodeError as e:
+        at = len(data[: e.start].decode())
+        raise ParseError(
+            f"byte 0x{data[e.start]:02X} is not UTF-8",
+            Span(Source(data.decode(errors="replace"), name), at, at + 1),
+            code="TC0107",
+            help="a source is a text in UTF-8",
+        ) from None
+
+
+def _pairs(items: Sequence[str], flag: str) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for item in items:
+        name, equals, value = item.partition("=")
+        if not (name and equals and value):
+            raise ArgumentError(f"{flag} {item}: not of the form NAME=VALUE", code="TC0515")
+        if name in out:
+            raise ArgumentError(f"{flag}: '{name}' is given twice", code="TC0515")
+        out[name] = value
+    return out
+
+
+def _numbers(items: Sequence[str], flag: str, *, whole: bool) -> dict[str, Any]:
+    return {name: _number(name, value, flag, whole) for name, value in _pairs(items, flag).items()}
+
+
+def _number(name: str, value: str, flag: str, whole: bool) -> int | float | bool:
+    if not whole and value in ("true", "false"):
+        return value == "true"
+    try:
+        return int(value, 0)
+    except ValueError:
+        pass
+    try:
+        if not whole:
+            return float(value)
+    except ValueError:
+        pass
+    what = "an integer" if whole else "a number, true or false"
+    raise ArgumentError(f"{flag} {name}={value}: not {what}", code="TC0515")
+
+
+def _kernel(args: argparse.Namespace, source: Source, case: Case | None = None) -> Any:
+    """The kernel of a source; what the flags do not say is as in a reproducer.
+
+    Its options and dynamic sizes are for its backend: another one gets neither.
+    """
+    from tc.api import compile_source
+    from tc.options import Options
+
+    same = case if case is not None and args.backend in (None, case.backend) else None
+    options: dict[str, Any] = dict(same.options) if same else {}
+    for name, value in _pairs(args.option, "--option").items():
+        try:
+            options[name] = json.loads(value)
+        except json.JSONDecodeError:
+            raise ArgumentError(
+                f"--option {name}={value}: not JSON",
+                code="TC0515",
+                help=f"""write true, false, null, a number, or a text in quotes: {name}='"{value}"'""",
+            ) from None
+    return compile_source(
+        source,
+        backend=args.backend or (case.backend if case else None),
+        entry=args.entry or (case.entry if case else None),
+        options=Options.from_mapping(options),
+        checks=case.checks if case else "safe",
+        stacklevel=2,
+        dynamic={**(same.dynamic if same else {}), **_dynamic(getattr(args, "dynamic", []))},
+    )
+
+
+# ---- the commands: exit code and, for --json, the report
+
+
+def _run(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    from tc.cli import replay
+    from tc.cli.commands import Request, run_kernel
+
+    request = Request(
+        sizes=_numbers(args.size, "--size", whole=True),
+        scalars=_numbers(args.scalar, "--scalar", whole=False),
+        inputs=_pairs(args.input, "--input"),
+        outputs=_pairs(args.output, "--output"),
+        seed=args.seed,
+        check=args.check,
+    )
+    source = _read(args.file)
+    if replay.is_reproducer(source.text):
+        return _replay(args, replay.read(source.text, source.name), request)
+    report = run_kernel(_kernel(args, source), request)
+    if not args.json:
+        _print_run(report)
+    return 0 if report.get("agrees", True) else 1, report
+
+
+def _print_run(report: Mapping[str, Any]) -> None:
+    for name, result in report["results"].items():
+        print(f"{name}: {result['dtype']}{tuple(result['shape'])}, {result['summary']}")
+    times = f"compiled in {report['compile_ms']:.1f} ms, ran in {report['run_us']:.1f} us"
+    print(f"{times} on {report['backend']}")
+    if "agrees" in report:
+        print(f"oracle: {'agrees' if report['agrees'] else 'DISAGREES'}, {report['difference']}")
+
+
+def _replay(args: argparse.Namespace, case: Case, request: Request) -> tuple[int, dict[str, Any]]:
+    """What failed once, again: either it still does, or it says so and agrees with the oracle."""
+    from tc.cli.commands import run_kernel
+    from tc.cli.replay import verified
+
+    notes = case.notes()
+    if not args.json:
+        for note in notes:
+            print(f"note: {note}", file=sys.stderr)
+    with verified():
+        kernel = _kernel(args, Source(case.source, "<reproducer>"), case)
+        report: dict[str, Any] = {"failed": case.error, "notes": notes, "backend": kernel.backend}
+        if case.sizes is not None or args.size or not kernel.front.checked.sizes:
+            again = replace(
+                request,
+                sizes={**(case.sizes or {}), **request.sizes},
+                scalars={**case.scalars, **request.scalars},
+                check=True,
+                dtypes=case.dtypes,
+                given=case.given,
+            )
+            report |= run_kernel(kernel, again)
+    good = report.get("agrees", True)
+    if not args.json:
+        if "results" in report:
+            _print_run(report)
+        else:
+            print("the program compiles; no sizes were known when it failed")
+        if good:
+            print(f"no longer fails: {case.error}")
+    return 0 if good else 1, report
+
+
+def _tune(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    from tc.cli.commands import Request, tune_kernel
+
+    request = Request(
+        sizes=_numbers(args.size, "--size", whole=True),
+        scalars=_numbers(args.scalar, "--scalar", whole=False),
+        inputs={},
+        outputs={},
+        seed=args.seed,
+    )
+    report = tune_kernel(_kernel(args, _read(args.file)), request, args.candidates, args.rounds)
+    if not args.json:
+        for t in report["trials"]:
+            time = f"{t['us']:12.1f} us" if t["us"] is not None else f"    {t['problem']}"
+            predicted = f"{t['predicted']:14.0f}" if t["predicted"] is not None else " " * 14
+            print(f"{time}  predicted {predicted}  {t['options']}")
+        print(f"best: {report['best']}")
+    return 0, report
+
+
+def _show(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    from tc.inspect import STAGES
+
+    if args.stage == "list":
+        for name, (what, needs_sizes) in STAGES.items():
+            print(f"{name:<12} {what}{' (at sizes)' if needs_sizes else ''}")
+        return 0, {}
+    if args.stage != "all" and args.stage not in STAGES:
+        near = did_you_mean(args.stage, [*STAGES, "all", "list"])
+        raise ArgumentError(
+            f"there is no stage '{args.stage}'",
+            code="TC0514",
+            help=near or "the stages are " + ", ".join(STAGES),
+        )
+    if args.file is None:
+        raise ArgumentError(f"show {args.stage}: no file is given", code="TC0515", help="show STAGE FILE")
+    kernel = _kernel(args, _read(args.file))
+    values = _numbers(args.size, "--size", whole=True)
+    values |= {k: int(v) for k, v in _numbers(args.scalar, "--scalar", whole=True).items()}
+    known = values.keys() | set(kernel.dynamic)
+    missing = [n for n in (*kernel.front.checked.sizes, *kernel.front.specialized) if n not in known]
+    if args.stage == "all":
+        for name, (what, needs_sizes) in STAGES.items():
+            print(f"==== {name}: {what}\n")
+            text = (
+                f"(needs {_flags(missing)})\n" if needs_sizes and missing else kernel.inspect(name, **values)
+            )
+            print(text)
+        return 0, {}
+    if STAGES[args.stage][1] and missing:
+        raise ArgumentError(
+            f"'{args.stage}' is shown at given sizes, and {', '.join(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} not given",
+            code="TC0513",
+            help=f"add {_flags(missing)}",
+        )
+    print(kernel.inspect(args.stage, **values), end="")
+    return 0, {}
+
+
+def _flags(names: Sequence[str]) -> str:
+    return " ".join(f"--size {n}=…" for n in names)
+
+
+def _check(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    from tc.cli.commands import check_source
+
+    files: dict[str, list[str]] = {}
+    found: list[errors.Error | errors.Warning] = []
+    for file in args.files:
+        name = "<stdin>" if file == "-" else file
+        try:
+            files[name], diagnostics = check_source(_read(file))
+        except ParseError as e:
+            files[name], diagnostics = [], [e]
+        found += diagnostics
+        if args.json:
+            continue
+        for d in diagnostics:
+            print(d, file=sys.stderr)
+        if not any(isinstance(d, errors.Error) for d in diagnostics):
+            print(f"{name}: {len(files[name])} def{'s' if len(files[name]) != 1 else ''}, no errors")
+    failed = any(isinstance(d, errors.Error) for d in found)
+    return int(failed), {"files": files, "diagnostics": [d.as_dict() for d in found]}
+
+
+def _format(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    from tc.lang.format import format_source
+
+    code = 0
+    for file in args.files:
+        try:
+            source = _read(file)
+            formatted = format_source(source.text, source.name)
+        except ParseError as e:
+            print(e, file=sys.stderr)
+            code = 1
+            continue
+        if args.check:
+            if formatted != source.text:
+                print(f"{source.name} is not formatted", file=sys.stderr)
+                code = 1
+        elif args.write and file != "-":
+            if formatted != source.text:
+                Path(file).write_text(formatted, encoding="utf-8")
+        else:
+            print(formatted, end="")
+    return code, {}
+
+
+def _doctor(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    from tc.cli.commands import diagnose
+
+    report = diagnose()
+    if not args.json:
+        print(f"tc {report['tc']} on Python {report['python']}, {report['machine']}")
+        for name, version in report["packages"].items():
+            print(f"  {name:<14} {version or 'not installed'}")
+        for name, state in report["backends"].items():
+            print(f"backend {name:<10} {_state(state)}")
+    return 0, report
+
+
+def _state(state: Mapping[str, Any]) -> str:
+    if state["available"]:
+        return "available"
+    remedy = f"\n{'':18} {state['remedy']}" if state["remedy"] else ""
+    how = "compiles only" if state["compiles"] else "not available"
+    return f"{how}: {state['reason']}{remedy}"
+
+
+def _cache(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    from tc.cli.commands import kept_kernels
+
+    report = kept_kernels(clear=args.clear)
+    if not args.json:
+        print(report["directory"])
+        if not args.path:
+            removed = f"{report['removed']} removed, " if args.clear else ""
+            kept = f"{removed}{report['kernels']} kernels, {report['bytes']} bytes of {report['limit']}"
+            print(kept + ("" if report["on"] else " (TC_CACHE is off)"))
+    return 0, report
+
+
+def _demo(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    from tc.cli.commands import demo
+
+    return (0 if demo(args.backend) else 1), {}

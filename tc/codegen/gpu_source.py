@@ -1,0 +1,447 @@
+"""Launches to kernels in OpenCL C and CUDA C++.
+
+A text holds a function for each `Launch`, of what the launch uses: arrays as pointers, scalars and sizes as
+values, `error`, `workspace`.  The grid and the blocks are one-dimensional, whatever the number of mapped
+dimensions, so that limits on the number and on the extents of dimensions do not matter.
+
+`error` is `int64_t[32]`, zeroed: the first thread that finds a subscript out of range fills it as in C (see
+`tc.codegen.c_family`).  No thread returns early, because others may wait at a barrier; what would be read
+there is 0.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Literal
+
+from tc.codegen.c_family import Printer
+from tc.codegen.c_helpers import Helpers
+from tc.codegen.check_points import source_points
+from tc.codegen.combine import combined
+from tc.codegen.dialect import CUDA, OPENCL, Dialect
+from tc.codegen.expr import UNARY, CExpr, Text
+from tc.codegen.names import Recording, identifier
+from tc.codegen.numerics import MAX_POINT
+from tc.codegen.scratch import Area, Scratch, scratch
+from tc.codegen.uniform import check_uniform
+from tc.dtypes import BOOL, INT32, INT64, accumulator
+from tc.errors import InternalError
+from tc.ir.expr import Expr, IntImm, Load, Mul
+from tc.ir.loops import (
+    VECTOR,
+    Array,
+    Block,
+    Combine,
+    Compute,
+    For,
+    Launch,
+    LoopKind,
+    LoopNest,
+    Stmt,
+    Sync,
+    copied,
+    statements,
+)
+from tc.ir.simplify import simplify
+from tc.transforms.loops.narrow import narrow
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """`name` is an array, a scalar or a size of the nest; empty for the other two."""
+
+    kind: Literal["array", "scalar", "size", "error", "workspace"]
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """`blocks` is their number, over the sizes; `threads` that of a block's; `shared` is in bytes a block, of
+    which the launch has to ask for `asked`; the library keeps `frame` bytes of a thread in memory."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    blocks: Expr
+    threads: int
+    shared: int
+    asked: int = 0
+    frame: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """Kernels that run one after the other, each after the one before has ended; `double`: whether the text
+    computes in float64."""
+
+    text: str
+    kernels: tuple[Kernel, ...]
+    double: bool
+
+
+def emit(nest: LoopNest, dialect: Dialect, contract: bool = False) -> Module:
+    """The kernels of a nest whose body is a launch or a block of them.
+
+    `contract`: whether a product and a sum may be one operation with one rounding (in CUDA an option of the
+    compiler says it).
+    """
+    nest = source_points(nest)
+    launches = tuple(launches_of(nest.body))
+    helpers = Helpers(dialect)
+    texts: list[str] = []
+    kernels: list[Kernel] = []
+    names: set[str] = set()
+    for launch, small in zip(launches, launches_of(narrow(nest).body), strict=True):
+        check_uniform(nest, launch)
+        printer = _Kernel(nest, helpers, _name(launch.name, names))
+        texts.append(printer.function(small))
+        blocks = reduce(Mul, (n for _, n in launch.blocks), IntImm(1))
+        threads = reduce(int.__mul__, (n for _, n in launch.threads), 1)
+        kernels.append(
+            Kernel(
+                printer.name,
+                tuple(printer.arguments),
+                simplify(blocks, exact=True),
+                threads,
+                printer.shared_bytes,
+                printer.asked_bytes,
+                printer.expr.frame,
+            )
+        )
+    code = "\n\n".join([t for t in (helpers.text(), *texts) if t]) + "\n"
+    double = re.search(r"\bdouble\b", re.sub(r"/\*.*?\*/", "", code, flags=re.DOTALL)) is not None
+    head = [f"/* {nest.name}: made by tc. */"]
+    if dialect is OPENCL:
+        head += ["#pragma OPENCL EXTENSION cl_khr_fp64 : enable"] if double else []
+        head += [f"#pragma OPENCL FP_CONTRACT {'ON' if contract else 'OFF'}"]
+    return Module("\n".join([*head, "", code]), tuple(kernels), double)
+
+
+def launches_of(s: Stmt) -> Iterator[Launch]:
+    """The launches of a body, in the order of a module's kernels."""
+    match s:
+        case Launch():
+            yield s
+        case Block():
+            for c in s.body:
+                yield from launches_of(c)
+        case _:
+            raise InternalError(f"a GPU runs launches, and this is a {type(s).__name__}")
+
+
+def _name(launch: str, taken: set[str]) -> str:
+    """A function's name: that of the launch, kept apart from those of a language's own functions."""
+    stem = f"{identifier(launch)}_kernel"
+    name, count = stem, 0
+    while name in taken:
+        count += 1
+        name = f"{stem}{count}"
+    taken.add(name)
+    return name
+
+
+class _GpuExpr(CExpr):
+    """Checks that do not return, and subscripts that may be int32."""
+
+    def load(self, e: Load, env: Mapping[str, str]) -> Text:
+        if not e.checked:
+            return super().load(e, env)
+        array = self.arrays[e.buffer]
+        subscripts, inside = self.subscripts(e, env)
+        at = self.element(array, subscripts, env)
+        return self.read(array, f"({' && '.join(inside)} ? {at} : 0)")
+
+    def subscripts(self, e: Load, env: Mapping[str, str]) -> tuple[list[Text], list[str]]:
+        """The subscripts of a load, and variables that say whether the checked ones are in range."""
+        subscripts = [self.value(s, env) for s in e.subscripts]
+        inside: list[str] = []
+        for d in e.checked:
+            self.fails = True
+            name, extent, logical = self.tested(subscripts[d], e, d, env)
+            good = self.fresh("inside")
+            self.line(f"const bool {good} = {name} >= 0 && {name} < {extent};")
+            self.line(f"if (!{good}) {{")
+            long, count = self.type(INT64), len(self.point)
+            self.line(f"  const {long} point[] = {{{', '.join(self.point) or '0'}}};")
+            self.line(f"  {self.helpers.fail()}(error, {e.site}, {logical}, {d}, {count}, point);")
+            self.line("}")
+            subscripts[d] = Text(name)
+            inside.append(good)
+        return subscripts, inside
+
+    def tested(
+        self, subscript: Text, e: Load, dimension: int, env: Mapping[str, str]
+    ) -> tuple[str, str, str]:
+        name, extent, logical = CExpr.tested(self, subscript, e, dimension, env)
+        return name, extent, logical if logical == name else f"({self.type(INT64)}){logical}"
+
+    def element(self, array: Array, subscripts: Sequence[Text], env: Mapping[str, str]) -> str:
+        if len(subscripts) > 1 and not self.styles[array.name].nested:
+            first = Text(f"({self.type(INT64)}){subscripts[0].at(UNARY)}", UNARY)
+            subscripts = [first, *subscripts[1:]]
+        return CExpr.element(self, array, subscripts, env)
+
+
+@dataclass(frozen=True, slots=True)
+class _SharedArray:
+    """`vectors`: neighbouring elements may be moved at once, those of a row."""
+
+    name: str
+    kind: str
+    itemsize: int
+    shape: tuple[int, ...]
+    vectors: bool = True
+
+    @property
+    def extents(self) -> str:
+        return "".join(f"[{n}]" for n in self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape) * self.itemsize
+
+    @property
+    def alignment(self) -> int:
+        """At multiples of how many bytes it has to begin; 0: as its elements do."""
+        size = math.gcd(self.shape[-1] * self.itemsize, VECTOR)
+        return size if self.vectors and size > self.itemsize else 0
+
+
+class _Kernel(Printer):
+    """One launch; `function` sets the other attributes."""
+
+    def __init__(self, nest: LoopNest, helpers: Helpers, name: str) -> None:
+        super().__init__(nest, helpers, _GpuExpr, name)
+        self.name = name
+        self.arguments: list[Argument] = []
+        self.shared_bytes = self.asked_bytes = 0
+        self.threads: tuple[tuple[str, int], ...] = ()
+        self.areas = Scratch()
+        self.thread = self.expr.fresh("thread")
+        # Shared arrays of combinations with their numbers of elements, by type and area.
+        self.scratch: dict[Area, tuple[str, int]] = {}
+
+    def function(self, launch: Launch) -> str:
+        """The text of the launch, whose index arithmetic has been narrowed."""
+        block = self.expr.fresh("block")
+        inner = {v: self.expr.fresh(identifier(v)) for v, _ in (*launch.blocks, *launch.threads)}
+        env = Recording({**self.environment(), **inner}, self.uses)
+        self.threads = launch.threads
+        self.areas = scratch(launch, self.expr.arrays, self.dialect is CUDA)
+        self.statement(launch.body, env, "  ")
+        written = {s.buffer for s in statements(launch) if isinstance(s, Compute)}
+        # What the declarations of extents, of places in the workspace and of ids use is known after this.
+        local = self.local_arrays(written)
+        blocks = [(v, self.plain(n)) for v, n in launch.blocks]
+        ids = [
+            *self.ids(block, self.dialect.block, blocks, inner, False),
+            *self.ids(
+                self.thread,
+                self.dialect.thread,
+                [(v, str(n)) for v, n in launch.threads],
+                inner,
+                bool(self.scratch),
+            ),
+        ]
+        parameters, casts = self.parameters(written)
+        count = reduce(int.__mul__, (n for _, n in launch.threads), 1)
+        head = f"{self.dialect.kernel.format(threads=count)} {self.name}({', '.join(parameters)}) {{"
+        if len(head.splitlines()[-1]) > 110:
+            head = f"{self.dialect.kernel.format(threads=count)} {self.name}(\n    "
+            head += ",\n    ".join(parameters) + ") {"
+        return "\n".join([head, *casts, *local, *ids, *self.out, "}"])
+
+    # ---- what stands before the body
+
+    def ids(
+        self,
+        whole: str,
+        number: str,
+        mapped: Sequence[tuple[str, str]],
+        names: Mapping[str, str],
+        keep: bool,
+    ) -> list[str]:
+        """The mapped variables that are used, from the number of this block or thread; the first varies
+        fastest.  `keep`: the number itself is used."""
+        kind = self.dialect.type(INT32)
+        used = [v for v, n in mapped if v in self.uses and n != "1"]
+        lines = [f"  const {kind} {names[v]} = 0;" for v, n in mapped if v in self.uses and n == "1"]
+        wide = [(v, n) for v, n in mapped if n != "1"]
+        if len(wide) == 1 and used and not keep:
+            return [*lines, f"  const {kind} {names[used[0]]} = {number};"]
+        if used or keep:
+            lines.append(f"  const {kind} {whole} = {number};")
+        before: list[str] = []
+        for v, n in wide:
+            factor = n if re.fullmatch(r"\w+", n) else f"({n})"
+            if v in used:
+                scaled = whole + "".join(f" / {x}" for x in before)
+                last = v == wide[-1][0]
+                lines.append(f"  const {kind} {names[v]} = {scaled}{'' if last else f' % {factor}'};")
+            before.append(factor)
+        return lines
+
+    def parameters(self, written: set[str]) -> tuple[list[str], list[str]]:
+        """The declarations of the arguments that the body uses, and what is made of them first."""
+        d = self.dialect
+        shown: list[str] = []
+        casts: list[str] = []
+        scalars = {s.name: s.dtype for s in self.nest.scalars}
+        restrict = d.restrict + " "
+
+        def space(a: Array) -> str:
+            return d.space + ("" if a.name in written else "const ")
+
+        for name in self.nest.params:
+            if name in scalars:
+                if name not in self.uses:
+                    continue
+                t, local = scalars[name], self.scalars[name]
+                if t == BOOL:
+                    given = self.expr.fresh(f"{local}_given")
+                    casts.append(f"  const bool {local} = {given} != 0;")
+                    local = given
+                shown.append(f"const {d.storage(t)} {local}")
+                self.arguments.append(Argument("scalar", name))
+            elif name in self.expr.used_buffers:
+                a = self.expr.arrays[name]
+                shown.append(self.pointer(a, space(a), restrict)[0])
+                self.arguments.append(Argument("array", name))
+        temporaries = [
+            a for a in self.nest.arrays if a.offset is not None and a.name in self.expr.used_buffers
+        ]
+        for a in temporaries:
+            declared, kind = self.pointer(a, space(a))
+            place = self.plain(a.offset or IntImm(0))
+            start = "workspace" if place == "0" else f"(workspace + {place})"
+            casts.append(f"  {declared} = ({kind}){start};")
+        for n in self.nest.sizes:
+            if n in self.uses:
+                shown.append(f"const {d.type(INT64)} {self.sizes[n]}")
+                self.arguments.append(Argument("size", n))
+        if self.expr.fails:
+            shown.append(f"{d.space}{d.type(INT64)} *{restrict}error")
+            self.arguments.append(Argument("error"))
+        if temporaries:
+            shown.append(f"{d.space}char *{restrict}workspace")
+            self.arguments.append(Argument("workspace"))
+        return shown, casts
+
+    def local_arrays(self, written: set[str]) -> list[str]:
+        """Shared and register arrays of the body, and the scratch arrays of combinations."""
+        lines: list[str] = []
+        shared: list[_SharedArray] = []
+        for a in self.nest.arrays:
+            if a.name not in self.expr.used_buffers or a.role in ("input", "output", "temporary"):
+                continue
+            if a.role not in ("shared", "register"):
+                raise InternalError(f"a GPU has no {a.role} arrays")
+            shape = [n.value for n in a.shape if isinstance(n, IntImm)]
+            if len(shape) < len(a.shape):
+                raise InternalError(f"the extents of the {a.role} array {a.name} are not constant")
+            shape = [*shape[:-1], shape[-1] + a.padding] if shape else [1]
+            name, kind = self.styles[a.name].name, self.dialect.storage(a.dtype)
+            if a.role == "shared":
+                shared.append(_SharedArray(name, kind, a.dtype.itemsize, tuple(shape)))
+            else:
+                lines.append(f"  {kind} {name}{''.join(f'[{n}]' for n in shape)};")
+        for (t, _), (name, count) in self.scratch.items():
+            shared.append(_SharedArray(name, self.dialect.storage(t), t.itemsize, (count,), vectors=False))
+        return [*self.in_shared_memory(shared), *lines]
+
+    def in_shared_memory(self, arrays: Sequence[_SharedArray]) -> list[str]:
+        """The declarations of arrays, or, where they are more than may be declared, of parts of one piece of
+        memory that the launch asks for."""
+        d = self.dialect
+        self.shared_bytes = sum(a.size for a in arrays)
+        if self.shared_bytes <= d.declared or not d.room:
+            return [
+                f"  {d.shared}{d.aligned.replace('BYTES', str(a.alignment)) if a.alignment else ''}"
+                f"{a.kind} {a.name}{a.extents};"
+                for a in arrays
+            ]
+        lines, offset = [f"  {d.room}"], 0
+        for a in arrays:
+            part = d.part.replace("TYPE", a.kind).replace("NAME", a.name).replace("EXTENTS", a.extents)
+            lines.append(f"  {part.replace('OFFSET', str(offset))}")
+            offset += -(-a.size // VECTOR) * VECTOR
+        self.shared_bytes = self.asked_bytes = offset
+        return lines
+
+    # ---- statements
+
+    def mark(self, s: For) -> tuple[str, str]:
+        if s.kind is LoopKind.UNROLLED:
+            return "#pragma unroll", ""
+        return (f"#pragma unroll {s.lanes}" if s.lanes else ""), ""
+
+    def compute(self, s: Compute, env: Mapping[str, str], pad: str) -> None:
+        if s.asynchronous or s.width > 1:
+            self.out += self.comment(s, pad)
+            self.copy(s, env, pad)
+        else:
+            super().compute(s, env, pad)
+
+    def assignment(self, s: Compute, array: Array, target: str, v: Text) -> str:
+        if not s.atomic:
+            return super().assignment(s, array, target, v)
+        assert s.op is not None
+        op, t = s.op, array.dtype
+        if accumulator(t, s.value.dtype) != t or t.bits not in (32, 64):
+            raise InternalError(f"{t} has no atomic updates")
+        function = self.helpers.atomic(op, t, lambda a, b: self.expr.combine(op, Text(a), Text(b), t).text)
+        return f"{function}(&{target}, {self.expr.cast(v, s.value.dtype, t).text});"
+
+    def copy(self, s: Compute, env: Mapping[str, str], pad: str) -> None:
+        """A copy of several elements at once, or an asynchronous one."""
+        assert isinstance(self.expr, _GpuExpr)
+        load, condition = copied(s)
+        target, array = self.expr.arrays[s.buffer], self.expr.arrays[load.buffer]
+        size = s.width * target.dtype.itemsize
+        if s.asynchronous and (load.checked or not self.dialect.copy):
+            raise InternalError(f"{s.buffer} cannot be copied to asynchronously")
+        if s.asynchronous:
+            function = self.helpers.copy(size)
+        elif target.dtype != array.dtype:
+            function = self.helpers.convert(array.dtype, s.width)
+        else:
+            function = self.helpers.move(size)
+        place = self.expr.element(target, [self.expr.value(x, env) for x in s.subscripts], env)
+        self.expr.used_buffers.add(load.buffer)
+        self.expr.used_names |= set(env.values())
+        element = f"{self.dialect.space}const {self.dialect.storage(array.dtype)}"
+        start = f"({element} *){self.styles[array.name].name}"
+        if condition is not None and load.checked:  # a check is made only where there is something to copy
+            self.out.append(f"{pad}if ({self.pure(condition, env)}) {{")
+            self.copy(replace(s, value=load), env, pad + "  ")
+            self.out += [f"{pad}}} else {{", f"{pad}  {function}(&{place}, {start}, false);", f"{pad}}}"]
+            return
+        self.expr.point = [self.pure(p, env) for p in s.point[:MAX_POINT]]
+        self.expr.pad = pad
+        subscripts, tests = self.expr.subscripts(load, env)
+        source = self.expr.element(array, subscripts, env)
+        if condition is not None:
+            tests.append(self.expr.fresh("inside"))
+            self.expr.line(f"const bool {tests[-1]} = {self.expr.value(condition, env).text};")
+        self.out += self.expr.lines
+        self.expr.lines = []
+        inside = " && ".join(tests)
+        address = f"{inside} ? &{source} : {start}" if inside else f"&{source}"
+        self.out.append(f"{pad}{function}(&{place}, {address}, {inside or 'true'});")
+
+    def together(self, s: Launch | Combine | Sync, env: Mapping[str, str], pad: str) -> None:
+        match s:
+            case Launch():
+                raise InternalError("a launch inside a launch")
+            case Sync():
+                if s.copies:
+                    self.out.append(f"{pad}{self.dialect.arrival}")
+                barrier = self.dialect.warp_barrier if s.warp else ""
+                self.out.append(f"{pad}{barrier or self.dialect.barrier}")
+            case Combine():
+                self.expr.used_buffers.add(s.buffer)
+                lines = combined(s, self.threads, env, self.expr, self.thread, self.scratch, self.areas)
+                self.out += [pad + line for line in lines]

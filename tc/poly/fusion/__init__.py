@@ -1,0 +1,1 @@
+"""Loop fusion: which statements share which loops, and why others do not."""

@@ -1,0 +1,352 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false
+"""Loop fusion: which statements share which loops.
+
+A greedy fuser over statements in program order.  At each level a statement joins an earlier group if some
+of its loops can be matched with loops of the group such that every dependence between them has distance
+zero there (every member of the permutable band is tried: "re-matching"), if no statement between needs to
+run before it, and if the predicate agrees.  Inside a group the statements are fused again on what loops
+they have left.
+
+Distances are those of `tc.poly.fusion.distances`; `tc.poly.fusion.fusion_diagnostics` says why groups stay
+apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from tc.errors import ArgumentError
+from tc.ir.evaluate import evaluate
+from tc.ir.program import IterVar, Range
+from tc.poly.context import isl_context
+from tc.poly.fusion.distances import Distances
+from tc.poly.scop import Scop, Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One loop that several statements share: the iteration variable it is of each statement.
+
+    `coincident`: no statement has a dependence between its iterations.  `reductions` are the statements of
+    which it is a loop of a reduction: they may run in any order, but update the same elements.
+    """
+
+    vars: Mapping[str, str]
+    reductions: frozenset[str] = frozenset()
+
+    @property
+    def coincident(self) -> bool:
+        return not self.reductions
+
+    @property
+    def name(self) -> str:
+        return next(iter(self.vars.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Loops around a sequence of statements and further groups."""
+
+    members: tuple[Member, ...]
+    body: tuple[Group | str, ...]
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        out: list[str] = []
+        for b in self.body:
+            out += (b,) if isinstance(b, str) else b.statements
+        return tuple(out)
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Two groups that could become one: what a predicate decides on.
+
+    `first` and `second` are their statements, `before` and `own` their loops, `after` the loops that they
+    would share.
+    """
+
+    first: tuple[str, ...]
+    second: tuple[str, ...]
+    before: tuple[Member, ...]
+    own: tuple[Member, ...]
+    after: tuple[Member, ...]
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What predicates count, dynamic sizes taken at `typical` values."""
+
+    scop: Scop
+    typical: Mapping[str, int]
+
+    def tasks(self, members: Iterable[Member]) -> int:
+        """Points of the coincident ones of these loops: what can run in parallel."""
+        return math.prod(self._extent(m) for m in members if m.coincident)
+
+    def instances(self, statements: Iterable[str]) -> int:
+        """Points of the boxes of these statements."""
+        boxes = (self.scop.statement(n).stage.domain.vars for n in statements)
+        return sum(math.prod(evaluate(v.range.extent, self.typical) for v in box) for box in boxes)
+
+    def _extent(self, m: Member) -> int:
+        name, var = next(iter(m.vars.items()))
+        return evaluate(_axis(self.scop.statement(name), var).range.extent, self.typical)
+
+
+Predicate = Callable[[Proposal], bool]
+Strategy = Literal["max", "preserve3coincident", "min"]
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """A predicate that gives its reasons: `why` two groups stay apart, empty where they become one."""
+
+    why: Callable[[Proposal], str]
+
+
+def judge(of: Predicate | Strategy | Judge) -> Judge:
+    """The judge of the option `fusion`, or the one given."""
+    if isinstance(of, Judge):
+        return of
+    predicate = STRATEGIES[of] if isinstance(of, str) else of
+    told = f"the strategy '{of}'" if isinstance(of, str) else "the function that option fusion is"
+    return Judge(lambda p: "" if asked(predicate, p) else f"{told} keeps them apart")
+
+
+def asked(predicate: Predicate, p: Proposal) -> bool:
+    """What a predicate, which may be the caller's, says; raises ArgumentError, TC0511, if it does not."""
+    try:
+        answer = cast("object", predicate(p))
+    except Exception as e:
+        raise _unanswered(f"raised {type(e).__name__}: {e}") from e
+    if not isinstance(answer, bool):
+        raise _unanswered(f"returned {answer!r}")
+    return answer
+
+
+def _unanswered(what: str) -> ArgumentError:
+    told = "it is given a Proposal (tc.poly.fusion.fusion) and returns whether its statements share loops"
+    return ArgumentError(f"the function that option fusion is {what}", code="TC0511", help=told)
+
+
+def _fuse_always(_: Proposal) -> bool:
+    return True
+
+
+def _preserve3(p: Proposal) -> bool:
+    """Fuse unless one of the groups would be left with fewer than three of its coincident loops."""
+    return keeps_three(*(sum(m.coincident for m in ms) for ms in (p.before, p.own, p.after)))
+
+
+def keeps_three(before: int, own: int, after: int) -> bool:
+    """Whether two groups with so many coincident loops each keep three of them, or all, with `after`."""
+    return after >= min(3, before) and after >= min(3, own)
+
+
+def _fuse_never(_: Proposal) -> bool:
+    return False
+
+
+STRATEGIES: Mapping[str, Predicate] = {
+    "max": _fuse_always,
+    "preserve3coincident": _preserve3,
+    "min": _fuse_never,
+}
+
+
+@dataclass(slots=True)
+class Item:
+    """A group under construction: statements in program order, with the loops they share."""
+
+    statements: list[Statement]
+    members: list[dict[str, str]]  # each a loop: statement -> variable
+
+
+@dataclass(slots=True)
+class Fuser:
+    """`fuse` with what it asks."""
+
+    scop: Scop
+    judge: Judge
+    distances: Distances
+    unrelated: bool = False
+
+    def fuse(
+        self, statements: Sequence[Statement], used: Mapping[str, frozenset[str]], level: int
+    ) -> tuple[Group | str, ...]:
+        """The groups of one level: statements join groups whose loops they share all, then groups merge."""
+        items: list[Item | Statement] = []
+        for s in statements:
+            left = _offered(s, used[s.name])
+            if not left:
+                self._place(items, s)
+                continue
+            fresh = Item([s], [{s.name: v.name} for v in left])
+            if not self._join(items, fresh, used, level, whole=True):
+                items.append(fresh)
+        merged: list[Item | Statement] = []
+        for item in items:
+            if isinstance(item, Statement) or not self._join(merged, item, used, level, whole=False):
+                merged.append(item)
+        self._sink(merged)
+        return tuple(i.name if isinstance(i, Statement) else self._group(i, used, level) for i in merged)
+
+    def depends(self, earlier: Item | Statement, later: Item | Statement) -> bool:
+        return any(self.distances.related(e, s) is not None for e in _parts(earlier) for s in _parts(later))
+
+    def _place(self, items: list[Item | Statement], s: Statement) -> None:
+        """A statement without loops goes as early as it can, where it separates the fewest others, until
+        groups have merged (`_sink`)."""
+        at = len(items)
+        while at and not self.depends(items[at - 1], Item([s], [])):
+            at -= 1
+        while at < len(items) and isinstance(items[at], Statement):
+            at += 1
+        items.insert(at, s)
+
+    def _sink(self, items: list[Item | Statement]) -> None:
+        """Once groups have merged, statements without loops go where they are used: what starts a result can
+        stay in registers until that is combined."""
+        for i in reversed(range(len(items))):
+            s = items[i]
+            if isinstance(s, Statement):
+                user = next((k for k in range(i + 1, len(items)) if self.depends(s, items[k])), i + 1)
+                passed = ((k, items[k]) for k in range(i + 1, user))
+                at = max((k for k, x in passed if isinstance(x, Item) or x.index < s.index), default=i)
+                items.insert(at, items.pop(i))
+
+    def _join(
+        self,
+        items: list[Item | Statement],
+        new: Item,
+        used: Mapping[str, frozenset[str]],
+        level: int,
+        *,
+        whole: bool,
+    ) -> bool:
+        """Put `new` into one of the groups before it; `whole`: only into one that keeps all its loops."""
+        for item in reversed(items):
+            if isinstance(item, Item):
+                members = self.match(item, new)
+                fits = not whole or len(members) == len(item.members)
+                legal = members and fits and self.uniform(item, new, members, used)
+                if legal and not self.judge.why(self.proposal(item, new, members, level)):
+                    item.statements = sorted([*item.statements, *new.statements], key=lambda s: s.index)
+                    item.members = members
+                    return True
+            if self.depends(item, new):
+                return False
+        return False
+
+    def proposal(self, item: Item, new: Item, shared: list[dict[str, str]], level: int) -> Proposal:
+        """That two groups become one around these loops."""
+        return Proposal(
+            tuple(x.name for x in item.statements),
+            tuple(x.name for x in new.statements),
+            tuple(map(self._member, item.members)),
+            tuple(map(self._member, new.members)),
+            tuple(map(self._member, shared)),
+            level,
+        )
+
+    def uniform(
+        self, item: Item, new: Item, members: list[dict[str, str]], used: Mapping[str, frozenset[str]]
+    ) -> bool:
+        """A loop of a reduction is shared only innermost: tiles and lanes of what is inside would have to
+        know."""
+        if not any(self._member(m).reductions for m in members):
+            return True
+        return all(
+            len(s.stage.domain.vars) - len(used[s.name]) == len(members)
+            for s in (*item.statements, *new.statements)
+        )
+
+    def match(self, item: Item, new: Item) -> list[dict[str, str]]:
+        """The loops that two groups can share."""
+        taken: set[int] = set()
+        kept: list[dict[str, str]] = []
+        for m in item.members:
+            for i, v in enumerate(new.members):
+                if i not in taken and self.same_range(m, v) and self._legal(item, m, new, v):
+                    taken.add(i)
+                    kept.append({**m, **v})
+                    break
+        return kept
+
+    def _legal(self, item: Item, m: Mapping[str, str], new: Item, v: Mapping[str, str]) -> bool:
+        related = False
+        for e in item.statements:
+            for s in new.statements:
+                pairs = self.distances.related(e, s)
+                if pairs is not None:
+                    if (m[e.name], v[s.name]) not in pairs:
+                        return False
+                    related = True
+        # Without a dependence any two loops may be fused; it is worth it where they read the same data, or
+        # where there is something to be saved that is not data.
+        return (
+            related
+            or self.unrelated
+            or any(
+                (m[e.name], v[s.name]) in self.distances.shared_reads(e, s)
+                for e in item.statements
+                for s in new.statements
+            )
+        )
+
+    def same_range(self, m: Mapping[str, str], v: Mapping[str, str]) -> bool:
+        return self._range(m) == self._range(v)
+
+    def _range(self, m: Mapping[str, str]) -> Range:
+        name, var = next(iter(m.items()))
+        return _axis(self.scop.statement(name), var).range
+
+    def _member(self, m: Mapping[str, str]) -> Member:
+        reductions = (n for n, v in m.items() if _axis(self.scop.statement(n), v).kind == "reduction")
+        return Member(dict(m), frozenset(reductions))
+
+    def _group(self, item: Item, used: Mapping[str, frozenset[str]], level: int) -> Group:
+        members = tuple(map(self._member, item.members))
+        inner = {s.name: used[s.name] | {m[s.name] for m in item.members} for s in item.statements}
+        return Group(members, self.fuse(item.statements, inner, level + 1))
+
+
+def _parts(item: Item | Statement) -> Sequence[Statement]:
+    return [item] if isinstance(item, Statement) else item.statements
+
+
+def _offered(s: Statement, used: frozenset[str]) -> tuple[IterVar, ...]:
+    """The loops a statement may share at this level: its parallel ones first, then those of a reduction."""
+    left = [v for v in s.stage.domain.vars if v.name not in used]
+    pure = tuple(v for v in left if v.kind == "pure")
+    return pure or tuple(left)
+
+
+def _axis(s: Statement, name: str) -> IterVar:
+    return next(v for v in s.stage.domain.vars if v.name == name)
+
+
+def fuse(
+    scop: Scop,
+    wanted: Predicate | Strategy | Judge,
+    distances: Distances | None = None,
+    *,
+    unrelated: bool = False,
+) -> tuple[Group | str, ...]:
+    """The fused loops of a scop's statements that have instances, in an order that keeps all dependences.
+
+    `wanted` decides between what is legal: a strategy of the report, a function of a `Proposal` or a judge;
+    `distances` are those of this scop, where some have been found before; `unrelated`: it is also asked about
+    groups that pass nothing on and read nothing alike.  Use inside `isl_context()`.
+    """
+    with isl_context():
+        live = [s for s in scop.statements if not s.domain.is_empty()]
+        return Fuser(scop, judge(wanted), distances or Distances(), unrelated).fuse(
+            live, {s.name: frozenset() for s in live}, 0
+        )

@@ -1,0 +1,8 @@
+"""From fused loops to blocks and threads: the mapped schedule tree of a region and its loop nest."""
+
+from tc.poly.gpu import mapping
+from tc.poly.gpu.loops import Kernel, kernel
+from tc.poly.gpu.mapped_tree import Mapped, mapped
+from tc.poly.gpu.promotion import Placed, placed
+
+__all__ = ["Kernel", "Mapped", "Placed", "kernel", "mapped", "mapping", "placed"]

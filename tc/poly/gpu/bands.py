@@ -1,0 +1,131 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false
+"""The parts of a mapped tree that only say which points there are: the values of block and thread variables,
+the filter of a thread, the bands over its points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+
+import islpy as isl
+
+from tc.ir.expr import IntImm
+from tc.poly.ast import AT_ONCE, UNROLLED
+from tc.poly.gpu import nodes
+from tc.poly.gpu.coordinates import Tuple, band, threads_of, where
+from tc.poly.gpu.mapping import AxisMap, Unit, steps, tiled_axes
+from tc.poly.gpu.nodes import Part, Tree
+from tc.poly.gpu.promotion import Placed
+from tc.poly.gpu.vectors import innermost
+from tc.poly.tile_plan import Axis
+
+# Updates that are worth a round of a loop; that are better without a loop than with a rest; that compilers
+# can do with.
+_UPDATES, _WHOLE, _MOST_UPDATES = 32, 128, 512
+
+
+def context(p: Placed) -> isl.Set:
+    """The values of the variables; of a number that depends on sizes what isl can be told in short."""
+    names = [v for v, _ in (*p.how.blocks, *p.how.threads)]
+    limits = [f"0 <= {v}" for v in names]
+    known = {e: n for n, e in p.scop.parameters.values.items()}
+    for a, m in p.units[0].axes:
+        size = known.get(a.points)
+        if m.block is not None and size is not None:
+            limits.append(f"{m.tile} * {m.block} < {size}")
+            names.append(size)
+    limits += [f"{v} < {n.value}" for v, n in p.how.blocks if isinstance(n, IntImm)]
+    limits += [f"{v} < {n}" for v, n in p.how.threads]
+    parameters = ", ".join(dict.fromkeys(names))
+    return isl.Set.read_from_str(p.ctx, f"[{parameters}] -> {{ [] : {' and '.join(limits)} }}")
+
+
+def of_thread(p: Placed, values: Mapping[Tuple, Mapping[str, str]], below: Tree) -> Tree:
+    """The filter of a thread's instances."""
+    if not p.variables:
+        return below
+    conditions = {t: [f"{e} = {v}" for v, e in es.items()] for t, es in values.items()}
+    return nodes.filtered(where(p.ctx, conditions, p.variables), below)
+
+
+def over_steps(
+    p: Placed,
+    axes: Sequence[tuple[Axis, AxisMap]],
+    tuples: Sequence[Tuple],
+    below: Tree,
+    *,
+    unrolled: AbstractSet[str] = frozenset(),
+    at_once: Mapping[str, int] | None = None,
+) -> Tree:
+    """Bands over the points of a thread, one for each axis, some `unrolled`; of those that `at_once` names so
+    many iterations in a row, of others as the compiler likes."""
+    for a, m in reversed(axes):
+        count = steps(a, m)
+        if count == 1:
+            continue
+        steps_of = band(p.ctx, [{t: t.step(a, m) or "0" for t in tuples}])
+        below = nodes.banded(steps_of, below, whole=a.name in unrolled)
+        if a.name in unrolled and count is not None:
+            below = nodes.marked(f"{UNROLLED}_{count}", below)
+        elif at_once and a.name in at_once:
+            below = nodes.marked(f"{AT_ONCE}_{at_once[a.name]}", below)
+    return below
+
+
+def of_unit(p: Placed, u: Unit) -> Tree:
+    """The points of a unit, thread by thread."""
+    tuples = [p.instances(u, s) for s in u.statements]
+    below = nodes.sequence([Part(where(p.ctx, {t: ()}), "") for t in tuples])
+    # What is in registers is best worked on in the innermost loops.
+    accesses = ((s, a) for s in u.statements for a in p.scop.statement(s).accesses)
+    arrays = [r for s, a in accesses if (r := p.register_of(s, a.buffer, a.kind)) is not None]
+    inner = any(not r.replicas for r in arrays)
+    steady = [a for a, _ in u.axes] if inner else tiled_axes(p.region) if arrays else ()
+    unrolled = frozenset(a.name for a in steady)
+    at_once = _at_once(p, u, inner)
+    if not inner:
+        below = over_steps(p, u.own, tuples, below, at_once=at_once)
+    below = over_steps(p, u.axes, tuples, below, unrolled=unrolled, at_once=at_once)
+    if inner:
+        below = over_steps(p, u.own, tuples, below, at_once=at_once)
+    axes = (*u.axes, *u.own)
+    values = {t: threads_of(t, axes, p.variables, p.everywhere(t.name)) for t in tuples}
+    return of_thread(p, values, below)
+
+
+def _at_once(p: Placed, u: Unit, unrolled: bool) -> dict[str, int]:
+    """How many iterations of a unit's loops are done at once, by axis: as wanted, if that is not too much
+    code; else so many of the innermost of its own that what they read one after the other becomes vectors,
+    more if each of them does little."""
+    points = math.prod(steps(a, m) or 1 for a, m in u.axes) if unrolled else 1
+    if p.how.unroll is not None:
+        loops = u.own if unrolled else (*u.axes, *u.own)
+        return _wanted([(a.name, steps(a, m)) for a, m in loops], min(p.how.unroll, _MOST_UPDATES // points))
+    number = next(i for i, x in enumerate(p.units) if x is u)
+    read = max((x.rows.read for x in p.memory[number]), default=1)
+    found = innermost(u)
+    count = steps(*found) if found is not None else None
+    if read == 1 or found is None or count is None:
+        return {}
+    wanted = max(read, _UPDATES // points)
+    whole = count < 2 * wanted and count * points <= _WHOLE
+    return {found[0].name: count if whole else min(wanted, 1 << (count.bit_length() - 1))}
+
+
+def _wanted(loops: Sequence[tuple[str, int | None]], most: int) -> dict[str, int]:
+    """Of the innermost loop as many iterations as may be, of those around it all, as long as there are at
+    most so many copies of what is inside (the original takes the innermost loop whole, too, or not at all).
+    """
+    found: dict[str, int] = {}
+    for name, count in reversed(loops):
+        if count == 1:
+            continue
+        if found and (count is None or count > most):
+            break
+        found[name] = max(1, most if count is None else min(most, count))
+        if count is None or count > most:
+            break
+        most //= count
+    return found

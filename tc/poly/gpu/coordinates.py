@@ -1,0 +1,116 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false
+"""Functions of instances, by which tiles, threads and steps are told: as text for isl.
+
+An instance is one of a statement, or a point of axes that a transfer runs at (`Tuple`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import islpy as isl
+
+from tc.poly.gpu.mapping import AxisMap, alone, several, steps
+from tc.poly.scop import Scop
+from tc.poly.tile_plan import Axis
+
+
+@dataclass(frozen=True, slots=True)
+class Tuple:
+    """The instances of a name: its dimension i is called `di` and is the index `variables[i]`."""
+
+    name: str
+    variables: tuple[str, ...]
+    axes: Mapping[str, int] = field(hash=False)  # by name of the axis, the dimension that it is
+
+    @property
+    def text(self) -> str:
+        return f"{self.name}[{', '.join(f'd{i}' for i in range(len(self.variables)))}]"
+
+    def point(self, axis: Axis) -> str:
+        """The number of the point of an axis, from 0 (from wherever, where its first point varies)."""
+        position = f"d{self.axes[axis.name]}"
+        return position if axis.min == 0 or axis.first is not None else f"({position} - {axis.min})"
+
+    def tile(self, axis: Axis, m: AxisMap) -> str:
+        return f"floor({self.point(axis)}/{m.tile})"
+
+    def turn(self, axis: Axis, m: AxisMap) -> str:
+        """The value of the block variable on which a tile runs."""
+        # What need not be taken modulo is not, which costs isl time.
+        return self.tile(axis, m) if alone(axis, m) else f"({self.tile(axis, m)}) mod {m.blocks}"
+
+    def thread(self, axis: Axis, m: AxisMap) -> str:
+        fits = axis.size is None and axis.first is None and axis.extent <= m.threads
+        return self.point(axis) if fits else f"({self.point(axis)}) mod {m.threads}"
+
+    def step(self, axis: Axis, m: AxisMap) -> str | None:
+        """The number of a point among those of its thread and tile; None if there is but one."""
+        if steps(axis, m) == 1:
+            return None
+        whole = not m.tile or (axis.size is None and m.tile >= axis.extent)
+        inside = self.point(axis) if whole else f"({self.point(axis)}) mod {m.tile}"
+        return f"floor(({inside})/{m.threads})" if m.threads > 1 else inside
+
+
+def of_statement(scop: Scop, name: str, axes: Iterable[Axis]) -> Tuple:
+    variables = scop.statement(name).stage.domain.names
+    found = {a.name: variables.index(a.vars[name]) for a in axes if name in a.vars}
+    return Tuple(name, variables, found)
+
+
+def of_axes(name: str, axes: Sequence[Axis]) -> Tuple:
+    """The points of axes; the variables are named for the axes."""
+    names = tuple(a.name for a in axes)
+    return Tuple(name, names, {n: i for i, n in enumerate(names)})
+
+
+def threads_of(
+    t: Tuple, axes: Sequence[tuple[Axis, AxisMap]], variables: Sequence[str], everywhere: bool = False
+) -> dict[str, str]:
+    """The values of the thread variables on which an instance runs: of those that no axis uses 0, or
+    `everywhere` any, which are left out."""
+    found = {m.thread: t.thread(a, m) for a, m in axes if m.thread is not None}
+    return {v: found.get(v, "0") for v in variables if v in found or not everywhere}
+
+
+def together(ctx: isl.Context, t: Tuple, axes: Iterable[tuple[Axis, AxisMap, int]]) -> isl.Map:
+    """Each instance to those that differ from it along `axes` alone, and are in its tile; where an axis has
+    but one tile, this has so many points."""
+    conditions = {i: f"e{i} = d{i}" for i in range(len(t.variables))}
+    for a, m, size in axes:
+        i = t.axes[a.name]
+        if several(a, m):
+            conditions[i] = f"floor((e{i} - {a.min})/{m.tile}) = floor((d{i} - {a.min})/{m.tile})"
+        else:
+            conditions[i] = f"{a.min} <= e{i} < {a.min + size}"
+    target = t.text.replace("[d", "[e").replace(" d", " e")
+    where = " and ".join(conditions.values())
+    return isl.Map.read_from_str(ctx, f"{{ {t.text} -> {target}" + (f" : {where} }}" if where else " }"))
+
+
+def band(ctx: isl.Context, members: Sequence[Mapping[Tuple, str]]) -> isl.MultiUnionPwAff:
+    """One function of all tuples for each member; a member has the text for each."""
+    parts = ("{ " + "; ".join(f"{t.text} -> [({e})]" for t, e in m.items()) + " }" for m in members)
+    return isl.MultiUnionPwAff.read_from_str(ctx, f"[{', '.join(parts)}]")
+
+
+def where(
+    ctx: isl.Context, conditions: Mapping[Tuple, Sequence[str]], parameters: Sequence[str] = ()
+) -> isl.UnionSet:
+    """The instances of each tuple for which its conditions hold."""
+    parts = (f"{t.text}" + (f" : {' and '.join(c)}" if c else "") for t, c in conditions.items())
+    return isl.UnionSet.read_from_str(ctx, f"[{', '.join(parameters)}] -> {{ {'; '.join(parts)} }}")
+
+
+def function(ctx: isl.Context, t: Tuple, values: Sequence[str], name: str = "place") -> isl.PwMultiAff:
+    """Each instance to these values, in the space `name`."""
+    return isl.PwMultiAff.read_from_str(
+        ctx, f"{{ {t.text} -> {name}[{', '.join(f'({v})' for v in values)}] }}"
+    )
+
+
+def relation(ctx: isl.Context, t: Tuple, values: Sequence[str], name: str = "") -> isl.Map:
+    return isl.Map.from_pw_multi_aff(function(ctx, t, values, name))

@@ -1,0 +1,279 @@
+"""Copies to shared memory: all threads of a block make them together, neighbours copy neighbouring elements,
+or vectors of them where that is proved to be possible (vectors.py).
+
+What a footprint has outside of its array is 0 there: nobody uses it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from tc.ir.expr import (
+    GE,
+    LT,
+    Add,
+    Call,
+    Cast,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    IntImm,
+    Load,
+    Mul,
+    Sub,
+    Variable,
+    imm,
+    rebuild,
+)
+from tc.ir.loops import Compute, For, If, LoopKind, Stmt
+from tc.ir.program import Box, Range
+from tc.ir.simplify import conjunction, simplify
+from tc.poly.gpu.local import Local
+from tc.poly.gpu.shared import Dimension, Shared
+
+_LANES = 8  # neighbouring threads at least, of single elements: whole sectors of memory
+_MORE = 4  # rounds over a row more than there must be
+_EACH, _DIVISIONS = 6, 8  # instructions of a copy, of a division and a remainder by constants
+_UNROLLED = 8  # copies of a thread that are made without a loop
+_MOST_UNROLLED = 64  # even if they are to be made so: of 128, NVRTC makes 255 registers in 20 s
+
+
+def copy(
+    x: Shared,
+    starts: Mapping[str, Expr],
+    threads: Sequence[tuple[str, int]],
+    name: str,
+    slot: Expr | None = None,
+    unroll: bool | None = None,
+) -> Stmt:
+    """The copy of a footprint by all threads of a block; `starts` are the first points of tiles, by axis;
+    `slot` is the place of the tile in a ring, into which copies are asynchronous;
+    `name` is free for the loop over rows, and with `_` for that over a row;
+    `unroll`: whether these are unrolled (None: where that is little)."""
+    width = x.rows.width
+    element, over = _dealt([d.size for d in x.dimensions], width, threads, name, unroll)
+    box = list(x.buffer.box)
+    point: tuple[Expr, ...] = ()
+    if x.index is None:
+        source, tests = _source(x.dimensions, element, box, starts)
+        value: Expr = Load(x.buffer.name, tuple(source), x.buffer.dtype)
+    else:
+        assert x.call is not None and x.subscript is not None
+        i, n = x.selected, len(x.index.dimensions)
+        box[i : i + 1] = x.index.buffer.box
+        source, tests = _source(x.dimensions, element, box, starts)
+        index = Load(x.index.array.name, tuple(element[i : i + n]), x.index.array.dtype)
+        at = Sub(_with_index(x.subscript, index), x.buffer.box[i].min)
+        source[i : i + n] = [simplify(at, exact=True)]
+        value = Load(x.buffer.name, tuple(source), x.buffer.dtype, x.call.checked, x.call.site)
+        point = tuple(_position(x, axis, first, element, starts) for axis, first in x.point)
+    if x.array.dtype != x.buffer.dtype:
+        value = Cast(x.array.dtype, value)
+    if tests:
+        value = IfThenElse(conjunction(tests), value, imm(0, x.array.dtype))
+    place = element if slot is None else [slot, *element]
+    told = f"{x.buffer.name} to shared memory"
+    return over(Compute("", x.array.name, tuple(place), None, value, point, told, slot is not None, width))
+
+
+def store(
+    x: Local, box: Box, starts: Mapping[str, Expr], threads: Sequence[tuple[str, int]], name: str
+) -> Stmt:
+    """What a tile has of a result, to memory, by all threads of a block."""
+    element, over = _dealt([d.size for d in x.stored], 1, threads, name, None)
+    place, tests = _source(x.stored, element, box, starts)
+    value = Load(x.array.name, tuple(element), x.array.dtype)
+    stored = Compute("", x.buffer, tuple(place), None, value, (), f"{x.buffer} from shared memory")
+    return over(If(conjunction(tests), stored) if tests else stored)
+
+
+def movers(x: Local, threads: Sequence[tuple[str, int]]) -> str:
+    """The thread that `store` has move each element of an array, as text for isl: the values of the thread
+    variables, of the element `place[d0, d1, ...]`."""
+    shape = [d.size for d in x.stored]
+    names = [f"d{i}" for i in range(len(shape))]
+    count = math.prod(n for _, n in threads)
+    how = _deal(shape, 1, threads)
+    number = f"{how.lanes} * (({_line(names, shape, how.line, how.row)}) mod {count // how.lanes})"
+    number += f" + (({_line(names, shape, how.row, len(shape))}) mod {how.lanes})"
+    values: list[str] = []
+    before = 1
+    for _, n in threads:
+        values.append(f"(floor(({number})/{before})) mod {n}")
+        before *= n
+    return f"{{ place[{', '.join(names)}] -> [{', '.join(values)}] }}"
+
+
+def _line(names: Sequence[str], shape: Sequence[int], first: int, end: int) -> str:
+    """The number of an element among those of some dimensions."""
+    terms = [f"{math.prod(shape[i + 1 : end])} * {names[i]}" for i in range(first, end)]
+    return " + ".join(terms) or "0"
+
+
+@dataclass(frozen=True, slots=True)
+class Deal:
+    """How threads share out a box: they are groups of so many `lanes`, and each row, of the dimensions from
+    `row` on, is for one.  Groups share out the dimensions from `line` to `row`; those before are loops,
+    in which addresses only move on."""
+
+    line: int
+    row: int
+    lanes: int
+
+
+def _dealt(
+    sizes: Sequence[int], width: int, threads: Sequence[tuple[str, int]], name: str, unroll: bool | None
+) -> tuple[list[Expr], Callable[[Stmt], Stmt]]:
+    """Which elements of a box, of so many at once, a thread moves, and the loops over these."""
+    shape = [*sizes[:-1], sizes[-1] // width]
+    count = math.prod(n for _, n in threads)
+    how = _deal(shape, width, threads)
+    groups = count // how.lanes
+    lane, line = _shared_out(threads, how.lanes)
+    lines, row = math.prod(shape[how.line : how.row]), math.prod(shape[how.row :])
+    number, over_lines = _rounds(name, line, lines, groups, unroll)
+    inside, over_row = _rounds(f"{name}_", lane, row, how.lanes, unroll)
+    outer = [_rounds(f"{name}_{i}", IntImm(0), n, 1, unroll) for i, n in enumerate(shape[: how.line])]
+    element = [e for e, _ in outer]
+    element += [*_decoded(number, shape[how.line : how.row]), *_decoded(inside, shape[how.row :])]
+    element[-1] = Mul(element[-1], IntImm(width))
+
+    def over(s: Stmt) -> Stmt:
+        for _, loop in reversed(outer):
+            s = loop(s)
+        return over_lines(over_row(s))
+
+    return [simplify(e, exact=True) for e in element], over
+
+
+def _deal(shape: Sequence[int], width: int, threads: Sequence[tuple[str, int]]) -> Deal:
+    """The best way to share out a box of so many vectors."""
+    count = math.prod(n for _, n in threads)
+    return min(_deals(shape, count, width), key=lambda d: _instructions(d, shape, count))
+
+
+def _deals(shape: Sequence[int], threads: int, width: int) -> Iterator[Deal]:
+    """Ways to share out a box of so many vectors: neighbouring threads move neighbours."""
+    least = _LANES if width == 1 else 2
+    for row in range(len(shape)):
+        size = math.prod(shape[row:])
+        fewest = -(-size // threads)
+        for rounds in range(fewest, fewest + _MORE):
+            lanes = -(-size // rounds)
+            if rounds > fewest and lanes < min(size, least):
+                break
+            whole = next(n for n in range(lanes, threads + 1) if threads % n == 0)
+            yield from (Deal(line, row, whole) for line in range(row + 1))
+
+
+def _instructions(how: Deal, shape: Sequence[int], threads: int) -> tuple[float, int]:
+    """About how many a thread has, and for how many lanes there is nothing: what tells where an element is of
+    what groups share out is computed for each, the rest once."""
+    line, row = shape[how.line : how.row], shape[how.row :]
+    groups = threads // how.lanes
+    lines, rounds = -(-math.prod(line) // groups), -(-math.prod(row) // how.lanes)
+    outer = math.prod(shape[: how.line])
+    divided = [_DIVISIONS * max(0, sum(n > 1 for n in x) - 1) for x in (line, row)]
+    each = lines * divided[0] + (lines * rounds if rounds > 1 else 1) * divided[1]
+    loops = sum(n > _UNROLLED for n in (lines, rounds, *shape[: how.line]))
+    idle = threads - groups * min(how.lanes, math.prod(row))
+    return lines * rounds * outer * (_EACH + loops) + each, idle
+
+
+def _rounds(
+    name: str, first: Expr, count: int, threads: int, unroll: bool | None
+) -> tuple[Expr, Callable[[Stmt], Stmt]]:
+    """Which of `count` things a thread does, `first` and then each after so many `threads`; the loop over
+    them, of the variable `name`.  It is unrolled if that is wanted (where threads have different numbers of
+    them, by the compiler), else if all have as many to do, and not too many."""
+    rounds, rest = -(-count // threads), count % threads
+    if rounds == 1 and not rest:
+        return first, lambda s: s
+    few = rounds <= _UNROLLED if unroll is None else unroll and rounds <= _MOST_UNROLLED
+    if rest or not few:
+        lanes = 1 if unroll is False else rounds if unroll and few else 0
+        return Variable(name), lambda s: For(name, first, IntImm(count), threads, LoopKind.SERIAL, s, lanes)
+    each = Add(first, Mul(IntImm(threads), Variable(name)))
+    return each, lambda s: For(name, IntImm(0), IntImm(rounds), 1, LoopKind.UNROLLED, s)
+
+
+def _source(
+    dimensions: Sequence[Dimension], element: Sequence[Expr], box: Sequence[Range], starts: Mapping[str, Expr]
+) -> tuple[list[Expr], list[Expr]]:
+    """Where an element of a footprint comes from, and what must hold so that it is in the array."""
+    source: list[Expr] = []
+    tests: list[Expr] = []
+    for d, e, r in zip(dimensions, element, box, strict=True):
+        terms = (Mul(IntImm(t.factor), starts[t.axis]) for t in d.terms if t.moves)
+        lower = simplify(reduce(Add, terms, Sub(IntImm(d.constant), r.min)), exact=True)
+        at = simplify(Add(lower, Mul(e, IntImm(d.stride))), exact=True)
+        source.append(at)
+        first = r.min.value if isinstance(r.min, IntImm) else None
+        if d.least is None or first is None or d.least < first:
+            tests.append(GE(at, IntImm(0)))
+        extent = r.extent.value if isinstance(r.extent, IntImm) else None
+        if d.below is not None and simplify(Sub(Add(r.min, r.extent), d.below), exact=True) == IntImm(0):
+            continue
+        if d.most is None or first is None or extent is None or d.most + d.span > first + extent:
+            tests.append(LT(at, r.extent))
+    return source, tests
+
+
+def _with_index(e: Expr, index: Load) -> Expr:
+    """A subscript with its only read made from a copy."""
+    if isinstance(e, Call) and e.kind != "intrinsic":
+        return index
+    return rebuild(e, lambda c: _with_index(c, index))
+
+
+def _position(x: Shared, axis: str, first: int, element: Sequence[Expr], starts: Mapping[str, Expr]) -> Expr:
+    """The value of an index of the instance that reads an element first: what an error tells."""
+    start = Add(starts.get(axis, IntImm(0)), IntImm(first))
+    for d, e in zip(x.dimensions, element, strict=True):
+        if len(d.terms) == 1 and d.terms[0].axis == axis and d.terms[0].factor == 1:
+            return simplify(Add(start, e), exact=True)
+    return simplify(start, exact=True)
+
+
+def _shared_out(threads: Sequence[tuple[str, int]], lanes: int) -> tuple[Expr, Expr]:
+    """The lane of a thread, and which of the groups of `lanes` threads it is in."""
+    if not threads:
+        return IntImm(0), IntImm(0)
+    (first, width), rest = threads[0], threads[1:]
+    if lanes <= width and width % lanes == 0:
+        lane: Expr = FloorMod(Variable(first), IntImm(lanes)) if lanes < width else Variable(first)
+        line: Expr = FloorDiv(Variable(first), IntImm(lanes)) if lanes < width else IntImm(0)
+        line = Add(line, _number(rest, width // lanes))
+    else:
+        thread = _number(threads, 1)
+        lane, line = FloorMod(thread, IntImm(lanes)), FloorDiv(thread, IntImm(lanes))
+        if math.prod(n for _, n in threads) == lanes:
+            lane, line = thread, IntImm(0)
+    return simplify(lane, exact=True), simplify(line, exact=True)
+
+
+def _number(threads: Sequence[tuple[str, int]], stride: int) -> Expr:
+    """`stride` times the number of a thread, the first variable the fastest."""
+    out: Expr = IntImm(0)
+    for v, n in threads:
+        out = Add(out, Mul(Variable(v), IntImm(stride)) if stride > 1 else Variable(v))
+        stride *= n
+    return out
+
+
+def _decoded(number: Expr, shape: Sequence[int]) -> list[Expr]:
+    """The subscripts of an element with this number."""
+    out: list[Expr] = []
+    rest = number
+    wide = [i for i, n in enumerate(shape) if n > 1]
+    for i, n in reversed(list(enumerate(shape))):
+        if n == 1:
+            out.insert(0, IntImm(0))
+            continue
+        out.insert(0, FloorMod(rest, IntImm(n)) if i != wide[0] else rest)
+        rest = FloorDiv(rest, IntImm(n))
+    return out

@@ -1,0 +1,166 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false
+"""What stands between the parts of a mapped tree: statements of extension nodes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import islpy as isl
+
+from tc.ir.expr import Expr, IntImm, Load, Mul, Variable, substitute
+from tc.ir.loops import WARP, Array, Compute, For, LoopKind, Stmt, Sync
+from tc.ir.lower import neutral
+from tc.ir.simplify import simplify
+from tc.poly.ast import Inserted, View
+from tc.poly.bodies import zero_based
+from tc.poly.context import maps_of
+from tc.poly.gpu.bands import of_thread, over_steps
+from tc.poly.gpu.coordinates import function, of_axes, relation, threads_of
+from tc.poly.gpu.local import Local
+from tc.poly.gpu.mapping import Unit, alone, several
+from tc.poly.gpu.nodes import Part
+from tc.poly.gpu.private_memory import Kept, Parts, index
+from tc.poly.gpu.promotion import Placed
+from tc.poly.gpu.replicated import Replicated
+
+
+@dataclass(slots=True)
+class Insertions:
+    """Makes the parts of `placed`'s tree that are not the program's, and keeps what the statements in them
+    are, of their point and their views.  `starts`: the first points of the tiles of axes of which each block
+    has but one."""
+
+    placed: Placed
+    made: dict[str, Inserted] = field(default_factory=dict[str, Inserted])
+    views: dict[str, tuple[View, ...]] = field(default_factory=dict[str, tuple[View, ...]])
+    starts: dict[str, Expr] = field(default_factory=dict[str, Expr])
+
+    def __post_init__(self) -> None:
+        for a, m in (x for u in self.placed.units for x in (*u.axes, *u.own)):
+            if m.block is not None and several(a, m) and alone(a, m):
+                self.starts[a.name] = simplify(Mul(Variable(m.block), IntImm(m.tile)), exact=True)
+
+    def opaque(self, name: str, what: Stmt, outer: isl.UnionMap) -> Part:
+        """A statement that all threads of a block run once a tile."""
+        self.made[name] = lambda point, views: what
+        target = isl.Set.read_from_str(self.placed.ctx, f"{{ {name}[] }}")
+        tiles = isl.Set.from_union_set(outer.range()).reset_tuple_id()
+        found = isl.Map.from_domain_and_range(tiles, target).to_union_map()
+        return Part(universe(found), "", found)
+
+    def together(self, name: str, outer: isl.UnionMap, *, copies: bool = False) -> Part:
+        """A barrier of the block, once a tile, or of its warp where it has but one."""
+        one = math.prod(n for _, n in self.placed.how.threads) <= WARP
+        return self.opaque(name, Sync(warp=one, copies=copies), outer)
+
+    def points(
+        self, name: str, u: Unit, statements: Sequence[str], outer: isl.UnionMap, everywhere: bool = False
+    ) -> Part:
+        """A statement that runs at each point of a nest's axes at which some of these statements do, which
+        have them, too, on the thread of the point, or `everywhere` on all threads that there are for it."""
+        t = of_axes(name, [a for a, _ in u.axes])
+        found = isl.UnionMap.empty_ctx(self.placed.ctx)
+        for s in statements:
+            source = self.placed.instances(next(x for x in self.placed.units if s in x.statements), s)
+            point = relation(self.placed.ctx, source, [f"d{source.axes[a.name]}" for a, _ in u.axes], name)
+            domain = isl.UnionSet.from_set(self.placed.scop.statement(s).domain)
+            for m in maps_of(outer.intersect_domain(domain)):
+                m = m.reset_tuple_id(_OUT).reverse().apply_range(point)
+                found = found.union(m.to_union_map())
+        below = over_steps(self.placed, u.axes, [t], "", unrolled={a.name for a, _ in u.axes})
+        threads = threads_of(t, u.axes, self.placed.variables, everywhere)
+        mine = of_thread(self.placed, {t: threads}, below)
+        return Part(universe(found), mine, found)
+
+    def transfer(self, k: Kept | Replicated, u: Unit, outer: isl.UnionMap, *, load: bool) -> Part:
+        """The elements that threads keep, from memory or back."""
+        p = self.placed
+        name = f"{'load' if load else 'store'}_{[*p.kept, *p.replicated].index(k)}"
+        if isinstance(k, Replicated):
+            users = sorted(k.writers)
+        else:
+            statements = (p.scop.statement(s) for x in p.units if x.nest == u.nest for s in x.statements)
+            users = [s.name for s in statements if any(a.buffer == k.buffer for a in s.accesses)]
+        t = k.array.dtype
+
+        def moved(element: tuple[Expr, ...], buffer: str, place: tuple[Expr, ...]) -> Stmt:
+            if load:
+                told = f"{k.buffer} to registers"
+                return Compute("", k.array.name, element, None, Load(buffer, place, t), (), told)
+            told = f"{k.buffer} from registers"
+            return Compute("", buffer, place, None, Load(k.array.name, element, t), (), told)
+
+        return self.between(name, u, users, k.array, k.statement, k.buffer, k.access.subscripts, moved, outer)
+
+    def result(self, p: Parts, u: Unit, outer: isl.UnionMap) -> Part:
+        """Combined parts go into their results."""
+        stage = self.placed.scop.statement(p.statement).stage
+
+        def combined(element: tuple[Expr, ...], buffer: str, place: tuple[Expr, ...]) -> Stmt:
+            value = Load(p.array.name, element, p.array.dtype)
+            return Compute("", buffer, place, p.op, value, (), f"{p.buffer}, its parts", atomic=p.atomic)
+
+        name = f"finish_{p.statement}"
+        return self.between(
+            name, u, [p.statement], p.array, p.statement, p.buffer, stage.args, combined, outer
+        )
+
+    def between(
+        self,
+        name: str,
+        u: Unit,
+        users: Sequence[str],
+        array: Array,
+        statement: str,
+        buffer: str,
+        subscripts: Sequence[Expr],
+        made: Callable[[tuple[Expr, ...], str, tuple[Expr, ...]], Stmt],
+        outer: isl.UnionMap,
+    ) -> Part:
+        """What `made` does with an element of an array of registers and the one of a buffer that it stands
+        for, which has these subscripts in `statement`, at the points where some of the `users` run; that is
+        where the buffer has its value, in another array of registers, in shared memory or in memory."""
+        t = of_axes(name, [a for a, _ in u.axes])
+        there = self.placed.home(u.nest, buffer, array)
+        views = [View(-1, array.name, function(self.placed.ctx, t, index(t, u.axes)))]
+        if isinstance(there, Local):
+            at_place = there.place(t, u, statement, subscripts)
+            views.append(View(0, there.array.name, function(self.placed.ctx, t, at_place)))
+        elif there is not None:
+            views.append(View(0, there.array.name, function(self.placed.ctx, t, index(t, u.axes))))
+        self.views[name] = tuple(views)
+        box = self.placed.scop.program.buffer(buffer).box
+        variables = {a.vars[statement]: i for i, (a, _) in enumerate(u.axes) if statement in a.vars}
+
+        def at(point: tuple[Expr, ...], views: Sequence[tuple[Expr, ...]]) -> Stmt:
+            values = {v: point[i] for v, i in variables.items()}
+            element, *inside = views
+            if there is not None:
+                return made(element, there.array.name, inside[0])
+            place = zero_based((substitute(e, dict(values)) for e in subscripts), box)
+            return made(element, buffer, place)
+
+        self.made[name] = at
+        return self.points(name, u, users, outer, isinstance(there, Replicated))
+
+
+_OUT = isl.dim_type.out
+
+
+def universe(found: isl.UnionMap) -> isl.UnionSet:
+    """The filter of inserted statements."""
+    return found.range().universe()
+
+
+def started(p: Parts) -> Stmt:
+    """The neutral element in all parts of a thread."""
+    names = [f"u{i}" for i in range(len(p.array.shape))]
+    s: Stmt = Compute(
+        "", p.array.name, tuple(map(Variable, names)), None, neutral(p.op, p.array.dtype), (), ""
+    )
+    for v, n in zip(reversed(names), reversed(p.array.shape), strict=True):
+        s = For(v, IntImm(0), n, 1, LoopKind.UNROLLED, s)
+    return s

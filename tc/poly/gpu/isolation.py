@@ -1,0 +1,33 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false
+"""Tiles of a reduction all of whose points exist, apart from those on the border of a condition.
+
+`C(i,j) +=! A(i,k) * B(k,j) where k <= i`: the points of a tile end at different iterations.  Nothing says in
+advance what the iterations beyond would add, so no padding helps; but most tiles are whole, and these need no
+guards.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tc.poly.gpu import padded_domains
+from tc.poly.gpu.coordinates import together
+from tc.poly.gpu.mapping import Unit, isolated
+from tc.poly.gpu.promotion import Placed
+
+if TYPE_CHECKING:
+    import islpy as isl
+
+
+def whole_tiles(p: Placed, u: Unit) -> tuple[isl.Set, isl.Set] | None:
+    """The instances in whole tiles, and the others, if a unit's statement is to be isolated."""
+    name = u.statements[0]
+    if not isolated(p.scop, u, name):
+        return None
+    t, domain = p.instances(u, name), padded_domains.domain(p.scop, u, name, p.beyond)
+    axes = ((a, m, a.extent) for a, m in (*u.axes, *u.own) if name in a.vars)
+    box = together(p.ctx, t, axes).intersect_domain(domain)
+    partial = box.intersect_range(domain.complement()).domain()
+    whole = domain.subtract(partial).coalesce()
+    return None if whole.is_empty() else (whole, domain.subtract(whole))

@@ -1,0 +1,181 @@
+"""How the loops of a region are dealt out to the blocks and threads of a GPU.
+
+A region (tc/poly/tile_plan.py) becomes one kernel.  Its axes, or those of its only nest, are tiled, and
+tiles go to blocks; the points of a tile go to threads.  Each phase of a nest is a *unit*: it is dealt out on
+its own, and a barrier stands between two units if a thread needs what another one did (tc/poly/gpu/sync.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tc.ir.expr import Expr, variables
+from tc.poly.scop import Scop
+from tc.poly.tile_plan import Axis, Phase, Region
+
+
+@dataclass(frozen=True, slots=True)
+class AxisMap:
+    """Where the points of an axis run.
+
+    Tile q, of `tile` points (0: all points are one tile), runs on the blocks whose variable `block` is q mod
+    `blocks` (0: is q, there is a block for each), or on all blocks if there is no variable.  Point p of a
+    tile runs on the threads whose variable `thread` is p mod `threads`: neighbours on neighbours.  `threads`
+    divides `tile`.
+    """
+
+    tile: int = 0
+    block: str | None = None
+    blocks: int = 1
+    thread: str | None = None
+    threads: int = 1
+
+    @property
+    def dealt_out(self) -> bool:
+        """Whether threads or blocks share its points."""
+        return self.thread is not None or self.block is not None
+
+
+SERIAL = AxisMap()
+
+
+def several(axis: Axis, m: AxisMap) -> bool:
+    """Whether there is, or may be, more than one tile."""
+    return bool(m.tile) and (axis.size is not None or m.tile < axis.extent)
+
+
+def alone(axis: Axis, m: AxisMap) -> bool:
+    """Whether each tile has a block of its own."""
+    if m.block is None:
+        return False
+    return not m.blocks or (axis.size is None and -(-axis.extent // m.tile) <= m.blocks)
+
+
+def points(axis: Axis, m: AxisMap) -> int | None:
+    """How many points a tile has at most; None without a bound."""
+    whole = axis.extent if axis.size is None else None
+    return m.tile if m.tile and (whole is None or m.tile < whole) else whole
+
+
+def steps(axis: Axis, m: AxisMap) -> int | None:
+    """How many points of a tile a thread runs at most; None without a bound."""
+    size = points(axis, m)
+    return None if size is None else -(-size // m.threads)
+
+
+def covered(axis: Axis, m: AxisMap) -> int | None:
+    """How many points of a tile the steps of its threads are; None without a bound."""
+    count = steps(axis, m)
+    return None if count is None else count * m.threads
+
+
+@dataclass(frozen=True, slots=True)
+class NestMap:
+    """The maps of a nest's axes, and of each phase's own."""
+
+    axes: Mapping[str, AxisMap] = field(hash=False)
+    phases: tuple[Mapping[str, AxisMap], ...] = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RegionMap:
+    """`blocks` and `threads`: the variables of a launch with their numbers of values, the fastest first;
+    `unroll`: how many iterations of innermost loops run in a row (None: as is best), `unroll_copies`: whether
+    what a thread copies to shared memory does (None: where that is little)."""
+
+    blocks: tuple[tuple[str, Expr], ...]
+    threads: tuple[tuple[str, int], ...]
+    nests: tuple[NestMap, ...]
+    unroll: int | None = None
+    unroll_copies: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Phases that run under one filter of threads: `axes` are those of the nest, its number in the region,
+    `own` those of the phases.  `beside`: the reductions that threads sum up beside their results
+    (registers.py)."""
+
+    phases: tuple[Phase, ...]
+    axes: tuple[tuple[Axis, AxisMap], ...]
+    own: tuple[tuple[Axis, AxisMap], ...] = ()
+    nest: int = 0
+    beside: frozenset[str] = frozenset()
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        return tuple(s for p in self.phases for s in p.statements)
+
+    @property
+    def looped(self) -> tuple[tuple[Axis, AxisMap], ...]:
+        """The axes of the phases of which a block runs several tiles: loops around what is copied to shared
+        memory."""
+        return tuple((a, m) for a, m in self.own if several(a, m) and not alone(a, m))
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether threads or blocks have parts of the results."""
+        return any(m.dealt_out for _, m in self.own)
+
+    @property
+    def on_blocks(self) -> bool:
+        """Whether blocks have iterations of the axes of the phases: they update the same results."""
+        return any(m.block is not None for _, m in self.own)
+
+    @property
+    def shared_out(self) -> tuple[str, ...]:
+        """The thread variables that the axes of the phases use."""
+        return tuple(m.thread for _, m in self.own if m.thread is not None)
+
+
+def units(region: Region, mapped: RegionMap) -> tuple[Unit, ...]:
+    """The units of a region in order; phases without axes of their own that follow each other are one."""
+    out: list[Unit] = []
+    for number, (n, m) in enumerate(zip(region.nests, mapped.nests, strict=True)):
+        axes = tuple((a, m.axes[a.name]) for a in n.axes)
+        plain: list[Phase] = []
+        for p, own in zip(n.phases, m.phases, strict=True):
+            if not p.axes:
+                plain.append(p)
+                continue
+            out += [Unit(tuple(plain), axes, (), number)] if plain else []
+            plain.clear()
+            out.append(Unit((p,), axes, tuple((a, own[a.name]) for a in p.axes), number))
+        out += [Unit(tuple(plain), axes, (), number)] if plain else []
+    return tuple(out)
+
+
+def bounded(scop: Scop, unit: Unit, statement: str) -> bool:
+    """Whether the conditions of a statement may be taken to hold for all points of a tile or for none, along
+    its axes: they do no more than end the unit's own loops, or say which points have a result."""
+    s = scop.statement(statement)
+    if s.residual:
+        return False
+    moving = {a.vars[statement] for a, m in unit.axes if statement in a.vars and points(a, m) != 1}
+    own = {a.vars[statement] for a, _ in unit.own if statement in a.vars}
+    of_points = [c for c in s.stage.domain.conditions if not moving.isdisjoint(variables(c))]
+    beside = statement in unit.beside
+    return not of_points or (beside and all(own.isdisjoint(variables(c)) for c in of_points))
+
+
+def isolated(scop: Scop, unit: Unit, statement: str) -> bool:
+    """Whether tiles that have all points of a statement run apart from others (isolation.py): it is the only
+    one of a unit with tiles of its own loops, which end differently for the points of a tile."""
+    tiled = len(unit.statements) == 1 and not unit.shared_out and any(several(a, m) for a, m in unit.own)
+    of_size = all(a.first is None and (a.size is None or m.tile) for a, m in (*unit.axes, *unit.own))
+    return tiled and of_size and not scop.statement(statement).residual and not bounded(scop, unit, statement)
+
+
+def parted(scop: Scop, unit: Unit, statement: str) -> bool:
+    """Whether threads, or blocks, keep parts of a statement's results."""
+    found = any(statement in a.reductions and m.dealt_out for a, m in unit.own)
+    return found and scop.statement(statement).reduction
+
+
+def tiled_axes(region: Region) -> tuple[Axis, ...]:
+    """The axes that all units of a region have: their tiles are the outermost loops."""
+    if region.axes or len(region.nests) != 1:
+        return region.axes
+    (only,) = region.nests
+    return only.axes

@@ -1,0 +1,63 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false
+"""Statements that run beyond their domain, so that no guard stands in the innermost loops of a partial tile.
+
+That is harmless where an instance touches nothing but registers of its thread and copies in shared memory:
+these are as large as whole tiles are, and what comes of it is never stored.  Only axes that are not reduced
+are padded; one iteration more of a reduction would count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from tc.ir.expr import variables
+from tc.poly.gpu.coordinates import of_statement, together
+from tc.poly.gpu.mapping import AxisMap, Unit, bounded, covered, isolated
+from tc.poly.gpu.private_memory import Kept, Parts
+from tc.poly.gpu.shared import Shared
+from tc.poly.scop import Scop
+from tc.poly.tile_plan import Axis
+
+if TYPE_CHECKING:
+    import islpy as isl
+
+
+def padded(
+    scop: Scop, unit: Unit, kept: Sequence[Kept], parts: Mapping[str, Parts], memory: Sequence[Shared]
+) -> frozenset[str]:
+    """The statements of a unit that may run at all points of its tiles; those that are isolated only along
+    axes of which conditions say nothing."""
+    if unit.shared_out:
+        return frozenset()
+    # What a nest loads first is loaded where there is something to load: elsewhere it would be undefined.
+    registers = {k.buffer for k in kept if k.nest == unit.nest and not k.load}
+    out: set[str] = set()
+    for name in unit.statements:
+        s = scop.statement(name)
+        shared = {x.read for x in memory if x.statement == name}
+        own = name in parts or all(a.buffer in registers for a in s.accesses if a.kind != "read")
+        private = own and all(i in shared or a.buffer in registers for i, a in enumerate(s.reads))
+        if private and (bounded(scop, unit, name) or isolated(scop, unit, name)):
+            out.add(name)
+    return frozenset(out)
+
+
+def domain(scop: Scop, unit: Unit, name: str, statements: Collection[str]) -> isl.Set:
+    """The instances of a statement that run: those of its domain, of `statements` those of whole tiles."""
+    s = scop.statement(name)
+    if name not in statements:
+        return s.domain
+    told = {v for c in s.stage.domain.conditions for v in variables(c)}
+    fixed = told if isolated(scop, unit, name) else set[str]()
+    axes: list[tuple[Axis, AxisMap, int]] = []
+    for a, m in unit.axes:
+        size = covered(a, m)
+        known = a.first is None and (a.size is None or m.tile)
+        if known and size is not None and name in a.vars and a.vars[name] not in fixed:
+            axes.append((a, m, size))
+    if not axes:
+        return s.domain
+    t = of_statement(scop, name, (a for a, _ in unit.axes))
+    return s.domain.apply(together(scop.ctx, t, axes)).coalesce()

@@ -1,0 +1,179 @@
+"""What threads keep in registers: elements that a nest works on, and parts of results.
+
+An array of registers has an element for each point that a thread runs of a nest's axes in a tile; loops over
+these points are unrolled, so that its subscripts are constants.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+
+from tc.dtypes import accumulator
+from tc.ir.expr import IntImm
+from tc.ir.loops import Array
+from tc.ir.program import Op
+from tc.poly.gpu.coordinates import Tuple
+from tc.poly.gpu.mapping import AxisMap, Unit, bounded, parted, steps
+from tc.poly.register_promotion import promotion
+from tc.poly.scop import Access, Scop, Statement
+from tc.poly.tile_plan import Axis, Region
+
+LIMIT = 64  # elements of one array; more would not be registers
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The elements of `buffer` that a nest works on, in `array`: loaded from memory before unless its first
+    statement writes them, stored after unless nobody needs them.  `access` is how `statement` names them."""
+
+    buffer: str
+    array: Array
+    nest: int
+    statement: str
+    access: Access
+    load: bool
+    store: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What each thread has of the results of `statement`, combined by `op` over the variables `threads` (none
+    where it has all, see `aside`); `atomic`: and then, as other blocks have parts of them, in memory;
+    `everywhere`: all threads get them (replicated.py)."""
+
+    statement: str
+    buffer: str
+    array: Array
+    op: Op
+    threads: tuple[str, ...]
+    atomic: bool = False
+    everywhere: bool = False
+
+
+def index(t: Tuple, axes: Sequence[tuple[Axis, AxisMap]]) -> list[str]:
+    """The subscripts of an array of registers: which of its points a thread is at."""
+    return [e for a, m in axes if (e := t.step(a, m)) is not None]
+
+
+def shape(axes: Sequence[tuple[Axis, AxisMap]]) -> tuple[int, ...] | None:
+    """The extents of these subscripts; None where they are not known or there would be too many elements."""
+    counts = [steps(a, m) for a, m in axes]
+    known = [n for n in counts if n is not None]
+    if len(known) < len(counts) or math.prod(known) > LIMIT:
+        return None
+    return tuple(n for n in known if n != 1)
+
+
+def aside(scop: Scop, region: Region, units: Sequence[Unit]) -> tuple[Unit, ...]:
+    """The units with the reductions that threads sum up beside their results, to which they add the sums when
+    these are done.  Such a reduction may run where it should not (padding.py), at points of a tile that are
+    beyond an axis or that conditions leave out, although there are values in its results that others need."""
+    return tuple(replace(u, beside=frozenset(_beside(scop, region, units, u))) for u in units)
+
+
+def _beside(scop: Scop, region: Region, units: Sequence[Unit], u: Unit) -> Iterator[str]:
+    if u.shared_out or shape(u.axes) is None:
+        return
+    together = [scop.statement(s) for x in units if x.nest == u.nest for s in x.statements]
+    for s in u.statements:
+        t = scop.statement(s)
+        if not t.reduction or not any(s in a.reductions for a, _ in u.own):
+            continue
+        buffer = t.write.buffer
+        alone = not any(a.buffer == buffer for x in together if x != t for a in x.accesses)
+        if not alone and bounded(scop, u, s):
+            continue
+        found = replace(u, beside=frozenset([s]))
+        if bounded(scop, found, s) and buffer in promotion(scop, region.nests[u.nest]).buffers:
+            yield s
+
+
+def kept(
+    scop: Scop,
+    region: Region,
+    units: Sequence[Unit],
+    alike: AbstractSet[str],
+    name: Callable[[str], str],
+) -> tuple[Kept, ...]:
+    """The buffers that nests of a region write and that can be kept in registers, but those that are `alike`
+    on all threads: each point of the nest works on one element, on one thread, and not only to add to it in
+    the end (`aside`)."""
+    buffers = {b.name: b for b in scop.program.buffers}
+    out: list[Kept] = []
+    for number, nest in enumerate(region.nests):
+        own = [u for u in units if u.nest == number]
+        extents = shape(own[0].axes)
+        if extents is None:
+            continue
+        plan = promotion(scop, nest)
+        spread = {s for u in own if u.in_parts for s in u.statements}
+        combined = {s for u in own if not u.on_blocks for s in u.statements if parted(scop, u, s)}
+        for buffer in sorted(plan.buffers - alike):
+            statements = [scop.statement(s) for u in own for s in u.statements]
+            found = [(s, a) for s in statements for a in s.accesses if a.buffer == buffer]
+            writes = any(a.kind == "write" for _, a in found)
+            if all(s.name in u.beside for u in own for s, _ in found if s.name in u.statements):
+                continue
+            # What threads have parts of is combined on the thread that has the point.
+            others = any(s.name in spread and (a.kind == "read" or s.name not in combined) for s, a in found)
+            if not writes or others or len(found) < 2:
+                continue
+            first, access = found[0]
+            array = Array(name(buffer), buffers[buffer].dtype, tuple(map(IntImm, extents)), "register")
+            certain = access.kind == "write" and not first.residual and whole(first, nest.axes)
+            out.append(Kept(buffer, array, number, first.name, access, not certain, buffer not in plan.dead))
+    return tuple(out)
+
+
+def too_many(scop: Scop, region: Region, units: Sequence[Unit]) -> tuple[str, ...]:
+    """The buffers of which a thread works on more elements than registers keep, a line for each: it goes to
+    memory for each access."""
+    out: dict[str, None] = {}
+    for number, nest in enumerate(region.nests):
+        own = next(u for u in units if u.nest == number)
+        counts = [steps(a, m) for a, m in own.axes]
+        known = [n for n in counts if n is not None]
+        if len(known) < len(counts) or math.prod(known) <= LIMIT:
+            continue
+        accesses = [
+            a for u in units if u.nest == number for s in u.statements for a in scop.statement(s).accesses
+        ]
+        for buffer in sorted(promotion(scop, nest).buffers):
+            found = [a for a in accesses if a.buffer == buffer]
+            if len(found) > 1 and any(a.kind == "write" for a in found):
+                out[f"{buffer}: {math.prod(known)} elements a thread, and {LIMIT} are the most"] = None
+    return tuple(out)
+
+
+def whole(s: Statement, axes: Sequence[Axis]) -> bool:
+    """Whether a statement runs at all points of the axes."""
+    return not s.stage.domain.conditions and all(s.name in a.vars for a in axes)
+
+
+def parts(
+    scop: Scop, units: Sequence[Unit], everywhere: AbstractSet[str], name: Callable[[str], str]
+) -> dict[str, Parts]:
+    """The parts of results of each reduction whose iterations are dealt out to threads or blocks, and the
+    sums that go beside results; all threads get those of the buffers `everywhere`."""
+    dtypes = {b.name: b.dtype for b in scop.program.buffers}
+    func_buffers = scop.program.func_buffers
+    out: dict[str, Parts] = {}
+    for u in units:
+        for s in u.statements:
+            if s not in u.beside and not parted(scop, u, s):
+                continue
+            stage = scop.statement(s).stage
+            assert stage.op is not None
+            extents = shape(u.axes)
+            assert extents is not None, "a nest with parts of results has few points a thread"
+            buffer = func_buffers[stage.func]
+            dtype = accumulator(dtypes[buffer], stage.value.dtype)
+            array = Array(
+                name(buffer), dtype, tuple(map(IntImm, extents)), "register", None, (), partial_of=buffer
+            )
+            alike = buffer in everywhere
+            out[s] = Parts(s, buffer, array, stage.op, u.shared_out, u.on_blocks, alike)
+    return out

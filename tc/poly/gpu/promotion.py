@@ -1,0 +1,226 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false
+"""Where a region keeps what it works on: registers, shared memory; and which of its accesses go there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tc.ir.loops import Array
+from tc.poly.ast import View
+from tc.poly.gpu.coordinates import Tuple, function, of_statement
+from tc.poly.gpu.double_buffering import rings
+from tc.poly.gpu.footprint import place
+from tc.poly.gpu.local import Local, local, repeated
+from tc.poly.gpu.mapping import RegionMap, Unit, units
+from tc.poly.gpu.padded_domains import padded
+from tc.poly.gpu.private_memory import Kept, Parts, aside, index, kept, parts, too_many
+from tc.poly.gpu.replicated import Replicated, replicated, shared_axes
+from tc.poly.gpu.shared import LEAST_REUSE, Promotion, Refused, Shared, promoted, size_of
+from tc.poly.scop import Scop
+from tc.poly.tile_plan import Region
+
+if TYPE_CHECKING:
+    import islpy as isl
+
+
+_FULL = "there is no shared memory for it in this map"
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A region whose loops are dealt out as `how` says.  `memory`: of each unit, its reads from copies in
+    shared memory, `refused` is why others have none; `beyond`: statements that run at all points of tiles
+    (padding.py); `spilled`: of what threads keep in registers what they do not, and why; `replicated`: what
+    all threads of a point keep."""
+
+    scop: Scop
+    region: Region
+    how: RegionMap
+    units: tuple[Unit, ...]
+    kept: tuple[Kept, ...]
+    parts: Mapping[str, Parts] = field(hash=False)
+    local: tuple[Local, ...]
+    memory: tuple[tuple[Shared, ...], ...]
+    beyond: frozenset[str]
+    refused: tuple[Refused, ...]
+    spilled: tuple[str, ...]
+    replicated: tuple[Replicated, ...] = ()
+
+    @property
+    def ctx(self) -> isl.Context:
+        return self.scop.ctx
+
+    @property
+    def variables(self) -> list[str]:
+        return [v for v, _ in self.how.threads]
+
+    def instances(self, unit: Unit, statement: str) -> Tuple:
+        return of_statement(self.scop, statement, (a for a, _ in (*unit.axes, *unit.own)))
+
+    @property
+    def repeated(self) -> bool:
+        """Whether a block runs several tiles (`local.repeated`)."""
+        return repeated(self.region, self.units, self.how)
+
+    @property
+    def ahead(self) -> bool:
+        """Whether tiles are copied while those before them are worked on."""
+        return any(x.ring for memory in self.memory for x in memory)
+
+    @property
+    def copied(self) -> frozenset[tuple[str, int]]:
+        """The reads from copies in shared memory: statements, and their numbers among the reads of these."""
+        return frozenset((x.statement, x.read) for memory in self.memory for x in memory)
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        shared = {x.array.name: x.array for memory in self.memory for x in memory}
+        shared |= {x.array.name: x.array for x in self.local}
+        registers = (x.array for x in (*self.kept, *self.replicated, *self.parts.values()))
+        return (*shared.values(), *registers)
+
+    @property
+    def common(self) -> frozenset[str]:
+        """The arrays that all threads of a block fill together."""
+        copies = (x.array.name for memory in self.memory for x in memory)
+        return frozenset((*copies, *(p.array.name for p in self.parts.values() if p.threads)))
+
+    def register_of(self, statement: str, buffer: str, kind: str) -> Array | None:
+        """The registers that an access goes to."""
+        p = self.parts.get(statement)
+        if p is not None and kind != "read":
+            return p.array
+        number = next(u.nest for u in self.units if statement in u.statements)
+        mine = (k.array for k in self.kept if k.buffer == buffer and k.nest == number)
+        return next(mine, next((r.array for r in self.replicated if r.buffer == buffer), None))
+
+    def everywhere(self, statement: str) -> bool:
+        """Whether all threads of a point run a statement there, for what they keep."""
+        return statement not in self.parts and any(statement in r.writers for r in self.replicated)
+
+    def local_of(self, buffer: str) -> Local | None:
+        """The array in shared memory that stands for a temporary."""
+        return next((x for x in self.local if x.buffer == buffer), None)
+
+    def home(self, nest: int, buffer: str, other: Array) -> Kept | Replicated | Local | None:
+        """What stands for a buffer that a nest works on, but this `other` array; None: the buffer itself."""
+        mine = (k for k in self.kept if k.buffer == buffer and k.nest == nest and k.array != other)
+        alike = (r for r in self.replicated if r.buffer == buffer and r.array != other)
+        return next(mine, next(alike, self.local_of(buffer)))
+
+    def views(self) -> dict[str, tuple[View, ...]]:
+        """Of each statement, the accesses that go to other arrays."""
+        pairs = zip(self.units, self.memory, strict=True)
+        return {s: self._views_of(u, s, memory) for u, memory in pairs for s in u.statements}
+
+    def _views_of(self, u: Unit, statement: str, memory: Sequence[Shared]) -> tuple[View, ...]:
+        t = self.instances(u, statement)
+        found: list[View] = []
+        reads = 0
+        for a in self.scop.statement(statement).accesses:
+            number = -1
+            if a.kind == "read":
+                number, reads = reads, reads + 1
+            array = self.register_of(statement, a.buffer, a.kind)
+            there = self.local_of(a.buffer)
+            if a.kind == "update":  # goes where the write goes
+                continue
+            if array is not None:
+                axes = shared_axes(self.region, self.how) if array.replicas else u.axes
+                found.append(View(number, array.name, function(self.ctx, t, index(t, axes))))
+            elif there is not None:
+                at = there.place(t, u, statement, a.subscripts)
+                found.append(View(number, there.array.name, function(self.ctx, t, at)))
+        axes = (*u.axes, *u.own)
+        for x in memory:
+            if x.statement == statement:
+                at = [place(t, axes, d) for d in x.dimensions]
+                if x.ring:
+                    ((a, m),) = ((a, m) for a, m in axes if a.name == x.ring)
+                    at.insert(0, f"({t.tile(a, m)}) mod 2")
+                converted = x.array.dtype if x.array.dtype != x.buffer.dtype else None
+                found.append(View(x.read, x.array.name, function(self.ctx, t, at), converted))
+        return tuple(found)
+
+
+def placed(
+    scop: Scop,
+    region: Region,
+    how: RegionMap,
+    name: Callable[[str], str],
+    shared: int = 0,
+    private: bool = True,
+    reuse: float = LEAST_REUSE,
+    ahead: bool = False,
+    staged: bool = False,
+) -> Placed:
+    """Deal out a region and place what it works on.  `name` makes new names of arrays; `shared` is what there
+    is of shared memory, in bytes, for what is used at least `reuse` times; `private`: whether threads keep
+    what they work on in registers; `ahead`: whether there are asynchronous copies, for the next tile while
+    one is worked on; `staged`: whether units without loops of their own get copies, too, and what warps
+    would fetch from all over memory.  Use it, and the result, inside `isl_context()`."""
+    found = units(region, how)
+    found = aside(scop, region, found) if private else found
+    written = {scop.statement(s).write.buffer for u in found for s in u.statements}
+    alike = replicated(scop, region, how, found, name) if private else ()
+    everywhere = frozenset(r.buffer for r in alike)
+    registers = kept(scop, region, found, everywhere, name) if private else ()
+    results = parts(scop, found, everywhere, name)
+    # Combinations may take an element a thread for each type (tc/codegen/scratch.py).
+    combined = {p.array.dtype for p in results.values() if p.threads}
+    shared -= math.prod(n for _, n in how.threads) * sum(t.itemsize for t in combined)
+    shared = max(0, shared)
+    temporaries = local(scop, region, found, registers, everywhere, shared // 2, name)
+    shared -= sum(size_of(x.array) for x in temporaries)
+    memory: list[tuple[Shared, ...]] = []
+    beyond: frozenset[str] = frozenset()
+    refused: dict[Refused, None] = {}
+    for u in found:
+        here = Promotion()
+        if why := _no_copies(u, shared, staged):
+            here = Promotion(refused=tuple(Refused(n, why, why == _FULL) for n in _read(scop, u, written)))
+        else:
+            here = promoted(scop, u, written, shared, True, reuse, how.threads, name, staged, not ahead)
+        whole = padded(scop, u, registers, results, here.taken)
+        if here.taken and not whole:
+            here = promoted(scop, u, written, shared, False, reuse, how.threads, name, staged, not ahead)
+        taken = rings(scop, u, here.taken, shared) if ahead else here.taken
+        memory.append(taken)
+        refused |= dict.fromkeys(here.refused)
+        beyond |= whole
+        shared -= sum({x.array.name: x.bytes for x in taken}.values())
+    spilled = too_many(scop, region, found) if private else ()
+    return Placed(
+        scop,
+        region,
+        how,
+        found,
+        registers,
+        results,
+        temporaries,
+        tuple(memory),
+        beyond,
+        tuple(refused),
+        spilled,
+        alike,
+    )
+
+
+def _no_copies(u: Unit, shared: int, staged: bool) -> str:
+    """Why a unit has no copies in shared memory at all, if it has none."""
+    if u.shared_out:
+        return "its reduction is dealt out to threads"
+    if shared <= 0:
+        return _FULL
+    return "" if u.own or staged else "no loop of a reduction reads it"
+
+
+def _read(scop: Scop, u: Unit, written: AbstractSet[str]) -> list[str]:
+    """The buffers of other regions that a unit reads elements of."""
+    reads = (a for s in u.statements for a in scop.statement(s).reads)
+    return list(dict.fromkeys(a.buffer for a in reads if a.buffer not in written and a.subscripts))

@@ -1,0 +1,273 @@
+"""Promotion to shared memory: what the threads of a block read again and again, or in an order that memory
+does not like, and do not write.
+
+The footprint of a read in a tile is a strided box.  Where a subscript is itself read, and what it is read
+from is in shared memory, the footprint has that one's dimensions instead: the elements that the indices of a
+tile select (report, §5.5).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+
+from tc.dtypes import FLOAT32, DType
+from tc.ir.expr import Call, Cast, Expr, IntImm, variables, walk
+from tc.ir.loops import Array
+from tc.ir.program import Buffer
+from tc.poly.gpu.footprint import Dimension, footprint
+from tc.poly.gpu.groups import Group, Reference, grouped
+from tc.poly.gpu.mapping import Unit, bounded, isolated, points
+from tc.poly.gpu.vectors import Rows, rows, scattered
+from tc.poly.scop import Scop
+
+LEAST_REUSE = 2  # accesses of a tile to each element that make a copy worth it
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A read (its number among the reads of `statement`) of `buffer` that goes to `array` instead.
+
+    Of an indirect one the subscript in `selected` is `subscript`, an expression of what `index` has, whose
+    dimensions stand in its place; `call` is the read, `point` the axes of the statement's variables.
+    """
+
+    statement: str
+    read: int
+    buffer: Buffer
+    array: Array
+    dimensions: tuple[Dimension, ...]
+    rows: Rows
+    index: Shared | None = None
+    selected: int = -1
+    subscript: Expr | None = None
+    call: Call | None = None
+    point: tuple[tuple[str, int], ...] = ()  # with their first points
+    ring: str = ""  # the axis whose tiles take turns in the first dimension of `array`, which is one of two
+
+    @property
+    def bytes(self) -> int:
+        return size_of(self.array)
+
+    @property
+    def moves(self) -> frozenset[str]:
+        """The axes with whose tiles the footprint changes."""
+        return frozenset(t.axis for d in self.dimensions for t in d.terms if t.moves)
+
+
+def size_of(a: Array) -> int:
+    """Bytes, with padding."""
+    extents = [n.value for n in a.shape if isinstance(n, IntImm)]
+    if extents:
+        extents[-1] += a.padding
+    return math.prod(extents) * a.dtype.itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a buffer has no copy; `oversized`: only because it would not fit."""
+
+    buffer: str
+    why: str
+    oversized: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.buffer}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """The reads that go to shared memory, and why others do not, once for each buffer."""
+
+    taken: tuple[Shared, ...] = ()
+    refused: tuple[Refused, ...] = ()
+
+
+def promoted(
+    scop: Scop,
+    unit: Unit,
+    written: AbstractSet[str],
+    budget: int,
+    whole: bool,
+    least: float,
+    threads: Sequence[tuple[str, int]],
+    name: Callable[[str], str],
+    staged: bool = False,
+    converting: bool = False,
+) -> Promotion:
+    """The reads of a unit to promote, those that are used most first, of at most `budget` bytes; not of the
+    buffers `written` in its region.  `whole`: footprints are those of whole tiles, whose points beyond an
+    axis run as well; `least`: how often an element must be used; `staged`: what a warp would fetch in many
+    more sectors than it needs (`vectors.scattered`) need be used but once; `converting`: halves are copied as
+    the float32 that they are used as, where there is room."""
+    out: list[Shared] = []
+    refused: dict[str, Refused] = {}
+    left = budget
+
+    def refuse(buffer: str, why: str, oversized: bool = False) -> None:
+        refused.setdefault(buffer, Refused(buffer, why, oversized))
+
+    def take(candidates: Sequence[tuple[float, float, list[list[Shared]]]]) -> None:
+        """Of each candidate the first form for which there is room."""
+        nonlocal left
+        for reuse, enough, forms in sorted(candidates, key=lambda c: -c[0]):
+            found = next((f for f in forms if f[0].bytes <= left), forms[-1])
+            same = next((y for y in out if _same(found[0], y)), None)
+            if same is not None:
+                out.extend(replace(x, array=same.array) for x in found)
+            elif reuse < enough:
+                why = "once" if reuse == 1 else f"{reuse:.3g} times"
+                refuse(found[0].buffer.name, f"its elements are used {why} in a tile")
+            elif found[0].bytes > left:
+                why = f"a copy takes {found[0].bytes} bytes, and {left} are left"
+                refuse(found[0].buffer.name, why, oversized=True)
+            else:
+                array = replace(found[0].array, name=name(found[0].buffer.name))
+                out.extend(replace(x, array=array) for x in found)
+                left -= size_of(array)
+
+    references = [r for s in unit.statements for r in _references(scop, unit, s, written, whole)]
+    direct: list[tuple[float, float, list[list[Shared]]]] = []
+    for g in grouped(references):
+        once = staged and any(scattered(unit, threads, r.buffer, r.box) for r in g.members)
+        types = [FLOAT32] if converting and all(r.as_float for r in g.members) else []
+        forms = [_copied(unit, threads, g, t) for t in (*types, g.buffer.dtype)]
+        direct.append((g.reuse, min(1.0, least) if once else least, forms))
+    take(direct)
+    indirect = (c for s in unit.statements for c in _indirect(scop, unit, s, out, written, whole, threads))
+    take([(reuse, least, [[x]]) for reuse, x in indirect])
+    copied = {(x.statement, x.read) for x in out}
+    for s in unit.statements:
+        for number, a in enumerate(scop.statement(s).reads):
+            if a.unknown and (s, number) not in copied:
+                refuse(a.buffer, "data choose its elements")
+    return Promotion(tuple(out), tuple(refused.values()))
+
+
+def _references(
+    scop: Scop, unit: Unit, s: str, written: AbstractSet[str], whole: bool
+) -> Iterator[Reference]:
+    """The reads of a statement whose footprints in a tile are boxes of more than an element."""
+    reads = scop.statement(s).reads
+    # An index that is copied selects what is copied: what no instance reads must not be there.
+    selecting = {c for a in reads for i in a.unknown if a.read for c in _calls(a.read.subscripts[i])}
+    for number, a in enumerate(reads):
+        checked = a.read is not None and a.read.call.checked
+        if a.buffer in written or not a.subscripts or a.unknown or checked:
+            continue
+        box = footprint(unit, s, a.subscripts, whole=whole, strided=True)
+        # What all threads read at once is not read again.
+        if box is not None and math.prod(d.size for d in box) > 1:
+            buffer, unguarded = scop.program.buffer(a.buffer), _unguarded(scop, unit, s, whole)
+            alone = a.read is not None and a.read.call in selecting
+            as_float = buffer.dtype.is_half and a.read is not None and _as_float(scop, s, a.read.call)
+            yield Reference(s, number, buffer, box, _instances(unit, s), unguarded, not alone, as_float)
+
+
+def _as_float(scop: Scop, s: str, call: Call) -> bool:
+    """Whether a statement uses what it reads as float32, wherever it does."""
+    every = list(walk(scop.statement(s).stage.value))
+    as_float = sum(isinstance(e, Cast) and e.dtype == FLOAT32 and e.value == call for e in every)
+    return 0 < as_float == sum(e == call for e in every)
+
+
+def _copied(unit: Unit, threads: Sequence[tuple[str, int]], group: Group, dtype: DType) -> list[Shared]:
+    """The reads of a group from its copy of this type, whose rows are best for the first of them."""
+    out: list[Shared] = []
+    array: Array | None = None
+    for r in group.members:
+        padding = None if array is None else array.padding
+        how = rows(unit, threads, r.buffer, dtype, r.box, len(r.box) - 1, r.unguarded, padding)
+        array = array or _array(dtype, r.box, how)
+        out.append(Shared(r.statement, r.read, r.buffer, array, r.box, how))
+    return out
+
+
+def _indirect(
+    scop: Scop,
+    unit: Unit,
+    s: str,
+    memory: Sequence[Shared],
+    written: AbstractSet[str],
+    whole: bool,
+    threads: Sequence[tuple[str, int]],
+) -> Iterator[tuple[float, Shared]]:
+    """The same of reads at a subscript that is read from `memory`.  It is checked when copies are made, so
+    all instances of the tile must be there and make the read."""
+    statement = scop.statement(s)
+    reads = scop.statement(s).reads
+    if statement.residual or statement.stage.domain.conditions:
+        return
+    for number, a in enumerate(reads):
+        if a.buffer in written or len(a.unknown) != 1 or a.read is None or a.read.guards:
+            continue
+        (selected,) = a.unknown
+        if set(a.read.call.checked) - {selected}:
+            continue
+        subscript = a.read.subscripts[selected]
+        calls = _calls(subscript)
+        inside = frozenset[str]().union(*(variables(c) for c in calls))
+        if len(calls) != 1 or variables(subscript) - inside:
+            continue
+        mine = (x for x in memory if x.statement == s)
+        index = next((x for x in mine if (r := reads[x.read].read) and r.call == calls[0]), None)
+        others = [e for i, e in enumerate(a.subscripts) if i != selected]
+        found = footprint(unit, s, others, whole=whole, strided=True)
+        if index is None or found is None:
+            continue
+        buffer = scop.program.buffer(a.buffer)
+        dimensions = (*found[:selected], *index.dimensions, *found[selected:])
+        # The elements of a row are neighbours in memory too, unless the index selects them.
+        last = -1 if selected == len(buffer.box) - 1 else len(dimensions) - 1
+        how = rows(unit, threads, buffer, buffer.dtype, dimensions, last, _unguarded(scop, unit, s, whole))
+        axes = {x.vars[s]: (x.name, x.min) for x, _ in (*unit.axes, *unit.own) if s in x.vars}
+        point = tuple(axes[v] for v in statement.stage.domain.names)
+        yield (
+            _instances(unit, s) / math.prod(d.size for d in dimensions),
+            Shared(
+                s, number, buffer, _array(buffer.dtype, dimensions, how), dimensions, how, index, selected,
+                subscript, a.read.call, point,
+            ),
+        )  # fmt: skip
+
+
+def _unguarded(scop: Scop, unit: Unit, s: str, whole: bool) -> bool:
+    """Whether a statement runs at all points of all tiles, of those that are isolated, or at so many points
+    of its own loops."""
+    if isolated(scop, unit, s):
+        return True
+    if not bounded(scop, unit, s):
+        return False
+    return whole or all(
+        a.size is None and a.first is None and a.extent % (points(a, m) or 1) == 0
+        for a, m in unit.axes
+        if s in a.vars
+    )
+
+
+def _calls(e: Expr) -> list[Call]:
+    return [c for c in walk(e) if isinstance(c, Call) and c.kind != "intrinsic"]
+
+
+def _instances(unit: Unit, s: str) -> int:
+    """Of a statement, in a tile."""
+    return math.prod(points(x, m) or 1 for x, m in (*unit.axes, *unit.own) if s in x.vars)
+
+
+def _array(dtype: DType, found: Sequence[Dimension], how: Rows) -> Array:
+    """What is to hold a footprint; it has a name once it is taken."""
+    return Array("", dtype, tuple(IntImm(d.size) for d in found), "shared", padding=how.padding)
+
+
+def _same(x: Shared, y: Shared) -> bool:
+    """Whether two reads can go to one array."""
+    indices = (x.index is None) == (y.index is None) and (
+        x.index is None or y.index is None or x.index.array == y.index.array
+    )
+    return (
+        indices
+        and x.buffer == y.buffer
+        and [d.place for d in x.dimensions] == [d.place for d in y.dimensions]
+    )

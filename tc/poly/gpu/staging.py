@@ -1,0 +1,196 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false
+"""The tiles of a unit's own loops, for each of which all threads of a block make copies in shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import islpy as isl
+
+from tc.ir.expr import Expr, FloorMod, IntImm, Mul
+from tc.ir.loops import Stmt, Sync
+from tc.ir.program import Box
+from tc.ir.simplify import simplify
+from tc.poly.context import maps_of
+from tc.poly.gpu import nodes
+from tc.poly.gpu.bands import of_unit
+from tc.poly.gpu.coordinates import band, relation, where
+from tc.poly.gpu.copies import copy, store
+from tc.poly.gpu.insert import Insertions, universe
+from tc.poly.gpu.isolation import whole_tiles
+from tc.poly.gpu.local import Local
+from tc.poly.gpu.mapping import Unit
+from tc.poly.gpu.nodes import Part, Tree
+from tc.poly.gpu.promotion import Placed
+from tc.poly.gpu.shared import Shared
+
+
+def own_tiles(
+    into: Insertions, u: Unit, i: int, outer: isl.UnionMap, tiles: Sequence[tuple[str, int]]
+) -> Tree:
+    """The tiles of a unit's own loops, for each of which copies are made in shared memory."""
+    p = into.placed
+    again = p.repeated  # so that the next tile's copies must wait for this one's use
+    names = {a.name for a, _ in u.looped}
+    once = [x for x in p.memory[i] if not x.moves & names]  # the same for all tiles of these loops
+    memory = [x for x in p.memory[i] if x not in once]
+    tuples = [p.instances(u, s) for s in u.statements]
+    members = [{t: t.tile(a, m) for t in tuples} for a, m in u.looped]
+    below = _points(p, u)
+    prefix = isl.UnionMap.empty_ctx(p.ctx)
+    every = [*tiles, *((a.name, m.tile) for a, m in u.looped)]
+    if memory:
+        for t in tuples:
+            inner = relation(p.ctx, t, [x[t] for x in members], "own")
+            mine = outer.intersect_domain(isl.UnionSet.from_set(p.scop.statement(t.name).domain))
+            for m in maps_of(mine):
+                prefix = prefix.union(m.flat_range_product(inner).reset_tuple_id(_OUT).to_union_map())
+        if memory[0].ring:
+            below = _ahead(into, u, i, memory, below, prefix, every)
+        else:
+            below = _copied(into, u, f"{i}", memory, below, prefix, every, again or bool(members))
+    below = nodes.banded(band(p.ctx, members), below) if members else below
+    if memory and memory[0].ring:
+        first = _copies(into, f"{i}_first", memory, prefix, every, first=True)
+        last = [into.together(f"used{i}", outer)] if again else []
+        statements = where(p.ctx, dict.fromkeys(tuples, ()))
+        below = nodes.sequence([*first, Part(statements, below), *last])
+    return _copied(into, u, f"{i}_once", once, below, outer, tiles, again) if once else below
+
+
+def _points(p: Placed, u: Unit) -> Tree:
+    """The points of a tile: whole tiles apart from others, where conditions make these differ."""
+    below = of_unit(p, u)
+    isolated = whole_tiles(p, u)
+    if isolated is None:
+        return below
+    return nodes.sequence([Part(isl.UnionSet.from_set(x), below) for x in isolated])
+
+
+def _copied(
+    into: Insertions,
+    u: Unit,
+    number: str,
+    memory: Sequence[Shared],
+    below: Tree,
+    prefix: isl.UnionMap,
+    tiles: Sequence[tuple[str, int]],
+    again: bool,
+) -> Tree:
+    """Copies to shared memory for each point of the loops `tiles`, and what uses them; `again`: a block makes
+    others of them after that."""
+    p = into.placed
+    statements = where(p.ctx, {p.instances(u, s): () for s in u.statements})
+    indices = [x for x in memory if x.index is None]
+    selected = [x for x in memory if x.index is not None]
+    between = [into.together(f"selected{number}", prefix)] if indices and selected else []
+    return nodes.sequence(
+        [
+            *_copies(into, number, indices, prefix, tiles),
+            *between,
+            *_copies(into, f"{number}_of", selected, prefix, tiles),
+            into.together(f"copied{number}", prefix),
+            Part(statements, below),
+            *([into.together(f"used{number}", prefix)] if again else []),
+        ]
+    )
+
+
+def _ahead(
+    into: Insertions,
+    u: Unit,
+    i: int,
+    memory: Sequence[Shared],
+    below: Tree,
+    prefix: isl.UnionMap,
+    tiles: Sequence[tuple[str, int]],
+) -> Tree:
+    """A tile of the loop whose copies are made one tile ahead: these have arrived, and all threads are
+    done with the tile before, whose place the next copies take."""
+    p = into.placed
+    statements = where(p.ctx, {p.instances(u, s): () for s in u.statements})
+    return nodes.sequence(
+        [
+            into.together(f"copied{i}", prefix, copies=True),
+            *_copies(into, f"{i}", memory, prefix, tiles, ahead=True),
+            Part(statements, below),
+        ]
+    )
+
+
+def _copies(
+    into: Insertions,
+    number: str,
+    memory: Sequence[Shared],
+    prefix: isl.UnionMap,
+    tiles: Sequence[tuple[str, int]],
+    *,
+    first: bool = False,
+    ahead: bool = False,
+) -> list[Part]:
+    """The copies for each point of the loops `tiles`, for the `first` of the last of these alone, before it,
+    or for the tile after (`ahead`)."""
+    p = into.placed
+    out: list[Part] = []
+    seen: set[str] = set()
+    for x in memory:
+        if x.array.name in seen:
+            continue
+        seen.add(x.array.name)
+        name = f"copy{number}_{len(seen)}"
+        loop = f"l{number}_{len(seen)}"
+
+        def made(
+            point: tuple[Expr, ...], views: Sequence[tuple[Expr, ...]], x: Shared = x, loop: str = loop
+        ) -> Stmt:
+            slot = simplify(FloorMod(point[-1], IntImm(2)), exact=True) if x.ring else None
+            return copy(x, _starts(into, tiles, point), p.how.threads, loop, slot, p.how.unroll_copies)
+
+        into.made[name] = made
+        dims = [f"d{k}" for k in range(len(tiles))]
+        target = [*dims[:-1], f"{dims[-1]} + 1"] if ahead else dims
+        outer = dims[:-1] if first else dims
+        to = isl.Map.read_from_str(p.ctx, f"{{ [{', '.join(outer)}] -> {name}[{', '.join(target)}] }}")
+        points = isl.Set.from_union_set(prefix.range()).reset_tuple_id()
+        to = to.intersect_range(points.set_tuple_name(name))
+        found = (to.lexmin() if first else to.intersect_domain(points)).to_union_map()
+        out.append(Part(universe(found), "", found))
+    return out
+
+
+def stores(
+    into: Insertions, outer: isl.UnionMap, tiles: Sequence[tuple[str, int]], waits: Sync | None
+) -> list[Part]:
+    """What a tile has of results in shared memory goes to memory; `waits`: the barrier before, where other
+    threads may just have written it."""
+    p = into.placed
+    out: list[Part] = []
+    for i, x in enumerate(x for x in p.local if x.stored):
+        name, loop, box = f"result{i}", f"r{i}", p.scop.program.buffer(x.buffer).box
+
+        def made(
+            point: tuple[Expr, ...],
+            views: Sequence[tuple[Expr, ...]],
+            x: Local = x,
+            box: Box = box,
+            loop: str = loop,
+        ) -> Stmt:
+            return store(x, box, _starts(into, tiles, point), p.how.threads, loop)
+
+        into.made[name] = made
+        points = isl.Set.from_union_set(outer.range()).reset_tuple_id()
+        dims = ", ".join(f"d{k}" for k in range(len(tiles)))
+        to = isl.Map.read_from_str(p.ctx, f"{{ [{dims}] -> {name}[{dims}] }}")
+        found = to.intersect_domain(points).to_union_map()
+        out.append(Part(universe(found), "", found))
+    return [into.opaque("written", waits, outer), *out] if waits else out
+
+
+def _starts(into: Insertions, tiles: Sequence[tuple[str, int]], point: Sequence[Expr]) -> Mapping[str, Expr]:
+    """The first points of tiles, by axis."""
+    pairs = zip(tiles, point, strict=True)
+    return into.starts | {axis: simplify(Mul(q, IntImm(n)), exact=True) for (axis, n), q in pairs}
+
+
+_OUT = isl.dim_type.out

@@ -1,0 +1,140 @@
+"""Vectors: up to 16 bytes of neighbouring elements that a thread copies, or reads from a copy, at once.
+
+All of them lie at multiples of their size.  That is proved from where footprints begin and how long rows are,
+in memory and in shared memory; that arrays begin so is what those that launch kernels promise
+(`tc.ir.loops.VECTOR`).  What is known of that are constants: of sizes that are dynamic nothing is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tc.dtypes import DType
+from tc.ir.expr import IntImm
+from tc.ir.loops import VECTOR, WARP
+from tc.ir.program import Buffer
+from tc.poly.gpu.banks import Lanes, cycles
+from tc.poly.gpu.footprint import Dimension
+from tc.poly.gpu.mapping import AxisMap, Unit, steps
+from tc.poly.tile_plan import Axis
+
+_MOST_PADDING = 32  # bytes
+_SECTOR = 32  # bytes that memory gives at once
+_LONG = 4096  # elements
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of a copy in shared memory: `padding` elements follow each; a thread copies `width` elements
+    at once, and reads as many as `read` in iterations of its innermost loop, if these are done at once."""
+
+    padding: int
+    width: int
+    read: int
+
+
+def rows(
+    unit: Unit,
+    threads: Sequence[tuple[str, int]],
+    buffer: Buffer,
+    dtype: DType,
+    box: Sequence[Dimension],
+    last: int,
+    unguarded: bool,
+    padding: int | None = None,
+) -> Rows:
+    """The rows of a footprint that has the type `dtype` in shared memory, with so much `padding` or that with
+    which what reads and copies it takes the fewest cycles and requests.
+
+    `last` is the dimension of it that is the buffer's last (-1: an index selects the elements of a row);
+    `unguarded`: it is read under no condition, below which compilers make no vectors.
+    """
+    itemsize = dtype.itemsize
+    least = max(2, 4 // itemsize)  # elements of a vector
+    single = math.prod(d.size for d in box[:-1]) == 1
+    more = (n for n in range(2, _MOST_PADDING // itemsize + 1) if (box[-1].size + n) % least == 0)
+    paddings = [0] if single else [0, 1, *more]
+    paddings = paddings if padding is None else [padding]
+    along = _read_along(unit, box) if unguarded else 1
+    found: list[tuple[float, float, Rows]] = []
+    at, mask = _first_warp(unit, threads, box)
+    for each in paddings:
+        row = box[-1].size + each
+        even = math.gcd(box[-1].offset, 0 if single else row)
+        read = max((w for w in _widths(itemsize) if w <= along and even % w == 0), default=1)
+        width = _copied(buffer, box, row, single) if last >= 0 else 1
+        strides = [math.prod((*(d.size for d in box[i + 1 : -1]), row)) for i in range(len(box) - 1)]
+        place = (at[:, :-1] @ np.array(strides, np.int64) + at[:, -1]) * itemsize
+        cycle, _ = cycles(place[None, :], mask[None, :], itemsize * read)
+        found.append(((float(cycle[0]) + 1) / read, 1 / width, Rows(each, width, read)))
+    return min(found, key=lambda x: x[:2])[2]
+
+
+def _widths(itemsize: int) -> list[int]:
+    """How many elements vectors have: of as many bytes as a thread moves at once (or one element)."""
+    return [1, *(n // itemsize for n in (4, 8, VECTOR) if n > itemsize)]
+
+
+def _read_along(unit: Unit, box: Sequence[Dimension]) -> int:
+    """How many elements of a row the innermost loop of a unit reads one after the other, from the first on; 1
+    if it reads something else."""
+    inner = innermost(unit)
+    if inner is None:
+        return 1
+    axis, m = inner
+    count = steps(axis, m)
+    inside = [[t for t in d.terms if t.points > 1] for d in box]
+    last = [(t.axis, box[-1].step(t)) for t in inside[-1]]
+    alone = last == [(axis.name, 1)] and all(t.axis != axis.name for d in inside[:-1] for t in d)
+    return count if alone and count is not None and m.thread is None else 1
+
+
+def innermost(unit: Unit) -> tuple[Axis, AxisMap] | None:
+    """The innermost of a unit's own loops."""
+    return next(((a, m) for a, m in reversed(unit.own) if steps(a, m) != 1), None)
+
+
+def _copied(buffer: Buffer, box: Sequence[Dimension], row: int, single: bool) -> int:
+    """How many elements can be copied at once: where rows begin and end is a multiple of so many, in both."""
+    first, extent = buffer.box[-1].min, buffer.box[-1].extent
+    last = box[-1]
+    if last.stride > 1 or not isinstance(first, IntImm) or not isinstance(extent, IntImm):
+        return 1
+    starts = [last.constant - first.value, *(t.factor * t.tile for t in last.terms if t.moves)]
+    common = math.gcd(extent.value, last.size, 0 if single else row, *starts)
+    return max(w for w in _widths(buffer.dtype.itemsize) if common % w == 0)
+
+
+def scattered(
+    unit: Unit, threads: Sequence[tuple[str, int]], buffer: Buffer, box: Sequence[Dimension]
+) -> bool:
+    """Whether a warp that reads its points of a footprint fetches at least twice the sectors that would have
+    to be, if what it reads were neighbours.  Rows of unknown length are long."""
+    at, mask = _first_warp(unit, threads, box)
+    extents = [r.extent.value if isinstance(r.extent, IntImm) else _LONG for r in buffer.box]
+    strides = [d.stride * math.prod(extents[i + 1 :]) for i, d in enumerate(box)]
+    bytes_ = np.unique((at @ np.array(strides, np.int64))[mask]) * buffer.dtype.itemsize
+    fetched = len(np.unique(bytes_ // _SECTOR))
+    return fetched >= 2 * -(-len(bytes_) * buffer.dtype.itemsize // _SECTOR)
+
+
+def _first_warp(
+    unit: Unit, threads: Sequence[tuple[str, int]], box: Sequence[Dimension]
+) -> tuple[Lanes, Lanes]:
+    """Where in a footprint the threads of a warp read, relative to the first; and which threads there are."""
+    number = np.arange(WARP)
+    mask = number < math.prod(n for _, n in threads)
+    lanes: dict[str, Lanes] = {}
+    for v, n in threads:
+        lanes[v] = number % n
+        number = number // n
+    of_axis = {a.name: lanes[m.thread] for a, m in (*unit.axes, *unit.own) if m.thread is not None}
+    at = np.zeros((WARP, len(box)), np.int64)
+    for i, d in enumerate(box):
+        for t in d.terms:
+            at[:, i] += d.step(t) * of_axis.get(t.axis, 0)
+    return at, mask

@@ -1,0 +1,490 @@
+"""Packed copies of operands: contiguous along the lanes, a register tile's lanes side by side; or, of what
+all lanes share, along the axis of which a register tile has several points.
+
+A pack belongs to a cache tile (and to one block of a blocked reduction); its array is indexed by the block of
+lanes, by the other axes of the read, and by the lane.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tc.dtypes import DType
+from tc.ir.expr import (
+    GT,
+    ZERO,
+    Add,
+    Cast,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Load,
+    Min,
+    Mul,
+    Sub,
+    Variable,
+    rebuild,
+    substitute,
+    variables,
+    walk,
+)
+from tc.ir.loops import Array, Compute, For, If, LoopKind, Stmt
+from tc.ir.simplify import linear_terms, simplify
+from tc.poly.tile_plan import Axis, Dot, Nest, Pack, Phase, Tiling
+from tc.poly.tiles.builder import (
+    Builder,
+    Span,
+    axis_span,
+    block,
+    contiguous,
+    loads,
+    named,
+    points_of,
+    vector_loops,
+)
+from tc.poly.tiles.dots import Shift, shift, shifted
+from tc.poly.tiles.dynamic import vectors
+
+_ROWS = 16  # rows moved through registers at a time
+_STEP = 8  # rows of a block of few points at a time
+_NEAR = 16 << 10  # bytes of a pack, about, that stay in the first cache until all of their lines is there
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A pack: its array, the read it serves, the axes it has dimensions for besides the `vector` axis, of
+    which `width` points make a block.  Of the axis `group` each `size` points lie together behind the lane;
+    `shift` is what the products with shifted elements are too large by."""
+
+    array: Array
+    read: Load
+    axes: tuple[str, ...]
+    vector: str
+    width: int
+    group: str | None = None
+    size: int = 1
+    shift: Shift | None = None
+
+    @property
+    def converted(self) -> bool:
+        """Whether it holds what the statement converts its elements to."""
+        return self.group is None and self.array.dtype != self.read.dtype
+
+    def at(self, place: tuple[Expr, Expr] | None = None) -> Load:
+        """The packed element, by variables `@axis`: the offsets of the axes in the cache tile; `place` is the
+        block of the `vector` axis and the offset in it, where they do not follow from that."""
+        v, width = Variable(f"@{self.vector}"), IntImm(self.width)
+        number, lane = place if place is not None else (FloorDiv(v, width), FloorMod(v, width))
+        at = {n: Variable(f"@{n}") for n in self.axes}
+        return Load(self.array.name, self.subscripts(number, lane, at), self.array.dtype)
+
+    def subscripts(self, number: Expr, lane: Expr, at: Mapping[str, Expr]) -> tuple[Expr, ...]:
+        """The place of an element: the block of lanes, the offsets of the other axes, the lane."""
+        size = IntImm(self.size)
+        places = (FloorDiv(at[n], size) if n == self.group else at[n] for n in self.axes)
+        inside = () if self.group is None else (FloorMod(at[self.group], size),)
+        return (number, *places, lane, *inside)
+
+
+def packed_type(body: Expr, read: int) -> DType:
+    """The type of a read, by number, in a pack: halves are converted as the value converts them, once."""
+    load = loads(body)[read]
+    found = (e.dtype for e in walk(body) if isinstance(e, Cast) and e.value is load)
+    wide = next(found, load.dtype)
+    return wide if load.dtype.is_half and wide.is_float else load.dtype
+
+
+def packed_body(body: Expr, reads: Mapping[int, Packed], places: Mapping[str, tuple[Expr, Expr]]) -> Expr:
+    """A value with some of its reads, by number, turned to packed copies; `places` are of vector axes."""
+    found = loads(body)
+    wanted = {id(found[i]): p for i, p in reads.items()}
+
+    def visit(e: Expr) -> Expr:
+        if isinstance(e, Cast) and (p := wanted.get(id(e.value))) is not None and p.converted:
+            return p.at(places.get(p.vector))
+        p = wanted.get(id(e))
+        return rebuild(e, visit) if p is None else p.at(places.get(p.vector))
+
+    return visit(body)
+
+
+def packs(
+    builder: Builder,
+    n: Nest,
+    t: Tiling,
+    spans: Mapping[str, Span],
+    cut: Mapping[str, Span],
+    chunk: str | None,
+) -> tuple[dict[Pack, Packed], list[Stmt]]:
+    """The packs of a cache tile, and the loops that fill them; `cut` are the blocks of phase axes."""
+    made: dict[Pack, Packed] = {}
+    copies: list[Stmt] = []
+    for p in t.packs:
+        phase = next((x for x in n.phases if p.statement in x.statements), None)
+        if phase is not None:
+            whole = {a.name: axis_span(a) for a in phase.axes}
+            filler = _Filler(builder, n, t, phase, p, {**whole, **spans, **cut})
+            packed = filler.packed(chunk)
+            fills = [filler.copy(packed)]
+            dot = filler.dot
+            if dot is not None and dot.shift:
+                found = shift(builder, n, phase, dot, filler.spans, chunk)
+                fills.append(found.fill)
+                packed = replace(packed, shift=found)
+            copies.append(filler.where_read(block(fills)))
+            made[p] = packed
+    return made, copies
+
+
+@dataclass(slots=True)
+class _Filler:
+    """The loops that fill one pack."""
+
+    builder: Builder
+    nest: Nest
+    tiling: Tiling
+    phase: Phase
+    pack: Pack
+    spans: Mapping[str, Span]
+
+    @property
+    def read(self) -> Load:
+        return loads(self.builder.bodies[self.pack.statement])[self.pack.read]
+
+    @property
+    def dtype(self) -> DType:
+        """The type of the elements where no neighbours are put together."""
+        return packed_type(self.builder.bodies[self.pack.statement], self.pack.read)
+
+    @property
+    def axes(self) -> list[Axis]:
+        """The axes that move the read."""
+        names = {v for e in self.read.subscripts for v in variables(e)}
+        return [a for a in (*self.nest.axes, *self.phase.axes) if a.vars.get(self.pack.statement) in names]
+
+    @property
+    def dot(self) -> Dot | None:
+        """The sum of products whose factor this is, with neighbours together."""
+        found = self.tiling.phases[self.nest.phases.index(self.phase)].dot
+        return found if found is not None and (found.statement, found.packed) == (
+            self.pack.statement, self.pack.read
+        ) else None  # fmt: skip
+
+    def where_read(self, fill: Stmt) -> Stmt:
+        """What fills a pack, unless no instance reads it: a loop whose length depends on sizes may have no
+        iterations, and what the others would read need not be there."""
+        moving = {a.name for a in self.axes}
+        for a in (*self.nest.axes, *self.phase.axes):
+            if self.pack.statement in a.vars and a.size is not None and a.name not in moving:
+                fill = If(GT(a.points, ZERO), fill)
+        return fill
+
+    @property
+    def vector(self) -> Axis:
+        """The axis of the lanes; if the read does not move along it, that along which it has neighbours."""
+        found = (a for a in self.axes if a.name in self.tiling.tiles and self.lanes(a) > 1)
+        axis = next(found, None) or contiguous(self.read, self.axes, self.pack.statement)
+        assert axis is not None
+        return axis
+
+    def lanes(self, a: Axis) -> int:
+        return self.tiling.tiles[a.name].lanes
+
+    def packed(self, chunk: str | None) -> Packed:
+        vector, read = self.vector, self.read
+        width = self.tiling.tiles[vector.name].register  # whole vectors, so that none wraps around
+        others = [a for a in self.axes if a is not vector]
+        blocks = -(-self.spans[vector.name].bound // width)
+        shape = (blocks, *(self.spans[a.name].bound for a in others), width)
+        name = f"{read.buffer}.{self.pack.statement}.{self.pack.read}"
+        names = tuple(a.name for a in others)
+        dot = self.dot
+        if dot is None:
+            array = self.builder.private(name, self.dtype, shape, chunk)
+            return Packed(array, read, names, vector.name, width)
+        group = self.phase.axes[-1].name
+        places = (-(-n // dot.size) if a == group else n for a, n in zip(names, shape[1:-1], strict=True))
+        array = self.builder.private(name, dot.dtype, (blocks, *places, width, dot.size), chunk)
+        return Packed(array, read, names, vector.name, width, group, dot.size)
+
+    def copy(self, p: Packed) -> Stmt:
+        """All blocks of lanes; the last one of the last cache tile may be short."""
+        vector, span = self.vector, self.spans[p.vector]
+        if span.points is not None:
+            return self.dynamic_copy(p, span.points)
+        whole, left = divmod(span.extent, p.width)
+        var = self.builder.name(vector.name)
+        count: Expr = IntImm(whole)
+        if not span.whole:
+            count = Min(count, FloorDiv(Sub(IntImm(vector.extent), span.origin), IntImm(p.width)))
+        parts: list[Stmt] = []
+        if whole:
+            parts.append(self.blocks(p, var, count, whole))
+        short = left if span.whole else span.rest % p.width
+        if short:
+            number = IntImm((span.extent if span.whole else span.rest) // p.width)
+            last = self.block(p, number, short)
+            parts.append(last if span.last is None or span.whole else If(span.last, last))
+        return block(parts)
+
+    def dynamic_copy(self, p: Packed, points: Expr) -> Stmt:
+        """All blocks of lanes, the last with what is left."""
+        builder, width = self.builder, p.width
+        var, number, left = builder.name(p.vector), builder.name("whole"), builder.name("left")
+        whole = self.blocks(p, var, Variable(number), 2)
+        rest = self.block(p, Variable(number), Variable(left))
+        rest = named(left, Sub(points, Mul(Variable(number), IntImm(width))), rest)
+        return named(number, FloorDiv(points, IntImm(width)), block([whole, rest]))
+
+    def blocks(self, p: Packed, var: str, count: Expr, most: int) -> Stmt:
+        """The first `count` blocks of lanes, `most` at most."""
+
+        def each(s: Stmt) -> Stmt:
+            return For(var, ZERO, count, 1, LoopKind.SERIAL, s)
+
+        if most > 1 and self.lanes(self.vector) == 1:
+            return self.in_steps(p, var, each)
+        if most > 1 and p.group is None and self.along(p) is None:
+            # Neighbours in the source together, though they go to blocks far apart: a row of a large array
+            # is a page, and what follows in it is foreseen.
+            return self.block(p, Variable(var), p.width, each)
+        return each(self.block(p, Variable(var), p.width))
+
+    def in_steps(self, p: Packed, var: str, each: Callable[[Stmt], Stmt]) -> Stmt:
+        """Blocks of fewer points than a line has, some rows of each at a time, so that lines of the pack are
+        whole before others push them out."""
+        builder = self.builder
+        *others, last = (a for a in self.axes if a is not self.vector)
+        names = {a.name: builder.name(a.name) for a in (*others, last)}
+        at: dict[str, Expr] = {a: Variable(n) for a, n in names.items()}
+        lane, name = builder.name(p.vector), names[last.name]
+        at[p.vector] = simplify(Add(Mul(Variable(var), IntImm(p.width)), Variable(lane)), exact=True)
+        piece = self.pieces(lane, p.width, self.element(p, Variable(var), lane, at))
+        whole, rest = divmod(self.extent(last), _STEP)
+        parts: list[Stmt] = []
+        for count, points in ((whole, _STEP), (1 if rest else 0, rest)):
+            if count:
+                step = builder.name(last.name)
+                first: Expr = Mul(Variable(step), IntImm(_STEP)) if points == _STEP else IntImm(whole * _STEP)
+                s = each(For(name, first, Add(first, IntImm(points)), 1, LoopKind.UNROLLED, piece))
+                parts.append(For(step, ZERO, IntImm(count), 1, LoopKind.SERIAL, s) if points == _STEP else s)
+        s = block(parts)
+        for a in reversed(others):
+            s = For(names[a.name], ZERO, self.points(a), 1, LoopKind.SERIAL, s)
+        return s
+
+    def along(self, p: Packed) -> Axis | None:
+        """The axis along which elements are neighbours in the source, if it is not that of the lanes."""
+        found = contiguous(p.read, self.axes, self.pack.statement)
+        return None if found is self.vector else found
+
+    def block(
+        self, p: Packed, number: Expr, lanes: int | Expr, each: Callable[[Stmt], Stmt] | None = None
+    ) -> Stmt:
+        """One block of `lanes` lanes: along the lanes where these are neighbours in the source, else rows of
+        the axis that has the neighbours, turned in registers.  `each` puts a loop around the lanes."""
+        builder, vector = self.builder, self.vector
+        others = [a for a in self.axes if a is not vector]
+        names = {a.name: builder.name(a.name) for a in others}
+        lane = builder.name(vector.name)
+        offset = simplify(Add(Mul(number, IntImm(p.width)), Variable(lane)), exact=True)
+        along = self.along(p)
+        at: dict[str, Expr] = {a: Variable(n) for a, n in names.items()}
+        row = [along] if along is not None else []
+        if along is not None and p.group is None and isinstance(lanes, int):
+            row = self.row(along, others)
+            at |= self.places(row, at[along.name])
+        copy = self.element(p, number, lane, {**at, p.vector: offset})
+        if p.group is not None:
+            assert isinstance(lanes, int)
+            s = self.grouped(p, number, lane, lanes, names, along)
+        elif not isinstance(lanes, int):
+            if along is None:
+                s = vectors(builder, lane, lanes, self.lanes(vector), copy)
+            else:
+                s = For(lane, ZERO, lanes, 1, LoopKind.SERIAL, copy)
+                s = For(names[along.name], ZERO, self.points(along), 1, LoopKind.SERIAL, s)
+        elif along is None and self.lanes(vector) == 1:
+            s = self.pieces(lane, lanes, copy)
+        elif along is None:
+            s = vector_loops(lane, lanes, self.lanes(vector), builder.name, copy)
+        else:
+            span, name = self.spans[row[0].name], names[along.name]
+            inside = math.prod(self.extent(a) for a in row[1:])
+
+            def turned(count: Expr) -> Stmt:
+                count = simplify(Mul(count, IntImm(inside)), exact=True)
+                return self.turned(name, count, lane, lanes, copy)
+
+            s = turned(span.count)
+            if not span.whole:
+                assert span.last is not None
+                s = If(span.last, turned(IntImm(span.rest)), s)
+        if each is not None:
+            s = each(s)
+        for a in reversed(others):
+            if a.name != p.group if p.group is not None else a not in row:
+                s = For(names[a.name], ZERO, self.points(a), 1, LoopKind.SERIAL, s)
+        return s
+
+    def pieces(self, lane: str, count: int, copy: Stmt) -> Stmt:
+        """Neighbours in vectors of powers of two, none of which is wider than a vector or has a mask."""
+        parts: list[Stmt] = []
+        first, most = 0, max(t.lanes for t in self.tiling.tiles.values())
+        while first < count:
+            width = min(most, 1 << ((count - first).bit_length() - 1))
+            parts.append(For(lane, IntImm(first), IntImm(first + width), 1, LoopKind.VECTOR, copy))
+            first += width
+        return block(parts)
+
+    def row(self, along: Axis, others: Sequence[Axis]) -> list[Axis]:
+        """The axis that has the neighbours in the source, after those outside of it that go on where it ends,
+        there as in the pack: together they are one row."""
+        row = [along]
+        if others[-1] is not along:
+            return row
+
+        def alone(a: Axis, subscript: Expr) -> bool:
+            return linear_terms(subscript)[0] == {Variable(a.vars[self.pack.statement]): 1}
+
+        box = self.builder.boxes[self.read.buffer]
+        places = list(zip(reversed(others), reversed(self.read.subscripts), reversed(box), strict=False))
+        for (inner, at, dimension), (outer, around, _) in itertools.pairwise(places):
+            span = self.spans[inner.name]
+            full = span.whole and span.count == dimension.extent and alone(inner, at)
+            if not full or not alone(outer, around) or self.spans[outer.name].points is not None:
+                break
+            row.insert(0, outer)
+        return row
+
+    def extent(self, a: Axis) -> int:
+        count = self.spans[a.name].count
+        assert isinstance(count, IntImm)
+        return count.value
+
+    def places(self, row: Sequence[Axis], at: Expr) -> dict[str, Expr]:
+        """The offsets of axes that are one row, of an offset in it."""
+        out: dict[str, Expr] = {}
+        for a in reversed(row[1:]):
+            extent = IntImm(self.extent(a))
+            out[a.name], at = FloorMod(at, extent), FloorDiv(at, extent)
+        return {**out, row[0].name: at}
+
+    def grouped(
+        self, p: Packed, number: Expr, lane: str, lanes: int, names: Mapping[str, str], along: Axis | None
+    ) -> Stmt:
+        """One block of lanes, a group of points of an axis at a time: interleaved rows, or, where the groups
+        are neighbours in the source, turned as if they were elements."""
+        assert p.group is not None
+        group, inside = self.builder.name(p.group), self.builder.name(p.group)
+        span = self.spans[p.group]
+        whole, rest = divmod(span.extent, p.size)
+        at: dict[str, Expr] = {a: Variable(n) for a, n in names.items()}
+        at[p.vector] = simplify(Add(Mul(number, IntImm(p.width)), Variable(lane)), exact=True)
+
+        def copy(number_of_group: Expr, points: int) -> Stmt:
+            point = simplify(Add(Mul(number_of_group, IntImm(p.size)), Variable(inside)), exact=True)
+            s = self.element(p, number, lane, {**at, p.group or "": point})
+            return For(inside, ZERO, IntImm(points), 1, LoopKind.DOT, s)
+
+        width = self.lanes(self.vector)
+        parts: list[Stmt] = []
+        if whole:
+            s = copy(Variable(group), p.size)
+            if along is not None and along.name == p.group:
+                parts.append(self.turned(group, IntImm(whole), lane, lanes, s))
+            else:
+                s = vector_loops(lane, lanes, width, self.builder.name, s)
+                parts.append(For(group, ZERO, IntImm(whole), 1, LoopKind.SERIAL, s))
+        if rest:
+            parts.append(vector_loops(lane, lanes, width, self.builder.name, copy(IntImm(whole), rest)))
+        return block(parts)
+
+    def points(self, a: Axis) -> Expr:
+        return points_of(a, self.spans[a.name])
+
+    def element(self, p: Packed, number: Expr, lane: str, inside: Mapping[str, Expr]) -> Stmt:
+        """`pack[block, …, lane] = source[…]` at these offsets in the cache tile."""
+        statement = self.pack.statement
+        stage = self.builder.stages[statement]
+        point = {
+            a.vars[statement]: simplify(
+                Add(Add(a.low, self.spans[a.name].origin), inside[a.name]), exact=True
+            )
+            for a in self.axes
+        }
+        source = tuple(simplify(substitute(e, dict(point)), exact=True) for e in p.read.subscripts)
+        target = tuple(simplify(e, exact=True) for e in p.subscripts(number, Variable(lane), inside))
+        where = tuple(point.get(v, ZERO) for v in stage.domain.names)
+        value: Expr = replace(p.read, subscripts=source)
+        if self.dot is not None:
+            value = shifted(value, self.dot)
+        elif p.converted:
+            value = Cast(p.array.dtype, value)
+        text = f"pack {p.read.buffer}"
+        return Compute(f"{statement}.pack", p.array.name, target, None, value, where, text)
+
+    def turned(self, row: str, count: Expr, lane: str, lanes: int, copy: Stmt) -> Stmt:
+        """Blocks of a few rows of the source, each a vector, to as many vectors of lanes."""
+        width = min(self.lanes(self.vector), self.pack.rows or lanes)
+        size = self.dtype.itemsize
+        if not isinstance(count, IntImm):
+            return self.dynamic_turned(row, count, lane, lanes, copy)
+        rows = count.value
+        whole, left = divmod(rows, _ROWS)
+
+        def columns(copy: Stmt, around: Callable[[Stmt], Stmt]) -> Stmt:
+            """All rows, some whole blocks of them at a time."""
+            parts: list[Stmt] = []
+            if whole:
+                step = self.builder.name(row.split(".")[0])
+                low = Mul(Variable(step), IntImm(_ROWS))
+                turned = For(row, low, Add(low, IntImm(_ROWS)), 1, LoopKind.TRANSPOSED, copy)
+                each = max(1, _NEAR // (_ROWS * self.tiling.tiles[self.vector.name].register * size))
+                if each >= whole or lanes == width:
+                    parts.append(around(For(step, ZERO, IntImm(whole), 1, LoopKind.SERIAL, turned)))
+                else:
+                    some = self.builder.name(row.split(".")[0])
+                    low = Mul(Variable(some), IntImm(each))
+                    most = Min(Add(low, IntImm(each)), IntImm(whole))
+                    s = around(For(step, low, most, 1, LoopKind.SERIAL, turned))
+                    parts.append(For(some, ZERO, IntImm(-(-whole // each)), 1, LoopKind.SERIAL, s))
+            if left:
+                last = For(row, IntImm(whole * _ROWS), IntImm(rows), 1, LoopKind.TRANSPOSED, copy)
+                parts.append(around(last))
+            return block(parts)
+
+        # Whole vectors of lanes in a loop of their own, for the sake of short code.
+        vectors, short = divmod(lanes, width)
+        parts: list[Stmt] = []
+        if vectors > 1:
+            number = self.builder.name(lane.split(".")[0])
+            first = Mul(Variable(number), IntImm(width))
+            s = For(lane, first, Add(first, IntImm(width)), 1, LoopKind.VECTOR, copy)
+            parts.append(columns(s, lambda s: For(number, ZERO, IntImm(vectors), 1, LoopKind.SERIAL, s)))
+        elif vectors:
+            whole_lanes = For(lane, ZERO, IntImm(width), 1, LoopKind.VECTOR, copy)
+            parts.append(columns(whole_lanes, lambda s: s))
+        if short:
+            at = IntImm(vectors * width)
+            parts.append(columns(For(lane, at, IntImm(lanes), 1, LoopKind.VECTOR, copy), lambda s: s))
+        return block(parts)
+
+    def dynamic_turned(self, row: str, rows: Expr, lane: str, lanes: int, copy: Stmt) -> Stmt:
+        """As `turned`; what is left of the rows goes one at a time."""
+        builder, width = self.builder, self.lanes(self.vector)
+        number = builder.name("whole")
+        parts: list[Stmt] = []
+        for first in range(0, lanes, width):
+            columns = For(lane, IntImm(first), IntImm(min(first + width, lanes)), 1, LoopKind.VECTOR, copy)
+            step = builder.name(row.split(".")[0])
+            low = Mul(Variable(step), IntImm(_ROWS))
+            turned = For(row, low, Add(low, IntImm(_ROWS)), 1, LoopKind.TRANSPOSED, columns)
+            parts.append(For(step, ZERO, Variable(number), 1, LoopKind.SERIAL, turned))
+            low = Mul(Variable(number), IntImm(_ROWS))
+            parts.append(For(row, low, rows, 1, LoopKind.SERIAL, columns))
+        return named(number, FloorDiv(rows, IntImm(_ROWS)), block(parts))

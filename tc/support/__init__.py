@@ -1,0 +1,1 @@
+"""What every layer may use: settings, locks, interrupts, floating-point modes, reproducers."""

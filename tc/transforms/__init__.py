@@ -1,0 +1,1 @@
+"""Transformations of the IR, each a pure function: of programs and of loop nests."""

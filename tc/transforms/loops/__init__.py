@@ -1,0 +1,1 @@
+"""Transformations of loop nests, before code is emitted."""

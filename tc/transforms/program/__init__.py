@@ -1,0 +1,1 @@
+"""Transformations of programs, before a schedule exists."""

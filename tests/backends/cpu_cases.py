@@ -15,6 +15,7 @@ import numpy as np
 
 import tc
 from fuzz.isas import available_isas
+from tc.codegen import llvm_jit
 from tc.lang import resolved as r
 from tc.runtime.arrays import numpy_dtype
 
@@ -38,6 +39,12 @@ def code_of(program: Any, options: tc.Options | None = None, isa: str = "avx512"
     backend, isas = (sys.modules[f"tc_backends.cpu.{name}"] for name in ("backend", "isa"))
     machine = backend.Machine(isas.ISAS[isa], 2, 48 << 10, 2 << 20, 105 << 20, 12, 16)
     return backend.code_of(program, machine, options or tc.Options(), **more)
+
+
+def assembly_of(program: Any, isa: str) -> str:
+    """The assembly of a program for an instruction set that this processor need not have."""
+    text, target = code_of(program, isa=isa).text, sys.modules["tc_backends.cpu.isa"].ISAS[isa]
+    return llvm_jit.assembly_of(text, cpu=target.cpu, features=target.features)
 
 
 def interpreted(source: str, *args: Any, **kwargs: Any) -> tuple[Array, ...]:

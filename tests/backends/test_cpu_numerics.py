@@ -15,7 +15,7 @@ import pytest
 
 from fuzz.memory import arranged
 from tc.lang.builtins import BUILTINS
-from tests.backends.cpu_cases import Array, compiled, interpreted, isas, results
+from tests.backends.cpu_cases import Array, assembly_of, compiled, interpreted, isas, results
 
 INF, NAN = float("inf"), float("nan")
 HARD = [0.0, -0.0, 1.0, -1.0, 0.5, -3.0, 4.0, INF, -INF, NAN, 1e-40, -1e-40, 3e38]
@@ -261,7 +261,7 @@ BEYOND = [
 def test_lanes_of_floats_become_integers_together(target: str, source: str, isa: str) -> None:
     """LLVM's saturating conversion of vectors takes one lane after the other."""
     program = f"def f({source}(N) A) -> (O) {{ O(i) = {target}(A(i)) }}"
-    assembly = compiled(program, isa=isa).inspect("asm", N=4096)
+    assembly = assembly_of(compiled(program).program({"N": 4096}), isa)
     assert "vcvttp" in assembly
     assert "vcvtts" not in assembly
 

@@ -66,7 +66,7 @@ def test_a_remainder_of_what_is_not_negative_needs_no_sign() -> None:
 
 def test_pixels_of_rows_apart_stay_in_the_lanes_that_go_along_rows() -> None:
     """Along `i` each two lanes have a row of their own."""
-    choice = compiled(UP.format(t="float", k=2), isa="avx512").inspect("choice", N=64, H=64, W=64)
+    choice = code_of(compiled(UP.format(t="float", k=2)).program({"N": 64, "H": 64, "W": 64})).choice
     best = next(line for line in choice.splitlines() if line.startswith("  *"))
     assert "lanes j_2" in best, best
 

@@ -12,7 +12,7 @@ import pytest
 
 import tc
 from tc import registry
-from tests.backends.cpu_cases import compiled, interpreted, isas, same
+from tests.backends.cpu_cases import code_of, compiled, interpreted, isas, same
 
 ROW = "def f({t}(M,K) A) -> (y) {{ y(i) {op}! A(i,k) }}"
 SOFTMAX = """def softmax(float(N,D) I) -> (O, M, S) {
@@ -102,9 +102,8 @@ def test_blocks_of_a_product_of_rows(isa: str) -> None:
 @pytest.mark.parametrize("source", [SOFTMAX, RMS])
 def test_short_rows_are_taken_several_at_a_time(source: str) -> None:
     def chosen(n: int, d: int) -> str:
-        return next(
-            x for x in compiled(source).inspect("choice", N=n, D=d).splitlines() if x.startswith("  *")
-        )
+        choice = code_of(compiled(source).program({"N": n, "D": d})).choice
+        return next(x for x in choice.splitlines() if x.startswith("  *"))
 
     assert re.search(r"n_0 x[48]", chosen(4096, 64))
     assert "n_0" not in chosen(256, 4096)
@@ -203,7 +202,7 @@ PRODUCT = """def f(float(M,K,T) x, float(K,N,T) z) -> (y) {
 
 def test_which_of_a_pair_it_is_takes_no_branch() -> None:
     """The condition is on an index as a value, of 32 bits: a product of complex matrices ran at a fifth."""
-    text = compiled(PRODUCT, isa="avx512").inspect("llvm", M=120, K=90, N=110, T=2)
+    text = code_of(compiled(PRODUCT).program({"M": 120, "K": 90, "N": 110, "T": 2})).text
     assert "icmp eq i32" not in text
 
 

@@ -1,0 +1,189 @@
+"""What runs a list of passes: it times each, verifies it, records its text, and refuses names it does not know.
+
+A *pass* is a named function from one state of a compile to the next; states are frozen.  A *search* runs the
+passes inside of it once for each candidate that it tries.  A *pass list* is a sequence of both: it is what
+runs, and what `python -m tc show passes` prints.
+
+Inside `recording()` every pass leaves its time and, under `TC_VERIFY=1`, which oracle judged it; of passes that
+are asked for, also the text of the state after it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Generator, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from tc.errors import ArgumentError, InternalError, did_you_mean
+from tc.support import settings
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True)
+class Pass(Generic[S]):
+    """A named step of a compile.
+
+    `run` maps the state before to the state after and changes neither.  `verify` is called under `TC_VERIFY=1`
+    with both; it raises InternalError where the step was wrong, and returns which oracle judged it, or ""
+    where there was nothing to judge.  `show` is the text of the state after the pass.
+    """
+
+    name: str
+    does: str
+    run: Callable[[S], S]
+    show: Callable[[S], str] | None = None
+    verify: Callable[[S, S], str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Search(Generic[S]):
+    """A step that runs `passes` for several candidates and goes on with one of them.
+
+    `run` gets the state and a function that runs the passes on a state.
+    """
+
+    name: str
+    does: str
+    passes: tuple[Pass[S] | Search[S], ...]
+    run: Callable[[S, Callable[[S], S]], S]
+
+
+@dataclass(frozen=True, slots=True)
+class PassList(Generic[S]):
+    """Passes in the order in which they run.  `verify` judges the state after every single one of them."""
+
+    name: str
+    passes: tuple[Pass[S] | Search[S], ...]
+    verify: Callable[[S], str] | None = None
+
+    def __post_init__(self) -> None:
+        names = self.names
+        twice = [n for n in names if names.count(n) > 1]
+        if twice:
+            raise InternalError(f"the pass list {self.name} has the pass {twice[0]} twice")
+
+    @property
+    def names(self) -> list[str]:
+        return [p.name for p, _ in self.walk()]
+
+    def walk(self) -> Iterator[tuple[Pass[S] | Search[S], int]]:
+        """All passes in order, each with how many searches it is inside of."""
+
+        def inside(
+            passes: tuple[Pass[S] | Search[S], ...], depth: int
+        ) -> Iterator[tuple[Pass[S] | Search[S], int]]:
+            for p in passes:
+                yield p, depth
+                if isinstance(p, Search):
+                    yield from inside(p.passes, depth + 1)
+
+        return inside(self.passes, 0)
+
+    def run(self, state: S) -> S:
+        """The state after all passes."""
+        return self._run_all(self.passes, state)
+
+    def _run_all(self, passes: tuple[Pass[S] | Search[S], ...], state: S) -> S:
+        for p in passes:
+            state = self._search(p, state) if isinstance(p, Search) else self._pass(p, state)
+        return state
+
+    def _pass(self, p: Pass[S], state: S) -> S:
+        record = _record.get()
+        start = time.perf_counter()
+        after = p.run(state)
+        ran = time.perf_counter()
+        oracles: list[str] = []
+        if settings.verify():
+            if self.verify is not None:
+                oracles.append(self.verify(after))
+            if p.verify is not None:
+                oracles.append(p.verify(state, after))
+        if record is not None:
+            record.note(p.name, ran - start, time.perf_counter() - ran, oracles)
+            if p.show is not None and record.wants(p.name):
+                record.texts[p.name] = p.show(after)
+        return after
+
+    def _search(self, p: Search[S], state: S) -> S:
+        record = _record.get()
+        inside = 0.0
+
+        def candidate(state: S) -> S:
+            nonlocal inside
+            start = time.perf_counter()
+            try:
+                return self._run_all(p.passes, state)
+            finally:
+                inside += time.perf_counter() - start
+
+        start = time.perf_counter()
+        after = p.run(state, candidate)
+        if record is not None:
+            record.note(p.name, time.perf_counter() - start - inside, 0.0, ())
+        return after
+
+
+# ---- what is recorded
+
+
+@dataclass(slots=True)
+class Ran:
+    """What a pass did in a compile: `times` that it ran, seconds of its own and of its oracles, and these."""
+
+    times: int = 0
+    seconds: float = 0.0
+    oracle_seconds: float = 0.0
+    oracles: dict[str, None] = field(default_factory=dict[str, None])
+
+
+@dataclass(slots=True)
+class Record:
+    """The passes that ran, in the order in which each ran first, and the texts of those in `wanted`."""
+
+    wanted: Collection[str] | None = ()  # None: all
+    ran: dict[str, Ran] = field(default_factory=dict[str, Ran])
+    texts: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Seconds by pass, without those of oracles."""
+        return {n: r.seconds for n, r in self.ran.items()}
+
+    def wants(self, name: str) -> bool:
+        return self.wanted is None or name in self.wanted
+
+    def note(self, name: str, seconds: float, oracle_seconds: float, oracles: Collection[str]) -> None:
+        """A pass ran once more."""
+        ran = self.ran.setdefault(name, Ran())
+        ran.times += 1
+        ran.seconds += seconds
+        ran.oracle_seconds += oracle_seconds
+        ran.oracles.update(dict.fromkeys(o for o in oracles if o))
+
+
+_record: ContextVar[Record | None] = ContextVar("record", default=None)
+
+
+@contextmanager
+def recording(wanted: Collection[str] | None = ()) -> Generator[Record, None, None]:
+    """Record the passes that run in this context, with the texts after those in `wanted` (None: all)."""
+    record = Record(wanted)
+    token = _record.set(record)
+    try:
+        yield record
+    finally:
+        _record.reset(token)
+
+
+def unknown_pass(name: str, known: Collection[str]) -> ArgumentError:
+    """The error for a name that no pass has."""
+    return ArgumentError(
+        f"there is no pass '{name}'",
+        code="TC0514",
+        help=did_you_mean(name, known) or "the passes are " + ", ".join(known),
+    )

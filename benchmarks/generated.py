@@ -54,10 +54,10 @@ def text_of(case: Case, backend: str, isa: str) -> str:
 def text_elsewhere(program: Any, isa: str) -> str:
     """The LLVM IR of a program for an instruction set that this machine need not have; what would spill is
     not looked at."""
-    backend = importlib.import_module("tc_backends.cpu.backend")
+    passes = importlib.import_module("tc_backends.cpu.passes")
     machine = importlib.import_module("tc_backends.cpu.target").host()
     other = importlib.import_module("tc_backends.cpu.isa").ISAS[isa]
-    return backend.code_of(program, replace(machine, isa=other), Options()).text
+    return passes.code_of(program, replace(machine, isa=other), Options()).text
 
 
 def main(argv: list[str] | None = None) -> int:

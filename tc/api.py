@@ -17,8 +17,7 @@ from tc.ir.printer import text
 from tc.kernel import Compiled, Kernel, built_program, foreign_integers, signature
 from tc.lang.parse import parse
 from tc.options import Dynamic, Options
-from tc.pipeline import front as pipeline
-from tc.pipeline.front import Front, Variant
+from tc.pipeline.front import Front, Variant, front
 from tc.range_table import Range
 from tc.registry import Availability, availability, get
 from tc.registry import names as backend_names
@@ -108,7 +107,7 @@ def compile_source(
 def _front(source: Source, entry: str | None) -> Front:
     def make() -> Front:
         with reporting(source.text, lambda: {"entry": entry}):
-            return pipeline.front(source, entry)
+            return front(source, entry)
 
     return _FRONTS.get((source.text, source.name, entry), make)
 

@@ -30,17 +30,20 @@ from tc.ir.program import Program
 from tc.ir.specialize import require
 from tc.lang import resolved as r
 from tc.options import Dynamic, Options, read_dynamic, typical_size
-from tc.pipeline import front as pipeline
-from tc.pipeline.front import Built, Front, Variant, unforeseen
+from tc.pipeline.front import Built, Front, Variant, build, specialize, unforeseen
 from tc.pipeline.load import compile_program, load_or_compile
+from tc.pipeline.pass_manager import recording
+from tc.pipeline.target import Backend, Launcher, Runnable
+from tc.pipeline.target import Compiled as CompiledCode
 from tc.range_table import Boxes, Integers, Range, RangeTable, Requirement, compile_boxes, requirements, shown
 from tc.ranges import Ranges, infer
-from tc.registry import Backend, availability, get
+from tc.registry import availability, get
 from tc.registry import names as backend_names
 from tc.runtime import dispatch
 from tc.runtime.signature import Bound, Output, Param, Signature
 from tc.support import locks
 from tc.support.float_mode import standard
+from tc.support.garbage import uncollected
 from tc.support.reproducer import reporting
 from tc.support.settings import dump_directory
 
@@ -51,9 +54,10 @@ _READY_DYNAMIC = 1024  # the same with dynamic sizes: such entries are small and
 
 
 def built_program(front: Front, variant: Variant) -> Built:
-    """`pipeline.build`, once for all kernels (and the interpreter) of a source, whatever their backends."""
+    """`tc.pipeline.front.build`, once for all kernels (and the interpreter) of a source, whatever their
+    backends."""
     key = (front.source.text, front.source.name, front.checked.name, variant)
-    return BUILT.get(key, lambda: pipeline.build(front, variant))
+    return BUILT.get(key, lambda: build(front, variant))
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ class Compiled:
     program: Program
     options: Options
     backend: str
-    compiled: Any  # what the backend's `compile` returned, or its `from_blob`
+    compiled: Runnable  # what the backend's `compile` returned, or its `from_blob`
     sizes: Mapping[str, int]
     scalars: Mapping[str, int]
     seconds: Mapping[str, float]  # compile time by pass
@@ -90,8 +94,8 @@ class Compiled:
         return self._whole.artifact(stage)
 
     @property
-    def _whole(self) -> Any:
-        if not self.restored:
+    def _whole(self) -> CompiledCode:
+        if isinstance(self.compiled, CompiledCode):
             return self.compiled
         # No `cached_property`: its lock, held by another thread at a fork, is held in the child for ever.
         found = self.__dict__.get("_again")
@@ -185,7 +189,7 @@ class Kernel(_native.Dispatcher):
         scalars = {s: values[s] for s in self._front.specialized if s in values}
         built = self._build(self._variant(scalars, frozenset(), {}, {}))
         sizes = {n: v for n, v in values.items() if n in self._front.checked.sizes}
-        return pipeline.specialize(built, sizes, {}) if sizes else built.program
+        return specialize(built, sizes, {}) if sizes else built.program
 
     def sizes_of(self, *args: Any, **kwargs: Any) -> dict[str, int]:
         """The sizes and specialised scalars of a call with these arguments; raises what the call would."""
@@ -347,7 +351,7 @@ class Kernel(_native.Dispatcher):
         if self._backend_name is None:
             self._backend_name = _default_backend()
         backend = get(self._backend_name, run=False)
-        used: frozenset[str] = getattr(backend, "options_used", frozenset())
+        used = backend.options_used
         for name in self._options.changed():
             if name not in used:
                 raise BackendError(
@@ -356,7 +360,7 @@ class Kernel(_native.Dispatcher):
                     help=f"it uses {', '.join(sorted(used)) or 'none'}",
                 )
         self._options.check_loops(self._front.checked.loops)
-        if self._dynamic and not getattr(backend, "dynamic_sizes", False):
+        if self._dynamic and not backend.dynamic_sizes:
             raise BackendError(
                 f"the backend '{backend.name}' has no dynamic sizes",
                 code="TC0813",
@@ -393,13 +397,8 @@ class Kernel(_native.Dispatcher):
         fresh: list[Compiled] = []  # if it is made here and now
 
         def make() -> Compiled:
-            seconds: dict[str, float] = {}
-
-            def note(name: str, spent: float) -> None:
-                seconds[name] = seconds.get(name, 0.0) + spent
-
-            with pipeline.observe(note), self._reporting(variant, sizes=sizes), pipeline.uncollected():
-                program = pipeline.specialize(self._build(variant), fixed, {})
+            with recording() as record, self._reporting(variant, sizes=sizes), uncollected():
+                program = specialize(self._build(variant), fixed, {})
                 made, restored = load_or_compile(backend, program, self._options, typical, *what)
             one = Compiled(
                 program,
@@ -408,7 +407,7 @@ class Kernel(_native.Dispatcher):
                 made,
                 dict(sizes),
                 dict(scalars),
-                seconds,
+                record.seconds,
                 self,
                 variant,
                 restored,
@@ -418,7 +417,7 @@ class Kernel(_native.Dispatcher):
             return one
 
         found = CACHE.get(key, make)
-        for text in getattr(found.compiled, "notices", ()) if fresh else ():
+        for text in found.compiled.notices if fresh else ():
             warn(PerformanceNotice(f"{self.name} on {backend.name}: {text}"), stacklevel=None)
         directory = dump_directory()
         if directory is not None and fresh:
@@ -454,7 +453,9 @@ class Kernel(_native.Dispatcher):
             self._ready[key] = ready
         compiled, shapes, entry = ready
         if entry is None:
-            value, error = dispatch.call(bound, shapes, compiled.compiled.run)
+            launcher = compiled.compiled
+            assert isinstance(launcher, Launcher)
+            value, error = dispatch.call(bound, shapes, launcher.run)
         else:
 
             def run(inputs: Any, outputs: Any) -> Any:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tc.codegen.gpu_source import Kernel, Module
-from tc.errors import BackendError
 from tc.ir.expr import Expr
 from tc.ir.loops import LoopNest
 from tc.ir.printer import nest_text
+from tc.pipeline.target import stage_text
 
-from .lower import Lowered
+from .passes import Lowered
 from .run import Array, Interface, Record
 
 GPU_OPTIONS = frozenset(
@@ -79,26 +79,15 @@ class Compiled:
 
     def artifact(self, stage: str) -> str:
         """A stage of the compilation as text: the schedule tree, the mapping, the loop nest, the code."""
-        match stage:
-            case "schedule":
-                return self.lowered.schedule
-            case "mapped":
-                return self.lowered.mapped
-            case "choice":
-                return self.lowered.choice
-            case "loops":
-                return nest_text(self.nest)
-            case "code":
-                return self.module.text
-            case _ if stage in self.stages:
-                return self.stages[stage]
-            case _:
-                *some, last = "schedule", "mapped", "choice", "loops", "code", *self.stages
-                raise BackendError(
-                    f"the {self.backend} backend has no stage '{stage}'",
-                    code="TC0804",
-                    help=f"it has {', '.join(some)} and {last}",
-                )
+        texts = {
+            "schedule": self.lowered.schedule,
+            "mapped": self.lowered.mapped,
+            "choice": self.lowered.choice,
+            "loops": lambda: nest_text(self.nest),
+            "code": self.module.text,
+            **self.stages,
+        }
+        return stage_text(self.backend, stage, texts)
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Record | None:
         """Copy dense arrays in signature order to the device, launch, copy the results back.

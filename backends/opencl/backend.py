@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tc.codegen import gpu_source
@@ -10,14 +11,48 @@ from tc.codegen.dialect import OPENCL
 from tc.errors import BackendError
 from tc.ir.program import Program
 from tc.options import Options
-from tc.pipeline.front import stage
+from tc.pipeline.pass_manager import Pass, PassList, Search, later
 from tc.pipeline.target import Availability
 
-from ..gpu.compiled import GPU_OPTIONS, Compiled
-from ..gpu.lower import lower
+from ..gpu.compiled import GPU_OPTIONS, Compiled, Functions
+from ..gpu.passes import GpuState, lowering, start, unmapped
 from ..gpu.run import Interface
 from ..gpu.target import believed
 from . import device
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenclState(GpuState):
+    """The launches, and what they became: OpenCL C, and its kernels on a device."""
+
+    device: device.Device
+    module: gpu_source.Module = later()
+    functions: Functions = later()
+
+
+def _code(state: OpenclState) -> OpenclState:
+    lowered, on = state.lowered, state.device
+    module = gpu_source.emit(lowered.nest, OPENCL, lowered.contract)
+    if module.double and not on.doubles:
+        raise BackendError(
+            f"{state.program.name} computes in float64, which {on.name} does not have",
+            code="TC0816",
+            help="choose another device with TC_OPENCL_DEVICE, or another backend",
+        )
+    return replace(state, module=module)
+
+
+def _machine(state: OpenclState) -> OpenclState:
+    names = [k.name for k in state.module.kernels]
+    return replace(state, functions=state.device.kernels(state.module.text, names))
+
+
+_CODE: tuple[Pass[OpenclState] | Search[OpenclState], ...] = (
+    Pass("code", "loop nest to OpenCL C", _code, lambda s: s.module.text),
+    Pass("machine", "OpenCL C to kernels, by the device's compiler", _machine),
+)
+PASSES = PassList[OpenclState]("opencl", (*lowering(OpenclState)[0], *lowering(OpenclState)[1], *_CODE))
+UNMAPPED = PassList[OpenclState]("opencl", (*unmapped(OpenclState), *_CODE))
 
 
 class Backend:
@@ -30,8 +65,8 @@ class Backend:
     def available(self) -> Availability:
         return device.availability()
 
-    def default_options(self, program: Program, target: Any) -> Options:
-        return Options()
+    def passes(self, options: Options) -> PassList[Any]:
+        return UNMAPPED if options.mapping == "identity" else PASSES
 
     def compile(
         self, program: Program, options: Options | None = None, typical: Mapping[str, int] | None = None
@@ -42,16 +77,7 @@ class Backend:
         """
         options, found = options or Options(), device.find()
         target = believed(found.target, options, self.name)
-        lowered = lower(program, options, typical or {}, target)
-        with stage("code"):
-            module = gpu_source.emit(lowered.nest, OPENCL, lowered.contract)
-        if module.double and not found.doubles:
-            raise BackendError(
-                f"{program.name} computes in float64, which {found.name} does not have",
-                code="TC0816",
-                help="choose another device with TC_OPENCL_DEVICE, or another backend",
-            )
-        with stage("machine"):
-            kernels = found.kernels(module.text, [k.name for k in module.kernels])
-        interface = Interface.of(program, lowered.nest.workspace)
-        return Compiled(self.name, lowered, module, kernels, interface, notices=lowered.notices)
+        first = OpenclState(**start(program, options, typical or {}, target), device=found)
+        made = (UNMAPPED if options.mapping == "identity" else PASSES).run(first)
+        lowered, interface = made.lowered, Interface.of(program, made.nest.workspace)
+        return Compiled(self.name, lowered, made.module, made.functions, interface, notices=lowered.notices)

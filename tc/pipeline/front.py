@@ -1,122 +1,35 @@
-"""THE list of passes, in order; hooks to time and dump them.
+"""The front end as lists of passes: from text to a program at given sizes.
 
-    text -> parse -> check -> ranges -> types          `front`: all that is known before any data
-         -> lower -> legality                          `build`: the program, symbolic in its sizes
-         -> specialize                                 `specialize`: one substitution
-         -> load                                       a kernel kept on disk (tc/cache/memory.py), or
-         -> scop -> dependences -> schedule -> ast     a backend's own passes, on the program
-         -> code -> machine code
+    FRONT       text -> parse -> check -> ranges -> types     all that is known before any data
+    BUILD       -> variant -> lower -> legality               the program, symbolic in its sizes
+    SPECIALIZE  -> specialize                                 the program at given sizes
 
-Every pass is a pure function and runs under `stage(name)`, which `observe` can time and `TC_DUMP` writes
-out.
+What follows are a backend's passes (`tc.pipeline.target.Backend.passes`), unless `tc.pipeline.load` finds the
+kernel on disk.
 """
 
 from __future__ import annotations
 
-import gc
-import os
-import threading
-import time
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tc.dtypes import INT32, INT64, DType
 from tc.errors import DataDependentAccess, InternalError, RangeError, Source, Warning
 from tc.ir import expr as x
+from tc.ir import verify
 from tc.ir.lower import Boxes, lower
+from tc.ir.printer import program_text
 from tc.ir.program import Precondition, Program, Range
 from tc.ir.specialize import specialize as specialize_program
 from tc.lang import resolved as r
 from tc.lang import syntax as s
 from tc.lang.check import check
+from tc.lang.format import format_program
 from tc.lang.parse import parse
 from tc.lang.types import Typed, assign_types, subscript_only
+from tc.pipeline.pass_manager import Pass, PassList, later
 from tc.ranges import Depends, Obligation, Ranges, infer
 from tc.support.float_mode import standard
-
-PASSES: tuple[tuple[str, str], ...] = (
-    ("parse", "text to syntax tree"),
-    ("check", "names, calls inlined, reductions"),
-    ("ranges", "the rounds of range inference, on Halide's solver"),
-    ("types", "element types; conversions written out"),
-    ("lower", "the Halide-mirroring IR"),
-    ("legality", "in-place updates, definedness and bounds, decided by isl for all sizes"),
-    ("specialize", "sizes and scalars substituted"),
-    ("load", "a kernel kept on disk instead of what follows, or the look for one"),
-    ("scop", "iteration domains and access relations"),
-    ("dependences", "flow, anti and output dependences; reductions apart"),
-    ("schedule", "the schedule tree"),
-    ("choose", "the tilings of fused loops, by the model of the machine"),
-    ("map", "fused loops to blocks and threads: the mapped schedule tree"),
-    ("ast", "isl AST to loop nest"),
-    ("scan", "tiled boxes to loop nest"),
-    ("code", "loop nest to target text"),
-    ("machine", "target text to machine code"),
-)
-
-Observer = Callable[[str, float], None]
-_observer: ContextVar[Observer | None] = ContextVar("observer", default=None)
-
-
-@contextmanager
-def observe(observer: Observer) -> Generator[None, None, None]:
-    """Call `observer(pass name, seconds)` after every pass that runs in this context."""
-    token = _observer.set(observer)
-    try:
-        yield
-    finally:
-        _observer.reset(token)
-
-
-@contextmanager
-def uncollected() -> Generator[None, None, None]:
-    """No cyclic garbage collection meanwhile: beside a large library one takes as long as a compile."""
-    thread = threading.get_ident()
-    if thread in _uncollected:
-        yield
-        return
-    try:
-        _uncollected[thread] = gc.isenabled()
-        gc.disable()
-        yield
-    finally:
-        if _uncollected.pop(thread, False):
-            gc.enable()
-
-
-_uncollected: dict[int, bool] = {}  # whether garbage was collected before, by thread
-
-
-def _forked() -> None:
-    """In the child of a fork the compiles of other threads never end: do what they would at their end."""
-    thread = threading.get_ident()
-    mine = thread in _uncollected
-    theirs = [_uncollected.pop(t) for t in list(_uncollected) if t != thread]
-    enable = any(theirs)
-    if enable and mine:
-        _uncollected[thread] = True
-    elif enable:
-        gc.enable()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
-
-
-@contextmanager
-def stage(name: str) -> Generator[None, None, None]:
-    """The body is the pass `name`."""
-    observer = _observer.get()
-    if observer is None:
-        yield
-        return
-    start = time.perf_counter()
-    try:
-        yield
-    finally:
-        observer(name, time.perf_counter() - start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,19 +74,73 @@ class Built:
     program: Program
 
 
+# ---- text to types
+
+
+@dataclass(frozen=True, slots=True)
+class _FrontState:
+    source: Source
+    entry: str | None
+    syntax: s.Program = later()
+    checked: r.Checked = later()
+    ranges: Ranges = later()
+    typed: Typed = later()
+    any_integer: frozenset[str] = later()
+
+
+def _typed(state: _FrontState) -> _FrontState:
+    return replace(state, typed=assign_types(state.checked), any_integer=subscript_only(state.checked))
+
+
+def _statements(checked: r.Checked) -> str:
+    return "".join(f"{' '.join(st.span.text.split())}\n" for st in checked.statements)
+
+
+def _ranges_text(state: _FrontState) -> str:
+    steps = (
+        f"round {t.round}: {t.lo} <= {t.variable} <= {t.hi}, from {t.access}\n" for t in state.ranges.steps
+    )
+    return "".join(steps)
+
+
+def _types_text(state: _FrontState) -> str:
+    tensors = {t.name: t for t in (*state.checked.params, *(x.tensor for x in state.checked.returns))}
+    named = ((n, t) for n, t in tensors.items() if isinstance(t, r.Tensor))
+    return "".join(f"{n}: {state.typed.dtype(t)}\n" for n, t in named)
+
+
+FRONT = PassList[_FrontState](
+    "front",
+    (
+        Pass(
+            "parse",
+            "text to syntax tree",
+            lambda st: replace(st, syntax=parse(st.source)),
+            lambda st: format_program(st.syntax),
+        ),
+        Pass(
+            "check",
+            "resolve names, inline calls, find reductions",
+            lambda st: replace(st, checked=check(st.syntax, st.entry)),
+            lambda st: _statements(st.checked),
+        ),
+        Pass(
+            "ranges",
+            "infer the range of every variable and tensor, in rounds, on Halide's solver",
+            lambda st: replace(st, ranges=infer(st.checked)),
+            _ranges_text,
+        ),
+        Pass("types", "assign element types, write every conversion out", _typed, _types_text),
+    ),
+)
+
+
 @standard
 def front(source: Source, entry: str | None = None) -> Front:
     """Parse, check, infer and type; raises `ParseError`, `SemanticError`, `RangeError`, `DTypeError`."""
-    with stage("parse"):
-        syntax = parse(source)
-    with stage("check"):
-        checked = check(syntax, entry)
-    with stage("ranges"):
-        ranges = infer(checked)
-    with stage("types"):
-        typed = assign_types(checked)
-        integers = subscript_only(checked)
-    return Front(source, syntax, checked, typed, ranges, integers, _warnings(checked, ranges))
+    st = FRONT.run(_FrontState(source, entry))
+    warnings = _warnings(st.checked, st.ranges)
+    return Front(source, st.syntax, st.checked, st.typed, st.ranges, st.any_integer, warnings)
 
 
 def _warnings(checked: r.Checked, ranges: Ranges) -> tuple[Warning, ...]:
@@ -188,26 +155,71 @@ def _warnings(checked: r.Checked, ranges: Ranges) -> tuple[Warning, ...]:
     return tuple(kept)
 
 
+# ---- types to a program
+
+
+@dataclass(frozen=True, slots=True)
+class _BuildState:
+    front: Front
+    variant: Variant
+    ranges: Ranges
+    typed: Typed
+    program: Program = later()
+
+
+def _of_variant(state: _BuildState) -> _BuildState:
+    variant, checked = state.variant, state.front.checked
+    ranges, typed = state.ranges, state.typed
+    if variant.scalars or variant.integers:
+        ranges = infer(checked, dict(variant.scalars), dict(variant.integers))
+    if variant.integers or variant.wide:
+        typed = assign_types(checked, dict(variant.integers), INT64 if variant.wide else INT32)
+    return replace(state, ranges=ranges, typed=typed)
+
+
+def _lowered(state: _BuildState) -> _BuildState:
+    variant, ranges = state.variant, state.ranges
+    program = lower(state.typed, _boxes(ranges), given=variant.given, strict=variant.strict)
+    # Until they are decided, open accesses count as checked: folding keeps those (`x * 0`).
+    program = _mark(program, {(o.site, o.dim) for o in ranges.obligations})
+    if variant.scalars:
+        program = specialize_program(program, {}, dict(variant.scalars))
+    return replace(state, program=program)
+
+
+def _legal_program(state: _BuildState) -> _BuildState:
+    return replace(state, program=_legal(state.program, state.ranges, state.variant.checks))
+
+
+def _well_formed(before: _BuildState, after: _BuildState) -> str:
+    return verify.program(after.program)
+
+
+def _program_text(state: _BuildState) -> str:
+    return program_text(state.program)
+
+
+BUILD = PassList[_BuildState](
+    "build",
+    (
+        Pass("variant", "ranges and types again, for given scalars and types of subscripts", _of_variant),
+        Pass("lower", "the Halide-mirroring IR", _lowered, _program_text, _well_formed),
+        Pass(
+            "legality",
+            "in-place updates, definedness and bounds, decided by isl for all sizes",
+            _legal_program,
+            _program_text,
+            _well_formed,
+        ),
+    ),
+)
+
+
 @standard
 def build(f: Front, variant: Variant) -> Built:
     """The symbolic program of a variant; raises `RangeError`, `SemanticError` where it is not legal."""
-    scalars = dict(variant.scalars)
-    ranges, typed = f.ranges, f.typed
-    if scalars or variant.integers:
-        with stage("ranges"):
-            ranges = infer(f.checked, scalars, dict(variant.integers))
-    if variant.integers or variant.wide:
-        with stage("types"):
-            typed = assign_types(f.checked, dict(variant.integers), INT64 if variant.wide else INT32)
-    with stage("lower"):
-        program = lower(typed, _boxes(ranges), given=variant.given, strict=variant.strict)
-        # Until they are decided, open accesses count as checked: folding keeps those (`x * 0`).
-        program = _mark(program, {(o.site, o.dim) for o in ranges.obligations})
-        if scalars:
-            program = specialize_program(program, {}, scalars)
-    with stage("legality"):
-        program = _legal(program, ranges, variant.checks)
-    return Built(f, variant, typed, ranges, program)
+    st = BUILD.run(_BuildState(f, variant, f.ranges, f.typed))
+    return Built(f, variant, st.typed, st.ranges, st.program)
 
 
 def _boxes(ranges: Ranges) -> Boxes:
@@ -224,11 +236,41 @@ def _boxes(ranges: Ranges) -> Boxes:
     )
 
 
+# ---- a program at given sizes
+
+
+@dataclass(frozen=True, slots=True)
+class _SpecializeState:
+    program: Program
+    sizes: Mapping[str, int]
+    scalars: Mapping[str, int | float]
+
+
+def _specialized(state: _SpecializeState) -> _SpecializeState:
+    return replace(state, program=specialize_program(state.program, state.sizes, state.scalars))
+
+
+SPECIALIZE = PassList[_SpecializeState](
+    "specialize",
+    (
+        Pass(
+            "specialize",
+            "substitute sizes and scalars",
+            _specialized,
+            lambda st: program_text(st.program),
+            lambda _, st: verify.program(st.program),
+        ),
+    ),
+)
+
+
 @standard
 def specialize(built: Built, sizes: Mapping[str, int], scalars: Mapping[str, int | float]) -> Program:
-    """The program at given sizes."""
-    with stage("specialize"):
-        return specialize_program(built.program, sizes, scalars)
+    """The program at given sizes; those not given stay symbolic."""
+    return SPECIALIZE.run(_SpecializeState(built.program, sizes, scalars)).program
+
+
+# ---- legality
 
 
 def _legal(program: Program, ranges: Ranges, checks: bool) -> Program:

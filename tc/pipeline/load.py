@@ -12,23 +12,55 @@ import importlib.metadata
 import platform
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from tc import __version__
 from tc.cache import disk
 from tc.errors import CacheNotice, warn
 from tc.ir.program import Program
 from tc.options import Options
-from tc.pipeline.front import stage
-from tc.pipeline.target import Backend, Restoring
+from tc.pipeline.pass_manager import Pass, PassList
+from tc.pipeline.target import Backend, Compiled, Restoring, Runnable, Storable
 from tc.support import settings
 from tc.support.float_mode import standard
 
 
+@dataclass(frozen=True, slots=True)
+class _LoadState:
+    """A kernel is looked for under a name; `found` is what runs it, if it is there and can be used."""
+
+    backend: Restoring
+    program: Program
+    key: tuple[object, ...]
+    kept: disk.Store
+    name: str = ""
+    found: Runnable | None = None
+
+
+def _look(state: _LoadState) -> _LoadState:
+    backend = state.backend
+    name = disk.digest("kernel", versions(), backend.name, backend.version_key(), *state.key)
+    blob = state.kept.get(name)
+    found = None
+    if blob is not None:
+        try:
+            found = backend.from_blob(state.program, blob)
+        except Exception as e:  # what is on disk must not be able to fail a compile
+            why = getattr(e, "message", None) or f"{type(e).__name__}: {e}"
+            notice = CacheNotice(f"a stored kernel is of no use and is compiled again: {why}")
+            warn(notice, stacklevel=4)
+    return replace(state, name=name, found=found)
+
+
+LOAD = PassList[_LoadState](
+    "load", (Pass("load", "look on disk for the kernel, in place of what follows", _look),)
+)
+
+
 def load_or_compile(
     backend: Backend, program: Program, options: Options, typical: Mapping[str, int], *key: object
-) -> tuple[Any, bool]:
+) -> tuple[Runnable, bool]:
     """What `backend.compile` returns, or from disk what runs the same; and whether it came from there.
 
     `typical` are values of the sizes that the program leaves symbolic.  `key` and the versions of everything
@@ -36,32 +68,26 @@ def load_or_compile(
     setting `TC_CACHE=0`, under `TC_VERIFY=1`, which has every pass run, and where an option is a function,
     which no key can tell.
     """
-    told = not callable(options.fusion)
-    kept = disk.default() if isinstance(backend, Restoring) and told and not settings.verify() else None
+    has_key = not callable(options.fusion)
+    kept = disk.default() if isinstance(backend, Restoring) and has_key and not settings.verify() else None
     if kept is None or not isinstance(backend, Restoring):
         return compile_program(backend, program, options, typical), False
-    with stage("load"):
-        name = disk.digest("kernel", versions(), backend.name, backend.version_key(), options, *key)
-        blob = kept.get(name)
-        if blob is not None:
-            try:
-                return backend.from_blob(program, blob), True
-            except Exception as e:  # what is on disk must not be able to fail a compile
-                why = getattr(e, "message", None) or f"{type(e).__name__}: {e}"
-                notice = CacheNotice(f"a stored kernel is of no use and is compiled again: {why}")
-                warn(notice, stacklevel=4)
+    looked = LOAD.run(_LoadState(backend, program, (options, *key), kept))
+    if looked.found is not None:
+        return looked.found, True
     made = compile_program(backend, program, options, typical)
-    blob = made.to_blob() if hasattr(made, "to_blob") else None
+    blob = made.to_blob() if isinstance(made, Storable) else None
     if blob is not None:
-        kept.put(name, blob)
+        kept.put(looked.name, blob)
     return made, False
 
 
 @standard
-def compile_program(backend: Backend, program: Program, options: Options, typical: Mapping[str, int]) -> Any:
-    """What the backend makes of a program; only those with dynamic sizes take typical values."""
-    compiler: Any = backend
-    return compiler.compile(program, options, typical) if typical else compiler.compile(program, options)
+def compile_program(
+    backend: Backend, program: Program, options: Options, typical: Mapping[str, int]
+) -> Compiled:
+    """What the backend makes of a program."""
+    return backend.compile(program, options, typical)
 
 
 @functools.cache
@@ -72,9 +98,9 @@ def versions() -> tuple[str, ...]:
 
 
 def _version(package: str) -> str:
-    said = getattr(sys.modules.get(package), "__version__", None)
-    if said is not None:  # most often it is loaded by now, and nothing need be looked for on disk
-        return said
+    known = getattr(sys.modules.get(package), "__version__", None)
+    if known is not None:  # most often it is loaded by now, and nothing need be looked for on disk
+        return known
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

@@ -1,11 +1,11 @@
-"""What runs a list of passes: it times each, verifies it, records its text, and refuses names it does not know.
+"""The pass manager: runs a list of passes, times and verifies each, records texts, refuses unknown names.
 
 A *pass* is a named function from one state of a compile to the next; states are frozen.  A *search* runs the
 passes inside of it once for each candidate that it tries.  A *pass list* is a sequence of both: it is what
 runs, and what `python -m tc show passes` prints.
 
-Inside `recording()` every pass leaves its time and, under `TC_VERIFY=1`, which oracle judged it; of passes that
-are asked for, also the text of the state after it.
+Inside `recording()` every pass leaves its time and, under `TC_VERIFY=1`, which oracle judged it.  Passes that
+were asked for also leave the text of the state after them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tc.errors import ArgumentError, InternalError, did_you_mean
 from tc.support import settings
@@ -23,12 +23,17 @@ from tc.support import settings
 S = TypeVar("S")
 
 
-@dataclass(frozen=True, slots=True)
+def later() -> Any:
+    """A field of a state that a pass sets."""
+    return field(default=None)
+
+
+@dataclass(frozen=True)
 class Pass(Generic[S]):
     """A named step of a compile.
 
-    `run` maps the state before to the state after and changes neither.  `verify` is called under `TC_VERIFY=1`
-    with both; it raises InternalError where the step was wrong, and returns which oracle judged it, or ""
+    `run` maps the state before to the state after and changes neither.  Under `TC_VERIFY=1` `verify` gets
+    both.  It raises InternalError where the step was wrong, and returns which oracle judged it, or ""
     where there was nothing to judge.  `show` is the text of the state after the pass.
     """
 
@@ -39,7 +44,7 @@ class Pass(Generic[S]):
     verify: Callable[[S, S], str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Search(Generic[S]):
     """A step that runs `passes` for several candidates and goes on with one of them.
 
@@ -52,7 +57,7 @@ class Search(Generic[S]):
     run: Callable[[S, Callable[[S], S]], S]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PassList(Generic[S]):
     """Passes in the order in which they run.  `verify` judges the state after every single one of them."""
 
@@ -89,10 +94,11 @@ class PassList(Generic[S]):
 
     def _run_all(self, passes: tuple[Pass[S] | Search[S], ...], state: S) -> S:
         for p in passes:
-            state = self._search(p, state) if isinstance(p, Search) else self._pass(p, state)
+            state = self._search(p, state) if isinstance(p, Search) else self.run_pass(p, state)
         return state
 
-    def _pass(self, p: Pass[S], state: S) -> S:
+    def run_pass(self, p: Pass[S], state: S) -> S:
+        """The state after one of these passes, for a search that finishes the candidate it takes."""
         record = _record.get()
         start = time.perf_counter()
         after = p.run(state)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from tc.errors import BackendError
+from tc.ir.expr import Expr
 from tc.ir.program import Program
+from tc.options import Options
+from tc.pipeline.pass_manager import PassList
+
+# A failed check as `tc._native.Entry.run` returns it: access, index, point, dimension.
+Record = tuple[int, int, tuple[int, ...], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,38 +30,101 @@ class Availability:
 
 
 @runtime_checkable
-class Backend(Protocol):
-    """What the object behind an entry point makes (docs/design.md).
+class Runnable(Protocol):
+    """A kernel that runs: machine code at an address, or, where `address` is None, a `Launcher`.
 
-    One with an attribute `dynamic_sizes` that is true takes programs whose dynamic sizes are symbolic, with
-    their typical values as a third argument of `compile`; the sizes reach the kernel as tc/native/entry.h
-    says, and the `workspace` of what it returns may be an expression over them.
-
-    What `compile` returns may have `notices`: lines on what is simpler than one would expect, each of which
-    becomes a `tc.PerformanceNotice`.
+    `workspace` is in bytes; with dynamic sizes it is an expression over them.  `release_gil` says whether a
+    call takes long enough for other threads to run meanwhile.  `notices` are lines on what is simpler than
+    one would expect; each becomes a `tc.PerformanceNotice`.
     """
 
-    name: str
+    @property
+    def address(self) -> int | None: ...
 
-    def available(self) -> Availability: ...
+    @property
+    def workspace(self) -> int | Expr: ...
 
-    def default_options(self, program: Program, target: Any) -> Any: ...
+    @property
+    def release_gil(self) -> bool: ...
 
-    def compile(self, program: Program, options: Any) -> Any: ...
+    @property
+    def notices(self) -> tuple[str, ...]: ...
 
 
 @runtime_checkable
-class Restoring(Protocol):
-    """A backend whose kernels outlive the process.
+class Launcher(Runnable, Protocol):
+    """A kernel that its backend runs itself, on a device."""
 
-    What its `compile` returns has a method `to_blob() -> bytes | None` (see `tc.cache.disk.pack`), None for a
-    kernel that cannot be kept.  `from_blob` makes of those bytes what runs the same (`address`, `workspace`,
-    `release_gil`, or `run`); stages it need not show.  `version_key` says what else the code depends on: the
-    machine, its instruction set, the backend's own version and sources (`tc.cache.disk.sources`).
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Record | None:
+        """Run on dense arrays in signature order; returns the record of a failed check."""
+        ...
+
+
+@runtime_checkable
+class Compiled(Runnable, Protocol):
+    """What `Backend.compile` returns: a kernel whose compile can be looked at."""
+
+    def artifact(self, stage: str) -> str:
+        """A stage of the compile as text, such as "loops" or "code"; BackendError TC0804 for others."""
+        ...
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """What the object behind an entry point makes (docs/design.md).
+
+    `options_used`: the options that it does not ignore; others are refused.  `dynamic_sizes`: it compiles
+    programs of which some sizes are symbolic; these reach the kernel as tc/native/entry.h says.
     """
 
     name: str
+    options_used: frozenset[str]
+    dynamic_sizes: bool
+
+    def available(self) -> Availability: ...
+
+    def passes(self, options: Options) -> PassList[Any]:
+        """What `compile` runs with these options."""
+        ...
+
+    def compile(
+        self, program: Program, options: Options | None = None, typical: Mapping[str, int] | None = None
+    ) -> Compiled:
+        """The kernel of a program; `typical` are values of its symbolic sizes, for which it is fastest."""
+        ...
+
+
+@runtime_checkable
+class Restoring(Backend, Protocol):
+    """A backend whose kernels outlive the process.
+
+    What its `compile` returns is `Storable`.  `from_blob` makes of those bytes what runs the same; stages it
+    need not show.  `version_key` says what else the code depends on: the machine, its instruction set, the
+    backend's own version and sources (`tc.cache.disk.sources`).
+    """
 
     def version_key(self) -> str: ...
 
-    def from_blob(self, program: Program, blob: bytes) -> Any: ...
+    def from_blob(self, program: Program, blob: bytes) -> Runnable: ...
+
+
+@runtime_checkable
+class Storable(Protocol):
+    """A compiled kernel that can be written to disk."""
+
+    def to_blob(self) -> bytes | None:
+        """Plain data and object code (`tc.cache.disk.pack`), or None for a kernel that cannot be kept."""
+        ...
+
+
+def stage_text(backend: str, stage: str, texts: Mapping[str, str | Callable[[], str]]) -> str:
+    """The text of a stage, which `texts` has or computes; BackendError TC0804 if it has no such stage."""
+    if stage not in texts:
+        *some, last = texts
+        raise BackendError(
+            f"the {backend} backend has no stage '{stage}'",
+            code="TC0804",
+            help=f"it has {', '.join(some)} and {last}",
+        )
+    found = texts[stage]
+    return found if isinstance(found, str) else found()

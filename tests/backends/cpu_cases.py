@@ -15,6 +15,7 @@ import numpy as np
 
 import tc
 from fuzz.isas import available_isas
+from tc import registry
 from tc.codegen import llvm_jit
 from tc.lang import resolved as r
 from tc.runtime.arrays import numpy_dtype
@@ -32,12 +33,28 @@ def compiled(source: str, entry: str | None = None, **options: Any) -> tc.Kernel
         return tc.compile(source, "cpu", entry, options=tc.Options(**options))
 
 
+class CpuModules:
+    """What tests use of the cpu backend; it is imported at the first use."""
+
+    def __getattr__(self, name: str) -> Any:
+        registry.load("cpu")
+        for module in ("passes", "target"):
+            found = getattr(sys.modules[f"tc_backends.cpu.{module}"], name, None)
+            if found is not None:
+                return found
+        raise AttributeError(name)
+
+
+backend = CpuModules()
+
+
 def code_of(program: Any, options: tc.Options | None = None, isa: str = "avx512", **more: Any) -> Any:
     """What the backend makes of a program for a processor that need not be this one, with these instructions
     and the caches of a Golden Cove."""
-    compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
-    backend, isas = (sys.modules[f"tc_backends.cpu.{name}"] for name in ("backend", "isa"))
-    machine = backend.Machine(isas.ISAS[isa], 2, 48 << 10, 2 << 20, 105 << 20, 12, 16)
+    registry.load("cpu")
+    machine = backend.Machine(
+        sys.modules["tc_backends.cpu.isa"].ISAS[isa], 2, 48 << 10, 2 << 20, 105 << 20, 12, 16
+    )
     return backend.code_of(program, machine, options or tc.Options(), **more)
 
 

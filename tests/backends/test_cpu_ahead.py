@@ -15,7 +15,7 @@ import tc
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import Expr, Load, variables, walk
 from tc.ir.loops import Block, Compute, For, If, LoopKind, LoopNest, Prefetch, Promote, Stmt
-from tests.backends.cpu_cases import GEMM
+from tests.backends.cpu_cases import GEMM, backend
 
 GROUPED = """
 def gconv(float(N,G,C,H,W) I, float(G,F,C,KH,KW) K) -> (O) {
@@ -26,7 +26,6 @@ SIZES = {"N": 12, "G": 2, "C": 8, "F": 8, "H": 6, "W": 8, "KH": 3, "KW": 3}
 ADD = "def add(float(M,N) A, float(M,N) B) -> (C) { C(i,j) = A(i,j) + B(i,j) }"
 
 tc.compile(ADD, "cpu")
-backend = sys.modules["tc_backends.cpu.backend"]
 AVX512 = sys.modules["tc_backends.cpu.isa"].AVX512
 
 MACHINE: dict[str, Any] = {

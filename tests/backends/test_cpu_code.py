@@ -16,7 +16,7 @@ import tc
 from tc import registry
 from tc.codegen import llvm_jit
 from tc.dtypes import FLOAT16, FLOAT32, FLOAT64, INT8, DType
-from tests.backends.cpu_cases import CONV, GEMM, SOFTMAX, Case, check, code_of, compiled, isas
+from tests.backends.cpu_cases import CONV, GEMM, SOFTMAX, Case, backend, check, code_of, compiled, isas
 
 needs_avx512 = pytest.mark.skipif("avx512" not in isas(), reason="this processor has no AVX-512")
 
@@ -253,7 +253,6 @@ def test_main_loops_as_golden_assembly(name: str, isa: str, golden: Callable[[st
     constants are read again, and one number is kept on the stack meanwhile.
     """
     registry.get("cpu")
-    backend = sys.modules["tc_backends.cpu.backend"]
     target = sys.modules["tc_backends.cpu.isa"].ISAS[isa]
     source, sizes = MAIN[name]
     program = tc.compile(source, "reference").program(sizes)

@@ -14,7 +14,7 @@ import pytest
 
 import tc
 from tc.codegen import llvm_jit
-from tests.backends.cpu_cases import Array, compiled, interpreted, isas, results
+from tests.backends.cpu_cases import Array, backend, compiled, interpreted, isas, results
 
 FEATURES = llvm_jit.host_cpu()[1].split(",")
 needs_dots = pytest.mark.skipif(
@@ -302,7 +302,7 @@ def test_the_instructions_are_used_of_transposed_factors(form: str) -> None:
 @pytest.mark.skipif(isas()[0] not in ("avx512", "avx2"), reason="LLVM is made for this processor")
 @pytest.mark.parametrize(("name", "feature"), [("AVX512", "+avx512vnni"), ("AVX2", "+avxvnni")])
 def test_code_for_other_processors(name: str, feature: str) -> None:
-    backend, isas_of = sys.modules["tc_backends.cpu.backend"], sys.modules["tc_backends.cpu.isa"]
+    isas_of = sys.modules["tc_backends.cpu.isa"]
     isa = replace(getattr(isas_of, name), features=feature, dots=True)
     machine = replace(backend.host(), isa=isa, fma_units=2, loads=2)
     program = compiled(product("int8", "int8")).program({"M": 48, "K": 66, "N": 51})

@@ -11,7 +11,7 @@ import pytest
 
 import tc
 from tc import registry
-from tests.backends.cpu_cases import CORPUS
+from tests.backends.cpu_cases import CORPUS, backend
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,6 @@ def machine() -> Any:
 def neon_text(source: str, sizes: dict[str, int], entry: str | None) -> str:
     """The LLVM text that the cpu backend makes for NEON."""
     registry.get("cpu")
-    backend = sys.modules["tc_backends.cpu.backend"]
     isa = sys.modules["tc_backends.cpu.isa"]
     program = tc.compile(source, "reference", entry=entry).program(sizes)
     narrow = replace(backend.host(), isa=isa.NEON, fma_units=2, loads=2)

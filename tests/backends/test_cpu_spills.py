@@ -13,7 +13,7 @@ import pytest
 
 import tc
 from tc import registry
-from tests.backends.cpu_cases import GEMM, compiled, interpreted, isas, same
+from tests.backends.cpu_cases import GEMM, backend, compiled, interpreted, isas, same
 
 DISTANCES = """def f(float(M,K) A, float(N,K) B) -> (D) {
   D(i,j) +=! (A(i,k) - B(j,k)) * (A(i,k) - B(j,k))
@@ -296,7 +296,6 @@ def test_spilled_vectors_lie_within_cache_lines(isa: str) -> None:
 
 @pytest.mark.parametrize("isa", isas())
 def test_objects_are_suspected_of_what_assembly_shows(isa: str, spills: Any) -> None:
-    backend = sys.modules["tc_backends.cpu.backend"]
     sizes = {"M": 48, "N": 96, "K": 32}
     machine = backend.with_isa(isa)
     if not machine.isa.x86:
@@ -306,7 +305,7 @@ def test_objects_are_suspected_of_what_assembly_shows(isa: str, spills: Any) -> 
     for rows, spilled in ((machine.isa.registers // 4 + 2, True), (machine.isa.registers // 8, False)):
         options = tc.Options(register_tile=(rows, 4 * lanes), vector=1, pack=False)
         made = backend.code_of(program, machine, options)
-        assert spills.suspected(backend.object_of(made, machine.isa), machine.isa, 4 * rows) == spilled
+        assert spills.suspected(backend.object_of(made.text, machine), machine.isa, 4 * rows) == spilled
         text = backend.llvm_jit.assembly_of(
             made.text, cpu=machine.isa.cpu, features=machine.isa.features, verbose=True
         )
@@ -318,7 +317,6 @@ def test_objects_are_suspected_of_what_assembly_shows(isa: str, spills: Any) -> 
 def test_constants_of_functions_are_no_spills(spills: Any) -> None:
     """An exponential has more constants than there are registers: its loop is left alone where it has no more
     vectors than it needs, and looked at where somebody wants more."""
-    backend = sys.modules["tc_backends.cpu.backend"]
     source = """def f(float(N,D) I) -> (O, M) {
       M(n) max=! I(n,d)
       O(n,d) = exp(I(n,d) - M(n))
@@ -326,16 +324,15 @@ def test_constants_of_functions_are_no_spills(spills: Any) -> None:
     program = tc.compile(source, "reference").program({"N": 64, "D": 1024})
     machine = backend.with_isa("avx2")
     made = backend.code_of(program, machine, tc.Options())
-    code = backend.object_of(made, machine.isa)
+    code = backend.object_of(made.text, machine)
     assert not made.functions and max(made.vectors.values()) <= 4
     assert not spills.suspected(code, machine.isa, 8, made.functions)
     more = backend.code_of(program, machine, tc.Options(register_tile=(8,), vector=-1))
     assert more.functions
-    assert spills.suspected(backend.object_of(more, machine.isa), machine.isa, 8, more.functions)
+    assert spills.suspected(backend.object_of(more.text, machine), machine.isa, 8, more.functions)
 
 
 def test_neon_assembly_is_read(spills: Any) -> None:
-    backend = sys.modules["tc_backends.cpu.backend"]
     isa = sys.modules["tc_backends.cpu.isa"].NEON
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()

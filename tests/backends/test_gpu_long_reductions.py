@@ -22,7 +22,7 @@ from tests.simt import shim as simt
 from tests.simt.mapped import prepared
 
 registry.load("opencl")
-in_parts: Any = importlib.import_module("tc_backends.gpu.parts")
+in_parts: Any = importlib.import_module("tc_backends.gpu.policy")
 
 Array = np.ndarray[Any, Any]
 LONG = 1 << 18

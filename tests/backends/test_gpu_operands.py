@@ -60,7 +60,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def worth(program: Program, found: Operand) -> bool:
         return True
 
-    monkeypatch.setattr("tc_backends.gpu.lower.repeated", lambda *_: worth)
+    monkeypatch.setattr("tc_backends.gpu.policy.store", lambda *_: worth)
     yield
 
 

@@ -49,14 +49,14 @@ def test_blocks_have_no_more_threads_than_a_device_allows(source: str, block: in
     sizes = dict.fromkeys(fused.SIZES[source], 100)
     program = tc.compile(source, "reference").specialize(**sizes).program
     target = device(max_work_group_size=block).target
-    lowered = backend("gpu.lower").lower(program, tc.Options(), {}, target)
+    lowered = backend("gpu.passes").lower(program, tc.Options(), {}, target)
     module = backend("opencl.backend").gpu_source.emit(lowered.nest, backend("opencl.backend").OPENCL, False)
     assert module.kernels and all(1 <= k.threads <= block for k in module.kernels)
 
 
 def test_more_threads_than_a_device_allows_are_refused() -> None:
     program = tc.compile(fused.GEMM, "reference").specialize(**fused.SIZES[fused.GEMM]).program
-    lower, target = backend("gpu.lower").lower, device(max_work_group_size=64).target
+    lower, target = backend("gpu.passes").lower, device(max_work_group_size=64).target
     lower(program, tc.Options(threads=(32, 2)), {}, target)
     with pytest.raises(tc.ArgumentError) as caught:
         lower(program, tc.Options(threads=(32, 3)), {}, target)
@@ -70,7 +70,7 @@ def test_a_tile_fits_the_local_memory_of_a_device() -> None:
     )
     for size in (4 << 10, 64 << 10):
         target = device(local_mem_size=size).target
-        nest = backend("gpu.lower").lower(program, tc.Options(), {}, target).nest
+        nest = backend("gpu.passes").lower(program, tc.Options(), {}, target).nest
         shared = [a for a in nest.arrays if a.role == "shared"]
         assert shared
         assert sum(math.prod(e.value for e in a.shape) * a.dtype.itemsize for a in shared) <= size

@@ -39,7 +39,7 @@ def test_copies_without_loops_have_few_parts(depth: int, unrolled: bool) -> None
         unroll_copy_shared=True,
         use_private_memory=True,
     )
-    nest = module("gpu.lower").lower(program, options, {}, module("gpu.target").GENERIC).nest
+    nest = module("gpu.passes").lower(program, options, {}, module("gpu.target").GENERIC).nest
     lengths = [
         s.upper.value
         for s in statements(nest.body)

@@ -19,7 +19,7 @@ from tc.poly.fusion.fusion_diagnostics import separations
 from tc.poly.tile_plan import Region
 
 from ..cost.model import LAUNCH
-from ..fuse import within
+from ..policy import within
 from ..target import Target
 from .choose import Choice, Chooser
 

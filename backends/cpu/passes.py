@@ -1,0 +1,436 @@
+"""The passes of the cpu backend: from a program to vector code, and what its spills say.
+
+`PASSES` is what runs.  A state holds what a program has become so far; a pass replaces some of its fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from tc.codegen import llvm_jit
+from tc.errors import InternalError
+from tc.ir import verify
+from tc.ir.expr import LE, Add, Call, IntImm, Variable, walk
+from tc.ir.loops import Array, If, LoopKind, LoopNest, Stmt
+from tc.ir.printer import nest_text
+from tc.ir.program import Program
+from tc.ir.simplify import simplify
+from tc.options import Options
+from tc.pipeline.pass_manager import Pass, PassList, Search, later
+from tc.pipeline.program import ProgramState, program_passes, same_program
+from tc.pipeline.program import show as show_program
+from tc.poly import legality, loop_nest, schedule, scop, tile_plan, tiles, trace, tree_text
+from tc.poly.context import isl_context
+from tc.poly.dependences import Dependences, dependences
+from tc.poly.exponents import nonpositive_exponents
+from tc.poly.fractions import divided_fractions
+from tc.poly.fusion import fusion
+from tc.poly.fusion.distances import Distances
+from tc.poly.fusion.fusion import Group
+from tc.poly.fusion.fusion_diagnostics import separations
+from tc.support import settings
+from tc.transforms.loops.reassociate import reassociate
+from tc.transforms.loops.unswitch import unswitch
+
+from . import policy
+from .emit import spills
+from .emit.expressions import CHEAP
+from .emit.interleave import SIDE_BY_SIDE
+from .emit.kernel import KERNEL, emit
+from .epilogues import rolled
+from .notices import notices
+from .search.choose import Rankings, choose
+from .search.nontemporal import streamed
+from .search.size_variants import Plan, Version, versions
+from .target import Machine
+
+# The trace oracle runs the nest in Python.
+_TRACED_INSTANCES = 2000
+# Candidates with fewer vectors that are compiled where a loop spills.
+_TRIES = 2
+_KINDS = frozenset(LoopKind)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CpuState(ProgramState):
+    """What a program has become so far.
+
+    `planned_for` are the sizes that the loops of a variant are chosen for.  `fewer` has, by statement, how
+    many vectors the register tile of its nest must stay below.  `rankings` keeps candidates between searches.
+    """
+
+    machine: Machine
+    options: Options
+    fewer: Mapping[str, int] | None = None
+    rankings: Rankings = field(default_factory=lambda: Rankings())
+    polyhedra: scop.Scop = later()
+    dependences: list[Dependences] = field(default_factory=list[Dependences])  # of the oracle, once it asked
+    distances: Distances = field(default_factory=Distances)
+    planned_for: Mapping[str, int] = field(default_factory=dict[str, int])
+    groups: tuple[Group | str, ...] = ()
+    tree: str = ""  # the schedule tree of these groups
+    apart: str = ""  # why groups do not share loops
+    plan: Plan = later()
+    variants: tuple[Version, ...] = ()
+    nest: LoopNest = later()
+    private: int = 0  # bytes of the workspace behind the temporaries
+    text: str = ""
+    draft: bool = False  # of a candidate that may not be taken no object is made
+    object: bytes = b""
+    spills: str = ""  # what was done about them
+    code: llvm_jit.MachineCode = later()
+
+    @property
+    def lowered(self) -> LoweredKernel:
+        return _lowered(self)
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredKernel:
+    """What a program became, up to LLVM's text; `instances` of its statements is a bound.
+
+    `vectors` is how many vectors the register tile of each statement's nest keeps, `cycles` how many the nest
+    takes by the model.  `functions`: some statements compute functions of more vectors than a few.
+    """
+
+    nest: LoopNest
+    schedule: str
+    choice: str
+    text: str
+    instances: int
+    private: int
+    vectors: Mapping[str, int]
+    cycles: Mapping[str, float]
+    notices: tuple[str, ...]
+    functions: bool
+
+
+# ---- programs
+
+
+def _split(state: CpuState) -> CpuState:
+    if state.options.parallel is False:
+        return state
+    return replace(state, program=policy.split(state.program, state.machine, state.typical))
+
+
+# ---- polyhedra
+
+
+def _scop(state: CpuState) -> CpuState:
+    with isl_context():
+        return replace(state, polyhedra=scop.build(state.program))
+
+
+def _exponents(state: CpuState) -> CpuState:
+    with isl_context():
+        return replace(state, polyhedra=nonpositive_exponents(state.polyhedra))
+
+
+def _fractions(state: CpuState) -> CpuState:
+    with isl_context():
+        return replace(state, polyhedra=divided_fractions(state.polyhedra))
+
+
+def _show_scop(state: CpuState) -> str:
+    return state.polyhedra.dump()
+
+
+# ---- loops
+
+
+def _variants(state: CpuState, plan: Callable[[CpuState], CpuState]) -> CpuState:
+    """Loops for the typical sizes, and others for few points where these are faster."""
+
+    def planned(typical: Mapping[str, int]) -> Plan:
+        return plan(replace(state, planned_for=typical)).plan
+
+    with isl_context():
+        usual = planned(state.typical)
+        few = versions(state.program, state.polyhedra, state.machine, state.typical, usual, planned)
+    return replace(state, plan=usual, variants=few)
+
+
+def _fuse(state: CpuState) -> CpuState:
+    """Groups of statements that share loops, the schedule tree of these, and why others stay apart."""
+    options, polyhedra = state.options, state.polyhedra
+    with isl_context():
+        default = policy.fusion_policy(polyhedra, state.machine, state.planned_for)
+        wanted = fusion.judge(options.fusion or default)
+        groups = fusion.fuse(polyhedra, wanted, state.distances)
+        apart = "".join(f"{x}\n" for x in separations(polyhedra, groups, state.distances, wanted))
+        shown = tree_text.dump(schedule.fused(polyhedra, groups))
+    return replace(state, groups=tuple(groups), tree=shown, apart=apart)
+
+
+def _legal(before: CpuState, after: CpuState) -> str:
+    polyhedra = after.polyhedra
+    with isl_context():
+        if not after.dependences:
+            after.dependences.append(dependences(polyhedra))
+        fused = schedule.fused(polyhedra, after.groups)
+        legality.verify(polyhedra, fused, after.dependences[0], "loop fusion")
+    return "isl"
+
+
+def _choose(state: CpuState) -> CpuState:
+    at = state.planned_for
+    with isl_context():
+        regions = tile_plan.regions(state.program, state.groups, at)
+        chosen = choose(
+            state.polyhedra, regions, state.machine, state.options, at, state.fewer, state.rankings
+        )
+    plan = Plan(state.groups, replace(chosen, text=state.apart + chosen.text), state.tree)
+    return replace(state, plan=plan)
+
+
+def _scan(state: CpuState) -> CpuState:
+    """The loops of tiled boxes, with the arrays that tiling adds."""
+    program, polyhedra, usual = state.program, state.polyhedra, state.plan
+    with isl_context():
+        base = loop_nest.assemble(program, tiles.block(()))
+        past = streamed(
+            polyhedra, usual.chosen.regions, state.machine, state.typical, state.options.nontemporal
+        )
+        count, most = 0, 0
+        arrays: list[Array] = []
+        on_lines: set[str] = set()
+        left_open: set[str] = set()
+
+        def scanned(p: Plan, version: str) -> Stmt:
+            """The loops of a plan; of versions only one runs, so they use the same memory."""
+            nonlocal count, most
+            builder = tiles.Builder(
+                polyhedra,
+                _chunks(state.machine),
+                0,
+                base.workspace,
+                [],
+                count,
+                version,
+                past,
+                on_lines,
+                left_open,
+            )
+            scanner = tiles.Scanner(builder)
+            pairs = zip(p.chosen.regions, p.chosen.tilings, strict=True)
+            body = tiles.block(scanner.region(r, t) for r, t in pairs)
+            arrays.extend(builder.arrays)
+            count, most = builder.count, max(most, builder.workspace)
+            return body
+
+        body = scanned(usual, "")
+        for v in reversed(state.variants):
+            body = If(LE(Variable(v.size), IntImm(v.most)), scanned(v.plan, f".{v.most}"), body)
+    workspace = simplify(Add(base.workspace, IntImm(most)), exact=True)
+    past, on_lines = past - left_open, on_lines - left_open
+    own = (replace(a, streamed=a.name in past, on_lines=a.name in on_lines) for a in base.arrays)
+    nest = replace(base, body=body, arrays=(*own, *arrays), workspace=workspace)
+    return replace(state, nest=nest, private=most)
+
+
+def _chunks(machine: Machine) -> int:
+    """The most parts of a parallel loop whose iterations have memory of their own: as many as even out that a
+    processor is slower at times, of many processors fewer for each, as every part may need that memory."""
+    return max(4 * machine.cores, min(16 * machine.cores, 64))
+
+
+def _unswitch(state: CpuState) -> CpuState:
+    nest = state.nest
+    return replace(state, nest=replace(nest, body=unswitch(nest.body, nest.sizes)))
+
+
+def _reroll(state: CpuState) -> CpuState:
+    return replace(state, nest=rolled(state.nest, state.machine.isa.lanes(4)))
+
+
+def _reassociate(state: CpuState) -> CpuState:
+    if not state.options.fast_math:
+        return state
+    return replace(state, nest=replace(state.nest, body=reassociate(state.nest.body)))
+
+
+def _well_formed(before: CpuState, after: CpuState) -> str:
+    if after.nest is before.nest:
+        return ""
+    return verify.loop_nest(after.nest, _KINDS, launches=False)
+
+
+def _traced(before: CpuState, after: CpuState) -> str:
+    form = _well_formed(before, after)
+    trace.verify_small(after.program, after.nest, _TRACED_INSTANCES)
+    return f"{form}, trace" if form else "trace"
+
+
+def _show_nest(state: CpuState) -> str:
+    return nest_text(state.nest)
+
+
+# ---- code
+
+
+def _code(state: CpuState) -> CpuState:
+    machine, options = state.machine, state.options
+    fused_products = bool(machine.fused_products)
+    text = emit(state.nest, machine.isa, fast_math=options.fast_math, fused_products=fused_products)
+    return replace(state, text=text)
+
+
+def _object(state: CpuState) -> CpuState:
+    return state if state.draft else replace(state, object=object_of(state.text, state.machine))
+
+
+def object_of(text: str, machine: Machine) -> bytes:
+    """The object file of LLVM's text, for the machine's instruction set."""
+    isa = machine.isa
+    return llvm_jit.object_of(text, cpu=isa.cpu, features=isa.features, verify=settings.verify())
+
+
+def _link(state: CpuState) -> CpuState:
+    isa = state.machine.isa
+    code = llvm_jit.load_object(state.object, KERNEL, text=state.text, cpu=isa.cpu, features=isa.features)
+    return replace(state, code=code)
+
+
+OBJECT = Pass[CpuState]("object", "LLVM IR to an object file", _object)
+
+
+def _spill(state: CpuState, make: Callable[[CpuState], CpuState]) -> CpuState:
+    """The kernel of the best candidate; where the main loop of a nest spills, that of the first of its next
+    candidates with fewer vectors for which that pays."""
+    first = make(state)
+    if state.options.register_tile is not None:
+        return first
+    isa = state.machine.isa
+
+    def main_loops(m: LoweredKernel) -> tuple[spills.Loop, ...]:
+        text = llvm_jit.assembly_of(m.text, cpu=isa.cpu, features=isa.features, verbose=True)
+        return spills.main_loops(text, frozenset(s for s, n in m.vectors.items() if n > SIDE_BY_SIDE))
+
+    best = first.lowered
+    most = max(best.vectors.values(), default=0)
+    # Fewer vectors than these wait for each other, whatever they spill.
+    if most <= SIDE_BY_SIDE or not spills.suspected(first.object, isa, most, best.functions):
+        return first
+    loop = spills.worst(main_loops(best))
+    if loop is None:
+        return first
+    tried = best
+    for _ in range(_TRIES):
+        fewer = {s: tried.vectors[s] for s in loop.statements}
+        following = make(replace(state, fewer=fewer, draft=True))
+        if any(following.lowered.vectors[s] >= fewer[s] for s in loop.statements):
+            break
+        tried = following.lowered
+        found = next((x for x in main_loops(tried) if x.statements == loop.statements), None)
+        if found is None:
+            break
+        dearer = max(tried.cycles[s] / max(best.cycles[s], 1.0) for s in loop.statements)
+        if spills.pays(loop, found, dearer, state.machine):
+            took = f"{loop.told}; took the next candidate with fewer vectors, which spills {found.share}\n"
+            return PASSES.run_pass(OBJECT, replace(following, draft=False, spills=took))
+        if not spills.much(found):
+            break
+    return replace(first, spills=f"{loop.told}; no candidate with fewer vectors is better\n")
+
+
+_TO_POLYHEDRA = (
+    *program_passes(CpuState),
+    Pass(
+        "split",
+        "split long reductions, so that all processors work and read rows",
+        _split,
+        show_program,
+        same_program,
+    ),
+    Pass("scop", "iteration domains and access relations", _scop, _show_scop),
+    Pass("exponents", "mark exponents that are never positive", _exponents, _show_scop),
+    Pass("fractions", "mark dividends between 0 and 1", _fractions, _show_scop),
+)
+_TO_CODE = (
+    Search(
+        "variants",
+        "loops for few points of a dynamic size, beside those for many",
+        (
+            Pass("fuse", "which statements share which loops", _fuse, lambda s: s.tree, _legal),
+            Pass(
+                "choose",
+                "tiles, lanes, packs and threads, by the model",
+                _choose,
+                lambda s: s.plan.chosen.text,
+            ),
+        ),
+        _variants,
+    ),
+    Pass(
+        "scan", "tiled boxes to a loop nest, with packs and register tiles", _scan, _show_nest, _well_formed
+    ),
+    Pass("unswitch", "test conditions once for whole tiles", _unswitch, _show_nest, _well_formed),
+    Pass("reroll", "loops for long functions after long reductions", _reroll, _show_nest, _well_formed),
+    Pass("reassociate", "with fast_math: products in the order of loops", _reassociate, _show_nest, _traced),
+    Pass("code", "loop nest to LLVM IR with explicit vectors", _code, lambda s: s.text),
+)
+# What needs no code generator for the machine: tests look at the code for processors that are not here.
+_CODE_ONLY = PassList[CpuState]("cpu", (*_TO_POLYHEDRA, *_TO_CODE))
+PASSES = PassList[CpuState](
+    "cpu",
+    (
+        *_TO_POLYHEDRA,
+        Search(
+            "spills",
+            "fewer vectors in registers, where the main loop of a nest spills",
+            (*_TO_CODE, OBJECT),
+            _spill,
+        ),
+        Pass("link", "object file to machine code in this process", _link, lambda s: s.code.assembly()),
+    ),
+)
+
+
+def compiled(program: Program, machine: Machine, options: Options, typical: Mapping[str, int]) -> CpuState:
+    """A program after all passes; its symbolic sizes must be those of `typical`."""
+    return PASSES.run(_start(program, machine, options, typical))
+
+
+def code_of(
+    program: Program, machine: Machine, options: Options, typical: Mapping[str, int] | None = None
+) -> LoweredKernel:
+    """The code of the best candidate, for a machine that need not be this one."""
+    return _CODE_ONLY.run(_start(program, machine, options, typical or {})).lowered
+
+
+def prepared(program: Program, machine: Machine, options: Options, typical: Mapping[str, int]) -> CpuState:
+    """A program with its polyhedra, ready for fusion."""
+    return PassList[CpuState]("cpu", _TO_POLYHEDRA).run(_start(program, machine, options, typical))
+
+
+def _start(program: Program, machine: Machine, options: Options, typical: Mapping[str, int]) -> CpuState:
+    if set(program.sizes) != set(typical):
+        raise InternalError(f"{program.name} is not specialised: {', '.join(program.sizes)}")
+    decisions = policy.program_policy(machine, options)
+    return CpuState(program=program, policy=decisions, typical=typical, machine=machine, options=options)
+
+
+def _lowered(state: CpuState) -> LoweredKernel:
+    usual, few, polyhedra = state.plan, state.variants, state.polyhedra
+    shown = "".join(f"{v.size} <= {v.most}:\n{v.plan.schedule}" for v in few) + usual.schedule
+    choice = "".join(f"{v.size} <= {v.most}:\n{v.plan.chosen.text}" for v in few) + usual.chosen.text
+    vectors = usual.chosen.vectors
+    functions = any(
+        n > SIDE_BY_SIDE and isinstance(e, Call) and e.kind == "intrinsic" and e.name not in CHEAP
+        for s, n in vectors.items()
+        for e in walk(polyhedra.bodies[s])
+    )
+    return LoweredKernel(
+        state.nest,
+        shown,
+        state.temporaries_text + choice + state.spills,
+        state.text,
+        state.program.instances,
+        state.private,
+        vectors,
+        usual.chosen.cycles,
+        notices(polyhedra, usual.chosen, state.options, state.operands),
+        functions,
+    )

@@ -1,0 +1,221 @@
+"""What the cpu backend decides about transformations: which temporaries are recomputed, which operands are
+stored, which reductions are split, and which statements share loops.  Every decision is one of cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from tc.ir.evaluate import bytes_of, evaluate
+from tc.ir.expr import Call, Expr, IfThenElse, inline_lets, variables, walk
+from tc.ir.program import Program, Stage
+from tc.options import Options
+from tc.pipeline.program import ProgramPolicy
+from tc.poly.fusion.fusion import Counts, Judge, Proposal
+from tc.poly.scop import Access, Scop
+from tc.transforms.program.inline import Inlined
+from tc.transforms.program.materialize import Operand
+from tc.transforms.program.rfactor import around_rows, is_of_columns, reads_of, split_reductions
+
+from .cost.balance import balanced
+from .cost.work import cost
+from .target import LINE, Machine
+
+
+def program_policy(machine: Machine, options: Options) -> ProgramPolicy:
+    """The decisions of the passes over programs; `fusion="min"` keeps every statement as it is."""
+    as_written = options.fusion == "min"
+    return ProgramPolicy(None if as_written else recompute(machine), None if as_written else store(machine))
+
+
+# ---- temporaries
+
+_TRIPS = 3  # of a line to memory: fetched before it is written, written back, read
+# Vector instructions of a multiply-add, about, that an element or a constant beside an array costs, though
+# it is tested once for many: 3x3 convolutions took 1.05 to 1.4 times as long as over a copy with zeros.
+_GUARDED = 0.2
+_COSTLY = 4.0  # vector instructions from which what all rows of a result share is worth a temporary
+_RECOMPUTED = 0.25  # of the vectors of a register tile, those for which an operand is computed anew
+
+
+def recompute(machine: Machine) -> Callable[[Program, Inlined], bool]:
+    """Whether to compute a temporary where it is read (`tc.transforms.program.inline`): it does not fit into
+    the second cache, and to write and to read it takes longer.  Temporaries of symbolic size are kept."""
+
+    def worth(program: Program, found: Inlined) -> bool:
+        if found.values is None or found.same_points:
+            return False
+        once, each = found.values
+        itemsize = program.func(found.producer.func).dtype.itemsize
+        if once * itemsize <= machine.l2:
+            return False
+        lanes = machine.isa.lanes(itemsize)
+        value = found.producer.value
+        loads = sum(isinstance(e, Call) and e.kind != "intrinsic" for e in walk(value))
+        again = (each - once) / lanes * (cost(value, lanes) + loads)
+        return again <= _TRIPS * once * itemsize / machine.bandwidth
+
+    return worth
+
+
+def store(machine: Machine) -> Callable[[Program, Operand], bool]:
+    """Whether to compute an operand once, before it is read (`tc.transforms.program.materialize`): that takes
+    fewer cycles than to compute it in every instance."""
+
+    def worth(program: Program, found: Operand) -> bool:
+        itemsize = found.value.dtype.itemsize
+        lanes = machine.isa.lanes(max(4, itemsize))
+        operations = cost(found.value, lanes)
+        if found.stage.op is None and operations < _COSTLY:
+            return False
+        loads = [e for e in walk(found.value) if isinstance(e, Call) and e.kind != "intrinsic"]
+        guarded = any(isinstance(e, IfThenElse) for e in walk(found.value))
+        each = _RECOMPUTED * operations + (_GUARDED if guarded else 0.0)
+        size = found.points * itemsize
+        rate = machine.l2_bandwidth if 2 * size <= machine.l2 else machine.l3_bandwidth
+        rate = rate if size <= machine.l3 else machine.bandwidth
+        once = found.points * (_TRIPS * itemsize / rate + (operations + len(loads) + 1) / lanes)
+        return found.instances / lanes * each / machine.fma_units > once
+
+    return worth
+
+
+# ---- long reductions
+
+# Instances of a reduction to one or a few results from where it is worth all cores.
+_LONG = 1 << 17
+_EACH = 4  # parts for each processor
+_ROW = 16 << 10  # bytes of results up to which a row is short: pieces of longer ones are pages
+_SHORT = 1 << 10  # bytes of a row from which its sum takes longer than to read it
+_DEEP = 64  # rows of a part, at least
+_TILE = 64  # columns, about, that several statements would share
+
+
+def split(program: Program, machine: Machine, typical: Mapping[str, int]) -> Program:
+    """Split long reductions (`tc.transforms.program.rfactor`), at typical values of dynamic sizes.
+
+    Reductions to few results are split so that all processors have work.  So are those that read memory from
+    end to end: neighbours of a row go into different results, and processors that share out the columns would
+    each read a piece of every row, less than a page, which no prefetcher follows.  With parts of the rows
+    each processor has results of its own, which are added up at the end.  Where a result has many rows that
+    lie far apart (a channel of all images), each row is a sum of its own, in the order of memory.
+    """
+    parts = _EACH * machine.cores
+    return split_reductions(
+        program, parts, _LONG, typical=typical, many=_memory_bound(program, machine, typical)
+    )
+
+
+def _memory_bound(
+    program: Program, machine: Machine, typical: Mapping[str, int]
+) -> Callable[[Stage], tuple[int, int] | None]:
+    """For a reduction that reads beyond the second caches: up to how many results, and from how many
+    instances on, to split it; None where it must not be split.
+
+    It is not split where another statement reads the same array and could share it while it is cached.
+    """
+    sizes = {b.name: bytes_of(b, typical) for b in program.buffers}
+    buffers = {**{b.name: b.name for b in program.buffers}, **program.func_buffers}
+    large = {name for name, b in buffers.items() if sizes[b] > machine.l2 * machine.cores}
+    read = {s.name: {buffers[e.name] for e in reads_of(s) if e.name in large} for s in program.stages}
+
+    def many(stage: Stage) -> tuple[int, int] | None:
+        if stage.op is None or not read.get(stage.name) or stage.domain.conditions:
+            return None
+        extents = {v.name: max(0, evaluate(v.range.extent, typical)) for v in stage.domain.vars}
+        pure = {v.name for v in stage.domain.vars if v.kind == "pure"}
+        itemsize = program.func(stage.func).dtype.itemsize
+        results = math.prod(extents[v] for v in pure)
+        others = set[str]().union(*(read[s.name] for s in program.stages if s is not stage))
+        each = sum(sizes[b] for b in read[stage.name] & others) / max(1, results)
+        if is_of_columns(stage, large):
+            columns = {v for a in stage.args[-1:] for v in variables(a)}
+            apart = math.prod(extents[v] for v in pure - columns) < machine.cores
+            near = 0 < each * _TILE <= machine.l2 / 2
+            parts = _EACH * machine.cores
+            fits = results * itemsize <= _ROW and apart and not near
+            return (results * parts, _DEEP * results * parts) if fits else None
+        if around := around_rows(stage, large):
+            row = math.prod(e for v, e in extents.items() if v not in around | pure)
+            parts = math.prod(extents[v] for v in around)
+            near = 0 < each <= machine.l2 / 2
+            fits = _SHORT <= row * itemsize <= _ROW // 2 and parts > 1 and not near
+            return (results * parts, results * parts * row) if fits else None
+        return None
+
+    return many
+
+
+# ---- fusion
+
+_SMALL = 1 << 16  # instances that one core runs in the time it takes to start others a few times
+
+
+def fusion_policy(scop: Scop, machine: Machine, typical: Mapping[str, int] | None = None) -> Judge:
+    """When sharing loops pays on a processor: the default of the option `fusion`.
+
+    Shared loops save traffic.  They do not pay where they leave fewer tasks than cores, cut rows of a large
+    array into pieces, convert halves again and again, or push data out of the cache that is read again.
+    `typical` are values of the program's dynamic sizes.
+    """
+    known = typical or {}
+    sizes = {b.name: bytes_of(b, known) for b in scop.program.buffers}
+    high = {b.name: math.prod(evaluate(r.extent, known) for r in b.box[:-1]) for b in scop.program.buffers}
+    halves = {b.name for b in scop.program.buffers if b.dtype.is_half}
+    counts = Counts(scop, known)
+
+    def accesses(names: Sequence[str]) -> Iterator[tuple[str, Access]]:
+        return ((n, a) for n in names for a in scop.statement(n).accesses)
+
+    def moved(name: str, a: Access, p: Proposal) -> tuple[bool, bool]:
+        """Whether the shared loops move along an array's rows, and whether along its other dimensions."""
+        along = {m.vars[name] for m in p.after if name in m.vars}
+
+        def by(subscripts: Sequence[Expr]) -> bool:
+            return any(along & variables(inline_lets(e)) for e in subscripts)
+
+        return by(a.subscripts[-1:]), by(a.subscripts[:-1])
+
+    def cut(names: Sequence[str], others: Sequence[str], p: Proposal) -> str:
+        """A large array of `names` that the shared loops would cut along its rows, at no gain; "" if none.
+
+        It is a gain if a large array common to both groups stays in the second cache.  Of an array that the
+        loops cut into columns, one column takes a cache line of each row.
+        """
+        theirs = {a.buffer for _, a in accesses(others)}
+        for n, a in accesses(names):
+            if a.buffer not in theirs or 2 * sizes[a.buffer] <= machine.l2:
+                continue
+            if high[a.buffer] * LINE <= machine.l2 or moved(n, a, p) != (True, False):
+                return ""
+        for n, a in accesses(names):
+            if sizes[a.buffer] > machine.l2 and a.kind == "read" and moved(n, a, p)[0]:
+                return a.buffer
+        return ""
+
+    def why(p: Proposal) -> str:
+        if p.level > 0:
+            return ""
+        kept = counts.tasks(p.after)
+        few = kept < 2 * machine.cores or not balanced(kept, machine.cores)
+        for members, names in ((p.before, p.first), (p.own, p.second)):
+            if few and counts.tasks(members) > kept and counts.instances(names) > _SMALL:
+                return f"{kept} iterations would be too few for {machine.cores} cores"
+        if len(p.after) == len(p.before) == len(p.own):
+            return ""
+        for members, names, others in ((p.before, p.first, p.second), (p.own, p.second, p.first)):
+            if len(members) > len(p.after) and (rows := cut(names, others, p)):
+                return f"rows of {rows} would be read in pieces, and nothing large common to both would stay"
+        # Data that the shared loops do not move are read again in each of their iterations, and converted.
+        shared = {(n, v) for m in p.after for n, v in m.vars.items()}
+        again = {
+            a.buffer
+            for n, a in accesses((*p.first, *p.second))
+            if not any((n, v) in shared for e in a.subscripts for v in variables(inline_lets(e)))
+        }
+        if any(b in halves and sizes[b] > machine.l1 for b in again):
+            return "halves would be converted again in each iteration"
+        total = sum(sizes[b] for b in again)
+        return f"each iteration would read {total} bytes again" if total > machine.l2 // 2 else ""
+
+    return Judge(why)

@@ -1,0 +1,141 @@
+"""The passes of the cuda backend: the GPU's, CUDA C++, and what NVRTC says of registers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from tc.codegen import gpu_source
+from tc.codegen.dialect import CUDA
+from tc.options import Options
+from tc.pipeline.pass_manager import Pass, PassList, Search, later
+
+from ..gpu.passes import GpuState, Lowered, lowering, unmapped
+from ..gpu.search.candidates import SIMPLEST
+from . import bounds, nvrtc
+
+
+@dataclass(frozen=True, kw_only=True)
+class CudaState(GpuState):
+    """The launches, and what they became: CUDA C++, and machine code for an architecture.
+
+    `rejected` are lines on maps that would have kept registers in memory.
+    """
+
+    arch: str
+    module: gpu_source.Module = later()
+    machine: nvrtc.Machine = later()
+    rejected: tuple[str, ...] = ()
+
+    @property
+    def lowered(self) -> Lowered:
+        lowered = super().lowered
+        return replace(lowered, choice="".join(f"{r}\n" for r in self.rejected) + lowered.choice)
+
+    @property
+    def machine_notices(self) -> tuple[str, ...]:
+        """What of the machine code is slower than one would expect."""
+        if self.machine.in_memory:
+            return (f"{self.machine.in_memory} bytes of a thread's registers are in memory",)
+        return tuple(f"a simpler map is taken, {r}" for r in self.rejected)
+
+    @property
+    def contract(self) -> bool:
+        """Whether a product and a sum may be rounded once."""
+        return super().lowered.contract
+
+
+def _code(state: CudaState) -> CudaState:
+    return replace(state, module=gpu_source.emit(state.nest, CUDA, state.contract))
+
+
+def _machine(state: CudaState) -> CudaState:
+    """Machine code; what launches ask for and what functions keep in memory is part of its resources."""
+    machine = nvrtc.compile_text(state.module.text, state.arch, state.contract)
+    kernels = {k.name: k for k in state.module.kernels}
+    took = {
+        n: replace(r, shared=r.shared + kernels[n].asked, frame=kernels[n].frame)
+        for n, r in machine.resources.items()
+    }
+    return replace(state, machine=replace(machine, resources=took))
+
+
+def _bounds(state: CudaState) -> CudaState:
+    """With other launch bounds, where these make other registers and that pays."""
+    before, target, typical = state.machine, state.target, state.typical
+
+    def again(text: str) -> CudaState:
+        return _machine(replace(state, module=replace(state.module, text=text)))
+
+    def seconds(one: CudaState) -> float:
+        return bounds.seconds(one.nest, one.module, one.machine.resources, target, typical)
+
+    if before.in_memory:
+        roomy = again(bounds.with_all_registers(state.module.text))
+        return roomy if roomy.machine.in_memory < before.in_memory else state
+    if state.options.mapping == "identity":
+        return state
+    crowded = bounds.crowded_out(state.nest, state.module, before.resources, target, typical)
+    if not crowded:
+        return state
+    tight = again(bounds.with_blocks(state.module.text, crowded))
+    if tight.machine.in_memory:
+        return state
+    return tight if seconds(tight) < seconds(state) else state
+
+
+def _registers(state: CudaState, make: Callable[[CudaState], CudaState]) -> CudaState:
+    """The first mapping, from the one that is thought best to simpler ones, whose registers hold what they
+    should; if there is none, the one with the fewest bytes in memory.  What was rejected is told."""
+    if state.options.tile is not None:
+        return make(state)
+    rejected: list[str] = []
+    best: CudaState | None = None
+    for simpler in range(SIMPLEST + 1):
+        one = make(replace(state, wanted=replace(state.wanted, simpler=simpler)))
+        if best is not None and one.module.text == best.module.text:
+            continue
+        if best is None or one.machine.in_memory < best.machine.in_memory:
+            best = one
+        if not best.machine.in_memory:
+            break
+        first = next(x for x in one.lowered.choice.splitlines() if ": blocks " in x)
+        rejected.append(f"rejected: {first}, {one.machine.in_memory} bytes of registers in memory")
+    assert best is not None
+    return best if best.machine.in_memory else replace(best, rejected=tuple(rejected))
+
+
+_CODE: tuple[Pass[CudaState] | Search[CudaState], ...] = (
+    Pass("code", "loop nest to CUDA C++", _code, lambda s: s.module.text),
+    Pass("machine", "CUDA C++ to machine code, by NVRTC", _machine, lambda s: str(s.machine)),
+    Pass("bounds", "other launch bounds, where they pay", _bounds, lambda s: s.module.text),
+)
+_PROGRAM, _MAPPING = lowering(CudaState)
+PASSES = PassList[CudaState](
+    "cuda",
+    (
+        *_PROGRAM,
+        Search(
+            "registers",
+            "simpler maps, while a thread's registers do not hold what they should",
+            (*_MAPPING, *_CODE),
+            _registers,
+        ),
+    ),
+)
+UNMAPPED = PassList[CudaState](
+    "cuda",
+    (
+        Search(
+            "registers",
+            "one map only: one thread runs the program in the order of the source",
+            (*unmapped(CudaState), *_CODE),
+            lambda state, make: make(state),
+        ),
+    ),
+)
+
+
+def passes(options: Options) -> PassList[CudaState]:
+    """What runs with these options."""
+    return UNMAPPED if options.mapping == "identity" else PASSES

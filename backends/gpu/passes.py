@@ -1,0 +1,313 @@
+"""The passes of the GPU backends: from a program to launches of kernels on blocks and threads.
+
+`lowering` is what cuda and opencl have in common; each adds how it gets from a loop nest to code.  With the
+option `mapping="identity"` a program becomes one launch of one thread, statement by statement.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from tc.errors import ArgumentError, InternalError
+from tc.ir import verify
+from tc.ir.evaluate import bytes_of
+from tc.ir.loops import Block, Launch, LoopKind, LoopNest
+from tc.ir.printer import nest_text
+from tc.ir.program import Program
+from tc.options import Options
+from tc.pipeline.pass_manager import Pass, PassList, Search, later
+from tc.pipeline.program import ProgramState, program_passes, same_program
+from tc.pipeline.program import show as show_program
+from tc.poly import legality, loop_nest, schedule, scop, trace, tree_text
+from tc.poly.context import isl_context
+from tc.poly.dependences import dependences
+from tc.poly.fusion import fusion
+from tc.support import machine_overrides
+
+from ..reference.passes import TRACED_INSTANCES, IdentityState, identity_passes, traced
+from . import policy
+from .cost.model import used
+from .search.candidates import THREADS, Wanted
+from .search.choose import Candidate, Chooser, told
+from .search.kernels import Kernels, Maker
+from .target import Target
+
+_LITTLE = 48 << 10  # bytes of shared memory with which several blocks fit into a multiprocessor
+_CLOSE = 1.1  # what kernels may take of the least that they could, and no others are looked at
+_KINDS = frozenset([LoopKind.SERIAL, LoopKind.UNROLLED, LoopKind.VECTOR])
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuState(ProgramState, IdentityState):
+    """What a program has become so far.
+
+    `wanted` is what options and the target say of maps.  `shape` is the program with its reductions in parts,
+    `kernels` the fused loops with the map of each.
+    """
+
+    options: Options
+    target: Target
+    wanted: Wanted
+    loops: int  # of the statement that had most
+    shape: policy.InParts = later()
+    kernels: Kernels = later()
+
+    @property
+    def lowered(self) -> Lowered:
+        return _lowered(self)
+
+
+G = TypeVar("G", bound=GpuState)
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """`nest` has launches; `schedule`, `mapped` and `choice` are the stages of these names.
+
+    `contract`: whether a product and a sum may be rounded once.  `notices`: what is done in a simpler way
+    than options ask for.
+    """
+
+    nest: LoopNest
+    schedule: str
+    mapped: str
+    choice: str
+    contract: bool = False
+    notices: tuple[str, ...] = ()
+
+
+def start(
+    program: Program, options: Options, typical: Mapping[str, int], target: Target, simpler: int = 0
+) -> dict[str, Any]:
+    """The fields of a first state; `simpler`: how many of the register tiles that would be tried are not, up
+    to `candidates.SIMPLEST`.
+
+    Raises ArgumentError, code TC0511, where options want more shared memory or threads than the target has.
+    """
+    if set(program.sizes) != set(typical):
+        raise InternalError(f"{program.name} is not specialised: {', '.join(program.sizes)}")
+    shared = target.shared if options.max_shared_memory is None else options.max_shared_memory
+    if shared > target.shared:
+        raise _too_much(f"max_shared_memory={shared}", f"{target.shared} bytes", target)
+    if math.prod(options.threads or ()) > target.block:
+        raise _too_much(f"threads={options.threads}", f"{target.block} threads", target)
+    shared = 0 if options.use_shared_memory is False else shared
+    wanted = Wanted(
+        options.tile or (),
+        options.threads or (),
+        options.blocks or (),
+        shared,
+        _LITTLE if options.max_shared_memory is None else shared,
+        bool(options.use_shared_memory),
+        simpler,
+        min(THREADS, 1 << target.block.bit_length() - 1),
+        options.unroll,
+        options.unroll_copy_shared,
+    )
+    return {
+        "program": program,
+        "policy": policy.program_policy(target, options),
+        "typical": typical,
+        "options": options,
+        "target": target,
+        "wanted": wanted,
+        "loops": max((len(s.domain.vars) for s in program.stages), default=0),
+    }
+
+
+def _too_much(option: str, most: str, target: Target) -> ArgumentError:
+    return ArgumentError(
+        f"option {option} is not valid",
+        code="TC0511",
+        help=f"a block has at most {most} on {target.name}",
+    )
+
+
+# ---- mapped to blocks and threads
+
+
+def _parts(state: G, make: Callable[[G], G]) -> G:
+    """The fastest of the programs with long reductions in parts, by the model; the first that is near what
+    memory allows ends the search."""
+    # What comes in and goes out; where less of a table is read, the kernels know.
+    buffers = (b for b in state.program.buffers if b.role != "temporary")
+    moved = sum(bytes_of(b, state.typical) for b in buffers)
+    made: list[G] = []
+    with isl_context():
+        for shape in policy.in_parts(state.program, state.options, state.typical, state.target):
+            made.append(make(replace(state, shape=shape)))
+            kernels = made[-1].kernels
+            if kernels.seconds < _CLOSE * kernels.ideal(state.target, moved):
+                break
+    return min(made, key=lambda s: s.kernels.seconds)
+
+
+def _split(state: G) -> G:
+    return replace(state, program=state.shape.program)
+
+
+def _scop(state: G) -> G:
+    with isl_context():
+        return replace(state, polyhedra=scop.build(state.program))
+
+
+def _map(state: G) -> G:
+    options, polyhedra, shape = state.options, state.polyhedra, state.shape
+    with isl_context():
+        default = policy.fusion_policy(polyhedra, state.target, state.typical)
+        chosen = policy.apart(shape.chunks, fusion.judge(options.fusion or default))
+        private = options.use_private_memory is not False
+        wanted = replace(state.wanted, chunks=shape.chunks)
+        chooser = Chooser(polyhedra, wanted, state.target, state.typical, private)
+        kernels = Maker(chooser, options.intra_tile_fusion).kernels(
+            policy.within(dict.fromkeys(shape.alone, 1), chosen, policy.PARTS),
+            given=options.fusion is not None,
+        )
+    return replace(state, kernels=kernels)
+
+
+def _trees(state: GpuState) -> str:
+    made = (c.taken.kernel for c in state.kernels.choices)
+    return "".join(f"{k.launch.name}:\n{k.promoted}{k.tree}" for k in made)
+
+
+def _schedule(state: G) -> G:
+    with isl_context():
+        fused = schedule.fused(state.polyhedra, state.kernels.groups)
+        return replace(state, tree=tree_text.dump(fused))
+
+
+def _legal(before: GpuState, after: GpuState) -> str:
+    polyhedra = after.polyhedra
+    with isl_context():
+        fused = schedule.fused(polyhedra, after.kernels.groups)
+        legality.verify(polyhedra, fused, dependences(polyhedra), "loop fusion")
+    return "isl"
+
+
+def _assemble(state: G) -> G:
+    program, made = state.program, [c.taken.kernel for c in state.kernels.choices]
+    touched = {name for k in made for name in used(k.launch)}
+    unused = {b.name for b in program.buffers if b.role == "temporary"} - touched
+    nest = loop_nest.assemble(program, Block(tuple(k.launch for k in made)), unused)
+    return replace(state, nest=replace(nest, arrays=(*nest.arrays, *(a for k in made for a in k.arrays))))
+
+
+def _traced(before: GpuState, after: GpuState) -> str:
+    form = verify.loop_nest(after.nest, _KINDS)
+    trace.verify_small(after.program, after.nest, TRACED_INSTANCES)
+    return f"{form}, trace"
+
+
+def lowering(kind: type[G]) -> tuple[tuple[Pass[G] | Search[G], ...], tuple[Pass[G] | Search[G], ...]]:
+    """From a program to launches: the passes over programs, and those that map it."""
+    return (
+        program_passes(kind),
+        (
+            Search(
+                "parts",
+                "programs with long reductions split, until one is near what memory allows",
+                (
+                    Pass(
+                        "split",
+                        "split long reductions into parts or chunks",
+                        _split,
+                        show_program,
+                        same_program,
+                    ),
+                    Pass(
+                        "scop",
+                        "iteration domains and access relations",
+                        _scop,
+                        lambda s: s.polyhedra.dump(),
+                    ),
+                    Pass("map", "fuse loops, map each region to blocks and threads", _map, _trees),
+                ),
+                _parts,
+            ),
+            Pass(
+                "schedule",
+                "the schedule tree of the loops that were fused",
+                _schedule,
+                lambda s: s.tree,
+                _legal,
+            ),
+            Pass(
+                "assemble",
+                "launches and storage: the loop nest",
+                _assemble,
+                lambda s: nest_text(s.nest),
+                _traced,
+            ),
+        ),
+    )
+
+
+# ---- one thread
+
+
+def _launch(state: G) -> G:
+    nest = loop_nest.assemble(state.program, Launch(state.program.name, (), (), state.body))
+    return replace(state, nest=nest)
+
+
+def unmapped(kind: type[G]) -> tuple[Pass[G] | Search[G], ...]:
+    """From a program to one launch of one thread that runs statements and loops in the order of the
+    source."""
+    return (
+        *identity_passes(kind),
+        Pass("assemble", "one launch of one thread", _launch, lambda s: nest_text(s.nest), traced),
+    )
+
+
+# ---- what came of it
+
+
+def lower(
+    program: Program, options: Options, typical: Mapping[str, int], target: Target, simpler: int = 0
+) -> Lowered:
+    """The launches of a program, whose symbolic sizes are those of `typical`; see `start`."""
+    mapped = (*lowering(GpuState)[0], *lowering(GpuState)[1])
+    chosen = unmapped(GpuState) if options.mapping == "identity" else mapped
+    first = GpuState(**start(program, options, typical, target, simpler))
+    return PassList[GpuState]("gpu", chosen).run(first).lowered
+
+
+def _lowered(state: GpuState) -> Lowered:
+    if state.options.mapping == "identity":
+        choice = f"{state.program.name}: no choice, one thread runs it in the order of the source\n"
+        return Lowered(state.nest, state.tree, state.tree, choice)
+    taken = state.kernels
+    choice = (
+        f"machine: {machine_overrides.told(state.target)}\n"
+        + state.temporaries_text
+        + taken.apart
+        + "".join(map(told, taken.regions, taken.choices))
+    )
+    notices = tuple(_notices([c.taken for c in taken.choices], state.loops, state.options))
+    return Lowered(state.nest, state.tree, _trees(state), choice, True, notices)
+
+
+def _notices(taken: Sequence[Candidate], loops: int, options: Options) -> Iterator[str]:
+    """Where kernels do less than options ask for, of statements of at most so many `loops`.  What the chooser
+    does by itself has its reasons."""
+    made = [c.kernel for c in taken]
+    for p in (c.prediction for c in taken):
+        if not p.occupancy.blocks:
+            yield (
+                f"{p.name} has {p.threads} threads a block with about {p.registers} registers each and "
+                f"{p.shared} bytes of shared memory, which is more than there is"
+            )
+    if options.tile or options.threads:
+        for k in made:
+            yield from (f"{k.launch.name} does not keep in registers {x}" for x in k.spilled)
+    if options.use_shared_memory:
+        for k in made:
+            yield from (f"{k.launch.name} does not copy to shared memory {x}" for x in k.oversized)
+    for name in ("threads", "blocks"):
+        asked: tuple[int, ...] = getattr(options, name) or ()
+        if made and sum(n > 1 for n in asked) > loops:
+            yield f"{name}={asked} is for {len(asked)} loops, and no statement has more than {loops}"

@@ -1,0 +1,131 @@
+"""The passes of the reference backend: the identity schedule, scalar code, no transformation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from tc.codegen import c_family, llvm_ir, llvm_jit
+from tc.errors import InternalError
+from tc.ir import verify
+from tc.ir.loops import LoopKind, LoopNest, Stmt
+from tc.ir.printer import nest_text
+from tc.ir.program import Program
+from tc.pipeline.pass_manager import Pass, PassList, later
+from tc.poly import ast, legality, loop_nest, schedule, scop, trace, tree_text
+from tc.poly.context import isl_context
+from tc.poly.dependences import dependences
+from tc.poly.scop import Scop
+from tc.support import settings
+
+# The trace oracle runs the nest in Python.
+TRACED_INSTANCES = 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdentityState:
+    """A program with its identity schedule: `tree` is the schedule tree as text, `body` its loops."""
+
+    program: Program
+    polyhedra: Scop = later()
+    tree: str = ""
+    body: Stmt = later()
+    nest: LoopNest = later()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReferenceState(IdentityState):
+    """The same, and the code of its loops."""
+
+    text: str = ""
+    code: llvm_jit.MachineCode = later()
+
+
+I = TypeVar("I", bound=IdentityState)  # noqa: E741
+
+
+def _scop(state: I) -> I:
+    with isl_context():
+        return replace(state, polyhedra=scop.build(state.program))
+
+
+def _schedule(state: I) -> I:
+    with isl_context():
+        return replace(state, tree=tree_text.dump(schedule.identity(state.polyhedra)))
+
+
+def _legal(before: IdentityState, after: IdentityState) -> str:
+    polyhedra = after.polyhedra
+    with isl_context():
+        tree = schedule.identity(polyhedra)
+        legality.verify(polyhedra, tree, dependences(polyhedra), "the identity schedule")
+    return "isl"
+
+
+def _ast(state: I) -> I:
+    with isl_context():
+        return replace(state, body=ast.loops(state.polyhedra, schedule.identity(state.polyhedra)))
+
+
+def identity_passes(kind: type[I]) -> tuple[Pass[I], ...]:
+    """From a program to the loops of its identity schedule."""
+    return (
+        Pass("scop", "iteration domains and access relations", _scop, lambda s: s.polyhedra.dump()),
+        Pass(
+            "schedule",
+            "the schedule tree: statements and loops in source order",
+            _schedule,
+            lambda s: s.tree,
+            _legal,
+        ),
+        Pass("ast", "loops from the schedule tree, by isl's AST generation", _ast),
+    )
+
+
+def traced(before: IdentityState, after: IdentityState) -> str:
+    """The oracles of a loop nest: its form, and what it does at small sizes."""
+    form = verify.loop_nest(after.nest)
+    trace.verify_small(after.program, after.nest, TRACED_INSTANCES)
+    return f"{form}, trace"
+
+
+def _traced_serial(before: IdentityState, after: IdentityState) -> str:
+    verify.loop_nest(after.nest, [LoopKind.SERIAL], launches=False)
+    return traced(before, after)
+
+
+def _assemble(state: ReferenceState) -> ReferenceState:
+    return replace(state, nest=loop_nest.assemble(state.program, state.body))
+
+
+def _code(state: ReferenceState) -> ReferenceState:
+    return replace(state, text=llvm_ir.emit(state.nest))
+
+
+def _machine(state: ReferenceState) -> ReferenceState:
+    return replace(state, code=llvm_jit.compile_text(state.text, llvm_ir.KERNEL, verify=settings.verify()))
+
+
+PASSES = PassList[ReferenceState](
+    "reference",
+    (
+        *identity_passes(ReferenceState),
+        Pass(
+            "assemble",
+            "loops and storage: the loop nest",
+            _assemble,
+            lambda s: nest_text(s.nest),
+            _traced_serial,
+        ),
+        Pass("code", "loop nest to scalar LLVM IR", _code, lambda s: c_family.emit(s.nest)),
+        Pass("machine", "LLVM IR to machine code", _machine, lambda s: s.code.assembly()),
+    ),
+)
+
+
+def compiled(program: Program, typical: Mapping[str, int]) -> ReferenceState:
+    """A program after all passes; its symbolic sizes must be those of `typical`."""
+    if set(program.sizes) != set(typical):
+        raise InternalError(f"{program.name} is not specialised: {', '.join(program.sizes)}")
+    return PASSES.run(ReferenceState(program=program))

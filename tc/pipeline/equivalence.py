@@ -1,0 +1,167 @@
+"""The oracle of passes over programs: the program before and the one after compute the same.
+
+Both are compiled as the reference backend does it, statement by statement and without any transformation
+between, and run on the same random data.  Nothing is shared with the passes that are judged.
+
+A program of symbolic sizes is run at a few tiny ones, a specialised program at its own if that takes no more
+than `MOST_INSTANCES`.  Data are small integers, so that sums and products of them are exact in every order;
+functions are not, and results may differ by the rounding of reassociated sums.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from tc.codegen import llvm_ir, llvm_jit
+from tc.dtypes import DType
+from tc.errors import InternalError
+from tc.ir.evaluate import evaluate
+from tc.ir.program import Program, Stage
+from tc.poly.identity import identity_nest
+
+MOST_INSTANCES = 1 << 18  # about a millisecond of machine code for each program
+_MOST_BYTES = 32 << 20
+_SIZES = (5, 1, 37)  # of dynamic sizes; several, as tiles and parts leave rests at some of them only
+_PALETTE = (-2, -1, 1, 2, 3)  # no 0, which would hide a factor
+
+Bytes = np.ndarray[tuple[int], np.dtype[np.uint8]]
+Numbers = np.ndarray[tuple[int], np.dtype[np.float64]]
+Results = tuple[tuple[str, Numbers], ...] | None  # None: a checked subscript was out of range
+
+
+def same_results(before: Program, after: Program) -> str:
+    """What was compared, for the list of passes; "" where the program did not change.
+
+    Raises InternalError (TC0909) where results differ.
+    """
+    if after is before or after == before:
+        return ""
+    ran = False
+    for sizes in _sizes(before):
+        if _affordable(before, sizes) and _affordable(after, sizes):
+            ran = True
+            _compare(before, after, sizes)
+    return "reference" if ran else "reference (too large to run)"
+
+
+def _sizes(program: Program) -> Iterator[dict[str, int]]:
+    """Sizes to run a program at, which its preconditions allow."""
+    if not program.sizes:
+        yield {}
+        return
+    for n in _SIZES:
+        sizes = {name: n + 2 * k for k, name in enumerate(program.sizes)}
+        if all(evaluate(p.condition, sizes) for p in program.preconditions):
+            yield sizes
+            return
+
+
+def _affordable(program: Program, sizes: Mapping[str, int]) -> bool:
+    instances = sum(_instances(s, sizes) for s in program.stages)
+    return instances <= MOST_INSTANCES and sum(_sizes_in_bytes(program, sizes).values()) <= _MOST_BYTES
+
+
+def _instances(stage: Stage, sizes: Mapping[str, int]) -> int:
+    return math.prod(max(0, evaluate(v.range.extent, sizes)) for v in stage.domain.vars)
+
+
+def _sizes_in_bytes(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
+    return {
+        b.name: b.dtype.itemsize * math.prod(max(0, evaluate(r.extent, sizes)) for r in b.box)
+        for b in program.buffers
+    }
+
+
+def _compare(before: Program, after: Program, sizes: Mapping[str, int]) -> None:
+    wanted, found = _results(before, tuple(sizes.items())), _results(after, tuple(sizes.items()))
+    where = f" for {', '.join(f'{n} = {v}' for n, v in sizes.items())}" if sizes else ""
+    if (wanted is None) != (found is None):
+        which = "after" if found is None else "before"
+        raise _wrong(before, f"a checked subscript is out of range only {which} it{where}")
+    for (name, a), (_, b) in zip(wanted or (), found or (), strict=True):
+        dtype = before.buffer(name).dtype
+        if a.shape != b.shape:
+            raise _wrong(before, f"{name} has {b.size} elements and had {a.size}{where}")
+        different = ~_close(a, b, dtype)
+        if different.any():
+            k = int(np.argmax(different))
+            raise _wrong(
+                before,
+                f"{int(different.sum())} of {a.size} elements of {name} differ{where}: element {k} was "
+                f"{a[k]:g} and is {b[k]:g}",
+            )
+
+
+def _wrong(program: Program, problem: str) -> InternalError:
+    return InternalError(f"a pass changed what {program.name} computes: {problem}", code="TC0909")
+
+
+def _close(a: Numbers, b: Numbers, dtype: DType) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Elements that agree: exactly, or for floating types within what reassociated sums may differ by."""
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    if not dtype.is_float or same.all():
+        return same
+    tolerance = {16: 3e-2, 32: 1e-3, 64: 1e-9}[dtype.bits]
+    finite = np.abs(a[np.isfinite(a)])
+    scale = max(1.0, float(finite.max())) if finite.size else 1.0
+    with np.errstate(all="ignore"):
+        return same | (np.abs(a - b) <= tolerance * scale)
+
+
+# ---- running
+
+
+@functools.lru_cache(8)
+def _results(program: Program, sizes: tuple[tuple[str, int], ...]) -> Results:
+    """The results of a program on data that its parameters' names determine."""
+    nest = identity_nest(program)
+    code = llvm_jit.compile_text(llvm_ir.emit(nest), llvm_ir.KERNEL, level=0)
+    at = dict(sizes)
+    count = _sizes_in_bytes(program, at)
+    arrays: dict[str, Bytes] = {}
+    scalars = {s.name: s for s in program.scalars}
+    for name in (*program.params, *program.outputs):
+        if name in scalars:
+            s = scalars[name]
+            arrays[name] = _data(name, s.dtype, s.dtype.itemsize, s.value)
+        elif name not in arrays:
+            arrays[name] = _data(name, program.buffer(name).dtype, count[name], None)
+    error = np.zeros(32, np.int64)
+    workspace = np.zeros(evaluate(nest.workspace, at) + 64, np.uint8)
+    values = np.array([at[n] for n in program.sizes], np.int64)
+    aligned = -workspace.ctypes.data % 64
+    addresses = [arrays[n].ctypes.data for n in (*program.params, *program.outputs)]
+    addresses += [error.ctypes.data, workspace.ctypes.data + aligned, values.ctypes.data]
+    kernel = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(code.address)
+    arguments = (ctypes.c_void_p * len(addresses))(*addresses)
+    if kernel(ctypes.addressof(arguments)):
+        return None
+    return tuple((n, _numbers(arrays[n], program.buffer(n).dtype)) for n in program.outputs)
+
+
+def _data(name: str, dtype: DType, count: int, value: float | None) -> Bytes:
+    """So many bytes of numbers of a type: all the given one, or small ones at random."""
+    rng = np.random.default_rng(list(name.encode()))
+    elements = count // dtype.itemsize
+    numbers = rng.choice(_PALETTE, elements) if value is None else np.full(elements, value)
+    if dtype.is_bool:
+        return (np.abs(numbers) % 2).astype(np.uint8)
+    if not dtype.is_float and not dtype.is_signed:
+        numbers = np.abs(numbers)
+    if dtype.kind == "bfloat":
+        return (numbers.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16).view(np.uint8)
+    return numbers.astype(dtype.name).view(np.uint8)
+
+
+def _numbers(data: Bytes, dtype: DType) -> Numbers:
+    """The elements as float64; integers of 64 bits lose what decides nothing here."""
+    if dtype.is_bool:
+        return data.astype(np.float64)
+    if dtype.kind == "bfloat":
+        return (data.view(np.uint16).astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    return data.view(dtype.name).astype(np.float64)

@@ -1,0 +1,133 @@
+"""The passes over programs, before a schedule exists: one order, which all polyhedral backends share.
+
+    restrict     conditions of reductions become conditions of their domains
+    inline       a temporary is computed where it is read
+    materialize  an operand that many instances compute is computed once
+    collapse     dimensions that always go together become one
+    interchange  the loops of a reduction get the order of what they read
+
+The order matters.  `restrict` comes first: it turns guarded operands into plain ones, which the next two
+judge. `inline` precedes `materialize`, which may store again what several inlined values share.  `collapse`
+needs the loops of the source in their order, so `interchange` follows it.  Long reductions are split
+afterwards (`tc.transforms.program.rfactor`): the cpu backend does it once, GPUs try several ways.
+
+A target turns passes off, and decides by its cost model what pays (`ProgramPolicy`); it does not change the
+order.  Every pass is verified in form and by running the program before and after it (`equivalence`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from tc.ir import verify
+from tc.ir.printer import program_text
+from tc.ir.program import Program
+from tc.pipeline import equivalence
+from tc.pipeline.pass_manager import Pass
+from tc.transforms.program import collapse as collapsing
+from tc.transforms.program import guards, inline, interchange, materialize
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramPolicy:
+    """What a target decides about the passes over programs.
+
+    `recompute` says whether to compute a temporary where it is read, `store` whether to compute an operand
+    once, before it is read; without them there is no `inline` and no `materialize`.  `interchange`:
+    reductions are reordered always, or only where operands were materialized, which are then read as they
+    lie.
+    """
+
+    recompute: Callable[[Program, inline.Inlined], bool] | None
+    store: Callable[[Program, materialize.Operand], bool] | None
+    collapse: bool = True
+    interchange_without_operands: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramState:
+    """A program on its way through these passes.
+
+    `typical` are values of the sizes that it leaves symbolic.  `inlined` and `operands` name the temporaries
+    that it lost and gained.
+    """
+
+    program: Program
+    policy: ProgramPolicy
+    typical: Mapping[str, int]
+    inlined: tuple[str, ...] = ()
+    operands: tuple[str, ...] = ()
+
+    @property
+    def temporaries_text(self) -> str:
+        """A line for the temporaries that were lost and one for those that were gained."""
+        lines = (
+            ("computed where they are read", self.inlined),
+            ("computed once, before they are read", self.operands),
+        )
+        return "".join(f"{what}: {', '.join(names)}\n" for what, names in lines if names)
+
+
+P = TypeVar("P", bound=ProgramState)
+
+
+def show(state: ProgramState) -> str:
+    """The program, as every pass over programs shows it."""
+    return program_text(state.program)
+
+
+def same_program(before: ProgramState, after: ProgramState) -> str:
+    """The oracle of a pass over programs: the result is well formed and computes the same."""
+    if after.program is before.program:
+        return ""
+    oracles = (verify.program(after.program), equivalence.same_results(before.program, after.program))
+    return ", ".join(o for o in oracles if o)
+
+
+def _restrict(state: P) -> P:
+    return replace(state, program=guards.restrict(state.program))
+
+
+def _inline(state: P) -> P:
+    if state.policy.recompute is None:
+        return state
+    program, names = inline.inline(state.program, state.policy.recompute)
+    return replace(state, program=program, inlined=names)
+
+
+def _materialize(state: P) -> P:
+    if state.policy.store is None:
+        return state
+    program, names = materialize.materialize(state.program, state.policy.store, state.typical)
+    return replace(state, program=program, operands=names)
+
+
+def _collapse(state: P) -> P:
+    if not state.policy.collapse:
+        return state
+    return replace(state, program=collapsing.collapse(state.program))
+
+
+def _interchange(state: P) -> P:
+    if not (state.policy.interchange_without_operands or state.operands):
+        return state
+    return replace(state, program=interchange.interchange(state.program, state.typical))
+
+
+def program_passes(kind: type[P]) -> tuple[Pass[P], ...]:
+    """The passes over programs, on a backend's own kind of state."""
+
+    def judged(name: str, does: str, run: Callable[[P], P]) -> Pass[P]:
+        return Pass(name, does, run, show, same_program)
+
+    return (
+        judged("restrict", "move conditions of reductions into their iteration domains", _restrict),
+        judged("inline", "compute temporaries where they are read, where that is cheaper", _inline),
+        judged(
+            "materialize", "compute operands once, before they are read, where that is cheaper", _materialize
+        ),
+        judged("collapse", "merge dimensions that always go together", _collapse),
+        judged("interchange", "order the loops of reductions as what they read lies in memory", _interchange),
+    )

@@ -77,6 +77,14 @@ def sized(case: Case) -> tuple[str, str | None, dict[str, int]]:
     return w.source, None, dict(tc.compile(w.source, "reference").sizes_of(*arrays))
 
 
+def passes_of(backend: str) -> dict[str, str]:
+    """The passes of a compile in order, and what each does."""
+    from tc import Options, inspect_passes, registry
+
+    lists = inspect_passes.lists(registry.get(backend, run=False), Options())
+    return {p.name: p.does for p in inspect_passes.listed(lists)}
+
+
 @dataclass(frozen=True, slots=True)
 class Compile:
     """Seconds of one compile, by stage and whole; `restored`: the machine code came from disk."""
@@ -91,20 +99,16 @@ def compile_once(backend: str, source: str, entry: str | None, sizes: dict[str, 
     import tc
     from tc import api
     from tc.kernel import BUILT, CACHE
-    from tc.pipeline import front as pipeline
+    from tc.pipeline.pass_manager import recording
 
     CACHE.clear()
     BUILT.clear()
     api._FRONTS.clear()
-    seconds: dict[str, float] = {}
-
-    def note(name: str, spent: float) -> None:
-        seconds[name] = seconds.get(name, 0.0) + spent
-
     start = time.perf_counter()
-    with pipeline.observe(note):
+    with recording() as record:
         kernel = tc.compile(source, backend, entry)
-    # The stages that `specialize` observes are recorded on what it returns.
+    seconds = record.seconds
+    # What `specialize` runs is recorded on what it returns.
     made = kernel.specialize(**sizes)
     whole = time.perf_counter() - start
     for name, spent in made.seconds.items():
@@ -144,7 +148,6 @@ def measure(
     backend: str, name: str, source: str, entry: str | None, sizes: dict[str, int], repeats: int
 ) -> Row:
     import tc
-    from tc.pipeline import front as pipeline
 
     front = tc.compile(source, backend, entry).front
     known = {*front.checked.sizes, *front.specialized}
@@ -162,7 +165,7 @@ def measure(
         name,
         statistics.median(c.whole for c in cold),
         statistics.median(sum(c.stages.get(n, 0.0) for n in FRONT) for c in cold),
-        {n: statistics.median(c.stages.get(n, 0.0) for c in cold) for n, _ in pipeline.PASSES},
+        {n: statistics.median(c.stages.get(n, 0.0) for c in cold) for n in passes_of(backend)},
         statistics.median(c.whole for c in warm) if restored else None,
         statistics.median(c.stages["load"] for c in warm) if restored else None,
         peak,
@@ -202,7 +205,6 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
 
     import tc
-    from tc.pipeline import front as pipeline
 
     warnings.simplefilter("ignore", tc.Warning)
     programs = seeds() if args.programs == "seeds" else benchmark()
@@ -212,7 +214,7 @@ def main(argv: list[str] | None = None) -> int:
     out = sys.stdout
     out.write(f"compile on '{args.backend}', {len(programs)} programs, medians of {args.repeats}\n\n")
     out.write(summary(rows) + "\n\n")
-    for n, what in pipeline.PASSES:
+    for n, what in passes_of(args.backend).items():
         stages = [1e3 * r.stages[n] for r in rows]
         out.write(f"  {n:<12} {statistics.median(stages):7.2f} ms  (worst {max(stages):6.2f})  {what}\n")
     beyond = import_time()

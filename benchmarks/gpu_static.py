@@ -193,7 +193,7 @@ def main(argv: list[str] | None = None) -> int:
 
     import tc
     from tc import registry
-    from tc.pipeline import front as pipeline
+    from tc.pipeline.pass_manager import recording
 
     registry.load("cuda")
     traffic = importlib.import_module("tc_backends.gpu.cost.traffic")
@@ -205,18 +205,12 @@ def main(argv: list[str] | None = None) -> int:
     print(HEAD)
     for case in chosen:
         name, (source, entry, sizes) = case.name, sized(case)
-        passes: dict[str, float] = {}
-
-        def spent(stage: str, seconds: float, passes: dict[str, float] = passes) -> None:
-            passes[stage] = passes.get(stage, 0.0) + 1e3 * seconds
-
-        with pipeline.observe(spent):
+        with recording() as record:
             kernel = tc.compile(source, "cuda", entry, options={"isa": args.isa})
         known = {*kernel.front.checked.sizes, *kernel.front.specialized}
         one = kernel.specialize(**{k: v for k, v in sizes.items() if k in known})
-        for stage, seconds in one.seconds.items():
-            spent(stage, seconds)
-        machine = passes.get("machine", 0.0)
+        passes = {name: 1e3 * s for name, s in (record.seconds | dict(one.seconds)).items()}
+        machine = passes.get("machine", 0.0) + passes.get("bounds", 0.0)
         text = sum(passes.values()) - machine
         mine: list[Row] = []
         least: list[Any] = []
@@ -235,7 +229,7 @@ def main(argv: list[str] | None = None) -> int:
         totals.append(total(name, made.nest, mine, least, passes))
         if len(mine) > 1:
             print(total_line(totals[-1]))
-    times = [sum(t for stage, t in x.passes.items() if stage != "machine") for x in totals]
+    times = [sum(t for stage, t in x.passes.items() if stage not in ("machine", "bounds")) for x in totals]
     schedules = [x.passes.get("schedule", 0.0) for x in totals]
     print(f"to CUDA text: median {statistics.median(times):.0f} ms, worst {max(times):.0f} ms")
     print(f"of that the schedule: worst {max(schedules):.1f} ms")

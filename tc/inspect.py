@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tc import inspect_passes
 from tc.errors import ArgumentError, BackendError, did_you_mean
 from tc.ir.printer import program_text
 from tc.lang.format import format_program
@@ -38,13 +39,16 @@ STAGES: dict[str, tuple[str, bool]] = {
 
 
 def artifact(kernel: Kernel, stage: str, values: Mapping[str, int]) -> str:
-    """A stage of a kernel; `values` are sizes and specialised scalars."""
+    """A stage of a kernel, or its program after a pass; `values` are sizes and specialised scalars."""
+    if stage == "passes":
+        return inspect_passes.table(kernel, values)
     if stage not in STAGES:
-        raise ArgumentError(
-            f"there is no stage '{stage}'",
-            code="TC0514",
-            help=did_you_mean(stage, STAGES) or "the stages are " + ", ".join(STAGES),
-        )
+        known = passes(kernel)
+        if stage in known:
+            if known[stage]:
+                kernel.ranges.at(**values)  # all of them are needed, and none else
+            return inspect_passes.text_after(kernel, stage, values)
+        raise unknown(stage, known)
     front = kernel.front
     if stage == "syntax":
         return format_program(front.syntax)
@@ -71,8 +75,25 @@ def artifact(kernel: Kernel, stage: str, values: Mapping[str, int]) -> str:
             return _polyhedral(program, stage)
 
 
+def passes(kernel: Kernel) -> dict[str, bool]:
+    """The passes of a kernel's compile, in order, each with whether it needs sizes."""
+    found = inspect_passes.lists(kernel.backend_object, kernel.options)
+    return {p.name: p.sizes for p in inspect_passes.listed(found)}
+
+
+def unknown(stage: str, passes: Iterable[str] = ()) -> ArgumentError:
+    """The error for a name that is neither a stage nor a pass."""
+    return ArgumentError(
+        f"there is no stage '{stage}'",
+        code="TC0514",
+        help=did_you_mean(stage, [*STAGES, "passes", *passes])
+        or f"the stages are {', '.join(STAGES)}; `passes` lists the passes, each of which is one, too",
+    )
+
+
 def dump(kernel: Kernel, values: Mapping[str, int], directory: Path) -> Path:
-    """Write every stage of a kernel at given sizes into a folder of its own; returns the folder."""
+    """Write every stage of a kernel at given sizes into a folder of its own, and the program after every pass
+    into the folder `passes` below it; returns the folder."""
     key = json.dumps([kernel.source, kernel.name, kernel.backend, sorted(values.items())])
     folder = directory / f"{kernel.name}-{hashlib.sha256(key.encode()).hexdigest()[:10]}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -82,6 +103,12 @@ def dump(kernel: Kernel, values: Mapping[str, int], directory: Path) -> Path:
         except BackendError as e:  # a backend that has no such stage
             content = f"{e}\n"
         (folder / f"{stage}.txt").write_text(content, encoding="utf-8")
+    record = inspect_passes.recorded(kernel, values, None)
+    for number, name in enumerate(record.ran):
+        if name in record.texts:
+            path = folder / "passes" / f"{number:02}-{name}.txt"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(record.texts[name], encoding="utf-8")
     return folder
 
 

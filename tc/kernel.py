@@ -279,6 +279,22 @@ class Kernel(_native.Dispatcher):
         scalars = {n: int(values[n]) for n in self._front.specialized}
         return self._compile(self._variant(scalars, frozenset(), {}, sizes), sizes, scalars)
 
+    def variant_for(self, values: Mapping[str, int]) -> Variant:
+        """What besides sizes selects the program of a call without `out=`, at these sizes and scalars."""
+        scalars = {s: values[s] for s in self._front.specialized if s in values}
+        sizes = {n: v for n, v in values.items() if n in self._front.checked.sizes}
+        return self._variant(scalars, frozenset(), {}, sizes)
+
+    def typical_for(self, values: Mapping[str, int]) -> dict[str, int]:
+        """Typical values of the dynamic sizes, as a first call with these sizes would settle them."""
+        given = {n: values.get(n) for n in self._dynamic}
+        return {n: typical_size(given[n] or 0) if v is None else v for n, v in self._dynamic.items()}
+
+    @property
+    def backend_object(self) -> Backend:
+        """The backend that compiles this kernel."""
+        return self._backend()
+
     def _variant(
         self,
         scalars: Mapping[str, int],

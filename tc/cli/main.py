@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tc import __version__, errors
-from tc.errors import ArgumentError, ParseError, Source, Span, did_you_mean
+from tc.errors import ArgumentError, ParseError, Source, Span
 
 if TYPE_CHECKING:
     from tc.cli.commands import Request
@@ -118,7 +118,9 @@ def _parser() -> argparse.ArgumentParser:
 
     show = add("show", _show, "Show a stage of the compilation.")
     show.add_argument(
-        "stage", help="ranges, ir, schedule, loops, code, …; 'list' lists them, 'all' shows all"
+        "stage",
+        help="ranges, ir, schedule, loops, code, …; 'list' lists them, 'all' shows all; 'passes' lists the "
+        "passes of a compile with their times, and the name of a pass shows the program after it",
     )
     show.add_argument("file", nargs="?", help=file)
     _target_arguments(show)
@@ -297,13 +299,13 @@ def _print_run(report: Mapping[str, Any]) -> None:
 def _replay(args: argparse.Namespace, case: Case, request: Request) -> tuple[int, dict[str, Any]]:
     """What failed once, again: either it still does, or it says so and agrees with the oracle."""
     from tc.cli.commands import run_kernel
-    from tc.cli.replay import verified
+    from tc.support.settings import verifying
 
     notes = case.notes()
     if not args.json:
         for note in notes:
             print(f"note: {note}", file=sys.stderr)
-    with verified():
+    with verifying():
         kernel = _kernel(args, Source(case.source, "<reproducer>"), case)
         report: dict[str, Any] = {"failed": case.error, "notes": notes, "backend": kernel.backend}
         if case.sizes is not None or args.size or not kernel.front.checked.sizes:
@@ -348,20 +350,15 @@ def _tune(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
 
 
 def _show(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
-    from tc.inspect import STAGES
+    from tc.inspect import STAGES, passes, unknown
 
     if args.stage == "list":
         for name, (what, needs_sizes) in STAGES.items():
             print(f"{name:<12} {what}{' (at sizes)' if needs_sizes else ''}")
         return 0, {}
-    if args.stage != "all" and args.stage not in STAGES:
-        near = did_you_mean(args.stage, [*STAGES, "all", "list"])
-        raise ArgumentError(
-            f"there is no stage '{args.stage}'",
-            code="TC0514",
-            help=near or "the stages are " + ", ".join(STAGES),
-        )
     if args.file is None:
+        if args.stage not in (*STAGES, "all", "passes"):
+            raise unknown(args.stage)
         raise ArgumentError(f"show {args.stage}: no file is given", code="TC0515", help="show STAGE FILE")
     kernel = _kernel(args, _read(args.file))
     values = _numbers(args.size, "--size", whole=True)
@@ -376,7 +373,11 @@ def _show(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
             )
             print(text)
         return 0, {}
-    if STAGES[args.stage][1] and missing:
+    at_sizes = {name: needs_sizes for name, (_, needs_sizes) in STAGES.items()}
+    at_sizes = {**passes(kernel), **at_sizes, "passes": False}
+    if args.stage not in at_sizes:
+        raise unknown(args.stage, at_sizes)
+    if at_sizes[args.stage] and missing:
         raise ArgumentError(
             f"'{args.stage}' is shown at given sizes, and {', '.join(missing)} "
             f"{'is' if len(missing) == 1 else 'are'} not given",

@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -105,20 +103,6 @@ def read(text: str, name: str) -> Case:
         error=member("error", is_text, "text", ""),
         versions=table("versions", is_text, "an object of texts", {}),
     )
-
-
-@contextmanager
-def verified() -> Generator[None]:
-    """In the body every pass is followed by its oracle, and no kernel from disk stands in for a compile."""
-    before = os.environ.get("TC_VERIFY")
-    os.environ["TC_VERIFY"] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["TC_VERIFY"]
-        else:
-            os.environ["TC_VERIFY"] = before
 
 
 def _is_table(value: Any, fits: Callable[[Any], bool]) -> bool:

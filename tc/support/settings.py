@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from platformdirs import user_cache_dir
@@ -29,6 +31,20 @@ _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 def verify() -> bool:
     """Whether passes are followed by their oracles (`TC_VERIFY`)."""
     return _flag("TC_VERIFY")
+
+
+@contextmanager
+def verifying() -> Generator[None]:
+    """In the body every pass is followed by its oracle, and no kernel from disk stands in for a compile."""
+    before = os.environ.get("TC_VERIFY")
+    os.environ["TC_VERIFY"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["TC_VERIFY"]
+        else:
+            os.environ["TC_VERIFY"] = before
 
 
 def dump_directory() -> Path | None:

@@ -17,6 +17,7 @@ from tc.dtypes import FLOAT32, FLOAT64
 from tc.errors import BackendError, InternalError
 from tc.ir.expr import Call, Variable
 from tc.ir.specialize import specialize
+from tc.pipeline.target import Availability, Backend
 from tests.codegen.kernels import call
 from tests.poly import programs
 from tests.poly.programs import Build, axis, box
@@ -113,19 +114,22 @@ def test_unknown_names_get_a_suggestion() -> None:
     assert "reference" in registry.names()
     assert registry.availability("reference").ok
     assert registry.get("reference") is registry.load("reference")
-    assert isinstance(registry.get("reference"), registry.Backend)
+    assert isinstance(registry.get("reference"), Backend)
 
 
 class _Absent:
     name = "absent"
 
-    def available(self) -> registry.Availability:
-        return registry.Availability(False, "no device", "buy one")
+    def available(self) -> Availability:
+        return Availability(False, "no device", "buy one")
 
-    def default_options(self, program: Any, target: Any) -> None:
-        return None
+    options_used: frozenset[str] = frozenset()
+    dynamic_sizes = False
 
-    def compile(self, program: Any, options: Any) -> Any:
+    def passes(self, options: Any) -> Any:
+        raise AssertionError
+
+    def compile(self, program: Any, options: Any = None, typical: Any = None) -> Any:
         raise AssertionError
 
 

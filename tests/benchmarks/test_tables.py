@@ -266,7 +266,7 @@ def files(folder: Path) -> dict[str, int]:
 def test_compiles_are_cold_beside_a_full_store_and_warm_from_their_own(filled: Path) -> None:
     before = files(filled)
     row = compile_time.measure("cpu", "add", ADD, None, {"N": 9, "unknown": 3}, 1)
-    assert row.stages["machine"] > 0 and row.stages["load"] == 0
+    assert row.stages["object"] > 0 and row.stages["load"] == 0
     assert row.load is not None and row.warm is not None and row.load < row.warm
     assert files(filled) == before
     assert set(row.as_dict()) == {
@@ -321,7 +321,7 @@ def test_the_contestant_compiles_cold_beside_a_full_store(filled: Path, tmp_path
         made = process.ask("prepare", workload="gemm@7,5,6", beyond=0)
     finally:
         process.stop()
-    assert made["details"]["stages_ms"]["machine"] > 0
+    assert made["details"]["stages_ms"]["object"] > 0
     assert files(filled) == before
     assert files(tmp_path / "cache-tc")
 

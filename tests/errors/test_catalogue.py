@@ -262,6 +262,37 @@ def _notice(m: pytest.MonkeyPatch) -> None:
     k(np.ones(3, np.float32))
 
 
+def _of_mm() -> Any:
+    kernel = tc.compile("def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }")
+    return kernel.program({"M": 2, "K": 4, "N": 3})
+
+
+def _changed(program: Any, **fields: Any) -> Any:
+    """The program with other fields of its update."""
+    from dataclasses import replace
+
+    *before, update = program.stages
+    return replace(program, stages=(*before, replace(update, **fields)))
+
+
+def _malformed_program(m: pytest.MonkeyPatch) -> None:
+    from tc.ir import verify
+    from tc.ir.program import Domain
+
+    program = _of_mm()
+    domain = program.stages[-1].domain
+    verify.program(_changed(program, domain=Domain(domain.vars[:2])))
+
+
+def _changed_results(m: pytest.MonkeyPatch) -> None:
+    from tc.ir.expr import Mul, imm
+    from tc.pipeline import equivalence
+
+    program = _of_mm()
+    value = program.stages[-1].value
+    equivalence.same_results(program, _changed(program, value=Mul(value, imm(2, value.dtype))))
+
+
 def _nowhere_to_keep(m: pytest.MonkeyPatch) -> None:
     from tc.cache.disk import Store
 
@@ -337,6 +368,8 @@ PROVOKED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "TC0903": _not_llvm,
     "TC0904": _illegal_schedule,
     "TC0905": _wrong_nest,
+    "TC0908": _malformed_program,
+    "TC0909": _changed_results,
     "TC0906": _exhausted,
     "TC1004": _notice,
     "TC1005": _nowhere_to_keep,

@@ -9,11 +9,12 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tc
-from tc.pipeline import front as pipeline
+from tc.pipeline import pass_manager
 from tests.faults import children
 from tests.faults.children import SOURCES, right
 from tests.share import examples
@@ -223,27 +224,22 @@ class Trip:
 
 @contextmanager
 def tripping(trip: Trip, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
-    """In the body `trip` sees every pass, also those that a kernel times itself."""
-    observe = pipeline.observe
+    """In the body `trip` sees every pass that ran."""
+    note = pass_manager.Record.note
 
-    @contextmanager
-    def both(observer: pipeline.Observer) -> Generator[None]:
-        def note(name: str, seconds: float) -> None:
-            observer(name, seconds)
-            trip(name, seconds)
+    def both(record: pass_manager.Record, name: str, seconds: float, *rest: Any) -> None:
+        note(record, name, seconds, *rest)
+        trip(name, seconds)
 
-        with observe(note):
-            yield
-
-    with monkeypatch.context() as m, observe(trip):
-        m.setattr(pipeline, "observe", both)
+    with monkeypatch.context() as m, pass_manager.recording():
+        m.setattr(pass_manager.Record, "note", both)
         yield
 
 
 FRONT = "parse check ranges types lower legality specialize"
 STAGES = {
-    "cpu": f"{FRONT} load scop schedule choose scan code machine",
-    "reference": f"{FRONT} scop schedule dependences ast code machine",
+    "cpu": f"{FRONT} load restrict split scop fuse choose variants scan code object spills link",
+    "reference": f"{FRONT} scop schedule ast assemble code machine",
 }
 ERRORS = (
     MemoryError("no memory"),
@@ -286,7 +282,7 @@ def test_who_waits_for_a_compile_that_fails_makes_it(monkeypatch: pytest.MonkeyP
     """Four threads ask for the same kernel; the first attempt ends in an exception."""
     barrier = threading.Barrier(4)
     found: list[bool | str] = []
-    trip = Trip("schedule", MemoryError("no memory"))
+    trip = Trip("fuse", MemoryError("no memory"))
 
     def work() -> None:
         barrier.wait()

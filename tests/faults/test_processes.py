@@ -113,17 +113,15 @@ def test_forks_while_other_threads_call() -> None:
 
 NESTED = """
 # A fork in the middle of one's own compile: the child goes on with it, its locks held by itself.
-from tc.pipeline import front as pipeline
-observe, forked = pipeline.observe, []
+from tc.pipeline.pass_manager import Record
+note, forked = Record.note, []
 
-def forking(observer):
-    def note(name, seconds):
-        observer(name, seconds)
-        if name == sys.argv[1] and not forked:
-            forked.append(os.fork())
-    return observe(note)
+def forking(record, name, *rest):
+    note(record, name, *rest)
+    if name == sys.argv[1] and not forked:
+        forked.append(os.fork())
 
-pipeline.observe = forking
+Record.note = forking
 good = right("mm", 5, "cpu") and right("rows", 6, "reference")
 assert forked, "the stage does not run"
 if forked[0] == 0:
@@ -189,7 +187,7 @@ def test_spawned_processes_share_a_folder(tmp_path: Path) -> None:
 # ---- death in the middle of a write
 
 DIES = """
-from tc import store
+from tc.cache import disk
 when = sys.argv[1]
 
 def dies(*paths):
@@ -208,10 +206,10 @@ class Half:
         os.kill(os.getpid(), signal.SIGKILL)
 
 fdopen = os.fdopen
-store.os = type(sys)("os")
-store.os.__dict__.update(vars(os), replace=dies)
+disk.os = type(sys)("os")
+disk.os.__dict__.update(vars(os), replace=dies)
 if when == "written half":
-    store.os.fdopen = lambda *args, **more: Half(fdopen(*args, **more))
+    disk.os.fdopen = lambda *args, **more: Half(fdopen(*args, **more))
 print(right("mm", 2), right("rows", 2))
 """
 AFTER = """

@@ -9,6 +9,8 @@ changed.
 
 from __future__ import annotations
 
+import ast
+import functools
 import importlib
 import os
 import resource
@@ -17,8 +19,9 @@ import tempfile
 import time
 import warnings
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -26,11 +29,18 @@ import numpy as np
 from fuzz.children import PACKAGES, ROOT, Ended, Finder, ending, forked, received, send, warm_up
 from fuzz.memory import Array, arranged, poisoned
 
-# Who notices: the oracles of schedules and of loop nests, a check of another kind within the compiler, the
-# results (or an error that should or should not have been), a protected page; "unable": this machine cannot
-# run the program.
-Kind = Literal["legality", "trace", "error", "result", "death", "nobody", "unable"]
-_ORACLES: dict[str, Kind] = {"TC0904": "legality", "TC0905": "trace"}
+# Who notices: the oracles of schedules and of loop nests, of the form of programs and of what they compute, a
+# check of another kind within the compiler, the results (or an error that should or should not have been), a
+# protected page; "unable": this machine cannot run the program.
+Kind = Literal[
+    "legality", "trace", "structure", "equivalence", "error", "result", "death", "nobody", "unable"
+]
+_ORACLES: dict[str, Kind] = {
+    "TC0904": "legality",
+    "TC0905": "trace",
+    "TC0908": "structure",
+    "TC0909": "equivalence",
+}
 _PALETTE = (-3, -2, -1, 1, 2, 3)  # small integers: sums are exact; no 0, which would hide a factor
 # Imported, with a parser made, by the parent: they take long, and import nothing that decides over code.
 _OTHERS = ("halide", "islpy", "lark", "llvmlite.binding", "platformdirs", "decimal", "fractions")
@@ -70,6 +80,7 @@ class Trigger:
     dynamic: tuple[str, ...] = ()
     values: Mapping[str, Sequence[float]] = field(default_factory=dict[str, Sequence[float]])
     isa: str | None = "avx2"  # None: that of this machine, which must have dot products of bytes
+    backend: str = "cpu"
 
 
 def on(
@@ -79,28 +90,65 @@ def on(
     dynamic: str = "",
     values: Mapping[str, Sequence[float]] | None = None,
     isa: str | None = "avx2",
+    backend: str = "cpu",
     **sizes: int,
 ) -> Trigger:
     """A trigger; `dynamic` are names."""
-    return Trigger(source, sizes, caught, options or {}, tuple(dynamic.split()), values or {}, isa)
+    return Trigger(source, sizes, caught, options or {}, tuple(dynamic.split()), values or {}, isa, backend)
 
 
 @dataclass(frozen=True)
 class Miscompilation:
-    """`before`, which is once in the file at `path`, becomes `after`."""
+    """`before`, which is once in the function at `place`, becomes `after`.
+
+    A place is the name of a module and that of a function or class in it, as "packs.Packer.fill", or of a
+    constant; in which folder the module lies does not matter.
+    """
 
     name: str
-    path: str
+    place: str
     before: str
     after: str
     triggers: tuple[Trigger, ...]
 
+    @property
+    def path(self) -> str:
+        """The file, relative to the root."""
+        return str(located(self.place)[0].relative_to(ROOT))
+
     def text(self) -> str:
         """The changed file."""
-        text = (ROOT / self.path).read_text(encoding="utf-8")
+        path, first, last = located(self.place)
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        text = "".join(lines[first:last])
         if (count := text.count(self.before)) != 1:
-            raise AssertionError(f"{self.name}: what is changed is {count} times in {self.path}")
-        return text.replace(self.before, self.after)
+            raise AssertionError(f"{self.name}: what is changed is {count} times in {self.place}")
+        return "".join([*lines[:first], text.replace(self.before, self.after), *lines[last:]])
+
+
+@functools.cache
+def located(place: str) -> tuple[Path, int, int]:
+    """The file of a place, and the range of its lines; AssertionError where there is not exactly one."""
+    module, _, name = place.partition(".")
+    found: list[tuple[Path, int, int]] = []
+    for path in sorted(p for folder in ("tc", "backends") for p in (ROOT / folder).rglob(f"{module}.py")):
+        for qualified, node in _definitions(ast.parse(path.read_text(encoding="utf-8")), ""):
+            if qualified == name:
+                found.append((path, node.lineno - 1, node.end_lineno or node.lineno))
+    if len(found) != 1:
+        raise AssertionError(f"there are {len(found)} places {place}")
+    return found[0]
+
+
+def _definitions(tree: ast.AST, prefix: str) -> Iterator[tuple[str, ast.stmt]]:
+    """Functions, classes and module constants, with qualified names; of a function what is in it, too."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield prefix + node.name, node
+            yield from _definitions(node, f"{prefix}{node.name}.")
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and not prefix:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from ((x.id, node) for x in targets if isinstance(x, ast.Name))
 
 
 @dataclass(frozen=True)
@@ -195,9 +243,11 @@ def _run(trial: _Trial) -> None:
     import tc
 
     t, wanted = trial.trigger, trial.wanted
-    machine = tuple({**_MACHINE, **t.options.get("machine", {})}.items())
-    options = {"isa": t.isa, **t.options, "machine": machine}
-    kernel = tc.compile(t.source, "cpu", options=options, dynamic=t.dynamic)
+    options = dict(t.options)
+    if t.backend == "cpu":
+        options = {"isa": t.isa, **options}
+        options["machine"] = tuple({**_MACHINE, **options.get("machine", {})}.items())
+    kernel = tc.compile(t.source, t.backend, options=options, dynamic=t.dynamic)
     if isinstance(wanted, str) and not trial.given:
         raise _WrongError(f"not refused with {wanted}")
     for at_end in (True, False):

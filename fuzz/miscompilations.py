@@ -17,8 +17,9 @@ import sys
 from fuzz.judging import Judge, Miscompilation, Verdict
 from fuzz.wrong_code import WRONG_CODE
 from fuzz.wrong_loops import WRONG_LOOPS
+from fuzz.wrong_programs import WRONG_PROGRAMS
 
-MISCOMPILATIONS = (*WRONG_LOOPS, *WRONG_CODE)
+MISCOMPILATIONS = (*WRONG_PROGRAMS, *WRONG_LOOPS, *WRONG_CODE)
 
 
 def judged(judge: Judge, m: Miscompilation) -> list[Verdict]:

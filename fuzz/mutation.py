@@ -36,13 +36,13 @@ import numpy as np
 from fuzz.children import ROOT, Ended, Finder, forked, warm_up
 from fuzz.kept import Kept, reaching
 
-MODULES = ("tc/ranges", "tc/ir", "tc/poly", "tc/codegen", "tc/halide", "backends")
+MODULES = ("tc/ranges", "tc/ir", "tc/transforms", "tc/poly", "tc/codegen", "tc/halide", "backends")
 # What is not changed: oracles, which `fuzz.miscompilations` judges; what decides over speed alone, as which
 # candidate is chosen (`choose`, `rank`, `model`, …), how much code it may be (`size`), up to where there are
 # loops for few points (`versions`), which of what is legal is fused or computed again (`fuse`, `recompute`),
 # what hardware is like (`machine`, `target`); what only shows, or runs on devices that are not here.
 EXCLUDED = (
-    *("tc/poly/trace", "tc/poly/legality.py", "tc/poly/trace/placement.py"),
+    *("tc/poly/trace", "tc/poly/legality.py", "tc/ir/verify.py"),
     *("backends/cpu/search/choose.py", "backends/cpu/search/candidates.py", "backends/cpu/search/rank.py"),
     *("backends/cpu/search/cache_tiles.py", "backends/cpu/search/reduction_blocks.py"),
     *("backends/cpu/cost/cycles.py", "backends/cpu/cost/issue.py", "backends/cpu/cost/cache_lines.py"),
@@ -53,8 +53,8 @@ EXCLUDED = (
         "backends/cpu/cost/code_size.py",
         "backends/cpu/search/size_variants.py",
     ),
-    *("backends/cpu/fuse.py", "backends/cpu/recompute.py", "backends/gpu/fuse.py", "backends/gpu/target.py"),
-    *("backends/gpu/search/choose.py", "backends/gpu/search/kernels.py", "backends/gpu/recompute.py"),
+    *("backends/cpu/policy.py", "backends/gpu/policy.py", "backends/gpu/target.py"),
+    *("backends/gpu/search/choose.py", "backends/gpu/search/kernels.py"),
     *("backends/gpu/cost/model.py", "backends/gpu/cost/warps.py", "backends/gpu/cost/traffic.py"),
     *("backends/gpu/cost/lanes.py", "backends/gpu/cost/requests.py"),
     *(

@@ -25,7 +25,7 @@ WRONG_LOOPS = (
     # Dependences and fusion.
     Miscompilation(
         "fusion forgets what must be read before it is overwritten",
-        "tc/poly/dependences.py",
+        "dependences.conflicts",
         'if a.buffer != b.buffer or "write" not in (a.kind, b.kind):',
         'if a.buffer != b.buffer or a.kind != "write":',
         (
@@ -39,14 +39,14 @@ WRONG_LOOPS = (
     ),
     Miscompilation(
         "fusion needs only one of several distances to be zero",
-        "tc/poly/fusion/distances.py",
+        "distances.Distances.zero_distance",
         "frozenset.intersection(*(",
         "frozenset().union(*(",
         (on("legality", "def f(float(N) A) -> (B, C) { B(i) = A(i)\nC(i) = B(i) + B(N-1-i) }", MAX, N=8),),
     ),
     Miscompilation(
         "fusion moves a statement past one that it depends on",
-        "tc/poly/fusion/fusion.py",
+        "fusion.Fuser._join",
         "            if self.depends(item, new):\n                return False\n",
         "",
         (
@@ -60,14 +60,14 @@ WRONG_LOOPS = (
     ),
     Miscompilation(
         "fusion of loops that do not run alike",
-        "tc/poly/fusion/fusion.py",
+        "fusion.Fuser.same_range",
         "return self._range(m) == self._range(v)",
         "return True",
         (on("trace", "def f(float(N) A) -> (B, C) { B(i) = A(i)\nC(i) = B(i) where i in 0:5 }", MAX, N=8),),
     ),
     Miscompilation(
         "a guarded read is taken to happen where its guard does not hold",
-        "tc/poly/scop.py",
+        "scop._Builder.statement",
         "cut, cut_exact = affine.holds(condition, value)",
         "cut, cut_exact = affine.holds(condition, not value)",
         (
@@ -81,7 +81,7 @@ WRONG_LOOPS = (
     ),
     Miscompilation(
         "a statement without loops goes as early as it may not",
-        "tc/poly/fusion/fusion.py",
+        "fusion.Fuser._place",
         "while at and not self.depends(items[at - 1], Item([s], [])):",
         "while at:",
         (
@@ -97,7 +97,7 @@ WRONG_LOOPS = (
     # Nests and what they keep.
     Miscompilation(
         "loops start at 0, wherever their range does",
-        "tc/poly/tile_plan.py",
+        "tile_plan._axis",
         "        evaluate(low, source.typical),\n",
         "        0 * evaluate(low, source.typical),\n",
         (
@@ -107,7 +107,7 @@ WRONG_LOOPS = (
     ),
     Miscompilation(
         "temporaries of wide elements overlap",
-        "tc/poly/loop_nest.py",
+        "loop_nest.assemble",
         "reduce(Mul, shape, IntImm(b.dtype.itemsize))",
         "reduce(Mul, shape, IntImm(4))",
         (
@@ -121,7 +121,7 @@ WRONG_LOOPS = (
     ),
     Miscompilation(
         "what conditions guard is loaded into registers all the same",
-        "tc/poly/register_promotion.py",
+        "register_promotion.promotion",
         "s.stage.domain.conditions or (a.read is not None and (a.read.guards or a.read.call.checked))",
         "s.stage.domain.conditions or (a.read is not None and a.read.call.checked)",
         (
@@ -136,7 +136,7 @@ WRONG_LOOPS = (
     ),
     Miscompilation(
         "what a later nest reads stays in registers",
-        "tc/poly/register_promotion.py",
+        "register_promotion.promotion",
         'if roles[buffer] == "temporary" and buffer not in used_elsewhere:',
         'if roles[buffer] == "temporary":',
         (
@@ -146,7 +146,7 @@ WRONG_LOOPS = (
     ),
     Miscompilation(
         "a nest runs before the one whose results it reads",
-        "tc/poly/tile_plan.py",
+        "tile_plan._nests",
         "        elif any(isinstance(c, Group) for c in child.body):\n            close()\n",
         "        elif any(isinstance(c, Group) for c in child.body):\n",
         (
@@ -162,7 +162,7 @@ WRONG_LOOPS = (
     ),
     Miscompilation(
         "a temporary loses what does not fill a line",
-        "tc/poly/loop_nest.py",
+        "loop_nest.assemble",
         "lines = FloorDiv(Add(size, IntImm(ALIGNMENT - 1)), IntImm(ALIGNMENT))",
         "lines = FloorDiv(size, IntImm(ALIGNMENT))",
         (
@@ -177,7 +177,7 @@ WRONG_LOOPS = (
     # Cache tiles and tasks.
     Miscompilation(
         "the last cache tile is lost where it is short",
-        "tc/poly/tiles/nests.py",
+        "nests.Scanner.axis_tiles",
         "n = -(-a.extent // size)",
         "n = max(1, a.extent // size)",
         (
@@ -187,14 +187,14 @@ WRONG_LOOPS = (
     ),
     Miscompilation(
         "what is left over at the end of an axis runs in every cache tile",
-        "tc/poly/tiles/nests.py",
+        "nests.Scanner.register_tiles.level",
         "parts.append(If(span.last, level(rest, start, {**extents, name: short}, axis_parts)))",
         "parts.append(level(rest, start, {**extents, name: short}, axis_parts))",
         (on("trace", SUM, TILES, N=20, M=22),),
     ),
     Miscompilation(
         "the last cache tile has as many register tiles as the others",
-        "tc/poly/tiles/nests.py",
+        "nests.Scanner.register_tiles.level",
         "count = Min(IntImm(whole), FloorDiv(end, IntImm(size)))",
         "count = Min(IntImm(whole), FloorDiv(Add(end, IntImm(size - 1)), IntImm(size)))",
         (
@@ -204,7 +204,7 @@ WRONG_LOOPS = (
     ),
     Miscompilation(
         "chunks lose the tasks that do not divide",
-        "tc/poly/tiles/nests.py",
+        "nests._run.before",
         "return Add(whole, Min(c, rest)) if rest != IntImm(0) else whole",
         "return whole",
         (
@@ -214,14 +214,14 @@ WRONG_LOOPS = (
     ),
     Miscompilation(
         "chunks run the first task of the next",
-        "tc/poly/tiles/nests.py",
+        "nests._run",
         "return before(c), before(Add(c, IntImm(1)))",
         "return before(c), Min(Add(before(Add(c, IntImm(1))), IntImm(1)), tasks)",
         (on("trace", SUM, TASKS, N=23, M=24),),
     ),
     Miscompilation(
         "the third of three parallel loops has the stride of the second",
-        "tc/poly/tiles/nests.py",
+        "nests.Scanner.tasks",
         "place = _product([place, n])",
         "place = n",
         (
@@ -238,14 +238,14 @@ WRONG_LOOPS = (
     # Register tiles.
     Miscompilation(
         "a loop of a reduction runs in parallel",
-        "tc/poly/tiles/register_tile.py",
+        "register_tile.RegisterTile.loops",
         "count = IntImm(extent) if isinstance(extent, int) else extent\n            return For(var, ZERO, count, 1, LoopKind.SERIAL, inner)",
         "count = IntImm(extent) if isinstance(extent, int) else extent\n            return For(var, ZERO, count, 1, LoopKind.PARALLEL, inner)",
         (on("trace", "def f(float(N,M) A, float(M) B) -> (S) { S +=! A(i,j) * B(j) }", N=9, M=11),),
     ),
     Miscompilation(
         "accumulators in lanes are not initialised",
-        "tc/poly/tiles/register_tile.py",
+        "register_tile.RegisterTile.phase",
         "before = [self.fill(s, a, t) for s, a in partial.items()]",
         "before = list[Stmt]()",
         (
@@ -255,7 +255,7 @@ WRONG_LOOPS = (
     ),
     Miscompilation(
         "one of several accumulators is not added",
-        "tc/poly/tiles/register_tile.py",
+        "register_tile.RegisterTile.combine",
         "self.over_partials(statement, array, t, 1, stage.op, None, stage.text)",
         "self.over_partials(statement, array, t, 2, stage.op, None, stage.text)",
         (
@@ -265,7 +265,7 @@ WRONG_LOOPS = (
     ),
     Miscompilation(
         "a condition on indices is dropped",
-        "tc/poly/tiles/register_tile.py",
+        "register_tile.RegisterTile.instance",
         "if stage.domain.conditions:",
         "if False:",
         (
@@ -275,14 +275,14 @@ WRONG_LOOPS = (
     ),
     Miscompilation(
         "a pack is read at the wrong lanes in what is left over",
-        "tc/poly/tiles/register_tile.py",
+        "register_tile.RegisterTile.instance",
         "n: (p.split[0], simplify(Add(p.split[1], offsets[n]), exact=True))",
         "n: (p.split[0], offsets[n])",
         (on("result", MM_T, {"vector": 1, "register_tile": (3, 16)}, dynamic="N", M=6, N=29, K=40),),
     ),
     Miscompilation(
         "one vector of a reduction of dynamic length is lost",
-        "tc/poly/tiles/register_tile.py",
+        "register_tile.RegisterTile.dynamic_vectors",
         "low = Mul(Variable(several), IntImm(t.accumulators))",
         "low = Add(Mul(Variable(several), IntImm(t.accumulators)), IntImm(1))",
         (on("trace", TOTAL, dynamic="N", N=29),),
@@ -290,14 +290,14 @@ WRONG_LOOPS = (
     # Packs.
     Miscompilation(
         "a pack is one block of lanes short",
-        "tc/poly/tiles/packs.py",
+        "packs._Filler.packed",
         "blocks = -(-self.spans[vector.name].bound // width)",
         "blocks = max(1, self.spans[vector.name].bound // width)",
         (on("trace", MM_T, LANES_N, M=6, N=20, K=12),),
     ),
     Miscompilation(
         "a pack is read in its first block only",
-        "tc/poly/tiles/packs.py",
+        "packs.Packed.at",
         "else (FloorDiv(v, width), FloorMod(v, width))",
         "else (ZERO, FloorMod(v, width))",
         (
@@ -307,21 +307,21 @@ WRONG_LOOPS = (
     ),
     Miscompilation(
         "rows of a pack that go on over several loops, these in the wrong order",
-        "tc/poly/tiles/packs.py",
+        "packs._Filler.places",
         "out[a.name], at = FloorMod(at, extent), FloorDiv(at, extent)",
         "out[a.name], at = FloorDiv(at, extent), FloorMod(at, extent)",
         (on("result", CONV, PACKED, N=1, C=5, H=4, W=7, F=19, KH=2, KW=3),),
     ),
     Miscompilation(
         "the last part of a long row of a pack is as long as the others",
-        "tc/poly/tiles/packs.py",
+        "packs._Filler.turned.columns",
         "most = Min(Add(low, IntImm(each)), IntImm(whole))",
         "most = Add(low, IntImm(each))",
         (on("death", MM_T, {"vector": 1, "register_tile": (4, 64), "pack": True}, M=8, K=528, N=64),),
     ),
     Miscompilation(
         "a pack is filled only where it is made",
-        "tc/poly/tiles/packs.py",
+        "packs.packs",
         "            packed = filler.packed(chunk)\n            fills = [filler.copy(packed)]\n",
         "            known = {a.name for a in builder.arrays}\n            packed = filler.packed(chunk)\n            fills = [] if packed.array.name in known else [filler.copy(packed)]\n",
         (
@@ -337,7 +337,7 @@ WRONG_LOOPS = (
     ),
     Miscompilation(
         "a pack is filled beside a loop that has no iterations",
-        "tc/poly/tiles/packs.py",
+        "packs._Filler.where_read",
         "                fill = If(GT(a.points, ZERO), fill)\n",
         "                pass\n",
         (
@@ -353,14 +353,14 @@ WRONG_LOOPS = (
     ),
     Miscompilation(
         "chunks share the memory of their packs",
-        "tc/poly/tiles/builder.py",
+        "builder.Builder.private",
         "self.workspace += stride * (self.chunks if chunk is not None else 1)",
         "self.workspace += stride",
         (on("trace", MM_T, {"tile": (6, 8), "register_tile": (3, 8), "vector": 1}, M=6, N=20, K=12),),
     ),
     Miscompilation(
         "what a shift adds at the end of a row is not taken away",
-        "tc/poly/tiles/dots.py",
+        "dots._Shifter.made",
         "parts.append(For(step, ZERO, IntImm(rest), 1, LoopKind.SERIAL, compute(array, where, value)))",
         "pass",
         (on("result", BYTES, isa=None, M=5, K=87, N=40),),
@@ -368,21 +368,21 @@ WRONG_LOOPS = (
     # Axes of dynamic extent.
     Miscompilation(
         "a share is as long as the others where less is left",
-        "tc/poly/tiles/dynamic.py",
+        "dynamic.cache_tiles",
         "((points, Min(length, left)),)",
         "((points, length),)",
         (on("trace", SUM, dynamic="N M", N=37, M=41),),
     ),
     Miscompilation(
         "the last share is lost",
-        "tc/poly/tiles/dynamic.py",
+        "dynamic.cache_tiles",
         "before.append((number, ceil_div(a.points, length)))",
         "before.append((number, FloorDiv(a.points, length)))",
         (on("trace", SUM, dynamic="N M", N=37, M=41),),
     ),
     Miscompilation(
         "half a register tile is not left over",
-        "tc/poly/tiles/dynamic.py",
+        "dynamic._once",
         "return If(GE(inside, IntImm(step)), s)",
         "return If(GT(inside, IntImm(step)), s)",
         (on("result", MM, {"vector": 1, "register_tile": (3, 16)}, dynamic="N", M=6, N=24, K=5),),
@@ -390,7 +390,7 @@ WRONG_LOOPS = (
     # Checks of the language.
     Miscompilation(
         "an update in place reads what it overwrites",
-        "tc/poly/checks.py",
+        "checks._in_place_access",
         "if init is None and a.subscripts == s.write.subscripts and not s.reduction:",
         "if init is None:",
         (on("result", "def f(float(N) A) -> (B) { B(i) = A(i)\nB(i) = B(N-1-i) where i in 0:N }", N=8),),

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -27,7 +27,8 @@ from tc.poly.identity import identity_nest
 MOST_INSTANCES = 1 << 18  # about a millisecond of machine code for each program
 _MOST_BYTES = 32 << 20
 _SIZES = (5, 1, 37)  # of dynamic sizes; several, as tiles and parts leave rests at some of them only
-_PALETTE = (-2, -1, 1, 2, 3)  # no 0, which would hide a factor
+# No 0, which would hide a factor; of one sign alone, since extrema that start from 0 hide among both.
+_PALETTES = ((-2, -1, 1, 2, 3), (3, 5, 7), (-5, -3))
 
 Bytes = np.ndarray[tuple[int], np.dtype[np.uint8]]
 Numbers = np.ndarray[tuple[int], np.dtype[np.float64]]
@@ -78,7 +79,11 @@ def _sizes_in_bytes(program: Program, sizes: Mapping[str, int]) -> dict[str, int
 
 
 def _compare(before: Program, after: Program, sizes: Mapping[str, int]) -> None:
-    wanted, found = _results(before, tuple(sizes.items())), _results(after, tuple(sizes.items()))
+    for wanted, found in zip(*(_results(p, tuple(sizes.items())) for p in (before, after)), strict=True):
+        _same(before, wanted, found, sizes)
+
+
+def _same(before: Program, wanted: Results, found: Results, sizes: Mapping[str, int]) -> None:
     where = f" for {', '.join(f'{n} = {v}' for n, v in sizes.items())}" if sizes else ""
     if (wanted is None) != (found is None):
         which = "after" if found is None else "before"
@@ -117,38 +122,50 @@ def _close(a: Numbers, b: Numbers, dtype: DType) -> np.ndarray[tuple[int], np.dt
 
 
 @functools.lru_cache(8)
-def _results(program: Program, sizes: tuple[tuple[str, int], ...]) -> Results:
-    """The results of a program on data that its parameters' names determine."""
+def _results(program: Program, sizes: tuple[tuple[str, int], ...]) -> tuple[Results, ...]:
+    """The results of a program on data of each palette, which the names of its parameters determine."""
     nest = identity_nest(program)
     code = llvm_jit.compile_text(llvm_ir.emit(nest), llvm_ir.KERNEL, level=0)
+    kernel = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(code.address)
     at = dict(sizes)
+    space = evaluate(nest.workspace, at)
+    return tuple(_run(program, kernel, at, space, palette) for palette in _PALETTES)
+
+
+def _run(
+    program: Program,
+    kernel: Callable[[int], int],
+    at: Mapping[str, int],
+    space: int,
+    palette: Sequence[int],
+) -> Results:
+    """The results of a kernel that takes so many bytes of workspace."""
     count = _sizes_in_bytes(program, at)
     arrays: dict[str, Bytes] = {}
     scalars = {s.name: s for s in program.scalars}
     for name in (*program.params, *program.outputs):
         if name in scalars:
             s = scalars[name]
-            arrays[name] = _data(name, s.dtype, s.dtype.itemsize, s.value)
+            arrays[name] = _data(name, s.dtype, s.dtype.itemsize, palette, s.value)
         elif name not in arrays:
-            arrays[name] = _data(name, program.buffer(name).dtype, count[name], None)
+            arrays[name] = _data(name, program.buffer(name).dtype, count[name], palette)
     error = np.zeros(32, np.int64)
-    workspace = np.zeros(evaluate(nest.workspace, at) + 64, np.uint8)
+    workspace = np.zeros(space + 64, np.uint8)
     values = np.array([at[n] for n in program.sizes], np.int64)
     aligned = -workspace.ctypes.data % 64
     addresses = [arrays[n].ctypes.data for n in (*program.params, *program.outputs)]
     addresses += [error.ctypes.data, workspace.ctypes.data + aligned, values.ctypes.data]
-    kernel = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(code.address)
     arguments = (ctypes.c_void_p * len(addresses))(*addresses)
     if kernel(ctypes.addressof(arguments)):
         return None
     return tuple((n, _numbers(arrays[n], program.buffer(n).dtype)) for n in program.outputs)
 
 
-def _data(name: str, dtype: DType, count: int, value: float | None) -> Bytes:
+def _data(name: str, dtype: DType, count: int, palette: Sequence[int], value: float | None = None) -> Bytes:
     """So many bytes of numbers of a type: all the given one, or small ones at random."""
     rng = np.random.default_rng(list(name.encode()))
     elements = count // dtype.itemsize
-    numbers = rng.choice(_PALETTE, elements) if value is None else np.full(elements, value)
+    numbers = rng.choice(palette, elements) if value is None else np.full(elements, value)
     if dtype.is_bool:
         return (np.abs(numbers) % 2).astype(np.uint8)
     if not dtype.is_float and not dtype.is_signed:

@@ -50,7 +50,7 @@ def test_it_is_noticed(judge: Callable[[str], Noticed | str], name: str) -> None
 
 def test_they_are_many_and_differ() -> None:
     assert len({m.name for m in MISCOMPILATIONS}) == len(MISCOMPILATIONS) >= 24
-    changes = {(m.path, m.before, m.after) for m in MISCOMPILATIONS}
+    changes = {(m.place, m.before, m.after) for m in MISCOMPILATIONS}
     assert len(changes) == len(MISCOMPILATIONS)
     for m in MISCOMPILATIONS:
         compile(m.text(), m.path, "exec")
@@ -69,7 +69,7 @@ for t in (right, refused):
     print(judge.changed(path, text, t).kind)
 for line in ("import os; os.abort()", "while True: pass", "raise ValueError"):
     print(judge.changed(path, text.replace(ends, ends + line + "\\n"), right).kind)
-print(judge.changed("tc/cli.py", "", right).text)
+print(judge.changed("tc/cli/main.py", "", right).text)
 for t in (right, refused):
     print(judge.unchanged(t).kind)
 try:
@@ -87,7 +87,7 @@ def test_what_a_judge_sees() -> None:
     )
     assert done.stdout.splitlines() == [
         *("nobody", "nobody", "death", "death", "error"),
-        "tc/cli.py is never imported",
+        "tc/cli/main.py is never imported",
         *("nobody", "nobody"),
         "tc/lang/parse.py is imported by what all children share",
     ]

@@ -11,14 +11,10 @@ INF, NAN = float("inf"), float("nan")
 MM_T = "def f(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
 SUM = "def f(float(N,M) A, float(M,N) B) -> (C) { C(i,j) = A(i,j) + B(j,i) }"
 BYTES = "def f(int8(M,K) A, int8(K,N) B) -> (C) { C(m,n) +=! int(A(m,k)) * int(B(k,n)) }"
-TOTAL = "def f(float(N) A) -> (S) { S +=! A(i) }"
-DIFFERENCE = (
-    "def f(float(N) A, float(M,K) B) -> (O) { O(i,j) +=! (A(i-k+7) * 2 - 1) * B(j,k) where i in 0:12 }"
-)
+LEAST = "def f(float(N) A) -> (S) { S min=! A(i) }"
 CONV = "def f(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) { O(n,f,y,x) +=! I(n,c,y+ky,x+kx) * K(f,c,ky,kx) }"
 PACKED: dict[str, Any] = {"vector": 1, "register_tile": (1, 16, 1, 4), "pack": True}
 TURNED: dict[str, Any] = {"vector": 0, "register_tile": (32, 4)}
-LEAST = "def f(float(N) A) -> (S) { S min=! A(i) }"
 MAX: dict[str, Any] = {"fusion": "max"}
 ONE_ROW: dict[str, Any] = {"fusion": "max", "vector": -1, "register_tile": (1,)}
 STREAMED: dict[str, Any] = {"machine": {"l3": 64}}
@@ -383,116 +379,11 @@ WRONG_CODE = (
         ),
     ),
     Miscompilation(
-        "a temporary is inlined with its indices in the order of their names",
-        "inline._inlined.value",
-        "dict(zip(names, c.args, strict=True))",
-        "dict(zip(sorted(names), c.args, strict=True))",
-        (
-            on(
-                "result",
-                "def f(float(N,M) A) -> (C) { t(j,i) = A(i,j) * 2\nC(i,j) = t(j,i) + t(j+1,i) where i in 0:N, j in 0:M-1 }",
-                {"machine": {"l2": 64}},
-                N=9,
-                M=9,
-            ),
-        ),
-    ),
-    Miscompilation(
-        "a temporary is inlined into a statement that overwrites what it is made of",
-        "inline._rewritten",
-        "program.stages[start : end + 1]",
-        "program.stages[start:end]",
-        (
-            on(
-                "trace",
-                "def f(float(N) A) -> (B) { B(i) = A(i)\nt(i) = B(i) * 2\nB(i) = t(i) + t(i-1) where i in 1:N }",
-                {"machine": {"l2": 16}},
-                N=9,
-            ),
-            on(
-                "result",
-                "def f(float(N) A) -> (B) { B(i) = A(i)\nt(i) = B(i) * 2\nB(i) = t(i) + t(i-1) where i in 1:N }",
-                {"machine": {"l2": 16}},
-                N=3000,
-            ),
-        ),
-    ),
-    Miscompilation(
-        "an operand begins where no difference is negative",
-        "materialize._domain",
-        "least = ranges[n].min if c > 0 else Add(ranges[n].min, last)",
-        "least = ranges[n].min",
-        (on("death", DIFFERENCE, N=20, M=64, K=8),),
-    ),
-    Miscompilation(
-        "an operand of results that are not there yet",
-        "materialize._movable",
-        "if data or x.checked or program.func_buffers.get(x.name) == own:",
-        "if data or x.checked:",
-        (
-            on(
-                "result",
-                "def f(float(N) A, float(M,M) B) -> (O) { O(i) = A(i)\nO(i) += (O(k) * 2 - 1) * B(i,j) where i in 0:8, k in 8:16, j in 0:M }",
-                N=16,
-                M=64,
-            ),
-        ),
-    ),
-    Miscompilation(
-        "an operand is read where the sum of two loops is, not their difference",
-        "materialize._sum",
-        "        total = Add(total, Mul(IntImm(c), Variable(n)))",
-        "        total = Add(total, Variable(n))",
-        (on("result", DIFFERENCE, N=20, M=64, K=8),),
-    ),
-    Miscompilation(
         "remainders and quotients that are an index again, but one element apart",
         "expressions._joined",
         "return [(m, factor) for (m, _), factor in left.items()] if whole else terms",
         "return [(m, 1) for (m, _), factor in left.items()] if whole else terms",
         (on("result", CONV, PACKED, N=1, C=40, H=6, W=9, F=37, KH=3, KW=3),),
-    ),
-    Miscompilation(
-        "part of a row is merged with the rows",
-        "collapse._merge",
-        "if (ranges[i], ranges[j]) != buffers[a.buffer].box[d : d + 2]:",
-        "if False:",
-        (
-            on(
-                "equivalence",
-                "def f(float(N,M) A, float(N,M) B) -> (C) { C(i,j) = A(i,j) + B(i,j) where j in 0:M-1 }",
-                N=5,
-                M=9,
-            ),
-        ),
-    ),
-    Miscompilation(
-        "loops that run the other way round are merged",
-        "collapse._together",
-        "if len(kinds) > 1 or order.index(i) > order.index(j):\n        return False",
-        "if len(kinds) > 1 or order.index(i) > order.index(j):\n        return True",
-        (on("structure", "def f(float(N) B, float(M,N) A) -> (S) { S +=! B(i) * A(j,i) }", N=9, M=7),),
-    ),
-    Miscompilation(
-        "the last part of a long reduction is lost",
-        "rfactor._parts",
-        "FloorDiv(Add(extent, IntImm(size - 1)), IntImm(size))",
-        "FloorDiv(extent, IntImm(size))",
-        (on("equivalence", TOTAL, N=150_001),),
-    ),
-    Miscompilation(
-        "the last part of a long reduction is as long as the others",
-        "rfactor._parts",
-        "if not isinstance(extent, IntImm) or extent.value % size:",
-        "if False:",
-        (on("equivalence", TOTAL, N=150_001),),
-    ),
-    Miscompilation(
-        "parts of every long reduction start from 0",
-        "rfactor._factored",
-        "start_value = neutral(stage.op, dtype)",
-        'start_value = neutral("+", dtype)',
-        (on("equivalence", LEAST, values={"A": (5, 7, 9)}, N=150_001),),
     ),
     Miscompilation(
         "the workspace is that of the nest that was made last",

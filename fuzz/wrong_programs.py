@@ -12,6 +12,11 @@ from fuzz.judging import Miscompilation, on
 SMALL: dict[str, Any] = {"machine": {"l2": 1024, "l3": 4096}}
 # One block of one thread updates results atomically with another one.
 ATOMIC: dict[str, Any] = {"atomics": True, "threads": (32,), "blocks": (4,)}
+TOTAL = "def f(float(N) A) -> (S) { S +=! A(i) }"
+LEAST = "def f(float(N) A) -> (S) { S min=! A(i) }"
+DIFFERENCE = (
+    "def f(float(N) A, float(M,K) B) -> (O) { O(i,j) +=! (A(i-k+7) * 2 - 1) * B(j,k) where i in 0:12 }"
+)
 STENCIL = """def f(float(N,M) A) -> (C) {
   t(i,j) = A(i,j) * A(i,j+1) where i in 0:N, j in 0:M-1
   C(i,j) = t(i,j) + t(i+1,j) + t(i,j+2)
@@ -50,20 +55,6 @@ WRONG_PROGRAMS = (
         (on("equivalence", PADDED, N=4, C=8, H=40, F=64, K=3),),
     ),
     Miscompilation(
-        "dimensions are merged though a statement runs over a part of them",
-        "collapse._merge",
-        "if (ranges[i], ranges[j]) != buffers[a.buffer].box[d : d + 2]:",
-        "if False:",
-        (
-            on(
-                "equivalence",
-                "def f(float(N,M) A) -> (B) {\n  B(i,j) = 1 where i in 0:N, j in 0:M\n  B(i,j) = A(i,j) where i in 0:N, j in 0:M-2\n}",
-                N=5,
-                M=9,
-            ),
-        ),
-    ),
-    Miscompilation(
         "a loop of a reduction is lost where loops change places",
         "interchange._ordered",
         "Domain((*pure, *out), stage.domain.conditions)",
@@ -79,17 +70,115 @@ WRONG_PROGRAMS = (
         ),
     ),
     Miscompilation(
-        "the last part of a long reduction is missing",
-        "rfactor._parts",
-        "FloorDiv(Add(extent, IntImm(size - 1)), IntImm(size))",
-        "FloorDiv(extent, IntImm(size))",
-        (on("equivalence", "def f(float(N) A) -> (S) { S +=! A(i) }", N=140_003),),
-    ),
-    Miscompilation(
         "chunks that blocks update atomically all begin where the first does",
         "rfactor.chunked_reductions",
         "value=substitute(stage.value, dict(cut.at))",
         "value=substitute(stage.value, {n: simplify(substitute(e, {v.name: IntImm(0) for v in cut.outer}), exact=True) for n, e in cut.at.items()})",
         (on("equivalence", "def f(float(N) A) -> (S) { S +=! A(i) }", ATOMIC, backend="opencl", N=5_003),),
+    ),
+    Miscompilation(
+        "a temporary is inlined with its indices in the order of their names",
+        "inline._inlined.value",
+        "dict(zip(names, c.args, strict=True))",
+        "dict(zip(sorted(names), c.args, strict=True))",
+        (
+            on(
+                "equivalence",
+                "def f(float(N,M) A) -> (C) { t(j,i) = A(i,j) * 2\nC(i,j) = t(j,i) + t(j+1,i) where i in 0:N, j in 0:M-1 }",
+                {"machine": {"l2": 64}},
+                N=9,
+                M=9,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "a temporary is inlined into a statement that overwrites what it is made of",
+        "inline._rewritten",
+        "program.stages[start : end + 1]",
+        "program.stages[start:end]",
+        (
+            on(
+                "equivalence",
+                "def f(float(N) A) -> (B) { B(i) = A(i)\nt(i) = B(i) * 2\nB(i) = t(i) + t(i-1) where i in 1:N }",
+                {"machine": {"l2": 16}},
+                N=9,
+            ),
+            on(
+                "equivalence",
+                "def f(float(N) A) -> (B) { B(i) = A(i)\nt(i) = B(i) * 2\nB(i) = t(i) + t(i-1) where i in 1:N }",
+                {"machine": {"l2": 16}},
+                N=3000,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "an operand begins where no difference is negative",
+        "materialize._domain",
+        "least = ranges[n].min if c > 0 else Add(ranges[n].min, last)",
+        "least = ranges[n].min",
+        (on("equivalence", DIFFERENCE, N=20, M=64, K=8),),
+    ),
+    Miscompilation(
+        "an operand of results that are not there yet",
+        "materialize._movable",
+        "if data or x.checked or program.func_buffers.get(x.name) == own:",
+        "if data or x.checked:",
+        (
+            on(
+                "structure",
+                "def f(float(N) A, float(M,M) B) -> (O) { O(i) = A(i)\nO(i) += (O(k) * 2 - 1) * B(i,j) where i in 0:8, k in 8:16, j in 0:M }",
+                N=16,
+                M=64,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "an operand is read where the sum of two loops is, not their difference",
+        "materialize._sum",
+        "        total = Add(total, Mul(IntImm(c), Variable(n)))",
+        "        total = Add(total, Variable(n))",
+        (on("equivalence", DIFFERENCE, N=20, M=64, K=8),),
+    ),
+    Miscompilation(
+        "part of a row is merged with the rows",
+        "collapse._merge",
+        "if (ranges[i], ranges[j]) != buffers[a.buffer].box[d : d + 2]:",
+        "if False:",
+        (
+            on(
+                "equivalence",
+                "def f(float(N,M) A, float(N,M) B) -> (C) { C(i,j) = A(i,j) + B(i,j) where j in 0:M-1 }",
+                N=5,
+                M=9,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "loops that run the other way round are merged",
+        "collapse._together",
+        "if len(kinds) > 1 or order.index(i) > order.index(j):\n        return False",
+        "if len(kinds) > 1 or order.index(i) > order.index(j):\n        return True",
+        (on("structure", "def f(float(N) B, float(M,N) A) -> (S) { S +=! B(i) * A(j,i) }", N=9, M=7),),
+    ),
+    Miscompilation(
+        "the last part of a long reduction is lost",
+        "rfactor._parts",
+        "FloorDiv(Add(extent, IntImm(size - 1)), IntImm(size))",
+        "FloorDiv(extent, IntImm(size))",
+        (on("equivalence", TOTAL, N=150_001),),
+    ),
+    Miscompilation(
+        "the last part of a long reduction is as long as the others",
+        "rfactor._parts",
+        "if not isinstance(extent, IntImm) or extent.value % size:",
+        "if False:",
+        (on("equivalence", TOTAL, N=150_001),),
+    ),
+    Miscompilation(
+        "parts of every long reduction start from 0",
+        "rfactor._factored",
+        "start_value = neutral(stage.op, dtype)",
+        'start_value = neutral("+", dtype)',
+        (on("equivalence", LEAST, values={"A": (5, 7, 9)}, N=150_001),),
     ),
 )

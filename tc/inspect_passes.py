@@ -94,16 +94,19 @@ def _oracles(ran: Ran | None) -> str:
     return ", ".join(ran.oracles) if ran is not None and ran.oracles else "–"
 
 
+_HEAD = "| pass | what it does | where |\n|---|---|---|\n"
+
+
 def markdown(backends: Mapping[str, PassList[Any]]) -> str:
     """The lists as docs/design.md has them: the front end's once, then a list for each backend."""
     common = [p for one in (FRONT, BUILD, SPECIALIZE, LOAD) for p in one.walk()]
-    out = ["| pass | what it does |\n|---|---|\n", *(_row(p, depth) for p, depth in common)]
+    out = [_HEAD, *(_row(p, depth) for p, depth in common)]
     for name, one in backends.items():
-        out += [f"\n**{name}**\n\n| pass | what it does |\n|---|---|\n"]
+        out += [f"\n**{name}**\n\n{_HEAD}"]
         out += [_row(p, depth) for p, depth in one.walk()]
     return "".join(out)
 
 
 def _row(p: Any, depth: int) -> str:
     search = "search: " if isinstance(p, Search) else ""
-    return f"| {'· ' * depth}`{p.name}` | {search}{p.does} |\n"
+    return f"| {'· ' * depth}`{p.name}` | {search}{p.does} | `{p.file}` |\n"

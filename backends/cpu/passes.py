@@ -293,7 +293,7 @@ def _link(state: CpuState) -> CpuState:
     return replace(state, code=code)
 
 
-OBJECT = Pass[CpuState]("object", "LLVM IR to an object file", _object)
+OBJECT = Pass[CpuState]("object", "LLVM IR to an object file", "tc/codegen/llvm_jit.py", _object)
 
 
 def _spill(state: CpuState, make: Callable[[CpuState], CpuState]) -> CpuState:
@@ -340,23 +340,35 @@ _TO_POLYHEDRA = (
     Pass(
         "split",
         "split long reductions, so that all processors work and read rows",
+        "tc/transforms/program/rfactor.py",
         _split,
         show_program,
         same_program,
     ),
-    Pass("scop", "iteration domains and access relations", _scop, _show_scop),
-    Pass("exponents", "mark exponents that are never positive", _exponents, _show_scop),
-    Pass("fractions", "mark dividends between 0 and 1", _fractions, _show_scop),
+    Pass("scop", "iteration domains and access relations", "tc/poly/scop.py", _scop, _show_scop),
+    Pass(
+        "exponents", "mark exponents that are never positive", "tc/poly/exponents.py", _exponents, _show_scop
+    ),
+    Pass("fractions", "mark dividends between 0 and 1", "tc/poly/fractions.py", _fractions, _show_scop),
 )
 _TO_CODE = (
     Search(
         "variants",
         "loops for few points of a dynamic size, beside those for many",
+        "backends/cpu/search/size_variants.py",
         (
-            Pass("fuse", "which statements share which loops", _fuse, lambda s: s.tree, _legal),
+            Pass(
+                "fuse",
+                "which statements share which loops",
+                "tc/poly/fusion/fusion.py",
+                _fuse,
+                lambda s: s.tree,
+                _legal,
+            ),
             Pass(
                 "choose",
                 "tiles, lanes, packs and threads, by the model",
+                "backends/cpu/search/choose.py",
                 _choose,
                 lambda s: s.plan.chosen.text,
             ),
@@ -364,12 +376,44 @@ _TO_CODE = (
         _variants,
     ),
     Pass(
-        "scan", "tiled boxes to a loop nest, with packs and register tiles", _scan, _show_nest, _well_formed
+        "scan",
+        "tiled boxes to a loop nest, with packs and register tiles",
+        "tc/poly/tiles/nests.py",
+        _scan,
+        _show_nest,
+        _well_formed,
     ),
-    Pass("unswitch", "test conditions once for whole tiles", _unswitch, _show_nest, _well_formed),
-    Pass("reroll", "loops for long functions after long reductions", _reroll, _show_nest, _well_formed),
-    Pass("reassociate", "with fast_math: products in the order of loops", _reassociate, _show_nest, _traced),
-    Pass("code", "loop nest to LLVM IR with explicit vectors", _code, lambda s: s.text),
+    Pass(
+        "unswitch",
+        "test conditions once for whole tiles",
+        "tc/transforms/loops/unswitch.py",
+        _unswitch,
+        _show_nest,
+        _well_formed,
+    ),
+    Pass(
+        "reroll",
+        "loops for long functions after long reductions",
+        "backends/cpu/epilogues.py",
+        _reroll,
+        _show_nest,
+        _well_formed,
+    ),
+    Pass(
+        "reassociate",
+        "with fast_math: products in the order of loops",
+        "tc/transforms/loops/reassociate.py",
+        _reassociate,
+        _show_nest,
+        _traced,
+    ),
+    Pass(
+        "code",
+        "loop nest to LLVM IR with explicit vectors",
+        "backends/cpu/emit/kernel.py",
+        _code,
+        lambda s: s.text,
+    ),
 )
 # What needs no code generator for the machine: tests look at the code for processors that are not here.
 _CODE_ONLY = PassList[CpuState]("cpu", (*_TO_POLYHEDRA, *_TO_CODE))
@@ -380,10 +424,17 @@ PASSES = PassList[CpuState](
         Search(
             "spills",
             "fewer vectors in registers, where the main loop of a nest spills",
+            "backends/cpu/emit/spills.py",
             (*_TO_CODE, OBJECT),
             _spill,
         ),
-        Pass("link", "object file to machine code in this process", _link, lambda s: s.code.assembly()),
+        Pass(
+            "link",
+            "object file to machine code in this process",
+            "tc/codegen/llvm_jit.py",
+            _link,
+            lambda s: s.code.assembly(),
+        ),
     ),
 )
 

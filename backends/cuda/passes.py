@@ -106,9 +106,21 @@ def _registers(state: CudaState, make: Callable[[CudaState], CudaState]) -> Cuda
 
 
 _CODE: tuple[Pass[CudaState] | Search[CudaState], ...] = (
-    Pass("code", "loop nest to CUDA C++", _code, lambda s: s.module.text),
-    Pass("machine", "CUDA C++ to machine code, by NVRTC", _machine, lambda s: str(s.machine)),
-    Pass("bounds", "other launch bounds, where they pay", _bounds, lambda s: s.module.text),
+    Pass("code", "loop nest to CUDA C++", "tc/codegen/gpu_source.py", _code, lambda s: s.module.text),
+    Pass(
+        "machine",
+        "CUDA C++ to machine code, by NVRTC",
+        "backends/cuda/nvrtc.py",
+        _machine,
+        lambda s: str(s.machine),
+    ),
+    Pass(
+        "bounds",
+        "other launch bounds, where they pay",
+        "backends/cuda/bounds.py",
+        _bounds,
+        lambda s: s.module.text,
+    ),
 )
 _PROGRAM, _MAPPING = lowering(CudaState)
 PASSES = PassList[CudaState](
@@ -118,6 +130,7 @@ PASSES = PassList[CudaState](
         Search(
             "registers",
             "simpler maps, while a thread's registers do not hold what they should",
+            "backends/cuda/passes.py",
             (*_MAPPING, *_CODE),
             _registers,
         ),
@@ -129,6 +142,7 @@ UNMAPPED = PassList[CudaState](
         Search(
             "registers",
             "one map only: one thread runs the program in the order of the source",
+            "backends/cuda/passes.py",
             (*unmapped(CudaState), *_CODE),
             lambda state, make: make(state),
         ),

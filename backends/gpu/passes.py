@@ -210,10 +210,12 @@ def lowering(kind: type[G]) -> tuple[tuple[Pass[G] | Search[G], ...], tuple[Pass
             Search(
                 "parts",
                 "programs with long reductions split, until one is near what memory allows",
+                "backends/gpu/policy.py",
                 (
                     Pass(
                         "split",
                         "split long reductions into parts or chunks",
+                        "tc/transforms/program/rfactor.py",
                         _split,
                         show_program,
                         same_program,
@@ -221,16 +223,24 @@ def lowering(kind: type[G]) -> tuple[tuple[Pass[G] | Search[G], ...], tuple[Pass
                     Pass(
                         "scop",
                         "iteration domains and access relations",
+                        "tc/poly/scop.py",
                         _scop,
                         lambda s: s.polyhedra.dump(),
                     ),
-                    Pass("map", "fuse loops, map each region to blocks and threads", _map, _trees),
+                    Pass(
+                        "map",
+                        "fuse loops, map each region to blocks and threads",
+                        "backends/gpu/search/kernels.py",
+                        _map,
+                        _trees,
+                    ),
                 ),
                 _parts,
             ),
             Pass(
                 "schedule",
                 "the schedule tree of the loops that were fused",
+                "tc/poly/schedule.py",
                 _schedule,
                 lambda s: s.tree,
                 _legal,
@@ -238,6 +248,7 @@ def lowering(kind: type[G]) -> tuple[tuple[Pass[G] | Search[G], ...], tuple[Pass
             Pass(
                 "assemble",
                 "launches and storage: the loop nest",
+                "tc/poly/loop_nest.py",
                 _assemble,
                 lambda s: nest_text(s.nest),
                 _traced,
@@ -259,7 +270,14 @@ def unmapped(kind: type[G]) -> tuple[Pass[G] | Search[G], ...]:
     source."""
     return (
         *identity_passes(kind),
-        Pass("assemble", "one launch of one thread", _launch, lambda s: nest_text(s.nest), traced),
+        Pass(
+            "assemble",
+            "one launch of one thread",
+            "tc/poly/loop_nest.py",
+            _launch,
+            lambda s: nest_text(s.nest),
+            traced,
+        ),
     )
 
 

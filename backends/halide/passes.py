@@ -180,13 +180,27 @@ def _written(write: Callable[[str], None]) -> bytes:
 PASSES = PassList[HalideState](
     "halide",
     (
-        Pass("funcs", "the program as Halide's Funcs", _funcs),
+        Pass("funcs", "the program as Halide's Funcs", "tc/halide/funcs.py", _funcs),
         Pass(
-            "autoschedule", "what an autoscheduler chooses, if one is asked", _schedule, lambda s: s.schedule
+            "autoschedule",
+            "what an autoscheduler chooses, if one is asked",
+            "backends/halide/autoschedule.py",
+            _schedule,
+            lambda s: s.schedule,
         ),
-        Pass("emit", "Halide's lowering and code generation, to an object file", _emit, _statements),
         Pass(
-            "link", "object file to machine code in this process", _link, lambda s: s.compiled.artifact("asm")
+            "emit",
+            "Halide's lowering and code generation, to an object file",
+            "backends/halide/glue.py",
+            _emit,
+            _statements,
+        ),
+        Pass(
+            "link",
+            "object file to machine code in this process",
+            "backends/halide/linker.py",
+            _link,
+            lambda s: s.compiled.artifact("asm"),
         ),
     ),
 )

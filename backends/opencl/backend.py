@@ -48,8 +48,8 @@ def _machine(state: OpenclState) -> OpenclState:
 
 
 _CODE: tuple[Pass[OpenclState] | Search[OpenclState], ...] = (
-    Pass("code", "loop nest to OpenCL C", _code, lambda s: s.module.text),
-    Pass("machine", "OpenCL C to kernels, by the device's compiler", _machine),
+    Pass("code", "loop nest to OpenCL C", "tc/codegen/gpu_source.py", _code, lambda s: s.module.text),
+    Pass("machine", "OpenCL C to kernels, by the device's compiler", "backends/opencl/device.py", _machine),
 )
 PASSES = PassList[OpenclState]("opencl", (*lowering(OpenclState)[0], *lowering(OpenclState)[1], *_CODE))
 UNMAPPED = PassList[OpenclState]("opencl", (*unmapped(OpenclState), *_CODE))

@@ -71,15 +71,22 @@ def _ast(state: I) -> I:
 def identity_passes(kind: type[I]) -> tuple[Pass[I], ...]:
     """From a program to the loops of its identity schedule."""
     return (
-        Pass("scop", "iteration domains and access relations", _scop, lambda s: s.polyhedra.dump()),
+        Pass(
+            "scop",
+            "iteration domains and access relations",
+            "tc/poly/scop.py",
+            _scop,
+            lambda s: s.polyhedra.dump(),
+        ),
         Pass(
             "schedule",
             "the schedule tree: statements and loops in source order",
+            "tc/poly/schedule.py",
             _schedule,
             lambda s: s.tree,
             _legal,
         ),
-        Pass("ast", "loops from the schedule tree, by isl's AST generation", _ast),
+        Pass("ast", "loops from the schedule tree, by isl's AST generation", "tc/poly/ast.py", _ast),
     )
 
 
@@ -114,12 +121,25 @@ PASSES = PassList[ReferenceState](
         Pass(
             "assemble",
             "loops and storage: the loop nest",
+            "tc/poly/loop_nest.py",
             _assemble,
             lambda s: nest_text(s.nest),
             _traced_serial,
         ),
-        Pass("code", "loop nest to scalar LLVM IR", _code, lambda s: c_family.emit(s.nest)),
-        Pass("machine", "LLVM IR to machine code", _machine, lambda s: s.code.assembly()),
+        Pass(
+            "code",
+            "loop nest to scalar LLVM IR",
+            "tc/codegen/llvm_ir.py",
+            _code,
+            lambda s: c_family.emit(s.nest),
+        ),
+        Pass(
+            "machine",
+            "LLVM IR to machine code",
+            "tc/codegen/llvm_jit.py",
+            _machine,
+            lambda s: s.code.assembly(),
+        ),
     ),
 )
 

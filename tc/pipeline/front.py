@@ -115,22 +115,31 @@ FRONT = PassList[_FrontState](
         Pass(
             "parse",
             "text to syntax tree",
+            "tc/lang/parse.py",
             lambda st: replace(st, syntax=parse(st.source)),
             lambda st: format_program(st.syntax),
         ),
         Pass(
             "check",
             "resolve names, inline calls, find reductions",
+            "tc/lang/check.py",
             lambda st: replace(st, checked=check(st.syntax, st.entry)),
             lambda st: _statements(st.checked),
         ),
         Pass(
             "ranges",
             "infer the range of every variable and tensor, in rounds, on Halide's solver",
+            "tc/ranges/infer.py",
             lambda st: replace(st, ranges=infer(st.checked)),
             _ranges_text,
         ),
-        Pass("types", "assign element types, write every conversion out", _typed, _types_text),
+        Pass(
+            "types",
+            "assign element types, write every conversion out",
+            "tc/lang/types.py",
+            _typed,
+            _types_text,
+        ),
     ),
 )
 
@@ -202,11 +211,17 @@ def _program_text(state: _BuildState) -> str:
 BUILD = PassList[_BuildState](
     "build",
     (
-        Pass("variant", "ranges and types again, for given scalars and types of subscripts", _of_variant),
-        Pass("lower", "the Halide-mirroring IR", _lowered, _program_text, _well_formed),
+        Pass(
+            "variant",
+            "ranges and types again, for given scalars and types of subscripts",
+            "tc/pipeline/front.py",
+            _of_variant,
+        ),
+        Pass("lower", "the Halide-mirroring IR", "tc/ir/lower.py", _lowered, _program_text, _well_formed),
         Pass(
             "legality",
             "in-place updates, definedness and bounds, decided by isl for all sizes",
+            "tc/poly/checks.py",
             _legal_program,
             _program_text,
             _well_formed,
@@ -256,6 +271,7 @@ SPECIALIZE = PassList[_SpecializeState](
         Pass(
             "specialize",
             "substitute sizes and scalars",
+            "tc/ir/specialize.py",
             _specialized,
             lambda st: program_text(st.program),
             lambda _, st: verify.program(st.program),

@@ -54,7 +54,8 @@ def _look(state: _LoadState) -> _LoadState:
 
 
 LOAD = PassList[_LoadState](
-    "load", (Pass("load", "look on disk for the kernel, in place of what follows", _look),)
+    "load",
+    (Pass("load", "look on disk for the kernel, in place of what follows", "tc/pipeline/load.py", _look),),
 )
 
 

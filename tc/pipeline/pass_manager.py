@@ -33,12 +33,14 @@ class Pass(Generic[S]):
     """A named step of a compile.
 
     `run` maps the state before to the state after and changes neither.  Under `TC_VERIFY=1` `verify` gets
-    both.  It raises InternalError where the step was wrong, and returns which oracle judged it, or ""
-    where there was nothing to judge.  `show` is the text of the state after the pass.
+    both.  It raises InternalError where the step was wrong, and returns which oracle judged it, or "" where
+    there was nothing to judge.  `show` is the text of the state after the pass.  `file` is where what it does
+    is written, for readers.
     """
 
     name: str
     does: str
+    file: str
     run: Callable[[S], S]
     show: Callable[[S], str] | None = None
     verify: Callable[[S, S], str] | None = None
@@ -53,6 +55,7 @@ class Search(Generic[S]):
 
     name: str
     does: str
+    file: str
     passes: tuple[Pass[S] | Search[S], ...]
     run: Callable[[S, Callable[[S], S]], S]
 

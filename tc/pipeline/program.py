@@ -119,15 +119,38 @@ def _interchange(state: P) -> P:
 def program_passes(kind: type[P]) -> tuple[Pass[P], ...]:
     """The passes over programs, on a backend's own kind of state."""
 
-    def judged(name: str, does: str, run: Callable[[P], P]) -> Pass[P]:
-        return Pass(name, does, run, show, same_program)
+    def judged(name: str, does: str, file: str, run: Callable[[P], P]) -> Pass[P]:
+        return Pass(name, does, file, run, show, same_program)
 
     return (
-        judged("restrict", "move conditions of reductions into their iteration domains", _restrict),
-        judged("inline", "compute temporaries where they are read, where that is cheaper", _inline),
         judged(
-            "materialize", "compute operands once, before they are read, where that is cheaper", _materialize
+            "restrict",
+            "move conditions of reductions into their iteration domains",
+            "tc/transforms/program/guards.py",
+            _restrict,
         ),
-        judged("collapse", "merge dimensions that always go together", _collapse),
-        judged("interchange", "order the loops of reductions as what they read lies in memory", _interchange),
+        judged(
+            "inline",
+            "compute temporaries where they are read, where that is cheaper",
+            "tc/transforms/program/inline.py",
+            _inline,
+        ),
+        judged(
+            "materialize",
+            "compute operands once, before they are read, where that is cheaper",
+            "tc/transforms/program/materialize.py",
+            _materialize,
+        ),
+        judged(
+            "collapse",
+            "merge dimensions that always go together",
+            "tc/transforms/program/collapse.py",
+            _collapse,
+        ),
+        judged(
+            "interchange",
+            "order the loops of reductions as what they read lies in memory",
+            "tc/transforms/program/interchange.py",
+            _interchange,
+        ),
     )

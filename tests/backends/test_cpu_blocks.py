@@ -13,11 +13,11 @@ import pytest
 import tc
 from tc.ir.loops import Prefetch
 from tc.ir.printer import nest_text
-from tests.backends.cpu_cases import GEMM, compiled, interpreted, isas
+from tests.backends.cpu_cases import GEMM, backend, compiled, interpreted, isas
 from tests.backends.test_cpu_ahead import hints
 
 compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
-backend, isa = (sys.modules[f"tc_backends.cpu.{name}"] for name in ("backend", "isa"))
+isa = sys.modules["tc_backends.cpu.isa"]
 MACHINE = backend.Machine(isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16, l2_bandwidth=26.0, far_row=4.0)
 
 

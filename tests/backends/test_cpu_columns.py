@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import tc
-from tests.backends.cpu_cases import compiled, interpreted, isas
+from tests.backends.cpu_cases import backend, compiled, interpreted, isas
 
 compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
-backend, isa = (sys.modules[f"tc_backends.cpu.{name}"] for name in ("backend", "isa"))
+isa = sys.modules["tc_backends.cpu.isa"]
 # The caches of a Zen 4.
 WIDE = backend.Machine(isa.AVX512, 2, 32 << 10, 1 << 20, 32 << 20, fma_units=1, loads=1, evicted=3.0)
 

@@ -12,10 +12,10 @@ import pytest
 import tc
 from tc.ir.loops import For, LoopKind, LoopNest, statements
 from tc.ir.printer import nest_text
-from tests.backends.cpu_cases import compiled, isas, results
+from tests.backends.cpu_cases import backend, compiled, isas, results
 
 compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
-backend, isa = (sys.modules[f"tc_backends.cpu.{name}"] for name in ("backend", "isa"))
+isa = sys.modules["tc_backends.cpu.isa"]
 MACHINE = backend.Machine(isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16, l2_bandwidth=26.0)
 SIZES = {"M": 64, "N": 96, "K": 512}
 

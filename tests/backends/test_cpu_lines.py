@@ -12,11 +12,11 @@ import tc
 from tc.ir.expr import IntImm
 from tc.ir.loops import Prefetch
 from tc.ir.printer import nest_text
-from tests.backends.cpu_cases import CONV, GEMM, code_of, compiled
+from tests.backends.cpu_cases import CONV, GEMM, backend, code_of, compiled
 from tests.backends.test_cpu_ahead import hints, made
 
 compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
-lines, backend, isa = (sys.modules[f"tc_backends.cpu.{name}"] for name in ("model.lines", "backend", "isa"))
+lines, isa = (sys.modules[f"tc_backends.cpu.{name}"] for name in ("cost.cache_lines", "isa"))
 
 TMM = "def f(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
 

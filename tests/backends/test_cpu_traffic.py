@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 
 import tc
-from tests.backends.cpu_cases import GEMM, compiled, interpreted, isas
+from tests.backends.cpu_cases import GEMM, backend, compiled, interpreted, isas
 
 compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
-backend, isa, balance = (
-    sys.modules[f"tc_backends.cpu.{name}"] for name in ("backend", "isa", "model.balance")
-)
+isa, balance = (sys.modules[f"tc_backends.cpu.{name}"] for name in ("isa", "cost.balance"))
 # The caches of a Zen 4.
 WIDE = backend.Machine(isa.AVX512, 2, 32 << 10, 1 << 20, 32 << 20, fma_units=1, loads=1, evicted=3.0)
 NARROW = replace(WIDE, isa=isa.AVX2, fma_units=2, loads=2)

@@ -27,6 +27,9 @@ from tc.poly.identity import identity_nest
 MOST_INSTANCES = 1 << 18  # about a millisecond of machine code for each program
 _MOST_BYTES = 32 << 20
 _SIZES = (5, 1, 37)  # of dynamic sizes; several, as tiles and parts leave rests at some of them only
+# Bytes around each array: a wrong program may read or write beyond its arrays, and is to be told from a right
+# one by its results.
+_MARGIN = 1 << 20
 # No 0, which would hide a factor; of one sign alone, since extrema that start from 0 hide among both.
 _PALETTES = ((-2, -1, 1, 2, 3), (3, 5, 7), (-5, -3))
 
@@ -148,9 +151,9 @@ def _run(
             s = scalars[name]
             arrays[name] = _data(name, s.dtype, s.dtype.itemsize, palette, s.value)
         elif name not in arrays:
-            arrays[name] = _data(name, program.buffer(name).dtype, count[name], palette)
+            arrays[name] = _room(_data(name, program.buffer(name).dtype, count[name], palette))
     error = np.zeros(32, np.int64)
-    workspace = np.zeros(space + 64, np.uint8)
+    workspace = _room(np.zeros(space + 64, np.uint8))
     values = np.array([at[n] for n in program.sizes], np.int64)
     aligned = -workspace.ctypes.data % 64
     addresses = [arrays[n].ctypes.data for n in (*program.params, *program.outputs)]

@@ -42,8 +42,8 @@ WRONG_CODE = (
     Miscompilation(
         "loads have no mask",
         "backends/cpu/emit/load_store.py",
-        '            if self.mask is None:\n                return self.from_memory(t, self.op(f"load {st}, ptr {p}, align',
-        '            if self.mask is None or self.mask.active is not None:\n                return self.from_memory(t, self.op(f"load {st}, ptr {p}, align',
+        '            if self.mask is None:\n                return self.from_storage(t, self.op(f"load {st}, ptr {p}, align',
+        '            if self.mask is None or self.mask.active is not None:\n                return self.from_storage(t, self.op(f"load {st}, ptr {p}, align',
         (on("death", "def f(float(N) A, float(N) B) -> (C) { C(i) = A(i) * B(i) }", N=13),),
     ),
     Miscompilation(
@@ -128,8 +128,8 @@ WRONG_CODE = (
     Miscompilation(
         "a result is stored past the caches where it starts on no line",
         "backends/cpu/emit/load_store.py",
-        "self.either(self.on_a_line(array), past, plain)",
-        'self.either("true", past, plain)',
+        "self.emit_either(self.is_line_aligned(array), nontemporal, plain)",
+        'self.emit_either("true", nontemporal, plain)',
         (
             on(
                 "death",
@@ -143,7 +143,7 @@ WRONG_CODE = (
     Miscompilation(
         "results are stored past the caches in rows that start on no line",
         "backends/cpu/emit/load_store.py",
-        "return piece if piece >= _SHORTEST and width <= LINE else 0",
+        "return piece if piece >= _MIN_NONTEMPORAL and width <= LINE else 0",
         "return width if width <= LINE else 0",
         (
             on(

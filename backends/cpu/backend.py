@@ -35,19 +35,19 @@ from tc.transforms.program.interchange import interchange
 from tc.transforms.program.temporaries import Temporaries, temporaries
 
 from .emit import spills
-from .emit.expressions import CHEAP
-from .emit.interleave import SIDE_BY_SIDE
+from .emit.expressions import CHEAP_FUNCTIONS
+from .emit.interleave import INTERLEAVED_COPIES
 from .emit.kernel import KERNEL, emit
-from .epilogues import rolled
+from .epilogues import reroll
 from .fuse import judge
 from .isa import Isa
 from .notices import notices
 from .parts import in_parts
 from .recompute import repeated, worthwhile
 from .search.choose import Rankings, best_options, choose
-from .search.nontemporal import streamed
-from .search.size_variants import Plan, Version, versions
-from .target import Machine, believed, host, with_isa
+from .search.nontemporal import nontemporal_results
+from .search.size_variants import Plan, SizeVariant, size_variants
+from .target import Machine, host, with_isa, with_overrides
 
 Artifact = Literal["schedule", "choice", "loops", "code", "llvm", "asm"]
 
@@ -207,7 +207,7 @@ def _machine(options: Options) -> Machine:
             code="TC0814",
             help="say what it has by name, for example machine={'cores': 4}",
         )
-    return believed(machine, options.facts)
+    return with_overrides(machine, options.facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +264,7 @@ def code_of(
                 return Plan(groups, replace(chosen, text=apart + chosen.text), shown)
 
         usual = planned(typical or {})
-        few = versions(program, polyhedra, machine, typical or {}, usual, planned)
+        few = size_variants(program, polyhedra, machine, typical or {}, usual, planned)
         with stage("scan"):
             loops, private = assemble(program, polyhedra, usual, few, machine, typical or {}, options)
             if options.fast_math:
@@ -281,7 +281,10 @@ def code_of(
     chosen = usual.chosen
     told = notices(polyhedra, chosen, options, ready.operands)
     functions = any(
-        n > SIDE_BY_SIDE and isinstance(e, Call) and e.kind == "intrinsic" and e.name not in CHEAP
+        n > INTERLEAVED_COPIES
+        and isinstance(e, Call)
+        and e.kind == "intrinsic"
+        and e.name not in CHEAP_FUNCTIONS
         for s, n in chosen.vectors.items()
         for e in walk(polyhedra.bodies[s])
     )
@@ -321,11 +324,11 @@ def spilling_less(
     def looked_at(m: Made) -> tuple[spills.Loop, ...]:
         with stage("machine"):
             text = llvm_jit.assembly_of(m.text, cpu=isa.cpu, features=isa.features, verbose=True)
-        return spills.main_loops(text, frozenset(s for s, n in m.vectors.items() if n > SIDE_BY_SIDE))
+        return spills.main_loops(text, frozenset(s for s, n in m.vectors.items() if n > INTERLEAVED_COPIES))
 
     most = max(made.vectors.values(), default=0)
     # Fewer vectors than these wait for each other, whatever they spill.
-    if most <= SIDE_BY_SIDE or not spills.suspected(built, isa, most, made.functions):
+    if most <= INTERLEAVED_COPIES or not spills.may_spill(built, isa, most, made.functions):
         return made, built
     loop = spills.worst(looked_at(made))
     if loop is None:
@@ -341,12 +344,13 @@ def spilling_less(
             break
         dearer = max(tried.cycles[s] / max(made.cycles[s], 1.0) for s in loop.statements)
         if spills.pays(loop, found, dearer, machine):
-            took = f"{loop.told}; took the next candidate with fewer vectors, which spills {found.share}\n"
+            better = f"which spills {found.spill_share}"
+            took = f"{loop.summary}; took the next candidate with fewer vectors, {better}\n"
             with stage("machine"):
                 return replace(tried, choice=tried.choice + took), object_of(tried, isa)
-        if not spills.much(found):
+        if not spills.spills_much(found):
             break
-    kept = f"{loop.told}; no candidate with fewer vectors is better\n"
+    kept = f"{loop.summary}; no candidate with fewer vectors is better\n"
     return replace(made, choice=made.choice + kept), built
 
 
@@ -354,14 +358,14 @@ def assemble(
     program: Program,
     polyhedra: scop.Scop,
     usual: Plan,
-    few: Sequence[Version],
+    few: Sequence[SizeVariant],
     machine: Machine,
     typical: Mapping[str, int],
     options: Options,
 ) -> tuple[LoopNest, int]:
     """The loop nest of a tiled program, and how many bytes of its workspace are not for temporaries."""
     base = loop_nest.assemble(program, tiles.block(()))
-    past = streamed(polyhedra, usual.chosen.regions, machine, typical, options.nontemporal)
+    past = nontemporal_results(polyhedra, usual.chosen.regions, machine, typical, options.nontemporal)
     count, most = 0, 0
     arrays: list[Array] = []
     on_lines: set[str] = set()
@@ -388,4 +392,4 @@ def assemble(
     past, on_lines = past - left_open, on_lines - left_open
     own = (replace(a, streamed=a.name in past, on_lines=a.name in on_lines) for a in base.arrays)
     loops = replace(base, body=body, arrays=(*own, *arrays), workspace=workspace)
-    return rolled(loops, machine.isa.lanes(4)), most
+    return reroll(loops, machine.isa.lanes(4)), most

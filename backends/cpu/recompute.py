@@ -10,7 +10,7 @@ from tc.ir.program import Program
 from tc.transforms.program.inline import Inlined
 from tc.transforms.program.materialize import Operand
 
-from .cost.work import cost
+from .cost.work import instruction_count
 from .target import Machine
 
 _TRIPS = 3  # a line is fetched before it is written, written back, and read
@@ -35,7 +35,7 @@ def worthwhile(machine: Machine) -> Callable[[Program, Inlined], bool]:
         lanes = machine.isa.lanes(itemsize)
         value = found.producer.value
         loads = sum(isinstance(e, Call) and e.kind != "intrinsic" for e in walk(value))
-        again = (each - once) / lanes * (cost(value, lanes) + loads)
+        again = (each - once) / lanes * (instruction_count(value, lanes) + loads)
         return again <= _TRIPS * once * itemsize / machine.bandwidth
 
     return worth
@@ -47,7 +47,7 @@ def repeated(machine: Machine) -> Callable[[Program, Operand], bool]:
     def worth(program: Program, found: Operand) -> bool:
         itemsize = found.value.dtype.itemsize
         lanes = machine.isa.lanes(max(4, itemsize))
-        operations = cost(found.value, lanes)
+        operations = instruction_count(found.value, lanes)
         if found.stage.op is None and operations < _DEAR:
             return False
         loads = [e for e in walk(found.value) if isinstance(e, Call) and e.kind != "intrinsic"]

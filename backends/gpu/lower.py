@@ -144,7 +144,7 @@ def mapped(
         trace.verify_small(program, loops, _TRACED_INSTANCES)
     trees = "".join(f"{k.launch.name}:\n{k.promoted}{k.tree}" for k in made)
     choice = (
-        f"machine: {machine_overrides.told(target)}\n"
+        f"machine: {machine_overrides.describe(target)}\n"
         + shaped.told
         + taken.apart
         + "".join(map(told, taken.regions, taken.choices))

@@ -19,7 +19,7 @@ from tc.poly.tiles.register_tile import LEFT_OVER
 from .register_tile import Candidate
 from .work import Ref, Work
 
-MOST = 12_000  # lines of a nest: about a second
+MAX_LINES = 12_000  # lines of a nest: about a second
 _CHECK = 24.0  # lines of a subscript's check, most of which compute the indices that are reported
 _CONDITION = 5.0  # lines of a condition around an instance
 # Lines of an address for each loop that moves it, if strides are dynamic or not; of what is behind a
@@ -28,24 +28,28 @@ _POLYNOMIAL, _TERM = 4.0, 0.5
 _POLYNOMIAL_ALONE, _TERM_ALONE = 10.0, 3.5
 
 
-def lines_of(nest: Nest, work: Mapping[str, Work], c: Candidate, extents: Mapping[str, int]) -> float:
+def code_lines(nest: Nest, work: Mapping[str, Work], c: Candidate, extents: Mapping[str, int]) -> float:
     """The lines that the register tiles of a nest take."""
     alone = sum(a.size is not None and c.tiles[a.name].register > 1 for a in nest.axes) == 1
-    sizes = {a.name: _sizes(a, c.tiles[a.name], extents[a.name], alone) for a in nest.axes}
+    sizes = {a.name: _tile_sizes(a, c.tiles[a.name], extents[a.name], alone) for a in nest.axes}
     total = 0.0
     for p, t in zip(nest.phases, c.phases, strict=True):
-        code = _Code(sizes, p.axes[-1].name if p.axes else "", _loop(p, t, t.unroll), _loop(p, t, LEFT_OVER))
+        code = _Code(
+            sizes, p.axes[-1].name if p.axes else "", _loop_code(p, t, t.unroll), _loop_code(p, t, LEFT_OVER)
+        )
         along = t.vector or next((n for n, x in c.tiles.items() if x.lanes > 1), None)
         lanes = t.lanes if t.vector else max((x.lanes for x in c.tiles.values()), default=1)
         every = frozenset((*sizes, code.last))
         for s in p.statements:
             w = work[s]
-            total += (1 + w.operations + (_CONDITION if w.guards else 0.0)) * code.times(every)
+            total += (1 + w.operations + (_CONDITION if w.guards else 0.0)) * code.copies(every)
             for r in w.refs:
                 # Behind a condition of its own each instance loads for itself.
                 moving = every if w.guards else {n for n, x in r.strides.items() if x} | r.indirect
                 packed = (r.statement, r.read) in c.packs
-                total += _access(r, None if packed else along, lanes, bool(w.guards)) * code.times(moving)
+                total += _access_lines(r, None if packed else along, lanes, bool(w.guards)) * code.copies(
+                    moving
+                )
     return total
 
 
@@ -67,7 +71,7 @@ class _Code:
     whole: _Loop
     others: _Loop
 
-    def times(self, moving: AbstractSet[str]) -> int:
+    def copies(self, moving: AbstractSet[str]) -> int:
         """How often there is code for what is the same but along these axes."""
         first = math.prod(x[0] if n in moving else 1 for n, x in self.sizes.items())
         rest = math.prod(sum(x) if n in moving else len(x) for n, x in self.sizes.items()) - first
@@ -76,7 +80,7 @@ class _Code:
         return first * self.whole.bodies + rest * self.others.bodies
 
 
-def _sizes(a: Axis, t: Tile, extent: int, alone: bool) -> list[int]:
+def _tile_sizes(a: Axis, t: Tile, extent: int, alone: bool) -> list[int]:
     """Points of each register tile of an axis that there is code for, the whole one first; along the lanes
     vectors."""
     if a.size is None:
@@ -89,7 +93,7 @@ def _sizes(a: Axis, t: Tile, extent: int, alone: bool) -> list[int]:
     return [n, *powers, *([1] if t.lanes > 1 else [])]
 
 
-def _loop(p: Phase, t: PhaseTile, unroll: int) -> _Loop:
+def _loop_code(p: Phase, t: PhaseTile, unroll: int) -> _Loop:
     if not p.axes:
         return _Loop(1, 1)
     last = p.axes[-1]
@@ -105,7 +109,7 @@ def _loop(p: Phase, t: PhaseTile, unroll: int) -> _Loop:
     return _Loop((last.extent >= n) + (rest > 0), min(n, last.extent) + rest)
 
 
-def _access(r: Ref, along: str | None, lanes: int, guarded: bool) -> float:
+def _access_lines(r: Ref, along: str | None, lanes: int, guarded: bool) -> float:
     """Its address, a polynomial where strides are dynamic, its checks, and the loads: of lanes that are
     apart, each its own."""
     polynomial, term = (_POLYNOMIAL_ALONE, _TERM_ALONE) if guarded else (_POLYNOMIAL, _TERM)

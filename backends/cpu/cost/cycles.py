@@ -24,12 +24,12 @@ from .work import Ref, Work
 
 _PADDED = 0.5  # of its cycles, what a tile takes longer that chooses elements or a constant one by one
 _MASKED = 0.1  # the same where lanes have masks, which are known before the reduction
-BESIDE = 0.25  # of the cycles of what takes less time than something else, what it takes beside it
+OVERLAP = 0.25  # of the cycles of what takes less time than something else, what it takes beside it
 # The same of what moves again.  Memory is shared with others: a product that read 256 MiB four times was 1.05
 # times as fast as one that packed them once while nobody else did, and 0.5 to 0.8 at other times (ADR 8).
-_SHARED = 0.12
-_BEHIND = 0.05  # of the cycles of a register tile, those that the results of the last wait meanwhile
-_GONE = 7.0  # cycles to store one element of a line that the first cache has no more
+_RELOAD_OVERLAP = 0.12
+_STORE_OVERLAP = 0.05  # of the cycles of a register tile, those that the results of the last wait meanwhile
+_EVICTED_STORE = 7.0  # cycles to store one element of a line that the first cache has no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,12 @@ class Cost:
     compute: float
     pack: float
     memory: float
-    again: float
+    reload: float
 
     @property
     def total(self) -> float:
-        longest = max(self.compute, self.memory + self.again)
-        beside = BESIDE * min(self.compute, self.memory) + _SHARED * min(self.compute, self.again)
+        longest = max(self.compute, self.memory + self.reload)
+        beside = OVERLAP * min(self.compute, self.memory) + _RELOAD_OVERLAP * min(self.compute, self.reload)
         return longest + beside + self.pack
 
 
@@ -55,7 +55,7 @@ def tile_cycles(
     work: Mapping[str, Work],
     c: Candidate,
     extents: Mapping[str, int],
-    held: Mapping[str, Ref],
+    held_accumulators: Mapping[str, Ref],
     after: str | None,
     machine: Machine,
 ) -> float:
@@ -66,15 +66,23 @@ def tile_cycles(
     for phase, tile in zip(nest.phases, c.phases, strict=True):
         cut = one_block(phase, tile)
         blocks = 1 if cut is phase else phase.axes[0].extent / cut.axes[0].extent
-        total += blocks * Iteration(nest, cut, tile, work, c, extents, held, machine).cycles(after)
-    total += sum(flush_cycles(r, c, extents, machine) for r in held.values())
-    total += max(0.0, sum(_full_sets(r, c, extents, machine) for r in held.values()) - _BEHIND * total)
-    total = max(total, sum(cache_lines.pushed_cycles(r, extents, machine) for r in held.values()))
-    total *= 1 + _mixed(nest, work, c, extents, machine)
+        total += blocks * Iteration(nest, cut, tile, work, c, extents, held_accumulators, machine).cycles(
+            after
+        )
+    total += sum(store_cycles(r, c, extents, machine) for r in held_accumulators.values())
+    total += max(
+        0.0,
+        sum(_store_conflict_cycles(r, c, extents, machine) for r in held_accumulators.values())
+        - _STORE_OVERLAP * total,
+    )
+    total = max(
+        total, sum(cache_lines.partial_line_cycles(r, extents, machine) for r in held_accumulators.values())
+    )
+    total *= 1 + _divergence(nest, work, c, extents, machine)
     return total * (1 + 0.002 * rows)  # of what is equal, the longer runs of neighbours
 
 
-def _mixed(
+def _divergence(
     nest: Nest, work: Mapping[str, Work], c: Candidate, extents: Mapping[str, int], machine: Machine
 ) -> float:
     """What tiles cost more of which some points meet a condition and others do not, as a share of all."""
@@ -85,10 +93,10 @@ def _mixed(
     if any(c.tiles[a.name].lanes > 1 for a in nest.axes if a.name in padded):
         guards |= padded
     each = _MASKED if machine.isa.vector_bytes == 64 else _PADDED
-    return _at_the_ends(nest, guards, extents) + each * _at_the_ends(nest, padded - guards, extents)
+    return _boundary_share(nest, guards, extents) + each * _boundary_share(nest, padded - guards, extents)
 
 
-def _at_the_ends(nest: Nest, axes: AbstractSet[str], extents: Mapping[str, int]) -> float:
+def _boundary_share(nest: Nest, axes: AbstractSet[str], extents: Mapping[str, int]) -> float:
     """About the share of tiles that a condition divides, if it does at both ends of these axes."""
     same = 1.0
     for a in nest.axes:
@@ -97,7 +105,7 @@ def _at_the_ends(nest: Nest, axes: AbstractSet[str], extents: Mapping[str, int])
     return 1 - same
 
 
-def flush_cycles(r: Ref, c: Candidate, extents: Mapping[str, int], machine: Machine) -> float:
+def store_cycles(r: Ref, c: Candidate, extents: Mapping[str, int], machine: Machine) -> float:
     """Storing what a register tile computed: rows, or columns turned in registers, or single elements."""
     vectors, lanes, stride = 1.0, 1, 0
     for n, e in extents.items():
@@ -111,24 +119,24 @@ def flush_cycles(r: Ref, c: Candidate, extents: Mapping[str, int], machine: Mach
         return vectors
     along = max((e for n, e in extents.items() if r.strides.get(n, 0) == 1), default=1)
     # A line of a large result has left the first cache before its next element is stored.
-    gone = r.elements * r.itemsize > machine.l1 // 2
+    evicted = r.elements * r.itemsize > machine.l1 // 2
     rows = math.prod(e for n, e in extents.items() if abs(r.strides.get(n, 0)) > 1)
-    waits = rows * machine.short_store if gone else 0.0
-    if along * r.itemsize < LINE and cache_lines.crowd(r, extents, machine.l2, machine.l2_ways) > 1:
-        waits += machine.lost_line * rows
+    waits = rows * machine.scattered_store_penalty if evicted else 0.0
+    if along * r.itemsize < LINE and cache_lines.set_occupancy(r, extents, machine.l2, machine.l2_ways) > 1:
+        waits += machine.partial_line_penalty * rows
     if along >= 4 or along == abs(stride) == 2:
         return vectors * (1.0 + math.log2(lanes)) + waits
-    return vectors * lanes * (_GONE if gone and along == 1 else 2.0) + waits
+    return vectors * lanes * (_EVICTED_STORE if evicted and along == 1 else 2.0) + waits
 
 
-def _full_sets(r: Ref, c: Candidate, extents: Mapping[str, int], machine: Machine) -> float:
+def _store_conflict_cycles(r: Ref, c: Candidate, extents: Mapping[str, int], machine: Machine) -> float:
     """Cycles that rows wait to be stored which share sets of the first cache or lie on many pages, of a
     result that is turned."""
     turned = any(c.tiles[n].lanes > 1 and abs(r.strides.get(n, 0)) > 1 for n in extents)
     if not turned or r.elements * r.itemsize <= machine.l1 // 2:
         return 0.0
     rows = math.prod(e for n, e in extents.items() if abs(r.strides.get(n, 0)) > 1)
-    return rows * cache_lines.crowded_out(r, extents, machine)
+    return rows * cache_lines.store_conflict_cycles(r, extents, machine)
 
 
 def nest_cycles(
@@ -136,7 +144,7 @@ def nest_cycles(
     work: Mapping[str, Work],
     c: Candidate,
     extents: Mapping[str, int],
-    held: Mapping[str, Ref],
+    held_accumulators: Mapping[str, Ref],
     order: Sequence[str],
     machine: Machine,
 ) -> float:
@@ -153,9 +161,9 @@ def nest_cycles(
     def level(i: int, at: dict[str, int], count: int) -> None:
         nonlocal total
         if i == len(axes):
-            cycles = tile_cycles(nest, work, c, at, held, last, machine)
+            cycles = tile_cycles(nest, work, c, at, held_accumulators, last, machine)
             if first:
-                cycles += first * (tile_cycles(nest, work, c, at, held, None, machine) - cycles)
+                cycles += first * (tile_cycles(nest, work, c, at, held_accumulators, None, machine) - cycles)
             total += count * cycles
             return
         a = axes[i]

@@ -51,7 +51,7 @@ def product_of(stage: Stage, body: Expr, buffer: DType) -> Product | None:
     return Product({i: x.dtype for i, x in enumerate(all_reads)})
 
 
-def dots(
+def dot_tiles(
     nest: Nest,
     work: Mapping[str, Work],
     vector: str,
@@ -62,14 +62,14 @@ def dots(
     """The phases with dot products where lanes along `vector` allow any.  Groups and lanes are counted when
     code is made: neither the loops of phases nor `vector` may be of dynamic length; others may."""
     across = next(a for a in nest.axes if a.name == vector)
-    if not isa.pairs or lanes not in _LANES or across.size is not None or _dynamic(nest):
+    if not isa.pair_dots or lanes not in _LANES or across.size is not None or _has_dynamic_phase(nest):
         return None
     written = frozenset(r.buffer for w in work.values() for r in w.refs if r.written)
-    made = tuple(_dotted(p, t, work, vector, written, isa) for p, t in zip(nest.phases, plain, strict=True))
+    made = tuple(_with_dot(p, t, work, vector, written, isa) for p, t in zip(nest.phases, plain, strict=True))
     return made if any(t.dot is not None for t in made) else None
 
 
-def _dotted(
+def _with_dot(
     p: Phase, t: PhaseTile, work: Mapping[str, Work], vector: str, written: frozenset[str], isa: Isa
 ) -> PhaseTile:
     if len(p.statements) != 1 or not p.axes:
@@ -101,12 +101,12 @@ def _dot(product: Product, packed: Ref, other: Ref, isa: Isa) -> Dot:
     return Dot(packed.statement, packed.read, other.read, 4, kind, shift)
 
 
-def dots_along(
+def private_dot_tiles(
     nest: Nest, work: Mapping[str, Work], phases: tuple[PhaseTile, ...], isa: Isa
 ) -> tuple[PhaseTile, ...] | None:
     """The same phases, whose lanes run along loops of their own, with dot products where there may be any.
     Bytes of one sign are widened: nothing is packed that could be shifted."""
-    if not isa.pairs or _dynamic(nest):
+    if not isa.pair_dots or _has_dynamic_phase(nest):
         return None
     made: list[PhaseTile] = []
     for p, t in zip(nest.phases, phases, strict=True):
@@ -125,7 +125,7 @@ def dots_along(
     return tuple(made) if any(t.dot is not None for t in made) else None
 
 
-def summed(nest: Nest, phases: Sequence[PhaseTile], work: Mapping[str, Work]) -> set[str]:
+def shifted_sum_axes(nest: Nest, phases: Sequence[PhaseTile], work: Mapping[str, Work]) -> set[str]:
     """The axes of dynamic length along which sums of the factor that is not packed are kept, an element for
     each point of a cache tile: what results are too large by where the packed one is shifted."""
     moved = {
@@ -140,6 +140,6 @@ def summed(nest: Nest, phases: Sequence[PhaseTile], work: Mapping[str, Work]) ->
     return moved & {a.name for a in nest.axes if a.size is not None}
 
 
-def _dynamic(nest: Nest) -> bool:
+def _has_dynamic_phase(nest: Nest) -> bool:
     """Whether a loop of a phase is of dynamic length."""
     return any(a.size is not None for p in nest.phases for a in p.axes)

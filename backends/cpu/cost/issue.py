@@ -14,49 +14,52 @@ from dataclasses import dataclass, field
 from tc.poly.tile_plan import Nest, Phase, PhaseTile
 
 from ..emit.lane_reduction import combinations
-from ..emit.load_store import CLOSE
+from ..emit.load_store import MAX_PICK_STRIDE
 from ..target import Machine
 from . import cache_lines
-from .register_tile import Candidate, along_lanes
+from .register_tile import Candidate, lane_axis
 from .work import Ref, Work
 
-_OTHERS = 0.1  # of its cycles, what is not the bottleneck takes
-_TAKEN = 2.0  # loads of neighbours that lanes take elements of, by as many shuffles
+_OVERLAP = 0.1  # of its cycles, what is not the bottleneck takes
+_SHUFFLED_LOADS = 2.0  # loads of neighbours that lanes take elements of, by as many shuffles
 _INSERTED = 1.5  # loads, for a single element that is put into a vector
-_POINTED = 2.5  # the same, whose address is taken out of a vector
+_GATHERED = 2.5  # the same, whose address is taken out of a vector
 # Instructions to reach a row that data point to: its check, its address, and what asks for a later one.  On
 # Zen 4 a row of 29 elements in two parts took 2.9 cycles longer than whole (ADR 8).
-_REACHED = 8.0
+_ROW_SETUP = 8.0
 _ALIASED = 3.0  # times as long takes an element of rows that leave each other no room in the first cache
-_APART, _COLLIDING = 2.0, 4.0  # the same of vectors: of rows of the tile, of these and those of the reduction
+_ALIASED_VECTORS, _COLLIDING_VECTORS = (
+    2.0,
+    4.0,
+)  # the same of vectors: of rows of the tile, of these and those of the reduction
 # Cycles after the latency until the next update starts where each accumulator has one an iteration.
-_LATE = 0.5
+_UPDATE_DELAY = 0.5
 # Operations that a core has under way at a time, at least (Fog, "The microarchitecture of Intel, AMD and VIA
 # CPUs", 2024: 224 on Zen 2 and Skylake, 320 on Zen 4, 512 on Golden Cove).
-_WINDOW = 224
-_COMBINED = 2.0  # cycles of a combination of lanes: two shuffles and an operation on what they yield
-_SPLIT = 0.9  # of a load more takes a vector of a whole line that lies across two
+_REORDER_WINDOW = 224
+_COMBINE_CYCLES = 2.0  # cycles of a combination of lanes: two shuffles and an operation on what they yield
+_LINE_SPLIT = 0.9  # of a load more takes a vector of a whole line that lies across two
 
 
 @dataclass(slots=True)
-class Slots:
+class PortUsage:
     """Of an iteration: vector operations, loads of vectors and of single elements, stores; and of loads, how
     many instructions start for them."""
 
     operations: float = 0.0
-    vectors: float = 0.0
-    singles: float = 0.0
+    vector_loads: float = 0.0
+    element_loads: float = 0.0
     stores: float = 0.0
-    started: float = 0.0
+    load_instructions: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class Accesses:
     """How often an iteration loads or stores of an array: vectors if they are `wide`, elements if not or if
     lanes are `scattered`; and the operations that pick lanes out of neighbours."""
 
     count: float
-    wide: bool
+    is_vector: bool
     scattered: bool
     operations: float
 
@@ -72,7 +75,7 @@ class Iteration:
     work: Mapping[str, Work]
     candidate: Candidate
     extents: Mapping[str, int]
-    held: Mapping[str, Ref]
+    accumulators: Mapping[str, Ref]
     machine: Machine
     inner: Mapping[str, int] = field(init=False)
 
@@ -100,73 +103,73 @@ class Iteration:
     def cycles(self, after: str | None) -> float:
         """Of all iterations, of a register tile that is `after` one along that axis."""
         machine, count = self.machine, self.count
-        slots, horizontal, updates = Slots(), 0.0, False
+        usage, horizontal, updates = PortUsage(), 0.0, False
         for name in self.phase.statements:
             w = self.work[name]
             own = {a.name: self.extents[a.name] for a in self.nest.axes if name in a.vars}
-            vectors = self.add(w, own, slots)
+            vectors = self.add_statement(w, own, usage)
             updates = updates or (w.update and bool(self.inner))
             if self.tile.vector is not None and w.update:
                 horizontal += vectors * self.tile.accumulators
-                horizontal += _COMBINED * combinations(math.ceil(vectors), self.lanes)
+                horizontal += _COMBINE_CYCLES * combinations(math.ceil(vectors), self.lanes)
         widest = max([self.lanes, *(t.lanes for t in self.candidate.tiles.values())])
         multiply_adds, wide_loads = machine.issue(4 * widest)
         far = waits = 0.0
         if self.inner and self.tile.vector is None:  # lanes along a reduction read what follows
             c = self.candidate
-            vector = along_lanes(c.tiles)
-            found = cache_lines.brought(
-                self.nest, self.phase, self.work, c.packs, self.extents, self.held, vector, machine
+            vector = lane_axis(c.tiles)
+            found = cache_lines.line_traffic(
+                self.nest, self.phase, self.work, c.packs, self.extents, self.accumulators, vector, machine
             )
-            far, waits = cache_lines.new_cycles(found, self.phase, c.tiles, after, machine)
+            far, waits = cache_lines.new_line_cycles(found, self.phase, c.tiles, after, machine)
             far /= count
             if after is not None and self.tile.block is not None and not c.packs:
-                waits += cache_lines.evicted_cycles(found, after, machine)
-        moved = slots.vectors / wide_loads + slots.singles / machine.broadcasts
-        busy = (slots.operations / multiply_adds, moved, slots.stores)
-        started = (slots.started + slots.operations + slots.stores) / machine.starts
-        each = max(max(busy) + _OTHERS * (sum(busy) - max(busy)), far, started)
+                waits += cache_lines.conflict_reload_cycles(found, after, machine)
+        moved = usage.vector_loads / wide_loads + usage.element_loads / machine.broadcasts
+        busy = (usage.operations / multiply_adds, moved, usage.stores)
+        started = (usage.load_instructions + usage.operations + usage.stores) / machine.issue_width
+        each = max(max(busy) + _OVERLAP * (sum(busy) - max(busy)), far, started)
         along = self.tile.accumulators if self.tile.vector is not None else 1
         if updates:  # an accumulator is ready for its next update only after the latency of the last
-            wait = machine.latency / along if along > 1 else machine.latency + _LATE
+            wait = machine.latency / along if along > 1 else machine.latency + _UPDATE_DELAY
             # Of a short reduction the next tile's are computed meanwhile (not of single elements: ADR 8).
-            whole = (slots.started + slots.operations + slots.stores) * count
-            each = max(each, wait * min(1.0, whole / _WINDOW) if widest > 1 else wait)
+            whole = (usage.load_instructions + usage.operations + usage.stores) * count
+            each = max(each, wait * min(1.0, whole / _REORDER_WINDOW) if widest > 1 else wait)
         # Loop control of the innermost loop, once an unrolled iteration.
         unroll = along if self.tile.vector is not None else max(1, self.tile.unroll)
         return (each + (1.0 / unroll if self.inner else 0.0)) * count + waits + horizontal
 
-    def add(self, w: Work, own: Mapping[str, int], slots: Slots) -> float:
+    def add_statement(self, w: Work, own: Mapping[str, int], usage: PortUsage) -> float:
         """Count what a statement does whose axes have these extents; how many vectors it computes."""
         along_each = {n: math.ceil(e / self.candidate.tiles[n].lanes) for n, e in own.items()}
         vectors = float(math.prod(along_each.values()))
         if self.tile.dot is not None:
-            slots.operations += vectors if self.machine.isa.dots else 2 * vectors
+            usage.operations += vectors if self.machine.isa.dots else 2 * vectors
         else:  # what does not go with a loop of the phase is computed before it
             parts = [p for p in w.parts if (w.name, p.read) not in self.candidate.packs]
             parts = [p for p in parts if not self.inner or not p.axes.isdisjoint(self.inner)]
-            slots.operations += sum(
+            usage.operations += sum(
                 p.operations * math.prod(along_each.get(a, 1) for a in p.axes) for p in parts
             )
         for r in w.refs:
             moving = any(n in self.inner for n in r.strides) or bool(r.indirect & self.inner.keys())
-            if r.buffer in self.held or (self.inner and not moving and r.plain):
+            if r.buffer in self.accumulators or (self.inner and not moving and r.plain):
                 continue  # in registers
-            m = self.moved(r, own)
-            slots.operations += m.operations
-            if (pointed := r.indirect - r.periods.keys()) and not m.scattered:
-                slots.started += _REACHED * math.prod(own.get(n, 1) for n in pointed)
+            m = self.accesses(r, own)
+            usage.operations += m.operations
+            if (gathered := r.indirect - r.periods.keys()) and not m.scattered:
+                usage.load_instructions += _ROW_SETUP * math.prod(own.get(n, 1) for n in gathered)
             if r.written:
                 if moving or not (w.update and self.inner):
-                    slots.stores += m.count * (2.0 if m.scattered else 1.0)
-            elif m.scattered or not m.wide:
-                self.load_elements(r, m, own, vectors, slots)
+                    usage.stores += m.count * (2.0 if m.scattered else 1.0)
+            elif m.scattered or not m.is_vector:
+                self.load_elements(r, m, own, vectors, usage)
             else:
-                self.load_vectors(r, m, own, slots)
+                self.load_vectors(r, m, own, usage)
         return vectors
 
-    def moved(self, r: Ref, own: Mapping[str, int]) -> Moved:
-        count, operations, wide, scattered = self.together(r), 0.0, False, False
+    def accesses(self, r: Ref, own: Mapping[str, int]) -> Accesses:
+        count, operations, wide, scattered = self.loads_per_group(r), 0.0, False, False
         packed = (r.statement, r.read) in self.candidate.packs
         for n, e in own.items():
             t, stride = self.candidate.tiles[n], r.strides.get(n, 0)
@@ -174,11 +177,11 @@ class Iteration:
                 count *= e if stride or n in r.indirect else 1
                 continue
             apart = stride not in (0, 1) and not packed
-            if not r.written and self.turns(r, n):
-                count *= _TAKEN * math.ceil(e / t.lanes)
+            if not r.written and self.is_periodic(r, n):
+                count *= _SHUFFLED_LOADS * math.ceil(e / t.lanes)
                 operations += count
                 wide = True
-            elif n in r.indirect or (apart and (r.written or not _picked(stride, r))):
+            elif n in r.indirect or (apart and (r.written or not _is_picked(stride, r))):
                 scattered = True
                 count *= e
             elif stride:
@@ -187,10 +190,10 @@ class Iteration:
                 wide = True
         vector = self.tile.vector
         if vector is None:
-            return Moved(count, wide, scattered, operations)
+            return Accesses(count, wide, scattered, operations)
         stride = r.strides.get(vector, 0)
         if vector in r.indirect or stride not in (0, 1):
-            if not r.written and _picked(stride, r):
+            if not r.written and _is_picked(stride, r):
                 scattered = False
                 count *= stride
                 operations += count
@@ -198,14 +201,14 @@ class Iteration:
             else:
                 scattered = True
                 count *= self.lanes
-        return Moved(count, wide or stride == 1, scattered, operations)
+        return Accesses(count, wide or stride == 1, scattered, operations)
 
-    def turns(self, r: Ref, axis: str) -> bool:
+    def is_periodic(self, r: Ref, axis: str) -> bool:
         """Whether it is known, or tested once a vector, which elements the lanes along an axis take."""
         t, period = self.candidate.tiles[axis], r.periods.get(axis, 0)
         return period > 0 and (t.lanes % period == 0 or t.register % period == 0)
 
-    def together(self, r: Ref) -> float:
+    def loads_per_group(self, r: Ref) -> float:
         """Loads for the neighbours that one operation sums products of, of which not all lie together."""
         dot = self.tile.dot
         if dot is None or dot.other != r.read or self.tile.vector is not None:
@@ -213,26 +216,28 @@ class Iteration:
         neighbours = r.strides.get(self.phase.axes[-1].name, 0) == 1 and r.itemsize * dot.size == 4
         return 1.0 if neighbours else float(dot.size)
 
-    def load_elements(self, r: Ref, m: Moved, own: Mapping[str, int], vectors: float, slots: Slots) -> None:
+    def load_elements(
+        self, r: Ref, m: Accesses, own: Mapping[str, int], vectors: float, usage: PortUsage
+    ) -> None:
         machine = self.machine
         packed = (r.statement, r.read) in self.candidate.packs
         rows = not packed and any(
             cache_lines.aliased(r.strides.get(n, 0), r.itemsize, e, machine) for n, e in own.items()
         )
-        each = _POINTED if r.indirect else _INSERTED
-        slots.singles += m.count * (each if m.scattered else _ALIASED if rows else 1.0)
+        each = _GATHERED if r.indirect else _INSERTED
+        usage.element_loads += m.count * (each if m.scattered else _ALIASED if rows else 1.0)
         # What one operation uses is its operand in memory.
         folded = not m.scattered and m.count >= vectors and machine.isa.vector_bytes == 64
-        slots.started += 0.0 if folded else m.count * (each if m.scattered else 1.0)
+        usage.load_instructions += 0.0 if folded else m.count * (each if m.scattered else 1.0)
 
-    def load_vectors(self, r: Ref, m: Moved, own: Mapping[str, int], slots: Slots) -> None:
+    def load_vectors(self, r: Ref, m: Accesses, own: Mapping[str, int], usage: PortUsage) -> None:
         tiles, machine = self.candidate.tiles, self.machine
         rows = {n: e for n, e in own.items() if tiles[n].lanes == 1}
         far = 1.0
         if cache_lines.collides(r, rows, self.inner, machine):
-            far = _COLLIDING
+            far = _COLLIDING_VECTORS
         elif any(cache_lines.aliased(r.strides.get(n, 0), r.itemsize, e, machine) for n, e in rows.items()):
-            far = _APART
+            far = _ALIASED_VECTORS
         along = next((n for n in own if tiles[n].lanes > 1), self.tile.vector)
         width = r.itemsize * (self.lanes if along is None or along not in own else tiles[along].lanes)
         # Rows of a block may as well be packed, which aligns them: arrays are not, as they come.
@@ -240,11 +245,11 @@ class Iteration:
         aligned = (r.statement, r.read) in self.candidate.packs or not (
             blocked or any(s * r.itemsize % width for n, s in r.strides.items() if n != along)
         )
-        count = m.count * (1.0 if aligned else 1.0 + _SPLIT * width / 64)
-        slots.vectors += count * far
-        slots.started += count
+        count = m.count * (1.0 if aligned else 1.0 + _LINE_SPLIT * width / 64)
+        usage.vector_loads += count * far
+        usage.load_instructions += count
 
 
-def _picked(stride: int, r: Ref) -> bool:
+def _is_picked(stride: int, r: Ref) -> bool:
     """Whether lanes so far apart are picked out of neighbours (backends.cpu.memory)."""
-    return 1 < stride <= CLOSE and not r.indirect and r.plain
+    return 1 < stride <= MAX_PICK_STRIDE and not r.indirect and r.plain

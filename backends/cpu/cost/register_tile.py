@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from tc.poly.tile_plan import PhaseTile, Tile
 
 
-def along_lanes(tiles: Mapping[str, Tile]) -> str | None:
+def lane_axis(tiles: Mapping[str, Tile]) -> str | None:
     """The axis of a nest that runs in lanes."""
     return next((n for n, t in tiles.items() if t.lanes > 1), None)
 

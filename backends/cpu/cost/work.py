@@ -56,8 +56,8 @@ _FUNCTIONS = {
     "rsqrt": 12, "fabs": 1, "abs": 1, "fmin": 2, "fmax": 2, "floor": 1, "ceil": 1, "trunc": 1, "round": 4,
     "fma": 1, "copysign": 2, "fraction_over": 10,
 }  # fmt: skip
-_FAR_APART = 32  # of remainders by more, most vectors are neighbours
-_FEW, _LANES = 4, 16  # single elements that lanes are put together of, and as many lanes
+_LARGE_MODULUS = 32  # of remainders by more, most vectors are neighbours
+_FEW_ELEMENTS, _TYPICAL_LANES = 4, 16  # single elements that lanes are put together of, and as many lanes
 _LIBM = 30  # cycles a lane of a function that has no vector form
 
 
@@ -83,7 +83,7 @@ class Ref:
     indirect: frozenset[str]
     windows: tuple[tuple[str, ...], ...]  # the axes that share a subscript and go to the same elements
     plain: bool  # neither guarded nor checked, and known
-    wide: int  # bytes of an element in a pack
+    pack_itemsize: int  # bytes of an element in a pack
     checks: int = 0  # dimensions whose subscripts are checked
     dynamic: frozenset[str] = frozenset()
     offset: int = 0
@@ -119,13 +119,13 @@ class Work:
         return sum(p.operations for p in self.parts)
 
 
-def cost(e: Expr, lanes: int) -> float:
+def instruction_count(e: Expr, lanes: int) -> float:
     """Vector instructions of a value but for its loads."""
-    own, parts = _cost(e, lanes)
-    return own + sum(cost(c, lanes) for c in parts)
+    own, parts = _own_instructions(e, lanes)
+    return own + sum(instruction_count(c, lanes) for c in parts)
 
 
-def _cost(e: Expr, lanes: int) -> tuple[float, Sequence[Expr]]:
+def _own_instructions(e: Expr, lanes: int) -> tuple[float, Sequence[Expr]]:
     """Vector instructions of the operation of a value, and the values that are computed for it."""
     own = 0.0
     match e:
@@ -143,7 +143,7 @@ def _cost(e: Expr, lanes: int) -> tuple[float, Sequence[Expr]]:
             own = float(_FUNCTIONS.get(e.name, _LIBM * lanes))
         case IfThenElse() | Select() if not any(isinstance(x, Load) for x in walk(e.condition)):
             # Tested once for most tiles (tc.transforms.loops.unswitch).
-            chosen = max(children(e)[1:3], key=lambda c: cost(c, lanes))
+            chosen = max(children(e)[1:3], key=lambda c: instruction_count(c, lanes))
             return 0.0 if padding(e) else 0.25, (chosen,)
         case IfThenElse() | Select():
             own = 2.0 if isinstance(e, IfThenElse) else 1.0
@@ -166,7 +166,7 @@ def _parts(body: Expr, lanes: int, stage: Stage, axes: Mapping[str, str]) -> tup
         return frozenset(axes[v] for v in variables(e) if v in axes)
 
     def visit(e: Expr) -> None:
-        own, parts = _cost(e, lanes)
+        own, parts = _own_instructions(e, lanes)
         if own:
             read = numbers.get(e.value) if isinstance(e, Cast) and isinstance(e.value, Load) else None
             if read is not None and packed_type(body, read) != e.dtype:
@@ -228,14 +228,14 @@ def work_of(
         update = s.stage.op is not None
         choices = [e for e in walk(bodies[name]) if isinstance(e, IfThenElse | Select)]
         conditions = [e.condition for e in choices if not padding(e)]
-        guards = _tested((*s.stage.domain.conditions, *conditions), axes)
-        padded = _tested([e.condition for e in choices if padding(e)], axes)
+        guards = _axes_of((*s.stage.domain.conditions, *conditions), axes)
+        padded = _axes_of([e.condition for e in choices if padding(e)], axes)
         product = product_of(s.stage, bodies[name], boxes[scop.program.func_buffers[s.stage.func]].dtype)
         out[name] = Work(name, parts, tuple(refs), update, guards, padded, product)
     return out
 
 
-def _tested(conditions: Iterable[Expr], axes: Mapping[str, str]) -> frozenset[str]:
+def _axes_of(conditions: Iterable[Expr], axes: Mapping[str, str]) -> frozenset[str]:
     """The axes that conditions vary with."""
     tested = {v for c in conditions for v in variables(inline_lets(c))}
     return frozenset(axes[v] for v in tested if v in axes)
@@ -244,7 +244,7 @@ def _tested(conditions: Iterable[Expr], axes: Mapping[str, str]) -> frozenset[st
 def _ref(
     scop: Scop,
     s: Statement, a: Access, number: int, axes: Mapping[str, str], steps: list[tuple[int, bool]],
-    itemsize: int, elements: int, wide: int,
+    itemsize: int, elements: int, pack_itemsize: int,
 ) -> Ref:  # fmt: skip
     dynamic: set[str] = set()
     strides: dict[str, int] = {}
@@ -278,7 +278,7 @@ def _ref(
                 }
         if varies:
             dynamic |= set(found)
-        if len(found) > 1 and _overlap(moves, s.stage):
+        if len(found) > 1 and _may_overlap(moves, s.stage):
             windows.append(tuple(found))
     checked = a.read is not None and (bool(a.read.call.checked) or bool(a.read.guards))
     plain = not (checked or a.unknown or indirect)
@@ -294,7 +294,7 @@ def _ref(
         frozenset(indirect),
         tuple(windows),
         plain,
-        wide,
+        pack_itemsize,
         len(a.read.call.checked) if a.read is not None else 0,
         frozenset(dynamic),
         offset,
@@ -312,9 +312,11 @@ def _periods(term: Expr, axes: Mapping[str, str], step: int) -> dict[str, int]:
             inner, b = linear_terms(term.a)[0], term.b.value
             if not all(isinstance(x, Variable) for x in inner):
                 return dict.fromkeys(moving, 0)
-            if isinstance(term, FloorMod) and b > _FAR_APART:
+            if isinstance(term, FloorMod) and b > _LARGE_MODULUS:
                 return bends
-            few = step == 1 or (b <= _FEW if isinstance(term, FloorMod) else b * _FEW >= _LANES)
+            few = step == 1 or (
+                b <= _FEW_ELEMENTS if isinstance(term, FloorMod) else b * _FEW_ELEMENTS >= _TYPICAL_LANES
+            )
             factors = {x.name: f for x, f in inner.items() if isinstance(x, Variable)}
             return {n: b // math.gcd(b, factors[v]) if few else 0 for n, v in moving.items()}
         case Min() | Max() | Cast() | Call(name="abs"):
@@ -326,7 +328,7 @@ def _periods(term: Expr, axes: Mapping[str, str], step: int) -> dict[str, int]:
             return dict.fromkeys(moving, 0)
 
 
-def _overlap(moves: Sequence[tuple[int, str]], stage: Stage) -> bool:
+def _may_overlap(moves: Sequence[tuple[int, str]], stage: Stage) -> bool:
     """Whether loops that move a subscript by so much, those over chunks and in them for instance, go to the
     same elements."""
     extents = {v.name: v.range.extent for v in stage.domain.vars}
@@ -342,7 +344,7 @@ def _overlap(moves: Sequence[tuple[int, str]], stage: Stage) -> bool:
     return False
 
 
-def held_buffers(nest: Nest, work: Mapping[str, Work]) -> dict[str, Ref]:
+def accumulators(nest: Nest, work: Mapping[str, Work]) -> dict[str, Ref]:
     """The buffers whose elements stay in registers for a register tile, with a reference that writes them."""
     inner = {a.name for p in nest.phases for a in p.axes}
     out: dict[str, Ref] = {}
@@ -356,7 +358,7 @@ def held_buffers(nest: Nest, work: Mapping[str, Work]) -> dict[str, Ref]:
     return {b: r for b, r in out.items() if b not in moving}
 
 
-def read_again(nest: Nest, work: Mapping[str, Work]) -> frozenset[str]:
+def reread_arrays(nest: Nest, work: Mapping[str, Work]) -> frozenset[str]:
     """The arrays that several phases read."""
     read = [{r.buffer for s in p.statements for r in work[s].refs if not r.written} for p in nest.phases]
     return frozenset(b for i, buffers in enumerate(read) for b in buffers if any(b in x for x in read[:i]))
@@ -379,7 +381,7 @@ def footprint(r: Ref, extents: Mapping[str, int]) -> int:
     return min(n, r.elements) * r.itemsize
 
 
-def run(r: Ref, extents: Mapping[str, int]) -> int:
+def row_bytes(r: Ref, extents: Mapping[str, int]) -> int:
     """Bytes of neighbours that loops of these extents read or write one after the other."""
     return rows(r, extents)[1]
 

@@ -11,19 +11,19 @@ from tc.ir.expr import Expr
 from tc.options import Options
 from tc.poly.scop import Scop
 from tc.poly.tile_plan import SHARE, WHOLE, Axis, Nest, Region, RegionTiling, Tiling
-from tc.support.machine_overrides import told
+from tc.support.machine_overrides import describe
 
 from ..cost.cost import nest_cost
 from ..cost.register_tile import Candidate
 from ..cost.work import Work, footprint, work_of
 from ..target import Machine
-from .cache_tiles import TASK, tiling
-from .rank import Ranked, candidates
+from .cache_tiles import TASK_CYCLES, tiling
+from .rank import Ranked, ranked_candidates
 from .shares import number_of_tasks
 
-_ANY = 1 << 30  # vectors that a candidate may keep
-_OFTEN = 32  # times as often, at most, runs another phase of a nest
-_DEARER = 1.1  # by the model, of a candidate that spills less
+_NO_LIMIT = 1 << 30  # vectors that a candidate may keep
+_RARE_PHASE = 32  # times as often, at most, runs another phase of a nest
+_SPILL_TOLERANCE = 1.1  # by the model, of a candidate that spills less
 
 
 # The candidates of nests, by the nest, the tiles of its region, and the sizes that the program typically has.
@@ -50,7 +50,7 @@ class Choice:
         for n, c in nests:
             often = [math.prod(a.extent for a in p.axes) for p in n.phases]
             for p, runs in zip(n.phases, often, strict=True):
-                if _OFTEN * runs >= max(often):
+                if _RARE_PHASE * runs >= max(often):
                     out |= dict.fromkeys(p.statements, c.vectors)
         return out
 
@@ -61,29 +61,32 @@ def choose(
     machine: Machine,
     options: Options,
     typical: Mapping[str, int] | None = None,
-    fewer: Mapping[str, int] | None = None,
-    known: Rankings | None = None,
+    vector_limits: Mapping[str, int] | None = None,
+    rankings: Rankings | None = None,
 ) -> Choice:
     """The best tiling of each region by the model; `typical` are values of the program's dynamic sizes;
     nests with statements in `fewer` keep fewer vectors than that if such a candidate is about as good;
     candidates that are ranked are added to those `known`, which are not ranked again."""
-    known = {} if known is None else known
+    rankings = {} if rankings is None else rankings
     bodies = scop.bodies
     kept: list[Region] = []
     tilings: list[RegionTiling] = []
-    lines = [f"machine: {told(machine)}"]
+    lines = [f"machine: {describe(machine)}"]
     best_of: list[tuple[Candidate, ...]] = []
     cycles: dict[str, float] = {}
     for number, r in enumerate(regions):
-        work, shared, given = _prepared(scop, r, bodies, machine, typical or {})
+        work, shared, given = _region_work(scop, r, bodies, machine, typical or {})
         chosen: list[Tiling] = []
         best_of.append(())
         for i, n in enumerate(r.nests):
             key = (n, tuple(given.items()), tuple((typical or {}).items()))
-            if key not in known:
-                known[key] = candidates(n, work[n], machine, given, options)
-            ranked = known[key]
-            best = _with_fewer(ranked, min(((fewer or {}).get(s, _ANY) for s in n.statements), default=_ANY))
+            if key not in rankings:
+                rankings[key] = ranked_candidates(n, work[n], machine, given, options)
+            ranked = rankings[key]
+            best = _with_fewer_vectors(
+                ranked,
+                min(((vector_limits or {}).get(s, _NO_LIMIT) for s in n.statements), default=_NO_LIMIT),
+            )
             best_of[-1] = (*best_of[-1], best.candidate)
             cycles |= dict.fromkeys(n.statements, best.cost.total)
             t = tiling(n, work[n], best.candidate, machine, given, best.cost.total, options)
@@ -94,11 +97,11 @@ def choose(
             lines += [
                 f"  {'*' if x is best else ' '} {x.cost.total:14.0f} cycles "
                 f"(compute {x.cost.compute:.0f}, pack {x.cost.pack:.0f}, memory {x.cost.memory:.0f}, "
-                f"again {x.cost.again:.0f})  "
+                f"reload {x.cost.reload:.0f})  "
                 f"{x.label}"
                 for x in (ranked[:8] if best in ranked[:8] else [*ranked[:7], best])
             ]
-            lines.append(f"  {_described(n, t)}")
+            lines.append(f"  {_describe_tiling(n, t)}")
         kept.append(Region(shared, r.nests))
         parallel = bool(shared) and options.parallel is not False
         last = shared[-1] if shared else None
@@ -108,9 +111,9 @@ def choose(
     return Choice(tuple(kept), tuple(tilings), "\n".join(lines) + "\n", tuple(best_of), cycles)
 
 
-def _with_fewer(ranked: Sequence[Ranked], most: int) -> Ranked:
+def _with_fewer_vectors(ranked: Sequence[Ranked], most: int) -> Ranked:
     """The best candidate that keeps fewer vectors than `most`; the best of all where that costs too much."""
-    worth = (x for x in ranked if x.cost.total <= _DEARER * ranked[0].cost.total)
+    worth = (x for x in ranked if x.cost.total <= _SPILL_TOLERANCE * ranked[0].cost.total)
     return next((x for x in worth if x.candidate.vectors < most), ranked[0])
 
 
@@ -132,7 +135,7 @@ def predicted(
     return total
 
 
-def _prepared(
+def _region_work(
     scop: Scop, r: Region, bodies: Mapping[str, Expr], machine: Machine, typical: Mapping[str, int]
 ) -> tuple[dict[Nest, dict[str, Work]], tuple[Axis, ...], dict[str, int]]:
     """The work of a region's nests, the axes that they had better share, and the tiles of these."""
@@ -150,9 +153,9 @@ def best_options(
     bodies = scop.bodies
     found: tuple[Nest, list[Ranked]] | None = None
     for r in regions:
-        work, _, given = _prepared(scop, r, bodies, machine, {})
+        work, _, given = _region_work(scop, r, bodies, machine, {})
         for n in r.nests:
-            ranked = candidates(n, work[n], machine, given, options)
+            ranked = ranked_candidates(n, work[n], machine, given, options)
             if found is None or ranked[0].cost.total > found[1][0].cost.total:
                 found = n, ranked
     if found is None:
@@ -166,15 +169,17 @@ def best_options(
     return tuple(out.items())[:count]
 
 
-def _described(n: Nest, t: Tiling) -> str:
+def _describe_tiling(n: Nest, t: Tiling) -> str:
     parts: list[str] = []
     for i, name in enumerate(t.order):
         x = t.tiles[name]
         cache = {SHARE: "a share", WHOLE: "all"}.get(x.cache, x.cache)
         parts.append(f"{name} {'parallel ' if i < t.parallel else ''}by {cache}/{x.register}")
     packs = f"; packs {len(t.packs)}" if t.packs else ""
-    along = ", ".join(sorted({x.axis for x in t.ahead}))
-    return "order " + ", ".join(parts) + packs + (f"; asks for the next rows along {along}" if along else "")
+    along = ", ".join(sorted({x.axis for x in t.prefetches}))
+    return (
+        "order " + ", ".join(parts) + packs + (f"; prefetches the next rows along {along}" if along else "")
+    )
 
 
 # Loops that nests share.
@@ -198,8 +203,8 @@ def _region_tiles(
     """Tiles of a region's axes: what passes from nest to nest, or is read again in one, stays in the second
     cache, and there are tasks for all cores; within that, the more points a tile has, the more often data are
     used again."""
-    total = sum(_plain_cycles(n, work[n], machine) for n in nests)
-    tasks = max(1.0, min(total / (2 * TASK), 4.0 * machine.cores))
+    total = sum(_rough_cycles(n, work[n], machine) for n in nests)
+    tasks = max(1.0, min(total / (2 * TASK_CYCLES), 4.0 * machine.cores))
     names = {a.name for a in shared}
     staying: dict[str, int] = {}  # bytes, of arrays that the innermost axis does not move
     bytes_each: dict[str, int] = {}
@@ -210,8 +215,8 @@ def _region_tiles(
         for s, w in work[n].items():
             around = [a.name for p in n.phases if s in p.statements for a in (*n.axes, *p.axes)]
             for r in w.refs:
-                once = readers[r.buffer] == 1 and all(r.strides.get(a, 0) for a in around)
-                if not once and any(r.strides.get(a, 0) for a in names):
+                single_pass = readers[r.buffer] == 1 and all(r.strides.get(a, 0) for a in around)
+                if not single_pass and any(r.strides.get(a, 0) for a in names):
                     moved = bytes_each if r.strides.get(shared[-1].name, 0) else staying
                     moved[r.buffer] = max(moved.get(r.buffer, 0), footprint(r, extents))
     half = machine.l2 // 2
@@ -243,14 +248,14 @@ def _region_shares(
     machine: Machine,
 ) -> RegionTiling:
     """The innermost axis of a region, of dynamic length, in shares of at most so many points."""
-    total = sum(_plain_cycles(n, work[n], machine) for n in nests)
-    tasks = number_of_tasks(shared, (), total, 2 * TASK, 4 * machine.cores)
+    total = sum(_rough_cycles(n, work[n], machine) for n in nests)
+    tasks = number_of_tasks(shared, (), total, 2 * TASK_CYCLES, 4 * machine.cores)
     # The axes around have tiles of one point.
     step = 8 if most >= 8 else 1
     return replace(t, tiles=(*t.tiles[:-1], SHARE), tasks=tasks, step=step, most=most - most % step)
 
 
-def _plain_cycles(n: Nest, work: Mapping[str, Work], machine: Machine) -> float:
+def _rough_cycles(n: Nest, work: Mapping[str, Work], machine: Machine) -> float:
     """About what a nest costs, before anything is chosen."""
     lanes = machine.isa.lanes(4)
     points = math.prod(a.extent for a in n.axes)

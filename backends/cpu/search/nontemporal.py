@@ -26,7 +26,7 @@ _BEYOND = 1.5
 _WRITTEN = 0.1
 
 
-def streamed(
+def nontemporal_results(
     scop: Scop, regions: Iterable[Region], machine: Machine, typical: Mapping[str, int], wanted: bool | None
 ) -> frozenset[str]:
     """The results that a nest only writes, where the last cache does not hold what it reads and writes, or,
@@ -39,9 +39,11 @@ def streamed(
     out: set[str] = set()
     for nest in (n for r in regions for n in r.nests):
         written = {a.buffer for n in nest.statements for a in scop.statement(n).accesses if a.kind == "write"}
-        once = {b for b in results & written if wanted or _large(scop, nest, b, written, sizes, machine)}
-        kept = promotion(scop, nest).buffers if once else frozenset[str]()
-        for buffer in once:
+        written_once = {
+            b for b in results & written if wanted or _exceeds_cache(scop, nest, b, written, sizes, machine)
+        }
+        kept = promotion(scop, nest).buffers if written_once else frozenset[str]()
+        for buffer in written_once:
             touching = [s for s in scop.statements if any(a.buffer == buffer for a in s.accesses)]
             inside = all(s.name in nest.statements for s in touching)
             plain = all(a.kind == "write" for s in touching for a in s.accesses if a.buffer == buffer)
@@ -50,7 +52,7 @@ def streamed(
     return frozenset(out)
 
 
-def _large(
+def _exceeds_cache(
     scop: Scop, nest: Nest, result: str, written: set[str], sizes: Mapping[str, int], machine: Machine
 ) -> bool:
     """Whether a result passes through the caches with so much else that they had better not hold it."""

@@ -14,48 +14,48 @@ from dataclasses import replace
 
 from tc.poly.tile_plan import Axis, Nest, Phase, PhaseTile
 
-from ..cost.cache_lines import FAR, ROOM, crowd, in_rows, once
-from ..cost.pack_sizes import packed_depth
-from ..cost.register_tile import Candidate, along_lanes
+from ..cost.cache_lines import STREAM_STRIDE, USABLE_SHARE, contiguous_reads, set_occupancy, single_pass_reads
+from ..cost.pack_sizes import pack_depth
+from ..cost.register_tile import Candidate, lane_axis
 from ..cost.work import Ref, Work, footprint
 from ..target import LINE, Machine
-from .prefetch import cheap
+from .prefetch import is_cheap
 
 _DEPTH = 1024  # points of a block of a deep reduction that is packed, about
-_WIDTH = 4  # vectors
-_ENDLESS = 512  # points of a block of a reduction of dynamic length
+_PACK_VECTORS = 4  # vectors
+_DYNAMIC_DEPTH = 512  # points of a block of a reduction of dynamic length
 STREAMS = 8  # rows of an array that are read side by side: more may share a set of the first cache
-_NEAR = 64  # rows of which a register tile reads some vectors each
+_CACHED_ROWS = 64  # rows of which a register tile reads some vectors each
 
 
-def ways(
+def blocking_candidates(
     nest: Nest, work: Mapping[str, Work], c: Candidate, label: str, machine: Machine, pack: bool
 ) -> list[tuple[Candidate, str]]:
     """A candidate with the blocks that its reductions had better run in; and, unless packs are wanted
     (`pack`), the one that reads where they lie the neighbours that this one packs."""
-    vector = along_lanes(c.tiles)
+    vector = lane_axis(c.tiles)
     if vector is None:
         return [(c, label)]
     packed = [r for w in work.values() for r in w.refs if (r.statement, r.read) in c.packs]
     if not packed:
-        return [_in_rows(nest, work, c, label, vector, machine)]
-    out = [(replace(c, phases=_packed(nest, c, packed, vector, machine)), label)]
-    if (both := _both(nest, work, c, packed, vector, machine)) is not None:
+        return [_with_row_blocks(nest, work, c, label, vector, machine)]
+    out = [(replace(c, phases=_pack_blocks(nest, c, packed, vector, machine)), label)]
+    if (both := _with_both_packed(nest, work, c, packed, vector, machine)) is not None:
         out.append((both, label.replace(f"{len(packed)} packed", f"{len(both.packs)} packed")))
     if not pack and not any(p.dot for p in c.phases) and all(r.strides[vector] == 1 for r in packed):
         label = label.replace(f", {len(packed)} packed", "")
-        near = _in_rows(nest, work, replace(c, packs=frozenset()), label, vector, machine)
+        near = _with_row_blocks(nest, work, replace(c, packs=frozenset()), label, vector, machine)
         if near[0].phases != c.phases:
             out.append(near)
     return out
 
 
-def _in_rows(
+def _with_row_blocks(
     nest: Nest, work: Mapping[str, Work], c: Candidate, label: str, vector: str, machine: Machine
 ) -> tuple[Candidate, str]:
     """A candidate without packs, in blocks of rows; of one phase, and of none where more should have them."""
     pairs = zip(nest.phases, c.phases, strict=True)
-    phases = tuple(_blocked(nest, p, t, vector, work, c, machine) if p.axes else t for p, t in pairs)
+    phases = tuple(_row_block(nest, p, t, vector, work, c, machine) if p.axes else t for p, t in pairs)
     points = [t.block for t in phases if t.block is not None]
     if len(points) != 1:
         return c, label
@@ -65,7 +65,7 @@ def _in_rows(
 # Of packs.
 
 
-def _both(
+def _with_both_packed(
     nest: Nest, work: Mapping[str, Work], c: Candidate, packed: Sequence[Ref], vector: str, machine: Machine
 ) -> Candidate | None:
     """A candidate that packs the other factor, too, of which each step of the reduction reads part of another
@@ -93,7 +93,7 @@ def _both(
     )
     if not enough or not all(r.strides.get(row, 0) == 1 for r in others):
         return None
-    depth = min(along.extent, max(64, machine.l2 // 4 // (max(r.wide for r in others) * 128)))
+    depth = min(along.extent, max(64, machine.l2 // 4 // (max(r.pack_itemsize for r in others) * 128)))
     blocks = -(-along.extent // depth)
     points = math.ceil(along.extent / blocks / 16) * 16
     tiles = tuple(
@@ -105,17 +105,17 @@ def _both(
     return replace(c, tiles=whole, phases=tiles, packs=c.packs | {(r.statement, r.read) for r in others})
 
 
-def _packed(
+def _pack_blocks(
     nest: Nest, c: Candidate, packed: Sequence[Ref], vector: str, machine: Machine
 ) -> tuple[PhaseTile, ...]:
     """Blocks of about a thousand points of what is packed, where it is deep or of dynamic length."""
     dynamic = {a.name for p in nest.phases for a in p.axes if a.size is not None}
     if any(r.strides[a] for r in packed for a in r.strides if a in dynamic):
         return tuple(
-            replace(t, block=_ENDLESS) if any(a.name in dynamic for a in p.axes) else t
+            replace(t, block=_DYNAMIC_DEPTH) if any(a.name in dynamic for a in p.axes) else t
             for p, t in zip(nest.phases, c.phases, strict=True)
         )
-    depth = packed_depth(nest, packed, c.phases)
+    depth = pack_depth(nest, packed, c.phases)
     if not _too_deep(depth, packed, vector, c, machine):
         return c.phases
 
@@ -139,33 +139,35 @@ def _too_deep(depth: int, packed: Sequence[Ref], vector: str, c: Candidate, mach
     lanes = c.tiles[vector]
     width = lanes.register
     if any(r.strides.get(vector, 0) == 1 for r in packed):
-        width = max(width, _WIDTH * lanes.lanes)
-    return depth * width * max(r.wide for r in packed) > machine.l2 // 4
+        width = max(width, _PACK_VECTORS * lanes.lanes)
+    return depth * width * max(r.pack_itemsize for r in packed) > machine.l2 // 4
 
 
 # Of what lies in rows.
 
 
-def _blocked(
+def _row_block(
     nest: Nest, p: Phase, t: PhaseTile, vector: str, work: Mapping[str, Work], c: Candidate, machine: Machine
 ) -> PhaseTile:
     """As many rows at a time as the first cache holds of some vectors each, if the next vectors of each can
     be asked for beside the operations on these; else a few, of a large array that is read once."""
     first, *others = p.axes
     axes = {a.name: a for a in nest.axes}
-    found = [r for r in in_rows(p, work, vector) if not r.windows and r.elements * r.itemsize > machine.l1]
+    found = [
+        r for r in contiguous_reads(p, work, vector) if not r.windows and r.elements * r.itemsize > machine.l1
+    ]
     if not found or t.vector is not None:
         return t
     inside = math.prod(a.extent for a in others)
-    enough = first.size is None and inside <= _NEAR and first.extent * inside >= 2 * _NEAR
-    if enough and all(cheap(r, p, c.tiles, axes) for r in found):
+    enough = first.size is None and inside <= _CACHED_ROWS and first.extent * inside >= 2 * _CACHED_ROWS
+    if enough and all(is_cheap(r, p, c.tiles, axes) for r in found):
         at = {n: min(x.register, axes[n].extent) for n, x in c.tiles.items()}
         at |= {a.name: a.extent for a in others}
-        return replace(t, block=_near(first, inside, found, at, machine))
+        return replace(t, block=_cached_rows(first, inside, found, at, machine))
     looped = [a.name for a in nest.axes if a.extent > c.tiles[a.name].register]
-    pieces = once(nest, p, work, vector, machine) and vector in looped
+    pieces = single_pass_reads(nest, p, work, vector, machine) and vector in looped
     single = pieces or any(
-        abs(r.strides.get(first.name, 0)) * r.itemsize >= FAR
+        abs(r.strides.get(first.name, 0)) * r.itemsize >= STREAM_STRIDE
         and r.elements * r.itemsize > machine.l2
         and all(r.strides.get(n, 0) or n in r.indirect for n in looped)
         for r in found
@@ -174,13 +176,15 @@ def _blocked(
     return replace(t, block=STREAMS) if streams else t
 
 
-def _near(first: Axis, inside: int, found: Sequence[Ref], at: Mapping[str, int], machine: Machine) -> int:
+def _cached_rows(
+    first: Axis, inside: int, found: Sequence[Ref], at: Mapping[str, int], machine: Machine
+) -> int:
     """Points of the first loop in a block, for each of which a register tile (`at`) reads `inside` rows."""
     # These and the next, of which each takes part of one more line.
     each = sum(footprint(r, at) + inside * LINE for r in found)
-    points = max(1, min(_NEAR // inside, int(ROOM * machine.l1 / 2 / each)))
+    points = max(1, min(_CACHED_ROWS // inside, int(USABLE_SHARE * machine.l1 / 2 / each)))
     while points > STREAMS and any(
-        crowd(r, {**at, first.name: points}, machine.l2, machine.l2_ways) > 1 for r in found
+        set_occupancy(r, {**at, first.name: points}, machine.l2, machine.l2_ways) > 1 for r in found
     ):
         points //= 2
     if inside == 1 and points > STREAMS:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from tc.ir.expr import Add, Expr, FloorDiv, IntImm, Max, Min, Mul
 from tc.poly.tile_plan import SHARE, Axis, Nest, Tile
 
-_STARTED = 8  # iterations that take as long as the rest of a point: first values, stores, control
+_POINT_OVERHEAD = 8  # iterations that take as long as the rest of a point: first values, stores, control
 
 
 def number_of_tasks(
@@ -22,7 +22,9 @@ def number_of_tasks(
     """Tasks of at least `task` cycles, from 1 to `most`; the loops, with those `inside` of a point, take
     `cycles` at typical sizes."""
     sizes = {a.size: a.extent for a in axes if a.size is not None}
-    sizes |= {Add(a.size, IntImm(_STARTED)): a.extent + _STARTED for a in inside if a.size is not None}
+    sizes |= {
+        Add(a.size, IntImm(_POINT_OVERHEAD)): a.extent + _POINT_OVERHEAD for a in inside if a.size is not None
+    }
     work: Expr | None = None
     each = cycles / task  # tasks a point of the loops of dynamic length
     for size, extent in sizes.items():

@@ -17,8 +17,8 @@ from tc.poly.scop import Scop
 from ..target import Machine
 from .choose import Choice, predicted
 
-_FEW = (4, 1)  # points for which there may be loops
-_LOOKED_AT = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+_SMALL_SIZES = (4, 1)  # points for which there may be loops
+_COMPARED_SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 _GAIN = 0.9  # of the cycles, for the points that it is made for, that make a version worth its code
 _TIE = 1.05  # of the cycles for more points: a pack costs more than the model says where it is cold
 
@@ -33,7 +33,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class SizeVariant:
     """What runs while a size is at most `most`."""
 
     size: str
@@ -41,14 +41,14 @@ class Version:
     plan: Plan
 
 
-def versions(
+def size_variants(
     program: Program,
     scop: Scop,
     machine: Machine,
     typical: Mapping[str, int],
     usual: Plan,
     make: Callable[[Mapping[str, int]], Plan],
-) -> tuple[Version, ...]:
+) -> tuple[SizeVariant, ...]:
     """The versions for few points of the first dynamic size, the fewest first; `make` plans for typical
     sizes."""
     if not typical:
@@ -59,19 +59,19 @@ def versions(
         at = {**typical, size: points}
         return predicted(scop, tile_plan.regions(program, p.groups, at), p.chosen, machine, at)
 
-    out: list[Version] = []
+    out: list[SizeVariant] = []
     rival = usual
-    for few in _FEW:
-        if typical[size] < 4 * few:
+    for small in _SMALL_SIZES:
+        if typical[size] < 4 * small:
             continue
-        made = make({**typical, size: few})
+        made = make({**typical, size: small})
         most = 0
-        for points in _LOOKED_AT:
-            least = _GAIN if points <= few else _TIE
+        for points in _COMPARED_SIZES:
+            least = _GAIN if points <= small else _TIE
             if points >= typical[size] or cycles(made, points) > least * cycles(rival, points):
                 break
             most = points
         if most:
-            out.append(Version(size, most, made))
+            out.append(SizeVariant(size, most, made))
             rival = made
     return tuple(sorted(out, key=lambda v: v.most))

@@ -1,8 +1,8 @@
-"""Lines of the first cache: which a register tile brings from the second, and which find no room.
+"""Cache lines: which lines a register tile fetches from the second cache, and which conflict in their sets.
 
-A register tile reads some lines of each array.  If all of them fit, the next tile brings those that are new
-to it; else it brings all of its own.  Lines whose addresses agree in the bits that number the sets compete
-for the ways of few sets, as rows of a power of two bytes do.
+A register tile reads some lines of each array.  If all of them fit the first cache, the next tile fetches
+only the lines that are new to it; else it fetches all of its own.  Lines whose addresses agree in the bits
+that select the set compete for the ways of a few sets: those of rows a power of two bytes apart do.
 """
 
 from __future__ import annotations
@@ -16,24 +16,25 @@ from tc.poly.tile_plan import Nest, Phase, PhaseTile, Tile, one_block
 
 from ..target import LINE, PAGE, Machine
 from .register_tile import lane_axis
-from .work import Ref, Work, footprint, rows
+from .work import NestContext, Ref, Work, footprint, rows
 
-STREAM_STRIDE = 2048  # bytes between rows from where each is a stream of its own
-_MAX_PAGES = 8.0  # pages, from where on rows do not share a line of the page table either
-PREFETCH_STREAMS = 8  # rows that the hardware follows in a larger array
+STREAM_STRIDE = 2048  # bytes between rows from which on each is a stream of its own for the prefetcher
+_MAX_PAGES = 8.0  # pages between rows from which on they do not share a line of the page table either
+PREFETCH_STREAMS = 8  # rows of a larger array that the hardware prefetcher follows
 _SAME_STREAM = 256  # bytes between rows up to which they are one stream
-_MEMORY_SHARE = 0.375  # of the last cache, arrays at least that come from memory each time
-_RESULT_PAGES = 48  # pages of results, about, on which the hardware follows a row each
-USABLE_SHARE = 0.75  # of the first cache
-_UNPREDICTED_LINE = 2.0  # times as long takes a line of which one element is used: nothing foresees it
-L2_MISS_FACTOR = 10.0  # times as long takes a line that the second cache has no room for either
-_LARGER = 4  # times
-_ORDER_GAIN = 0.9  # of the lines that another order brings, at most, to be preferred
+_MEMORY_SHARE = 0.375  # of the last cache: arrays from this size on come from memory each time
+_RESULT_PAGES = 48  # pages of results, about, on which the prefetcher follows a row each
+USABLE_SHARE = 0.75  # of the first cache, that a tile's lines may fill
+_UNPREDICTED_LINE = 2.0  # time factor of a line of which one element is used and that no prefetcher predicts
+L2_MISS_FACTOR = 10.0  # time factor of a line that the second cache has no room for either
+_LARGER = 4  # times the results: an array that is far larger
+# share of the lines of the usual order that another order may fetch, at most, to be preferred
+_ORDER_GAIN = 0.9
 
 
 @lru_cache(4096)
 def rows_per_set(stride: int, itemsize: int, rows: int, cache: int, ways: int) -> float:
-    """Of rows this far apart, how many fall into each set of a cache that some fall into."""
+    """How many of these rows, `stride` elements apart, map to each set of a cache that any of them map to."""
     apart, part = divmod(abs(stride) * itemsize, LINE)
     if rows < 2 or part or not apart:
         return 1.0
@@ -42,7 +43,7 @@ def rows_per_set(stride: int, itemsize: int, rows: int, cache: int, ways: int) -
 
 
 def set_occupancy(r: Ref, extents: Mapping[str, int], cache: int, ways: int) -> float:
-    """How many times the ways of a set the rows of a reference take, about."""
+    """How many times the ways of a set the rows of a reference fill, approximately; above 1 they conflict."""
     total = 1.0
     for n, stride in r.strides.items():
         e = extents.get(n, 1)
@@ -52,15 +53,15 @@ def set_occupancy(r: Ref, extents: Mapping[str, int], cache: int, ways: int) -> 
 
 
 def aliased(stride: int, itemsize: int, rows: int, machine: Machine) -> bool:
-    """Whether rows this far apart fall into too few sets of the first cache to stay there together."""
+    """Whether rows this far apart map to too few sets of the first cache to stay in it together."""
     return rows_per_set(stride, itemsize, rows, machine.l1, machine.l1_ways) > machine.l1_ways
 
 
 def transposed_rows(r: Ref, vector: str, machine: Machine) -> int:
-    """How many rows of what is packed are turned at a time; 0: as many as a vector has lanes.
+    """How many rows of a packed array are transposed at a time; 0: as many as a vector has lanes.
 
-    The hardware follows no more than eight rows in a larger array; and of more rows than a set has ways, the
-    lines that two blocks share are gone before the second.
+    The hardware prefetcher follows at most eight rows of a larger array.  And of more rows than a set has
+    ways, the lines that two blocks share are evicted before the second block.
     """
     apart = r.strides.get(vector, 0)
     far = r.elements * r.itemsize > machine.l2
@@ -74,7 +75,7 @@ def blocked_rows(
     phases: Sequence[PhaseTile],
     packs: frozenset[tuple[str, int]],
 ) -> list[Ref]:
-    """The reads of blocks of rows where they lie."""
+    """The reads of blocks of rows that are read in place."""
     vector = lane_axis(tiles)
     if vector is None:
         return []
@@ -85,14 +86,15 @@ def blocked_rows(
 
 
 def is_contiguous(r: Ref, w: Work, vector: str) -> bool:
-    """Whether a read is of neighbours along `vector`, of which no condition or check takes one alone: it may
-    leave out whole rows, as those after the last of a part are."""
+    """Whether a read is contiguous along `vector`, and no condition or check excludes single elements.  It
+    may leave out whole rows, such as those after the last of a part."""
     free = not (r.written or r.indirect or r.checks) and (r.plain or vector not in w.guards)
     return free and r.strides.get(vector, 0) == 1
 
 
 def contiguous_reads(phase: Phase, work: Mapping[str, Work], vector: str) -> list[Ref]:
-    """The reads of a phase whose neighbours lie along `vector`, in rows of their own along its first loop."""
+    """The reads of a phase that are contiguous along `vector`, in rows of their own along the phase's first
+    loop."""
     return [
         r
         for s in phase.statements
@@ -105,9 +107,9 @@ def contiguous_reads(phase: Phase, work: Mapping[str, Work], vector: str) -> lis
 def single_pass_reads(
     nest: Nest, phase: Phase, work: Mapping[str, Work], vector: str, machine: Machine
 ) -> list[Ref]:
-    """The reads whose neighbours lie along `vector` in rows of less than half a page, from beyond the second
-    cache and each once: a tile of all of a row reads memory from one end to the other, one of a part of it a
-    piece of every row.  None if processors can only share the rows' columns."""
+    """The reads that are contiguous along `vector` in rows of less than half a page, from beyond the second
+    cache, each row once: a tile of whole rows reads memory sequentially, a tile of parts reads a piece of
+    every row.  None if cores can only share the columns of the rows."""
     tasks = math.prod(a.extent for a in nest.axes if a.name != vector)
     if len(phase.axes) != 1 or tasks < machine.cores:
         return []
@@ -124,8 +126,8 @@ def single_pass_reads(
 
 
 def collides(r: Ref, tile: Mapping[str, int], inner: Mapping[str, int], machine: Machine) -> bool:
-    """Whether the rows that a reduction (`inner`) reads for one point of the tile leave no room for those
-    that it reads for others."""
+    """Whether the rows that a reduction (`inner`) reads for one point of the tile evict those that it reads
+    for other points."""
     ways = machine.l1_ways
     own, each = (set_occupancy(r, e, machine.l1, ways) for e in (tile, inner))
     return own * ways > 1 and own * each * ways > 2
@@ -133,9 +135,9 @@ def collides(r: Ref, tile: Mapping[str, int], inner: Mapping[str, int], machine:
 
 @dataclass(frozen=True, slots=True)
 class LineTraffic:
-    """The lines that a register tile reads of one array: how many, the cycles to bring them all, the cycles
-    that arithmetic waits for them whatever else there is to do, and how many times the ways of a set they
-    take."""
+    """The lines that a register tile reads of one array: their number, the cycles to fetch them all, the
+    cycles that arithmetic stalls for them in any case, whether the array is packed, and how many times they
+    fill the ways of a set."""
 
     ref: Ref
     lines: float
@@ -146,26 +148,25 @@ class LineTraffic:
 
 
 def line_traffic(
-    nest: Nest,
+    context: NestContext,
     phase: Phase,
-    work: Mapping[str, Work],
     packs: frozenset[tuple[str, int]],
     extents: Mapping[str, int],
-    held_accumulators: Mapping[str, Ref],
     vector: str | None,
-    machine: Machine,
 ) -> list[LineTraffic]:
-    """What a register tile with these extents, and lanes along `vector`, reads in the loops of a phase."""
+    """The lines that a register tile with these extents, and lanes along `vector`, reads in the loops of a
+    phase."""
+    machine = context.machine
     inner = {a.name: a.extent for a in phase.axes}
     each = LINE / machine.l2_bandwidth
     out: list[LineTraffic] = []
     for name in phase.statements:
-        own = {a.name: extents[a.name] for a in nest.axes if name in a.vars}
+        own = {a.name: extents[a.name] for a in context.nest.axes if name in a.vars}
         points = {**own, **inner}
-        for r in work[name].refs:
+        for r in context.work[name].refs:
             if (
                 r.written
-                or r.buffer in held_accumulators
+                or r.buffer in context.accumulators
                 or r.indirect
                 or not any(r.strides.get(n, 0) for n in inner)
             ):
@@ -182,7 +183,7 @@ def line_traffic(
             factor = 1.0 if run >= LINE else min(max(1.0, occupancy), machine.conflict_miss_factor)
             factor *= _UNPREDICTED_LINE if run <= r.itemsize else 1.0
             size = r.elements * r.itemsize
-            # Of lines that are read element by element nobody foresees the next.
+            # No prefetcher predicts the next of lines that are read element by element.
             single = run == LINE and r.strides.get(vector or "", 0) != 1 and 2 * size > machine.l3
             missed = set_occupancy(r, points, machine.l2, machine.l2_ways) > 1 and size > machine.l2
             if (run < LINE or single) and missed:
@@ -196,8 +197,8 @@ def line_traffic(
 
 
 def _page_stride_stalls(r: Ref, points: Mapping[str, int], run: int, machine: Machine) -> float:
-    """Cycles that arithmetic waits for a row of an array, of which it reads `run` bytes."""
-    if 2 * r.elements * r.itemsize <= machine.l2:  # nothing else would stay there
+    """Cycles that arithmetic stalls for a row of an array, of which it reads `run` bytes."""
+    if 2 * r.elements * r.itemsize <= machine.l2:  # of a larger one nothing else would stay in it
         return 0.0
     steps = (abs(s) * r.itemsize for n, s in r.strides.items() if points.get(n, 1) > 1)
     apart = min((s for s in steps if s > run), default=0)
@@ -205,8 +206,8 @@ def _page_stride_stalls(r: Ref, points: Mapping[str, int], run: int, machine: Ma
 
 
 def _reload_factor(r: Ref, own: Mapping[str, int], phase: Phase, machine: Machine) -> float:
-    """How often each line is brought where the loop along which elements are neighbours is not the last of
-    the phase: for each of its elements, if the loops inside leave no room for it."""
+    """How often each line is fetched where the loop along which elements are neighbours is not the last of
+    the phase: once for each of its elements, if the inner loops evict it."""
     out = 1.0
     for i, a in enumerate(phase.axes[:-1]):
         apart = abs(r.strides.get(a.name, 0)) * r.itemsize
@@ -233,8 +234,8 @@ def fit_l1(found: Sequence[LineTraffic], machine: Machine) -> bool:
 def new_line_cycles(
     found: Sequence[LineTraffic], phase: Phase, tiles: Mapping[str, Tile], along: str | None, machine: Machine
 ) -> tuple[float, float]:
-    """Cycles to bring what a register tile reads and the one before it along an axis did not, and those that
-    arithmetic waits for it."""
+    """Cycles to fetch the lines that a register tile reads and its predecessor along an axis did not, and the
+    cycles that arithmetic stalls for them."""
     if along is None or not fit_l1(found, machine):
         new = [1.0 for _ in found]
     else:
@@ -244,20 +245,20 @@ def new_line_cycles(
 
 
 def conflict_reload_cycles(found: Sequence[LineTraffic], along: str, machine: Machine) -> float:
-    """Cycles that arithmetic waits for lines which the tile before along an axis read, too, and which found
-    no room in their sets."""
+    """Cycles that arithmetic stalls for lines which the previous tile along an axis read, too, and which
+    conflict in their sets."""
     reread = [b for b in found if b.occupancy > 1 and not b.ref.strides.get(along, 0)]
     return machine.conflict_reload_penalty * sum(b.lines * (1 - 1 / b.occupancy) for b in reread)
 
 
 def _new_share(b: LineTraffic, phase: Phase, axis: str, step: int) -> float:
-    """The share of new lines after a step along an axis."""
+    """The share of lines that are new after a step along an axis."""
     stride = abs(b.ref.strides.get(axis, 0))
     if not stride:
         return 0.0
     if b.packed:
         return 1.0
-    # A window keeps what it has.
+    # A sliding window keeps the elements that it shares with the last one.
     extents = {a.name: a.extent for a in phase.axes}
     window = {n for pair in b.ref.windows if axis in pair for n in pair if n in extents}
     reach = sum((extents[n] - 1) * abs(b.ref.strides.get(n, 0)) for n in window)
@@ -265,8 +266,8 @@ def _new_share(b: LineTraffic, phase: Phase, axis: str, step: int) -> float:
 
 
 def partial_line_cycles(r: Ref, extents: Mapping[str, int], machine: Machine) -> float:
-    """Cycles to move the lines of a large result of which a register tile stores a part each, where they
-    leave the first cache before the next part is stored."""
+    """Cycles to move the lines of a large result of which a register tile stores a part each, where the first
+    cache evicts them before the next part is stored."""
     along = max((e for n, e in extents.items() if r.strides.get(n, 0) == 1), default=1)
     large = r.elements * r.itemsize > machine.l2
     if not large or along * r.itemsize >= LINE or set_occupancy(r, extents, machine.l1, machine.l1_ways) <= 1:
@@ -276,8 +277,8 @@ def partial_line_cycles(r: Ref, extents: Mapping[str, int], machine: Machine) ->
 
 
 def store_conflict_cycles(r: Ref, extents: Mapping[str, int], machine: Machine) -> float:
-    """Cycles that each row of a register tile's results waits while it is stored: for the others in its set
-    of the first cache, and where there are more pages than the hardware follows."""
+    """Cycles that each row of a register tile's results waits to be stored: for the other rows in its set of
+    the first cache, and where the rows lie on more pages than the prefetcher follows."""
     occupancy = set_occupancy(r, extents, machine.l1, machine.l1_ways)
     pages = math.prod(e for n, e in extents.items() if abs(r.strides.get(n, 0)) * r.itemsize >= PAGE)
     return (machine.set_conflict_store_penalty * occupancy if occupancy > 1 else 0.0) + (
@@ -291,16 +292,16 @@ def comes_from_memory(r: Ref, machine: Machine) -> bool:
 
 
 def rows_share_page(r: Ref, extents: Mapping[str, int]) -> bool:
-    """Whether a register tile reads several rows side by side that lie on a page, but not next to each other:
-    of these the hardware follows one, and learns the next on every page."""
+    """Whether a register tile reads several rows side by side that share a page without being adjacent.  The
+    hardware prefetcher follows one of them, and learns the next one on every page."""
     apart = (abs(r.strides.get(n, 0)) * r.itemsize for n, e in extents.items() if e > 1)
     return any(_SAME_STREAM <= x < PAGE for x in apart)
 
 
 def unprefetched_rows(r: Ref, extents: Mapping[str, int], machine: Machine) -> float:
-    """The rows of a register tile's results, in an array that does not stay in the second cache beside what
-    is read, that the hardware does not follow, which follows one on each page and few pages: those beside
-    another one on its page, and of too many pages the lines."""
+    """The rows of a register tile's results that the hardware prefetcher does not follow, in an array that
+    does not stay in the second cache beside what is read.  It follows one row on each page, and few pages:
+    not followed are those beside another on its page, and the lines on too many pages."""
     if 2 * r.elements * r.itemsize <= machine.l2:
         return 0.0
     rows = pages = 1.0
@@ -315,8 +316,8 @@ def unprefetched_rows(r: Ref, extents: Mapping[str, int], machine: Machine) -> f
 
 
 def outer_order(nest: Nest, work: Mapping[str, Work], machine: Machine) -> tuple[str, ...]:
-    """The axes as the results lie in memory; but where an array is read that is far larger, and too large for
-    the second cache, as that array lies, last those along which it is read again."""
+    """The axes in the order of the results in memory.  But if an array is read that is far larger, and too
+    large for the second cache, the order of that array, with the axes along which it is read again last."""
     refs = [r for w in work.values() for r in w.refs]
     place = {
         a.name: max((abs(r.strides.get(a.name, 0)) for r in refs if r.written), default=0) for a in nest.axes
@@ -334,36 +335,35 @@ def outer_order(nest: Nest, work: Mapping[str, Work], machine: Machine) -> tuple
 
 
 def inner_order(
-    nest: Nest,
-    work: Mapping[str, Work],
+    context: NestContext,
     tiles: Mapping[str, Tile],
     phases: Sequence[PhaseTile],
     packs: frozenset[tuple[str, int]],
-    held_accumulators: Mapping[str, Ref],
-    machine: Machine,
 ) -> tuple[str, ...]:
-    """The order of the loops over register tiles, outermost first: as the results lie in memory, but the
-    innermost is another where that brings fewer lines; the loops along which rows of a block are read where
-    they lie come first."""
-    refs = [r for w in work.values() for r in w.refs]
+    """The order of the loops over register tiles, outermost first.
+
+    It is the order of the results in memory, but another loop is innermost where that fetches fewer lines.
+    Loops along which rows of a block are read in place come first.
+    """
+    nest, work, machine = context.nest, context.work, context.machine
     order = sorted(outer_order(nest, work, machine), key=lambda n: tiles[n].lanes > 1)
     along = {n for r in blocked_rows(nest, work, tiles, phases, packs) for n in r.strides if r.strides[n]}
     if along:
         return tuple(sorted(order, key=lambda n: n not in along))
     looped = [n for n in order if not 0 < tiles[n].cache <= tiles[n].register]
-    far = [r for r in refs if r.elements * r.itemsize > machine.l2]
+    far = [r for r in context.refs if r.elements * r.itemsize > machine.l2]
     if len(looped) < 2 or any(abs(r.strides.get(looped[-1], 0)) == 1 for r in far):
-        return tuple(order)  # neighbours from afar are best read and written one after the other
+        return tuple(order)  # contiguous rows from afar are best read and written sequentially
     at = {a.name: min(tiles[a.name].register, a.extent) for a in nest.axes}
     cut = [one_block(p, t) for p, t in zip(nest.phases, phases, strict=True) if p.axes]
     vector = lane_axis(tiles)
-    found = [(p, line_traffic(nest, p, work, packs, at, held_accumulators, vector, machine)) for p in cut]
+    found = [(p, line_traffic(context, p, packs, at, vector)) for p in cut]
     if not found or not all(fit_l1(x, machine) for _, x in found):
         return tuple(order)
 
     def cycles(along: str) -> float:
         read = sum(sum(new_line_cycles(x, p, tiles, along, machine)) for p, x in found)
-        return read + sum(_result_cycles(r, at, along, machine) for r in held_accumulators.values())
+        return read + sum(_result_cycles(r, at, along, machine) for r in context.accumulators.values())
 
     best = min(looped, key=cycles)
     if cycles(best) >= _ORDER_GAIN * cycles(looped[-1]):
@@ -372,7 +372,7 @@ def inner_order(
 
 
 def _result_cycles(r: Ref, at: Mapping[str, int], along: str, machine: Machine) -> float:
-    """Cycles to move the lines of a result: a line of which the next tile along an axis stores the rest
+    """Cycles to move the lines of a result.  A line of which the next tile along an axis stores the rest
     stays until then."""
     apart = {n: abs(r.strides.get(n, 0)) * r.itemsize for n in at}
     rows = math.prod(e for n, e in at.items() if apart[n] >= LINE)

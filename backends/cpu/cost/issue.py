@@ -1,8 +1,8 @@
-"""Issue slots: what a core does in an iteration of a register tile that reads from the first cache alone.
+"""Port usage: what a core executes in an iteration of a register tile that reads from the first cache alone.
 
-Each cycle it starts so many instructions, of these so many vector operations and so many loads, and one
-store; whichever takes longest is the bottleneck.  Beside that an iteration waits for lines that come from the
-second cache, and for the results of the last one.
+Each cycle a core starts a number of instructions, some of which may be vector operations, loads, and one
+store; the kind that takes longest is the bottleneck.  Besides, an iteration waits for lines from the second
+cache, and for the results of the iteration before it.
 """
 
 from __future__ import annotations
@@ -11,40 +11,39 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tc.poly.tile_plan import Nest, Phase, PhaseTile
+from tc.poly.tile_plan import Phase, PhaseTile
 
 from ..emit.lane_reduction import combinations
 from ..emit.load_store import MAX_PICK_STRIDE
-from ..target import Machine
 from . import cache_lines
 from .register_tile import Candidate, lane_axis
-from .work import Ref, Work
+from .work import NestContext, Ref, Work
 
-_OVERLAP = 0.1  # of its cycles, what is not the bottleneck takes
-_SHUFFLED_LOADS = 2.0  # loads of neighbours that lanes take elements of, by as many shuffles
-_INSERTED = 1.5  # loads, for a single element that is put into a vector
-_GATHERED = 2.5  # the same, whose address is taken out of a vector
-# Instructions to reach a row that data point to: its check, its address, and what asks for a later one.  On
+_OVERLAP = 0.1  # share of the cycles of what is not the bottleneck that adds to it
+_SHUFFLED_LOADS = 2.0  # loads of neighbours out of which lanes are shuffled, by as many shuffles
+_INSERTED = 1.5  # cost in loads of an element that is inserted into a vector
+_GATHERED = 2.5  # the same where the address is extracted from a vector
+# Instructions to reach a row that data point to: its check, its address, and the prefetch of a later one.  On
 # Zen 4 a row of 29 elements in two parts took 2.9 cycles longer than whole (ADR 8).
 _ROW_SETUP = 8.0
-_ALIASED = 3.0  # times as long takes an element of rows that leave each other no room in the first cache
+_ALIASED = 3.0  # time factor of elements in rows that evict each other from the first cache
 _ALIASED_VECTORS, _COLLIDING_VECTORS = (
     2.0,
     4.0,
 )  # the same of vectors: of rows of the tile, of these and those of the reduction
-# Cycles after the latency until the next update starts where each accumulator has one an iteration.
+# Cycles after the latency until the next update starts, where each accumulator has one update an iteration.
 _UPDATE_DELAY = 0.5
-# Operations that a core has under way at a time, at least (Fog, "The microarchitecture of Intel, AMD and VIA
-# CPUs", 2024: 224 on Zen 2 and Skylake, 320 on Zen 4, 512 on Golden Cove).
+# Operations in flight in a core, at least (Fog, "The microarchitecture of Intel, AMD and VIA CPUs", 2024: 224
+# on Zen 2 and Skylake, 320 on Zen 4, 512 on Golden Cove).
 _REORDER_WINDOW = 224
-_COMBINE_CYCLES = 2.0  # cycles of a combination of lanes: two shuffles and an operation on what they yield
-_LINE_SPLIT = 0.9  # of a load more takes a vector of a whole line that lies across two
+_COMBINE_CYCLES = 2.0  # cycles to combine lanes once: two shuffles and an operation on their results
+_LINE_SPLIT = 0.9  # additional loads of a vector of a whole line that lies across two lines
 
 
 @dataclass(slots=True)
 class PortUsage:
-    """Of an iteration: vector operations, loads of vectors and of single elements, stores; and of loads, how
-    many instructions start for them."""
+    """Usage of an iteration: vector operations, loads of vectors and of single elements, stores; and the
+    instructions that start for loads."""
 
     operations: float = 0.0
     vector_loads: float = 0.0
@@ -55,8 +54,8 @@ class PortUsage:
 
 @dataclass(frozen=True, slots=True)
 class Accesses:
-    """How often an iteration loads or stores of an array: vectors if they are `wide`, elements if not or if
-    lanes are `scattered`; and the operations that pick lanes out of neighbours."""
+    """How often an iteration loads or stores of an array: whole vectors if `is_vector`, else elements, or
+    elements if its lanes are `scattered`; and the operations that shuffle lanes out of neighbours."""
 
     count: float
     is_vector: bool
@@ -66,31 +65,29 @@ class Accesses:
 
 @dataclass(frozen=True)
 class Iteration:
-    """One of the loops of a phase, for a register tile with these extents of the nest's axes; `held` as of
-    `held_buffers`."""
+    """One iteration of the loops of a phase, for a register tile with `extents` points along the
+    nest's axes."""
 
-    nest: Nest
+    context: NestContext
     phase: Phase
     tile: PhaseTile
-    work: Mapping[str, Work]
     candidate: Candidate
     extents: Mapping[str, int]
-    accumulators: Mapping[str, Ref]
-    machine: Machine
     inner: Mapping[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        # No `cached_property`: its lock, held by another thread at a fork, is held in the child for ever.
+        # Not a `cached_property`: if another thread holds its lock at a fork, it is held in the child for
+        # ever.
         object.__setattr__(self, "inner", {a.name: a.extent for a in self.phase.axes})
 
     @property
     def lanes(self) -> int:
-        """Along the phase's own vector axis."""
+        """Lanes along the phase's own vector axis, or 1."""
         return self.tile.lanes if self.tile.vector is not None else 1
 
     @property
     def count(self) -> float:
-        """How many there are."""
+        """The number of iterations."""
         out = float(math.prod(self.inner.values()))
         vector, dot = self.tile.vector, self.tile.dot
         if vector is not None:
@@ -101,12 +98,12 @@ class Iteration:
         return out
 
     def cycles(self, after: str | None) -> float:
-        """Of all iterations, of a register tile that is `after` one along that axis."""
-        machine, count = self.machine, self.count
+        """Cycles of all iterations, for a register tile that follows another one along the axis `after`."""
+        machine, count = self.context.machine, self.count
         usage, horizontal, updates = PortUsage(), 0.0, False
         for name in self.phase.statements:
-            w = self.work[name]
-            own = {a.name: self.extents[a.name] for a in self.nest.axes if name in a.vars}
+            w = self.context.work[name]
+            own = {a.name: self.extents[a.name] for a in self.context.nest.axes if name in a.vars}
             vectors = self.add_statement(w, own, usage)
             updates = updates or (w.update and bool(self.inner))
             if self.tile.vector is not None and w.update:
@@ -115,12 +112,10 @@ class Iteration:
         widest = max([self.lanes, *(t.lanes for t in self.candidate.tiles.values())])
         multiply_adds, wide_loads = machine.issue(4 * widest)
         far = waits = 0.0
-        if self.inner and self.tile.vector is None:  # lanes along a reduction read what follows
+        if self.inner and self.tile.vector is None:  # lanes along a reduction read contiguous elements
             c = self.candidate
             vector = lane_axis(c.tiles)
-            found = cache_lines.line_traffic(
-                self.nest, self.phase, self.work, c.packs, self.extents, self.accumulators, vector, machine
-            )
+            found = cache_lines.line_traffic(self.context, self.phase, c.packs, self.extents, vector)
             far, waits = cache_lines.new_line_cycles(found, self.phase, c.tiles, after, machine)
             far /= count
             if after is not None and self.tile.block is not None and not c.packs:
@@ -130,22 +125,23 @@ class Iteration:
         started = (usage.load_instructions + usage.operations + usage.stores) / machine.issue_width
         each = max(max(busy) + _OVERLAP * (sum(busy) - max(busy)), far, started)
         along = self.tile.accumulators if self.tile.vector is not None else 1
-        if updates:  # an accumulator is ready for its next update only after the latency of the last
+        if updates:  # an accumulator is ready for its next update after the latency of the last one
             wait = machine.latency / along if along > 1 else machine.latency + _UPDATE_DELAY
-            # Of a short reduction the next tile's are computed meanwhile (not of single elements: ADR 8).
+            # During a short reduction the next tile's is computed, too (not one of single elements: ADR 8).
             whole = (usage.load_instructions + usage.operations + usage.stores) * count
             each = max(each, wait * min(1.0, whole / _REORDER_WINDOW) if widest > 1 else wait)
-        # Loop control of the innermost loop, once an unrolled iteration.
+        # Loop control of the innermost loop, once for each unrolled iteration.
         unroll = along if self.tile.vector is not None else max(1, self.tile.unroll)
         return (each + (1.0 / unroll if self.inner else 0.0)) * count + waits + horizontal
 
     def add_statement(self, w: Work, own: Mapping[str, int], usage: PortUsage) -> float:
-        """Count what a statement does whose axes have these extents; how many vectors it computes."""
+        """Add the usage of a statement whose axes have the extents `own`; returns the vectors that it
+        computes."""
         along_each = {n: math.ceil(e / self.candidate.tiles[n].lanes) for n, e in own.items()}
         vectors = float(math.prod(along_each.values()))
         if self.tile.dot is not None:
-            usage.operations += vectors if self.machine.isa.dots else 2 * vectors
-        else:  # what does not go with a loop of the phase is computed before it
+            usage.operations += vectors if self.context.machine.isa.dots else 2 * vectors
+        else:  # what does not depend on a loop of the phase is computed before it
             parts = [p for p in w.parts if (w.name, p.read) not in self.candidate.packs]
             parts = [p for p in parts if not self.inner or not p.axes.isdisjoint(self.inner)]
             usage.operations += sum(
@@ -153,7 +149,7 @@ class Iteration:
             )
         for r in w.refs:
             moving = any(n in self.inner for n in r.strides) or bool(r.indirect & self.inner.keys())
-            if r.buffer in self.accumulators or (self.inner and not moving and r.plain):
+            if r.buffer in self.context.accumulators or (self.inner and not moving and r.plain):
                 continue  # in registers
             m = self.accesses(r, own)
             usage.operations += m.operations
@@ -169,6 +165,7 @@ class Iteration:
         return vectors
 
     def accesses(self, r: Ref, own: Mapping[str, int]) -> Accesses:
+        """How often an iteration accesses the array of a reference, and how."""
         count, operations, wide, scattered = self.loads_per_group(r), 0.0, False, False
         packed = (r.statement, r.read) in self.candidate.packs
         for n, e in own.items():
@@ -204,12 +201,14 @@ class Iteration:
         return Accesses(count, wide or stride == 1, scattered, operations)
 
     def is_periodic(self, r: Ref, axis: str) -> bool:
-        """Whether it is known, or tested once a vector, which elements the lanes along an axis take."""
+        """Whether the elements that the lanes along an axis take are known at compile time, or tested once a
+        vector."""
         t, period = self.candidate.tiles[axis], r.periods.get(axis, 0)
         return period > 0 and (t.lanes % period == 0 or t.register % period == 0)
 
     def loads_per_group(self, r: Ref) -> float:
-        """Loads for the neighbours that one operation sums products of, of which not all lie together."""
+        """Loads for the neighbours whose products one instruction sums; more than one where they are not
+        contiguous."""
         dot = self.tile.dot
         if dot is None or dot.other != r.read or self.tile.vector is not None:
             return 1.0
@@ -219,19 +218,21 @@ class Iteration:
     def load_elements(
         self, r: Ref, m: Accesses, own: Mapping[str, int], vectors: float, usage: PortUsage
     ) -> None:
-        machine = self.machine
+        """Add the loads of single elements."""
+        machine = self.context.machine
         packed = (r.statement, r.read) in self.candidate.packs
         rows = not packed and any(
             cache_lines.aliased(r.strides.get(n, 0), r.itemsize, e, machine) for n, e in own.items()
         )
         each = _GATHERED if r.indirect else _INSERTED
         usage.element_loads += m.count * (each if m.scattered else _ALIASED if rows else 1.0)
-        # What one operation uses is its operand in memory.
+        # An element that one operation uses is its memory operand.
         folded = not m.scattered and m.count >= vectors and machine.isa.vector_bytes == 64
         usage.load_instructions += 0.0 if folded else m.count * (each if m.scattered else 1.0)
 
     def load_vectors(self, r: Ref, m: Accesses, own: Mapping[str, int], usage: PortUsage) -> None:
-        tiles, machine = self.candidate.tiles, self.machine
+        """Add the loads of vectors."""
+        tiles, machine = self.candidate.tiles, self.context.machine
         rows = {n: e for n, e in own.items() if tiles[n].lanes == 1}
         far = 1.0
         if cache_lines.collides(r, rows, self.inner, machine):
@@ -240,7 +241,8 @@ class Iteration:
             far = _ALIASED_VECTORS
         along = next((n for n in own if tiles[n].lanes > 1), self.tile.vector)
         width = r.itemsize * (self.lanes if along is None or along not in own else tiles[along].lanes)
-        # Rows of a block may as well be packed, which aligns them: arrays are not, as they come.
+        # Rows of a block could as well be packed, which would align them; arrays as they come are not
+        # aligned.
         blocked = self.tile.block is not None and not self.candidate.packs
         aligned = (r.statement, r.read) in self.candidate.packs or not (
             blocked or any(s * r.itemsize % width for n, s in r.strides.items() if n != along)
@@ -251,5 +253,5 @@ class Iteration:
 
 
 def _is_picked(stride: int, r: Ref) -> bool:
-    """Whether lanes so far apart are picked out of neighbours (backends.cpu.memory)."""
+    """Whether lanes at this stride are picked out of loaded neighbours (emit.load_store)."""
     return 1 < stride <= MAX_PICK_STRIDE and not r.indirect and r.plain

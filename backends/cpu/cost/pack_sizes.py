@@ -1,4 +1,5 @@
-"""How large packs are: the depth and the width of what a cache tile copies."""
+"""The sizes of packs: the depth and the width of the copy that a cache tile fills (Goto and van de Geijn,
+2008)."""
 
 from __future__ import annotations
 
@@ -10,20 +11,20 @@ from tc.poly.tile_plan import Nest, PhaseTile
 from ..target import Machine
 from .balance import TASKS_PER_CORE, even_width
 from .register_tile import Candidate, lane_axis
-from .work import Ref, Work
+from .work import NestContext, Ref, Work
 
 _ROW_BYTES = 256  # bytes of a row that a pack takes along axes without lanes
 
 
 def pack_depth(nest: Nest, packed: Sequence[Ref], phases: Sequence[PhaseTile]) -> int:
-    """Points of a reduction in a pack, at most."""
+    """Points of the reduction in a pack, at most."""
     inner = {a.name: a.extent for p in nest.phases for a in p.axes}
     inner |= {p.axes[0].name: t.block for p, t in zip(nest.phases, phases, strict=True) if t.block}
     return max(math.prod(inner[a] for a in r.strides if a in inner and r.strides[a]) for r in packed)
 
 
 def row_axis(work: Mapping[str, Work], c: Candidate) -> str | None:
-    """The axis along which a factor is packed that all lanes share."""
+    """The axis along which a factor that all lanes share is packed; None where none is."""
     vector = lane_axis(c.tiles) or ""
     packed = [r for w in work.values() for r in w.refs if (r.statement, r.read) in c.packs]
     found = (n for r in packed if not r.strides.get(vector, 0) for n in c.tiles if r.strides.get(n, 0) == 1)
@@ -31,7 +32,8 @@ def row_axis(work: Mapping[str, Work], c: Candidate) -> str | None:
 
 
 def pack_columns(register: int, each: int, machine: Machine) -> int:
-    """Points along the lanes, of so many bytes `each`, of which half of the second cache holds packs."""
+    """Points along the lanes, of `each` bytes, whose packs fill half of the second cache; a whole number of
+    register tiles."""
     return max(register, machine.l2 // 2 // each // register * register)
 
 
@@ -41,8 +43,8 @@ def pack_bytes(nest: Nest, packed: Sequence[Ref], phases: Sequence[PhaseTile]) -
 
 
 def row_tile(extent: int, register: int, each: int, machine: Machine) -> int:
-    """The points of a row axis, of so many bytes `each`, that a cache tile has: an equal part for each
-    processor, as many as three eighths of the second cache hold packs of."""
+    """The points of a row axis, of `each` bytes, in a cache tile: an equal part for each core, with packs in
+    at most three eighths of the second cache."""
     most = max(1, 3 * machine.l2 // 8 // (each * register)) * register
     parts = -(-extent // (most * machine.cores)) * machine.cores
     return min(extent, -(-extent // (parts * register)) * register)
@@ -51,10 +53,12 @@ def row_tile(extent: int, register: int, each: int, machine: Machine) -> int:
 def row_tiles(
     nest: Nest, packed: Sequence[Ref], c: Candidate, extents: Mapping[str, int], machine: Machine
 ) -> dict[str, int]:
-    """Points of a cache tile along axes in whose order what is packed lies in memory, beyond the second
-    cache, though neither lanes nor a reduction go along them.  Of a line of which each pack takes an element
-    all others would come again for the next packs: some lines of each row, as far as a quarter of the second
-    cache has room."""
+    """Points of a cache tile along axes that are contiguous in a packed array beyond the second cache, though
+    neither lanes nor a reduction run along them.
+
+    If each pack took one element of a line, the line would be fetched again for each of the next packs.  So a
+    pack takes some lines of each row, as far as a quarter of the second cache has room.
+    """
     vector = lane_axis(c.tiles) or ""
     out: dict[str, int] = {}
     inner = {a.name: a.extent for p in nest.phases for a in p.axes}
@@ -87,16 +91,20 @@ def row_tiles(
 
 
 def pack_width(
-    nest: Nest,
+    context: NestContext,
     packed: Sequence[Ref],
     c: Candidate,
     order: Sequence[str],
+    *,
     shared: bool,
-    machine: Machine,
     row: str | None = None,
 ) -> int:
-    """Points along the lanes that there are packs for at a time: half of the second cache holds them, and if
-    processors share the loops of `order`, there are enough for all, with about as much for each."""
+    """Points along the lanes for which packs exist at a time.
+
+    Half of the second cache holds the packs.  If cores share the loops of `order` (`shared`), there are packs
+    enough for all cores, with about as much for each.
+    """
+    nest, machine = context.nest, context.machine
     vector = lane_axis(c.tiles)
     assert vector is not None
     extents = {a.name: a.extent for a in nest.axes}

@@ -15,7 +15,7 @@ from ..cost.balance import MIN_BUSY, TASKS_PER_CORE, even_width, keeps_busy
 from ..cost.cache_lines import blocked_rows, inner_order, outer_order, transposed_rows
 from ..cost.pack_sizes import pack_bytes, pack_width, row_axis, row_tile, row_tiles
 from ..cost.register_tile import Candidate, lane_axis
-from ..cost.work import Ref, Work, accumulators, footprint
+from ..cost.work import NestContext, Ref, footprint
 from ..target import Machine
 from . import prefetch
 from .reduction_blocks import STREAMS
@@ -32,19 +32,13 @@ _SERIAL_CYCLES = 16000.0  # cycles below which one thread is faster
 
 
 def tiling(
-    nest: Nest,
-    work: Mapping[str, Work],
-    c: Candidate,
-    machine: Machine,
-    given: Mapping[str, int],
-    cycles: float,
-    options: Options,
+    context: NestContext, c: Candidate, given: Mapping[str, int], cycles: float, options: Options
 ) -> Tiling:
     """Cache tiles, their order, and which of them run in parallel."""
+    nest, work, machine = context.nest, context.work, context.machine
     tiles = {n: replace(t, cache=given.get(n, t.cache)) for n, t in c.tiles.items()}
     axes = {a.name: a for a in nest.axes}
-    refs = [r for w in work.values() for r in w.refs]
-    packed = [r for r in refs if (r.statement, r.read) in c.packs]
+    packed = [r for r in context.refs if (r.statement, r.read) in c.packs]
     free = [n for n in axes if n not in given and not axes[n].reductions]
     order = [n for n in outer_order(nest, work, machine) if n in free]
     near_bytes = 0 if options.prefetch else machine.l2  # bytes of arrays of which nothing is asked for early
@@ -62,7 +56,7 @@ def tiling(
             share = row_tile(axes[row].extent, tiles[row].register, each, machine)
             tiles[row] = replace(tiles[row], cache=share)
         elif not given and options.tile is None and options.order is None and options.parallel is not False:
-            rows = _row_split_axis(nest, refs, packed, tiles, cycles, machine)
+            rows = _row_split_axis(context, packed, tiles, cycles)
         if rows is not None:
             order = [rows, *(n for n in order if n != rows)]
             tiles[rows] = replace(tiles[rows], cache=_share_per_core(axes[rows].extent, tiles[rows], machine))
@@ -72,7 +66,7 @@ def tiling(
                 tiles[n] = replace(tiles[n], cache=whole.get(n, tiles[n].register))
         if vector in order:
             shared = cycles > _SERIAL_CYCLES and rows is None
-            width = pack_width(nest, packed, replace(c, tiles=tiles), order, shared, machine, row)
+            width = pack_width(context, packed, replace(c, tiles=tiles), order, shared=shared, row=row)
             tiles[vector] = replace(tiles[vector], cache=width)
     elif vector is not None and (streamed := blocked_rows(nest, work, tiles, phases, c.packs)):
         along = {n for r in streamed for n in r.strides if r.strides[n]}
@@ -80,7 +74,7 @@ def tiling(
         for n in order:  # each point has rows of its own
             if n != vector and all(r.strides.get(n, 0) for r in streamed):
                 tiles[n] = replace(tiles[n], cache=tiles[n].register)
-        tiles[vector] = replace(tiles[vector], cache=_revisited_points(nest, work, tiles, vector, machine))
+        tiles[vector] = replace(tiles[vector], cache=_revisited_points(context, tiles, vector))
     if options.prefetch is not False:
         phases = tuple(
             replace(x, prefetch=prefetch.GATHER_DISTANCE) if prefetch.is_gather(p, work, near_bytes) else x
@@ -152,7 +146,7 @@ def tiling(
             most = points
     if options.parallel is False:
         parallel = 0
-    inner = inner_order(nest, work, tiles, c.phases, c.packs, accumulators(nest, work), machine)
+    inner = inner_order(context, tiles, c.phases, c.packs)
     lanes = lane_axis(tiles) or ""
     packs = tuple(Pack(r.statement, r.read, transposed_rows(r, lanes, machine)) for r in packed)
     prefetches: tuple[PrefetchHint, ...] = ()
@@ -172,12 +166,7 @@ def _in_given_order(nest: Nest, order: Sequence[str], options: Options) -> list[
 
 
 def _row_split_axis(
-    nest: Nest,
-    refs: Sequence[Ref],
-    packed: Sequence[Ref],
-    tiles: Mapping[str, Tile],
-    cycles: float,
-    machine: Machine,
+    context: NestContext, packed: Sequence[Ref], tiles: Mapping[str, Tile], cycles: float
 ) -> str | None:
     """The axis of which each processor had better have a part, that of the rows of a result, though each
     fills all packs then.
@@ -186,9 +175,10 @@ def _row_split_axis(
     beside them: for 128 KiB 15 us where a processor with its own writes them in 4.  A result that leaves the
     second caches in between has no such lines.
     """
+    nest, machine = context.nest, context.machine
     if any(a.size is not None for a in (*nest.axes, *(a for p in nest.phases for a in p.axes))):
         return None
-    result = max((r for r in refs if r.written), key=lambda r: r.elements)
+    result = max((r for r in context.refs if r.written), key=lambda r: r.elements)
     best = max(nest.axes, key=lambda a: abs(result.strides.get(a.name, 0)))
     filled = sum(_pack_elements(r, nest, tiles) for r in packed)
     small = result.elements * result.itemsize <= machine.l2 * machine.cores
@@ -204,14 +194,12 @@ def _share_per_core(extent: int, t: Tile, machine: Machine) -> int:
     return -(-extent // (machine.cores * t.register)) * t.register
 
 
-def _revisited_points(
-    nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, Tile], vector: str, machine: Machine
-) -> int:
+def _revisited_points(context: NestContext, tiles: Mapping[str, Tile], vector: str) -> int:
     """The points of the vector axis of which the results stay in the second cache from block to block."""
     t = tiles[vector]
-    extents = {a.name: min(a.extent, tiles[a.name].cache) for a in nest.axes}
-    results = [footprint(r, extents) for r in accumulators(nest, work).values() if r.strides.get(vector, 0)]
-    parts = max(1.0, sum(results) / (machine.l2 / 2))
+    extents = {a.name: min(a.extent, tiles[a.name].cache) for a in context.nest.axes}
+    results = [footprint(r, extents) for r in context.accumulators.values() if r.strides.get(vector, 0)]
+    parts = max(1.0, sum(results) / (context.machine.l2 / 2))
     return min(t.cache, max(t.register, math.ceil(extents[vector] / parts / t.register) * t.register))
 
 

@@ -15,7 +15,7 @@ from tc.support.machine_overrides import describe
 
 from ..cost.cost import nest_cost
 from ..cost.register_tile import Candidate
-from ..cost.work import Work, footprint, work_of
+from ..cost.work import NestContext, Work, footprint, work_of
 from ..target import Machine
 from .cache_tiles import TASK_CYCLES, tiling
 from .rank import Ranked, ranked_candidates
@@ -89,7 +89,7 @@ def choose(
             )
             best_of[-1] = (*best_of[-1], best.candidate)
             cycles |= dict.fromkeys(n.statements, best.cost.total)
-            t = tiling(n, work[n], best.candidate, machine, given, best.cost.total, options)
+            t = tiling(NestContext.of(n, work[n], machine), best.candidate, given, best.cost.total, options)
             chosen.append(t)
             lines.append(f"region {number}, nest {i}: statements {', '.join(n.statements)}")
             if given:
@@ -128,10 +128,10 @@ def predicted(
             a.name: t if t != SHARE else tiled.most or 1 for a, t in zip(made.axes, tiled.tiles, strict=True)
         }
         for n, c in zip(r.nests, best, strict=True):
-            work = work_of(scop, n, bodies, machine, sizes)
+            context = NestContext.of(n, work_of(scop, n, bodies, machine, sizes), machine)
             extents = {a.name: min(given.get(a.name, a.extent), a.extent) for a in n.axes}
             repeats = math.prod(math.ceil(a.extent / given[a.name]) for a in n.axes if a.name in given)
-            total += nest_cost(n, work, c, extents, repeats, machine).total
+            total += nest_cost(context, c, extents, repeats).total
     return total
 
 

@@ -14,7 +14,7 @@ from ..cost.code_size import MAX_LINES, code_lines
 from ..cost.cost import dynamic_lanes_factor, nest_cost
 from ..cost.cycles import OVERLAP, Cost, tile_cycles
 from ..cost.register_tile import Candidate, lane_axis
-from ..cost.work import Work, accumulators
+from ..cost.work import NestContext, Work
 from ..target import Machine
 from .candidates import allowed_candidates, limited_code, register_tiles, whole_tiles
 from .reduction_blocks import blocking_candidates
@@ -39,7 +39,7 @@ def ranked_candidates(
     """The candidates of a nest that the options allow, the best first; at least one."""
     extents = {a.name: min(given.get(a.name, a.extent), a.extent) for a in nest.axes}
     repeats = math.prod(math.ceil(a.extent / given[a.name]) for a in nest.axes if a.name in given)
-    held_accumulators = accumulators(nest, work)
+    context = NestContext.of(nest, work, machine)
     pack = options.pack is True
     made = register_tiles(nest, work, machine, extents, pack)
     # The tiles of a region are whole register tiles.
@@ -66,16 +66,16 @@ def ranked_candidates(
         waste = math.prod(
             (1 + math.ceil(extents[n] / e) * e / extents[n]) / 2 for n, e in at.items() if extents[n]
         )
-        one = tile_cycles(nest, work, c, at, held_accumulators, None, machine)
+        one = tile_cycles(context, c, at, None)
         one += (
             OVERLAP
             * machine.unprefetched_row_penalty
-            * sum(cache_lines.unprefetched_rows(r, at, machine) for r in held_accumulators.values())
+            * sum(cache_lines.unprefetched_rows(r, at, machine) for r in context.accumulators.values())
         )
         return waste * dynamic_lanes_factor(nest, c) * one / math.prod(at.values())
 
     rough = _promising(wanted, cycles)
-    ranked = _rank(nest, work, [(c, label) for _, c, label in rough], extents, repeats, machine, pack)
+    ranked = _rank(context, [(c, label) for _, c, label in rough], extents, repeats, pack)
     # Of constant extents what is left over is one length, and a tile that is given is asked for.
     dynamic = any(a.size is not None for a in (*nest.axes, *(a for p in nest.phases for a in p.axes)))
     if not dynamic or options.register_tile is not None:
@@ -85,7 +85,7 @@ def ranked_candidates(
     lengths = [code_lines(nest, work, c, extents) for _, c, _ in rough]
     most = max(MAX_LINES, min(lengths))
     smaller = [(c, label) for (_, c, label), n in zip(rough, lengths, strict=True) if n <= most]
-    return _rank(nest, work, smaller, extents, repeats, machine, pack)
+    return _rank(context, smaller, extents, repeats, pack)
 
 
 def _promising(
@@ -107,12 +107,10 @@ def _promising(
 
 
 def _rank(
-    nest: Nest,
-    work: Mapping[str, Work],
+    context: NestContext,
     rough: Sequence[tuple[Candidate, str]],
     extents: Mapping[str, int],
     repeats: int,
-    machine: Machine,
     pack: bool,
 ) -> list[Ranked]:
     """Those among the first ones of each kind, the best first."""
@@ -123,7 +121,7 @@ def _rank(
         seen[along] = seen.get(along, 0) + 1
         if seen[along] <= _KEPT:
             kept.append((c, label))
-    found = [x for c, label in kept for x in blocking_candidates(nest, work, c, label, machine, pack)]
-    ranked = [Ranked(c, nest_cost(nest, work, c, extents, repeats, machine), label) for c, label in found]
+    found = [x for c, label in kept for x in blocking_candidates(context, c, label, pack)]
+    ranked = [Ranked(c, nest_cost(context, c, extents, repeats), label) for c, label in found]
     ranked.sort(key=lambda x: x.cost.total)
     return ranked

@@ -17,7 +17,7 @@ from tc.poly.tile_plan import Axis, Nest, Phase, PhaseTile
 from ..cost.cache_lines import STREAM_STRIDE, USABLE_SHARE, contiguous_reads, set_occupancy, single_pass_reads
 from ..cost.pack_sizes import pack_depth
 from ..cost.register_tile import Candidate, lane_axis
-from ..cost.work import Ref, Work, footprint
+from ..cost.work import NestContext, Ref, footprint
 from ..target import LINE, Machine
 from .prefetch import is_cheap
 
@@ -29,33 +29,32 @@ _CACHED_ROWS = 64  # rows of which a register tile reads some vectors each
 
 
 def blocking_candidates(
-    nest: Nest, work: Mapping[str, Work], c: Candidate, label: str, machine: Machine, pack: bool
+    context: NestContext, c: Candidate, label: str, pack: bool
 ) -> list[tuple[Candidate, str]]:
     """A candidate with the blocks that its reductions had better run in; and, unless packs are wanted
     (`pack`), the one that reads where they lie the neighbours that this one packs."""
+    nest, machine = context.nest, context.machine
     vector = lane_axis(c.tiles)
     if vector is None:
         return [(c, label)]
-    packed = [r for w in work.values() for r in w.refs if (r.statement, r.read) in c.packs]
+    packed = [r for r in context.refs if (r.statement, r.read) in c.packs]
     if not packed:
-        return [_with_row_blocks(nest, work, c, label, vector, machine)]
+        return [_with_row_blocks(context, c, label, vector)]
     out = [(replace(c, phases=_pack_blocks(nest, c, packed, vector, machine)), label)]
-    if (both := _with_both_packed(nest, work, c, packed, vector, machine)) is not None:
+    if (both := _with_both_packed(context, c, packed, vector)) is not None:
         out.append((both, label.replace(f"{len(packed)} packed", f"{len(both.packs)} packed")))
     if not pack and not any(p.dot for p in c.phases) and all(r.strides[vector] == 1 for r in packed):
         label = label.replace(f", {len(packed)} packed", "")
-        near = _with_row_blocks(nest, work, replace(c, packs=frozenset()), label, vector, machine)
+        near = _with_row_blocks(context, replace(c, packs=frozenset()), label, vector)
         if near[0].phases != c.phases:
             out.append(near)
     return out
 
 
-def _with_row_blocks(
-    nest: Nest, work: Mapping[str, Work], c: Candidate, label: str, vector: str, machine: Machine
-) -> tuple[Candidate, str]:
+def _with_row_blocks(context: NestContext, c: Candidate, label: str, vector: str) -> tuple[Candidate, str]:
     """A candidate without packs, in blocks of rows; of one phase, and of none where more should have them."""
-    pairs = zip(nest.phases, c.phases, strict=True)
-    phases = tuple(_row_block(nest, p, t, vector, work, c, machine) if p.axes else t for p, t in pairs)
+    pairs = zip(context.nest.phases, c.phases, strict=True)
+    phases = tuple(_row_block(context, p, t, vector, c) if p.axes else t for p, t in pairs)
     points = [t.block for t in phases if t.block is not None]
     if len(points) != 1:
         return c, label
@@ -66,10 +65,11 @@ def _with_row_blocks(
 
 
 def _with_both_packed(
-    nest: Nest, work: Mapping[str, Work], c: Candidate, packed: Sequence[Ref], vector: str, machine: Machine
+    context: NestContext, c: Candidate, packed: Sequence[Ref], vector: str
 ) -> Candidate | None:
     """A candidate that packs the other factor, too, of which each step of the reduction reads part of another
     line: these lines fall into few sets, and come again for each register tile."""
+    nest = context.nest
     phases = [p for p in nest.phases if p.axes]
     if len(phases) != 1 or len(phases[0].axes) != 1 or any(t.dot for t in c.phases):
         return None
@@ -79,7 +79,7 @@ def _with_both_packed(
     others = [
         r
         for s in phases[0].statements
-        for r in work[s].refs
+        for r in context.work[s].refs
         if not r.written and r.plain and not r.windows and r not in packed and not r.strides.get(vector, 0)
         and abs(r.strides.get(along.name, 0)) * r.itemsize >= LINE
     ]  # fmt: skip
@@ -93,7 +93,9 @@ def _with_both_packed(
     )
     if not enough or not all(r.strides.get(row, 0) == 1 for r in others):
         return None
-    depth = min(along.extent, max(64, machine.l2 // 4 // (max(r.pack_itemsize for r in others) * 128)))
+    depth = min(
+        along.extent, max(64, context.machine.l2 // 4 // (max(r.pack_itemsize for r in others) * 128))
+    )
     blocks = -(-along.extent // depth)
     points = math.ceil(along.extent / blocks / 16) * 16
     tiles = tuple(
@@ -146,11 +148,10 @@ def _too_deep(depth: int, packed: Sequence[Ref], vector: str, c: Candidate, mach
 # Of what lies in rows.
 
 
-def _row_block(
-    nest: Nest, p: Phase, t: PhaseTile, vector: str, work: Mapping[str, Work], c: Candidate, machine: Machine
-) -> PhaseTile:
+def _row_block(context: NestContext, p: Phase, t: PhaseTile, vector: str, c: Candidate) -> PhaseTile:
     """As many rows at a time as the first cache holds of some vectors each, if the next vectors of each can
     be asked for beside the operations on these; else a few, of a large array that is read once."""
+    nest, work, machine = context.nest, context.work, context.machine
     first, *others = p.axes
     axes = {a.name: a for a in nest.axes}
     found = [

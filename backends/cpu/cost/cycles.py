@@ -127,8 +127,8 @@ def store_cycles(r: Ref, c: Candidate, extents: Mapping[str, int], machine: Mach
 def _store_conflict_cycles(r: Ref, c: Candidate, extents: Mapping[str, int], machine: Machine) -> float:
     """Cycles that rows of a transposed result wait to be stored because they share sets of the first cache or
     lie on many pages."""
-    turned = any(c.tiles[n].lanes > 1 and abs(r.strides.get(n, 0)) > 1 for n in extents)
-    if not turned or r.elements * r.itemsize <= machine.l1 // 2:
+    transposed = any(c.tiles[n].lanes > 1 and abs(r.strides.get(n, 0)) > 1 for n in extents)
+    if not transposed or r.elements * r.itemsize <= machine.l1 // 2:
         return 0.0
     rows = math.prod(e for n, e in extents.items() if abs(r.strides.get(n, 0)) > 1)
     return rows * cache_lines.store_conflict_cycles(r, extents, machine)

@@ -27,10 +27,8 @@ _GATHERED = 2.5  # the same where the address is extracted from a vector
 # Zen 4 a row of 29 elements in two parts took 2.9 cycles longer than whole (ADR 8).
 _ROW_SETUP = 8.0
 _ALIASED = 3.0  # time factor of elements in rows that evict each other from the first cache
-_ALIASED_VECTORS, _COLLIDING_VECTORS = (
-    2.0,
-    4.0,
-)  # the same of vectors: of rows of the tile, of these and those of the reduction
+# The same of vectors: in rows of the tile, and in rows of the tile and of the reduction.
+_ALIASED_VECTORS, _COLLIDING_VECTORS = 2.0, 4.0
 # Cycles after the latency until the next update starts, where each accumulator has one update an iteration.
 _UPDATE_DELAY = 0.5
 # Operations in flight in a core, at least (Fog, "The microarchitecture of Intel, AMD and VIA CPUs", 2024: 224

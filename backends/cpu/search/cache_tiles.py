@@ -1,4 +1,4 @@
-"""From a register tile to cache tiles, their order, packs and threads."""
+"""Cache tiles: from a register tile to cache tiles, their order, packs, prefetches and threads."""
 
 from __future__ import annotations
 
@@ -21,27 +21,26 @@ from . import prefetch
 from .reduction_blocks import STREAMS
 from .shares import number_of_tasks, shares
 
-_KEPT_SUMS = (
-    1024  # sums of the rows of a factor that are kept, where there is no saying how many rows there are
-)
-TASK_CYCLES = 8000.0  # cycles that a task should have at least
-_TRIANGLE_TASKS = 4  # tasks for each processor, at least, that even out what they have to do
-_PACK_SHARE = 0.05  # elements of packs, of all tasks, for each cycle of a nest
-_PACK_ELEMENT_CYCLES = 0.5  # cycles for each of them
+_KEPT_SUMS = 1024  # rows of a factor whose sums are kept, where the number of rows is dynamic
+TASK_CYCLES = 8000.0  # cycles of a task, at least
+_TRIANGLE_TASKS = 4  # tasks for each core, at least, that even out a triangle
+_PACK_SHARE = 0.05  # elements of all tasks' packs for each cycle of a nest, at most
+_PACK_ELEMENT_CYCLES = 0.5  # cycles to fill an element of a pack
 _SERIAL_CYCLES = 16000.0  # cycles below which one thread is faster
 
 
 def tiling(
     context: NestContext, c: Candidate, given: Mapping[str, int], cycles: float, options: Options
 ) -> Tiling:
-    """Cache tiles, their order, and which of them run in parallel."""
+    """The tiling of a nest with a candidate: cache tiles, their order, and which of them run in parallel.
+    `given` are the tiles of the region's axes, `cycles` the candidate's predicted cycles."""
     nest, work, machine = context.nest, context.work, context.machine
     tiles = {n: replace(t, cache=given.get(n, t.cache)) for n, t in c.tiles.items()}
     axes = {a.name: a for a in nest.axes}
     packed = [r for r in context.refs if (r.statement, r.read) in c.packs]
     free = [n for n in axes if n not in given and not axes[n].reductions]
     order = [n for n in outer_order(nest, work, machine) if n in free]
-    near_bytes = 0 if options.prefetch else machine.l2  # bytes of arrays of which nothing is asked for early
+    near_bytes = 0 if options.prefetch else machine.l2  # arrays of at most so many bytes are not prefetched
     phases = c.phases
     vector = lane_axis(tiles)
     rows: str | None = None
@@ -117,7 +116,7 @@ def tiling(
                 if packed:  # each of these tasks fills packs of its own
                     filled = sum(_pack_elements(r, nest, tiles) for r in packed)
                     turns = max(1, round(_PACK_SHARE * cycles / filled / machine.cores))
-                    # Of a triangle, tasks as long as others have less to do: more of them even that out.
+                    # In a triangle, tasks of equal length have unequal work: more of them even that out.
                     if busy and (
                         turns < _TRIANGLE_TASKS or not any(w.guards & axes.keys() for w in work.values())
                     ):
@@ -160,7 +159,7 @@ def tiling(
 
 
 def _in_given_order(nest: Nest, order: Sequence[str], options: Options) -> list[str]:
-    """Loops over cache tiles in the order that is wanted; those that are not named follow."""
+    """The loops over cache tiles in the order of the option; loops that it does not name follow."""
     named = [a.name for i in options.order or () for a in nest.axes[i : i + 1]]
     return [n for n in named if n in order] + [n for n in order if n not in named]
 
@@ -168,12 +167,12 @@ def _in_given_order(nest: Nest, order: Sequence[str], options: Options) -> list[
 def _row_split_axis(
     context: NestContext, packed: Sequence[Ref], tiles: Mapping[str, Tile], cycles: float
 ) -> str | None:
-    """The axis of which each processor had better have a part, that of the rows of a result, though each
-    fills all packs then.
+    """The axis, that of the rows of a result, of which each core should have one part, though each core then
+    fills all packs; None where that does not pay.
 
-    Processors that have parts of the same rows wait for lines that others wrote the last time, and those
-    beside them: for 128 KiB 15 us where a processor with its own writes them in 4.  A result that leaves the
-    second caches in between has no such lines.
+    Cores that have parts of the same rows wait for lines that other cores wrote the last time, and for
+    adjacent lines: for 128 KiB 15 us, where a core with rows of its own writes them in 4 us.  A result that
+    leaves the second caches in between has no such lines.
     """
     nest, machine = context.nest, context.machine
     if any(a.size is not None for a in (*nest.axes, *(a for p in nest.phases for a in p.axes))):
@@ -190,12 +189,12 @@ def _row_split_axis(
 
 
 def _share_per_core(extent: int, t: Tile, machine: Machine) -> int:
-    """The points of an axis that each processor has, whole register tiles."""
+    """The points of an axis that each core has, a whole number of register tiles."""
     return -(-extent // (machine.cores * t.register)) * t.register
 
 
 def _revisited_points(context: NestContext, tiles: Mapping[str, Tile], vector: str) -> int:
-    """The points of the vector axis of which the results stay in the second cache from block to block."""
+    """The points of the vector axis whose results stay in the second cache from block to block."""
     t = tiles[vector]
     extents = {a.name: min(a.extent, tiles[a.name].cache) for a in context.nest.axes}
     results = [footprint(r, extents) for r in context.accumulators.values() if r.strides.get(vector, 0)]
@@ -211,6 +210,6 @@ def _pack_elements(r: Ref, nest: Nest, tiles: Mapping[str, Tile]) -> int:
 
 
 def _max_tasks(packed: Sequence[Ref], phases: Sequence[PhaseTile], machine: Machine) -> float:
-    """The most tasks to make: few where long rows are streamed side by side, the more of them the fewer."""
+    """The most tasks to make: few where long rows are streamed side by side, the fewer the more of them."""
     rows = 0 if packed else max((p.block for p in phases if p.block is not None), default=0)
     return (float(TASKS_PER_CORE) if not rows else 2.0 if rows <= STREAMS else 1.0) * machine.cores

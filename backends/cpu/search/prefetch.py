@@ -1,10 +1,10 @@
-"""Which rows a nest asks for before it needs them.
+"""Software prefetch: which rows a nest prefetches before it needs them.
 
-A processor follows streams of neighbours by itself.  It follows neither what data point to, nor the short
-rows of a tile (a window of an image, a few pixels of every channel): there each row is a miss that nothing
-hides; and where many streams are read side by side it learns each of them anew on every page.  It stops,
-too, while a row that has come is read again: a normalisation would wait for memory in the first of its
-loops over a row, and leave it idle in the others.  Such reads are asked for while a tile before is computed.
+The hardware prefetcher follows streams of contiguous lines.  It follows neither gathers nor the short rows of
+a tile (a window of an image, a few pixels of every channel), where each row is a miss that nothing hides; and
+where many streams are read side by side, it learns each of them anew on every page.  It also stops while a
+row that has arrived is read again: a normalisation would wait for memory in the first of its loops over a
+row, and leave memory idle in the others.  Such reads are prefetched while an earlier tile is computed.
 """
 
 from __future__ import annotations
@@ -28,22 +28,23 @@ from ..cost.register_tile import lane_axis
 from ..cost.work import Ref, Work, accumulators, footprint, reread_arrays, row_bytes, rows
 from ..target import LINE, PAGE, Machine
 
-GATHER_DISTANCE = 12  # iterations between asking for a row that data point to and reading it
-_MIN_PAGES = 8  # pages of a register tile's results, at least, that are asked for
-_MIN_LINES = 4  # of a register tile's results, at least, that are asked for where they come from memory
-_STREAM_BYTES = 8192  # bytes in a row, pages that is, from where the hardware follows by itself
-# How many bytes ahead rows from memory are asked for: a few hundred cycles before is too late (ADR 8).
+GATHER_DISTANCE = 12  # iterations from the prefetch of a gathered row to its use
+_MIN_PAGES = 8  # pages of a register tile's results, at least, that are prefetched
+# lines of a register tile's results, at least, that are prefetched where they come from memory
+_MIN_LINES = 4
+_STREAM_BYTES = 8192  # bytes in a row, two pages, from which on the hardware prefetcher follows
+# Prefetch distance, in bytes, of rows from memory: a few hundred cycles ahead is too late (ADR 8).
 _DISTANCE_BYTES = 16 << 10
-# Rows side by side on a page are waited for wherever they are, and to ask for them costs nothing: they are
-# asked for in arrays that are smaller by so much.
+# Rows side by side on a page stall wherever they come from, and prefetching them costs nothing: they are
+# prefetched in arrays smaller by this factor, too.
 _NEARER_FACTOR = 4
 
 _OPERATIONS_PER_PREFETCH = 8  # vector operations for each prefetch, at least
 
 
 def is_gather(p: Phase, work: Mapping[str, Work], near_bytes: int) -> bool:
-    """Whether the last loop of a phase follows data into an array of more than `near` bytes.  The data
-    themselves must be there at every point: they are read, not asked for."""
+    """Whether the last loop of a phase gathers from an array of more than `near_bytes`.  The indices
+    themselves are read at every point, not prefetched."""
     refs = [r for s in p.statements for r in work[s].refs]
     return (
         bool(p.axes)
@@ -54,11 +55,11 @@ def is_gather(p: Phase, work: Mapping[str, Work], near_bytes: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TileTraversal:
-    """A nest as its register tiles are gone over, one after the other.
+    """A nest as the sequence of its register tiles.
 
-    `axes` are those of the nest, of which a cache tile has `extents` points and a register tile `at`;
-    `looped` are the loops over register tiles that have more than one iteration, outermost first.  Arrays of
-    at most `near` bytes stay in a cache.
+    `axes` are those of the nest; a cache tile has `extents` points of each, a register tile `register`.
+    `looped` are the loops over register tiles with more than one iteration, outermost first.  Arrays of at
+    most `near_bytes` stay in a cache.
     """
 
     nest: Nest
@@ -72,22 +73,22 @@ class TileTraversal:
     looped: tuple[str, ...]
 
     def is_far(self, r: Ref, nearer: int = 1) -> bool:
-        """Whether an array is larger than what is near, or than so small a part of it."""
+        """Whether an array is larger than `near_bytes`, or than that divided by `nearer`."""
         return r.elements * r.itemsize > self.near_bytes // nearer
 
     def comes_from_memory(self, r: Ref) -> bool:
-        """Whether an array comes from memory; if nothing is `near`, each."""
+        """Whether an array comes from memory; every array does if `near_bytes` is 0."""
         return not self.near_bytes or comes_from_memory(r, self.machine)
 
     def conflicts(self, r: Ref, extents: Mapping[str, int]) -> bool:
-        """Whether rows of a read leave each other no room in their sets of the cache that they come to."""
+        """Whether the rows of a read conflict in their sets of the cache into which they are prefetched."""
         m = self.machine
         size, ways = (m.l1, m.l1_ways) if m.prefetch_level == 1 else (m.l2, m.l2_ways)
         return set_occupancy(r, extents, size, ways) > 1
 
     def is_prefetched(self, r: Ref, phase: Mapping[str, int]) -> bool:
-        """Whether the hardware follows what a register tile reads or writes in a phase of these extents: one
-        long row, or a few that the next tiles go on with."""
+        """Whether the hardware prefetcher follows what a register tile reads or writes in a phase of these
+        extents: one long row, or a few that the next tiles continue."""
         reached = {**self.register, **phase}
         count, length = rows(r, reached)
         side_by_side = math.prod(
@@ -109,8 +110,8 @@ def tile_traversal(
     machine: Machine,
     near_bytes: int,
 ) -> TileTraversal:
-    """A nest with loops `inner` over register tiles.  A cache tile of dynamic length (WHOLE, SHARE) is as
-    long as the axis typically is."""
+    """The traversal of a nest with the loops `inner` over register tiles.  A cache tile of dynamic length
+    (WHOLE, SHARE) counts as long as the axis typically is."""
     axes = {a.name: a for a in nest.axes}
     whole = {n: a.extent for n, a in axes.items()}
     extents = {n: min(t.cache, whole[n]) if t.cache > 0 else whole[n] for n, t in tiles.items()}
@@ -122,9 +123,13 @@ def tile_traversal(
 def row_prefetches(
     w: TileTraversal, phases: Sequence[PhaseTile], packed: frozenset[tuple[str, int]], alone: bool
 ) -> tuple[PrefetchHint, ...]:
-    """The far reads whose rows are short, and those of rows in lanes that are read several times, if they
-    come from memory or several lie on a page and no other nest has just made them (`alone`: it shares no
-    loops); each with the loop over register tiles whose next iteration brings new ones."""
+    """Prefetches of reads in phases with loops, each along the loop over register tiles whose next iteration
+    reads new rows.
+
+    They are the far reads whose rows are short; and the reads of rows in lanes that are read several times,
+    if the rows come from memory, or if several share a page and no other nest has just written them (`alone`:
+    the nest shares no loops).
+    """
     out: list[PrefetchHint] = []
     reread = reread_arrays(w.nest, w.work)
     for phase, t in zip(w.nest.phases, phases, strict=True):
@@ -148,7 +153,7 @@ def row_prefetches(
                 continue
             along = _axis_of_new_rows(w, r, extents, apart=t.vector is None)
             place = (r.buffer, r.offset, tuple(sorted(r.strides.items())))
-            if along is not None and place not in places:  # what is read twice is asked for once
+            if along is not None and place not in places:  # what is read twice is prefetched once
                 places.add(place)
                 distance = (
                     1 if t.vector is None else -(-_DISTANCE_BYTES // footprint(r, {**w.register, **extents}))
@@ -158,9 +163,9 @@ def row_prefetches(
 
 
 def _axis_of_new_rows(w: TileTraversal, r: Ref, phase: Mapping[str, int], apart: bool) -> str | None:
-    """The loop over register tiles whose next iteration brings new rows of a read in a phase of these
-    extents: the outermost of which one iteration leaves room in the second cache for the rows of two.  None
-    if rows that lie `apart` would push each other out of their sets."""
+    """The loop over register tiles whose next iteration reads new rows of a read, in a phase of these
+    extents: the outermost loop of which one iteration leaves room in the second cache for the rows of two.
+    None if rows that lie `apart` would evict each other from their sets."""
     these = {**w.register, **phase}
     room = not w.conflicts(r, these)
     refs = [x for s in w.nest.statements for x in w.work[s].refs]
@@ -176,8 +181,8 @@ def _axis_of_new_rows(w: TileTraversal, r: Ref, phase: Mapping[str, int], apart:
 
 
 def stencil_prefetches(w: TileTraversal) -> tuple[PrefetchHint, ...]:
-    """The reads, outside of reductions, of several rows side by side of an array that comes from memory, such
-    as those above and below a point; of these what no other will have read before, some rows ahead."""
+    """Prefetches of reads outside of reductions that read several rows of an array from memory side by side,
+    such as those above and below a point: some rows ahead, the rows that no other read has fetched before."""
     vector = lane_axis(w.tiles)
     groups: dict[tuple[str, tuple[tuple[str, int], ...]], list[Ref]] = {}
     for s in (s for p in w.nest.phases if not p.axes for s in p.statements):
@@ -193,7 +198,7 @@ def stencil_prefetches(w: TileTraversal) -> tuple[PrefetchHint, ...]:
             continue
         row = one.strides[along] * w.register[along]
         offsets = sorted({r.offset for r in group})
-        if offsets[-1] - offsets[0] < abs(row) // 2:  # one row, which the hardware follows
+        if offsets[-1] - offsets[0] < abs(row) // 2:  # one row, which the hardware prefetcher follows
             continue
         tiles_ahead = max(1, _DISTANCE_BYTES // (abs(row) * one.itemsize))
         prefetched: list[int] = []
@@ -207,20 +212,20 @@ def stencil_prefetches(w: TileTraversal) -> tuple[PrefetchHint, ...]:
 
 
 def _stride_bytes(r: Ref, axis: str | None) -> int:
-    """Bytes between a read's neighbours along an axis."""
+    """Bytes between a read's neighbours along an axis; 0 without an axis."""
     return abs(r.strides.get(axis, 0)) * r.itemsize if axis is not None else 0
 
 
 def _is_multiple(distance: int, step: int, close: int) -> bool:
-    """Whether a distance is one or more steps, but for less than `close`."""
+    """Whether a distance is one or more steps, up to less than `close`."""
     times = round(distance / step)
     return times >= 1 and abs(distance - times * step) < close
 
 
 def result_prefetches(w: TileTraversal) -> tuple[PrefetchHint, ...]:
-    """The far results of reductions whose rows are short: of rows on many pages with the innermost loop over
-    register tiles that goes to other pages, of several rows in an array that comes from memory with the
-    innermost that goes to other lines."""
+    """Prefetches of the far results of reductions whose rows are short.  Rows on many pages are prefetched
+    along the innermost loop over register tiles that goes to other pages; several rows of an array that comes
+    from memory, along the innermost that goes to other lines."""
     at, looped = w.register, w.looped
     iterations = min((math.prod(a.extent for a in p.axes) for p in w.nest.phases if p.axes), default=0)
     vectors = math.prod(math.ceil(e / w.tiles[n].lanes) for n, e in at.items())
@@ -255,8 +260,8 @@ def result_prefetches(w: TileTraversal) -> tuple[PrefetchHint, ...]:
 def block_prefetches(
     w: TileTraversal, phases: Sequence[PhaseTile], others: Collection[PrefetchHint]
 ) -> tuple[PrefetchHint, ...]:
-    """The far reads of a blocked phase, but for those of `others`, of which each row is a stream that ends
-    with its part of the tile."""
+    """Prefetches of the far reads of a blocked phase whose rows are streams that end with their part of the
+    tile, without those of `others`."""
     prefetched = {(x.statement, x.read) for x in others}
     out: list[PrefetchHint] = []
     vector = lane_axis(w.tiles) or ""

@@ -1,4 +1,4 @@
-"""The candidates of a nest with what each costs by the model, the best first."""
+"""The candidates of a nest, ranked by predicted cycles."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ..target import Machine
 from .candidates import allowed_candidates, limited_code, register_tiles, whole_tiles
 from .reduction_blocks import blocking_candidates
 
-_KEPT = 5  # candidates with lanes along one loop whose remainders are looked at
-_SAMPLED = 8  # candidates of a kind, about, that are looked at first
-_TOO_SLOW = 1.5  # times the cycles of the fastest, from where on the others of a kind are not looked at
+_KEPT = 5  # candidates with lanes along one loop whose whole cost is predicted
+_SAMPLED = 8  # candidates of a kind, about, in the sample
+_TOO_SLOW = 1.5  # times the cycles of the fastest: the rest of a kind whose sample takes longer is skipped
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A candidate with its predicted cycles on one core."""
+    """A candidate, its predicted cycles on one core, and the label that the choice shows."""
 
     candidate: Candidate
     cost: Cost
@@ -36,7 +36,8 @@ class Ranked:
 def ranked_candidates(
     nest: Nest, work: Mapping[str, Work], machine: Machine, given: Mapping[str, int], options: Options
 ) -> list[Ranked]:
-    """The candidates of a nest that the options allow, the best first; at least one."""
+    """The candidates of a nest that the options allow, the best first; at least one.  `given` are the tiles
+    of the region's axes."""
     extents = {a.name: min(given.get(a.name, a.extent), a.extent) for a in nest.axes}
     repeats = math.prod(math.ceil(a.extent / given[a.name]) for a in nest.axes if a.name in given)
     context = NestContext.of(nest, work, machine)
@@ -56,13 +57,13 @@ def ranked_candidates(
                 out.append((whole, label))
         return out
 
-    # What is asked for may fit no tile of the region.
+    # The options may fit no tile of the region.
     wanted = fitting(allowed_candidates(nest, made, options)) or fitting(made)
 
     def cycles(c: Candidate) -> float:
-        """Of a point, all that is read in the first cache."""
+        """Rough cycles of a point, if the first cache holds all that is read."""
         at = {n: min(t.register, extents[n]) for n, t in c.tiles.items()}
-        # As if what is left over at the end of an axis cost half a tile more.
+        # As if the remainder of an axis cost half a tile more.
         waste = math.prod(
             (1 + math.ceil(extents[n] / e) * e / extents[n]) / 2 for n, e in at.items() if extents[n]
         )
@@ -76,7 +77,7 @@ def ranked_candidates(
 
     rough = _promising(wanted, cycles)
     ranked = _rank(context, [(c, label) for _, c, label in rough], extents, repeats, pack)
-    # Of constant extents what is left over is one length, and a tile that is given is asked for.
+    # The remainder of a constant extent has one length, and a register tile that is given is compiled anyway.
     dynamic = any(a.size is not None for a in (*nest.axes, *(a for p in nest.phases for a in p.axes)))
     if not dynamic or options.register_tile is not None:
         return ranked
@@ -91,8 +92,8 @@ def ranked_candidates(
 def _promising(
     found: Sequence[tuple[Candidate, str]], cycles: Callable[[Candidate], float]
 ) -> list[tuple[float, Candidate, str]]:
-    """Candidates with their cycles, the fewest first: some of each kind, and all of the kinds of which these
-    are not much slower than the fastest."""
+    """Candidates with their rough cycles, the fewest first: a sample of each kind, and all of the kinds whose
+    sample is not much slower than the fastest."""
     kinds: dict[object, list[int]] = {}
     for i, (c, _) in enumerate(found):
         lanes = lane_axis(c.tiles)
@@ -113,7 +114,7 @@ def _rank(
     repeats: int,
     pack: bool,
 ) -> list[Ranked]:
-    """Those among the first ones of each kind, the best first."""
+    """The first few candidates of each kind with their blocking candidates, the best first."""
     kept: list[tuple[Candidate, str]] = []
     seen: dict[object, int] = {}
     for c, label in rough:

@@ -1,9 +1,11 @@
-"""Blocks of the outermost loop of a reduction, one at a time over a whole cache tile.
+"""Blocking of reductions: the outermost loop of a reduction runs block by block, each over a whole cache
+tile.
 
-Packs of a deep reduction hold a block each.  What is not packed is read in blocks too: rows of a matrix, a
-few at a time and each along, are streams that the hardware can follow; or, where a register tile does more
-with each vector, as many rows as the first cache holds of a few vectors each, while the next few are asked
-for.  That needs no copy, which many rows of results pay for and few do not.
+Packs of a deep reduction hold one block each.  Arrays that are not packed are read in blocks, too.  A few
+rows of a matrix at a time, each read to its end, are streams that the hardware prefetcher follows.  Where a
+register tile does more with each vector, a block has as many rows as the first cache holds of a few vectors
+each, while the next few vectors are prefetched; that needs no copy, which many rows of results pay for and
+few do not.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ from ..cost.work import NestContext, Ref, footprint
 from ..target import LINE, Machine
 from .prefetch import is_cheap
 
-_DEPTH = 1024  # points of a block of a deep reduction that is packed, about
-_PACK_VECTORS = 4  # vectors
+_DEPTH = 1024  # points of a packed block of a deep reduction, about
+_PACK_VECTORS = 4  # vectors of a packed row, at least
 _DYNAMIC_DEPTH = 512  # points of a block of a reduction of dynamic length
 STREAMS = 8  # rows of an array that are read side by side: more may share a set of the first cache
 _CACHED_ROWS = 64  # rows of which a register tile reads some vectors each
@@ -31,8 +33,8 @@ _CACHED_ROWS = 64  # rows of which a register tile reads some vectors each
 def blocking_candidates(
     context: NestContext, c: Candidate, label: str, pack: bool
 ) -> list[tuple[Candidate, str]]:
-    """A candidate with the blocks that its reductions had better run in; and, unless packs are wanted
-    (`pack`), the one that reads where they lie the neighbours that this one packs."""
+    """The candidate with the blocks that suit its reductions; and, unless the option `pack` asks for packs,
+    the candidate that reads in place the contiguous arrays that this one packs."""
     nest, machine = context.nest, context.machine
     vector = lane_axis(c.tiles)
     if vector is None:
@@ -52,7 +54,8 @@ def blocking_candidates(
 
 
 def _with_row_blocks(context: NestContext, c: Candidate, label: str, vector: str) -> tuple[Candidate, str]:
-    """A candidate without packs, in blocks of rows; of one phase, and of none where more should have them."""
+    """A candidate without packs, in blocks of rows.  Only one phase can have blocks: where several should,
+    none has."""
     pairs = zip(context.nest.phases, c.phases, strict=True)
     phases = tuple(_row_block(context, p, t, vector, c) if p.axes else t for p, t in pairs)
     points = [t.block for t in phases if t.block is not None]
@@ -61,14 +64,14 @@ def _with_row_blocks(context: NestContext, c: Candidate, label: str, vector: str
     return replace(c, phases=phases), f"{label}, {points[0]} rows at a time"
 
 
-# Of packs.
+# Blocks of packs.
 
 
 def _with_both_packed(
     context: NestContext, c: Candidate, packed: Sequence[Ref], vector: str
 ) -> Candidate | None:
-    """A candidate that packs the other factor, too, of which each step of the reduction reads part of another
-    line: these lines fall into few sets, and come again for each register tile."""
+    """The candidate that packs the other factor, too, if each step of the reduction reads part of another
+    line of it; else None.  These lines map to few sets, and are fetched again for each register tile."""
     nest = context.nest
     phases = [p for p in nest.phases if p.axes]
     if len(phases) != 1 or len(phases[0].axes) != 1 or any(t.dot for t in c.phases):
@@ -102,7 +105,7 @@ def _with_both_packed(
         replace(t, block=points) if p.axes and blocks > 1 else t
         for p, t in zip(nest.phases, c.phases, strict=True)
     )
-    # Blocks of a pack are register tiles.
+    # Blocks of a pack are whole register tiles.
     whole = {**c.tiles, row: replace(c.tiles[row], even=False)}
     return replace(c, tiles=whole, phases=tiles, packs=c.packs | {(r.statement, r.read) for r in others})
 
@@ -110,7 +113,8 @@ def _with_both_packed(
 def _pack_blocks(
     nest: Nest, c: Candidate, packed: Sequence[Ref], vector: str, machine: Machine
 ) -> tuple[PhaseTile, ...]:
-    """Blocks of about a thousand points of what is packed, where it is deep or of dynamic length."""
+    """The phases in blocks of about a thousand packed points, where the pack is deep or has a
+    dynamic length."""
     dynamic = {a.name for p in nest.phases for a in p.axes if a.size is not None}
     if any(r.strides[a] for r in packed for a in r.strides if a in dynamic):
         return tuple(
@@ -136,8 +140,8 @@ def _pack_blocks(
 
 
 def _too_deep(depth: int, packed: Sequence[Ref], vector: str, c: Candidate, machine: Machine) -> bool:
-    """Whether the packs of a register tile take more than a quarter of the second cache; where neighbours are
-    packed, those of four vectors, as less than that of a row is slow to read."""
+    """Whether the packs of a register tile take more than a quarter of the second cache.  Where contiguous
+    arrays are packed, the packs of four vectors count, as less than that of a row is slow to read."""
     lanes = c.tiles[vector]
     width = lanes.register
     if any(r.strides.get(vector, 0) == 1 for r in packed):
@@ -145,12 +149,16 @@ def _too_deep(depth: int, packed: Sequence[Ref], vector: str, c: Candidate, mach
     return depth * width * max(r.pack_itemsize for r in packed) > machine.l2 // 4
 
 
-# Of what lies in rows.
+# Blocks of rows that are read in place.
 
 
 def _row_block(context: NestContext, p: Phase, t: PhaseTile, vector: str, c: Candidate) -> PhaseTile:
-    """As many rows at a time as the first cache holds of some vectors each, if the next vectors of each can
-    be asked for beside the operations on these; else a few, of a large array that is read once."""
+    """The phase in blocks of rows, or as it is.
+
+    A block has as many rows as the first cache holds of some vectors each, if the next vectors of each row
+    can be prefetched beside the operations on these; else a few rows, if they are of a large array that is
+    read once.
+    """
     nest, work, machine = context.nest, context.work, context.machine
     first, *others = p.axes
     axes = {a.name: a for a in nest.axes}
@@ -181,7 +189,7 @@ def _cached_rows(
     first: Axis, inside: int, found: Sequence[Ref], at: Mapping[str, int], machine: Machine
 ) -> int:
     """Points of the first loop in a block, for each of which a register tile (`at`) reads `inside` rows."""
-    # These and the next, of which each takes part of one more line.
+    # These vectors and the next, each of which takes part of one more line.
     each = sum(footprint(r, at) + inside * LINE for r in found)
     points = max(1, min(_CACHED_ROWS // inside, int(USABLE_SHARE * machine.l1 / 2 / each)))
     while points > STREAMS and any(
@@ -190,7 +198,7 @@ def _cached_rows(
         points //= 2
     if inside == 1 and points > STREAMS:
         points -= points % STREAMS
-    # Blocks of one length need no code for another.
+    # Blocks of equal length need no code for a remainder.
     equal = [n for n in range(-(-3 * points // 4), points + 1) if first.extent % n == 0]
     equal = [n for n in equal if inside > 1 or n % 4 == 0]
     return equal[-1] if equal else points

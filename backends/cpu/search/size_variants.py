@@ -1,7 +1,7 @@
-"""Versions: one kernel with loops for few points of a dynamic size beside those for many.
+"""Size variants: one kernel with loops for few points of a dynamic size beside those for many.
 
-What is best for a hundred rows of a matrix, a packed copy of the other for instance, is not for three.  The
-model says up to where loops for few points are faster, and the kernel looks at the size.
+What is best for a hundred rows of a matrix, such as a packed copy of the other factor, is not best for three.
+The cost model says up to which size the loops for few points are faster, and the kernel tests the size.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from tc.poly.scop import Scop
 from ..target import Machine
 from .choose import Choice, predicted
 
-_SMALL_SIZES = (4, 1)  # points for which there may be loops
+_SMALL_SIZES = (4, 1)  # sizes for which a variant is planned
 _COMPARED_SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-_GAIN = 0.9  # of the cycles, for the points that it is made for, that make a version worth its code
-_TIE = 1.05  # of the cycles for more points: a pack costs more than the model says where it is cold
+_GAIN = 0.9  # share of the cycles at the planned size, at most, that makes a variant worth its code
+_TIE = 1.05  # the same at larger sizes: a pack in cold caches costs more than the model says
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Fused loops and their tilings, best at some sizes."""
+    """Fused loops and their tilings, chosen for some typical sizes."""
 
     groups: Sequence[Group | str]
     chosen: Choice
@@ -34,7 +34,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class SizeVariant:
-    """What runs while a size is at most `most`."""
+    """The plan that runs while a size is at most `most`."""
 
     size: str
     most: int
@@ -49,8 +49,8 @@ def size_variants(
     usual: Plan,
     make: Callable[[Mapping[str, int]], Plan],
 ) -> tuple[SizeVariant, ...]:
-    """The versions for few points of the first dynamic size, the fewest first; `make` plans for typical
-    sizes."""
+    """The variants for few points of the first dynamic size, the fewest first.  `usual` is the plan for
+    typical sizes; `make` plans for others."""
     if not typical:
         return ()
     size = next(iter(typical))

@@ -59,10 +59,10 @@ _MACHINE = {
     "l1_ways": 8,
     "l2_ways": 8,
     "l2_bandwidth": 26.0,
-    "short_store": 3.0,
-    "stray_row": 20.0,
-    "far_row": 4.0,
-    "crowded": 2.0,
+    "scattered_store_penalty": 3.0,
+    "unprefetched_row_penalty": 20.0,
+    "page_stride_penalty": 4.0,
+    "conflict_miss_factor": 2.0,
 }
 
 

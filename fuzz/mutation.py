@@ -38,9 +38,9 @@ from fuzz.kept import Kept, reaching
 
 MODULES = ("tc/ranges", "tc/ir", "tc/transforms", "tc/poly", "tc/codegen", "tc/halide", "backends")
 # What is not changed: oracles, which `fuzz.miscompilations` judges; what decides over speed alone, as which
-# candidate is chosen (`choose`, `rank`, `model`, …), how much code it may be (`size`), up to where there are
-# loops for few points (`versions`), which of what is legal is fused or computed again (`fuse`, `recompute`),
-# what hardware is like (`machine`, `target`); what only shows, or runs on devices that are not here.
+# candidate is chosen (`choose`, `rank`, `cost`, …), how much code it may be (`code_size`), up to where there
+# are loops for few points (`size_variants`), which of what is legal is fused or computed again (`fuse`,
+# `recompute`), what hardware is like (`target`); what only shows, or runs on devices that are not here.
 EXCLUDED = (
     *("tc/poly/trace", "tc/poly/legality.py", "tc/ir/verify.py"),
     *("backends/cpu/search/choose.py", "backends/cpu/search/candidates.py", "backends/cpu/search/rank.py"),

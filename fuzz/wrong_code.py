@@ -38,20 +38,20 @@ WRONG_CODE = (
     Miscompilation(
         "loads have no mask",
         "load_store.MemoryEmitter._load",
-        '            if self.mask is None:\n                return self.from_memory(t, self.op(f"load {st}, ptr {p}, align',
-        '            if self.mask is None or self.mask.active is not None:\n                return self.from_memory(t, self.op(f"load {st}, ptr {p}, align',
+        '            if self.mask is None:\n                return self.from_storage(t, self.op(f"load {st}, ptr {p}, align',
+        '            if self.mask is None or self.mask.active is not None:\n                return self.from_storage(t, self.op(f"load {st}, ptr {p}, align',
         (on("death", "def f(float(N) A, float(N) B) -> (C) { C(i) = A(i) * B(i) }", N=13),),
     ),
     Miscompilation(
         "the last vector is stored in pieces that are too long",
-        "load_store._cut",
+        "load_store._power_of_two_pieces",
         "n = min(most, 1 << ((lanes - first).bit_length() - 1))",
         "n = min(most, 1 << (lanes - first - 1).bit_length())",
         (on("death", "def f(float(N) A, float(N) B) -> (C) { C(i) = A(i) * B(i) }", N=13),),
     ),
     Miscompilation(
         "every second element is picked from loads that end too late",
-        "load_store.MemoryEmitter._picked",
+        "load_store.MemoryEmitter._load_strided",
         "start = min(j * lanes, (lanes - 1) * stride + 1 - lanes)",
         "start = j * lanes",
         (on("death", "def f(float(N) A) -> (C) { C(i) = A(2*i) where i in 0:16 }", N=31),),
@@ -71,7 +71,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "two images have one padding",
-        "load_store.MemoryEmitter._either",
+        "load_store.MemoryEmitter._choice_key",
         'f"{array.name} if {c.text} else {constant.text}"',
         'f"{array.name} if {c.text}"',
         (
@@ -85,14 +85,14 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "lanes beyond the end of a reduction are reduced too",
-        "promotion.RegisterEmitter._store_slot",
+        "promotion.PromotionEmitter._store_slot",
         "varying = self.mask is not None and (slot.mask is None or slot.mask.text != self.mask.text)",
         "varying = False",
         (on("result", LEAST, values={"A": (5, 7, 9)}, N=99),),
     ),
     Miscompilation(
         "an element in registers that a condition leaves alone is not loaded",
-        "promotion.RegisterEmitter._store_slot",
+        "promotion.PromotionEmitter._store_slot",
         "if fresh and (varying or self.conditional):",
         "if fresh and varying:",
         (
@@ -107,7 +107,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "loads from before a loop are used after it",
-        "kernel.NestEmitter.changed",
+        "kernel.NestEmitter.invalidate_loads",
         "for buffer in self.written[id(s)]:",
         "for buffer in ():",
         (
@@ -123,9 +123,9 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "a result is stored past the caches where it starts on no line",
-        "load_store.MemoryEmitter._write_first",
-        "self.either(self.on_a_line(array), past, plain)",
-        'self.either("true", past, plain)',
+        "load_store.MemoryEmitter._write_leading",
+        "self.emit_either(self.is_line_aligned(array), nontemporal, plain)",
+        'self.emit_either("true", nontemporal, plain)',
         (
             on(
                 "death",
@@ -138,8 +138,8 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "results are stored past the caches in rows that start on no line",
-        "load_store._aligned",
-        "return piece if piece >= _SHORTEST and width <= LINE else 0",
+        "load_store._nontemporal_piece",
+        "return piece if piece >= _MIN_NONTEMPORAL and width <= LINE else 0",
         "return width if width <= LINE else 0",
         (
             on(
@@ -160,7 +160,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "columns that are turned by a function begin where the first ones did",
-        "promotion.RegisterEmitter._call_turned",
+        "promotion.PromotionEmitter._call_write_rows",
         "at = self.materialize(first.address.uniform)",
         "at = 0",
         (
@@ -286,7 +286,7 @@ WRONG_CODE = (
     # Index arithmetic and checks.
     Miscompilation(
         "the remainder of an index is taken to stay within lanes where it does not",
-        "expressions.ExpressionEmitter._divided",
+        "expressions.ExpressionEmitter._divide_form",
         "if low < 0 or high >= divisor:",
         "if low < 0 or high > divisor:",
         (
@@ -380,7 +380,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "remainders and quotients that are an index again, but one element apart",
-        "expressions._joined",
+        "expressions._combine_quotients",
         "return [(m, factor) for (m, _), factor in left.items()] if whole else terms",
         "return [(m, 1) for (m, _), factor in left.items()] if whole else terms",
         (on("result", CONV, PACKED, N=1, C=40, H=6, W=9, F=37, KH=3, KW=3),),
@@ -452,7 +452,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "the factors of a product of bytes change places",
-        "dot_code.DotEmitter._sum",
+        "dot_code.DotEmitter._dot_sum",
         "unsigned, signed = found if a == UINT8 else found[::-1]",
         "unsigned, signed = found",
         (on("result", BYTES, isa=None, M=5, K=23, N=40),),

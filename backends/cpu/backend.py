@@ -25,7 +25,7 @@ from . import policy
 from .emit.kernel import KERNEL
 from .passes import PASSES, compiled, prepared
 from .search.choose import best_options
-from .target import Machine, believed, host, with_isa
+from .target import Machine, host, with_isa, with_overrides
 
 # Statement instances that take about 5 us on one core, from where on other threads should run meanwhile.
 _WORTH_RELEASING = 50_000
@@ -162,4 +162,4 @@ def machine_of(options: Options) -> Machine:
             code="TC0814",
             help="say what it has by name, for example machine={'cores': 4}",
         )
-    return believed(machine, options.facts)
+    return with_overrides(machine, options.facts)

@@ -31,7 +31,7 @@ from tc.ir.loops import (
 )
 from tc.ir.simplify import simplify
 
-from .cost.work import cost
+from .cost.work import instruction_count
 from .emit.trip_counts import iterations
 
 _MOST = 400.0  # vector instructions after a reduction that are unrolled
@@ -40,7 +40,7 @@ _LONG = 64  # iterations of a reduction, of about four points each
 Point = Sequence[tuple[Expr, int]]  # of each loop around the number of its iteration, and how many there are
 
 
-def rolled(nest: LoopNest, lanes: int) -> LoopNest:
+def reroll(nest: LoopNest, lanes: int) -> LoopNest:
     """A nest with loops in place of long unrolled functions, and the tiles that these need; `lanes` of a
     vector say what a function costs."""
     roller = _Roller({a.name: a.dtype for a in nest.arrays}, lanes)
@@ -88,7 +88,9 @@ class _Roller:
     def pays(self, s: Stmt) -> bool:
         if not _unrolled(s):
             return False
-        whole, once = (sum(n * cost(c.value, self.lanes) for c, n in _vectors(x)) for x in (s, _serial(s)))
+        whole, once = (
+            sum(n * instruction_count(c.value, self.lanes) for c, n in _vectors(x)) for x in (s, _serial(s))
+        )
         return whole > _MOST and 2 * once <= whole
 
     def loop(self, s: Stmt, held: frozenset[str]) -> Iterator[Stmt]:

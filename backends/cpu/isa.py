@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-FEW = 16  # registers, of which accumulators take so many that nothing else stays in them for long
+# vector registers, of which accumulators take so many that no other value stays in one for long
+FEW_REGISTERS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Isa:
     """What the code generator may use.
 
-    `vector_bytes` is the width of a vector register, `registers` their number; `cpu` and `features` are
-    LLVM's names (empty features: those of the cpu).  `masks`: masked loads and stores are instructions;
-    `dots`: so are sums of products of bytes (VNNI).
+    `vector_bytes` is the width of a vector register, `registers` their number.  `cpu` and `features` are
+    LLVM's names; empty features are those of the cpu.  `masks`: masked loads and stores are instructions.
+    `dots`: sums of products of four bytes are instructions (VNNI).
     """
 
     name: str
@@ -32,11 +33,12 @@ class Isa:
         return self.triple.startswith("x86_64")
 
     @property
-    def pairs(self) -> bool:
-        """Whether there are sums of two products of 16-bit integers, as there are wherever `dots` are."""
+    def pair_dots(self) -> bool:
+        """Whether sums of two products of 16-bit integers are instructions; they are where `dots` are."""
         return self.x86
 
     def lanes(self, itemsize: int) -> int:
+        """Elements of `itemsize` bytes in a vector register."""
         return self.vector_bytes // itemsize
 
 

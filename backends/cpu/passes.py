@@ -35,14 +35,14 @@ from tc.transforms.loops.unswitch import unswitch
 
 from . import policy
 from .emit import spills
-from .emit.expressions import CHEAP
-from .emit.interleave import SIDE_BY_SIDE
+from .emit.expressions import CHEAP_FUNCTIONS
+from .emit.interleave import INTERLEAVED_COPIES
 from .emit.kernel import KERNEL, emit
-from .epilogues import rolled
+from .epilogues import reroll
 from .notices import notices
 from .search.choose import Rankings, choose
-from .search.nontemporal import streamed
-from .search.size_variants import Plan, Version, versions
+from .search.nontemporal import nontemporal_results
+from .search.size_variants import Plan, SizeVariant, size_variants
 from .target import Machine
 
 # The trace oracle runs the nest in Python.
@@ -72,7 +72,7 @@ class CpuState(ProgramState):
     tree: str = ""  # the schedule tree of these groups
     apart: str = ""  # why groups do not share loops
     plan: Plan = later()
-    variants: tuple[Version, ...] = ()
+    variants: tuple[SizeVariant, ...] = ()
     nest: LoopNest = later()
     private: int = 0  # bytes of the workspace behind the temporaries
     text: str = ""
@@ -148,7 +148,7 @@ def _variants(state: CpuState, plan: Callable[[CpuState], CpuState]) -> CpuState
 
     with isl_context():
         usual = planned(state.typical)
-        few = versions(state.program, state.polyhedra, state.machine, state.typical, usual, planned)
+        few = size_variants(state.program, state.polyhedra, state.machine, state.typical, usual, planned)
     return replace(state, plan=usual, variants=few)
 
 
@@ -190,7 +190,7 @@ def _scan(state: CpuState) -> CpuState:
     program, polyhedra, usual = state.program, state.polyhedra, state.plan
     with isl_context():
         base = loop_nest.assemble(program, tiles.block(()))
-        past = streamed(
+        past = nontemporal_results(
             polyhedra, usual.chosen.regions, state.machine, state.typical, state.options.nontemporal
         )
         count, most = 0, 0
@@ -242,7 +242,7 @@ def _unswitch(state: CpuState) -> CpuState:
 
 
 def _reroll(state: CpuState) -> CpuState:
-    return replace(state, nest=rolled(state.nest, state.machine.isa.lanes(4)))
+    return replace(state, nest=reroll(state.nest, state.machine.isa.lanes(4)))
 
 
 def _reassociate(state: CpuState) -> CpuState:
@@ -306,12 +306,12 @@ def _spill(state: CpuState, make: Callable[[CpuState], CpuState]) -> CpuState:
 
     def main_loops(m: LoweredKernel) -> tuple[spills.Loop, ...]:
         text = llvm_jit.assembly_of(m.text, cpu=isa.cpu, features=isa.features, verbose=True)
-        return spills.main_loops(text, frozenset(s for s, n in m.vectors.items() if n > SIDE_BY_SIDE))
+        return spills.main_loops(text, frozenset(s for s, n in m.vectors.items() if n > INTERLEAVED_COPIES))
 
     best = first.lowered
     most = max(best.vectors.values(), default=0)
     # Fewer vectors than these wait for each other, whatever they spill.
-    if most <= SIDE_BY_SIDE or not spills.suspected(first.object, isa, most, best.functions):
+    if most <= INTERLEAVED_COPIES or not spills.may_spill(first.object, isa, most, best.functions):
         return first
     loop = spills.worst(main_loops(best))
     if loop is None:
@@ -328,11 +328,12 @@ def _spill(state: CpuState, make: Callable[[CpuState], CpuState]) -> CpuState:
             break
         dearer = max(tried.cycles[s] / max(best.cycles[s], 1.0) for s in loop.statements)
         if spills.pays(loop, found, dearer, state.machine):
-            took = f"{loop.told}; took the next candidate with fewer vectors, which spills {found.share}\n"
+            better = f"which spills {found.spill_share}"
+            took = f"{loop.summary}; took the next candidate with fewer vectors, {better}\n"
             return PASSES.run_pass(OBJECT, replace(following, draft=False, spills=took))
-        if not spills.much(found):
+        if not spills.spills_much(found):
             break
-    return replace(first, spills=f"{loop.told}; no candidate with fewer vectors is better\n")
+    return replace(first, spills=f"{loop.summary}; no candidate with fewer vectors is better\n")
 
 
 _TO_POLYHEDRA = (
@@ -469,7 +470,10 @@ def _lowered(state: CpuState) -> LoweredKernel:
     choice = "".join(f"{v.size} <= {v.most}:\n{v.plan.chosen.text}" for v in few) + usual.chosen.text
     vectors = usual.chosen.vectors
     functions = any(
-        n > SIDE_BY_SIDE and isinstance(e, Call) and e.kind == "intrinsic" and e.name not in CHEAP
+        n > INTERLEAVED_COPIES
+        and isinstance(e, Call)
+        and e.kind == "intrinsic"
+        and e.name not in CHEAP_FUNCTIONS
         for s, n in vectors.items()
         for e in walk(polyhedra.bodies[s])
     )

@@ -18,7 +18,7 @@ from tc.transforms.program.materialize import Operand
 from tc.transforms.program.rfactor import around_rows, is_of_columns, reads_of, split_reductions
 
 from .cost.balance import balanced
-from .cost.work import cost
+from .cost.work import instruction_count
 from .target import LINE, Machine
 
 
@@ -52,7 +52,7 @@ def recompute(machine: Machine) -> Callable[[Program, Inlined], bool]:
         lanes = machine.isa.lanes(itemsize)
         value = found.producer.value
         loads = sum(isinstance(e, Call) and e.kind != "intrinsic" for e in walk(value))
-        again = (each - once) / lanes * (cost(value, lanes) + loads)
+        again = (each - once) / lanes * (instruction_count(value, lanes) + loads)
         return again <= _TRIPS * once * itemsize / machine.bandwidth
 
     return worth
@@ -65,7 +65,7 @@ def store(machine: Machine) -> Callable[[Program, Operand], bool]:
     def worth(program: Program, found: Operand) -> bool:
         itemsize = found.value.dtype.itemsize
         lanes = machine.isa.lanes(max(4, itemsize))
-        operations = cost(found.value, lanes)
+        operations = instruction_count(found.value, lanes)
         if found.stage.op is None and operations < _COSTLY:
             return False
         loads = [e for e in walk(found.value) if isinstance(e, Call) and e.kind != "intrinsic"]

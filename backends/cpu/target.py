@@ -1,4 +1,4 @@
-"""What the model knows of the machine: from the operating system and LLVM."""
+"""The machine that the cost model assumes: facts from the system and LLVM, and measured constants."""
 
 from __future__ import annotations
 
@@ -15,28 +15,41 @@ from tc.support import machine_overrides
 
 from .isa import AVX2, AVX512, ISAS, NEON, SSE42, Isa
 
-LINE = 64  # bytes of a line of every cache
-PAGE = 4096  # bytes that the hardware follows a stream in
+LINE = 64  # bytes of a cache line, in every cache
+PAGE = 4096  # bytes within which the hardware prefetcher follows a stream
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Caches are in bytes, a core's own but for `l3`, with `ways` of so many lines a set; `fma_units` and
-    `loads` are vectors a cycle, `broadcasts` single elements a cycle, `starts` operations of any kind;
-    `latency` is that of a multiply-add; bandwidths are bytes a cycle and core.
+    """What the cost model knows of a machine; the option `machine` overrides each fact but `isa`.
 
-    `short_store` is cycles that a few elements wait which are stored to a line of a large result, beside what
-    storing them takes; `stray_row` is cycles that a row of a large result waits which the hardware does not
-    follow; `far_row` is cycles that arithmetic waits for each row that it reads, pages apart, of an array
-    larger than the second cache; `crowded` is how many times as long, at most, a line takes that finds no
-    room in its set of the first cache; `evicted` is cycles that arithmetic waits for such a line of a block
-    of rows, each time that another tile reads it again; `lost_line` is cycles that a line of results waits of
-    which a part is stored, and which the second cache has lost; `full_set` is cycles that a row of results
-    waits for each time that the rows stored together fill its set of the first cache; `many_pages` is cycles
-    that it waits where these lie on more pages than the hardware follows; `hinted` is the cache, 1 or 2, to
-    which lines come that are asked for ahead.  `asks_again` is 1 where rows that a nest reads several times
-    are asked for while those before them are read; `fused_products` is 1 where products among multiply-adds
-    hold these up and had better be multiply-adds."""
+    Caches (`l1`, `l2`, `l3`) are in bytes and a core's own but for `l3`; `l1_ways` and `l2_ways` are their
+    associativity.  `fma_units` multiply-adds and `loads` loads of vectors, `broadcasts` loads of single
+    elements and `issue_width` operations of any kind start each cycle; `latency` is that of a multiply-add in
+    cycles.  Bandwidths are bytes a cycle and core.
+
+    Penalties are in cycles:
+
+    - `scattered_store_penalty`: for each row of a few elements that a register tile stores to a large result,
+      beside the stores themselves.
+    - `unprefetched_row_penalty`: for each row of a large result that the hardware prefetcher does not follow.
+    - `page_stride_penalty`: arithmetic stalls so long for each row that it reads of an array larger than the
+      second cache, times the pages from one row to the next (at most 8).
+    - `conflict_reload_penalty`: arithmetic stalls so long for a line of a block of rows that found no room in
+      its set of the first cache, each time that another tile reads it again.
+    - `partial_line_penalty`: for a line of results of which a part is stored and which the second cache has
+      evicted.
+    - `set_conflict_store_penalty`: for a row of results, times how often the rows stored together fill their
+      set of the first cache.
+    - `many_pages_penalty`: for a row of results where the rows stored together lie on more pages than the
+      prefetcher follows.
+
+    `conflict_miss_factor` is how many times as long, at most, a line takes that finds no room in its set of
+    the first cache.  `prefetch_level` is the cache, 1 or 2, into which prefetch instructions bring lines.
+    `prefetch_rereads` is 1 where rows that a nest reads several times are prefetched while the rows before
+    them are read.  `fused_products` is 1 where a product among multiply-adds delays these and is better
+    emitted as a multiply-add.
+    """
 
     isa: Isa
     cores: int
@@ -48,146 +61,171 @@ class Machine:
     fma_units: int = 2
     loads: int = 2
     broadcasts: int = 2
-    starts: float = 3.0
+    issue_width: float = 3.0
     latency: int = 4
     l2_bandwidth: float = 32.0
     l3_bandwidth: float = 12.0
     bandwidth: float = 6.0
-    short_store: float = 0.0
-    stray_row: float = 0.0
-    far_row: float = 0.0
-    crowded: float = 4.0
-    evicted: float = 0.0
-    lost_line: float = 0.0
-    full_set: float = 0.0
-    many_pages: float = 0.0
-    hinted: int = 2
-    asks_again: int = 1
+    scattered_store_penalty: float = 0.0
+    unprefetched_row_penalty: float = 0.0
+    page_stride_penalty: float = 0.0
+    conflict_miss_factor: float = 4.0
+    conflict_reload_penalty: float = 0.0
+    partial_line_penalty: float = 0.0
+    set_conflict_store_penalty: float = 0.0
+    many_pages_penalty: float = 0.0
+    prefetch_level: int = 2
+    prefetch_rereads: int = 1
     fused_products: int = 0
 
     def issue(self, width: int) -> tuple[int, int]:
-        """Multiply-adds and loads a cycle of vectors of `width` bytes: what runs a wide vector as two halves
-        runs two narrow ones at a time."""
+        """Multiply-adds and loads of vectors of `width` bytes that start each cycle.  A core that runs a wide
+        vector as two halves runs two narrow ones at a time."""
         if width <= 32 < self.isa.vector_bytes:
             return max(2, self.fma_units), max(2, self.loads)
         return self.fma_units, self.loads
 
 
 # Facts that may be 0.
-_WAITS = frozenset(
+_MAY_BE_ZERO = frozenset(
     [
-        "short_store", "stray_row", "far_row", "evicted", "lost_line", "full_set", "many_pages",
-        "asks_again", "fused_products",
+        "scattered_store_penalty",
+        "unprefetched_row_penalty",
+        "page_stride_penalty",
+        "conflict_reload_penalty",
+        "partial_line_penalty",
+        "set_conflict_store_penalty",
+        "many_pages_penalty",
+        "prefetch_rereads",
+        "fused_products",
     ]
-)  # fmt: skip
+)
 
-# Processors whose gathers are slower than single loads (Fog, "Instruction tables", 2025, Zen 2 to Zen 5).
+# Old names of facts.
+_OLD_NAMES = {
+    "short_store": "scattered_store_penalty",
+    "stray_row": "unprefetched_row_penalty",
+    "far_row": "page_stride_penalty",
+    "crowded": "conflict_miss_factor",
+    "evicted": "conflict_reload_penalty",
+    "lost_line": "partial_line_penalty",
+    "full_set": "set_conflict_store_penalty",
+    "many_pages": "many_pages_penalty",
+    "starts": "issue_width",
+    "asks_again": "prefetch_rereads",
+    "hinted": "prefetch_level",
+}
+
+# Processors, by a prefix of LLVM's name, whose gathers are slower than single loads (Fog, "Instruction
+# tables", 2025, Zen 2 to Zen 5).
 _SLOW_GATHERS = "znver"
 
-# Where stores to many lines hold up the loads after them.  On a Golden Cove core, 32 to 64 rows of 4 to 10
-# elements each, stored after some thousand cycles of multiply-adds, took a quarter to a half of all the time;
-# of 1 to 12 cycles a row, 3 chose best (ADR 8).  On Zen 4 nothing like it was seen.
-_SHORT_STORE = 3.0
+# Stores to many lines delay the loads after them.  On a Golden Cove core, 32 to 64 rows of 4 to 10 elements
+# each, stored after some thousand cycles of multiply-adds, took a quarter to a half of all the time; of 1 to
+# 12 cycles a row, 3 chose best (ADR 8).  On Zen 4 nothing like it was measured.
+_SCATTERED_STORE_PENALTY = 3.0
 
-# Where the prefetcher of the second cache follows one stream on each page (Intel, "Optimization Reference
-# Manual", 2024, on data prefetching).  On the same core, a tile of three rows of 32 results, 888 bytes apart,
-# took 20 cycles longer for each row but one, tiles of five rows of 16 results 26; stores to up to 48 pages
-# took 12 cycles a line, to 64 pages 27 (ADR 8).  On Zen 4 it was not measured, and is 0.
-_STRAY_ROW = 20.0
+# The prefetcher of the second cache follows one stream on each page (Intel, "Optimization Reference Manual",
+# 2024, on data prefetching).  On the same core, a tile of three rows of 32 results, 888 bytes apart, took 20
+# cycles longer for each row but one, tiles of five rows of 16 results 26; stores to up to 48 pages took 12
+# cycles a line, to 64 pages 27 (ADR 8).  On Zen 4 it was not measured, and is 0.
+_UNPREFETCHED_ROW_PENALTY = 20.0
 
-# Where rows on pages of their own hold up the arithmetic on them.  On the same core, a product with five
-# broadcast elements from each of 1000 rows took 3 to 8 cycles more a row where the rows lay 4 KB apart and
-# the array was larger than the second cache, 20 to 35 where they lay 16 KB apart; none of an array that the
-# second cache holds.  Neither prefetches nor pages of 2 MiB changed that; rows that are only copied do not
-# wait.  Of 4, 8 and 16 cycles, 4 chose best (ADR 8).  On Zen 4 random contractions are slower with 4 than
+# Rows on pages of their own stall the arithmetic on them.  On the same core, a product with five broadcast
+# elements from each of 1000 rows took 3 to 8 cycles more a row where the rows lay 4 KB apart and the array
+# was larger than the second cache, and 20 to 35 where they lay 16 KB apart; an array that the second cache
+# holds cost nothing.  Neither prefetches nor pages of 2 MiB changed that; rows that are only copied do not
+# stall.  Of 4, 8 and 16 cycles, 4 chose best (ADR 8).  On Zen 4 random contractions are slower with 4 than
 # with 0, and it is 0.
-_FAR_ROW = 4.0
+_PAGE_STRIDE_PENALTY = 4.0
 
-# Bytes a cycle that a loop of multiply-adds took from the second cache of that core, over a pack.
+# Bytes a cycle that a loop of multiply-adds over a pack took from the second cache of that core.
 _L2_BANDWIDTH = 26.0
 
-# How much longer lines take whose sets are full.  Of 1, 1.5, 2, 3 and 4 times, 2 chose best (ADR 8); on
-# Zen 4, where random contractions chose it, it is 4.
-_CROWDED = 2.0
+# Time factor of lines whose sets are full.  Of 1, 1.5, 2, 3 and 4, 2 chose best (ADR 8); on Zen 4, where
+# random contractions chose it, it is 4.
+_CONFLICT_MISS_FACTOR = 2.0
 
-# Where blocks of rows 4096 bytes apart, which fall into a few sets, are slow to read again.  On Zen 4 tiles
-# of 8 x 32 of a product took 6 cycles longer for each line; of 3 and 6, 3 chose best (ADR 8).  On a Golden
-# Cove core such blocks were the fastest, and it is 0.
-_ZEN: dict[str, Any] = {"evicted": 3.0}
+# Blocks of rows 4096 bytes apart, which map to a few sets, are slow to read again.  On Zen 4 tiles of 8 x 32
+# of a product took 6 cycles longer for each line; of 3 and 6, 3 chose best (ADR 8).  On a Golden Cove core
+# such blocks were the fastest, and it is 0.
+_ZEN: dict[str, Any] = {"conflict_reload_penalty": 3.0}
 
-# Where it does not pay to ask for rows that are read several times.  On a Golden Cove core, which looks
-# farther ahead, normalisations of rows of 1 to 8 KB were 1.05 to 1.16 times as fast without (one of seven
-# 0.93 times), of rows of 1200 bytes, one instead of four side by side, 1.8 times (ADR 8); on Zen 4 they are
-# 0.6 to 0.9 times as fast.
-_ASKS_AGAIN = 0
+# Prefetching rows that are read several times does not pay everywhere.  On a Golden Cove core, whose own
+# prefetcher looks farther ahead, normalisations of rows of 1 to 8 KB were 1.05 to 1.16 times as fast without
+# it (one of seven 0.93 times), and of rows of 1200 bytes, one instead of four side by side, 1.8 times (ADR
+# 8); on Zen 4 they are 0.6 to 0.9 times as fast without it.
+_PREFETCH_REREADS = 0
 
-# Where parts of lines of results wait that the second cache has lost.  On a Golden Cove core, products of
-# which columns of six results were stored to rows 128 or 256 KB apart, which share a set or two, took 1.07 to
-# 1.3 times as long as with rows of 64 results; 30 chooses these, as it did on Zen 2 (ADR 8).
-_LOST_LINE = 30.0
+# Stores to parts of lines of results stall if the second cache has evicted the lines.  On a Golden Cove core,
+# products of which columns of six results were stored to rows 128 or 256 KB apart, which share a set or two,
+# took 1.07 to 1.3 times as long as with rows of 64 results; 30 chooses these, as it did on Zen 2 (ADR 8).
+_PARTIAL_LINE_PENALTY = 30.0
 
 _GOLDEN_COVE: dict[str, Any] = {
     "l2_bandwidth": _L2_BANDWIDTH,
-    "short_store": _SHORT_STORE,
-    "stray_row": _STRAY_ROW,
-    "far_row": _FAR_ROW,
-    "crowded": _CROWDED,
-    "lost_line": _LOST_LINE,
-    "asks_again": _ASKS_AGAIN,
+    "scattered_store_penalty": _SCATTERED_STORE_PENALTY,
+    "unprefetched_row_penalty": _UNPREFETCHED_ROW_PENALTY,
+    "page_stride_penalty": _PAGE_STRIDE_PENALTY,
+    "conflict_miss_factor": _CONFLICT_MISS_FACTOR,
+    "partial_line_penalty": _PARTIAL_LINE_PENALTY,
+    "prefetch_rereads": _PREFETCH_REREADS,
 }
 
-# Where none of these is counted, but what is in `_ZEN`.
-_NO_WAITS = "znver"
+# Processors, by a prefix of LLVM's name, that take the facts of `_ZEN`; all others take those of
+# `_GOLDEN_COVE`.
+_ZEN_NAMES = "znver"
 
 # Cycles until a multiply-add can use the sum of another (Fog, "Instruction tables", 2025); elsewhere 4.
 _LATENCY = {"znver1": 5, "znver2": 5, "haswell": 5, "broadwell": 5}
 
 # Processors that run each 512-bit operation as two halves (Fog, "The microarchitecture of Intel, AMD and VIA
 # CPUs", 2024, chapter on Zen 4).
-_HALVES = frozenset(["znver4"])
+_SPLIT_512 = frozenset(["znver4"])
 
 
-# What is known of single processors, by LLVM's names.  On Zen 2:
-# - operations that start a cycle beside another thread's: tiles of 2 x 5 and 2 x 6 vectors run at the rate of
-#   their multiply-adds; of 3, 3.3, 3.6, 4 and 5, 4 chose best;
-# - products, which take three cycles, and multiply-adds, which take five, share two units: as many of each
-#   start 1.74 a cycle, multiply-adds alone 2.  On Zen 4 (three and four cycles) nothing like it was seen;
-# - short rows of results, pages apart, wait for the last cache.  On Zen 4 they do not: tiles of 32 x 8 of a
-#   product, whose rows are 64 KB apart, are fast there;
-# - what is asked for, of whatever cache, comes to the first one (ADR 8).
-# On Zen 4:
-# - of images of 64 x 64, 96 x 96 and 128 x 128 pixels, whose rows fall into one set, 32 filters stored four
-#   or eight pixels at a time wait 4 to 7 cycles a row, twice 32 filters 11 to 13, 16 filters 2 to 3;
-# - twice 32 filters of 58 x 58 pixels, on 64 pages, wait 7 to 12 cycles a row; on 32 pages none (ADR 8).
-_KNOWN: dict[str, dict[str, Any]] = {
-    "znver2": {"starts": 4.0, "fused_products": 1, "lost_line": 30.0, "hinted": 1},
-    "znver4": {"full_set": 1.7, "many_pages": 6.0},
+# Facts of single processors, by LLVM's names.  On Zen 2:
+# - Operations that start each cycle beside another thread's: tiles of 2 x 5 and 2 x 6 vectors run at the rate
+#   of their multiply-adds; of 3, 3.3, 3.6, 4 and 5, 4 chose best.
+# - Products, which take three cycles, and multiply-adds, which take five, share two units: as many of each
+#   start at 1.74 a cycle, multiply-adds alone at 2.  On Zen 4 (three and four cycles) nothing like it was
+#   measured.
+# - Short rows of results, pages apart, wait for the last cache.  On Zen 4 they do not: tiles of 32 x 8 of a
+#   product, whose rows are 64 KB apart, are fast there.
+# - Prefetched lines, for whatever cache, come to the first one (ADR 8). On Zen 4:
+# - Of images of 64 x 64, 96 x 96 and 128 x 128 pixels, whose rows map to one set, 32 filters stored four or
+#   eight pixels at a time stall 4 to 7 cycles a row, twice 32 filters 11 to 13, 16 filters 2 to 3.
+# - Twice 32 filters of 58 x 58 pixels, on 64 pages, stall 7 to 12 cycles a row; on 32 pages none (ADR 8).
+_BY_NAME: dict[str, dict[str, Any]] = {
+    "znver2": {"issue_width": 4.0, "fused_products": 1, "partial_line_penalty": 30.0, "prefetch_level": 1},
+    "znver4": {"set_conflict_store_penalty": 1.7, "many_pages_penalty": 6.0},
 }
 
 
-# What is counted on of a last cache that others share, whom a virtual machine does not see: so much for each
-# core, and at least that of a Zen 4 complex.  On two cores of an Emerald Rapids with 300 MiB of it, a copy of
-# 24 MB was 2.3 times as fast past the caches, and stencils, sums and transpositions of 50 to 160 MB were 1.1
-# to 3.2 times (ADR 8).
-_SHARE, _LEAST = 8 << 20, 32 << 20
+# How much of a last cache that others share the model counts on, as a virtual machine does not see the
+# others: so much for each core, and at least that of a Zen 4 complex.  On two cores of an Emerald Rapids with
+# 300 MiB of it, a copy of 24 MB was 2.3 times as fast with non-temporal stores, and stencils, sums and
+# transpositions of 50 to 160 MB were 1.1 to 3.2 times as fast (ADR 8).
+_L3_PER_CORE, _L3_LEAST = 8 << 20, 32 << 20
 
 
 def _cache(level: int, kind: str, size: int, ways: int) -> tuple[int, int]:
-    """The bytes and the ways of a cache; what the system does not tell is as given."""
+    """The size in bytes and the associativity of a cache of this machine; `size` and `ways` where the system
+    does not tell."""
     base = Path("/sys/devices/system/cpu/cpu0/cache")
     for index in sorted(base.glob("index*")) if base.exists() else []:
         try:
-            if int(_fact(index, "level")) == level and _fact(index, "type") in (kind, "Unified"):
-                text = _fact(index, "size")
+            if int(_sysfs(index, "level")) == level and _sysfs(index, "type") in (kind, "Unified"):
+                text = _sysfs(index, "size")
                 size = int(text[:-1]) << {"K": 10, "M": 20}[text[-1]]
-                ways = int(_fact(index, "ways_of_associativity")) or ways
+                ways = int(_sysfs(index, "ways_of_associativity")) or ways
                 break
         except (OSError, ValueError, KeyError):
             continue
     return size, ways
 
 
-def _fact(index: Path, name: str) -> str:
+def _sysfs(index: Path, name: str) -> str:
     return (index / name).read_text().strip()
 
 
@@ -204,7 +242,7 @@ def host() -> Machine:
         isa = SSE42
     else:
         isa = NEON
-    if name.startswith(_SLOW_GATHERS) and isa is AVX512:  # LLVM knows it of narrower ones
+    if name.startswith(_SLOW_GATHERS) and isa is AVX512:  # LLVM itself avoids gathers of narrower sets
         isa = replace(isa, features="+prefer-no-gather")
     dots = "avx512vnni" if isa is not AVX2 and isa.vector_bytes == 64 else "avxvnni"
     if isa.x86 and isa.vector_bytes >= 32 and dots in have:
@@ -221,25 +259,26 @@ def host() -> Machine:
         cores,
         l1,
         l2,
-        min(l3, max(_LEAST, _SHARE * cores)),
+        min(l3, max(_L3_LEAST, _L3_PER_CORE * cores)),
         l1_ways,
         l2_ways,
-        fma_units=1 if name in _HALVES and isa.vector_bytes == 64 else 2,
-        loads=1 if name in _HALVES and isa.vector_bytes == 64 else 2,
+        fma_units=1 if name in _SPLIT_512 and isa.vector_bytes == 64 else 2,
+        loads=1 if name in _SPLIT_512 and isa.vector_bytes == 64 else 2,
         latency=_LATENCY.get(name, 4),
-        **_ZEN if name.startswith(_NO_WAITS) else _GOLDEN_COVE,
-        **_KNOWN.get(name, {}),
+        **_ZEN if name.startswith(_ZEN_NAMES) else _GOLDEN_COVE,
+        **_BY_NAME.get(name, {}),
     )
 
 
-def believed(machine: Machine, given: Iterable[tuple[str, float]]) -> Machine:
-    """A machine of which some facts are taken as given; raises BackendError (TC0814) for unknown ones, and
-    for numbers that they cannot be."""
-    return machine_overrides.believed(machine, given, "cpu", ("isa",), _WAITS)
+def with_overrides(machine: Machine, given: Iterable[tuple[str, float]]) -> Machine:
+    """The machine with some facts replaced by `given`; old names of facts work, with a notice.  Raises
+    BackendError (TC0814) for unknown facts, and for numbers that a fact cannot be."""
+    return machine_overrides.with_overrides(machine, given, "cpu", ("isa",), _MAY_BE_ZERO, _OLD_NAMES)
 
 
 def with_isa(name: str) -> Machine:
-    """This machine with an instruction set; raises BackendError (TC0811) for one it does not have."""
+    """This machine with another instruction set.  Raises BackendError (TC0811) for one that the processor
+    does not have."""
     machine = host()
     order = [SSE42.name, AVX2.name, AVX512.name]
     here = machine.isa.name

@@ -300,7 +300,7 @@ def _lowered(state: GpuState) -> Lowered:
         return Lowered(state.nest, state.tree, state.tree, choice)
     taken = state.kernels
     choice = (
-        f"machine: {machine_overrides.told(state.target)}\n"
+        f"machine: {machine_overrides.describe(state.target)}\n"
         + state.temporaries_text
         + taken.apart
         + "".join(map(told, taken.regions, taken.choices))

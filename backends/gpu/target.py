@@ -96,7 +96,7 @@ def believed(target: Target, options: Options, backend: str) -> Target:
     Raises BackendError (TC0814) for unknown ones, and for numbers that they cannot be.
     """
     if not options.preset:
-        return machine_overrides.believed(target, options.facts, backend, ("name", "arch", "ahead"), ())
+        return machine_overrides.with_overrides(target, options.facts, backend, ("name", "arch", "ahead"), ())
     if options.preset not in PRESETS:
         raise BackendError(
             f"the {backend} backend has no preset of a machine {options.preset!r}",

@@ -164,6 +164,14 @@ def _run(
     return tuple((n, _numbers(arrays[n], program.buffer(n).dtype)) for n in program.outputs)
 
 
+def _room(content: Bytes) -> Bytes:
+    """The content in memory of its own, with margins that nothing else lies in."""
+    memory = np.zeros(content.size + 2 * _MARGIN, np.uint8)
+    room = memory[_MARGIN : _MARGIN + content.size]
+    room[:] = content
+    return room
+
+
 def _data(name: str, dtype: DType, count: int, palette: Sequence[int], value: float | None = None) -> Bytes:
     """So many bytes of numbers of a type: all the given one, or small ones at random."""
     rng = np.random.default_rng(list(name.encode()))

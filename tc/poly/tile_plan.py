@@ -297,7 +297,7 @@ class Pack:
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class PrefetchHint:
     """A read of `statement` (its number among the statement's reads, -1: the element that it writes) whose
     elements are asked for before they are used: `tiles` register tiles of `axis`, or one block if it is a
     blocked axis of a phase."""
@@ -325,7 +325,7 @@ class Tiling:
     packs: tuple[Pack, ...] = ()
     parallel: int = 0
     tasks: Expr | None = None
-    ahead: tuple[Ahead, ...] = ()
+    prefetches: tuple[PrefetchHint, ...] = ()
     most: int | None = None
 
 

@@ -36,11 +36,11 @@ MACHINE: dict[str, Any] = {
     "fma_units": 1,
     "loads": 1,
     "l2_bandwidth": 26.0,
-    "short_store": 0.0,
-    "stray_row": 0.0,
-    "far_row": 0.0,
-    "crowded": 4.0,
-    "asks_again": 1,
+    "scattered_store_penalty": 0.0,
+    "unprefetched_row_penalty": 0.0,
+    "page_stride_penalty": 0.0,
+    "conflict_miss_factor": 4.0,
+    "prefetch_rereads": 1,
 }
 
 
@@ -140,21 +140,21 @@ def test_nothing_is_asked_for_that_comes_by_itself(source: str, sizes: dict[str,
     assert not hints(made(source, **sizes).nest)
 
 
-@pytest.mark.parametrize("hinted", [1, 2])
-def test_rows_that_would_push_each_other_out_are_not_asked_for(hinted: int) -> None:
+@pytest.mark.parametrize("prefetch_level", [1, 2])
+def test_rows_that_would_push_each_other_out_are_not_asked_for(prefetch_level: int) -> None:
     """Five rows of a product 16 KB apart, and the next five, are ten lines of sets of eight, in the first
     cache."""
     source = "def tmm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
     program = tc.compile(source, "cpu")
 
     def asked(depth: int) -> set[str]:
-        machine = replace(backend.host(), l2=512 << 10, hinted=hinted, **MACHINE)
+        machine = replace(backend.host(), l2=512 << 10, prefetch_level=prefetch_level, **MACHINE)
         options = tc.Options(vector=0, register_tile=(16, 5))
         nest = backend.code_of(program.program({"M": 128, "N": 4000, "K": depth}), machine, options).nest
         return {s.buffer for s in hints(nest)}
 
     assert "B" in asked(4080)
-    assert ("B" in asked(4096)) == (hinted == 2)
+    assert ("B" in asked(4096)) == (prefetch_level == 2)
 
 
 NORM = """
@@ -219,10 +219,17 @@ def test_what_is_read_twice_in_a_loop_is_asked_for_once_in_it(source: str, reads
 def test_rows_that_are_not_asked_for_are_read_one_after_the_other(source: str) -> None:
     """What makes up for reading several side by side is that they are asked for."""
     program = tc.compile(source, "cpu").program({"N": 20000, "D": 300})
-    wide = {**MACHINE, "l2": 2 << 20, "fma_units": 2, "loads": 2, "far_row": 4.0, "crowded": 2.0}
+    wide = {
+        **MACHINE,
+        "l2": 2 << 20,
+        "fma_units": 2,
+        "loads": 2,
+        "page_stride_penalty": 4.0,
+        "conflict_miss_factor": 2.0,
+    }
     rows: dict[int, set[int]] = {}
     for asks in (0, 1):
-        machine = replace(backend.host(), isa=AVX512, **{**wide, "asks_again": asks})
+        machine = replace(backend.host(), isa=AVX512, **{**wide, "prefetch_rereads": asks})
         loops = backend.code_of(program, machine, tc.Options()).nest
         some = [(hint, at[0]) for hint, buffer, at in islice(events(loops.body, {}), 64) if buffer == "X"]
         rows[asks] = {row for hint, row in some if not hint}

@@ -18,7 +18,9 @@ from tests.backends.test_cpu_ahead import hints
 
 compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
 isa = sys.modules["tc_backends.cpu.isa"]
-MACHINE = backend.Machine(isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16, l2_bandwidth=26.0, far_row=4.0)
+MACHINE = backend.Machine(
+    isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16, l2_bandwidth=26.0, page_stride_penalty=4.0
+)
 
 
 def made(sizes: dict[str, int], own: object = MACHINE, source: str = GEMM, **options: object):  # type: ignore[no-untyped-def]
@@ -197,13 +199,13 @@ def test_both_factors_packed(name: str, t: str, isa: str, monkeypatch: pytest.Mo
     """Whatever the model says of that: caches small enough for several blocks, parts and columns, which leave
     some of each."""
     rank = sys.modules["tc_backends.cpu.search.rank"]
-    ranked = rank._ranked
+    ranked = rank._rank
 
     def both(*given: Any) -> Any:
         found = ranked(*given)
         return [x for x in found if "2 packed" in x.label] or found
 
-    monkeypatch.setattr(rank, "_ranked", both)
+    monkeypatch.setattr(rank, "_rank", both)
     source, shapes = TRANSPOSED[name]
     source = source.format(t=t)
     machine = tuple({"l1": 16 << 10, "l2": 48 << 10, "l3": 1 << 20, "cores": 2}.items())
@@ -230,7 +232,14 @@ def test_which_products_have_both_factors_packed() -> None:
         return next(x for x in text.splitlines() if x.startswith("  *"))
 
     zen = replace(
-        MACHINE, isa=isa.AVX2, l1=32 << 10, l1_ways=8, l2=512 << 10, l2_ways=8, latency=5, far_row=0.0
+        MACHINE,
+        isa=isa.AVX2,
+        l1=32 << 10,
+        l1_ways=8,
+        l2=512 << 10,
+        l2_ways=8,
+        latency=5,
+        page_stride_penalty=0.0,
     )
     for n in (512, 1024, 2048):
         assert "2 packed" in best(zen, M=n, K=512, N=n)
@@ -243,7 +252,7 @@ def test_a_triangle_is_divided_among_more_tasks(where: str, parallel: int) -> No
     """Four tasks of 128 columns are as many for each of two processors; of a triangle one has most of it."""
     source = f"def f(float(N,K) A) -> (C) {{ C(i,j) +=! A(i,k) * A(j,k){where} }}"
     machine = replace(
-        MACHINE, l1=32 << 10, l1_ways=8, l2=1 << 20, l2_ways=8, fma_units=1, loads=1, far_row=0.0
+        MACHINE, l1=32 << 10, l1_ways=8, l2=1 << 20, l2_ways=8, fma_units=1, loads=1, page_stride_penalty=0.0
     )
     text = made({"N": 512, "K": 512}, machine, source).choice
     order = next(x for x in text.splitlines() if x.startswith("  order"))

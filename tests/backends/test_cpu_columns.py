@@ -15,7 +15,9 @@ from tests.backends.cpu_cases import backend, compiled, interpreted, isas
 compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
 isa = sys.modules["tc_backends.cpu.isa"]
 # The caches of a Zen 4.
-WIDE = backend.Machine(isa.AVX512, 2, 32 << 10, 1 << 20, 32 << 20, fma_units=1, loads=1, evicted=3.0)
+WIDE = backend.Machine(
+    isa.AVX512, 2, 32 << 10, 1 << 20, 32 << 20, fma_units=1, loads=1, conflict_reload_penalty=3.0
+)
 
 SUM = "def f({t}(N,K) x) -> (y) {{ y(k) {op}! x(n,k) }}"
 MOMENTS = """def f(float(N,K) x) -> (m, v) {

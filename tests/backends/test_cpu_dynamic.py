@@ -238,7 +238,7 @@ def test_lanes_of_a_tail_that_lie_apart_take_no_branches() -> None:
 @pytest.mark.filterwarnings("ignore::tc.PerformanceNotice")  # of lanes that would be too much code
 def test_the_least_code_where_all_of_it_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     registry.get("cpu")
-    monkeypatch.setattr(sys.modules["tc_backends.cpu.search.rank"], "MOST", 0)
+    monkeypatch.setattr(sys.modules["tc_backends.cpu.search.rank"], "MAX_LINES", 0)
     kernel = quiet(GEMM.replace("def f", "def least"), ("M", "K", "N"))
     a, b = np.ones((9, 5), np.float32), np.ones((5, 40), np.float32)
     np.testing.assert_array_equal(kernel(a, b), a @ b)

@@ -21,10 +21,10 @@ MACHINE = {
     "l2": 1 << 20,
     "l3": 32 << 20,
     "l2_bandwidth": 26.0,
-    "short_store": 0,
-    "stray_row": 0,
-    "far_row": 0,
-    "crowded": 4.0,
+    "scattered_store_penalty": 0,
+    "unprefetched_row_penalty": 0,
+    "page_stride_penalty": 0,
+    "conflict_miss_factor": 4.0,
 }
 ROWS = "n[S0 d+[S1] d[S2] S3 d+[S4] d[S5]]"
 NORMS = "n[S0 d+[S1] S2 S3 d+[S4] S5 d[S6]]"

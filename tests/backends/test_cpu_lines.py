@@ -41,8 +41,8 @@ def best_on(machine: object, source: str, **sizes: int) -> str:
     ],
 )
 def test_rows_that_fall_into_one_set(stride: int, rows: int, expected: float) -> None:
-    assert lines.rows_a_set(stride, 4, rows, 32 << 10, 8) == expected
-    assert lines.rows_a_set(stride, 4, rows, 48 << 10, 12) == expected  # as many sets
+    assert lines.rows_per_set(stride, 4, rows, 32 << 10, 8) == expected
+    assert lines.rows_per_set(stride, 4, rows, 48 << 10, 12) == expected  # as many sets
 
 
 def contraction(spec: str) -> str:
@@ -85,7 +85,7 @@ def test_what_each_tile_would_fill_again_is_not_packed() -> None:
 def test_short_stores_may_wait(cycles: float, lanes: str) -> None:
     """Lanes along f store ten pixels to each of 32 rows; lanes along pixels store whole vectors."""
     source = "def f(float(N,C,Y,X) I, float(F,C) K) -> (O) { O(n,f,y,x) +=! I(n,c,y,x) * K(f,c) }"
-    own = backend.Machine(isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16, short_store=cycles)
+    own = backend.Machine(isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16, scattered_store_penalty=cycles)
     assert f"lanes {lanes} " in best_on(own, source, N=8, C=128, Y=28, X=28, F=128)
 
 
@@ -93,7 +93,15 @@ def test_short_stores_may_wait(cycles: float, lanes: str) -> None:
 def test_rows_far_apart_may_hold_up_arithmetic(cycles: float, lanes: str) -> None:
     """Lanes along i read five elements of each of 1000 rows of B; lanes along j copy whole rows."""
     own = backend.Machine(
-        isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16, short_store=3.0, far_row=cycles
+        isa.AVX512,
+        2,
+        48 << 10,
+        2 << 20,
+        105 << 20,
+        12,
+        16,
+        scattered_store_penalty=3.0,
+        page_stride_penalty=cycles,
     )
     assert f"lanes {lanes} " in best_on(own, GEMM, M=127, K=1000, N=1003)
 
@@ -103,7 +111,9 @@ def test_short_rows_of_results_may_wait_for_the_last_cache() -> None:
 
     def compute(n: int, cycles: float) -> int:
         program = tc.compile(TMM, "cpu").program({"M": 128, "K": 4096, "N": n})
-        own = backend.Machine(isa.AVX512, 2, fma_units=1, loads=1, evicted=3.0, lost_line=cycles)
+        own = backend.Machine(
+            isa.AVX512, 2, fma_units=1, loads=1, conflict_reload_penalty=3.0, partial_line_penalty=cycles
+        )
         text = backend.code_of(program, own, tc.Options(vector=0, register_tile=(32, 8))).choice
         return int(re.findall(r"\* +\d+ cycles \(compute (\d+)", text)[0])
 
@@ -118,7 +128,7 @@ def test_columns_of_short_rows_may_wait_so_long_that_rows_are_faster(cycles: flo
     """Lanes along m store six elements of a line at a time to rows 128 KB apart, of which the second cache
     keeps 16; lanes along n store whole lines."""
     own = backend.Machine(
-        isa.AVX512, 2, 48 << 10, 2 << 20, 32 << 20, 12, 16, l2_bandwidth=26.0, lost_line=cycles
+        isa.AVX512, 2, 48 << 10, 2 << 20, 32 << 20, 12, 16, l2_bandwidth=26.0, partial_line_penalty=cycles
     )
     assert f"lanes {lanes} " in best_on(own, TMM, M=128, K=512, N=32768)
 
@@ -127,7 +137,15 @@ def test_columns_of_short_rows_may_wait_so_long_that_rows_are_faster(cycles: flo
 def test_rows_of_one_set_wait_to_be_stored(pixels: int, rows: int) -> None:
     """Of 64 x 64 or 96 x 96 pixels the rows of 32 filters fall into one set of the first cache: pixels are
     in lanes.  Of others filters are."""
-    own = backend.Machine(isa.AVX512, 2, fma_units=1, loads=1, evicted=3.0, full_set=1.7, many_pages=6.0)
+    own = backend.Machine(
+        isa.AVX512,
+        2,
+        fma_units=1,
+        loads=1,
+        conflict_reload_penalty=3.0,
+        set_conflict_store_penalty=1.7,
+        many_pages_penalty=6.0,
+    )
     best = best_on(own, CONV, N=4, C=16, H=pixels + 2, W=pixels + 2, F=32, KH=3, KW=3)
     assert ("lanes f_1 x2" in best) == bool(rows), best
     assert "n_0 x2" not in best, "the hardware follows no 64 pages"
@@ -137,7 +155,7 @@ def test_results_that_wait_behind_a_long_reduction_cost_nothing() -> None:
     program = tc.compile(GEMM, "cpu").program({"M": 128, "K": 4096, "N": 1024})
 
     def compute(cycles: float) -> str:
-        own = backend.Machine(isa.AVX512, 2, fma_units=1, loads=1, full_set=cycles)
+        own = backend.Machine(isa.AVX512, 2, fma_units=1, loads=1, set_conflict_store_penalty=cycles)
         text = backend.code_of(program, own, tc.Options(vector=0, register_tile=(32, 8))).choice
         return re.findall(r"\* +\d+ cycles \(compute (\d+)", text)[0]
 
@@ -148,7 +166,16 @@ def test_results_that_wait_behind_a_long_reduction_cost_nothing() -> None:
 def test_rows_on_one_page_may_be_more_than_the_hardware_follows(cycles: float, rows: int) -> None:
     """Of a result of 64 filters, three rows of 888 bytes at a time, or one that is as long as they are."""
     own = backend.Machine(
-        isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16, starts=6.0, stray_row=cycles, short_store=3.0
+        isa.AVX512,
+        2,
+        48 << 10,
+        2 << 20,
+        105 << 20,
+        12,
+        16,
+        issue_width=6.0,
+        unprefetched_row_penalty=cycles,
+        scattered_store_penalty=3.0,
     )
     best = best_on(own, CONV, N=1, C=3, H=224, W=224, F=64, KH=3, KW=3)
     assert ("h_2 x3" in best) == (rows == 3)
@@ -159,10 +186,21 @@ def test_rows_on_one_page_may_be_more_than_the_hardware_follows(cycles: float, r
 def test_lines_of_full_sets_take_longer(times: float, tile: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of 2 KB fall into two sets of the first cache: a line is brought again for each part of it, where
     they are read as they lie."""
-    monkeypatch.setattr(sys.modules["tc_backends.cpu.search.reduction_blocks"], "_both", lambda *_: None)
+    monkeypatch.setattr(
+        sys.modules["tc_backends.cpu.search.reduction_blocks"], "_with_both_packed", lambda *_: None
+    )
     source = "def f(float(K,M) A, float(K,N) B) -> (C) { C(m,n) +=! A(k,m) * B(k,n) }"
     own = backend.Machine(
-        isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16, l2_bandwidth=26.0, short_store=3.0, crowded=times
+        isa.AVX512,
+        2,
+        48 << 10,
+        2 << 20,
+        105 << 20,
+        12,
+        16,
+        l2_bandwidth=26.0,
+        scattered_store_penalty=3.0,
+        conflict_miss_factor=times,
     )
     assert f"lanes {tile}" in best_on(own, source, M=512, K=512, N=512)
 
@@ -174,7 +212,7 @@ def test_operations_of_any_kind_are_counted(tile: tuple[int, int], bound: bool) 
     program = tc.compile(GEMM, "cpu").program({"M": 240, "K": 256, "N": 256})
 
     def cycles(starts: float) -> float:
-        own = backend.Machine(isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16, starts=starts)
+        own = backend.Machine(isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16, issue_width=starts)
         text = backend.code_of(
             program, replace(own, l2_bandwidth=64.0), tc.Options(register_tile=tile, vector=1)
         )

@@ -14,9 +14,9 @@ from tests.ir.images import SAME
 
 ZEN4 = (
     ("cores", 2), ("l1", 32 << 10), ("l2", 1 << 20), ("l3", 32 << 20), ("l1_ways", 8), ("l2_ways", 8),
-    ("fma_units", 1), ("loads", 1), ("broadcasts", 2), ("starts", 3.0), ("latency", 4),
-    ("l2_bandwidth", 32.0), ("l3_bandwidth", 12.0), ("bandwidth", 6.0), ("short_store", 0.0),
-    ("stray_row", 0.0), ("far_row", 0.0), ("crowded", 4.0),
+    ("fma_units", 1), ("loads", 1), ("broadcasts", 2), ("issue_width", 3.0), ("latency", 4),
+    ("l2_bandwidth", 32.0), ("l3_bandwidth", 12.0), ("bandwidth", 6.0), ("scattered_store_penalty", 0.0),
+    ("unprefetched_row_penalty", 0.0), ("page_stride_penalty", 0.0), ("conflict_miss_factor", 4.0),
 )  # fmt: skip
 PLAIN = """
 def plain(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) {

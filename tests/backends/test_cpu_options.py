@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any
 
 import numpy as np
@@ -184,6 +185,32 @@ def test_facts_about_the_machine_are_believed() -> None:
     assert choice().startswith(f"machine: isa {isas()[0]}, cores ")
     assert "cores 3, l1 16384" in choice(cores=3, l1=1 << 14).splitlines()[0]
     assert choice(cores=1).splitlines()[-1] != choice(cores=16).splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "value"), [("short_store", "scattered_store_penalty", 7.0), ("starts", "issue_width", 6.0)]
+)
+def test_old_names_of_machine_facts_work_and_are_noticed_once(
+    old: str, new: str, value: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tc.support.machine_overrides._noticed", set[str]())
+    source, sizes = "def f(float(M,N) A) -> (B) { B(n,m) = A(m,n) }", {"M": 64, "N": 64}
+
+    def choice(name: str) -> str:
+        return compiled(source, machine=((name, value),)).inspect("choice", **sizes)
+
+    with pytest.warns(tc.BackendNotice, match=f"machine fact '{old}' is now called '{new}'") as issued:
+        by_old_name = choice(old)
+        assert choice(old) == by_old_name
+    assert len(issued) == 1 and issued[0].filename == __file__
+    assert choice(new) == by_old_name and f"{new} {value}" in by_old_name.splitlines()[0]
+
+
+@pytest.mark.parametrize("old", ["evicted", "full_set", "hinted", "asks_again", "lost_line", "crowded"])
+def test_every_old_name_of_a_machine_fact_is_an_alias_of_one_that_exists(old: str) -> None:
+    target = sys.modules["tc_backends.cpu.target"]
+    assert old in target._OLD_NAMES and not hasattr(target.host(), old)
+    assert all(hasattr(target.host(), new) for new in target._OLD_NAMES.values())
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,6 @@ def test_subscripts_that_bend_between_vectors_only_are_not_looked_at(monkeypatch
     """`pack(i/64, k, i%64)`: to look at it lane by lane took half of the time to compile an odd product."""
     kernel = compiled(GEMM, register_tile=(64, 5), vector=0, pack=True, isa="sse4.2")
     sizes = {"M": 127, "K": 100, "N": 103}
-    monkeypatch.setattr(sys.modules["tc_backends.cpu.emit.load_by_shuffle"], "known", None)
+    monkeypatch.setattr(sys.modules["tc_backends.cpu.emit.load_by_shuffle"], "load_by_shuffle", None)
     loops = kernel.inspect("loops", **sizes)
     assert "/64, " in loops and " % 64]" in loops and kernel.inspect("llvm", **sizes)

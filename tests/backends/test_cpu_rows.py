@@ -172,7 +172,9 @@ def test_what_is_left_over_is_shared_out(isa: str) -> None:
             got = compiled(source, isa=isa, **options)(x, y)
             np.testing.assert_array_equal(got, np.einsum("bnm,bkm->bnk", x, y))
     if isa == "avx2":
-        kernel = compiled(source, isa=isa, vector=2, pack=True, machine=(("latency", 5), ("starts", 4.0)))
+        kernel = compiled(
+            source, isa=isa, vector=2, pack=True, machine=(("latency", 5), ("issue_width", 4.0))
+        )
         text = kernel.inspect("loops", B=500, N=26, K=26, M=72)
         assert re.search(r"unrolled for n_1\S* in \[0, 5\)", text)
         assert not re.search(r"unrolled for n_1\S* in \[0, 2\)", text)

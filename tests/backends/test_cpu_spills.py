@@ -30,10 +30,10 @@ MACHINE = tuple(
         "fma_units": 2,
         "loads": 2,
         "l2_bandwidth": 26.0,
-        "short_store": 0,
-        "stray_row": 0,
-        "far_row": 0,
-        "crowded": 4.0,
+        "scattered_store_penalty": 0,
+        "unprefetched_row_penalty": 0,
+        "page_stride_penalty": 0,
+        "conflict_miss_factor": 4.0,
     }.items()
 )
 ZEN4 = tuple((dict(MACHINE) | {"fma_units": 1, "loads": 1, "l2_bandwidth": 32.0}).items())
@@ -167,7 +167,7 @@ SUM = "vfmadd231ps %ymm1, %ymm2, %ymm0"
     ],
 )
 def test_turns_through_memory(spills: Any, lines: tuple[str, ...], turns: int) -> None:
-    assert spills.Loop(lines).carried == turns
+    assert spills.Loop(lines).stack_round_trips == turns
 
 
 def test_a_sum_that_goes_through_memory_is_slow(spills: Any) -> None:
@@ -192,13 +192,13 @@ def test_the_next_candidate_is_taken(spills: Any, monkeypatch: pytest.MonkeyPatc
     told = [x for x in kernel.inspect("choice", **SIZES).splitlines() if "spills" in x]
     assert len(told) == 1 and "took the next candidate with fewer vectors" in told[0], told
     after = _main(kernel, spills, **SIZES)
-    assert told[0].endswith(f"which spills {after.share}")
+    assert told[0].endswith(f"which spills {after.spill_share}")
     monkeypatch.setattr(spills, "suspected", lambda *_: False)
     unlooked = compiled(DISTANCES, isa="avx2", machine=(*MACHINE, ("latency", 4)))
     assert "spills" not in unlooked.inspect("choice", **SIZES)
     before = _main(unlooked, spills, **SIZES)
-    assert before.spills > after.spills and spills.much(before)
-    assert f"spills {before.share}" in told[0]
+    assert before.spills > after.spills and spills.spills_much(before)
+    assert f"spills {before.spill_share}" in told[0]
     rng = np.random.default_rng(0)
     given = [rng.integers(-3, 4, (128, 64)).astype(np.float32) for _ in "AB"]
     (want,) = interpreted(DISTANCES, *given)
@@ -210,12 +210,12 @@ def test_windows_leave_room_for_accumulators(spills: Any) -> None:
     """4 x 6 accumulators, 6 elements of a window that stays in registers and 4 weights are more than 32."""
     sizes = {"N": 2, "C": 64, "F": 64, "H": 56, "W": 56, "KH": 3, "KW": 3}
     asked = compiled(CONVOLUTION, isa="avx512", machine=MACHINE, vector=1, register_tile=(1, 64, 1, 6))
-    assert spills.much(_main(asked, spills, **sizes))
+    assert spills.spills_much(_main(asked, spills, **sizes))
     kernel = compiled(CONVOLUTION, isa="avx512", machine=MACHINE)
     choice = kernel.inspect("choice", **sizes)
     assert "lanes f_1 x4, x_3 x6" not in choice and "spills" not in choice
     main = _main(kernel, spills, **sizes)
-    assert main.arithmetic >= 48 and not spills.much(main)
+    assert main.arithmetic >= 48 and not spills.spills_much(main)
 
 
 GATED = """def f(float(B,M) X, float(H,M) W, float(H,M) V) -> (O) {
@@ -242,7 +242,7 @@ def test_operands_that_stay_leave_room_for_accumulators(
     """So that no candidate is compiled in vain, which took a second."""
     kernel = compiled(source, isa="avx512", machine=ZEN4)
     assert "spills" not in kernel.inspect("choice", **sizes)
-    assert not spills.much(_main(kernel, spills, **sizes))
+    assert not spills.spills_much(_main(kernel, spills, **sizes))
 
 
 @pytest.mark.parametrize("isa", [i for i in ("avx2", "sse4.2") if i in isas()])
@@ -265,9 +265,9 @@ def test_of_narrow_images_no_sum_goes_through_memory(spills: Any) -> None:
     """3 x 4 sums, 3 vectors of weights and a pixel fill 16 registers; LLVM loads the next weights early."""
     sizes = {"N": 2, "C": 216, "F": 39, "H": 67, "W": 10, "KH": 3, "KW": 3}
     asked = compiled(CONVOLUTION, isa="avx2", machine=MACHINE, vector=1, register_tile=(1, 24, 1, 4))
-    assert _main(asked, spills, **sizes).carried
+    assert _main(asked, spills, **sizes).stack_round_trips
     kernel = compiled(CONVOLUTION, isa="avx2", machine=MACHINE)
-    assert not _main(kernel, spills, **sizes).carried
+    assert not _main(kernel, spills, **sizes).stack_round_trips
 
 
 @pytest.mark.parametrize("isa", [i for i in ("avx2", "sse4.2") if i in isas()])
@@ -279,7 +279,7 @@ def test_a_given_register_tile_is_kept(isa: str, spills: Any) -> None:
     choice = kernel.inspect("choice", **sizes)
     assert re.search(rf"i_0 .*/6, j_1 .*/{4 * lanes}$", choice.splitlines()[-1]), choice
     assert "spills" not in choice
-    assert spills.much(_main(kernel, spills, **sizes))
+    assert spills.spills_much(_main(kernel, spills, **sizes))
 
 
 @pytest.mark.parametrize("isa", isas())
@@ -305,7 +305,7 @@ def test_objects_are_suspected_of_what_assembly_shows(isa: str, spills: Any) -> 
     for rows, spilled in ((machine.isa.registers // 4 + 2, True), (machine.isa.registers // 8, False)):
         options = tc.Options(register_tile=(rows, 4 * lanes), vector=1, pack=False)
         made = backend.code_of(program, machine, options)
-        assert spills.suspected(backend.object_of(made.text, machine), machine.isa, 4 * rows) == spilled
+        assert spills.may_spill(backend.object_of(made.text, machine), machine.isa, 4 * rows) == spilled
         text = backend.llvm_jit.assembly_of(
             made.text, cpu=machine.isa.cpu, features=machine.isa.features, verbose=True
         )
@@ -326,10 +326,10 @@ def test_constants_of_functions_are_no_spills(spills: Any) -> None:
     made = backend.code_of(program, machine, tc.Options())
     code = backend.object_of(made.text, machine)
     assert not made.functions and max(made.vectors.values()) <= 4
-    assert not spills.suspected(code, machine.isa, 8, made.functions)
+    assert not spills.may_spill(code, machine.isa, 8, made.functions)
     more = backend.code_of(program, machine, tc.Options(register_tile=(8,), vector=-1))
     assert more.functions
-    assert spills.suspected(backend.object_of(more.text, machine), machine.isa, 8, more.functions)
+    assert spills.may_spill(backend.object_of(more.text, machine), machine.isa, 8, more.functions)
 
 
 def test_neon_assembly_is_read(spills: Any) -> None:
@@ -346,4 +346,4 @@ def test_neon_assembly_is_read(spills: Any) -> None:
         machine.emit_assembly(llvm.parse_assembly(made.text)), frozenset(made.vectors)
     )
     assert loop.count("fmla") == loop.arithmetic >= 40
-    assert spills.much(loop)
+    assert spills.spills_much(loop)

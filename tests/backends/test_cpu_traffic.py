@@ -15,7 +15,9 @@ from tests.backends.cpu_cases import GEMM, backend, compiled, interpreted, isas
 compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
 isa, balance = (sys.modules[f"tc_backends.cpu.{name}"] for name in ("isa", "cost.balance"))
 # The caches of a Zen 4.
-WIDE = backend.Machine(isa.AVX512, 2, 32 << 10, 1 << 20, 32 << 20, fma_units=1, loads=1, evicted=3.0)
+WIDE = backend.Machine(
+    isa.AVX512, 2, 32 << 10, 1 << 20, 32 << 20, fma_units=1, loads=1, conflict_reload_penalty=3.0
+)
 NARROW = replace(WIDE, isa=isa.AVX2, fma_units=2, loads=2)
 
 
@@ -26,8 +28,8 @@ def choice(machine: object, **sizes: int) -> list[str]:
     return [line.lstrip(" *") for line in text.splitlines() if "cycles" in line or "  order" in line]
 
 
-def again(candidate: str) -> int:
-    found = re.search(r"again (\d+)", candidate)
+def reload_cycles(candidate: str) -> int:
+    found = re.search(r"reload (\d+)", candidate)
     assert found
     return int(found[1])
 
@@ -36,9 +38,9 @@ def again(candidate: str) -> int:
 @pytest.mark.parametrize("n", [1024, 2048, 3072, 4096])
 def test_few_rows_of_results_read_a_large_factor_once(machine: object, rows: int, n: int) -> None:
     best, *others, _ = choice(machine, M=rows, K=n, N=n)
-    assert again(best) == 0 and "rows at a time" in best
+    assert reload_cycles(best) == 0 and "rows at a time" in best
     # Tiles of half of the rows, one after the other over all of a reduction.
-    assert any(again(x) > 0.9 * 4 * n * n / 17 for x in others)
+    assert any(reload_cycles(x) > 0.9 * 4 * n * n / 17 for x in others)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +54,7 @@ def test_few_rows_of_results_read_a_large_factor_once(machine: object, rows: int
 def test_what_the_second_cache_holds_does_not_come_again(sizes: dict[str, int], times: int) -> None:
     two = next(x for x in choice(WIDE, **sizes) if re.search(r"lanes j_1 x[234], i_0 x2$", x))
     size = 4 * sizes["K"] * sizes["N"]
-    assert again(two) == pytest.approx(times * size / (1.4 * 12), rel=0.05)
+    assert reload_cycles(two) == pytest.approx(times * size / (1.4 * 12), rel=0.05)
 
 
 @pytest.mark.parametrize(("n", "rows"), [(1024, False), (3072, True), (4096, True)])
@@ -66,7 +68,7 @@ def test_a_factor_beside_packs_comes_again_for_each_of_them() -> None:
     packs = r"lanes i_0 x2, j_1 x\d+, 1 packed"
     for l3, rate in ((32 << 20, 1.4 * 12), (8 << 20, 6.0)):
         every = choice(replace(WIDE, l3=l3), M=64, K=1550, N=1550)
-        found = [again(x) for x in every if re.search(packs, x)]
+        found = [reload_cycles(x) for x in every if re.search(packs, x)]
         assert found and found == [pytest.approx(4 * 1550**2 / rate, rel=0.05)] * len(found)
 
 
@@ -75,7 +77,9 @@ def test_a_factor_beside_packs_comes_again_for_each_of_them() -> None:
 def test_rows_that_leave_each_other_no_room_are_packed(rows: int, n: int) -> None:
     """64 rows 4096 bytes apart share two sets of the first cache, which each tile would read again."""
     assert "packed" in choice(NARROW, M=rows, K=n, N=n)[0]
-    assert "64 rows at a time" in choice(replace(NARROW, evicted=0.0), M=rows, K=1024, N=1024)[0]
+    assert (
+        "64 rows at a time" in choice(replace(NARROW, conflict_reload_penalty=0.0), M=rows, K=1024, N=1024)[0]
+    )
 
 
 def tasks(order: str, **sizes: int) -> int:
@@ -145,7 +149,7 @@ def test_parts_are_whole_tiles(register: int, others: int, cores: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("extent", "dearer", "width"),
+    ("extent", "part_cost", "width"),
     [
         (96, 0.0, 48),
         (99, 0.0, 24),  # 51 and 48; of halves one would have 54
@@ -153,8 +157,8 @@ def test_parts_are_whole_tiles(register: int, others: int, cores: int) -> None:
         (102, 0.0, 54),  # 54 and 48 are as good as 60 and 42, and fewer
     ],
 )
-def test_more_parts_where_that_is_more_even(extent: int, dearer: float, width: int) -> None:
-    assert balance.even_width(extent, 6, range(2, 10), 1, 2, dearer) == width
+def test_more_parts_where_that_is_more_even(extent: int, part_cost: float, width: int) -> None:
+    assert balance.even_width(extent, 6, range(2, 10), 1, 2, part_cost) == width
 
 
 SUM = "def f(float(M,K) A) -> (y) { y(i) +=! A(i,k) }"
@@ -222,7 +226,16 @@ def test_what_packs_take_of_rows_may_be_any_number_of_elements(d: int, set_name:
 TURN = "def f(float(M,N) A) -> (B) { B(j,i) = A(i,j) }"
 # The caches of a Golden Cove, which waits for rows that it stores.
 COVE = backend.Machine(
-    isa.AVX512, 2, 48 << 10, 2 << 20, 32 << 20, 12, 16, l2_bandwidth=26.0, short_store=3.0, stray_row=20.0
+    isa.AVX512,
+    2,
+    48 << 10,
+    2 << 20,
+    32 << 20,
+    12,
+    16,
+    l2_bandwidth=26.0,
+    scattered_store_penalty=3.0,
+    unprefetched_row_penalty=20.0,
 )
 
 
@@ -243,8 +256,8 @@ def test_columns_whose_lines_are_gone_before_their_next_element_are_turned(
     program = tc.compile(TURN, "cpu").program({"M": m, "N": n})
     text = backend.code_of(program, machine, tc.Options()).choice
     best, *others = (line for line in text.splitlines() if "cycles" in line and "lanes" in line)
-    single = [again(x) for x in (best, *others) if re.search(r"lanes i_1 x\d+$", x)]
+    single = [reload_cycles(x) for x in (best, *others) if re.search(r"lanes i_1 x\d+$", x)]
     assert single and all(x >= each * m * n if each else x == 0 for x in single)
     if each:
         assert re.search(r"lanes j_0 x\d+, i_1 x(8|16)$", best)
-        assert again(best) <= min(single) / 8
+        assert reload_cycles(best) <= min(single) / 8

@@ -1,1 +1,1 @@
-"""What a tiled nest costs on a machine: arithmetic on access relations, nothing is run."""
+"""The cost model: predicted cycles, registers and code size of a tiled nest."""

@@ -1,8 +1,8 @@
-"""Which sums of products the dot-product instructions can do.
+"""Which sums of products the dot-product instructions can compute.
 
-AVX512-VNNI and AVX-VNNI add to each 32-bit lane four products of unsigned by signed bytes, or two of signed
-16-bit integers, in wrapping arithmetic.  Every x86 can sum two products of signed 16-bit integers (and then
-add them, which is another instruction): bytes are widened for it.
+AVX512-VNNI and AVX-VNNI add to each 32-bit lane four products of unsigned by signed bytes, or two products of
+signed 16-bit integers, in wrapping arithmetic.  Every x86 can sum two products of signed 16-bit integers;
+adding that sum is another instruction, and bytes are widened first.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _LANES = (4, 8, 16)
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """The types of the two narrow integers whose product a statement adds to a 32-bit one, by their numbers
-    among its reads."""
+    """A product of two narrow integers that a statement adds to a 32-bit one: their types, by their numbers
+    among the statement's reads."""
 
     factors: Mapping[int, DType]
 
 
 def product_of(stage: Stage, body: Expr, buffer: DType) -> Product | None:
-    """The product that a statement sums, if it is one of two narrow integers."""
+    """The product that a statement sums, if it is one of two narrow integers; else None."""
     if stage.op != "+" or stage.domain.conditions or not isinstance(body, Mul):
         return None
     found = [
@@ -51,7 +51,7 @@ def product_of(stage: Stage, body: Expr, buffer: DType) -> Product | None:
     return Product({i: x.dtype for i, x in enumerate(all_reads)})
 
 
-def dots(
+def dot_tiles(
     nest: Nest,
     work: Mapping[str, Work],
     vector: str,
@@ -59,17 +59,20 @@ def dots(
     plain: tuple[PhaseTile, ...],
     isa: Isa,
 ) -> tuple[PhaseTile, ...] | None:
-    """The phases with dot products where lanes along `vector` allow any.  Groups and lanes are counted when
-    code is made: neither the loops of phases nor `vector` may be of dynamic length; others may."""
+    """The phases with dot products where lanes along `vector` allow any; else None.
+
+    Groups and lanes are counted when code is generated, so neither the loops of phases nor `vector` may have
+    a dynamic length; other axes may.
+    """
     across = next(a for a in nest.axes if a.name == vector)
-    if not isa.pairs or lanes not in _LANES or across.size is not None or _dynamic(nest):
+    if not isa.pair_dots or lanes not in _LANES or across.size is not None or _has_dynamic_phase(nest):
         return None
     written = frozenset(r.buffer for w in work.values() for r in w.refs if r.written)
-    made = tuple(_dotted(p, t, work, vector, written, isa) for p, t in zip(nest.phases, plain, strict=True))
+    made = tuple(_with_dot(p, t, work, vector, written, isa) for p, t in zip(nest.phases, plain, strict=True))
     return made if any(t.dot is not None for t in made) else None
 
 
-def _dotted(
+def _with_dot(
     p: Phase, t: PhaseTile, work: Mapping[str, Work], vector: str, written: frozenset[str], isa: Isa
 ) -> PhaseTile:
     if len(p.statements) != 1 or not p.axes:
@@ -82,10 +85,10 @@ def _dotted(
         dot = _dot(w.product, packed, other, isa)
         along = packed.strides.get(vector, 0) and packed.strides.get(last.name, 0) and not packed.windows
         together = not other.strides.get(vector, 0) and other.strides.get(last.name, 0)
-        together = together and last.name not in other.dynamic  # its group is read from known places
+        together = together and last.name not in other.dynamic  # the elements of a group are at known offsets
         if along and together and last.extent >= dot.size:
             groups = last.extent // dot.size
-            # Sums that are instructions of their own LLVM adds to each other first, and spills.
+            # Where the sum is an instruction of its own, LLVM adds the sums to each other first, and spills.
             most = 4 if isa.dots else 2
             return PhaseTile(unroll=most if groups >= 8 else min(groups, most), dot=dot)
     return t
@@ -101,12 +104,12 @@ def _dot(product: Product, packed: Ref, other: Ref, isa: Isa) -> Dot:
     return Dot(packed.statement, packed.read, other.read, 4, kind, shift)
 
 
-def dots_along(
+def private_dot_tiles(
     nest: Nest, work: Mapping[str, Work], phases: tuple[PhaseTile, ...], isa: Isa
 ) -> tuple[PhaseTile, ...] | None:
-    """The same phases, whose lanes run along loops of their own, with dot products where there may be any.
-    Bytes of one sign are widened: nothing is packed that could be shifted."""
-    if not isa.pairs or _dynamic(nest):
+    """The phases, whose lanes run along loops of their own, with dot products where there can be any; else
+    None.  Bytes of the same sign are widened: nothing is packed that could be shifted."""
+    if not isa.pair_dots or _has_dynamic_phase(nest):
         return None
     made: list[PhaseTile] = []
     for p, t in zip(nest.phases, phases, strict=True):
@@ -125,9 +128,9 @@ def dots_along(
     return tuple(made) if any(t.dot is not None for t in made) else None
 
 
-def summed(nest: Nest, phases: Sequence[PhaseTile], work: Mapping[str, Work]) -> set[str]:
-    """The axes of dynamic length along which sums of the factor that is not packed are kept, an element for
-    each point of a cache tile: what results are too large by where the packed one is shifted."""
+def shifted_sum_axes(nest: Nest, phases: Sequence[PhaseTile], work: Mapping[str, Work]) -> set[str]:
+    """The axes of dynamic length along which sums of the unpacked factor are kept, one for each point of a
+    cache tile: the excess of the results where the packed factor is shifted."""
     moved = {
         n
         for t in phases
@@ -140,6 +143,6 @@ def summed(nest: Nest, phases: Sequence[PhaseTile], work: Mapping[str, Work]) ->
     return moved & {a.name for a in nest.axes if a.size is not None}
 
 
-def _dynamic(nest: Nest) -> bool:
-    """Whether a loop of a phase is of dynamic length."""
+def _has_dynamic_phase(nest: Nest) -> bool:
+    """Whether a loop of a phase has a dynamic length."""
     return any(a.size is not None for p in nest.phases for a in p.axes)

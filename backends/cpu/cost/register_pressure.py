@@ -1,4 +1,5 @@
-"""Whether a register tile fits the registers: its accumulators, and what they are made of."""
+"""Register pressure: whether the accumulators of a register tile and its operands fit the vector
+registers."""
 
 from __future__ import annotations
 
@@ -10,46 +11,61 @@ from itertools import accumulate, product
 
 from tc.poly.tile_plan import Nest, Tile
 
-from ..isa import FEW, Isa
-from .register_tile import along_lanes
+from ..isa import FEW_REGISTERS, Isa
+from .register_tile import lane_axis
 from .work import Work
 
 
-def fits(nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, Tile], isa: Isa) -> bool:
-    """Whether accumulators along lanes, and what stays beside them, fit."""
-    return spare(nest, work, tiles, isa) >= 0
+def fits_registers(nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, Tile], isa: Isa) -> bool:
+    """Whether accumulators along lanes and the values that stay beside them fit the registers."""
+    return free_registers(nest, work, tiles, isa) >= 0
 
 
-def spare(nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, Tile], isa: Isa) -> int:
-    """Registers that are left."""
-    return isa.registers - _counted(tiles) * sums(nest, work) - _beside(nest, work, tiles, isa)
+def free_registers(nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, Tile], isa: Isa) -> int:
+    """Vector registers that a register tile leaves free; negative if it needs more than there are."""
+    return (
+        isa.registers
+        - _vector_count(tiles) * accumulators_per_point(nest, work)
+        - _other_registers(nest, work, tiles, isa)
+    )
 
 
-def _counted(tiles: Mapping[str, Tile]) -> int:
+def _vector_count(tiles: Mapping[str, Tile]) -> int:
+    """Vectors of a register tile."""
     return math.prod(-(-t.register // t.lanes) for t in tiles.values())
 
 
-def sums(nest: Nest, work: Mapping[str, Work]) -> int:
-    """Accumulators of a point."""
+def accumulators_per_point(nest: Nest, work: Mapping[str, Work]) -> int:
+    """Accumulators of one point of the nest."""
     return max(1, max(sum(work[s].update for s in p.statements) for p in nest.phases))
 
 
-def _beside(nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, Tile], isa: Isa) -> int:
-    if isa.registers > FEW:
-        unmoved = _unmoved(nest, work, tiles)
-        # One product of a point is summed from memory; operands of several are loaded once, and stay.
-        several = unmoved or sums(nest, work) > 1
-        return _kept(nest, work, tiles) + unmoved + (_operands(nest, work, tiles) if several else 0)
+def _other_registers(nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, Tile], isa: Isa) -> int:
+    """Registers beside the accumulators."""
+    if isa.registers > FEW_REGISTERS:
+        unmoved = _invariant_registers(nest, work, tiles)
+        # A single product of a point takes its operand from memory; operands of several are loaded once, and
+        # stay.
+        several = unmoved or accumulators_per_point(nest, work) > 1
+        return (
+            _window_registers(nest, work, tiles)
+            + unmoved
+            + (_operand_registers(nest, work, tiles) if several else 0)
+        )
     if not any(p.axes for p in nest.phases):
         return 0
-    return _operands(nest, work, tiles) + (not isa.fma)  # a product is not yet a sum
+    # without FMA a product needs a register before it is summed
+    return _operand_registers(nest, work, tiles) + (not isa.fma)
 
 
-def _kept(nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, Tile]) -> int:
-    """Elements of sliding windows, where they are kept.  An element that several points of an unrolled window
-    use is loaded once and stays in a register: as many as there are points, since the next iteration's first
-    use comes after the last of one of this iteration's."""
-    vector = along_lanes(tiles)
+def _window_registers(nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, Tile]) -> int:
+    """Registers that hold elements of sliding windows.
+
+    An element that several points of an unrolled window use is loaded once and stays in a register.  There
+    are as many as there are points, since the next iteration's first use comes after the last use of an
+    element of this iteration.
+    """
+    vector = lane_axis(tiles)
     unrolled = {p.axes[-1].name for p in nest.phases if p.axes and p.axes[-1].extent > 1}
     kept = 0
     for w in work.values():
@@ -64,9 +80,9 @@ def _kept(nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, Tile]) -> in
     return max(0, kept - 1)
 
 
-def _unmoved(nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, Tile]) -> int:
-    """Factors that the innermost loop of a reduction of several does not move: they are loaded before it, and
-    stay.  One that is alone with a product is its operand in memory."""
+def _invariant_registers(nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, Tile]) -> int:
+    """Registers of factors that the innermost loop of a reduction does not move: they are loaded before it,
+    and stay.  A factor that is alone with a product needs none, as it is the product's memory operand."""
     most = 0
     for p in nest.phases:
         if len(p.axes) < 2 or p.axes[-1].extent == 1:
@@ -76,40 +92,43 @@ def _unmoved(nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, Tile]) ->
         for r in (r for w in several for r in w.refs if not r.written):
             along = {n for n, s in r.strides.items() if s} | r.indirect
             if inner not in along:
-                kept += _counted({n: t for n, t in tiles.items() if n in along})
+                kept += _vector_count({n: t for n, t in tiles.items() if n in along})
         most = max(most, kept)
     return most
 
 
-def _operands(nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, Tile]) -> int:
-    """What a register tile multiplies in an iteration of a reduction, at most at a time, and what becomes of
-    it before it is summed.  Points are computed in the order of the axes, those in lanes one after the other;
-    what several use, of one statement or of several, stays from the first to the last of them."""
-    vector = along_lanes(tiles)
+def _operand_registers(nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, Tile]) -> int:
+    """The most registers at a time that hold operands of one iteration of a reduction, and what becomes of
+    them before it is summed.
+
+    Points are computed in the order of the axes, those in lanes one after the other.  An operand that several
+    points use, of one statement or of several, stays from the first of them to the last.
+    """
+    vector = lane_axis(tiles)
     order = sorted((a.name for a in nest.axes), key=lambda n: n == vector)
-    counts = tuple(_counted({n: tiles[n]}) for n in order)
+    counts = tuple(_vector_count({n: tiles[n]}) for n in order)
     most = 0
     for p in nest.phases:
         inner = {a.name for a in p.axes}
         reads: list[tuple[int, Hashable, tuple[int, ...]]] = []
         more = False
         for number, w in enumerate(work[s] for s in p.statements):
-            more = more or (w.update and w.operations > 1)  # than a multiply-add
+            more = more or (w.update and w.operations > 1)  # more than a multiply-add
             for r in w.refs:
                 along = {n for n, s in r.strides.items() if s} | r.indirect
                 if not r.written and not inner.isdisjoint(along):
                     array = r.buffer, r.offset, tuple(sorted(r.strides.items())), r.indirect
                     reads.append((number, array, tuple(i for i, n in enumerate(order) if n in along)))
-        most = max(most, _live(counts, tuple(reads), len(p.statements)) + more)
+        most = max(most, _max_live(counts, tuple(reads), len(p.statements)) + more)
     return most
 
 
 @lru_cache(4096)
-def _live(
+def _max_live(
     counts: tuple[int, ...], reads: tuple[tuple[int, Hashable, tuple[int, ...]], ...], statements: int
 ) -> int:
-    """The most elements that are needed at a time, by statements that each compute so many points along each
-    axis; `reads`: by which statement, of what, and along which axes they differ."""
+    """The most elements that are live at a time.  Each statement computes so many points (`counts`) along
+    each axis; `reads` says which statement reads what, and along which axes the elements differ."""
     points = list(product(*map(range, counts)))
     used: dict[Hashable, list[int]] = {}
     for number, array, moved in reads:

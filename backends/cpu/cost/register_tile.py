@@ -1,4 +1,4 @@
-"""What the chooser chooses: a register tile, its lanes, and what is packed for it."""
+"""A candidate: a register tile, its vector axis, and what is packed for it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 from tc.poly.tile_plan import PhaseTile, Tile
 
 
-def along_lanes(tiles: Mapping[str, Tile]) -> str | None:
-    """The axis of a nest that runs in lanes."""
+def lane_axis(tiles: Mapping[str, Tile]) -> str | None:
+    """The axis of a nest that runs in lanes; None where none does."""
     return next((n for n, t in tiles.items() if t.lanes > 1), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A register tile: points of each nest axis, the vector axis or the phases' own vector axes."""
+    """A register tile: points of each axis of the nest, the phases' own tiles (with their own vector axes, if
+    the nest has none), and the reads that are packed, by statement and number."""
 
     tiles: Mapping[str, Tile] = field(hash=False)
     phases: tuple[PhaseTile, ...]
@@ -24,6 +25,6 @@ class Candidate:
 
     @property
     def vectors(self) -> int:
-        """Vectors that it computes side by side."""
+        """Vectors of results that the register tile computes side by side."""
         points = math.prod(-(-t.register // t.lanes) for t in self.tiles.values())
         return points * max((p.accumulators for p in self.phases if p.vector is not None), default=1)

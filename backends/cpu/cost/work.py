@@ -1,4 +1,4 @@
-"""What the statements of a nest do: vector instructions, and references as strides along its axes."""
+"""The work of a nest's statements: vector instructions, and references as strides along the nest's axes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from ..emit.padded_access import padding
 from ..target import Machine
 from .dot import Product, product_of
 
-# Vector instructions of one built-in, about; the polynomials are in tc.codegen.vector_math.
+# Vector instructions of a built-in function, approximately; the polynomials are in tc.codegen.vector_math.
 _FUNCTIONS = {
     "exp": 14, "exp_nonpositive": 12, "exp2": 12, "exp10": 16, "expm1": 20, "log": 20, "log2": 20,
     "log10": 22, "log1p": 24,
@@ -56,21 +56,26 @@ _FUNCTIONS = {
     "rsqrt": 12, "fabs": 1, "abs": 1, "fmin": 2, "fmax": 2, "floor": 1, "ceil": 1, "trunc": 1, "round": 4,
     "fma": 1, "copysign": 2, "fraction_over": 10,
 }  # fmt: skip
-_FAR_APART = 32  # of remainders by more, most vectors are neighbours
-_FEW, _LANES = 4, 16  # single elements that lanes are put together of, and as many lanes
+_LARGE_MODULUS = 32  # remainders by more leave most vectors contiguous
+# single elements that a vector is assembled from at most, and its lanes
+_FEW_ELEMENTS, _TYPICAL_LANES = 4, 16
 _LIBM = 30  # cycles a lane of a function that has no vector form
 
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A reference: elements between neighbours along each axis, of which the first is `offset` elements after
-    that of the buffer; `indirect` axes move it as data says.
+    """A reference to a buffer, as an access relation of constant strides.
 
-    Along an axis of `periods` quotients and remainders move it, and after so many points as at the first: 1
-    where it moves as neighbours lie, but for single bends (`emit.places`).
+    `strides` has the elements from one point to the next along each axis; `offset` is the element at the
+    first point of all axes, counted from the buffer's first.  Axes in `indirect` move the reference as data
+    say (a gather).
 
-    `read` is its number among the statement's reads (-1: the element written).  Of the axes in `dynamic` the
-    stride depends on dynamic sizes; `strides` has the typical one.
+    Along an axis of `periods`, quotients or remainders move the reference, and after so many points it moves
+    as from the first: the period is 1 where the elements are neighbours but for single breaks
+    (`emit.load_by_shuffle`).
+
+    `read` is the number of the reference among the statement's reads; -1 is the element that the statement
+    writes.  The strides along axes in `dynamic` depend on dynamic sizes; `strides` has the typical ones.
     """
 
     statement: str
@@ -78,13 +83,14 @@ class Ref:
     buffer: str
     written: bool
     itemsize: int
-    elements: int  # of the buffer
+    elements: int  # of the whole buffer
     strides: Mapping[str, int] = field(hash=False)
     indirect: frozenset[str]
-    windows: tuple[tuple[str, ...], ...]  # the axes that share a subscript and go to the same elements
-    plain: bool  # neither guarded nor checked, and known
-    wide: int  # bytes of an element in a pack
-    checks: int = 0  # dimensions whose subscripts are checked
+    # the axes that share a subscript and reach the same elements (sliding windows)
+    windows: tuple[tuple[str, ...], ...]
+    plain: bool  # neither guarded nor checked, and its access relation is exact
+    pack_itemsize: int  # bytes of an element in a pack
+    checks: int = 0  # dimensions whose subscripts are checked at run time
     dynamic: frozenset[str] = frozenset()
     offset: int = 0
     periods: Mapping[str, int] = field(default_factory=dict[str, int], hash=False)
@@ -92,8 +98,8 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Vector instructions of a statement that go with some axes: points that differ along others share them;
-    a pack of `read`, if there is one, holds their result."""
+    """Vector instructions of a statement that depend on some axes only: points that differ along other axes
+    share them.  A pack of `read`, if there is one, holds their result."""
 
     axes: frozenset[str]
     operations: float
@@ -102,9 +108,12 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one instance of a statement does, in vector instructions; `guards` are the axes that its
-    conditions vary with, `padded` those with which it varies whether an element or a constant is read;
-    `product`: of narrow integers, which it sums."""
+    """What one instance of a statement does, in vector instructions.
+
+    The statement's conditions vary with the axes in `guards`; whether an element or a padding constant is
+    read varies with those in `padded`.  `product` is the product of narrow integers that the statement sums,
+    if it does. `update`: it is a reduction.
+    """
 
     name: str
     parts: tuple[Part, ...]
@@ -116,17 +125,19 @@ class Work:
 
     @property
     def operations(self) -> float:
+        """Vector instructions of an instance, without its loads."""
         return sum(p.operations for p in self.parts)
 
 
-def cost(e: Expr, lanes: int) -> float:
-    """Vector instructions of a value but for its loads."""
-    own, parts = _cost(e, lanes)
-    return own + sum(cost(c, lanes) for c in parts)
+def instruction_count(e: Expr, lanes: int) -> float:
+    """Vector instructions that compute a value, without its loads."""
+    own, parts = _own_instructions(e, lanes)
+    return own + sum(instruction_count(c, lanes) for c in parts)
 
 
-def _cost(e: Expr, lanes: int) -> tuple[float, Sequence[Expr]]:
-    """Vector instructions of the operation of a value, and the values that are computed for it."""
+def _own_instructions(e: Expr, lanes: int) -> tuple[float, Sequence[Expr]]:
+    """Vector instructions of the outermost operation of a value, and the operands that are
+    computed for it."""
     own = 0.0
     match e:
         case Add() | Sub() | Mul() | EQ() | NE() | LT() | LE() | GT() | GE():
@@ -142,8 +153,8 @@ def _cost(e: Expr, lanes: int) -> tuple[float, Sequence[Expr]]:
         case Call() if e.kind == "intrinsic":
             own = float(_FUNCTIONS.get(e.name, _LIBM * lanes))
         case IfThenElse() | Select() if not any(isinstance(x, Load) for x in walk(e.condition)):
-            # Tested once for most tiles (tc.transforms.loops.unswitch).
-            chosen = max(children(e)[1:3], key=lambda c: cost(c, lanes))
+            # The condition is tested once for most tiles (tc.transforms.loops.unswitch).
+            chosen = max(children(e)[1:3], key=lambda c: instruction_count(c, lanes))
             return 0.0 if padding(e) else 0.25, (chosen,)
         case IfThenElse() | Select():
             own = 2.0 if isinstance(e, IfThenElse) else 1.0
@@ -155,7 +166,7 @@ def _cost(e: Expr, lanes: int) -> tuple[float, Sequence[Expr]]:
 
 
 def _parts(body: Expr, lanes: int, stage: Stage, axes: Mapping[str, str]) -> tuple[Part, ...]:
-    """The instructions of a statement by what they go with."""
+    """The instructions of a statement, grouped by the axes that they depend on."""
     found: dict[tuple[frozenset[str], int | None], float] = {}
     numbers = {e: i for i, e in enumerate(loads(body))}
 
@@ -166,7 +177,7 @@ def _parts(body: Expr, lanes: int, stage: Stage, axes: Mapping[str, str]) -> tup
         return frozenset(axes[v] for v in variables(e) if v in axes)
 
     def visit(e: Expr) -> None:
-        own, parts = _cost(e, lanes)
+        own, parts = _own_instructions(e, lanes)
         if own:
             read = numbers.get(e.value) if isinstance(e, Cast) and isinstance(e.value, Load) else None
             if read is not None and packed_type(body, read) != e.dtype:
@@ -178,7 +189,7 @@ def _parts(body: Expr, lanes: int, stage: Stage, axes: Mapping[str, str]) -> tup
     visit(inline_lets(body))
     every = frozenset(axes.values())
     if stage.op == "+" and isinstance(body, Mul):
-        # A multiply-add is one operation, of the sum.
+        # A multiply-add is one instruction, counted with the sum.
         add((moved(body), None), -1.0)
         add((every, None), 1.0)
     elif stage.op is not None:
@@ -190,8 +201,8 @@ def _parts(body: Expr, lanes: int, stage: Stage, axes: Mapping[str, str]) -> tup
 def work_of(
     scop: Scop, nest: Nest, bodies: Mapping[str, Expr], machine: Machine, typical: Mapping[str, int]
 ) -> dict[str, Work]:
-    """The work of each statement of a nest, its loops named by axes; `typical` are values of the program's
-    dynamic sizes."""
+    """The work of each statement of a nest, with its loops named by axes.  `typical` are values of the
+    program's dynamic sizes."""
     boxes = {b.name: b for b in scop.program.buffers}
     out: dict[str, Work] = {}
     for name in nest.statements:
@@ -216,9 +227,7 @@ def work_of(
                     a,
                     number if a.kind == "read" else -1,
                     axes,
-                    steps[::-1],
-                    boxes[a.buffer].dtype.itemsize,
-                    step,
+                    _Layout(steps[::-1], boxes[a.buffer].dtype.itemsize, step),
                     packed_type(bodies[name], number).itemsize if a.kind == "read" else 0,
                 )
             )
@@ -228,31 +237,45 @@ def work_of(
         update = s.stage.op is not None
         choices = [e for e in walk(bodies[name]) if isinstance(e, IfThenElse | Select)]
         conditions = [e.condition for e in choices if not padding(e)]
-        guards = _tested((*s.stage.domain.conditions, *conditions), axes)
-        padded = _tested([e.condition for e in choices if padding(e)], axes)
+        guards = _axes_of((*s.stage.domain.conditions, *conditions), axes)
+        padded = _axes_of([e.condition for e in choices if padding(e)], axes)
         product = product_of(s.stage, bodies[name], boxes[scop.program.func_buffers[s.stage.func]].dtype)
         out[name] = Work(name, parts, tuple(refs), update, guards, padded, product)
     return out
 
 
-def _tested(conditions: Iterable[Expr], axes: Mapping[str, str]) -> frozenset[str]:
+def _axes_of(conditions: Iterable[Expr], axes: Mapping[str, str]) -> frozenset[str]:
     """The axes that conditions vary with."""
     tested = {v for c in conditions for v in variables(inline_lets(c))}
     return frozenset(axes[v] for v in tested if v in axes)
 
 
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """The layout of a buffer: for each dimension its stride in elements and whether that depends on dynamic
+    sizes; the bytes of an element; the number of elements."""
+
+    strides: Sequence[tuple[int, bool]]
+    itemsize: int
+    elements: int
+
+
 def _ref(
     scop: Scop,
-    s: Statement, a: Access, number: int, axes: Mapping[str, str], steps: list[tuple[int, bool]],
-    itemsize: int, elements: int, wide: int,
-) -> Ref:  # fmt: skip
+    s: Statement,
+    a: Access,
+    number: int,
+    axes: Mapping[str, str],
+    layout: _Layout,
+    pack_itemsize: int,
+) -> Ref:
     dynamic: set[str] = set()
     strides: dict[str, int] = {}
     indirect: set[str] = set()
     windows: list[tuple[str, ...]] = []
     periods: dict[str, int] = {}
     offset = 0
-    for e, (step, varies) in zip(a.subscripts, steps, strict=True):
+    for e, (step, varies) in zip(a.subscripts, layout.strides, strict=True):
         e = inline_lets(e)
         terms, constant = linear_terms(e)
         offset += constant * step
@@ -278,7 +301,7 @@ def _ref(
                 }
         if varies:
             dynamic |= set(found)
-        if len(found) > 1 and _overlap(moves, s.stage):
+        if len(found) > 1 and _may_overlap(moves, s.stage):
             windows.append(tuple(found))
     checked = a.read is not None and (bool(a.read.call.checked) or bool(a.read.guards))
     plain = not (checked or a.unknown or indirect)
@@ -288,13 +311,13 @@ def _ref(
         number,
         a.buffer,
         number < 0,
-        itemsize,
-        elements,
+        layout.itemsize,
+        layout.elements,
         strides,
         frozenset(indirect),
         tuple(windows),
         plain,
-        wide,
+        pack_itemsize,
         len(a.read.call.checked) if a.read is not None else 0,
         frozenset(dynamic),
         offset,
@@ -303,8 +326,9 @@ def _ref(
 
 
 def _periods(term: Expr, axes: Mapping[str, str], step: int) -> dict[str, int]:
-    """The points along each axis of a term after which its quotient or remainder, which goes so many elements
-    at a time, begins anew; 1 of a bend, 0 where lanes are neither neighbours nor a few single ones."""
+    """The period of a term along each axis (see `Ref`): the points after which its quotient or remainder
+    begins anew.  One step of the term is `step` elements.  1 for a single break; 0 where lanes are neither
+    neighbours nor a few single elements."""
     moving = {axes[v]: v for v in variables(term) if v in axes}
     bends = dict.fromkeys(moving, int(step == 1))
     match term:
@@ -312,9 +336,11 @@ def _periods(term: Expr, axes: Mapping[str, str], step: int) -> dict[str, int]:
             inner, b = linear_terms(term.a)[0], term.b.value
             if not all(isinstance(x, Variable) for x in inner):
                 return dict.fromkeys(moving, 0)
-            if isinstance(term, FloorMod) and b > _FAR_APART:
+            if isinstance(term, FloorMod) and b > _LARGE_MODULUS:
                 return bends
-            few = step == 1 or (b <= _FEW if isinstance(term, FloorMod) else b * _FEW >= _LANES)
+            few = step == 1 or (
+                b <= _FEW_ELEMENTS if isinstance(term, FloorMod) else b * _FEW_ELEMENTS >= _TYPICAL_LANES
+            )
             factors = {x.name: f for x, f in inner.items() if isinstance(x, Variable)}
             return {n: b // math.gcd(b, factors[v]) if few else 0 for n, v in moving.items()}
         case Min() | Max() | Cast() | Call(name="abs"):
@@ -326,9 +352,9 @@ def _periods(term: Expr, axes: Mapping[str, str], step: int) -> dict[str, int]:
             return dict.fromkeys(moving, 0)
 
 
-def _overlap(moves: Sequence[tuple[int, str]], stage: Stage) -> bool:
-    """Whether loops that move a subscript by so much, those over chunks and in them for instance, go to the
-    same elements."""
+def _may_overlap(moves: Sequence[tuple[int, str]], stage: Stage) -> bool:
+    """Whether loops that move one subscript, each by its factor, reach the same elements, unlike those over
+    chunks and inside a chunk."""
     extents = {v.name: v.range.extent for v in stage.domain.vars}
     reach = 1
     for i, (factor, name) in enumerate(sorted(moves)):
@@ -342,8 +368,29 @@ def _overlap(moves: Sequence[tuple[int, str]], stage: Stage) -> bool:
     return False
 
 
-def held_buffers(nest: Nest, work: Mapping[str, Work]) -> dict[str, Ref]:
-    """The buffers whose elements stay in registers for a register tile, with a reference that writes them."""
+@dataclass(frozen=True, slots=True)
+class NestContext:
+    """A nest with the work of its statements, on a machine: what all of the cost model needs.  `accumulators`
+    are the buffers whose elements stay in registers (see the function `accumulators`)."""
+
+    nest: Nest
+    work: Mapping[str, Work]
+    machine: Machine
+    accumulators: Mapping[str, Ref]
+
+    @staticmethod
+    def of(nest: Nest, work: Mapping[str, Work], machine: Machine) -> NestContext:
+        return NestContext(nest, work, machine, accumulators(nest, work))
+
+    @property
+    def refs(self) -> tuple[Ref, ...]:
+        """The references of all statements, in order."""
+        return tuple(r for w in self.work.values() for r in w.refs)
+
+
+def accumulators(nest: Nest, work: Mapping[str, Work]) -> dict[str, Ref]:
+    """The buffers whose elements stay in registers for a whole register tile, each with a reference that
+    writes it."""
     inner = {a.name for p in nest.phases for a in p.axes}
     out: dict[str, Ref] = {}
     moving: set[str] = set()
@@ -356,14 +403,14 @@ def held_buffers(nest: Nest, work: Mapping[str, Work]) -> dict[str, Ref]:
     return {b: r for b, r in out.items() if b not in moving}
 
 
-def read_again(nest: Nest, work: Mapping[str, Work]) -> frozenset[str]:
-    """The arrays that several phases read."""
+def reread_arrays(nest: Nest, work: Mapping[str, Work]) -> frozenset[str]:
+    """The arrays that more than one phase reads."""
     read = [{r.buffer for s in p.statements for r in work[s].refs if not r.written} for p in nest.phases]
     return frozenset(b for i, buffers in enumerate(read) for b in buffers if any(b in x for x in read[:i]))
 
 
 def footprint(r: Ref, extents: Mapping[str, int]) -> int:
-    """Bytes of the elements a reference touches while its axes run over these extents (a bound)."""
+    """Bytes of the elements that a reference touches while its axes run over `extents`: an upper bound."""
     n = 1
     counted: set[str] = set()
     for window in r.windows:  # axes that share a subscript overlap
@@ -379,13 +426,14 @@ def footprint(r: Ref, extents: Mapping[str, int]) -> int:
     return min(n, r.elements) * r.itemsize
 
 
-def run(r: Ref, extents: Mapping[str, int]) -> int:
-    """Bytes of neighbours that loops of these extents read or write one after the other."""
+def row_bytes(r: Ref, extents: Mapping[str, int]) -> int:
+    """Bytes of each row of neighbours that loops of these extents read or write."""
     return rows(r, extents)[1]
 
 
 def rows(r: Ref, extents: Mapping[str, int]) -> tuple[int, int]:
-    """The rows of neighbours that loops of these extents read or write, a bound, and the bytes of each."""
+    """The number of rows of neighbours that loops of these extents read or write (an upper bound), and the
+    bytes of each."""
     points, count = 1, 1
     for n, stride in sorted(r.strides.items(), key=lambda x: abs(x[1])):
         if n in extents and stride:

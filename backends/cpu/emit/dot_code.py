@@ -27,16 +27,16 @@ class DotEmitter(ExpressionEmitter):
     def dot(self, s: For, env: Env, lower: Affine, points: int) -> bool:
         """A group of points of a loop inside of lanes, if there are instructions for it."""
         c = s.body
-        if not self.isa.pairs or not isinstance(c, Compute) or not self.lanes:
+        if not self.isa.pair_dots or not isinstance(c, Compute) or not self.lanes:
             return False
         inside = env.bind(s.var, lower), env.bind(s.var, lower + 1)
         if c.op is None:
-            return self._interleaved(c, s, env, lower, points)
-        return self._sum(c, inside, points)
+            return self._interleave_copy(c, s, env, lower, points)
+        return self._dot_sum(c, inside, points)
 
     # Sums.
 
-    def _sum(self, c: Compute, envs: tuple[Env, Env], points: int) -> bool:
+    def _dot_sum(self, c: Compute, envs: tuple[Env, Env], points: int) -> bool:
         """`c` summed over a group of points; `envs` are those of the first two."""
         array, lanes = self.arrays[c.buffer], self.lanes
         t = accumulator(array.dtype, c.value.dtype)
@@ -47,7 +47,7 @@ class DotEmitter(ExpressionEmitter):
         address, following = (self.address(array, c.subscripts, e) for e in envs)
         if address is None or address != following or address.lane == 0:
             return False
-        a, b = (self._kind(x) for x in (c.value.a, c.value.b))
+        a, b = (self._read_dtype(x) for x in (c.value.a, c.value.b))
         kinds = {k for k in (a, b) if k is not None}
         if not kinds or not kinds <= {INT8, UINT8, INT16}:
             return False
@@ -66,10 +66,10 @@ class DotEmitter(ExpressionEmitter):
         unsigned, signed = found if a == UINT8 else found[::-1]
         assert unsigned is not None and signed is not None
         old = self.widen(self.load(array, address), lanes)
-        self.store(array, address, self._added(old, unsigned, signed, size))
+        self.store(array, address, self._accumulate(old, unsigned, signed, size))
         return True
 
-    def _added(self, old: Value, unsigned: str, signed: str, size: int) -> Value:
+    def _accumulate(self, old: Value, unsigned: str, signed: str, size: int) -> Value:
         """32-bit sums with the products of `size` neighbours in each lane added."""
         lanes = old.lanes
         ty = f"<{lanes} x i32>"
@@ -84,7 +84,7 @@ class DotEmitter(ExpressionEmitter):
         """Whether perhaps no lane is active."""
         return self.mask is not None and self.mask.active is None and not self.mask.some
 
-    def _kind(self, e: Expr) -> DType | None:
+    def _read_dtype(self, e: Expr) -> DType | None:
         """The type of a factor that is read; None of a constant."""
         return e.value.dtype if isinstance(e, Cast) and isinstance(e.value, Load) else None
 
@@ -100,7 +100,7 @@ class DotEmitter(ExpressionEmitter):
         read = e.value
         array = self.arrays[read.buffer]
         first, second = (self.address(array, read.subscripts, x) for x in envs)
-        if read.checked or first is None or second is None or self.held(array) is not None:
+        if read.checked or first is None or second is None or self.promotion_of(array) is not None:
             return None
         step = second - first
         if first.lane == 0 and not step.terms:
@@ -109,13 +109,13 @@ class DotEmitter(ExpressionEmitter):
             return self.widen(self._group(array, first, step.constant, size, points), lanes).text
         if step != Affine((), 1):
             return None
-        own = _owned(array, size)
+        own = _is_group_pack(array, size)
         if first.lane != size or not (own or (self.mask is None and points == size)):
             return None
         if array.dtype.itemsize * size == 4:
-            return self._remembered(array, first, lanes, f"load <{lanes} x i32>").text
+            return self._cached_load(array, first, lanes, f"load <{lanes} x i32>").text
         ty, wide = type_text(array.dtype, lanes * size), f"<{lanes * size} x i16>"
-        v = self._remembered(array, first, lanes * size, f"load {ty}").text
+        v = self._cached_load(array, first, lanes * size, f"load {ty}").text
         v = self.pure(f"{'sext' if array.dtype.is_signed else 'zext'} {ty} {v} to {wide}")
         return self.pure(f"bitcast {wide} {v} to <{lanes} x i32>")
 
@@ -123,7 +123,7 @@ class DotEmitter(ExpressionEmitter):
         """Two bytes that all lanes share as 16-bit integers: widened in lanes, which takes fewer instructions
         than one by one."""
         lanes, t = self.lanes, array.dtype
-        pair = self.widen(self._remembered(array, first, -2, "load i16", INT16), lanes)
+        pair = self.widen(self._cached_load(array, first, -2, "load i16", INT16), lanes)
         narrow, wide = f"<{2 * lanes} x i8>", f"<{2 * lanes} x i16>"
         v = self.pure(f"bitcast <{lanes} x i16> {pair.text} to {narrow}")
         v = self.pure(f"{'sext' if t.is_signed else 'zext'} {narrow} {v} to {wide}")
@@ -133,7 +133,7 @@ class DotEmitter(ExpressionEmitter):
         """Elements `step` apart that all lanes share, in 32 bits."""
         t = array.dtype
         if points == size and step == 1 and t.itemsize * size == 4:
-            return self._remembered(array, first, 0, "load i32")
+            return self._cached_load(array, first, 0, "load i32")
         ty, bits = storage_type(t), 32 // size
         kind = -1000 - ((step + (1 << 40)) * 8 + points) * 8 - size
         key = (array.name, self.versions.get(array.name, 0), first, kind)
@@ -151,7 +151,7 @@ class DotEmitter(ExpressionEmitter):
         self.loaded[-1][key] = (Value(total, INT32), None)
         return Value(total, INT32)
 
-    def _remembered(self, array: Array, first: Affine, lanes: int, load: str, t: DType = INT32) -> Value:
+    def _cached_load(self, array: Array, first: Affine, lanes: int, load: str, t: DType = INT32) -> Value:
         """A load of groups of this type, made once while nobody writes the array."""
         key = (array.name, self.versions.get(array.name, 0), first, -1 - lanes)
         for scope in self.loaded:
@@ -164,7 +164,7 @@ class DotEmitter(ExpressionEmitter):
 
     # Packs.
 
-    def _interleaved(self, c: Compute, s: For, env: Env, lower: Affine, points: int) -> bool:
+    def _interleave_copy(self, c: Compute, s: For, env: Env, lower: Affine, points: int) -> bool:
         """A copy whose points are neighbours, those of a lane together: vectors of each point, interleaved.
         Lanes that are not active, and points that there are not, are the pack's own."""
         array, lanes = self.arrays[c.buffer], self.lanes
@@ -173,7 +173,7 @@ class DotEmitter(ExpressionEmitter):
         if first is None or any(p != first + i for i, p in enumerate(places)):
             return False
         size = first.lane
-        if size < points or not _owned(array, size) or lanes < 2 or self._conditional_lanes():
+        if size < points or not _is_group_pack(array, size) or lanes < 2 or self._conditional_lanes():
             return False
         values = [
             self.widen(self.cast(self.value(c.value, env.bind(s.var, lower + i)), array.dtype), lanes).text
@@ -200,7 +200,7 @@ class DotEmitter(ExpressionEmitter):
         element, size = storage_type(array.dtype), array.dtype.itemsize
         self.do(f"store <{width} x {element}> {text}, ptr {self.pointer(array, first)}, align {size}")
 
-    def turned_groups(self, rows: For, columns: For, env: Env, lower: Affine, count: int) -> bool:
+    def transpose_groups(self, rows: For, columns: For, env: Env, lower: Affine, count: int) -> bool:
         """As a transposed block whose elements are groups: 32 bits of neighbours in the source."""
         group = columns.body
         copy = group.body if isinstance(group, For) else None
@@ -211,7 +211,13 @@ class DotEmitter(ExpressionEmitter):
         size = 4 // target.dtype.itemsize
         whole = group.lower == IntImm(0) and group.upper == IntImm(size)
         reads = loads(copy.value)
-        if not self.isa.pairs or not whole or not _owned(target, size) or len(reads) != 1 or count < 2:
+        if (
+            not self.isa.pair_dots
+            or not whole
+            or not _is_group_pack(target, size)
+            or len(reads) != 1
+            or count < 2
+        ):
             return False
 
         def bound(row: int, inside: Affine | int) -> Env:
@@ -244,7 +250,7 @@ class DotEmitter(ExpressionEmitter):
         return True
 
 
-def _owned(array: Array, size: int) -> bool:
+def _is_group_pack(array: Array, size: int) -> bool:
     """Whether this is a pack of whole vectors of groups."""
     last = array.shape[-1] if array.shape else None
     return array.role == "private" and isinstance(last, IntImm) and last.value == size

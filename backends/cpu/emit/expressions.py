@@ -52,15 +52,17 @@ from ..isa import Isa
 from . import load_by_shuffle, quotients
 from .affine import LANE, Affine, factors
 from .padded_access import padding
-from .promotion import RegisterEmitter
+from .promotion import PromotionEmitter
 from .values import Value, type_text
 
-_FAR = 1 << 62  # beyond every index
-_HELD = (1 << 31) - 1  # what integers of 32 bits hold, signed or not
+_UNBOUNDED = 1 << 62  # beyond every index
+_INT32_MAX = (1 << 31) - 1  # what integers of 32 bits hold, signed or not
 # Functions of few instructions.
-CHEAP = frozenset(["fabs", "abs", "fmin", "fmax", "copysign", "floor", "ceil", "trunc", "fma", "sqrt"])
+CHEAP_FUNCTIONS = frozenset(
+    ["fabs", "abs", "fmin", "fmax", "copysign", "floor", "ceil", "trunc", "fma", "sqrt"]
+)
 # Functions whose code has no branch, and takes long.
-_STRAIGHT = frozenset(["sqrt", "rsqrt", "exp", "exp_nonpositive", "log", fractions.NAME])
+_BRANCHLESS = frozenset(["sqrt", "rsqrt", "exp", "exp_nonpositive", "log", fractions.NAME])
 _OPERATORS: dict[type, str] = {Add: "+", Sub: "-", Mul: "*", Div: "/"}
 
 
@@ -87,16 +89,16 @@ class Env:
 
 
 @dataclass(slots=True)
-class Around:
+class LoopContext:
     """A loop around: the operands that are known before it, how many scopes are open there, whether it may
     have no iteration, the buffers that it writes, the instructions that go before it, and the values of
     expressions, by what they are made of, that do."""
 
-    known: AbstractSet[str]
+    defined: AbstractSet[str]
     depth: int
     maybe_empty: bool
     written: AbstractSet[str]
-    lines: list[str] = field(default_factory=list[str])
+    preheader: list[str] = field(default_factory=list[str])
     values: dict[Hashable, Value] = field(default_factory=dict[Hashable, Value])
 
 
@@ -108,18 +110,18 @@ def operands(env: Env) -> Iterator[str]:
 _Flat = tuple[tuple[Expr, ...], tuple[tuple[str, int], ...], tuple[tuple[Expr, int], ...], int]
 
 
-class ExpressionEmitter(RegisterEmitter):
+class ExpressionEmitter(PromotionEmitter):
     def __init__(self, isa: Isa, fast_math: bool, arrays: Mapping[str, Array]) -> None:
         super().__init__(isa, fast_math, arrays)
         self.scalars: dict[str, Value] = {}
         self.sizes = Env({}, {})  # the dynamic sizes
         self.ranges: dict[str, tuple[int, int]] = {}  # of operands: the least and the greatest, if known
-        self.around: list[Around] = []  # the loops around in this function, the innermost last
-        self.once: dict[Expr, str] = {}  # what is computed from them in this function
+        self.enclosing: list[LoopContext] = []  # the loops around in this function, the innermost last
+        self.hoisted_sizes: dict[Expr, str] = {}  # what is computed from them in this function
         self.point: tuple[Expr, ...] = ()
-        self._heavy: dict[int, tuple[Expr, bool]] = {}
-        self._bends: dict[int, tuple[Load, bool]] = {}
-        self._branchless: dict[int, tuple[Expr, bool]] = {}
+        self._expensive: dict[int, tuple[Expr, bool]] = {}
+        self._nonaffine: dict[int, tuple[Load, bool]] = {}
+        self._hoistable: dict[int, tuple[Expr, bool]] = {}
         self._flat: dict[int, _Flat] = {}
 
     def scalar(self, name: str) -> Value:
@@ -149,10 +151,10 @@ class ExpressionEmitter(RegisterEmitter):
                 return None if a is None or b is None else a.times(b)
             case FloorDiv() | FloorMod() if isinstance(e.b, IntImm) and e.b.value > 0:
                 a = self.form(e.a, env)
-                found = None if a is None else self._divided(a, e.b.value, isinstance(e, FloorDiv))
-                return self._of_sizes(e) if found is None else found
+                found = None if a is None else self._divide_form(a, e.b.value, isinstance(e, FloorDiv))
+                return self._size_form(e) if found is None else found
             case FloorDiv() | FloorMod():
-                return self._of_sizes(e)
+                return self._size_form(e)
             case Min() | Max():
                 a, b = self.form(e.a, env), self.form(e.b, env)
                 if a is None or b is None:
@@ -162,15 +164,15 @@ class ExpressionEmitter(RegisterEmitter):
                     return (
                         (a if d.constant <= 0 else b) if isinstance(e, Min) else (a if d.constant >= 0 else b)
                     )
-                return self._of_sizes(e)
+                return self._size_form(e)
             case Cast() | Select() | IfThenElse() if e.dtype == INDEX:
-                return self._of_sizes(e) or self._constant(e, env)
+                return self._size_form(e) or self._constant_form(e, env)
             case Cast() | Call():
-                return self._constant(e, env)
+                return self._constant_form(e, env)
             case _:
                 return None
 
-    def _constant(self, e: Expr, env: Env) -> Affine | None:
+    def _constant_form(self, e: Expr, env: Env) -> Affine | None:
         """What an index becomes that is a number here, in an integer type that holds it."""
         match e:
             case Cast() if e.value.dtype.is_int:
@@ -182,30 +184,30 @@ class ExpressionEmitter(RegisterEmitter):
                 return None
         if a is None or a.terms or not e.dtype.is_int or e.dtype.bits < 32:
             return None
-        least = -_HELD if e.dtype.is_signed else 0
-        return a if least <= a.constant <= _HELD else None
+        least = -_INT32_MAX if e.dtype.is_signed else 0
+        return a if least <= a.constant <= _INT32_MAX else None
 
-    def _of_sizes(self, e: Expr) -> Affine | None:
+    def _size_form(self, e: Expr) -> Affine | None:
         """What is made of dynamic sizes alone is computed once, where the function begins."""
         if not self.sizes.affine or not variables(e) <= self.sizes.affine.keys():
             return None
         if any(isinstance(x, (Call, Load, Let)) for x in walk(e)):
             return None
-        return Affine.of(self.hoisted(e))
+        return Affine.of(self.hoist_sizes(e))
 
-    def hoisted(self, e: Expr) -> str:
+    def hoist_sizes(self, e: Expr) -> str:
         """An expression of dynamic sizes as an i64 operand."""
-        found = self.once.get(e)
+        found = self.hoisted_sizes.get(e)
         if found is None:
             lines, pure = self.fn.lines, self.fn.pure
             self.fn.lines, self.fn.pure = self.fn.entry, [{}]
             # Not by its form: that is what asks for it.
-            v = self._computed(e)
+            v = self._size_value(e)
             self.fn.lines, self.fn.pure = lines, pure
-            self.once[e] = found = v.text
+            self.hoisted_sizes[e] = found = v.text
         return found
 
-    def _computed(self, e: Expr) -> Value:
+    def _size_value(self, e: Expr) -> Value:
         match e:
             case FloorDiv() | FloorMod():
                 a, b = self.value(e.a, self.sizes), self.value(e.b, self.sizes)
@@ -217,7 +219,7 @@ class ExpressionEmitter(RegisterEmitter):
             case _:
                 return self.value(e, self.sizes)
 
-    def _divided(self, a: Affine, divisor: int, quotient: bool) -> Affine | None:
+    def _divide_form(self, a: Affine, divisor: int, quotient: bool) -> Affine | None:
         """Floor division or its remainder, where what the divisor does not divide is within one multiple."""
         whole, rest = (
             tuple((n, f) for n, f in a.terms if (f % divisor == 0) == divides) for divides in (True, False)
@@ -235,16 +237,16 @@ class ExpressionEmitter(RegisterEmitter):
             return Affine(rest, offset)
         return Affine(tuple((n, f // divisor) for n, f in whole), (a.constant - offset) // divisor)
 
-    def _of_natural(self, e: FloorDiv | FloorMod, env: Env) -> Value | None:
+    def _nonnegative_division(self, e: FloorDiv | FloorMod, env: Env) -> Value | None:
         """A quotient or remainder of what is known to be 0 or more, by a constant; of lanes in 32 bits where
         these hold it, as there is no division of longer ones.  None of others."""
         a = self.form(e.a, env)
-        least, greatest = (-1, 0) if a is None else self.reach(a)
+        least, greatest = (-1, 0) if a is None else self.value_range(a)
         if a is None or least < 0 or not isinstance(e.b, IntImm) or e.b.value <= 0:
             return None
         b, quotient = e.b.value, isinstance(e, FloorDiv)
         v = self.index_value(a)
-        if not v.lanes or greatest > _HELD or b > _HELD:
+        if not v.lanes or greatest > _INT32_MAX or b > _INT32_MAX:
             found = self.unsigned_division(v, b, quotient)
             if not v.lanes:
                 self.ranges[found.text] = (least // b, greatest // b) if quotient else (0, b - 1)
@@ -254,11 +256,13 @@ class ExpressionEmitter(RegisterEmitter):
         found = self.unsigned_division(short, b, quotient)
         return Value(self.pure(f"zext {narrow} {found.text} to {wide}"), INT64, v.lanes)
 
-    def reach(self, a: Affine) -> tuple[int, int]:
+    def value_range(self, a: Affine) -> tuple[int, int]:
         """The least and the greatest value of a form, or what it surely lies between."""
         least = greatest = a.constant
         for name, factor in a.terms:
-            low, high = (0, self.lanes - 1) if name == LANE else self.ranges.get(name, (-_FAR, _FAR))
+            low, high = (
+                (0, self.lanes - 1) if name == LANE else self.ranges.get(name, (-_UNBOUNDED, _UNBOUNDED))
+            )
             least += min(factor * low, factor * high)
             greatest += max(factor * low, factor * high)
         return least, greatest
@@ -320,7 +324,7 @@ class ExpressionEmitter(RegisterEmitter):
                     names[term.name] = names.get(term.name, 0) + factor * stride
                 else:
                     others.append((term, factor * stride))
-        return subscripts, tuple(names.items()), tuple(_joined(others)), constant
+        return subscripts, tuple(names.items()), tuple(_combine_quotients(others)), constant
 
     def _operand(self, e: Expr, env: Env) -> Affine | None:
         v = self.value(e, env)
@@ -345,7 +349,7 @@ class ExpressionEmitter(RegisterEmitter):
                 return self.scalar(e.name)
             case Cast():
                 return self.cast(self.value(e.value, env), e.dtype)
-            case Div() if (found := self.before_loops(e, env)) is not None:
+            case Div() if (found := self.loop_invariant(e, env)) is not None:
                 return found
             case Add() | Sub() | Mul() | Div():
                 return self.arithmetic(e, env)
@@ -354,7 +358,7 @@ class ExpressionEmitter(RegisterEmitter):
                     a = self.form(e, env)
                     if a is not None:
                         return self.index_value(a)
-                    if (found := self._of_natural(e, env)) is not None:
+                    if (found := self._nonnegative_division(e, env)) is not None:
                         return found
                 return self.division(self.value(e.a, env), self.value(e.b, env), isinstance(e, FloorDiv))
             case Min() | Max():
@@ -383,7 +387,7 @@ class ExpressionEmitter(RegisterEmitter):
             case Call():
                 if e.kind != "intrinsic":
                     raise InternalError(f"a loop nest reads '{e.name}' by its Func")
-                if (found := self.before_loops(e, env)) is not None:
+                if (found := self.loop_invariant(e, env)) is not None:
                     return found
                 args = [self.value(a, env) for a in e.args]
                 if e.name == fractions.NAME:
@@ -394,10 +398,10 @@ class ExpressionEmitter(RegisterEmitter):
             case _:
                 unreachable(e)
 
-    def before_loops(self, e: Expr, env: Env) -> Value | None:
+    def loop_invariant(self, e: Expr, env: Env) -> Value | None:
         """A scalar that takes long to compute, computed before the loops around that do not change it; None
         of what has to be computed where it is."""
-        if not self.around or not self._straight(e):
+        if not self.enclosing or not self._is_hoistable(e):
             return None
         names = variables(e)
         if any(n in env.values for n in names) or any(n in env.affine and env.affine[n].lane for n in names):
@@ -406,37 +410,37 @@ class ExpressionEmitter(RegisterEmitter):
             n for name in names if name in env.affine for o, _ in env.affine[name].terms for n in factors(o)
         }
         reads = [x for x in walk(e) if isinstance(x, Load)]
-        target: Around | None = None
-        for loop in reversed(self.around):
-            if not needed <= loop.known or not all(self._stays(x, env, loop) for x in reads):
+        target: LoopContext | None = None
+        for loop in reversed(self.enclosing):
+            if not needed <= loop.defined or not all(self._is_invariant_load(x, env, loop) for x in reads):
                 break
             target = loop
         if target is None:
             return None
         key = (id(e), tuple(sorted((n, env.affine[n]) for n in names if n in env.affine)))
         if key not in target.values:
-            saved = self.fn.lines, self.fn.pure, self.loaded, self.lanes, self.mask, self.around
-            self.fn.lines, self.fn.pure = target.lines, self.fn.pure[: target.depth]
-            self.loaded, self.lanes, self.mask, self.around = self.loaded[: target.depth], 0, None, []
+            saved = self.fn.lines, self.fn.pure, self.loaded, self.lanes, self.mask, self.enclosing
+            self.fn.lines, self.fn.pure = target.preheader, self.fn.pure[: target.depth]
+            self.loaded, self.lanes, self.mask, self.enclosing = self.loaded[: target.depth], 0, None, []
             target.values[key] = self.value(e, env)
-            self.fn.lines, self.fn.pure, self.loaded, self.lanes, self.mask, self.around = saved
+            self.fn.lines, self.fn.pure, self.loaded, self.lanes, self.mask, self.enclosing = saved
         return target.values[key]
 
-    def _straight(self, e: Expr) -> bool:
+    def _is_hoistable(self, e: Expr) -> bool:
         """Whether a value takes long, and no branch to compute."""
-        found = self._branchless.get(id(e))
+        found = self._hoistable.get(id(e))
         if found is None:
             inside = list(walk(e))
             calls = [x.name for x in inside if isinstance(x, Call)]
-            straight = e.dtype.is_float and all(n in CHEAP or n in _STRAIGHT for n in calls)
+            straight = e.dtype.is_float and all(n in CHEAP_FUNCTIONS or n in _BRANCHLESS for n in calls)
             straight = straight and not any(
                 isinstance(x, IfThenElse | Let | FloorDiv | FloorMod) for x in inside
             )
-            found = (e, straight and (isinstance(e, Div) or any(n in _STRAIGHT for n in calls)))
-            self._branchless[id(e)] = found
+            found = (e, straight and (isinstance(e, Div) or any(n in _BRANCHLESS for n in calls)))
+            self._hoistable[id(e)] = found
         return found[1]
 
-    def _stays(self, x: Load, env: Env, loop: Around) -> bool:
+    def _is_invariant_load(self, x: Load, env: Env, loop: LoopContext) -> bool:
         """Whether a loop does not change an element that is there when it begins."""
         array = self.arrays[x.buffer]
         if (
@@ -445,11 +449,13 @@ class ExpressionEmitter(RegisterEmitter):
             or any(isinstance(i, Load) for s in x.subscripts for i in walk(s))
         ):
             return False
-        held = self.held(array)
-        if held is None:
+        promotion = self.promotion_of(array)
+        if promotion is None:
             return not loop.maybe_empty and not self.conditional and self.mask is None
         address = self.address(array, x.subscripts, env)
-        return loop.depth > held.depth and address is not None and (array.name, address) in held.slots
+        return (
+            loop.depth > promotion.depth and address is not None and (array.name, address) in promotion.slots
+        )
 
     def arithmetic(self, e: Add | Sub | Mul | Div, env: Env) -> Value:
         if e.dtype == INDEX:
@@ -466,26 +472,31 @@ class ExpressionEmitter(RegisterEmitter):
 
     def quotient(self, a: Value, b: Value, fraction: bool = False) -> Value:
         """`a / b`; a `fraction` is from 0 to 1, or NaN."""
-        if a.dtype.is_float and not self.fast_math and self._lasts(b) and quotients.pays(self.isa, a, b):
-            return quotients.divided(self, a, b, fraction)
+        if (
+            a.dtype.is_float
+            and not self.fast_math
+            and self._is_invariant_divisor(b)
+            and quotients.pays(self.isa, a, b)
+        ):
+            return quotients.divide(self, a, b, fraction)
         return self.binary("/", a, b)
 
-    def _lasts(self, b: Value) -> bool:
+    def _is_invariant_divisor(self, b: Value) -> bool:
         """Whether a divisor is the same in most iterations of the innermost loop; not of what follows a loop
         whose results are in registers."""
-        if not self.around:
+        if not self.enclosing:
             return False
-        if not self.registers or self.around[-1].depth > self.registers[-1].depth:
+        if not self.promotions or self.enclosing[-1].depth > self.promotions[-1].depth:
             return True
         fixed = b.constant is not None or b in self.scalars.values()
-        return fixed and self.registers[-1].iterations == 1
+        return fixed and self.promotions[-1].iterations == 1
 
     def comparison(self, e: EQ | NE | LT | LE | GT | GE, env: Env) -> Value:
         # Narrow integers may wrap: of them only numbers are told from each other.
         index = e.a.dtype == INDEX
-        if index or (_is_sum(e.a) and _is_sum(e.b)):
+        if index or (_is_index_sum(e.a) and _is_index_sum(e.b)):
             a, b = self.form(e.a, env), self.form(e.b, env)
-            if a is not None and b is not None and (index or (_small(a) and _small(b))):
+            if a is not None and b is not None and (index or (_fits_int32(a) and _fits_int32(b))):
                 apart = a - b
                 if not apart.terms:
                     d = apart.constant
@@ -496,11 +507,11 @@ class ExpressionEmitter(RegisterEmitter):
     # Lazy choice.
 
     def lazy(self, e: IfThenElse, env: Env) -> Value:
-        with self.outside(self._tested(e.condition, env) if padding(e) else None):
+        with self.hoisting(self._condition_operands(e.condition, env) if padding(e) else None):
             c = self.value(e.condition, env)
         if c.constant is not None:
             return self.value(e.then_value if c.constant else e.else_value, env)
-        if not (self._reads(e.then_value) or self._reads(e.else_value)):
+        if not (self._is_expensive(e.then_value) or self._is_expensive(e.else_value)):
             return self.select(c, self.value(e.then_value, env), self.value(e.else_value, env))
         if c.lanes:
             mask = self.mask
@@ -511,7 +522,7 @@ class ExpressionEmitter(RegisterEmitter):
             b = self.value(e.else_value, env)
             self.mask = mask
             return self.select(c, a, b)
-        if (v := self._element_or_constant(e, c, env)) is not None:
+        if (v := self._padded_load(e, c, env)) is not None:
             return v
         yes, no, after = self.label("then"), self.label("else"), self.label("endif")
         self.do(f"br i1 {c.text}, label %{yes}, label %{no}")
@@ -521,7 +532,7 @@ class ExpressionEmitter(RegisterEmitter):
             self.open()
             v = self.value(branch, env)
             # Lanes must agree at the end: a scalar is widened in its own branch.
-            if self.lanes and self._varies(e, env) and not v.lanes:
+            if self.lanes and self._differs_between_lanes(e, env) and not v.lanes:
                 v = self.widen(v, self.lanes)
             self.close()
             ends.append((v, self.fn.block, len(self.fn.lines)))
@@ -535,7 +546,7 @@ class ExpressionEmitter(RegisterEmitter):
             self.op(f"phi {ty} [ {a.text}, %{a_block} ], [ {b.text}, %{b_block} ]"), a.dtype, a.lanes
         )
 
-    def _element_or_constant(self, e: IfThenElse, c: Value, env: Env) -> Value | None:
+    def _padded_load(self, e: IfThenElse, c: Value, env: Env) -> Value | None:
         """An element of an array, or a constant outside of it: what pads the edges of an image.  The same
         for all lanes, it takes no branch."""
         found = padding(e)
@@ -546,21 +557,21 @@ class ExpressionEmitter(RegisterEmitter):
         address = self.address(array, element.subscripts, env)
         if address is None:
             return None
-        tested = self._tested(e.condition, env)
-        with self.outside(tested):
+        tested = self._condition_operands(e.condition, env)
+        with self.hoisting(tested):
             c = c if chosen else self.negate(c)
         value = self.value(constant, env)
         whole = self.lanes > 0 and not address.lane and self.isa.vector_bytes == 64
-        apart = self._apart(element, tested, env) if whole and tested is not None else None
+        apart = self._unconditional_offset(element, tested, env) if whole and tested is not None else None
         if tested is None or apart is None:
-            return self.load_or(c, array, address, value)
+            return self.load_or_constant(c, array, address, value)
         rest = address - apart
-        with self.outside(tested | {n for operand, _ in rest.terms for n in factors(operand)}):
+        with self.hoisting(tested | {n for operand, _ in rest.terms for n in factors(operand)}):
             there = Affine.of(self.pure(f"select i1 {c.text}, i64 {self.materialize(rest)}, i64 0"))
             c = self.widen(c, self.lanes)
         return self.load_masked(c, array, there + apart, value)
 
-    def _apart(self, e: Load, tested: AbstractSet[str], env: Env) -> Affine | None:
+    def _unconditional_offset(self, e: Load, tested: AbstractSet[str], env: Env) -> Affine | None:
         """The part of an element's address that is inside of its array whatever a condition on `tested` says:
         that of the subscripts which have nothing to do with it; None if there is none that changes."""
         array, out = self.arrays[e.buffer], Affine()
@@ -577,7 +588,7 @@ class ExpressionEmitter(RegisterEmitter):
                 out += a * stride
         return out if out.terms else None
 
-    def _tested(self, condition: Expr, env: Env) -> AbstractSet[str] | None:
+    def _condition_operands(self, condition: Expr, env: Env) -> AbstractSet[str] | None:
         """The operands of a condition on indices; None of another one."""
         out: set[str] = set()
         for name in variables(condition):
@@ -588,39 +599,42 @@ class ExpressionEmitter(RegisterEmitter):
         return None if any(isinstance(x, (Load, Call, Let)) for x in walk(condition)) else out
 
     @contextmanager
-    def outside(self, needed: AbstractSet[str] | None) -> Generator[None]:
+    def hoisting(self, needed: AbstractSet[str] | None) -> Generator[None]:
         """Instructions without effects that use these operands go before the loops around that do not change
         them."""
-        target: Around | None = None
-        for loop in reversed(self.around):
-            if needed is None or loop.maybe_empty or not needed <= loop.known:
+        target: LoopContext | None = None
+        for loop in reversed(self.enclosing):
+            if needed is None or loop.maybe_empty or not needed <= loop.defined:
                 break
             target = loop
         saved = self.fn.lines, self.fn.pure
         if target is not None:
-            self.fn.lines, self.fn.pure = target.lines, self.fn.pure[: target.depth]
+            self.fn.lines, self.fn.pure = target.preheader, self.fn.pure[: target.depth]
         try:
             yield
         finally:
             self.fn.lines, self.fn.pure = saved
 
-    def _bend(self, e: Load) -> bool:
+    def _is_nonaffine(self, e: Load) -> bool:
         """Whether subscripts bend; looked for once, as a load is written for every point of a tile."""
-        found = self._bends.get(id(e))
+        found = self._nonaffine.get(id(e))
         if found is None:
-            found = self._bends[id(e)] = e, load_by_shuffle.bends(e)
+            found = self._nonaffine[id(e)] = e, load_by_shuffle.is_nonaffine(e)
         return found[1]
 
-    def _reads(self, e: Expr) -> bool:
+    def _is_expensive(self, e: Expr) -> bool:
         """Whether a value reads memory or is dear enough to be skipped."""
-        found = self._heavy.get(id(e))
+        found = self._expensive.get(id(e))
         if found is None:
-            heavy = any(isinstance(x, Load) or (isinstance(x, Call) and x.name not in CHEAP) for x in walk(e))
+            heavy = any(
+                isinstance(x, Load) or (isinstance(x, Call) and x.name not in CHEAP_FUNCTIONS)
+                for x in walk(e)
+            )
             found = (e, heavy)
-            self._heavy[id(e)] = found
+            self._expensive[id(e)] = found
         return found[1]
 
-    def _varies(self, e: IfThenElse, env: Env) -> bool:
+    def _differs_between_lanes(self, e: IfThenElse, env: Env) -> bool:
         """Whether either value may differ between lanes (names that do)."""
         names = {x.name for x in walk(e) if isinstance(x, Variable)}
         return any(
@@ -634,20 +648,26 @@ class ExpressionEmitter(RegisterEmitter):
         array = self.arrays[e.buffer]
         for d in e.checked:
             self.check(self.value(e.subscripts[d], env), array, d, e.site, env)
-        bent = load_by_shuffle.bent(self, e, env) if self._bend(e) else []
-        if bent and (found := load_by_shuffle.known(self, array, e, bent, env)) is not None:
+        subscripts = load_by_shuffle.nonaffine_subscripts(self, e, env) if self._is_nonaffine(e) else []
+        if (
+            subscripts
+            and (found := load_by_shuffle.load_by_shuffle(self, array, e, subscripts, env)) is not None
+        ):
             return found
         address = self.address(array, e.subscripts, env)
         if address is not None:
             return self.load(array, address)
-        held = self.held(array)
-        if held is not None and array.name in held.written:  # else memory has it too
+        promotion = self.promotion_of(array)
+        if promotion is not None and array.name in promotion.written:  # else memory has it too
             raise InternalError(f"'{array.name}' is in registers and read where data says")
-        if bent and (found := load_by_shuffle.neighbours(self, array, e, bent, env)) is not None:
+        if (
+            subscripts
+            and (found := load_by_shuffle.load_contiguous(self, array, e, subscripts, env)) is not None
+        ):
             return found
-        return self.pointed(array, e, env)
+        return self.load_gathered(array, e, env)
 
-    def pointed(self, array: Array, e: Load, env: Env) -> Value:
+    def load_gathered(self, array: Array, e: Load, env: Env) -> Value:
         """An element for each lane, wherever it lies."""
         total = self.integer(0, INT64)
         for s, stride in zip(e.subscripts, self.strides[array.name], strict=True):
@@ -691,14 +711,14 @@ class ExpressionEmitter(RegisterEmitter):
         self.mask = mask
         words = error_record(site, found, kept, dimension)
         name = f"record_{len(words)}"
-        self.texts.setdefault(name, _recording(name, len(words)))
+        self.texts.setdefault(name, _record_function(name, len(words)))
         self.do(f"call void @{name}(ptr %error, {', '.join(f'i64 {w}' for w in words)})")
         self.failed()
         self.close()
         self.start(inside)
 
 
-def _recording(name: str, words: int) -> str:
+def _record_function(name: str, words: int) -> str:
     """A function that fills the error record.  The first thread to fail does; the record's first word says
     that it is taken.  It is called, since dozens of checks in a loop would each have these lines."""
     params = ", ".join(f"i64 %w{i}" for i in range(words))
@@ -720,37 +740,37 @@ def _recording(name: str, words: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _joined(terms: list[tuple[Expr, int]]) -> list[tuple[Expr, int]]:
+def _combine_quotients(terms: list[tuple[Expr, int]]) -> list[tuple[Expr, int]]:
     """A sum of quotients and remainders of an index, `9 * (m / 9) + 3 * (m / 3 % 3) + m % 3`, as the index;
     another sum as it is.  A remainder is `x % k = x - k * (x / k)`."""
     total: dict[tuple[Expr, int], int] = {}
     for e, factor in terms:
         match e:
             case FloorMod(a=x, b=IntImm() as k) if k.value > 0:
-                m, d = _quotient(x)
+                m, d = _as_quotient(x)
                 total[m, d * k.value] = total.get((m, d * k.value), 0) - factor * k.value
             case _:
-                m, d = _quotient(e)
+                m, d = _as_quotient(e)
         total[m, d] = total.get((m, d), 0) + factor
     left = {q: factor for q, factor in total.items() if factor}
     whole = len(left) < len(terms) and all(d == 1 for _, d in left)
     return [(m, factor) for (m, _), factor in left.items()] if whole else terms
 
 
-def _is_sum(e: Expr) -> bool:
+def _is_index_sum(e: Expr) -> bool:
     """Whether an integer is made of indices and numbers by sums and products, which wrap alike."""
     parts = Cast | IntImm | Variable | Add | Sub | Mul
     return e.dtype.is_int and not e.dtype.is_bool and all(isinstance(x, parts) for x in walk(e))
 
 
-def _small(a: Affine) -> bool:
+def _fits_int32(a: Affine) -> bool:
     """Whether a form is a number that 32 bits hold, signed or not."""
-    return not a.terms and 0 <= a.constant <= _HELD
+    return not a.terms and 0 <= a.constant <= _INT32_MAX
 
 
-def _quotient(e: Expr) -> tuple[Expr, int]:
+def _as_quotient(e: Expr) -> tuple[Expr, int]:
     """What a value is the quotient of, and by which constant."""
     if isinstance(e, FloorDiv) and isinstance(e.b, IntImm) and e.b.value > 0:
-        m, d = _quotient(e.a)
+        m, d = _as_quotient(e.a)
         return m, d * e.b.value
     return e, 1

@@ -14,14 +14,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-SIDE_BY_SIDE = 4  # copies
+INTERLEAVED_COPIES = 4  # copies
 
 _NAME = re.compile(r"%[\w.$-]+")
 _RESULT = re.compile(r"  (%[\w.$-]+) = ")
 _POINTER = re.compile(r"(?:ptr|<\d+ x ptr>) (%[\w.$-]+)")
 _BRANCHES = ("br ", "ret ", "switch ", "unreachable")
 _SLOT = "%slot"
-_ANYWHERE = ""
+_UNKNOWN_ARRAY = ""
 
 
 def interleaved(copies: Sequence[Sequence[str]], array_of: Mapping[str, str]) -> list[str]:
@@ -30,7 +30,7 @@ def interleaved(copies: Sequence[Sequence[str]], array_of: Mapping[str, str]) ->
     lines = [line for c in copies for line in c]
     if any(line.endswith(":") or line.lstrip().startswith(_BRANCHES) for line in lines):
         return lines
-    after = _after(lines, array_of)
+    after = _dependences(lines, array_of)
     starts = [0]
     for c in copies:
         starts.append(starts[-1] + len(c))
@@ -46,7 +46,7 @@ def interleaved(copies: Sequence[Sequence[str]], array_of: Mapping[str, str]) ->
     return out
 
 
-def _after(lines: Sequence[str], array_of: Mapping[str, str]) -> list[list[int]]:
+def _dependences(lines: Sequence[str], array_of: Mapping[str, str]) -> list[list[int]]:
     """Of each line those that it must come after."""
     defined: dict[str, int] = {}
     arrays = dict(array_of)
@@ -64,12 +64,12 @@ def _after(lines: Sequence[str], array_of: Mapping[str, str]) -> list[list[int]]
             assert result
             arrays.setdefault(result[1], _array(pointers[0], arrays))
         elif pointers and "@llvm.prefetch" not in text:
-            array = _array(pointers[0], arrays) if len(pointers) == 1 else _ANYWHERE
-            before += _touching(array, stored)
+            array = _array(pointers[0], arrays) if len(pointers) == 1 else _UNKNOWN_ARRAY
+            before += _may_alias(array, stored)
             if text.startswith("load") or ".load." in text or ".gather." in text:
                 loaded.setdefault(array, []).append(i)
             else:
-                before += _touching(array, loaded)
+                before += _may_alias(array, loaded)
                 stored.setdefault(array, []).append(i)
         out.append(before)
     return out
@@ -77,12 +77,12 @@ def _after(lines: Sequence[str], array_of: Mapping[str, str]) -> list[list[int]]
 
 def _array(pointer: str, arrays: Mapping[str, str]) -> str:
     """The array a pointer points into; a slot that becomes a register is one for itself."""
-    return arrays.get(pointer, pointer if pointer.startswith(_SLOT) else _ANYWHERE)
+    return arrays.get(pointer, pointer if pointer.startswith(_SLOT) else _UNKNOWN_ARRAY)
 
 
-def _touching(array: str, accesses: Mapping[str, Sequence[int]]) -> Iterator[int]:
+def _may_alias(array: str, accesses: Mapping[str, Sequence[int]]) -> Iterator[int]:
     """Accesses to what may be this array."""
     for other, found in accesses.items():
         apart = array.startswith(_SLOT) or other.startswith(_SLOT)
-        if other == array or (_ANYWHERE in (other, array) and not apart):
+        if other == array or (_UNKNOWN_ARRAY in (other, array) and not apart):
             yield from found

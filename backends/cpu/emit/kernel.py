@@ -36,13 +36,13 @@ from tc.ir.loops import (
 from tc.ir.lower import neutral
 from tc.ir.simplify import simplify
 
-from ..isa import FEW, Isa
+from ..isa import FEW_REGISTERS, Isa
 from .affine import LANE, Affine, factors
 from .dot_code import DotEmitter
-from .expressions import CHEAP, Around, Env, operands
-from .interleave import SIDE_BY_SIDE, interleaved
+from .expressions import CHEAP_FUNCTIONS, Env, LoopContext, operands
+from .interleave import INTERLEAVED_COPIES, interleaved
 from .lane_reduction import groups
-from .promotion import Registers
+from .promotion import Promotion
 from .trip_counts import iterations
 from .values import LIKELY, WEIGHTS, Function, Value, type_text
 
@@ -52,9 +52,9 @@ if TYPE_CHECKING:
 KERNEL = "kernel"
 _SIZE = "%size."  # operands of dynamic sizes, the same in all functions
 # What belongs to the function that is being written.
-_OF_A_FUNCTION = (
-    "fn", "bases", "scalars", "loaded", "chunk", "lanes", "mask", "registers", "around", "once", "again",
-    "copies",
+_FUNCTION_STATE = (
+    "fn", "bases", "scalars", "loaded", "chunk", "lanes", "mask", "promotions", "enclosing", "hoisted_sizes",
+    "reload_elements", "pointer_copies",
 )  # fmt: skip
 
 
@@ -79,7 +79,7 @@ class NestEmitter(DotEmitter):
         self.open()
         self.statement(self.nest.body, self.sizes)
         self.close()
-        self.arrived()
+        self.emit_store_fence()
         parallel = any(isinstance(s, For) and s.kind is LoopKind.PARALLEL for s in statements(self.nest.body))
         if parallel and self.nest.sites:
             first = self.op("load i64, ptr %error, align 8")
@@ -137,7 +137,7 @@ class NestEmitter(DotEmitter):
             entry.append(f"  {name} = load ptr, ptr {name}.slot, align 8")
         else:
             offset = simplify(array.offset, exact=True)
-            place = str(offset.value) if isinstance(offset, IntImm) else self.hoisted(offset)
+            place = str(offset.value) if isinstance(offset, IntImm) else self.hoist_sizes(offset)
             entry.append(f"  {name}.own = getelementptr i8, ptr %workspace, i64 {place}")
             at = "0"
             if array.owner is not None:
@@ -149,7 +149,7 @@ class NestEmitter(DotEmitter):
         self.bases[array.name] = name
         return name
 
-    def on_a_line(self, array: Array) -> str:
+    def is_line_aligned(self, array: Array) -> str:
         base = self.base(array)
         flag = f"{base}.on_a_line"
         line = f"  {flag} = icmp eq i64 {base}.within, 0"
@@ -159,7 +159,7 @@ class NestEmitter(DotEmitter):
             self.fn.entry.append(line)
         return flag
 
-    def arrived(self) -> None:
+    def emit_store_fence(self) -> None:
         """What went past the caches is there before anybody is told that it is."""
         streams = self.isa.x86 and any(a.streamed for a in self.nest.arrays)
         if streams and any("!nontemporal" in line for line in self.fn.lines):
@@ -239,20 +239,20 @@ class NestEmitter(DotEmitter):
                     self.serial(s, env, lower, upper)
 
     def unrolled(self, s: For, env: Env, lower: Affine, trips: int) -> None:
-        if self.reduced_together(s, env):
+        if self.reduce_vectors(s, env):
             return
         points = range(0, trips, s.step)
-        if self.isa.registers <= FEW and _sums(s) and not _chains(s.body):
+        if self.isa.registers <= FEW_REGISTERS and _updates_same_elements(s) and not _has_long_chain(s.body):
             with self.forgetting() as forget:
                 for i in points:
                     self.statement(s.body, env.bind(s.var, lower + i))
                     forget()
             return
-        if not _chains(s.body):
+        if not _has_long_chain(s.body):
             for i in points:
                 self.statement(s.body, env.bind(s.var, lower + i))
             return
-        groups = -(-len(points) // SIDE_BY_SIDE)
+        groups = -(-len(points) // INTERLEAVED_COPIES)
         size = -(-len(points) // max(groups, 1))
         for first in range(0, len(points), size or 1):
             before, copies = self.fn.lines, list[list[str]]()
@@ -266,12 +266,14 @@ class NestEmitter(DotEmitter):
     def serial(self, s: For, env: Env, lower: Affine, upper: Affine) -> None:
         trips = upper - lower
         first, last = self.materialize(lower), self.materialize(upper)
-        head, latch, after = self.label(_head(s)), self.label("next"), self.label("after")
+        head, latch, after = self.label(_loop_label(s)), self.label("next"), self.label("after")
         iterator, following = self.name("i"), self.name("n")
-        self.ranges[iterator] = self.reach(lower)[0], self.reach(upper)[1] - 1
-        around = Around(frozenset(operands(env)), len(self.fn.pure), bool(trips.terms), self.written[id(s)])
+        self.ranges[iterator] = self.value_range(lower)[0], self.value_range(upper)[1] - 1
+        context = LoopContext(
+            frozenset(operands(env)), len(self.fn.pure), bool(trips.terms), self.written[id(s)]
+        )
         before_it, self.fn.lines = self.fn.lines, []
-        self.around.append(around)
+        self.enclosing.append(context)
         if trips.terms:
             some = self.op(f"icmp slt i64 {first}, {last}")
             self.do(f"br i1 {some}, label %{head}.pre, label %{after}")
@@ -280,7 +282,7 @@ class NestEmitter(DotEmitter):
         self.do(f"br label %{head}")
         self.start(head)
         self.do(f"{iterator} = phi i64 [ {first}, %{before} ], [ {following}, %{latch} ]")
-        self.changed(s)
+        self.invalidate_loads(s)
         self.open()
         maybe = bool(trips.terms and self.nest.sizes)
         self.conditional += maybe
@@ -293,11 +295,11 @@ class NestEmitter(DotEmitter):
         more = self.op(f"icmp slt i64 {following}, {last}")
         self.do(f"br i1 {more}, label %{head}, label %{after}")
         self.start(after)
-        self.changed(s)
-        self.around.pop()
-        self.fn.lines = [*before_it, *around.lines, *self.fn.lines]
+        self.invalidate_loads(s)
+        self.enclosing.pop()
+        self.fn.lines = [*before_it, *context.preheader, *self.fn.lines]
 
-    def changed(self, s: For) -> None:
+    def invalidate_loads(self, s: For) -> None:
         """Loads from what a loop writes are not known across its edges."""
         for buffer in self.written[id(s)]:
             self.versions[buffer] = self.versions.get(buffer, 0) + 1
@@ -364,20 +366,20 @@ class NestEmitter(DotEmitter):
 
     def promote(self, s: Promote, env: Env) -> None:
         loops = iterations(s.body)
-        r = Registers(s.buffers, s.dead, _written(s.body), len(self.fn.pure), loops)
-        self.masks(s, env)
+        r = Promotion(s.buffers, s.dead, _written(s.body), len(self.fn.pure), loops)
+        self.compute_masks(s, env)
         outer, self.conditional = self.conditional, 0  # conditions around hold for all of it
         before, self.fn.lines = self.fn.lines, []
-        self.registers.append(r)
+        self.promotions.append(r)
         self.open()
         self.statement(s.body, env)
-        self.registers.pop()
+        self.promotions.pop()
         self.conditional = outer
         self.flush(r)
         self.close()
         self.fn.lines = [*before, *r.prologue, *self.fn.lines]
 
-    def masks(self, s: Promote, env: Env) -> None:
+    def compute_masks(self, s: Promote, env: Env) -> None:
         """Compute the masks of vector loops inside that are known here, for the loads before the body."""
         for v in statements(s.body) if self.nest.sizes else ():
             if isinstance(v, For) and v.kind is LoopKind.VECTOR and v.lanes:
@@ -406,14 +408,14 @@ class NestEmitter(DotEmitter):
         t = accumulator(array.dtype, s.value.dtype)
         if s.op == "+" and isinstance(s.value, Mul) and t.is_float and s.value.dtype == t:
             a, b = self._factor_of_sum(s.value.a, env), self._factor_of_sum(s.value.b, env)
-            if self._across(address):
+            if self._is_lane_reduction(address):
                 self._reduce_lanes(s, array, address, self.binary("*", a, b))
                 return
             old = self.cast(self.load(array, address), t)
             self.store(array, address, self.cast(self.fma(a, b, old), array.dtype))
             return
         v = self.cast(self.value(s.value, env), t)
-        if self._across(address):
+        if self._is_lane_reduction(address):
             self._reduce_lanes(s, array, address, v)
             return
         old = self.cast(self.load(array, address), t)
@@ -427,7 +429,7 @@ class NestEmitter(DotEmitter):
         a, b = self._factor_of_sum(e.a, env), self._factor_of_sum(e.b, env)
         return self.fma(a, b, self.floating(-0.0, e.dtype)) if a.lanes or b.lanes else self.binary("*", a, b)
 
-    def _across(self, address: Affine) -> bool:
+    def _is_lane_reduction(self, address: Affine) -> bool:
         """Whether all lanes update one element."""
         return bool(self.lanes) and not address.lane
 
@@ -444,7 +446,7 @@ class NestEmitter(DotEmitter):
         self.store(array, address, self.cast(self.binary(s.op, old, total), array.dtype))
         self.mask = saved
 
-    def reduced_together(self, s: For, env: Env) -> bool:
+    def reduce_vectors(self, s: For, env: Env) -> bool:
         """Unrolled loops around one loop of lanes that all update one element, another at each point: the
         vectors of all points are combined together, if that is what this is."""
         loops, body = list[For](), s
@@ -480,11 +482,11 @@ class NestEmitter(DotEmitter):
         first = 0
         for count in groups(len(points), lanes.value):
             here = slice(first, first + count)
-            self._update_together(c.op or "", array, t, known[here], vectors[here])
+            self._update_elements(c.op or "", array, t, known[here], vectors[here])
             first += count
         return True
 
-    def _update_together(
+    def _update_elements(
         self, op: str, array: Array, t: DType, places: Sequence[Affine], vectors: Sequence[Value]
     ) -> None:
         """Elements, each updated by all lanes of its vector."""
@@ -513,7 +515,7 @@ class NestEmitter(DotEmitter):
         """
         inner = s.body
         if isinstance(inner, For) and isinstance(inner.body, For) and inner.body.kind is LoopKind.DOT:
-            if not self.turned_groups(s, inner, env, lower, rows):
+            if not self.transpose_groups(s, inner, env, lower, rows):
                 for r in range(rows):
                     self.statement(inner, env.bind(s.var, lower + r))
             return
@@ -573,7 +575,7 @@ class NestEmitter(DotEmitter):
         if first != "0":
             raise InternalError("a parallel loop starts at 0")
         self.do(f"call void @tc_parallel_for(ptr @{task}, i64 {items}, ptr {context})")
-        self.changed(s)
+        self.invalidate_loads(s)
         with self.function():
             self.chunk = s.var
             self.task(task, s, env, captured)
@@ -581,9 +583,9 @@ class NestEmitter(DotEmitter):
     @contextmanager
     def function(self) -> Generator[None]:
         """Another function is written, which shares no operands with this one."""
-        outer = {name: getattr(self, name) for name in _OF_A_FUNCTION}
-        self.fn, self.bases, self.scalars, self.loaded, self.once = Function(), {}, {}, [{}], {}
-        self.registers, self.around, self.again, self.copies = [], [], frozenset(), {}
+        outer = {name: getattr(self, name) for name in _FUNCTION_STATE}
+        self.fn, self.bases, self.scalars, self.loaded, self.hoisted_sizes = Function(), {}, {}, [{}], {}
+        self.promotions, self.enclosing, self.reload_elements, self.pointer_copies = [], [], frozenset(), {}
         yield
         for name, value in outer.items():
             setattr(self, name, value)
@@ -600,11 +602,11 @@ class NestEmitter(DotEmitter):
         moved = {
             v: Affine((), a.constant) if not a.terms else _renamed(a, inside) for v, a in env.affine.items()
         }
-        self.ranges["%item"] = 0, self.reach(self.affine(s.upper, Env(moved, {})))[1]
+        self.ranges["%item"] = 0, self.value_range(self.affine(s.upper, Env(moved, {})))[1]
         self.open()
         self.statement(s.body, Env({**moved, s.var: Affine.of("%item")}, {}))
         self.close()
-        self.arrived()
+        self.emit_store_fence()
         self.do("ret void")
         arguments = "i64 %item, i64 %slot, ptr %context"
         text = self.finish(f"define internal void @{task}({arguments}) {self.attributes()} {{")
@@ -632,7 +634,7 @@ def _constant(trips: Affine, s: For) -> int:
     return trips.constant
 
 
-def _sums(s: For) -> bool:
+def _updates_same_elements(s: For) -> bool:
     """Whether all iterations of a loop update the same elements."""
     inside = list(statements(s.body))
     written = [c for c in inside if isinstance(c, Compute)]
@@ -641,11 +643,11 @@ def _sums(s: For) -> bool:
     return all(c.op is not None for c in written) and all(s.var not in variables(x) for x in places)
 
 
-def _chains(body: Stmt) -> bool:
+def _has_long_chain(body: Stmt) -> bool:
     """Whether the body of an unrolled loop is a long chain or more: functions, and no loop but of lanes."""
     inside = list(statements(body))
     return not any(isinstance(s, For) and s.kind is not LoopKind.VECTOR for s in inside) and any(
-        isinstance(x, Call) and x.kind == "intrinsic" and x.name not in CHEAP
+        isinstance(x, Call) and x.kind == "intrinsic" and x.name not in CHEAP_FUNCTIONS
         for s in inside
         if isinstance(s, Compute)
         for x in walk(s.value)
@@ -656,7 +658,7 @@ def _reads(e: Expr, buffer: str) -> bool:
     return any(isinstance(x, Load) and x.buffer == buffer for x in walk(e))
 
 
-def _head(s: For) -> str:
+def _loop_label(s: For) -> str:
     """The label of a loop, which names its statements: `spills` reads it in assembly."""
     return "-".join(["loop", *dict.fromkeys(c.stage for c in statements(s) if isinstance(c, Compute)), ""])
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_BLOCK = 16  # bytes within which shuffles are cheap
+_LANE_BYTES = 16  # bytes within which shuffles are cheap
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def steps(count: int, lanes: int, itemsize: int) -> tuple[list[Step], list[int]]
     while width > 1:
         half = width // 2
         paired = len(owners) > 1
-        each = _BLOCK // itemsize // width  # parts in a block
+        each = _LANE_BYTES // itemsize // width  # parts in a block
         together = min(each, len(owners[0])) if paired and each else len(owners[0])
         parts = [
             (source, part)

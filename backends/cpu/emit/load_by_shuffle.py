@@ -39,18 +39,18 @@ from .values import Value, type_text
 
 if TYPE_CHECKING:
     from .expressions import Env, ExpressionEmitter
-    from .promotion import RegisterEmitter
+    from .promotion import PromotionEmitter
 
-_BENDS = FloorDiv | FloorMod | Min | Max | Call
-_MOST = 4  # runs of neighbours: of more, single loads are as fast
+_NONAFFINE = FloorDiv | FloorMod | Min | Max | Call
+_MAX_RUNS = 4  # runs of neighbours: of more, single loads are as fast
 
 
-def bends(load: Load) -> bool:
+def is_nonaffine(load: Load) -> bool:
     """Whether a subscript may be one that is not affine, but made of indices."""
-    return any(isinstance(x, _BENDS) for s in load.subscripts for x in walk(s))
+    return any(isinstance(x, _NONAFFINE) for s in load.subscripts for x in walk(s))
 
 
-def bent(e: ExpressionEmitter, load: Load, env: Env) -> list[Expr]:
+def nonaffine_subscripts(e: ExpressionEmitter, load: Load, env: Env) -> list[Expr]:
     """The subscripts that differ between lanes, if one of them bends within a vector, they are made of
     indices alone and it is known which lanes read."""
     if not e.lanes or (e.mask is not None and e.mask.active is None):
@@ -61,16 +61,18 @@ def bent(e: ExpressionEmitter, load: Load, env: Env) -> list[Expr]:
     parts = [x for s in varying for x in walk(s)]
     if any(isinstance(x, Load | Let | IfThenElse | Select) for x in parts):
         return []
-    return varying if any(isinstance(x, _BENDS) for x in parts) else []
+    return varying if any(isinstance(x, _NONAFFINE) for x in parts) else []
 
 
-def known(e: ExpressionEmitter, array: Array, load: Load, bent: Sequence[Expr], env: Env) -> Value | None:
+def load_by_shuffle(
+    e: ExpressionEmitter, array: Array, load: Load, varying_subscripts: Sequence[Expr], env: Env
+) -> Value | None:
     """The elements of lanes whose places are known; None of others."""
-    held = e.held(array)
-    if held is not None and array.name in held.written:
+    promotion = e.promotion_of(array)
+    if promotion is not None and array.name in promotion.written:
         return None
     # One lane after the other: what varies has a form then, and only the constant may differ.
-    varying = [t for s in bent for t in linear_terms(s)[0] if env.varies(t)]
+    varying = [t for s in varying_subscripts for t in linear_terms(s)[0] if env.varies(t)]
     found: list[Affine] = []
     for i in range(_active(e)):
         here = env.at_lane(i)
@@ -81,19 +83,19 @@ def known(e: ExpressionEmitter, array: Array, load: Load, bent: Sequence[Expr], 
         found.append(address)
     apart = [a.constant - found[0].constant for a in found]
     step = apart[1] if len(apart) > 1 else 0
-    if held is None and 0 <= step <= 1 and all(p == i * step for i, p in enumerate(apart)):
+    if promotion is None and 0 <= step <= 1 and all(p == i * step for i, p in enumerate(apart)):
         return e.load(array, found[0] + Affine.of(LANE) * step)
     return _shuffled(e, array, found[0], apart)
 
 
-def neighbours(
-    e: ExpressionEmitter, array: Array, load: Load, bent: Sequence[Expr], env: Env
+def load_contiguous(
+    e: ExpressionEmitter, array: Array, load: Load, varying_subscripts: Sequence[Expr], env: Env
 ) -> Value | None:
     """The elements of lanes that are neighbours if from the first to the last there are as many steps, and
     lie anywhere else; None where that does not follow."""
     last, subscript = _active(e) - 1, load.subscripts[-1]
-    single = last > 0 and list(bent) == [subscript] and e.held(array) is None
-    if not single or not _climbs(e, subscript, env):
+    single = last > 0 and list(varying_subscripts) == [subscript] and e.promotion_of(array) is None
+    if not single or not _steps_at_most_one(e, subscript, env):
         return None
     first = e.address(array, load.subscripts, env.at_lane(0))
     low, high = (e.cast(e.value(subscript, env.at_lane(i)), INT64) for i in (0, last))
@@ -102,23 +104,23 @@ def neighbours(
     steps = e.pure(f"sub i64 {high.text}, {low.text}")
     near, far, after = e.label("neighbours"), e.label("apart"), e.label("read")
     e.do(f"br i1 {e.pure(f'icmp eq i64 {steps}, {last}')}, label %{near}, label %{far}")
-    ways: list[str] = []
+    incoming: list[str] = []
     for label in (near, far):
         e.start(label)
         e.open()
-        v = e.load(array, first + Affine.of(LANE)) if label == near else e.pointed(array, load, env)
-        ways.append(f"[ {v.text}, %{e.fn.block} ]")
+        v = e.load(array, first + Affine.of(LANE)) if label == near else e.load_gathered(array, load, env)
+        incoming.append(f"[ {v.text}, %{e.fn.block} ]")
         e.close()
         e.do(f"br label %{after}")
     e.start(after)
-    return Value(e.op(f"phi {type_text(v.dtype, v.lanes)} {', '.join(ways)}"), v.dtype, v.lanes)
+    return Value(e.op(f"phi {type_text(v.dtype, v.lanes)} {', '.join(incoming)}"), v.dtype, v.lanes)
 
 
-def _active(e: RegisterEmitter) -> int:
+def _active(e: PromotionEmitter) -> int:
     return e.lanes if e.mask is None else e.mask.active or 0
 
 
-def _climbs(e: ExpressionEmitter, s: Expr, env: Env) -> bool:
+def _steps_at_most_one(e: ExpressionEmitter, s: Expr, env: Env) -> bool:
     """Whether a subscript goes one step further at most from lane to lane."""
     if not env.varies(s):
         return True
@@ -127,13 +129,17 @@ def _climbs(e: ExpressionEmitter, s: Expr, env: Env) -> bool:
         return a.lane <= 1
     match s:
         case Cast():
-            return s.value.dtype.is_int and _climbs(e, s.value, env)
+            return s.value.dtype.is_int and _steps_at_most_one(e, s.value, env)
         case Add():
-            return not (env.varies(s.a) and env.varies(s.b)) and _climbs(e, s.a, env) and _climbs(e, s.b, env)
+            return (
+                not (env.varies(s.a) and env.varies(s.b))
+                and _steps_at_most_one(e, s.a, env)
+                and _steps_at_most_one(e, s.b, env)
+            )
         case Sub():
-            return not env.varies(s.b) and _climbs(e, s.a, env)
+            return not env.varies(s.b) and _steps_at_most_one(e, s.a, env)
         case Min() | Max():
-            return _climbs(e, s.a, env) and _climbs(e, s.b, env)
+            return _steps_at_most_one(e, s.a, env) and _steps_at_most_one(e, s.b, env)
         case FloorMod() if isinstance(s.b, IntImm) and s.b.value >= 2 * e.lanes:
             return _slope(e, s.a, env) == 1
         case Call(name="abs"):
@@ -154,11 +160,11 @@ def _slope(e: ExpressionEmitter, s: Expr, env: Env) -> int:
     return a.lane if a is not None else 0
 
 
-def _shuffled(e: RegisterEmitter, array: Array, first: Affine, apart: Sequence[int]) -> Value | None:
+def _shuffled(e: PromotionEmitter, array: Array, first: Affine, apart: Sequence[int]) -> Value | None:
     """The elements so many after `first`, one for each lane, 0 in lanes beyond; None where they are too far
     apart."""
     runs = _runs(sorted(set(apart)), e.lanes)
-    if len(runs) > _MOST:
+    if len(runs) > _MAX_RUNS:
         return None
     vector, beyond = f"<{e.lanes} x {storage_type(array.dtype)}>", len(apart) < e.lanes
     out, filled = "zeroinitializer" if beyond else "poison", beyond
@@ -169,7 +175,7 @@ def _shuffled(e: RegisterEmitter, array: Array, first: Affine, apart: Sequence[i
             whole = _widened(e, array, first + start, width)
             order = [e.lanes + own[i] if i in own else i if filled else None for i in range(e.lanes)]
             out, filled = e.shuffled(vector, out, whole, order), True
-    return e.from_memory(array.dtype, out, e.lanes)
+    return e.from_storage(array.dtype, out, e.lanes)
 
 
 def _runs(places: Sequence[int], most: int) -> list[tuple[int, int]]:
@@ -184,7 +190,7 @@ def _runs(places: Sequence[int], most: int) -> list[tuple[int, int]]:
     return out
 
 
-def _widened(e: RegisterEmitter, array: Array, address: Affine, width: int) -> str:
+def _widened(e: PromotionEmitter, array: Array, address: Affine, width: int) -> str:
     """So many neighbours, in a vector of all lanes."""
     st, lanes = storage_type(array.dtype), e.lanes
     p = e.pointer(array, address)

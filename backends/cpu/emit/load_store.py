@@ -22,8 +22,8 @@ from .values import Value, suffix, type_text
 
 Element = tuple[str, int, Affine, int]  # of a version of an array, or of so many lanes, 0 if single
 
-_SHORTEST = 16  # bytes of a store past the caches
-CLOSE = 4  # elements between lanes up to which neighbours are loaded and picked from
+_MIN_NONTEMPORAL = 16  # bytes of a store past the caches
+MAX_PICK_STRIDE = 4  # elements between lanes up to which neighbours are loaded and picked from
 
 
 def strides(array: Array) -> tuple[int | Expr, ...]:
@@ -50,9 +50,11 @@ class MemoryEmitter(ShuffleEmitter):
         self.lanes = 0  # of the vector loop around, 0 outside of one
         self.versions: dict[str, int] = {}
         self.loaded: list[dict[Element, tuple[Value, Value | None]]] = [{}]
-        self.again: frozenset[Element] = frozenset()  # elements that are loaded once more, from ...
-        self.copies: dict[str, str] = {}  # ... copies of their addresses,
-        self.copies_around: list[dict[str, str]] = []  # and those that were known where a block was opened
+        self.reload_elements: frozenset[Element] = frozenset()  # elements that are loaded once more, from ...
+        self.pointer_copies: dict[str, str] = {}  # ... copies of their addresses,
+        self.outer_pointer_copies: list[
+            dict[str, str]
+        ] = []  # and those that were known where a block was opened
 
     def base(self, array: Array) -> str:
         """The address of an array's first element."""
@@ -85,7 +87,7 @@ class MemoryEmitter(ShuffleEmitter):
 
     # Addresses.
 
-    def pointer(self, array: Array, address: Affine, again: bool = False) -> str:
+    def pointer(self, array: Array, address: Affine, reload: bool = False) -> str:
         """The address of an element: the symbolic part is computed once, the constant part on top of it.  If
         it is loaded `again`, LLVM must not see that the address is one that it knows."""
         base = self.base(array)
@@ -93,9 +95,11 @@ class MemoryEmitter(ShuffleEmitter):
         symbolic = Affine(address.terms)
         if symbolic.terms:
             base = self.pure(f"getelementptr inbounds {ty}, ptr {base}, i64 {self.materialize(symbolic)}")
-        if again and base not in self.copies:
-            self.copies[base] = self.op(f'call ptr asm "", "=r,0"(ptr {base})')
-        base = self.copies.get(base, base)  # what is new goes with the others: LLVM would load it early
+        if reload and base not in self.pointer_copies:
+            self.pointer_copies[base] = self.op(f'call ptr asm "", "=r,0"(ptr {base})')
+        base = self.pointer_copies.get(
+            base, base
+        )  # what is new goes with the others: LLVM would load it early
         if address.constant:
             base = self.pure(f"getelementptr inbounds {ty}, ptr {base}, i64 {address.constant}")
         self.fn.array_of[base] = array.name
@@ -113,7 +117,7 @@ class MemoryEmitter(ShuffleEmitter):
                 value, mask = scope[key]
                 if mask is None or (self.mask is not None and mask.text == self.mask.text):
                     return value
-        value = self._load(array, address, key in self.again)
+        value = self._load(array, address, key in self.reload_elements)
         guarded = self.mask is not None and self.mask.active is None and not self.mask.some
         self.loaded[-1][key] = (value, self.mask if lane or guarded else None)
         return value
@@ -122,48 +126,52 @@ class MemoryEmitter(ShuffleEmitter):
     def forgetting(self) -> Generator[Callable[[], None]]:
         """What is given forgets the single elements that were loaded in between: LLVM would keep those that
         an iteration shares with the next ones in registers, and accumulators in memory."""
-        scope, before, outer = self.loaded[-1], set(self.loaded[-1]), (self.again, self.copies)
+        scope, before, outer = (
+            self.loaded[-1],
+            set(self.loaded[-1]),
+            (self.reload_elements, self.pointer_copies),
+        )
 
         def forget() -> None:
             fresh = {element for element in scope if element not in before and not element[-1]}
             for element in fresh:
                 del scope[element]
-            self.again |= fresh
-            self.copies = {}
+            self.reload_elements |= fresh
+            self.pointer_copies = {}
 
         yield forget
-        self.again, self.copies = outer
+        self.reload_elements, self.pointer_copies = outer
 
-    def _load(self, array: Array, address: Affine, again: bool = False) -> Value:
+    def _load(self, array: Array, address: Affine, reload: bool = False) -> Value:
         lane, t = address.lane, array.dtype
         if lane == 0:
             if self.mask is not None and self.mask.active is None and not self.mask.some:
-                return self._guarded(array, address)
-            return self.from_memory(t, self.op(
-                f"load {storage_type(t)}, ptr {self.pointer(array, address, again)}, align {t.itemsize}"
+                return self._load_if_active(array, address)
+            return self.from_storage(t, self.op(
+                f"load {storage_type(t)}, ptr {self.pointer(array, address, reload)}, align {t.itemsize}"
             ), 0)  # fmt: skip
         if lane == 1:
             p = self.pointer(array, address.uniform)
             st = f"<{self.lanes} x {storage_type(t)}>"
             if self.mask is None:
-                return self.from_memory(t, self.op(f"load {st}, ptr {p}, align {t.itemsize}"), self.lanes)
-            return self.from_memory(t, self._masked_load(array, p), self.lanes)
-        if self.mask is None and 1 < lane <= CLOSE:
-            return self.from_memory(t, self._picked(array, address.uniform, lane), self.lanes)
+                return self.from_storage(t, self.op(f"load {st}, ptr {p}, align {t.itemsize}"), self.lanes)
+            return self.from_storage(t, self._masked_load(array, p), self.lanes)
+        if self.mask is None and 1 < lane <= MAX_PICK_STRIDE:
+            return self.from_storage(t, self._load_strided(array, address.uniform, lane), self.lanes)
         if self.mask is None or self.mask.active is not None:
-            return self.from_memory(t, self._one_by_one(array, address.uniform, lane), self.lanes)
+            return self.from_storage(t, self._load_each_lane(array, address.uniform, lane), self.lanes)
         offsets = self.steps(INT64, self.lanes, lane)
         return self.gather(array, self.pointer(array, address.uniform), offsets)
 
-    def load_or(self, c: Value, array: Array, address: Affine, constant: Value) -> Value | None:
+    def load_or_constant(self, c: Value, array: Array, address: Affine, constant: Value) -> Value | None:
         """The elements at an address if a scalar condition holds, else a constant: the address is chosen,
         that of the elements or that of lanes of the constant.  None where it cannot be."""
         lane, t = address.lane, array.dtype
-        if lane not in (0, 1) or not self.may_choose(array, constant):
+        if lane not in (0, 1) or not self.can_select(array, constant):
             return None
         lanes = self.lanes if lane else 0
-        key = self._either(c, array, address, constant, lanes)
-        if (known := self._known(key)) is not None:
+        key = self._choice_key(c, array, address, constant, lanes)
+        if (known := self._cached(key)) is not None:
             return known
         st = storage_type(t)
         text = "0" if t.is_half else constant.text
@@ -171,42 +179,42 @@ class MemoryEmitter(ShuffleEmitter):
         all_lanes = f"<{', '.join([f'{st} {text}'] * lanes)}>" if lanes else text
         name = f"@constant.{st}.{lanes}.{re.sub('[^0-9a-zA-Z]', '_', text)}"
         self.declarations.add(f"{name} = private unnamed_addr constant {ty} {all_lanes}, align 64")
-        at = self.pointer(array, address.uniform, key in self.again)
+        at = self.pointer(array, address.uniform, key in self.reload_elements)
         p = self.pure(f"select i1 {c.text}, ptr {at}, ptr {name}")
-        v = self.from_memory(t, self.op(f"load {ty}, ptr {p}, align {t.itemsize}"), lanes)
+        v = self.from_storage(t, self.op(f"load {ty}, ptr {p}, align {t.itemsize}"), lanes)
         self.loaded[-1][key] = (v, None)
         return v
 
     def load_masked(self, c: Value, array: Array, address: Affine, constant: Value) -> Value | None:
         """The element at an address, which is in the array, in all lanes if a condition in lanes holds, else
         a constant: one instruction where lanes have masks.  None where it cannot be."""
-        if not self.may_choose(array, constant):
+        if not self.can_select(array, constant):
             return None
-        key = self._either(c, array, address, constant, self.lanes)
-        if (known := self._known(key)) is not None:
+        key = self._choice_key(c, array, address, constant, self.lanes)
+        if (known := self._cached(key)) is not None:
             return known
         t = array.dtype
-        p = self.pointer(array, address, key in self.again)
-        v = self.from_memory(t, self.op(f"load {storage_type(t)}, ptr {p}, align {t.itemsize}"), 0)
+        p = self.pointer(array, address, key in self.reload_elements)
+        v = self.from_storage(t, self.op(f"load {storage_type(t)}, ptr {p}, align {t.itemsize}"), 0)
         v = self.select(c, v, constant)
         self.loaded[-1][key] = (v, None)
         return v
 
-    def _either(self, c: Value, array: Array, address: Affine, constant: Value, lanes: int) -> Element:
+    def _choice_key(self, c: Value, array: Array, address: Affine, constant: Value, lanes: int) -> Element:
         """The key of an element or a constant that has been read."""
         version = self.versions.get(array.name, 0)
         return f"{array.name} if {c.text} else {constant.text}", version, address, lanes
 
-    def _known(self, key: Element) -> Value | None:
+    def _cached(self, key: Element) -> Value | None:
         return next((scope[key][0] for scope in self.loaded if key in scope), None)
 
-    def may_choose(self, array: Array, constant: Value) -> bool:
+    def can_select(self, array: Array, constant: Value) -> bool:
         """Whether an element of an array in memory or a constant may be read without a branch."""
         if self.mask is not None or array.dtype == BOOL:
             return False
         return constant.constant is not None and not (array.dtype.is_half and constant.constant != 0)
 
-    def _picked(self, array: Array, first: Affine, stride: int) -> str:
+    def _load_strided(self, array: Array, first: Affine, stride: int) -> str:
         """Every second, third or fourth element of neighbours: contiguous loads, none beyond the last
         element, and shuffles."""
         st, lanes = storage_type(array.dtype), self.lanes
@@ -225,7 +233,7 @@ class MemoryEmitter(ShuffleEmitter):
             out = self.op(f"shufflevector {vt} {out}, {vt} {v}, <{lanes} x i32> <{', '.join(picked)}>")
         return out
 
-    def _one_by_one(self, array: Array, first: Affine, stride: int) -> str:
+    def _load_each_lane(self, array: Array, first: Affine, stride: int) -> str:
         """The elements of active lanes, each loaded on its own; 0 in the others."""
         st, lanes = storage_type(array.dtype), self.lanes
         active = lanes if self.mask is None or self.mask.active is None else self.mask.active
@@ -236,7 +244,7 @@ class MemoryEmitter(ShuffleEmitter):
             out = self.op(f"insertelement <{lanes} x {st}> {out}, {st} {v}, i64 {i}")
         return out
 
-    def _guarded(self, array: Array, address: Affine) -> Value:
+    def _load_if_active(self, array: Array, address: Affine) -> Value:
         """One element for all lanes, read only if some lane is active."""
         assert self.mask is not None
         t = array.dtype
@@ -251,7 +259,7 @@ class MemoryEmitter(ShuffleEmitter):
         self.start(after)
         zero = "0" if not t.is_float or t.is_half else "0.0"
         v = self.op(f"phi {storage_type(t)} [ {v}, %{yes} ], [ {zero}, %{before} ]")
-        return self.from_memory(t, v, 0)
+        return self.from_storage(t, v, 0)
 
     def any_lane(self, mask: Value) -> str:
         if not mask.lanes:
@@ -298,9 +306,9 @@ class MemoryEmitter(ShuffleEmitter):
             f"call {vt} @{name}(<{lanes} x ptr> {pointers}, i32 {t.itemsize}, <{lanes} x i1> {m.text}, "
             f"{vt} zeroinitializer)"
         )
-        return self.from_memory(t, v, lanes)
+        return self.from_storage(t, v, lanes)
 
-    def from_memory(self, t: DType, v: str, lanes: int) -> Value:
+    def from_storage(self, t: DType, v: str, lanes: int) -> Value:
         if t != BOOL:
             return Value(v, t, lanes)
         ty = f"<{lanes} x i8>" if lanes else "i8"
@@ -334,7 +342,7 @@ class MemoryEmitter(ShuffleEmitter):
         p = self.pointer(array, address.uniform)
         active = lanes if self.mask is None else self.mask.active
         if lane == 1 and active is not None:
-            self._write_first(array, address.uniform, p, text, active)
+            self._write_leading(array, address.uniform, p, text, active)
             return
         m = self.vector_mask()
         if lane == 1:
@@ -353,31 +361,33 @@ class MemoryEmitter(ShuffleEmitter):
             f"<{lanes} x i1> {m.text})"
         )
 
-    def _on_its_place(self, array: Array, address: Affine, width: int) -> str:
+    def _is_vector_aligned(self, array: Array, address: Affine, width: int) -> str:
         """Whether a vector of so many bytes lies on a multiple of them (an i1 operand), asked once for all
         that lie whole vectors apart."""
         whole = address.constant - address.constant % (width // array.dtype.itemsize)
         place = self.pure(f"ptrtoint ptr {self.pointer(array, address + -whole)} to i64")
         return self.pure(f"icmp eq i64 {self.pure(f'and i64 {place}, {width - 1}')}, 0")
 
-    def _write_first(self, array: Array, address: Affine, p: str, text: str, active: int) -> None:
+    def _write_leading(self, array: Array, address: Affine, p: str, text: str, active: int) -> None:
         """The first lanes of a vector, or all, in stores of powers of two: masked stores are slow on some
         machines, and are no instructions on others."""
         t, lanes = array.dtype, self.lanes
         width = lanes * t.itemsize
-        plain = self._stores(t, p, text, _cut(active, lanes))
-        if array.streamed and (piece := _aligned(address, t.itemsize, width)):
-            past = self._stores(t, p, text, _cut(active, piece // t.itemsize), past=True)
-            self.either(self.on_a_line(array), past, plain)
-        elif array.on_lines and active == lanes and _SHORTEST <= width <= LINE:
-            past = self._stores(t, p, text, [(0, lanes)], past=True)
-            self.either(self._on_its_place(array, address, width), past, plain)
+        plain = self._stores(t, p, text, _power_of_two_pieces(active, lanes))
+        if array.streamed and (piece := _nontemporal_piece(address, t.itemsize, width)):
+            nontemporal = self._stores(
+                t, p, text, _power_of_two_pieces(active, piece // t.itemsize), nontemporal=True
+            )
+            self.emit_either(self.is_line_aligned(array), nontemporal, plain)
+        elif array.on_lines and active == lanes and _MIN_NONTEMPORAL <= width <= LINE:
+            nontemporal = self._stores(t, p, text, [(0, lanes)], nontemporal=True)
+            self.emit_either(self._is_vector_aligned(array, address, width), nontemporal, plain)
         else:
             for store in plain:
                 self.do(store)
 
     def _stores(
-        self, t: DType, p: str, text: str, pieces: Sequence[tuple[int, int]], *, past: bool = False
+        self, t: DType, p: str, text: str, pieces: Sequence[tuple[int, int]], *, nontemporal: bool = False
     ) -> list[str]:
         """Stores of pieces of a vector, each its first lane and how many; `past` the caches those that are
         long enough, which must be where multiples of their length are."""
@@ -391,7 +401,9 @@ class MemoryEmitter(ShuffleEmitter):
                 picked = ", ".join(f"i32 {first + i}" for i in range(n))
                 piece = self.pure(f"shufflevector {vector} {text}, {vector} poison, <{n} x i32> <{picked}>")
             width = n * t.itemsize
-            hint = f"{width}, !nontemporal !0" if past and width >= _SHORTEST else f"{t.itemsize}"
+            hint = (
+                f"{width}, !nontemporal !0" if nontemporal and width >= _MIN_NONTEMPORAL else f"{t.itemsize}"
+            )
             out.append(f"store {kind} {piece}, ptr {at}, align {hint}")
         return out
 
@@ -405,11 +417,11 @@ class MemoryEmitter(ShuffleEmitter):
             return
         self.when(self.any_lane(self.mask), lambda: self.do(write))
 
-    def on_a_line(self, array: Array) -> str:
+    def is_line_aligned(self, array: Array) -> str:
         """Whether an array starts on a cache line (an i1 operand)."""
         raise NotImplementedError
 
-    def either(self, condition: str, yes: Sequence[str], no: Sequence[str]) -> None:
+    def emit_either(self, condition: str, yes: Sequence[str], no: Sequence[str]) -> None:
         """Some instructions or others."""
         labels = self.label("past"), self.label("plain")
         after = self.label("stored")
@@ -435,24 +447,24 @@ class MemoryEmitter(ShuffleEmitter):
     def open(self) -> None:
         super().open()
         self.loaded.append({})
-        self.copies_around.append(dict(self.copies))
+        self.outer_pointer_copies.append(dict(self.pointer_copies))
 
     def close(self) -> None:
         super().close()
         self.loaded.pop()
-        self.copies = self.copies_around.pop()
+        self.pointer_copies = self.outer_pointer_copies.pop()
 
 
-def _aligned(address: Affine, itemsize: int, width: int) -> int:
+def _nontemporal_piece(address: Affine, itemsize: int, width: int) -> int:
     """How many bytes of a vector of `width`, at most a line, lie on multiples of as many in an array that
     starts on a line; 0 if no store past the caches is so short.  All stores to such an array are cut so: a
     line of which one part goes past the caches and another does not takes far longer than either."""
     parts = (address.constant, *(f for _, f in address.terms))
     piece = math.gcd(*(f * itemsize for f in parts), width, LINE)
-    return piece if piece >= _SHORTEST and width <= LINE else 0
+    return piece if piece >= _MIN_NONTEMPORAL and width <= LINE else 0
 
 
-def _cut(lanes: int, most: int) -> list[tuple[int, int]]:
+def _power_of_two_pieces(lanes: int, most: int) -> list[tuple[int, int]]:
     """The first lanes of a vector in pieces of powers of two, the longest first: the first lane of each, and
     how many."""
     out, first = list[tuple[int, int]](), 0

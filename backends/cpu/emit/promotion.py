@@ -16,8 +16,8 @@ from .values import Value, type_text
 
 Key = tuple[str, Affine]
 
-_OUTLINED = 4  # vectors that are turned by a function
-_LONG = 16  # iterations of some dozen vector operations each, beside which a call is nothing
+_MIN_OUTLINED = 4  # vectors that are turned by a function
+_LONG_LOOP = 16  # iterations of some dozen vector operations each, beside which a call is nothing
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class Slot:
 
 
 @dataclass(slots=True)
-class Registers:
+class Promotion:
     """What a `Promote` keeps in registers; `prologue` collects the loads that go before its body, which
     writes the buffers `written`."""
 
@@ -46,12 +46,12 @@ class Registers:
     slots: dict[Key, Slot] = field(default_factory=dict[Key, Slot])
 
 
-class RegisterEmitter(MemoryEmitter):
+class PromotionEmitter(MemoryEmitter):
     """Loads and stores, of which some go to registers."""
 
     def __init__(self, isa: Isa, fast_math: bool, arrays: Mapping[str, Array]) -> None:
         super().__init__(isa, fast_math, arrays)
-        self.registers: list[Registers] = []
+        self.promotions: list[Promotion] = []
         self.outer_mask: Value | None = None  # of the vector loop around, before any condition
         self.conditional = 0  # branches around that may not be taken
 
@@ -64,26 +64,28 @@ class RegisterEmitter(MemoryEmitter):
         raise NotImplementedError
 
     def load(self, array: Array, address: Affine) -> Value:
-        held = self.held(array)
-        return super().load(array, address) if held is None else self._load_slot(held, array, address)
+        promotion = self.promotion_of(array)
+        return (
+            super().load(array, address) if promotion is None else self._load_slot(promotion, array, address)
+        )
 
     def store(self, array: Array, address: Affine, v: Value) -> None:
-        held = self.held(array)
-        if held is None:
+        promotion = self.promotion_of(array)
+        if promotion is None:
             super().store(array, address, v)
         else:
-            self._store_slot(held, array, address, v)
+            self._store_slot(promotion, array, address, v)
 
-    def may_choose(self, array: Array, constant: Value) -> bool:
-        return self.held(array) is None and super().may_choose(array, constant)
+    def can_select(self, array: Array, constant: Value) -> bool:
+        return self.promotion_of(array) is None and super().can_select(array, constant)
 
-    def held(self, array: Array) -> Registers | None:
-        for r in reversed(self.registers):
+    def promotion_of(self, array: Array) -> Promotion | None:
+        for r in reversed(self.promotions):
             if array.name in r.buffers:
                 return r
         return None
 
-    def _slot(self, r: Registers, array: Array, address: Affine) -> tuple[Slot, bool]:
+    def _slot(self, r: Promotion, array: Array, address: Affine) -> tuple[Slot, bool]:
         key = (array.name, address)
         found = r.slots.get(key)
         if found is not None:
@@ -95,15 +97,15 @@ class RegisterEmitter(MemoryEmitter):
         r.slots[key] = slot
         return slot, True
 
-    def _load_slot(self, r: Registers, array: Array, address: Affine) -> Value:
+    def _load_slot(self, r: Promotion, array: Array, address: Affine) -> Value:
         slot, fresh = self._slot(r, array, address)
         if fresh:
-            self._load_before(r, slot)
+            self._load_in_prologue(r, slot)
         text = f"load {type_text(array.dtype, slot.lanes)}, ptr {slot.alloca}"
         # What nothing writes stays the same, and so are checks of it.
         return Value((self.op if array.name in r.written else self.pure)(text), array.dtype, slot.lanes)
 
-    def _load_before(self, r: Registers, slot: Slot) -> None:
+    def _load_in_prologue(self, r: Promotion, slot: Slot) -> None:
         """Fill a slot where the registers' scope begins."""
         if slot.array.role == "register":
             raise InternalError(f"'{slot.array.name}' is read before it is written")
@@ -115,7 +117,7 @@ class RegisterEmitter(MemoryEmitter):
         self.do(f"store {type_text(slot.array.dtype, slot.lanes)} {v.text}, ptr {slot.alloca}")
         self.fn.lines, self.fn.pure, self.mask, self.lanes = lines_before, pure, mask, lanes
 
-    def _store_slot(self, r: Registers, array: Array, address: Affine, v: Value) -> None:
+    def _store_slot(self, r: Promotion, array: Array, address: Affine, v: Value) -> None:
         slot, fresh = self._slot(r, array, address)
         if slot.lanes:
             v = self.widen(v, slot.lanes)
@@ -123,7 +125,7 @@ class RegisterEmitter(MemoryEmitter):
             raise InternalError(f"lanes disagree about one element of '{array.name}'")
         varying = self.mask is not None and (slot.mask is None or slot.mask.text != self.mask.text)
         if fresh and (varying or self.conditional):  # some lanes, or all, may keep the element as it is
-            self._load_before(r, slot)
+            self._load_in_prologue(r, slot)
         if varying:
             old = Value(
                 self.op(f"load {type_text(array.dtype, slot.lanes)}, ptr {slot.alloca}"),
@@ -135,7 +137,7 @@ class RegisterEmitter(MemoryEmitter):
         slot.dirty = True
         self.do(f"store {type_text(array.dtype, slot.lanes)} {v.text}, ptr {slot.alloca}")
 
-    def flush(self, r: Registers) -> None:
+    def flush(self, r: Promotion) -> None:
         """Write what the registers hold to memory; blocks of strided lanes are transposed on the way."""
         strided: dict[tuple[str, tuple[tuple[str, int], ...], int], list[Slot]] = {}
         for slot in r.slots.values():
@@ -154,7 +156,7 @@ class RegisterEmitter(MemoryEmitter):
                     for slot in run:
                         self._write_slot(slot)
                 else:
-                    calls += self._write_transposed(run, r.iterations >= _LONG)
+                    calls += self._write_transposed(run, r.iterations >= _LONG_LOOP)
         for call in calls:  # at last, as no register outlives a call
             self.do(call)
 
@@ -174,12 +176,12 @@ class RegisterEmitter(MemoryEmitter):
         values = [self._value_of(s) for s in run]
         first, mask = run[0], run[0].mask
         active = mask.active if mask is not None and mask.active is not None else first.lanes
-        if outlined and len(run) >= _OUTLINED and first.lanes >= 2 * _OUTLINED:
-            return [self._call_turned(first, values, active)]
-        self._write_turned(first.array, first.address, values, active)
+        if outlined and len(run) >= _MIN_OUTLINED and first.lanes >= 2 * _MIN_OUTLINED:
+            return [self._call_write_rows(first, values, active)]
+        self._write_rows(first.array, first.address, values, active)
         return []
 
-    def _write_turned(self, array: Array, address: Affine, values: list[Value], active: int) -> None:
+    def _write_rows(self, array: Array, address: Affine, values: list[Value], active: int) -> None:
         """The first `active` lanes of vectors, those of each side by side: in pieces of powers of two."""
         lanes = values[0].lanes
         pieces: list[tuple[int, list[Value]]] = []
@@ -201,7 +203,7 @@ class RegisterEmitter(MemoryEmitter):
                 self.write(array, at + Affine.of(LANE) if self.lanes else at, rows[i])
         self.mask, self.lanes = saved
 
-    def _call_turned(self, first: Slot, values: list[Value], active: int) -> str:
+    def _call_write_rows(self, first: Slot, values: list[Value], active: int) -> str:
         """The call of a function that does what `_write_turned` would, one for all of a form: LLVM takes
         longest for shuffles."""
         array, lanes = first.array, first.lanes
@@ -213,23 +215,25 @@ class RegisterEmitter(MemoryEmitter):
                 self.bases = {array.name: "%to"}
                 rows = [
                     Value(
-                        self.op(f"load {vector}, ptr {self._beyond('%from', i * size)}"), array.dtype, lanes
+                        self.op(f"load {vector}, ptr {self._byte_offset('%from', i * size)}"),
+                        array.dtype,
+                        lanes,
                     )
                     for i in range(len(values))
                 ]
                 at = Affine.of("%at") + Affine.of(LANE) * first.address.lane
-                self._write_turned(array, at, rows, active)
+                self._write_rows(array, at, rows, active)
                 lines = "\n".join([*self.fn.entry, *self.fn.lines])
             head = f'define internal void @"{name}"(ptr %from, ptr %to, i64 %at) noinline {self.attributes()}'
             self.texts[name] = f"{head} {{\n{lines}\n  ret void\n}}\n"
         scratch = self.name("turned")
         self.fn.entry.append(f"  {scratch} = alloca [{len(values)} x {vector}], align {size}")
         for i, v in enumerate(values):
-            self.do(f"store {vector} {v.text}, ptr {self._beyond(scratch, i * size)}, align {size}")
+            self.do(f"store {vector} {v.text}, ptr {self._byte_offset(scratch, i * size)}, align {size}")
         at = self.materialize(first.address.uniform)
         return f'call void @"{name}"(ptr {scratch}, ptr {self.base(array)}, i64 {at})'
 
-    def _beyond(self, pointer: str, size: int) -> str:
+    def _byte_offset(self, pointer: str, size: int) -> str:
         return self.pure(f"getelementptr i8, ptr {pointer}, i64 {size}") if size else pointer
 
 

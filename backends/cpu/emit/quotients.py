@@ -48,15 +48,15 @@ def pays(isa: Isa, a: Value, b: Value) -> bool:
     return b.constant is None or abs(math.frexp(b.constant)[0]) != 0.5
 
 
-def divided(e: ValueEmitter, a: Value, b: Value, fraction: bool) -> Value:
+def divide(e: ValueEmitter, a: Value, b: Value, fraction: bool) -> Value:
     """`a / b`, rounded once, as of the language; see `pays`.  A `fraction` is from 0 to 1, or NaN."""
     t, lanes, form = a.dtype, a.lanes, _FORMATS[a.dtype]
     vector = type_text(t, lanes)
     one = e.floating(1.0, t)
     y = e.widen(Value(e.pure(f"fdiv {llvm_type(t)} {one.text}, {b.text}"), t), lanes)
     divisor = e.widen(b, lanes)
-    easy = _easy(e, a, b, fraction)
-    every = e.pure(f"icmp eq i{lanes} {e.pure(f'bitcast <{lanes} x i1> {easy} to i{lanes}')}, -1")
+    in_range = _in_range(e, a, b, fraction)
+    every = e.pure(f"icmp eq i{lanes} {e.pure(f'bitcast <{lanes} x i1> {in_range} to i{lanes}')}, -1")
     fast, slow, after = e.label("reciprocal"), e.label("divide"), e.label("quotient")
     e.do(f"br i1 {every}, label %{fast}, label %{slow}, {LIKELY}")
     e.start(fast)
@@ -74,7 +74,7 @@ def divided(e: ValueEmitter, a: Value, b: Value, fraction: bool) -> Value:
     return Value(e.op(f"phi {vector} [ {q.text}, %{fast} ], [ {hard}, %{slow} ]"), t, lanes)
 
 
-def _easy(e: ValueEmitter, a: Value, b: Value, fraction: bool) -> str:
+def _in_range(e: ValueEmitter, a: Value, b: Value, fraction: bool) -> str:
     """For each lane whether both exponents are within their bounds, or the dividend is 0 (not the negative
     one).  A hard divisor changes what is compared with, which is the same for all vectors.  Of a fraction
     what is too small lies between 0 and the rest, NaN included: less the least number, as unsigned bits,

@@ -67,7 +67,7 @@ class ShuffleEmitter(ValueEmitter):
                 if n <= lanes:
                     out[k * each + i] = self._part(t, lanes, found[v], at, n)
                 else:
-                    out[k * each + i] = self._together(t, lanes, found[v : v + n // lanes])
+                    out[k * each + i] = self._concatenate(t, lanes, found[v : v + n // lanes])
         return [Value(x, t, n) for x in out]
 
     def shuffled(self, ty: str, a: str, b: str, order: Sequence[int | None]) -> str:
@@ -82,7 +82,7 @@ class ShuffleEmitter(ValueEmitter):
         whole = type_text(t, lanes)
         return v if count == lanes else self.shuffled(whole, v, "poison", range(first, first + count))
 
-    def _together(self, t: DType, lanes: int, vectors: Sequence[str]) -> str:
+    def _concatenate(self, t: DType, lanes: int, vectors: Sequence[str]) -> str:
         """Vectors, one after the other."""
         out = list(vectors)
         while len(out) > 1:

@@ -29,21 +29,21 @@ from ..target import Machine
 # Share of a loop's vector instructions that are spills, from where other candidates are tried, which makes
 # compiling take about three times as long.  What was taken spilled 11 % or more, but for a convolution on
 # AVX-512 with 6 %, which would take 370 ms to compile instead of 120 for 0 to 20 %, by the process.
-SHARE = 0.08
+SPILL_SHARE = 0.08
 # Vector instructions for each arithmetic one, before over after, by which more than the model's cycles grow.
 # On one processor (Zen 4) those that got slower reach 1.04 (2 % slower), 1.03 (5 %); from 1.051 on none did.
 # It misses some: a depthwise convolution on SSE4.2 at 1.01 would have been 1.18 times as fast.
-_GAIN = 1.05
+_MIN_GAIN = 1.05
 # Cycles from a vector's store to what loads it again.
-_FORWARDED = 8
+_STORE_FORWARDING = 8
 # Arithmetic instructions of a loop that is looked at; packs and transpositions have none.
-_LEAST = 12
+_MIN_ARITHMETIC = 12
 # Bytes of a loop for each arithmetic instruction, at most, that is a main one: those that spilled had 7 to 17
 # on AVX2 and SSE4.2 (28 where halves are converted, and nothing was better).  Loops of tiles that a condition
 # divides have 21 to 86, spill, and are beside the main one.
-_BYTES = 20
+_MAX_BYTES = 20
 # Of an instruction set whose objects are not looked into: vectors of the registers, for which others remain.
-_CROWDED = 0.75
+_MAX_VECTOR_SHARE = 0.75
 
 _COMMENT = re.compile(r"\s*(?:# |//|##).*$")
 _PLACE = re.compile(r"([\w.$]+):")
@@ -109,7 +109,7 @@ class Loop:
         return sum(bool(_VECTOR.search(x)) and self._on_stack(x) for x in self.lines)
 
     @property
-    def carried(self) -> int:
+    def stack_round_trips(self) -> int:
         """How often, at most, an iteration stores a vector on the stack and it, or the next one, loads that:
         a sum that is kept there takes so many turns."""
         turns: dict[str, int] = {}
@@ -126,13 +126,13 @@ class Loop:
         return -(-max(turns.values(), default=0) // 2)
 
     @property
-    def share(self) -> str:
+    def spill_share(self) -> str:
         return f"{self.spills} of {self.vectors} vector instructions"
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """A line for people."""
-        return f"the loop of {', '.join(self.statements)} spills {self.share}"
+        return f"the loop of {', '.join(self.statements)} spills {self.spill_share}"
 
     @property
     def calls(self) -> bool:
@@ -198,37 +198,41 @@ def main_loops(assembly: str, statements: frozenset[str]) -> tuple[Loop, ...]:
 
 def worst(found: Iterable[Loop]) -> Loop | None:
     """The loop that spills most, if any spills more than `SHARE`."""
-    return max(filter(much, found), key=lambda x: x.spills, default=None)
+    return max(filter(spills_much, found), key=lambda x: x.spills, default=None)
 
 
-def pays(before: Loop, after: Loop, dearer: float, machine: Machine) -> bool:
+def pays(before: Loop, after: Loop, model_ratio: float, machine: Machine) -> bool:
     """Whether a loop that spills less is better, of a nest that takes `dearer` times the cycles by the model,
     which knows of no spills."""
-    gain = _taken(before, machine) / _taken(after, machine)
-    return after.spills < before.spills and gain >= _GAIN * dearer
+    gain = _cost_per_operation(before, machine) / _cost_per_operation(after, machine)
+    return after.spills < before.spills and gain >= _MIN_GAIN * model_ratio
 
 
-def _taken(x: Loop, machine: Machine) -> float:
+def _cost_per_operation(x: Loop, machine: Machine) -> float:
     """Vector instructions for each arithmetic one, and by how much longer than these the loop takes where a
     sum goes through memory from one addition to the next: of 12 sums on AVX2 one that did, three times an
     iteration, made a convolution take twice as long."""
-    busy = max(x.arithmetic / machine.fma_units, x.vectors / machine.starts)
-    return x.vectors / x.arithmetic * max(1.0, x.carried * (_FORWARDED + machine.latency) / busy)
+    busy = max(x.arithmetic / machine.fma_units, x.vectors / machine.issue_width)
+    return (
+        x.vectors
+        / x.arithmetic
+        * max(1.0, x.stack_round_trips * (_STORE_FORWARDING + machine.latency) / busy)
+    )
 
 
-def much(x: Loop) -> bool:
+def spills_much(x: Loop) -> bool:
     """Whether a loop spills more than `SHARE`."""
-    return x.spills > SHARE * x.vectors
+    return x.spills > SPILL_SHARE * x.vectors
 
 
-def suspected(code: bytes, isa: Isa, vectors: int, functions: bool = True) -> bool:
+def may_spill(code: bytes, isa: Isa, vectors: int, functions: bool = True) -> bool:
     """Whether the code of an object may spill more than `SHARE` in a loop with arithmetic; `vectors`: of the
     largest register tile; `functions`: loops with exponentials or logarithms count, whose constants are read
     from the stack.  Chance bytes that look like what is sought cost only time."""
     if vectors < 2:
         return False
     if not isa.x86:
-        return vectors > _CROWDED * isa.registers
+        return vectors > _MAX_VECTOR_SHARE * isa.registers
     at_stack = [m.start() for m in _AT_STACK.finditer(code)]
     if not at_stack:
         return False
@@ -244,7 +248,7 @@ def suspected(code: bytes, isa: Isa, vectors: int, functions: bool = True) -> bo
         if not functions and _EXPONENT.search(code, a, b):
             continue
         arithmetic = sum(1 for _ in _COMPUTES.finditer(code, a, b))
-        dense = b - a <= _BYTES * arithmetic
-        if arithmetic >= _LEAST and dense and spills > SHARE * (arithmetic + spills):
+        dense = b - a <= _MAX_BYTES * arithmetic
+        if arithmetic >= _MIN_ARITHMETIC and dense and spills > SPILL_SHARE * (arithmetic + spills):
             return True
     return False

@@ -1,1 +1,1 @@
-"""The tiles, packs, order and threads that a nest may have, and the choice among them."""
+"""The search: enumerates the tilings of a nest, prunes and ranks them by the cost model, and chooses one."""

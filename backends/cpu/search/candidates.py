@@ -1,5 +1,4 @@
-"""The register tiles that a nest may have: points of its loops that are computed side by side, and which loop
-runs in lanes."""
+"""Candidates: the register tiles that a nest may have, and which loop runs in lanes."""
 
 from __future__ import annotations
 
@@ -11,72 +10,77 @@ from tc.options import Options
 from tc.poly.tile_plan import Axis, Nest, Phase, PhaseTile, Tile
 
 from ..cost import dot
-from ..cost.cache_lines import once, outer_order
-from ..cost.code_size import MOST, lines_of
-from ..cost.register_pressure import fits, sums
+from ..cost.cache_lines import outer_order, single_pass_reads
+from ..cost.code_size import MAX_LINES, code_lines
+from ..cost.register_pressure import accumulators_per_point, fits_registers
 from ..cost.register_tile import Candidate
 from ..cost.work import Work
-from ..isa import FEW
+from ..isa import FEW_REGISTERS
 from ..target import Machine
 
-# Points of an axis in a register tile, and others that divide it; and, with lanes along another axis, all of
-# them if they are at most so many.
+# Points of an axis in a register tile, beside numbers that divide the axis; and, with lanes along another
+# axis, all points of an axis of at most `_WHOLE_AXIS`.
 _COUNTS = frozenset([1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16])
 _MOST_POINTS = max(_COUNTS)
-_ALL = 28
-_SAVED = 0.08  # of the lanes along an axis, at least, for vectors of half the width
-_TURNED = (4, 8)  # rows that are turned together
-_READ = 3  # registers for what is read, where sums of columns have all others
-_SHORT_ROW = 512  # elements, of which the sum takes about as long as that of the lanes
-_MOST_VECTORS = 256  # of a register tile that is given
-_MOST_PERIODS = 9  # vectors along an axis of which quotients or remainders are taken
-_MOST_LINES = 4 * MOST  # of LLVM, of a register tile that is given
-_MOST_UNROLLED = 64  # iterations, if more are wanted
+_WHOLE_AXIS = 28
+_HALF_WIDTH_GAIN = 0.08  # share of the lanes along an axis, at least, that vectors of half the width save
+_TRANSPOSED_ROWS = (4, 8)  # rows that are transposed together
+_READ_REGISTERS = 3  # registers for loads, where sums of columns have all others
+_SHORT_ROW = 512  # elements whose sum takes about as long as that of the lanes
+_MOST_VECTORS = 256  # vectors of a register tile that is given, at most
+_MOST_PERIODS = 9  # vectors along an axis of which quotients or remainders are taken, at most
+_MOST_LINES = 4 * MAX_LINES  # lines of LLVM's text of a register tile that is given, at most
+_MOST_UNROLLED = 64  # iterations unrolled by the option, at most
 
 
 def register_tiles(
     nest: Nest, work: Mapping[str, Work], machine: Machine, extents: Mapping[str, int], pack: bool
 ) -> list[tuple[Candidate, str]]:
+    """The register tiles of a nest whose axes have these extents, with labels; `pack`: the option asks for
+    packs."""
     lanes = _lanes(nest, work, machine)
-    even, turned = _even(nest, work, extents)
+    even, transposed = _even_axes(nest, work, extents)
     order = outer_order(nest, work, machine)
     out: list[tuple[Candidate, str]] = []
     plain = tuple(_phase_tile(p, None, lanes, 1) for p in nest.phases)
     axes = [a for a in nest.axes if not a.reductions]
-    most = (machine.isa.registers - (3 if machine.isa.registers <= FEW else 6)) // sums(nest, work)
+    most = (
+        machine.isa.registers - (3 if machine.isa.registers <= FEW_REGISTERS else 6)
+    ) // accumulators_per_point(nest, work)
     out.append((Candidate({a.name: Tile(extents[a.name]) for a in nest.axes}, plain, frozenset()), "scalar"))
     for v in axes:
         e = extents[v.name]
-        if e < 2 or _apart(nest, work, v.name):
+        if e < 2 or _has_dynamic_stride(nest, work, v.name):
             continue
-        packs = _packs(nest, work, v.name, extents, pack)
+        packs = _worth_packing(nest, work, v.name, extents, pack)
         moved = {
             n for w in work.values() for r in w.refs if (r.statement, r.read) in packs for n in r.strides
         }
         # The outermost loop is shared out among tasks.
         whole = even - moved - set(sorted(order, key=lambda n: n not in moved)[:1])
-        rows = any(once(nest, p, work, v.name, machine) for p in nest.phases)
+        rows = any(single_pass_reads(nest, p, work, v.name, machine) for p in nest.phases)
         for width, counts in _widths(e, lanes, machine):
-            if rows and width == lanes:  # whole, or in as few pieces as can be
+            if rows and width == lanes:  # whole rows, or as few pieces as possible
                 vectors = -(-e // width)
-                counts = (*counts, -(-vectors // -(-vectors // (machine.isa.registers - _READ))))
+                counts = (*counts, -(-vectors // -(-vectors // (machine.isa.registers - _READ_REGISTERS))))
             counts = (*counts, *_whole_periods(work, v.name, width, counts))
-            dotted = dot.dots(nest, work, v.name, width, plain, machine.isa)
+            dotted = dot.dot_tiles(nest, work, v.name, width, plain, machine.isa)
             for vectors in counts:
                 if vectors > 1 and (vectors - 1) * width >= e:
                     break
                 others = [a for a in axes if a is not v]
-                for tile in _tiles(others, work, nest, extents, max(1, most // vectors), True):
+                for tile in _tile_shapes(others, work, nest, extents, max(1, most // vectors), True):
                     tiles = {
                         a.name: Tile(
                             extents[a.name],
                             points := tile.get(a.name, 1),
-                            even=a.name in whole and not (a.name in turned and points % _TURNED[0] == 0),
+                            even=a.name in whole
+                            and not (a.name in transposed and points % _TRANSPOSED_ROWS[0] == 0),
                         )
                         for a in nest.axes
                     }
                     tiles[v.name] = Tile(e, min(vectors * width, -(-e // width) * width), width)
-                    if not fits(nest, work, tiles, machine.isa):
+                    if not fits_registers(nest, work, tiles, machine.isa):
                         continue
                     label = f"lanes {v.name} x{vectors}" + (f" of {width}" if width < min(lanes, e) else "")
                     label += "".join(f", {k} x{n}" for k, n in tile.items() if n > 1)
@@ -91,7 +95,7 @@ def register_tiles(
                         out.append((Candidate(tiles, dotted, needed), f"{label}, dot products"))
     private = [_vector_axis(nest, p, work) for p in nest.phases]
     if any(private):
-        for tile in _tiles(axes, work, nest, extents, most, False) + _short_rows(
+        for tile in _tile_shapes(axes, work, nest, extents, most, False) + _short_rows(
             axes, nest, work, private, extents
         ):
             n = math.prod(tile.values())
@@ -101,7 +105,7 @@ def register_tiles(
                 phases = tuple(
                     _phase_tile(p, v, lanes, accumulators) for p, v in zip(nest.phases, private, strict=True)
                 )
-                dotted = dot.dots_along(nest, work, phases, machine.isa)
+                dotted = dot.private_dot_tiles(nest, work, phases, machine.isa)
                 tiles = {a.name: Tile(extents[a.name], tile.get(a.name, 1)) for a in nest.axes}
                 label = "lanes " + "/".join(sorted({v for v in private if v})) + f" x{accumulators}"
                 label += "".join(f", {k} x{x}" for k, x in tile.items() if x > 1)
@@ -111,30 +115,30 @@ def register_tiles(
     return out
 
 
-def _even(nest: Nest, work: Mapping[str, Work], extents: Mapping[str, int]) -> tuple[set[str], set[str]]:
-    """The axes whose register tiles may be of two lengths, and those of them along which results are
-    neighbours: these are turned and stored in rows, which had better be whole."""
+def _even_axes(nest: Nest, work: Mapping[str, Work], extents: Mapping[str, int]) -> tuple[set[str], set[str]]:
+    """The axes whose register tiles may have two lengths, to divide the axis evenly; and those of them along
+    which results are contiguous: these are transposed and stored in rows, which should be whole."""
     written = [r for w in work.values() for r in w.refs if r.written]
     static = {a.name for a in nest.axes if a.size is None and extents[a.name] == a.extent}
     return static, {n for n in static if any(r.strides.get(n, 0) == 1 for r in written)}
 
 
 def _lanes(nest: Nest, work: Mapping[str, Work], machine: Machine) -> int:
-    """Lanes of a vector: of float32, or of what the nest mostly moves if that is wider."""
+    """Lanes of a vector: of float32, or of the widest type that the nest moves."""
     widest = max((r.itemsize for w in work.values() for r in w.refs if not r.indirect), default=4)
     return machine.isa.lanes(max(4, widest))
 
 
 def _widths(extent: int, lanes: int, machine: Machine) -> list[tuple[int, Sequence[int]]]:
-    """Lanes of a vector along an axis, and how many vectors: those of the machine, and half of them where
-    that leaves fewer of them empty and costs nothing else."""
+    """Lanes of a vector along an axis, and how many vectors: the machine's lanes, and half of them where that
+    leaves fewer lanes empty and costs nothing else."""
     width = min(lanes, 1 << (extent - 1).bit_length())
     out: list[tuple[int, Sequence[int]]] = [(width, range(1, 5))]
     half = width // 2
     bytes_each = machine.isa.vector_bytes // machine.isa.lanes(4)
     whole, halves = machine.issue(width * bytes_each)[0], machine.issue(half * bytes_each)[0]
     saved = -(-extent // width) * width - -(-extent // half) * half if half else 0
-    if width == lanes and halves >= 2 * whole and saved >= _SAVED * extent:
+    if width == lanes and halves >= 2 * whole and saved >= _HALF_WIDTH_GAIN * extent:
         out.append((half, range(2, 8)))
     return out
 
@@ -146,20 +150,22 @@ def _whole_periods(work: Mapping[str, Work], axis: str, width: int, counts: Sequ
     return [vectors] if periods and vectors <= _MOST_PERIODS and vectors not in counts else []
 
 
-def _tiles(
+def _tile_shapes(
     axes: Sequence[Axis],
     work: Mapping[str, Work],
     nest: Nest,
     extents: Mapping[str, int],
     most: int,
-    turned: bool,
+    transposed: bool,
 ) -> list[dict[str, int]]:
-    """Points of at most two axes in a register tile.  It pays where data are used again: along an axis that
-    some reference of a phase with loops does not depend on; `turned`: and where lanes run along another axis
-    than the results."""
+    """Shapes of register tiles with points of at most two axes.
+
+    A tile pays where data are reused: along an axis that some reference of a phase with loops does not depend
+    on; and, if `transposed`, where lanes run along another axis than the contiguous one of the results.
+    """
     if not any(p.axes for p in nest.phases):
-        # A copy that turns: rows along which results are neighbours, as many as fit a vector; or pairs, if
-        # what is read does not come in pairs.
+        # A transposing copy: rows along which results are contiguous, as many as fit a vector; or pairs, if
+        # the reads do not come in pairs.
         refs = [r for w in work.values() for r in w.refs]
         along = {n for r in refs if r.written for n, s in r.strides.items() if s == 1}
         apart = along - {n for r in refs if not r.written for n, s in r.strides.items() if s}
@@ -182,15 +188,15 @@ def _tiles(
     ]
     useful = sorted(useful, key=lambda a: -extents[a.name])[:3]
     options: list[list[tuple[str, int]]] = [
-        [(a.name, n) for n in _points(extents[a.name], turned)] for a in useful
+        [(a.name, n) for n in _point_counts(extents[a.name], transposed)] for a in useful
     ]
-    if turned:
-        # Rows along which results are neighbours are turned before they are stored, which takes several.
+    if transposed:
+        # Rows along which results are contiguous are transposed before they are stored, which takes several.
         options += [
-            [(a.name, n) for n in (1, *_TURNED) if n <= extents[a.name]]
+            [(a.name, n) for n in (1, *_TRANSPOSED_ROWS) if n <= extents[a.name]]
             for a in axes
             if a not in useful
-            and extents[a.name] >= _TURNED[0]
+            and extents[a.name] >= _TRANSPOSED_ROWS[0]
             and any(r.written and r.strides.get(a.name, 0) == 1 for w in work.values() for r in w.refs)
         ]
     out: list[dict[str, int]] = []
@@ -219,8 +225,8 @@ def _short_rows(
     private: Sequence[str | None],
     extents: Mapping[str, int],
 ) -> list[dict[str, int]]:
-    """Points along which results are neighbours, each the sum of a short row: their lanes are combined
-    together."""
+    """Shapes with several contiguous results, each the sum of a short row: their lanes are
+    reduced together."""
     sums = [
         a.extent
         for p, v in zip(nest.phases, private, strict=True)
@@ -230,12 +236,13 @@ def _short_rows(
     along = {n for w in work.values() for r in w.refs if r.written for n, s in r.strides.items() if s == 1}
     if not sums or min(sums) > _SHORT_ROW or any(r.indirect for w in work.values() for r in w.refs):
         return []
-    return [{a.name: n} for a in axes if a.name in along for n in _TURNED if n <= extents[a.name]]
+    return [{a.name: n} for a in axes if a.name in along for n in _TRANSPOSED_ROWS if n <= extents[a.name]]
 
 
-def _points(extent: int, whole: bool) -> list[int]:
+def _point_counts(extent: int, whole: bool) -> list[int]:
+    """Points of an axis in a register tile; `whole`: also all points of a short axis."""
     found = [n for n in range(1, min(extent, _MOST_POINTS) + 1) if n in _COUNTS or extent % n == 0]
-    return [*found, extent] if whole and _MOST_POINTS < extent <= _ALL else found
+    return [*found, extent] if whole and _MOST_POINTS < extent <= _WHOLE_AXIS else found
 
 
 def _phase_tile(p: Phase, vector: str | None, lanes: int, accumulators: int) -> PhaseTile:
@@ -251,19 +258,19 @@ def _phase_tile(p: Phase, vector: str | None, lanes: int, accumulators: int) -> 
     return PhaseTile(vector, width, accumulators)
 
 
-def _apart(nest: Nest, work: Mapping[str, Work], axis: str) -> bool:
-    """Whether elements that a nest writes lie apart, along an axis, by what only dynamic sizes say: there is
-    no code for such lanes."""
+def _has_dynamic_stride(nest: Nest, work: Mapping[str, Work], axis: str) -> bool:
+    """Whether the elements that a nest writes have a dynamic stride along an axis: the emitter has no code
+    for such lanes."""
     refs = [r for w in work.values() for r in w.refs]
     written = {r.buffer for r in refs if r.written}
     return any(axis in r.dynamic for r in refs if r.buffer in written)
 
 
 def _vector_axis(nest: Nest, p: Phase, work: Mapping[str, Work]) -> str | None:
-    """The loop of a phase along which most references have neighbours."""
+    """The loop of a phase along which most references are contiguous; None where none is worth lanes."""
     best, score = None, 0.0
     for a in p.axes:
-        if a.extent < 2 or _apart(nest, work, a.name):
+        if a.extent < 2 or _has_dynamic_stride(nest, work, a.name):
             continue
         found = 1.0
         for s in p.statements:
@@ -278,13 +285,13 @@ def _vector_axis(nest: Nest, p: Phase, work: Mapping[str, Work]) -> str | None:
     return best
 
 
-def _packs(
+def _worth_packing(
     nest: Nest, work: Mapping[str, Work], vector: str, extents: Mapping[str, int], wanted: bool
 ) -> frozenset[tuple[str, int]]:
-    """The reads that are worth a packed copy when lanes run along `vector`; if that is `wanted`, all that are
-    read more than once."""
+    """The reads that are worth a packed copy when lanes run along `vector`; with `wanted`, all that are read
+    more than once."""
     inner = {a.name: a.extent for p in nest.phases for a in p.axes}
-    # A pack of a loop of dynamic length is made block by block, which is for phases of one loop.
+    # A pack over a loop of dynamic length is filled block by block, which only phases of one loop can do.
     endless = {a.name for p in nest.phases for a in p.axes if a.size is not None and len(p.axes) > 1}
     written = {r.buffer for w in work.values() for r in w.refs if r.written}
     out: set[tuple[str, int]] = set()
@@ -315,11 +322,13 @@ def _used_once(
     return all(tiles[a].register >= e for r in refs for a, e in extents.items() if not r.strides.get(a, 0))
 
 
-# What the options say.
+# Options.
 
 
-def allowed(nest: Nest, made: list[tuple[Candidate, str]], options: Options) -> list[tuple[Candidate, str]]:
-    """The candidates with the options' lanes, register tile, unrolling and packs."""
+def allowed_candidates(
+    nest: Nest, made: list[tuple[Candidate, str]], options: Options
+) -> list[tuple[Candidate, str]]:
+    """The candidates with the lanes, register tile, unrolling and packs of the options."""
     if options.vector is not None:
 
         def chosen(c: Candidate) -> bool:
@@ -337,10 +346,10 @@ def allowed(nest: Nest, made: list[tuple[Candidate, str]], options: Options) -> 
                 t = tiles[a.name]
                 points = min(points, -(-a.extent // t.lanes) * t.lanes)
                 tiles[a.name] = replace(t, register=-(-points // t.lanes) * t.lanes, even=False)
-            tiles, fits = _halved(tiles, lambda tiles: _vectors(tiles) <= _MOST_VECTORS)
-            told = "as given" if fits else f"as given, down to {_MOST_VECTORS} vectors"
+            tiles, fits = _halve_until(tiles, lambda tiles: _vector_count(tiles) <= _MOST_VECTORS)
+            suffix = "as given" if fits else f"as given, down to {_MOST_VECTORS} vectors"
             key = tuple((n, t.register, t.lanes) for n, t in tiles.items())
-            seen.setdefault((*key, c.phases), (replace(c, tiles=tiles), f"{label}, register tile {told}"))
+            seen.setdefault((*key, c.phases), (replace(c, tiles=tiles), f"{label}, register tile {suffix}"))
         made = list(seen.values())
     if options.unroll is not None:
         unroll = min(options.unroll, _MOST_UNROLLED)
@@ -354,7 +363,7 @@ def allowed(nest: Nest, made: list[tuple[Candidate, str]], options: Options) -> 
 
 
 def whole_tiles(c: Candidate, partial: Mapping[str, int], options: Options) -> Candidate | None:
-    """A candidate of whole register tiles in tiles of so many points, if it can be one."""
+    """A candidate whose register tiles divide tiles of so many points (`partial`), or None if it cannot."""
     if not any(g % c.tiles[n].register for n, g in partial.items()):
         return c
     if options.register_tile is None or any(g % c.tiles[n].lanes for n, g in partial.items()):
@@ -367,26 +376,26 @@ def whole_tiles(c: Candidate, partial: Mapping[str, int], options: Options) -> C
     return replace(c, tiles={**c.tiles, **whole})
 
 
-def shorter(
+def limited_code(
     nest: Nest, work: Mapping[str, Work], c: Candidate, label: str, extents: Mapping[str, int]
 ) -> tuple[Candidate, str]:
-    """A candidate with a register tile that is given, or with one that makes no more code than LLVM compiles
+    """A candidate with a register tile that is given, or a smaller one with no more code than LLVM compiles
     in some seconds."""
-    tiles, fits = _halved(
-        c.tiles, lambda tiles: lines_of(nest, work, replace(c, tiles=tiles), extents) <= _MOST_LINES
+    tiles, fits = _halve_until(
+        c.tiles, lambda tiles: code_lines(nest, work, replace(c, tiles=tiles), extents) <= _MOST_LINES
     )
     return replace(c, tiles=tiles), label if fits else f"{label}, down to {_MOST_LINES} lines of LLVM"
 
 
-def _vectors(tiles: Mapping[str, Tile]) -> int:
+def _vector_count(tiles: Mapping[str, Tile]) -> int:
     return math.prod(t.register // t.lanes for t in tiles.values())
 
 
-def _halved(
+def _halve_until(
     tiles: Mapping[str, Tile], fit: Callable[[Mapping[str, Tile]], bool]
 ) -> tuple[Mapping[str, Tile], bool]:
-    """Register tiles that fit, the largest one halved until they do or have one vector each, and whether they
-    did."""
+    """Register tiles that fit: the largest is halved until they do, or have one vector each.  Also whether
+    the tiles fit as they were."""
     out = tiles
     while not fit(out):
         n, t = max(out.items(), key=lambda x: x[1].register // x[1].lanes)

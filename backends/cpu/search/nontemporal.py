@@ -1,8 +1,9 @@
-"""Results that go past the caches: written once, and too large to be found there later.
+"""Non-temporal stores: which results are stored past the caches, because they are written once and too large
+to be found there later.
 
-A plain store first reads the line that it is about to write over: of each byte written, two pass.  That costs
-nothing while the caches hold all that a nest reads and writes, and while they hold most of it, whoever reads
-the result next finds its end there.
+An ordinary store first reads the line that it overwrites (write-allocate), so two bytes move for each byte
+written.  That costs nothing while the caches hold all that a nest reads and writes; and while they hold most
+of it, the next reader of the result finds its end there.
 """
 
 from __future__ import annotations
@@ -16,22 +17,25 @@ from tc.poly.tile_plan import Nest, Region
 
 from ..target import Machine
 
-# How many times the last cache is what a nest reads and writes, at least.  On a Zen 4 core, with a third to
-# all of it written, normalisations, sums and rectifications were 1.1 to 2 times as fast from 1.5 times on,
-# and 0.97 to 1.5 times with a kernel that reads the result next; at 1.25 times down to 0.9 times with that
-# one (ADR 8).
+# The bytes that a nest reads and writes, at least, as a multiple of the last cache.  On a Zen 4 core, with a
+# third to all of them written, normalisations, sums and rectifications were 1.1 to 2 times as fast from 1.5
+# on, and 0.97 to 1.5 times with a kernel that reads the result next; at 1.25 they were down to 0.9 times as
+# fast with that kernel (ADR 8).
 _BEYOND = 1.5
 
-# What is written, at least, of what is read: below there is nothing to save.
+# The bytes written, at least, as a share of the bytes read: below there is nothing to save.
 _WRITTEN = 0.1
 
 
-def streamed(
+def nontemporal_results(
     scop: Scop, regions: Iterable[Region], machine: Machine, typical: Mapping[str, int], wanted: bool | None
 ) -> frozenset[str]:
-    """The results that a nest only writes, where the last cache does not hold what it reads and writes, or,
-    if it computes for longer than it writes, not the result alone; `typical` are values of the program's
-    dynamic sizes, `wanted` is the option `nontemporal`."""
+    """The results that a nest only writes, and that are better stored past the caches.
+
+    That is so where the last cache does not hold what the nest reads and writes, or, if the nest computes for
+    longer than it writes, does not hold the result alone.  `typical` are values of the program's dynamic
+    sizes; `wanted` is the option `nontemporal`.
+    """
     if wanted is False:
         return frozenset()
     sizes = {b.name: bytes_of(b, typical) for b in scop.program.buffers}
@@ -39,9 +43,11 @@ def streamed(
     out: set[str] = set()
     for nest in (n for r in regions for n in r.nests):
         written = {a.buffer for n in nest.statements for a in scop.statement(n).accesses if a.kind == "write"}
-        once = {b for b in results & written if wanted or _large(scop, nest, b, written, sizes, machine)}
-        kept = promotion(scop, nest).buffers if once else frozenset[str]()
-        for buffer in once:
+        written_once = {
+            b for b in results & written if wanted or _exceeds_cache(scop, nest, b, written, sizes, machine)
+        }
+        kept = promotion(scop, nest).buffers if written_once else frozenset[str]()
+        for buffer in written_once:
             touching = [s for s in scop.statements if any(a.buffer == buffer for a in s.accesses)]
             inside = all(s.name in nest.statements for s in touching)
             plain = all(a.kind == "write" for s in touching for a in s.accesses if a.buffer == buffer)
@@ -50,15 +56,15 @@ def streamed(
     return frozenset(out)
 
 
-def _large(
+def _exceeds_cache(
     scop: Scop, nest: Nest, result: str, written: set[str], sizes: Mapping[str, int], machine: Machine
 ) -> bool:
-    """Whether a result passes through the caches with so much else that they had better not hold it."""
+    """Whether a result passes through the caches with so much else that they should not hold it."""
     if any(p.axes for p in nest.phases) and sizes[result] >= machine.l3:
         return True
     touched = dict.fromkeys(written, 0) | {b: sizes[b] for b in written if b in sizes}
     for a in (a for n in nest.statements for a in scop.statement(n).reads):
-        # Of what data points to, not more is read than there are results.
+        # A gather reads no more elements than there are results.
         most = sizes[a.buffer] if a.must else min(sizes[a.buffer], sizes[result])
         touched[a.buffer] = max(touched.get(a.buffer, 0), most)
     total = sum(touched.values())

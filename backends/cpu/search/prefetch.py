@@ -1,10 +1,10 @@
-"""Which rows a nest asks for before it needs them.
+"""Software prefetch: which rows a nest prefetches before it needs them.
 
-A processor follows streams of neighbours by itself.  It follows neither what data point to, nor the short
-rows of a tile (a window of an image, a few pixels of every channel): there each row is a miss that nothing
-hides; and where many streams are read side by side it learns each of them anew on every page.  It stops,
-too, while a row that has come is read again: a normalisation would wait for memory in the first of its
-loops over a row, and leave it idle in the others.  Such reads are asked for while a tile before is computed.
+The hardware prefetcher follows streams of contiguous lines.  It follows neither gathers nor the short rows of
+a tile (a window of an image, a few pixels of every channel), where each row is a miss that nothing hides; and
+where many streams are read side by side, it learns each of them anew on every page.  It also stops while a
+row that has arrived is read again: a normalisation would wait for memory in the first of its loops over a
+row, and leave memory idle in the others.  Such reads are prefetched while an earlier tile is computed.
 """
 
 from __future__ import annotations
@@ -13,149 +13,166 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from tc.poly.tile_plan import Ahead, Axis, Nest, Phase, PhaseTile, Tile, one_block
+from tc.poly.tile_plan import Axis, Nest, Phase, PhaseTile, PrefetchHint, Tile, one_block
 
-from ..cost.cache_lines import FAR, FOLLOWED, abreast, as_it_lies, crowd, from_memory, once
-from ..cost.register_tile import along_lanes
-from ..cost.work import Ref, Work, footprint, held_buffers, read_again, rows, run
+from ..cost.cache_lines import (
+    PREFETCH_STREAMS,
+    STREAM_STRIDE,
+    comes_from_memory,
+    is_contiguous,
+    rows_share_page,
+    set_occupancy,
+    single_pass_reads,
+)
+from ..cost.register_tile import lane_axis
+from ..cost.work import Ref, Work, accumulators, footprint, reread_arrays, row_bytes, rows
 from ..target import LINE, PAGE, Machine
 
-POINTED = 12  # iterations between asking for a row that data point to and reading it
-_ROWS = 8  # pages of a register tile's results, at least, that are asked for
-_LINES = 4  # of a register tile's results, at least, that are asked for where they come from memory
-_STREAM = 8192  # bytes in a row, pages that is, from where the hardware follows by itself
-# How many bytes ahead rows from memory are asked for: a few hundred cycles before is too late (ADR 8).
-_EARLY = 16 << 10
-# Rows side by side on a page are waited for wherever they are, and to ask for them costs nothing: they are
-# asked for in arrays that are smaller by so much.
-_NEARER = 4
+GATHER_DISTANCE = 12  # iterations from the prefetch of a gathered row to its use
+_MIN_PAGES = 8  # pages of a register tile's results, at least, that are prefetched
+# lines of a register tile's results, at least, that are prefetched where they come from memory
+_MIN_LINES = 4
+_STREAM_BYTES = 8192  # bytes in a row, two pages, from which on the hardware prefetcher follows
+# Prefetch distance, in bytes, of rows from memory: a few hundred cycles ahead is too late (ADR 8).
+_DISTANCE_BYTES = 16 << 10
+# Rows side by side on a page stall wherever they come from, and prefetching them costs nothing: they are
+# prefetched in arrays smaller by this factor, too.
+_NEARER_FACTOR = 4
 
-_SHARE = 8  # vector operations for each prefetch, at least
+_OPERATIONS_PER_PREFETCH = 8  # vector operations for each prefetch, at least
 
 
-def pointed(p: Phase, work: Mapping[str, Work], near: int) -> bool:
-    """Whether the last loop of a phase follows data into an array of more than `near` bytes.  The data
-    themselves must be there at every point: they are read, not asked for."""
+def is_gather(p: Phase, work: Mapping[str, Work], near_bytes: int) -> bool:
+    """Whether the last loop of a phase gathers from an array of more than `near_bytes`.  The indices
+    themselves are read at every point, not prefetched."""
     refs = [r for s in p.statements for r in work[s].refs]
     return (
         bool(p.axes)
-        and any(p.axes[-1].name in r.indirect and r.elements * r.itemsize > near for r in refs)
+        and any(p.axes[-1].name in r.indirect and r.elements * r.itemsize > near_bytes for r in refs)
         and all(r.plain or r.indirect or r.written for r in refs)
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
-    """A nest as its register tiles are gone over, one after the other.
+class TileTraversal:
+    """A nest as the sequence of its register tiles.
 
-    `axes` are those of the nest, of which a cache tile has `extents` points and a register tile `at`;
-    `looped` are the loops over register tiles that have more than one iteration, outermost first.  Arrays of
-    at most `near` bytes stay in a cache.
+    `axes` are those of the nest; a cache tile has `extents` points of each, a register tile `register`.
+    `looped` are the loops over register tiles with more than one iteration, outermost first.  Arrays of at
+    most `near_bytes` stay in a cache.
     """
 
     nest: Nest
     work: Mapping[str, Work]
     tiles: Mapping[str, Tile]
     machine: Machine
-    near: int
+    near_bytes: int
     axes: Mapping[str, Axis]
     extents: Mapping[str, int]
-    at: Mapping[str, int]
+    register: Mapping[str, int]
     looped: tuple[str, ...]
 
-    def far(self, r: Ref, nearer: int = 1) -> bool:
-        """Whether an array is larger than what is near, or than so small a part of it."""
-        return r.elements * r.itemsize > self.near // nearer
+    def is_far(self, r: Ref, nearer: int = 1) -> bool:
+        """Whether an array is larger than `near_bytes`, or than that divided by `nearer`."""
+        return r.elements * r.itemsize > self.near_bytes // nearer
 
-    def from_memory(self, r: Ref) -> bool:
-        """Whether an array comes from memory; if nothing is `near`, each."""
-        return not self.near or from_memory(r, self.machine)
+    def comes_from_memory(self, r: Ref) -> bool:
+        """Whether an array comes from memory; every array does if `near_bytes` is 0."""
+        return not self.near_bytes or comes_from_memory(r, self.machine)
 
-    def full(self, r: Ref, extents: Mapping[str, int]) -> bool:
-        """Whether rows of a read leave each other no room in their sets of the cache that they come to."""
+    def conflicts(self, r: Ref, extents: Mapping[str, int]) -> bool:
+        """Whether the rows of a read conflict in their sets of the cache into which they are prefetched."""
         m = self.machine
-        size, ways = (m.l1, m.l1_ways) if m.hinted == 1 else (m.l2, m.l2_ways)
-        return crowd(r, extents, size, ways) > 1
+        size, ways = (m.l1, m.l1_ways) if m.prefetch_level == 1 else (m.l2, m.l2_ways)
+        return set_occupancy(r, extents, size, ways) > 1
 
-    def followed(self, r: Ref, phase: Mapping[str, int]) -> bool:
-        """Whether the hardware follows what a register tile reads or writes in a phase of these extents: one
-        long row, or a few that the next tiles go on with."""
-        reached = {**self.at, **phase}
+    def is_prefetched(self, r: Ref, phase: Mapping[str, int]) -> bool:
+        """Whether the hardware prefetcher follows what a register tile reads or writes in a phase of these
+        extents: one long row, or a few that the next tiles continue."""
+        reached = {**self.register, **phase}
         count, length = rows(r, reached)
         side_by_side = math.prod(
-            e for n, e in self.at.items() if abs(r.strides.get(n, 0)) * r.itemsize >= LINE
+            e for n, e in self.register.items() if abs(r.strides.get(n, 0)) * r.itemsize >= LINE
         )
-        for n in reversed(self.looped if side_by_side <= FOLLOWED else ()):
-            if count > 1 or length >= _STREAM:
+        for n in reversed(self.looped if side_by_side <= PREFETCH_STREAMS else ()):
+            if count > 1 or length >= _STREAM_BYTES:
                 break
             reached[n] = self.extents[n]
             count, length = rows(r, reached)
-        return length >= _STREAM
+        return length >= _STREAM_BYTES
 
 
-def walk(
+def tile_traversal(
     nest: Nest,
     work: Mapping[str, Work],
     tiles: Mapping[str, Tile],
     inner: Sequence[str],
     machine: Machine,
-    near: int,
-) -> Walk:
-    """A nest with loops `inner` over register tiles.  A cache tile of dynamic length (WHOLE, SHARE) is as
-    long as the axis typically is."""
+    near_bytes: int,
+) -> TileTraversal:
+    """The traversal of a nest with the loops `inner` over register tiles.  A cache tile of dynamic length
+    (WHOLE, SHARE) counts as long as the axis typically is."""
     axes = {a.name: a for a in nest.axes}
     whole = {n: a.extent for n, a in axes.items()}
     extents = {n: min(t.cache, whole[n]) if t.cache > 0 else whole[n] for n, t in tiles.items()}
     at = {n: min(t.register, whole[n]) for n, t in tiles.items()}
     looped = tuple(n for n in inner if extents[n] > tiles[n].register)
-    return Walk(nest, work, tiles, machine, near, axes, extents, at, looped)
+    return TileTraversal(nest, work, tiles, machine, near_bytes, axes, extents, at, looped)
 
 
-def next_rows(
-    w: Walk, phases: Sequence[PhaseTile], packed: frozenset[tuple[str, int]], alone: bool
-) -> tuple[Ahead, ...]:
-    """The far reads whose rows are short, and those of rows in lanes that are read several times, if they
-    come from memory or several lie on a page and no other nest has just made them (`alone`: it shares no
-    loops); each with the loop over register tiles whose next iteration brings new ones."""
-    out: list[Ahead] = []
-    again = read_again(w.nest, w.work)
+def row_prefetches(
+    w: TileTraversal, phases: Sequence[PhaseTile], packed: frozenset[tuple[str, int]], alone: bool
+) -> tuple[PrefetchHint, ...]:
+    """Prefetches of reads in phases with loops, each along the loop over register tiles whose next iteration
+    reads new rows.
+
+    They are the far reads whose rows are short; and the reads of rows in lanes that are read several times,
+    if the rows come from memory, or if several share a page and no other nest has just written them (`alone`:
+    the nest shares no loops).
+    """
+    out: list[PrefetchHint] = []
+    reread = reread_arrays(w.nest, w.work)
     for phase, t in zip(w.nest.phases, phases, strict=True):
         if not phase.axes:
             continue
         extents = {a.name: a.extent for a in one_block(phase, t).axes}
         places: set[tuple[str, int, tuple[tuple[str, int], ...]]] = set()
         for r in (r for s in phase.statements for r in w.work[s].refs):
-            side_by_side = alone and t.vector is not None and r.buffer in again and abreast(r, w.at)
-            far = w.far(r, _NEARER if side_by_side else 1)
+            side_by_side = (
+                alone and t.vector is not None and r.buffer in reread and rows_share_page(r, w.register)
+            )
+            far = w.is_far(r, _NEARER_FACTOR if side_by_side else 1)
             moving = any(r.strides.get(n, 0) for n in extents)
             if not (far and moving) or r.written or not r.plain or (r.statement, r.read) in packed:
                 continue
             if t.vector is not None:
-                again_from_afar = r.buffer in again and w.from_memory(r)
-                if not (w.machine.asks_again and (side_by_side or again_from_afar)):
+                reread_from_memory = r.buffer in reread and w.comes_from_memory(r)
+                if not (w.machine.prefetch_rereads and (side_by_side or reread_from_memory)):
                     continue
-            elif w.followed(r, extents) or not cheap(r, phase, w.tiles, w.axes):
+            elif w.is_prefetched(r, extents) or not is_cheap(r, phase, w.tiles, w.axes):
                 continue
-            along = _brings_new(w, r, extents, apart=t.vector is None)
+            along = _axis_of_new_rows(w, r, extents, apart=t.vector is None)
             place = (r.buffer, r.offset, tuple(sorted(r.strides.items())))
-            if along is not None and place not in places:  # what is read twice is asked for once
+            if along is not None and place not in places:  # what is read twice is prefetched once
                 places.add(place)
-                early = 1 if t.vector is None else -(-_EARLY // footprint(r, {**w.at, **extents}))
-                out.append(Ahead(r.statement, r.read, along, early))
+                distance = (
+                    1 if t.vector is None else -(-_DISTANCE_BYTES // footprint(r, {**w.register, **extents}))
+                )
+                out.append(PrefetchHint(r.statement, r.read, along, distance))
     return tuple(out)
 
 
-def _brings_new(w: Walk, r: Ref, phase: Mapping[str, int], apart: bool) -> str | None:
-    """The loop over register tiles whose next iteration brings new rows of a read in a phase of these
-    extents: the outermost of which one iteration leaves room in the second cache for the rows of two.  None
-    if rows that lie `apart` would push each other out of their sets."""
-    these = {**w.at, **phase}
-    room = not w.full(r, these)
+def _axis_of_new_rows(w: TileTraversal, r: Ref, phase: Mapping[str, int], apart: bool) -> str | None:
+    """The loop over register tiles whose next iteration reads new rows of a read, in a phase of these
+    extents: the outermost loop of which one iteration leaves room in the second cache for the rows of two.
+    None if rows that lie `apart` would evict each other from their sets."""
+    these = {**w.register, **phase}
+    room = not w.conflicts(r, these)
     refs = [x for s in w.nest.statements for x in w.work[s].refs]
     for i, n in enumerate(w.looped):
         if not r.strides.get(n, 0):
             continue
-        if apart and room and w.full(r, {**these, n: 2 * w.at[n]}):
+        if apart and room and w.conflicts(r, {**these, n: 2 * w.register[n]}):
             return None
         inside = {m: w.extents[m] if m in w.looped[i + 1 :] else w.tiles[m].register for m in w.axes}
         if sum(footprint(x, {**inside, **phase}) for x in refs) <= w.machine.l2 // 2:
@@ -163,107 +180,109 @@ def _brings_new(w: Walk, r: Ref, phase: Mapping[str, int], apart: bool) -> str |
     return None
 
 
-def later_rows(w: Walk) -> tuple[Ahead, ...]:
-    """The reads, outside of reductions, of several rows side by side of an array that comes from memory, such
-    as those above and below a point; of these what no other will have read before, some rows ahead."""
-    vector = along_lanes(w.tiles)
+def stencil_prefetches(w: TileTraversal) -> tuple[PrefetchHint, ...]:
+    """Prefetches of reads outside of reductions that read several rows of an array from memory side by side,
+    such as those above and below a point: some rows ahead, the rows that no other read has fetched before."""
+    vector = lane_axis(w.tiles)
     groups: dict[tuple[str, tuple[tuple[str, int], ...]], list[Ref]] = {}
     for s in (s for p in w.nest.phases if not p.axes for s in p.statements):
         for r in w.work[s].refs:
-            far = w.from_memory(r)
-            if far and not r.written and not r.indirect and 0 < _apart(r, vector) < LINE:
+            far = w.comes_from_memory(r)
+            if far and not r.written and not r.indirect and 0 < _stride_bytes(r, vector) < LINE:
                 groups.setdefault((r.buffer, tuple(sorted(r.strides.items()))), []).append(r)
-    out: list[Ahead] = []
+    out: list[PrefetchHint] = []
     for group in groups.values():
         one = group[0]
-        along = next((n for n in reversed(w.looped) if _apart(one, n) >= LINE), None)
+        along = next((n for n in reversed(w.looped) if _stride_bytes(one, n) >= LINE), None)
         if along is None:
             continue
-        row = one.strides[along] * w.at[along]
+        row = one.strides[along] * w.register[along]
         offsets = sorted({r.offset for r in group})
-        if offsets[-1] - offsets[0] < abs(row) // 2:  # one row, which the hardware follows
+        if offsets[-1] - offsets[0] < abs(row) // 2:  # one row, which the hardware prefetcher follows
             continue
-        tiles_ahead = max(1, _EARLY // (abs(row) * one.itemsize))
-        asked: list[int] = []
+        tiles_ahead = max(1, _DISTANCE_BYTES // (abs(row) * one.itemsize))
+        prefetched: list[int] = []
         for r in group:
             close = LINE // r.itemsize
-            behind = any(_multiple(o - r.offset, row, close) for o in offsets)
-            if not behind and all(abs(o - r.offset) >= close for o in asked):
-                asked.append(r.offset)
-                out.append(Ahead(r.statement, r.read, along, tiles_ahead))
+            behind = any(_is_multiple(o - r.offset, row, close) for o in offsets)
+            if not behind and all(abs(o - r.offset) >= close for o in prefetched):
+                prefetched.append(r.offset)
+                out.append(PrefetchHint(r.statement, r.read, along, tiles_ahead))
     return tuple(out)
 
 
-def _apart(r: Ref, axis: str | None) -> int:
-    """Bytes between a read's neighbours along an axis."""
+def _stride_bytes(r: Ref, axis: str | None) -> int:
+    """Bytes between a read's neighbours along an axis; 0 without an axis."""
     return abs(r.strides.get(axis, 0)) * r.itemsize if axis is not None else 0
 
 
-def _multiple(distance: int, step: int, close: int) -> bool:
-    """Whether a distance is one or more steps, but for less than `close`."""
+def _is_multiple(distance: int, step: int, close: int) -> bool:
+    """Whether a distance is one or more steps, up to less than `close`."""
     times = round(distance / step)
     return times >= 1 and abs(distance - times * step) < close
 
 
-def next_results(w: Walk) -> tuple[Ahead, ...]:
-    """The far results of reductions whose rows are short: of rows on many pages with the innermost loop over
-    register tiles that goes to other pages, of several rows in an array that comes from memory with the
-    innermost that goes to other lines."""
-    at, looped = w.at, w.looped
+def result_prefetches(w: TileTraversal) -> tuple[PrefetchHint, ...]:
+    """Prefetches of the far results of reductions whose rows are short.  Rows on many pages are prefetched
+    along the innermost loop over register tiles that goes to other pages; several rows of an array that comes
+    from memory, along the innermost that goes to other lines."""
+    at, looped = w.register, w.looped
     iterations = min((math.prod(a.extent for a in p.axes) for p in w.nest.phases if p.axes), default=0)
     vectors = math.prod(math.ceil(e / w.tiles[n].lanes) for n, e in at.items())
-    out: dict[str, Ahead] = {}
-    for r in held_buffers(w.nest, w.work).values():
+    out: dict[str, PrefetchHint] = {}
+    for r in accumulators(w.nest, w.work).values():
         apart = {n: abs(r.strides.get(n, 0)) * r.itemsize for n in at}
         pages = math.prod(e for n, e in at.items() if apart[n] >= PAGE)
         lines = math.prod(
             e if apart[n] >= LINE else max(1, math.ceil(e * apart[n] / LINE)) for n, e in at.items()
         )
-        if not w.far(r) or _SHARE * lines > vectors * iterations:
+        if not w.is_far(r) or _OPERATIONS_PER_PREFETCH * lines > vectors * iterations:
             continue
-        if pages >= _ROWS:
+        if pages >= _MIN_PAGES:
             along = next((n for n in reversed(looped) if apart[n] * at[n] >= PAGE), None)
             inside = looped[looped.index(along) + 1 :] if along is not None else ()
-            reached = run(r, {m: w.extents[m] if m in inside else at[m] for m in w.axes})
+            reached = row_bytes(r, {m: w.extents[m] if m in inside else at[m] for m in w.axes})
             along = along if reached < PAGE else None
         elif (
-            lines >= _LINES
-            and w.from_memory(r)
+            lines >= _MIN_LINES
+            and w.comes_from_memory(r)
             and any(s % LINE for s in apart.values() if s > LINE)
-            and not w.followed(r, {})
+            and not w.is_prefetched(r, {})
         ):
             along = next((n for n in reversed(looped) if apart[n] * at[n] >= 2 * LINE), None)
         else:
             continue
         if along is not None:
-            out.setdefault(r.buffer, Ahead(r.statement, -1, along))
+            out.setdefault(r.buffer, PrefetchHint(r.statement, -1, along))
     return tuple(out.values())
 
 
-def next_block(w: Walk, phases: Sequence[PhaseTile], others: Collection[Ahead]) -> tuple[Ahead, ...]:
-    """The far reads of a blocked phase, but for those of `others`, of which each row is a stream that ends
-    with its part of the tile."""
-    asked = {(x.statement, x.read) for x in others}
-    out: list[Ahead] = []
-    vector = along_lanes(w.tiles) or ""
+def block_prefetches(
+    w: TileTraversal, phases: Sequence[PhaseTile], others: Collection[PrefetchHint]
+) -> tuple[PrefetchHint, ...]:
+    """Prefetches of the far reads of a blocked phase whose rows are streams that end with their part of the
+    tile, without those of `others`."""
+    prefetched = {(x.statement, x.read) for x in others}
+    out: list[PrefetchHint] = []
+    vector = lane_axis(w.tiles) or ""
     for phase, tile in zip(w.nest.phases, phases, strict=True):
         if tile.block is None:
             continue
         axis = phase.axes[0].name
-        pieces = once(w.nest, phase, w.work, vector, w.machine)
+        pieces = single_pass_reads(w.nest, phase, w.work, vector, w.machine)
         out += [
-            Ahead(r.statement, r.read, axis)
+            PrefetchHint(r.statement, r.read, axis)
             for s in phase.statements
             for r in w.work[s].refs
-            if as_it_lies(r, w.work[s], vector)
-            and (s, r.read) not in asked
-            and w.far(r)
-            and (r in pieces or abs(r.strides.get(axis, 0)) * r.itemsize >= FAR)
+            if is_contiguous(r, w.work[s], vector)
+            and (s, r.read) not in prefetched
+            and w.is_far(r)
+            and (r in pieces or abs(r.strides.get(axis, 0)) * r.itemsize >= STREAM_STRIDE)
         ]
     return tuple(out)
 
 
-def cheap(r: Ref, phase: Phase, tiles: Mapping[str, Tile], axes: Mapping[str, Axis]) -> bool:
+def is_cheap(r: Ref, phase: Phase, tiles: Mapping[str, Tile], axes: Mapping[str, Axis]) -> bool:
     """Whether there are few prefetches beside the operations of an iteration of the phase."""
     lines = vectors = 1
     for n, t in tiles.items():
@@ -275,4 +294,4 @@ def cheap(r: Ref, phase: Phase, tiles: Mapping[str, Tile], axes: Mapping[str, Ax
     last = phase.axes[-1]
     if abs(r.strides.get(last.name, 0)) * r.itemsize < LINE:
         vectors *= min(last.extent, 4)
-    return _SHARE * lines <= vectors * 2
+    return _OPERATIONS_PER_PREFETCH * lines <= vectors * 2

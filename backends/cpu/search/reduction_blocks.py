@@ -1,9 +1,11 @@
-"""Blocks of the outermost loop of a reduction, one at a time over a whole cache tile.
+"""Blocking of reductions: the outermost loop of a reduction runs block by block, each over a whole cache
+tile.
 
-Packs of a deep reduction hold a block each.  What is not packed is read in blocks too: rows of a matrix, a
-few at a time and each along, are streams that the hardware can follow; or, where a register tile does more
-with each vector, as many rows as the first cache holds of a few vectors each, while the next few are asked
-for.  That needs no copy, which many rows of results pay for and few do not.
+Packs of a deep reduction hold one block each.  Arrays that are not packed are read in blocks, too.  A few
+rows of a matrix at a time, each read to its end, are streams that the hardware prefetcher follows.  Where a
+register tile does more with each vector, a block has as many rows as the first cache holds of a few vectors
+each, while the next few vectors are prefetched; that needs no copy, which many rows of results pay for and
+few do not.
 """
 
 from __future__ import annotations
@@ -14,62 +16,63 @@ from dataclasses import replace
 
 from tc.poly.tile_plan import Axis, Nest, Phase, PhaseTile
 
-from ..cost.cache_lines import FAR, ROOM, crowd, in_rows, once
-from ..cost.pack_sizes import packed_depth
-from ..cost.register_tile import Candidate, along_lanes
-from ..cost.work import Ref, Work, footprint
+from ..cost.cache_lines import STREAM_STRIDE, USABLE_SHARE, contiguous_reads, set_occupancy, single_pass_reads
+from ..cost.pack_sizes import pack_depth
+from ..cost.register_tile import Candidate, lane_axis
+from ..cost.work import NestContext, Ref, footprint
 from ..target import LINE, Machine
-from .prefetch import cheap
+from .prefetch import is_cheap
 
-_DEPTH = 1024  # points of a block of a deep reduction that is packed, about
-_WIDTH = 4  # vectors
-_ENDLESS = 512  # points of a block of a reduction of dynamic length
+_DEPTH = 1024  # points of a packed block of a deep reduction, about
+_PACK_VECTORS = 4  # vectors of a packed row, at least
+_DYNAMIC_DEPTH = 512  # points of a block of a reduction of dynamic length
 STREAMS = 8  # rows of an array that are read side by side: more may share a set of the first cache
-_NEAR = 64  # rows of which a register tile reads some vectors each
+_CACHED_ROWS = 64  # rows of which a register tile reads some vectors each
 
 
-def ways(
-    nest: Nest, work: Mapping[str, Work], c: Candidate, label: str, machine: Machine, pack: bool
+def blocking_candidates(
+    context: NestContext, c: Candidate, label: str, pack: bool
 ) -> list[tuple[Candidate, str]]:
-    """A candidate with the blocks that its reductions had better run in; and, unless packs are wanted
-    (`pack`), the one that reads where they lie the neighbours that this one packs."""
-    vector = along_lanes(c.tiles)
+    """The candidate with the blocks that suit its reductions; and, unless the option `pack` asks for packs,
+    the candidate that reads in place the contiguous arrays that this one packs."""
+    nest, machine = context.nest, context.machine
+    vector = lane_axis(c.tiles)
     if vector is None:
         return [(c, label)]
-    packed = [r for w in work.values() for r in w.refs if (r.statement, r.read) in c.packs]
+    packed = [r for r in context.refs if (r.statement, r.read) in c.packs]
     if not packed:
-        return [_in_rows(nest, work, c, label, vector, machine)]
-    out = [(replace(c, phases=_packed(nest, c, packed, vector, machine)), label)]
-    if (both := _both(nest, work, c, packed, vector, machine)) is not None:
+        return [_with_row_blocks(context, c, label, vector)]
+    out = [(replace(c, phases=_pack_blocks(nest, c, packed, vector, machine)), label)]
+    if (both := _with_both_packed(context, c, packed, vector)) is not None:
         out.append((both, label.replace(f"{len(packed)} packed", f"{len(both.packs)} packed")))
     if not pack and not any(p.dot for p in c.phases) and all(r.strides[vector] == 1 for r in packed):
         label = label.replace(f", {len(packed)} packed", "")
-        near = _in_rows(nest, work, replace(c, packs=frozenset()), label, vector, machine)
+        near = _with_row_blocks(context, replace(c, packs=frozenset()), label, vector)
         if near[0].phases != c.phases:
             out.append(near)
     return out
 
 
-def _in_rows(
-    nest: Nest, work: Mapping[str, Work], c: Candidate, label: str, vector: str, machine: Machine
-) -> tuple[Candidate, str]:
-    """A candidate without packs, in blocks of rows; of one phase, and of none where more should have them."""
-    pairs = zip(nest.phases, c.phases, strict=True)
-    phases = tuple(_blocked(nest, p, t, vector, work, c, machine) if p.axes else t for p, t in pairs)
+def _with_row_blocks(context: NestContext, c: Candidate, label: str, vector: str) -> tuple[Candidate, str]:
+    """A candidate without packs, in blocks of rows.  Only one phase can have blocks: where several should,
+    none has."""
+    pairs = zip(context.nest.phases, c.phases, strict=True)
+    phases = tuple(_row_block(context, p, t, vector, c) if p.axes else t for p, t in pairs)
     points = [t.block for t in phases if t.block is not None]
     if len(points) != 1:
         return c, label
     return replace(c, phases=phases), f"{label}, {points[0]} rows at a time"
 
 
-# Of packs.
+# Blocks of packs.
 
 
-def _both(
-    nest: Nest, work: Mapping[str, Work], c: Candidate, packed: Sequence[Ref], vector: str, machine: Machine
+def _with_both_packed(
+    context: NestContext, c: Candidate, packed: Sequence[Ref], vector: str
 ) -> Candidate | None:
-    """A candidate that packs the other factor, too, of which each step of the reduction reads part of another
-    line: these lines fall into few sets, and come again for each register tile."""
+    """The candidate that packs the other factor, too, if each step of the reduction reads part of another
+    line of it; else None.  These lines map to few sets, and are fetched again for each register tile."""
+    nest = context.nest
     phases = [p for p in nest.phases if p.axes]
     if len(phases) != 1 or len(phases[0].axes) != 1 or any(t.dot for t in c.phases):
         return None
@@ -79,7 +82,7 @@ def _both(
     others = [
         r
         for s in phases[0].statements
-        for r in work[s].refs
+        for r in context.work[s].refs
         if not r.written and r.plain and not r.windows and r not in packed and not r.strides.get(vector, 0)
         and abs(r.strides.get(along.name, 0)) * r.itemsize >= LINE
     ]  # fmt: skip
@@ -93,29 +96,32 @@ def _both(
     )
     if not enough or not all(r.strides.get(row, 0) == 1 for r in others):
         return None
-    depth = min(along.extent, max(64, machine.l2 // 4 // (max(r.wide for r in others) * 128)))
+    depth = min(
+        along.extent, max(64, context.machine.l2 // 4 // (max(r.pack_itemsize for r in others) * 128))
+    )
     blocks = -(-along.extent // depth)
     points = math.ceil(along.extent / blocks / 16) * 16
     tiles = tuple(
         replace(t, block=points) if p.axes and blocks > 1 else t
         for p, t in zip(nest.phases, c.phases, strict=True)
     )
-    # Blocks of a pack are register tiles.
+    # Blocks of a pack are whole register tiles.
     whole = {**c.tiles, row: replace(c.tiles[row], even=False)}
     return replace(c, tiles=whole, phases=tiles, packs=c.packs | {(r.statement, r.read) for r in others})
 
 
-def _packed(
+def _pack_blocks(
     nest: Nest, c: Candidate, packed: Sequence[Ref], vector: str, machine: Machine
 ) -> tuple[PhaseTile, ...]:
-    """Blocks of about a thousand points of what is packed, where it is deep or of dynamic length."""
+    """The phases in blocks of about a thousand packed points, where the pack is deep or has a
+    dynamic length."""
     dynamic = {a.name for p in nest.phases for a in p.axes if a.size is not None}
     if any(r.strides[a] for r in packed for a in r.strides if a in dynamic):
         return tuple(
-            replace(t, block=_ENDLESS) if any(a.name in dynamic for a in p.axes) else t
+            replace(t, block=_DYNAMIC_DEPTH) if any(a.name in dynamic for a in p.axes) else t
             for p, t in zip(nest.phases, c.phases, strict=True)
         )
-    depth = packed_depth(nest, packed, c.phases)
+    depth = pack_depth(nest, packed, c.phases)
     if not _too_deep(depth, packed, vector, c, machine):
         return c.phases
 
@@ -134,38 +140,43 @@ def _packed(
 
 
 def _too_deep(depth: int, packed: Sequence[Ref], vector: str, c: Candidate, machine: Machine) -> bool:
-    """Whether the packs of a register tile take more than a quarter of the second cache; where neighbours are
-    packed, those of four vectors, as less than that of a row is slow to read."""
+    """Whether the packs of a register tile take more than a quarter of the second cache.  Where contiguous
+    arrays are packed, the packs of four vectors count, as less than that of a row is slow to read."""
     lanes = c.tiles[vector]
     width = lanes.register
     if any(r.strides.get(vector, 0) == 1 for r in packed):
-        width = max(width, _WIDTH * lanes.lanes)
-    return depth * width * max(r.wide for r in packed) > machine.l2 // 4
+        width = max(width, _PACK_VECTORS * lanes.lanes)
+    return depth * width * max(r.pack_itemsize for r in packed) > machine.l2 // 4
 
 
-# Of what lies in rows.
+# Blocks of rows that are read in place.
 
 
-def _blocked(
-    nest: Nest, p: Phase, t: PhaseTile, vector: str, work: Mapping[str, Work], c: Candidate, machine: Machine
-) -> PhaseTile:
-    """As many rows at a time as the first cache holds of some vectors each, if the next vectors of each can
-    be asked for beside the operations on these; else a few, of a large array that is read once."""
+def _row_block(context: NestContext, p: Phase, t: PhaseTile, vector: str, c: Candidate) -> PhaseTile:
+    """The phase in blocks of rows, or as it is.
+
+    A block has as many rows as the first cache holds of some vectors each, if the next vectors of each row
+    can be prefetched beside the operations on these; else a few rows, if they are of a large array that is
+    read once.
+    """
+    nest, work, machine = context.nest, context.work, context.machine
     first, *others = p.axes
     axes = {a.name: a for a in nest.axes}
-    found = [r for r in in_rows(p, work, vector) if not r.windows and r.elements * r.itemsize > machine.l1]
+    found = [
+        r for r in contiguous_reads(p, work, vector) if not r.windows and r.elements * r.itemsize > machine.l1
+    ]
     if not found or t.vector is not None:
         return t
     inside = math.prod(a.extent for a in others)
-    enough = first.size is None and inside <= _NEAR and first.extent * inside >= 2 * _NEAR
-    if enough and all(cheap(r, p, c.tiles, axes) for r in found):
+    enough = first.size is None and inside <= _CACHED_ROWS and first.extent * inside >= 2 * _CACHED_ROWS
+    if enough and all(is_cheap(r, p, c.tiles, axes) for r in found):
         at = {n: min(x.register, axes[n].extent) for n, x in c.tiles.items()}
         at |= {a.name: a.extent for a in others}
-        return replace(t, block=_near(first, inside, found, at, machine))
+        return replace(t, block=_cached_rows(first, inside, found, at, machine))
     looped = [a.name for a in nest.axes if a.extent > c.tiles[a.name].register]
-    pieces = once(nest, p, work, vector, machine) and vector in looped
+    pieces = single_pass_reads(nest, p, work, vector, machine) and vector in looped
     single = pieces or any(
-        abs(r.strides.get(first.name, 0)) * r.itemsize >= FAR
+        abs(r.strides.get(first.name, 0)) * r.itemsize >= STREAM_STRIDE
         and r.elements * r.itemsize > machine.l2
         and all(r.strides.get(n, 0) or n in r.indirect for n in looped)
         for r in found
@@ -174,18 +185,20 @@ def _blocked(
     return replace(t, block=STREAMS) if streams else t
 
 
-def _near(first: Axis, inside: int, found: Sequence[Ref], at: Mapping[str, int], machine: Machine) -> int:
+def _cached_rows(
+    first: Axis, inside: int, found: Sequence[Ref], at: Mapping[str, int], machine: Machine
+) -> int:
     """Points of the first loop in a block, for each of which a register tile (`at`) reads `inside` rows."""
-    # These and the next, of which each takes part of one more line.
+    # These vectors and the next, each of which takes part of one more line.
     each = sum(footprint(r, at) + inside * LINE for r in found)
-    points = max(1, min(_NEAR // inside, int(ROOM * machine.l1 / 2 / each)))
+    points = max(1, min(_CACHED_ROWS // inside, int(USABLE_SHARE * machine.l1 / 2 / each)))
     while points > STREAMS and any(
-        crowd(r, {**at, first.name: points}, machine.l2, machine.l2_ways) > 1 for r in found
+        set_occupancy(r, {**at, first.name: points}, machine.l2, machine.l2_ways) > 1 for r in found
     ):
         points //= 2
     if inside == 1 and points > STREAMS:
         points -= points % STREAMS
-    # Blocks of one length need no code for another.
+    # Blocks of equal length need no code for a remainder.
     equal = [n for n in range(-(-3 * points // 4), points + 1) if first.extent % n == 0]
     equal = [n for n in equal if inside > 1 or n % 4 == 0]
     return equal[-1] if equal else points

@@ -1,8 +1,8 @@
-"""Cache tiles where dynamic sizes say how much work there is: shares, whose length the kernel computes.
+"""Shares: cache tiles whose length the kernel computes, where dynamic sizes say how much work there is.
 
-A tile of constant length would leave cores idle for few points, and the last task with little for some
-numbers of them.  So the kernel divides: as many tasks as the work is worth, then an equal share of whole
-register tiles for each, along one loop after the other.
+A tile of constant length would leave cores idle for few points, and give the last task little to do for some
+numbers of points.  So the kernel divides: into as many tasks as the work is worth, and then along one loop
+after the other into equal shares of whole register tiles.
 """
 
 from __future__ import annotations
@@ -13,18 +13,20 @@ from dataclasses import replace
 from tc.ir.expr import Add, Expr, FloorDiv, IntImm, Max, Min, Mul
 from tc.poly.tile_plan import SHARE, Axis, Nest, Tile
 
-_STARTED = 8  # iterations that take as long as the rest of a point: first values, stores, control
+_POINT_OVERHEAD = 8  # iterations that take as long as the rest of a point: first values, stores, loop control
 
 
 def number_of_tasks(
     axes: Sequence[Axis], inside: Sequence[Axis], cycles: float, task: float, most: int
 ) -> Expr:
-    """Tasks of at least `task` cycles, from 1 to `most`; the loops, with those `inside` of a point, take
-    `cycles` at typical sizes."""
+    """The number of tasks of at least `task` cycles each, from 1 to `most`, as an expression over dynamic
+    sizes.  The loops over `axes`, with those `inside` of a point, take `cycles` at typical sizes."""
     sizes = {a.size: a.extent for a in axes if a.size is not None}
-    sizes |= {Add(a.size, IntImm(_STARTED)): a.extent + _STARTED for a in inside if a.size is not None}
+    sizes |= {
+        Add(a.size, IntImm(_POINT_OVERHEAD)): a.extent + _POINT_OVERHEAD for a in inside if a.size is not None
+    }
     work: Expr | None = None
-    each = cycles / task  # tasks a point of the loops of dynamic length
+    each = cycles / task  # tasks for each point of the loops of dynamic length
     for size, extent in sizes.items():
         work = size if work is None else Mul(work, size)
         each /= extent
@@ -37,11 +39,11 @@ def number_of_tasks(
 def shares(
     nest: Nest, order: Sequence[str], tiles: Mapping[str, Tile], fixed: frozenset[str], most: int
 ) -> tuple[dict[str, Tile], int]:
-    """Tiles of the loops of `order`, and how many of the loops, from the first on, make `most` tasks if any
-    number of points of the others can.  Those of `fixed` keep their tiles."""
+    """The tiles of the loops of `order`, and how many of these loops, from the first on, make `most` tasks
+    whatever the extents of the others are.  Loops in `fixed` keep their tiles."""
     axes = {a.name: a for a in nest.axes}
     out = dict(tiles)
-    have = 1  # tasks for certain
+    have = 1  # tasks whatever the dynamic extents are
     for i, n in enumerate(order):
         a, t = axes[n], tiles[n]
         if n not in fixed:

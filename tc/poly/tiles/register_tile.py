@@ -30,7 +30,7 @@ from tc.ir.lower import neutral
 from tc.ir.program import Op
 from tc.ir.simplify import conjunction, linear_terms, simplify
 from tc.poly.bodies import zero_based
-from tc.poly.tile_plan import Ahead, Axis, Dot, Nest, Pack, Phase, PhaseTile, Tiling
+from tc.poly.tile_plan import Axis, Dot, Nest, Pack, Phase, PhaseTile, PrefetchHint, Tiling
 from tc.poly.tiles.builder import (
     ALIGNMENT,
     Builder,
@@ -256,7 +256,7 @@ class RegisterTile:
         the second cache: a whole tile goes by before they are used, and the first has no room for two."""
         once: list[Stmt] = []
         each: list[Stmt] = []
-        for x in self.tiling.ahead:
+        for x in self.tiling.prefetches:
             if x.statement not in p.statements or x.read < 0:
                 continue
             load = loads(self.builder.bodies[x.statement])[x.read]
@@ -282,7 +282,7 @@ class RegisterTile:
         """Hints for the elements that the next register tile writes, or those for one iteration of a loop of
         so many: what asks for more lines at a time than a core can wait for waits itself."""
         out: list[Stmt] = []
-        for x in self.tiling.ahead:
+        for x in self.tiling.prefetches:
             if x.read < 0:
                 stage = self.builder.stages[x.statement]
                 buffer = self.builder.func_buffers[stage.func]
@@ -294,7 +294,7 @@ class RegisterTile:
 
     def lines(
         self,
-        x: Ahead,
+        x: PrefetchHint,
         element: Load,
         steps: Mapping[str, int],
         at: Mapping[str, Expr],
@@ -336,7 +336,7 @@ class RegisterTile:
 
         return level(names, {})
 
-    def follows(self, x: Ahead, load: Load, steps: Mapping[str, int]) -> bool:
+    def follows(self, x: PrefetchHint, load: Load, steps: Mapping[str, int]) -> bool:
         """Whether the next tile's elements follow this one's in memory.  Then this one has the line that the
         first of them lies in, and the last are asked for."""
         return 0 < abs(steps[x.axis]) * load.dtype.itemsize < ALIGNMENT
@@ -434,7 +434,7 @@ class RegisterTile:
 
     def rows_ahead(self, p: Phase) -> Iterator[Stmt]:
         """Hints for what a later register tile reads in a phase without loops."""
-        for x in self.tiling.ahead:
+        for x in self.tiling.prefetches:
             if x.statement in p.statements and x.read >= 0:
                 load = loads(self.builder.bodies[x.statement])[x.read]
                 yield from self.lines(x, load, self.steps(x.statement, load), {})
@@ -442,7 +442,7 @@ class RegisterTile:
     def later_rows(self, p: Phase, last: Axis, at: dict[str, Expr], base: Expr, extent: int) -> list[Stmt]:
         """Hints for the elements of a later register tile at `extent` points from `base` on."""
         out: list[Stmt] = []
-        for x in self.tiling.ahead:
+        for x in self.tiling.prefetches:
             if x.statement not in p.statements or x.read < 0:
                 continue
             load = loads(self.builder.bodies[x.statement])[x.read]

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
-from tc.dtypes import BOOL, DType, accumulator
+from tc.dtypes import BOOL, FLOAT32, DType
 from tc.errors import InternalError, unreachable
 from tc.ir.expr import (
     EQ,
@@ -264,7 +264,7 @@ class _Programs(_Typed):
             if c.dtype != BOOL:
                 scope.fail(f"a condition of its domain is {c.dtype}")
         self.typed(s.value, inner)
-        if s.op is None and s.value.dtype not in (f.dtype, accumulator(f.dtype, s.value.dtype)):
+        if s.op is None and s.value.dtype not in (f.dtype, FLOAT32 if f.dtype.is_half else f.dtype):
             scope.fail(f"{s.func} is {f.dtype}, and its value {s.value.dtype}")
         if s.init and s.op is not None:
             scope.fail("it sets neutral elements by an update")

@@ -17,6 +17,7 @@ dimension, count as touched.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Mapping
@@ -69,8 +70,13 @@ def compare(program: Program, nest: LoopNest, sizes: Mapping[str, int]) -> str |
         run = list(Runner(program, nest, dict(sizes)).events())
     except OutOfBoundsError as error:
         return str(error)
-    wanted = list(program_events(program, dict(sizes)))
+    wanted = _wanted(program, tuple(sizes.items()))
     return _same_instances(wanted, run) or _same_order(program, wanted, run) or _races(program, run)
+
+
+@functools.lru_cache(32)  # kernels of one program differ in options, and are many in tests and tuners
+def _wanted(program: Program, sizes: tuple[tuple[str, int], ...]) -> list[Event]:
+    return list(program_events(program, dict(sizes)))
 
 
 def _same_instances(wanted: list[Event], run: list[Event]) -> str | None:

@@ -193,7 +193,7 @@ def test_the_next_candidate_is_taken(spills: Any, monkeypatch: pytest.MonkeyPatc
     assert len(told) == 1 and "took the next candidate with fewer vectors" in told[0], told
     after = _main(kernel, spills, **SIZES)
     assert told[0].endswith(f"which spills {after.spill_share}")
-    monkeypatch.setattr(spills, "suspected", lambda *_: False)
+    monkeypatch.setattr(spills, "may_spill", lambda *_: False)
     unlooked = compiled(DISTANCES, isa="avx2", machine=(*MACHINE, ("latency", 4)))
     assert "spills" not in unlooked.inspect("choice", **SIZES)
     before = _main(unlooked, spills, **SIZES)

@@ -35,11 +35,11 @@ _ORDER_GAIN = 0.9
 @lru_cache(4096)
 def rows_per_set(stride: int, itemsize: int, rows: int, cache: int, ways: int) -> float:
     """How many of these rows, `stride` elements apart, map to each set of a cache that any of them map to."""
-    apart, part = divmod(abs(stride) * itemsize, LINE)
-    if rows < 2 or part or not apart:
+    lines_apart, rest = divmod(abs(stride) * itemsize, LINE)
+    if rows < 2 or rest or not lines_apart:
         return 1.0
     sets = max(1, cache // (LINE * ways))
-    return max(1.0, rows * math.gcd(apart, sets) / sets)
+    return max(1.0, rows * math.gcd(lines_apart, sets) / sets)
 
 
 def set_occupancy(r: Ref, extents: Mapping[str, int], cache: int, ways: int) -> float:
@@ -63,9 +63,9 @@ def transposed_rows(r: Ref, vector: str, machine: Machine) -> int:
     The hardware prefetcher follows at most eight rows of a larger array.  And of more rows than a set has
     ways, the lines that two blocks share are evicted before the second block.
     """
-    apart = r.strides.get(vector, 0)
+    stride = r.strides.get(vector, 0)
     far = r.elements * r.itemsize > machine.l2
-    return PREFETCH_STREAMS if far or aliased(apart, r.itemsize, 2 * PREFETCH_STREAMS, machine) else 0
+    return PREFETCH_STREAMS if far or aliased(stride, r.itemsize, 2 * PREFETCH_STREAMS, machine) else 0
 
 
 def blocked_rows(
@@ -201,8 +201,8 @@ def _page_stride_stalls(r: Ref, points: Mapping[str, int], run: int, machine: Ma
     if 2 * r.elements * r.itemsize <= machine.l2:  # of a larger one nothing else would stay in it
         return 0.0
     steps = (abs(s) * r.itemsize for n, s in r.strides.items() if points.get(n, 1) > 1)
-    apart = min((s for s in steps if s > run), default=0)
-    return machine.page_stride_penalty * min(apart / PAGE, _MAX_PAGES)
+    stride = min((s for s in steps if s > run), default=0)
+    return machine.page_stride_penalty * min(stride / PAGE, _MAX_PAGES)
 
 
 def _reload_factor(r: Ref, own: Mapping[str, int], phase: Phase, machine: Machine) -> float:
@@ -210,8 +210,8 @@ def _reload_factor(r: Ref, own: Mapping[str, int], phase: Phase, machine: Machin
     the phase: once for each of its elements, if the inner loops evict it."""
     out = 1.0
     for i, a in enumerate(phase.axes[:-1]):
-        apart = abs(r.strides.get(a.name, 0)) * r.itemsize
-        if not 0 < apart < LINE:
+        stride = abs(r.strides.get(a.name, 0)) * r.itemsize
+        if not 0 < stride < LINE:
             continue
         inside = {b.name: b.extent for b in phase.axes[i + 1 :]} | dict(own)
         count, run = rows(r, inside)
@@ -219,7 +219,7 @@ def _reload_factor(r: Ref, own: Mapping[str, int], phase: Phase, machine: Machin
             count * max(1.0, run / LINE) * LINE > USABLE_SHARE * machine.l1
             or set_occupancy(r, inside, machine.l1, machine.l1_ways) > 1
         ):
-            out *= min(a.extent, LINE // apart)
+            out *= min(a.extent, LINE // stride)
     return out
 
 
@@ -294,8 +294,8 @@ def comes_from_memory(r: Ref, machine: Machine) -> bool:
 def rows_share_page(r: Ref, extents: Mapping[str, int]) -> bool:
     """Whether a register tile reads several rows side by side that share a page without being adjacent.  The
     hardware prefetcher follows one of them, and learns the next one on every page."""
-    apart = (abs(r.strides.get(n, 0)) * r.itemsize for n, e in extents.items() if e > 1)
-    return any(_SAME_STREAM <= x < PAGE for x in apart)
+    strides = (abs(r.strides.get(n, 0)) * r.itemsize for n, e in extents.items() if e > 1)
+    return any(_SAME_STREAM <= x < PAGE for x in strides)
 
 
 def unprefetched_rows(r: Ref, extents: Mapping[str, int], machine: Machine) -> float:
@@ -306,12 +306,12 @@ def unprefetched_rows(r: Ref, extents: Mapping[str, int], machine: Machine) -> f
         return 0.0
     rows = pages = 1.0
     run = float(r.itemsize)
-    for apart, e in sorted((abs(r.strides.get(n, 0)) * r.itemsize, e) for n, e in extents.items() if e > 1):
-        if apart and (apart <= run or apart < _SAME_STREAM):
-            run = apart * e
-        elif apart:
+    for stride, e in sorted((abs(r.strides.get(n, 0)) * r.itemsize, e) for n, e in extents.items() if e > 1):
+        if stride and (stride <= run or stride < _SAME_STREAM):
+            run = stride * e
+        elif stride:
             rows *= e
-            pages *= max(1.0, e * min(1.0, apart / PAGE))
+            pages *= max(1.0, e * min(1.0, stride / PAGE))
     return rows - pages + (pages * min(1.0, run / LINE) if pages > _RESULT_PAGES else 0.0)
 
 
@@ -374,8 +374,8 @@ def inner_order(
 def _result_cycles(r: Ref, at: Mapping[str, int], along: str, machine: Machine) -> float:
     """Cycles to move the lines of a result.  A line of which the next tile along an axis stores the rest
     stays until then."""
-    apart = {n: abs(r.strides.get(n, 0)) * r.itemsize for n in at}
-    rows = math.prod(e for n, e in at.items() if apart[n] >= LINE)
-    run = max((e * apart[n] for n, e in at.items() if 0 < apart[n] < LINE), default=r.itemsize)
-    near = 0 < apart[along] < LINE
-    return 2 * rows * (run / LINE if near else max(1.0, run / LINE)) * LINE / machine.l2_bandwidth
+    strides = {n: abs(r.strides.get(n, 0)) * r.itemsize for n in at}
+    rows = math.prod(e for n, e in at.items() if strides[n] >= LINE)
+    run = max((e * strides[n] for n, e in at.items() if 0 < strides[n] < LINE), default=r.itemsize)
+    shared = 0 < strides[along] < LINE
+    return 2 * rows * (run / LINE if shared else max(1.0, run / LINE)) * LINE / machine.l2_bandwidth

@@ -80,8 +80,8 @@ def _divergence(context: NestContext, c: Candidate, extents: Mapping[str, int]) 
     all."""
     nest, work = context.nest, context.work
     # If a tile has all points of an axis, conditions on that axis alone are known at compile time.
-    known = {a.name for a in nest.axes if extents[a.name] == a.extent and c.tiles[a.name].lanes == 1}
-    guards = {n for w in work.values() if not w.guards <= known for n in w.guards}
+    constant_axes = {a.name for a in nest.axes if extents[a.name] == a.extent and c.tiles[a.name].lanes == 1}
+    guards = {n for w in work.values() if not w.guards <= constant_axes for n in w.guards}
     padded = {n for w in work.values() for n in w.padded}
     if any(c.tiles[a.name].lanes > 1 for a in nest.axes if a.name in padded):
         guards |= padded
@@ -116,12 +116,12 @@ def store_cycles(r: Ref, c: Candidate, extents: Mapping[str, int], machine: Mach
     # A line of a large result is evicted from the first cache before its next element is stored.
     evicted = r.elements * r.itemsize > machine.l1 // 2
     rows = math.prod(e for n, e in extents.items() if abs(r.strides.get(n, 0)) > 1)
-    waits = rows * machine.scattered_store_penalty if evicted else 0.0
+    stalls = rows * machine.scattered_store_penalty if evicted else 0.0
     if along * r.itemsize < LINE and cache_lines.set_occupancy(r, extents, machine.l2, machine.l2_ways) > 1:
-        waits += machine.partial_line_penalty * rows
+        stalls += machine.partial_line_penalty * rows
     if along >= 4 or along == abs(stride) == 2:
-        return vectors * (1.0 + math.log2(lanes)) + waits
-    return vectors * lanes * (_EVICTED_STORE if evicted and along == 1 else 2.0) + waits
+        return vectors * (1.0 + math.log2(lanes)) + stalls
+    return vectors * lanes * (_EVICTED_STORE if evicted and along == 1 else 2.0) + stalls
 
 
 def _store_conflict_cycles(r: Ref, c: Candidate, extents: Mapping[str, int], machine: Machine) -> float:

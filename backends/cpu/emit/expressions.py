@@ -295,11 +295,11 @@ class ExpressionEmitter(PromotionEmitter):
     def address(self, array: Array, subscripts: tuple[Expr, ...], env: Env) -> Affine | None:
         """The affine form of an element's position in its array, in elements; None where lanes differ in a
         way that is not affine."""
-        known = self._flat.get(id(subscripts))
-        if known is None:
-            known = self._flatten(array, subscripts)
-            self._flat[id(subscripts)] = known
-        _, names, others, constant = known
+        cached = self._flat.get(id(subscripts))
+        if cached is None:
+            cached = self._flatten(array, subscripts)
+            self._flat[id(subscripts)] = cached
+        _, names, others, constant = cached
         total: dict[str, int] = {}
         affine = env.affine
         for name, factor in names:
@@ -516,9 +516,9 @@ class ExpressionEmitter(PromotionEmitter):
         if index or (_is_index_sum(e.a) and _is_index_sum(e.b)):
             a, b = self.form(e.a, env), self.form(e.b, env)
             if a is not None and b is not None and (index or (_fits_int32(a) and _fits_int32(b))):
-                apart = a - b
-                if not apart.terms:
-                    d = apart.constant
+                difference = a - b
+                if not difference.terms:
+                    d = difference.constant
                     holds = {EQ: d == 0, NE: d != 0, LT: d < 0, LE: d <= 0, GT: d > 0, GE: d >= 0}[type(e)]
                     return self.integer(int(holds), BOOL)
         return self.compare(PREDICATES[type(e)], self.value(e.a, env), self.value(e.b, env))
@@ -582,14 +582,14 @@ class ExpressionEmitter(PromotionEmitter):
             c = c if chosen else self.negate(c)
         value = self.value(constant, env)
         whole = self.lanes > 0 and not address.lane and self.isa.vector_bytes == 64
-        apart = self._unconditional_offset(element, tested, env) if whole and tested is not None else None
-        if tested is None or apart is None:
+        inside = self._unconditional_offset(element, tested, env) if whole and tested is not None else None
+        if tested is None or inside is None:
             return self.load_or_constant(c, array, address, value)
-        rest = address - apart
+        rest = address - inside
         with self.hoisting(tested | {n for operand, _ in rest.terms for n in factors(operand)}):
-            there = Affine.of(self.pure(f"select i1 {c.text}, i64 {self.materialize(rest)}, i64 0"))
+            start = Affine.of(self.pure(f"select i1 {c.text}, i64 {self.materialize(rest)}, i64 0"))
             c = self.widen(c, self.lanes)
-        return self.load_masked(c, array, there + apart, value)
+        return self.load_masked(c, array, start + inside, value)
 
     def _unconditional_offset(self, e: Load, tested: AbstractSet[str], env: Env) -> Affine | None:
         """The part of an element's address that is inside the array whatever a condition on the operands

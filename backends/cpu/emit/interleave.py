@@ -84,6 +84,6 @@ def _array(pointer: str, arrays: Mapping[str, str]) -> str:
 def _may_alias(array: str, accesses: Mapping[str, Sequence[int]]) -> Iterator[int]:
     """The accesses to arrays that may be this one."""
     for other, found in accesses.items():
-        apart = array.startswith(_SLOT) or other.startswith(_SLOT)
-        if other == array or (_UNKNOWN_ARRAY in (other, array) and not apart):
+        distinct = array.startswith(_SLOT) or other.startswith(_SLOT)
+        if other == array or (_UNKNOWN_ARRAY in (other, array) and not distinct):
             yield from found

@@ -476,8 +476,8 @@ class NestEmitter(DotEmitter):
             ]
         array = self.arrays[c.buffer]
         places = [self.address(array, c.subscripts, p) for p in points]
-        known = [x for x in places if x is not None]
-        if len(set(known)) < len(points) or len(points) < 2:
+        addresses = [x for x in places if x is not None]
+        if len(set(addresses)) < len(points) or len(points) < 2:
             return False
         self.point = c.point
         t = accumulator(array.dtype, c.value.dtype)
@@ -487,7 +487,7 @@ class NestEmitter(DotEmitter):
         first = 0
         for count in groups(len(points), lanes.value):
             here = slice(first, first + count)
-            self._update_elements(c.op or "", array, t, known[here], vectors[here])
+            self._update_elements(c.op or "", array, t, addresses[here], vectors[here])
             first += count
         return True
 

@@ -76,16 +76,16 @@ def load_by_shuffle(
     found: list[Affine] = []
     for i in range(_active(e)):
         here = env.at_lane(i)
-        there = all(e.form(t, here) is not None for t in varying)
-        address = e.address(array, load.subscripts, here) if there else None
+        all_affine = all(e.form(t, here) is not None for t in varying)
+        address = e.address(array, load.subscripts, here) if all_affine else None
         if address is None or address.terms != (found or [address])[0].terms:
             return None
         found.append(address)
-    apart = [a.constant - found[0].constant for a in found]
-    step = apart[1] if len(apart) > 1 else 0
-    if promotion is None and 0 <= step <= 1 and all(p == i * step for i, p in enumerate(apart)):
+    offsets = [a.constant - found[0].constant for a in found]
+    step = offsets[1] if len(offsets) > 1 else 0
+    if promotion is None and 0 <= step <= 1 and all(p == i * step for i, p in enumerate(offsets)):
         return e.load(array, found[0] + Affine.of(LANE) * step)
-    return _shuffled(e, array, found[0], apart)
+    return _shuffled(e, array, found[0], offsets)
 
 
 def load_contiguous(
@@ -161,19 +161,19 @@ def _slope(e: ExpressionEmitter, s: Expr, env: Env) -> int:
     return a.lane if a is not None else 0
 
 
-def _shuffled(e: PromotionEmitter, array: Array, first: Affine, apart: Sequence[int]) -> Value | None:
-    """The elements at distances `apart` from `first`, one for each lane, and 0 in lanes beyond; None where
+def _shuffled(e: PromotionEmitter, array: Array, first: Affine, offsets: Sequence[int]) -> Value | None:
+    """The elements at `offsets` from `first`, one for each lane, and 0 in lanes beyond; None where
     they are in too many runs."""
-    runs = _runs(sorted(set(apart)), e.lanes)
+    runs = _runs(sorted(set(offsets)), e.lanes)
     if len(runs) > _MAX_RUNS:
         return None
-    vector, beyond = f"<{e.lanes} x {storage_type(array.dtype)}>", len(apart) < e.lanes
+    vector, beyond = f"<{e.lanes} x {storage_type(array.dtype)}>", len(offsets) < e.lanes
     out, filled = "zeroinitializer" if beyond else "poison", beyond
     for low, count in runs:
         # two overlapping loads of this width cover the run, if one does not
         width = 1 << (count.bit_length() - 1)
         for start in dict.fromkeys((low, low + count - width)):
-            own = {i: p - start for i, p in enumerate(apart) if start <= p < start + width}
+            own = {i: p - start for i, p in enumerate(offsets) if start <= p < start + width}
             whole = _widened(e, array, first + start, width)
             order = [e.lanes + own[i] if i in own else i if filled else None for i in range(e.lanes)]
             out, filled = e.shuffled(vector, out, whole, order), True

@@ -98,9 +98,8 @@ class MemoryEmitter(ShuffleEmitter):
             base = self.pure(f"getelementptr inbounds {ty}, ptr {base}, i64 {self.materialize(symbolic)}")
         if reload and base not in self.pointer_copies:
             self.pointer_copies[base] = self.op(f'call ptr asm "", "=r,0"(ptr {base})')
-        base = self.pointer_copies.get(  # new loads use the copies, too: LLVM would load the others early
-            base, base
-        )  # what is new goes with the others: LLVM would load it early
+        # New loads use the copies, too: LLVM would load the others early.
+        base = self.pointer_copies.get(base, base)
         if address.constant:
             base = self.pure(f"getelementptr inbounds {ty}, ptr {base}, i64 {address.constant}")
         self.fn.array_of[base] = array.name
@@ -173,8 +172,8 @@ class MemoryEmitter(ShuffleEmitter):
             return None
         lanes = self.lanes if lane else 0
         key = self._choice_key(c, array, address, constant, lanes)
-        if (known := self._cached(key)) is not None:
-            return known
+        if (cached := self._cached(key)) is not None:
+            return cached
         st = storage_type(t)
         text = "0" if t.is_half else constant.text
         ty = f"<{lanes} x {st}>" if lanes else st
@@ -193,8 +192,8 @@ class MemoryEmitter(ShuffleEmitter):
         if not self.can_select(array, constant):
             return None
         key = self._choice_key(c, array, address, constant, self.lanes)
-        if (known := self._cached(key)) is not None:
-            return known
+        if (cached := self._cached(key)) is not None:
+            return cached
         t = array.dtype
         p = self.pointer(array, address, key in self.reload_elements)
         v = self.from_storage(t, self.op(f"load {storage_type(t)}, ptr {p}, align {t.itemsize}"), 0)
@@ -224,14 +223,14 @@ class MemoryEmitter(ShuffleEmitter):
         vt = f"<{lanes} x {st}>"
         out = "poison"
         for j in range(stride):
-            there = [i for i in range(lanes) if j * lanes <= i * stride < (j + 1) * lanes]
-            if not there:
+            covered = [i for i in range(lanes) if j * lanes <= i * stride < (j + 1) * lanes]
+            if not covered:
                 continue
             start = min(j * lanes, (lanes - 1) * stride + 1 - lanes)
             p = self.pointer(array, first + start)
             v = self.op(f"load {vt}, ptr {p}, align {array.dtype.itemsize}")
-            picked = [f"i32 {i}" if i < there[0] else "i32 poison" for i in range(lanes)]
-            for i in there:
+            picked = [f"i32 {i}" if i < covered[0] else "i32 poison" for i in range(lanes)]
+            for i in covered:
                 picked[i] = f"i32 {lanes + i * stride - start}"
             out = self.op(f"shufflevector {vt} {out}, {vt} {v}, <{lanes} x i32> <{', '.join(picked)}>")
         return out

@@ -151,7 +151,7 @@ def tiling(
     prefetches: tuple[PrefetchHint, ...] = ()
     if options.prefetch is not False:
         traversal = prefetch.tile_traversal(nest, work, tiles, inner, machine, near_bytes)
-        prefetches = prefetch.row_prefetches(traversal, phases, c.packs, alone=not given)
+        prefetches = prefetch.row_prefetches(traversal, phases, c.packs, unshared=not given)
         prefetches += prefetch.stencil_prefetches(traversal) + prefetch.result_prefetches(traversal)
         if not packed:
             prefetches += prefetch.block_prefetches(traversal, phases, prefetches)

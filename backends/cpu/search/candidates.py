@@ -168,9 +168,9 @@ def _tile_shapes(
         # the reads do not come in pairs.
         refs = [r for w in work.values() for r in w.refs]
         along = {n for r in refs if r.written for n, s in r.strides.items() if s == 1}
-        apart = along - {n for r in refs if not r.written for n, s in r.strides.items() if s}
+        unread = along - {n for r in refs if not r.written for n, s in r.strides.items() if s}
         rows = next(
-            (a for a in axes if a.name in along and extents[a.name] >= (2 if a.name in apart else 4)), None
+            (a for a in axes if a.name in along and extents[a.name] >= (2 if a.name in unread else 4)), None
         )
         return [{}] if rows is None else [{}, {rows.name: min(16, extents[rows.name])}]
     inner = {a.name for p in nest.phases for a in p.axes}

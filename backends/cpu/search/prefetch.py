@@ -121,14 +121,14 @@ def tile_traversal(
 
 
 def row_prefetches(
-    w: TileTraversal, phases: Sequence[PhaseTile], packed: frozenset[tuple[str, int]], alone: bool
+    w: TileTraversal, phases: Sequence[PhaseTile], packed: frozenset[tuple[str, int]], unshared: bool
 ) -> tuple[PrefetchHint, ...]:
     """Prefetches of reads in phases with loops, each along the loop over register tiles whose next iteration
     reads new rows.
 
     They are the far reads whose rows are short; and the reads of rows in lanes that are read several times,
-    if the rows come from memory, or if several share a page and no other nest has just written them (`alone`:
-    the nest shares no loops).
+    if the rows come from memory, or if several share a page and no other nest has just written them
+    (`unshared`: the nest shares no loops).
     """
     out: list[PrefetchHint] = []
     reread = reread_arrays(w.nest, w.work)
@@ -139,7 +139,7 @@ def row_prefetches(
         places: set[tuple[str, int, tuple[tuple[str, int], ...]]] = set()
         for r in (r for s in phase.statements for r in w.work[s].refs):
             side_by_side = (
-                alone and t.vector is not None and r.buffer in reread and rows_share_page(r, w.register)
+                unshared and t.vector is not None and r.buffer in reread and rows_share_page(r, w.register)
             )
             far = w.is_far(r, _NEARER_FACTOR if side_by_side else 1)
             moving = any(r.strides.get(n, 0) for n in extents)
@@ -151,7 +151,7 @@ def row_prefetches(
                     continue
             elif w.is_prefetched(r, extents) or not is_cheap(r, phase, w.tiles, w.axes):
                 continue
-            along = _axis_of_new_rows(w, r, extents, apart=t.vector is None)
+            along = _axis_of_new_rows(w, r, extents, side_by_side=t.vector is None)
             place = (r.buffer, r.offset, tuple(sorted(r.strides.items())))
             if along is not None and place not in places:  # what is read twice is prefetched once
                 places.add(place)
@@ -162,17 +162,17 @@ def row_prefetches(
     return tuple(out)
 
 
-def _axis_of_new_rows(w: TileTraversal, r: Ref, phase: Mapping[str, int], apart: bool) -> str | None:
+def _axis_of_new_rows(w: TileTraversal, r: Ref, phase: Mapping[str, int], side_by_side: bool) -> str | None:
     """The loop over register tiles whose next iteration reads new rows of a read, in a phase of these
     extents: the outermost loop of which one iteration leaves room in the second cache for the rows of two.
-    None if rows that lie `apart` would evict each other from their sets."""
+    None if the rows lie `side_by_side` and would evict each other from their sets."""
     these = {**w.register, **phase}
     room = not w.conflicts(r, these)
     refs = [x for s in w.nest.statements for x in w.work[s].refs]
     for i, n in enumerate(w.looped):
         if not r.strides.get(n, 0):
             continue
-        if apart and room and w.conflicts(r, {**these, n: 2 * w.register[n]}):
+        if side_by_side and room and w.conflicts(r, {**these, n: 2 * w.register[n]}):
             return None
         inside = {m: w.extents[m] if m in w.looped[i + 1 :] else w.tiles[m].register for m in w.axes}
         if sum(footprint(x, {**inside, **phase}) for x in refs) <= w.machine.l2 // 2:
@@ -231,25 +231,25 @@ def result_prefetches(w: TileTraversal) -> tuple[PrefetchHint, ...]:
     vectors = math.prod(math.ceil(e / w.tiles[n].lanes) for n, e in at.items())
     out: dict[str, PrefetchHint] = {}
     for r in accumulators(w.nest, w.work).values():
-        apart = {n: abs(r.strides.get(n, 0)) * r.itemsize for n in at}
-        pages = math.prod(e for n, e in at.items() if apart[n] >= PAGE)
+        strides = {n: abs(r.strides.get(n, 0)) * r.itemsize for n in at}
+        pages = math.prod(e for n, e in at.items() if strides[n] >= PAGE)
         lines = math.prod(
-            e if apart[n] >= LINE else max(1, math.ceil(e * apart[n] / LINE)) for n, e in at.items()
+            e if strides[n] >= LINE else max(1, math.ceil(e * strides[n] / LINE)) for n, e in at.items()
         )
         if not w.is_far(r) or _OPERATIONS_PER_PREFETCH * lines > vectors * iterations:
             continue
         if pages >= _MIN_PAGES:
-            along = next((n for n in reversed(looped) if apart[n] * at[n] >= PAGE), None)
+            along = next((n for n in reversed(looped) if strides[n] * at[n] >= PAGE), None)
             inside = looped[looped.index(along) + 1 :] if along is not None else ()
             reached = row_bytes(r, {m: w.extents[m] if m in inside else at[m] for m in w.axes})
             along = along if reached < PAGE else None
         elif (
             lines >= _MIN_LINES
             and w.comes_from_memory(r)
-            and any(s % LINE for s in apart.values() if s > LINE)
+            and any(s % LINE for s in strides.values() if s > LINE)
             and not w.is_prefetched(r, {})
         ):
-            along = next((n for n in reversed(looped) if apart[n] * at[n] >= 2 * LINE), None)
+            along = next((n for n in reversed(looped) if strides[n] * at[n] >= 2 * LINE), None)
         else:
             continue
         if along is not None:

@@ -33,8 +33,8 @@ def compiled(source: str, entry: str | None = None, **options: Any) -> tc.Kernel
 
 
 def code_of(program: Any, options: tc.Options | None = None, isa: str = "avx512", **more: Any) -> Any:
-    """What the backend makes of a program for a processor that need not be this one, with these instructions
-    and the caches of a Golden Cove."""
+    """The lowered program for a processor that need not be this one, with these instructions and the caches
+    of a Golden Cove."""
     compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
     backend, isas = (sys.modules[f"tc_backends.cpu.{name}"] for name in ("backend", "isa"))
     machine = backend.Machine(isas.ISAS[isa], 2, 48 << 10, 2 << 20, 105 << 20, 12, 16)
@@ -59,10 +59,11 @@ def results(value: Any) -> tuple[Array, ...]:
 
 @dataclass(frozen=True)
 class Case:
-    """A program and how to feed it.
+    """A program and its data.
 
-    `fixed` sizes are not drawn.  `limits`: parameters that subscript, with the size their values stay below.
-    `high`: data are integers of magnitude at most this.  `ulps`: 0 where small integers give exact results.
+    `fixed` sizes are not drawn.  `limits`: parameters that are subscripts, with the size that their values
+    stay below. `high`: data are integers of at most this magnitude.  `ulps`: 0 where small integers give
+    exact results.
     """
 
     name: str
@@ -76,7 +77,7 @@ class Case:
 
     @functools.cached_property
     def kernel(self) -> tc.Kernel:
-        """For what the front end knows."""
+        """The kernel, for what the front end knows of the program."""
         return compiled(self.source)
 
     def sizes(self, drawn: Sequence[int]) -> dict[str, int]:

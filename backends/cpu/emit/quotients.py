@@ -78,8 +78,8 @@ def divide(e: ValueEmitter, a: Value, b: Value, fraction: bool) -> Value:
 def _in_range(e: ValueEmitter, a: Value, b: Value, fraction: bool) -> str:
     """For each lane whether both exponents are within their bounds, or the dividend is +0.
 
-    A divisor out of range changes the bound of the comparison, which all vectors share.  The dividends of a
-    fraction that are too small lie between 0 and the others, and NaN is above: with the least exact number
+    A divisor out of range changes the bound of the comparison, which all vectors share.  For a fraction, the
+    dividends that are too small lie between 0 and all others, NaN included: with the least exact number
     subtracted, as unsigned bits, 0 is adjacent to all that is in range.
     """
     t, form = a.dtype, _FORMATS[a.dtype]

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tc.poly.tile_plan import Nest, Phase, PhaseTile, Tile, one_block
+from tc.poly.tile_plan import Phase, PhaseTile, Tile, one_block
 
 from ..target import LINE, PAGE, Machine
 from .register_tile import lane_axis
@@ -69,8 +69,7 @@ def transposed_rows(r: Ref, vector: str, machine: Machine) -> int:
 
 
 def blocked_rows(
-    nest: Nest,
-    work: Mapping[str, Work],
+    context: NestContext,
     tiles: Mapping[str, Tile],
     phases: Sequence[PhaseTile],
     packs: frozenset[tuple[str, int]],
@@ -79,9 +78,12 @@ def blocked_rows(
     vector = lane_axis(tiles)
     if vector is None:
         return []
-    blocked = [p for p, t in zip(nest.phases, phases, strict=True) if t.block is not None]
+    blocked = [p for p, t in zip(context.nest.phases, phases, strict=True) if t.block is not None]
     return [
-        r for p in blocked for r in contiguous_reads(p, work, vector) if (r.statement, r.read) not in packs
+        r
+        for p in blocked
+        for r in contiguous_reads(p, context.work, vector)
+        if (r.statement, r.read) not in packs
     ]
 
 
@@ -104,12 +106,11 @@ def contiguous_reads(phase: Phase, work: Mapping[str, Work], vector: str) -> lis
     ]
 
 
-def single_pass_reads(
-    nest: Nest, phase: Phase, work: Mapping[str, Work], vector: str, machine: Machine
-) -> list[Ref]:
+def single_pass_reads(context: NestContext, phase: Phase, vector: str) -> list[Ref]:
     """The reads that are contiguous along `vector` in rows of less than half a page, from beyond the second
     cache, each row once: a tile of whole rows reads memory sequentially, a tile of parts reads a piece of
     every row.  None if cores can only share the columns of the rows."""
+    nest, work, machine = context.nest, context.work, context.machine
     tasks = math.prod(a.extent for a in nest.axes if a.name != vector)
     if len(phase.axes) != 1 or tasks < machine.cores:
         return []
@@ -315,12 +316,13 @@ def unprefetched_rows(r: Ref, extents: Mapping[str, int], machine: Machine) -> f
     return rows - pages + (pages * min(1.0, run / LINE) if pages > _RESULT_PAGES else 0.0)
 
 
-def outer_order(nest: Nest, work: Mapping[str, Work], machine: Machine) -> tuple[str, ...]:
+def outer_order(context: NestContext) -> tuple[str, ...]:
     """The axes in the order of the results in memory.  But if an array is read that is far larger, and too
     large for the second cache, the order of that array, with the axes along which it is read again last."""
-    refs = [r for w in work.values() for r in w.refs]
+    refs = context.refs
     place = {
-        a.name: max((abs(r.strides.get(a.name, 0)) for r in refs if r.written), default=0) for a in nest.axes
+        a.name: max((abs(r.strides.get(a.name, 0)) for r in refs if r.written), default=0)
+        for a in context.nest.axes
     }
     written = max((r.elements * r.itemsize for r in refs if r.written), default=0)
     read = max(
@@ -329,7 +331,7 @@ def outer_order(nest: Nest, work: Mapping[str, Work], machine: Machine) -> tuple
         default=None,
     )
     first = dict.fromkeys(place, 0)
-    if read is not None and read.elements * read.itemsize > max(machine.l2, _LARGER * written):
+    if read is not None and read.elements * read.itemsize > max(context.machine.l2, _LARGER * written):
         first = {n: abs(read.strides.get(n, 0)) for n in place}
     return tuple(sorted(place, key=lambda n: (-first[n], -place[n])))
 
@@ -345,9 +347,9 @@ def inner_order(
     It is the order of the results in memory, but another loop is innermost where that fetches fewer lines.
     Loops along which rows of a block are read in place come first.
     """
-    nest, work, machine = context.nest, context.work, context.machine
-    order = sorted(outer_order(nest, work, machine), key=lambda n: tiles[n].lanes > 1)
-    along = {n for r in blocked_rows(nest, work, tiles, phases, packs) for n in r.strides if r.strides[n]}
+    nest, machine = context.nest, context.machine
+    order = sorted(outer_order(context), key=lambda n: tiles[n].lanes > 1)
+    along = {n for r in blocked_rows(context, tiles, phases, packs) for n in r.strides if r.strides[n]}
     if along:
         return tuple(sorted(order, key=lambda n: n not in along))
     looped = [n for n in order if not 0 < tiles[n].cache <= tiles[n].register]

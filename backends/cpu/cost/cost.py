@@ -165,7 +165,7 @@ def _side_by_side_cycles(context: NestContext, c: Candidate, extents: Mapping[st
     for p, t in zip(nest.phases, c.phases, strict=True):
         if along is None or t.block is not None or at[along] >= extents[along]:
             continue
-        for r in cache_lines.single_pass_reads(nest, p, work, along, machine):
+        for r in cache_lines.single_pass_reads(context, p, along):
             stalls[r.buffer] = _PIECES * (1 - at[along] / extents[along]) * to_read(r)
     return sum(stalls.values())
 

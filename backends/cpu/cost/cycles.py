@@ -143,7 +143,7 @@ def nest_cycles(
     last = next((n for n in reversed(order) if extents[n] > c.tiles[n].register), None)
     # Each of the rows that are read in place is new to the first tile of the innermost loop.
     first = 0.0
-    if last is not None and cache_lines.blocked_rows(context.nest, context.work, c.tiles, c.phases, c.packs):
+    if last is not None and cache_lines.blocked_rows(context, c.tiles, c.phases, c.packs):
         first = c.tiles[last].register / extents[last]
     total = 0.0
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from tc.poly.tile_plan import Axis, Nest, Phase, PhaseTile, PrefetchHint, Tile, one_block
+from tc.poly.tile_plan import Axis, Phase, PhaseTile, PrefetchHint, Tile, one_block
 
 from ..cost.cache_lines import (
     PREFETCH_STREAMS,
@@ -25,8 +25,8 @@ from ..cost.cache_lines import (
     single_pass_reads,
 )
 from ..cost.register_tile import lane_axis
-from ..cost.work import Ref, Work, accumulators, footprint, reread_arrays, row_bytes, rows
-from ..target import LINE, PAGE, Machine
+from ..cost.work import NestContext, Ref, Work, footprint, reread_arrays, row_bytes, rows
+from ..target import LINE, PAGE
 
 GATHER_DISTANCE = 12  # iterations from the prefetch of a gathered row to its use
 _MIN_PAGES = 8  # pages of a register tile's results, at least, that are prefetched
@@ -62,10 +62,8 @@ class TileTraversal:
     most `near_bytes` stay in a cache.
     """
 
-    nest: Nest
-    work: Mapping[str, Work]
+    context: NestContext
     tiles: Mapping[str, Tile]
-    machine: Machine
     near_bytes: int
     axes: Mapping[str, Axis]
     extents: Mapping[str, int]
@@ -78,11 +76,11 @@ class TileTraversal:
 
     def comes_from_memory(self, r: Ref) -> bool:
         """Whether an array comes from memory; every array does if `near_bytes` is 0."""
-        return not self.near_bytes or comes_from_memory(r, self.machine)
+        return not self.near_bytes or comes_from_memory(r, self.context.machine)
 
     def conflicts(self, r: Ref, extents: Mapping[str, int]) -> bool:
         """Whether the rows of a read conflict in their sets of the cache into which they are prefetched."""
-        m = self.machine
+        m = self.context.machine
         size, ways = (m.l1, m.l1_ways) if m.prefetch_level == 1 else (m.l2, m.l2_ways)
         return set_occupancy(r, extents, size, ways) > 1
 
@@ -103,21 +101,16 @@ class TileTraversal:
 
 
 def tile_traversal(
-    nest: Nest,
-    work: Mapping[str, Work],
-    tiles: Mapping[str, Tile],
-    inner: Sequence[str],
-    machine: Machine,
-    near_bytes: int,
+    context: NestContext, tiles: Mapping[str, Tile], inner: Sequence[str], near_bytes: int
 ) -> TileTraversal:
     """The traversal of a nest with the loops `inner` over register tiles.  A cache tile of dynamic length
     (WHOLE, SHARE) counts as long as the axis typically is."""
-    axes = {a.name: a for a in nest.axes}
+    axes = {a.name: a for a in context.nest.axes}
     whole = {n: a.extent for n, a in axes.items()}
     extents = {n: min(t.cache, whole[n]) if t.cache > 0 else whole[n] for n, t in tiles.items()}
     at = {n: min(t.register, whole[n]) for n, t in tiles.items()}
     looped = tuple(n for n in inner if extents[n] > tiles[n].register)
-    return TileTraversal(nest, work, tiles, machine, near_bytes, axes, extents, at, looped)
+    return TileTraversal(context, tiles, near_bytes, axes, extents, at, looped)
 
 
 def row_prefetches(
@@ -131,13 +124,13 @@ def row_prefetches(
     (`unshared`: the nest shares no loops).
     """
     out: list[PrefetchHint] = []
-    reread = reread_arrays(w.nest, w.work)
-    for phase, t in zip(w.nest.phases, phases, strict=True):
+    reread = reread_arrays(w.context.nest, w.context.work)
+    for phase, t in zip(w.context.nest.phases, phases, strict=True):
         if not phase.axes:
             continue
         extents = {a.name: a.extent for a in one_block(phase, t).axes}
         places: set[tuple[str, int, tuple[tuple[str, int], ...]]] = set()
-        for r in (r for s in phase.statements for r in w.work[s].refs):
+        for r in (r for s in phase.statements for r in w.context.work[s].refs):
             side_by_side = (
                 unshared and t.vector is not None and r.buffer in reread and rows_share_page(r, w.register)
             )
@@ -147,7 +140,7 @@ def row_prefetches(
                 continue
             if t.vector is not None:
                 reread_from_memory = r.buffer in reread and w.comes_from_memory(r)
-                if not (w.machine.prefetch_rereads and (side_by_side or reread_from_memory)):
+                if not (w.context.machine.prefetch_rereads and (side_by_side or reread_from_memory)):
                     continue
             elif w.is_prefetched(r, extents) or not is_cheap(r, phase, w.tiles, w.axes):
                 continue
@@ -168,14 +161,14 @@ def _axis_of_new_rows(w: TileTraversal, r: Ref, phase: Mapping[str, int], side_b
     None if the rows lie `side_by_side` and would evict each other from their sets."""
     these = {**w.register, **phase}
     room = not w.conflicts(r, these)
-    refs = [x for s in w.nest.statements for x in w.work[s].refs]
+    refs = [x for s in w.context.nest.statements for x in w.context.work[s].refs]
     for i, n in enumerate(w.looped):
         if not r.strides.get(n, 0):
             continue
         if side_by_side and room and w.conflicts(r, {**these, n: 2 * w.register[n]}):
             return None
         inside = {m: w.extents[m] if m in w.looped[i + 1 :] else w.tiles[m].register for m in w.axes}
-        if sum(footprint(x, {**inside, **phase}) for x in refs) <= w.machine.l2 // 2:
+        if sum(footprint(x, {**inside, **phase}) for x in refs) <= w.context.machine.l2 // 2:
             return n
     return None
 
@@ -185,8 +178,8 @@ def stencil_prefetches(w: TileTraversal) -> tuple[PrefetchHint, ...]:
     such as those above and below a point: some rows ahead, the rows that no other read has fetched before."""
     vector = lane_axis(w.tiles)
     groups: dict[tuple[str, tuple[tuple[str, int], ...]], list[Ref]] = {}
-    for s in (s for p in w.nest.phases if not p.axes for s in p.statements):
-        for r in w.work[s].refs:
+    for s in (s for p in w.context.nest.phases if not p.axes for s in p.statements):
+        for r in w.context.work[s].refs:
             far = w.comes_from_memory(r)
             if far and not r.written and not r.indirect and 0 < _stride_bytes(r, vector) < LINE:
                 groups.setdefault((r.buffer, tuple(sorted(r.strides.items()))), []).append(r)
@@ -227,10 +220,12 @@ def result_prefetches(w: TileTraversal) -> tuple[PrefetchHint, ...]:
     along the innermost loop over register tiles that goes to other pages; several rows of an array that comes
     from memory, along the innermost that goes to other lines."""
     at, looped = w.register, w.looped
-    iterations = min((math.prod(a.extent for a in p.axes) for p in w.nest.phases if p.axes), default=0)
+    iterations = min(
+        (math.prod(a.extent for a in p.axes) for p in w.context.nest.phases if p.axes), default=0
+    )
     vectors = math.prod(math.ceil(e / w.tiles[n].lanes) for n, e in at.items())
     out: dict[str, PrefetchHint] = {}
-    for r in accumulators(w.nest, w.work).values():
+    for r in w.context.accumulators.values():
         strides = {n: abs(r.strides.get(n, 0)) * r.itemsize for n in at}
         pages = math.prod(e for n, e in at.items() if strides[n] >= PAGE)
         lines = math.prod(
@@ -265,16 +260,16 @@ def block_prefetches(
     prefetched = {(x.statement, x.read) for x in others}
     out: list[PrefetchHint] = []
     vector = lane_axis(w.tiles) or ""
-    for phase, tile in zip(w.nest.phases, phases, strict=True):
+    for phase, tile in zip(w.context.nest.phases, phases, strict=True):
         if tile.block is None:
             continue
         axis = phase.axes[0].name
-        pieces = single_pass_reads(w.nest, phase, w.work, vector, w.machine)
+        pieces = single_pass_reads(w.context, phase, vector)
         out += [
             PrefetchHint(r.statement, r.read, axis)
             for s in phase.statements
-            for r in w.work[s].refs
-            if is_contiguous(r, w.work[s], vector)
+            for r in w.context.work[s].refs
+            if is_contiguous(r, w.context.work[s], vector)
             and (s, r.read) not in prefetched
             and w.is_far(r)
             and (r in pieces or abs(r.strides.get(axis, 0)) * r.itemsize >= STREAM_STRIDE)

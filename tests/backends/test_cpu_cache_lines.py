@@ -13,7 +13,7 @@ from tc.ir.expr import IntImm
 from tc.ir.loops import Prefetch
 from tc.ir.printer import nest_text
 from tests.backends.cpu_cases import CONV, GEMM, code_of, compiled
-from tests.backends.test_cpu_prefetch import hints, lowered
+from tests.backends.test_cpu_prefetch import lowered, prefetches
 
 compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
 lines, backend, isa = (
@@ -87,14 +87,16 @@ def test_packs_that_each_tile_would_refill_are_not_made() -> None:
 def test_scattered_store_penalty_moves_lanes_along_contiguous_results(cycles: float, lanes: str) -> None:
     """Lanes along f store ten pixels to each of 32 rows; lanes along pixels store whole vectors."""
     source = "def f(float(N,C,Y,X) I, float(F,C) K) -> (O) { O(n,f,y,x) +=! I(n,c,y,x) * K(f,c) }"
-    own = backend.Machine(isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16, scattered_store_penalty=cycles)
-    assert f"lanes {lanes} " in best_on(own, source, N=8, C=128, Y=28, X=28, F=128)
+    machine = backend.Machine(
+        isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16, scattered_store_penalty=cycles
+    )
+    assert f"lanes {lanes} " in best_on(machine, source, N=8, C=128, Y=28, X=28, F=128)
 
 
 @pytest.mark.parametrize(("cycles", "lanes"), [(0.0, "i_0"), (4.0, "j_1")])
 def test_page_stride_penalty_moves_lanes_along_the_rows(cycles: float, lanes: str) -> None:
     """Lanes along i read five elements of each of 1000 rows of B; lanes along j copy whole rows."""
-    own = backend.Machine(
+    machine = backend.Machine(
         isa.AVX512,
         2,
         48 << 10,
@@ -105,7 +107,7 @@ def test_page_stride_penalty_moves_lanes_along_the_rows(cycles: float, lanes: st
         scattered_store_penalty=3.0,
         page_stride_penalty=cycles,
     )
-    assert f"lanes {lanes} " in best_on(own, GEMM, M=127, K=1000, N=1003)
+    assert f"lanes {lanes} " in best_on(machine, GEMM, M=127, K=1000, N=1003)
 
 
 def test_partial_line_penalty_counts_for_rows_that_share_sets() -> None:
@@ -113,10 +115,10 @@ def test_partial_line_penalty_counts_for_rows_that_share_sets() -> None:
 
     def compute(n: int, cycles: float) -> int:
         program = tc.compile(TMM, "cpu").program({"M": 128, "K": 4096, "N": n})
-        own = backend.Machine(
+        machine = backend.Machine(
             isa.AVX512, 2, fma_units=1, loads=1, conflict_reload_penalty=3.0, partial_line_penalty=cycles
         )
-        text = backend.code_of(program, own, tc.Options(vector=0, register_tile=(32, 8))).choice
+        text = backend.code_of(program, machine, tc.Options(vector=0, register_tile=(32, 8))).choice
         return int(re.findall(r"\* +\d+ cycles \(compute (\d+)", text)[0])
 
     tiles = 4 * 16384 // 8
@@ -129,17 +131,17 @@ def test_partial_line_penalty_counts_for_rows_that_share_sets() -> None:
 def test_partial_line_penalty_moves_lanes_along_contiguous_results(cycles: float, lanes: str) -> None:
     """Lanes along m store six elements of a line at a time to rows 128 KB apart, of which the second cache
     keeps 16; lanes along n store whole lines."""
-    own = backend.Machine(
+    machine = backend.Machine(
         isa.AVX512, 2, 48 << 10, 2 << 20, 32 << 20, 12, 16, l2_bandwidth=26.0, partial_line_penalty=cycles
     )
-    assert f"lanes {lanes} " in best_on(own, TMM, M=128, K=512, N=32768)
+    assert f"lanes {lanes} " in best_on(machine, TMM, M=128, K=512, N=32768)
 
 
 @pytest.mark.parametrize(("pixels", "rows"), [(64, 0), (96, 0), (60, 32), (72, 32)])
 def test_set_conflict_store_penalty_moves_lanes_along_the_pixels(pixels: int, rows: int) -> None:
     """Of 64 x 64 or 96 x 96 pixels the rows of 32 filters map to one set of the first cache: lanes run along
     pixels. With other sizes they run along filters."""
-    own = backend.Machine(
+    machine = backend.Machine(
         isa.AVX512,
         2,
         fma_units=1,
@@ -148,7 +150,7 @@ def test_set_conflict_store_penalty_moves_lanes_along_the_pixels(pixels: int, ro
         set_conflict_store_penalty=1.7,
         many_pages_penalty=6.0,
     )
-    best = best_on(own, CONV, N=4, C=16, H=pixels + 2, W=pixels + 2, F=32, KH=3, KW=3)
+    best = best_on(machine, CONV, N=4, C=16, H=pixels + 2, W=pixels + 2, F=32, KH=3, KW=3)
     assert ("lanes f_1 x2" in best) == bool(rows), best
     assert "n_0 x2" not in best, "the hardware follows no 64 pages"
 
@@ -157,8 +159,8 @@ def test_store_conflicts_behind_a_long_reduction_cost_nothing() -> None:
     program = tc.compile(GEMM, "cpu").program({"M": 128, "K": 4096, "N": 1024})
 
     def compute(cycles: float) -> str:
-        own = backend.Machine(isa.AVX512, 2, fma_units=1, loads=1, set_conflict_store_penalty=cycles)
-        text = backend.code_of(program, own, tc.Options(vector=0, register_tile=(32, 8))).choice
+        machine = backend.Machine(isa.AVX512, 2, fma_units=1, loads=1, set_conflict_store_penalty=cycles)
+        text = backend.code_of(program, machine, tc.Options(vector=0, register_tile=(32, 8))).choice
         return re.findall(r"\* +\d+ cycles \(compute (\d+)", text)[0]
 
     assert compute(1.7) == compute(0.0)
@@ -167,7 +169,7 @@ def test_store_conflicts_behind_a_long_reduction_cost_nothing() -> None:
 @pytest.mark.parametrize(("cycles", "rows"), [(0.0, 3), (20.0, 1)])
 def test_unprefetched_row_penalty_prefers_one_row_of_results(cycles: float, rows: int) -> None:
     """Of a result of 64 filters: three rows of 888 bytes at a time, or one that is as long as they are."""
-    own = backend.Machine(
+    machine = backend.Machine(
         isa.AVX512,
         2,
         48 << 10,
@@ -179,7 +181,7 @@ def test_unprefetched_row_penalty_prefers_one_row_of_results(cycles: float, rows
         unprefetched_row_penalty=cycles,
         scattered_store_penalty=3.0,
     )
-    best = best_on(own, CONV, N=1, C=3, H=224, W=224, F=64, KH=3, KW=3)
+    best = best_on(machine, CONV, N=1, C=3, H=224, W=224, F=64, KH=3, KW=3)
     assert ("h_2 x3" in best) == (rows == 3)
     assert rows == 3 or "h_2" not in best
 
@@ -194,7 +196,7 @@ def test_conflict_miss_factor_changes_the_register_tile(
         sys.modules["tc_backends.cpu.search.reduction_blocks"], "_with_both_packed", lambda *_: None
     )
     source = "def f(float(K,M) A, float(K,N) B) -> (C) { C(m,n) +=! A(k,m) * B(k,n) }"
-    own = backend.Machine(
+    machine = backend.Machine(
         isa.AVX512,
         2,
         48 << 10,
@@ -206,7 +208,7 @@ def test_conflict_miss_factor_changes_the_register_tile(
         scattered_store_penalty=3.0,
         conflict_miss_factor=times,
     )
-    assert f"lanes {tile}" in best_on(own, source, M=512, K=512, N=512)
+    assert f"lanes {tile}" in best_on(machine, source, M=512, K=512, N=512)
 
 
 @pytest.mark.parametrize(("tile", "bound"), [((8, 32), True), ((6, 64), False)])
@@ -216,9 +218,9 @@ def test_issue_width_bounds_operations_of_all_kinds(tile: tuple[int, int], bound
     program = tc.compile(GEMM, "cpu").program({"M": 240, "K": 256, "N": 256})
 
     def cycles(width: float) -> float:
-        own = backend.Machine(isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16, issue_width=width)
+        machine = backend.Machine(isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16, issue_width=width)
         text = backend.code_of(
-            program, replace(own, l2_bandwidth=64.0), tc.Options(register_tile=tile, vector=1)
+            program, replace(machine, l2_bandwidth=64.0), tc.Options(register_tile=tile, vector=1)
         )
         return float(re.findall(r"\* +\d+ cycles \(compute (\d+)", text.choice)[0])
 
@@ -250,9 +252,9 @@ def test_cores_have_rows_of_their_own_of_small_results(sizes: dict[str, int], fi
     program = tc.compile(GEMM, "cpu").program(sizes)
     order = code_of(program, tc.Options(vector=1, pack=True)).choice.splitlines()[-1]
     assert order.split()[1:3] == [first, "parallel"], order
-    alone = code_of(program, tc.Options(vector=1, pack=True, parallel=False)).choice
+    serial = code_of(program, tc.Options(vector=1, pack=True, parallel=False)).choice
     assert (
-        alone.splitlines()[-1].split()[1] == "j_1"
+        serial.splitlines()[-1].split()[1] == "j_1"
     )  # no core takes another's lines, and packs are filled once
 
 
@@ -267,13 +269,13 @@ def test_rows_are_packed_across_blocks_of_lanes() -> None:
 
 def test_rows_of_a_large_result_are_prefetched() -> None:
     """Short rows on pages of their own, each of the next register tile along a."""
-    found = hints(lowered(contraction("deba,ecd->caeb"), 64 << 10, A=12, B=16, C=32, D=32, E=40).nest)
+    found = prefetches(lowered(contraction("deba,ecd->caeb"), 64 << 10, A=12, B=16, C=32, D=32, E=40).nest)
     written = [h for h in found if isinstance(h, Prefetch) and h.write]
     assert written and {h.buffer for h in written} == {"Z"}
 
 
 def test_a_contiguous_result_is_not_prefetched() -> None:
-    found = hints(lowered(contraction("ab,bc->ac"), 64 << 10, A=512, B=32, C=512).nest)
+    found = prefetches(lowered(contraction("ab,bc->ac"), 64 << 10, A=512, B=32, C=512).nest)
     assert not [h for h in found if h.write]
 
 
@@ -292,8 +294,8 @@ def test_a_contiguous_result_is_not_prefetched() -> None:
 def test_rows_that_are_transposed_together(sizes: dict[str, int], together: int) -> None:
     source = "def tmm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
     kernel = compiled(source, isa="avx512", machine=(("l1", 32 << 10), ("l1_ways", 8), ("l2", 1 << 20)))
-    turned = re.search(
+    transposed = re.search(
         r"transposed for .*\n\s+vector for \S+ in \[(.*), (.*)\)\n", kernel.inspect("loops", **sizes)
     )
-    assert turned is not None
-    assert f"+ {together}" in turned[2] or turned[2] == str(together)
+    assert transposed is not None
+    assert f"+ {together}" in transposed[2] or transposed[2] == str(together)

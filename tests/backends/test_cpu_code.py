@@ -260,9 +260,9 @@ def test_main_loops_as_golden_assembly(name: str, isa: str, golden: Callable[[st
     text = backend.code_of(program, backend.Machine(target, cores=2), tc.Options()).text
     found = innermost(llvm_jit.assembly_of(text, cpu=target.cpu, features=target.features))
     loop = max(found, key=lambda x: x.fma)
-    again = loop.count(r".* -?\d+\(%rsp\), ")
+    reloads = loop.count(r".* -?\d+\(%rsp\), ")
     if (name, isa) == ("softmax", "avx2"):
-        assert 0 < again < 20
+        assert 0 < reloads < 20
         assert loop.count(r"v.*, -?\d+\(%rsp\)$") <= 1
         loop = Loop(tuple(re.sub(r"-?\d+\(%rsp\)", "stack", x) for x in loop.lines))
     loop.check()
@@ -309,9 +309,9 @@ def test_any_number_of_rows_is_transposed(dtype: DType, lanes: int) -> None:
         emitter.pure = shuffles.pure
         shuffles.vectors |= {f"%row{j}": [(i, j) for i in range(lanes)] for j in range(count)}
         rows = [values.Value(f"%row{j}", dtype, lanes) for j in range(count)]
-        turned = emitter.transpose(rows, lanes)
-        assert len(turned) == lanes
-        for i, v in enumerate(turned):
+        transposed = emitter.transpose(rows, lanes)
+        assert len(transposed) == lanes
+        for i, v in enumerate(transposed):
             found = shuffles.vectors[v.text]
             assert len(found) == v.lanes and found[:count] == [(i, j) for j in range(count)]
 

@@ -191,15 +191,15 @@ def test_the_first_call_sets_the_typical_size(first: int, expected: int) -> None
     k = quiet(GEMM, ("M",))
     k(*product(first))
     k(*product(3))
-    made = k.specialize(M=3, K=30, N=40)
-    assert made.typical == {"M": expected} and made.sizes == {"M": 3, "K": 30, "N": 40}
+    specialized = k.specialize(M=3, K=30, N=40)
+    assert specialized.typical == {"M": expected} and specialized.sizes == {"M": 3, "K": 30, "N": 40}
 
 
 def test_typical_values_are_part_of_the_key_and_dynamic_sizes_are_not() -> None:
     misses = kernel.CACHE.misses
-    made = [quiet(GEMM, {"M": t}).specialize(M=m, K=30, N=41) for t in (7, 300) for m in (1, 2)]
+    kernels = [quiet(GEMM, {"M": t}).specialize(M=m, K=30, N=41) for t in (7, 300) for m in (1, 2)]
     assert kernel.CACHE.misses - misses == 2
-    assert len({c.compiled.address for c in made}) == 2
+    assert len({c.compiled.address for c in kernels}) == 2
 
 
 def test_machine_code_is_shown_before_any_size_is_known() -> None:
@@ -223,8 +223,8 @@ MULTIPLIED = """def f(uint8(N,M,P) A0, int s) -> (T0, T1, T3, T4) {
 @pytest.mark.parametrize(("isa", "most"), [("avx512", 12_000), ("avx2", 15_000), ("sse4.2", 12_000)])
 def test_the_code_of_several_dynamic_axes_is_bounded(isa: str, most: int) -> None:
     """Of each nest, by code_size.MAX_LINES; two of the four nests here are short."""
-    made = quiet(MULTIPLIED, ("N", "P")).specialize(N=5, M=5, P=5, s=2)
-    assert code_of(made.program, isa=isa, typical=made.typical).text.count("\n") < most
+    specialized = quiet(MULTIPLIED, ("N", "P")).specialize(N=5, M=5, P=5, s=2)
+    assert code_of(specialized.program, isa=isa, typical=specialized.typical).text.count("\n") < most
 
 
 def test_a_tail_of_gathered_lanes_takes_no_branches() -> None:
@@ -378,8 +378,8 @@ def test_a_kernel_outlives_the_process(monkeypatch: pytest.MonkeyPatch, tmp_path
     for restored in (False, True):
         kernel.CACHE.clear()
         k = quiet(source, ("C",))
-        made = k.specialize(N=3, H=2)
-        assert made.restored is restored
+        specialized = k.specialize(N=3, H=2)
+        assert specialized.restored is restored
         for c in (0, 1, 70, 700):
             data = np.ones((3, c, 2), np.float32)
             assert np.array_equal(k(data), tc.interpret(source, data))

@@ -37,15 +37,15 @@ def text_of(source: str, **sizes: int) -> str:
     ],
 )
 def test_elements_are_loaded_as_vectors_and_shuffled(source: str, sizes: dict[str, int]) -> None:
-    together(text_of(source, **sizes))
+    assert_loaded_and_shuffled(text_of(source, **sizes))
 
 
 def test_breaks_of_a_row_are_constant_if_a_tile_has_all_of_it() -> None:
     program = tc.compile(MIRROR, "cpu").program({"N": 1000, "M": 64})
-    together(str(code_of(program, tc.Options(vector=1, register_tile=(1, 64))).text))
+    assert_loaded_and_shuffled(str(code_of(program, tc.Options(vector=1, register_tile=(1, 64))).text))
 
 
-def together(text: str) -> None:
+def assert_loaded_and_shuffled(text: str) -> None:
     assert "shufflevector" in text
     assert "masked.gather" not in text
     assert not re.findall(r"insertelement <16 x float> %", text), "one element at a time"

@@ -133,9 +133,11 @@ def test_short_rows_are_stored_nontemporally_in_whole_pieces(columns: int, isa: 
     kernel = compiled(POOL, machine=SMALL, isa=isa)
     sizes = {"N": 40, "H": 56, "W": 2 * columns}
     llvm = kernel.inspect("llvm", **sizes)
-    past = [line for line in llvm.splitlines() if "!nontemporal !0" in line]
+    nontemporal = [line for line in llvm.splitlines() if "!nontemporal !0" in line]
     piece = min(4 * columns & -4 * columns, 64)
-    assert past and all(f"align {min(piece, max(widths(past)))}," in line for line in past)
+    assert nontemporal and all(
+        f"align {min(piece, max(widths(nontemporal)))}," in line for line in nontemporal
+    )
     image = np.random.default_rng(0).random((40, 56, 2 * columns), np.float32)
     expected = np.asarray(tc.interpret(POOL, image))
     np.testing.assert_array_equal(kernel(image), expected)
@@ -153,7 +155,7 @@ def widths(stores: list[str]) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("source", "sizes", "past"),
+    ("source", "sizes", "nontemporal"),
     [
         (POOL, {"N": 40, "H": 56, "W": 56}, True),
         (POOL, {"N": 40, "H": 56, "W": 54}, False),  # 27 elements
@@ -163,8 +165,10 @@ def widths(stores: list[str]) -> list[int]:
         (CONV, {"N": 4, "C": 8, "F": 8, "H": 34, "W": 34}, True),
     ],
 )
-def test_partially_written_lines_take_ordinary_stores(source: str, sizes: dict[str, int], past: bool) -> None:
-    assert has_nontemporal_stores(source, **sizes) == past
+def test_partially_written_lines_take_ordinary_stores(
+    source: str, sizes: dict[str, int], nontemporal: bool
+) -> None:
+    assert has_nontemporal_stores(source, **sizes) == nontemporal
 
 
 def test_the_alignment_of_a_row_is_tested_at_run_time() -> None:

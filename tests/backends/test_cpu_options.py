@@ -153,8 +153,8 @@ def test_the_option_nontemporal_decides_about_stores() -> None:
     small = (("l1", 1 << 10), ("l2", 1 << 12), ("l3", 1 << 13))
     assert not stores() and stores(nontemporal=True)
     assert stores(machine=small) and not stores(machine=small, nontemporal=False)
-    again = "def f(float(N) A) -> (C, D) { C(i) = A(i) * 2\n D +=! C(i) }"
-    assert "!nontemporal" not in compiled(again, nontemporal=True).inspect("llvm", N=4096)
+    reread = "def f(float(N) A) -> (C, D) { C(i) = A(i) * 2\n D +=! C(i) }"
+    assert "!nontemporal" not in compiled(reread, nontemporal=True).inspect("llvm", N=4096)
 
 
 # A function that decides about fusion, and facts about the machine.

@@ -60,7 +60,7 @@ def substatements(s: Stmt) -> Iterator[Stmt]:
             yield from substatements(c)
 
 
-def hints(nest: LoopNest) -> list[Prefetch]:
+def prefetches(nest: LoopNest) -> list[Prefetch]:
     return [s for s in substatements(nest.body) if isinstance(s, Prefetch)]
 
 
@@ -97,17 +97,17 @@ def events(s: Stmt, env: dict[str, int]) -> Iterator[tuple[bool, str, tuple[int,
 
 def test_rows_of_the_next_image_are_prefetched_while_this_one_is_computed() -> None:
     loops = lowered(GROUPED, 32 << 10, **SIZES).nest
-    asked: dict[tuple[int, ...], set[int]] = {}
+    prefetched: dict[tuple[int, ...], set[int]] = {}
     read: dict[tuple[int, ...], set[int]] = {}
     place = SIZES["W"] * 4
-    for hint, buffer, (*outer, row, column) in events(loops.body, {}):
+    for is_prefetch, buffer, (*outer, row, column) in events(loops.body, {}):
         if buffer == "I":
             first = ((outer[2] * SIZES["H"] + row) * place + 4 * column) // 64
-            (asked if hint else read).setdefault((outer[0], outer[1]), set()).add(first)
-    assert asked, "nothing is asked for"
+            (prefetched if is_prefetch else read).setdefault((outer[0], outer[1]), set()).add(first)
+    assert prefetched, "nothing is prefetched"
     for image in range(1, SIZES["N"]):
         for group in range(SIZES["G"]):
-            assert asked[image, group] >= read[image, group]
+            assert prefetched[image, group] >= read[image, group]
 
 
 def test_continued_rows_are_prefetched_to_their_ends() -> None:
@@ -117,16 +117,16 @@ def test_continued_rows_are_prefetched_to_their_ends() -> None:
     program = tc.compile(source, "cpu").program({"C": 32, "X": 200, "F": 16, "K": 3})
     machine = replace(backend.host(), l2=16 << 10, **MACHINE)
     nest = backend.code_of(program, machine, tc.Options(vector=0, register_tile=(16, 5))).nest
-    asked: set[tuple[int, int]] = set()
+    prefetched: set[tuple[int, int]] = set()
     read: set[tuple[int, int]] = set()
-    for hint, buffer, place in events(nest.body, {}):
+    for is_prefetch, buffer, place in events(nest.body, {}):
         if buffer == "I":
             row, column = place
             line = row, (200 * row + column) // 16
-            if not hint and column >= 7:
-                assert line in asked | read
-            (asked if hint else read).add(line)
-    assert len(asked) > 32 * 10
+            if not is_prefetch and column >= 7:
+                assert line in prefetched | read
+            (prefetched if is_prefetch else read).add(line)
+    assert len(prefetched) > 32 * 10
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_continued_rows_are_prefetched_to_their_ends() -> None:
     ],
 )
 def test_streams_and_cached_arrays_are_not_prefetched(source: str, sizes: dict[str, int]) -> None:
-    assert not hints(lowered(source, **sizes).nest)
+    assert not prefetches(lowered(source, **sizes).nest)
 
 
 @pytest.mark.parametrize("prefetch_level", [1, 2])
@@ -148,14 +148,14 @@ def test_rows_that_conflict_in_their_sets_are_not_prefetched(prefetch_level: int
     source = "def tmm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
     program = tc.compile(source, "cpu")
 
-    def asked(depth: int) -> set[str]:
+    def prefetched(depth: int) -> set[str]:
         machine = replace(backend.host(), l2=512 << 10, prefetch_level=prefetch_level, **MACHINE)
         options = tc.Options(vector=0, register_tile=(16, 5))
         nest = backend.code_of(program.program({"M": 128, "N": 4000, "K": depth}), machine, options).nest
-        return {s.buffer for s in hints(nest)}
+        return {s.buffer for s in prefetches(nest)}
 
-    assert "B" in asked(4080)
-    assert ("B" in asked(4096)) == (prefetch_level == 2)
+    assert "B" in prefetched(4080)
+    assert ("B" in prefetched(4096)) == (prefetch_level == 2)
 
 
 NORM = """
@@ -180,21 +180,21 @@ def test_reread_rows_are_prefetched_16_kib_ahead(source: str, columns: int) -> N
     """Of arrays that come from memory: the hardware prefetcher stops while a row is read again."""
     rows = (12 << 20) // (4 * columns) + 1  # three eighths of the last cache
     loops = lowered(source, 1 << 20, N=rows, D=columns).nest
-    asked: set[tuple[int, int]] = set()
+    prefetched: set[tuple[int, int]] = set()
     read = 0
     ahead = -(-(16 << 10) // (columns * 4))
-    for hint, buffer, (*row, column) in events(loops.body, {}):
+    for is_prefetch, buffer, (*row, column) in events(loops.body, {}):
         if buffer != "X":
             continue
-        if hint:
-            asked.add((row[0], column // 16))
+        if is_prefetch:
+            prefetched.add((row[0], column // 16))
             continue
         if row[0] > 2 * ahead + 16:
             break
         if row[0] >= ahead + 8:
-            assert (row[0], column // 16) in asked
+            assert (row[0], column // 16) in prefetched
             read += 1
-    assert read and all(r >= ahead for r, _ in asked)
+    assert read and all(r >= ahead for r, _ in prefetched)
 
 
 LAYER_NORM = """
@@ -211,9 +211,13 @@ def norm(float(N,D) X, float(D) g, float(D) b) -> (O) {
 def test_an_element_read_twice_in_a_loop_is_prefetched_once_in_it(source: str, reads: int) -> None:
     """Squares read an element twice; each loop over a row prefetches the next row."""
     loops = lowered(source, 1 << 20, N=4096, D=1024).nest
-    some = (at for hint, buffer, at in islice(events(loops.body, {}), 400_000) if hint and buffer == "X")
-    asked = Counter((row, column // 16) for row, column in some)
-    assert set(list(asked.values())[:4096]) == {reads}
+    some = (
+        at
+        for is_prefetch, buffer, at in islice(events(loops.body, {}), 400_000)
+        if is_prefetch and buffer == "X"
+    )
+    prefetched = Counter((row, column // 16) for row, column in some)
+    assert set(list(prefetched.values())[:4096]) == {reads}
 
 
 @pytest.mark.parametrize("source", [SOFTMAX, LAYER_NORM])
@@ -229,12 +233,16 @@ def test_rows_that_are_not_prefetched_are_read_one_after_the_other(source: str) 
         "conflict_miss_factor": 2.0,
     }
     rows: dict[int, set[int]] = {}
-    for asks in (0, 1):
-        machine = replace(backend.host(), isa=AVX512, **{**wide, "prefetch_rereads": asks})
+    for rereads in (0, 1):
+        machine = replace(backend.host(), isa=AVX512, **{**wide, "prefetch_rereads": rereads})
         loops = backend.code_of(program, machine, tc.Options()).nest
-        some = [(hint, at[0]) for hint, buffer, at in islice(events(loops.body, {}), 64) if buffer == "X"]
-        rows[asks] = {row for hint, row in some if not hint}
-        assert any(hint for hint, _ in some) == bool(asks)
+        some = [
+            (is_prefetch, at[0])
+            for is_prefetch, buffer, at in islice(events(loops.body, {}), 64)
+            if buffer == "X"
+        ]
+        rows[rereads] = {row for is_prefetch, row in some if not is_prefetch}
+        assert any(is_prefetch for is_prefetch, _ in some) == bool(rereads)
     assert len(rows[0]) == 1 <= len(rows[1])
 
 
@@ -242,9 +250,13 @@ def test_rows_that_are_not_prefetched_are_read_one_after_the_other(source: str) 
 def test_short_rows_side_by_side_are_prefetched_from_any_level(source: str, rows: int, columns: int) -> None:
     """Several at a time, and read three times; the caches may hold all of the 450 KB or 2 MB."""
     loops = lowered(source, 1 << 20, N=rows, D=columns).nest
-    some = [(hint, at[0]) for hint, buffer, at in islice(events(loops.body, {}), 100_000) if buffer == "X"]
-    asked, read = ({row for hint, row in some if hint == kind} for kind in (True, False))
-    assert len(read) > 100 and read - asked <= set(range(30))  # no earlier row prefetches the first ones
+    some = [
+        (is_prefetch, at[0])
+        for is_prefetch, buffer, at in islice(events(loops.body, {}), 100_000)
+        if buffer == "X"
+    ]
+    prefetched, read = ({row for is_prefetch, row in some if is_prefetch == kind} for kind in (True, False))
+    assert len(read) > 100 and read - prefetched <= set(range(30))  # no earlier row prefetches the first ones
 
 
 ATTENTION = """
@@ -260,7 +272,7 @@ def weights(float(B,N,K) Q, float(B,M,K) P) -> (O) {
 
 def test_rows_that_another_nest_has_just_written_are_not_prefetched() -> None:
     loops = lowered(ATTENTION, 1 << 20, B=16, N=256, M=256, K=64).nest
-    assert all(h.buffer != "S" for h in hints(loops))
+    assert all(h.buffer != "S" for h in prefetches(loops))
 
 
 @pytest.mark.parametrize(
@@ -271,7 +283,7 @@ def test_rows_that_another_nest_has_just_written_are_not_prefetched() -> None:
     ],
 )
 def test_rows_in_the_last_cache_and_streams_are_not_prefetched(source: str, rows: int) -> None:
-    assert not hints(lowered(source, 1 << 20, N=rows, D=1024).nest)
+    assert not prefetches(lowered(source, 1 << 20, N=rows, D=1024).nest)
 
 
 JACOBI = "def jacobi(float(N,M) A) -> (B) { B(i,j) = A(i,j) + A(i-1,j) + A(i+1,j) + A(i,j-1) + A(i,j+1) }"
@@ -304,7 +316,7 @@ def test_stencil_rows_that_no_other_read_fetched_are_prefetched(
     source: str, sizes: dict[str, int], ahead: int, rows: set[int]
 ) -> None:
     nest = lowered(source, 1 << 20, **sizes).nest
-    found = hints(nest)
+    found = prefetches(nest)
     offsets = {
         evaluate(h.subscripts[-2], dict.fromkeys((v for e in h.subscripts for v in variables(e)), 0))
         for h in found
@@ -325,7 +337,7 @@ def test_stencil_rows_that_no_other_read_fetched_are_prefetched(
 def test_rows_that_the_hardware_prefetcher_follows_are_not_prefetched(
     source: str, sizes: dict[str, int]
 ) -> None:
-    assert not hints(lowered(source, 1 << 20, **sizes).nest)
+    assert not prefetches(lowered(source, 1 << 20, **sizes).nest)
 
 
 @pytest.mark.parametrize("channels", [5, 40])
@@ -338,34 +350,34 @@ def test_prefetches_of_the_next_results_are_spread_over_the_channels(channels: i
     machine = replace(backend.host(), l2=1 << 20, **{**MACHINE, "fma_units": 2, "loads": 2}, isa=AVX512)
     program = tc.compile(source, "cpu").program(sizes)
     loops = backend.code_of(program, machine, tc.Options(vector=1, register_tile=(1, 32, 1, 8))).nest
-    together = [0]
-    asked: list[tuple[int, ...]] = []
-    for hint, buffer, at in events(loops.body, {}):
-        if hint and buffer == "O":
-            if asked and at[2:] != asked[0][2:]:
+    counts = [0]
+    prefetched: list[tuple[int, ...]] = []
+    for is_prefetch, buffer, at in events(loops.body, {}):
+        if is_prefetch and buffer == "O":
+            if prefetched and at[2:] != prefetched[0][2:]:
                 break
-            asked.append(at)
-            together[-1] += 1
-        elif buffer == "I" and not hint and together[-1]:
-            together.append(0)
-    first = asked[: channels * max(together)]
+            prefetched.append(at)
+            counts[-1] += 1
+        elif buffer == "I" and not is_prefetch and counts[-1]:
+            counts.append(0)
+    first = prefetched[: channels * max(counts)]
     assert {(n, f) for n, f, _, _ in first} == {(0, f) for f in range(32, 64)}
-    assert max(together) == -(-32 // channels)
+    assert max(counts) == -(-32 // channels)
 
 
 def test_the_next_block_of_rows_read_side_by_side_is_prefetched() -> None:
     source = "def sums(float(M,N) A) -> (y) { y(j) +=! A(i,j) }"
     loops = lowered(source, 64 << 10, M=64, N=1024).nest
-    asked: set[tuple[int, int]] = set()
+    prefetched: set[tuple[int, int]] = set()
     block = 0
-    for hint, buffer, (row, column) in events(loops.body, {}):
+    for is_prefetch, buffer, (row, column) in events(loops.body, {}):
         if buffer != "A":
             continue
-        if hint:
-            asked.add((row, column // 16))
+        if is_prefetch:
+            prefetched.add((row, column // 16))
         elif row >= (block or row + 1):
-            assert (row, column // 16) in asked
-        block = block or min((r for r, _ in asked), default=0)
+            assert (row, column // 16) in prefetched
+        block = block or min((r for r, _ in prefetched), default=0)
     assert block == 8
 
 
@@ -445,7 +457,7 @@ def test_gathered_rows_are_not_split(
     predicts."""
     monkeypatch.setitem(MACHINE, "l2_bandwidth", l2_bandwidth)
     nest = lowered(TABLE, l2=1 << 20, E=350_000, D=columns, B=291, L=48).nest
-    assert [s for s in hints(nest) if s.buffer == "T"]
+    assert [s for s in prefetches(nest) if s.buffer == "T"]
     assert sum(isinstance(s, Promote) for s in substatements(nest.body)) == 1, (
         "one register tile has all of a row"
     )

@@ -14,7 +14,7 @@ import tc
 from tc.ir.loops import Prefetch
 from tc.ir.printer import nest_text
 from tests.backends.cpu_cases import GEMM, compiled, interpreted, isas
-from tests.backends.test_cpu_prefetch import hints
+from tests.backends.test_cpu_prefetch import prefetches
 
 compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
 backend, isa = (sys.modules[f"tc_backends.cpu.{name}"] for name in ("backend", "isa"))
@@ -23,9 +23,9 @@ MACHINE = backend.Machine(
 )
 
 
-def lowered(sizes: dict[str, int], own: object = MACHINE, source: str = GEMM, **options: object):  # type: ignore[no-untyped-def]
+def lowered(sizes: dict[str, int], machine: object = MACHINE, source: str = GEMM, **options: object):  # type: ignore[no-untyped-def]
     program = tc.compile(source, "cpu").program(sizes)
-    return backend.code_of(program, own, tc.Options(**options))
+    return backend.code_of(program, machine, tc.Options(**options))
 
 
 def rows_at_a_time(text: str) -> int | None:
@@ -78,7 +78,7 @@ def test_a_block_has_no_more_rows_than_the_second_cache_has_ways() -> None:
 
 def test_the_next_vectors_of_each_row_are_prefetched_once() -> None:
     """Two prefetches would find them: with the next register tile, and with the next block."""
-    found = [h for h in hints(lowered({"M": 16, "K": 1024, "N": 1040}).nest) if isinstance(h, Prefetch)]
+    found = [h for h in prefetches(lowered({"M": 16, "K": 1024, "N": 1040}).nest) if isinstance(h, Prefetch)]
     assert found and {h.buffer for h in found} == {"B"}
     text = nest_text(lowered({"M": 16, "K": 1024, "N": 1040}).nest)
     body = text[text.index("prefetch") :].splitlines()
@@ -86,7 +86,7 @@ def test_the_next_vectors_of_each_row_are_prefetched_once() -> None:
 
 
 def test_arrays_in_the_second_cache_are_not_prefetched() -> None:
-    assert not hints(lowered({"M": 24, "K": 256, "N": 1024}, pack=False, vector=1).nest)
+    assert not prefetches(lowered({"M": 24, "K": 256, "N": 1024}, pack=False, vector=1).nest)
 
 
 def test_results_stay_in_the_second_cache_from_block_to_block() -> None:
@@ -182,8 +182,10 @@ def test_loops_in_which_halves_are_converted_again_are_not_shared() -> None:
     """Rows of A become float32 first, in loops of their own: in those of the product all of B would be
     converted again for each few of them."""
     source = HALVES.format(t="half", b="K,N", at="k,j")
-    apart = [n for n in (150, 160) if "region 1" in lowered({"M": 64, "K": n, "N": n}, source=source).choice]
-    assert apart == [160]  # more than the first cache holds
+    unfused = [
+        n for n in (150, 160) if "region 1" in lowered({"M": 64, "K": n, "N": n}, source=source).choice
+    ]
+    assert unfused == [160]  # more than the first cache holds
 
 
 TRANSPOSED = {
@@ -236,8 +238,8 @@ def test_which_products_have_both_factors_packed() -> None:
     """Those with rows that map to few sets of the first cache; not those of few results, nor factors that are
     contiguous along the sum."""
 
-    def best(own: object, source: str = TRANSPOSED["plain"][0].format(t="float"), **sizes: int) -> str:
-        text = lowered(sizes, own, source).choice
+    def best(machine: object, source: str = TRANSPOSED["plain"][0].format(t="float"), **sizes: int) -> str:
+        text = lowered(sizes, machine, source).choice
         return next(x for x in text.splitlines() if x.startswith("  *"))
 
     zen = replace(

@@ -191,16 +191,16 @@ def _main(kernel: Any, spills: Any, **sizes: int) -> Any:
 @needs_avx2
 def test_the_next_candidate_with_fewer_vectors_is_taken(spills: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = compiled(DISTANCES, isa="avx2", machine=MACHINE)
-    told = [x for x in kernel.inspect("choice", **SIZES).splitlines() if "spills" in x]
-    assert len(told) == 1 and "took the next candidate with fewer vectors" in told[0], told
+    messages = [x for x in kernel.inspect("choice", **SIZES).splitlines() if "spills" in x]
+    assert len(messages) == 1 and "took the next candidate with fewer vectors" in messages[0], messages
     after = _main(kernel, spills, **SIZES)
-    assert told[0].endswith(f"which spills {after.spill_share}")
+    assert messages[0].endswith(f"which spills {after.spill_share}")
     monkeypatch.setattr(spills, "may_spill", lambda *_: False)
     unlooked = compiled(DISTANCES, isa="avx2", machine=(*MACHINE, ("latency", 4)))
     assert "spills" not in unlooked.inspect("choice", **SIZES)
     before = _main(unlooked, spills, **SIZES)
     assert before.spills > after.spills and spills.spills_much(before)
-    assert f"spills {before.spill_share}" in told[0]
+    assert f"spills {before.spill_share}" in messages[0]
     rng = np.random.default_rng(0)
     given = [rng.integers(-3, 4, (128, 64)).astype(np.float32) for _ in "AB"]
     (want,) = interpreted(DISTANCES, *given)
@@ -211,8 +211,8 @@ def test_the_next_candidate_with_fewer_vectors_is_taken(spills: Any, monkeypatch
 def test_windows_leave_room_for_accumulators(spills: Any) -> None:
     """4 x 6 accumulators, 6 elements of a window that stays in registers and 4 weights are more than 32."""
     sizes = {"N": 2, "C": 64, "F": 64, "H": 56, "W": 56, "KH": 3, "KW": 3}
-    asked = compiled(CONVOLUTION, isa="avx512", machine=MACHINE, vector=1, register_tile=(1, 64, 1, 6))
-    assert spills.spills_much(_main(asked, spills, **sizes))
+    given = compiled(CONVOLUTION, isa="avx512", machine=MACHINE, vector=1, register_tile=(1, 64, 1, 6))
+    assert spills.spills_much(_main(given, spills, **sizes))
     kernel = compiled(CONVOLUTION, isa="avx512", machine=MACHINE)
     choice = kernel.inspect("choice", **sizes)
     assert "lanes f_1 x4, x_3 x6" not in choice and "spills" not in choice
@@ -266,8 +266,8 @@ def test_elements_of_windows_are_reloaded_where_registers_are_few(isa: str, spil
 def test_sums_of_narrow_images_stay_in_registers(spills: Any) -> None:
     """3 x 4 sums, 3 vectors of weights and a pixel fill 16 registers; LLVM loads the next weights early."""
     sizes = {"N": 2, "C": 216, "F": 39, "H": 67, "W": 10, "KH": 3, "KW": 3}
-    asked = compiled(CONVOLUTION, isa="avx2", machine=MACHINE, vector=1, register_tile=(1, 24, 1, 4))
-    assert _main(asked, spills, **sizes).stack_round_trips
+    given = compiled(CONVOLUTION, isa="avx2", machine=MACHINE, vector=1, register_tile=(1, 24, 1, 4))
+    assert _main(given, spills, **sizes).stack_round_trips
     kernel = compiled(CONVOLUTION, isa="avx2", machine=MACHINE)
     assert not _main(kernel, spills, **sizes).stack_round_trips
 
@@ -307,12 +307,12 @@ def test_objects_are_suspected_where_assembly_shows_spills(isa: str, spills: Any
     program = tc.compile(GEMM, "reference").program(sizes)
     for rows, spilled in ((machine.isa.registers // 4 + 2, True), (machine.isa.registers // 8, False)):
         options = tc.Options(register_tile=(rows, 4 * lanes), vector=1, pack=False)
-        made = backend.code_of(program, machine, options)
-        assert spills.may_spill(backend.object_of(made, machine.isa), machine.isa, 4 * rows) == spilled
+        lowered = backend.code_of(program, machine, options)
+        assert spills.may_spill(backend.object_of(lowered, machine.isa), machine.isa, 4 * rows) == spilled
         text = backend.llvm_jit.assembly_of(
-            made.text, cpu=machine.isa.cpu, features=machine.isa.features, verbose=True
+            lowered.text, cpu=machine.isa.cpu, features=machine.isa.features, verbose=True
         )
-        loops = spills.main_loops(text, frozenset(made.vectors))
+        loops = spills.main_loops(text, frozenset(lowered.vectors))
         assert (spills.worst(loops) is not None) == spilled
 
 
@@ -327,10 +327,10 @@ def test_constants_of_functions_do_not_count_as_spills(spills: Any) -> None:
     }"""
     program = tc.compile(source, "reference").program({"N": 64, "D": 1024})
     machine = backend.with_isa("avx2")
-    made = backend.code_of(program, machine, tc.Options())
-    code = backend.object_of(made, machine.isa)
-    assert not made.functions and max(made.vectors.values()) <= 4
-    assert not spills.may_spill(code, machine.isa, 8, made.functions)
+    lowered = backend.code_of(program, machine, tc.Options())
+    code = backend.object_of(lowered, machine.isa)
+    assert not lowered.functions and max(lowered.vectors.values()) <= 4
+    assert not spills.may_spill(code, machine.isa, 8, lowered.functions)
     more = backend.code_of(program, machine, tc.Options(register_tile=(8,), vector=-1))
     assert more.functions
     assert spills.may_spill(backend.object_of(more, machine.isa), machine.isa, 8, more.functions)
@@ -346,9 +346,9 @@ def test_neon_assembly_is_parsed(spills: Any) -> None:
     machine.set_asm_verbosity(True)
     program = tc.compile(GEMM, "reference").program({"M": 48, "N": 96, "K": 32})
     options = tc.Options(register_tile=(10, 16), vector=1, pack=False)
-    made = backend.code_of(program, replace(backend.host(), isa=isa, fma_units=2, loads=2), options)
+    lowered = backend.code_of(program, replace(backend.host(), isa=isa, fma_units=2, loads=2), options)
     (loop,) = spills.main_loops(
-        machine.emit_assembly(llvm.parse_assembly(made.text)), frozenset(made.vectors)
+        machine.emit_assembly(llvm.parse_assembly(lowered.text)), frozenset(lowered.vectors)
     )
     assert loop.count("fmla") == loop.arithmetic >= 40
     assert spills.spills_much(loop)

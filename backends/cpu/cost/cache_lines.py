@@ -28,7 +28,7 @@ USABLE_SHARE = 0.75  # of the first cache, that a tile's lines may fill
 _UNPREDICTED_LINE = 2.0  # time factor of a line of which one element is used and that no prefetcher predicts
 L2_MISS_FACTOR = 10.0  # time factor of a line that the second cache has no room for either
 _LARGER = 4  # times the results: an array that is far larger
-# share of the lines of the usual order that another order may fetch, at most, to be preferred
+# Share of the lines of the usual order that another order may fetch, at most, to be preferred.
 _ORDER_GAIN = 0.9
 
 

@@ -74,8 +74,7 @@ class Iteration:
     inner: Mapping[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        # Not a `cached_property`: if another thread holds its lock at a fork, it is held in the child for
-        # ever.
+        # No `cached_property`: if another thread holds its lock at a fork, the child holds it for ever.
         object.__setattr__(self, "inner", {a.name: a.extent for a in self.phase.axes})
 
     @property

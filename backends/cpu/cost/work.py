@@ -57,7 +57,7 @@ _FUNCTIONS = {
     "fma": 1, "copysign": 2, "fraction_over": 10,
 }  # fmt: skip
 _LARGE_MODULUS = 32  # remainders by more leave most vectors contiguous
-# single elements that a vector is assembled from at most, and its lanes
+# Single elements that a vector is assembled from at most, and its lanes.
 _FEW_ELEMENTS, _TYPICAL_LANES = 4, 16
 _LIBM = 30  # cycles a lane of a function that has no vector form
 
@@ -86,7 +86,7 @@ class Ref:
     elements: int  # of the whole buffer
     strides: Mapping[str, int] = field(hash=False)
     indirect: frozenset[str]
-    # the axes that share a subscript and reach the same elements (sliding windows)
+    # The axes that share a subscript and reach the same elements (sliding windows).
     windows: tuple[tuple[str, ...], ...]
     plain: bool  # neither guarded nor checked, and its access relation is exact
     pack_itemsize: int  # bytes of an element in a pack

@@ -122,10 +122,10 @@ class ExpressionEmitter(PromotionEmitter):
         super().__init__(isa, fast_math, arrays)
         self.scalars: dict[str, Value] = {}
         self.sizes = Env({}, {})  # of the dynamic sizes
-        # of operands: the least and the greatest value, if known
+        # Of operands: the least and the greatest value, if known.
         self.ranges: dict[str, tuple[int, int]] = {}
         self.enclosing: list[LoopContext] = []  # enclosing loops in this function, the innermost last
-        # expressions of dynamic sizes that this function has computed
+        # Expressions of dynamic sizes that this function has computed.
         self.hoisted_sizes: dict[Expr, str] = {}
         self.point: tuple[Expr, ...] = ()
         self._expensive: dict[int, tuple[Expr, bool]] = {}

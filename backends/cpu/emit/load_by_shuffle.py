@@ -170,7 +170,7 @@ def _shuffled(e: PromotionEmitter, array: Array, first: Affine, offsets: Sequenc
     vector, beyond = f"<{e.lanes} x {storage_type(array.dtype)}>", len(offsets) < e.lanes
     out, filled = "zeroinitializer" if beyond else "poison", beyond
     for low, count in runs:
-        # two overlapping loads of this width cover the run, if one does not
+        # Two overlapping loads of this width cover the run, if one does not.
         width = 1 << (count.bit_length() - 1)
         for start in dict.fromkeys((low, low + count - width)):
             own = {i: p - start for i, p in enumerate(offsets) if start <= p < start + width}

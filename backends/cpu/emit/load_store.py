@@ -52,9 +52,8 @@ class MemoryEmitter(ShuffleEmitter):
         self.loaded: list[dict[Element, tuple[Value, Value | None]]] = [{}]
         self.reload_elements: frozenset[Element] = frozenset()  # elements that are loaded once more, ...
         self.pointer_copies: dict[str, str] = {}  # ... from copies of their addresses,
-        self.outer_pointer_copies: list[  # and the copies that existed where each block was opened
-            dict[str, str]
-        ] = []  # and those that were known where a block was opened
+        # ... and the copies that existed where each block was opened.
+        self.outer_pointer_copies: list[dict[str, str]] = []
 
     def base(self, array: Array) -> str:
         """The address of an array's first element, as an operand."""

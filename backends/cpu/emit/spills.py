@@ -51,7 +51,7 @@ _MAX_VECTOR_SHARE = 0.75
 
 _COMMENT = re.compile(r"\s*(?:# |//|##).*$")
 _PLACE = re.compile(r"([\w.$]+):")
-_STATEMENTS = re.compile(r"%loop-([\w.-]+)-\d+\b")  # as emit._head makes labels
+_STATEMENTS = re.compile(r"%loop-([\w.-]+)-\d+\b")  # as kernel._loop_label makes labels
 _JUMP = re.compile(r"(?:j\w+|b(?:\.\w+)?|cbn?z \w+,|tbn?z \w+, ?#\d+,) ?([\w.$]+)$")
 _VECTOR = re.compile(r"%[xyz]mm\d|(?<![%\w.])(?:v\d+\.\d|[qds]\d+\b)")
 _STACK = re.compile(r"(?<![\w)])-?(?:0x)?\w*\(%(?P<x86>rsp|rbp)\)|\[(?P<arm>sp|x29)(?:, ?#-?\w+)?\]")

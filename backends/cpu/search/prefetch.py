@@ -30,7 +30,7 @@ from ..target import LINE, PAGE
 
 GATHER_DISTANCE = 12  # iterations from the prefetch of a gathered row to its use
 _MIN_PAGES = 8  # pages of a register tile's results, at least, that are prefetched
-# lines of a register tile's results, at least, that are prefetched where they come from memory
+# Lines of a register tile's results, at least, that are prefetched where they come from memory.
 _MIN_LINES = 4
 _STREAM_BYTES = 8192  # bytes in a row, two pages, from which on the hardware prefetcher follows
 # Prefetch distance, in bytes, of rows from memory: a few hundred cycles ahead is too late (ADR 8).

@@ -253,9 +253,8 @@ def test_cores_have_rows_of_their_own_of_small_results(sizes: dict[str, int], fi
     order = code_of(program, tc.Options(vector=1, pack=True)).choice.splitlines()[-1]
     assert order.split()[1:3] == [first, "parallel"], order
     serial = code_of(program, tc.Options(vector=1, pack=True, parallel=False)).choice
-    assert (
-        serial.splitlines()[-1].split()[1] == "j_1"
-    )  # no core takes another's lines, and packs are filled once
+    # No core takes another's lines, and packs are filled once.
+    assert serial.splitlines()[-1].split()[1] == "j_1"
 
 
 def test_rows_are_packed_across_blocks_of_lanes() -> None:

@@ -63,9 +63,8 @@ def test_groups_are_powers_of_two(lane_reduction: Any) -> None:
             assert sum(found) == count
             assert all(n & (n - 1) == 0 and n <= lanes for n in found)
             assert found == sorted(found, reverse=True)
-    assert (
-        lane_reduction.combinations(8, 8) == 7
-    )  # as many vectors as lanes: each combination leaves one vector fewer
+    # As many vectors as lanes: each combination leaves one vector fewer.
+    assert lane_reduction.combinations(8, 8) == 7
     assert lane_reduction.combinations(1, 8) == 3
 
 

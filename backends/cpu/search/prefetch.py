@@ -144,7 +144,7 @@ def row_prefetches(
                     continue
             elif w.is_prefetched(r, extents) or not is_cheap(r, phase, w.tiles, w.axes):
                 continue
-            along = _axis_of_new_rows(w, r, extents, side_by_side=t.vector is None)
+            along = _axis_of_new_rows(w, r, extents, check_conflicts=t.vector is None)
             place = (r.buffer, r.offset, tuple(sorted(r.strides.items())))
             if along is not None and place not in places:  # what is read twice is prefetched once
                 places.add(place)
@@ -155,17 +155,19 @@ def row_prefetches(
     return tuple(out)
 
 
-def _axis_of_new_rows(w: TileTraversal, r: Ref, phase: Mapping[str, int], side_by_side: bool) -> str | None:
+def _axis_of_new_rows(
+    w: TileTraversal, r: Ref, phase: Mapping[str, int], check_conflicts: bool
+) -> str | None:
     """The loop over register tiles whose next iteration reads new rows of a read, in a phase of these
     extents: the outermost loop of which one iteration leaves room in the second cache for the rows of two.
-    None if the rows lie `side_by_side` and would evict each other from their sets."""
+    None if the rows of two iterations would conflict in their sets, those of one not (`check_conflicts`)."""
     these = {**w.register, **phase}
     room = not w.conflicts(r, these)
     refs = [x for s in w.context.nest.statements for x in w.context.work[s].refs]
     for i, n in enumerate(w.looped):
         if not r.strides.get(n, 0):
             continue
-        if side_by_side and room and w.conflicts(r, {**these, n: 2 * w.register[n]}):
+        if check_conflicts and room and w.conflicts(r, {**these, n: 2 * w.register[n]}):
             return None
         inside = {m: w.extents[m] if m in w.looped[i + 1 :] else w.tiles[m].register for m in w.axes}
         if sum(footprint(x, {**inside, **phase}) for x in refs) <= w.context.machine.l2 // 2:

@@ -283,7 +283,7 @@ class DataDependentAccess(Warning):
 
 
 class BackendNotice(Warning):
-    """The backend that was chosen is not the one a user would expect."""
+    """The backend that was chosen is not the one a user would expect, or calls a fact otherwise now."""
 
     code = "TC1004"
 

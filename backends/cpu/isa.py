@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# vector registers, of which accumulators take so many that no other value stays in one for long
+# Vector registers, of which accumulators take so many that no other value stays in one for long.
 FEW_REGISTERS = 16
 
 

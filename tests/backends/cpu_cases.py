@@ -76,10 +76,11 @@ def results(value: Any) -> tuple[Array, ...]:
 
 @dataclass(frozen=True)
 class Case:
-    """A program and how to feed it.
+    """A program and its data.
 
-    `fixed` sizes are not drawn.  `limits`: parameters that subscript, with the size their values stay below.
-    `high`: data are integers of magnitude at most this.  `ulps`: 0 where small integers give exact results.
+    `fixed` sizes are not drawn.  `limits`: parameters that are subscripts, with the size that their values
+    stay below. `high`: data are integers of at most this magnitude.  `ulps`: 0 where small integers give
+    exact results.
     """
 
     name: str
@@ -93,7 +94,7 @@ class Case:
 
     @functools.cached_property
     def kernel(self) -> tc.Kernel:
-        """For what the front end knows."""
+        """The kernel, for what the front end knows of the program."""
         return compiled(self.source)
 
     def sizes(self, drawn: Sequence[int]) -> dict[str, int]:

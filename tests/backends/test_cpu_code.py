@@ -52,7 +52,7 @@ class Loop:
 
 
 def innermost(assembly: str) -> list[Loop]:
-    """Backward branches that hold no other."""
+    """Backward branches that enclose no other."""
     places: dict[str, int] = {}
     lines: list[str] = []
     for raw in assembly.splitlines():
@@ -86,7 +86,7 @@ IMAGE = {"N": 1, "C": 16, "H": 34, "W": 34, "F": 16, "KH": 3, "KW": 3}
 
 
 def test_the_parser_of_assembly() -> None:
-    """It sees inner loops, and what `check` refuses."""
+    """It finds inner loops, and what `check` refuses."""
     text = """
 f:
     movq %rdi, %rax
@@ -111,7 +111,7 @@ f:
 
 @needs_avx512
 @pytest.mark.parametrize("unroll", [1, 2, 4])
-def test_gemm(unroll: int) -> None:
+def test_the_main_loop_of_a_given_gemm_tile(unroll: int) -> None:
     """8 × 2 vectors of accumulators for each point of k: two loads of B and eight broadcasts of A."""
     options = {"isa": "avx512", "register_tile": (8, 32), "vector": 1, "unroll": unroll, "pack": False}
     loop = main_loop(GEMM, SQUARE, **options)
@@ -121,7 +121,7 @@ def test_gemm(unroll: int) -> None:
 
 
 @needs_avx512
-def test_gemm_as_the_model_chooses_it() -> None:
+def test_the_main_loop_of_the_gemm_tile_that_the_model_chooses() -> None:
     loop = main_loop(GEMM, SQUARE, isa="avx512")
     loop.check()
     assert loop.fma >= 16
@@ -129,27 +129,27 @@ def test_gemm_as_the_model_chooses_it() -> None:
 
 
 @needs_avx512
-def test_convolution() -> None:
+def test_the_main_loop_of_a_given_convolution_tile() -> None:
     loop = main_loop(CONV, IMAGE, isa="avx512", register_tile=(1, 4, 1, 32), vector=3, unroll=3)
     loop.check()
     assert loop.fma == 4 * 2 * 3
 
 
 @needs_avx512
-def test_convolution_as_the_model_chooses_it() -> None:
+def test_the_main_loop_of_the_convolution_tile_that_the_model_chooses() -> None:
     loop = main_loop(CONV, IMAGE, isa="avx512")
     loop.check()
     assert loop.fma >= 24
     assert loop.fma >= len(loop.lines) // 2
 
 
-# With one unit for products a processor had better choose between elements and zeros before the reduction.
+# With one FMA unit it pays to select between elements and zeros before the reduction.
 TWO_UNITS = (("fma_units", 2),)
 
 
 @needs_avx512
-def test_edges_of_an_image() -> None:
-    """Tiles with points inside and outside of the image choose addresses: no branch among the products."""
+def test_padding_takes_no_branch_in_the_main_loop() -> None:
+    """Tiles with points inside and outside of the image select addresses: no branch among the products."""
     source = """def f(float(N,C,X) I, float(F,C,K) W) -> (O) {
       O(n,f,x) +=! (x >= k && x - k < X ? I(n,c,x-k) : 0) * W(f,c,k) where x in 0:X+K-1
     }"""
@@ -165,7 +165,7 @@ def test_edges_of_an_image() -> None:
     assert len(products) >= 2 and all(x.fma >= 8 for x in products)
     for loop in products:
         assert loop.branches == 1 and not loop.count("call"), "\n".join(loop.lines)
-    # What is inside is known before the loop over channels, in which edges differ by masks of loads.
+    # Which points are inside is known before the loop over channels, whose loads differ by their masks.
     masked = [x for x in products if any("{%k" in line for line in x.lines)]
     assert masked
     for loop in masked:
@@ -174,8 +174,8 @@ def test_edges_of_an_image() -> None:
 
 
 @pytest.mark.parametrize(("stride", "chosen"), [(0, True), (1, True), (2, False)])
-def test_addresses_are_chosen_of_one_element_or_of_neighbours(stride: int, chosen: bool) -> None:
-    """Where lanes read elements further apart, a branch decides; the results are those of the source."""
+def test_addresses_are_selected_for_single_or_contiguous_elements(stride: int, chosen: bool) -> None:
+    """Where the stride between lanes is larger, a branch decides; the results are those of the source."""
     source = f"""def f(float(H,W) I, float(K,L) F) -> (O) {{
       O(h,w) +=! (h + k >= 1 && h + k < H + 1 ? I(h+k-1,{stride}*w+l) : 0) * F(k,l) where h in 0:H, w in 0:16
     }}"""
@@ -187,8 +187,8 @@ def test_addresses_are_chosen_of_one_element_or_of_neighbours(stride: int, chose
 
 
 @pytest.mark.parametrize("rows", [48, 39])
-def test_results_whose_lanes_lie_apart_are_transposed(rows: int) -> None:
-    """And stored as rows, those of fewer lanes at the end too: nothing is scattered."""
+def test_results_with_strided_lanes_are_transposed(rows: int) -> None:
+    """And stored as rows, those of fewer lanes at the end, too: nothing is scattered."""
     options: dict[str, Any] = {"vector": 0, "register_tile": (16, 20), "pack": False}
     sizes = {"M": rows, "K": 7, "N": 40}
     assert "llvm.masked.scatter" not in compiled(GEMM, **options).inspect("llvm", **sizes)
@@ -196,8 +196,8 @@ def test_results_whose_lanes_lie_apart_are_transposed(rows: int) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")
-def test_what_is_in_registers_is_checked_once() -> None:
-    """Not for each row of the matrix beside it; what fails is told by one function."""
+def test_an_index_in_a_register_is_checked_once() -> None:
+    """Not for each row of the matrix beside it; one function reports what fails."""
     source = """def f(float(V,K) T, int32(N) X, float(M,K) B) -> (O) {
       O(n,m) +=! T(X(n), k) * B(m, k)
     }"""
@@ -209,7 +209,7 @@ def test_what_is_in_registers_is_checked_once() -> None:
 
 
 @needs_avx512
-def test_softmax() -> None:
+def test_the_main_loop_of_a_softmax() -> None:
     """A row is four vectors: maxima, exponentials, sums and quotients in registers, one row an iteration."""
     found = innermost(compiled(SOFTMAX, isa="avx512").inspect("asm", N=64, D=64))
     loop = max(found, key=lambda x: x.count("vmax|vscalef|vpslld|vfn?m"))
@@ -230,7 +230,7 @@ LOOPS: dict[str, tuple[str, dict[str, int], dict[str, Any]]] = {
 
 @pytest.mark.skipif("avx2" not in isas(), reason="this processor has no AVX2")
 @pytest.mark.parametrize("name", LOOPS)
-def test_loops(name: str, golden: Callable[[str, str], None]) -> None:
+def test_loops_as_golden_files(name: str, golden: Callable[[str, str], None]) -> None:
     source, sizes, options = LOOPS[name]
     kernel = compiled(source, isa="avx2", fusion="max", pack=False, parallel=False, **options)
     golden(f"cpu/{name}.loops.txt", kernel.inspect("loops", **sizes))
@@ -247,10 +247,10 @@ MAIN: dict[str, tuple[str, dict[str, int]]] = {
 @pytest.mark.parametrize("isa", ["avx512", "avx2"])
 @pytest.mark.parametrize("name", MAIN)
 def test_main_loops_as_golden_assembly(name: str, isa: str, golden: Callable[[str, str], None]) -> None:
-    """For a machine of which everything is given, whichever this one is.
+    """For a machine all of whose facts are given.
 
-    The exponential has more constants than AVX2 has registers, and there are four of them side by side: some
-    constants are read again, and one number is kept on the stack meanwhile.
+    The exponential has more constants than AVX2 has registers, and four copies are interleaved: some
+    constants are reloaded, and one number is spilled.
     """
     registry.get("cpu")
     target = sys.modules["tc_backends.cpu.isa"].ISAS[isa]
@@ -259,9 +259,9 @@ def test_main_loops_as_golden_assembly(name: str, isa: str, golden: Callable[[st
     text = backend.code_of(program, backend.Machine(target, cores=2), tc.Options()).text
     found = innermost(llvm_jit.assembly_of(text, cpu=target.cpu, features=target.features))
     loop = max(found, key=lambda x: x.fma)
-    again = loop.count(r".* -?\d+\(%rsp\), ")
+    reloads = loop.count(r".* -?\d+\(%rsp\), ")
     if (name, isa) == ("softmax", "avx2"):
-        assert 0 < again < 20
+        assert 0 < reloads < 20
         assert loop.count(r"v.*, -?\d+\(%rsp\)$") <= 1
         loop = Loop(tuple(re.sub(r"-?\d+\(%rsp\)", "stack", x) for x in loop.lines))
     loop.check()
@@ -278,11 +278,11 @@ def test_stages_are_shown() -> None:
     assert caught.value.code == "TC0804"
 
 
-# Rows that are turned in registers.
+# Rows that are transposed in registers.
 
 
 class Shuffles:
-    """What an emitter writes of shuffles, done at once."""
+    """An emitter that executes the shuffles it would write."""
 
     def __init__(self) -> None:
         self.vectors: dict[str, list[object]] = {}
@@ -299,7 +299,7 @@ class Shuffles:
 
 @pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64, FLOAT16, INT8], ids=str)
 @pytest.mark.parametrize("lanes", [2, 4, 8, 16, 32])
-def test_any_number_of_rows_is_turned(dtype: DType, lanes: int) -> None:
+def test_any_number_of_rows_is_transposed(dtype: DType, lanes: int) -> None:
     compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
     emit, values = (sys.modules[f"tc_backends.cpu.emit.{name}"] for name in ("shuffles", "values"))
     for count in range(2, 33):
@@ -308,9 +308,9 @@ def test_any_number_of_rows_is_turned(dtype: DType, lanes: int) -> None:
         emitter.pure = shuffles.pure
         shuffles.vectors |= {f"%row{j}": [(i, j) for i in range(lanes)] for j in range(count)}
         rows = [values.Value(f"%row{j}", dtype, lanes) for j in range(count)]
-        turned = emitter.transpose(rows, lanes)
-        assert len(turned) == lanes
-        for i, v in enumerate(turned):
+        transposed = emitter.transpose(rows, lanes)
+        assert len(transposed) == lanes
+        for i, v in enumerate(transposed):
             found = shuffles.vectors[v.text]
             assert len(found) == v.lanes and found[:count] == [(i, j) for j in range(count)]
 
@@ -318,29 +318,29 @@ def test_any_number_of_rows_is_turned(dtype: DType, lanes: int) -> None:
 TURNED = {"vector": 0, "register_tile": (16, 6)}
 
 
-def turning(source: str, **sizes: int) -> tuple[int, int]:
-    """The functions that turn results, and the calls of them, of AVX-512."""
+def transposing_functions(source: str, **sizes: int) -> tuple[int, int]:
+    """The functions that transpose results, and their calls, on AVX-512."""
     text = code_of(compiled(source).program(sizes), tc.Options(**TURNED)).text
     return len(re.findall(r'^define internal void @"turn', text, re.M)), text.count('call void @"turn')
 
 
 @pytest.mark.parametrize(("depth", "functions"), [(8, 0), (96, 1)])
-def test_a_function_turns_results_where_a_call_takes_no_time(depth: int, functions: int) -> None:
-    assert turning(GEMM, M=64, K=depth, N=96) == (functions, functions)
+def test_a_function_transposes_results_after_long_reductions(depth: int, functions: int) -> None:
+    assert transposing_functions(GEMM, M=64, K=depth, N=96) == (functions, functions)
 
 
-def test_nests_share_the_function_that_turns_their_results() -> None:
+def test_nests_share_the_function_that_transposes_their_results() -> None:
     source = """def f(float(M,K) A, float(K,N) B, float(N,N) C) -> (D, E) {
       D(m,n) +=! A(m,k) * B(k,n)
       E(m,n) +=! D(m,l) * C(l,n) }"""
-    assert turning(source, M=64, K=96, N=96) == (1, 2)
+    assert transposing_functions(source, M=64, K=96, N=96) == (1, 2)
 
 
 @pytest.mark.share(3)
 @pytest.mark.parametrize("name", isas())
 @pytest.mark.parametrize("points", [1, 3, 4, 6, 7, 12])
 @pytest.mark.parametrize("type", ["float", "double", "int32", "half"])
-def test_turned_results(name: str, points: int, type: str) -> None:
+def test_results_of_transposed_stores(name: str, points: int, type: str) -> None:
     """Whole vectors and a short one, in pieces of powers of two."""
     source = f"def f({type}(M,K) A, {type}(K,N) B) -> (C) {{ C(m,n) +=! A(m,k) * B(k,n) }}"
     case = Case("turned", source, {"M": 43, "K": 40, "N": 26}, high=2)

@@ -1,4 +1,4 @@
-"""Sums of products of narrow integers: what dot-product instructions make of them is exact modulo 2^32."""
+"""Sums of products of narrow integers: with dot-product instructions they are exact modulo 2^32."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ SHAPES = [(1, 4, 16), (5, 3, 17), (3, 2, 50), (7, 13, 37), (17, 5, 1), (9, 71, 2
 
 @pytest.mark.share(3)
 @pytest.mark.parametrize(("a", "b"), MIXED)
-def test_products(a: str, b: str) -> None:
+def test_results_of_products(a: str, b: str) -> None:
     for m, k, n in SHAPES:
         same(product(a, b), *factors("nn", m, k, n, a, b))
 
@@ -76,7 +76,7 @@ def test_products(a: str, b: str) -> None:
 @pytest.mark.share(3)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("a", "b"), [("int8", "int8"), ("uint8", "int8"), ("int16", "int16")])
-def test_transposed_factors(form: str, a: str, b: str) -> None:
+def test_results_with_transposed_factors(form: str, a: str, b: str) -> None:
     for m, k, n in ((13, 75, 21), (6, 18, 33), (32, 16, 5)):
         same(product(a, b, form), *factors(form, m, k, n, a, b))
 
@@ -84,7 +84,7 @@ def test_transposed_factors(form: str, a: str, b: str) -> None:
 @pytest.mark.share(3)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("form", FORMS)
-def test_register_tiles(form: str, isa: str) -> None:
+def test_results_of_given_register_tiles(form: str, isa: str) -> None:
     """Lanes along either axis, tiles that leave remainders along both."""
     args = factors(form, 11, 39, 43, "int8", "int8")
     for tile, vector in (((3, 32), 1), ((16, 2), 0), ((4, 16), 1), ((8, 3), 0)):
@@ -103,13 +103,13 @@ def test_sums_wrap_around() -> None:
             assert (got == want).all(), (t, value)
 
 
-def test_unsigned_sums() -> None:
+def test_results_of_unsigned_sums() -> None:
     for a, b in (("uint8", "uint8"), ("int8", "uint8"), ("int8", "int8")):
         same(product(a, b, wide="uint32"), *factors("nn", 7, 130, 37, a, b))
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_deep_reductions_in_blocks(form: str) -> None:
+def test_results_of_deep_reductions_in_blocks(form: str) -> None:
     """Packs of a part of the reduction at a time."""
     for k in (20003, 16384):
         a, b = factors(form, 5, k, 70, "int8", "int8")
@@ -168,7 +168,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_other_sums_of_products(name: str) -> None:
+def test_results_of_other_sums_of_products(name: str) -> None:
     source, shapes = OTHERS[name]
     kinds = ["uint8" if "uint8(H" in source and not i else "int8" for i in range(len(shapes))]
     same(source, *(drawn(s, t, i) for i, (s, t) in enumerate(zip(shapes, kinds, strict=True))))
@@ -179,7 +179,7 @@ ROWS = "def f({a}(M,K) A, {b}(K) B) -> (C) {{ C(m) +=! int32(A(m,k)) * int32(B(k
 
 @pytest.mark.share(3)
 @pytest.mark.parametrize(("a", "b"), MIXED)
-def test_rows(a: str, b: str) -> None:
+def test_results_with_lanes_along_the_sum(a: str, b: str) -> None:
     """Lanes along the sum itself."""
     for m, k in ((1, 64), (3, 131), (37, 300), (5, 15)):
         args = drawn((m, k), a, 3), drawn((k,), b, 4)
@@ -189,12 +189,12 @@ def test_rows(a: str, b: str) -> None:
 
 @needs_dots
 @pytest.mark.parametrize(("a", "b"), MIXED)
-def test_the_instructions_are_used_of_rows(a: str, b: str) -> None:
+def test_dot_products_are_used_with_lanes_along_the_sum(a: str, b: str) -> None:
     found = uses(ROWS.format(a=a, b=b), {"M": 64, "K": 512})
     assert found == {"vpdpbusd" if {a, b} == {"int8", "uint8"} else "vpdpwssd"}
 
 
-def test_wider_sums_stay_as_they_are() -> None:
+def test_wider_sums_use_no_dot_products() -> None:
     source = product("int8", "int8", wide="int64")
     same(source, *factors("nn", 6, 40, 37, "int8", "int8"))
     assert not uses(source, {"M": 6, "K": 40, "N": 37})
@@ -214,9 +214,9 @@ def test_wider_sums_stay_as_they_are() -> None:
         ("tt", "int16", "int16"),
     ],
 )
-def test_a_dynamic_number_of_rows(form: str, a: str, b: str) -> None:
-    """The first call decides for which number kernels are made; one that leaves no remainder, and one that
-    leaves some of every length."""
+def test_results_of_a_dynamic_number_of_rows(form: str, a: str, b: str) -> None:
+    """The first call decides for which number kernels are made: one that leaves no remainder, and one that
+    leaves remainders of every length."""
     source = product(a, b, form)
     for first, k, n in ((64, 64, 64), (1, 37, 50)):
         kernel = tc.compile(source, "cpu", dynamic=("M",))
@@ -227,15 +227,15 @@ def test_a_dynamic_number_of_rows(form: str, a: str, b: str) -> None:
 
 @needs_dots
 @pytest.mark.parametrize(("a", "b"), [("int8", "int8"), ("uint8", "int8"), ("int16", "int16")])
-def test_a_dynamic_number_of_rows_has_the_instructions(a: str, b: str) -> None:
+def test_dot_products_are_used_for_a_dynamic_number_of_rows(a: str, b: str) -> None:
     for form in ("nn", "nt"):
         kernel = tc.compile(product(a, b, form), "cpu", dynamic={"M": 256})
         text = kernel.specialize(M=256, K=256, N=256).artifact("asm")
         assert "vpdpbusd" in text or "vpdpwssd" in text, form
 
 
-def test_more_rows_than_sums_of_them_are_kept() -> None:
-    """Sums of the rows of a factor are those of a cache tile, which then has no more than so many rows."""
+def test_results_of_more_rows_than_kept_sums() -> None:
+    """Sums of the rows of a factor belong to a cache tile, which then has at most as many rows."""
     source = "def f(int8(B,M,K) A, int8(K,N) W) -> (C) { C(b,m,n) +=! int32(A(b,m,k)) * int32(W(k,n)) }"
     for options in ({}, {"parallel": False}):
         kernel = tc.compile(source, "cpu", dynamic=("B", "M"), options=options)
@@ -249,7 +249,7 @@ def test_more_rows_than_sums_of_them_are_kept() -> None:
 @pytest.mark.share(2)
 @pytest.mark.parametrize("b", ["N,P,K", "P,K,N"])
 @pytest.mark.parametrize("dynamic", ["P", "K"])
-def test_one_of_several_reductions_is_of_dynamic_length(dynamic: str, b: str) -> None:
+def test_results_where_one_of_several_reductions_has_a_dynamic_length(dynamic: str, b: str) -> None:
     source = (
         f"def f(int8(M,P,K) A, int8({b}) B) -> (C) {{ C(m,n) +=! int32(A(m,p,k)) * int32(B({b.lower()})) }}"
     )
@@ -260,7 +260,7 @@ def test_one_of_several_reductions_is_of_dynamic_length(dynamic: str, b: str) ->
         np.testing.assert_array_equal(kernel(*args), interpreted(source, *args)[0])
 
 
-def test_dynamic_sizes() -> None:
+def test_results_of_dynamic_sizes() -> None:
     source = product("int8", "int8")
     kernel = tc.compile(source, "cpu", dynamic=("M", "K", "N"))
     for m, k, n in ((7, 13, 37), (1, 64, 16), (0, 3, 5)):
@@ -271,7 +271,7 @@ def test_dynamic_sizes() -> None:
 
 @needs_dots
 @pytest.mark.parametrize(("a", "b"), MIXED)
-def test_the_instructions_are_used(a: str, b: str) -> None:
+def test_dot_products_are_used(a: str, b: str) -> None:
     words = "int16" in (a, b)
     assert uses(product(a, b), {"M": 64, "K": 64, "N": 64}) == {"vpdpwssd" if words else "vpdpbusd"}
 
@@ -280,8 +280,9 @@ def test_the_instructions_are_used(a: str, b: str) -> None:
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="these are instructions of x86")
 @pytest.mark.parametrize("isa", [i for i in isas() if i != "avx512"])
 @pytest.mark.parametrize(("a", "b"), MIXED)
-def test_pairs_where_there_are_no_dot_products(a: str, b: str, isa: str) -> None:
-    """Of products, and of rows: two 16-bit products a lane, bytes widened, wrapping as the language does."""
+def test_sums_of_pairs_are_used_where_there_are_no_dot_products(a: str, b: str, isa: str) -> None:
+    """In products, and along rows: two 16-bit products a lane, bytes widened, wrapping as the
+    language does."""
     sizes = {"M": 64, "K": 64, "N": 64}
     text = compiled(product(a, b), isa=isa).specialize(**sizes).inspect("asm")
     assert "pmaddwd" in text or "vpdpwssd" in text
@@ -295,13 +296,13 @@ def test_pairs_where_there_are_no_dot_products(a: str, b: str, isa: str) -> None
 
 @needs_dots
 @pytest.mark.parametrize("form", FORMS)
-def test_the_instructions_are_used_of_transposed_factors(form: str) -> None:
+def test_dot_products_are_used_for_transposed_factors(form: str) -> None:
     assert uses(product("int8", "int8", form), {"M": 64, "K": 64, "N": 64}) == {"vpdpbusd"}
 
 
 @pytest.mark.skipif(isas()[0] not in ("avx512", "avx2"), reason="LLVM is made for this processor")
 @pytest.mark.parametrize(("name", "feature"), [("AVX512", "+avx512vnni"), ("AVX2", "+avxvnni")])
-def test_code_for_other_processors(name: str, feature: str) -> None:
+def test_code_for_other_processors_assembles(name: str, feature: str) -> None:
     isas_of = sys.modules["tc_backends.cpu.isa"]
     isa = replace(getattr(isas_of, name), features=feature, dots=True)
     machine = replace(backend.host(), isa=isa, fma_units=2, loads=2)
@@ -313,6 +314,6 @@ def test_code_for_other_processors(name: str, feature: str) -> None:
 
 
 @needs_dots
-def test_loops_show_them() -> None:
+def test_loops_show_dot_products() -> None:
     text = compiled(product("int8", "int8")).specialize(M=64, K=64, N=64).inspect("loops")
     assert "dot for k" in text

@@ -1,4 +1,4 @@
-"""Dynamic sizes of the cpu backend: one kernel gives for every size what the interpreter gives."""
+"""Dynamic sizes of the cpu backend: one kernel gives the interpreter's results for every size."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.backends.cpu_cases import (
     same,
 )
 
-SIZES = (5, 0, 1, 2, 3, 16, 17, 63, 64, 65, 130)  # the first one decides what is typical
+SIZES = (5, 0, 1, 2, 3, 16, 17, 63, 64, 65, 130)  # the first one is the typical one
 ADD = "def f(float(N) A, float(N) B) -> (C) { C(i) = A(i) + B(i) }"
 COLUMNS = """def f(float(N,C,H) I) -> (m, v, O) {
   m(c) +=! I(n,c,h)
@@ -87,7 +87,7 @@ DYNAMIC = [c for c in CORPUS if set(c.kernel.front.checked.sizes) - c.fixed.keys
 @pytest.mark.share(8)
 @pytest.mark.parametrize("which", ["first", "all"])
 @pytest.mark.parametrize("case", DYNAMIC, ids=lambda c: c.name)
-def test_a_program_with_dynamic_sizes(case: Case, which: str) -> None:
+def test_results_of_a_program_with_dynamic_sizes(case: Case, which: str) -> None:
     free = [n for n in case.kernel.front.checked.sizes if n not in case.fixed]
     dynamic = free[:1] if which == "first" else free
     k = quiet(case.source, dynamic)
@@ -134,7 +134,7 @@ LARGER: dict[str, tuple[Case, tuple[str, ...], dict[str, int]]] = {
 
 @pytest.mark.share(3)
 @pytest.mark.parametrize("name", LARGER)
-def test_a_dynamic_size_among_larger_ones(name: str) -> None:
+def test_results_of_a_dynamic_size_among_larger_ones(name: str) -> None:
     """Packed copies, cache tiles, tasks."""
     case, dynamic, fixed = LARGER[name]
     k = quiet(case.source, dynamic)
@@ -147,7 +147,7 @@ def test_a_dynamic_size_among_larger_ones(name: str) -> None:
 
 @pytest.mark.share(2)
 @pytest.mark.parametrize("seed", range(24))
-def test_random_sizes_typical_values_and_options(seed: int) -> None:
+def test_results_of_random_sizes_typical_values_and_options(seed: int) -> None:
     rng = random.Random(seed)
     case = rng.choice(DYNAMIC)
     free = [n for n in case.kernel.front.checked.sizes if n not in case.fixed]
@@ -172,14 +172,14 @@ def test_random_sizes_typical_values_and_options(seed: int) -> None:
             agrees(case, k, sizes, i)
 
 
-def test_the_last_tile_of_an_axis_beside_lanes_of_dynamic_length_is_not_packed_beyond_its_end() -> None:
-    """Rows turned for what is left of the lanes; `TC_VERIFY` follows each access."""
+def test_packs_beside_lanes_of_dynamic_length_end_with_their_axis() -> None:
+    """Rows are transposed for the remainder of the lanes; `TC_VERIFY` follows each access."""
     source = "def f(float(B,K,M) A, float(B,K,N) C) -> (O) { O(b,m,n) +=! A(b,k,m) * C(b,k,n) }"
     kernel = quiet(source, ["B"], vector=0, register_tile=(16, 2))
     agrees(Case("batched", source), kernel, {"B": 1, "K": 2, "M": 33, "N": 8}, 0)
 
 
-# What a kernel is made for.
+# Typical sizes.
 
 
 def product(m: int, k: int = 30, n: int = 40) -> tuple[Array, Array]:
@@ -187,29 +187,29 @@ def product(m: int, k: int = 30, n: int = 40) -> tuple[Array, Array]:
 
 
 @pytest.mark.parametrize(("first", "expected"), [(1, 64), (64, 64), (65, 128), (1000, 1024)])
-def test_the_first_call_says_what_is_typical(first: int, expected: int) -> None:
+def test_the_first_call_sets_the_typical_size(first: int, expected: int) -> None:
     k = quiet(GEMM, ("M",))
     k(*product(first))
     k(*product(3))
-    made = k.specialize(M=3, K=30, N=40)
-    assert made.typical == {"M": expected} and made.sizes == {"M": 3, "K": 30, "N": 40}
+    specialized = k.specialize(M=3, K=30, N=40)
+    assert specialized.typical == {"M": expected} and specialized.sizes == {"M": 3, "K": 30, "N": 40}
 
 
 def test_typical_values_are_part_of_the_key_and_dynamic_sizes_are_not() -> None:
     misses = kernel.CACHE.misses
-    made = [quiet(GEMM, {"M": t}).specialize(M=m, K=30, N=41) for t in (7, 300) for m in (1, 2)]
+    kernels = [quiet(GEMM, {"M": t}).specialize(M=m, K=30, N=41) for t in (7, 300) for m in (1, 2)]
     assert kernel.CACHE.misses - misses == 2
-    assert len({c.compiled.address for c in made}) == 2
+    assert len({c.compiled.address for c in kernels}) == 2
 
 
-def test_machine_code_before_any_size_is_known() -> None:
+def test_machine_code_is_shown_before_any_size_is_known() -> None:
     k = tc.compile(GEMM, "cpu", dynamic=("M",), sizes={"K": 30, "N": 42})
     misses = kernel.CACHE.misses
     assert np.array_equal(k(*product(5, 30, 42)), np.full((5, 42), 30))
     assert kernel.CACHE.misses == misses
 
 
-# Three dynamic axes, lanes that lie apart, and a condition around each instance: with five points of two axes
+# Three dynamic axes, strided lanes, and a condition around each instance: with five points of two axes
 # in a register tile this was 118000 lines of LLVM's text, which took 50 seconds.
 MULTIPLIED = """def f(uint8(N,M,P) A0, int s) -> (T0, T1, T3, T4) {
   T0(i,j) min= A0(j + j, j, j) + A0(i, i, i) + A0(j, j, j);
@@ -222,21 +222,23 @@ MULTIPLIED = """def f(uint8(N,M,P) A0, int s) -> (T0, T1, T3, T4) {
 
 @pytest.mark.parametrize(("isa", "most"), [("avx512", 12_000), ("avx2", 15_000), ("sse4.2", 12_000)])
 def test_the_code_of_several_dynamic_axes_is_bounded(isa: str, most: int) -> None:
-    """Of each nest, that is (size.MOST), of which two of the four here are short."""
-    made = quiet(MULTIPLIED, ("N", "P")).specialize(N=5, M=5, P=5, s=2)
-    assert code_of(made.program, isa=isa, typical=made.typical).text.count("\n") < most
+    """Of each nest, by code_size.MAX_LINES; two of the four nests here are short."""
+    specialized = quiet(MULTIPLIED, ("N", "P")).specialize(N=5, M=5, P=5, s=2)
+    assert code_of(specialized.program, isa=isa, typical=specialized.typical).text.count("\n") < most
 
 
-def test_lanes_of_a_tail_that_lie_apart_take_no_branches() -> None:
-    """LLVM makes a branch for each lane of a gather under a mask where gathers are slow."""
+def test_a_tail_of_gathered_lanes_takes_no_branches() -> None:
+    """LLVM makes a branch for each lane of a masked gather where gathers are slow."""
     source = "def f(float(N,M) A, float(M) B) -> (O) { O(i) +=! A(i,j) * B(j) where i in 0:N }"
     text = quiet(source, ("N", "M"), vector=0).specialize(N=9, M=5).inspect("llvm")
     gathers = re.findall(r"call .*@llvm\.masked\.gather.*", text)
     assert gathers and all("i1 true, i1 true" in g for g in gathers)
 
 
-@pytest.mark.filterwarnings("ignore::tc.PerformanceNotice")  # of lanes that would be too much code
-def test_the_least_code_where_all_of_it_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.filterwarnings("ignore::tc.PerformanceNotice")  # of lanes that would take too much code
+def test_the_candidate_with_the_least_code_is_taken_where_all_exceed_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     registry.get("cpu")
     monkeypatch.setattr(sys.modules["tc_backends.cpu.search.rank"], "MAX_LINES", 0)
     kernel = quiet(GEMM.replace("def f", "def least"), ("M", "K", "N"))
@@ -254,7 +256,7 @@ def test_loops_and_choice_show_the_size() -> None:
     assert k.inspect("schedule", M=3, K=256, N=512).startswith("M <= ")
 
 
-def test_shapes_of_results() -> None:
+def test_shapes_of_results_follow_the_sizes() -> None:
     k = quiet(GEMM, ("M",))
     assert k.output_shapes(M=3, K=4, N=5) == {"C": (3, 5)}
     assert k.sizes_of(*product(3)) == {"M": 3, "K": 30, "N": 40}
@@ -310,7 +312,7 @@ def test_a_backend_without_dynamic_sizes_refuses_them(monkeypatch: pytest.Monkey
     assert caught.value.code == "TC0813"
 
 
-def test_the_reference_backend_has_them() -> None:
+def test_the_reference_backend_has_dynamic_sizes() -> None:
     k = quiet(SOFTMAX, ("N",), "reference")
     for n in (3, 0, 65):
         data = np.random.default_rng(n).standard_normal((n, 9)).astype(np.float32)
@@ -376,8 +378,8 @@ def test_a_kernel_outlives_the_process(monkeypatch: pytest.MonkeyPatch, tmp_path
     for restored in (False, True):
         kernel.CACHE.clear()
         k = quiet(source, ("C",))
-        made = k.specialize(N=3, H=2)
-        assert made.restored is restored
+        specialized = k.specialize(N=3, H=2)
+        assert specialized.restored is restored
         for c in (0, 1, 70, 700):
             data = np.ones((3, c, 2), np.float32)
             assert np.array_equal(k(data), tc.interpret(source, data))

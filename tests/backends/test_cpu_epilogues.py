@@ -1,4 +1,4 @@
-"""Long functions after long reductions: when they run in a loop, over which tiles, and with what results."""
+"""Long functions after long reductions: when they run in a loop, over which tiles, and their results."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def loops(source: str, own: Any = MACHINE, sizes: dict[str, int] = SIZES) -> Loo
 
 
 def tiles(nest: LoopNest) -> list[str]:
-    """Those of results before and after the function; sums in parts have others."""
+    """The register tiles of results before and after the function; the tiles of sums in parts are others."""
     return [a.name for a in nest.arrays if a.role == "register" and a.partial_of is None]
 
 
 def test_a_long_function_runs_in_a_loop() -> None:
     nest = loops(GELU)
     text = nest_text(nest)
-    assert len(tiles(nest)) == 2, text  # one for what two reads of one element have, one for the result
+    assert len(tiles(nest)) == 2, text  # one for the element that two reads share, one for the result
     assert all(np.prod([int(n) for n in x.split(".")[-1].split("x")]) >= 16 * 16 for x in tiles(nest))
     inside = [s for s in statements(nest.body) if isinstance(s, For) and s.kind is LoopKind.SERIAL]
     assert any("S2.out" not in str(s) and "erf" in str(s) and "S1" not in str(s) for s in inside)
-    # The accumulators are copied once each, and what is only read is read where it lies.
+    # The accumulators are copied once each, and arrays that are only read are read in place.
     assert len(re.findall(r"S2\.in: ", text)) == len(re.findall(r"S2\.out: ", text))
     assert not re.search(r"registers [^\n]*\bb\b", text)
 
@@ -59,11 +59,11 @@ def test_a_long_function_runs_in_a_loop() -> None:
     ("source", "sizes"),
     [
         (product("Y(i,j) = fmax(Y(i,j) + b(j), 0.0)"), SIZES),  # not long
-        (GELU, {**SIZES, "K": 64}),  # beside too short a reduction
+        (GELU, {**SIZES, "K": 64}),  # after too short a reduction
         (GELU, {**SIZES, "M": 2, "N": 16}),  # of few vectors
     ],
 )
-def test_what_stays_unrolled(source: str, sizes: dict[str, int]) -> None:
+def test_short_epilogues_stay_unrolled(source: str, sizes: dict[str, int]) -> None:
     nest = loops(source, sizes=sizes)
     assert not tiles(nest) and ".in: " not in nest_text(nest)
 
@@ -96,7 +96,7 @@ AFTER = {
     [*((n, isas()[0]) for n in AFTER), *((n, i) for i in isas()[1:] for n in ("gelu", "turned"))],
 )
 def test_results_are_those_of_unrolled_code(name: str, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To the bit, where tiles do and do not divide the loops."""
+    """To the bit, where tiles divide the loops and where they do not."""
     source = AFTER[name]
     epilogues = sys.modules["tc_backends.cpu.epilogues"]
     rng = np.random.default_rng(1)
@@ -108,7 +108,7 @@ def test_results_are_those_of_unrolled_code(name: str, level: str, monkeypatch: 
         if name == "of data":
             given.append(rng.integers(0, n, n).astype(np.int32))
         monkeypatch.setattr(epilogues, "_MOST", float("inf"))
-        # The same machine in other words, for what is compiled to be another kernel.
+        # The same machine in other words, so that another kernel is compiled.
         same = {"latency": sys.modules["tc_backends.cpu.target"].host().latency}
         plain = tc.compile(source, "cpu", options=tc.Options(isa=level, machine=same))
         wanted = results(plain(*given))

@@ -1,5 +1,5 @@
-"""What the cpu backend fuses by default, on a machine of which the caches and cores are given: what saves
-traffic, unless it takes parallelism or throws data that are used again out of the cache."""
+"""Fusion by default on the cpu backend, on a machine whose caches and cores are given: loops are fused where
+that saves traffic, unless it costs parallelism or evicts data that are reused."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ FUSED: list[tuple[str, str, dict[str, int], dict[str, int], str]] = [
 
 
 def shown(text: str) -> str:
-    """A schedule tree as `tests.poly.fused.shown` writes those of the fuser."""
+    """A schedule tree in the notation of `tests.poly.fused.shown`."""
     kinds = isl.schedule_node_type
 
     def statements(node: Any) -> str:
@@ -102,17 +102,17 @@ def shown(text: str) -> str:
 
 
 @pytest.mark.parametrize(("name", "source", "sizes", "machine", "tree"), FUSED, ids=[f[0] for f in FUSED])
-def test_what_is_fused_by_default(
+def test_default_fusion(
     name: str, source: str, sizes: dict[str, int], machine: dict[str, int], tree: str
 ) -> None:
     facts = tuple(sorted({**MACHINE, **machine}.items()))
     assert shown(compiled(source, machine=facts).inspect("schedule", **sizes)) == tree
 
 
-def test_the_options_say_otherwise() -> None:
+def test_options_override_the_default_fusion() -> None:
     sizes = {"N": 64, "D": 64}
     facts = tuple(sorted(MACHINE.items()))
-    apart = "n[S0] n[d+[S1]] n d[S2] n[S3] n[d+[S4]] n d[S5]"
-    assert shown(compiled(SOFTMAX, machine=facts, fusion="min").inspect("schedule", **sizes)) == apart
+    unfused = "n[S0] n[d+[S1]] n d[S2] n[S3] n[d+[S4]] n d[S5]"
+    assert shown(compiled(SOFTMAX, machine=facts, fusion="min").inspect("schedule", **sizes)) == unfused
     assert shown(compiled(SOFTMAX, machine=facts, fusion="max").inspect("schedule", **sizes)) == ROWS
     assert tc.Options(machine=MACHINE).machine == facts

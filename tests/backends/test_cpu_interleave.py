@@ -1,4 +1,4 @@
-"""Copies of a chain of instructions side by side."""
+"""Interleaved copies of a dependence chain."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ interleave = sys.modules["tc_backends.cpu.emit.interleave"]
 
 
 def merged(*copies: str, **arrays: str) -> list[str]:
-    """Short names for lines: `x = fadd a, b`, `store x, p`."""
+    """Interleaved copies, with short names for lines: `x = fadd a, b`, `store x, p`."""
     lines = [[f"  {line}" for line in c.strip().splitlines()] for c in copies]
     lines = [[re.sub(r" +", " ", x).replace(" ", "  ", 1) for x in c] for c in lines]
     return [x.strip() for x in interleave.interleaved(lines, {f"%{k}": v for k, v in arrays.items()})]
@@ -29,13 +29,13 @@ def chain(i: int, source: str = "p", target: str = "q") -> str:
         store float %c{i}, ptr %{target}{i}, align 4"""
 
 
-def test_one_instruction_of_each_copy_in_turn() -> None:
+def test_copies_alternate_instruction_by_instruction() -> None:
     found = merged(chain(0), chain(1), chain(2), p0="I", p1="I", p2="I", q0="O", q1="O", q2="O")
     assert [re.sub(r"\D", "", x.split(" = ")[0].split(",")[0])[:1] for x in found] == [*"012"] * 4
     assert [x.split(" = ")[-1].split()[0] for x in found[::3]] == ["load", "fadd", "fmul", "store"]
 
 
-def test_loads_come_after_stores_of_their_array_and_of_one_that_is_not_known() -> None:
+def test_loads_follow_stores_to_their_array_and_to_an_unknown_one() -> None:
     for arrays in ({"p0": "A", "p1": "A", "q0": "A", "q1": "A"}, {"p0": "A", "p1": "A"}):
         found = merged(chain(0), chain(1), **arrays)
         assert found.index("store float %c0, ptr %q0, align 4") < found.index(
@@ -43,7 +43,7 @@ def test_loads_come_after_stores_of_their_array_and_of_one_that_is_not_known() -
         )
 
 
-def test_pointers_into_a_known_array_are_followed() -> None:
+def test_pointers_into_a_known_array_are_tracked() -> None:
     first = "%p0 = getelementptr inbounds float, ptr %base, i64 8\n" + chain(0)
     second = "%p1 = getelementptr inbounds float, ptr %p0, i64 8\n" + chain(1)
     found = merged(first, second, base="I", q0="O", q1="O")
@@ -55,14 +55,14 @@ def test_pointers_into_a_known_array_are_followed() -> None:
     )
 
 
-def test_what_one_copy_has_computed_for_all_comes_first() -> None:
+def test_an_instruction_that_all_copies_use_comes_first() -> None:
     late = "%x = fadd float %m, 2.0\n%y = fadd float %x, 2.0\n%z = fadd float %y, 2.0"
     found = merged(late, "%w = fmul float %z, %z")
     assert found == [*(x.strip() for x in late.splitlines()), "%w = fmul float %z, %z"]
 
 
 def test_accumulators_keep_their_order() -> None:
-    """Sums of several copies in one register, which is a slot until LLVM makes it one."""
+    """Sums of several copies in one register, which is a slot until LLVM promotes it."""
     add = """%o{0} = load float, ptr %slot7
         %s{0} = fadd float %o{0}, %v{0}
         store float %s{0}, ptr %slot7"""
@@ -72,7 +72,7 @@ def test_accumulators_keep_their_order() -> None:
     ]
 
 
-def test_branches_stay_where_they_are() -> None:
+def test_copies_with_branches_are_not_interleaved() -> None:
     copies = ["%a = fadd float %x, 1.0\nbr label %next", "%b = fadd float %x, 2.0"]
     assert merged(*copies) == "\n".join(copies).split("\n")
 
@@ -83,14 +83,14 @@ def test_branches_stay_where_they_are() -> None:
     "body",
     [
         "B(i,j) = exp(A(i,j))",
-        "B(i,j) = exp(A(i,j)) B(i,j) = log1p(B(i,j)) * B(i,j)",  # what one statement wrote the other reads
+        "B(i,j) = exp(A(i,j)) B(i,j) = log1p(B(i,j)) * B(i,j)",  # one statement reads what the other wrote
         "S(i) +=! exp(A(i,j)) B(i,j) = pow(fabs(A(i,j)), S(i) / 200) / S(i)",
         "M(i) max=! A(i,j) B(i,j) = exp(A(i,j) - M(i)) S(i) +=! B(i,j) B(i,j) = B(i,j) / S(i)",
         "B(i,j) = A(i,j) > 0 ? tanh(A(i,j)) : A(i,j)",
     ],
 )
 @pytest.mark.parametrize("n", [7, 64, 131])
-def test_results_are_those_of_the_judge(isa: str, body: str, n: int) -> None:
+def test_results_are_those_of_the_interpreter(isa: str, body: str, n: int) -> None:
     outputs = ", ".join(x for x in "MSB" if f"{x}(" in body)
     source = f"def f(float(N,K) A) -> ({outputs}) {{ {body} }}"
     a = np.random.default_rng(n).normal(size=(5, n)).astype(np.float32)
@@ -101,7 +101,7 @@ def test_results_are_those_of_the_judge(isa: str, body: str, n: int) -> None:
         np.testing.assert_allclose(x, y, rtol=2e-5, atol=1e-6)
 
 
-def test_exponentials_stand_side_by_side() -> None:
+def test_exponentials_are_interleaved() -> None:
     """In the code of a loop: four times the first step, then four times the second."""
     kernel = tc.compile("def f(float(N) A) -> (B) { B(i) = exp(A(i)) }", "cpu").specialize(N=4096)
     assert "x4" in kernel.inspect("choice")

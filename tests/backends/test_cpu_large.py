@@ -66,7 +66,7 @@ BYTES: dict[str, tuple[str, Callable[..., Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", BYTES)
-def test_bytes_beyond_31_bits(name: str, numbers: Array, threads: None) -> None:
+def test_results_of_arrays_beyond_31_bits(name: str, numbers: Array, threads: None) -> None:
     source, look, want = BYTES[name]
     assert look(compiled(source)(numbers)) == want
 
@@ -74,7 +74,7 @@ def test_bytes_beyond_31_bits(name: str, numbers: Array, threads: None) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("name", BYTES)
-def test_bytes_beyond_31_bits_on_every_instruction_set(
+def test_results_of_arrays_beyond_31_bits_on_every_instruction_set(
     name: str, isa: str, numbers: Array, threads: None
 ) -> None:
     source, look, want = BYTES[name]
@@ -90,7 +90,7 @@ def test_a_dynamic_size_beyond_31_bits(name: str, numbers: Array, threads: None)
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")
-def test_a_look_up_beyond_31_bits(numbers: Array, threads: None) -> None:
+def test_gathers_beyond_31_bits(numbers: Array, threads: None) -> None:
     """And the message about an index past the end, which does not fit 32 bits either."""
     kernel = compiled("def f(int8(N) A, int64(M) I) -> (O) { O(i) = A(I(i)) }")
     at = np.array([*PUT, 2**31 + 6], np.int64)
@@ -121,7 +121,7 @@ def test_floats_beyond_31_bits_of_bytes(name: str, rows: Array, threads: None) -
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")
-def test_rows_of_a_table_beyond_31_bits_of_bytes(rows: Array, threads: None) -> None:
+def test_gathered_rows_beyond_31_bits_of_bytes(rows: Array, threads: None) -> None:
     kernel = compiled("def f(float(N,M) T, int(B,L) I) -> (O) { O(b,j) +=! T(I(b,l),j) }")
     at = np.array([[0, 2**19, 1], [2**19, 2**19, 2**18]], np.int32)
     (found,) = results(kernel(rows, at))
@@ -129,8 +129,8 @@ def test_rows_of_a_table_beyond_31_bits_of_bytes(rows: Array, threads: None) -> 
 
 
 @pytest.mark.slow
-def test_results_beyond_31_bits(threads: None) -> None:
-    """Each byte of 2 GiB is written, to its place."""
+def test_stores_beyond_31_bits(threads: None) -> None:
+    """Each byte of 2 GiB is written, at its place."""
     n, m = 2**15 + 1, 2**16
     a, b = (np.random.default_rng(k).integers(-8, 8, s).astype(np.int8) for k, s in ((0, n), (1, m)))
     (found,) = results(compiled("def f(int8(N) A, int8(M) B) -> (O) { O(i,j) = A(i) * B(j) }")(a, b))

@@ -1,4 +1,5 @@
-"""AArch64 is a parameter of the emitter: its code is made and assembled here, though nothing can run it."""
+"""NEON code is generated and assembled here, though nothing can run it: AArch64 is a parameter of the
+emitter."""
 
 from __future__ import annotations
 

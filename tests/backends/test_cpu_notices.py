@@ -1,4 +1,4 @@
-"""What the cpu backend does in a simpler way than options ask for, or one would expect, is a warning."""
+"""Notices: where the cpu backend is simpler than options ask for, or than one would expect, it warns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.backends.cpu_cases import GEMM, isas
 GAMMA = "def f(float(N) A) -> (O) { O(i) = tgamma(A(i)) }"
 
 
-def told(source: str, options: dict[str, Any], **sizes: int) -> list[str]:
+def notices_of(source: str, options: dict[str, Any], **sizes: int) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         tc.compile(source, "cpu", options=options).specialize(**sizes)
@@ -24,32 +24,32 @@ def told(source: str, options: dict[str, Any], **sizes: int) -> list[str]:
     return [str(w.message) for w in caught if w.category is tc.PerformanceNotice]
 
 
-def test_a_function_without_a_vector_form() -> None:
-    (one,) = told(GAMMA, {}, N=1 << 17)
+def test_a_function_without_a_vector_form_is_noticed() -> None:
+    (one,) = notices_of(GAMMA, {}, N=1 << 17)
     assert "'tgamma' has no vector form" in one and "O(i) = tgamma(A(i))" in one
-    assert not told(GAMMA, {}, N=1 << 10)
+    assert not notices_of(GAMMA, {}, N=1 << 10)
 
 
-def test_functions_with_vector_forms() -> None:
+def test_functions_with_vector_forms_are_not_noticed() -> None:
     value = (
         "pow(exp(A(i)), abs(A(i))) + erf(A(i)) + fma(A(i), A(i), 1) + sqrt(A(i)) + fmin(A(i), floor(A(i)))"
     )
-    assert not told(f"def f(float(N) A) -> (O) {{ O(i) = {value} }}", {}, N=1 << 17)
+    assert not notices_of(f"def f(float(N) A) -> (O) {{ O(i) = {value} }}", {}, N=1 << 17)
 
 
-def test_a_register_tile_that_is_made_smaller() -> None:
-    (one,) = told(GEMM, {"register_tile": (64, 256), "isa": isas()[-1]}, M=512, N=512, K=64)
+def test_a_register_tile_that_is_made_smaller_is_noticed() -> None:
+    (one,) = notices_of(GEMM, {"register_tile": (64, 256), "isa": isas()[-1]}, M=512, N=512, K=64)
     assert "the register tile of S0, S1 is (" in one
-    assert not told(GEMM, {"register_tile": (2, 16)}, M=512, N=512, K=64)
-    assert not told(GEMM, {"register_tile": (64, 256)}, M=2, N=8, K=64)  # as large as the array
+    assert not notices_of(GEMM, {"register_tile": (2, 16)}, M=512, N=512, K=64)
+    assert not notices_of(GEMM, {"register_tile": (64, 256)}, M=2, N=8, K=64)  # as large as the array
 
 
-def test_statements_beside_lanes() -> None:
-    """Rows start one at a time, and that is little of what there is to do."""
-    assert not told("def f(float(N,M) A) -> (O) { O(i) +=! A(i,j) }", {}, N=1 << 17, M=64)
+def test_scalar_statements_beside_vector_loops_are_not_noticed() -> None:
+    """The first values of rows are set one at a time, which is little of the work."""
+    assert not notices_of("def f(float(N,M) A) -> (O) { O(i) +=! A(i,j) }", {}, N=1 << 17, M=64)
 
 
-def test_a_kernel_from_disk_tells_it_too(tmp_path: Path) -> None:
+def test_a_kernel_from_disk_repeats_its_notices(tmp_path: Path) -> None:
     code = f"""
 import warnings, tc
 with warnings.catch_warnings(record=True) as caught:

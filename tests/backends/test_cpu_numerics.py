@@ -56,8 +56,8 @@ EXTREMA = """def f({t}(N,M) A, {t}(N,M) B) -> (P, Q, R, S, T, U) {{
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("vector", [-1, 0, 1])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_extrema_of_hard_values(dtype: str, vector: int, isa: str) -> None:
-    """`min` and `max` give NaN if one is, `fmin` and `fmax` the other operand."""
+def test_extrema_of_special_values(dtype: str, vector: int, isa: str) -> None:
+    """`min` and `max` give NaN if an operand is NaN, `fmin` and `fmax` the other operand."""
     source = EXTREMA.format(t=dtype)
     for n, m in ((3, 13), (17, 5), (16, 16), (1, 40)):
         agree(source, hard((n, m), dtype, n), hard((n, m), dtype, m), isa=isa, vector=vector)
@@ -110,7 +110,7 @@ INACTIVE = [
 @pytest.mark.share(3)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("statement", INACTIVE)
-def test_lanes_beyond_the_domain_hold_what_changes_nothing(statement: str, isa: str) -> None:
+def test_lanes_beyond_the_domain_hold_neutral_elements(statement: str, isa: str) -> None:
     source = f"def f(float s, float(N,M) A, float(M) B) -> (S) {{ {statement} }}"
     for n, m in ((3, 5), (17, 1), (2, 19), (21, 9)):
         a, b = np.full((n, m), 1, np.float32), np.full(m, 2, np.float32)
@@ -122,7 +122,7 @@ def test_lanes_beyond_the_domain_hold_what_changes_nothing(statement: str, isa: 
 
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("op", ["+=!", "*=!", "min=!", "max=!"])
-def test_empty_reductions_are_neutral(op: str, isa: str) -> None:
+def test_empty_reductions_give_the_neutral_element(op: str, isa: str) -> None:
     for t in ("float32", "float64", "float16", "int8", "uint16", "int64"):
         agree(f"def f({t}(N,M) A) -> (S) {{ S(i) {op} A(i,j) }}", np.ones((19, 0), t), isa=isa)
 
@@ -149,8 +149,9 @@ PADDED = """def f({t}(N,C,X) I, {t}(F,C,K) W) -> (O, P) {{
 @pytest.mark.share(5)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "uint64"])
-def test_edges_are_padded_without_reading_beyond(dtype: str, isa: str) -> None:
-    """An element or a constant, the same for all lanes, takes no branch; beyond are protected pages."""
+def test_padded_edges_read_nothing_beyond_the_array(dtype: str, isa: str) -> None:
+    """An element or a constant, the same for all lanes, takes no branch; beyond the array are protected
+    pages."""
     rng = np.random.default_rng(0)
     t = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
     for pad, n, c, f, x, layout in (
@@ -167,9 +168,9 @@ def test_edges_are_padded_without_reading_beyond(dtype: str, isa: str) -> None:
 
 @pytest.mark.skipif("avx512" not in isas(), reason="this processor has no AVX-512")
 @pytest.mark.parametrize(("m", "masked"), [(41, True), (3, False)])
-def test_what_a_condition_never_reads_may_be_shorter(m: int, masked: bool) -> None:
-    """No q and k meet the condition, so that `A` may have fewer elements than n has values: then no address
-    is in it that says nothing of q and k."""
+def test_an_array_that_a_condition_never_reads_may_be_shorter(m: int, masked: bool) -> None:
+    """No q and k meet the condition, so `A` may have fewer elements than n has values: then no address that
+    does not depend on q and k is inside of it."""
     source = """def f(float(M) A, float(N,P) B, float(Q,K) W) -> (O) {
       O(q,p) +=! ((q + k) % 4 == 5 ? A(n) : 2) * B(n,p) * W(q,k)
     }"""
@@ -258,8 +259,8 @@ BEYOND = [
 @pytest.mark.parametrize("isa", ["avx512", "avx2"])
 @pytest.mark.parametrize("source", ["float", "double"])
 @pytest.mark.parametrize("target", ["int8", "uint8", "int16", "uint16", "int32"])
-def test_lanes_of_floats_become_integers_together(target: str, source: str, isa: str) -> None:
-    """LLVM's saturating conversion of vectors takes one lane after the other."""
+def test_vectors_of_floats_are_converted_to_integers_as_vectors(target: str, source: str, isa: str) -> None:
+    """LLVM's saturating conversion of vectors converts one lane after the other."""
     program = f"def f({source}(N) A) -> (O) {{ O(i) = {target}(A(i)) }}"
     assembly = assembly_of(compiled(program).program({"N": 4096}), isa)
     assert "vcvttp" in assembly
@@ -417,7 +418,7 @@ def ulps(got: Array, want: Array) -> Array:
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("group", range(len(GROUPS)))
-def test_built_in_functions(group: int, dtype: str, isa: str) -> None:
+def test_built_in_functions_stay_within_their_bounds(group: int, dtype: str, isa: str) -> None:
     names = GROUPS[group]
     rng = np.random.default_rng(group)
     params, body = [], []
@@ -451,7 +452,7 @@ def test_built_in_functions(group: int, dtype: str, isa: str) -> None:
 
 @pytest.mark.share(2)
 @pytest.mark.parametrize("isa", isas()[:2])
-def test_nothing_beside_an_array_is_touched(isa: str) -> None:
+def test_nothing_beside_an_array_is_accessed(isa: str) -> None:
     done = subprocess.run(
         [sys.executable, "-X", "faulthandler", str(ROOT / "tests/backends/guarded_pages.py"), isa],
         capture_output=True,
@@ -469,8 +470,8 @@ def test_nothing_beside_an_array_is_touched(isa: str) -> None:
     ("parts", "norm"),
     [((3e200, 4e200, 0.0), 5e200), ((3e-200, 0.0, 4e-200), 5e-200), ((NAN, 8.0, -INF), INF)],
 )
-def test_norms_of_what_has_no_square(parts: tuple[float, ...], norm: float) -> None:
-    """As in C an infinity counts for more than NaN; the interpreter says so, too."""
+def test_norms_of_infinities_and_nan(parts: tuple[float, ...], norm: float) -> None:
+    """As in C an infinity prevails over NaN; the interpreter agrees."""
     source = """def f(double(N) A, double(N) B, double(N) C) -> (O, R) {
       O(i) = norm3d(A(i), B(i), C(i))
       R(i) = rnorm3d(A(i), B(i), C(i))
@@ -507,8 +508,8 @@ def test_products_as_multiply_adds_are_the_same_products(t: str, isa: str) -> No
 
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize(("t", "ulps"), [("float", 2.0), ("double", 4.0)])
-def test_exponents_that_are_never_positive(t: str, ulps: float, isa: str) -> None:
-    """Of a soft-max: all exponents, numbers near where the result is subnormal and where it is 0."""
+def test_exponentials_of_exponents_that_are_never_positive(t: str, ulps: float, isa: str) -> None:
+    """Of a softmax: all exponents, numbers near where the result is subnormal and where it is 0."""
     source = f"def f({t}(N,D) I) -> (O,M) {{ M(n) max=! I(n,d)\n O(n,d) = exp(I(n,d) - M(n)) }}"
     dtype, least = ("f4", -104.0) if t == "float" else ("f8", -746.0)
     rng = np.random.default_rng(4)

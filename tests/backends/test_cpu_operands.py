@@ -40,12 +40,12 @@ def choice(source: str, sizes: dict[str, int], **options: Any) -> str:
 IMAGES = {"N": 4, "C": 64, "H": 28, "W": 28, "F": 64, "KH": 3, "KW": 3}
 
 
-def test_what_many_results_need() -> None:
+def test_an_operand_of_many_results_becomes_a_temporary() -> None:
     assert ONCE in choice(SAME, IMAGES)
     assert ONCE in choice(KERNEL, {"M": 512, "N": 512, "P": 512})
 
 
-def test_what_few_results_need_is_computed_for_each() -> None:
+def test_an_operand_of_few_results_is_computed_for_each() -> None:
     assert ONCE not in choice(SAME, {**IMAGES, "F": 2})
     assert ONCE not in choice(DEPTHWISE, {n: v for n, v in IMAGES.items() if n != "F"})
     assert ONCE not in choice(KERNEL, {"M": 512, "N": 512, "P": 2})
@@ -57,20 +57,22 @@ def test_what_few_results_need_is_computed_for_each() -> None:
         ("O(i,j) = A(i,j) * (0.5 - 0.5 * cos(6.2831853 * float(j) / float(N)))", 500, True),
         ("O(i,j) = A(i,j) * (0.5 - 0.5 * cos(6.2831853 * float(j) / float(N)))", 3, False),
         ("O(i,j) = (A(i,j) - B(j)) * rsqrt(B(j) * B(j) + 1e-5)", 500, True),
-        ("O(i,j) = A(i,j) * (B(j) + 1)", 500, False),  # no more than to read it
+        ("O(i,j) = A(i,j) * (B(j) + 1)", 500, False),  # as cheap as a load
         ("O(i,j) = A(i,j) * exp(B(i))", 500, False),  # once a row
     ],
 )
-def test_what_the_rows_of_a_result_have_in_common(body: str, rows: int, once: bool) -> None:
+def test_an_operand_that_all_rows_share_becomes_a_temporary_where_it_is_expensive(
+    body: str, rows: int, once: bool
+) -> None:
     width = "M" if "B(i)" in body else "N"
     source = f"def f(float(M,N) A, float({width}) B) -> (O) {{ {body} }}"
     text = choice(source, {"M": rows, "N": 500})
     assert (ONCE in text) == once
-    # Nor do tiles turn rows in registers, so as to have each column's part once.
+    # Tiles do not transpose rows in registers either to compute each column's part once.
     assert re.search(r"\n  \* .* lanes j_\d x\d+", text)
 
 
-def test_no_temporary_larger_than_what_the_caller_has() -> None:
+def test_no_temporary_is_larger_than_the_arguments() -> None:
     assert ONCE not in choice(KERNEL, {"M": 4096, "N": 4096, "P": 64})
 
 
@@ -80,13 +82,13 @@ def test_statements_stay_as_they_are_without_fusion() -> None:
 
 @pytest.mark.parametrize(("images", "fused"), [(1, False), (3, False), (4, True), (5, False), (16, True)])
 def test_an_odd_number_of_images_is_not_one_task_each(images: int, fused: bool) -> None:
-    """Two processors would wait for each other a quarter of the time, or a tenth."""
+    """Two cores would wait for each other a quarter of the time, or a tenth."""
     text = choice(SAME, {**IMAGES, "N": images})
     assert ("region 0, nest 1" in text) == fused
 
 
 @pytest.mark.parametrize(("images", "first"), [(3, "f_1"), (4, "n_0"), (5, "f_1"), (7, "f_1"), (16, "n_0")])
-def test_an_odd_number_of_images_is_shared_out_by_channels(images: int, first: str) -> None:
+def test_an_odd_number_of_images_is_divided_by_channels(images: int, first: str) -> None:
     text = choice(PLAIN, {**IMAGES, "N": images, "H": 16, "W": 16})
     assert f"  order {first} parallel" in text
 
@@ -96,16 +98,16 @@ def packs(source: str, sizes: dict[str, int], **options: Any) -> list[str]:
     return [line.strip() for line in text.splitlines() if "transposed for" in line]
 
 
-def test_packs_turn_whole_rows() -> None:
-    """Weights of all channels and points of a window lie one after the other, in the source as in the pack:
-    blocks of sixteen, not of three."""
+def test_packs_transpose_whole_rows() -> None:
+    """Weights of all channels and points of a window are contiguous, in the source as in the pack: blocks of
+    sixteen, not of three."""
     found = packs(PLAIN, {**IMAGES, "H": 16, "W": 16}, vector=1, register_tile=(1, 32, 1, 7))
     assert found and all("16 * " in line or "] " in line for line in found)
     assert not any("[0, 3)" in line for line in found)
 
 
-def test_rows_end_where_the_source_goes_on_elsewhere() -> None:
-    """Only two of three points of the window are read, so that rows are two long."""
+def test_packed_rows_end_with_the_contiguous_part() -> None:
+    """Only two of three points of the window are read, so that rows have two elements."""
     source = PLAIN.replace("K(f,c,ky,kx)\n", "K(f,c,ky,kx) where kx in 0:2\n")
     found = packs(source, {**IMAGES, "H": 16, "W": 16}, vector=1, register_tile=(1, 32, 1, 7))
     assert found and all("[0, 2)" in line for line in found)
@@ -124,7 +126,7 @@ def test_results_over_packs_of_whole_rows(channels: int, window: tuple[int, int]
 
 
 def test_a_long_row_goes_through_the_first_cache_in_parts() -> None:
-    """Lanes of one line of the pack are written soon after each other: 64 columns of a pack of 64 lanes."""
+    """The lanes of a line of the pack are written soon after each other: 64 columns of a pack of 64 lanes."""
     source = "def f(float(M,K) A, float(N,K) B) -> (O) { O(i,j) +=! A(i,k) * B(j,k) }"
     text = compiled(source, machine=ZEN4, vector=1, register_tile=(4, 64), pack=True).inspect(
         "loops", M=64, K=1000, N=256
@@ -154,7 +156,7 @@ COLUMNS = {
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("source", COLUMNS.values(), ids=COLUMNS)
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (40, 37), (333, 64), (5, 1000)])
-def test_columns_computed_once_are_what_they_were(source: str, rows: int, columns: int, isa: str) -> None:
+def test_results_with_columns_computed_once(source: str, rows: int, columns: int, isa: str) -> None:
     rng = np.random.default_rng(2)
     x = rng.standard_normal((rows, columns), np.float32)
     v = rng.random(columns, np.float32) + np.float32(0.5)

@@ -45,7 +45,7 @@ def options() -> st.SearchStrategy[dict[str, Any]]:
 @pytest.mark.parametrize("case", CORPUS, ids=lambda c: c.name)
 @given(data=st.data())
 @settings(_COMMON, max_examples=examples(6))
-def test_random_options(case: Case, data: st.DataObject) -> None:
+def test_results_with_random_options(case: Case, data: st.DataObject) -> None:
     sizes = case.sizes(data.draw(st.lists(st.sampled_from(SIZES), min_size=4, max_size=4), "sizes"))
     check(case, sizes, 0, fitting(data.draw(options(), "options"), case.kernel.front))
 
@@ -53,32 +53,32 @@ def test_random_options(case: Case, data: st.DataObject) -> None:
 @pytest.mark.share(5)
 @pytest.mark.parametrize("case", CORPUS, ids=lambda c: c.name)
 @pytest.mark.parametrize("isa", isas())
-def test_defaults(case: Case, isa: str) -> None:
+def test_results_with_default_options(case: Case, isa: str) -> None:
     """Sizes that no vector and no register tile divides."""
     check(case, case.sizes([19, 18, 5, 3]), 1, {"isa": isa})
 
 
 @pytest.mark.parametrize("fusion", ["max", "preserve3coincident", "min"])
 @pytest.mark.parametrize("name", ["bias and relu", "mlp", "softmax", "redefinition", "stencils", "calls"])
-def test_strategies_of_fusion(name: str, fusion: str) -> None:
+def test_results_with_each_fusion_strategy(name: str, fusion: str) -> None:
     case = BY_NAME[name]
     check(case, case.sizes([9, 17, 6, 5]), 2, fitting({"fusion": fusion, "tile": (4, 8)}, case.kernel.front))
 
 
 @pytest.mark.parametrize("tile", [(7, 8), (3,), (1, 16), (64, 64, 64)])
 @pytest.mark.parametrize("name", ["gemm", "gemm of transposed", "convolution", "bias and relu", "batched"])
-def test_tiles_with_packs(name: str, tile: tuple[int, ...]) -> None:
+def test_results_of_tiles_with_packs(name: str, tile: tuple[int, ...]) -> None:
     case = BY_NAME[name]
     check(case, case.sizes([21, 20, 33, 4]), 3, fitting({"tile": tile, "pack": True}, case.kernel.front))
 
 
-def test_a_value_that_an_index_decides() -> None:
+def test_a_value_that_an_index_selects() -> None:
     """At i = 0 the value needs no element of A: the nest reads none."""
     check(Case("or", "def f(bool(N,M) A) -> (E) { E(i,j) = A(i,j) || (i < 2) }"), {"N": 1, "M": 1}, 0, {})
 
 
-def test_padding_that_is_read_under_another_condition_and_after_it() -> None:
-    """What was loaded under Q is not there where Q does not hold."""
+def test_padding_loaded_under_another_condition_is_not_reused_after_it() -> None:
+    """A value that was loaded under Q is not available where Q does not hold."""
     source = """def f(float(N) P, float(N) Q, float(N,M) A, float(N,M) B) -> (O) {
       O(i,j) = (P(i) > 0 ? B(i,j) : 0) + (Q(i) > 0 ? (P(i) > 0 ? A(i,j) : 0) * 2 : 1)
                + (P(i) > 0 ? A(i,j) : 0)
@@ -86,13 +86,13 @@ def test_padding_that_is_read_under_another_condition_and_after_it() -> None:
     check(Case("under", source), {"N": 9, "M": 80}, 0, {"vector": 1})
 
 
-def test_a_register_tile_that_does_not_divide_the_tiles_of_a_region() -> None:
+def test_results_of_a_register_tile_that_does_not_divide_the_tiles_of_a_region() -> None:
     check(BY_NAME["mlp"], {"B": 15, "N": 0, "O": 1, "P": 2}, 0, {"register_tile": (12,)})
     check(BY_NAME["mlp"], {"B": 15, "N": 4, "O": 6, "P": 5}, 0, {"register_tile": (12, 5)})
 
 
 @pytest.mark.skipif("avx512" not in isas(), reason="this processor has no AVX-512")
-def test_lanes_that_do_not_divide_the_tiles_of_a_region() -> None:
+def test_results_of_lanes_that_do_not_divide_the_tiles_of_a_region() -> None:
     sizes = {"B": 31, "N": 5, "O": 1, "P": 2}
     check(BY_NAME["mlp"], sizes, 0, {"isa": "avx512", "register_tile": (2,)})
 
@@ -104,7 +104,7 @@ def test_options_that_other_backends_have_are_refused() -> None:
 
 
 def test_options_show_in_the_choice() -> None:
-    """What is asked for is what is done, where the nest allows it."""
+    """The choice follows the options where the nest allows it."""
 
     def choice(**values: Any) -> str:
         return compiled(BY_NAME["gemm"].source, **values).inspect("choice", M=64, N=64, K=64)
@@ -120,16 +120,17 @@ def test_options_show_in_the_choice() -> None:
         assert re.search(f"order {shown}", choice(tile=(16, 16), order=order))
 
 
-def test_which_loop_threads_share() -> None:
-    """Packs would have the rows outside that they depend on; an order that is given comes first."""
+def test_threads_share_the_outermost_loop() -> None:
+    """Packs need the rows that they depend on outermost; an order that is given takes precedence."""
     kernels = {o: compiled(BY_NAME["gemm"].source, order=o) for o in ((0,), (1,), (1, 0))}
     shown = {o: k.inspect("choice", M=512, N=512, K=512) for o, k in kernels.items()}
     for o, text in shown.items():
         assert f"order {'ij'[o[0]]}_{o[0]} parallel" in text, text
 
 
-def test_what_is_asked_for_early() -> None:
-    """Rows of a table that data select: by default only of one that is larger than the second cache."""
+def test_the_option_prefetch_decides_about_gathered_rows() -> None:
+    """Rows of a table that data select are prefetched by default only if the table is larger than the second
+    cache."""
     source = "def f(float(E,D) T, int32(N) I) -> (O) { O(d) +=! T(I(n), d) }"
 
     def loops(**values: Any) -> str:
@@ -141,8 +142,9 @@ def test_what_is_asked_for_early() -> None:
     assert "prefetch" not in loops(machine=(("l2", 4096),), prefetch=False)
 
 
-def test_what_is_stored_past_the_caches() -> None:
-    """By default what is larger than the last cache; never what is read again."""
+def test_the_option_nontemporal_decides_about_stores() -> None:
+    """By default results larger than the last cache are stored non-temporally; never results that are read
+    again."""
     source = "def f(float(N) A, float(N) B) -> (C) { C(i) = A(i) + B(i) }"
 
     def stores(**values: Any) -> int:
@@ -151,8 +153,8 @@ def test_what_is_stored_past_the_caches() -> None:
     small = (("l1", 1 << 10), ("l2", 1 << 12), ("l3", 1 << 13))
     assert not stores() and stores(nontemporal=True)
     assert stores(machine=small) and not stores(machine=small, nontemporal=False)
-    again = "def f(float(N) A) -> (C, D) { C(i) = A(i) * 2\n D +=! C(i) }"
-    assert "!nontemporal" not in compiled(again, nontemporal=True).inspect("llvm", N=4096)
+    reread = "def f(float(N) A) -> (C, D) { C(i) = A(i) * 2\n D +=! C(i) }"
+    assert "!nontemporal" not in compiled(reread, nontemporal=True).inspect("llvm", N=4096)
 
 
 # A function that decides about fusion, and facts about the machine.
@@ -175,7 +177,7 @@ def test_a_function_decides_about_fusion(tmp_path: Any, monkeypatch: pytest.Monk
     assert shown[never] == shown["min"] != shown["max"]
 
 
-def test_facts_about_the_machine_are_believed() -> None:
+def test_facts_about_the_machine_are_overridden() -> None:
     source = "def f(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
     sizes = {"M": 256, "N": 256, "K": 4096}
 
@@ -223,7 +225,7 @@ def test_every_old_name_of_a_machine_fact_is_an_alias_of_one_that_exists(old: st
         ({"isa": 3}, "isa = 3", None),
     ],
 )
-def test_facts_that_the_model_does_not_know(
+def test_unknown_facts_and_impossible_numbers_are_refused(
     machine: dict[str, float], message: str, help_: str | None
 ) -> None:
     with pytest.raises(tc.BackendError, match=f"no machine with {message}") as caught:
@@ -279,15 +281,15 @@ def test_fast_math_keeps_special_values() -> None:
 
 @pytest.mark.share(2)
 @pytest.mark.parametrize("case", CORPUS, ids=lambda c: c.name)
-def test_fast_math_over_the_corpus(case: Case) -> None:
+def test_results_of_the_corpus_with_fast_math(case: Case) -> None:
     check(case, case.sizes([19, 18, 5, 3]), 1, {"fast_math": True})
 
 
-def test_a_register_tile_that_no_compiler_would_finish() -> None:
-    """It is made smaller, and the choice says so."""
+def test_a_register_tile_that_llvm_would_not_finish_is_made_smaller() -> None:
+    """And the choice says so."""
     source = "def f(float(K,M) A) -> (T) { T(i,j,k) max=! A(i,i) + A(j,j) + A(k,k) + A(l,l) }"
     a = np.arange(33 * 33, dtype=np.float32).reshape(33, 33)
-    # With one unit for products the sum would be computed once, before the reduction, by a nest of its own.
+    # With one FMA unit a nest of its own would compute the sum once, before the reduction.
     kernel = compiled(source, register_tile=(33, 33, 33), machine=(("fma_units", 2),))
     with pytest.warns(tc.PerformanceNotice, match=r"the register tile of S0, S1 is \("):
         found = np.asarray(kernel(a))
@@ -295,8 +297,8 @@ def test_a_register_tile_that_no_compiler_would_finish() -> None:
     assert "as given, down to 256 vectors" in kernel.inspect("choice", K=33, M=33)
 
 
-def test_a_register_tile_with_what_is_left_over_of_many_lengths() -> None:
-    """Of dynamic sizes there is code for several lengths along each axis: these multiply, to hundreds of
+def test_a_register_tile_with_remainders_of_many_lengths_is_made_smaller() -> None:
+    """For dynamic sizes there is code for several lengths along each axis: these multiply, to hundreds of
     thousands of lines where elements are gathered."""
     source = """def f(int16(P,M,M) A, int s) -> (T) {
       T(i,j,k,l) +=! A(i % 4, l, i - 2) / (x % x) + A(k,k,k) + A(m,m,m) + A(n,n,n)
@@ -309,8 +311,8 @@ def test_a_register_tile_with_what_is_left_over_of_many_lengths() -> None:
     assert kernel.inspect("llvm", P=4, M=4, s=2).count("\n") < 60_000
 
 
-def test_a_register_tile_that_fits_no_tile_of_a_region() -> None:
-    """Rows of A become float32 in the loops of the product, 24 at a time, which no 16 lanes divide."""
+def test_results_of_a_register_tile_that_fits_no_tile_of_a_region() -> None:
+    """Rows of A become float32 in the loops of the product, 24 at a time, which 16 lanes do not divide."""
     source = "def f(half(M,K) A, half(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
     case = Case("halves", source, {"M": 43, "K": 40, "N": 26}, high=2)
     options = {"isa": isas()[-1], "vector": 0, "register_tile": (32, 4)}

@@ -21,7 +21,7 @@ def code(source: str, isa: str = "avx512", sizes: dict[str, int] | None = None, 
 
 
 @pytest.mark.parametrize("t", ["float", "double"])
-def test_rows_are_multiplied(t: str) -> None:
+def test_rows_are_multiplied_by_the_reciprocal(t: str) -> None:
     text = code(ROW.format(t=t))
     assert "reciprocal" in text and "branch_weights" in text
     assert "reciprocal" not in code(ROW.format(t=t), isa="avx2")  # its divisions are as fast
@@ -31,8 +31,8 @@ def test_rows_are_multiplied(t: str) -> None:
     assert "reciprocal" not in code(ROW.format(t=t).replace("/ s", "/ (X(i) * s)"))  # one for each lane
 
 
-def test_what_follows_a_reduction_is_divided() -> None:
-    """Once, beside hundreds of multiply-adds, while registers hold the results."""
+def test_epilogues_are_divided() -> None:
+    """Once, after hundreds of multiply-adds, while registers hold the results."""
     source = """def f(float(M,K) A, float(K,N) B, float s) -> (C) {
   C(i,j) +=! A(i,k) * B(k,j)
   C(i,j) = C(i,j) / s
@@ -41,9 +41,9 @@ def test_what_follows_a_reduction_is_divided() -> None:
     assert "fdiv <16 x float>" in text and "reciprocal" not in text
 
 
-def between(rng: np.random.Generator, p: int, count: int) -> tuple[np.ndarray[Any, Any], ...]:
-    """Dividends and divisors of p bits whose quotients are as near as can be to where rounding changes:
-    a 2^s = b m + e for an odd m of p + 1 bits and a small e."""
+def hard_quotients(rng: np.random.Generator, p: int, count: int) -> tuple[np.ndarray[Any, Any], ...]:
+    """Dividends and divisors of p bits whose quotients are as close as possible to a rounding boundary: a 2^s
+    = b m + e for an odd m of p + 1 bits and a small e."""
     pairs: list[tuple[int, int]] = []
     while len(pairs) < count:
         b = int(rng.integers(1 << (p - 1), 1 << p)) | 1
@@ -58,7 +58,7 @@ def between(rng: np.random.Generator, p: int, count: int) -> tuple[np.ndarray[An
 
 
 def test_hard_cases_are_hard() -> None:
-    a, b = between(np.random.default_rng(2), 24, 200)
+    a, b = hard_quotients(np.random.default_rng(2), 24, 200)
     for x, y in zip(a, b, strict=True):
         quotient = Fraction(int(x), int(y))
         scaled = quotient * (1 << 24) * (1 if quotient >= 1 else 2)  # the last bit is what is rounded away
@@ -68,12 +68,12 @@ def test_hard_cases_are_hard() -> None:
 @needs_avx512
 @pytest.mark.parametrize(("t", "kind", "p"), [("float", np.float32, 24), ("double", np.float64, 53)])
 def test_quotients_are_rounded_once(t: str, kind: type, p: int) -> None:
-    """As those of the processor's divisions, to the bit: hard dividends and divisors, all exponents."""
+    """To the bit as the processor's divisions: hard dividends and divisors, all exponents."""
     kernel = tc.compile(ROW.format(t=t), "cpu", options=tc.Options(isa="avx512"))
     whole = {4: np.uint32, 8: np.uint64}[kind().itemsize]
     rng = np.random.default_rng(3)
     most = float(np.finfo(kind).max)
-    a, b = (x.astype(kind) for x in between(rng, p, 192))
+    a, b = (x.astype(kind) for x in hard_quotients(rng, p, 192))
     any_bits = rng.integers(0, np.iinfo(whole).max, 4096, whole, endpoint=True).view(kind)
     usual = rng.standard_normal(4096).astype(kind)
     with_zeros = np.where(rng.random(4096) < 0.3, kind(0), usual)
@@ -98,14 +98,14 @@ def test_quotients_are_rounded_once(t: str, kind: type, p: int) -> None:
 
 @needs_avx512
 @pytest.mark.parametrize("op", ["max", "min"])
-def test_hard_cases_with_their_own_divisors(op: str) -> None:
+def test_hard_dividends_with_their_divisors(op: str) -> None:
     """A dividend and the divisor that make a hard quotient meet, in a row of their own."""
     source = f"""def f(float(M,N) X) -> (S, Y) {{
   S(m) {op}=! X(m,i)
   Y(m,i) = X(m,i) / S(m)
 }}"""
     kernel = tc.compile(source, "cpu", options=tc.Options(isa="avx512"))
-    a, b = (x.astype(np.float32) for x in between(np.random.default_rng(4), 24, 1000))
+    a, b = (x.astype(np.float32) for x in hard_quotients(np.random.default_rng(4), 24, 1000))
     ordered = a < b if op == "max" else a > b
     x = np.repeat(a[ordered, None], 512, 1)
     x[:, 0] = b[ordered]
@@ -117,7 +117,7 @@ def test_hard_cases_with_their_own_divisors(op: str) -> None:
 
 @needs_avx512
 @pytest.mark.parametrize(("t", "least"), [("float", -104.0), ("double", -746.0)])
-def test_dividends_from_0_to_1(t: str, least: float) -> None:
+def test_fractions_are_rounded_once(t: str, least: float) -> None:
     """Exponentials: 0, 1, subnormal and small ones, NaN; by divisors of every kind."""
     source = f"""def f({t}(N,D) I, {t}(N) s) -> (M, E, Y) {{
   M(n) max=! I(n,d)

@@ -21,7 +21,7 @@ _COMMON = settings(
 
 @given(p=programs(FLOATS), options=cpu_options(isas()), layouts=placements(), threads=st.integers(1, 4))
 @settings(_COMMON, max_examples=examples(120, 2))
-def test_floating_programs(
+def test_results_of_random_floating_programs(
     p: Program, options: dict[str, object], layouts: list[Layout], threads: int
 ) -> None:
     compare(p, ("cpu",), {"cpu": options}, 0, layouts, threads)
@@ -34,7 +34,7 @@ def test_floating_programs(
     threads=st.integers(1, 4),
 )
 @settings(_COMMON, max_examples=examples(120, 2))
-def test_integer_programs(
+def test_results_of_random_integer_programs(
     p: Program, options: dict[str, object], layouts: list[Layout], threads: int
 ) -> None:
     compare(p, ("cpu",), {"cpu": options}, 0, layouts, threads)
@@ -43,13 +43,15 @@ def test_integer_programs(
 @pytest.mark.slow  # some of them take LLVM ten seconds and more
 @given(p=programs(), options=cpu_options(isas()), dynamic=st.integers(1, 15))
 @settings(_COMMON, max_examples=50)
-def test_programs_with_dynamic_sizes(p: Program, options: dict[str, object], dynamic: int) -> None:
+def test_results_of_random_programs_with_dynamic_sizes(
+    p: Program, options: dict[str, object], dynamic: int
+) -> None:
     compare(p, ("cpu", "reference"), {"cpu": options}, dynamic)
 
 
 @given(p=programs())
 @settings(_COMMON, max_examples=25)
-def test_all_backends_agree(p: Program) -> None:
+def test_all_backends_agree_on_random_programs(p: Program) -> None:
     compare(p, ("reference", "cpu"))
 
 
@@ -68,8 +70,8 @@ def test_halide_agrees_where_it_can_follow() -> None:
     assert followed > 3
 
 
-def test_most_programs_are_accepted() -> None:
-    """The generator is worth its time: a good part of what it makes runs."""
+def test_most_random_programs_are_accepted() -> None:
+    """The generator is worth its time: a good part of its programs runs."""
     counts = {True: 0, False: 0}
 
     @given(p=programs())

@@ -1,4 +1,4 @@
-"""Spills in the code of the cpu backend: counted in assembly, and fewer vectors taken where that pays."""
+"""Spills in the code of the cpu backend: counted in assembly, and fewer vectors where that pays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DISTANCES = """def f(float(M,K) A, float(N,K) B) -> (D) {
   D(i,j) +=! (A(i,k) - B(j,k)) * (A(i,k) - B(j,k))
 }"""
 SIZES = {"M": 128, "N": 128, "K": 64}
-# What the model believes, wherever the test runs.
+# Facts of the machine, wherever the test runs.
 MACHINE = tuple(
     {
         "cores": 2,
@@ -57,7 +57,7 @@ task2:
     xorl %ecx, %ecx
 .LBB0_2:                       # %loop-S1-12
     {body}
-    vmovups 64(%rax), %zmm3    # 64-byte Folded Spill is what this is not
+    vmovups 64(%rax), %zmm3    # no spill, though the words '64-byte Folded Spill' are here
     movq 8(%rsp), %rax
     vmovups (%rsp,%rax,4), %zmm4
     decq %rcx
@@ -106,7 +106,9 @@ task2:
         (ARM, "nop", "fmov v1.4s, #1.0", 0, 0),
     ],
 )
-def test_the_parser(spills: Any, text: str, frame: str, body: str, spilled: int, arithmetic: int) -> None:
+def test_the_parser_counts_spills_and_arithmetic(
+    spills: Any, text: str, frame: str, body: str, spilled: int, arithmetic: int
+) -> None:
     (loop,) = spills.loops(text.replace("{frame}", frame).replace("{body}", body))
     assert loop.statements == ("S1",)
     assert (loop.spills, loop.arithmetic) == (spilled, arithmetic)
@@ -114,8 +116,8 @@ def test_the_parser(spills: Any, text: str, frame: str, body: str, spilled: int,
     assert not loop.calls
 
 
-def test_main_loops(spills: Any) -> None:
-    """Those of whole statements, with the most arithmetic and no calls."""
+def test_main_loops_have_the_most_arithmetic_and_no_calls(spills: Any) -> None:
+    """Those of whole statements."""
     body = "vfmadd231ps %zmm2, %zmm0, %zmm1"
     text = X86.replace("{frame}", "nop").replace("{body}", body)
     longer = text.replace(body, f"{body}\n    {body}").replace("LBB0", "LBB1")
@@ -131,8 +133,8 @@ def _machine(fma_units: int) -> Any:
     return backend.Machine(isa.AVX2, 2, 32 << 10, 1 << 20, 32 << 20, fma_units=fma_units)
 
 
-def test_when_fewer_vectors_pay(spills: Any) -> None:
-    """Fewer instructions for each that computes, by more than the nest is dearer; never for more spills."""
+def test_fewer_vectors_pay_by_instructions_for_each_arithmetic_one(spills: Any) -> None:
+    """They must save more than the nest's predicted cycles grow; more spills never pay."""
     machine = _machine(2)
 
     def loop(arithmetic: int, moves: int, spilled: int) -> Any:
@@ -144,7 +146,7 @@ def test_when_fewer_vectors_pay(spills: Any) -> None:
     assert spills.worst([loop(60, 40, 0), loop(60, 40, 3)]) is None
     assert spills.pays(before, loop(40, 16, 0), 1.0, machine)
     assert not spills.pays(before, loop(40, 16, 0), 1.2, machine)
-    assert not spills.pays(before, loop(40, 26, 0), 1.0, machine)  # spills gone, and as many instructions
+    assert not spills.pays(before, loop(40, 26, 0), 1.0, machine)  # no spills, but as many instructions
     assert not spills.pays(before, loop(60, 0, 20), 1.0, machine)
 
 
@@ -166,12 +168,12 @@ SUM = "vfmadd231ps %ymm1, %ymm2, %ymm0"
         (("ldr q0, [sp, #16]", "fmla v0.4s, v1.4s, v2.4s"), 0),
     ],
 )
-def test_turns_through_memory(spills: Any, lines: tuple[str, ...], turns: int) -> None:
+def test_round_trips_through_the_stack_are_counted(spills: Any, lines: tuple[str, ...], turns: int) -> None:
     assert spills.Loop(lines).stack_round_trips == turns
 
 
-def test_a_sum_that_goes_through_memory_is_slow(spills: Any) -> None:
-    """Where additions would take less time than its turns do; one unit is busy anyway."""
+def test_a_sum_with_round_trips_through_the_stack_is_slow(spills: Any) -> None:
+    """Where additions would take less time than the round trips; one unit is busy anyway."""
 
     def loop(spilled: tuple[str, ...]) -> Any:
         return spills.Loop((*[SUM] * 36, *["vmovups (%rdi), %ymm3"] * 20, *spilled), ("S0",))
@@ -187,18 +189,18 @@ def _main(kernel: Any, spills: Any, **sizes: int) -> Any:
 
 
 @needs_avx2
-def test_the_next_candidate_is_taken(spills: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_candidate_with_fewer_vectors_is_taken(spills: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = compiled(DISTANCES, isa="avx2", machine=MACHINE)
-    told = [x for x in kernel.inspect("choice", **SIZES).splitlines() if "spills" in x]
-    assert len(told) == 1 and "took the next candidate with fewer vectors" in told[0], told
+    messages = [x for x in kernel.inspect("choice", **SIZES).splitlines() if "spills" in x]
+    assert len(messages) == 1 and "took the next candidate with fewer vectors" in messages[0], messages
     after = _main(kernel, spills, **SIZES)
-    assert told[0].endswith(f"which spills {after.spill_share}")
-    monkeypatch.setattr(spills, "suspected", lambda *_: False)
+    assert messages[0].endswith(f"which spills {after.spill_share}")
+    monkeypatch.setattr(spills, "may_spill", lambda *_: False)
     unlooked = compiled(DISTANCES, isa="avx2", machine=(*MACHINE, ("latency", 4)))
     assert "spills" not in unlooked.inspect("choice", **SIZES)
     before = _main(unlooked, spills, **SIZES)
     assert before.spills > after.spills and spills.spills_much(before)
-    assert f"spills {before.spill_share}" in told[0]
+    assert f"spills {before.spill_share}" in messages[0]
     rng = np.random.default_rng(0)
     given = [rng.integers(-3, 4, (128, 64)).astype(np.float32) for _ in "AB"]
     (want,) = interpreted(DISTANCES, *given)
@@ -209,8 +211,8 @@ def test_the_next_candidate_is_taken(spills: Any, monkeypatch: pytest.MonkeyPatc
 def test_windows_leave_room_for_accumulators(spills: Any) -> None:
     """4 x 6 accumulators, 6 elements of a window that stays in registers and 4 weights are more than 32."""
     sizes = {"N": 2, "C": 64, "F": 64, "H": 56, "W": 56, "KH": 3, "KW": 3}
-    asked = compiled(CONVOLUTION, isa="avx512", machine=MACHINE, vector=1, register_tile=(1, 64, 1, 6))
-    assert spills.spills_much(_main(asked, spills, **sizes))
+    given = compiled(CONVOLUTION, isa="avx512", machine=MACHINE, vector=1, register_tile=(1, 64, 1, 6))
+    assert spills.spills_much(_main(given, spills, **sizes))
     kernel = compiled(CONVOLUTION, isa="avx512", machine=MACHINE)
     choice = kernel.inspect("choice", **sizes)
     assert "lanes f_1 x4, x_3 x6" not in choice and "spills" not in choice
@@ -236,7 +238,7 @@ THREE = "def f(float(I,J,K) X, float(J,R) B, float(K,R) C) -> (O) { O(i,r) +=! X
         (THREE, {"I": 93, "J": 93, "K": 93, "R": 74}),
     ],
 )
-def test_operands_that_stay_leave_room_for_accumulators(
+def test_invariant_operands_leave_room_for_accumulators(
     source: str, sizes: dict[str, int], spills: Any
 ) -> None:
     """So that no candidate is compiled in vain, which took a second."""
@@ -246,7 +248,7 @@ def test_operands_that_stay_leave_room_for_accumulators(
 
 
 @pytest.mark.parametrize("isa", [i for i in ("avx2", "sse4.2") if i in isas()])
-def test_elements_of_windows_are_loaded_again_where_registers_are_few(isa: str, spills: Any) -> None:
+def test_elements_of_windows_are_reloaded_where_registers_are_few(isa: str, spills: Any) -> None:
     """2 x 6 accumulators and weights (2 x 5 where a product and its sum are two instructions) leave a
     register or two: the pixels that three unrolled iterations share do not stay in them."""
     sizes = {"N": 2, "C": 16, "F": 16, "H": 14, "W": 14, "KH": 3, "KW": 3}
@@ -261,11 +263,11 @@ def test_elements_of_windows_are_loaded_again_where_registers_are_few(isa: str, 
 
 
 @needs_avx2
-def test_of_narrow_images_no_sum_goes_through_memory(spills: Any) -> None:
+def test_sums_of_narrow_images_stay_in_registers(spills: Any) -> None:
     """3 x 4 sums, 3 vectors of weights and a pixel fill 16 registers; LLVM loads the next weights early."""
     sizes = {"N": 2, "C": 216, "F": 39, "H": 67, "W": 10, "KH": 3, "KW": 3}
-    asked = compiled(CONVOLUTION, isa="avx2", machine=MACHINE, vector=1, register_tile=(1, 24, 1, 4))
-    assert _main(asked, spills, **sizes).stack_round_trips
+    given = compiled(CONVOLUTION, isa="avx2", machine=MACHINE, vector=1, register_tile=(1, 24, 1, 4))
+    assert _main(given, spills, **sizes).stack_round_trips
     kernel = compiled(CONVOLUTION, isa="avx2", machine=MACHINE)
     assert not _main(kernel, spills, **sizes).stack_round_trips
 
@@ -283,9 +285,9 @@ def test_a_given_register_tile_is_kept(isa: str, spills: Any) -> None:
 
 
 @pytest.mark.parametrize("isa", isas())
-def test_spilled_vectors_lie_within_cache_lines(isa: str) -> None:
-    """One that lies across two takes longer to come back to an accumulator: a whole convolution ran at 0.84
-    of its speed in processes whose stack happened to start so."""
+def test_spilled_vectors_are_aligned_to_cache_lines(isa: str) -> None:
+    """The reload of one that lies across two lines takes longer: a whole convolution ran at 0.84 of its speed
+    in processes whose stack happened to start so."""
     lanes = {"avx512": 16, "avx2": 8, "sse4.2": 4}[isa]
     tile = (8, 5 * lanes)  # more accumulators than there are registers
     kernel = compiled(GEMM, isa=isa, register_tile=tile, vector=1, pack=False)
@@ -295,7 +297,7 @@ def test_spilled_vectors_lie_within_cache_lines(isa: str) -> None:
 
 
 @pytest.mark.parametrize("isa", isas())
-def test_objects_are_suspected_of_what_assembly_shows(isa: str, spills: Any) -> None:
+def test_objects_are_suspected_where_assembly_shows_spills(isa: str, spills: Any) -> None:
     sizes = {"M": 48, "N": 96, "K": 32}
     machine = backend.with_isa(isa)
     if not machine.isa.x86:
@@ -304,35 +306,35 @@ def test_objects_are_suspected_of_what_assembly_shows(isa: str, spills: Any) -> 
     program = tc.compile(GEMM, "reference").program(sizes)
     for rows, spilled in ((machine.isa.registers // 4 + 2, True), (machine.isa.registers // 8, False)):
         options = tc.Options(register_tile=(rows, 4 * lanes), vector=1, pack=False)
-        made = backend.code_of(program, machine, options)
-        assert spills.may_spill(backend.object_of(made.text, machine), machine.isa, 4 * rows) == spilled
+        lowered = backend.code_of(program, machine, options)
+        assert spills.may_spill(backend.object_of(lowered.text, machine), machine.isa, 4 * rows) == spilled
         text = backend.llvm_jit.assembly_of(
-            made.text, cpu=machine.isa.cpu, features=machine.isa.features, verbose=True
+            lowered.text, cpu=machine.isa.cpu, features=machine.isa.features, verbose=True
         )
-        loops = spills.main_loops(text, frozenset(made.vectors))
+        loops = spills.main_loops(text, frozenset(lowered.vectors))
         assert (spills.worst(loops) is not None) == spilled
 
 
 @needs_avx2
-def test_constants_of_functions_are_no_spills(spills: Any) -> None:
-    """An exponential has more constants than there are registers: its loop is left alone where it has no more
-    vectors than it needs, and looked at where somebody wants more."""
+def test_constants_of_functions_do_not_count_as_spills(spills: Any) -> None:
+    """An exponential has more constants than there are registers: its loop is skipped where it has no more
+    vectors than it needs, and examined where options ask for more."""
     source = """def f(float(N,D) I) -> (O, M) {
       M(n) max=! I(n,d)
       O(n,d) = exp(I(n,d) - M(n))
     }"""
     program = tc.compile(source, "reference").program({"N": 64, "D": 1024})
     machine = backend.with_isa("avx2")
-    made = backend.code_of(program, machine, tc.Options())
-    code = backend.object_of(made.text, machine)
-    assert not made.functions and max(made.vectors.values()) <= 4
-    assert not spills.may_spill(code, machine.isa, 8, made.functions)
+    lowered = backend.code_of(program, machine, tc.Options())
+    code = backend.object_of(lowered.text, machine)
+    assert not lowered.functions and max(lowered.vectors.values()) <= 4
+    assert not spills.may_spill(code, machine.isa, 8, lowered.functions)
     more = backend.code_of(program, machine, tc.Options(register_tile=(8,), vector=-1))
     assert more.functions
     assert spills.may_spill(backend.object_of(more.text, machine), machine.isa, 8, more.functions)
 
 
-def test_neon_assembly_is_read(spills: Any) -> None:
+def test_neon_assembly_is_parsed(spills: Any) -> None:
     isa = sys.modules["tc_backends.cpu.isa"].NEON
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
@@ -341,9 +343,9 @@ def test_neon_assembly_is_read(spills: Any) -> None:
     machine.set_asm_verbosity(True)
     program = tc.compile(GEMM, "reference").program({"M": 48, "N": 96, "K": 32})
     options = tc.Options(register_tile=(10, 16), vector=1, pack=False)
-    made = backend.code_of(program, replace(backend.host(), isa=isa, fma_units=2, loads=2), options)
+    lowered = backend.code_of(program, replace(backend.host(), isa=isa, fma_units=2, loads=2), options)
     (loop,) = spills.main_loops(
-        machine.emit_assembly(llvm.parse_assembly(made.text)), frozenset(made.vectors)
+        machine.emit_assembly(llvm.parse_assembly(lowered.text)), frozenset(lowered.vectors)
     )
     assert loop.count("fmla") == loop.arithmetic >= 40
     assert spills.spills_much(loop)

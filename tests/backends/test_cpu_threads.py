@@ -77,7 +77,7 @@ def test_any_number_of_threads_gives_the_same_bits(name: str, threads: Callable[
                 assert w.tobytes() == g.tobytes(), f"{count} threads"
 
 
-def outside(loops: str, statement: str) -> list[list[str]]:
+def enclosing_loops(loops: str, statement: str) -> list[list[str]]:
     """The loops around each instance of a statement, outermost first, as `inspect("loops")` shows them."""
     found: list[list[str]] = []
     around: list[tuple[int, str]] = []
@@ -99,7 +99,7 @@ def test_one_long_row_runs_on_all_threads(threads: Callable[[int], None]) -> Non
     kernel = compiled(SOFTMAX, machine=(("cores", 3),))
     loops = kernel.inspect("loops", N=1, D=row.size)
     for statement in ("S1p", "S2", "S4p", "S5"):
-        around = outside(loops, statement)
+        around = enclosing_loops(loops, statement)
         assert around, statement
         for found in around:
             assert found[0].startswith("parallel for"), f"{statement}\n{loops}"
@@ -115,7 +115,7 @@ def test_one_long_row_runs_on_all_threads(threads: Callable[[int], None]) -> Non
 
 
 @pytest.mark.parametrize("name", ["gemm", "softmax", "long sums", "sums of rows"])
-def test_threads_or_none(name: str, threads: Callable[[int], None]) -> None:
+def test_results_without_threads(name: str, threads: Callable[[int], None]) -> None:
     """`parallel=False` gives the same to a tolerance: sums may be in other parts."""
     source, shapes = LARGE[name]
     args = reals(*shapes)
@@ -125,7 +125,7 @@ def test_threads_or_none(name: str, threads: Callable[[int], None]) -> None:
 
 
 @pytest.mark.parametrize("isa", isas())
-def test_exact_data_in_parallel(isa: str, threads: Callable[[int], None]) -> None:
+def test_results_of_exact_data_in_parallel(isa: str, threads: Callable[[int], None]) -> None:
     threads(3)
     rng = np.random.default_rng(1)
     for source, shapes in (LARGE["gemm"], LARGE["long sums"], LARGE["sums of columns"], LARGE["conv"]):
@@ -141,8 +141,8 @@ OPERATORS = ["+=!", "*=!", "min=!", "max=!", "+="]
 @pytest.mark.parametrize(
     ("dtype", "op"), [*((t, o) for t in TYPES for o in OPERATORS), ("bool", "min=!"), ("bool", "max=!")]
 )
-def test_long_reductions_in_parts(dtype: str, op: str) -> None:
-    """Of every type and operator; exact, or wrapped; `+=` goes on from the caller's values."""
+def test_results_of_long_reductions_in_parts(dtype: str, op: str) -> None:
+    """Of every type and operator; exact, or wrapped; `+=` continues from the caller's values."""
     source = f"def f({dtype}(N,M) A) -> (O) {{ O(i) {op} A(i,j) }}"
     rng = np.random.default_rng(2)
     t = {"half": "float16", "double": "float64", "int": "int32"}.get(dtype, dtype)
@@ -158,7 +158,7 @@ def test_long_reductions_in_parts(dtype: str, op: str) -> None:
     np.testing.assert_array_equal(got, want)
 
 
-def test_callers_at_the_same_time(threads: Callable[[int], None]) -> None:
+def test_concurrent_callers_get_their_own_results(threads: Callable[[int], None]) -> None:
     """One kernel, several Python threads, each with its own data and workspace."""
     threads(2)
     source, shapes = LARGE["mlp"]
@@ -195,13 +195,13 @@ assert kernel(a, b).tobytes() == want
 """
 
 
-def test_fork_after_use() -> None:
+def test_a_kernel_runs_in_a_fork_after_its_use() -> None:
     subprocess.run([sys.executable, "-W", "ignore", "-c", FORK, GEMM], check=True, timeout=120)
 
 
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("count", [1, 3])
-def test_an_index_out_of_range_in_a_parallel_loop(
+def test_an_index_out_of_range_in_a_parallel_loop_is_reported(
     isa: str, count: int, threads: Callable[[int], None]
 ) -> None:
     threads(count)

@@ -1,4 +1,4 @@
-"""What comes from beyond the second cache more than once, how often packs are filled, and by whom."""
+"""Traffic: what is reloaded from beyond the second cache, how often packs are filled, and by which cores."""
 
 from __future__ import annotations
 
@@ -48,22 +48,25 @@ def test_few_rows_of_results_read_a_large_factor_once(machine: object, rows: int
     [
         ({"M": 4, "K": 180, "N": 1000}, 0),
         ({"M": 4, "K": 4096, "N": 1000}, 1),
-        ({"M": 4, "K": 1024, "N": 1024}, 1),  # it would hold 64 columns, but rows begin in a few of its sets
+        (
+            {"M": 4, "K": 1024, "N": 1024},
+            1,
+        ),  # it would hold 64 columns, but the rows map to a few of its sets
     ],
 )
-def test_what_the_second_cache_holds_does_not_come_again(sizes: dict[str, int], times: int) -> None:
+def test_arrays_in_the_second_cache_are_not_reloaded(sizes: dict[str, int], times: int) -> None:
     two = next(x for x in choice(WIDE, **sizes) if re.search(r"lanes j_1 x[234], i_0 x2$", x))
     size = 4 * sizes["K"] * sizes["N"]
     assert reload_cycles(two) == pytest.approx(times * size / (1.4 * 12), rel=0.05)
 
 
 @pytest.mark.parametrize(("n", "rows"), [(1024, False), (3072, True), (4096, True)])
-def test_lines_that_nobody_foresees_are_not_read_element_by_element(n: int, rows: bool) -> None:
+def test_lines_that_no_prefetcher_predicts_are_not_read_element_by_element(n: int, rows: bool) -> None:
     """Sixteen elements from each row of a matrix that the last cache does not hold beside others."""
     assert ("rows at a time" in choice(WIDE, M=16, K=n, N=n)[0]) == rows
 
 
-def test_a_factor_beside_packs_comes_again_for_each_of_them() -> None:
+def test_a_factor_beside_packs_is_reloaded_for_each_of_them() -> None:
     """Two packs of 32 rows each, beside which all of B is read: from the last cache, or from memory."""
     packs = r"lanes i_0 x2, j_1 x\d+, 1 packed"
     for l3, rate in ((32 << 20, 1.4 * 12), (8 << 20, 6.0)):
@@ -74,7 +77,7 @@ def test_a_factor_beside_packs_comes_again_for_each_of_them() -> None:
 
 @pytest.mark.parametrize("rows", [32, 64])
 @pytest.mark.parametrize("n", [1024, 4096])
-def test_rows_that_leave_each_other_no_room_are_packed(rows: int, n: int) -> None:
+def test_rows_that_conflict_in_their_sets_are_packed(rows: int, n: int) -> None:
     """64 rows 4096 bytes apart share two sets of the first cache, which each tile would read again."""
     assert "packed" in choice(NARROW, M=rows, K=n, N=n)[0]
     assert (
@@ -83,7 +86,7 @@ def test_rows_that_leave_each_other_no_room_are_packed(rows: int, n: int) -> Non
 
 
 def tasks(order: str, **sizes: int) -> int:
-    """How many there are."""
+    """The number of tasks."""
     found = re.findall(r"(\w)_\d parallel by (\d+)/", order)
     total = 1
     for name, points in found:
@@ -100,15 +103,15 @@ def tasks(order: str, **sizes: int) -> int:
         ({"M": 97, "K": 102, "N": 366}, 8),
     ],
 )
-def test_tasks_that_fill_the_same_packs_are_few_and_even(sizes: dict[str, int], most: int) -> None:
+def test_tasks_that_fill_the_same_packs_are_few_and_equal(sizes: dict[str, int], most: int) -> None:
     best, *_, order = choice(WIDE, **sizes)
     assert "packed" in best
     assert tasks(order, **sizes) % 2 == 0 and 2 <= tasks(order, **sizes) <= most, order
 
 
 def busiest(order: str, cores: int, **sizes: int) -> float:
-    """The part of all points that the processor has which has most, if each takes a task whenever it is
-    done with one."""
+    """The share of all points of the core that has most, if each core takes the next task whenever it is done
+    with one."""
     work = [1]
     for name, points in re.findall(r"(\w)_\d parallel by (\d+)/", order):
         extent, width = sizes[{"i": "M", "j": "N"}[name]], int(points)
@@ -123,15 +126,13 @@ def busiest(order: str, cores: int, **sizes: int) -> float:
 @pytest.mark.parametrize(
     "sizes",
     [
-        {"M": 624, "K": 466, "N": 648},  # quarters were whole tiles too much: 192, 192, 192, 72
+        {"M": 624, "K": 466, "N": 648},  # quarters were a whole tile too much: 192, 192, 192, 72
         {"M": 389, "K": 278, "N": 1050},
         {"M": 163, "K": 180, "N": 205},
         {"M": 1000, "K": 1000, "N": 1000},
     ],
 )
-def test_no_processor_has_much_more_to_do_than_another(
-    sizes: dict[str, int], cores: int, most: float
-) -> None:
+def test_no_core_has_much_more_to_do_than_another(sizes: dict[str, int], cores: int, most: float) -> None:
     best, *_, order = choice(replace(WIDE, cores=cores), **sizes)
     assert "packed" in best
     assert busiest(order, cores, **sizes) <= most / cores, order
@@ -140,7 +141,7 @@ def test_no_processor_has_much_more_to_do_than_another(
 @pytest.mark.parametrize("register", [1, 24, 64])
 @pytest.mark.parametrize("others", [1, 3, 500])
 @pytest.mark.parametrize("cores", [1, 2, 64])
-def test_parts_are_whole_tiles(register: int, others: int, cores: int) -> None:
+def test_parts_are_whole_register_tiles(register: int, others: int, cores: int) -> None:
     for extent in (1, 15, 72, 299, 648, 5000):
         for least in (1, 3, 16):
             width = balance.even_width(extent, register, range(least, 4 * least), others, cores)
@@ -157,7 +158,7 @@ def test_parts_are_whole_tiles(register: int, others: int, cores: int) -> None:
         (102, 0.0, 54),  # 54 and 48 are as good as 60 and 42, and fewer
     ],
 )
-def test_more_parts_where_that_is_more_even(extent: int, part_cost: float, width: int) -> None:
+def test_more_parts_are_made_where_they_are_more_even(extent: int, part_cost: float, width: int) -> None:
     assert balance.even_width(extent, 6, range(2, 10), 1, 2, part_cost) == width
 
 
@@ -171,24 +172,26 @@ NORM = """def f(float(M,K) A) -> (s, y) {
 @pytest.mark.parametrize(
     ("source", "rows", "columns", "one"),
     [
-        (SUM, 65536, 128, True),  # from memory: pages of several rows, of which the hardware follows one
+        (SUM, 65536, 128, True),  # from memory: pages of several rows, of which the prefetcher follows one
         (SUM, 16384, 512, True),
-        (SUM, 4096, 512, True),  # the last cache has room for it, but not the second
-        (SUM, 200_000, 40, False),  # next to each other, about, rows are one stream
+        (SUM, 4096, 512, True),  # it fits the last cache, but not the second
+        (SUM, 200_000, 40, False),  # nearly adjacent rows are one stream
         (SUM, 1000, 128, False),  # nearer than that
         (NORM, 4096, 512, True),
-        (NORM, 65536, 128, False),  # asked for early, as they are read twice
+        (NORM, 65536, 128, False),  # prefetched, as they are read twice
     ],
 )
-def test_rows_of_a_page_are_read_one_after_the_other(source: str, rows: int, columns: int, one: bool) -> None:
+def test_rows_that_share_a_page_are_read_one_after_the_other(
+    source: str, rows: int, columns: int, one: bool
+) -> None:
     program = tc.compile(source, "cpu").program({"M": rows, "K": columns})
     text = backend.code_of(program, WIDE, tc.Options()).choice
     best = next(line for line in text.splitlines() if line.startswith("  *"))
     assert bool(re.search(r"lanes k_1 x\d+$", best)) == one, best
 
 
-def test_waiting_for_rows_is_no_reason_to_go_without_lanes() -> None:
-    """Eight rows at a time are asked for."""
+def test_rows_side_by_side_do_not_prevent_lanes() -> None:
+    """Eight rows at a time are prefetched."""
     program = tc.compile(SUM, "cpu").program({"M": 65536, "K": 128})
     text = backend.code_of(program, WIDE, tc.Options(register_tile=(8,))).choice
     assert re.search(r"^  \* .* lanes k_1 ", text, re.MULTILINE), text
@@ -197,19 +200,20 @@ def test_waiting_for_rows_is_no_reason_to_go_without_lanes() -> None:
 PERMUTED = "def f(float(E,F,B,A,D) X, float(C,F) Y) -> (Z) { Z(a,b,c,d,e) +=! X(e,f,b,a,d) * Y(c,f) }"
 
 
-def test_packs_take_whole_lines_of_rows_that_lie_across_lanes() -> None:
-    """Lanes go along e, far apart in X, and each pack of one d would take an element of each line."""
+def test_packs_take_whole_lines_of_rows_across_lanes() -> None:
+    """Lanes run along e, at a large stride in X, and a pack of a single d would take an element
+    of each line."""
     program = tc.compile(PERMUTED, "cpu").program({"A": 16, "B": 24, "C": 16, "D": 16, "E": 16, "F": 32})
     text = backend.code_of(program, WIDE, tc.Options()).choice
     assert re.search(r"lanes e_4 .* 1 packed$", text, re.MULTILINE), text
     assert "d_3 by 16/1" in text
-    near = replace(WIDE, l2=64 << 20)  # where all of X stays, each element is near
+    near = replace(WIDE, l2=64 << 20)  # where all of X stays in the cache
     assert "d_3 by 16/1" not in backend.code_of(program, near, tc.Options()).choice
 
 
 @pytest.mark.parametrize("set_name", isas())
 @pytest.mark.parametrize("d", [3, 16, 19, 40])
-def test_what_packs_take_of_rows_may_be_any_number_of_elements(d: int, set_name: str) -> None:
+def test_results_of_packs_of_any_part_of_rows(d: int, set_name: str) -> None:
     rng = np.random.default_rng(d)
     x = rng.integers(-3, 4, (18, 7, 2, 5, d)).astype(np.float32)
     y = rng.integers(-3, 4, (6, 7)).astype(np.float32)
@@ -224,7 +228,7 @@ def test_what_packs_take_of_rows_may_be_any_number_of_elements(d: int, set_name:
 
 
 TURN = "def f(float(M,N) A) -> (B) { B(j,i) = A(i,j) }"
-# The caches of a Golden Cove, which waits for rows that it stores.
+# The caches of a Golden Cove, with its penalties of stores.
 COVE = backend.Machine(
     isa.AVX512,
     2,
@@ -242,17 +246,17 @@ COVE = backend.Machine(
 @pytest.mark.parametrize(
     ("m", "n", "each"),
     [
-        (768, 4096, 20),  # rows 16 KB apart, which fall into eight sets of the second cache
-        (768, 384, 2),  # it holds these
+        (768, 4096, 20),  # rows 16 KB apart, which map to eight sets of the second cache
+        (768, 384, 2),  # the second cache holds these
         (30000, 100, 3),
         (100, 30000, 0),  # a hundred lines stay in the first
     ],
 )
 @pytest.mark.parametrize("machine", [WIDE, NARROW, COVE])
-def test_columns_whose_lines_are_gone_before_their_next_element_are_turned(
+def test_columns_whose_lines_are_evicted_before_their_next_element_are_transposed(
     machine: object, m: int, n: int, each: int
 ) -> None:
-    """Element by element each would bring its line again, from the second cache or from beyond it."""
+    """Element by element each would fetch its line again, from the second cache or from beyond it."""
     program = tc.compile(TURN, "cpu").program({"M": m, "N": n})
     text = backend.code_of(program, machine, tc.Options()).choice
     best, *others = (line for line in text.splitlines() if "cycles" in line and "lanes" in line)

@@ -8,7 +8,7 @@ from heapq import heapreplace
 
 TASKS_PER_CORE = 8  # at most, unless caches ask for smaller tasks
 _MANY = 32  # tasks for each core from which on the imbalance is neglected
-# time of the busiest core, as a factor of that with the most even tasks, that larger tasks may take
+# Time of the busiest core, as a factor of that with the most even tasks, that larger tasks may take.
 _UNEVEN = 1.03
 MIN_BUSY = 0.9  # share of the time that cores with equal tasks are busy, at least
 

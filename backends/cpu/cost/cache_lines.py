@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tc.poly.tile_plan import Nest, Phase, PhaseTile, Tile, one_block
+from tc.poly.tile_plan import Phase, PhaseTile, Tile, one_block
 
 from ..target import LINE, PAGE, Machine
 from .register_tile import lane_axis
@@ -28,18 +28,18 @@ USABLE_SHARE = 0.75  # of the first cache, that a tile's lines may fill
 _UNPREDICTED_LINE = 2.0  # time factor of a line of which one element is used and that no prefetcher predicts
 L2_MISS_FACTOR = 10.0  # time factor of a line that the second cache has no room for either
 _LARGER = 4  # times the results: an array that is far larger
-# share of the lines of the usual order that another order may fetch, at most, to be preferred
+# Share of the lines of the usual order that another order may fetch, at most, to be preferred.
 _ORDER_GAIN = 0.9
 
 
 @lru_cache(4096)
 def rows_per_set(stride: int, itemsize: int, rows: int, cache: int, ways: int) -> float:
     """How many of these rows, `stride` elements apart, map to each set of a cache that any of them map to."""
-    apart, part = divmod(abs(stride) * itemsize, LINE)
-    if rows < 2 or part or not apart:
+    lines_apart, rest = divmod(abs(stride) * itemsize, LINE)
+    if rows < 2 or rest or not lines_apart:
         return 1.0
     sets = max(1, cache // (LINE * ways))
-    return max(1.0, rows * math.gcd(apart, sets) / sets)
+    return max(1.0, rows * math.gcd(lines_apart, sets) / sets)
 
 
 def set_occupancy(r: Ref, extents: Mapping[str, int], cache: int, ways: int) -> float:
@@ -63,14 +63,13 @@ def transposed_rows(r: Ref, vector: str, machine: Machine) -> int:
     The hardware prefetcher follows at most eight rows of a larger array.  And of more rows than a set has
     ways, the lines that two blocks share are evicted before the second block.
     """
-    apart = r.strides.get(vector, 0)
+    stride = r.strides.get(vector, 0)
     far = r.elements * r.itemsize > machine.l2
-    return PREFETCH_STREAMS if far or aliased(apart, r.itemsize, 2 * PREFETCH_STREAMS, machine) else 0
+    return PREFETCH_STREAMS if far or aliased(stride, r.itemsize, 2 * PREFETCH_STREAMS, machine) else 0
 
 
 def blocked_rows(
-    nest: Nest,
-    work: Mapping[str, Work],
+    context: NestContext,
     tiles: Mapping[str, Tile],
     phases: Sequence[PhaseTile],
     packs: frozenset[tuple[str, int]],
@@ -79,9 +78,12 @@ def blocked_rows(
     vector = lane_axis(tiles)
     if vector is None:
         return []
-    blocked = [p for p, t in zip(nest.phases, phases, strict=True) if t.block is not None]
+    blocked = [p for p, t in zip(context.nest.phases, phases, strict=True) if t.block is not None]
     return [
-        r for p in blocked for r in contiguous_reads(p, work, vector) if (r.statement, r.read) not in packs
+        r
+        for p in blocked
+        for r in contiguous_reads(p, context.work, vector)
+        if (r.statement, r.read) not in packs
     ]
 
 
@@ -104,12 +106,11 @@ def contiguous_reads(phase: Phase, work: Mapping[str, Work], vector: str) -> lis
     ]
 
 
-def single_pass_reads(
-    nest: Nest, phase: Phase, work: Mapping[str, Work], vector: str, machine: Machine
-) -> list[Ref]:
+def single_pass_reads(context: NestContext, phase: Phase, vector: str) -> list[Ref]:
     """The reads that are contiguous along `vector` in rows of less than half a page, from beyond the second
     cache, each row once: a tile of whole rows reads memory sequentially, a tile of parts reads a piece of
     every row.  None if cores can only share the columns of the rows."""
+    nest, work, machine = context.nest, context.work, context.machine
     tasks = math.prod(a.extent for a in nest.axes if a.name != vector)
     if len(phase.axes) != 1 or tasks < machine.cores:
         return []
@@ -201,8 +202,8 @@ def _page_stride_stalls(r: Ref, points: Mapping[str, int], run: int, machine: Ma
     if 2 * r.elements * r.itemsize <= machine.l2:  # of a larger one nothing else would stay in it
         return 0.0
     steps = (abs(s) * r.itemsize for n, s in r.strides.items() if points.get(n, 1) > 1)
-    apart = min((s for s in steps if s > run), default=0)
-    return machine.page_stride_penalty * min(apart / PAGE, _MAX_PAGES)
+    stride = min((s for s in steps if s > run), default=0)
+    return machine.page_stride_penalty * min(stride / PAGE, _MAX_PAGES)
 
 
 def _reload_factor(r: Ref, own: Mapping[str, int], phase: Phase, machine: Machine) -> float:
@@ -210,8 +211,8 @@ def _reload_factor(r: Ref, own: Mapping[str, int], phase: Phase, machine: Machin
     the phase: once for each of its elements, if the inner loops evict it."""
     out = 1.0
     for i, a in enumerate(phase.axes[:-1]):
-        apart = abs(r.strides.get(a.name, 0)) * r.itemsize
-        if not 0 < apart < LINE:
+        stride = abs(r.strides.get(a.name, 0)) * r.itemsize
+        if not 0 < stride < LINE:
             continue
         inside = {b.name: b.extent for b in phase.axes[i + 1 :]} | dict(own)
         count, run = rows(r, inside)
@@ -219,7 +220,7 @@ def _reload_factor(r: Ref, own: Mapping[str, int], phase: Phase, machine: Machin
             count * max(1.0, run / LINE) * LINE > USABLE_SHARE * machine.l1
             or set_occupancy(r, inside, machine.l1, machine.l1_ways) > 1
         ):
-            out *= min(a.extent, LINE // apart)
+            out *= min(a.extent, LINE // stride)
     return out
 
 
@@ -294,8 +295,8 @@ def comes_from_memory(r: Ref, machine: Machine) -> bool:
 def rows_share_page(r: Ref, extents: Mapping[str, int]) -> bool:
     """Whether a register tile reads several rows side by side that share a page without being adjacent.  The
     hardware prefetcher follows one of them, and learns the next one on every page."""
-    apart = (abs(r.strides.get(n, 0)) * r.itemsize for n, e in extents.items() if e > 1)
-    return any(_SAME_STREAM <= x < PAGE for x in apart)
+    strides = (abs(r.strides.get(n, 0)) * r.itemsize for n, e in extents.items() if e > 1)
+    return any(_SAME_STREAM <= x < PAGE for x in strides)
 
 
 def unprefetched_rows(r: Ref, extents: Mapping[str, int], machine: Machine) -> float:
@@ -306,21 +307,22 @@ def unprefetched_rows(r: Ref, extents: Mapping[str, int], machine: Machine) -> f
         return 0.0
     rows = pages = 1.0
     run = float(r.itemsize)
-    for apart, e in sorted((abs(r.strides.get(n, 0)) * r.itemsize, e) for n, e in extents.items() if e > 1):
-        if apart and (apart <= run or apart < _SAME_STREAM):
-            run = apart * e
-        elif apart:
+    for stride, e in sorted((abs(r.strides.get(n, 0)) * r.itemsize, e) for n, e in extents.items() if e > 1):
+        if stride and (stride <= run or stride < _SAME_STREAM):
+            run = stride * e
+        elif stride:
             rows *= e
-            pages *= max(1.0, e * min(1.0, apart / PAGE))
+            pages *= max(1.0, e * min(1.0, stride / PAGE))
     return rows - pages + (pages * min(1.0, run / LINE) if pages > _RESULT_PAGES else 0.0)
 
 
-def outer_order(nest: Nest, work: Mapping[str, Work], machine: Machine) -> tuple[str, ...]:
+def outer_order(context: NestContext) -> tuple[str, ...]:
     """The axes in the order of the results in memory.  But if an array is read that is far larger, and too
     large for the second cache, the order of that array, with the axes along which it is read again last."""
-    refs = [r for w in work.values() for r in w.refs]
+    refs = context.refs
     place = {
-        a.name: max((abs(r.strides.get(a.name, 0)) for r in refs if r.written), default=0) for a in nest.axes
+        a.name: max((abs(r.strides.get(a.name, 0)) for r in refs if r.written), default=0)
+        for a in context.nest.axes
     }
     written = max((r.elements * r.itemsize for r in refs if r.written), default=0)
     read = max(
@@ -329,7 +331,7 @@ def outer_order(nest: Nest, work: Mapping[str, Work], machine: Machine) -> tuple
         default=None,
     )
     first = dict.fromkeys(place, 0)
-    if read is not None and read.elements * read.itemsize > max(machine.l2, _LARGER * written):
+    if read is not None and read.elements * read.itemsize > max(context.machine.l2, _LARGER * written):
         first = {n: abs(read.strides.get(n, 0)) for n in place}
     return tuple(sorted(place, key=lambda n: (-first[n], -place[n])))
 
@@ -345,9 +347,9 @@ def inner_order(
     It is the order of the results in memory, but another loop is innermost where that fetches fewer lines.
     Loops along which rows of a block are read in place come first.
     """
-    nest, work, machine = context.nest, context.work, context.machine
-    order = sorted(outer_order(nest, work, machine), key=lambda n: tiles[n].lanes > 1)
-    along = {n for r in blocked_rows(nest, work, tiles, phases, packs) for n in r.strides if r.strides[n]}
+    nest, machine = context.nest, context.machine
+    order = sorted(outer_order(context), key=lambda n: tiles[n].lanes > 1)
+    along = {n for r in blocked_rows(context, tiles, phases, packs) for n in r.strides if r.strides[n]}
     if along:
         return tuple(sorted(order, key=lambda n: n not in along))
     looped = [n for n in order if not 0 < tiles[n].cache <= tiles[n].register]
@@ -374,8 +376,8 @@ def inner_order(
 def _result_cycles(r: Ref, at: Mapping[str, int], along: str, machine: Machine) -> float:
     """Cycles to move the lines of a result.  A line of which the next tile along an axis stores the rest
     stays until then."""
-    apart = {n: abs(r.strides.get(n, 0)) * r.itemsize for n in at}
-    rows = math.prod(e for n, e in at.items() if apart[n] >= LINE)
-    run = max((e * apart[n] for n, e in at.items() if 0 < apart[n] < LINE), default=r.itemsize)
-    near = 0 < apart[along] < LINE
-    return 2 * rows * (run / LINE if near else max(1.0, run / LINE)) * LINE / machine.l2_bandwidth
+    strides = {n: abs(r.strides.get(n, 0)) * r.itemsize for n in at}
+    rows = math.prod(e for n, e in at.items() if strides[n] >= LINE)
+    run = max((e * strides[n] for n, e in at.items() if 0 < strides[n] < LINE), default=r.itemsize)
+    shared = 0 < strides[along] < LINE
+    return 2 * rows * (run / LINE if shared else max(1.0, run / LINE)) * LINE / machine.l2_bandwidth

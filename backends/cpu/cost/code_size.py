@@ -30,8 +30,8 @@ _POLYNOMIAL_ALONE, _TERM_ALONE = 10.0, 3.5
 
 def code_lines(nest: Nest, work: Mapping[str, Work], c: Candidate, extents: Mapping[str, int]) -> float:
     """The lines of LLVM's text that the register tiles of a nest take."""
-    alone = sum(a.size is not None and c.tiles[a.name].register > 1 for a in nest.axes) == 1
-    sizes = {a.name: _tile_sizes(a, c.tiles[a.name], extents[a.name], alone) for a in nest.axes}
+    single = sum(a.size is not None and c.tiles[a.name].register > 1 for a in nest.axes) == 1
+    sizes = {a.name: _tile_sizes(a, c.tiles[a.name], extents[a.name], single) for a in nest.axes}
     total = 0.0
     for p, t in zip(nest.phases, c.phases, strict=True):
         code = _Code(
@@ -80,13 +80,13 @@ class _Code:
         return first * self.whole.bodies + rest * self.others.bodies
 
 
-def _tile_sizes(a: Axis, t: Tile, extent: int, alone: bool) -> list[int]:
+def _tile_sizes(a: Axis, t: Tile, extent: int, single: bool) -> list[int]:
     """The sizes of an axis' register tiles that have code, the whole one first; in vectors along the lanes,
     in points elsewhere."""
     if a.size is None:
         return [-(-points // t.lanes) for _, points in t.registers(max(extent, 1))]
     n = -(-t.register // t.lanes)
-    if t.lanes == 1 and alone and n <= EXACT:
+    if t.lanes == 1 and single and n <= EXACT:
         return [n, *range(1, n)]
     # Descending powers of two, and a masked vector.
     powers = [1 << k for k in reversed(range((n - 1).bit_length()))]
@@ -115,5 +115,5 @@ def _access_lines(r: Ref, along: str | None, lanes: int, guarded: bool) -> float
     loads, one for each lane where lanes are not contiguous."""
     polynomial, term = (_POLYNOMIAL_ALONE, _TERM_ALONE) if guarded else (_POLYNOMIAL, _TERM)
     address = 1.0 + math.fsum(polynomial if n in r.dynamic else term for n, s in r.strides.items() if s)
-    apart = along is not None and (r.strides.get(along, 0) not in (0, 1) or along in r.indirect)
-    return address + _CHECK * r.checks + (5.0 * lanes if apart else 2.0)
+    scattered = along is not None and (r.strides.get(along, 0) not in (0, 1) or along in r.indirect)
+    return address + _CHECK * r.checks + (5.0 * lanes if scattered else 2.0)

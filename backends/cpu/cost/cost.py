@@ -149,7 +149,7 @@ def _side_by_side_cycles(context: NestContext, c: Candidate, extents: Mapping[st
     along = lane_axis(c.tiles)
     at = {n: min(t.register, extents[n]) for n, t in c.tiles.items() if along in (None, n)}
     reread = reread_arrays(nest, work)
-    waits: dict[str, float] = {}
+    stalls: dict[str, float] = {}
 
     def to_read(r: Ref) -> float:
         far = cache_lines.comes_from_memory(r, machine)
@@ -161,13 +161,13 @@ def _side_by_side_cycles(context: NestContext, c: Candidate, extents: Mapping[st
         )
         near = footprint(r, extents) <= machine.l2 or (r.statement, r.read) in c.packs
         if not prefetched and not near and cache_lines.rows_share_page(r, at):
-            waits[r.buffer] = _ROWS_ON_A_PAGE * to_read(r)
+            stalls[r.buffer] = _ROWS_ON_A_PAGE * to_read(r)
     for p, t in zip(nest.phases, c.phases, strict=True):
         if along is None or t.block is not None or at[along] >= extents[along]:
             continue
-        for r in cache_lines.single_pass_reads(nest, p, work, along, machine):
-            waits[r.buffer] = _PIECES * (1 - at[along] / extents[along]) * to_read(r)
-    return sum(waits.values())
+        for r in cache_lines.single_pass_reads(context, p, along):
+            stalls[r.buffer] = _PIECES * (1 - at[along] / extents[along]) * to_read(r)
+    return sum(stalls.values())
 
 
 def _row_start_cycles(r: Ref, extents: Mapping[str, int]) -> float:
@@ -175,11 +175,11 @@ def _row_start_cycles(r: Ref, extents: Mapping[str, int]) -> float:
     _, row = rows(r, extents)
     if row >= LINE:
         return 0.0
-    apart = min(
+    stride = min(
         (abs(s) * r.itemsize for n, s in r.strides.items() if n in extents and abs(s) * r.itemsize >= row),
         default=0,
     )
-    return (_SAME_PAGE if apart < cache_lines.STREAM_STRIDE else _OTHER_PAGE) * r.itemsize / row
+    return (_SAME_PAGE if stride < cache_lines.STREAM_STRIDE else _OTHER_PAGE) * r.itemsize / row
 
 
 def _block_reload_cycles(context: NestContext, c: Candidate, extents: Mapping[str, int]) -> float:

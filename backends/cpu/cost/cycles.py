@@ -26,8 +26,7 @@ _PADDED = 0.5  # additional time, as a share, of a tile that selects elements or
 _MASKED = 0.1  # the same where lanes have masks, which are known before the reduction
 OVERLAP = 0.25  # share of the shorter of two overlapping activities that adds to the longer one
 # The same of reloads.  Memory is shared with other processes: a product that read 256 MiB four times was 1.05
-# times as fast as one that packed them once while nothing else ran, and 0.5 to 0.8 times at other times (ADR
-# 8).
+# times as fast as one that packed them once while nothing else ran, 0.5 to 0.8 times at other times (ADR 8).
 _RELOAD_OVERLAP = 0.12
 _STORE_OVERLAP = 0.05  # share of a register tile's cycles during which the previous results are stored
 _EVICTED_STORE = 7.0  # cycles to store one element of a line that the first cache has evicted
@@ -80,8 +79,8 @@ def _divergence(context: NestContext, c: Candidate, extents: Mapping[str, int]) 
     all."""
     nest, work = context.nest, context.work
     # If a tile has all points of an axis, conditions on that axis alone are known at compile time.
-    known = {a.name for a in nest.axes if extents[a.name] == a.extent and c.tiles[a.name].lanes == 1}
-    guards = {n for w in work.values() if not w.guards <= known for n in w.guards}
+    constant_axes = {a.name for a in nest.axes if extents[a.name] == a.extent and c.tiles[a.name].lanes == 1}
+    guards = {n for w in work.values() if not w.guards <= constant_axes for n in w.guards}
     padded = {n for w in work.values() for n in w.padded}
     if any(c.tiles[a.name].lanes > 1 for a in nest.axes if a.name in padded):
         guards |= padded
@@ -116,12 +115,12 @@ def store_cycles(r: Ref, c: Candidate, extents: Mapping[str, int], machine: Mach
     # A line of a large result is evicted from the first cache before its next element is stored.
     evicted = r.elements * r.itemsize > machine.l1 // 2
     rows = math.prod(e for n, e in extents.items() if abs(r.strides.get(n, 0)) > 1)
-    waits = rows * machine.scattered_store_penalty if evicted else 0.0
+    stalls = rows * machine.scattered_store_penalty if evicted else 0.0
     if along * r.itemsize < LINE and cache_lines.set_occupancy(r, extents, machine.l2, machine.l2_ways) > 1:
-        waits += machine.partial_line_penalty * rows
+        stalls += machine.partial_line_penalty * rows
     if along >= 4 or along == abs(stride) == 2:
-        return vectors * (1.0 + math.log2(lanes)) + waits
-    return vectors * lanes * (_EVICTED_STORE if evicted and along == 1 else 2.0) + waits
+        return vectors * (1.0 + math.log2(lanes)) + stalls
+    return vectors * lanes * (_EVICTED_STORE if evicted and along == 1 else 2.0) + stalls
 
 
 def _store_conflict_cycles(r: Ref, c: Candidate, extents: Mapping[str, int], machine: Machine) -> float:
@@ -143,7 +142,7 @@ def nest_cycles(
     last = next((n for n in reversed(order) if extents[n] > c.tiles[n].register), None)
     # Each of the rows that are read in place is new to the first tile of the innermost loop.
     first = 0.0
-    if last is not None and cache_lines.blocked_rows(context.nest, context.work, c.tiles, c.phases, c.packs):
+    if last is not None and cache_lines.blocked_rows(context, c.tiles, c.phases, c.packs):
         first = c.tiles[last].register / extents[last]
     total = 0.0
 

@@ -74,8 +74,7 @@ class Iteration:
     inner: Mapping[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        # Not a `cached_property`: if another thread holds its lock at a fork, it is held in the child for
-        # ever.
+        # No `cached_property`: if another thread holds its lock at a fork, the child holds it for ever.
         object.__setattr__(self, "inner", {a.name: a.extent for a in self.phase.axes})
 
     @property
@@ -109,19 +108,19 @@ class Iteration:
                 horizontal += _COMBINE_CYCLES * combinations(math.ceil(vectors), self.lanes)
         widest = max([self.lanes, *(t.lanes for t in self.candidate.tiles.values())])
         multiply_adds, wide_loads = machine.issue(4 * widest)
-        far = waits = 0.0
+        new_lines = stalls = 0.0
         if self.inner and self.tile.vector is None:  # lanes along a reduction read contiguous elements
             c = self.candidate
             vector = lane_axis(c.tiles)
             found = cache_lines.line_traffic(self.context, self.phase, c.packs, self.extents, vector)
-            far, waits = cache_lines.new_line_cycles(found, self.phase, c.tiles, after, machine)
-            far /= count
+            new_lines, stalls = cache_lines.new_line_cycles(found, self.phase, c.tiles, after, machine)
+            new_lines /= count
             if after is not None and self.tile.block is not None and not c.packs:
-                waits += cache_lines.conflict_reload_cycles(found, after, machine)
+                stalls += cache_lines.conflict_reload_cycles(found, after, machine)
         moved = usage.vector_loads / wide_loads + usage.element_loads / machine.broadcasts
         busy = (usage.operations / multiply_adds, moved, usage.stores)
         started = (usage.load_instructions + usage.operations + usage.stores) / machine.issue_width
-        each = max(max(busy) + _OVERLAP * (sum(busy) - max(busy)), far, started)
+        each = max(max(busy) + _OVERLAP * (sum(busy) - max(busy)), new_lines, started)
         along = self.tile.accumulators if self.tile.vector is not None else 1
         if updates:  # an accumulator is ready for its next update after the latency of the last one
             wait = machine.latency / along if along > 1 else machine.latency + _UPDATE_DELAY
@@ -130,7 +129,7 @@ class Iteration:
             each = max(each, wait * min(1.0, whole / _REORDER_WINDOW) if widest > 1 else wait)
         # Loop control of the innermost loop, once for each unrolled iteration.
         unroll = along if self.tile.vector is not None else max(1, self.tile.unroll)
-        return (each + (1.0 / unroll if self.inner else 0.0)) * count + waits + horizontal
+        return (each + (1.0 / unroll if self.inner else 0.0)) * count + stalls + horizontal
 
     def add_statement(self, w: Work, own: Mapping[str, int], usage: PortUsage) -> float:
         """Add the usage of a statement whose axes have the extents `own`; returns the vectors that it
@@ -171,17 +170,17 @@ class Iteration:
             if t.lanes == 1:
                 count *= e if stride or n in r.indirect else 1
                 continue
-            apart = stride not in (0, 1) and not packed
+            strided = stride not in (0, 1) and not packed
             if not r.written and self.is_periodic(r, n):
                 count *= _SHUFFLED_LOADS * math.ceil(e / t.lanes)
                 operations += count
                 wide = True
-            elif n in r.indirect or (apart and (r.written or not _is_picked(stride, r))):
+            elif n in r.indirect or (strided and (r.written or not _is_picked(stride, r))):
                 scattered = True
                 count *= e
             elif stride:
-                count *= math.ceil(e / t.lanes) * (stride if apart else 1)
-                operations += count if apart else 0.0
+                count *= math.ceil(e / t.lanes) * (stride if strided else 1)
+                operations += count if strided else 0.0
                 wide = True
         vector = self.tile.vector
         if vector is None:
@@ -232,11 +231,11 @@ class Iteration:
         """Add the loads of vectors."""
         tiles, machine = self.candidate.tiles, self.context.machine
         rows = {n: e for n, e in own.items() if tiles[n].lanes == 1}
-        far = 1.0
+        conflicts = 1.0
         if cache_lines.collides(r, rows, self.inner, machine):
-            far = _COLLIDING_VECTORS
+            conflicts = _COLLIDING_VECTORS
         elif any(cache_lines.aliased(r.strides.get(n, 0), r.itemsize, e, machine) for n, e in rows.items()):
-            far = _ALIASED_VECTORS
+            conflicts = _ALIASED_VECTORS
         along = next((n for n in own if tiles[n].lanes > 1), self.tile.vector)
         width = r.itemsize * (self.lanes if along is None or along not in own else tiles[along].lanes)
         # Rows of a block could as well be packed, which would align them; arrays as they come are not
@@ -246,7 +245,7 @@ class Iteration:
             blocked or any(s * r.itemsize % width for n, s in r.strides.items() if n != along)
         )
         count = m.count * (1.0 if aligned else 1.0 + _LINE_SPLIT * width / 64)
-        usage.vector_loads += count * far
+        usage.vector_loads += count * conflicts
         usage.load_instructions += count
 
 

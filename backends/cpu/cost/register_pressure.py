@@ -54,7 +54,7 @@ def _other_registers(nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, T
         )
     if not any(p.axes for p in nest.phases):
         return 0
-    # without FMA a product needs a register before it is summed
+    # Without FMA a product needs a register before it is summed.
     return _operand_registers(nest, work, tiles) + (not isa.fma)
 
 

@@ -93,8 +93,8 @@ def _partial_line_cycles(
             continue
         each = LINE / machine.l2_bandwidth
         if not _stays_in_cache(r, inside, count * LINE, machine.l2, machine.l2_ways):
-            apart = (abs(s) * r.itemsize for m, s in r.strides.items() if inside.get(m, 1) > 1)
-            far = min((a for a in apart if a > run), default=0) >= STREAM_STRIDE
+            strides = (abs(s) * r.itemsize for m, s in r.strides.items() if inside.get(m, 1) > 1)
+            far = min((a for a in strides if a > run), default=0) >= STREAM_STRIDE
             each = L2_MISS_FACTOR * each if far else LINE / machine.l3_bandwidth
         total += math.prod(-(-extents[m] // steps[m]) for m in order[: i + 1]) * count * each
     return total

@@ -57,7 +57,7 @@ _FUNCTIONS = {
     "fma": 1, "copysign": 2, "fraction_over": 10,
 }  # fmt: skip
 _LARGE_MODULUS = 32  # remainders by more leave most vectors contiguous
-# single elements that a vector is assembled from at most, and its lanes
+# Single elements that a vector is assembled from at most, and its lanes.
 _FEW_ELEMENTS, _TYPICAL_LANES = 4, 16
 _LIBM = 30  # cycles a lane of a function that has no vector form
 
@@ -86,7 +86,7 @@ class Ref:
     elements: int  # of the whole buffer
     strides: Mapping[str, int] = field(hash=False)
     indirect: frozenset[str]
-    # the axes that share a subscript and reach the same elements (sliding windows)
+    # The axes that share a subscript and reach the same elements (sliding windows).
     windows: tuple[tuple[str, ...], ...]
     plain: bool  # neither guarded nor checked, and its access relation is exact
     pack_itemsize: int  # bytes of an element in a pack
@@ -330,24 +330,24 @@ def _periods(term: Expr, axes: Mapping[str, str], step: int) -> dict[str, int]:
     begins anew.  One step of the term is `step` elements.  1 for a single break; 0 where lanes are neither
     neighbours nor a few single elements."""
     moving = {axes[v]: v for v in variables(term) if v in axes}
-    bends = dict.fromkeys(moving, int(step == 1))
+    breaks = dict.fromkeys(moving, int(step == 1))
     match term:
         case FloorDiv() | FloorMod() if isinstance(term.b, IntImm) and term.b.value > 0:
             inner, b = linear_terms(term.a)[0], term.b.value
             if not all(isinstance(x, Variable) for x in inner):
                 return dict.fromkeys(moving, 0)
             if isinstance(term, FloorMod) and b > _LARGE_MODULUS:
-                return bends
-            few = step == 1 or (
+                return breaks
+            loadable = step == 1 or (
                 b <= _FEW_ELEMENTS if isinstance(term, FloorMod) else b * _FEW_ELEMENTS >= _TYPICAL_LANES
             )
             factors = {x.name: f for x, f in inner.items() if isinstance(x, Variable)}
-            return {n: b // math.gcd(b, factors[v]) if few else 0 for n, v in moving.items()}
+            return {n: b // math.gcd(b, factors[v]) if loadable else 0 for n, v in moving.items()}
         case Min() | Max() | Cast() | Call(name="abs"):
             parts = list(walk(term))
             data = any(isinstance(x, Call) and x.name != "abs" for x in parts)
-            bent = not any(isinstance(x, Let | IfThenElse | Select | FloorDiv) for x in parts)
-            return bends if bent and not data else dict.fromkeys(moving, 0)
+            piecewise = not any(isinstance(x, Let | IfThenElse | Select | FloorDiv) for x in parts)
+            return breaks if piecewise and not data else dict.fromkeys(moving, 0)
         case _:
             return dict.fromkeys(moving, 0)
 

@@ -1,1 +1,2 @@
-"""Loop nests to vector code as LLVM text, and what the code generator made of it."""
+"""The emitter: vector code of loop nests as LLVM text, and an analysis of the machine code that LLVM makes of
+it."""

@@ -1,4 +1,4 @@
-"""Index arithmetic while code is written: affine forms of operands, with one symbol for the lane."""
+"""Affine forms of index expressions, over operands and one symbol for the number of the lane."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Terms = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """`constant + sum(factor * operand)`; the operand `LANE` is the number of the lane.
+    """The form `constant + sum(factor * operand)`, where the operand `LANE` is the number of the lane.
 
-    An operand may be a product of operands, `a*b` with their names in order: strides over dynamic sizes times
-    indices.  So equal addresses are equal forms.
+    An operand may be a product of operands, `a*b` with the names in order, such as a stride over dynamic
+    sizes times an index.  So equal addresses have equal forms.
     """
 
     terms: Terms = ()
@@ -42,7 +42,7 @@ class Affine:
         return self + other * -1
 
     def times(self, other: Affine) -> Affine | None:
-        """The product; None where lanes would lie apart by what is not a constant."""
+        """The product of two forms; None where the stride between lanes would not be a constant."""
         if not other.terms:
             return self * other.constant
         if not self.terms:
@@ -59,7 +59,7 @@ class Affine:
 
     @property
     def lane(self) -> int:
-        """The factor of the lane."""
+        """The factor of the lane: the stride from lane to lane."""
         return next((f for n, f in self.terms if n == LANE), 0)
 
     @property
@@ -68,12 +68,13 @@ class Affine:
         return Affine(tuple(t for t in self.terms if t[0] != LANE), self.constant)
 
     def at_lane(self, number: int) -> Affine:
-        """The form at a lane."""
+        """The form at one lane."""
         lane = self.lane
         return self if not lane else self.uniform + lane * number
 
     @staticmethod
     def of(name: str) -> Affine:
+        """The form of one operand."""
         return Affine(((name, 1),), 0)
 
 

@@ -1,4 +1,4 @@
-"""Loops over neighbours in both factors of a product as dot-product instructions."""
+"""Dot products: loops over contiguous elements of both factors of a product, as dot-product instructions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .affine import LANE, Affine
 from .expressions import Env, ExpressionEmitter
 from .values import Value, type_text
 
-# Sums of two products of 16-bit integers, by lanes.
+# Instructions for sums of two products of 16-bit integers, by lanes.
 _PAIRS = {
     4: "llvm.x86.sse2.pmadd.wd",
     8: "llvm.x86.avx2.pmadd.wd",
@@ -22,10 +22,11 @@ _PAIRS = {
 
 
 class DotEmitter(ExpressionEmitter):
-    """What is no such instruction is left to the caller, which runs the loop point by point."""
+    """Emits dot-product instructions; a loop for which there is none is left to the caller, which runs it
+    point by point."""
 
     def dot(self, s: For, env: Env, lower: Affine, points: int) -> bool:
-        """A group of points of a loop inside of lanes, if there are instructions for it."""
+        """Emit a group of points of a loop inside of lanes; returns whether there are instructions for it."""
         c = s.body
         if not self.isa.pair_dots or not isinstance(c, Compute) or not self.lanes:
             return False
@@ -37,7 +38,8 @@ class DotEmitter(ExpressionEmitter):
     # Sums.
 
     def _dot_sum(self, c: Compute, envs: tuple[Env, Env], points: int) -> bool:
-        """`c` summed over a group of points; `envs` are those of the first two."""
+        """Emit `c` summed over a group of points; `envs` are those of the first two points.  Returns whether
+        there are instructions for it."""
         array, lanes = self.arrays[c.buffer], self.lanes
         t = accumulator(array.dtype, c.value.dtype)
         if c.op != "+" or not isinstance(c.value, Mul) or t != array.dtype or not t.is_int or t.bits != 32:
@@ -51,9 +53,9 @@ class DotEmitter(ExpressionEmitter):
         kinds = {k for k in (a, b) if k is not None}
         if not kinds or not kinds <= {INT8, UINT8, INT16}:
             return False
-        # Bytes of one sign are widened.
+        # Bytes of the same sign are widened.
         size = 2 if INT16 in kinds or (a == b and a is not None) or not self.isa.dots else 4
-        # The factor that is no read has the sign that the other has not.
+        # A constant factor takes the sign that the other factor does not have.
         sign = {INT8: UINT8, UINT8: INT8}
         a, b = a or sign.get(b or INT8), b or sign.get(a or INT8)
         if a is None or b is None or (size == 4 and a == b):
@@ -70,7 +72,7 @@ class DotEmitter(ExpressionEmitter):
         return True
 
     def _accumulate(self, old: Value, unsigned: str, signed: str, size: int) -> Value:
-        """32-bit sums with the products of `size` neighbours in each lane added."""
+        """32-bit sums with the products of `size` elements added in each lane."""
         lanes = old.lanes
         ty = f"<{lanes} x i32>"
         if self.isa.dots:
@@ -81,15 +83,16 @@ class DotEmitter(ExpressionEmitter):
         return self.binary("+", old, Value(self.call(ty, _PAIRS[lanes], *args), old.dtype, lanes))
 
     def _conditional_lanes(self) -> bool:
-        """Whether perhaps no lane is active."""
+        """Whether it may be that no lane is active."""
         return self.mask is not None and self.mask.active is None and not self.mask.some
 
     def _read_dtype(self, e: Expr) -> DType | None:
-        """The type of a factor that is read; None of a constant."""
+        """The type of a factor that is read from an array; None of a constant."""
         return e.value.dtype if isinstance(e, Cast) and isinstance(e.value, Load) else None
 
     def _factor(self, e: Expr, envs: tuple[Env, Env], size: int, points: int) -> str | None:
-        """A group of a factor in each lane, as 32-bit lanes; what is beyond its points is 0 in one factor."""
+        """A group of a factor in each lane, as 32-bit lanes; in one of the factors the elements beyond its
+        points are 0."""
         lanes = self.lanes
         if isinstance(e, IntImm | UIntImm):
             byte = e.value & 0xFF
@@ -120,8 +123,8 @@ class DotEmitter(ExpressionEmitter):
         return self.pure(f"bitcast {wide} {v} to <{lanes} x i32>")
 
     def _widened(self, array: Array, first: Affine) -> str:
-        """Two bytes that all lanes share as 16-bit integers: widened in lanes, which takes fewer instructions
-        than one by one."""
+        """Two bytes that all lanes share, as 16-bit integers: they are widened as vectors, which takes fewer
+        instructions than one by one."""
         lanes, t = self.lanes, array.dtype
         pair = self.widen(self._cached_load(array, first, -2, "load i16", INT16), lanes)
         narrow, wide = f"<{2 * lanes} x i8>", f"<{2 * lanes} x i16>"
@@ -130,7 +133,7 @@ class DotEmitter(ExpressionEmitter):
         return self.pure(f"bitcast {wide} {v} to <{lanes} x i32>")
 
     def _group(self, array: Array, first: Affine, step: int, size: int, points: int) -> Value:
-        """Elements `step` apart that all lanes share, in 32 bits."""
+        """Elements `step` apart that all lanes share, packed into 32 bits."""
         t = array.dtype
         if points == size and step == 1 and t.itemsize * size == 4:
             return self._cached_load(array, first, 0, "load i32")
@@ -152,7 +155,7 @@ class DotEmitter(ExpressionEmitter):
         return Value(total, INT32)
 
     def _cached_load(self, array: Array, first: Affine, lanes: int, load: str, t: DType = INT32) -> Value:
-        """A load of groups of this type, made once while nobody writes the array."""
+        """A load of groups of this type, emitted once while nothing writes the array."""
         key = (array.name, self.versions.get(array.name, 0), first, -1 - lanes)
         for scope in self.loaded:
             if key in scope:
@@ -165,8 +168,8 @@ class DotEmitter(ExpressionEmitter):
     # Packs.
 
     def _interleave_copy(self, c: Compute, s: For, env: Env, lower: Affine, points: int) -> bool:
-        """A copy whose points are neighbours, those of a lane together: vectors of each point, interleaved.
-        Lanes that are not active, and points that there are not, are the pack's own."""
+        """Emit a copy that stores the points of each lane side by side: the vectors of all points,
+        interleaved.  Inactive lanes and missing points belong to the pack and may be written."""
         array, lanes = self.arrays[c.buffer], self.lanes
         places = [self.address(array, c.subscripts, env.bind(s.var, lower + i)) for i in range(points)]
         first = places[0]
@@ -196,12 +199,14 @@ class DotEmitter(ExpressionEmitter):
         return True
 
     def _write_groups(self, array: Array, first: Affine, text: str, width: int) -> None:
+        """Store groups at an address of a pack."""
         self.versions[array.name] = self.versions.get(array.name, 0) + 1
         element, size = storage_type(array.dtype), array.dtype.itemsize
         self.do(f"store <{width} x {element}> {text}, ptr {self.pointer(array, first)}, align {size}")
 
     def transpose_groups(self, rows: For, columns: For, env: Env, lower: Affine, count: int) -> bool:
-        """As a transposed block whose elements are groups: 32 bits of neighbours in the source."""
+        """Emit a transposing copy whose elements are groups: 32 bits of contiguous elements of the source.
+        Returns whether it can be emitted so."""
         group = columns.body
         copy = group.body if isinstance(group, For) else None
         start, end = self.affine(columns.lower, env), self.affine(columns.upper, env)
@@ -251,6 +256,6 @@ class DotEmitter(ExpressionEmitter):
 
 
 def _is_group_pack(array: Array, size: int) -> bool:
-    """Whether this is a pack of whole vectors of groups."""
+    """Whether an array is a pack of whole vectors of groups."""
     last = array.shape[-1] if array.shape else None
     return array.role == "private" and isinstance(last, IntImm) and last.value == size

@@ -1,4 +1,5 @@
-"""Expressions in lanes: index arithmetic as affine forms, everything else as values."""
+"""Expressions in lanes: index arithmetic as affine forms, everything else as values; with loop-invariant code
+motion."""
 
 from __future__ import annotations
 
@@ -61,14 +62,14 @@ _INT32_MAX = (1 << 31) - 1  # what integers of 32 bits hold, signed or not
 CHEAP_FUNCTIONS = frozenset(
     ["fabs", "abs", "fmin", "fmax", "copysign", "floor", "ceil", "trunc", "fma", "sqrt"]
 )
-# Functions whose code has no branch, and takes long.
+# Expensive functions whose code has no branch.
 _BRANCHLESS = frozenset(["sqrt", "rsqrt", "exp", "exp_nonpositive", "log", fractions.NAME])
 _OPERATORS: dict[type, str] = {Add: "+", Sub: "-", Mul: "*", Div: "/"}
 
 
 @dataclass(frozen=True, slots=True)
 class Env:
-    """What names mean: loop variables as affine forms, lets as values."""
+    """The environment of an expression: loop variables as affine forms, lets as values."""
 
     affine: Mapping[str, Affine]
     values: Mapping[str, Value]
@@ -77,7 +78,7 @@ class Env:
         return Env({**self.affine, name: a}, self.values)
 
     def at_lane(self, number: int) -> Env:
-        """The same at one lane."""
+        """The environment at one lane."""
         return Env({n: a.at_lane(number) for n, a in self.affine.items()}, self.values)
 
     def varies(self, e: Expr) -> bool:
@@ -90,9 +91,13 @@ class Env:
 
 @dataclass(slots=True)
 class LoopContext:
-    """A loop around: the operands that are known before it, how many scopes are open there, whether it may
-    have no iteration, the buffers that it writes, the instructions that go before it, and the values of
-    expressions, by what they are made of, that do."""
+    """An enclosing loop, for loop-invariant code motion.
+
+    `defined` are the operands that are defined before the loop, `depth` is the number of scopes open there;
+    `maybe_empty`: the loop may have no iteration; `written` are the buffers that it writes.  `preheader`
+    collects the instructions moved before the loop, `values` the values of hoisted expressions, by what they
+    are made of.
+    """
 
     defined: AbstractSet[str]
     depth: int
@@ -103,7 +108,7 @@ class LoopContext:
 
 
 def operands(env: Env) -> Iterator[str]:
-    """What the forms of an environment are made of."""
+    """The operands in the forms of an environment."""
     return (n for a in env.affine.values() for operand, _ in a.terms for n in factors(operand))
 
 
@@ -111,13 +116,17 @@ _Flat = tuple[tuple[Expr, ...], tuple[tuple[str, int], ...], tuple[tuple[Expr, i
 
 
 class ExpressionEmitter(PromotionEmitter):
+    """Emits expressions in the current lanes and under the current mask."""
+
     def __init__(self, isa: Isa, fast_math: bool, arrays: Mapping[str, Array]) -> None:
         super().__init__(isa, fast_math, arrays)
         self.scalars: dict[str, Value] = {}
-        self.sizes = Env({}, {})  # the dynamic sizes
-        self.ranges: dict[str, tuple[int, int]] = {}  # of operands: the least and the greatest, if known
-        self.enclosing: list[LoopContext] = []  # the loops around in this function, the innermost last
-        self.hoisted_sizes: dict[Expr, str] = {}  # what is computed from them in this function
+        self.sizes = Env({}, {})  # of the dynamic sizes
+        # Of operands: the least and the greatest value, if known.
+        self.ranges: dict[str, tuple[int, int]] = {}
+        self.enclosing: list[LoopContext] = []  # enclosing loops in this function, the innermost last
+        # Expressions of dynamic sizes that this function has computed.
+        self.hoisted_sizes: dict[Expr, str] = {}
         self.point: tuple[Expr, ...] = ()
         self._expensive: dict[int, tuple[Expr, bool]] = {}
         self._nonaffine: dict[int, tuple[Load, bool]] = {}
@@ -125,16 +134,17 @@ class ExpressionEmitter(PromotionEmitter):
         self._flat: dict[int, _Flat] = {}
 
     def scalar(self, name: str) -> Value:
+        """The value of a scalar argument."""
         raise NotImplementedError
 
     def failed(self) -> None:
-        """Leave the function after a failed check."""
+        """Emit the return after a failed check."""
         raise NotImplementedError
 
     # Index arithmetic.
 
     def form(self, e: Expr, env: Env) -> Affine | None:
-        """An index expression as an affine form; None where it is not one."""
+        """The affine form of an index expression; None where it has none."""
         match e:
             case IntImm():
                 return Affine((), e.value)
@@ -173,7 +183,7 @@ class ExpressionEmitter(PromotionEmitter):
                 return None
 
     def _constant_form(self, e: Expr, env: Env) -> Affine | None:
-        """What an index becomes that is a number here, in an integer type that holds it."""
+        """The form of an index expression whose value is a number here, in an integer type that holds it."""
         match e:
             case Cast() if e.value.dtype.is_int:
                 a = self.form(e.value, env)
@@ -188,7 +198,8 @@ class ExpressionEmitter(PromotionEmitter):
         return a if least <= a.constant <= _INT32_MAX else None
 
     def _size_form(self, e: Expr) -> Affine | None:
-        """What is made of dynamic sizes alone is computed once, where the function begins."""
+        """The form of an expression of dynamic sizes alone, which is computed once, at the function's entry;
+        None of other expressions."""
         if not self.sizes.affine or not variables(e) <= self.sizes.affine.keys():
             return None
         if any(isinstance(x, (Call, Load, Let)) for x in walk(e)):
@@ -196,18 +207,19 @@ class ExpressionEmitter(PromotionEmitter):
         return Affine.of(self.hoist_sizes(e))
 
     def hoist_sizes(self, e: Expr) -> str:
-        """An expression of dynamic sizes as an i64 operand."""
+        """Compute an expression of dynamic sizes at the function's entry; an i64 operand."""
         found = self.hoisted_sizes.get(e)
         if found is None:
             lines, pure = self.fn.lines, self.fn.pure
             self.fn.lines, self.fn.pure = self.fn.entry, [{}]
-            # Not by its form: that is what asks for it.
+            # Not by its form, which would ask for this.
             v = self._size_value(e)
             self.fn.lines, self.fn.pure = lines, pure
             self.hoisted_sizes[e] = found = v.text
         return found
 
     def _size_value(self, e: Expr) -> Value:
+        """The value of an expression of dynamic sizes, without asking for its form."""
         match e:
             case FloorDiv() | FloorMod():
                 a, b = self.value(e.a, self.sizes), self.value(e.b, self.sizes)
@@ -220,7 +232,8 @@ class ExpressionEmitter(PromotionEmitter):
                 return self.value(e, self.sizes)
 
     def _divide_form(self, a: Affine, divisor: int, quotient: bool) -> Affine | None:
-        """Floor division or its remainder, where what the divisor does not divide is within one multiple."""
+        """The form of a floor division or its remainder, where the terms that the divisor does not divide
+        stay within one multiple of it; else None."""
         whole, rest = (
             tuple((n, f) for n, f in a.terms if (f % divisor == 0) == divides) for divides in (True, False)
         )
@@ -238,8 +251,9 @@ class ExpressionEmitter(PromotionEmitter):
         return Affine(tuple((n, f // divisor) for n, f in whole), (a.constant - offset) // divisor)
 
     def _nonnegative_division(self, e: FloorDiv | FloorMod, env: Env) -> Value | None:
-        """A quotient or remainder of what is known to be 0 or more, by a constant; of lanes in 32 bits where
-        these hold it, as there is no division of longer ones.  None of others."""
+        """A quotient or remainder, by a constant, of a value that is known to be 0 or more; None of others.
+        Lanes are divided in 32 bits where these hold the value, as there is no vector division of longer
+        integers."""
         a = self.form(e.a, env)
         least, greatest = (-1, 0) if a is None else self.value_range(a)
         if a is None or least < 0 or not isinstance(e.b, IntImm) or e.b.value <= 0:
@@ -257,7 +271,7 @@ class ExpressionEmitter(PromotionEmitter):
         return Value(self.pure(f"zext {narrow} {found.text} to {wide}"), INT64, v.lanes)
 
     def value_range(self, a: Affine) -> tuple[int, int]:
-        """The least and the greatest value of a form, or what it surely lies between."""
+        """Bounds of the least and the greatest value of a form."""
         least = greatest = a.constant
         for name, factor in a.terms:
             low, high = (
@@ -268,7 +282,8 @@ class ExpressionEmitter(PromotionEmitter):
         return least, greatest
 
     def affine(self, e: Expr, env: Env) -> Affine:
-        """An index expression that all lanes share, as a form; what is not affine becomes an operand."""
+        """The form of an index expression that all lanes share; if it is not affine, its value becomes an
+        operand."""
         a = self.form(e, env)
         if a is not None:
             return a
@@ -278,12 +293,13 @@ class ExpressionEmitter(PromotionEmitter):
         return Affine((), int(v.constant)) if v.constant is not None else Affine.of(v.text)
 
     def address(self, array: Array, subscripts: tuple[Expr, ...], env: Env) -> Affine | None:
-        """The position of an element; None where lanes differ in a way that is not affine."""
-        known = self._flat.get(id(subscripts))
-        if known is None:
-            known = self._flatten(array, subscripts)
-            self._flat[id(subscripts)] = known
-        _, names, others, constant = known
+        """The affine form of an element's position in its array, in elements; None where lanes differ in a
+        way that is not affine."""
+        cached = self._flat.get(id(subscripts))
+        if cached is None:
+            cached = self._flatten(array, subscripts)
+            self._flat[id(subscripts)] = cached
+        _, names, others, constant = cached
         total: dict[str, int] = {}
         affine = env.affine
         for name, factor in names:
@@ -307,7 +323,8 @@ class ExpressionEmitter(PromotionEmitter):
         return Affine(tuple(sorted((n, f) for n, f in total.items() if f)), constant)
 
     def _flatten(self, array: Array, subscripts: tuple[Expr, ...]) -> _Flat:
-        """A position as a sum: variables, other terms, a constant (kept with what it was made from)."""
+        """A position as a sum: variables, other terms, a constant.  The subscripts are returned, too, to keep
+        them alive with the cached result."""
         names: dict[str, int] = {}
         others: list[tuple[Expr, int]] = []
         constant = 0
@@ -327,6 +344,7 @@ class ExpressionEmitter(PromotionEmitter):
         return subscripts, tuple(names.items()), tuple(_combine_quotients(others)), constant
 
     def _operand(self, e: Expr, env: Env) -> Affine | None:
+        """The form of a scalar value as one operand; None of a vector."""
         v = self.value(e, env)
         if v.lanes:
             return None
@@ -338,6 +356,7 @@ class ExpressionEmitter(PromotionEmitter):
         return self.value(e, env)
 
     def value(self, e: Expr, env: Env) -> Value:
+        """The value of an expression."""
         match e:
             case IntImm() | UIntImm() | FloatImm():
                 return self.literal(e.value, e.dtype)
@@ -399,8 +418,8 @@ class ExpressionEmitter(PromotionEmitter):
                 unreachable(e)
 
     def loop_invariant(self, e: Expr, env: Env) -> Value | None:
-        """A scalar that takes long to compute, computed before the loops around that do not change it; None
-        of what has to be computed where it is."""
+        """The value of an expensive scalar expression, computed before the outermost enclosing loop that does
+        not change it; None of an expression that must be computed in place."""
         if not self.enclosing or not self._is_hoistable(e):
             return None
         names = variables(e)
@@ -427,7 +446,7 @@ class ExpressionEmitter(PromotionEmitter):
         return target.values[key]
 
     def _is_hoistable(self, e: Expr) -> bool:
-        """Whether a value takes long, and no branch to compute."""
+        """Whether a value is expensive, and computed without a branch."""
         found = self._hoistable.get(id(e))
         if found is None:
             inside = list(walk(e))
@@ -441,7 +460,7 @@ class ExpressionEmitter(PromotionEmitter):
         return found[1]
 
     def _is_invariant_load(self, x: Load, env: Env, loop: LoopContext) -> bool:
-        """Whether a loop does not change an element that is there when it begins."""
+        """Whether an element exists when a loop begins, and the loop does not change it."""
         array = self.arrays[x.buffer]
         if (
             x.buffer in loop.written
@@ -482,8 +501,8 @@ class ExpressionEmitter(PromotionEmitter):
         return self.binary("/", a, b)
 
     def _is_invariant_divisor(self, b: Value) -> bool:
-        """Whether a divisor is the same in most iterations of the innermost loop; not of what follows a loop
-        whose results are in registers."""
+        """Whether a divisor is the same in most iterations of the innermost loop; false in what follows a
+        loop whose results are in registers."""
         if not self.enclosing:
             return False
         if not self.promotions or self.enclosing[-1].depth > self.promotions[-1].depth:
@@ -492,14 +511,14 @@ class ExpressionEmitter(PromotionEmitter):
         return fixed and self.promotions[-1].iterations == 1
 
     def comparison(self, e: EQ | NE | LT | LE | GT | GE, env: Env) -> Value:
-        # Narrow integers may wrap: of them only numbers are told from each other.
+        # Narrow integers may wrap: of them only numbers are compared here.
         index = e.a.dtype == INDEX
         if index or (_is_index_sum(e.a) and _is_index_sum(e.b)):
             a, b = self.form(e.a, env), self.form(e.b, env)
             if a is not None and b is not None and (index or (_fits_int32(a) and _fits_int32(b))):
-                apart = a - b
-                if not apart.terms:
-                    d = apart.constant
+                difference = a - b
+                if not difference.terms:
+                    d = difference.constant
                     holds = {EQ: d == 0, NE: d != 0, LT: d < 0, LE: d <= 0, GT: d > 0, GE: d >= 0}[type(e)]
                     return self.integer(int(holds), BOOL)
         return self.compare(PREDICATES[type(e)], self.value(e.a, env), self.value(e.b, env))
@@ -507,6 +526,7 @@ class ExpressionEmitter(PromotionEmitter):
     # Lazy choice.
 
     def lazy(self, e: IfThenElse, env: Env) -> Value:
+        """The value of a condition of which only one side may be computed."""
         with self.hoisting(self._condition_operands(e.condition, env) if padding(e) else None):
             c = self.value(e.condition, env)
         if c.constant is not None:
@@ -531,7 +551,7 @@ class ExpressionEmitter(PromotionEmitter):
             self.start(label)
             self.open()
             v = self.value(branch, env)
-            # Lanes must agree at the end: a scalar is widened in its own branch.
+            # Both sides must have the same lanes: a scalar is widened in its own branch.
             if self.lanes and self._differs_between_lanes(e, env) and not v.lanes:
                 v = self.widen(v, self.lanes)
             self.close()
@@ -547,8 +567,8 @@ class ExpressionEmitter(PromotionEmitter):
         )
 
     def _padded_load(self, e: IfThenElse, c: Value, env: Env) -> Value | None:
-        """An element of an array, or a constant outside of it: what pads the edges of an image.  The same
-        for all lanes, it takes no branch."""
+        """The value of a padded access (an element of an array, or a constant outside of it) whose condition
+        all lanes share, without a branch; None where that is not possible."""
         found = padding(e)
         if found is None:
             return None
@@ -562,18 +582,18 @@ class ExpressionEmitter(PromotionEmitter):
             c = c if chosen else self.negate(c)
         value = self.value(constant, env)
         whole = self.lanes > 0 and not address.lane and self.isa.vector_bytes == 64
-        apart = self._unconditional_offset(element, tested, env) if whole and tested is not None else None
-        if tested is None or apart is None:
+        inside = self._unconditional_offset(element, tested, env) if whole and tested is not None else None
+        if tested is None or inside is None:
             return self.load_or_constant(c, array, address, value)
-        rest = address - apart
+        rest = address - inside
         with self.hoisting(tested | {n for operand, _ in rest.terms for n in factors(operand)}):
-            there = Affine.of(self.pure(f"select i1 {c.text}, i64 {self.materialize(rest)}, i64 0"))
+            start = Affine.of(self.pure(f"select i1 {c.text}, i64 {self.materialize(rest)}, i64 0"))
             c = self.widen(c, self.lanes)
-        return self.load_masked(c, array, there + apart, value)
+        return self.load_masked(c, array, start + inside, value)
 
     def _unconditional_offset(self, e: Load, tested: AbstractSet[str], env: Env) -> Affine | None:
-        """The part of an element's address that is inside of its array whatever a condition on `tested` says:
-        that of the subscripts which have nothing to do with it; None if there is none that changes."""
+        """The part of an element's address that is inside the array whatever a condition on the operands
+        `tested` says: that of the subscripts that do not use these.  None if no such part changes."""
         array, out = self.arrays[e.buffer], Affine()
         for subscript, stride, extent in zip(
             e.subscripts, self.strides[array.name], array.shape, strict=True
@@ -589,7 +609,7 @@ class ExpressionEmitter(PromotionEmitter):
         return out if out.terms else None
 
     def _condition_operands(self, condition: Expr, env: Env) -> AbstractSet[str] | None:
-        """The operands of a condition on indices; None of another one."""
+        """The operands of a condition on indices; None of another condition."""
         out: set[str] = set()
         for name in variables(condition):
             a = env.affine.get(name)
@@ -600,8 +620,8 @@ class ExpressionEmitter(PromotionEmitter):
 
     @contextmanager
     def hoisting(self, needed: AbstractSet[str] | None) -> Generator[None]:
-        """Instructions without effects that use these operands go before the loops around that do not change
-        them."""
+        """Pure instructions emitted in this context, which use the operands `needed`, are moved before the
+        enclosing loops that do not change these."""
         target: LoopContext | None = None
         for loop in reversed(self.enclosing):
             if needed is None or loop.maybe_empty or not needed <= loop.defined:
@@ -616,14 +636,15 @@ class ExpressionEmitter(PromotionEmitter):
             self.fn.lines, self.fn.pure = saved
 
     def _is_nonaffine(self, e: Load) -> bool:
-        """Whether subscripts bend; looked for once, as a load is written for every point of a tile."""
+        """Whether a load has non-affine subscripts; cached, as a load is emitted for every point
+        of a tile."""
         found = self._nonaffine.get(id(e))
         if found is None:
             found = self._nonaffine[id(e)] = e, load_by_shuffle.is_nonaffine(e)
         return found[1]
 
     def _is_expensive(self, e: Expr) -> bool:
-        """Whether a value reads memory or is dear enough to be skipped."""
+        """Whether a value reads memory, or is expensive enough to be skipped by a branch."""
         found = self._expensive.get(id(e))
         if found is None:
             heavy = any(
@@ -635,7 +656,7 @@ class ExpressionEmitter(PromotionEmitter):
         return found[1]
 
     def _differs_between_lanes(self, e: IfThenElse, env: Env) -> bool:
-        """Whether either value may differ between lanes (names that do)."""
+        """Whether names in an expression differ between lanes."""
         names = {x.name for x in walk(e) if isinstance(x, Variable)}
         return any(
             (n in env.affine and env.affine[n].lane) or (n in env.values and env.values[n].lanes)
@@ -645,6 +666,7 @@ class ExpressionEmitter(PromotionEmitter):
     # Reads.
 
     def read(self, e: Load, env: Env) -> Value:
+        """The value of a load, with its checks."""
         array = self.arrays[e.buffer]
         for d in e.checked:
             self.check(self.value(e.subscripts[d], env), array, d, e.site, env)
@@ -658,7 +680,7 @@ class ExpressionEmitter(PromotionEmitter):
         if address is not None:
             return self.load(array, address)
         promotion = self.promotion_of(array)
-        if promotion is not None and array.name in promotion.written:  # else memory has it too
+        if promotion is not None and array.name in promotion.written:  # else memory has it, too
             raise InternalError(f"'{array.name}' is in registers and read where data says")
         if (
             subscripts
@@ -668,7 +690,7 @@ class ExpressionEmitter(PromotionEmitter):
         return self.load_gathered(array, e, env)
 
     def load_gathered(self, array: Array, e: Load, env: Env) -> Value:
-        """An element for each lane, wherever it lies."""
+        """An element for each lane, at any address."""
         total = self.integer(0, INT64)
         for s, stride in zip(e.subscripts, self.strides[array.name], strict=True):
             v = self.cast(self.value(s, env), INT64)
@@ -677,7 +699,8 @@ class ExpressionEmitter(PromotionEmitter):
         return self.gather(array, self.base(array), total)
 
     def check(self, subscript: Value, array: Array, dimension: int, site: int, env: Env) -> None:
-        """Leave with the error record filled where an active lane's subscript is out of range."""
+        """Emit a bounds check: return with the error record filled if an active lane's subscript is out of
+        range."""
         extent = self.value(array.shape[dimension], env)
         subscript = self.cast(subscript, INT64)
         bad = self.compare(("", "uge", "uge"), subscript, extent)
@@ -719,8 +742,9 @@ class ExpressionEmitter(PromotionEmitter):
 
 
 def _record_function(name: str, words: int) -> str:
-    """A function that fills the error record.  The first thread to fail does; the record's first word says
-    that it is taken.  It is called, since dozens of checks in a loop would each have these lines."""
+    """A function that fills the error record.  The first thread to fail fills it; the record's first word
+    says that it is taken.  It is a function because dozens of checks in a loop would each repeat these lines.
+    """
     params = ", ".join(f"i64 %w{i}" for i in range(words))
     lines = [
         f"define internal void @{name}(ptr %error, {params}) noinline cold nounwind {{",
@@ -741,8 +765,8 @@ def _record_function(name: str, words: int) -> str:
 
 
 def _combine_quotients(terms: list[tuple[Expr, int]]) -> list[tuple[Expr, int]]:
-    """A sum of quotients and remainders of an index, `9 * (m / 9) + 3 * (m / 3 % 3) + m % 3`, as the index;
-    another sum as it is.  A remainder is `x % k = x - k * (x / k)`."""
+    """A sum of quotients and remainders of an index, such as `9 * (m / 9) + 3 * (m / 3 % 3) + m % 3`, as the
+    index itself; another sum as it is.  A remainder is `x % k = x - k * (x / k)`."""
     total: dict[tuple[Expr, int], int] = {}
     for e, factor in terms:
         match e:
@@ -758,7 +782,7 @@ def _combine_quotients(terms: list[tuple[Expr, int]]) -> list[tuple[Expr, int]]:
 
 
 def _is_index_sum(e: Expr) -> bool:
-    """Whether an integer is made of indices and numbers by sums and products, which wrap alike."""
+    """Whether an integer consists of indices and numbers in sums and products, which wrap alike."""
     parts = Cast | IntImm | Variable | Add | Sub | Mul
     return e.dtype.is_int and not e.dtype.is_bool and all(isinstance(x, parts) for x in walk(e))
 
@@ -769,7 +793,8 @@ def _fits_int32(a: Affine) -> bool:
 
 
 def _as_quotient(e: Expr) -> tuple[Expr, int]:
-    """What a value is the quotient of, and by which constant."""
+    """The dividend and the constant divisor of a value, with nested quotients combined; the divisor is 1 if
+    it is no quotient."""
     if isinstance(e, FloorDiv) and isinstance(e.b, IntImm) and e.b.value > 0:
         m, d = _as_quotient(e.a)
         return m, d * e.b.value

@@ -1,12 +1,13 @@
-"""Copies of a long chain of instructions side by side, for processors that look only some dozens ahead.
+"""Interleaving of copies of a long dependence chain, for processors that schedule only some dozens of
+instructions ahead.
 
 A function such as `exp` is a chain of some twenty instructions, each of which waits four cycles for the one
-before.  Processors overlap the chains of an unrolled loop, as far as their schedulers see: where one copy
-stands behind the other, a scheduler of a hundred instructions holds four or five, most of them waiting.
-Where the first instructions of all copies stand first, then the second ones, each finds its operand ready.
+before.  Processors overlap the chains of an unrolled loop as far as their schedulers reach: if one copy
+follows the other, a scheduler of a hundred instructions holds four or five copies, most of whose instructions
+wait. If the first instructions of all copies come first, then the second ones, each finds its operand ready.
 
-Nothing but the order changes.  An instruction comes after those whose results it takes, a store after the
-loads and stores of the same array before it, and a load after the stores.  Arrays do not overlap.
+Only the order changes.  An instruction comes after those whose results it uses, a store after the earlier
+loads and stores of the same array, and a load after the earlier stores.  Arrays do not overlap.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-INTERLEAVED_COPIES = 4  # copies
+INTERLEAVED_COPIES = 4  # copies that are interleaved, at most
 
 _NAME = re.compile(r"%[\w.$-]+")
 _RESULT = re.compile(r"  (%[\w.$-]+) = ")
@@ -25,8 +26,8 @@ _UNKNOWN_ARRAY = ""
 
 
 def interleaved(copies: Sequence[Sequence[str]], array_of: Mapping[str, str]) -> list[str]:
-    """The instructions of all copies, one of each in turn; one copy behind the other where there is a branch.
-    `array_of` names the arrays that pointers from before point into."""
+    """The instructions of all copies, one of each in turn; or copy after copy if there is a branch.
+    `array_of` names the arrays that pointers defined before point into."""
     lines = [line for c in copies for line in c]
     if any(line.endswith(":") or line.lstrip().startswith(_BRANCHES) for line in lines):
         return lines
@@ -47,7 +48,7 @@ def interleaved(copies: Sequence[Sequence[str]], array_of: Mapping[str, str]) ->
 
 
 def _dependences(lines: Sequence[str], array_of: Mapping[str, str]) -> list[list[int]]:
-    """Of each line those that it must come after."""
+    """For each line the earlier lines that it must follow."""
     defined: dict[str, int] = {}
     arrays = dict(array_of)
     stored: dict[str, list[int]] = {}
@@ -76,13 +77,13 @@ def _dependences(lines: Sequence[str], array_of: Mapping[str, str]) -> list[list
 
 
 def _array(pointer: str, arrays: Mapping[str, str]) -> str:
-    """The array a pointer points into; a slot that becomes a register is one for itself."""
+    """The array that a pointer points into; a slot that becomes a register is an array of its own."""
     return arrays.get(pointer, pointer if pointer.startswith(_SLOT) else _UNKNOWN_ARRAY)
 
 
 def _may_alias(array: str, accesses: Mapping[str, Sequence[int]]) -> Iterator[int]:
-    """Accesses to what may be this array."""
+    """The accesses to arrays that may be this one."""
     for other, found in accesses.items():
-        apart = array.startswith(_SLOT) or other.startswith(_SLOT)
-        if other == array or (_UNKNOWN_ARRAY in (other, array) and not apart):
+        distinct = array.startswith(_SLOT) or other.startswith(_SLOT)
+        if other == array or (_UNKNOWN_ARRAY in (other, array) and not distinct):
             yield from found

@@ -1,7 +1,7 @@
-"""Loop nests to LLVM text with explicit vectors: the emitter of this backend.
+"""Loop nests to LLVM text with explicit vectors: the top of the emitter.
 
 The kernel has the calling convention of tc.codegen.llvm_ir.  Each parallel loop becomes a function that the
-thread pool calls once an iteration, with the kernel's arguments and the loop variables around it.  Each
+thread pool calls once for each iteration, with the kernel's arguments and the enclosing loop variables.  Each
 function loads the dynamic sizes.
 """
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 KERNEL = "kernel"
 _SIZE = "%size."  # operands of dynamic sizes, the same in all functions
-# What belongs to the function that is being written.
+# The state of the function that is being emitted.
 _FUNCTION_STATE = (
     "fn", "bases", "scalars", "loaded", "chunk", "lanes", "mask", "promotions", "enclosing", "hoisted_sizes",
     "reload_elements", "pointer_copies",
@@ -59,12 +59,14 @@ _FUNCTION_STATE = (
 
 
 def emit(nest: LoopNest, isa: Isa, *, fast_math: bool = False, fused_products: bool = False) -> str:
-    """The module of a nest; its one external function is `kernel`.  With `fused_products`, products of which
-    one factor is a product are multiply-adds."""
+    """The LLVM module of a nest, whose one external function is `kernel`.  With `fused_products`, products
+    one factor of which is a product are multiply-adds."""
     return NestEmitter(source_points(nest), isa, fast_math, fused_products).module()
 
 
 class NestEmitter(DotEmitter):
+    """Emits the statements of a nest."""
+
     def __init__(self, nest: LoopNest, isa: Isa, fast_math: bool, fused_products: bool) -> None:
         super().__init__(isa, fast_math, {a.name: a for a in nest.arrays})
         self.nest = nest
@@ -72,9 +74,10 @@ class NestEmitter(DotEmitter):
         self.functions: list[str] = []
         self.written = {id(s): _written(s) for s in statements(nest.body) if isinstance(s, For)}
         self.bases: dict[str, str] = {}
-        self.chunk: str | None = None  # the variable of the parallel loop whose iteration this function is
+        self.chunk: str | None = None  # the variable of the parallel loop whose iteration this function runs
 
     def module(self) -> str:
+        """The text of the module."""
         self.sizes = Env({n: Affine.of(f"{_SIZE}{i}") for i, n in enumerate(self.nest.sizes)}, {})
         self.open()
         self.statement(self.nest.body, self.sizes)
@@ -96,7 +99,7 @@ class NestEmitter(DotEmitter):
         return "\n".join([*parts, *sorted(self.declarations)]) + "\n"
 
     def attributes(self) -> str:
-        # A spilled vector on a stack that is not aligned may lie across two lines.
+        # A spilled vector on an unaligned stack may lie across two lines.
         bits = self.isa.vector_bytes * 8
         return (
             f'nounwind alignstack({bits // 8}) "prefer-vector-width"="{bits}" '
@@ -119,7 +122,7 @@ class NestEmitter(DotEmitter):
             pointers.append(f"  {_SIZE}{i} = load i64, ptr {_SIZE}{i}.at, align 8")
         return "\n".join([head, "entry:", *pointers, *self.fn.entry, *self.fn.lines, "}", ""])
 
-    # What functions load once.
+    # Operands that functions load once.
 
     def base(self, array: Array) -> str:
         found = self.bases.get(array.name)
@@ -127,7 +130,7 @@ class NestEmitter(DotEmitter):
             return found
         name = self.name("base")
         entry = self.fn.entry
-        if array.role == "register":  # a tile of which a loop's variable names the element
+        if array.role == "register":  # a tile whose element a loop variable selects
             size = math.prod(_extent(n) for n in array.shape)
             align = self.isa.vector_bytes
             entry.append(f"  {name} = alloca [{size} x {storage_type(array.dtype)}], align {align}")
@@ -143,7 +146,7 @@ class NestEmitter(DotEmitter):
             if array.owner is not None:
                 if array.owner != self.chunk:
                     raise InternalError(f"'{array.name}' is used outside of the loop {array.owner}")
-                at = "%slot"  # of iterations that run at the same time no two have the same
+                at = "%slot"  # iterations that run at the same time have different slots
             entry.append(f"  {name}.apart = mul i64 {at}, {array.stride}")
             entry.append(f"  {name} = getelementptr i8, ptr {name}.own, i64 {name}.apart")
         self.bases[array.name] = name
@@ -160,7 +163,8 @@ class NestEmitter(DotEmitter):
         return flag
 
     def emit_store_fence(self) -> None:
-        """What went past the caches is there before anybody is told that it is."""
+        """Emit a store fence before the function returns, if it has non-temporal stores, so that these are
+        visible to whoever waits for it."""
         streams = self.isa.x86 and any(a.streamed for a in self.nest.arrays)
         if streams and any("!nontemporal" in line for line in self.fn.lines):
             self.declarations.add("declare void @llvm.x86.sse.sfence()")
@@ -213,7 +217,7 @@ class NestEmitter(DotEmitter):
 
     def loop(self, s: For, env: Env) -> None:
         lower = self.affine(s.lower, env)
-        if s.upper == Add(s.lower, IntImm(1)) and s.kind is LoopKind.SERIAL:  # a name for an index
+        if s.upper == Add(s.lower, IntImm(1)) and s.kind is LoopKind.SERIAL:  # only a name for an index
             self.statement(s.body, env.bind(s.var, lower))
             return
         upper = self.affine(s.upper, env)
@@ -300,7 +304,7 @@ class NestEmitter(DotEmitter):
         self.fn.lines = [*before_it, *context.preheader, *self.fn.lines]
 
     def invalidate_loads(self, s: For) -> None:
-        """Loads from what a loop writes are not known across its edges."""
+        """Forget loads from buffers that a loop writes: they are not valid across its edges."""
         for buffer in self.written[id(s)]:
             self.versions[buffer] = self.versions.get(buffer, 0) + 1
 
@@ -308,7 +312,7 @@ class NestEmitter(DotEmitter):
         if self.lanes:
             raise InternalError("a vector loop inside of another")
         if count.terms and s.lanes:
-            # At least one: the scanner has made sure.
+            # At least one: the scanner has ensured that.
             with self.in_lanes(s.lanes, self.leading_mask(self.materialize(count), s.lanes)):
                 self.statement(s.body, env.bind(s.var, lower + Affine.of(LANE)))
             return
@@ -324,6 +328,7 @@ class NestEmitter(DotEmitter):
 
     @contextmanager
     def in_lanes(self, lanes: int, mask: Value | None) -> Generator[None]:
+        """Emits in so many lanes, under a mask."""
         saved = self.lanes, self.mask, self.outer_mask
         self.lanes, self.mask, self.outer_mask = lanes, mask, mask
         try:
@@ -368,7 +373,7 @@ class NestEmitter(DotEmitter):
         loops = iterations(s.body)
         r = Promotion(s.buffers, s.dead, _written(s.body), len(self.fn.pure), loops)
         self.compute_masks(s, env)
-        outer, self.conditional = self.conditional, 0  # conditions around hold for all of it
+        outer, self.conditional = self.conditional, 0  # enclosing conditions hold for all of it
         before, self.fn.lines = self.fn.lines, []
         self.promotions.append(r)
         self.open()
@@ -380,7 +385,7 @@ class NestEmitter(DotEmitter):
         self.fn.lines = [*before, *r.prologue, *self.fn.lines]
 
     def compute_masks(self, s: Promote, env: Env) -> None:
-        """Compute the masks of vector loops inside that are known here, for the loads before the body."""
+        """Compute the masks of inner vector loops that are known here, for the loads of the prologue."""
         for v in statements(s.body) if self.nest.sizes else ():
             if isinstance(v, For) and v.kind is LoopKind.VECTOR and v.lanes:
                 upper, lower = self.form(v.upper, env), self.form(v.lower, env)
@@ -392,7 +397,7 @@ class NestEmitter(DotEmitter):
         address = self.address(array, s.subscripts, env)
         if address is not None:
             self.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-            at = self.materialize(address.uniform)  # perhaps outside of the array: not "inbounds"
+            at = self.materialize(address.uniform)  # may be outside of the array: not "inbounds"
             p = self.pure(f"getelementptr {storage_type(array.dtype)}, ptr {self.base(array)}, i64 {at}")
             self.do(f"call void @llvm.prefetch.p0(ptr {p}, i32 {int(s.write)}, i32 {4 - s.level}, i32 1)")
 
@@ -422,19 +427,19 @@ class NestEmitter(DotEmitter):
         self.store(array, address, self.cast(self.binary(s.op, old, v), array.dtype))
 
     def _factor_of_sum(self, e: Expr, env: Env) -> Value:
-        """A factor of a product that is summed; with -0 added, which changes no product, not even a zero's
-        sign, where products are multiply-adds."""
+        """A factor of a product that is summed.  Where products are emitted as multiply-adds, -0 is added,
+        which changes no product, not even a zero's sign."""
         if not (self.fused_products and self.lanes and isinstance(e, Mul)):
             return self.value(e, env)
         a, b = self._factor_of_sum(e.a, env), self._factor_of_sum(e.b, env)
         return self.fma(a, b, self.floating(-0.0, e.dtype)) if a.lanes or b.lanes else self.binary("*", a, b)
 
     def _is_lane_reduction(self, address: Affine) -> bool:
-        """Whether all lanes update one element."""
+        """Whether all lanes update the same element."""
         return bool(self.lanes) and not address.lane
 
     def _reduce_lanes(self, s: Compute, array: Array, address: Affine, v: Value) -> None:
-        """One element updated by all active lanes."""
+        """Emit the update of one element by all active lanes."""
         assert s.op is not None
         v = self.widen(v, self.lanes)
         if self.mask is not None:
@@ -447,8 +452,8 @@ class NestEmitter(DotEmitter):
         self.mask = saved
 
     def reduce_vectors(self, s: For, env: Env) -> bool:
-        """Unrolled loops around one loop of lanes that all update one element, another at each point: the
-        vectors of all points are combined together, if that is what this is."""
+        """Emit unrolled loops around one vector loop that updates a single element, another one at each
+        point, by reducing the vectors of all points together.  Returns false if the loop is another one."""
         loops, body = list[For](), s
         while isinstance(body, For) and body.kind is LoopKind.UNROLLED:
             loops.append(body)
@@ -471,8 +476,8 @@ class NestEmitter(DotEmitter):
             ]
         array = self.arrays[c.buffer]
         places = [self.address(array, c.subscripts, p) for p in points]
-        known = [x for x in places if x is not None]
-        if len(set(known)) < len(points) or len(points) < 2:
+        addresses = [x for x in places if x is not None]
+        if len(set(addresses)) < len(points) or len(points) < 2:
             return False
         self.point = c.point
         t = accumulator(array.dtype, c.value.dtype)
@@ -482,14 +487,14 @@ class NestEmitter(DotEmitter):
         first = 0
         for count in groups(len(points), lanes.value):
             here = slice(first, first + count)
-            self._update_elements(c.op or "", array, t, known[here], vectors[here])
+            self._update_elements(c.op or "", array, t, addresses[here], vectors[here])
             first += count
         return True
 
     def _update_elements(
         self, op: str, array: Array, t: DType, places: Sequence[Affine], vectors: Sequence[Value]
     ) -> None:
-        """Elements, each updated by all lanes of its vector."""
+        """Emit the updates of elements, each by all lanes of its vector."""
         if len(vectors) == 1:
             old = self.cast(self.load(array, places[0]), t)
             self.store(
@@ -508,9 +513,9 @@ class NestEmitter(DotEmitter):
             self.store(array, place, self.cast(v, array.dtype))
 
     def transposed(self, s: For, env: Env, lower: Affine, rows: int) -> None:
-        """`for r: for lane: to[…lane] = from[…r]` as short contiguous rows, transposed in registers.
+        """Emit `for r: for lane: to[…lane] = from[…r]` as short contiguous rows, transposed in registers.
 
-        The loop's body is one vector loop over one assignment whose value is a read with neighbours along
+        The loop's body is one vector loop over one assignment, whose value is a read that is contiguous along
         this loop's variable.
         """
         inner = s.body
@@ -582,7 +587,7 @@ class NestEmitter(DotEmitter):
 
     @contextmanager
     def function(self) -> Generator[None]:
-        """Another function is written, which shares no operands with this one."""
+        """Emits another function, which shares no operands with this one."""
         outer = {name: getattr(self, name) for name in _FUNCTION_STATE}
         self.fn, self.bases, self.scalars, self.loaded, self.hoisted_sizes = Function(), {}, {}, [{}], {}
         self.promotions, self.enclosing, self.reload_elements, self.pointer_copies = [], [], frozenset(), {}
@@ -591,7 +596,8 @@ class NestEmitter(DotEmitter):
             setattr(self, name, value)
 
     def task(self, task: str, s: For, env: Env, captured: Sequence[str]) -> None:
-        """The function of one iteration of a parallel loop; `captured` are the operands it is given."""
+        """Emit the function of one iteration of a parallel loop; `captured` are the operands that it is
+        given."""
         self.fn.entry.append("  %args = load ptr, ptr %context, align 8")
         inside: dict[str, str] = {}
         for i, operand in enumerate(captured):
@@ -644,7 +650,8 @@ def _updates_same_elements(s: For) -> bool:
 
 
 def _has_long_chain(body: Stmt) -> bool:
-    """Whether the body of an unrolled loop is a long chain or more: functions, and no loop but of lanes."""
+    """Whether the body of an unrolled loop is a long dependence chain or several: it calls functions, and has
+    no loop but vector loops."""
     inside = list(statements(body))
     return not any(isinstance(s, For) and s.kind is not LoopKind.VECTOR for s in inside) and any(
         isinstance(x, Call) and x.kind == "intrinsic" and x.name not in CHEAP_FUNCTIONS
@@ -659,7 +666,7 @@ def _reads(e: Expr, buffer: str) -> bool:
 
 
 def _loop_label(s: For) -> str:
-    """The label of a loop, which names its statements: `spills` reads it in assembly."""
+    """The label of a loop, which names its statements; `spills` reads it in assembly."""
     return "-".join(["loop", *dict.fromkeys(c.stage for c in statements(s) if isinstance(c, Compute)), ""])
 
 

@@ -1,22 +1,22 @@
-"""The lanes of several vectors combined together: each vector yields one element.
+"""Reduction of the lanes of several vectors together, each to one element.
 
-A vector alone halves itself until one lane is left: most lanes of all but the first halves are idle.  Of two
-vectors the halves fit one, so each step combines pairs: from as many vectors as there are lanes comes one
-vector of results after log2(lanes) steps, with a third of the instructions.  Each element is combined in the
-order in which its vector alone would be.
+A single vector is halved until one lane is left, so most lanes idle in all but the first steps.  The halves
+of two vectors fit one vector, so each step combines pairs: as many vectors as there are lanes become one
+vector of results after log2(lanes) steps, with a third of the instructions.  The elements of each vector are
+combined in the same order as those of a single vector.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-_LANE_BYTES = 16  # bytes within which shuffles are cheap
+_LANE_BYTES = 16  # bytes of a 128-bit lane, within which shuffles are cheap
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one step takes of two vectors (of one, if they are the same) of `lanes` each: the lanes of the
-    first operands and of the second ones."""
+    """One step on two vectors of `lanes` each, or on one vector with itself: the lanes that form the first
+    operands and the second operands."""
 
     lanes: int
     first: tuple[int, ...]
@@ -24,7 +24,8 @@ class Step:
 
 
 def groups(count: int, lanes: int) -> list[int]:
-    """So many vectors in groups of powers of two, the largest first, none larger than a vector's lanes."""
+    """The sizes of groups of `count` vectors: powers of two, the largest first, none larger than the lanes of
+    a vector."""
     out: list[int] = []
     while count:
         out.append(min(lanes, 1 << (count.bit_length() - 1)))
@@ -33,21 +34,22 @@ def groups(count: int, lanes: int) -> list[int]:
 
 
 def combinations(count: int, lanes: int) -> int:
-    """How often two vectors, or the halves of one, are combined until each of `count` has one lane."""
+    """The combining operations, of two vectors or of the halves of one, that reduce each of `count` vectors
+    to one lane."""
     levels = range(1, max(lanes, 2).bit_length())
     return sum(max(1, n >> i) for n in groups(count, max(lanes, 2)) for i in levels)
 
 
 def steps(count: int, lanes: int, itemsize: int) -> tuple[list[Step], list[int]]:
-    """The steps that combine `count` vectors, a power of two up to `lanes`, and the numbers of the vectors in
-    the order in which they are to be taken so that the results come out in theirs."""
+    """The steps that combine `count` vectors, a power of two up to `lanes`; and the order in which to take
+    the vectors, by number, so that the results come out in theirs."""
     out: list[Step] = []
-    owners = [[i] for i in range(count)]  # of the vectors that are left: whose parts they hold
+    owners = [[i] for i in range(count)]  # for each remaining vector, the vectors whose parts it holds
     width = lanes  # of a part
     while width > 1:
         half = width // 2
         paired = len(owners) > 1
-        each = _LANE_BYTES // itemsize // width  # parts in a block
+        each = _LANE_BYTES // itemsize // width  # parts in a 128-bit lane
         together = min(each, len(owners[0])) if paired and each else len(owners[0])
         parts = [
             (source, part)

@@ -1,10 +1,10 @@
-"""Lanes whose elements do not lie at one distance, though no data say where.
+"""Loads of lanes that have no constant stride, though no data determine their addresses.
 
-Of `x(i/2)` each element is for two lanes, of `x(i%4)` four are for all, of `x(i%2, i/2)` every other lane
-goes on in another row.  Where the places are known while code is written, neighbours are loaded once, and
-lanes take theirs by shuffles; nothing is read that no lane wants.  Where they are not, as those of
-`x((i+1)%n)`, lanes are neighbours nearly everywhere: one load, if from the first to the last there are as
-many steps as lanes.
+Each element of `x(i/2)` serves two lanes, four elements of `x(i%4)` serve all, and every other lane of
+`x(i%2, i/2)` moves on in another row.  Where the addresses are known at compile time, contiguous elements are
+loaded once and shuffled into the lanes; nothing is read that no lane needs.  Where they are not, as those of
+`x((i+1)%n)`, lanes are contiguous nearly everywhere: they take one load, if the last lane is as many elements
+after the first as there are lanes between.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ if TYPE_CHECKING:
     from .promotion import PromotionEmitter
 
 _NONAFFINE = FloorDiv | FloorMod | Min | Max | Call
-_MAX_RUNS = 4  # runs of neighbours: of more, single loads are as fast
+_MAX_RUNS = 4  # runs of contiguous elements; for more, single loads are as fast
 
 
 def is_nonaffine(load: Load) -> bool:
-    """Whether a subscript may be one that is not affine, but made of indices."""
+    """Whether a subscript may be non-affine, though made of indices only."""
     return any(isinstance(x, _NONAFFINE) for s in load.subscripts for x in walk(s))
 
 
 def nonaffine_subscripts(e: ExpressionEmitter, load: Load, env: Env) -> list[Expr]:
-    """The subscripts that differ between lanes, if one of them bends within a vector, they are made of
-    indices alone and it is known which lanes read."""
+    """The subscripts that differ between lanes; none unless one of them is non-affine within a vector, all
+    are made of indices only, and the active lanes are known."""
     if not e.lanes or (e.mask is not None and e.mask.active is None):
         return []
     varying = [s for s in load.subscripts if env.varies(s)]
     if all(e.form(s, env) is not None for s in varying):
-        return []  # as those of packs, of which a vector is part of one row
+        return []  # as the subscripts of packs, of which a vector is part of one row
     parts = [x for s in varying for x in walk(s)]
     if any(isinstance(x, Load | Let | IfThenElse | Select) for x in parts):
         return []
@@ -67,32 +67,32 @@ def nonaffine_subscripts(e: ExpressionEmitter, load: Load, env: Env) -> list[Exp
 def load_by_shuffle(
     e: ExpressionEmitter, array: Array, load: Load, varying_subscripts: Sequence[Expr], env: Env
 ) -> Value | None:
-    """The elements of lanes whose places are known; None of others."""
+    """The elements of lanes whose addresses are known at compile time; None if they are not."""
     promotion = e.promotion_of(array)
     if promotion is not None and array.name in promotion.written:
         return None
-    # One lane after the other: what varies has a form then, and only the constant may differ.
+    # Lane by lane, every varying subscript has a form, and only the constants may differ.
     varying = [t for s in varying_subscripts for t in linear_terms(s)[0] if env.varies(t)]
     found: list[Affine] = []
     for i in range(_active(e)):
         here = env.at_lane(i)
-        there = all(e.form(t, here) is not None for t in varying)
-        address = e.address(array, load.subscripts, here) if there else None
+        all_affine = all(e.form(t, here) is not None for t in varying)
+        address = e.address(array, load.subscripts, here) if all_affine else None
         if address is None or address.terms != (found or [address])[0].terms:
             return None
         found.append(address)
-    apart = [a.constant - found[0].constant for a in found]
-    step = apart[1] if len(apart) > 1 else 0
-    if promotion is None and 0 <= step <= 1 and all(p == i * step for i, p in enumerate(apart)):
+    offsets = [a.constant - found[0].constant for a in found]
+    step = offsets[1] if len(offsets) > 1 else 0
+    if promotion is None and 0 <= step <= 1 and all(p == i * step for i, p in enumerate(offsets)):
         return e.load(array, found[0] + Affine.of(LANE) * step)
-    return _shuffled(e, array, found[0], apart)
+    return _shuffled(e, array, found[0], offsets)
 
 
 def load_contiguous(
     e: ExpressionEmitter, array: Array, load: Load, varying_subscripts: Sequence[Expr], env: Env
 ) -> Value | None:
-    """The elements of lanes that are neighbours if from the first to the last there are as many steps, and
-    lie anywhere else; None where that does not follow."""
+    """The elements of lanes that are loaded as one vector if they are contiguous, and gathered otherwise: a
+    branch decides.  None where the distance of the last lane does not prove that all are contiguous."""
     last, subscript = _active(e) - 1, load.subscripts[-1]
     single = last > 0 and list(varying_subscripts) == [subscript] and e.promotion_of(array) is None
     if not single or not _steps_at_most_one(e, subscript, env):
@@ -117,11 +117,12 @@ def load_contiguous(
 
 
 def _active(e: PromotionEmitter) -> int:
+    """The active lanes, which come first."""
     return e.lanes if e.mask is None else e.mask.active or 0
 
 
 def _steps_at_most_one(e: ExpressionEmitter, s: Expr, env: Env) -> bool:
-    """Whether a subscript goes one step further at most from lane to lane."""
+    """Whether a subscript grows by at most one from lane to lane."""
     if not env.varies(s):
         return True
     a = e.form(s, env)
@@ -149,7 +150,7 @@ def _steps_at_most_one(e: ExpressionEmitter, s: Expr, env: Env) -> bool:
 
 
 def _slope(e: ExpressionEmitter, s: Expr, env: Env) -> int:
-    """Steps from lane to lane; 0 if these are not known."""
+    """The step of a subscript from lane to lane; 0 if it is not known."""
     if isinstance(s, Cast) and s.value.dtype.is_int:
         return _slope(e, s.value, env)
     if isinstance(s, Add | Sub) and e.form(s, env) is None:
@@ -160,18 +161,19 @@ def _slope(e: ExpressionEmitter, s: Expr, env: Env) -> int:
     return a.lane if a is not None else 0
 
 
-def _shuffled(e: PromotionEmitter, array: Array, first: Affine, apart: Sequence[int]) -> Value | None:
-    """The elements so many after `first`, one for each lane, 0 in lanes beyond; None where they are too far
-    apart."""
-    runs = _runs(sorted(set(apart)), e.lanes)
+def _shuffled(e: PromotionEmitter, array: Array, first: Affine, offsets: Sequence[int]) -> Value | None:
+    """The elements at `offsets` from `first`, one for each lane, and 0 in lanes beyond; None where
+    they are in too many runs."""
+    runs = _runs(sorted(set(offsets)), e.lanes)
     if len(runs) > _MAX_RUNS:
         return None
-    vector, beyond = f"<{e.lanes} x {storage_type(array.dtype)}>", len(apart) < e.lanes
+    vector, beyond = f"<{e.lanes} x {storage_type(array.dtype)}>", len(offsets) < e.lanes
     out, filled = "zeroinitializer" if beyond else "poison", beyond
     for low, count in runs:
-        width = 1 << (count.bit_length() - 1)  # two loads of so many reach over all, if one does not
+        # Two overlapping loads of this width cover the run, if one does not.
+        width = 1 << (count.bit_length() - 1)
         for start in dict.fromkeys((low, low + count - width)):
-            own = {i: p - start for i, p in enumerate(apart) if start <= p < start + width}
+            own = {i: p - start for i, p in enumerate(offsets) if start <= p < start + width}
             whole = _widened(e, array, first + start, width)
             order = [e.lanes + own[i] if i in own else i if filled else None for i in range(e.lanes)]
             out, filled = e.shuffled(vector, out, whole, order), True
@@ -179,7 +181,8 @@ def _shuffled(e: PromotionEmitter, array: Array, first: Affine, apart: Sequence[
 
 
 def _runs(places: Sequence[int], most: int) -> list[tuple[int, int]]:
-    """Places in ascending order, in runs of at most so many neighbours: where each begins, how long it is."""
+    """Offsets in ascending order as runs of at most `most` contiguous ones: the start and the
+    length of each."""
     out: list[tuple[int, int]] = []
     for p in places:
         low, count = out[-1] if out else (p, 0)
@@ -191,7 +194,7 @@ def _runs(places: Sequence[int], most: int) -> list[tuple[int, int]]:
 
 
 def _widened(e: PromotionEmitter, array: Array, address: Affine, width: int) -> str:
-    """So many neighbours, in a vector of all lanes."""
+    """Contiguous elements, at the start of a vector of all lanes."""
     st, lanes = storage_type(array.dtype), e.lanes
     p = e.pointer(array, address)
     if width == 1:

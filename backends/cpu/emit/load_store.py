@@ -1,4 +1,4 @@
-"""Addresses, loads and stores of lanes."""
+"""Addresses, loads and stores of scalars and lanes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from .affine import Affine, factors
 from .shuffles import ShuffleEmitter
 from .values import Value, suffix, type_text
 
-Element = tuple[str, int, Affine, int]  # of a version of an array, or of so many lanes, 0 if single
+Element = tuple[str, int, Affine, int]  # array, its version, address, lanes (0 for a scalar)
 
-_MIN_NONTEMPORAL = 16  # bytes of a store past the caches
-MAX_PICK_STRIDE = 4  # elements between lanes up to which neighbours are loaded and picked from
+_MIN_NONTEMPORAL = 16  # bytes of a non-temporal store, at least
+MAX_PICK_STRIDE = 4  # stride of lanes up to which contiguous elements are loaded and picked from
 
 
 def strides(array: Array) -> tuple[int | Expr, ...]:
-    """Elements between neighbours in each dimension of a dense array."""
+    """The stride of each dimension of a dense array, in elements."""
     out: list[int | Expr] = []
     step: int | Expr = 1
     for extent in reversed(array.shape):
@@ -40,30 +40,29 @@ def strides(array: Array) -> tuple[int | Expr, ...]:
 
 
 class MemoryEmitter(ShuffleEmitter):
-    """Loads and stores at affine addresses; the current mask applies to both."""
+    """Emits loads and stores at affine addresses; the current mask applies to both."""
 
     def __init__(self, isa: Isa, fast_math: bool, arrays: Mapping[str, Array]) -> None:
         super().__init__(isa, fast_math)
         self.arrays = dict(arrays)
         self.strides = {name: strides(a) for name, a in self.arrays.items()}
         self.mask: Value | None = None
-        self.lanes = 0  # of the vector loop around, 0 outside of one
+        self.lanes = 0  # of the enclosing vector loop, 0 outside of one
         self.versions: dict[str, int] = {}
         self.loaded: list[dict[Element, tuple[Value, Value | None]]] = [{}]
-        self.reload_elements: frozenset[Element] = frozenset()  # elements that are loaded once more, from ...
-        self.pointer_copies: dict[str, str] = {}  # ... copies of their addresses,
-        self.outer_pointer_copies: list[
-            dict[str, str]
-        ] = []  # and those that were known where a block was opened
+        self.reload_elements: frozenset[Element] = frozenset()  # elements that are loaded once more, ...
+        self.pointer_copies: dict[str, str] = {}  # ... from copies of their addresses,
+        # ... and the copies that existed where each block was opened.
+        self.outer_pointer_copies: list[dict[str, str]] = []
 
     def base(self, array: Array) -> str:
-        """The address of an array's first element."""
+        """The address of an array's first element, as an operand."""
         raise NotImplementedError
 
     # Index values.
 
     def materialize(self, a: Affine) -> str:
-        """A form without lanes as an i64 operand."""
+        """The i64 operand of a form without lanes."""
         total = ""
         for name, factor in a.terms:
             first, *rest = factors(name)
@@ -76,7 +75,7 @@ class MemoryEmitter(ShuffleEmitter):
         return self.pure(f"add nsw i64 {total}, {a.constant}") if a.constant else total
 
     def index_value(self, a: Affine) -> Value:
-        """A form as a value: a scalar, or a vector if it differs between lanes."""
+        """The value of a form: a scalar, or a vector if it differs between lanes."""
         if not a.terms:
             return self.integer(a.constant, INT64)
         lane = a.lane
@@ -88,8 +87,9 @@ class MemoryEmitter(ShuffleEmitter):
     # Addresses.
 
     def pointer(self, array: Array, address: Affine, reload: bool = False) -> str:
-        """The address of an element: the symbolic part is computed once, the constant part on top of it.  If
-        it is loaded `again`, LLVM must not see that the address is one that it knows."""
+        """The address of an element: its symbolic part is computed once, its constant part is added.  If the
+        element is loaded once more (`reload`), the address is hidden from LLVM, which would keep the value of
+        the first load."""
         base = self.base(array)
         ty = storage_type(array.dtype)
         symbolic = Affine(address.terms)
@@ -97,9 +97,8 @@ class MemoryEmitter(ShuffleEmitter):
             base = self.pure(f"getelementptr inbounds {ty}, ptr {base}, i64 {self.materialize(symbolic)}")
         if reload and base not in self.pointer_copies:
             self.pointer_copies[base] = self.op(f'call ptr asm "", "=r,0"(ptr {base})')
-        base = self.pointer_copies.get(
-            base, base
-        )  # what is new goes with the others: LLVM would load it early
+        # New loads use the copies, too: LLVM would load the others early.
+        base = self.pointer_copies.get(base, base)
         if address.constant:
             base = self.pure(f"getelementptr inbounds {ty}, ptr {base}, i64 {address.constant}")
         self.fn.array_of[base] = array.name
@@ -124,8 +123,8 @@ class MemoryEmitter(ShuffleEmitter):
 
     @contextmanager
     def forgetting(self) -> Generator[Callable[[], None]]:
-        """What is given forgets the single elements that were loaded in between: LLVM would keep those that
-        an iteration shares with the next ones in registers, and accumulators in memory."""
+        """Yields a function that forgets the single elements loaded since the last call: LLVM would keep
+        those that iterations share in registers, and accumulators in memory."""
         scope, before, outer = (
             self.loaded[-1],
             set(self.loaded[-1]),
@@ -143,6 +142,7 @@ class MemoryEmitter(ShuffleEmitter):
         self.reload_elements, self.pointer_copies = outer
 
     def _load(self, array: Array, address: Affine, reload: bool = False) -> Value:
+        """Emit the load of the elements at an affine address."""
         lane, t = address.lane, array.dtype
         if lane == 0:
             if self.mask is not None and self.mask.active is None and not self.mask.some:
@@ -164,15 +164,15 @@ class MemoryEmitter(ShuffleEmitter):
         return self.gather(array, self.pointer(array, address.uniform), offsets)
 
     def load_or_constant(self, c: Value, array: Array, address: Affine, constant: Value) -> Value | None:
-        """The elements at an address if a scalar condition holds, else a constant: the address is chosen,
-        that of the elements or that of lanes of the constant.  None where it cannot be."""
+        """The elements at an address if a scalar condition holds, else a constant.  The address is selected:
+        that of the elements, or that of a vector of the constant.  None where that is not possible."""
         lane, t = address.lane, array.dtype
         if lane not in (0, 1) or not self.can_select(array, constant):
             return None
         lanes = self.lanes if lane else 0
         key = self._choice_key(c, array, address, constant, lanes)
-        if (known := self._cached(key)) is not None:
-            return known
+        if (cached := self._cached(key)) is not None:
+            return cached
         st = storage_type(t)
         text = "0" if t.is_half else constant.text
         ty = f"<{lanes} x {st}>" if lanes else st
@@ -186,13 +186,13 @@ class MemoryEmitter(ShuffleEmitter):
         return v
 
     def load_masked(self, c: Value, array: Array, address: Affine, constant: Value) -> Value | None:
-        """The element at an address, which is in the array, in all lanes if a condition in lanes holds, else
-        a constant: one instruction where lanes have masks.  None where it cannot be."""
+        """The element at an address inside the array, in all lanes, if a condition in lanes holds, else a
+        constant: one instruction where lanes have masks.  None where that is not possible."""
         if not self.can_select(array, constant):
             return None
         key = self._choice_key(c, array, address, constant, self.lanes)
-        if (known := self._cached(key)) is not None:
-            return known
+        if (cached := self._cached(key)) is not None:
+            return cached
         t = array.dtype
         p = self.pointer(array, address, key in self.reload_elements)
         v = self.from_storage(t, self.op(f"load {storage_type(t)}, ptr {p}, align {t.itemsize}"), 0)
@@ -201,40 +201,41 @@ class MemoryEmitter(ShuffleEmitter):
         return v
 
     def _choice_key(self, c: Value, array: Array, address: Affine, constant: Value, lanes: int) -> Element:
-        """The key of an element or a constant that has been read."""
+        """The key of a value that is an element or a constant."""
         version = self.versions.get(array.name, 0)
         return f"{array.name} if {c.text} else {constant.text}", version, address, lanes
 
     def _cached(self, key: Element) -> Value | None:
+        """A value that was loaded in an open scope."""
         return next((scope[key][0] for scope in self.loaded if key in scope), None)
 
     def can_select(self, array: Array, constant: Value) -> bool:
-        """Whether an element of an array in memory or a constant may be read without a branch."""
+        """Whether an element of an array in memory or a constant can be read without a branch."""
         if self.mask is not None or array.dtype == BOOL:
             return False
         return constant.constant is not None and not (array.dtype.is_half and constant.constant != 0)
 
     def _load_strided(self, array: Array, first: Affine, stride: int) -> str:
-        """Every second, third or fourth element of neighbours: contiguous loads, none beyond the last
+        """Every second, third or fourth element, by contiguous loads, none of which reaches beyond the last
         element, and shuffles."""
         st, lanes = storage_type(array.dtype), self.lanes
         vt = f"<{lanes} x {st}>"
         out = "poison"
         for j in range(stride):
-            there = [i for i in range(lanes) if j * lanes <= i * stride < (j + 1) * lanes]
-            if not there:
+            covered = [i for i in range(lanes) if j * lanes <= i * stride < (j + 1) * lanes]
+            if not covered:
                 continue
             start = min(j * lanes, (lanes - 1) * stride + 1 - lanes)
             p = self.pointer(array, first + start)
             v = self.op(f"load {vt}, ptr {p}, align {array.dtype.itemsize}")
-            picked = [f"i32 {i}" if i < there[0] else "i32 poison" for i in range(lanes)]
-            for i in there:
+            picked = [f"i32 {i}" if i < covered[0] else "i32 poison" for i in range(lanes)]
+            for i in covered:
                 picked[i] = f"i32 {lanes + i * stride - start}"
             out = self.op(f"shufflevector {vt} {out}, {vt} {v}, <{lanes} x i32> <{', '.join(picked)}>")
         return out
 
     def _load_each_lane(self, array: Array, first: Affine, stride: int) -> str:
-        """The elements of active lanes, each loaded on its own; 0 in the others."""
+        """The elements of active lanes, each by a load of its own; 0 in the other lanes."""
         st, lanes = storage_type(array.dtype), self.lanes
         active = lanes if self.mask is None or self.mask.active is None else self.mask.active
         out = "poison" if active == lanes else "zeroinitializer"
@@ -262,6 +263,7 @@ class MemoryEmitter(ShuffleEmitter):
         return self.from_storage(t, v, 0)
 
     def any_lane(self, mask: Value) -> str:
+        """Whether some lane of a mask is set, as an i1 operand."""
         if not mask.lanes:
             return mask.text
         whole = self.pure(f"bitcast <{mask.lanes} x i1> {mask.text} to i{mask.lanes}")
@@ -284,8 +286,8 @@ class MemoryEmitter(ShuffleEmitter):
         )
 
     def gather(self, array: Array, base: str, offsets: Value) -> Value:
-        """Elements `offsets` (in elements, a vector) away from `base`; inactive lanes read nothing, or what
-        the first lane does where that is active: a branch for each lane is much code."""
+        """Elements at `offsets` (a vector, in elements) from `base`.  Inactive lanes read nothing; or, where
+        the first lane is always active, what it reads: a branch for each lane would be much code."""
         t, lanes = array.dtype, self.lanes
         st = storage_type(t)
         first_active = self.mask is not None and self.mask.some
@@ -309,6 +311,7 @@ class MemoryEmitter(ShuffleEmitter):
         return self.from_storage(t, v, lanes)
 
     def from_storage(self, t: DType, v: str, lanes: int) -> Value:
+        """The value of an operand as arrays store it: booleans are bytes in memory."""
         if t != BOOL:
             return Value(v, t, lanes)
         ty = f"<{lanes} x i8>" if lanes else "i8"
@@ -318,7 +321,8 @@ class MemoryEmitter(ShuffleEmitter):
     # Stores.
 
     def store(self, array: Array, address: Affine, v: Value) -> None:
-        """Elements to an affine address, one for all lanes or one each, which are known then."""
+        """Store elements at an affine address, one for all lanes or one each; later loads of them find the
+        value."""
         self.versions[array.name] = self.versions.get(array.name, 0) + 1
         self.write(array, address, v)
         lane = address.lane
@@ -328,7 +332,7 @@ class MemoryEmitter(ShuffleEmitter):
                 self.loaded[-1][key] = (v, self.mask)
 
     def write(self, array: Array, address: Affine, v: Value) -> None:
-        """To memory, under the mask."""
+        """Store to memory, under the mask."""
         t, lane, lanes = array.dtype, address.lane, self.lanes
         if not lane:
             if v.lanes:
@@ -362,15 +366,15 @@ class MemoryEmitter(ShuffleEmitter):
         )
 
     def _is_vector_aligned(self, array: Array, address: Affine, width: int) -> str:
-        """Whether a vector of so many bytes lies on a multiple of them (an i1 operand), asked once for all
-        that lie whole vectors apart."""
+        """Whether a vector of `width` bytes is aligned to its width (an i1 operand), tested once for all
+        vectors that lie whole vectors apart."""
         whole = address.constant - address.constant % (width // array.dtype.itemsize)
         place = self.pure(f"ptrtoint ptr {self.pointer(array, address + -whole)} to i64")
         return self.pure(f"icmp eq i64 {self.pure(f'and i64 {place}, {width - 1}')}, 0")
 
     def _write_leading(self, array: Array, address: Affine, p: str, text: str, active: int) -> None:
-        """The first lanes of a vector, or all, in stores of powers of two: masked stores are slow on some
-        machines, and are no instructions on others."""
+        """Store the first lanes of a vector, or all, in pieces of powers of two: masked stores are slow on
+        some machines, and no instructions on others."""
         t, lanes = array.dtype, self.lanes
         width = lanes * t.itemsize
         plain = self._stores(t, p, text, _power_of_two_pieces(active, lanes))
@@ -389,8 +393,9 @@ class MemoryEmitter(ShuffleEmitter):
     def _stores(
         self, t: DType, p: str, text: str, pieces: Sequence[tuple[int, int]], *, nontemporal: bool = False
     ) -> list[str]:
-        """Stores of pieces of a vector, each its first lane and how many; `past` the caches those that are
-        long enough, which must be where multiples of their length are."""
+        """Stores of pieces of a vector, each given by its first lane and its number of lanes.  With
+        `nontemporal`, those that are long enough are non-temporal; their addresses must be aligned to their
+        length."""
         ty, out = storage_type(t), list[str]()
         for first, n in pieces:
             at = self.pure(f"getelementptr inbounds {ty}, ptr {p}, i64 {first}") if first else p
@@ -408,6 +413,7 @@ class MemoryEmitter(ShuffleEmitter):
         return out
 
     def _write_one(self, array: Array, p: str, v: Value) -> None:
+        """Store a scalar, if some lane is active."""
         t, text = array.dtype, v.text
         if t == BOOL:
             text = self.pure(f"zext i1 {text} to i8")
@@ -422,7 +428,7 @@ class MemoryEmitter(ShuffleEmitter):
         raise NotImplementedError
 
     def emit_either(self, condition: str, yes: Sequence[str], no: Sequence[str]) -> None:
-        """Some instructions or others."""
+        """Emit a branch to one of two lists of instructions."""
         labels = self.label("past"), self.label("plain")
         after = self.label("stored")
         self.do(f"br i1 {condition}, label %{labels[0]}, label %{labels[1]}")
@@ -434,7 +440,7 @@ class MemoryEmitter(ShuffleEmitter):
         self.start(after)
 
     def when(self, condition: str, body: Callable[[], None]) -> None:
-        """`body` in a block of its own that runs if a condition (an i1 operand) holds."""
+        """Emit `body` in a block of its own that runs if a condition (an i1 operand) holds."""
         yes, after = self.label("then"), self.label("endif")
         self.do(f"br i1 {condition}, label %{yes}, label %{after}")
         self.start(yes)
@@ -456,17 +462,20 @@ class MemoryEmitter(ShuffleEmitter):
 
 
 def _nontemporal_piece(address: Affine, itemsize: int, width: int) -> int:
-    """How many bytes of a vector of `width`, at most a line, lie on multiples of as many in an array that
-    starts on a line; 0 if no store past the caches is so short.  All stores to such an array are cut so: a
-    line of which one part goes past the caches and another does not takes far longer than either."""
+    """The length in bytes of the non-temporal stores of which a vector of `width` bytes, at most a line,
+    consists, in an array that starts on a line; 0 if they would be too short.
+
+    They are aligned to their length.  All stores to such an array are divided so: a line of which one part is
+    stored non-temporally and another is not takes far longer than either.
+    """
     parts = (address.constant, *(f for _, f in address.terms))
     piece = math.gcd(*(f * itemsize for f in parts), width, LINE)
     return piece if piece >= _MIN_NONTEMPORAL and width <= LINE else 0
 
 
 def _power_of_two_pieces(lanes: int, most: int) -> list[tuple[int, int]]:
-    """The first lanes of a vector in pieces of powers of two, the longest first: the first lane of each, and
-    how many."""
+    """The first lanes of a vector in pieces of powers of two, the longest first: the first lane and the
+    number of lanes of each."""
     out, first = list[tuple[int, int]](), 0
     while first < lanes:
         n = min(most, 1 << ((lanes - first).bit_length() - 1))
@@ -476,6 +485,7 @@ def _power_of_two_pieces(lanes: int, most: int) -> list[tuple[int, int]]:
 
 
 def _storage_suffix(t: DType, lanes: int) -> str:
+    """The name of a vector type, as arrays store it, in the name of an intrinsic."""
     if t.is_bool:
         return f"v{lanes}i8"
     return f"v{lanes}i16" if t.is_half else suffix(t, lanes)

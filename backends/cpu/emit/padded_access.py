@@ -1,4 +1,4 @@
-"""Padding: an element of an array, or a constant outside of it."""
+"""Padded accesses: an element of an array, or a constant outside of the array."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ Constant = IntImm | UIntImm | FloatImm
 
 
 def padding(e: Expr) -> tuple[Load, Constant, bool] | None:
-    """The element and the constant that a value is, and for which outcome of its condition it is the element;
-    None of another value."""
+    """The element and the constant of a padded access, and whether its condition selects the element when it
+    is true; None of another expression."""
     if not isinstance(e, IfThenElse):
         return None
     for element, other, chosen in ((e.then_value, e.else_value, True), (e.else_value, e.then_value, False)):

@@ -1,4 +1,5 @@
-"""Elements that live in registers while a loop runs, and how they get to memory afterwards."""
+"""Register promotion: array elements that live in registers while a loop runs, and their stores to memory
+afterwards."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ from .values import Value, type_text
 
 Key = tuple[str, Affine]
 
-_MIN_OUTLINED = 4  # vectors that are turned by a function
-_LONG_LOOP = 16  # iterations of some dozen vector operations each, beside which a call is nothing
+_MIN_OUTLINED = 4  # vectors, from which on a transposition is a function of its own
+_LONG_LOOP = 16  # iterations of some dozen vector operations each, beside which a call costs nothing
 
 
 @dataclass(slots=True)
 class Slot:
-    """An element, or the elements of all lanes, in registers: an alloca that becomes a register."""
+    """An element, or the elements of all lanes, in registers: an alloca that LLVM turns into a register."""
 
     alloca: str
     array: Array
@@ -34,33 +35,33 @@ class Slot:
 
 @dataclass(slots=True)
 class Promotion:
-    """What a `Promote` keeps in registers; `prologue` collects the loads that go before its body, which
-    writes the buffers `written`."""
+    """The promoted buffers of a `Promote` statement, whose body writes the buffers `written`.  `prologue`
+    collects the loads that precede the body."""
 
     buffers: frozenset[str]
     dead: frozenset[str]
     written: frozenset[str]
-    depth: int  # pure scopes that were open where the prologue stands
-    iterations: int  # of loops in its body
+    depth: int  # pure scopes that are open where the prologue is
+    iterations: int  # of the loops in its body
     prologue: list[str] = field(default_factory=list[str])
     slots: dict[Key, Slot] = field(default_factory=dict[Key, Slot])
 
 
 class PromotionEmitter(MemoryEmitter):
-    """Loads and stores, of which some go to registers."""
+    """Loads and stores that go to registers where their buffers are promoted."""
 
     def __init__(self, isa: Isa, fast_math: bool, arrays: Mapping[str, Array]) -> None:
         super().__init__(isa, fast_math, arrays)
         self.promotions: list[Promotion] = []
-        self.outer_mask: Value | None = None  # of the vector loop around, before any condition
-        self.conditional = 0  # branches around that may not be taken
+        self.outer_mask: Value | None = None  # of the enclosing vector loop, before any condition
+        self.conditional = 0  # enclosing branches that may not be taken
 
     def attributes(self) -> str:
-        """Those of every function."""
+        """The LLVM attributes of every function."""
         raise NotImplementedError
 
     def function(self) -> AbstractContextManager[None]:
-        """Another function is written, which shares no operands with this one."""
+        """Emits another function, which shares no operands with this one."""
         raise NotImplementedError
 
     def load(self, array: Array, address: Affine) -> Value:
@@ -80,6 +81,7 @@ class PromotionEmitter(MemoryEmitter):
         return self.promotion_of(array) is None and super().can_select(array, constant)
 
     def promotion_of(self, array: Array) -> Promotion | None:
+        """The innermost promotion that holds an array's elements in registers; None if they are in memory."""
         for r in reversed(self.promotions):
             if array.name in r.buffers:
                 return r
@@ -102,11 +104,11 @@ class PromotionEmitter(MemoryEmitter):
         if fresh:
             self._load_in_prologue(r, slot)
         text = f"load {type_text(array.dtype, slot.lanes)}, ptr {slot.alloca}"
-        # What nothing writes stays the same, and so are checks of it.
+        # An element that nothing writes stays the same, and so do the checks of it.
         return Value((self.op if array.name in r.written else self.pure)(text), array.dtype, slot.lanes)
 
     def _load_in_prologue(self, r: Promotion, slot: Slot) -> None:
-        """Fill a slot where the registers' scope begins."""
+        """Fill a slot in the prologue of its promotion."""
         if slot.array.role == "register":
             raise InternalError(f"'{slot.array.name}' is read before it is written")
         lines_before, self.fn.lines = self.fn.lines, r.prologue
@@ -138,7 +140,7 @@ class PromotionEmitter(MemoryEmitter):
         self.do(f"store {type_text(array.dtype, slot.lanes)} {v.text}, ptr {slot.alloca}")
 
     def flush(self, r: Promotion) -> None:
-        """Write what the registers hold to memory; blocks of strided lanes are transposed on the way."""
+        """Store the slots that were written; blocks of strided lanes are transposed on the way."""
         strided: dict[tuple[str, tuple[tuple[str, int], ...], int], list[Slot]] = {}
         for slot in r.slots.values():
             if not slot.dirty or slot.array.name in r.dead or slot.array.role == "register":
@@ -157,7 +159,7 @@ class PromotionEmitter(MemoryEmitter):
                         self._write_slot(slot)
                 else:
                     calls += self._write_transposed(run, r.iterations >= _LONG_LOOP)
-        for call in calls:  # at last, as no register outlives a call
+        for call in calls:  # at the end, as no register survives a call
             self.do(call)
 
     def _value_of(self, slot: Slot) -> Value:
@@ -171,8 +173,8 @@ class PromotionEmitter(MemoryEmitter):
         self.mask, self.lanes = mask, lanes
 
     def _write_transposed(self, run: list[Slot], outlined: bool) -> list[str]:
-        """Slots at neighbouring addresses whose lanes lie a stride apart: one short row a lane.  What is left
-        to call."""
+        """Store slots at contiguous addresses whose lanes are a stride apart: one short row for each lane.
+        Returns the calls that remain to be emitted."""
         values = [self._value_of(s) for s in run]
         first, mask = run[0], run[0].mask
         active = mask.active if mask is not None and mask.active is not None else first.lanes
@@ -182,7 +184,8 @@ class PromotionEmitter(MemoryEmitter):
         return []
 
     def _write_rows(self, array: Array, address: Affine, values: list[Value], active: int) -> None:
-        """The first `active` lanes of vectors, those of each side by side: in pieces of powers of two."""
+        """Store the first `active` lanes of vectors, the same lane of all vectors side by side, in pieces of
+        powers of two."""
         lanes = values[0].lanes
         pieces: list[tuple[int, list[Value]]] = []
         first = 0
@@ -204,8 +207,8 @@ class PromotionEmitter(MemoryEmitter):
         self.mask, self.lanes = saved
 
     def _call_write_rows(self, first: Slot, values: list[Value], active: int) -> str:
-        """The call of a function that does what `_write_turned` would, one for all of a form: LLVM takes
-        longest for shuffles."""
+        """The call of a function that does what `_write_rows` does, shared by all stores of the same shape:
+        shuffles take LLVM longest."""
         array, lanes = first.array, first.lanes
         vector, size = type_text(array.dtype, lanes), lanes * array.dtype.itemsize
         shape = f"{len(values)}x{active}of{lanes}.{array.dtype}.{first.address.lane}"
@@ -238,7 +241,8 @@ class PromotionEmitter(MemoryEmitter):
 
 
 def _runs(slots: list[Slot]) -> list[list[Slot]]:
-    """Slots at consecutive addresses with one mask, in runs of as many as they have lanes at most."""
+    """Slots at consecutive addresses with the same mask, in runs of at most as many slots as they
+    have lanes."""
     out: list[list[Slot]] = []
     for s in sorted(slots, key=lambda s: s.address.constant):
         last = out[-1] if out else None

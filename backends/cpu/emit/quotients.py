@@ -1,13 +1,13 @@
-"""Quotients of vectors by one divisor, exact, in half the time of a division.
+"""Exact quotients of vectors by one divisor, in half the time of a division.
 
 With y = 1/b and q = a y, both rounded, and r = a - b q, the sum q + r y rounds to the quotient (Markstein,
 "Computation of elementary functions on the IBM RISC System/6000 processor", 1990), if q is one of its two
-neighbours and nothing overflows or is subnormal.  A product with a rounded reciprocal may be the next but
-one: of float64 one more step comes first.  Of float32 it may stay: the sum is off by 2.5 x 2^-48 at most
-before it is rounded, for a and b from 1 to 2, and of the 46,517,418 quotients that are within 8/b x 2^-48 of
-where rounding changes all are right (they are the solutions of a linear congruence for each b).
+neighbours and nothing overflows or is subnormal.  A product with a rounded reciprocal may be one neighbour
+further off: for float64 one more step comes first.  For float32 it need not: the sum is off by at most 2.5 x
+2^-48 before it is rounded, for a and b from 1 to 2, and all of the 46,517,418 quotients that are within 8/b x
+2^-48 of a rounding boundary are right (they are the solutions of a linear congruence for each b).
 
-The exponents of a and b say whether this holds; if it does not for some lane, all are divided.
+The exponents of a and b say whether this holds; if it does not for some lane, all lanes are divided.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _BELOW, _EQUAL = PREDICATES[LT], PREDICATES[EQ]
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """Bits of the exponent; exponents of dividends and divisors go from minus to plus these; steps."""
+    """A floating format: the bits of its exponent; the largest magnitude of the exponents of dividends and of
+    divisors for which the method is exact; its correction steps."""
 
     exponent: int
     dividends: int
@@ -41,15 +42,15 @@ _FORMATS = {FLOAT32: _Format(8, 100, 24, 1), FLOAT64: _Format(11, 900, 100, 2)}
 
 
 def pays(isa: Isa, a: Value, b: Value) -> bool:
-    """Whether a whole vector of 64 bytes is divided by what is the same in all lanes: shorter ones are
-    divided as fast, and what is a power of two LLVM multiplies with."""
+    """Whether a whole vector of 64 bytes is divided by a divisor that all lanes share.  Shorter vectors are
+    divided as fast, and LLVM multiplies where the divisor is a power of two."""
     if a.dtype not in _FORMATS or a.lanes * a.dtype.itemsize != 64 or b.lanes or not isa.fma:
         return False
     return b.constant is None or abs(math.frexp(b.constant)[0]) != 0.5
 
 
 def divide(e: ValueEmitter, a: Value, b: Value, fraction: bool) -> Value:
-    """`a / b`, rounded once, as of the language; see `pays`.  A `fraction` is from 0 to 1, or NaN."""
+    """`a / b`, rounded once, as the language asks; see `pays`.  A `fraction` is from 0 to 1, or NaN."""
     t, lanes, form = a.dtype, a.lanes, _FORMATS[a.dtype]
     vector = type_text(t, lanes)
     one = e.floating(1.0, t)
@@ -62,7 +63,7 @@ def divide(e: ValueEmitter, a: Value, b: Value, fraction: bool) -> Value:
     e.start(fast)
     e.open()
     minus = Value(e.pure(f"fneg {vector} {divisor.text}"), t, lanes)
-    q = Value(e.pure(f"fmul {vector} {a.text}, {y.text}"), t, lanes)  # never part of a multiply-add
+    q = Value(e.pure(f"fmul {vector} {a.text}, {y.text}"), t, lanes)  # never fused into a multiply-add
     for _ in range(form.steps):
         q = e.fma(e.fma(minus, q, a), y, q)
     e.close()
@@ -75,10 +76,12 @@ def divide(e: ValueEmitter, a: Value, b: Value, fraction: bool) -> Value:
 
 
 def _in_range(e: ValueEmitter, a: Value, b: Value, fraction: bool) -> str:
-    """For each lane whether both exponents are within their bounds, or the dividend is 0 (not the negative
-    one).  A hard divisor changes what is compared with, which is the same for all vectors.  Of a fraction
-    what is too small lies between 0 and the rest, NaN included: less the least number, as unsigned bits,
-    0 is next to all that is easy."""
+    """For each lane whether both exponents are within their bounds, or the dividend is +0.
+
+    A divisor out of range changes the bound of the comparison, which all vectors share.  For a fraction, the
+    dividends that are too small lie between 0 and all others, NaN included: with the least exact number
+    subtracted, as unsigned bits, 0 is adjacent to all that is in range.
+    """
     t, form = a.dtype, _FORMATS[a.dtype]
     kind = {32: UINT32, 64: UINT64}[t.bits]
 

@@ -1,4 +1,4 @@
-"""Lanes that change places: transpositions, parts of vectors; masks whose first lanes are active."""
+"""Shuffles of lanes: transpositions and parts of vectors; masks of leading lanes."""
 
 from __future__ import annotations
 
@@ -10,30 +10,31 @@ from .values import Value, ValueEmitter, type_text
 
 
 class ShuffleEmitter(ValueEmitter):
-    """Shuffles of vectors of any type and width."""
+    """Emits shuffles of vectors of any type and width."""
 
     def tail_mask(self, active: int, lanes: int) -> Value:
-        """The mask whose first lanes are active."""
+        """The mask of the first `active` lanes."""
         text = "<" + ", ".join(f"i1 {'true' if i < active else 'false'}" for i in range(lanes)) + ">"
         return Value(text, BOOL, lanes, None, active)
 
     def leading_mask(self, active: str, lanes: int) -> Value:
-        """The mask whose first lanes are active, at least one; `active` is an i64 operand."""
+        """The mask of the first `active` lanes, at least one; `active` is an i64 operand."""
         count = Value(self.pure(f"trunc i64 {active} to i32"), INT32)
         steps, count = self.steps(INT32, lanes, 1), self.widen(count, lanes)
         text = self.pure(f"icmp ult {type_text(INT32, lanes)} {steps.text}, {count.text}")
         return Value(text, BOOL, lanes, None, None, True)
 
     def transpose(self, rows: list[Value], lanes: int) -> list[Value]:
-        """Lane i of row j becomes lane j of row i; the rows are as many as a power of two has lanes.
+        """Lane i of row j becomes lane j of row i.  The results have the least power of two of lanes that
+        holds all rows.
 
-        Perfect shuffles (Stone, "Parallel processing with the perfect shuffle", 1971): of elements within
-        128 bits, then of these where there are more rows, so that most are instructions without an operand
-        that tells the order.
+        The method is that of perfect shuffles (Stone, "Parallel processing with the perfect shuffle", 1971):
+        first of elements within 128 bits, then of 128-bit lanes where there are more rows.  So most shuffles
+        are instructions that need no operand for the order.
         """
         n = 1 << max(1, (len(rows) - 1).bit_length())
         t = rows[0].dtype
-        each = min(16 // t.itemsize, lanes)  # of 128 bits
+        each = min(16 // t.itemsize, lanes)  # elements in 128 bits
         m = min(n, each)
         texts = [*(r.text for r in rows), *["poison"] * (n - len(rows))]
         blocks = range(0, lanes, each)
@@ -50,7 +51,7 @@ class ShuffleEmitter(ValueEmitter):
                 pairs = list(zip(group[: m // 2], group[m // 2 :], strict=True))
                 group = [f(a, b) for a, b in pairs for f in (low, high)]
             groups.append(group)
-        if n <= each:  # several rows within 128 bits
+        if n <= each:  # several rows fit 128 bits
             parts = each // n
             places = [(i % each // parts, i // each * each + i % parts * n) for i in range(lanes)]
             return [Value(self._part(t, lanes, groups[0][v], at, n), t, n) for v, at in places]
@@ -71,19 +72,19 @@ class ShuffleEmitter(ValueEmitter):
         return [Value(x, t, n) for x in out]
 
     def shuffled(self, ty: str, a: str, b: str, order: Sequence[int | None]) -> str:
-        """Elements of two vectors of one type, by number; any where there is none."""
+        """The elements of two vectors of one type, by number; undefined where the number is None."""
         if a == b == "poison":
             return a
         picked = ", ".join("i32 poison" if i is None else f"i32 {i}" for i in order)
         return self.pure(f"shufflevector {ty} {a}, {ty} {b}, <{len(order)} x i32> <{picked}>")
 
     def _part(self, t: DType, lanes: int, v: str, first: int, count: int) -> str:
-        """Some neighbours of a vector."""
+        """Contiguous lanes of a vector."""
         whole = type_text(t, lanes)
         return v if count == lanes else self.shuffled(whole, v, "poison", range(first, first + count))
 
     def _concatenate(self, t: DType, lanes: int, vectors: Sequence[str]) -> str:
-        """Vectors, one after the other."""
+        """Vectors, one after the other, as one."""
         out = list(vectors)
         while len(out) > 1:
             pairs = zip(out[::2], out[1::2], strict=True)

@@ -1,4 +1,4 @@
-"""How many iterations a statement's loops have in the code."""
+"""Trip counts: how many iterations the loops of a statement have at run time."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from tc.ir.expr import IntImm, Sub
 from tc.ir.loops import Block, For, If, LoopKind, Promote, Stmt
 from tc.ir.simplify import simplify
 
-_UNKNOWN = 64  # of a loop of dynamic length: many
+_UNKNOWN = 64  # assumed for a loop of dynamic length
 
 
 def iterations(s: Stmt) -> int:
-    """Of the loops of a statement that are loops in the code."""
+    """Iterations of the loops in a statement that remain loops in the code; unrolled and vector loops count
+    once."""
     match s:
         case Block():
             return max((iterations(c) for c in s.body), default=1)

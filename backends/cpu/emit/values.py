@@ -21,14 +21,15 @@ from tc.lang import builtins
 from ..isa import Isa
 from . import lane_reduction
 
-LIKELY = "!prof !1"  # the first of two branches
+LIKELY = "!prof !1"  # the first of two branches is likely
 WEIGHTS = '!1 = !{!"branch_weights", i32 2000, i32 1}'
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """An operand.  `lanes` is 0 for a scalar; `constant` its value where it is a literal; `active`, of a mask
-    that is one, the number of its leading lanes that are set; `some`: of a mask, that the first lane is."""
+    """An operand.  `lanes` is 0 for a scalar; `constant` is its value where it is a literal.  For a mask,
+    `active` is the number of its leading lanes that are set, if it is a mask of leading lanes; `some` says
+    that its first lane is set."""
 
     text: str
     dtype: DType
@@ -52,17 +53,17 @@ def suffix(t: DType, lanes: int) -> str:
 
 @dataclass(slots=True)
 class Function:
-    """A function being written."""
+    """The function that is being emitted."""
 
     lines: list[str] = field(default_factory=list[str])
-    entry: list[str] = field(default_factory=list[str])  # allocas and what is loaded once
+    entry: list[str] = field(default_factory=list[str])  # allocas, and what is loaded once
     block: str = "entry"
     pure: list[dict[str, str]] = field(default_factory=lambda: [{}])
-    array_of: dict[str, str] = field(default_factory=dict[str, str])  # that a pointer points into
+    array_of: dict[str, str] = field(default_factory=dict[str, str])  # the array that a pointer points into
 
 
 class _Sink:
-    """Takes the instructions of a vector function; from its first branch on, nothing is shared."""
+    """Takes the instructions of a vector function; from its first branch on, none is shared."""
 
     def __init__(self, emitter: ValueEmitter) -> None:
         self.emitter = emitter
@@ -85,7 +86,8 @@ class _Sink:
 
 
 class ValueEmitter:
-    """Appends instructions to the current function; module-wide names, helpers and declarations."""
+    """Appends instructions to the current function; keeps the names, helpers and declarations of
+    the module."""
 
     def __init__(self, isa: Isa, fast_math: bool) -> None:
         self.isa = isa
@@ -111,7 +113,8 @@ class ValueEmitter:
         self.fn.lines.append(f"  {text}")
 
     def pure(self, text: str) -> str:
-        """An instruction without effects: computed once a scope."""
+        """The result of an instruction without effects, which is emitted once in a scope (value
+        numbering)."""
         for scope in self.fn.pure:
             if text in scope:
                 return scope[text]
@@ -128,7 +131,7 @@ class ValueEmitter:
         return f"{stem}{self.count}"
 
     def open(self) -> None:
-        """A scope: what is computed in it is not known after it."""
+        """Open a scope: what is computed in it is not available after it."""
         self.fn.pure.append({})
 
     def close(self) -> None:
@@ -156,7 +159,7 @@ class ValueEmitter:
         return self.floating(float(value), t) if t.is_float else self.integer(int(value), t)
 
     def widen(self, v: Value, lanes: int) -> Value:
-        """A scalar in all lanes."""
+        """A scalar, broadcast to all lanes."""
         if v.lanes == lanes:
             return v
         if v.lanes:
@@ -174,7 +177,7 @@ class ValueEmitter:
         )
 
     def unify(self, *values: Value) -> tuple[int, tuple[Value, ...]]:
-        """The same values with one number of lanes, and that."""
+        """The number of lanes of these values, and the values with scalars broadcast to it."""
         lanes = max(v.lanes for v in values)
         return lanes, tuple(self.widen(v, lanes) for v in values) if lanes else values
 
@@ -218,9 +221,9 @@ class ValueEmitter:
         if t.is_bool:
             return Value(self.pure(f"{'and' if least else 'or'} {ty} {a.text}, {b.text}"), t, lanes)
         if t.is_float:
-            # A NaN wins.  With an unordered comparison the first operand is kept if it is the NaN, and the
-            # second is taken by x86's min and max if it is: three instructions instead of LLVM's six, which
-            # also order -0 and +0, as the language does not ask.
+            # A NaN wins.  With an unordered comparison the first operand is kept if it is the NaN, and x86's
+            # min and max return the second if that is: three instructions instead of LLVM's six, which also
+            # order -0 and +0, as the language does not ask.
             order = "olt" if least else "ogt"
             c = self.pure(f"fcmp {order} {ty} {a.text}, {b.text}")
             ct = type_text(BOOL, lanes)
@@ -261,7 +264,7 @@ class ValueEmitter:
         return Value(self.pure(text), a.dtype, lanes)
 
     def unsigned_division(self, a: Value, divisor: int, quotient: bool) -> Value:
-        """The quotient of what is 0 or more by a positive constant, or its remainder."""
+        """The quotient of a value that is 0 or more by a positive constant, or its remainder."""
         b = self.integer(divisor, a.dtype)
         b = self.widen(b, a.lanes) if a.lanes else b
         name = "udiv" if quotient else "urem"
@@ -320,7 +323,7 @@ class ValueEmitter:
     # Conversions and functions.
 
     def cast(self, v: Value, target: DType) -> Value:
-        """A conversion; see `Cast` in tc.ir.expr for what it means."""
+        """A conversion; see `Cast` in tc.ir.expr for its meaning."""
         source = v.dtype
         if source == target:
             return v
@@ -361,8 +364,8 @@ class ValueEmitter:
         return Value(v.text, target, lanes, v.constant)
 
     def _saturated(self, v: Value, target: DType) -> Value:
-        """Lanes of floats as integers of at most 32 bits: LLVM's saturating conversion takes one after the
-        other."""
+        """Lanes of floats as integers of at most 32 bits; LLVM's saturating conversion would convert one lane
+        after the other."""
         source, lanes = v.dtype, v.lanes
 
         def every(x: float) -> Value:
@@ -378,13 +381,13 @@ class ValueEmitter:
         kind = "fptoui" if wide == UINT32 else "fptosi"
         text = self.pure(f"{kind} {type_text(source, lanes)} {x.text} to {type_text(wide, lanes)}")
         out = Value(text, wide, lanes)
-        if top != target.max:  # of what is not less than the next power of two
+        if top != target.max:  # values that are not less than the next power of two
             greatest = self.widen(self.integer(int(target.max), target), lanes)
             out = self.select(self.compare(("ogt", "", ""), v, every(float(top))), greatest, out)
         return self.cast(out, target)
 
     def _integers_to_half(self, v: Value, target: DType) -> Value:
-        """What is not float32 yet, in float32 such that rounding to 16 bits rounds once."""
+        """A value that is not float32 yet, in float32 such that rounding to 16 bits rounds once."""
         if v.dtype == FLOAT32:
             return v
         if v.dtype.is_int and v.dtype.bits == 64 and target.kind == "bfloat":
@@ -394,7 +397,7 @@ class ValueEmitter:
         return self.cast(v, FLOAT32)
 
     def _lanewise(self, helper: str, v: Value, result: DType) -> Value:
-        """A scalar helper of tc.codegen.llvm_helpers, lane by lane."""
+        """A scalar helper of tc.codegen.llvm_helpers, applied lane by lane."""
         self.helpers.add(helper)
         r, a = llvm_type(result), llvm_type(v.dtype)
         if not v.lanes:
@@ -402,7 +405,7 @@ class ValueEmitter:
         return self.each_lane(result, [v], lambda xs: self.pure(f"call {r} @{helper}({a} {xs[0]})"))
 
     def each_lane(self, result: DType, args: Sequence[Value], f: Callable[[list[str]], str]) -> Value:
-        """`f` on the scalars of each lane."""
+        """`f` applied to the scalars of each lane."""
         lanes = max(a.lanes for a in args)
         ty = type_text(result, lanes)
         out = "poison"
@@ -457,7 +460,8 @@ class ValueEmitter:
         return self.each_lane(t, args, lambda xs: self.call(element, scalar, *((element, x) for x in xs)))
 
     def reduce(self, operator: str, v: Value) -> Value:
-        """All lanes of a vector combined, in a fixed order (halves, as LLVM's reductions with `reassoc`)."""
+        """All lanes of a vector combined, in a fixed order (by halves, as LLVM's reductions with
+        `reassoc`)."""
         while v.lanes > 1:
             half = v.lanes // 2
             ty = type_text(v.dtype, v.lanes)
@@ -471,7 +475,7 @@ class ValueEmitter:
         return Value(element, v.dtype)
 
     def reduce_together(self, operator: str, vectors: Sequence[Value]) -> Value:
-        """`reduce` of each of so many vectors, a power of two up to their lanes, as lanes of one."""
+        """`reduce` of each of several vectors, a power of two up to their lanes, as the lanes of one."""
         t = vectors[0].dtype
         found, order = lane_reduction.steps(len(vectors), vectors[0].lanes, t.itemsize)
         left = [vectors[i].text for i in order]

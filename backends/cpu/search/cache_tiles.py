@@ -39,7 +39,7 @@ def tiling(
     axes = {a.name: a for a in nest.axes}
     packed = [r for r in context.refs if (r.statement, r.read) in c.packs]
     free = [n for n in axes if n not in given and not axes[n].reductions]
-    order = [n for n in outer_order(nest, work, machine) if n in free]
+    order = [n for n in outer_order(context) if n in free]
     near_bytes = 0 if options.prefetch else machine.l2  # arrays of at most so many bytes are not prefetched
     phases = c.phases
     vector = lane_axis(tiles)
@@ -67,11 +67,11 @@ def tiling(
             shared = cycles > _SERIAL_CYCLES and rows is None
             width = pack_width(context, packed, replace(c, tiles=tiles), order, shared=shared, row=row)
             tiles[vector] = replace(tiles[vector], cache=width)
-    elif vector is not None and (streamed := blocked_rows(nest, work, tiles, phases, c.packs)):
-        along = {n for r in streamed for n in r.strides if r.strides[n]}
+    elif vector is not None and (in_place := blocked_rows(context, tiles, phases, c.packs)):
+        along = {n for r in in_place for n in r.strides if r.strides[n]}
         order = sorted(order, key=lambda n: n not in along)
         for n in order:  # each point has rows of its own
-            if n != vector and all(r.strides.get(n, 0) for r in streamed):
+            if n != vector and all(r.strides.get(n, 0) for r in in_place):
                 tiles[n] = replace(tiles[n], cache=tiles[n].register)
         tiles[vector] = replace(tiles[vector], cache=_revisited_points(context, tiles, vector))
     if options.prefetch is not False:
@@ -150,8 +150,8 @@ def tiling(
     packs = tuple(Pack(r.statement, r.read, transposed_rows(r, lanes, machine)) for r in packed)
     prefetches: tuple[PrefetchHint, ...] = ()
     if options.prefetch is not False:
-        traversal = prefetch.tile_traversal(nest, work, tiles, inner, machine, near_bytes)
-        prefetches = prefetch.row_prefetches(traversal, phases, c.packs, alone=not given)
+        traversal = prefetch.tile_traversal(context, tiles, inner, near_bytes)
+        prefetches = prefetch.row_prefetches(traversal, phases, c.packs, unshared=not given)
         prefetches += prefetch.stencil_prefetches(traversal) + prefetch.result_prefetches(traversal)
         if not packed:
             prefetches += prefetch.block_prefetches(traversal, phases, prefetches)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tc.options import Options
@@ -14,7 +14,7 @@ from ..cost.cache_lines import outer_order, single_pass_reads
 from ..cost.code_size import MAX_LINES, code_lines
 from ..cost.register_pressure import accumulators_per_point, fits_registers
 from ..cost.register_tile import Candidate
-from ..cost.work import Work
+from ..cost.work import NestContext, Work
 from ..isa import FEW_REGISTERS
 from ..target import Machine
 
@@ -34,99 +34,114 @@ _MOST_UNROLLED = 64  # iterations unrolled by the option, at most
 
 
 def register_tiles(
-    nest: Nest, work: Mapping[str, Work], machine: Machine, extents: Mapping[str, int], pack: bool
+    context: NestContext, extents: Mapping[str, int], pack: bool
 ) -> list[tuple[Candidate, str]]:
     """The register tiles of a nest whose axes have these extents, with labels; `pack`: the option asks for
     packs."""
-    lanes = _lanes(nest, work, machine)
-    even, transposed = _even_axes(nest, work, extents)
-    order = outer_order(nest, work, machine)
-    out: list[tuple[Candidate, str]] = []
-    plain = tuple(_phase_tile(p, None, lanes, 1) for p in nest.phases)
-    axes = [a for a in nest.axes if not a.reductions]
-    most = (
-        machine.isa.registers - (3 if machine.isa.registers <= FEW_REGISTERS else 6)
-    ) // accumulators_per_point(nest, work)
-    out.append((Candidate({a.name: Tile(extents[a.name]) for a in nest.axes}, plain, frozenset()), "scalar"))
-    for v in axes:
-        e = extents[v.name]
-        if e < 2 or _has_dynamic_stride(nest, work, v.name):
-            continue
-        packs = _worth_packing(nest, work, v.name, extents, pack)
-        moved = {
-            n for w in work.values() for r in w.refs if (r.statement, r.read) in packs for n in r.strides
-        }
-        # The outermost loop is shared out among tasks.
-        whole = even - moved - set(sorted(order, key=lambda n: n not in moved)[:1])
-        rows = any(single_pass_reads(nest, p, work, v.name, machine) for p in nest.phases)
-        for width, counts in _widths(e, lanes, machine):
-            if rows and width == lanes:  # whole rows, or as few pieces as possible
-                vectors = -(-e // width)
-                counts = (*counts, -(-vectors // -(-vectors // (machine.isa.registers - _READ_REGISTERS))))
-            counts = (*counts, *_whole_periods(work, v.name, width, counts))
-            dotted = dot.dot_tiles(nest, work, v.name, width, plain, machine.isa)
-            for vectors in counts:
-                if vectors > 1 and (vectors - 1) * width >= e:
-                    break
-                others = [a for a in axes if a is not v]
-                for tile in _tile_shapes(others, work, nest, extents, max(1, most // vectors), True):
-                    tiles = {
-                        a.name: Tile(
-                            extents[a.name],
-                            points := tile.get(a.name, 1),
-                            even=a.name in whole
-                            and not (a.name in transposed and points % _TRANSPOSED_ROWS[0] == 0),
-                        )
-                        for a in nest.axes
-                    }
-                    tiles[v.name] = Tile(e, min(vectors * width, -(-e // width) * width), width)
-                    if not fits_registers(nest, work, tiles, machine.isa):
-                        continue
-                    label = f"lanes {v.name} x{vectors}" + (f" of {width}" if width < min(lanes, e) else "")
-                    label += "".join(f", {k} x{n}" for k, n in tile.items() if n > 1)
-                    where_it_lies, label = label, label + (f", {len(packs)} packed" if packs else "")
-                    out.append((Candidate(tiles, plain, packs), label))
-                    if packs and not pack and _used_once(work, packs, tiles, extents):
-                        out.append((Candidate(tiles, plain, frozenset()), where_it_lies))
-                    if dotted is not None:
-                        needed = packs | {
-                            (p.dot.statement, p.dot.packed) for p in dotted if p.dot is not None
-                        }
-                        out.append((Candidate(tiles, dotted, needed), f"{label}, dot products"))
-    private = [_vector_axis(nest, p, work) for p in nest.phases]
-    if any(private):
-        for tile in _tile_shapes(axes, work, nest, extents, most, False) + _short_rows(
-            axes, nest, work, private, extents
-        ):
-            n = math.prod(tile.values())
-            for accumulators in (1, 2, 4, 8):
-                if n * accumulators > most:
+    nest, registers = context.nest, context.machine.isa.registers
+    plain = tuple(_phase_tile(p, None, _lanes(context), 1) for p in nest.phases)
+    most = (registers - (3 if registers <= FEW_REGISTERS else 6)) // accumulators_per_point(
+        nest, context.work
+    )
+    scalar = Candidate({a.name: Tile(extents[a.name]) for a in nest.axes}, plain, frozenset())
+    out = [(scalar, "scalar")]
+    for v in nest.axes:
+        if not v.reductions and extents[v.name] >= 2 and not _has_dynamic_stride(context, v.name):
+            out += _with_lanes_along(context, v, plain, extents, most, pack)
+    return [*out, *_with_private_lanes(context, extents, most)]
+
+
+def _with_lanes_along(
+    context: NestContext,
+    v: Axis,
+    plain: tuple[PhaseTile, ...],
+    extents: Mapping[str, int],
+    most: int,
+    pack: bool,
+) -> Iterator[tuple[Candidate, str]]:
+    """The register tiles with lanes along an axis of the nest, of at most `most` vectors."""
+    nest, work, machine = context.nest, context.work, context.machine
+    lanes, e = _lanes(context), extents[v.name]
+    even, transposed = _even_axes(context, extents)
+    packs = _worth_packing(context, v.name, extents, pack)
+    moved = {n for r in context.refs if (r.statement, r.read) in packs for n in r.strides}
+    # The outermost loop is shared out among tasks.
+    whole = even - moved - set(sorted(outer_order(context), key=lambda n: n not in moved)[:1])
+    rows = any(single_pass_reads(context, p, v.name) for p in nest.phases)
+    others = [a for a in nest.axes if not a.reductions and a is not v]
+    for width, counts in _widths(e, lanes, machine):
+        if rows and width == lanes:  # whole rows, or as few pieces as possible
+            vectors = -(-e // width)
+            counts = (*counts, -(-vectors // -(-vectors // (machine.isa.registers - _READ_REGISTERS))))
+        counts = (*counts, *_whole_periods(work, v.name, width, counts))
+        dotted = dot.dot_tiles(nest, work, v.name, width, plain, machine.isa)
+        for vectors in counts:
+            if vectors > 1 and (vectors - 1) * width >= e:
+                break
+            for tile in _tile_shapes(context, others, extents, max(1, most // vectors), transposed=True):
+                tiles = {
+                    a.name: Tile(
+                        extents[a.name],
+                        points := tile.get(a.name, 1),
+                        even=a.name in whole
+                        and not (a.name in transposed and points % _TRANSPOSED_ROWS[0] == 0),
+                    )
+                    for a in nest.axes
+                }
+                tiles[v.name] = Tile(e, min(vectors * width, -(-e // width) * width), width)
+                if not fits_registers(nest, work, tiles, machine.isa):
                     continue
-                phases = tuple(
-                    _phase_tile(p, v, lanes, accumulators) for p, v in zip(nest.phases, private, strict=True)
-                )
-                dotted = dot.private_dot_tiles(nest, work, phases, machine.isa)
-                tiles = {a.name: Tile(extents[a.name], tile.get(a.name, 1)) for a in nest.axes}
-                label = "lanes " + "/".join(sorted({v for v in private if v})) + f" x{accumulators}"
-                label += "".join(f", {k} x{x}" for k, x in tile.items() if x > 1)
-                out.append((Candidate(tiles, phases, frozenset()), label))
+                label = f"lanes {v.name} x{vectors}" + (f" of {width}" if width < min(lanes, e) else "")
+                label += "".join(f", {k} x{n}" for k, n in tile.items() if n > 1)
+                in_place, label = label, label + (f", {len(packs)} packed" if packs else "")
+                yield Candidate(tiles, plain, packs), label
+                if packs and not pack and _used_once(work, packs, tiles, extents):
+                    yield Candidate(tiles, plain, frozenset()), in_place
                 if dotted is not None:
-                    out.append((Candidate(tiles, dotted, frozenset()), f"{label}, dot products"))
-    return out
+                    needed = packs | {(p.dot.statement, p.dot.packed) for p in dotted if p.dot is not None}
+                    yield Candidate(tiles, dotted, needed), f"{label}, dot products"
 
 
-def _even_axes(nest: Nest, work: Mapping[str, Work], extents: Mapping[str, int]) -> tuple[set[str], set[str]]:
+def _with_private_lanes(
+    context: NestContext, extents: Mapping[str, int], most: int
+) -> Iterator[tuple[Candidate, str]]:
+    """The register tiles with lanes along loops of the phases, of at most `most` vectors."""
+    nest, work = context.nest, context.work
+    axes = [a for a in nest.axes if not a.reductions]
+    private = [_vector_axis(context, p) for p in nest.phases]
+    if not any(private):
+        return
+    shapes = _tile_shapes(context, axes, extents, most, transposed=False)
+    for tile in shapes + _short_rows(context, axes, private, extents):
+        n = math.prod(tile.values())
+        for accumulators in (1, 2, 4, 8):
+            if n * accumulators > most:
+                continue
+            phases = tuple(
+                _phase_tile(p, v, _lanes(context), accumulators)
+                for p, v in zip(nest.phases, private, strict=True)
+            )
+            dotted = dot.private_dot_tiles(nest, work, phases, context.machine.isa)
+            tiles = {a.name: Tile(extents[a.name], tile.get(a.name, 1)) for a in nest.axes}
+            label = "lanes " + "/".join(sorted({v for v in private if v})) + f" x{accumulators}"
+            label += "".join(f", {k} x{x}" for k, x in tile.items() if x > 1)
+            yield Candidate(tiles, phases, frozenset()), label
+            if dotted is not None:
+                yield Candidate(tiles, dotted, frozenset()), f"{label}, dot products"
+
+
+def _even_axes(context: NestContext, extents: Mapping[str, int]) -> tuple[set[str], set[str]]:
     """The axes whose register tiles may have two lengths, to divide the axis evenly; and those of them along
     which results are contiguous: these are transposed and stored in rows, which should be whole."""
-    written = [r for w in work.values() for r in w.refs if r.written]
-    static = {a.name for a in nest.axes if a.size is None and extents[a.name] == a.extent}
+    written = [r for r in context.refs if r.written]
+    static = {a.name for a in context.nest.axes if a.size is None and extents[a.name] == a.extent}
     return static, {n for n in static if any(r.strides.get(n, 0) == 1 for r in written)}
 
 
-def _lanes(nest: Nest, work: Mapping[str, Work], machine: Machine) -> int:
+def _lanes(context: NestContext) -> int:
     """Lanes of a vector: of float32, or of the widest type that the nest moves."""
-    widest = max((r.itemsize for w in work.values() for r in w.refs if not r.indirect), default=4)
-    return machine.isa.lanes(max(4, widest))
+    widest = max((r.itemsize for r in context.refs if not r.indirect), default=4)
+    return context.machine.isa.lanes(max(4, widest))
 
 
 def _widths(extent: int, lanes: int, machine: Machine) -> list[tuple[int, Sequence[int]]]:
@@ -151,35 +166,25 @@ def _whole_periods(work: Mapping[str, Work], axis: str, width: int, counts: Sequ
 
 
 def _tile_shapes(
-    axes: Sequence[Axis],
-    work: Mapping[str, Work],
-    nest: Nest,
-    extents: Mapping[str, int],
-    most: int,
-    transposed: bool,
+    context: NestContext, axes: Sequence[Axis], extents: Mapping[str, int], most: int, *, transposed: bool
 ) -> list[dict[str, int]]:
     """Shapes of register tiles with points of at most two axes.
 
     A tile pays where data are reused: along an axis that some reference of a phase with loops does not depend
     on; and, if `transposed`, where lanes run along another axis than the contiguous one of the results.
     """
-    if not any(p.axes for p in nest.phases):
+    if not any(p.axes for p in context.nest.phases):
         # A transposing copy: rows along which results are contiguous, as many as fit a vector; or pairs, if
         # the reads do not come in pairs.
-        refs = [r for w in work.values() for r in w.refs]
+        refs = context.refs
         along = {n for r in refs if r.written for n, s in r.strides.items() if s == 1}
-        apart = along - {n for r in refs if not r.written for n, s in r.strides.items() if s}
+        unread = along - {n for r in refs if not r.written for n, s in r.strides.items() if s}
         rows = next(
-            (a for a in axes if a.name in along and extents[a.name] >= (2 if a.name in apart else 4)), None
+            (a for a in axes if a.name in along and extents[a.name] >= (2 if a.name in unread else 4)), None
         )
         return [{}] if rows is None else [{}, {rows.name: min(16, extents[rows.name])}]
-    inner = {a.name for p in nest.phases for a in p.axes}
-    moving = [
-        r
-        for w in work.values()
-        for r in w.refs
-        if not r.written and (set(r.strides) & inner or r.indirect & inner)
-    ]
+    inner = {a.name for p in context.nest.phases for a in p.axes}
+    moving = [r for r in context.refs if not r.written and (set(r.strides) & inner or r.indirect & inner)]
     useful = [
         a
         for a in axes
@@ -197,7 +202,7 @@ def _tile_shapes(
             for a in axes
             if a not in useful
             and extents[a.name] >= _TRANSPOSED_ROWS[0]
-            and any(r.written and r.strides.get(a.name, 0) == 1 for w in work.values() for r in w.refs)
+            and any(r.written and r.strides.get(a.name, 0) == 1 for r in context.refs)
         ]
     out: list[dict[str, int]] = []
 
@@ -219,22 +224,18 @@ def _tile_shapes(
 
 
 def _short_rows(
-    axes: Sequence[Axis],
-    nest: Nest,
-    work: Mapping[str, Work],
-    private: Sequence[str | None],
-    extents: Mapping[str, int],
+    context: NestContext, axes: Sequence[Axis], private: Sequence[str | None], extents: Mapping[str, int]
 ) -> list[dict[str, int]]:
     """Shapes with several contiguous results, each the sum of a short row: their lanes are
     reduced together."""
     sums = [
         a.extent
-        for p, v in zip(nest.phases, private, strict=True)
+        for p, v in zip(context.nest.phases, private, strict=True)
         for a in p.axes
-        if a.name == v and any(work[s].update for s in p.statements)
+        if a.name == v and any(context.work[s].update for s in p.statements)
     ]
-    along = {n for w in work.values() for r in w.refs if r.written for n, s in r.strides.items() if s == 1}
-    if not sums or min(sums) > _SHORT_ROW or any(r.indirect for w in work.values() for r in w.refs):
+    along = {n for r in context.refs if r.written for n, s in r.strides.items() if s == 1}
+    if not sums or min(sums) > _SHORT_ROW or any(r.indirect for r in context.refs):
         return []
     return [{a.name: n} for a in axes if a.name in along for n in _TRANSPOSED_ROWS if n <= extents[a.name]]
 
@@ -258,23 +259,22 @@ def _phase_tile(p: Phase, vector: str | None, lanes: int, accumulators: int) -> 
     return PhaseTile(vector, width, accumulators)
 
 
-def _has_dynamic_stride(nest: Nest, work: Mapping[str, Work], axis: str) -> bool:
+def _has_dynamic_stride(context: NestContext, axis: str) -> bool:
     """Whether the elements that a nest writes have a dynamic stride along an axis: the emitter has no code
     for such lanes."""
-    refs = [r for w in work.values() for r in w.refs]
-    written = {r.buffer for r in refs if r.written}
-    return any(axis in r.dynamic for r in refs if r.buffer in written)
+    written = {r.buffer for r in context.refs if r.written}
+    return any(axis in r.dynamic for r in context.refs if r.buffer in written)
 
 
-def _vector_axis(nest: Nest, p: Phase, work: Mapping[str, Work]) -> str | None:
+def _vector_axis(context: NestContext, p: Phase) -> str | None:
     """The loop of a phase along which most references are contiguous; None where none is worth lanes."""
     best, score = None, 0.0
     for a in p.axes:
-        if a.extent < 2 or _has_dynamic_stride(nest, work, a.name):
+        if a.extent < 2 or _has_dynamic_stride(context, a.name):
             continue
         found = 1.0
         for s in p.statements:
-            for r in work[s].refs:
+            for r in context.work[s].refs:
                 stride = r.strides.get(a.name, 0)
                 if a.name in r.indirect or stride not in (0, 1):
                     found -= 0.5
@@ -286,16 +286,16 @@ def _vector_axis(nest: Nest, p: Phase, work: Mapping[str, Work]) -> str | None:
 
 
 def _worth_packing(
-    nest: Nest, work: Mapping[str, Work], vector: str, extents: Mapping[str, int], wanted: bool
+    context: NestContext, vector: str, extents: Mapping[str, int], wanted: bool
 ) -> frozenset[tuple[str, int]]:
     """The reads that are worth a packed copy when lanes run along `vector`; with `wanted`, all that are read
     more than once."""
-    inner = {a.name: a.extent for p in nest.phases for a in p.axes}
+    inner = {a.name: a.extent for p in context.nest.phases for a in p.axes}
     # A pack over a loop of dynamic length is filled block by block, which only phases of one loop can do.
-    endless = {a.name for p in nest.phases for a in p.axes if a.size is not None and len(p.axes) > 1}
-    written = {r.buffer for w in work.values() for r in w.refs if r.written}
+    endless = {a.name for p in context.nest.phases for a in p.axes if a.size is not None and len(p.axes) > 1}
+    written = {r.buffer for w in context.work.values() for r in w.refs if r.written}
     out: set[tuple[str, int]] = set()
-    for w in work.values():
+    for w in context.work.values():
         for r in w.refs:
             stride = r.strides.get(vector, 0)
             moving = [a for a in r.strides if a in inner and r.strides[a]]

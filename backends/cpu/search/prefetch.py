@@ -13,7 +13,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from tc.poly.tile_plan import Axis, Nest, Phase, PhaseTile, PrefetchHint, Tile, one_block
+from tc.poly.tile_plan import Axis, Phase, PhaseTile, PrefetchHint, Tile, one_block
 
 from ..cost.cache_lines import (
     PREFETCH_STREAMS,
@@ -25,12 +25,12 @@ from ..cost.cache_lines import (
     single_pass_reads,
 )
 from ..cost.register_tile import lane_axis
-from ..cost.work import Ref, Work, accumulators, footprint, reread_arrays, row_bytes, rows
-from ..target import LINE, PAGE, Machine
+from ..cost.work import NestContext, Ref, Work, footprint, reread_arrays, row_bytes, rows
+from ..target import LINE, PAGE
 
 GATHER_DISTANCE = 12  # iterations from the prefetch of a gathered row to its use
 _MIN_PAGES = 8  # pages of a register tile's results, at least, that are prefetched
-# lines of a register tile's results, at least, that are prefetched where they come from memory
+# Lines of a register tile's results, at least, that are prefetched where they come from memory.
 _MIN_LINES = 4
 _STREAM_BYTES = 8192  # bytes in a row, two pages, from which on the hardware prefetcher follows
 # Prefetch distance, in bytes, of rows from memory: a few hundred cycles ahead is too late (ADR 8).
@@ -62,10 +62,8 @@ class TileTraversal:
     most `near_bytes` stay in a cache.
     """
 
-    nest: Nest
-    work: Mapping[str, Work]
+    context: NestContext
     tiles: Mapping[str, Tile]
-    machine: Machine
     near_bytes: int
     axes: Mapping[str, Axis]
     extents: Mapping[str, int]
@@ -78,11 +76,11 @@ class TileTraversal:
 
     def comes_from_memory(self, r: Ref) -> bool:
         """Whether an array comes from memory; every array does if `near_bytes` is 0."""
-        return not self.near_bytes or comes_from_memory(r, self.machine)
+        return not self.near_bytes or comes_from_memory(r, self.context.machine)
 
     def conflicts(self, r: Ref, extents: Mapping[str, int]) -> bool:
         """Whether the rows of a read conflict in their sets of the cache into which they are prefetched."""
-        m = self.machine
+        m = self.context.machine
         size, ways = (m.l1, m.l1_ways) if m.prefetch_level == 1 else (m.l2, m.l2_ways)
         return set_occupancy(r, extents, size, ways) > 1
 
@@ -103,43 +101,38 @@ class TileTraversal:
 
 
 def tile_traversal(
-    nest: Nest,
-    work: Mapping[str, Work],
-    tiles: Mapping[str, Tile],
-    inner: Sequence[str],
-    machine: Machine,
-    near_bytes: int,
+    context: NestContext, tiles: Mapping[str, Tile], inner: Sequence[str], near_bytes: int
 ) -> TileTraversal:
     """The traversal of a nest with the loops `inner` over register tiles.  A cache tile of dynamic length
     (WHOLE, SHARE) counts as long as the axis typically is."""
-    axes = {a.name: a for a in nest.axes}
+    axes = {a.name: a for a in context.nest.axes}
     whole = {n: a.extent for n, a in axes.items()}
     extents = {n: min(t.cache, whole[n]) if t.cache > 0 else whole[n] for n, t in tiles.items()}
     at = {n: min(t.register, whole[n]) for n, t in tiles.items()}
     looped = tuple(n for n in inner if extents[n] > tiles[n].register)
-    return TileTraversal(nest, work, tiles, machine, near_bytes, axes, extents, at, looped)
+    return TileTraversal(context, tiles, near_bytes, axes, extents, at, looped)
 
 
 def row_prefetches(
-    w: TileTraversal, phases: Sequence[PhaseTile], packed: frozenset[tuple[str, int]], alone: bool
+    w: TileTraversal, phases: Sequence[PhaseTile], packed: frozenset[tuple[str, int]], unshared: bool
 ) -> tuple[PrefetchHint, ...]:
     """Prefetches of reads in phases with loops, each along the loop over register tiles whose next iteration
     reads new rows.
 
     They are the far reads whose rows are short; and the reads of rows in lanes that are read several times,
-    if the rows come from memory, or if several share a page and no other nest has just written them (`alone`:
-    the nest shares no loops).
+    if the rows come from memory, or if several share a page and no other nest has just written them
+    (`unshared`: the nest shares no loops).
     """
     out: list[PrefetchHint] = []
-    reread = reread_arrays(w.nest, w.work)
-    for phase, t in zip(w.nest.phases, phases, strict=True):
+    reread = reread_arrays(w.context.nest, w.context.work)
+    for phase, t in zip(w.context.nest.phases, phases, strict=True):
         if not phase.axes:
             continue
         extents = {a.name: a.extent for a in one_block(phase, t).axes}
         places: set[tuple[str, int, tuple[tuple[str, int], ...]]] = set()
-        for r in (r for s in phase.statements for r in w.work[s].refs):
+        for r in (r for s in phase.statements for r in w.context.work[s].refs):
             side_by_side = (
-                alone and t.vector is not None and r.buffer in reread and rows_share_page(r, w.register)
+                unshared and t.vector is not None and r.buffer in reread and rows_share_page(r, w.register)
             )
             far = w.is_far(r, _NEARER_FACTOR if side_by_side else 1)
             moving = any(r.strides.get(n, 0) for n in extents)
@@ -147,11 +140,11 @@ def row_prefetches(
                 continue
             if t.vector is not None:
                 reread_from_memory = r.buffer in reread and w.comes_from_memory(r)
-                if not (w.machine.prefetch_rereads and (side_by_side or reread_from_memory)):
+                if not (w.context.machine.prefetch_rereads and (side_by_side or reread_from_memory)):
                     continue
             elif w.is_prefetched(r, extents) or not is_cheap(r, phase, w.tiles, w.axes):
                 continue
-            along = _axis_of_new_rows(w, r, extents, apart=t.vector is None)
+            along = _axis_of_new_rows(w, r, extents, check_conflicts=t.vector is None)
             place = (r.buffer, r.offset, tuple(sorted(r.strides.items())))
             if along is not None and place not in places:  # what is read twice is prefetched once
                 places.add(place)
@@ -162,20 +155,22 @@ def row_prefetches(
     return tuple(out)
 
 
-def _axis_of_new_rows(w: TileTraversal, r: Ref, phase: Mapping[str, int], apart: bool) -> str | None:
+def _axis_of_new_rows(
+    w: TileTraversal, r: Ref, phase: Mapping[str, int], check_conflicts: bool
+) -> str | None:
     """The loop over register tiles whose next iteration reads new rows of a read, in a phase of these
     extents: the outermost loop of which one iteration leaves room in the second cache for the rows of two.
-    None if rows that lie `apart` would evict each other from their sets."""
+    None if the rows of two iterations would conflict in their sets, those of one not (`check_conflicts`)."""
     these = {**w.register, **phase}
     room = not w.conflicts(r, these)
-    refs = [x for s in w.nest.statements for x in w.work[s].refs]
+    refs = [x for s in w.context.nest.statements for x in w.context.work[s].refs]
     for i, n in enumerate(w.looped):
         if not r.strides.get(n, 0):
             continue
-        if apart and room and w.conflicts(r, {**these, n: 2 * w.register[n]}):
+        if check_conflicts and room and w.conflicts(r, {**these, n: 2 * w.register[n]}):
             return None
         inside = {m: w.extents[m] if m in w.looped[i + 1 :] else w.tiles[m].register for m in w.axes}
-        if sum(footprint(x, {**inside, **phase}) for x in refs) <= w.machine.l2 // 2:
+        if sum(footprint(x, {**inside, **phase}) for x in refs) <= w.context.machine.l2 // 2:
             return n
     return None
 
@@ -185,8 +180,8 @@ def stencil_prefetches(w: TileTraversal) -> tuple[PrefetchHint, ...]:
     such as those above and below a point: some rows ahead, the rows that no other read has fetched before."""
     vector = lane_axis(w.tiles)
     groups: dict[tuple[str, tuple[tuple[str, int], ...]], list[Ref]] = {}
-    for s in (s for p in w.nest.phases if not p.axes for s in p.statements):
-        for r in w.work[s].refs:
+    for s in (s for p in w.context.nest.phases if not p.axes for s in p.statements):
+        for r in w.context.work[s].refs:
             far = w.comes_from_memory(r)
             if far and not r.written and not r.indirect and 0 < _stride_bytes(r, vector) < LINE:
                 groups.setdefault((r.buffer, tuple(sorted(r.strides.items()))), []).append(r)
@@ -227,29 +222,31 @@ def result_prefetches(w: TileTraversal) -> tuple[PrefetchHint, ...]:
     along the innermost loop over register tiles that goes to other pages; several rows of an array that comes
     from memory, along the innermost that goes to other lines."""
     at, looped = w.register, w.looped
-    iterations = min((math.prod(a.extent for a in p.axes) for p in w.nest.phases if p.axes), default=0)
+    iterations = min(
+        (math.prod(a.extent for a in p.axes) for p in w.context.nest.phases if p.axes), default=0
+    )
     vectors = math.prod(math.ceil(e / w.tiles[n].lanes) for n, e in at.items())
     out: dict[str, PrefetchHint] = {}
-    for r in accumulators(w.nest, w.work).values():
-        apart = {n: abs(r.strides.get(n, 0)) * r.itemsize for n in at}
-        pages = math.prod(e for n, e in at.items() if apart[n] >= PAGE)
+    for r in w.context.accumulators.values():
+        strides = {n: abs(r.strides.get(n, 0)) * r.itemsize for n in at}
+        pages = math.prod(e for n, e in at.items() if strides[n] >= PAGE)
         lines = math.prod(
-            e if apart[n] >= LINE else max(1, math.ceil(e * apart[n] / LINE)) for n, e in at.items()
+            e if strides[n] >= LINE else max(1, math.ceil(e * strides[n] / LINE)) for n, e in at.items()
         )
         if not w.is_far(r) or _OPERATIONS_PER_PREFETCH * lines > vectors * iterations:
             continue
         if pages >= _MIN_PAGES:
-            along = next((n for n in reversed(looped) if apart[n] * at[n] >= PAGE), None)
+            along = next((n for n in reversed(looped) if strides[n] * at[n] >= PAGE), None)
             inside = looped[looped.index(along) + 1 :] if along is not None else ()
             reached = row_bytes(r, {m: w.extents[m] if m in inside else at[m] for m in w.axes})
             along = along if reached < PAGE else None
         elif (
             lines >= _MIN_LINES
             and w.comes_from_memory(r)
-            and any(s % LINE for s in apart.values() if s > LINE)
+            and any(s % LINE for s in strides.values() if s > LINE)
             and not w.is_prefetched(r, {})
         ):
-            along = next((n for n in reversed(looped) if apart[n] * at[n] >= 2 * LINE), None)
+            along = next((n for n in reversed(looped) if strides[n] * at[n] >= 2 * LINE), None)
         else:
             continue
         if along is not None:
@@ -265,16 +262,16 @@ def block_prefetches(
     prefetched = {(x.statement, x.read) for x in others}
     out: list[PrefetchHint] = []
     vector = lane_axis(w.tiles) or ""
-    for phase, tile in zip(w.nest.phases, phases, strict=True):
+    for phase, tile in zip(w.context.nest.phases, phases, strict=True):
         if tile.block is None:
             continue
         axis = phase.axes[0].name
-        pieces = single_pass_reads(w.nest, phase, w.work, vector, w.machine)
+        pieces = single_pass_reads(w.context, phase, vector)
         out += [
             PrefetchHint(r.statement, r.read, axis)
             for s in phase.statements
-            for r in w.work[s].refs
-            if is_contiguous(r, w.work[s], vector)
+            for r in w.context.work[s].refs
+            if is_contiguous(r, w.context.work[s], vector)
             and (s, r.read) not in prefetched
             and w.is_far(r)
             and (r in pieces or abs(r.strides.get(axis, 0)) * r.itemsize >= STREAM_STRIDE)

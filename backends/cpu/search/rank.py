@@ -42,7 +42,7 @@ def ranked_candidates(
     repeats = math.prod(math.ceil(a.extent / given[a.name]) for a in nest.axes if a.name in given)
     context = NestContext.of(nest, work, machine)
     pack = options.pack is True
-    made = register_tiles(nest, work, machine, extents, pack)
+    made = register_tiles(context, extents, pack)
     # The tiles of a region are whole register tiles.
     partial = {
         a.name: given[a.name] for a in nest.axes if a.size is None and given.get(a.name, a.extent) < a.extent

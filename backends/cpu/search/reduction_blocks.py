@@ -174,7 +174,7 @@ def _row_block(context: NestContext, p: Phase, t: PhaseTile, vector: str, c: Can
         at |= {a.name: a.extent for a in others}
         return replace(t, block=_cached_rows(first, inside, found, at, machine))
     looped = [a.name for a in nest.axes if a.extent > c.tiles[a.name].register]
-    pieces = single_pass_reads(nest, p, work, vector, machine) and vector in looped
+    pieces = single_pass_reads(context, p, vector) and vector in looped
     single = pieces or any(
         abs(r.strides.get(first.name, 0)) * r.itemsize >= STREAM_STRIDE
         and r.elements * r.itemsize > machine.l2

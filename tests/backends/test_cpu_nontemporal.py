@@ -1,4 +1,4 @@
-"""Results that go past the caches: which, by what instructions, and right at every alignment."""
+"""Non-temporal stores: which results take them, by which instructions, and correctness at every alignment."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ import pytest
 import tc
 from tests.backends.cpu_cases import CORPUS, Case, check, compiled, isas
 
-SMALL = (("l3", 64),)  # a machine whose caches hold next to nothing
+SMALL = (("l3", 64),)  # a machine with tiny caches
 ADD = "def f(float(M,N) A, float(M,N) B) -> (C) { C(i,j) = A(i,j) + B(i,j) }"
 
 
 @pytest.mark.share(3)
 @pytest.mark.parametrize("case", CORPUS, ids=lambda c: c.name)
-def test_results_past_the_caches(case: Case) -> None:
+def test_results_with_nontemporal_stores(case: Case) -> None:
     for isa in isas():
         check(case, case.sizes([19, 32, 5, 3]), 1, {"machine": SMALL, "isa": isa})
 
 
-def streams(source: str, **sizes: int) -> bool:
-    """Whether there are stores past the caches; then something waits for them at the end of each task."""
+def has_nontemporal_stores(source: str, **sizes: int) -> bool:
+    """Whether there are non-temporal stores; then each task ends with a store fence."""
     llvm = compiled(source, machine=SMALL).inspect("llvm", **sizes)
     functions = [f for f in llvm.split("define ") if "!nontemporal" in f]
     assert all(f.count("sfence()") == 1 for f in functions)
     return bool(functions)
 
 
-def test_a_stream_is_stored_past_the_caches_and_waited_for() -> None:
-    assert streams(ADD, M=64, N=256)
+def test_large_results_are_stored_nontemporally_with_a_fence() -> None:
+    assert has_nontemporal_stores(ADD, M=64, N=256)
     assert "nontemporal" not in compiled(ADD).inspect("llvm", M=64, N=256), "it stays in the caches"
 
 
@@ -37,12 +37,12 @@ def test_a_stream_is_stored_past_the_caches_and_waited_for() -> None:
     [
         ("def f(float(M,N) A) -> (C) { C(i,j) = A(i,j) C(i,j) += 1 }", "C"),  # in registers in between
         ("def f(float(M,N) A) -> (C) { C(i,j) = 2 where i in 0:M, j in 0:N }", "C"),
-        ("def f(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }", "C"),  # there is time
+        ("def f(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }", "C"),  # compute-bound
         ("def f(float(M,N) A) -> (C, D) { C(i,j) = A(i,j) D(i) +=! C(i,k) * C(k,i) where k in 0:N }", "D"),
     ],
 )
-def test_which_results_are_streamed(source: str, names: str) -> None:
-    """What is read again is not."""
+def test_results_that_are_not_reread_are_stored_nontemporally(source: str, names: str) -> None:
+    """Results that are read again are not."""
     kernel = compiled(source, machine=SMALL)
     sizes = {n: 256 for n in "MNK" if f"{n})" in source or f"({n}," in source}
     shown = kernel.inspect("loops", **sizes).splitlines()
@@ -61,7 +61,7 @@ def test_which_results_are_streamed(source: str, names: str) -> None:
             (2 << 16) + 512,
             "C",
         ),
-        # Of a large table no more counts than there are results.
+        # Of a large table only as many elements count as there are results.
         (
             "def f(float(E,N) T, int32(M) I) -> (C) { C(i,j) = T(max(min(I(i),E-1),0),j) }",
             (2 << 16) + 512,
@@ -69,7 +69,7 @@ def test_which_results_are_streamed(source: str, names: str) -> None:
         ),
     ],
 )
-def test_results_are_streamed_once_the_last_cache_does_not_hold_what_is_touched(
+def test_stores_are_nontemporal_where_the_last_cache_does_not_hold_the_footprint(
     source: str, bytes_: int, names: str
 ) -> None:
     """From one and a half times its size on; 128 x 128 floats are 64 KiB."""
@@ -80,15 +80,15 @@ def test_results_are_streamed_once_the_last_cache_does_not_hold_what_is_touched(
         assert "".join(line.split("[")[0][-1] for line in shown) == expected
 
 
-def test_a_small_result_of_much_that_is_read_stays_in_the_caches() -> None:
+def test_a_small_result_of_a_large_input_is_stored_to_the_caches() -> None:
     source = "def f(float(M,N) A, float(N) b) -> (C) { C(i) +=! A(i,k) * b(k) }"
     kernel = compiled(source, machine=(("l3", 1 << 20),))
     assert "streamed" not in kernel.inspect("loops", M=4096, N=1024)
 
 
-def test_short_rows_that_start_on_no_line_are_stored_as_ever() -> None:
+def test_short_rows_that_start_on_no_line_take_ordinary_stores() -> None:
     rows = "def f(float(M,N) A, float(N) B) -> (C) { C(i,j) = A(i,j) + B(j) }"
-    assert not streams(rows, M=64, N=250) and streams(rows, M=64, N=256)
+    assert not has_nontemporal_stores(rows, M=64, N=250) and has_nontemporal_stores(rows, M=64, N=256)
 
 
 ROWS = "def f(float(M,N) A, float(N) B) -> (C) { C(i,j) = A(i,j) + B(j) }"
@@ -101,8 +101,8 @@ BYTES = "def f(uint8(M,N) A, uint8(N) B) -> (C) { C(i,j) = A(i,j) + B(j) }"
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("source", [ROWS, STENCIL, SLABS, DOUBLES, BYTES])
 @pytest.mark.parametrize("columns", [769, 1000, 1023, 3081])
-def test_rows_begin_with_what_lies_before_a_line(source: str, columns: int, isa: str) -> None:
-    """Whatever is before the first line of a row, and after the last; and of results that begin anywhere."""
+def test_results_of_rows_with_a_head_before_the_first_line(source: str, columns: int, isa: str) -> None:
+    """Whatever is before the first line of a row, and after the last; and results that begin anywhere."""
     kernel = compiled(source, machine=SMALL, isa=isa)
     r = np.random.default_rng(1)
     dtype = {DOUBLES: np.float64, BYTES: np.uint8}.get(source, np.float32)
@@ -128,14 +128,16 @@ NORM = "def f(float(N,D) X) -> (O) { s(n) +=! X(n,d) * X(n,d) O(n,d) = X(n,d) * 
 
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("columns", [20, 28, 40, 56])
-def test_short_rows_of_some_whole_pieces_go_past_the_caches_in_these(columns: int, isa: str) -> None:
+def test_short_rows_are_stored_nontemporally_in_whole_pieces(columns: int, isa: str) -> None:
     """Rows of 112 bytes are seven stores of 16, of 160 bytes five of 32: no line has parts of both kinds."""
     kernel = compiled(POOL, machine=SMALL, isa=isa)
     sizes = {"N": 40, "H": 56, "W": 2 * columns}
     llvm = kernel.inspect("llvm", **sizes)
-    past = [line for line in llvm.splitlines() if "!nontemporal !0" in line]
+    nontemporal = [line for line in llvm.splitlines() if "!nontemporal !0" in line]
     piece = min(4 * columns & -4 * columns, 64)
-    assert past and all(f"align {min(piece, max(widths(past)))}," in line for line in past)
+    assert nontemporal and all(
+        f"align {min(piece, max(widths(nontemporal)))}," in line for line in nontemporal
+    )
     image = np.random.default_rng(0).random((40, 56, 2 * columns), np.float32)
     expected = np.asarray(tc.interpret(POOL, image))
     np.testing.assert_array_equal(kernel(image), expected)
@@ -153,25 +155,25 @@ def widths(stores: list[str]) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("source", "sizes", "past"),
+    ("source", "sizes", "nontemporal"),
     [
         (POOL, {"N": 40, "H": 56, "W": 56}, True),
         (POOL, {"N": 40, "H": 56, "W": 54}, False),  # 27 elements
         (NORM, {"N": 400, "D": 300}, True),
-        # Half of a line would wait for a tile that is far off.
+        # Half of a line would wait for a distant tile.
         (CONV, {"N": 4, "C": 8, "F": 8, "H": 30, "W": 30}, False),
         (CONV, {"N": 4, "C": 8, "F": 8, "H": 34, "W": 34}, True),
     ],
 )
-def test_lines_that_would_be_left_half_written_stay_in_the_caches(
-    source: str, sizes: dict[str, int], past: bool
+def test_partially_written_lines_take_ordinary_stores(
+    source: str, sizes: dict[str, int], nontemporal: bool
 ) -> None:
-    assert streams(source, **sizes) == past
+    assert has_nontemporal_stores(source, **sizes) == nontemporal
 
 
-def test_where_a_row_begins_is_known_only_when_the_kernel_runs() -> None:
-    """One condition for all vectors of a tile; aligned rows and columns of tiles keep theirs."""
-    assert streams(STENCIL, M=64, N=1024)
+def test_the_alignment_of_a_row_is_tested_at_run_time() -> None:
+    """One condition for all vectors of a tile; aligned rows and columns of tiles need none."""
+    assert has_nontemporal_stores(STENCIL, M=64, N=1024)
     nest = compiled(STENCIL, machine=SMALL).inspect("loops", M=64, N=1024)
     assert "C[62, 1022], streamed by lines" in nest and "let before" in nest
     aligned = compiled(STENCIL, machine=SMALL).inspect("loops", M=64, N=1026)
@@ -180,7 +182,7 @@ def test_where_a_row_begins_is_known_only_when_the_kernel_runs() -> None:
 
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("offset", [0, 1, 4, 8, 15])
-def test_every_alignment(isa: str, offset: int) -> None:
+def test_results_at_every_alignment(isa: str, offset: int) -> None:
     r = np.random.default_rng(0)
     a, b = r.random((2, 37, 64), np.float32)
     room = np.full(37 * 64 + 48, -1, np.float32)

@@ -1,4 +1,4 @@
-"""Rows that are asked for before they are needed: which, and that they are the right ones."""
+"""Software prefetches: which rows are prefetched, and that the addresses are the right ones."""
 
 from __future__ import annotations
 
@@ -44,27 +44,27 @@ MACHINE: dict[str, Any] = {
 }
 
 
-def made(source: str, l2: int = 8 << 10, **sizes: int) -> Any:
-    """What becomes of a program on a machine, ours but for its instructions, whose second cache holds `l2`
-    bytes: a few rows."""
+def lowered(source: str, l2: int = 8 << 10, **sizes: int) -> Any:
+    """A program lowered for this machine with other instructions, whose second cache holds `l2` bytes: a few
+    rows."""
     program = tc.compile(source, "cpu").program(sizes)
     machine = replace(backend.host(), isa=AVX512, l2=l2, **MACHINE)
     return backend.code_of(program, machine, tc.Options())
 
 
-def inside(s: Stmt) -> Iterator[Stmt]:
+def substatements(s: Stmt) -> Iterator[Stmt]:
     yield s
     for c in s.body if isinstance(s, Block) else [getattr(s, "body", None), getattr(s, "then", None)]:
         if c is not None:
-            yield from inside(c)
+            yield from substatements(c)
 
 
-def hints(nest: LoopNest) -> list[Prefetch]:
-    return [s for s in inside(nest.body) if isinstance(s, Prefetch)]
+def prefetches(nest: LoopNest) -> list[Prefetch]:
+    return [s for s in substatements(nest.body) if isinstance(s, Prefetch)]
 
 
 def events(s: Stmt, env: dict[str, int]) -> Iterator[tuple[bool, str, tuple[int, ...]]]:
-    """(is a hint, buffer, subscripts) of the elements that are asked for and read, in order."""
+    """(is a prefetch, buffer, subscripts) of the elements that are prefetched and read, in order."""
 
     def at(subscripts: tuple[Expr, ...]) -> tuple[int, ...]:
         return tuple(evaluate(e, env) for e in subscripts)
@@ -75,7 +75,7 @@ def events(s: Stmt, env: dict[str, int]) -> Iterator[tuple[bool, str, tuple[int,
                 yield from events(c, env)
         case For():
             low, high = evaluate(s.lower, env), evaluate(s.upper, env)
-            if s.kind is LoopKind.VECTOR:  # lanes run along the filters: they read the same pixel
+            if s.kind is LoopKind.VECTOR:  # lanes run along the filters and read the same pixel
                 high = low + 1
             for i in range(low, high, s.step):
                 yield from events(s.body, {**env, s.var: i})
@@ -94,67 +94,67 @@ def events(s: Stmt, env: dict[str, int]) -> Iterator[tuple[bool, str, tuple[int,
             raise AssertionError(s)
 
 
-def test_rows_of_the_next_image_are_asked_for_while_this_one_is_computed() -> None:
-    loops = made(GROUPED, 32 << 10, **SIZES).nest
-    asked: dict[tuple[int, ...], set[int]] = {}
+def test_rows_of_the_next_image_are_prefetched_while_this_one_is_computed() -> None:
+    loops = lowered(GROUPED, 32 << 10, **SIZES).nest
+    prefetched: dict[tuple[int, ...], set[int]] = {}
     read: dict[tuple[int, ...], set[int]] = {}
     place = SIZES["W"] * 4
-    for hint, buffer, (*outer, row, column) in events(loops.body, {}):
+    for is_prefetch, buffer, (*outer, row, column) in events(loops.body, {}):
         if buffer == "I":
             first = ((outer[2] * SIZES["H"] + row) * place + 4 * column) // 64
-            (asked if hint else read).setdefault((outer[0], outer[1]), set()).add(first)
-    assert asked, "nothing is asked for"
+            (prefetched if is_prefetch else read).setdefault((outer[0], outer[1]), set()).add(first)
+    assert prefetched, "nothing is prefetched"
     for image in range(1, SIZES["N"]):
         for group in range(SIZES["G"]):
-            assert asked[image, group] >= read[image, group]
+            assert prefetched[image, group] >= read[image, group]
 
 
-def test_rows_that_go_on_are_asked_for_to_their_ends() -> None:
-    """A tile reads seven neighbours of each row and the next one five more: the first of those lie in a line
-    that is there already."""
+def test_continued_rows_are_prefetched_to_their_ends() -> None:
+    """A tile reads seven elements of each row and the next tile five more, the first of which are in a line
+    that has been fetched."""
     source = "def conv(float(C,X) I, float(F,C,K) W) -> (O) { O(f,x) +=! I(c,x+k) * W(f,c,k) }"
     program = tc.compile(source, "cpu").program({"C": 32, "X": 200, "F": 16, "K": 3})
     machine = replace(backend.host(), l2=16 << 10, **MACHINE)
     nest = backend.code_of(program, machine, tc.Options(vector=0, register_tile=(16, 5))).nest
-    asked: set[tuple[int, int]] = set()
+    prefetched: set[tuple[int, int]] = set()
     read: set[tuple[int, int]] = set()
-    for hint, buffer, place in events(nest.body, {}):
+    for is_prefetch, buffer, place in events(nest.body, {}):
         if buffer == "I":
             row, column = place
             line = row, (200 * row + column) // 16
-            if not hint and column >= 7:
-                assert line in asked | read
-            (asked if hint else read).add(line)
-    assert len(asked) > 32 * 10
+            if not is_prefetch and column >= 7:
+                assert line in prefetched | read
+            (prefetched if is_prefetch else read).add(line)
+    assert len(prefetched) > 32 * 10
 
 
 @pytest.mark.parametrize(
     ("source", "sizes"),
     [
-        (GEMM, {"M": 64, "N": 64, "K": 512}),  # long rows: streams that the hardware follows
+        (GEMM, {"M": 64, "N": 64, "K": 512}),  # long rows: streams that the hardware prefetcher follows
         (ADD, {"M": 64, "N": 512}),
         (GROUPED, {**SIZES, "N": 1, "G": 1}),  # all of it stays in the second cache
     ],
 )
-def test_nothing_is_asked_for_that_comes_by_itself(source: str, sizes: dict[str, int]) -> None:
-    assert not hints(made(source, **sizes).nest)
+def test_streams_and_cached_arrays_are_not_prefetched(source: str, sizes: dict[str, int]) -> None:
+    assert not prefetches(lowered(source, **sizes).nest)
 
 
 @pytest.mark.parametrize("prefetch_level", [1, 2])
-def test_rows_that_would_push_each_other_out_are_not_asked_for(prefetch_level: int) -> None:
-    """Five rows of a product 16 KB apart, and the next five, are ten lines of sets of eight, in the first
+def test_rows_that_conflict_in_their_sets_are_not_prefetched(prefetch_level: int) -> None:
+    """Five rows of a product 16 KB apart, and the next five, are ten lines in sets of eight ways of the first
     cache."""
     source = "def tmm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
     program = tc.compile(source, "cpu")
 
-    def asked(depth: int) -> set[str]:
+    def prefetched(depth: int) -> set[str]:
         machine = replace(backend.host(), l2=512 << 10, prefetch_level=prefetch_level, **MACHINE)
         options = tc.Options(vector=0, register_tile=(16, 5))
         nest = backend.code_of(program.program({"M": 128, "N": 4000, "K": depth}), machine, options).nest
-        return {s.buffer for s in hints(nest)}
+        return {s.buffer for s in prefetches(nest)}
 
-    assert "B" in asked(4080)
-    assert ("B" in asked(4096)) == (prefetch_level == 2)
+    assert "B" in prefetched(4080)
+    assert ("B" in prefetched(4096)) == (prefetch_level == 2)
 
 
 NORM = """
@@ -175,25 +175,25 @@ def softmax(float(N,D) X) -> (O) {
 
 @pytest.mark.parametrize("source", [NORM, SOFTMAX])
 @pytest.mark.parametrize("columns", [64, 100, 1000, 1024, 4097])
-def test_rows_that_are_read_again_are_asked_for_16_kib_before(source: str, columns: int) -> None:
-    """Of arrays that come from memory: the hardware does not go on while a row is read again."""
+def test_reread_rows_are_prefetched_16_kib_ahead(source: str, columns: int) -> None:
+    """Of arrays that come from memory: the hardware prefetcher stops while a row is read again."""
     rows = (12 << 20) // (4 * columns) + 1  # three eighths of the last cache
-    loops = made(source, 1 << 20, N=rows, D=columns).nest
-    asked: set[tuple[int, int]] = set()
+    loops = lowered(source, 1 << 20, N=rows, D=columns).nest
+    prefetched: set[tuple[int, int]] = set()
     read = 0
     ahead = -(-(16 << 10) // (columns * 4))
-    for hint, buffer, (*row, column) in events(loops.body, {}):
+    for is_prefetch, buffer, (*row, column) in events(loops.body, {}):
         if buffer != "X":
             continue
-        if hint:
-            asked.add((row[0], column // 16))
+        if is_prefetch:
+            prefetched.add((row[0], column // 16))
             continue
         if row[0] > 2 * ahead + 16:
             break
         if row[0] >= ahead + 8:
-            assert (row[0], column // 16) in asked
+            assert (row[0], column // 16) in prefetched
             read += 1
-    assert read and all(r >= ahead for r, _ in asked)
+    assert read and all(r >= ahead for r, _ in prefetched)
 
 
 LAYER_NORM = """
@@ -207,17 +207,21 @@ def norm(float(N,D) X, float(D) g, float(D) b) -> (O) {
 
 
 @pytest.mark.parametrize(("source", "reads"), [(NORM, 2), (LAYER_NORM, 3)])
-def test_what_is_read_twice_in_a_loop_is_asked_for_once_in_it(source: str, reads: int) -> None:
-    """Squares read an element twice; each loop over a row asks for the row to come."""
-    loops = made(source, 1 << 20, N=4096, D=1024).nest
-    some = (at for hint, buffer, at in islice(events(loops.body, {}), 400_000) if hint and buffer == "X")
-    asked = Counter((row, column // 16) for row, column in some)
-    assert set(list(asked.values())[:4096]) == {reads}
+def test_an_element_read_twice_in_a_loop_is_prefetched_once_in_it(source: str, reads: int) -> None:
+    """Squares read an element twice; each loop over a row prefetches the next row."""
+    loops = lowered(source, 1 << 20, N=4096, D=1024).nest
+    some = (
+        at
+        for is_prefetch, buffer, at in islice(events(loops.body, {}), 400_000)
+        if is_prefetch and buffer == "X"
+    )
+    prefetched = Counter((row, column // 16) for row, column in some)
+    assert set(list(prefetched.values())[:4096]) == {reads}
 
 
 @pytest.mark.parametrize("source", [SOFTMAX, LAYER_NORM])
-def test_rows_that_are_not_asked_for_are_read_one_after_the_other(source: str) -> None:
-    """What makes up for reading several side by side is that they are asked for."""
+def test_rows_that_are_not_prefetched_are_read_one_after_the_other(source: str) -> None:
+    """Reading several side by side pays only where they are prefetched."""
     program = tc.compile(source, "cpu").program({"N": 20000, "D": 300})
     wide = {
         **MACHINE,
@@ -228,24 +232,30 @@ def test_rows_that_are_not_asked_for_are_read_one_after_the_other(source: str) -
         "conflict_miss_factor": 2.0,
     }
     rows: dict[int, set[int]] = {}
-    for asks in (0, 1):
-        machine = replace(backend.host(), isa=AVX512, **{**wide, "prefetch_rereads": asks})
+    for rereads in (0, 1):
+        machine = replace(backend.host(), isa=AVX512, **{**wide, "prefetch_rereads": rereads})
         loops = backend.code_of(program, machine, tc.Options()).nest
-        some = [(hint, at[0]) for hint, buffer, at in islice(events(loops.body, {}), 64) if buffer == "X"]
-        rows[asks] = {row for hint, row in some if not hint}
-        assert any(hint for hint, _ in some) == bool(asks)
+        some = [
+            (is_prefetch, at[0])
+            for is_prefetch, buffer, at in islice(events(loops.body, {}), 64)
+            if buffer == "X"
+        ]
+        rows[rereads] = {row for is_prefetch, row in some if not is_prefetch}
+        assert any(is_prefetch for is_prefetch, _ in some) == bool(rereads)
     assert len(rows[0]) == 1 <= len(rows[1])
 
 
 @pytest.mark.parametrize(("source", "rows", "columns"), [(SOFTMAX, 600, 186), (LAYER_NORM, 3035, 200)])
-def test_short_rows_side_by_side_are_asked_for_wherever_they_are(
-    source: str, rows: int, columns: int
-) -> None:
-    """Several at a time, and read three times; of 450 KB or 2 MB the caches may have all."""
-    loops = made(source, 1 << 20, N=rows, D=columns).nest
-    some = [(hint, at[0]) for hint, buffer, at in islice(events(loops.body, {}), 100_000) if buffer == "X"]
-    asked, read = ({row for hint, row in some if hint == kind} for kind in (True, False))
-    assert len(read) > 100 and read - asked <= set(range(30))  # the first have nobody to ask for them
+def test_short_rows_side_by_side_are_prefetched_from_any_level(source: str, rows: int, columns: int) -> None:
+    """Several at a time, and read three times; the caches may hold all of the 450 KB or 2 MB."""
+    loops = lowered(source, 1 << 20, N=rows, D=columns).nest
+    some = [
+        (is_prefetch, at[0])
+        for is_prefetch, buffer, at in islice(events(loops.body, {}), 100_000)
+        if buffer == "X"
+    ]
+    prefetched, read = ({row for is_prefetch, row in some if is_prefetch == kind} for kind in (True, False))
+    assert len(read) > 100 and read - prefetched <= set(range(30))  # no earlier row prefetches the first ones
 
 
 ATTENTION = """
@@ -259,20 +269,20 @@ def weights(float(B,N,K) Q, float(B,M,K) P) -> (O) {
 """
 
 
-def test_rows_that_another_nest_has_just_made_are_not_asked_for() -> None:
-    loops = made(ATTENTION, 1 << 20, B=16, N=256, M=256, K=64).nest
-    assert all(h.buffer != "S" for h in hints(loops))
+def test_rows_that_another_nest_has_just_written_are_not_prefetched() -> None:
+    loops = lowered(ATTENTION, 1 << 20, B=16, N=256, M=256, K=64).nest
+    assert all(h.buffer != "S" for h in prefetches(loops))
 
 
 @pytest.mark.parametrize(
     ("source", "rows"),
     [
-        (NORM, 3000),  # the last cache has it the next time
+        (NORM, 3000),  # it stays in the last cache
         ("def sums(float(N,D) X) -> (s) { s(n) +=! X(n,d) * X(n,d) }", 16384),  # a stream
     ],
 )
-def test_rows_that_come_by_themselves_are_not_asked_for(source: str, rows: int) -> None:
-    assert not hints(made(source, 1 << 20, N=rows, D=1024).nest)
+def test_rows_in_the_last_cache_and_streams_are_not_prefetched(source: str, rows: int) -> None:
+    assert not prefetches(lowered(source, 1 << 20, N=rows, D=1024).nest)
 
 
 JACOBI = "def jacobi(float(N,M) A) -> (B) { B(i,j) = A(i,j) + A(i-1,j) + A(i+1,j) + A(i,j-1) + A(i,j+1) }"
@@ -295,17 +305,17 @@ def cube(float(N,M,L) A) -> (B) {
 @pytest.mark.parametrize(
     ("source", "sizes", "ahead", "rows"),
     [
-        (JACOBI, {"N": 2000, "M": 2000}, 2, {2}),  # of three rows the one that was not read before
+        (JACOBI, {"N": 2000, "M": 2000}, 2, {2}),  # of three rows the one that no other read fetched
         (JACOBI, {"N": 800, "M": 5000}, 1, {2}),
         (HALVES, {"N": 4000, "M": 4000}, 2, {0, 1}),
         (CUBE, {"N": 200, "M": 200, "L": 200}, 20, {1}),  # in the next plane: 20 rows and the one below
     ],
 )
-def test_of_several_rows_side_by_side_those_are_asked_for_that_nobody_read_before(
+def test_stencil_rows_that_no_other_read_fetched_are_prefetched(
     source: str, sizes: dict[str, int], ahead: int, rows: set[int]
 ) -> None:
-    nest = made(source, 1 << 20, **sizes).nest
-    found = hints(nest)
+    nest = lowered(source, 1 << 20, **sizes).nest
+    found = prefetches(nest)
     offsets = {
         evaluate(h.subscripts[-2], dict.fromkeys((v for e in h.subscripts for v in variables(e)), 0))
         for h in found
@@ -316,65 +326,70 @@ def test_of_several_rows_side_by_side_those_are_asked_for_that_nobody_read_befor
 @pytest.mark.parametrize(
     ("source", "sizes"),
     [
-        (JACOBI, {"N": 1000, "M": 1000}),  # the last cache has it
+        (JACOBI, {"N": 1000, "M": 1000}),  # it stays in the last cache
         (POINTS, {"N": 4000, "M": 2000}),  # one row
         (ADD, {"M": 4000, "N": 4000}),
         # A few rows of an image, and then those below: of both images, to their ends.
         (DEPTHWISE, {"N": 16, "C": 128, "H": 56, "W": 56, "KH": 3, "KW": 3}),
     ],
 )
-def test_rows_that_the_hardware_follows_are_not_asked_for(source: str, sizes: dict[str, int]) -> None:
-    assert not hints(made(source, 1 << 20, **sizes).nest)
+def test_rows_that_the_hardware_prefetcher_follows_are_not_prefetched(
+    source: str, sizes: dict[str, int]
+) -> None:
+    assert not prefetches(lowered(source, 1 << 20, **sizes).nest)
 
 
 @pytest.mark.parametrize("channels", [5, 40])
-def test_rows_of_the_next_results_are_asked_for_one_after_the_other(channels: int) -> None:
-    """Of 32 filters, each on a page of its own, while the 32 before them are computed: their share for each
-    channel, as a core waits for so many lines at a time."""
+def test_prefetches_of_the_next_results_are_spread_over_the_channels(channels: int) -> None:
+    """32 filters, each on a page of its own, are prefetched while the 32 before them are computed, a share of
+    them for each channel, as a core stalls on so many lines at a time."""
     source = """def f(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) {
       O(n,f,y,x) +=! I(n,c,2*y+ky,2*x+kx) * K(f,c,ky,kx) }"""
     sizes = {"N": 8, "C": channels, "F": 64, "H": 65, "W": 65, "KH": 3, "KW": 3}
     machine = replace(backend.host(), l2=1 << 20, **{**MACHINE, "fma_units": 2, "loads": 2}, isa=AVX512)
     program = tc.compile(source, "cpu").program(sizes)
     loops = backend.code_of(program, machine, tc.Options(vector=1, register_tile=(1, 32, 1, 8))).nest
-    together = [0]
-    asked: list[tuple[int, ...]] = []
-    for hint, buffer, at in events(loops.body, {}):
-        if hint and buffer == "O":
-            if asked and at[2:] != asked[0][2:]:
+    counts = [0]
+    prefetched: list[tuple[int, ...]] = []
+    for is_prefetch, buffer, at in events(loops.body, {}):
+        if is_prefetch and buffer == "O":
+            if prefetched and at[2:] != prefetched[0][2:]:
                 break
-            asked.append(at)
-            together[-1] += 1
-        elif buffer == "I" and not hint and together[-1]:
-            together.append(0)
-    first = asked[: channels * max(together)]
+            prefetched.append(at)
+            counts[-1] += 1
+        elif buffer == "I" and not is_prefetch and counts[-1]:
+            counts.append(0)
+    first = prefetched[: channels * max(counts)]
     assert {(n, f) for n, f, _, _ in first} == {(0, f) for f in range(32, 64)}
-    assert max(together) == -(-32 // channels)
+    assert max(counts) == -(-32 // channels)
 
 
-def test_the_next_block_of_rows_that_are_read_side_by_side() -> None:
+def test_the_next_block_of_rows_read_side_by_side_is_prefetched() -> None:
     source = "def sums(float(M,N) A) -> (y) { y(j) +=! A(i,j) }"
-    loops = made(source, 64 << 10, M=64, N=1024).nest
-    asked: set[tuple[int, int]] = set()
+    loops = lowered(source, 64 << 10, M=64, N=1024).nest
+    prefetched: set[tuple[int, int]] = set()
     block = 0
-    for hint, buffer, (row, column) in events(loops.body, {}):
+    for is_prefetch, buffer, (row, column) in events(loops.body, {}):
         if buffer != "A":
             continue
-        if hint:
-            asked.add((row, column // 16))
+        if is_prefetch:
+            prefetched.add((row, column // 16))
         elif row >= (block or row + 1):
-            assert (row, column // 16) in asked
-        block = block or min((r for r, _ in asked), default=0)
+            assert (row, column // 16) in prefetched
+        block = block or min((r for r, _ in prefetched), default=0)
     assert block == 8
 
 
-def test_a_hint_may_lie_outside_of_its_array() -> None:
-    """The last tile asks for a next one that does not exist: no address arithmetic may assume it does."""
-    text = made(GROUPED, 32 << 10, **SIZES).text
+def test_a_prefetch_may_be_outside_of_its_array() -> None:
+    """The last tile prefetches a next one that does not exist: no address arithmetic may assume
+    that it does."""
+    text = lowered(GROUPED, 32 << 10, **SIZES).text
     lines = text.splitlines()
-    pointers = [line.split("ptr ")[1].split(",")[0] for line in lines if "call void @llvm.prefetch" in line]
-    assert pointers
-    for p in pointers:
+    gather_indices = [
+        line.split("ptr ")[1].split(",")[0] for line in lines if "call void @llvm.prefetch" in line
+    ]
+    assert gather_indices
+    for p in gather_indices:
         (definition,) = [line for line in lines if line.strip().startswith(f"{p} = getelementptr")]
         assert "inbounds" not in definition
 
@@ -385,8 +400,8 @@ BELOW = (
 )
 
 
-def pointers(nest: LoopNest) -> list[tuple[str, tuple[int, ...]]]:
-    """The elements that hints read to know what to ask for, in the order in which they run."""
+def gather_indices(nest: LoopNest) -> list[tuple[str, tuple[int, ...]]]:
+    """The elements that prefetches of gathers read as indices, in the order in which they run."""
     out: list[tuple[str, tuple[int, ...]]] = []
 
     def run(s: Stmt, env: dict[str, int]) -> None:
@@ -418,27 +433,30 @@ def pointers(nest: LoopNest) -> list[tuple[str, tuple[int, ...]]]:
 
 
 @pytest.mark.filterwarnings("ignore::tc.errors.DataDependentAccess")
-def test_after_the_last_row_of_a_sum_come_the_first_of_the_next() -> None:
-    found = pointers(made(TABLE, E=1000, D=16, B=3, L=30).nest)
+def test_gathered_rows_are_prefetched_across_the_ends_of_sums() -> None:
+    found = gather_indices(lowered(TABLE, E=1000, D=16, B=3, L=30).nest)
     order = [(i, k) for i in range(3) for k in range(30)]
     assert found[:78] == [("I", x) for x in order[12:]]
     assert set(found[78:]) <= {("I", x) for x in order}, "what lies beyond the last sum is not read"
 
 
 @pytest.mark.filterwarnings("ignore::tc.errors.DataDependentAccess")
-def test_data_that_need_not_be_there_are_not_read_to_ask_for_rows() -> None:
-    nest = made(BELOW, E=1000, D=16, B=4, L=20).nest
-    assert not pointers(nest)
+def test_indices_that_may_not_exist_are_not_read_to_prefetch() -> None:
+    nest = lowered(BELOW, E=1000, D=16, B=4, L=20).nest
+    assert not gather_indices(nest)
 
 
 @pytest.mark.filterwarnings("ignore::tc.errors.DataDependentAccess")
 @pytest.mark.parametrize("columns", [24, 29, 31, 32, 60])
 @pytest.mark.parametrize("l2_bandwidth", [26.0, 32.0])
-def test_rows_that_data_point_to_are_reached_once(
+def test_gathered_rows_are_not_split(
     columns: int, l2_bandwidth: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each part of a row takes the check and the address again, and misses again what nobody foresees."""
+    """Each part of a row would check and compute the address again, and miss again where no prefetcher
+    predicts."""
     monkeypatch.setitem(MACHINE, "l2_bandwidth", l2_bandwidth)
-    nest = made(TABLE, l2=1 << 20, E=350_000, D=columns, B=291, L=48).nest
-    assert [s for s in hints(nest) if s.buffer == "T"]
-    assert sum(isinstance(s, Promote) for s in inside(nest.body)) == 1, "one register tile has all of a row"
+    nest = lowered(TABLE, l2=1 << 20, E=350_000, D=columns, B=291, L=48).nest
+    assert [s for s in prefetches(nest) if s.buffer == "T"]
+    assert sum(isinstance(s, Promote) for s in substatements(nest.body)) == 1, (
+        "one register tile has all of a row"
+    )

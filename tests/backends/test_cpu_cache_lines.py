@@ -1,4 +1,4 @@
-"""Lines of the first cache: which collide, and what follows for the order of loops, packs and hints."""
+"""Cache lines: which conflict, and the consequences for the order of loops, packs and prefetches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tc.ir.expr import IntImm
 from tc.ir.loops import Prefetch
 from tc.ir.printer import nest_text
 from tests.backends.cpu_cases import CONV, GEMM, backend, code_of, compiled
-from tests.backends.test_cpu_ahead import hints, made
+from tests.backends.test_cpu_prefetch import lowered, prefetches
 
 compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
 lines, isa = (sys.modules[f"tc_backends.cpu.{name}"] for name in ("cost.cache_lines", "isa"))
@@ -22,7 +22,7 @@ TMM = "def f(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
 
 
 def best_on(machine: object, source: str, **sizes: int) -> str:
-    """The candidate that the model takes on a machine."""
+    """The candidate that the model chooses on a machine."""
     text = backend.code_of(tc.compile(source, "cpu").program(sizes), machine, tc.Options()).choice
     return next(line for line in text.splitlines() if line.startswith("  *"))
 
@@ -30,9 +30,9 @@ def best_on(machine: object, source: str, **sizes: int) -> str:
 @pytest.mark.parametrize(
     ("stride", "rows", "expected"),
     [
-        (1024, 16, 16),  # 4096 bytes: all fall into one set
+        (1024, 16, 16),  # 4096 bytes: all map to one set
         (512, 16, 8),
-        (16, 64, 1),  # neighbouring lines take neighbouring sets
+        (16, 64, 1),  # adjacent lines map to adjacent sets
         (16, 128, 2),
         (1040, 64, 1),  # one line more than a power of two
         (1000, 64, 1),  # rows that start within a line: spread
@@ -40,7 +40,7 @@ def best_on(machine: object, source: str, **sizes: int) -> str:
         (0, 8, 1),
     ],
 )
-def test_rows_that_fall_into_one_set(stride: int, rows: int, expected: float) -> None:
+def test_rows_per_set(stride: int, rows: int, expected: float) -> None:
     assert lines.rows_per_set(stride, 4, rows, 32 << 10, 8) == expected
     assert lines.rows_per_set(stride, 4, rows, 48 << 10, 12) == expected  # as many sets
 
@@ -64,35 +64,37 @@ def chosen(spec: str, **sizes: int) -> tuple[str, str]:
 ISAS = compiled("def f(float(N) A) -> (B) { B(i) = A(i) }").inspect("choice", N=8).split("isa ")[1][:6]
 
 
-def test_loops_follow_the_array_that_most_is_read_of() -> None:
-    """Y is 67 MB and the result 1 MB: each part of Y is read once, though results are neighbours along f."""
+def test_loops_follow_the_order_of_the_largest_read_array() -> None:
+    """Y is 67 MB and the result 1 MB: each part of Y is read once, though results are contiguous along f."""
     _, order = chosen("fdae,fcdbe->acbf", A=17, B=32, C=32, D=32, E=32, F=16)
-    assert re.findall(r"([a-f])_\d", order.split("asks")[0]) == ["f", "c", "b", "a"]
+    assert re.findall(r"([a-f])_\d", order.split("prefetches")[0]) == ["f", "c", "b", "a"]
 
 
-def test_loops_follow_the_result_where_it_is_as_large() -> None:
+def test_loops_follow_the_order_of_a_result_that_is_as_large() -> None:
     _, order = chosen("ab,bc->ac", A=3000, B=16, C=3000)
-    assert re.findall(r"([a-c])_\d", order.split("asks")[0])[0] == "a"
+    assert re.findall(r"([a-c])_\d", order.split("prefetches")[0])[0] == "a"
 
 
-def test_what_each_tile_would_fill_again_is_not_packed() -> None:
+def test_packs_that_each_tile_would_refill_are_not_made() -> None:
     """Lanes along f would pack both factors, each of them again for every tile of the other."""
     best, _ = chosen("dfabe,edcf->cabf", A=11, B=27, C=64, D=4, E=128, F=8)
     assert "2 packed" not in best
 
 
 @pytest.mark.parametrize(("cycles", "lanes"), [(0.0, "f_1"), (3.0, "y_x_2")])
-def test_short_stores_may_wait(cycles: float, lanes: str) -> None:
+def test_scattered_store_penalty_moves_lanes_along_contiguous_results(cycles: float, lanes: str) -> None:
     """Lanes along f store ten pixels to each of 32 rows; lanes along pixels store whole vectors."""
     source = "def f(float(N,C,Y,X) I, float(F,C) K) -> (O) { O(n,f,y,x) +=! I(n,c,y,x) * K(f,c) }"
-    own = backend.Machine(isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16, scattered_store_penalty=cycles)
-    assert f"lanes {lanes} " in best_on(own, source, N=8, C=128, Y=28, X=28, F=128)
+    machine = backend.Machine(
+        isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16, scattered_store_penalty=cycles
+    )
+    assert f"lanes {lanes} " in best_on(machine, source, N=8, C=128, Y=28, X=28, F=128)
 
 
 @pytest.mark.parametrize(("cycles", "lanes"), [(0.0, "i_0"), (4.0, "j_1")])
-def test_rows_far_apart_may_hold_up_arithmetic(cycles: float, lanes: str) -> None:
+def test_page_stride_penalty_moves_lanes_along_the_rows(cycles: float, lanes: str) -> None:
     """Lanes along i read five elements of each of 1000 rows of B; lanes along j copy whole rows."""
-    own = backend.Machine(
+    machine = backend.Machine(
         isa.AVX512,
         2,
         48 << 10,
@@ -103,41 +105,41 @@ def test_rows_far_apart_may_hold_up_arithmetic(cycles: float, lanes: str) -> Non
         scattered_store_penalty=3.0,
         page_stride_penalty=cycles,
     )
-    assert f"lanes {lanes} " in best_on(own, GEMM, M=127, K=1000, N=1003)
+    assert f"lanes {lanes} " in best_on(machine, GEMM, M=127, K=1000, N=1003)
 
 
-def test_short_rows_of_results_may_wait_for_the_last_cache() -> None:
-    """Eight elements of each of 32 rows 64 KB apart, which fall into two sets; of rows 65 KB apart, none."""
+def test_partial_line_penalty_counts_for_rows_that_share_sets() -> None:
+    """Eight elements of each of 32 rows 64 KB apart, which map to two sets; rows 65 KB apart do not."""
 
     def compute(n: int, cycles: float) -> int:
         program = tc.compile(TMM, "cpu").program({"M": 128, "K": 4096, "N": n})
-        own = backend.Machine(
+        machine = backend.Machine(
             isa.AVX512, 2, fma_units=1, loads=1, conflict_reload_penalty=3.0, partial_line_penalty=cycles
         )
-        text = backend.code_of(program, own, tc.Options(vector=0, register_tile=(32, 8))).choice
+        text = backend.code_of(program, machine, tc.Options(vector=0, register_tile=(32, 8))).choice
         return int(re.findall(r"\* +\d+ cycles \(compute (\d+)", text)[0])
 
     tiles = 4 * 16384 // 8
-    # And again where lines are visited again.
+    # Again where lines are revisited.
     assert compute(16384, 30.0) - compute(16384, 0.0) >= 30 * 32 * tiles
     assert compute(16640, 30.0) == compute(16640, 0.0)
 
 
 @pytest.mark.parametrize(("cycles", "lanes"), [(0.0, "m_0"), (30.0, "n_1")])
-def test_columns_of_short_rows_may_wait_so_long_that_rows_are_faster(cycles: float, lanes: str) -> None:
+def test_partial_line_penalty_moves_lanes_along_contiguous_results(cycles: float, lanes: str) -> None:
     """Lanes along m store six elements of a line at a time to rows 128 KB apart, of which the second cache
     keeps 16; lanes along n store whole lines."""
-    own = backend.Machine(
+    machine = backend.Machine(
         isa.AVX512, 2, 48 << 10, 2 << 20, 32 << 20, 12, 16, l2_bandwidth=26.0, partial_line_penalty=cycles
     )
-    assert f"lanes {lanes} " in best_on(own, TMM, M=128, K=512, N=32768)
+    assert f"lanes {lanes} " in best_on(machine, TMM, M=128, K=512, N=32768)
 
 
 @pytest.mark.parametrize(("pixels", "rows"), [(64, 0), (96, 0), (60, 32), (72, 32)])
-def test_rows_of_one_set_wait_to_be_stored(pixels: int, rows: int) -> None:
-    """Of 64 x 64 or 96 x 96 pixels the rows of 32 filters fall into one set of the first cache: pixels are
-    in lanes.  Of others filters are."""
-    own = backend.Machine(
+def test_set_conflict_store_penalty_moves_lanes_along_the_pixels(pixels: int, rows: int) -> None:
+    """Of 64 x 64 or 96 x 96 pixels the rows of 32 filters map to one set of the first cache: lanes run along
+    pixels. With other sizes they run along filters."""
+    machine = backend.Machine(
         isa.AVX512,
         2,
         fma_units=1,
@@ -146,26 +148,26 @@ def test_rows_of_one_set_wait_to_be_stored(pixels: int, rows: int) -> None:
         set_conflict_store_penalty=1.7,
         many_pages_penalty=6.0,
     )
-    best = best_on(own, CONV, N=4, C=16, H=pixels + 2, W=pixels + 2, F=32, KH=3, KW=3)
+    best = best_on(machine, CONV, N=4, C=16, H=pixels + 2, W=pixels + 2, F=32, KH=3, KW=3)
     assert ("lanes f_1 x2" in best) == bool(rows), best
     assert "n_0 x2" not in best, "the hardware follows no 64 pages"
 
 
-def test_results_that_wait_behind_a_long_reduction_cost_nothing() -> None:
+def test_store_conflicts_behind_a_long_reduction_cost_nothing() -> None:
     program = tc.compile(GEMM, "cpu").program({"M": 128, "K": 4096, "N": 1024})
 
     def compute(cycles: float) -> str:
-        own = backend.Machine(isa.AVX512, 2, fma_units=1, loads=1, set_conflict_store_penalty=cycles)
-        text = backend.code_of(program, own, tc.Options(vector=0, register_tile=(32, 8))).choice
+        machine = backend.Machine(isa.AVX512, 2, fma_units=1, loads=1, set_conflict_store_penalty=cycles)
+        text = backend.code_of(program, machine, tc.Options(vector=0, register_tile=(32, 8))).choice
         return re.findall(r"\* +\d+ cycles \(compute (\d+)", text)[0]
 
     assert compute(1.7) == compute(0.0)
 
 
 @pytest.mark.parametrize(("cycles", "rows"), [(0.0, 3), (20.0, 1)])
-def test_rows_on_one_page_may_be_more_than_the_hardware_follows(cycles: float, rows: int) -> None:
-    """Of a result of 64 filters, three rows of 888 bytes at a time, or one that is as long as they are."""
-    own = backend.Machine(
+def test_unprefetched_row_penalty_prefers_one_row_of_results(cycles: float, rows: int) -> None:
+    """Of a result of 64 filters: three rows of 888 bytes at a time, or one that is as long as they are."""
+    machine = backend.Machine(
         isa.AVX512,
         2,
         48 << 10,
@@ -177,20 +179,22 @@ def test_rows_on_one_page_may_be_more_than_the_hardware_follows(cycles: float, r
         unprefetched_row_penalty=cycles,
         scattered_store_penalty=3.0,
     )
-    best = best_on(own, CONV, N=1, C=3, H=224, W=224, F=64, KH=3, KW=3)
+    best = best_on(machine, CONV, N=1, C=3, H=224, W=224, F=64, KH=3, KW=3)
     assert ("h_2 x3" in best) == (rows == 3)
     assert rows == 3 or "h_2" not in best
 
 
 @pytest.mark.parametrize(("times", "tile"), [(4.0, "n_1 x1, m_0 x16"), (2.0, "n_1 x2, m_0 x10")])
-def test_lines_of_full_sets_take_longer(times: float, tile: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of 2 KB fall into two sets of the first cache: a line is brought again for each part of it, where
-    they are read as they lie."""
+def test_conflict_miss_factor_changes_the_register_tile(
+    times: float, tile: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of 2 KB map to two sets of the first cache: a line is fetched again for each part of it where the
+    rows are read in place."""
     monkeypatch.setattr(
         sys.modules["tc_backends.cpu.search.reduction_blocks"], "_with_both_packed", lambda *_: None
     )
     source = "def f(float(K,M) A, float(K,N) B) -> (C) { C(m,n) +=! A(k,m) * B(k,n) }"
-    own = backend.Machine(
+    machine = backend.Machine(
         isa.AVX512,
         2,
         48 << 10,
@@ -202,19 +206,19 @@ def test_lines_of_full_sets_take_longer(times: float, tile: str, monkeypatch: py
         scattered_store_penalty=3.0,
         conflict_miss_factor=times,
     )
-    assert f"lanes {tile}" in best_on(own, source, M=512, K=512, N=512)
+    assert f"lanes {tile}" in best_on(machine, source, M=512, K=512, N=512)
 
 
 @pytest.mark.parametrize(("tile", "bound"), [((8, 32), True), ((6, 64), False)])
-def test_operations_of_any_kind_are_counted(tile: tuple[int, int], bound: bool) -> None:
-    """16 multiply-adds with ten loads, three a cycle, take longer than two multiply-adds a cycle; 24 with ten
-    loads do not."""
+def test_issue_width_bounds_operations_of_all_kinds(tile: tuple[int, int], bound: bool) -> None:
+    """16 multiply-adds with ten loads at three operations a cycle take longer than at two multiply-adds a
+    cycle; 24 with ten loads do not."""
     program = tc.compile(GEMM, "cpu").program({"M": 240, "K": 256, "N": 256})
 
-    def cycles(starts: float) -> float:
-        own = backend.Machine(isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16, issue_width=starts)
+    def cycles(width: float) -> float:
+        machine = backend.Machine(isa.AVX512, 2, 48 << 10, 2 << 20, 105 << 20, 12, 16, issue_width=width)
         text = backend.code_of(
-            program, replace(own, l2_bandwidth=64.0), tc.Options(register_tile=tile, vector=1)
+            program, replace(machine, l2_bandwidth=64.0), tc.Options(register_tile=tile, vector=1)
         )
         return float(re.findall(r"\* +\d+ cycles \(compute (\d+)", text.choice)[0])
 
@@ -237,21 +241,22 @@ def test_packs_of_a_deep_reduction_hold_blocks_of_it() -> None:
     ("sizes", "first"),
     [
         ({"M": 128, "K": 32, "N": 256}, "i_0"),
-        ({"M": 128, "K": 256, "N": 256}, "j_1"),  # to fill the packs twice costs more
+        ({"M": 128, "K": 256, "N": 256}, "j_1"),  # filling the packs twice would cost more
         ({"M": 6, "K": 128, "N": 2048}, "j_1"),  # fewer rows than two register tiles
-        ({"M": 2048, "K": 128, "N": 2048}, "j_1"),  # lines of 16 MiB are gone by the next call
+        ({"M": 2048, "K": 128, "N": 2048}, "j_1"),  # lines of 16 MiB are evicted before the next call
     ],
 )
-def test_processors_have_rows_of_small_results(sizes: dict[str, int], first: str) -> None:
+def test_cores_have_rows_of_their_own_of_small_results(sizes: dict[str, int], first: str) -> None:
     program = tc.compile(GEMM, "cpu").program(sizes)
     order = code_of(program, tc.Options(vector=1, pack=True)).choice.splitlines()[-1]
     assert order.split()[1:3] == [first, "parallel"], order
-    alone = code_of(program, tc.Options(vector=1, pack=True, parallel=False)).choice
-    assert alone.splitlines()[-1].split()[1] == "j_1"  # nobody takes lines, and packs are filled once
+    serial = code_of(program, tc.Options(vector=1, pack=True, parallel=False)).choice
+    # No core takes another's lines, and packs are filled once.
+    assert serial.splitlines()[-1].split()[1] == "j_1"
 
 
 def test_rows_are_packed_across_blocks_of_lanes() -> None:
-    """What follows in a row is read before the next row, though it goes to another block."""
+    """A row is read to its end before the next row, though its parts go to different blocks."""
     program = tc.compile(GEMM, "cpu").program({"M": 128, "K": 512, "N": 4096})
     text = nest_text(code_of(program, tc.Options(vector=1, register_tile=(8, 48))).nest)
     fill = text[: text.index("S1.pack")].splitlines()
@@ -259,15 +264,15 @@ def test_rows_are_packed_across_blocks_of_lanes() -> None:
     assert loops[-2:] == ["k", "j"], text
 
 
-def test_rows_of_a_large_result_are_asked_for() -> None:
+def test_rows_of_a_large_result_are_prefetched() -> None:
     """Short rows on pages of their own, each of the next register tile along a."""
-    found = hints(made(contraction("deba,ecd->caeb"), 64 << 10, A=12, B=16, C=32, D=32, E=40).nest)
+    found = prefetches(lowered(contraction("deba,ecd->caeb"), 64 << 10, A=12, B=16, C=32, D=32, E=40).nest)
     written = [h for h in found if isinstance(h, Prefetch) and h.write]
     assert written and {h.buffer for h in written} == {"Z"}
 
 
-def test_a_result_that_follows_in_memory_is_not_asked_for() -> None:
-    found = hints(made(contraction("ab,bc->ac"), 64 << 10, A=512, B=32, C=512).nest)
+def test_a_contiguous_result_is_not_prefetched() -> None:
+    found = prefetches(lowered(contraction("ab,bc->ac"), 64 << 10, A=512, B=32, C=512).nest)
     assert not [h for h in found if h.write]
 
 
@@ -276,15 +281,18 @@ def test_a_result_that_follows_in_memory_is_not_asked_for() -> None:
     [
         ({"M": 64, "K": 1024, "N": 32}, 8),  # rows of 4096 bytes share a set of the first cache
         ({"M": 64, "K": 1040, "N": 32}, 16),
-        ({"M": 1024, "K": 1040, "N": 1024}, 8),  # beyond the second cache: more streams than are followed
+        (
+            {"M": 1024, "K": 1040, "N": 1024},
+            8,
+        ),  # beyond the second cache: more streams than the prefetcher follows
     ],
 )
 @pytest.mark.skipif("avx512" not in ISAS, reason="this processor has no AVX-512")
-def test_rows_turned_together(sizes: dict[str, int], together: int) -> None:
+def test_rows_that_are_transposed_together(sizes: dict[str, int], together: int) -> None:
     source = "def tmm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
     kernel = compiled(source, isa="avx512", machine=(("l1", 32 << 10), ("l1_ways", 8), ("l2", 1 << 20)))
-    turned = re.search(
+    transposed = re.search(
         r"transposed for .*\n\s+vector for \S+ in \[(.*), (.*)\)\n", kernel.inspect("loops", **sizes)
     )
-    assert turned is not None
-    assert f"+ {together}" in turned[2] or turned[2] == str(together)
+    assert transposed is not None
+    assert f"+ {together}" in transposed[2] or transposed[2] == str(together)

@@ -1,5 +1,5 @@
-"""Several short rows at a time on the cpu backend: their lanes are combined together, and what is the same in
-a whole row is computed before it."""
+"""Several short rows at a time on the cpu backend: their lanes are reduced together, and loop-invariant
+values of a row are computed before it."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ RMS = """def rms(float(N,D) A) -> (S, O) {
 
 
 @pytest.fixture(scope="module")
-def across() -> Any:
+def lane_reduction() -> Any:
     registry.get("cpu")
     return sys.modules["tc_backends.cpu.emit.lane_reduction"]
 
 
 @pytest.mark.parametrize(("lanes", "itemsize"), [(2, 8), (4, 4), (4, 8), (8, 2), (8, 4), (8, 8), (16, 4)])
-def test_each_vector_becomes_one_lane(across: Any, lanes: int, itemsize: int) -> None:
+def test_each_vector_is_reduced_to_one_lane(lane_reduction: Any, lanes: int, itemsize: int) -> None:
     """In order, and each as the halves of it alone would be combined."""
 
     def alone(vector: list[Any]) -> Any:
@@ -46,7 +46,7 @@ def test_each_vector_becomes_one_lane(across: Any, lanes: int, itemsize: int) ->
     count = 2
     while count <= lanes:
         vectors = [[(v, i) for i in range(lanes)] for v in range(count)]
-        steps, order = across.steps(count, lanes, itemsize)
+        steps, order = lane_reduction.steps(count, lanes, itemsize)
         left: list[list[Any]] = [vectors[i] for i in order]
         for step in steps:
             assert step.lanes == len(left[0])
@@ -56,15 +56,16 @@ def test_each_vector_becomes_one_lane(across: Any, lanes: int, itemsize: int) ->
         count *= 2
 
 
-def test_groups_are_powers_of_two(across: Any) -> None:
+def test_groups_are_powers_of_two(lane_reduction: Any) -> None:
     for lanes in (2, 4, 8, 16):
         for count in range(40):
-            found = across.groups(count, lanes)
+            found = lane_reduction.groups(count, lanes)
             assert sum(found) == count
             assert all(n & (n - 1) == 0 and n <= lanes for n in found)
             assert found == sorted(found, reverse=True)
-    assert across.combinations(8, 8) == 7  # as many as lanes: each combination leaves one vector fewer
-    assert across.combinations(1, 8) == 3
+    # As many vectors as lanes: each combination leaves one vector fewer.
+    assert lane_reduction.combinations(8, 8) == 7
+    assert lane_reduction.combinations(1, 8) == 3
 
 
 @pytest.mark.share(3)
@@ -74,7 +75,7 @@ def test_groups_are_powers_of_two(across: Any) -> None:
     [("float", "+="), ("float", "max="), ("double", "+="), ("double", "min="), ("int32", "+="),
      ("int32", "*="), ("int8", "+="), ("float16", "+="), ("uint16", "max=")],
 )  # fmt: skip
-def test_rows_are_what_each_is_alone(t: str, op: str, isa: str) -> None:
+def test_rows_reduced_together_equal_rows_reduced_alone(t: str, op: str, isa: str) -> None:
     """Sums of integers, which are exact in any order; NaN and infinities."""
     source = ROW.format(t=t, op=op)
     rng = np.random.default_rng(5)
@@ -88,8 +89,9 @@ def test_rows_are_what_each_is_alone(t: str, op: str, isa: str) -> None:
 
 
 @pytest.mark.parametrize("isa", isas())
-def test_blocks_of_a_product_of_rows(isa: str) -> None:
-    """Both factors in rows along the reduction: results beside and below each other, some left over."""
+def test_results_of_a_product_of_rows(isa: str) -> None:
+    """Both factors in rows along the reduction: results side by side and one below the other, with
+    remainders."""
     source = "def f(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
     rng = np.random.default_rng(7)
     for m, n, k in ((26, 26, 72), (7, 9, 33), (3, 4, 8)):
@@ -100,7 +102,7 @@ def test_blocks_of_a_product_of_rows(isa: str) -> None:
 
 
 @pytest.mark.parametrize("source", [SOFTMAX, RMS])
-def test_short_rows_are_taken_several_at_a_time(source: str) -> None:
+def test_several_short_rows_are_reduced_together(source: str) -> None:
     def chosen(n: int, d: int) -> str:
         choice = code_of(compiled(source).program({"N": n, "D": d})).choice
         return next(x for x in choice.splitlines() if x.startswith("  *"))
@@ -111,7 +113,7 @@ def test_short_rows_are_taken_several_at_a_time(source: str) -> None:
 
 
 @pytest.mark.parametrize("isa", isas())
-def test_what_a_row_shares_is_computed_before_it(isa: str) -> None:
+def test_loop_invariant_values_are_computed_before_the_loop(isa: str) -> None:
     kernel = compiled(RMS, isa=isa)
     text = kernel.inspect("llvm", N=64, D=4096)
     loop = text[text.index("loop-S2") :]
@@ -130,27 +132,27 @@ def test_what_a_row_shares_is_computed_before_it(isa: str) -> None:
         # Its loop changes the divisor.
         ("def f(float(N,D) A) -> (S,O) { S(n) +=! A(n,d)\n O(n,d) = A(n,d) / (S(n) + 1.0)\n S(n) += O(n,d) }",
          [(5, 40)]),
-        # The same element plainly, before and after the quotient.
+        # The same element without a quotient, before and after it.
         ("def f(float(N,D) A, float(N) B) -> (O) { O(n,d) = B(n) + A(n,d) * (1.0 / B(n)) + B(n) }",
          [(5, 40), (5,)]),
-        # Under a condition, where what is not read is outside.
+        # Under a condition, without which the element is outside of the array.
         ("def f(float(N,D) A, float(N) B) -> (O) { O(n,d) = n + 1 < N ? A(n,d) * sqrt(B(n + 1)) : 1.0\n"
          " where n in 0:N }", [(5, 40), (5,)]),
         # Of a loop that has no iterations.
         ("def f(float(N,D) A, float(N) B) -> (S) { S(n) +=! A(n,d) * sqrt(B(n)) where d in 0:D }",
          [(5, 0), (5,)]),
-        # Two loops around, of which the inner one changes nothing that the value is made of.
+        # Two enclosing loops, of which the inner one changes no operand of the value.
         ("def f(float(N,D,E) A, float(N,D) B) -> (S) { S(n) +=! A(n,d,e) * sqrt(B(n,d) * B(n,d))\n"
          " where e in 0:E }",
          [(3, 5, 21), (3, 5)]),
-        # Two statements in one loop, of which the first makes what the second divides by.
+        # Two statements in one loop, of which the first computes the divisor of the second.
         ("def f(float(N,D) A, float(N) B) -> (T,O) { T(n) = sqrt(B(n))\n O(n,d) = A(n,d) / (T(n) / B(n)) }",
          [(37, 24), (37,)]),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("dynamic", [(), ("D",)])
-def test_what_may_not_be_computed_before(
+def test_values_that_the_loop_changes_are_not_hoisted(
     source: str, shapes: list[tuple[int, ...]], isa: str, dynamic: tuple[str, ...]
 ) -> None:
     options = tc.Options(isa=isa)
@@ -162,8 +164,8 @@ def test_what_may_not_be_computed_before(
 
 
 @pytest.mark.parametrize("isa", isas())
-def test_what_is_left_over_is_shared_out(isa: str) -> None:
-    """Of 26 rows tiles of 6 and 5, where 6 fit; as many as asked for where a register tile is given."""
+def test_remainders_are_distributed_over_tiles(isa: str) -> None:
+    """26 rows as tiles of 6 and 5, where 6 fit; as many as given where a register tile is given."""
     source = "def f(float(B,N,M) X, float(B,K,M) Y) -> (Z) { Z(b,n,k) +=! X(b,n,m) * Y(b,k,m) }"
     rng = np.random.default_rng(2)
     for n in (26, 13, 28, 31, 7):
@@ -188,7 +190,7 @@ INTERLEAVED = "def f({t}(N) x, {t}(N) z) -> (y) {{ y(i,j) = (j == 0 ? x(i) : z(i
 
 @pytest.mark.parametrize("source", [COMPLEX, INTERLEAVED])
 def test_pairs_are_stored_together(source: str) -> None:
-    """Lanes go along what there is much of, for both of a pair; its condition is known then."""
+    """Lanes run along the long axis, for both elements of a pair; its condition is constant then."""
     kernel = compiled(source.format(t="float"))
     sizes = {"N": 100_000, "T": 2} if source is COMPLEX else {"N": 100_000}
     assert re.search(
@@ -202,14 +204,15 @@ PRODUCT = """def f(float(M,K,T) x, float(K,N,T) z) -> (y) {
 }"""
 
 
-def test_which_of_a_pair_it_is_takes_no_branch() -> None:
-    """The condition is on an index as a value, of 32 bits: a product of complex matrices ran at a fifth."""
+def test_the_condition_of_a_pair_takes_no_branch() -> None:
+    """The condition is on an index as a value of 32 bits: with a branch a product of complex matrices ran at
+    a fifth of the speed."""
     text = code_of(compiled(PRODUCT).program({"M": 120, "K": 90, "N": 110, "T": 2})).text
     assert "icmp eq i32" not in text
 
 
 @pytest.mark.parametrize("isa", isas())
-def test_products_of_pairs(isa: str) -> None:
+def test_results_of_products_of_pairs(isa: str) -> None:
     rng = np.random.default_rng(3)
     for m, k, n in ((1, 1, 1), (7, 3, 19), (26, 13, 47)):
         x, z = rng.integers(-3, 4, (m, k, 2)).astype("f4"), rng.integers(-3, 4, (k, n, 2)).astype("f4")
@@ -220,7 +223,7 @@ def test_products_of_pairs(isa: str) -> None:
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("t", ["float", "double", "int32", "half", "uint8"])
 @pytest.mark.parametrize("n", [1, 5, 64, 517])
-def test_pairs(n: int, t: str, isa: str) -> None:
+def test_results_of_pairs(n: int, t: str, isa: str) -> None:
     dtype = {"float": "float32", "double": "float64", "half": "float16"}.get(t, t)
     for source in (COMPLEX, INTERLEAVED):
         shape = (n, 2) if source is COMPLEX else (n,)

@@ -1,4 +1,4 @@
-"""What the model believes of a machine where the system tells more than holds."""
+"""Facts of the machine where the system reports more than holds."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def fresh() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("cores", "told", "counted"), [(2, 300, 32), (2, 16, 16), (1, 32, 32), (16, 300, 128), (64, 300, 300)]
+    ("cores", "reported", "counted"), [(2, 300, 32), (2, 16, 16), (1, 32, 32), (16, 300, 128), (64, 300, 300)]
 )
-def test_of_a_last_cache_that_others_share_a_share_counts(
-    monkeypatch: pytest.MonkeyPatch, cores: int, told: int, counted: int
+def test_a_shared_last_cache_counts_in_part(
+    monkeypatch: pytest.MonkeyPatch, cores: int, reported: int, counted: int
 ) -> None:
-    """A virtual machine sees all of it, and none of those who have the rest."""
+    """A virtual machine sees all of it, and none of the others that use it."""
     real = machine._cache
 
     def cache(level: int, kind: str, size: int, ways: int) -> tuple[int, int]:
-        return (told * MIB, 16) if level == 3 else real(level, kind, size, ways)
+        return (reported * MIB, 16) if level == 3 else real(level, kind, size, ways)
 
     monkeypatch.setattr(machine, "_cache", cache)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))

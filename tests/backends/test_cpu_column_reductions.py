@@ -1,4 +1,4 @@
-"""Sums of columns on the cpu backend: in parts of the rows, each read from one end to the other."""
+"""Sums of columns on the cpu backend: in parts of the rows, each read sequentially."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def choice(source: str, **sizes: int) -> str:
         (9319, 1635, "x4, 8 rows at a time"),
     ],
 )
-def test_parts_of_rows_are_read_as_they_lie(rows: int, columns: int, lanes: str) -> None:
+def test_parts_of_rows_are_read_sequentially(rows: int, columns: int, lanes: str) -> None:
     text = choice(SUM.format(t="float", op="+="), N=rows, K=columns)
     best = [line for line in text.splitlines() if line.startswith("  *")]
     assert len(best) == 2 and best[0].endswith(f"lanes k_1 {lanes}"), text
@@ -69,29 +69,29 @@ def test_parts_of_rows_are_read_as_they_lie(rows: int, columns: int, lanes: str)
         (
             SUM.format(t="float", op="+="),
             {"N": 400, "K": 4096},
-        ),  # sums of a part would be as many as its rows
+        ),  # a part would have as many sums as rows
         (BATCHED, {"B": 64, "N": 512, "K": 256}),  # there are other loops to share
         (CONDITIONAL, {"N": 40_000, "K": 256}),
-        (MOMENTS, {"N": 1000, "K": 1024}),  # a processor has its columns near for both
+        (MOMENTS, {"N": 1000, "K": 1024}),  # a core keeps its columns near for both
     ],
 )
-def test_other_columns_are_not_in_parts(source: str, sizes: dict[str, int]) -> None:
+def test_sums_of_other_columns_are_not_split(source: str, sizes: dict[str, int]) -> None:
     assert "chunk" not in choice(source, **sizes)
 
 
-def test_statements_that_would_read_columns_again_from_afar_are_in_parts() -> None:
+def test_statements_that_would_reread_columns_from_memory_are_split() -> None:
     text = choice(MOMENTS, N=8192, K=256)
     assert text.count("order n_chunk_0 parallel by 1/1, k_1 parallel by 256/256") == 2, text
 
 
-def test_what_all_columns_share_is_no_hindrance() -> None:
-    """A vector by a matrix: `w` is near."""
+def test_a_vector_that_all_columns_share_does_not_prevent_splitting() -> None:
+    """A vector times a matrix: `w` is near."""
     text = choice("def f(float(N,K) x, float(N) w) -> (y) { y(k) +=! x(n,k) * w(n) }", N=40_000, K=200)
     assert "lanes k_1 x13" in text and "order n_chunk_0 parallel" in text
 
 
 @pytest.mark.parametrize("columns", [16, 64, 200, 512])
-def test_the_loop_along_rows_is_not_shared_with_what_adds_up_the_parts(columns: int) -> None:
+def test_the_loop_along_rows_is_not_fused_with_the_sum_of_the_parts(columns: int) -> None:
     """Each task would read a few columns of all rows: 20 to 40 times as slow."""
     text = choice(IN_PARTS, P=8, R=8_388_608 // (8 * columns), K=columns)
     assert "rows of x would be read in pieces, and nothing large common to both would stay" in text
@@ -107,27 +107,27 @@ SOFTMAX = """def f(float(N,K) x) -> (y) {
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(355_600, 10), (100_000, 64)])
-def test_columns_of_more_lines_than_the_cache_has_share_no_loop(rows: int, columns: int) -> None:
-    """Although `y` is common to its statements: a column of it is as many lines as all of it."""
+def test_loops_over_columns_with_more_lines_than_the_cache_are_not_fused(rows: int, columns: int) -> None:
+    """Although its statements have `y` in common: a column of it has as many lines as all of it."""
     text = choice(SOFTMAX, N=rows, K=columns)
     assert "S5 apart from S3, S4: they could share k: rows of y would be read in pieces" in text
     assert all("lanes" in line for line in text.splitlines() if line.startswith("  *")), text
 
 
-def test_columns_that_stay_share_their_loop() -> None:
+def test_loops_over_columns_that_stay_in_the_cache_are_fused() -> None:
     assert "region 0, nest 0: statements S0, S1, S3, S2, S4, S5" in choice(SOFTMAX, N=1000, K=4096)
 
 
-def test_what_streams_through_a_shared_loop_takes_no_room_in_its_tile() -> None:
-    """`x` is read once, 64 KB for each `k`; what is passed on is little."""
+def test_streams_take_no_room_in_the_tile_of_a_fused_loop() -> None:
+    """`x` is read once, 64 KB for each `k`; little is passed on."""
     program = tc.compile(IN_PARTS, "cpu").program({"P": 8, "R": 2048, "K": 512})
     text = backend.code_of(program, WIDE, tc.Options(fusion="max")).choice
     assert re.findall(r"inside tiles k_\d by (\d+)", text) == ["64", "64"], text
 
 
-def test_what_a_shared_loop_does_not_move_takes_room_once() -> None:
-    """An image of 16 x 66 x 66 pixels is read for every filter; a filter passes on 16 KB.  One filter at a
-    time, each load would serve one multiply-add."""
+def test_an_array_that_a_fused_loop_does_not_move_takes_room_once() -> None:
+    """An image of 16 x 66 x 66 pixels is read for every filter; a filter passes on 16 KB.  With one filter at
+    a time, each load would serve one multiply-add."""
     source = """def f(float(N,C,H,W) x, float(O,C,KH,KW) w) -> (y) {
       t(n,o,i,j) +=! x(n,c,i+kh,j+kw) * w(o,c,kh,kw)
       t(n,o,i,j) = fmax(t(n,o,i,j), 0)
@@ -136,7 +136,7 @@ def test_what_a_shared_loop_does_not_move_takes_room_once() -> None:
     sizes = {"N": 8, "C": 16, "O": 32, "KH": 3, "KW": 3}
     text = choice(source, **sizes, H=66, W=66)
     assert re.findall(r"inside tiles n_\d by 1, o_\d by (\d+)", text) == ["8", "8"], text
-    text = choice(source, **sizes, H=300, W=300)  # the image streams, whatever is done
+    text = choice(source, **sizes, H=300, W=300)  # the image streams in any case
     assert re.findall(r"inside tiles n_\d by 1, o_\d by (\d+)", text) == ["1", "1"], text
 
 
@@ -147,7 +147,7 @@ def test_what_a_shared_loop_does_not_move_takes_room_once() -> None:
     [(1024, 16), (1000, 37), (1009, 61), (640, 130), (515, 513), (2048, 3), (1031, 1), (1319, 700)],
 )
 @pytest.mark.parametrize(("t", "op"), [("float", "+="), ("double", "max="), ("int32", "+="), ("half", "+=")])
-def test_results(rows: int, columns: int, t: str, op: str, name: str) -> None:
+def test_results_of_column_sums(rows: int, columns: int, t: str, op: str, name: str) -> None:
     source = SUM.format(t=t, op=op)
     dtype = {"float": "float32", "double": "float64", "half": "float16"}.get(t, t)
     x = np.random.default_rng(rows).integers(-3, 4, (rows, columns)).astype(dtype)
@@ -157,7 +157,7 @@ def test_results(rows: int, columns: int, t: str, op: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 7, 600, 1024, 3000])
-def test_results_of_any_number_of_rows(rows: int) -> None:
+def test_results_of_column_sums_of_any_number_of_rows(rows: int) -> None:
     source = SUM.format(t="float", op="+=")
     machine = (("l2", 2048), ("l3", 8192), ("cores", 2))
     kernel = tc.compile(source, "cpu", dynamic=("N",), options=tc.Options(machine=machine))
@@ -175,16 +175,18 @@ MIDDLE = "def f(float(I,J,K) x) -> (y) { y(i,k) +=! x(i,j,k) }"
         ({"I": 16, "J": 1024, "K": 512}, True),
         ({"I": 64, "J": 64, "K": 2000}, True),
         ({"I": 200, "J": 200, "K": 200}, False),  # the sums of so short rows take longer than to read them
-        ({"I": 32, "J": 64, "K": 3136}, False),  # the hardware follows rows of pages
+        ({"I": 32, "J": 64, "K": 3136}, False),  # the hardware prefetcher follows rows of pages
         ({"I": 4, "J": 256, "K": 512}, False),  # the second caches hold it
     ],
 )
-def test_rows_of_far_results_are_summed_in_the_order_of_memory(sizes: dict[str, int], parts: bool) -> None:
+def test_rows_of_distant_results_are_summed_in_the_order_of_memory(
+    sizes: dict[str, int], parts: bool
+) -> None:
     text = choice(ROWS, **sizes)
     assert ("S1p" in text) == parts, text
 
 
-def test_blocks_of_rows_stay_with_their_results() -> None:
+def test_blocks_of_rows_are_nested_inside_their_results() -> None:
     """All of `j` for one `i`, eight rows at a time."""
     text = choice(MIDDLE, I=1024, J=16, K=512)
     assert "lanes k_1 x4, 8 rows at a time" in text and "order i_0 parallel by 1/1, k_1 by 512/64" in text
@@ -192,7 +194,7 @@ def test_blocks_of_rows_stay_with_their_results() -> None:
 
 @pytest.mark.parametrize("source", [ROWS, MIDDLE])
 @pytest.mark.parametrize("shape", [(5, 7, 300), (16, 33, 257), (17, 16, 1024)])
-def test_results_of_rows(source: str, shape: tuple[int, ...]) -> None:
+def test_results_of_row_sums(source: str, shape: tuple[int, ...]) -> None:
     x = np.random.default_rng(1).integers(-3, 4, shape).astype(np.float32)
     kernel = compiled(source, machine=(("l2", 2048), ("l3", 8192), ("cores", 2)))
     assert np.array_equal(np.asarray(kernel(x)), interpreted(source, x)[0])

@@ -1,4 +1,4 @@
-"""Blocks of reductions: of packs, of rows that lie where they are, and which of the two a product has."""
+"""Blocks of reductions: of packs, and of rows read in place; and which of the two a product has."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import tc
 from tc.ir.loops import Prefetch
 from tc.ir.printer import nest_text
 from tests.backends.cpu_cases import GEMM, backend, compiled, interpreted, isas
-from tests.backends.test_cpu_ahead import hints
+from tests.backends.test_cpu_prefetch import prefetches
 
 compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
 isa = sys.modules["tc_backends.cpu.isa"]
@@ -23,13 +23,13 @@ MACHINE = backend.Machine(
 )
 
 
-def made(sizes: dict[str, int], own: object = MACHINE, source: str = GEMM, **options: object):  # type: ignore[no-untyped-def]
+def lowered(sizes: dict[str, int], machine: object = MACHINE, source: str = GEMM, **options: object):  # type: ignore[no-untyped-def]
     program = tc.compile(source, "cpu").program(sizes)
-    return backend.code_of(program, own, tc.Options(**options))
+    return backend.code_of(program, machine, tc.Options(**options))
 
 
-def rows(text: str) -> int | None:
-    """The rows at a time of the candidate that was chosen."""
+def rows_at_a_time(text: str) -> int | None:
+    """The rows in a block of the chosen candidate."""
     best = next(line for line in text.splitlines() if line.startswith("  *"))
     found = re.search(r"(\d+) rows at a time", best)
     assert found is None or "packed" not in best
@@ -40,56 +40,58 @@ def rows(text: str) -> int | None:
     ("sizes", "expected"),
     [
         ({"M": 16, "K": 1024, "N": 1024}, 64),
-        ({"M": 16, "K": 900, "N": 1000}, 60),  # 64 would leave some over
+        ({"M": 16, "K": 900, "N": 1000}, 60),  # 64 would leave a remainder
         ({"M": 16, "K": 1000, "N": 1000}, 64),
         ({"M": 512, "K": 1024, "N": 1024}, None),  # many rows pay for a pack
-        ({"M": 16, "K": 96, "N": 1024}, None),  # no more than a block and a half
-        ({"M": 1, "K": 1024, "N": 4096}, 8),  # nothing to do beside asking for what comes
+        ({"M": 16, "K": 96, "N": 1024}, None),  # at most a block and a half
+        ({"M": 1, "K": 1024, "N": 4096}, 8),  # no arithmetic that prefetches could overlap
     ],
 )
-def test_products_of_few_rows_read_the_other_factor_where_it_lies(
+def test_products_of_few_rows_read_the_other_factor_in_place(
     sizes: dict[str, int], expected: int | None
 ) -> None:
-    assert rows(made(sizes).choice) == expected
+    assert rows_at_a_time(lowered(sizes).choice) == expected
 
 
 @pytest.mark.parametrize(
     ("options", "expected"), [({"pack": True}, None), ({"pack": False}, 64), ({"pack": None}, None)]
 )
-def test_packs_that_are_wanted_or_not_wanted(options: dict[str, bool | None], expected: int | None) -> None:
-    assert rows(made({"M": 256, "K": 1024, "N": 1024}, vector=1, **options).choice) == expected
+def test_the_option_pack_decides_between_packs_and_rows(
+    options: dict[str, bool | None], expected: int | None
+) -> None:
+    assert rows_at_a_time(lowered({"M": 256, "K": 1024, "N": 1024}, vector=1, **options).choice) == expected
 
 
 def test_a_smaller_cache_holds_fewer_rows() -> None:
-    """Those that are read and the next: three vectors of each, and part of a line."""
+    """Those that are read and the next: three vectors of each row, and part of a line."""
     sizes = {"M": 16, "K": 1024, "N": 1024}
     given = {"register_tile": (8, 48), "vector": 1}
-    assert rows(made(sizes, replace(MACHINE, l1=32 << 10, l1_ways=8), **given).choice) == 48
-    assert rows(made(sizes, replace(MACHINE, l1=16 << 10, l1_ways=4), **given).choice) == 24
+    assert rows_at_a_time(lowered(sizes, replace(MACHINE, l1=32 << 10, l1_ways=8), **given).choice) == 48
+    assert rows_at_a_time(lowered(sizes, replace(MACHINE, l1=16 << 10, l1_ways=4), **given).choice) == 24
 
 
-def test_rows_that_share_sets_of_the_second_cache_are_fewer() -> None:
-    """Rows of 128 KiB share all sets: no more than there are ways."""
+def test_a_block_has_no_more_rows_than_the_second_cache_has_ways() -> None:
+    """Rows of 128 KiB share all sets."""
     given = {"register_tile": (8, 48), "vector": 1, "pack": False}
-    assert rows(made({"M": 16, "K": 512, "N": 32768}, **given).choice) == 16
+    assert rows_at_a_time(lowered({"M": 16, "K": 512, "N": 32768}, **given).choice) == 16
 
 
-def test_the_next_vectors_of_each_row_are_asked_for() -> None:
-    """Once, though two hints could: with the next register tile, and with the next block."""
-    found = [h for h in hints(made({"M": 16, "K": 1024, "N": 1040}).nest) if isinstance(h, Prefetch)]
+def test_the_next_vectors_of_each_row_are_prefetched_once() -> None:
+    """Two prefetches would find them: with the next register tile, and with the next block."""
+    found = [h for h in prefetches(lowered({"M": 16, "K": 1024, "N": 1040}).nest) if isinstance(h, Prefetch)]
     assert found and {h.buffer for h in found} == {"B"}
-    text = nest_text(made({"M": 16, "K": 1024, "N": 1040}).nest)
+    text = nest_text(lowered({"M": 16, "K": 1024, "N": 1040}).nest)
     body = text[text.index("prefetch") :].splitlines()
     assert sum("prefetch B" in line for line in body[: next(i for i, x in enumerate(body) if "S1" in x)]) == 3
 
 
-def test_what_the_second_cache_holds_is_not_asked_for() -> None:
-    assert not hints(made({"M": 24, "K": 256, "N": 1024}, pack=False, vector=1).nest)
+def test_arrays_in_the_second_cache_are_not_prefetched() -> None:
+    assert not prefetches(lowered({"M": 24, "K": 256, "N": 1024}, pack=False, vector=1).nest)
 
 
 def test_results_stay_in_the_second_cache_from_block_to_block() -> None:
-    """Of 96 rows of 40,000 results, 15 MB, as many columns as half of it holds."""
-    order = made({"M": 96, "K": 256, "N": 40_000}, pack=False, vector=1).choice.splitlines()[-1]
+    """Of 96 rows of 40,000 results, 15 MB, a tile has as many columns as half of it holds."""
+    order = lowered({"M": 96, "K": 256, "N": 40_000}, pack=False, vector=1).choice.splitlines()[-1]
     cache, register = map(int, re.findall(r"j_1 parallel by (\d+)/(\d+)", order)[0])
     assert cache % register == 0 and 96 * cache * 4 <= 1.1 * (1 << 20)
 
@@ -115,7 +117,9 @@ DOUBLE = "def f(double(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n)
         (DOUBLE, [(8, 140), (140, 203)]),
     ],
 )
-def test_results(name: str, source: str, shapes: list[tuple[int, ...]]) -> None:
+def test_results_of_blocked_reductions_are_those_of_numpy(
+    name: str, source: str, shapes: list[tuple[int, ...]]
+) -> None:
     rng = np.random.default_rng(sum(map(sum, shapes)))
     data = [rng.integers(-3, 4, s).astype(np.float32) for s in shapes]
     if source == DOUBLE:
@@ -126,13 +130,13 @@ def test_results(name: str, source: str, shapes: list[tuple[int, ...]]) -> None:
 
 
 def test_blocks_of_several_loops_hold_as_many_rows() -> None:
-    """Eleven points of b for each of a."""
-    text = made({"M": 8, "A": 21, "B": 11, "N": 4000}, source=TWO).choice
-    assert rows(text) == 5
+    """Eleven points of b for each point of a."""
+    text = lowered({"M": 8, "A": 21, "B": 11, "N": 4000}, source=TWO).choice
+    assert rows_at_a_time(text) == 5
 
 
-def test_any_number_of_rows_of_one_kernel() -> None:
-    """A batch of dynamic length, of which the typical one has few rows."""
+def test_one_kernel_serves_any_number_of_rows() -> None:
+    """A batch of dynamic length, which typically has few rows."""
     rng = np.random.default_rng(5)
     b = rng.integers(-3, 4, (300, 210)).astype(np.float32)
     kernel = tc.compile(GEMM, "cpu", dynamic=("M",))
@@ -147,8 +151,8 @@ HALVES = "def f({t}(M,K) A, {t}({b}) B) -> (C) {{ C(i,j) +=! A(i,k) * B({at}) }}
 @pytest.mark.parametrize("name", isas())
 @pytest.mark.parametrize("t", ["half", "bfloat16"])
 @pytest.mark.parametrize(("b", "at"), [("K,N", "k,j"), ("N,K", "j,k")])
-def test_packs_hold_halves_as_they_are_used(name: str, t: str, b: str, at: str) -> None:
-    """Converted once, whether their neighbours lie along the lanes or are turned."""
+def test_packs_hold_halves_converted(name: str, t: str, b: str, at: str) -> None:
+    """Converted once, whether they are contiguous along the lanes or transposed."""
     torch = pytest.importorskip("torch")
     source = HALVES.format(t=t, b=b, at=at)
     sizes = {"M": 37, "K": 90, "N": 70}
@@ -164,20 +168,24 @@ def test_packs_hold_halves_as_they_are_used(name: str, t: str, b: str, at: str) 
     assert torch.equal(kernel(x, w), expected.to(dtype))
 
 
-def test_what_rows_of_a_tile_share_is_counted_once() -> None:
-    """A conversion of B's elements for eight rows of results is an eighth of one for each: lanes run along
-    them, though along A's, whose factor is converted before, none would be left."""
+def test_conversions_that_rows_of_a_tile_share_are_counted_once() -> None:
+    """A conversion of B's elements for eight rows of results is an eighth of one for each.  So lanes run
+    along them, though along those of A, whose factor is converted before, none would be left."""
     source = HALVES.format(t="half", b="K,N", at="k,j")
-    best = [x for x in made({"M": 16, "K": 1024, "N": 1024}, source=source).choice.splitlines() if "*" in x]
+    best = [
+        x for x in lowered({"M": 16, "K": 1024, "N": 1024}, source=source).choice.splitlines() if "*" in x
+    ]
     assert "lanes j_1" in best[-1] and "i_0 x8" in best[-1], best
 
 
 def test_loops_in_which_halves_are_converted_again_are_not_shared() -> None:
     """Rows of A become float32 first, in loops of their own: in those of the product all of B would be
-    converted for each few of them."""
+    converted again for each few of them."""
     source = HALVES.format(t="half", b="K,N", at="k,j")
-    apart = [n for n in (150, 160) if "region 1" in made({"M": 64, "K": n, "N": n}, source=source).choice]
-    assert apart == [160]  # more than the first cache holds
+    unfused = [
+        n for n in (150, 160) if "region 1" in lowered({"M": 64, "K": n, "N": n}, source=source).choice
+    ]
+    assert unfused == [160]  # more than the first cache holds
 
 
 TRANSPOSED = {
@@ -195,9 +203,11 @@ TRANSPOSED = {
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("t", ["float", "double", "float16"])
 @pytest.mark.parametrize("name", TRANSPOSED)
-def test_both_factors_packed(name: str, t: str, isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the model says of that: caches small enough for several blocks, parts and columns, which leave
-    some of each."""
+def test_results_with_both_factors_packed(
+    name: str, t: str, isa: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even where the model prefers another: caches small enough for several blocks, parts and columns, with
+    remainders of each."""
     rank = sys.modules["tc_backends.cpu.search.rank"]
     ranked = rank._rank
 
@@ -225,10 +235,11 @@ def test_both_factors_packed(name: str, t: str, isa: str, monkeypatch: pytest.Mo
 
 
 def test_which_products_have_both_factors_packed() -> None:
-    """Rows that fall into few sets of the first cache; not of few results, nor what lies along the sum."""
+    """Those with rows that map to few sets of the first cache; not those of few results, nor factors that are
+    contiguous along the sum."""
 
-    def best(own: object, source: str = TRANSPOSED["plain"][0].format(t="float"), **sizes: int) -> str:
-        text = made(sizes, own, source).choice
+    def best(machine: object, source: str = TRANSPOSED["plain"][0].format(t="float"), **sizes: int) -> str:
+        text = lowered(sizes, machine, source).choice
         return next(x for x in text.splitlines() if x.startswith("  *"))
 
     zen = replace(
@@ -249,11 +260,11 @@ def test_which_products_have_both_factors_packed() -> None:
 
 @pytest.mark.parametrize(("where", "parallel"), [("", 1), (" where j <= i", 2), (" where i <= j", 2)])
 def test_a_triangle_is_divided_among_more_tasks(where: str, parallel: int) -> None:
-    """Four tasks of 128 columns are as many for each of two processors; of a triangle one has most of it."""
+    """Four tasks of 128 columns are equal for two cores; of a triangle one core would have most of it."""
     source = f"def f(float(N,K) A) -> (C) {{ C(i,j) +=! A(i,k) * A(j,k){where} }}"
     machine = replace(
         MACHINE, l1=32 << 10, l1_ways=8, l2=1 << 20, l2_ways=8, fma_units=1, loads=1, page_stride_penalty=0.0
     )
-    text = made({"N": 512, "K": 512}, machine, source).choice
+    text = lowered({"N": 512, "K": 512}, machine, source).choice
     order = next(x for x in text.splitlines() if x.startswith("  order"))
     assert order.count("parallel") == parallel, text

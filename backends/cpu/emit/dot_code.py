@@ -236,16 +236,14 @@ class DotEmitter(ExpressionEmitter):
         if places[0] is None or places[1] != places[0] + 1 or places[2] is None or places[2] != places[3]:
             return False
         lanes = 1 << (count - 1).bit_length()
-        saved = self.lanes, self.mask, self.outer_mask
-        self.lanes = lanes * size
-        self.mask = None if lanes == count else self.tail_mask(count * size, lanes * size)
         values: list[Value] = []
-        for c in range(points):
-            at = bound(0, Affine.of(LANE)).bind(columns.var, start + c)
-            v = self.widen(self.cast(self.value(copy.value, at), target.dtype), self.lanes)
-            ty = type_text(target.dtype, self.lanes)
-            values.append(Value(self.pure(f"bitcast {ty} {v.text} to <{lanes} x i32>"), INT32, lanes))
-        self.lanes, self.mask, self.outer_mask = saved
+        mask = None if lanes == count else self.tail_mask(count * size, lanes * size)
+        with self.under(lanes * size, mask):
+            for c in range(points):
+                at = bound(0, Affine.of(LANE)).bind(columns.var, start + c)
+                v = self.widen(self.cast(self.value(copy.value, at), target.dtype), self.lanes)
+                ty = type_text(target.dtype, self.lanes)
+                values.append(Value(self.pure(f"bitcast {ty} {v.text} to <{lanes} x i32>"), INT32, lanes))
         for r, row in enumerate(self.transpose(values, lanes)[:count]):
             place = self.address(target, copy.subscripts, bound(r, 0))
             assert place is not None

@@ -138,8 +138,20 @@ class MemoryEmitter(ShuffleEmitter):
             self.reload_elements |= fresh
             self.pointer_copies = {}
 
-        yield forget
-        self.reload_elements, self.pointer_copies = outer
+        try:
+            yield forget
+        finally:
+            self.reload_elements, self.pointer_copies = outer
+
+    @contextmanager
+    def under(self, lanes: int, mask: Value | None) -> Generator[None]:
+        """Emits in so many lanes, under a mask."""
+        saved = self.lanes, self.mask
+        self.lanes, self.mask = lanes, mask
+        try:
+            yield
+        finally:
+            self.lanes, self.mask = saved
 
     def _load(self, array: Array, address: Affine, reload: bool = False) -> Value:
         """Emit the load of the elements at an affine address."""

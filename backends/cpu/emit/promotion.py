@@ -3,8 +3,8 @@ afterwards."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 from tc.errors import InternalError
@@ -111,13 +111,10 @@ class PromotionEmitter(MemoryEmitter):
         """Fill a slot in the prologue of its promotion."""
         if slot.array.role == "register":
             raise InternalError(f"'{slot.array.name}' is read before it is written")
-        lines_before, self.fn.lines = self.fn.lines, r.prologue
-        pure, self.fn.pure = self.fn.pure, [*self.fn.pure[: r.depth], {}]
-        mask, self.mask = self.mask, slot.mask
-        lanes, self.lanes = self.lanes, slot.lanes
-        v = self._load(slot.array, slot.address)
-        self.do(f"store {type_text(slot.array.dtype, slot.lanes)} {v.text}, ptr {slot.alloca}")
-        self.fn.lines, self.fn.pure, self.mask, self.lanes = lines_before, pure, mask, lanes
+        scopes = [*self.fn.pure[: r.depth], dict[str, str]()]
+        with self.fn.moved_to(r.prologue, scopes), self.under(slot.lanes, slot.mask):
+            v = self._load(slot.array, slot.address)
+            self.do(f"store {type_text(slot.array.dtype, slot.lanes)} {v.text}, ptr {slot.alloca}")
 
     def _store_slot(self, r: Promotion, array: Array, address: Affine, v: Value) -> None:
         slot, fresh = self._slot(r, array, address)
@@ -138,6 +135,16 @@ class PromotionEmitter(MemoryEmitter):
             v = self.select(self.mask, v, old)
         slot.dirty = True
         self.do(f"store {type_text(array.dtype, slot.lanes)} {v.text}, ptr {slot.alloca}")
+
+    @contextmanager
+    def in_lanes(self, lanes: int, mask: Value | None) -> Generator[None]:
+        """Emits the body of a vector loop: in so many lanes, under a mask that holds for all of it."""
+        before, self.outer_mask = self.outer_mask, mask
+        try:
+            with self.under(lanes, mask):
+                yield
+        finally:
+            self.outer_mask = before
 
     def flush(self, r: Promotion) -> None:
         """Store the slots that were written; blocks of strided lanes are transposed on the way."""
@@ -167,10 +174,8 @@ class PromotionEmitter(MemoryEmitter):
         return Value(v, slot.array.dtype, slot.lanes)
 
     def _write_slot(self, slot: Slot) -> None:
-        mask, lanes = self.mask, self.lanes
-        self.mask, self.lanes = slot.mask, slot.lanes
-        self.write(slot.array, slot.address, self._value_of(slot))
-        self.mask, self.lanes = mask, lanes
+        with self.under(slot.lanes, slot.mask):
+            self.write(slot.array, slot.address, self._value_of(slot))
 
     def _write_transposed(self, run: list[Slot], outlined: bool) -> list[str]:
         """Store slots at contiguous addresses whose lanes are a stride apart: one short row for each lane.
@@ -197,14 +202,11 @@ class PromotionEmitter(MemoryEmitter):
             else:
                 pieces.append((first, self.transpose(values[first : first + n], lanes)))
             first += n
-        saved = self.mask, self.lanes
-        self.mask = None
         for i in range(active):
             for first, rows in pieces:
                 at = address.uniform + first + i * address.lane
-                self.lanes = rows[i].lanes
-                self.write(array, at + Affine.of(LANE) if self.lanes else at, rows[i])
-        self.mask, self.lanes = saved
+                with self.under(rows[i].lanes, None):
+                    self.write(array, at + Affine.of(LANE) if self.lanes else at, rows[i])
 
     def _call_write_rows(self, first: Slot, values: list[Value], active: int) -> str:
         """The call of a function that does what `_write_rows` does, shared by all stores of the same shape:

@@ -6,7 +6,8 @@ once.  The 16-bit floating types are `i16` between a load and a cast; arithmetic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -60,6 +61,25 @@ class Function:
     block: str = "entry"
     pure: list[dict[str, str]] = field(default_factory=lambda: [{}])
     array_of: dict[str, str] = field(default_factory=dict[str, str])  # the array that a pointer points into
+
+    @contextmanager
+    def collecting(self) -> Generator[list[str]]:
+        """Instructions that are emitted in this context go to a list of their own, which it yields."""
+        before, self.lines = self.lines, list[str]()
+        try:
+            yield self.lines
+        finally:
+            self.lines = before
+
+    @contextmanager
+    def moved_to(self, lines: list[str], pure: list[dict[str, str]]) -> Generator[None]:
+        """Instructions that are emitted in this context go to `lines`; they share what these scopes have."""
+        before = self.lines, self.pure
+        self.lines, self.pure = lines, pure
+        try:
+            yield
+        finally:
+            self.lines, self.pure = before
 
 
 class _Sink:
@@ -136,6 +156,15 @@ class ValueEmitter:
 
     def close(self) -> None:
         self.fn.pure.pop()
+
+    @contextmanager
+    def scope(self) -> Generator[None]:
+        """A scope around what is emitted in this context."""
+        self.open()
+        try:
+            yield
+        finally:
+            self.close()
 
     def call(self, result: str, name: str, *args: tuple[str, str], effects: bool = False) -> str:
         self.declarations.add(f"declare {result} @{name}({', '.join(t for t, _ in args)})")

@@ -1,0 +1,57 @@
+"""What statements look like: which elements their loops update, whether they are long chains, what they
+write."""
+
+from __future__ import annotations
+
+from tc.errors import InternalError
+from tc.ir.expr import Call, Expr, Load, variables, walk
+from tc.ir.loops import (
+    Compute,
+    For,
+    LoopKind,
+    Stmt,
+    statements,
+)
+
+from .affine import Affine
+from .expressions import CHEAP_FUNCTIONS
+
+
+def constant_trips(trips: Affine, s: For) -> int:
+    if trips.terms:
+        raise InternalError(f"the {s.kind.value} loop {s.var} has no constant length")
+    return trips.constant
+
+
+def updates_same_elements(s: For) -> bool:
+    """Whether all iterations of a loop update the same elements."""
+    inside = list(statements(s.body))
+    written = [c for c in inside if isinstance(c, Compute)]
+    places = [x for c in written for x in c.subscripts]
+    places += [x for f in inside if isinstance(f, For) for x in (f.lower, f.upper)]
+    return all(c.op is not None for c in written) and all(s.var not in variables(x) for x in places)
+
+
+def has_long_chain(body: Stmt) -> bool:
+    """Whether the body of an unrolled loop is a long dependence chain or several: it calls functions, and has
+    no loop but vector loops."""
+    inside = list(statements(body))
+    return not any(isinstance(s, For) and s.kind is not LoopKind.VECTOR for s in inside) and any(
+        isinstance(x, Call) and x.kind == "intrinsic" and x.name not in CHEAP_FUNCTIONS
+        for s in inside
+        if isinstance(s, Compute)
+        for x in walk(s.value)
+    )
+
+
+def reads_buffer(e: Expr, buffer: str) -> bool:
+    return any(isinstance(x, Load) and x.buffer == buffer for x in walk(e))
+
+
+def loop_label(s: For) -> str:
+    """The label of a loop, which names its statements; `spills` reads it in assembly."""
+    return "-".join(["loop", *dict.fromkeys(c.stage for c in statements(s) if isinstance(c, Compute)), ""])
+
+
+def written_by(s: Stmt) -> frozenset[str]:
+    return frozenset(c.buffer for c in statements(s) if isinstance(c, Compute))

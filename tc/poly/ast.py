@@ -12,7 +12,7 @@ from functools import reduce
 
 import islpy as isl
 
-from tc.dtypes import DType
+from tc.dtypes import BOOL, DType
 from tc.errors import InternalError
 from tc.ir.divisions import remainder, shorter
 from tc.ir.expr import (
@@ -36,6 +36,7 @@ from tc.ir.expr import (
     Or,
     Select,
     Sub,
+    UIntImm,
     Variable,
     inline_lets,
     rebuild,
@@ -77,6 +78,14 @@ _FOLDED: dict[isl.ast_expr_op_type, Callable[[Expr, Expr], Expr]] = {
 }
 
 
+_LOGICAL = (_OP.and_, _OP.and_then, _OP.or_, _OP.or_else)
+
+
+def _truth(e: Expr) -> Expr:
+    """A condition, which isl writes as 0 or 1 where it always holds or never."""
+    return UIntImm(int(e.value != 0), BOOL) if isinstance(e, IntImm) else e
+
+
 def convert(e: isl.AstExpr, names: Mapping[str, Expr]) -> Expr:
     """An isl AST expression in our IR, exact integers; `names` gives the meaning of its identifiers."""
     kind = e.get_type()
@@ -90,9 +99,11 @@ def convert(e: isl.AstExpr, names: Mapping[str, Expr]) -> Expr:
     if op == _OP.minus:
         return Sub(IntImm(0), args[0])
     if op == _OP.cond:
-        return IfThenElse(*args)
+        return IfThenElse(_truth(args[0]), *args[1:])
     if op == _OP.select:
-        return Select(*args)
+        return Select(_truth(args[0]), *args[1:])
+    if op in _LOGICAL:
+        return reduce(_FOLDED[op], map(_truth, args))
     if op in _FOLDED:
         return reduce(_FOLDED[op], args)
     raise InternalError(f"isl made an expression of an unknown kind: {e.to_C_str()}")

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tc.codegen import gpu, scratch
+from tc.codegen import gpu_source, scratch
 from tc.codegen.dialect import CUDA
 from tc.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT8, INT64, UINT16, DType
 from tc.ir.expr import EQ, Cast, IntImm, Load, Variable
@@ -57,7 +57,7 @@ def combined(
     if t.is_float:
         x.reshape(-1)[[5, 40]] = math.nan, -math.inf
     shapes = {a.name: extents for a in n.arrays if a.role in ("input", "output")}
-    made = gpu.emit(n, CUDA)
+    made = gpu_source.emit(n, CUDA)
     result = Call(n, made, {}, shapes, {"A": x}, {}).run()
     axis = 1 + int(over[1])
     problems = [str(f) for f in result.found]
@@ -173,7 +173,7 @@ def test_combinations_wait_where_they_must(name: str, monkeypatch: pytest.Monkey
     n = LoopNest("f", ("o",), ("o",), (), (OUT, R, Q), (), launch, IntImm(0), ())
 
     def found() -> tuple[str, int]:
-        made = gpu.emit(n, CUDA)
+        made = gpu_source.emit(n, CUDA)
         result = Call(n, made, {}, {"o": (3,)}, {}, {}).run(orders=(*simt.ORDERS, 2))
         return made.text, len([f for f in result.found if f.kind is simt.Kind.RACE])
 
@@ -197,6 +197,6 @@ def test_a_combination_in_two_places_is_alone() -> None:
     body = Block((RESET, FIRST, OTHER, done(0), RESET, FIRST, done(1)))
     launch = Launch("c", (("b0", IntImm(1)),), (("t0", 96),), body)
     n = LoopNest("f", ("o",), ("o",), (), (OUT, R, Q), (), launch, IntImm(0), ())
-    made = gpu.emit(n, CUDA)
+    made = gpu_source.emit(n, CUDA)
     assert made.text.count("__syncthreads") == 3
     assert not Call(n, made, {}, {"o": (3,)}, {}, {}).run().found

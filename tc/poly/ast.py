@@ -78,7 +78,7 @@ _FOLDED: dict[isl.ast_expr_op_type, Callable[[Expr, Expr], Expr]] = {
 }
 
 
-_LOGICAL = (_OP.and_, _OP.and_then, _OP.or_, _OP.or_else)
+_LOGICAL: tuple[isl.ast_expr_op_type, ...] = (_OP.and_, _OP.and_then, _OP.or_, _OP.or_else)
 
 
 def _truth(e: Expr) -> Expr:
@@ -102,10 +102,8 @@ def convert(e: isl.AstExpr, names: Mapping[str, Expr]) -> Expr:
         return IfThenElse(_truth(args[0]), *args[1:])
     if op == _OP.select:
         return Select(_truth(args[0]), *args[1:])
-    if op in _LOGICAL:
-        return reduce(_FOLDED[op], map(_truth, args))
     if op in _FOLDED:
-        return reduce(_FOLDED[op], args)
+        return reduce(_FOLDED[op], map(_truth, args) if op in _LOGICAL else args)
     raise InternalError(f"isl made an expression of an unknown kind: {e.to_C_str()}")
 
 

@@ -181,13 +181,15 @@ def test_combinations_wait_where_they_must(name: str, monkeypatch: pytest.Monkey
     assert len(areas.waiting) == count
     text, races = found()
     assert not races
-    monkeypatch.setattr(gpu, "scratch", lambda *_: replace(areas, waiting=frozenset[int]()))
+    monkeypatch.setattr(gpu_source, "scratch", lambda *_: replace(areas, waiting=frozenset[int]()))
     less, races = found()
     assert text.count("__syncthreads") - less.count("__syncthreads") == count
     assert bool(races) == bool(count)
     if any(areas.of.values()):
         monkeypatch.setattr(
-            gpu, "scratch", lambda *_: replace(areas, of=dict.fromkeys(areas.of, 0), waiting=frozenset[int]())
+            gpu_source,
+            "scratch",
+            lambda *_: replace(areas, of=dict.fromkeys(areas.of, 0), waiting=frozenset[int]()),
         )
         assert found()[1]
 

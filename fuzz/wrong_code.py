@@ -58,9 +58,9 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "a condition replaces the mask of the last vector",
-        "kernel.NestEmitter.branch",
-        'self.mask = c if mask is None else self.logical("and", mask, c)',
-        "self.mask = c",
+        "expressions.ExpressionEmitter.where",
+        'c if mask is None else self.logical("and", self.widen(mask, c.lanes), c)',
+        "c",
         (
             on(
                 "death",
@@ -286,7 +286,7 @@ WRONG_CODE = (
     # Index arithmetic and checks.
     Miscompilation(
         "the remainder of an index is taken to stay within lanes where it does not",
-        "expressions.ExpressionEmitter._divide_form",
+        "index_forms.IndexEmitter._divide_form",
         "if low < 0 or high >= divisor:",
         "if low < 0 or high > divisor:",
         (
@@ -300,9 +300,9 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "a negative index passes the check",
-        "expressions.ExpressionEmitter.check",
-        'bad = self.compare(("", "uge", "uge"), subscript, extent)',
-        'bad = self.compare(("", "sge", "sge"), subscript, extent)',
+        "bounds_checks.check",
+        'bad = emitter.compare(("", "uge", "uge"), subscript, extent)',
+        'bad = emitter.compare(("", "sge", "sge"), subscript, extent)',
         (
             on(
                 "result",
@@ -315,9 +315,9 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "an index beyond the end passes the check",
-        "expressions.ExpressionEmitter.check",
-        'bad = self.compare(("", "uge", "uge"), subscript, extent)',
-        'bad = self.compare(("", "ugt", "ugt"), subscript, extent)',
+        "bounds_checks.check",
+        'bad = emitter.compare(("", "uge", "uge"), subscript, extent)',
+        'bad = emitter.compare(("", "ugt", "ugt"), subscript, extent)',
         (
             on(
                 "death",
@@ -380,7 +380,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "remainders and quotients that are an index again, but one element apart",
-        "expressions._combine_quotients",
+        "index_forms._combine_quotients",
         "return [(m, factor) for (m, _), factor in left.items()] if whole else terms",
         "return [(m, 1) for (m, _), factor in left.items()] if whole else terms",
         (on("result", CONV, PACKED, N=1, C=40, H=6, W=9, F=37, KH=3, KW=3),),

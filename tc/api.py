@@ -14,7 +14,8 @@ from tc.dtypes import DType
 from tc.errors import ArgumentError, PreconditionError, Source, did_you_mean
 from tc.ir.evaluate import evaluate
 from tc.ir.printer import text
-from tc.kernel import Compiled, Kernel, built_program, foreign_integers, signature
+from tc.kernel import Compiled, Kernel, built_program
+from tc.kernel_signature import foreign_integers, signature
 from tc.lang.parse import parse
 from tc.options import Dynamic, Options
 from tc.pipeline.front import Front, Variant, front

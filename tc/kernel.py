@@ -5,42 +5,41 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 
 from tc import _native
 from tc.cache.memory import CompileCache
+from tc.compiled import Compiled
 from tc.dtypes import DType
 from tc.errors import (
     ArgumentError,
     BackendError,
     BackendNotice,
-    BoundsError,
     DTypeError,
     PerformanceNotice,
     Warning,
     did_you_mean,
     warn,
 )
-from tc.ir import expr as x
+from tc.failures import failure
 from tc.ir.evaluate import evaluate
 from tc.ir.program import Program
 from tc.ir.specialize import require
+from tc.kernel_signature import boxes_of, foreign_integers, signature
 from tc.lang import resolved as r
 from tc.options import Dynamic, Options, read_dynamic, typical_size
 from tc.pipeline.front import Built, Front, Variant, build, specialize, unforeseen
-from tc.pipeline.load import compile_program, load_or_compile
+from tc.pipeline.load import load_or_compile
 from tc.pipeline.pass_manager import recording
-from tc.pipeline.target import Backend, Launcher, Runnable
-from tc.pipeline.target import Compiled as CompiledCode
-from tc.range_table import Boxes, Integers, Range, RangeTable, Requirement, compile_boxes, requirements, shown
+from tc.pipeline.target import Backend, Launcher
+from tc.range_table import Integers, Range, RangeTable, Requirement, compile_boxes, requirements, shown
 from tc.ranges import Ranges, infer
 from tc.registry import availability, get
 from tc.registry import names as backend_names
 from tc.runtime import dispatch
-from tc.runtime.signature import Bound, Output, Param, Signature
 from tc.support import locks
 from tc.support.float_mode import standard
 from tc.support.garbage import uncollected
@@ -54,62 +53,9 @@ _READY_DYNAMIC = 1024  # the same with dynamic sizes: such entries are small and
 
 
 def built_program(front: Front, variant: Variant) -> Built:
-    """`tc.pipeline.front.build`, once for all kernels (and the interpreter) of a source, whatever their
-    backends."""
+    """`tc.pipeline.front.build`, once for all kernels of a source, and for the interpreter."""
     key = (front.source.text, front.source.name, front.checked.name, variant)
     return BUILT.get(key, lambda: build(front, variant))
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """A kernel for given sizes: what was emitted, and how to run it.
-
-    With dynamic sizes there is one for each of their values; these share all but `sizes`, and `program` is
-    symbolic in the dynamic sizes, of which `typical` says what the machine code is fastest for.
-    """
-
-    program: Program
-    options: Options
-    backend: str
-    compiled: Runnable  # what the backend's `compile` returned, or its `from_blob`
-    sizes: Mapping[str, int]
-    scalars: Mapping[str, int]
-    seconds: Mapping[str, float]  # compile time by pass
-    kernel: Kernel = field(repr=False)
-    variant: Variant = field(repr=False, default_factory=Variant)
-    restored: bool = False  # whether it comes from disk
-    typical: Mapping[str, int] = field(default_factory=dict[str, int])
-
-    @property
-    def source(self) -> str:
-        """The emitted code, readable."""
-        return self.artifact("code")
-
-    @property
-    def schedule(self) -> str:
-        return self.artifact("schedule")
-
-    def artifact(self, stage: str) -> str:
-        """A stage of the backend's compile as text; on disk there are none, so it is compiled for them."""
-        return self._whole.artifact(stage)
-
-    @property
-    def _whole(self) -> CompiledCode:
-        if isinstance(self.compiled, CompiledCode):
-            return self.compiled
-        # No `cached_property`: its lock, held by another thread at a fork, is held in the child for ever.
-        found = self.__dict__.get("_again")
-        if found is None:
-            found = compile_program(get(self.backend, run=False), self.program, self.options, self.typical)
-            self.__dict__["_again"] = found
-        return found
-
-    def inspect(self, stage: str) -> str:
-        """A stage of this compile as text; see `Kernel.inspect`."""
-        return self.kernel.inspect(stage, **self.sizes, **self.scalars)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.kernel(*args, **kwargs)
 
 
 class Kernel(_native.Dispatcher):
@@ -199,7 +145,7 @@ class Kernel(_native.Dispatcher):
     @property
     def ranges(self) -> RangeTable:
         """{tensor: (Range(min, extent), …)}, symbolic; `.at(M=3)` makes integers."""
-        return RangeTable(_boxes(self._front, self._front.ranges), self._boxes_at)
+        return RangeTable(boxes_of(self._front, self._front.ranges), self._boxes_at)
 
     def _boxes_at(self, values: Mapping[str, int]) -> Integers:
         """Integer ranges of parameters and results for given sizes and specialised scalars."""
@@ -214,7 +160,7 @@ class Kernel(_native.Dispatcher):
         scalars = tuple(values[s] for s in self._front.specialized)
         at = self._integers.get(scalars)
         if at is None:
-            at = compile_boxes(_boxes(self._front, self.ranges_for(values)), sizes)
+            at = compile_boxes(boxes_of(self._front, self.ranges_for(values)), sizes)
             self._integers[scalars] = at
         return at(values)
 
@@ -511,30 +457,8 @@ class Kernel(_native.Dispatcher):
         return compiled, shapes, entry
 
     def _failed(self, owner: Compiled, error: _native.ErrorRecord) -> Any:
-        """Raise the index error that a kernel recorded."""
-        number, value, point, dim = error
-        if number < 0:  # not an index: the backend's own run time gave up
-            message = "out of memory" if value == 1 else "failed while it ran"
-            raise BackendError(
-                f"{self.name} on '{owner.backend}': {message}",
-                code="TC0810",
-                help="run it on another backend",
-            )
-        site = owner.program.sites[number]
-        call = _checked_read(owner.program, number)
-        low, high = 0, -1
-        if call is not None:
-            along = owner.program.buffer(owner.program.func_buffers.get(call.name, call.name)).box[dim]
-            low = evaluate(along.min, owner.sizes)
-            high = low + evaluate(along.extent, owner.sizes) - 1
-        where = ", ".join(f"{n} = {v}" for n, v in zip(site.variables, point, strict=False))
-        raise BoundsError(
-            f"index {value} is out of range for dimension {dim} of '{site.tensor}' ({low} to {high})"
-            + (f", at {where}" if where else ""),
-            site.span,
-            code="TC0701",
-            help=f"in {site.text}; clamp it, or correct the data",
-        )
+        """Raise the error that a kernel recorded."""
+        raise failure(self.name, owner.backend, owner.program, owner.sizes, error)
 
     # ---- looking inside
 
@@ -546,51 +470,12 @@ class Kernel(_native.Dispatcher):
         return artifact(self, stage, values)
 
 
-def foreign_integers(front: Front, bound: Bound) -> dict[str, DType]:
-    """The subscript-only parameters that came in another integer type than declared."""
-    declared = {p.name: p.declared for p in front.checked.params if isinstance(p, r.Tensor)}
-    found = {n: bound.arrays[n].dtype for n in front.any_integer}
-    return {n: t for n, t in found.items() if t != declared[n]}
-
-
-def _checked_read(program: Program, site: int) -> x.Call | None:
-    """The access of a number, if some of its subscripts are checked."""
-    for st in program.stages:
-        for e in x.walk(st.value):
-            if isinstance(e, x.Call) and e.site == site and e.checked:
-                return e
-    return None
-
-
 def _shapes(program: Program, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
     return {
         b.name: tuple(max(0, evaluate(d.extent, sizes)) for d in b.box)
         for b in program.buffers
         if b.role != "temporary"
     }
-
-
-def _boxes(front: Front, ranges: Ranges) -> Boxes:
-    out = {p.name: ranges.box(p) for p in front.checked.params if isinstance(p, r.Tensor)}
-    out |= {x.name: ranges.box(x.tensor) for x in front.checked.returns}
-    return out
-
-
-def signature(front: Front) -> Signature:
-    params: list[Param] = []
-    for p in front.checked.params:
-        if isinstance(p, r.ScalarParam):
-            params.append(Param(p.name, p.dtype, (), True, specialized=p.specialized, span=p.span))
-            continue
-        dims = tuple(d.name if isinstance(d, r.Size) else int(d.value) for d in p.dims or ())  # type: ignore[union-attr]
-        params.append(
-            Param(p.name, front.typed.dtype(p), dims, any_integer=p.name in front.any_integer, span=p.span)
-        )
-    outputs = tuple(
-        Output(x.name, x.tensor.rank, front.typed.dtype(x.tensor), x.mode == "inout", x.span)
-        for x in front.checked.returns
-    )
-    return Signature(front.checked.name, tuple(params), outputs)
 
 
 _noticed = threading.Event()

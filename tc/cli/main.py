@@ -473,6 +473,6 @@ def _cache(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
 
 
 def _demo(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
-    from tc.cli.commands import demo
+    from tc.cli.demo import demo
 
     return (0 if demo(args.backend) else 1), {}

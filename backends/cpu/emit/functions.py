@@ -18,7 +18,8 @@ from tc.ir.simplify import simplify
 
 from ..isa import Isa
 from .dot_code import DotEmitter
-from .values import Function, Value
+from .instructions import Function
+from .values import Value
 
 SIZE = "%size."  # operands of dynamic sizes, the same in all functions
 

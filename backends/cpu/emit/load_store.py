@@ -10,33 +10,19 @@ from contextlib import contextmanager
 from tc.codegen.llvm_expr import storage_type
 from tc.dtypes import BOOL, INT64, DType
 from tc.errors import InternalError
-from tc.ir.expr import Expr, IntImm, Mul
 from tc.ir.loops import Array
-from tc.ir.simplify import simplify
 
 from ..isa import Isa
 from ..target import LINE
 from .affine import Affine, factors
 from .shuffles import ShuffleEmitter
+from .strides import strides
 from .values import Value, suffix, type_text
 
 Element = tuple[str, int, Affine, int]  # array, its version, address, lanes (0 for a scalar)
 
 _MIN_NONTEMPORAL = 16  # bytes of a non-temporal store, at least
 MAX_PICK_STRIDE = 4  # stride of lanes up to which contiguous elements are loaded and picked from
-
-
-def strides(array: Array) -> tuple[int | Expr, ...]:
-    """The stride of each dimension of a dense array, in elements."""
-    out: list[int | Expr] = []
-    step: int | Expr = 1
-    for extent in reversed(array.shape):
-        out.append(step)
-        if isinstance(extent, IntImm) and isinstance(step, int):
-            step *= max(extent.value, 1)
-        else:
-            step = simplify(Mul(extent, IntImm(step) if isinstance(step, int) else step), exact=True)
-    return tuple(reversed(out))
 
 
 class MemoryEmitter(ShuffleEmitter):

@@ -1,0 +1,70 @@
+"""Kernels for given sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tc.ir.program import Program
+from tc.options import Options
+from tc.pipeline.front import Variant
+from tc.pipeline.load import compile_program
+from tc.pipeline.target import Compiled as CompiledCode
+from tc.pipeline.target import Runnable
+from tc.registry import get
+
+if TYPE_CHECKING:
+    from tc.kernel import Kernel
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A kernel for given sizes: what was emitted, and how to run it.
+
+    With dynamic sizes there is one for each of their values; these share all but `sizes`, and `program` is
+    symbolic in the dynamic sizes, of which `typical` says what the machine code is fastest for.
+    """
+
+    program: Program
+    options: Options
+    backend: str
+    compiled: Runnable  # what the backend's `compile` returned, or its `from_blob`
+    sizes: Mapping[str, int]
+    scalars: Mapping[str, int]
+    seconds: Mapping[str, float]  # compile time by pass
+    kernel: Kernel = field(repr=False)
+    variant: Variant = field(repr=False, default_factory=Variant)
+    restored: bool = False  # whether it comes from disk
+    typical: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    @property
+    def source(self) -> str:
+        """The emitted code, readable."""
+        return self.artifact("code")
+
+    @property
+    def schedule(self) -> str:
+        return self.artifact("schedule")
+
+    def artifact(self, stage: str) -> str:
+        """A stage of the backend's compile as text; on disk there are none, so it is compiled for them."""
+        return self._whole.artifact(stage)
+
+    @property
+    def _whole(self) -> CompiledCode:
+        if isinstance(self.compiled, CompiledCode):
+            return self.compiled
+        # No `cached_property`: its lock, held by another thread at a fork, is held in the child for ever.
+        found = self.__dict__.get("_again")
+        if found is None:
+            found = compile_program(get(self.backend, run=False), self.program, self.options, self.typical)
+            self.__dict__["_again"] = found
+        return found
+
+    def inspect(self, stage: str) -> str:
+        """A stage of this compile as text; see `Kernel.inspect`."""
+        return self.kernel.inspect(stage, **self.sizes, **self.scalars)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.kernel(*args, **kwargs)

@@ -298,13 +298,13 @@ def test_doctor_says_why_a_backend_is_missing(run: Any, monkeypatch: pytest.Monk
 
 
 def test_demo(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tc.cli import commands
+    from tc.cli import demo
 
     r = run("demo")
     assert r.code == 0 and r.err == ""
-    assert r.out.count("the oracle agrees") == len(commands.DEMOS) and "DISAGREES" not in r.out
-    monkeypatch.setattr(commands, "DEMOS", commands.DEMOS[:1])
-    monkeypatch.setattr(commands, "compare", lambda *a: {"agrees": False, "difference": "all of it"})
+    assert r.out.count("the oracle agrees") == len(demo.DEMOS) and "DISAGREES" not in r.out
+    monkeypatch.setattr(demo, "DEMOS", demo.DEMOS[:1])
+    monkeypatch.setattr(demo, "compare", lambda *a: {"agrees": False, "difference": "all of it"})
     assert run("demo").code == 1
     assert run("demo", "--backend", "refrence").err.startswith("error[TC0801]")
 

@@ -30,15 +30,16 @@ from tc.poly.fusion.distances import Distances
 from tc.poly.fusion.fusion import Group
 from tc.poly.fusion.fusion_diagnostics import separations
 from tc.support import settings
+from tc.transforms.loops.epilogues import reroll
 from tc.transforms.loops.reassociate import reassociate
 from tc.transforms.loops.unswitch import unswitch
 
 from . import policy
+from .cost.work import instruction_count
 from .emit import spills
 from .emit.expressions import CHEAP_FUNCTIONS
 from .emit.interleave import INTERLEAVED_COPIES
 from .emit.kernel import KERNEL, emit
-from .epilogues import reroll
 from .notices import notices
 from .search.choose import Rankings, choose
 from .search.nontemporal import nontemporal_results
@@ -242,7 +243,8 @@ def _unswitch(state: CpuState) -> CpuState:
 
 
 def _reroll(state: CpuState) -> CpuState:
-    return replace(state, nest=reroll(state.nest, state.machine.isa.lanes(4)))
+    lanes = state.machine.isa.lanes(4)
+    return replace(state, nest=reroll(state.nest, lambda e: instruction_count(e, lanes)))
 
 
 def _reassociate(state: CpuState) -> CpuState:
@@ -395,7 +397,7 @@ _TO_CODE = (
     Pass(
         "reroll",
         "loops for long functions after long reductions",
-        "backends/cpu/epilogues.py",
+        "tc/transforms/loops/epilogues.py",
         _reroll,
         _show_nest,
         _well_formed,

@@ -98,7 +98,7 @@ AFTER = {
 def test_results_are_those_of_unrolled_code(name: str, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """To the bit, where tiles divide the loops and where they do not."""
     source = AFTER[name]
-    epilogues = sys.modules["tc_backends.cpu.epilogues"]
+    epilogues = sys.modules["tc.transforms.loops.epilogues"]
     rng = np.random.default_rng(1)
     for m, n, k in ((48, 48, 260), (37, 53, 270)):
         kind = {"halves": np.float16, "double": np.float64}.get(name, np.float32)

@@ -32,6 +32,7 @@ from tc.ir.loops import (
     statements,
 )
 from tc.ir.lower import neutral
+from tc.ir.trip_counts import iterations
 
 from ..isa import FEW_REGISTERS, Isa
 from .affine import LANE, Affine, factors
@@ -41,7 +42,6 @@ from .interleave import INTERLEAVED_COPIES, interleaved
 from .promotion import Promotion
 from .statement_shapes import constant_trips, has_long_chain, loop_label, updates_same_elements, written_by
 from .transposed_copies import transposed
-from .trip_counts import iterations
 from .values import LIKELY, WEIGHTS, Value
 from .vector_reductions import reduce_vectors
 

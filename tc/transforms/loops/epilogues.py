@@ -30,9 +30,7 @@ from tc.ir.loops import (
     statements,
 )
 from tc.ir.simplify import simplify
-
-from .cost.work import instruction_count
-from .emit.trip_counts import iterations
+from tc.ir.trip_counts import iterations
 
 _MOST = 400.0  # vector instructions after a reduction that are unrolled
 _LONG = 64  # iterations of a reduction, of about four points each
@@ -40,10 +38,10 @@ _LONG = 64  # iterations of a reduction, of about four points each
 Point = Sequence[tuple[Expr, int]]  # of each loop around the number of its iteration, and how many there are
 
 
-def reroll(nest: LoopNest, lanes: int) -> LoopNest:
-    """A nest with loops in place of long unrolled functions, and the tiles that these need; `lanes` of a
-    vector say what a function costs."""
-    roller = _Roller({a.name: a.dtype for a in nest.arrays}, lanes)
+def reroll(nest: LoopNest, cost: Callable[[Expr], float]) -> LoopNest:
+    """A nest with loops in place of long unrolled functions, and the tiles that these need; `cost` says how
+    many vector instructions a value takes."""
+    roller = _Roller({a.name: a.dtype for a in nest.arrays}, cost)
     body = roller.everywhere(nest.body)
     return replace(nest, body=body, arrays=(*nest.arrays, *roller.tiles.values()))
 
@@ -51,7 +49,7 @@ def reroll(nest: LoopNest, lanes: int) -> LoopNest:
 @dataclass(slots=True)
 class _Roller:
     dtypes: dict[str, DType]
-    lanes: int
+    cost: Callable[[Expr], float]
     tiles: dict[str, Array] = field(default_factory=dict[str, Array])
 
     def everywhere(self, s: Stmt) -> Stmt:
@@ -88,9 +86,7 @@ class _Roller:
     def pays(self, s: Stmt) -> bool:
         if not _unrolled(s):
             return False
-        whole, once = (
-            sum(n * instruction_count(c.value, self.lanes) for c, n in _vectors(x)) for x in (s, _serial(s))
-        )
+        whole, once = (sum(n * self.cost(c.value) for c, n in _vectors(x)) for x in (s, _serial(s)))
         return whole > _MOST and 2 * once <= whole
 
     def loop(self, s: Stmt, held: frozenset[str]) -> Iterator[Stmt]:

@@ -25,6 +25,8 @@ from tc.poly.tiles.dynamic import (
 )
 from tc.poly.tiles.packs import Packed
 from tc.poly.tiles.packs import packs as fill_packs
+from tc.poly.tiles.phase_loops import phase_loops
+from tc.poly.tiles.prefetch import longest_phase, prefetch_next_results
 from tc.poly.tiles.register_tile import RegisterTile
 
 
@@ -289,9 +291,9 @@ class Scanner:
         axis_parts: Mapping[str, Part],
     ) -> Stmt:
         tile = RegisterTile(self.builder, n, t, spans, cut, packs, dict(local), dict(extents), axis_parts)
-        parts = [tile.phase(p, x) for p, x in zip(n.phases, t.phases, strict=True)]
+        parts = [phase_loops(tile, p, x) for p, x in zip(n.phases, t.phases, strict=True)]
         buffers = plan.buffers | tile.partials
-        body = block([*([] if tile.longest() else tile.next_results()), *parts])
+        body = block([*([] if longest_phase(tile) else prefetch_next_results(tile)), *parts])
         return Promote(frozenset(buffers), plan.dead | frozenset(tile.partials), body) if buffers else body
 
 

@@ -28,7 +28,7 @@ from tc.poly.fractions import divided_fractions
 from tc.poly.fusion import fusion
 from tc.poly.fusion.distances import Distances
 from tc.poly.fusion.fusion import Group
-from tc.poly.fusion.fusion_diagnostics import separations
+from tc.poly.fusion.fusion_diagnostics import fusion_diagnostics
 from tc.support import settings
 from tc.transforms.loops.reassociate import reassociate
 from tc.transforms.loops.unswitch import unswitch
@@ -159,7 +159,7 @@ def _fuse(state: CpuState) -> CpuState:
         default = policy.fusion_policy(polyhedra, state.machine, state.planned_for)
         wanted = fusion.judge(options.fusion or default)
         groups = fusion.fuse(polyhedra, wanted, state.distances)
-        apart = "".join(f"{x}\n" for x in separations(polyhedra, groups, state.distances, wanted))
+        apart = "".join(f"{x}\n" for x in fusion_diagnostics(polyhedra, groups, state.distances, wanted))
         shown = tree_text.dump(schedule.fused(polyhedra, groups))
     return replace(state, groups=tuple(groups), tree=shown, apart=apart)
 

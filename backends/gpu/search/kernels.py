@@ -15,7 +15,7 @@ from tc.poly import tile_plan
 from tc.poly.fusion import fusion
 from tc.poly.fusion.distances import Distances
 from tc.poly.fusion.fusion import Group, Judge, Strategy
-from tc.poly.fusion.fusion_diagnostics import separations
+from tc.poly.fusion.fusion_diagnostics import fusion_diagnostics
 from tc.poly.tile_plan import Region
 
 from ..cost.model import LAUNCH
@@ -75,7 +75,7 @@ class Maker:
             if len(regions) < len(taken.regions):
                 fewer = Kernels(groups, judge, True, regions, tuple(map(self.choice, regions)))
                 taken = min(taken, fewer, key=lambda k: k.seconds)
-        told = separations(
+        told = fusion_diagnostics(
             self.chooser.scop, taken.groups, self.distances, taken.judge, unrelated=taken.unrelated
         )
         return self.titled(replace(taken, apart=taken.apart + "".join(f"{x}\n" for x in told)))

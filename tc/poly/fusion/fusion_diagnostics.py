@@ -1,5 +1,5 @@
 # pyright: reportUnknownMemberType=false
-"""Why groups of fused loops are not one, told for people."""
+"""Fusion diagnostics: why two groups of loops were not fused, as text for users."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tc.poly.scop import Scop, Statement
 _DONE = {"read": "reads", "update": "updates", "write": "writes"}
 
 
-def separations(
+def fusion_diagnostics(
     scop: Scop, groups: Sequence[Group | str], distances: Distances, judge: Judge, *, unrelated: bool = False
 ) -> tuple[str, ...]:
-    """For each group of loops after another why it is not one with that: a line each, by the names of
-    statements.
+    """Why each group of loops was not fused with an earlier one: a line for each group after the first, by
+    the names of statements.
 
-    `groups` are what `fusion.fuse` made with `distances`, `judge` and `unrelated`.  A group is compared with
-    the last one before it that it depends on, if there is one.
+    `groups` are the result of `fusion.fuse` with `distances`, `judge` and `unrelated`.  A group is compared
+    with the last one before it that it depends on, else with the one before it.
     """
     fuser = Fuser(scop, judge, distances, unrelated)
     out: list[str] = []

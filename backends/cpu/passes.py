@@ -196,7 +196,7 @@ def _scan(state: CpuState) -> CpuState:
         count, most = 0, 0
         arrays: list[Array] = []
         on_lines: set[str] = set()
-        left_open: set[str] = set()
+        partial_line_results: set[str] = set()
 
         def scanned(p: Plan, version: str) -> Stmt:
             """The loops of a plan; of versions only one runs, so they use the same memory."""
@@ -211,7 +211,7 @@ def _scan(state: CpuState) -> CpuState:
                 version,
                 past,
                 on_lines,
-                left_open,
+                partial_line_results,
             )
             scanner = tiles.Scanner(builder)
             pairs = zip(p.chosen.regions, p.chosen.tilings, strict=True)
@@ -224,7 +224,7 @@ def _scan(state: CpuState) -> CpuState:
         for v in reversed(state.variants):
             body = If(LE(Variable(v.size), IntImm(v.most)), scanned(v.plan, f".{v.most}"), body)
     workspace = simplify(Add(base.workspace, IntImm(most)), exact=True)
-    past, on_lines = past - left_open, on_lines - left_open
+    past, on_lines = past - partial_line_results, on_lines - partial_line_results
     own = (replace(a, streamed=a.name in past, on_lines=a.name in on_lines) for a in base.arrays)
     nest = replace(base, body=body, arrays=(*own, *arrays), workspace=workspace)
     return replace(state, nest=nest, private=most)

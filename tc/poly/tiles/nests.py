@@ -11,7 +11,7 @@ from tc.ir.loops import For, If, LoopKind, Promote, Stmt
 from tc.ir.simplify import simplify
 from tc.poly.register_promotion import Promotion, promotion
 from tc.poly.tile_plan import SHARE, WHOLE, Axis, Nest, Pack, Region, RegionTiling, Tiling
-from tc.poly.tiles.alignment import left_open, shifted
+from tc.poly.tiles.alignment import partial_line_results, shifted
 from tc.poly.tiles.builder import Builder, Span, axis_span, block, defined, named, points_of
 from tc.poly.tiles.dynamic import (
     Name,
@@ -275,7 +275,7 @@ class Scanner:
         order = [*t.inner, *(a.name for a in n.axes if a.name not in t.inner)]
         begun = shifted(self.builder, n, t, order)
         if begun is None:
-            self.builder.left_open.update(left_open(self.builder, n, t, order))
+            self.builder.partial_line_results.update(partial_line_results(self.builder, n, t, order))
         return level(order, {}, {}, {})
 
     def register_tile(

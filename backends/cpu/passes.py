@@ -157,7 +157,7 @@ def _fuse(state: CpuState) -> CpuState:
     options, polyhedra = state.options, state.polyhedra
     with isl_context():
         default = policy.fusion_policy(polyhedra, state.machine, state.planned_for)
-        wanted = fusion.judge(options.fusion or default)
+        wanted = fusion.policy_of(options.fusion or default)
         groups = fusion.fuse(polyhedra, wanted, state.distances)
         apart = "".join(f"{x}\n" for x in fusion_diagnostics(polyhedra, groups, state.distances, wanted))
         shown = tree_text.dump(schedule.fused(polyhedra, groups))

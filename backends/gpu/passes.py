@@ -158,7 +158,7 @@ def _map(state: G) -> G:
     options, polyhedra, shape = state.options, state.polyhedra, state.shape
     with isl_context():
         default = policy.fusion_policy(polyhedra, state.target, state.typical)
-        chosen = policy.apart(shape.chunks, fusion.judge(options.fusion or default))
+        chosen = policy.apart(shape.chunks, fusion.policy_of(options.fusion or default))
         private = options.use_private_memory is not False
         wanted = replace(state.wanted, chunks=shape.chunks)
         chooser = Chooser(polyhedra, wanted, state.target, state.typical, private)

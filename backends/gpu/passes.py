@@ -31,7 +31,7 @@ from ..reference.passes import TRACED_INSTANCES, IdentityState, identity_passes,
 from . import policy
 from .cost.model import used
 from .search.candidates import THREADS, Wanted
-from .search.choose import Candidate, Chooser, told
+from .search.choose import Candidate, Chooser, choice_text
 from .search.kernels import Kernels, Maker
 from .target import Target
 
@@ -303,7 +303,7 @@ def _lowered(state: GpuState) -> Lowered:
         f"machine: {machine_overrides.describe(state.target)}\n"
         + state.temporaries_text
         + taken.apart
-        + "".join(map(told, taken.regions, taken.choices))
+        + "".join(map(choice_text, taken.regions, taken.choices))
     )
     notices = tuple(_notices([c.taken for c in taken.choices], state.loops, state.options))
     return Lowered(state.nest, state.tree, _trees(state), choice, True, notices)

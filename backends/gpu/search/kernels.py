@@ -75,10 +75,10 @@ class Maker:
             if len(regions) < len(taken.regions):
                 fewer = Kernels(groups, policy, True, regions, tuple(map(self.choice, regions)))
                 taken = min(taken, fewer, key=lambda k: k.seconds)
-        told = fusion_diagnostics(
+        reasons = fusion_diagnostics(
             self.chooser.scop, taken.groups, self.distances, taken.policy, unrelated=taken.unrelated
         )
-        return self.titled(replace(taken, apart=taken.apart + "".join(f"{x}\n" for x in told)))
+        return self.titled(replace(taken, apart=taken.apart + "".join(f"{x}\n" for x in reasons)))
 
     def regions(
         self, policy: FusionPolicy, *, unrelated: bool = False
@@ -120,12 +120,12 @@ class Maker:
             else:
                 shortest = several
                 every = before | {r.statements: self.choice(r) for r in new}
-                told = (
+                note = (
                     f"kernels of their own: {', '.join(' '.join(r.statements) for r in new)}; "
                     f"{1e6 * several:.3g} us, one would take {1e6 * one.seconds:.3g} us\n"
                 )
                 all_of_them = tuple(every[r.statements] for r in regions)
-                best = Kernels(groups, cut, False, regions, all_of_them, now.apart + told)
+                best = Kernels(groups, cut, False, regions, all_of_them, now.apart + note)
         return best
 
     def titled(self, k: Kernels) -> Kernels:

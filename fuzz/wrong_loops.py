@@ -238,15 +238,15 @@ WRONG_LOOPS = (
     # Register tiles.
     Miscompilation(
         "a loop of a reduction runs in parallel",
-        "register_tile.RegisterTile.loops",
-        "count = IntImm(extent) if isinstance(extent, int) else extent\n            return For(var, ZERO, count, 1, LoopKind.SERIAL, inner)",
-        "count = IntImm(extent) if isinstance(extent, int) else extent\n            return For(var, ZERO, count, 1, LoopKind.PARALLEL, inner)",
+        "phase_loops._loops",
+        "count = IntImm(extent) if isinstance(extent, int) else extent\n        return For(var, ZERO, count, 1, LoopKind.SERIAL, inner)",
+        "count = IntImm(extent) if isinstance(extent, int) else extent\n        return For(var, ZERO, count, 1, LoopKind.PARALLEL, inner)",
         (on("trace", "def f(float(N,M) A, float(M) B) -> (S) { S +=! A(i,j) * B(j) }", N=9, M=11),),
     ),
     Miscompilation(
         "accumulators in lanes are not initialised",
-        "register_tile.RegisterTile.phase",
-        "before = [self.fill(s, a, t) for s, a in partial.items()]",
+        "phase_loops.phase_loops",
+        "before = [initialize_partial(tile, s, a, t) for s, a in partial.items()]",
         "before = list[Stmt]()",
         (
             on("trace", TOTAL, N=99),
@@ -255,9 +255,9 @@ WRONG_LOOPS = (
     ),
     Miscompilation(
         "one of several accumulators is not added",
-        "register_tile.RegisterTile.combine",
-        "self.over_partials(statement, array, t, 1, stage.op, None, stage.text)",
-        "self.over_partials(statement, array, t, 2, stage.op, None, stage.text)",
+        "partial_results.combine_partial",
+        "_over_partial(tile, statement, array, t, 1, stage.op, None, stage.text)",
+        "_over_partial(tile, statement, array, t, 2, stage.op, None, stage.text)",
         (
             on("trace", TOTAL, N=99),
             on("result", TOTAL, N=3000),
@@ -282,7 +282,7 @@ WRONG_LOOPS = (
     ),
     Miscompilation(
         "one vector of a reduction of dynamic length is lost",
-        "register_tile.RegisterTile.dynamic_vectors",
+        "phase_loops._dynamic_vectors",
         "low = Mul(Variable(several), IntImm(t.accumulators))",
         "low = Add(Mul(Variable(several), IntImm(t.accumulators)), IntImm(1))",
         (on("trace", TOTAL, dynamic="N", N=29),),

@@ -28,7 +28,7 @@ from tc.poly.fractions import divided_fractions
 from tc.poly.fusion import fusion
 from tc.poly.fusion.distances import Distances
 from tc.poly.fusion.fusion import Group
-from tc.poly.fusion.fusion_diagnostics import separations
+from tc.poly.fusion.fusion_diagnostics import fusion_diagnostics
 from tc.support import settings
 from tc.transforms.loops.epilogues import reroll
 from tc.transforms.loops.reassociate import reassociate
@@ -158,9 +158,9 @@ def _fuse(state: CpuState) -> CpuState:
     options, polyhedra = state.options, state.polyhedra
     with isl_context():
         default = policy.fusion_policy(polyhedra, state.machine, state.planned_for)
-        wanted = fusion.judge(options.fusion or default)
+        wanted = fusion.policy_of(options.fusion or default)
         groups = fusion.fuse(polyhedra, wanted, state.distances)
-        apart = "".join(f"{x}\n" for x in separations(polyhedra, groups, state.distances, wanted))
+        apart = "".join(f"{x}\n" for x in fusion_diagnostics(polyhedra, groups, state.distances, wanted))
         shown = tree_text.dump(schedule.fused(polyhedra, groups))
     return replace(state, groups=tuple(groups), tree=shown, apart=apart)
 
@@ -197,7 +197,7 @@ def _scan(state: CpuState) -> CpuState:
         count, most = 0, 0
         arrays: list[Array] = []
         on_lines: set[str] = set()
-        left_open: set[str] = set()
+        partial_line_results: set[str] = set()
 
         def scanned(p: Plan, version: str) -> Stmt:
             """The loops of a plan; of versions only one runs, so they use the same memory."""
@@ -212,7 +212,7 @@ def _scan(state: CpuState) -> CpuState:
                 version,
                 past,
                 on_lines,
-                left_open,
+                partial_line_results,
             )
             scanner = tiles.Scanner(builder)
             pairs = zip(p.chosen.regions, p.chosen.tilings, strict=True)
@@ -225,7 +225,7 @@ def _scan(state: CpuState) -> CpuState:
         for v in reversed(state.variants):
             body = If(LE(Variable(v.size), IntImm(v.most)), scanned(v.plan, f".{v.most}"), body)
     workspace = simplify(Add(base.workspace, IntImm(most)), exact=True)
-    past, on_lines = past - left_open, on_lines - left_open
+    past, on_lines = past - partial_line_results, on_lines - partial_line_results
     own = (replace(a, streamed=a.name in past, on_lines=a.name in on_lines) for a in base.arrays)
     nest = replace(base, body=body, arrays=(*own, *arrays), workspace=workspace)
     return replace(state, nest=nest, private=most)

@@ -11,7 +11,7 @@ from tc.ir.expr import Call, Expr, IfThenElse, inline_lets, variables, walk
 from tc.ir.program import Program, Stage
 from tc.options import Options
 from tc.pipeline.program import ProgramPolicy
-from tc.poly.fusion.fusion import Counts, Judge, Proposal
+from tc.poly.fusion.fusion import Counts, FusionPolicy, Proposal
 from tc.poly.scop import Access, Scop
 from tc.transforms.program.inline import Inlined
 from tc.transforms.program.materialize import Operand
@@ -151,7 +151,7 @@ def _memory_bound(
 _SMALL = 1 << 16  # instances that one core runs in the time it takes to start others a few times
 
 
-def fusion_policy(scop: Scop, machine: Machine, typical: Mapping[str, int] | None = None) -> Judge:
+def fusion_policy(scop: Scop, machine: Machine, typical: Mapping[str, int] | None = None) -> FusionPolicy:
     """When sharing loops pays on a processor: the default of the option `fusion`.
 
     Shared loops save traffic.  They do not pay where they leave fewer tasks than cores, cut rows of a large
@@ -218,4 +218,4 @@ def fusion_policy(scop: Scop, machine: Machine, typical: Mapping[str, int] | Non
         total = sum(sizes[b] for b in again)
         return f"each iteration would read {total} bytes again" if total > machine.l2 // 2 else ""
 
-    return Judge(why)
+    return FusionPolicy(why)

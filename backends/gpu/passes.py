@@ -31,7 +31,7 @@ from ..reference.passes import TRACED_INSTANCES, IdentityState, identity_passes,
 from . import policy
 from .cost.model import used
 from .search.candidates import THREADS, Wanted
-from .search.choose import Candidate, Chooser, told
+from .search.choose import Candidate, Chooser, choice_text
 from .search.kernels import Kernels, Maker
 from .target import Target
 
@@ -158,7 +158,7 @@ def _map(state: G) -> G:
     options, polyhedra, shape = state.options, state.polyhedra, state.shape
     with isl_context():
         default = policy.fusion_policy(polyhedra, state.target, state.typical)
-        chosen = policy.apart(shape.chunks, fusion.judge(options.fusion or default))
+        chosen = policy.apart(shape.chunks, fusion.policy_of(options.fusion or default))
         private = options.use_private_memory is not False
         wanted = replace(state.wanted, chunks=shape.chunks)
         chooser = Chooser(polyhedra, wanted, state.target, state.typical, private)
@@ -303,7 +303,7 @@ def _lowered(state: GpuState) -> Lowered:
         f"machine: {machine_overrides.describe(state.target)}\n"
         + state.temporaries_text
         + taken.apart
-        + "".join(map(told, taken.regions, taken.choices))
+        + "".join(map(choice_text, taken.regions, taken.choices))
     )
     notices = tuple(_notices([c.taken for c in taken.choices], state.loops, state.options))
     return Lowered(state.nest, state.tree, _trees(state), choice, True, notices)

@@ -11,7 +11,7 @@ from tc.ir.loops import WARP
 from tc.ir.program import Program, Stage
 from tc.options import Options
 from tc.pipeline.program import ProgramPolicy
-from tc.poly.fusion.fusion import Counts, Judge, Proposal
+from tc.poly.fusion.fusion import Counts, FusionPolicy, Proposal
 from tc.poly.scop import Scop
 from tc.transforms.program.inline import Inlined
 from tc.transforms.program.materialize import Operand
@@ -185,7 +185,7 @@ PARTS = "blocks make parts of results, which are whole when all of them have end
 _SMALL = 1 << 17  # instances that one block runs in the time that a launch takes
 
 
-def apart(statements: Collection[str], judge: Judge) -> Judge:
+def apart(statements: Collection[str], policy: FusionPolicy) -> FusionPolicy:
     """The policy under which these statements share loops with no other.
 
     Several blocks update their results, which are complete only when all blocks have ended.
@@ -194,21 +194,21 @@ def apart(statements: Collection[str], judge: Judge) -> Judge:
 
     def why(p: Proposal) -> str:
         updated = not alone.isdisjoint((*p.first, *p.second))
-        return PARTS if updated else judge.why(p)
+        return PARTS if updated else policy.why(p)
 
-    return Judge(why)
+    return FusionPolicy(why)
 
 
-def within(number: Mapping[str, int], judge: Judge, reason: str) -> Judge:
+def within(number: Mapping[str, int], policy: FusionPolicy, reason: str) -> FusionPolicy:
     """The policy that keeps statements of different numbers (0 if they have none) apart, for this reason."""
 
     def why(p: Proposal) -> str:
-        return judge.why(p) if len({number.get(s, 0) for s in (*p.first, *p.second)}) == 1 else reason
+        return policy.why(p) if len({number.get(s, 0) for s in (*p.first, *p.second)}) == 1 else reason
 
-    return Judge(why)
+    return FusionPolicy(why)
 
 
-def fusion_policy(scop: Scop, target: Target, typical: Mapping[str, int]) -> Judge:
+def fusion_policy(scop: Scop, target: Target, typical: Mapping[str, int]) -> FusionPolicy:
     """When sharing loops pays on a GPU: the default of the option `fusion`.
 
     Shared loops save launches and traffic.  Only shared loops are dealt to blocks, so a kernel that shares a
@@ -235,4 +235,4 @@ def fusion_policy(scop: Scop, target: Target, typical: Mapping[str, int]) -> Jud
             return f"{kept} iterations would be too few for {target.units} units"
         return ""
 
-    return Judge(why)
+    return FusionPolicy(why)

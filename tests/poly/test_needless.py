@@ -12,7 +12,7 @@ import pytest
 from tc.dtypes import FLOAT32
 from tc.ir.expr import INDEX, LT, Add, Expr, FloorDiv, IntImm, Load, Variable, walk
 from tc.ir.loops import Block, Combine, Compute, For, If, Launch, LoopKind, Stmt, Sync, statements
-from tc.poly.gpu.redundant_barriers import without
+from tc.poly.gpu.redundant_barriers import remove_redundant_barriers
 
 B0, N = Variable("b0", INDEX), Variable("N", INDEX)
 
@@ -32,7 +32,7 @@ def loop(lower: Expr | int, upper: Expr | int, *body: Stmt) -> For:
 def left(*body: Stmt, threads: int = 64) -> list[Stmt]:
     """The barriers that stay; `r` is an array of which each thread has its own."""
     launch = Launch("f", (("b0", IntImm(8)),), (("t0", threads),), Block(body))
-    found = without(launch, {"r"})
+    found = remove_redundant_barriers(launch, {"r"})
     for s in statements(found):
         assert not isinstance(s, For | If) or any(isinstance(x, Compute) for x in statements(s))
     return [s for s in statements(found) if isinstance(s, Sync)]
@@ -106,7 +106,7 @@ def test_one_statement_in_two_places() -> None:
 def test_no_way_is_missed_and_nothing_is_left(seed: int) -> None:
     """All ways through random launches: what barriers keep apart stays apart, and none of them can go."""
     body = Block((*parts(random.Random(seed), 2), READ, WRITE))
-    after = without(Launch("f", (), (("t0", 64),), body), {"r"}).body
+    after = remove_redundant_barriers(Launch("f", (), (("t0", 64),), body), {"r"}).body
     wanted = list(kept_apart(body))
     assert list(kept_apart(after)) == wanted
     barriers = [s for s in statements(after) if isinstance(s, Sync)]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tc.poly.tile_plan import Axis, Nest, Phase, PhaseTile, Tile
 from tc.poly.tiles.dynamic import EXACT
-from tc.poly.tiles.register_tile import LEFT_OVER
+from tc.poly.tiles.phase_loops import REMAINDER_UNROLL
 
 from .register_tile import Candidate
 from .work import Ref, Work
@@ -35,7 +35,10 @@ def code_lines(nest: Nest, work: Mapping[str, Work], c: Candidate, extents: Mapp
     total = 0.0
     for p, t in zip(nest.phases, c.phases, strict=True):
         code = _Code(
-            sizes, p.axes[-1].name if p.axes else "", _loop_code(p, t, t.unroll), _loop_code(p, t, LEFT_OVER)
+            sizes,
+            p.axes[-1].name if p.axes else "",
+            _loop_code(p, t, t.unroll),
+            _loop_code(p, t, REMAINDER_UNROLL),
         )
         along = t.vector or next((n for n, x in c.tiles.items() if x.lanes > 1), None)
         lanes = t.lanes if t.vector else max((x.lanes for x in c.tiles.values()), default=1)

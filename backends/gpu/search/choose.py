@@ -152,7 +152,7 @@ def _shared(kernel: gpu.Kernel) -> int:
     return sum(size_of(a) for a in kernel.arrays if a.role == "shared")
 
 
-def told(region: Region, choice: Choice) -> str:
+def choice_text(region: Region, choice: Choice) -> str:
     """A choice as text: the map that was taken, and what is predicted of each."""
     kernel = choice.taken.kernel
     lines = [shown(kernel.launch.name, region, choice.taken.how).rstrip("\n")]

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from tc.poly import tile_plan
 from tc.poly.fusion import fusion
 from tc.poly.fusion.distances import Distances
-from tc.poly.fusion.fusion import Group, Judge, Strategy
-from tc.poly.fusion.fusion_diagnostics import separations
+from tc.poly.fusion.fusion import FusionPolicy, Group, Strategy
+from tc.poly.fusion.fusion_diagnostics import fusion_diagnostics
 from tc.poly.tile_plan import Region
 
 from ..cost.model import LAUNCH
@@ -33,7 +33,7 @@ class Kernels:
     `apart` tells why kernels are not one."""
 
     groups: Sequence[Group | str]
-    judge: Judge
+    policy: FusionPolicy
     unrelated: bool
     regions: tuple[Region, ...]
     choices: tuple[Choice, ...]
@@ -62,29 +62,29 @@ class Maker:
     made: dict[Region, Choice] = field(default_factory=dict[Region, Choice])
     distances: Distances = field(default_factory=Distances)
 
-    def kernels(self, judge: Judge, *, given: bool) -> Kernels:
-        """The kernels of what `judge` makes of the program; `given`: that is what options want."""
-        groups, regions = self.regions(judge, unrelated=given)
+    def kernels(self, policy: FusionPolicy, *, given: bool) -> Kernels:
+        """The kernels of the program, fused by `policy`; `given`: options choose the policy."""
+        groups, regions = self.regions(policy, unrelated=given)
         choices = tuple(map(self.choice, regions))
-        taken = Kernels(groups, judge, given, regions, choices)
+        taken = Kernels(groups, policy, given, regions, choices)
         for r in () if given else regions:
-            other = self.split(judge, taken, r)
+            other = self.split(policy, taken, r)
             taken = taken if other is None else other
         if not given and len(taken.regions) > 1:  # what has nothing in common saves launches
-            groups, regions = self.regions(judge, unrelated=True)
+            groups, regions = self.regions(policy, unrelated=True)
             if len(regions) < len(taken.regions):
-                fewer = Kernels(groups, judge, True, regions, tuple(map(self.choice, regions)))
+                fewer = Kernels(groups, policy, True, regions, tuple(map(self.choice, regions)))
                 taken = min(taken, fewer, key=lambda k: k.seconds)
-        told = separations(
-            self.chooser.scop, taken.groups, self.distances, taken.judge, unrelated=taken.unrelated
+        reasons = fusion_diagnostics(
+            self.chooser.scop, taken.groups, self.distances, taken.policy, unrelated=taken.unrelated
         )
-        return self.titled(replace(taken, apart=taken.apart + "".join(f"{x}\n" for x in told)))
+        return self.titled(replace(taken, apart=taken.apart + "".join(f"{x}\n" for x in reasons)))
 
     def regions(
-        self, judge: Judge, *, unrelated: bool = False
+        self, policy: FusionPolicy, *, unrelated: bool = False
     ) -> tuple[Sequence[Group | str], tuple[Region, ...]]:
         scop, chunks = self.chooser.scop, self.chooser.wanted.chunks
-        groups = fusion.fuse(scop, judge, self.distances, unrelated=unrelated)
+        groups = fusion.fuse(scop, policy, self.distances, unrelated=unrelated)
         regions = tile_plan.regions(scop.program, groups, self.chooser.typical, chunks)
         if self.intra in ("preserve3coincident", "min"):
             regions = tuple(tile_plan.distributed(r, self.intra) for r in regions)
@@ -96,7 +96,7 @@ class Maker:
             self.free = max(self.free, found.taken.free)
         return self.made[r]
 
-    def split(self, judge: Judge, now: Kernels, region: Region) -> Kernels | None:
+    def split(self, policy: FusionPolicy, now: Kernels, region: Region) -> Kernels | None:
         """The kernels with several in the place of a region's own, if these take less time."""
         one = now.choices[now.regions.index(region)].taken.prediction
         shortest, best = _CLEARLY * one.seconds, None
@@ -106,7 +106,7 @@ class Maker:
                 continue
             number = {s: i for i, r in enumerate(now.regions) for s in r.statements}
             number |= {s: -1 - i for i, piece in enumerate(pieces) for s in piece}
-            cut = within(number, judge, "kernels of their own are predicted to be faster")
+            cut = within(number, policy, "kernels of their own are predicted to be faster")
             groups, regions = self.regions(cut)
             before = {r.statements: c for r, c in zip(now.regions, now.choices, strict=True)}
             new = [r for r in regions if r.statements not in before]
@@ -120,12 +120,12 @@ class Maker:
             else:
                 shortest = several
                 every = before | {r.statements: self.choice(r) for r in new}
-                told = (
+                note = (
                     f"kernels of their own: {', '.join(' '.join(r.statements) for r in new)}; "
                     f"{1e6 * several:.3g} us, one would take {1e6 * one.seconds:.3g} us\n"
                 )
                 all_of_them = tuple(every[r.statements] for r in regions)
-                best = Kernels(groups, cut, False, regions, all_of_them, now.apart + told)
+                best = Kernels(groups, cut, False, regions, all_of_them, now.apart + note)
         return best
 
     def titled(self, k: Kernels) -> Kernels:

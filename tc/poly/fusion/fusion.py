@@ -104,19 +104,20 @@ Strategy = Literal["max", "preserve3coincident", "min"]
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
-    """A predicate that gives its reasons: `why` two groups stay apart, empty where they become one."""
+class FusionPolicy:
+    """Decides whether two groups are fused: `why` returns the reason why not, empty where they are."""
 
     why: Callable[[Proposal], str]
 
 
-def judge(of: Predicate | Strategy | Judge) -> Judge:
-    """The judge of the option `fusion`, or the one given."""
-    if isinstance(of, Judge):
+def policy_of(of: Predicate | Strategy | FusionPolicy) -> FusionPolicy:
+    """The policy of a strategy or predicate, which are values of the option `fusion`; a policy itself as it
+    is."""
+    if isinstance(of, FusionPolicy):
         return of
     predicate = STRATEGIES[of] if isinstance(of, str) else of
-    told = f"the strategy '{of}'" if isinstance(of, str) else "the function that option fusion is"
-    return Judge(lambda p: "" if asked(predicate, p) else f"{told} keeps them apart")
+    decider = f"the strategy '{of}'" if isinstance(of, str) else "the function that option fusion is"
+    return FusionPolicy(lambda p: "" if asked(predicate, p) else f"{decider} keeps them apart")
 
 
 def asked(predicate: Predicate, p: Proposal) -> bool:
@@ -131,8 +132,8 @@ def asked(predicate: Predicate, p: Proposal) -> bool:
 
 
 def _unanswered(what: str) -> ArgumentError:
-    told = "it is given a Proposal (tc.poly.fusion.fusion) and returns whether its statements share loops"
-    return ArgumentError(f"the function that option fusion is {what}", code="TC0511", help=told)
+    help = "it is given a Proposal (tc.poly.fusion.fusion) and returns whether its statements share loops"
+    return ArgumentError(f"the function that option fusion is {what}", code="TC0511", help=help)
 
 
 def _fuse_always(_: Proposal) -> bool:
@@ -173,7 +174,7 @@ class Fuser:
     """`fuse` with what it asks."""
 
     scop: Scop
-    judge: Judge
+    policy: FusionPolicy
     distances: Distances
     unrelated: bool = False
 
@@ -236,7 +237,7 @@ class Fuser:
                 members = self.match(item, new)
                 fits = not whole or len(members) == len(item.members)
                 legal = members and fits and self.uniform(item, new, members, used)
-                if legal and not self.judge.why(self.proposal(item, new, members, level)):
+                if legal and not self.policy.why(self.proposal(item, new, members, level)):
                     item.statements = sorted([*item.statements, *new.statements], key=lambda s: s.index)
                     item.members = members
                     return True
@@ -334,19 +335,19 @@ def _axis(s: Statement, name: str) -> IterVar:
 
 def fuse(
     scop: Scop,
-    wanted: Predicate | Strategy | Judge,
+    wanted: Predicate | Strategy | FusionPolicy,
     distances: Distances | None = None,
     *,
     unrelated: bool = False,
 ) -> tuple[Group | str, ...]:
     """The fused loops of a scop's statements that have instances, in an order that keeps all dependences.
 
-    `wanted` decides between what is legal: a strategy of the report, a function of a `Proposal` or a judge;
+    `wanted` decides between what is legal: a strategy of the report, a function of a `Proposal` or a policy;
     `distances` are those of this scop, where some have been found before; `unrelated`: it is also asked about
     groups that pass nothing on and read nothing alike.  Use inside `isl_context()`.
     """
     with isl_context():
         live = [s for s in scop.statements if not s.domain.is_empty()]
-        return Fuser(scop, judge(wanted), distances or Distances(), unrelated).fuse(
+        return Fuser(scop, policy_of(wanted), distances or Distances(), unrelated).fuse(
             live, {s.name: frozenset() for s in live}, 0
         )

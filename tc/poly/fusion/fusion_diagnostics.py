@@ -1,5 +1,5 @@
 # pyright: reportUnknownMemberType=false
-"""Why groups of fused loops are not one, told for people."""
+"""Fusion diagnostics: why two groups of loops were not fused, as text for users."""
 
 from __future__ import annotations
 
@@ -8,22 +8,27 @@ from collections.abc import Sequence
 
 from tc.poly.context import isl_context
 from tc.poly.fusion.distances import Distances
-from tc.poly.fusion.fusion import Fuser, Group, Item, Judge
+from tc.poly.fusion.fusion import Fuser, FusionPolicy, Group, Item
 from tc.poly.scop import Scop, Statement
 
 _DONE = {"read": "reads", "update": "updates", "write": "writes"}
 
 
-def separations(
-    scop: Scop, groups: Sequence[Group | str], distances: Distances, judge: Judge, *, unrelated: bool = False
+def fusion_diagnostics(
+    scop: Scop,
+    groups: Sequence[Group | str],
+    distances: Distances,
+    policy: FusionPolicy,
+    *,
+    unrelated: bool = False,
 ) -> tuple[str, ...]:
-    """For each group of loops after another why it is not one with that: a line each, by the names of
-    statements.
+    """Why each group of loops was not fused with an earlier one: a line for each group after the first, by
+    the names of statements.
 
-    `groups` are what `fusion.fuse` made with `distances`, `judge` and `unrelated`.  A group is compared with
-    the last one before it that it depends on, if there is one.
+    `groups` are the result of `fusion.fuse` with `distances`, `policy` and `unrelated`.  A group is compared
+    with the last one before it that it depends on, else with the one before it.
     """
-    fuser = Fuser(scop, judge, distances, unrelated)
+    fuser = Fuser(scop, policy, distances, unrelated)
     out: list[str] = []
     before: list[Item] = []
     with isl_context():
@@ -44,7 +49,7 @@ def _why(fuser: Fuser, old: Item, new: Item) -> str:
         loops = ", ".join("/".join(dict.fromkeys(m.values())) for m in shared)
         if not fuser.uniform(old, new, shared, defaultdict(frozenset)):
             return f"they could share {loops}, of a reduction, which is done where both have no others"
-        why = fuser.judge.why(fuser.proposal(old, new, shared, 0))
+        why = fuser.policy.why(fuser.proposal(old, new, shared, 0))
         return f"they could share {loops}: {why or 'what runs between them keeps them apart'}"
     alike = [(m, v) for m in old.members for v in new.members if fuser.same_range(m, v)]
     if not alike:

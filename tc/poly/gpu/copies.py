@@ -76,8 +76,8 @@ def copy(
     if tests:
         value = IfThenElse(conjunction(tests), value, imm(0, x.array.dtype))
     place = element if slot is None else [slot, *element]
-    told = f"{x.buffer.name} to shared memory"
-    return over(Compute("", x.array.name, tuple(place), None, value, point, told, slot is not None, width))
+    text = f"{x.buffer.name} to shared memory"
+    return over(Compute("", x.array.name, tuple(place), None, value, point, text, slot is not None, width))
 
 
 def store(

@@ -88,10 +88,10 @@ class Insertions:
 
         def moved(element: tuple[Expr, ...], buffer: str, place: tuple[Expr, ...]) -> Stmt:
             if load:
-                told = f"{k.buffer} to registers"
-                return Compute("", k.array.name, element, None, Load(buffer, place, t), (), told)
-            told = f"{k.buffer} from registers"
-            return Compute("", buffer, place, None, Load(k.array.name, element, t), (), told)
+                text = f"{k.buffer} to registers"
+                return Compute("", k.array.name, element, None, Load(buffer, place, t), (), text)
+            text = f"{k.buffer} from registers"
+            return Compute("", buffer, place, None, Load(k.array.name, element, t), (), text)
 
         return self.between(name, u, users, k.array, k.statement, k.buffer, k.access.subscripts, moved, outer)
 

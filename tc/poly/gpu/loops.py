@@ -40,7 +40,7 @@ def kernel(scop: Scop, title: str, how: RegionMap, mapped: Mapped) -> Kernel:
     body = selected(body, mapped.arrays)
     body = sunk(body, {v for v, _ in how.threads}, mapped.common)
     own = {a.name for a in mapped.arrays if a.role == "register"}
-    launch = redundant_barriers.without(Launch(title, how.blocks, how.threads, body), own)
+    launch = redundant_barriers.remove_redundant_barriers(Launch(title, how.blocks, how.threads, body), own)
     oversized = tuple(str(x) for x in mapped.refused if x.oversized)
     tree = dump(mapped.schedule)
     return Kernel(launch, mapped.arrays, _promoted(launch, mapped), tree, mapped.spilled, oversized)

@@ -49,8 +49,8 @@ def domain(scop: Scop, unit: Unit, name: str, statements: Collection[str]) -> is
     s = scop.statement(name)
     if name not in statements:
         return s.domain
-    told = {v for c in s.stage.domain.conditions for v in variables(c)}
-    fixed = told if isolated(scop, unit, name) else set[str]()
+    conditional = {v for c in s.stage.domain.conditions for v in variables(c)}
+    fixed = conditional if isolated(scop, unit, name) else set[str]()
     axes: list[tuple[Axis, AxisMap, int]] = []
     for a, m in unit.axes:
         size = covered(a, m)

@@ -1,8 +1,8 @@
-"""Barriers that nothing needs, as others stand wherever these would have to.
+"""Removal of redundant barriers: those whose conflicts other barriers separate on every path.
 
-sync.py knows which threads conflict, and puts barriers into the tree; copies and combinations have theirs
-wherever they are.  Only loops tell what stands between on each way through them: that the first tile begins
-with a barrier, or that nobody comes after the last one.
+sync.py finds which threads conflict and inserts barriers into the schedule tree; copies and combinations
+always bring their own.  Only the loops show which barriers are on each path: that the first tile begins with
+a barrier, or that no access follows the last one.
 """
 
 from __future__ import annotations
@@ -34,21 +34,22 @@ from tc.poly.ast import block
 from tc.transforms.loops.unswitch import Interval, values, within
 
 
-def without(launch: Launch, own: AbstractSet[str]) -> Launch:
-    """A launch without its needless barriers; of the arrays `own` each thread has its own.
+def remove_redundant_barriers(launch: Launch, own: AbstractSet[str]) -> Launch:
+    """A launch without its redundant barriers; of the arrays `own` each thread has a private copy.
 
-    A barrier is needed if on some way through the launch an array is accessed before and after it, once
-    written, and no other barrier stands between the two.  Elements and threads are not looked at: there may
-    be no such way, but none is missed.  Of two that could do it for each other the inner one goes.
+    A barrier is needed if on some path through the launch an array is accessed before and after it, one of
+    the two a write, with no other barrier between them.  Elements and threads are not compared, so some
+    barrier that stays may be redundant, but none that is needed is removed.  Of two of which either would do,
+    the one in more loops is removed.
     """
     if all(s.copies for s in statements(launch) if isinstance(s, Sync)):
         return launch
     body = _replaced(launch.body, lambda s: replace(s))  # so that each is an object of its own
-    ways = _Reader(launch, own).steps(body, _ranges(launch))
+    steps = _Reader(launch, own).steps(body, _ranges(launch))
     small = math.prod(n for _, n in launch.threads) <= WARP
     gone: set[int] = set()
     for barrier in _inside_out(body):
-        if not barrier.copies and not _Without(barrier, gone, small).after(ways, _State()).conflict:
+        if not barrier.copies and not _BarrierRemoval(barrier, gone, small).after(steps, _State()).conflict:
             gone.add(id(barrier))
     return replace(launch, body=_replaced(body, lambda s: _NOTHING if id(s) in gone else s))
 
@@ -58,7 +59,7 @@ _NOTHING = Block(())
 
 @dataclass(frozen=True, slots=True)
 class _Touched:
-    """Arrays that threads share, and those of them that are written."""
+    """The arrays that threads share and access, and those of them that they write."""
 
     arrays: frozenset[str] = frozenset()
     written: frozenset[str] = frozenset()
@@ -72,7 +73,7 @@ class _Touched:
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """`runs`: once at least, in all blocks and for all sizes."""
+    """A loop with barriers; `runs`: it has an iteration in all blocks and for all sizes."""
 
     body: Sequence[_Step]
     runs: bool
@@ -83,12 +84,12 @@ class _Choice:
     ways: Sequence[Sequence[_Step]]
 
 
-_Step = _Touched | _Loop | _Choice | Sync  # what matters here of a launch
+_Step = _Touched | _Loop | _Choice | Sync  # the abstraction of a launch that is analysed
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Finds what matters of a launch."""
+    """Abstracts a launch to its accesses of shared arrays, its barriers and its control flow."""
 
     launch: Launch
     own: AbstractSet[str]
@@ -127,7 +128,7 @@ class _Reader:
 
 
 def _joined(steps: Sequence[_Step]) -> list[_Step]:
-    """Steps, with what is accessed between two barriers as one."""
+    """The steps, with consecutive accesses merged into one."""
     out: list[_Step] = []
     for x in steps:
         if out and isinstance(x, _Touched) and isinstance(last := out[-1], _Touched):
@@ -149,8 +150,8 @@ def _ranges(launch: Launch) -> dict[str, Interval]:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What is accessed on any way to a place since the last barrier, before the one in question and after it;
-    whether something of this conflicted."""
+    """A data flow fact: the accesses on any path to a point since the last barrier, those before the barrier
+    in question and those after it, and whether any two of them conflict."""
 
     before: _Touched = _Touched()
     after: _Touched = _Touched()
@@ -161,8 +162,11 @@ class _State:
 
 
 @dataclass(frozen=True, slots=True)
-class _Without:
-    """A launch without a barrier, and without those that are `gone`; `small`: a block is a warp."""
+class _BarrierRemoval:
+    """The data flow analysis of a launch without `barrier` and without those that are `gone`.
+
+    `small`: a block has one warp at most.
+    """
 
     barrier: Sync
     gone: AbstractSet[int]
@@ -190,12 +194,12 @@ class _Without:
 
 
 def _inside_out(s: Stmt) -> list[Sync]:
-    """The barriers of a statement, those in more loops first."""
+    """The barriers of a statement, by the number of loops around them, most first."""
     return [barrier for _, barrier in sorted(_barriers(s, 0), key=lambda x: -x[0])]
 
 
 def _barriers(s: Stmt, depth: int) -> Iterator[tuple[int, Sync]]:
-    """With the number of loops around each."""
+    """The barriers of a statement, each with the number of loops around it."""
     match s:
         case Sync():
             yield depth, s
@@ -214,7 +218,7 @@ def _barriers(s: Stmt, depth: int) -> Iterator[tuple[int, Sync]]:
 
 
 def _replaced(s: Stmt, change: Callable[[Sync], Stmt]) -> Stmt:
-    """A statement with other barriers."""
+    """The statement with `change` applied to each barrier."""
     match s:
         case Sync():
             return change(s)

@@ -84,9 +84,9 @@ def shifted(builder: Builder, nest: Nest, tiling: Tiling, order: Sequence[str]) 
     return None
 
 
-def left_open(builder: Builder, nest: Nest, tiling: Tiling, order: Sequence[str]) -> Iterator[str]:
-    """The results that had better not go past the caches after all: of which a register tile leaves lines
-    half written that no other fills soon; loops over register tiles are nested in `order`."""
+def partial_line_results(builder: Builder, nest: Nest, tiling: Tiling, order: Sequence[str]) -> Iterator[str]:
+    """The results to demote from non-temporal to ordinary stores: a register tile writes parts of their cache
+    lines, and no other tile soon writes the rest.  Loops over register tiles are nested in `order`."""
     axes = {a.name: a for a in nest.axes}
     loops = {a.name: a.extent for p in nest.phases for a in p.axes}
     extents = loops | {n: a.extent for n, a in axes.items()}

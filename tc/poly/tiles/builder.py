@@ -56,11 +56,14 @@ def axis_span(a: Axis) -> Span:
 
 @dataclass(slots=True)
 class Builder:
-    """`chunks`: the most iterations of a parallel loop whose body has private arrays; `workspace`: bytes in
-    use, beside `base` bytes whose number is for dynamic sizes to say; `version` and `count` keep the names of
-    several builders of one nest apart; `past` are the results that go past the caches, `on_lines` those of
-    them of which tiles begin on lines wherever rows do, `left_open` those that had better not, as is found
-    when their nests are tiled."""
+    """What the functions of this package share while they emit the loops of a program.
+
+    `chunks`: the trip count, at most, of a parallel loop whose body has private arrays.  `workspace`: bytes
+    in use, beside `base` bytes, which depend on dynamic sizes.  `version` and `count` make names unique, also
+    between several builders of one nest.  `past`: the results with non-temporal stores.  `on_lines`: those
+    of them whose tiles begin on cache lines wherever their rows do.  `partial_line_results`: those of them
+    that ordinary stores suit better; they are added when their nests are tiled.
+    """
 
     scop: Scop
     chunks: int
@@ -71,7 +74,7 @@ class Builder:
     version: str = ""
     past: frozenset[str] = frozenset()
     on_lines: set[str] = field(default_factory=set[str])
-    left_open: set[str] = field(default_factory=set[str])
+    partial_line_results: set[str] = field(default_factory=set[str])
     stages: Mapping[str, Stage] = field(init=False)
     bodies: Mapping[str, Expr] = field(init=False)
     boxes: Mapping[str, Box] = field(init=False)

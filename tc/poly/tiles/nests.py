@@ -11,7 +11,7 @@ from tc.ir.loops import For, If, LoopKind, Promote, Stmt
 from tc.ir.simplify import simplify
 from tc.poly.register_promotion import Promotion, promotion
 from tc.poly.tile_plan import SHARE, WHOLE, Axis, Nest, Pack, Region, RegionTiling, Tiling
-from tc.poly.tiles.alignment import left_open, shifted
+from tc.poly.tiles.alignment import partial_line_results, shifted
 from tc.poly.tiles.builder import Builder, Span, axis_span, block, defined, named, points_of
 from tc.poly.tiles.dynamic import (
     Name,
@@ -25,6 +25,8 @@ from tc.poly.tiles.dynamic import (
 )
 from tc.poly.tiles.packs import Packed
 from tc.poly.tiles.packs import packs as fill_packs
+from tc.poly.tiles.phase_loops import phase_loops
+from tc.poly.tiles.prefetch import longest_phase, prefetch_next_results
 from tc.poly.tiles.register_tile import RegisterTile
 
 
@@ -273,7 +275,7 @@ class Scanner:
         order = [*t.inner, *(a.name for a in n.axes if a.name not in t.inner)]
         begun = shifted(self.builder, n, t, order)
         if begun is None:
-            self.builder.left_open.update(left_open(self.builder, n, t, order))
+            self.builder.partial_line_results.update(partial_line_results(self.builder, n, t, order))
         return level(order, {}, {}, {})
 
     def register_tile(
@@ -289,9 +291,9 @@ class Scanner:
         axis_parts: Mapping[str, Part],
     ) -> Stmt:
         tile = RegisterTile(self.builder, n, t, spans, cut, packs, dict(local), dict(extents), axis_parts)
-        parts = [tile.phase(p, x) for p, x in zip(n.phases, t.phases, strict=True)]
+        parts = [phase_loops(tile, p, x) for p, x in zip(n.phases, t.phases, strict=True)]
         buffers = plan.buffers | tile.partials
-        body = block([*([] if tile.longest() else tile.next_results()), *parts])
+        body = block([*([] if longest_phase(tile) else prefetch_next_results(tile)), *parts])
         return Promote(frozenset(buffers), plan.dead | frozenset(tile.partials), body) if buffers else body
 
 

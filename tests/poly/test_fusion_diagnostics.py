@@ -9,8 +9,8 @@ from tc.poly import scop
 from tc.poly.context import isl_context
 from tc.poly.fusion import fusion
 from tc.poly.fusion.distances import Distances
-from tc.poly.fusion.fusion import Judge, Proposal, Strategy
-from tc.poly.fusion.fusion_diagnostics import separations
+from tc.poly.fusion.fusion import FusionPolicy, Proposal, Strategy
+from tc.poly.fusion.fusion_diagnostics import fusion_diagnostics
 from tests.poly.fused import MLP3, SIZES, program
 
 ALIKE = "(i,j) = B(i,j) + 1"
@@ -69,7 +69,7 @@ def _told(source: str, strategy: Strategy, **sizes: int) -> list[str]:
     with isl_context():
         distances = Distances()
         groups = fusion.fuse(polyhedra, strategy, distances)
-        return list(separations(polyhedra, groups, distances, fusion.judge(strategy)))
+        return list(fusion_diagnostics(polyhedra, groups, distances, fusion.policy_of(strategy)))
 
 
 def test_who_keeps_them_apart() -> None:
@@ -85,9 +85,9 @@ def test_who_keeps_them_apart() -> None:
     mine = "S1 apart from S0: they could share i, j: it is Monday"
     polyhedra = scop.build(program(source, N=50))
     with isl_context():
-        judge, distances = Judge(lambda _: "it is Monday"), Distances()
-        groups = fusion.fuse(polyhedra, judge, distances)
-        assert separations(polyhedra, groups, distances, judge) == (mine,)
+        policy, distances = FusionPolicy(lambda _: "it is Monday"), Distances()
+        groups = fusion.fuse(polyhedra, policy, distances)
+        assert fusion_diagnostics(polyhedra, groups, distances, policy) == (mine,)
 
 
 def test_models_tell_why() -> None:

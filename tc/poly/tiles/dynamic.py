@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from tc.ir.expr import EQ, GE, GT, ZERO, Add, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Sub, Variable
 from tc.ir.loops import For, If, LoopKind, Stmt
 from tc.ir.simplify import simplify
-from tc.poly.tile_plan import WHOLE, Axis
+from tc.poly.tile_plan import Axis, CacheTile
 from tc.poly.tiles.builder import Builder, Span, axis_span, block, named
 
 EXACT = 8  # points of a register tile up to which there is code for each remainder
@@ -44,7 +44,7 @@ class Share:
 
 def cache_tiles(builder: Builder, a: Axis, size: int | Share) -> Tiles:
     """Tiles of `size` points of an axis."""
-    if size == WHOLE:
+    if size == CacheTile.WHOLE:
         return Tiles(axis_span(a))
     var = builder.name(a.name)
     if size == 1:

@@ -10,7 +10,7 @@ from tc.ir.expr import EQ, GT, ZERO, Add, Expr, FloorDiv, FloorMod, IntImm, Min,
 from tc.ir.loops import For, If, LoopKind, Promote, Stmt
 from tc.ir.simplify import simplify
 from tc.poly.register_promotion import Promotion, promotion
-from tc.poly.tile_plan import SHARE, WHOLE, Axis, Nest, Pack, Region, RegionTiling, Tiling
+from tc.poly.tile_plan import Axis, CacheTile, Nest, Pack, Region, RegionTiling, Tiling
 from tc.poly.tiles.alignment import partial_line_results, shifted
 from tc.poly.tiles.builder import Builder, Span, axis_span, block, defined, named, points_of
 from tc.poly.tiles.dynamic import (
@@ -63,7 +63,7 @@ class Scanner:
         tiled: list[tuple[Axis, Tiles]] = []
         for a in axes:
             size, register = tiles[a.name]
-            if tasks is not None and size == SHARE:
+            if tasks is not None and size == CacheTile.SHARE:
                 name = self.builder.name("tasks")
                 t = self.axis_tiles(a, Share(Variable(name), register, most))
                 t = replace(t, before=((name, tasks), *t.before))
@@ -86,7 +86,7 @@ class Scanner:
         return defined([x for _, t in tiled for x in t.before], self.tasks(outer, private, inside))
 
     def axis_tiles(self, a: Axis, size: int | Share) -> Tiles:
-        if a.size is not None or not isinstance(size, int) or size == WHOLE:
+        if a.size is not None or not isinstance(size, int) or size == CacheTile.WHOLE:
             return cache_tiles(self.builder, a, size)
         n = -(-a.extent // size)
         if n <= 1:

@@ -1,5 +1,3 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
 """Which loops of two statements run alike: dependences between them have distance zero there.
 
 Dependences are taken from the access relations pair by pair: for statements in program order every conflict
@@ -9,6 +7,7 @@ is a dependence, so this is exact except for conflicts that a later write hides,
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import reduce
 
 import islpy as isl
 
@@ -43,7 +42,7 @@ class Distances:
         """The pairs of loops in which every dependence from `s` to `t` has distance zero; None where there
         is no dependence.  `s` comes before `t`."""
         found = self.conflicts(s, t)
-        return frozenset.intersection(*(pairs for _, _, pairs in found)) if found else None
+        return reduce(lambda a, b: a & b, (pairs for _, _, pairs in found)) if found else None
 
     def conflicts(self, s: Statement, t: Statement) -> tuple[Conflict, ...]:
         """The accesses to one element, of `s` and of `t` after it, each with the pairs of loops in which the

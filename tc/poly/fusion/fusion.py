@@ -1,5 +1,3 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
 """Loop fusion: which statements share which loops.
 
 A greedy fuser over statements in program order.  At each level a statement joins an earlier group if some

@@ -1,4 +1,3 @@
-# pyright: reportUnknownMemberType=false
 """Fusion diagnostics: why two groups of loops were not fused, as text for users."""
 
 from __future__ import annotations

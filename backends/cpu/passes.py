@@ -214,7 +214,7 @@ def _scan(state: CpuState) -> CpuState:
                 on_lines,
                 partial_line_results,
             )
-            scanner = tiles.Scanner(builder)
+            scanner = tiles.TiledLoops(builder)
             pairs = zip(p.chosen.regions, p.chosen.tilings, strict=True)
             body = tiles.block(scanner.region(r, t) for r, t in pairs)
             arrays.extend(builder.arrays)

@@ -1,5 +1,3 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
 """Index expressions as isl's piecewise quasi-affine functions and sets.
 
 Sizes, and integer scalars not yet specialised, are isl parameters.  A sub-expression of these alone

@@ -1,5 +1,3 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false, reportAttributeAccessIssue=false, reportUnnecessaryContains=false
 """Schedule trees to loop nests, through isl's AST generation (Grosser, Verdoolaege and Cohen,
 "Polyhedral AST generation is more than scanning polyhedra", 2015)."""
 
@@ -53,6 +51,9 @@ from tc.poly.scop import Scop, Statement
 UNROLLED, AT_ONCE = "unrolled", "at_once"  # of marks
 _OP = isl.ast_expr_op_type
 _NODE = isl.ast_node_type
+# The stubs of islpy lack members that are named after keywords.
+_AND, _OR = _OP["and_"], _OP["or_"]
+_FOR, _IF = _NODE["for_"], _NODE["if_"]
 
 _FOLDED: dict[isl.ast_expr_op_type, Callable[[Expr, Expr], Expr]] = {
     _OP.add: Add,
@@ -60,9 +61,9 @@ _FOLDED: dict[isl.ast_expr_op_type, Callable[[Expr, Expr], Expr]] = {
     _OP.mul: Mul,
     _OP.min: Min,
     _OP.max: Max,
-    _OP.and_: And,
+    _AND: And,
     _OP.and_then: And,
-    _OP.or_: Or,
+    _OR: Or,
     _OP.or_else: Or,
     _OP.eq: EQ,
     _OP.le: LE,
@@ -78,7 +79,7 @@ _FOLDED: dict[isl.ast_expr_op_type, Callable[[Expr, Expr], Expr]] = {
 }
 
 
-_LOGICAL: tuple[isl.ast_expr_op_type, ...] = (_OP.and_, _OP.and_then, _OP.or_, _OP.or_else)
+_LOGICAL: tuple[isl.ast_expr_op_type, ...] = (_AND, _OP.and_then, _OR, _OP.or_else)
 
 
 def _truth(e: Expr) -> Expr:
@@ -94,7 +95,7 @@ def convert(e: isl.AstExpr, names: Mapping[str, Expr]) -> Expr:
     if kind == isl.ast_expr_type.id:
         name = e.get_id().get_name()
         return names[name] if name in names else Variable(name)
-    op = e.get_op_type()
+    op = _OP(e.get_op_type())  # the stubs of islpy say int
     args = [convert(e.get_op_arg(i), names) for i in range(e.get_op_n_arg())]
     if op == _OP.minus:
         return Sub(IntImm(0), args[0])
@@ -214,9 +215,9 @@ class _Converter:
         if kind == _NODE.block:
             parts = node.block_get_children()
             return block(self.node(parts.get_at(i), env, taken) for i in range(parts.n_ast_node()))
-        if kind == _NODE.for_:
+        if kind == _FOR:
             return self.loop(node, env, taken)
-        if kind == _NODE.if_:
+        if kind == _IF:
             test = simplify(convert(node.if_get_cond(), env), exact=True)
             then = self.node(node.if_get_then(), env, taken)
             other = self.node(node.if_get_else(), env, taken) if node.if_has_else() else None
@@ -224,7 +225,7 @@ class _Converter:
         if kind == _NODE.mark:
             below = node.mark_get_node()
             found = self.node(below, env, taken)
-            is_loop = below.get_type() == _NODE.for_ and not below.for_is_degenerate()
+            is_loop = below.get_type() == _FOR and not below.for_is_degenerate()
             return _marked(found, node.mark_get_id().get_name()) if is_loop else found
         if kind == _NODE.user:
             call = node.user_get_expr()
@@ -389,7 +390,7 @@ def _calls(node: isl.AstNode) -> list[isl.AstExpr]:
     if kind == _NODE.block:
         parts = node.block_get_children()
         return [c for i in range(parts.n_ast_node()) for c in _calls(parts.get_at(i))]
-    if kind == _NODE.for_:
+    if kind == _FOR:
         return _calls(node.for_get_body())
     if kind == _NODE.mark:
         return _calls(node.mark_get_node())

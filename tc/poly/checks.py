@@ -1,5 +1,3 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
 """What the language asks of a program, decided exactly and for all sizes at once (docs/language.md):
 updates in place, elements that nothing defines, accesses out of bounds."""
 

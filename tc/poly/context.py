@@ -1,5 +1,3 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false, reportUnknownParameterType=false, reportMissingParameterType=false
 """One isl context behind one lock, and a helper for each trap of islpy.
 
 isl objects live only while a thread is inside `isl_context()`, or inside a Scop that the same compile
@@ -10,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import islpy as isl
 
@@ -246,7 +244,7 @@ class Callbacks:
     def keep(self, result: tuple[Any, Any] | Any) -> Any:
         """The object of a `set_…` call that takes a callback; its handle stays alive with `self`."""
         if isinstance(result, tuple):
-            value, handle = result
+            value, handle = cast("tuple[Any, Any]", result)
             self._kept.append(handle)
             return value
         return result

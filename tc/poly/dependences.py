@@ -1,5 +1,3 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
 """Data dependences between statement instances, by array dataflow analysis (Feautrier, 1991; isl's
 `compute_flow`).
 

@@ -1,5 +1,3 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
 """Examples out of sets and relations, for messages: the smallest sizes, then the first instances."""
 
 from __future__ import annotations

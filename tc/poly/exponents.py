@@ -1,5 +1,3 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
 """Exponents that are never positive: a value less the maximum over values of which it is one.
 
 Soft-max and the logarithm of a sum of exponentials subtract the maximum of a row first, so that nothing

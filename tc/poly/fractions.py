@@ -1,5 +1,3 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
 """Dividends that are known to be from 0 to 1: what soft-max divides by its sum.
 
 A quotient by a reciprocal is right where the dividend is neither so large nor so small that a step of it

@@ -1,5 +1,3 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
 """The oracles of schedules: dependences are respected, every instance runs exactly once.
 
 What the language asks of programs is in `checks.py` (and can be had from here), the oracle of loop nests

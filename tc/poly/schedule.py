@@ -1,5 +1,3 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
 """Schedule trees: the identity (statements in order, each with its loops in order; report, Figure 3.a), and
 that of fused loops."""
 

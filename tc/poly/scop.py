@@ -1,5 +1,3 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
 """Programs as sets and relations: iteration domains and accesses (docs/design.md).
 
 Accesses are at the level of buffers: all versions of a tensor share one.  Coordinates are logical, as

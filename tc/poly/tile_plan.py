@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from typing import Literal
 
 from tc.dtypes import DType
@@ -213,23 +214,36 @@ def _axis(source: _Source, m: Member, position: int) -> Axis:
 # How a nest is tiled.
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """An axis of a nest: cache tiles of `cache` points, in these register tiles of `register` points, of
-    which `lanes` are one vector (1 on all axes but at most one).
+class CacheTile(IntEnum):
+    """Cache tiles whose length is not a constant number of points.
 
-    `cache` is 0 for one tile of whatever length the axis has, and -1 for a share of the axis: see `Tiling`.
-    Such tiles have no bound, so no pack may depend on the axis.  `even`: what would be left over of an axis
-    that is one cache tile is shared out, so that register tiles have at most one point more or less.
+    They have no bound, so no pack may depend on their axis.
     """
 
-    cache: int
+    WHOLE = 0  # one tile, as long as the axis
+    SHARE = -1  # a share of the axis, computed at run time: see `Tiling`
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """An axis of a nest: cache tiles of `cache` points or of a kind of `CacheTile`, in them register tiles of
+    `register` points, of which `lanes` are one vector (1 on all axes but at most one).
+
+    `even`: instead of a remainder register tiles of an axis that is one cache tile differ by at most a point.
+    """
+
+    cache: int | CacheTile
     register: int = 1
     lanes: int = 1
     even: bool = False
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether cache tiles have a constant number of points."""
+        return self.cache > 0
+
     def registers(self, extent: int) -> list[tuple[int, int]]:
-        """The register tiles of so many points, in order: how many, and of how many points."""
+        """The register tiles of `extent` points, in order: how many, and of how many points each."""
         size = max(1, min(self.register, extent))
         whole, left = divmod(extent, size)
         if not left:
@@ -238,9 +252,6 @@ class Tile:
             return [(whole, size), (1, left)]
         least, more = divmod(extent, whole + 1)
         return [(n, points) for n, points in ((more, least + 1), (whole + 1 - more, least)) if n]
-
-
-WHOLE, SHARE = 0, -1  # as `Tile.cache`
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,12 +309,12 @@ class Pack:
 
 @dataclass(frozen=True, slots=True)
 class PrefetchHint:
-    """A read of `statement` (its number among the statement's reads, -1: the element that it writes) whose
-    elements are asked for before they are used: `tiles` register tiles of `axis`, or one block if it is a
-    blocked axis of a phase."""
+    """A read of `statement` (its number among the statement's reads, None: the element that it writes) whose
+    elements are prefetched `tiles` register tiles of `axis` ahead, or a block ahead if that is a blocked axis
+    of a phase."""
 
     statement: str
-    read: int
+    read: int | None
     axis: str
     tiles: int = 1
 
@@ -331,10 +342,12 @@ class Tiling:
 
 @dataclass(frozen=True, slots=True)
 class RegionTiling:
-    """`tiles` of the region's axes; all run in parallel if `parallel`.  A tile of `SHARE` is one of `tasks`,
-    of whole multiples of `step` points and at most `most`."""
+    """The cache tiles `tiles` of the region's axes; all run in parallel if `parallel`.
 
-    tiles: tuple[int, ...]
+    A tile that is a `SHARE` is one of `tasks`, a whole multiple of `step` points and at most `most` points.
+    """
+
+    tiles: tuple[int | CacheTile, ...]
     nests: tuple[Tiling, ...]
     parallel: bool = True
     tasks: Expr | None = None

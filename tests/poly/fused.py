@@ -118,7 +118,7 @@ def loops(
     """The loop nest of tiled regions."""
     base = loop_nest.assemble(p, tiles.block(()))
     builder = tiles.Builder(s, chunks, 0, base.workspace)
-    scanner = tiles.Scanner(builder)
+    scanner = tiles.TiledLoops(builder)
     body = tiles.block(scanner.region(r, t) for r, t in zip(regions, tilings, strict=True))
     return replace(base, body=body, arrays=(*base.arrays, *builder.arrays), workspace=builder.place())
 

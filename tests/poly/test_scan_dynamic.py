@@ -23,17 +23,7 @@ from tc.ir.program import Program
 from tc.poly import scop, tile_plan, trace
 from tc.poly.context import isl_context
 from tc.poly.fusion import fusion
-from tc.poly.tile_plan import (
-    SHARE,
-    WHOLE,
-    Nest,
-    Pack,
-    PhaseTile,
-    Region,
-    RegionTiling,
-    Tile,
-    Tiling,
-)
+from tc.poly.tile_plan import CacheTile, Nest, Pack, PhaseTile, Region, RegionTiling, Tile, Tiling
 from tests.poly import fused
 from tests.poly.fused import loops
 from tests.poly.test_scan import packable
@@ -69,7 +59,7 @@ def tilings(draw: st.DrawFn, s: scop.Scop, n: Nest, given_: Mapping[str, int], s
             tiles[a.name] = Tile(given_[a.name], draw(st.sampled_from(fits)), lanes)
             continue
         register = lanes * draw(st.integers(1, most if a.size is None else 9 // lanes))
-        cache = draw(st.sampled_from([register, 2 * register, SHARE, WHOLE]))
+        cache = draw(st.sampled_from([register, 2 * register, CacheTile.SHARE, CacheTile.WHOLE]))
         tiles[a.name] = Tile(given_.get(a.name, cache), register, lanes)
     vector = next((k for k, t in tiles.items() if t.lanes > 1), None)
     order = tuple(draw(st.permutations([a.name for a in n.axes if a.name not in given_])))
@@ -92,7 +82,7 @@ def tilings(draw: st.DrawFn, s: scop.Scop, n: Nest, given_: Mapping[str, int], s
     for pack in packable(s, n, vector) if vector is not None else ():
         phase = next(i for i, p in enumerate(n.phases) if pack.statement in p.statements)
         endless = any(a.size is not None for a in n.phases[phase].axes) and phases[phase].block is None
-        unbounded = any(t.cache <= 0 for t in tiles.values())
+        unbounded = any(not t.is_bounded for t in tiles.values())
         if not endless and not unbounded and draw(st.booleans()):
             packs.append(pack)
     tasks = Max(Min(FloorDiv(Variable(size), IntImm(2)), IntImm(4)), IntImm(1))
@@ -106,7 +96,7 @@ def region_tilings(draw: st.DrawFn, s: scop.Scop, r: Region, size: str) -> tuple
     keep = draw(st.lists(st.booleans(), min_size=len(r.axes), max_size=len(r.axes)))
     shared = tuple(a for a, k in zip(r.axes, keep, strict=True) if k) or r.axes[:1]
     sizes = tuple(
-        draw(st.integers(1, a.extent)) if a.size is None else draw(st.sampled_from([1, 3, SHARE]))
+        draw(st.integers(1, a.extent)) if a.size is None else draw(st.sampled_from([1, 3, CacheTile.SHARE]))
         for a in shared
     )
     nests = tuple(
@@ -174,7 +164,7 @@ def rows(tile: Tile, parallel: int = 1) -> LoopNest:
 
 
 @pytest.mark.parametrize("register", [1, 2, 3, 6, 8, 11])
-@pytest.mark.parametrize("tiles", [1, 3, SHARE, WHOLE])
+@pytest.mark.parametrize("tiles", [1, 3, CacheTile.SHARE, CacheTile.WHOLE])
 def test_what_is_left_over_of_rows(register: int, tiles: int) -> None:
     rows(Tile(tiles * register if tiles > 0 else tiles, register))
 
@@ -189,7 +179,7 @@ def test_tiles_are_one_parallel_loop_of_symbolic_length_with_few_private_arrays(
 
 
 def test_there_is_no_condition_in_the_main_loop() -> None:
-    n = rows(Tile(WHOLE, 3), parallel=0)
+    n = rows(Tile(CacheTile.WHOLE, 3), parallel=0)
     main = next(x for x in statements(n.body) if isinstance(x, For) and x.var.startswith("i_0"))
     assert "if" not in nest_text(n)[: nest_text(n).index("if")]
     assert not any(type(x).__name__ == "If" for x in statements(main.body))
@@ -198,7 +188,7 @@ def test_there_is_no_condition_in_the_main_loop() -> None:
 def test_a_pack_needs_a_tile_with_a_bound() -> None:
     p, s, (region,) = polyhedra(fused.GEMM, ("N",), "max", M=4, K=3)
     tiling = Tiling(
-        {"i_0": Tile(4), "j_1": Tile(WHOLE, 4, 4)}, ("i_0", "j_1"), ("i_0", "j_1"),
+        {"i_0": Tile(4), "j_1": Tile(CacheTile.WHOLE, 4, 4)}, ("i_0", "j_1"), ("i_0", "j_1"),
         (PhaseTile(), PhaseTile()), (Pack("S1", 1),),
     )  # fmt: skip
     with isl_context(), pytest.raises(InternalError, match="no constant extent"):

@@ -352,7 +352,7 @@ def inner_order(
     along = {n for r in blocked_rows(context, tiles, phases, packs) for n in r.strides if r.strides[n]}
     if along:
         return tuple(sorted(order, key=lambda n: n not in along))
-    looped = [n for n in order if not 0 < tiles[n].cache <= tiles[n].register]
+    looped = [n for n in order if not (tiles[n].is_bounded and tiles[n].cache <= tiles[n].register)]
     far = [r for r in context.refs if r.elements * r.itemsize > machine.l2]
     if len(looped) < 2 or any(abs(r.strides.get(looped[-1], 0)) == 1 for r in far):
         return tuple(order)  # contiguous rows from afar are best read and written sequentially

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tc.ir.expr import Expr
 from tc.options import Options
-from tc.poly.tile_plan import SHARE, WHOLE, Nest, Pack, PhaseTile, PrefetchHint, Tile, Tiling
+from tc.poly.tile_plan import CacheTile, Nest, Pack, PhaseTile, PrefetchHint, Tile, Tiling
 
 from ..cost import dot
 from ..cost.balance import MIN_BUSY, TASKS_PER_CORE, even_width, keeps_busy
@@ -138,8 +138,8 @@ def tiling(
     most: int | None = None
     for n in dynamic - fixed:
         step = tiles[n].register
-        points = max(step, _KEPT_SUMS // step * step) if n in sums else WHOLE
-        if tiles[n].cache != SHARE:
+        points = max(step, _KEPT_SUMS // step * step) if n in sums else CacheTile.WHOLE
+        if tiles[n].cache != CacheTile.SHARE:
             tiles[n] = replace(tiles[n], cache=points)
         elif n in sums:
             most = points

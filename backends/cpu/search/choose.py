@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from tc.ir.expr import Expr
 from tc.options import Options
 from tc.poly.scop import Scop
-from tc.poly.tile_plan import SHARE, WHOLE, Axis, Nest, Region, RegionTiling, Tiling
+from tc.poly.tile_plan import Axis, CacheTile, Nest, Region, RegionTiling, Tiling
 from tc.support.machine_overrides import describe
 
 from ..cost.cost import nest_cost
@@ -130,7 +130,8 @@ def predicted(
     total = 0.0
     for r, made, tiled, best in zip(regions, choice.regions, choice.tilings, choice.candidates, strict=True):
         given = {
-            a.name: t if t != SHARE else tiled.most or 1 for a, t in zip(made.axes, tiled.tiles, strict=True)
+            a.name: t if t != CacheTile.SHARE else tiled.most or 1
+            for a, t in zip(made.axes, tiled.tiles, strict=True)
         }
         for n, c in zip(r.nests, best, strict=True):
             context = NestContext.of(n, work_of(scop, n, bodies, machine, sizes), machine)
@@ -179,7 +180,8 @@ def _describe_tiling(n: Nest, t: Tiling) -> str:
     parts: list[str] = []
     for i, name in enumerate(t.order):
         x = t.tiles[name]
-        cache = {SHARE: "a share", WHOLE: "all"}.get(x.cache, x.cache)
+        lengths: dict[int, str] = {CacheTile.SHARE: "a share", CacheTile.WHOLE: "all"}
+        cache = lengths.get(x.cache, x.cache)
         parts.append(f"{name} {'parallel ' if i < t.parallel else ''}by {cache}/{x.register}")
     packs = f"; packs {len(t.packs)}" if t.packs else ""
     along = ", ".join(sorted({x.axis for x in t.prefetches}))
@@ -259,7 +261,7 @@ def _region_shares(
     tasks = number_of_tasks(shared, (), total, 2 * TASK_CYCLES, 4 * machine.cores)
     # The outer axes have tiles of one point.
     step = 8 if most >= 8 else 1
-    return replace(t, tiles=(*t.tiles[:-1], SHARE), tasks=tasks, step=step, most=most - most % step)
+    return replace(t, tiles=(*t.tiles[:-1], CacheTile.SHARE), tasks=tasks, step=step, most=most - most % step)
 
 
 def _rough_cycles(n: Nest, work: Mapping[str, Work], machine: Machine) -> float:

@@ -104,10 +104,10 @@ def tile_traversal(
     context: NestContext, tiles: Mapping[str, Tile], inner: Sequence[str], near_bytes: int
 ) -> TileTraversal:
     """The traversal of a nest with the loops `inner` over register tiles.  A cache tile of dynamic length
-    (WHOLE, SHARE) counts as long as the axis typically is."""
+    (CacheTile.WHOLE, CacheTile.SHARE) counts as long as the axis typically is."""
     axes = {a.name: a for a in context.nest.axes}
     whole = {n: a.extent for n, a in axes.items()}
-    extents = {n: min(t.cache, whole[n]) if t.cache > 0 else whole[n] for n, t in tiles.items()}
+    extents = {n: min(t.cache, whole[n]) if t.is_bounded else whole[n] for n, t in tiles.items()}
     at = {n: min(t.register, whole[n]) for n, t in tiles.items()}
     looped = tuple(n for n in inner if extents[n] > tiles[n].register)
     return TileTraversal(context, tiles, near_bytes, axes, extents, at, looped)
@@ -250,7 +250,7 @@ def result_prefetches(w: TileTraversal) -> tuple[PrefetchHint, ...]:
         else:
             continue
         if along is not None:
-            out.setdefault(r.buffer, PrefetchHint(r.statement, -1, along))
+            out.setdefault(r.buffer, PrefetchHint(r.statement, None, along))
     return tuple(out.values())
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tc.ir.expr import Add, Expr, FloorDiv, IntImm, Max, Min, Mul
-from tc.poly.tile_plan import SHARE, Axis, Nest, Tile
+from tc.poly.tile_plan import Axis, CacheTile, Nest, Tile
 
 _POINT_OVERHEAD = 8  # iterations that take as long as the rest of a point: first values, stores, loop control
 
@@ -47,7 +47,7 @@ def shares(
     for i, n in enumerate(order):
         a, t = axes[n], tiles[n]
         if n not in fixed:
-            out[n] = replace(t, cache=SHARE)
+            out[n] = replace(t, cache=CacheTile.SHARE)
         if a.size is None:
             have *= -(-a.extent // (t.cache if n in fixed else t.register))
         if have >= most:

@@ -1,5 +1,3 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
 """The parts of a mapped tree that only say which points there are: the values of block and thread variables,
 the filter of a thread, the bands over its points."""
 

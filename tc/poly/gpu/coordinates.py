@@ -1,5 +1,3 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
 """Functions of instances, by which tiles, threads and steps are told: as text for isl.
 
 An instance is one of a statement, or a point of axes that a transfer runs at (`Tuple`).

@@ -1,5 +1,3 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
 """Copies to shared memory one tile ahead, where a target has asynchronous ones (NVIDIA from Ampere on).
 
 Two copies of a footprint take turns: while threads work on one tile, the next one arrives.  One barrier a

@@ -1,5 +1,3 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
 """What stands between the parts of a mapped tree: statements of extension nodes."""
 
 from __future__ import annotations

@@ -1,5 +1,3 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
 """Tiles of a reduction all of whose points exist, apart from those on the border of a condition.
 
 `C(i,j) +=! A(i,k) * B(k,j) where k <= i`: the points of a tile end at different iterations.  Nothing says in

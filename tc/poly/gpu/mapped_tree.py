@@ -1,5 +1,3 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
 """The mapped schedule tree of a region (report, §5; Figure 3).
 
     domain

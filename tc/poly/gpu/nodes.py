@@ -1,5 +1,3 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
 """Schedule trees as text for isl: nested, so that what a node is below is where it is made.
 
 Extension nodes can then stand anywhere; islpy's grafts stand only next to existing nodes.

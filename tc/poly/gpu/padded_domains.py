@@ -1,5 +1,3 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
 """Statements that run beyond their domain, so that no guard stands in the innermost loops of a partial tile.
 
 That is harmless where an instance touches nothing but registers of its thread and copies in shared memory:

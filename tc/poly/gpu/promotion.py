@@ -1,5 +1,3 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
 """Where a region keeps what it works on: registers, shared memory; and which of its accesses go there."""
 
 from __future__ import annotations

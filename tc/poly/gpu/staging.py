@@ -1,5 +1,3 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
 """The tiles of a unit's own loops, for each of which all threads of a block make copies in shared memory."""
 
 from __future__ import annotations

@@ -1,5 +1,3 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false
 """Barriers: where a thread needs what another thread of its block, or of its warp, did, or must not disturb
 it yet.
 

@@ -1,11 +1,11 @@
-"""Register tiles that begin on lines, where rows of results do not.
+"""Alignment of register tiles to cache lines, for non-temporal stores to rows that are not aligned.
 
-A vector goes past the caches where it is one line of memory, or part of one.  Of a matrix whose rows have
-4094 elements the second row begins 8 bytes before a line does, the third 16.  There the first elements of
-each row, up to where a line begins, are a short tile of their own; tiles from there on have whole lines.
+A non-temporal store of a vector must be to one cache line, or part of one.  In a matrix whose rows have 4094
+elements the second row begins 8 bytes before a line, the third 16.  There the first elements of each row, up
+to the first line, are peeled as a short tile; the tiles after it are whole lines.
 
-Shorter rows go past the caches, too, if a tile ends where the next begins, which fills the line that both
-share before the processor gives up waiting for the rest of it.
+Shorter rows have non-temporal stores, too, if each tile ends where the next begins: the next one completes
+the line that both share before the processor flushes its write-combining buffer.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from tc.poly.bodies import zero_based
 from tc.poly.tile_plan import Axis, Nest, Tiling
 from tc.poly.tiles.builder import ALIGNMENT, Builder, Span
 
-# Bytes that a row has at least, for its ends to be worth their code.  On Zen 4 stencils of rows of 254 and
+# Bytes of a row, at least, for a peeled tile to be worth its code.  On Zen 4 stencils of rows of 254 and
 # 512 elements took 1.15 and 1.02 times as long, of 1021 and more 0.67 to 0.51 (ADR 8).
 _ROW = 3072
-# Iterations of a reduction between tiles that share a line, at most.  On Zen 4 rows of 28 maxima of four were
-# 1.3 times as fast past the caches, rows of 28 sums of 72 products 0.6 times (ADR 8).
+# Iterations of a reduction, at most, between tiles that share a line.  On Zen 4 with non-temporal stores,
+# rows of 28 maxima of four were 1.3 times as fast, rows of 28 sums of 72 products 0.6 times (ADR 8).
 _SOON = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Shifted:
-    """An axis in lanes along which the rows of a result do not all begin on lines; `address` is the place of
-    the element that a statement writes, over its variables."""
+    """A vector axis along which not all rows of a result begin on cache lines; `address` is the offset of the
+    element that a statement writes, in elements, an expression of its variables."""
 
     axis: Axis
     statement: str
@@ -40,8 +40,10 @@ class Shifted:
     address: Expr
 
     def before(self, nest: Nest, spans: Mapping[str, Span], local: Mapping[str, Expr]) -> Expr:
-        """The elements before the first line of a row, fewer than the lanes; `local` are the offsets of a
-        register tile in its cache tile, along the axes around."""
+        """The number of elements before the first cache line of a row, less than the lanes.
+
+        `local` are the offsets of a register tile in its cache tile, along the axes of the loops around.
+        """
         env: dict[str, Expr] = {}
         for a in nest.axes:
             if self.statement in a.vars:
@@ -56,9 +58,12 @@ class Shifted:
 
 
 def shifted(builder: Builder, nest: Nest, tiling: Tiling, order: Sequence[str]) -> Shifted | None:
-    """The axis in lanes, if rows along it had better begin with a short tile: those of a result that goes
-    past the caches and of which not all begin on lines.  All rows of a register tile must begin alike; loops
-    over register tiles are nested in `order`."""
+    """The vector axis, if its rows should begin with a peeled tile: they are of a result with non-temporal
+    stores, and not all of them begin on cache lines.
+
+    All rows of a register tile must have the same alignment.  Loops over register tiles are nested in
+    `order`.
+    """
     axis = next((a for a in nest.axes if tiling.tiles[a.name].lanes > 1), None)
     if axis is None or axis.size is not None or tiling.packs or any(p.axes for p in nest.phases):
         return None
@@ -77,9 +82,9 @@ def shifted(builder: Builder, nest: Nest, tiling: Tiling, order: Sequence[str]) 
         factors = {names.get(e.name, ""): f for e, f in terms.items() if isinstance(e, Variable)}
         if len(factors) < len(terms) or factors.get(axis.name) != 1:
             continue
-        aslant = {n for n, f in factors.items() if f % lanes and n != axis.name}
+        misaligned = {n for n, f in factors.items() if f % lanes and n != axis.name}
         around = {n for n in order[: order.index(axis.name)] if tiling.tiles[n].register == 1}
-        if aslant <= around and (aslant or constant % lanes):
+        if misaligned <= around and (misaligned or constant % lanes):
             return Shifted(axis, statement, buffer, lanes, found)
     return None
 
@@ -101,7 +106,7 @@ def partial_line_results(builder: Builder, nest: Nest, tiling: Tiling, order: Se
             steps = {names.get(e.name, ""): abs(f) for e, f in terms.items() if isinstance(e, Variable)}
             line = ALIGNMENT // builder.dtypes[buffer].itemsize
             if all(f == 1 or f % line == 0 or extents.get(n, 1) == 1 for n, f in steps.items()):
-                continue  # rows are whole lines
+                continue  # rows consist of whole lines
             run = 1
             for n, f in sorted(steps.items(), key=lambda x: x[1]):
                 run *= tile.get(n, 1) if f == run else 1
@@ -117,7 +122,8 @@ def _written(builder: Builder, statement: str) -> str:
 
 
 def _address(builder: Builder, statement: str) -> Expr | None:
-    """What a statement writes, counted from the first element of the array; None where that is no number."""
+    """The offset of the element that a statement writes from the first of the array, in elements; None if a
+    stride is dynamic."""
     stage = builder.stages[statement]
     box = builder.boxes[builder.func_buffers[stage.func]]
     out: Expr = ZERO

@@ -1,4 +1,4 @@
-"""What all of scanning shares: names, the program's stages, the arrays that tiling adds."""
+"""What all functions of this package share: names, the program's stages, the arrays that tiling adds."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Part of an axis: it starts `origin` after the axis' first point and has `extent` points; in the last
-    tile (where `last` holds) it has only `rest`.
+    """An interval of an axis: `extent` points from `origin` after the axis' first point on, only `rest`
+    points in the last tile (where `last` holds).
 
-    Of an axis of dynamic extent it has `points`, and `extent` is the most there can be, 0 without a bound.
+    With a dynamic length it has `points` points, and `extent` is the upper bound of that, 0 without a bound.
     """
 
     origin: Expr
@@ -38,12 +38,12 @@ class Span:
 
     @property
     def count(self) -> Expr:
-        """How many points there are; not of a cache tile of a constant extent, whose last may be short."""
+        """The number of points, except in a last tile of constant extent, which may be shorter."""
         return IntImm(self.extent) if self.points is None else self.points
 
     @property
     def bound(self) -> int:
-        """The most points there can be."""
+        """The upper bound of the number of points.  InternalError if there is none."""
         if self.points is not None and not self.extent:
             raise InternalError("an array depends on an axis whose tile has no constant extent")
         return self.extent
@@ -95,11 +95,12 @@ class Builder:
         return f"{stem}.{self.count}"
 
     def place(self) -> Expr:
-        """Where the workspace ends by now."""
+        """The present end of the workspace, in bytes."""
         return simplify(Add(self.base, IntImm(self.workspace)), exact=True)
 
     def private(self, name: str, dtype: DType, shape: tuple[int, ...], chunk: str | None) -> Array:
-        """An array of its own for each iteration of the parallel loop `chunk`, made once for each name."""
+        """An array with a copy for each iteration of the parallel loop `chunk`, created once for each
+        name."""
         name += self.version
         found = next((a for a in self.arrays if a.name == name), None)
         if found is not None:
@@ -126,12 +127,12 @@ def block(parts: Iterable[Stmt]) -> Stmt:
 
 
 def named(var: str, value: Expr, body: Stmt) -> Stmt:
-    """`body` where `var` is a name for an index, computed once."""
+    """`body` in which `var` names an index, computed once."""
     return For(var, value, Add(value, IntImm(1)), 1, LoopKind.SERIAL, body)
 
 
 def defined(names: Sequence[tuple[str, Expr]], body: Stmt) -> Stmt:
-    """`body` below names for indices, each of which may use those before it."""
+    """`body` in which `names` are indices; each may use those before it."""
     for var, value in reversed(names):
         body = named(var, value, body)
     return body
@@ -140,7 +141,7 @@ def defined(names: Sequence[tuple[str, Expr]], body: Stmt) -> Stmt:
 def vector_loops(
     var: str, extent: int, lanes: int, name: Callable[[str], str], body: Stmt, least: int = 0
 ) -> Stmt:
-    """`for var in [0, extent)` in vectors of `lanes`, the last one shorter, of `least` lanes if of fewer."""
+    """`for var in [0, extent)` in vectors of `lanes`; a shorter last one is at least `least` lanes wide."""
     q, r = divmod(extent, lanes)
     parts: list[Stmt] = []
     if q:
@@ -173,7 +174,7 @@ def loads(e: Expr) -> list[Load]:
 
 
 def contiguous(read: Load, axes: Sequence[Axis], statement: str) -> Axis | None:
-    """The axis along which the elements of a read are neighbours."""
+    """The axis along which a read is contiguous."""
     if not read.subscripts:
         return None
     terms, _ = linear_terms(read.subscripts[-1])

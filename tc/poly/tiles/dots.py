@@ -1,7 +1,7 @@
-"""Sums of products of bytes, of which the instructions want one factor unsigned and the other signed.
+"""Shifted factors of dot products of bytes, whose instructions take one unsigned and one signed factor.
 
-Where both are alike the packed one is shifted by 128, and 128 times the sum of the other factor is taken from
-the result: sum((b + s) * a) - s * sum(a) = sum(b * a), in integers that wrap around.
+If both have the same signedness, 128 is added to the packed one, and 128 times the sum of the other factor is
+subtracted from the result: sum((b + s) * a) - s * sum(a) = sum(b * a), in integers that wrap around.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from tc.poly.tile_plan import Axis, Dot, Nest, Phase
 from tc.poly.tiles.builder import Builder, Span, block, contiguous, loads, points_of
 from tc.poly.tiles.dynamic import vectors
 
-_BYTES = 64  # of the factor that are summed at a time
+_BYTES = 64  # of the other factor that are summed at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """`array`, by the offsets of `axes` in the cache tile: what the results are too large by; `fill` makes
-    it."""
+    """The amounts that results are too large by: `array`, indexed by the offsets of `axes` in the cache tile;
+    the loops `fill` compute it."""
 
     array: Array
     axes: tuple[str, ...]
@@ -39,7 +39,7 @@ def _literal(value: int, t: DType) -> Expr:
 
 
 def shifted(value: Expr, dot: Dot) -> Expr:
-    """An element of the packed factor as it is packed; the shift brings it into the range of its type."""
+    """An element of the packed factor with the shift added, in the type of the pack."""
     out: Expr = value if value.dtype == dot.dtype else Cast(dot.dtype, value)
     return Add(out, _literal(dot.dtype.wrap(dot.shift), dot.dtype)) if dot.shift else out
 
@@ -47,12 +47,14 @@ def shifted(value: Expr, dot: Dot) -> Expr:
 def shift(
     builder: Builder, n: Nest, phase: Phase, dot: Dot, spans: Mapping[str, Span], chunk: str | None
 ) -> Shift:
-    """The sums of the other factor of a cache tile, times the shift."""
+    """The sums of the other factor over a cache tile, times the shift."""
     return _Shifter(builder, n, phase, dot, spans).made(chunk)
 
 
 @dataclass(slots=True)
 class _Shifter:
+    """Emits the loops that compute a `Shift`."""
+
     builder: Builder
     nest: Nest
     phase: Phase
@@ -120,7 +122,7 @@ class _Shifter:
         return Shift(array, tuple(a.name for a in axes), s)
 
     def rows(self, array: Array, axes: Sequence[Axis], at: Mapping[str, Expr], along: Axis) -> Stmt:
-        """The sums where neighbours in memory are of several results."""
+        """The sums of a factor that is contiguous along an axis of the results, in lanes along it."""
         builder, statement, t = self.builder, self.dot.statement, array.dtype
         where = tuple(at[a.name] for a in axes)
         inside = {a.name: Variable(builder.name(a.name)) for a in self.phase.axes}

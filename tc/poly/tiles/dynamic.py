@@ -1,9 +1,8 @@
-"""Axes of dynamic extent: their cache tiles, and the register tiles of one, whole and left over.
+"""Axes of dynamic extent: their cache tiles, and the register tiles in one with their remainder.
 
-Nothing in the main loop is guarded.  What is left over of an axis runs as one register tile, of which there
-is code for each length; or in register tiles of descending powers of two, each at most once (along the lanes:
-of so many vectors, and one vector under a mask), so that the code of several such axes does not multiply to
-much.
+The main loop has no guards.  The remainder of an axis runs as one register tile, with code for each length;
+or as register tiles of descending powers of two, each at most once (along the lanes: powers of two of
+vectors, then a vector under a mask).  The latter limits code size where several axes have remainders.
 """
 
 from __future__ import annotations
@@ -14,18 +13,18 @@ from dataclasses import dataclass, field
 from tc.ir.expr import EQ, GE, GT, ZERO, Add, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Sub, Variable
 from tc.ir.loops import For, If, LoopKind, Stmt
 from tc.ir.simplify import simplify
-from tc.poly.tile_plan import WHOLE, Axis
+from tc.poly.tile_plan import Axis, CacheTile
 from tc.poly.tiles.builder import Builder, Span, axis_span, block, named
 
-EXACT = 8  # points of a register tile up to which there is code for each remainder
+EXACT = 8  # points of a register tile, at most, for code of its own for each length of a remainder
 
 Name = tuple[str, Expr]
 
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """The cache tiles of an axis: `loop` is their iterator and number (None: one tile), `before` names what
-    is computed once, `inside` what is computed in each tile."""
+    """The cache tiles of an axis: `loop` is the iterator and the number of tiles (None: one tile), `before`
+    are named values computed once, `inside` those computed in each tile."""
 
     span: Span
     loop: Name | None = None
@@ -35,7 +34,7 @@ class Tiles:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Tiles of equal length for `tasks`: multiples of `step` points, at most `most`."""
+    """Tiles of equal length, one for each of `tasks`: a multiple of `step` points, at most `most`."""
 
     tasks: Expr
     step: int
@@ -43,8 +42,8 @@ class Share:
 
 
 def cache_tiles(builder: Builder, a: Axis, size: int | Share) -> Tiles:
-    """Tiles of `size` points of an axis."""
-    if size == WHOLE:
+    """The cache tiles, of `size` points, of an axis whose extent or tile length is dynamic."""
+    if size == CacheTile.WHOLE:
         return Tiles(axis_span(a))
     var = builder.name(a.name)
     if size == 1:
@@ -72,6 +71,7 @@ def ceil_div(a: Expr, b: Expr) -> Expr:
 
 
 def _share(total: Expr, s: Share) -> Expr:
+    """The length of a tile that is a share of `total` points."""
     step = IntImm(s.step)
     whole = Mul(ceil_div(ceil_div(total, s.tasks), step), step) if s.step > 1 else ceil_div(total, s.tasks)
     return Max(whole, step) if s.most is None else Min(Max(whole, step), IntImm(s.most))
@@ -90,8 +90,8 @@ def vectors(builder: Builder, lane: str, count: Expr, lanes: int, body: Stmt) ->
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A register tile of an axis: `size` points from `start` on in its cache tile; with `active`, only so
-    many of them.  `split`: the number of whole register tiles before, and what is between them and it."""
+    """A register tile of an axis: `size` points from `start` on in its cache tile, of which with `active`
+    only that many run.  `split`: `start` as a number of whole register tiles and the points after these."""
 
     start: Expr
     size: int
@@ -100,8 +100,8 @@ class Part:
 
 
 def share_tiles(builder: Builder, a: Axis, points: Expr, size: int, body: Callable[[Part], Stmt]) -> Stmt:
-    """The register tiles of an axis of constant extent in a share of it, which has whole ones but for what is
-    left over at the end of the axis."""
+    """The register tiles of a share of an axis of constant extent: whole ones, and at the end of the axis a
+    remainder of constant length."""
     var, number = builder.name(a.name), builder.name("whole")
     whole = body(Part(Mul(Variable(var), IntImm(size)), size))
     parts: list[Stmt] = [For(var, ZERO, Variable(number), 1, LoopKind.SERIAL, whole)]
@@ -121,8 +121,10 @@ def register_tiles(
     alone: bool,
     body: Callable[[Part], Stmt],
 ) -> Stmt:
-    """The register tiles of `size` points, then what is left of `points`; `lanes` of them are one vector.
-    `alone`: no other axis of the nest has such tiles."""
+    """The register tiles of `size` points, then the remainder of `points`; `lanes` points are one vector.
+
+    `alone`: no other axis of the nest has such remainders.
+    """
     var = builder.name(name)
     whole = body(Part(Mul(Variable(var), IntImm(size)), size))
     number = builder.name("whole")
@@ -149,7 +151,7 @@ def register_tiles(
 def _once(
     builder: Builder, first: Expr, number: str, left: str, step: int, body: Callable[[Part], Stmt]
 ) -> Stmt:
-    """The `step` points that are left where that bit of `left / step` is set."""
+    """A register tile of `step` points of the remainder `left`, if its binary form has `step`."""
     at, offset = builder.name("at"), builder.name("from")
     inside = FloorMod(Variable(left), IntImm(2 * step))
     before = Sub(Variable(left), inside)
@@ -161,7 +163,7 @@ def _once(
 def _tail(
     builder: Builder, first: Expr, number: str, left: str, lanes: int, body: Callable[[Part], Stmt]
 ) -> Stmt:
-    """The last points, fewer than a vector."""
+    """The last points, fewer than a vector, under a mask."""
     at, offset, active = builder.name("at"), builder.name("from"), builder.name("active")
     part = Part(Variable(at), lanes, Variable(active), (Variable(number), Variable(offset)))
     s = named(at, Add(first, Variable(offset)), body(part))

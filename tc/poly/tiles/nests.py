@@ -1,4 +1,4 @@
-"""Regions and nests: cache tiles in parallel, blocks of reductions, register tiles and what is left over."""
+"""Loops of regions and nests: parallel cache tiles, blocks of reductions, register tiles and remainders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tc.ir.expr import EQ, GT, ZERO, Add, Expr, FloorDiv, FloorMod, IntImm, Min,
 from tc.ir.loops import For, If, LoopKind, Promote, Stmt
 from tc.ir.simplify import simplify
 from tc.poly.register_promotion import Promotion, promotion
-from tc.poly.tile_plan import SHARE, WHOLE, Axis, Nest, Pack, Region, RegionTiling, Tiling
+from tc.poly.tile_plan import Axis, CacheTile, Nest, Pack, Region, RegionTiling, Tiling
 from tc.poly.tiles.alignment import partial_line_results, shifted
 from tc.poly.tiles.builder import Builder, Span, axis_span, block, defined, named, points_of
 from tc.poly.tiles.dynamic import (
@@ -31,12 +31,13 @@ from tc.poly.tiles.register_tile import RegisterTile
 
 
 @dataclass(slots=True)
-class Scanner:
-    """Loops of regions, one after the other; `builder` collects the arrays they need."""
+class TiledLoops:
+    """Emits the loops of regions; `builder` collects the arrays that they need."""
 
     builder: Builder
 
     def region(self, r: Region, t: RegionTiling) -> Stmt:
+        """The loops of a region: those over its own cache tiles, and in them its nests."""
         if not r.axes:
             return block(self.nest(n, x, {}, None) for n, x in zip(r.nests, t.nests, strict=True))
 
@@ -58,12 +59,15 @@ class Scanner:
         tasks: Expr | None,
         most: int | None = None,
     ) -> Stmt:
-        """Loops over the cache tiles of axes, the first `parallel` of them as one parallel loop.  `tiles` are
-        their points and those of a register tile; shares are of `tasks`, of `most` points."""
+        """Loops over the cache tiles of axes, the first `parallel` of them as one parallel loop.
+
+        `tiles` has the length of a cache tile and of a register tile by axis.  Axes of which a tile is a
+        share divide `tasks`; a share has at most `most` points.  `private`: the body has private arrays.
+        """
         tiled: list[tuple[Axis, Tiles]] = []
         for a in axes:
             size, register = tiles[a.name]
-            if tasks is not None and size == SHARE:
+            if tasks is not None and size == CacheTile.SHARE:
                 name = self.builder.name("tasks")
                 t = self.axis_tiles(a, Share(Variable(name), register, most))
                 t = replace(t, before=((name, tasks), *t.before))
@@ -71,7 +75,7 @@ class Scanner:
             else:
                 t = self.axis_tiles(a, size)
             tiled.append((a, t))
-            if tasks is not None and t.loop is not None:  # what is left to make inside
+            if tasks is not None and t.loop is not None:  # the tasks that inner axes have to make
                 tasks = ceil_div(tasks, t.loop[1])
         spans = {a.name: t.span for a, t in tiled}
         outer = [t.loop for _, t in tiled[:parallel] if t.loop is not None]
@@ -86,7 +90,8 @@ class Scanner:
         return defined([x for _, t in tiled for x in t.before], self.tasks(outer, private, inside))
 
     def axis_tiles(self, a: Axis, size: int | Share) -> Tiles:
-        if a.size is not None or not isinstance(size, int) or size == WHOLE:
+        """The cache tiles of an axis; of constant extents the last one has a constant length, too."""
+        if a.size is not None or not isinstance(size, int) or size == CacheTile.WHOLE:
             return cache_tiles(self.builder, a, size)
         n = -(-a.extent // size)
         if n <= 1:
@@ -97,8 +102,11 @@ class Scanner:
         return Tiles(Span(Mul(Variable(var), IntImm(size)), size, rest, last), (var, IntImm(n)))
 
     def tasks(self, outer: Sequence[Name], private: bool, inside: Callable[[str | None], Stmt]) -> Stmt:
-        """The loops `outer` as one parallel loop around `inside`, which is told its iterator; where it has
-        `private` arrays the loop has a bounded number of iterations, each of a run of tasks."""
+        """The loops `outer`, collapsed to one parallel loop around what `inside` returns for its iterator.
+
+        With `private` arrays the loop has a bounded number of iterations (chunks), each of which runs several
+        consecutive tasks.
+        """
         if not outer:
             return inside(None)
         builder, most = self.builder, self.builder.chunks
@@ -129,7 +137,7 @@ class Scanner:
     # Nests.
 
     def nest(self, n: Nest, t: Tiling, given: Mapping[str, Span], chunk: str | None) -> Stmt:
-        """A nest inside the region whose axes have these spans."""
+        """The loops of a nest inside of its region, whose axes have the spans `given`."""
         own = [a for name in t.order for a in n.axes if a.name == name and a.name not in given]
         tiles = {a.name: (t.tiles[a.name].cache, t.tiles[a.name].register) for a in own}
 
@@ -139,7 +147,10 @@ class Scanner:
         return self.tiled(own, tiles, 0 if given else t.parallel, bool(t.packs), body, t.tasks, t.most)
 
     def cache_tile(self, n: Nest, t: Tiling, spans: dict[str, Span], chunk: str | None) -> Stmt:
-        """All phases over one cache tile; a blocked phase splits the nest into before, blocks, after."""
+        """All phases over one cache tile.
+
+        A phase in blocks splits the nest: the phases before it, the blocks, the phases after it.
+        """
         blocked = next((i for i, p in enumerate(t.phases) if p.block is not None), None)
         if blocked is None:
             packs, copies = fill_packs(self.builder, n, t, spans, {}, chunk)
@@ -188,7 +199,7 @@ class Scanner:
         cut: Mapping[str, Span],
         packs: Mapping[Pack, Packed],
     ) -> Stmt:
-        """Loops over the register tiles of a cache tile; `cut` are the blocks of phase axes."""
+        """Loops over the register tiles of a cache tile; `cut` are the blocks of phases' axes."""
         plan = promotion(self.builder.scop, n)
         axes = {a.name: a for a in n.axes}
 
@@ -202,7 +213,7 @@ class Scanner:
                 return self.register_tile(n, t, spans, cut, packs, plan, local, extents, axis_parts)
             name, rest = names[0], names[1:]
             span, tile = spans[name], t.tiles[name]
-            if begun is not None and name == begun.axis.name:
+            if shifted_axis is not None and name == shifted_axis.axis.name:
 
                 def after(p: Part, start: Expr = ZERO) -> Stmt:
                     p = replace(p, start=simplify(Add(start, p.start), exact=True))
@@ -210,14 +221,14 @@ class Scanner:
                         rest, {**local, name: p.start}, {**extents, name: p.size}, {**axis_parts, name: p}
                     )
 
-                self.builder.on_lines.add(begun.buffer)
+                self.builder.on_lines.add(shifted_axis.buffer)
                 first = self.builder.name("before")
-                short = begun.before(n, spans, local)
-                count = points_of(begun.axis, span)
+                short = shifted_axis.before(n, spans, local)
+                count = points_of(shifted_axis.axis, span)
                 if not span.whole:
                     short = Min(short, count)
                 left = Sub(count, Variable(first))
-                head = If(GT(Variable(first), ZERO), after(Part(ZERO, begun.lanes, Variable(first))))
+                head = If(GT(Variable(first), ZERO), after(Part(ZERO, shifted_axis.lanes, Variable(first))))
                 whole = register_tiles(
                     self.builder,
                     name,
@@ -257,7 +268,7 @@ class Scanner:
             whole, left = divmod(span.extent, size)
             if left:
                 raise InternalError("a cache tile is not a multiple of its register tile")
-            # Register tiles that fit into the last cache tile, which may be fewer.
+            # The last cache tile may have fewer whole register tiles.
             end = Sub(IntImm(axes[name].extent), span.origin)
             inner = level(
                 rest, {**local, name: Mul(Variable(var), IntImm(size))}, {**extents, name: size}, axis_parts
@@ -273,8 +284,8 @@ class Scanner:
 
         alone = sum(a.size is not None and t.tiles[a.name].register > 1 for a in n.axes) == 1
         order = [*t.inner, *(a.name for a in n.axes if a.name not in t.inner)]
-        begun = shifted(self.builder, n, t, order)
-        if begun is None:
+        shifted_axis = shifted(self.builder, n, t, order)
+        if shifted_axis is None:
             self.builder.partial_line_results.update(partial_line_results(self.builder, n, t, order))
         return level(order, {}, {}, {})
 
@@ -290,6 +301,7 @@ class Scanner:
         extents: Mapping[str, int],
         axis_parts: Mapping[str, Part],
     ) -> Stmt:
+        """One register tile: all phases of the nest, with the arrays that live in registers."""
         tile = RegisterTile(self.builder, n, t, spans, cut, packs, dict(local), dict(extents), axis_parts)
         parts = [phase_loops(tile, p, x) for p, x in zip(n.phases, t.phases, strict=True)]
         buffers = plan.buffers | tile.partials
@@ -298,8 +310,10 @@ class Scanner:
 
 
 def _run(c: Expr, tasks: Expr, chunks: Expr) -> tuple[Expr, Expr]:
-    """The tasks of chunk c, from and to.  The longer chunks come first: as chunks are begun in turn, no
-    processor is left with a long one when the others are done."""
+    """The first task of chunk c, and that after its last one.
+
+    Longer chunks come first: chunks start in order, so no core starts a long one when the others finish.
+    """
     if tasks == chunks:
         return c, Add(c, IntImm(1))
     if isinstance(tasks, IntImm) and isinstance(chunks, IntImm):
@@ -315,7 +329,7 @@ def _run(c: Expr, tasks: Expr, chunks: Expr) -> tuple[Expr, Expr]:
 
 
 def _product(factors: Sequence[Expr]) -> Expr:
-    """The product of counts, constants folded."""
+    """The product of trip counts, with constants folded."""
     total: Expr = IntImm(1)
     for f in factors:
         if isinstance(total, IntImm) and isinstance(f, IntImm):

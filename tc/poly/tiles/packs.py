@@ -1,8 +1,8 @@
-"""Packed copies of operands: contiguous along the lanes, a register tile's lanes side by side; or, of what
-all lanes share, along the axis of which a register tile has several points.
+"""Packing: copies of operands in the order in which register tiles read them.
 
-A pack belongs to a cache tile (and to one block of a blocked reduction); its array is indexed by the block of
-lanes, by the other axes of the read, and by the lane.
+A pack is contiguous along the lanes of a register tile; an operand that all lanes share is contiguous along
+an axis of which the tile has several points.  A pack belongs to a cache tile (and to one block of a reduction
+in blocks); its array is indexed by the block of lanes, by the other axes of the read, and by the lane.
 """
 
 from __future__ import annotations
@@ -49,16 +49,18 @@ from tc.poly.tiles.builder import (
 from tc.poly.tiles.dots import Shift, shift, shifted
 from tc.poly.tiles.dynamic import vectors
 
-_ROWS = 16  # rows moved through registers at a time
-_STEP = 8  # rows of a block of few points at a time
-_NEAR = 16 << 10  # bytes of a pack, about, that stay in the first cache until all of their lines is there
+_ROWS = 16  # rows transposed in registers at a time
+_STEP = 8  # rows copied at a time, in blocks of few points
+_NEAR = 16 << 10  # bytes of a pack, about, that stay in the first cache until their lines are complete
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A pack: its array, the read it serves, the axes it has dimensions for besides the `vector` axis, of
-    which `width` points make a block.  Of the axis `group` each `size` points lie together behind the lane;
-    `shift` is what the products with shifted elements are too large by."""
+    """A pack: its array, the read that it replaces, and its axes besides the `vector` axis.
+
+    `width` points of the vector axis are a block.  Each `size` points of the axis `group`, for dot products,
+    are the innermost dimension.  `shift` is what products with shifted elements are too large by.
+    """
 
     array: Array
     read: Load
@@ -71,19 +73,22 @@ class Packed:
 
     @property
     def converted(self) -> bool:
-        """Whether it holds what the statement converts its elements to."""
+        """Whether elements are stored as the type to which the statement converts them."""
         return self.group is None and self.array.dtype != self.read.dtype
 
     def at(self, place: tuple[Expr, Expr] | None = None) -> Load:
-        """The packed element, by variables `@axis`: the offsets of the axes in the cache tile; `place` is the
-        block of the `vector` axis and the offset in it, where they do not follow from that."""
+        """The packed element in terms of variables `@axis`, the offsets of the axes in the cache tile.
+
+        `place` is the block of the `vector` axis and the offset in it, where they do not follow from its
+        offset.
+        """
         v, width = Variable(f"@{self.vector}"), IntImm(self.width)
         number, lane = place if place is not None else (FloorDiv(v, width), FloorMod(v, width))
         at = {n: Variable(f"@{n}") for n in self.axes}
         return Load(self.array.name, self.subscripts(number, lane, at), self.array.dtype)
 
     def subscripts(self, number: Expr, lane: Expr, at: Mapping[str, Expr]) -> tuple[Expr, ...]:
-        """The place of an element: the block of lanes, the offsets of the other axes, the lane."""
+        """The subscripts of an element: the block of lanes, the offsets of the other axes, the lane."""
         size = IntImm(self.size)
         places = (FloorDiv(at[n], size) if n == self.group else at[n] for n in self.axes)
         inside = () if self.group is None else (FloorMod(at[self.group], size),)
@@ -91,7 +96,7 @@ class Packed:
 
 
 def packed_type(body: Expr, read: int) -> DType:
-    """The type of a read, by number, in a pack: halves are converted as the value converts them, once."""
+    """The type of a read, by number, in a pack: halves are converted once, while they are packed."""
     load = loads(body)[read]
     found = (e.dtype for e in walk(body) if isinstance(e, Cast) and e.value is load)
     wide = next(found, load.dtype)
@@ -99,7 +104,7 @@ def packed_type(body: Expr, read: int) -> DType:
 
 
 def packed_body(body: Expr, reads: Mapping[int, Packed], places: Mapping[str, tuple[Expr, Expr]]) -> Expr:
-    """A value with some of its reads, by number, turned to packed copies; `places` are of vector axes."""
+    """A value with some of its reads, by number, replaced by those of packs; `places` by vector axis."""
     found = loads(body)
     wanted = {id(found[i]): p for i, p in reads.items()}
 
@@ -120,7 +125,7 @@ def packs(
     cut: Mapping[str, Span],
     chunk: str | None,
 ) -> tuple[dict[Pack, Packed], list[Stmt]]:
-    """The packs of a cache tile, and the loops that fill them; `cut` are the blocks of phase axes."""
+    """The packs of a cache tile, and the loops that fill them; `cut` are the blocks of phases' axes."""
     made: dict[Pack, Packed] = {}
     copies: list[Stmt] = []
     for p in t.packs:
@@ -142,7 +147,7 @@ def packs(
 
 @dataclass(slots=True)
 class _Filler:
-    """The loops that fill one pack."""
+    """Emits the loops that fill one pack."""
 
     builder: Builder
     nest: Nest
@@ -157,26 +162,26 @@ class _Filler:
 
     @property
     def dtype(self) -> DType:
-        """The type of the elements where no neighbours are put together."""
+        """The type of the elements of a pack that is not for dot products."""
         return packed_type(self.builder.bodies[self.pack.statement], self.pack.read)
 
     @property
     def axes(self) -> list[Axis]:
-        """The axes that move the read."""
+        """The axes on which the subscripts of the read depend."""
         names = {v for e in self.read.subscripts for v in variables(e)}
         return [a for a in (*self.nest.axes, *self.phase.axes) if a.vars.get(self.pack.statement) in names]
 
     @property
     def dot(self) -> Dot | None:
-        """The sum of products whose factor this is, with neighbours together."""
+        """The dot product whose packed factor this is."""
         found = self.tiling.phases[self.nest.phases.index(self.phase)].dot
         return found if found is not None and (found.statement, found.packed) == (
             self.pack.statement, self.pack.read
         ) else None  # fmt: skip
 
     def where_read(self, fill: Stmt) -> Stmt:
-        """What fills a pack, unless no instance reads it: a loop whose length depends on sizes may have no
-        iterations, and what the others would read need not be there."""
+        """`fill`, unless no instance reads the pack: a loop of dynamic trip count may have no iterations, and
+        then the source need not have the elements."""
         moving = {a.name for a in self.axes}
         for a in (*self.nest.axes, *self.phase.axes):
             if self.pack.statement in a.vars and a.size is not None and a.name not in moving:
@@ -185,7 +190,7 @@ class _Filler:
 
     @property
     def vector(self) -> Axis:
-        """The axis of the lanes; if the read does not move along it, that along which it has neighbours."""
+        """The vector axis, or the axis along which the read is contiguous if it does not depend on that."""
         found = (a for a in self.axes if a.name in self.tiling.tiles and self.lanes(a) > 1)
         axis = next(found, None) or contiguous(self.read, self.axes, self.pack.statement)
         assert axis is not None
@@ -212,7 +217,7 @@ class _Filler:
         return Packed(array, read, names, vector.name, width, group, dot.size)
 
     def copy(self, p: Packed) -> Stmt:
-        """All blocks of lanes; the last one of the last cache tile may be short."""
+        """Fill all blocks of lanes; the last one of the last cache tile may be shorter."""
         vector, span = self.vector, self.spans[p.vector]
         if span.points is not None:
             return self.dynamic_copy(p, span.points)
@@ -232,7 +237,7 @@ class _Filler:
         return block(parts)
 
     def dynamic_copy(self, p: Packed, points: Expr) -> Stmt:
-        """All blocks of lanes, the last with what is left."""
+        """Fill a dynamic number of blocks of lanes, and the remainder."""
         builder, width = self.builder, p.width
         var, number, left = builder.name(p.vector), builder.name("whole"), builder.name("left")
         whole = self.blocks(p, var, Variable(number), 2)
@@ -241,7 +246,7 @@ class _Filler:
         return named(number, FloorDiv(points, IntImm(width)), block([whole, rest]))
 
     def blocks(self, p: Packed, var: str, count: Expr, most: int) -> Stmt:
-        """The first `count` blocks of lanes, `most` at most."""
+        """Fill the first `count` blocks of lanes, at most `most`."""
 
         def each(s: Stmt) -> Stmt:
             return For(var, ZERO, count, 1, LoopKind.SERIAL, s)
@@ -249,14 +254,14 @@ class _Filler:
         if most > 1 and self.lanes(self.vector) == 1:
             return self.in_steps(p, var, each)
         if most > 1 and p.group is None and self.along(p) is None:
-            # Neighbours in the source together, though they go to blocks far apart: a row of a large array
-            # is a page, and what follows in it is foreseen.
+            # Read contiguous elements together, though they go to blocks far apart: a row of a large array is
+            # a page, and the hardware prefetcher follows it.
             return self.block(p, Variable(var), p.width, each)
         return each(self.block(p, Variable(var), p.width))
 
     def in_steps(self, p: Packed, var: str, each: Callable[[Stmt], Stmt]) -> Stmt:
-        """Blocks of fewer points than a line has, some rows of each at a time, so that lines of the pack are
-        whole before others push them out."""
+        """Fill blocks that are narrower than a line, some rows of each at a time, so that lines of the pack
+        are complete before they are evicted."""
         builder = self.builder
         *others, last = (a for a in self.axes if a is not self.vector)
         names = {a.name: builder.name(a.name) for a in (*others, last)}
@@ -278,15 +283,15 @@ class _Filler:
         return s
 
     def along(self, p: Packed) -> Axis | None:
-        """The axis along which elements are neighbours in the source, if it is not that of the lanes."""
+        """The axis along which the source is contiguous, if it is not the vector axis."""
         found = contiguous(p.read, self.axes, self.pack.statement)
         return None if found is self.vector else found
 
     def block(
         self, p: Packed, number: Expr, lanes: int | Expr, each: Callable[[Stmt], Stmt] | None = None
     ) -> Stmt:
-        """One block of `lanes` lanes: along the lanes where these are neighbours in the source, else rows of
-        the axis that has the neighbours, turned in registers.  `each` puts a loop around the lanes."""
+        """Fill one block of `lanes` lanes: in vectors if the source is contiguous along the lanes, else by
+        transposition of rows in registers.  `each` puts a loop around the lanes."""
         builder, vector = self.builder, self.vector
         others = [a for a in self.axes if a is not vector]
         names = {a.name: builder.name(a.name) for a in others}
@@ -318,7 +323,7 @@ class _Filler:
 
             def turned(count: Expr) -> Stmt:
                 count = simplify(Mul(count, IntImm(inside)), exact=True)
-                return self.turned(name, count, lane, lanes, copy)
+                return self.transposed(name, count, lane, lanes, copy)
 
             s = turned(span.count)
             if not span.whole:
@@ -332,7 +337,7 @@ class _Filler:
         return s
 
     def pieces(self, lane: str, count: int, copy: Stmt) -> Stmt:
-        """Neighbours in vectors of powers of two, none of which is wider than a vector or has a mask."""
+        """Copy contiguous elements in vectors of powers of two, none wider than a register or masked."""
         parts: list[Stmt] = []
         first, most = 0, max(t.lanes for t in self.tiling.tiles.values())
         while first < count:
@@ -342,8 +347,8 @@ class _Filler:
         return block(parts)
 
     def row(self, along: Axis, others: Sequence[Axis]) -> list[Axis]:
-        """The axis that has the neighbours in the source, after those outside of it that go on where it ends,
-        there as in the pack: together they are one row."""
+        """The axis along which the source is contiguous, preceded by the outer axes that continue it without
+        a gap, in the source and in the pack: together they are one row."""
         row = [along]
         if others[-1] is not along:
             return row
@@ -367,7 +372,7 @@ class _Filler:
         return count.value
 
     def places(self, row: Sequence[Axis], at: Expr) -> dict[str, Expr]:
-        """The offsets of axes that are one row, of an offset in it."""
+        """The offsets along the axes of a row, from the offset `at` in the row."""
         out: dict[str, Expr] = {}
         for a in reversed(row[1:]):
             extent = IntImm(self.extent(a))
@@ -377,8 +382,8 @@ class _Filler:
     def grouped(
         self, p: Packed, number: Expr, lane: str, lanes: int, names: Mapping[str, str], along: Axis | None
     ) -> Stmt:
-        """One block of lanes, a group of points of an axis at a time: interleaved rows, or, where the groups
-        are neighbours in the source, turned as if they were elements."""
+        """Fill one block of lanes of a pack for dot products, a group of points at a time: rows are
+        interleaved, or, where groups are contiguous in the source, transposed as if they were elements."""
         assert p.group is not None
         group, inside = self.builder.name(p.group), self.builder.name(p.group)
         span = self.spans[p.group]
@@ -396,7 +401,7 @@ class _Filler:
         if whole:
             s = copy(Variable(group), p.size)
             if along is not None and along.name == p.group:
-                parts.append(self.turned(group, IntImm(whole), lane, lanes, s))
+                parts.append(self.transposed(group, IntImm(whole), lane, lanes, s))
             else:
                 s = vector_loops(lane, lanes, width, self.builder.name, s)
                 parts.append(For(group, ZERO, IntImm(whole), 1, LoopKind.SERIAL, s))
@@ -428,17 +433,17 @@ class _Filler:
         text = f"pack {p.read.buffer}"
         return Compute(f"{statement}.pack", p.array.name, target, None, value, where, text)
 
-    def turned(self, row: str, count: Expr, lane: str, lanes: int, copy: Stmt) -> Stmt:
-        """Blocks of a few rows of the source, each a vector, to as many vectors of lanes."""
+    def transposed(self, row: str, count: Expr, lane: str, lanes: int, copy: Stmt) -> Stmt:
+        """Transpose blocks of a few rows of the source, each a vector, to as many vectors of lanes."""
         width = min(self.lanes(self.vector), self.pack.rows or lanes)
         size = self.dtype.itemsize
         if not isinstance(count, IntImm):
-            return self.dynamic_turned(row, count, lane, lanes, copy)
+            return self.dynamic_transposed(row, count, lane, lanes, copy)
         rows = count.value
         whole, left = divmod(rows, _ROWS)
 
         def columns(copy: Stmt, around: Callable[[Stmt], Stmt]) -> Stmt:
-            """All rows, some whole blocks of them at a time."""
+            """All rows, in steps of several whole blocks."""
             parts: list[Stmt] = []
             if whole:
                 step = self.builder.name(row.split(".")[0])
@@ -458,7 +463,7 @@ class _Filler:
                 parts.append(around(last))
             return block(parts)
 
-        # Whole vectors of lanes in a loop of their own, for the sake of short code.
+        # A loop over whole vectors of lanes limits code size.
         vectors, short = divmod(lanes, width)
         parts: list[Stmt] = []
         if vectors > 1:
@@ -474,8 +479,8 @@ class _Filler:
             parts.append(columns(For(lane, at, IntImm(lanes), 1, LoopKind.VECTOR, copy), lambda s: s))
         return block(parts)
 
-    def dynamic_turned(self, row: str, rows: Expr, lane: str, lanes: int, copy: Stmt) -> Stmt:
-        """As `turned`; what is left of the rows goes one at a time."""
+    def dynamic_transposed(self, row: str, rows: Expr, lane: str, lanes: int, copy: Stmt) -> Stmt:
+        """As `transposed`, for a dynamic number of rows; the remainder is copied row by row."""
         builder, width = self.builder, self.lanes(self.vector)
         number = builder.name("whole")
         parts: list[Stmt] = []

@@ -46,7 +46,7 @@ def prefetch_next_reads(
     once: list[Stmt] = []
     each: list[Stmt] = []
     for x in tile.tiling.prefetches:
-        if x.statement not in p.statements or x.read < 0:
+        if x.statement not in p.statements or x.read is None:
             continue
         load = loads(tile.builder.bodies[x.statement])[x.read]
         steps = _element_strides(tile, x.statement, load)
@@ -62,7 +62,7 @@ def prefetch_next_reads(
 def prefetch_reads_without_loops(tile: RegisterTile, p: Phase) -> Iterator[Stmt]:
     """Prefetches of what a later register tile reads, in a phase without loops."""
     for x in tile.tiling.prefetches:
-        if x.statement in p.statements and x.read >= 0:
+        if x.statement in p.statements and x.read is not None:
             load = loads(tile.builder.bodies[x.statement])[x.read]
             yield from _prefetch_lines(tile, x, load, _element_strides(tile, x.statement, load), {})
 
@@ -73,7 +73,7 @@ def prefetch_reads_of_vectors(
     """Prefetches of what a later register tile reads at `extent` points of the vector axis from `base` on."""
     out: list[Stmt] = []
     for x in tile.tiling.prefetches:
-        if x.statement not in p.statements or x.read < 0:
+        if x.statement not in p.statements or x.read is None:
             continue
         load = loads(tile.builder.bodies[x.statement])[x.read]
         steps = _element_strides(tile, x.statement, load)
@@ -92,7 +92,7 @@ def prefetch_next_results(tile: RegisterTile, loop: tuple[Expr, int] | None = No
     """
     out: list[Stmt] = []
     for x in tile.tiling.prefetches:
-        if x.read < 0:
+        if x.read is None:
             stage = tile.builder.stages[x.statement]
             buffer = tile.builder.func_buffers[stage.func]
             subscripts = zero_based(stage.args, tile.builder.boxes[buffer])
@@ -211,7 +211,7 @@ def _prefetch_lines(
             then[x.axis] = Add(then[x.axis], IntImm(tile.cut[x.axis].extent))
         env = dict(tile.point(x.statement, further, then))
         where = tuple(substitute(e, env) for e in element.subscripts)
-        yield Prefetch(element.buffer, where, 2, x.read < 0)
+        yield Prefetch(element.buffer, where, 2, x.read is None)
 
     return level(names, {})
 

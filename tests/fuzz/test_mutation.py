@@ -45,7 +45,7 @@ def test_the_same_mutants_for_a_seed() -> None:
 # Path, what is replaced by what (None: nothing is), and whether it is killed.
 CHANGES: list[tuple[str, str, str | None, bool]] = [
     ("backends/cpu/emit/affine.py", "", None, False),
-    ("backends/cpu/emit/values.py", 'return f"{stem}{self.count}"', 'return f"{stem}_{self.count}"', False),
+    ("backends/cpu/emit/instructions.py", 'return f"{stem}{self.count}"', 'return f"{stem}_{self.count}"', False),
     ("backends/cpu/emit/kernel.py", "icmp slt i64 {following}", "icmp sle i64 {following}", True),
     ("tc/ir/expr.py", "IntImm(0)", "IntImm(1)", True),
     ("tc/ir/lower.py", "def lower(", "def lowered(", True),
@@ -61,7 +61,7 @@ battery = pickle.loads(pathlib.Path(sys.argv[1]).read_bytes())
 mutation.prepare()
 mutants = [mutation.Mutant(**m) for m in json.load(sys.stdin)]
 found = {m.path: (m, v) for m, v in mutation.judged(mutants, battery, 20.0, 2)}
-m, v = found["backends/cpu/emit/values.py"]
+m, v = found["backends/cpu/emit/instructions.py"]
 change = mutation.change_of_code(m, battery[v.other[0]])
 print(json.dumps([{path: dataclasses.astuple(v) for path, (_, v) in found.items()}, change]))
 """
@@ -107,7 +107,7 @@ def test_the_battery_tells_the_wrong_ones(
 
 def test_a_change_of_code_is_shown(judged: tuple[dict[str, mutation.Verdict], str]) -> None:
     lines = judged[1].splitlines()
-    assert lines[0].startswith("backends/cpu/emit/values.py:1:")
+    assert lines[0].startswith("backends/cpu/emit/instructions.py:1:")
     assert {"--- without it", "+++ with it"} <= set(lines)
     assert any(line.startswith("+") and "after_" in line for line in lines), judged[1]
 

@@ -1,7 +1,8 @@
-"""Which loops of two statements run alike: dependences between them have distance zero there.
+"""Dependence distances: in which pairs of loops of two statements all dependences have distance zero.
 
-Dependences are taken from the access relations pair by pair: for statements in program order every conflict
-is a dependence, so this is exact except for conflicts that a later write hides, which cost nothing here.
+Dependences are computed from the access relations, pair by pair: of statements in program order every
+conflict is a memory-based dependence.  This is exact except for conflicts with a write between them, which
+are harmless here.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Conflict = tuple[Access, Access, Pairs]
 
 @dataclass(frozen=True, slots=True)
 class Distances:
-    """The relations between pairs of statements of one scop, each found once.  Use it inside
+    """Dependences and shared reads of pairs of statements of one scop, each computed once.  Use it inside
     `isl_context()`."""
 
     _conflicts: dict[tuple[str, str], tuple[Conflict, ...]] = field(
@@ -32,7 +33,7 @@ class Distances:
     _reads: dict[tuple[str, str], Pairs] = field(default_factory=dict[tuple[str, str], Pairs], init=False)
 
     def related(self, s: Statement, t: Statement) -> Pairs | None:
-        """As `zero_distance`, whichever of the two comes first."""
+        """As `zero_distance`, in any order of the two statements."""
         if s.index < t.index:
             return self.zero_distance(s, t)
         pairs = self.zero_distance(t, s)
@@ -45,8 +46,8 @@ class Distances:
         return reduce(lambda a, b: a & b, (pairs for _, _, pairs in found)) if found else None
 
     def conflicts(self, s: Statement, t: Statement) -> tuple[Conflict, ...]:
-        """The accesses to one element, of `s` and of `t` after it, each with the pairs of loops in which the
-        dependence has distance zero."""
+        """The pairs of conflicting accesses of `s` and of `t` after it, each with the pairs of loops in which
+        the dependence has distance zero."""
         key = (s.name, t.name)
         if key not in self._conflicts:
             self._conflicts[key] = tuple(
@@ -55,7 +56,7 @@ class Distances:
         return self._conflicts[key]
 
     def shared_reads(self, s: Statement, t: Statement) -> Pairs:
-        """Pairs of loops that run alike through data that both read."""
+        """Pairs of loops with equal values wherever both statements read the same element."""
         key = (s.name, t.name)
         if key not in self._reads:
             out: set[tuple[str, str]] = set()

@@ -1,13 +1,12 @@
 """Loop fusion: which statements share which loops.
 
-A greedy fuser over statements in program order.  At each level a statement joins an earlier group if some
-of its loops can be matched with loops of the group such that every dependence between them has distance
-zero there (every member of the permutable band is tried: "re-matching"), if no statement between needs to
-run before it, and if the predicate agrees.  Inside a group the statements are fused again on what loops
-they have left.
+A greedy algorithm fuses statements in program order.  At each level a statement joins an earlier group if
+some of its loops match loops of the group such that every dependence between them has distance zero there
+(every member of the permutable band is tried: "re-matching"), if no statement between them must run before
+it, and if the fusion policy agrees.  Inside a group the statements are fused again on their remaining loops.
 
-Distances are those of `tc.poly.fusion.distances`; `tc.poly.fusion.fusion_diagnostics` says why groups stay
-apart.
+Dependence distances are those of `tc.poly.fusion.distances`; `tc.poly.fusion.fusion_diagnostics` explains why
+groups were not fused.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ from tc.poly.scop import Scop, Statement
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One loop that several statements share: the iteration variable it is of each statement.
+    """A member of a schedule band, a loop that several statements share: `vars` has its variable in each.
 
-    `coincident`: no statement has a dependence between its iterations.  `reductions` are the statements of
-    which it is a loop of a reduction: they may run in any order, but update the same elements.
+    `coincident`: no statement has a dependence between iterations.  In the statements `reductions` it is the
+    loop of a reduction: iterations may run in any order, but update the same elements.
     """
 
     vars: Mapping[str, str]
@@ -62,10 +61,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Two groups that could become one: what a predicate decides on.
+    """Two groups that can be fused, for a predicate to decide on.
 
     `first` and `second` are their statements, `before` and `own` their loops, `after` the loops that they
-    would share.
+    would share, `level` the number of groups around them.
     """
 
     first: tuple[str, ...]
@@ -78,17 +77,17 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What predicates count, dynamic sizes taken at `typical` values."""
+    """Numbers that policies decide by, with dynamic sizes at their `typical` values."""
 
     scop: Scop
     typical: Mapping[str, int]
 
     def tasks(self, members: Iterable[Member]) -> int:
-        """Points of the coincident ones of these loops: what can run in parallel."""
+        """The number of points of the coincident loops, which can run in parallel."""
         return math.prod(self._extent(m) for m in members if m.coincident)
 
     def instances(self, statements: Iterable[str]) -> int:
-        """Points of the boxes of these statements."""
+        """The number of points of the boxes of these statements."""
         boxes = (self.scop.statement(n).stage.domain.vars for n in statements)
         return sum(math.prod(evaluate(v.range.extent, self.typical) for v in box) for box in boxes)
 
@@ -119,7 +118,8 @@ def policy_of(of: Predicate | Strategy | FusionPolicy) -> FusionPolicy:
 
 
 def asked(predicate: Predicate, p: Proposal) -> bool:
-    """What a predicate, which may be the caller's, says; raises ArgumentError, TC0511, if it does not."""
+    """The answer of a predicate, which may be the caller's.  Raises ArgumentError (TC0511) unless it is a
+    bool."""
     try:
         answer = cast("object", predicate(p))
     except Exception as e:
@@ -139,12 +139,13 @@ def _fuse_always(_: Proposal) -> bool:
 
 
 def _preserve3(p: Proposal) -> bool:
-    """Fuse unless one of the groups would be left with fewer than three of its coincident loops."""
+    """Fuse unless one of the groups would keep fewer than three of its coincident loops."""
     return keeps_three(*(sum(m.coincident for m in ms) for ms in (p.before, p.own, p.after)))
 
 
 def keeps_three(before: int, own: int, after: int) -> bool:
-    """Whether two groups with so many coincident loops each keep three of them, or all, with `after`."""
+    """Whether two groups with `before` and `own` coincident loops keep three, or all, if they share
+    `after`."""
     return after >= min(3, before) and after >= min(3, own)
 
 
@@ -169,7 +170,7 @@ class Item:
 
 @dataclass(slots=True)
 class Fuser:
-    """`fuse` with what it asks."""
+    """The fusion algorithm; `unrelated`: groups without common data are candidates, too."""
 
     scop: Scop
     policy: FusionPolicy
@@ -179,7 +180,8 @@ class Fuser:
     def fuse(
         self, statements: Sequence[Statement], used: Mapping[str, frozenset[str]], level: int
     ) -> tuple[Group | str, ...]:
-        """The groups of one level: statements join groups whose loops they share all, then groups merge."""
+        """The groups of one level: statements join groups all of whose loops they share, then groups
+        merge."""
         items: list[Item | Statement] = []
         for s in statements:
             left = _offered(s, used[s.name])
@@ -197,11 +199,12 @@ class Fuser:
         return tuple(i.name if isinstance(i, Statement) else self._group(i, used, level) for i in merged)
 
     def depends(self, earlier: Item | Statement, later: Item | Statement) -> bool:
+        """Whether any two of their statements have a dependence."""
         return any(self.distances.related(e, s) is not None for e in _parts(earlier) for s in _parts(later))
 
     def _place(self, items: list[Item | Statement], s: Statement) -> None:
-        """A statement without loops goes as early as it can, where it separates the fewest others, until
-        groups have merged (`_sink`)."""
+        """Insert a statement without loops as early as dependences allow, where it separates the fewest
+        groups that could merge; `_sink` moves it later."""
         at = len(items)
         while at and not self.depends(items[at - 1], Item([s], [])):
             at -= 1
@@ -210,8 +213,8 @@ class Fuser:
         items.insert(at, s)
 
     def _sink(self, items: list[Item | Statement]) -> None:
-        """Once groups have merged, statements without loops go where they are used: what starts a result can
-        stay in registers until that is combined."""
+        """Move statements without loops to just before their first use, after groups have merged: the initial
+        value of a result can then stay in registers until it is updated."""
         for i in reversed(range(len(items))):
             s = items[i]
             if isinstance(s, Statement):
@@ -229,7 +232,7 @@ class Fuser:
         *,
         whole: bool,
     ) -> bool:
-        """Put `new` into one of the groups before it; `whole`: only into one that keeps all its loops."""
+        """Fuse `new` with one of the groups before it; `whole`: only with one that keeps all of its loops."""
         for item in reversed(items):
             if isinstance(item, Item):
                 members = self.match(item, new)
@@ -244,7 +247,7 @@ class Fuser:
         return False
 
     def proposal(self, item: Item, new: Item, shared: list[dict[str, str]], level: int) -> Proposal:
-        """That two groups become one around these loops."""
+        """The proposal that two groups share these loops."""
         return Proposal(
             tuple(x.name for x in item.statements),
             tuple(x.name for x in new.statements),
@@ -257,8 +260,10 @@ class Fuser:
     def uniform(
         self, item: Item, new: Item, members: list[dict[str, str]], used: Mapping[str, frozenset[str]]
     ) -> bool:
-        """A loop of a reduction is shared only innermost: tiles and lanes of what is inside would have to
-        know."""
+        """Whether loops of reductions are shared only as innermost loops.
+
+        Statements in loops inside of them would have to be tiled and vectorised with them.
+        """
         if not any(self._member(m).reductions for m in members):
             return True
         return all(
@@ -287,8 +292,8 @@ class Fuser:
                     if (m[e.name], v[s.name]) not in pairs:
                         return False
                     related = True
-        # Without a dependence any two loops may be fused; it is worth it where they read the same data, or
-        # where there is something to be saved that is not data.
+        # Without a dependence any two loops may be fused; it pays if they read the same data, or if fusion
+        # saves something other than data traffic, such as launches.
         return (
             related
             or self.unrelated
@@ -321,7 +326,7 @@ def _parts(item: Item | Statement) -> Sequence[Statement]:
 
 
 def _offered(s: Statement, used: frozenset[str]) -> tuple[IterVar, ...]:
-    """The loops a statement may share at this level: its parallel ones first, then those of a reduction."""
+    """The loops that a statement may share at this level: its parallel ones, else those of a reduction."""
     left = [v for v in s.stage.domain.vars if v.name not in used]
     pure = tuple(v for v in left if v.kind == "pure")
     return pure or tuple(left)
@@ -340,9 +345,9 @@ def fuse(
 ) -> tuple[Group | str, ...]:
     """The fused loops of a scop's statements that have instances, in an order that keeps all dependences.
 
-    `wanted` decides between what is legal: a strategy of the report, a function of a `Proposal` or a policy;
-    `distances` are those of this scop, where some have been found before; `unrelated`: it is also asked about
-    groups that pass nothing on and read nothing alike.  Use inside `isl_context()`.
+    `wanted` decides which legal fusions are made: a strategy of the report, a function of a `Proposal` or a
+    policy.  `distances` are those of this scop, if some are known.  `unrelated`: groups without a dependence
+    or common reads are fused, too.  Use it inside `isl_context()`.
     """
     with isl_context():
         live = [s for s in scop.statements if not s.domain.is_empty()]

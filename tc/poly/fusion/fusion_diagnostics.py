@@ -67,7 +67,7 @@ def _why(fuser: Fuser, old: Item, new: Item) -> str:
 
 
 def _crossed(distances: Distances, s: Statement, t: Statement, pairs: set[tuple[str, str]]) -> str:
-    """The accesses of which dependences cross all these pairs of loops; empty if there are none."""
+    """Two accesses with a dependence of nonzero distance in all these pairs of loops, as text; "" if none."""
     for a, b, equal in distances.conflicts(s, t):
         if not pairs & equal:
             done = f"{t.name} {_DONE[b.kind]} elements of {a.buffer}"

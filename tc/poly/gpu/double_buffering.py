@@ -25,7 +25,8 @@ def rings(scop: Scop, unit: Unit, memory: Sequence[Shared], budget: int) -> tupl
     """The reads of a unit from shared memory, those whose footprints move along the unit's loop over tiles
     with two buffers.
 
-    That needs one such loop, with the same tiles for all points of a block, and at most `budget` bytes.
+    That needs one such loop, with the same tiles for all points of a block, and `budget` bytes for all
+    copies.
     """
     # If tiles are distributed over blocks, the next tile is another block's.
     if len(unit.looped) != 1 or unit.looped[0][1].block is not None:
@@ -50,7 +51,7 @@ def rings(scop: Scop, unit: Unit, memory: Sequence[Shared], budget: int) -> tupl
 
 
 def _steady(scop: Scop, unit: Unit, statement: str, axis: Axis, m: AxisMap) -> bool:
-    """Whether a block runs all tiles of a loop one after the other, without a gap."""
+    """Whether the tiles of a loop in which a statement has instances are consecutive."""
     if not bounded(scop, unit, statement) and not isolated(scop, unit, statement):
         return False
     s = scop.statement(statement)

@@ -1,4 +1,4 @@
-"""What a stage reads, by walking its value: subscripts and the guards they stand under.  Without isl."""
+"""The reads of a stage: subscripts and guards, found in its value without isl."""
 
 from __future__ import annotations
 

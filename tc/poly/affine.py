@@ -2,7 +2,7 @@
 
 Sizes, and integer scalars not yet specialised, are isl parameters.  A sub-expression of these alone
 that is not affine (`M * N`, `(H - KH) / s`) becomes a parameter of its own, whose value is that
-expression.  Everything else that isl cannot say is None, and the caller over-approximates.
+expression.  Everything else that is not quasi-affine is None, and the caller over-approximates.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ Linear = dict[tuple[str, int], int]
 
 @dataclass(slots=True)
 class Parameters:
-    """The parameters of a scop: isl name -> the expression it stands for, in isl's order."""
+    """The parameters of a scop: isl name -> its expression, in isl's order."""
 
     names: Names
     values: dict[str, Expr] = field(default_factory=dict[str, Expr])
@@ -113,7 +113,7 @@ def _plain(e: Expr) -> bool:
 
 
 def _reach(r: Range) -> int | None:
-    """The greatest magnitude of a range, if that is known."""
+    """The greatest magnitude of a range, if known."""
     if not isinstance(r.min, IntImm) or not isinstance(r.extent, IntImm):
         return None
     return max(abs(r.min.value), abs(r.min.value + r.extent.value - 1))
@@ -132,7 +132,7 @@ class Affine:
         self.ctx = space.get_ctx()
         self.positions = {n: i for i, n in enumerate(dims)}
 
-    # Linear forms, in Python: most subscripts are one, and isl calls are dearer than dicts.
+    # Linear forms, in Python: most subscripts are one, and isl calls cost more than dicts.
 
     def linear(self, e: Expr) -> Linear | None:
         """`e` as coefficients of `("d", dimension)`, `("p", parameter)` and a constant, or None."""

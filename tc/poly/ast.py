@@ -83,7 +83,7 @@ _LOGICAL: tuple[isl.ast_expr_op_type, ...] = (_AND, _OP.and_then, _OR, _OP.or_el
 
 
 def _truth(e: Expr) -> Expr:
-    """A condition, which isl writes as 0 or 1 where it always holds or never."""
+    """A condition; isl writes one that always or never holds as 1 or 0."""
     return UIntImm(int(e.value != 0), BOOL) if isinstance(e, IntImm) else e
 
 
@@ -123,11 +123,11 @@ def loops(
     views: Mapping[str, Sequence[View]] | None = None,
     reserved: Iterable[str] = (),
 ) -> Stmt:
-    """The loops that run a schedule.  `inserted`: what the statements of its extension nodes are; `views`:
-    the accesses of statements that go elsewhere; `reserved`: names of its parameters, which no loop may take.
+    """The loops of a schedule.  `inserted`: the statements of its extension nodes; `views`: the redirected
+    accesses of statements; `reserved`: names of its parameters, which no loop may have.
 
-    A mark `unrolled_N` stands above a band of one member that runs over [0, N) at most, `at_once_N` above one
-    of which the compiler is to do N iterations at once.
+    A mark `unrolled_N` is above a band of one member that runs over [0, N) at most and is unrolled fully,
+    `at_once_N` above one that the compiler is to unroll N times.
     """
     with isl_context():
         if schedule.get_domain().is_empty():
@@ -140,7 +140,7 @@ def loops(
         try:
             tree = build.node_from_schedule(schedule)
         finally:
-            calls.check()  # what went wrong in a callback, not what isl made of it
+            calls.check()  # raises a callback's own exception instead of isl's
         return _Converter(scop, inserted or {}, places, reserved).top(tree)
 
 
@@ -151,8 +151,9 @@ def _unchanged(node: isl.AstNode, build: isl.AstBuild) -> isl.AstNode:
 @dataclass(frozen=True, slots=True)
 class View:
     """An access of a statement (its number among the reads, in order of evaluation, -1: the element that it
-    writes) that goes to the element of `array` that `place` says for each instance.  `dtype`: the type to
-    which what is there has been converted, as the statement does with what it reads (None: it has not)."""
+    writes) that is redirected to an element of `array`: `place` maps instances to it.  `dtype`: the type of
+    the elements there if they are already converted, as the statement converts what it reads (None: they are
+    not)."""
 
     access: int
     array: str
@@ -160,13 +161,15 @@ class View:
     dtype: DType | None = None
 
 
-Place = tuple[str, tuple[Expr, ...], DType | None]  # the element of an array, of a type of its own
+# Array, subscripts of the element, type of the element if it is converted.
+Place = tuple[str, tuple[Expr, ...], DType | None]
 Inserted = Callable[[tuple[Expr, ...], Sequence[tuple[Expr, ...]]], Stmt]
 
 
 @dataclass(slots=True)
 class _Places:
-    """Where views are at each place of a statement in the tree: isl knows while it makes it."""
+    """The elements of views for each occurrence of a statement in the tree, known while isl builds the
+    AST."""
 
     views: Mapping[str, Sequence[View]]
     found: dict[str, list[tuple[View, isl.AstExpr]]] = field(
@@ -200,7 +203,7 @@ class _Converter:
         self.bodies = scop.bodies
         self.boxes = {b.name: b.box for b in scop.program.buffers}
         self.func_buffers = scop.program.func_buffers
-        # Names that a loop may not take: it would hide them, or they it.
+        # Names that no loop may have, as one would shadow the other.
         self.reserved = {*scop.program.sizes, *(s.name for s in scop.program.scalars), *reserved}
         self.ranges: dict[str, tuple[int, int]] = {}  # of the variables of loops around
         self.lets = {
@@ -260,7 +263,7 @@ class _Converter:
         return For(name, lower, upper, step, LoopKind.SERIAL, below)
 
     def loop_name(self, iterator: str, body: isl.AstNode, taken: frozenset[str]) -> str:
-        """The stages' own index where the loop runs over just that, else the iterator's name."""
+        """The name of the stages' own index if the loop runs over exactly that, else isl's iterator."""
         avoid = set(taken)
         candidates: list[str] = []
         for call in _calls(body):
@@ -298,7 +301,7 @@ class _Converter:
         return tuple(self.divided(simplify(e, exact=True)) for e in found)
 
     def divided(self, e: Expr) -> Expr:
-        """An expression whose divisions are of what they depend on."""
+        """The expression with remainders and quotients simplified by the ranges of the loops' variables."""
         if not any(isinstance(x, FloorDiv) for x in walk(e)):
             return e
 
@@ -322,7 +325,7 @@ def instance(
     moved: Mapping[int, Place] | None = None,
 ) -> Stmt:
     """The instance of a statement at `point`, under the conditions that isl could not express.  `moved`: the
-    accesses (see `View`) that go to these elements instead."""
+    redirected accesses (see `View`) and their elements."""
     stage = statement.stage
     at = dict(zip(stage.domain.names, point, strict=True))
     buffer = func_buffers[stage.func]
@@ -340,7 +343,7 @@ def instance(
 
 
 def _moved(e: Expr, moved: Mapping[int, Place], numbers: Iterator[int]) -> Expr:
-    """A value that reads other elements; its reads are numbered in the order of evaluation."""
+    """A value with redirected reads, which are numbered in the order of evaluation."""
     e = rebuild(e, lambda c: _moved(c, moved, numbers))
     if isinstance(e, Load) and (found := moved.get(next(numbers))) is not None:
         array, subscripts, dtype = found
@@ -349,14 +352,14 @@ def _moved(e: Expr, moved: Mapping[int, Place], numbers: Iterator[int]) -> Expr:
 
 
 def _constants(e: Expr, extremum: type[Min] | type[Max]) -> list[int]:
-    """The constants among what an expression is the extremum of."""
+    """The constants among the operands of a minimum or maximum."""
     if isinstance(e, extremum):
         return [*_constants(e.a, extremum), *_constants(e.b, extremum)]
     return [e.value] if isinstance(e, IntImm) else []
 
 
 def _marked(s: Stmt, mark: str) -> Stmt:
-    """The loop below a mark; one that is to be unrolled has a constant number of iterations then."""
+    """The loop below a mark; one to be unrolled gets a constant trip count."""
     kind, _, number = mark.rpartition("_")
     count = int(number)
     assert isinstance(s, For)
@@ -374,7 +377,7 @@ def _marked(s: Stmt, mark: str) -> Stmt:
 
 
 def _next(e: Expr) -> Expr:
-    """`e + 1`, with the 1 inside of minima and maxima, where it folds."""
+    """`e + 1`, with the 1 moved into minima and maxima, where it folds."""
     return type(e)(_next(e.a), _next(e.b)) if isinstance(e, (Min, Max)) else Add(e, IntImm(1))
 
 
@@ -399,7 +402,7 @@ def _calls(node: isl.AstNode) -> list[isl.AstExpr]:
 
 
 def block(parts: Iterable[Stmt]) -> Stmt:
-    """Statements in order, without blocks in blocks."""
+    """Statements in order, without nested blocks."""
     flat: list[Stmt] = []
     for p in parts:
         flat += p.body if isinstance(p, Block) else (p,)

@@ -1,4 +1,5 @@
-"""What stages compute, of elements of buffers: positions in dense storage instead of logical coordinates."""
+"""Values of stages in terms of elements of buffers, at zero-based positions instead of logical
+coordinates."""
 
 from __future__ import annotations
 
@@ -25,5 +26,5 @@ def stage_bodies(program: Program) -> Mapping[str, Expr]:
 
 
 def zero_based(subscripts: Iterable[Expr], box: Box) -> tuple[Expr, ...]:
-    """Logical coordinates as positions in dense storage."""
+    """Logical coordinates as zero-based positions in dense storage."""
     return tuple(simplify(Sub(e, r.min), exact=True) for e, r in zip(subscripts, box, strict=True))

@@ -1,4 +1,4 @@
-"""One isl context behind one lock, and a helper for each trap of islpy.
+"""One isl context behind one lock, and helpers for pitfalls of islpy.
 
 isl objects live only while a thread is inside `isl_context()`, or inside a Scop that the same compile
 owns; what outlives a compile is text.
@@ -18,18 +18,18 @@ from tc.support import locks
 _depth = 0
 _context: isl.Context | None = None
 
-# islpy gives its exceptions the comparison of its objects of isl, which raises TypeError.  They are causes of
-# errors of ours, and who looks at those (as hypothesis does, to tell failures apart) may compare them.
+# islpy's exceptions inherit the comparison of isl objects, which raises TypeError.  They are causes of our
+# errors, and tools that inspect those (such as hypothesis, to distinguish failures) compare them.
 for _name in ("__eq__", "__ne__"):
     setattr(isl.Error, _name, getattr(object, _name))
 
-# A pass takes some 10**4 operations of isl, with hundreds of statements 10**6, which take a second.  What
-# takes this many would take minutes or for ever, and nothing could interrupt it.
+# A pass takes some 10**4 operations of isl, with hundreds of statements 10**6, in a second.  One that takes
+# this many would run for minutes or forever, and could not be interrupted.
 MAX_OPERATIONS = 10**8
 
 
 def _abandoned() -> None:
-    """In the child of a fork: the thread that was in the middle of something is not there."""
+    """Reset after a fork: the thread that used the context does not exist in the child."""
     global _context, _depth
     _context, _depth = None, 0
 
@@ -107,8 +107,9 @@ class GaveUp(Exception):
 
 @contextmanager
 def given_up_after(operations: int) -> Generator[None]:
-    """A body of which isl may take so many operations; raises GaveUp where that is not enough.  What the body
-    made is worth nothing then.  Operations outside of it are counted anew.  Use it inside `isl_context()`."""
+    """Limits isl to `operations` operations in the body; raises GaveUp if that is not enough, and then
+    results of the body are invalid.  The count for operations outside restarts.  Use it inside
+    `isl_context()`."""
     assert _context is not None and _depth > 0
     _context.reset_operations()
     _context.set_max_operations(operations)
@@ -124,8 +125,8 @@ def given_up_after(operations: int) -> Generator[None]:
 
 
 def exhausted() -> bool:
-    """Whether isl may do nothing more; what failed then says nothing about the sets it was asked about, and
-    not always why."""
+    """Whether isl has reached the limit of operations; a failure then says nothing about its operands, and
+    its message may name another cause."""
     if _context is None:
         return False
     try:

@@ -38,12 +38,12 @@ class Dependences:
 
     @property
     def validity(self) -> isl.UnionMap:
-        """What every schedule must keep."""
+        """The dependences that every schedule must respect."""
         return self.raw.union(self.war).union(self.waw).coalesce()
 
     @property
     def proximity(self) -> isl.UnionMap:
-        """What is worth being close in time."""
+        """The dependences whose distances should be short."""
         return self.raw.union(self.waw).union(self.reductions)
 
     def dump(self) -> str:
@@ -71,7 +71,8 @@ def dependences(scop: Scop) -> Dependences:
         exact = all(s.domain.n_basic_set() <= _MOST_PIECES for s in scop.statements)
 
         def last(sink: isl.UnionMap, must: isl.UnionMap | None, may: isl.UnionMap) -> isl.UnionMap | None:
-            """What `sink` depends on, but for what a later write hides; None if that takes too long."""
+            """The instances that `sink` depends on, without those hidden by a later write; None if that takes
+            too long."""
             info = isl.UnionAccessInfo.from_sink(sink).set_may_source(may)
             if must is not None:
                 info = info.set_must_source(must)
@@ -105,8 +106,8 @@ def dependences(scop: Scop) -> Dependences:
 
 
 def conflicts(first: Statement, second: Statement) -> Iterator[tuple[Access, Access, isl.Map]]:
-    """Pairs of instances of two statements (or of one) that touch one element, at least one of them writing
-    it, with the accesses that do.  Use it inside `isl_context()`."""
+    """Pairs of instances of two statements (or of one) that access one element, one of them a write, with the
+    accesses.  Use it inside `isl_context()`."""
     seen: list[tuple[isl.Map, isl.Map]] = []
     for a in first.accesses:
         for b in second.accesses:
@@ -120,13 +121,14 @@ def conflicts(first: Statement, second: Statement) -> Iterator[tuple[Access, Acc
 
 
 def _earlier(first: isl.Map, second: isl.Map) -> isl.Map:
-    """Pairs of instances of one statement that touch one element, the lexicographically earlier one first."""
+    """Pairs of instances of one statement that access one element, the lexicographically earlier one
+    first."""
     pairs = first.apply_range(second.reverse())
     return pairs.intersect(isl.Map.lex_lt(first.domain().get_space()))
 
 
 def _apart(scop: Scop, relation: isl.UnionMap) -> isl.UnionMap:
-    """Without what relates a reduction to itself."""
+    """The relation without the dependences of a reduction on itself."""
     reductions: dict[str, Statement] = {s.name: s for s in scop.statements if s.reduction}
     kept = [
         m

@@ -1,4 +1,4 @@
-"""Examples out of sets and relations, for messages: the smallest sizes, then the first instances."""
+"""Example points of sets and relations, for messages: the smallest sizes, then the first instances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exponents that are never positive: a value less the maximum over values of which it is one.
+"""Exponents that are never positive: a value minus the maximum over values of which it is one.
 
 Soft-max and the logarithm of a sum of exponentials subtract the maximum of a row first, so that nothing
 overflows.  What computes `exp` of that needs neither a test for the upper end nor a second step of scaling.
@@ -22,7 +22,7 @@ NAME = "exp_nonpositive"  # what a call of `exp` becomes
 
 
 def nonpositive_exponents(scop: Scop) -> Scop:
-    """The same with calls of `exp` whose argument is never positive named so."""
+    """The program with calls of `exp` renamed whose argument is never positive."""
 
     def named(s: Statement, e: Expr, access: Callable[[Load], Access]) -> Expr:
         if isinstance(e, Call) and e.kind == "intrinsic" and e.name == "exp":
@@ -36,8 +36,8 @@ def nonpositive_exponents(scop: Scop) -> Scop:
 
 
 def renamed(scop: Scop, change: Callable[[Statement, Expr, Callable[[Load], Access]], Expr]) -> Scop:
-    """The same with each expression of a statement changed, those outside first; `change` is told how a
-    statement's loads are accessed."""
+    """The program with `change` applied to each expression of a statement, outer ones first; `change` gets
+    the accesses of the statement's loads."""
     bodies = dict(scop.bodies)
     for s in scop.statements:
         bodies[s.stage.name] = _changed(s, bodies[s.stage.name], change)
@@ -56,7 +56,7 @@ def _changed(
 
 
 def read_of(e: Expr) -> Load | None:
-    """The read of a value, perhaps of a narrower type."""
+    """The read that a value is, perhaps converted from a narrower type."""
     if isinstance(e, Cast) and e.dtype.is_float and isinstance(e.value, Load) and e.value.dtype.is_float:
         e = e.value if e.value.dtype.bits <= e.dtype.bits else e
     return e if isinstance(e, Load) else None

@@ -1,4 +1,4 @@
-"""Minima and maxima in bounds, apart from the order and the nesting in which they are written.
+"""Minima and maxima in bounds, in a form that does not depend on operand order and nesting.
 
 The greatest value of a range is the sum of its least one and its extent.  Range inference writes the same
 minimum in several orders, and where it did not cancel in that sum, the range would have a part for each of
@@ -70,12 +70,12 @@ def plus(a: Sum, b: Sum, factor: int) -> Sum:
 
 
 def _reads_data(e: Expr) -> bool:
-    """Whether data enters: what is computed with it wraps around."""
+    """Whether an expression reads data: arithmetic on data wraps around."""
     return any(isinstance(x, Call | Load) for x in walk(e))
 
 
 def unified(e: Expr) -> Sum:
-    """`e`, where extrema of the same operands, but for a constant in all of them, are the same term."""
+    """`e`, with extrema of the same operands, up to a common constant, as the same term."""
     e = simplify(e, exact=True)
     if _reads_data(e):
         return linear_terms(e)

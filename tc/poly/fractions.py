@@ -20,7 +20,8 @@ _FRACTIONS = frozenset([exponents.NAME, "sigmoid", "normcdf"])
 
 
 def divided_fractions(scop: Scop) -> Scop:
-    """The same with quotients whose dividend is from 0 to 1 named so; after `nonpositive_exponents`."""
+    """The program with quotients renamed whose dividend is from 0 to 1; run it after
+    `nonpositive_exponents`."""
 
     def named(s: Statement, e: Expr, access: Callable[[Load], Access]) -> Expr:
         if isinstance(e, Div) and e.dtype.is_float:
@@ -33,7 +34,7 @@ def divided_fractions(scop: Scop) -> Scop:
 
 
 def _fractions(scop: Scop, s: Statement, value: Access) -> bool:
-    """Whether the elements that are read were last written by what computes numbers from 0 to 1."""
+    """Whether the elements of a read were last written by a statement whose values are from 0 to 1."""
     before = [x for x in scop.statements if x.index < s.index and x.write.buffer == value.buffer]
     last = max(before, key=lambda x: x.index, default=None)
     if last is None or last.stage.op is not None or last.residual or not last.write.must:

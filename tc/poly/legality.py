@@ -23,7 +23,7 @@ IN = isl.dim_type.in_
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """Two instances in the wrong order, or one that runs not exactly once."""
+    """Two instances in the wrong order, or one that does not run exactly once."""
 
     kind: str
     text: str
@@ -102,7 +102,7 @@ def _leaves(node: isl.ScheduleNode) -> Iterator[isl.ScheduleNode]:
 
 
 def _context_at(node: isl.ScheduleNode, s: isl.Set) -> isl.Set:
-    """What the context nodes above a node say of the parameters."""
+    """The constraints on parameters of the context nodes above a node."""
     total = isl.Set.universe(s.params().get_space())
     while node.has_parent():
         node = node.parent()

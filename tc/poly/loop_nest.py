@@ -14,8 +14,8 @@ ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 
 def assemble(program: Program, body: Stmt, unused: AbstractSet[str] = frozenset()) -> LoopNest:
-    """The nest of `body`; temporaries get 64-byte aligned places in the workspace, in program order, but
-    those that are `unused`, as other arrays stand for them."""
+    """The nest of `body`; temporaries get 64-byte aligned places in the workspace, in program order, except
+    the `unused` ones, which other arrays replace."""
     arrays: list[Array] = []
     offset: Expr = IntImm(0)
     for b in program.buffers:

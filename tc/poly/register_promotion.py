@@ -1,4 +1,4 @@
-"""Which elements live in registers while a register tile runs."""
+"""Promotion to registers (scalar replacement) during a register tile."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def promotion(scop: Scop, nest: Nest) -> Promotion:
 
 
 def _steady(s: Statement, a: Access, inner: set[tuple[str, str]]) -> bool:
-    """Whether the element is known, by sums as subscripts, and stays the same in the loops of a phase."""
+    """Whether the subscripts are affine and invariant in the loops of the phase."""
     if a.unknown or (a.read is not None and a.read.call.checked):
         return False
     for e in a.subscripts:
@@ -68,8 +68,8 @@ def _steady(s: Statement, a: Access, inner: set[tuple[str, str]]) -> bool:
 
 
 def inside(scop: Scop, s: Statement, a: Access) -> bool:
-    """Whether the element exists at every point of the box, also where the statement's conditions fail: then
-    it may be loaded before and stored after all the same."""
+    """Whether the element exists at every point of the box, also where the statement's conditions fail, so
+    that it may be loaded before and stored after the tile unconditionally."""
     ranges = {v.name: v.range for v in s.stage.domain.vars}
     box = scop.program.buffer(a.buffer).box
     for e, r in zip(a.subscripts, box, strict=True):
@@ -89,7 +89,7 @@ def inside(scop: Scop, s: Statement, a: Access) -> bool:
 
 
 def _form(nest: Nest, s: Statement, a: Access) -> tuple[Expr, ...]:
-    """Subscripts by the names of the nest's axes."""
+    """Subscripts in terms of the nest's axes."""
     names: dict[str, Expr] = {
         axis.vars[s.name]: Variable(f"@{axis.name}") for axis in nest.axes if s.name in axis.vars
     }

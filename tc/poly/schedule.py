@@ -32,7 +32,7 @@ def identity(scop: Scop) -> isl.Schedule:
     node = schedule.get_root().child(0)
     if len(live) == 1:
         return _insert_band(node, live[0]).get_schedule()
-    # Filters select statements; which of their instances exist is the domain node's to say.
+    # Filters select statements; the domain node has their instances.
     filters = (isl.UnionSet.from_set(isl.Set.universe(s.domain.get_space())) for s in live)
     node = node.insert_sequence(set_list(scop.ctx, filters))
     for i, s in enumerate(live):
@@ -47,7 +47,7 @@ def _insert_band(node: isl.ScheduleNode, s: Statement) -> isl.ScheduleNode:
 
 
 def fused(scop: Scop, tree: Sequence[Group | str]) -> isl.Schedule:
-    """The schedule tree of fused loops: a band for the loops of each group, a sequence for what is in it."""
+    """The schedule tree of fused loops: a band for the loops of each group, a sequence for its body."""
     schedule = isl.Schedule.from_domain(scop.domain)
     if not tree:
         return schedule
@@ -55,7 +55,7 @@ def fused(scop: Scop, tree: Sequence[Group | str]) -> isl.Schedule:
 
 
 def _insert(scop: Scop, node: isl.ScheduleNode, body: Sequence[Group | str]) -> isl.ScheduleNode:
-    """Schedule what reaches a leaf; the result is the node that took its place."""
+    """Insert the schedule of the statements of a leaf; returns the node that replaces it."""
     if len(body) == 1:
         (only,) = body
         if isinstance(only, str):

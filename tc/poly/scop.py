@@ -66,14 +66,14 @@ class Statement:
 
     @property
     def reads(self) -> tuple[Access, ...]:
-        """In the order of the value; what is read to be updated is none of them."""
+        """The reads, in the order of the value; the element that an `op` updates is not among them."""
         return tuple(a for a in self.accesses if a.kind == "read")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scop:
-    """`statements` in program order; `context` is what is known of the parameters; `bodies`: what each stage
-    computes, of elements of buffers (bodies.py)."""
+    """A static control part: `statements` in program order; `context`, the constraints on the parameters;
+    `bodies`, the value of each stage in terms of elements of buffers (bodies.py)."""
 
     program: Program
     names: Names
@@ -102,7 +102,7 @@ class Scop:
         return ((s, a) for s in self.statements for a in s.accesses if a.kind in kinds)
 
     def relation(self, *kinds: Kind, must: bool | None = None) -> isl.UnionMap:
-        """Instances to elements, for these kinds of access."""
+        """The union of the access relations of these kinds, from instances to elements."""
         return union_map(self.ctx, (a.map for _, a in self.accesses(*kinds) if must in (None, a.must)))
 
     def tagged(self, *kinds: Kind) -> isl.UnionMap:

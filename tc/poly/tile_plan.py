@@ -1,14 +1,14 @@
-"""Plans: the fused loops of a program as regions of nests, and how each nest is tiled.
+"""Tile plans: the fused loops of a program as regions of nests, and the tiling of each nest.
 
-A *nest* is a set of loops (axes) around phases: statements alone, or statements with loops of their own
-(most often a reduction).  Its points are independent of each other, so it can be tiled, unrolled and put
-into lanes at will; one register tile runs all phases before the next begins.  A *region* is a sequence of
-nests that share outer axes: one iteration of these runs all nests, so that what one produces is still in the
-cache when the next reads it.
+A *nest* is a set of loops (axes) around phases: statements alone, or statements with loops of their own (most
+often a reduction).  Its points are independent of each other, so any tiling, unrolling and vectorisation of
+it is legal; one register tile runs all phases before the next begins.  A *region* is a sequence of nests that
+share outer axes: one iteration of these runs all nests, so that the results of one are still in the cache
+when the next reads them.
 
-Everything here is plain data; `tc.poly.tiles` makes loops of it.  Where a program has dynamic sizes the
-integers of an axis are those at their typical values, which is what tilings are chosen for, and beside them
-it has expressions, which is what loops are made of.
+Everything here is plain data, from which `tc.poly.tiles` emits loops.  In a program with dynamic sizes the
+integers of an axis (`min`, `extent`) are those at typical sizes, for which tilings are chosen, and its
+expressions (`first`, `size`) are the true ones, from which loops are emitted.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from tc.poly.fusion.fusion import Group, Member, keeps_three
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A loop of a nest: `var` of each statement that has it runs over `min + [0, extent)`.
+    """A loop of a nest: `vars` has its variable in each statement, which runs over `min + [0, extent)`.
 
-    `first` and `size` are what `min` and `extent` truly are where these depend on dynamic sizes.
+    If these depend on dynamic sizes, `first` and `size` are their true values, and `min` and `extent` are
+    those at typical sizes.
     """
 
     name: str
@@ -48,13 +49,13 @@ class Axis:
 
     @property
     def points(self) -> Expr:
-        """How many points there are."""
+        """The number of points."""
         return IntImm(self.extent) if self.size is None else self.size
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Statements that run together at a point of the nest, inside loops of their own."""
+    """Statements that run together at each point of the nest, inside of loops of their own."""
 
     statements: tuple[str, ...]
     axes: tuple[Axis, ...] = ()
@@ -62,6 +63,8 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Nest:
+    """Loops around phases, which run in order at each point."""
+
     axes: tuple[Axis, ...]
     phases: tuple[Phase, ...]
 
@@ -84,7 +87,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What axes are made from: the stages, and typical values of dynamic sizes."""
+    """The stages of a program, and typical values of dynamic sizes."""
 
     stages: Mapping[str, Stage]
     typical: Mapping[str, int]
@@ -96,8 +99,11 @@ def regions(
     typical: Mapping[str, int] | None = None,
     apart: Collection[str] = (),
 ) -> tuple[Region, ...]:
-    """The regions of a fusion tree, in order; `typical` are values of the program's dynamic sizes; the
-    statements `apart` have regions of their own."""
+    """The regions of a fusion tree, in order.
+
+    `typical` are values of the program's dynamic sizes; the statements `apart` have regions of their own.
+    Raises InternalError where the range of a loop depends on other sizes.
+    """
     stages = _Source({s.name: s for s in program.stages}, typical or {})
     out: list[Region] = []
     phases: list[Phase] = []  # of a nest without axes: statements and reductions that yield one element
@@ -127,11 +133,11 @@ def regions(
 
 
 def distributed(region: Region, strategy: Literal["preserve3coincident", "min"]) -> Region:
-    """Phases in loops of their own over the points of a tile: tiles are what phases share.  With
-    `preserve3coincident` those stay together that keep three loops without dependences, or all they have.
+    """Loop distribution of the point loops: each phase runs over all points of a tile before the next phase.
 
-    The points of a nest are independent, so all of one phase may run before the next begins.  The original
-    calls it rescheduling of the point band, with a fusion strategy of its own (section 5.2 of the report).
+    With `preserve3coincident` phases stay together that keep three coincident loops, or all that they have.
+    Distribution is legal as the points of a nest are independent.  The original calls it rescheduling of the
+    point band, with a fusion strategy of its own (section 5.2 of the report).
     """
     nests: list[Nest] = []
     for n in region.nests:
@@ -146,7 +152,7 @@ def distributed(region: Region, strategy: Literal["preserve3coincident", "min"])
 
 
 def _stay(n: Nest, before: Sequence[Phase], own: Phase) -> bool:
-    """Whether phases that share the axes of a nest, and no more, keep three coincident loops."""
+    """Whether phases keep three coincident loops if they share the axes of a nest and no more."""
     shared = len(n.axes)
     first, second = (
         shared + max(sum(not a.reductions for a in p.axes) for p in phases) for phases in (before, (own,))
@@ -182,7 +188,7 @@ def _nests(stages: _Source, group: Group, outer: tuple[Axis, ...]) -> tuple[Nest
 
 
 def _restricted(nest: Nest) -> Nest:
-    """The nest's axes with only its own statements."""
+    """The nest, with axes that have only its own statements."""
     keep = set(nest.statements)
     axes = tuple(
         replace(a, vars={s: v for s, v in a.vars.items() if s in keep}, reductions=a.reductions & keep)
@@ -201,7 +207,7 @@ def _axis(source: _Source, m: Member, position: int) -> Axis:
         f"{m.name}_{position}",
         m.vars,
         evaluate(low, source.typical),
-        # An axis that typical sizes leave empty still has loops.
+        # An axis that is empty at typical sizes still has loops.
         evaluate(extent, source.typical)
         if isinstance(extent, IntImm)
         else max(1, evaluate(extent, source.typical)),
@@ -211,7 +217,7 @@ def _axis(source: _Source, m: Member, position: int) -> Axis:
     )
 
 
-# How a nest is tiled.
+# The tiling of a nest.
 
 
 class CacheTile(IntEnum):
@@ -256,12 +262,12 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A sum of products of two reads of narrow integers (their numbers among the reads of `statement`) that
-    takes `size` neighbouring points of its phase's last axis in one step.
+    """A dot product of two reads of narrow integers (their numbers among the reads of `statement`): one
+    instruction takes `size` neighbouring points of its phase's last axis.
 
-    `packed` is read from a copy with these neighbours together, as `dtype`, `shift` added to each element:
-    the instructions multiply unsigned by signed bytes.  Where lanes run along the axis itself nothing is
-    packed: each lane takes `size` neighbours of both.
+    `packed` is read from a pack in which these neighbours are contiguous, as `dtype`, with `shift` added to
+    each element, as the instructions multiply unsigned by signed bytes.  If the axis itself is the vector
+    axis nothing is packed: each lane takes `size` neighbours of both reads.
     """
 
     statement: str
@@ -274,10 +280,13 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class PhaseTile:
-    """The loops of a phase: `vector` is put into `lanes` lanes, `accumulators` vectors at a time; the
-    innermost loop is unrolled `unroll` times; `block`: the first axis runs in blocks of so many points, one
-    at a time over the whole cache tile; `prefetch`: rows that data point to are asked for so many iterations
-    of the last axis ahead; `dot`: groups of points of the last axis are one step."""
+    """The tiling of a phase's loops.
+
+    `vector` is the vector axis, with `lanes` lanes and `accumulators` vectors at a time.  The innermost loop
+    is unrolled `unroll` times.  `block`: the first axis runs in blocks of that many points, each over the
+    whole cache tile.  `prefetch`: gathered rows are prefetched that many iterations of the last axis ahead.
+    `dot`: dot product instructions take groups of points of the last axis.
+    """
 
     vector: str | None = None
     lanes: int = 1
@@ -289,7 +298,7 @@ class PhaseTile:
 
 
 def one_block(p: Phase, t: PhaseTile) -> Phase:
-    """A phase whose first axis has the points of one block."""
+    """The phase with the points of one block along its first axis."""
     if t.block is None or t.block >= p.axes[0].extent:
         return p
     return replace(p, axes=(replace(p.axes[0], extent=t.block), *p.axes[1:]))
@@ -299,7 +308,7 @@ def one_block(p: Phase, t: PhaseTile) -> Phase:
 class Pack:
     """A read of `statement` (its number among the statement's reads) from a packed copy of a cache tile.
 
-    Where the lanes lie in rows of their own, `rows` of them are turned at a time; 0: a vector of them.
+    If each lane has a row of its own, `rows` rows are transposed at a time; 0: as many as a vector has lanes.
     """
 
     statement: str
@@ -321,12 +330,12 @@ class PrefetchHint:
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """`order`: the axes' names, outermost cache tile first; `inner`: the order of register tiles.  The first
-    parallel` axes of `order` run in parallel.
+    """The tiling of a nest.  `order`: the axes' names, outermost loop over cache tiles first; `inner`: the
+    order of loops over register tiles.  The first `parallel` axes of `order` run in parallel.
 
-    `tasks`, over dynamic sizes, is how many parts the work is worth.  The axes of which a cache tile is a
-    share divide it: each makes as many tiles, of whole register tiles and at most `most` points, as those
-    before it have left to make.
+    `tasks`, an expression of dynamic sizes, is the number of tasks to make.  The axes of which a cache tile
+    is a share divide it: each makes as many tiles, of whole register tiles and at most `most` points, as the
+    axes before it have not made yet.
     """
 
     tiles: Mapping[str, Tile] = field(hash=False)

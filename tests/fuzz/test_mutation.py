@@ -45,7 +45,12 @@ def test_the_same_mutants_for_a_seed() -> None:
 # Path, what is replaced by what (None: nothing is), and whether it is killed.
 CHANGES: list[tuple[str, str, str | None, bool]] = [
     ("backends/cpu/emit/affine.py", "", None, False),
-    ("backends/cpu/emit/instructions.py", 'return f"{stem}{self.count}"', 'return f"{stem}_{self.count}"', False),
+    (
+        "backends/cpu/emit/instructions.py",
+        'return f"{stem}{self.count}"',
+        'return f"{stem}_{self.count}"',
+        False,
+    ),
     ("backends/cpu/emit/kernel.py", "icmp slt i64 {following}", "icmp sle i64 {following}", True),
     ("tc/ir/expr.py", "IntImm(0)", "IntImm(1)", True),
     ("tc/ir/lower.py", "def lower(", "def lowered(", True),

@@ -1,4 +1,4 @@
-"""Why loops that follow each other are not one."""
+"""Fusion diagnostics: why consecutive groups of loops are not fused."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ CASES: list[tuple[str, Strategy, list[str]]] = [
 
 
 @pytest.mark.parametrize(("second", "strategy", "told"), CASES)
-def test_of_two(second: str, strategy: Strategy, told: list[str]) -> None:
+def test_the_reason_why_statements_are_not_fused(second: str, strategy: Strategy, told: list[str]) -> None:
     source = f"def f(float(N,N) A, float(N) V) -> (B, C) {{ B(i,j) = A(i,j) * 2\n C{second} }}"
     assert _told(source, strategy, N=50) == told
 
 
-def test_a_strategy() -> None:
+def test_strategies_are_named_as_reasons() -> None:
     why = "they could share b: the strategy 'preserve3coincident' keeps them apart"
     assert _told(MLP3, "max", **SIZES[MLP3]) == []
     assert _told(MLP3, "preserve3coincident", **SIZES[MLP3]) == [
@@ -72,7 +72,7 @@ def _told(source: str, strategy: Strategy, **sizes: int) -> list[str]:
         return list(fusion_diagnostics(polyhedra, groups, distances, fusion.policy_of(strategy)))
 
 
-def test_who_keeps_them_apart() -> None:
+def test_a_predicate_and_a_policy_are_named_as_reasons() -> None:
     source = "def f(float(N,N) A, float(N) V) -> (B, C) { B(i,j) = A(i,j) * 2\n C(i,j) = B(i,j) + 1 }"
 
     def never(_: Proposal) -> bool:
@@ -90,7 +90,7 @@ def test_who_keeps_them_apart() -> None:
         assert fusion_diagnostics(polyhedra, groups, distances, policy) == (mine,)
 
 
-def test_models_tell_why() -> None:
+def test_policies_of_backends_give_their_reasons() -> None:
     """Each sum alone has enough rows for all blocks; together they have 3 images."""
     sums = (
         "def f(float(B,N,K) A, float(B,M,K) C) -> (S, T) {"

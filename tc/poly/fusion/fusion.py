@@ -2,8 +2,8 @@
 
 A greedy algorithm fuses statements in program order.  At each level a statement joins an earlier group if
 some of its loops match loops of the group such that every dependence between them has distance zero there
-(every member of the permutable band is tried: "re-matching"), if no statement between them must run before it, and if
-the fusion policy agrees.  Inside a group the statements are fused again on their remaining loops.
+(every member of the permutable band is tried: "re-matching"), if no statement between them must run before
+it, and if the fusion policy agrees.  Inside a group the statements are fused again on their remaining loops.
 
 Dependence distances are those of `tc.poly.fusion.distances`; `tc.poly.fusion.fusion_diagnostics` explains why
 groups were not fused.

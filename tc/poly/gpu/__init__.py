@@ -1,4 +1,4 @@
-"""From fused loops to blocks and threads: the mapped schedule tree of a region and its loop nest."""
+"""Mapping of fused loops to blocks and threads: the mapped schedule tree of a region and its loop nest."""
 
 from tc.poly.gpu import mapping
 from tc.poly.gpu.loops import Kernel, kernel

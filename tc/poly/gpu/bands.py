@@ -1,5 +1,5 @@
-"""The parts of a mapped tree that only say which points there are: the values of block and thread variables,
-the filter of a thread, the bands over its points."""
+"""Context nodes, filters and bands of a mapped schedule tree: the ranges of block and thread variables, the
+filter of a thread, the bands over its points."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tc.poly.gpu.promotion import Placed
 from tc.poly.gpu.vectors import innermost
 from tc.poly.tile_plan import Axis
 
-# Updates that are worth a round of a loop; that are better without a loop than with a rest; that compilers
-# can do with.
+# Updates that amortise an iteration of a loop; up to which full unrolling is better than a remainder; that
+# compilers can handle.
 _UPDATES, _WHOLE, _MOST_UPDATES = 32, 128, 512
 
 
 def context(p: Placed) -> isl.Set:
-    """The values of the variables; of a number that depends on sizes what isl can be told in short."""
+    """The ranges of the block and thread variables, as far as dynamic ones have a short form for isl."""
     names = [v for v, _ in (*p.how.blocks, *p.how.threads)]
     limits = [f"0 <= {v}" for v in names]
     known = {e: n for n, e in p.scop.parameters.values.items()}
@@ -41,7 +41,7 @@ def context(p: Placed) -> isl.Set:
 
 
 def of_thread(p: Placed, values: Mapping[Tuple, Mapping[str, str]], below: Tree) -> Tree:
-    """The filter of a thread's instances."""
+    """The filter that selects a thread's instances."""
     if not p.variables:
         return below
     conditions = {t: [f"{e} = {v}" for v, e in es.items()] for t, es in values.items()}
@@ -57,8 +57,11 @@ def over_steps(
     unrolled: AbstractSet[str] = frozenset(),
     at_once: Mapping[str, int] | None = None,
 ) -> Tree:
-    """Bands over the points of a thread, one for each axis, some `unrolled`; of those that `at_once` names so
-    many iterations in a row, of others as the compiler likes."""
+    """Bands over the points of a thread, one for each axis.
+
+    The axes `unrolled` are unrolled fully, those of `at_once` by a factor; the compiler decides on the
+    others.
+    """
     for a, m in reversed(axes):
         count = steps(a, m)
         if count == 1:
@@ -73,10 +76,10 @@ def over_steps(
 
 
 def of_unit(p: Placed, u: Unit) -> Tree:
-    """The points of a unit, thread by thread."""
+    """The filter of a thread, and in it the bands over its points of a unit."""
     tuples = [p.instances(u, s) for s in u.statements]
     below = nodes.sequence([Part(where(p.ctx, {t: ()}), "") for t in tuples])
-    # What is in registers is best worked on in the innermost loops.
+    # Loops over elements in registers are best innermost.
     accesses = ((s, a) for s in u.statements for a in p.scop.statement(s).accesses)
     arrays = [r for s, a in accesses if (r := p.register_of(s, a.buffer, a.kind)) is not None]
     inner = any(not r.replicas for r in arrays)
@@ -94,9 +97,11 @@ def of_unit(p: Placed, u: Unit) -> Tree:
 
 
 def _at_once(p: Placed, u: Unit, unrolled: bool) -> dict[str, int]:
-    """How many iterations of a unit's loops are done at once, by axis: as wanted, if that is not too much
-    code; else so many of the innermost of its own that what they read one after the other becomes vectors,
-    more if each of them does little."""
+    """Unroll factors of a unit's loops, by axis: as options want, if that is not too much code.
+
+    Else the innermost of its own loops is unrolled so that consecutive reads become vectors, and further if
+    an iteration has little work.
+    """
     points = math.prod(steps(a, m) or 1 for a, m in u.axes) if unrolled else 1
     if p.how.unroll is not None:
         loops = u.own if unrolled else (*u.axes, *u.own)
@@ -113,9 +118,8 @@ def _at_once(p: Placed, u: Unit, unrolled: bool) -> dict[str, int]:
 
 
 def _wanted(loops: Sequence[tuple[str, int | None]], most: int) -> dict[str, int]:
-    """Of the innermost loop as many iterations as may be, of those around it all, as long as there are at
-    most so many copies of what is inside (the original takes the innermost loop whole, too, or not at all).
-    """
+    """Unroll factors with at most `most` copies of the body: a factor of the innermost loop, full unrolling
+    of the loops around it (the original unrolls the innermost loop fully, too, or not at all)."""
     found: dict[str, int] = {}
     for name, count in reversed(loops):
         if count == 1:

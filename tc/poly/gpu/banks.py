@@ -1,4 +1,4 @@
-"""Conflicts of banks: what a request of a warp to shared memory takes."""
+"""Bank conflicts: the cycles of a warp's request to shared memory."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 
-_BANKS, _WORD = 32, 4  # shared memory has so many banks, each of which gives a word of so many bytes a cycle
+_BANKS, _WORD = 32, 4  # banks of shared memory; bytes of a word, of which each bank delivers one a cycle
 
 Lanes = np.ndarray[Any, Any]
 
 
 def cycles(place: Lanes, mask: Lanes, size: int) -> tuple[Lanes, Lanes]:
-    """The cycles that each row of 32 byte addresses takes where `mask` holds, `size` bytes each; and how many
-    it would be if the words were neighbours.
+    """The cycles of each row of 32 byte addresses, of accesses of `size` bytes where `mask` holds; and the
+    cycles if the words were contiguous.
 
-    Up to 4 bytes are served to a whole warp at once, in as many cycles as words are wanted of one bank.
-    Wider requests are served to each half of a warp in turn, those of 16 bytes to each quarter, but to two of
-    these parts at once where each lane wants what a neighbour of it wants.  The CUDA C++ programming guide
-    says so of 4 bytes; the rest is what is commonly observed.
+    Accesses of up to 4 bytes are served to a whole warp at once, in as many cycles as one bank has to deliver
+    words.  Wider ones are served to each half of a warp in turn, those of 16 bytes to each quarter, but to
+    two of these parts at once if each lane accesses the same as a neighbour.  The source for 4 bytes is the
+    CUDA C++ programming guide; the rest is commonly observed.
     """
     held = np.where(mask, place, place[np.arange(len(place)), mask.argmax(1)][:, None])
     needed = -(-_words(held, size)[1] // _BANKS)
@@ -35,7 +35,7 @@ def cycles(place: Lanes, mask: Lanes, size: int) -> tuple[Lanes, Lanes]:
 
 
 def _words(place: Lanes, size: int) -> tuple[Lanes, Lanes]:
-    """Of each row of addresses the most words that one bank has to give, and how many words there are."""
+    """For each row of addresses the maximum over banks of words to deliver, and the number of words."""
     words = np.concatenate([place // _WORD + k for k in range(max(1, size // _WORD))], axis=1)
     words = np.sort(words, axis=1)
     new = np.concatenate([np.ones((len(words), 1), bool), np.diff(words) != 0], axis=1)

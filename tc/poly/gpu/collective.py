@@ -1,8 +1,9 @@
-"""What all threads of a block do together stands under no condition that differs between them.
+"""Uniform control flow around collective statements: barriers, combinations and cooperative copies.
 
-isl tests once, outside, what the parts of a sequence have in common.  Where few blocks get to a barrier, that
-may be a condition on threads: it holds for all threads of these blocks, but nothing in the text says so, and
-compilers for GPUs must not have to find out.  Such conditions go down to what runs on single threads.
+isl hoists the conditions that the parts of a sequence have in common.  Where only some blocks reach a
+barrier, that may be a condition on threads: it holds for all threads of these blocks, but the code does not
+show it, and compilers for GPUs must not have to prove it.  Such conditions are sunk to statements of single
+threads.
 """
 
 from __future__ import annotations
@@ -18,9 +19,8 @@ from tc.poly.ast import block
 
 
 def sunk(body: Stmt, threads: AbstractSet[str], common: AbstractSet[str]) -> Stmt:
-    """The body of a launch with its conditions on `threads` below barriers, combinations and the statements
-    that belong to these: what all threads write to the arrays `common`, which are copies in shared memory
-    and parts of results."""
+    """The body of a launch with its conditions on `threads` sunk past collective statements: barriers,
+    combinations and writes to the arrays `common`, which are copies in shared memory and partial results."""
 
     def collective(s: Stmt) -> bool:
         return isinstance(s, Sync | Combine) or (

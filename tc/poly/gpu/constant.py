@@ -1,8 +1,8 @@
-"""Registers at subscripts that are constants once loops are unrolled: others go to memory.
+"""Constant subscripts of arrays in registers: compilers put arrays with other subscripts into local memory.
 
 Where conditions leave a thread one of its points (`where k == i`, a band of a matrix), isl computes which
-one, and makes no loop over all of them.  Registers have no addresses: then all are looked at, and the one
-whose number it is goes on.
+one, without a loop over all of them.  Registers cannot be indexed: then each element is tested for being that
+one.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import replace
 from tc.ir.expr import EQ, Expr, IntImm, Load, rebuild, variables, walk
 from tc.ir.loops import Array, Block, Compute, For, If, Stmt
 
-_MOST = 8  # elements along a dimension that are all looked at
+_MOST = 8  # elements of a dimension, at most, that are all tested
 
 
 def selected(body: Stmt, arrays: Sequence[Array]) -> Stmt:
-    """The body of a launch, of which `arrays` are registers or shared memory."""
+    """The body of a launch with constant subscripts of registers; `arrays` are its own arrays."""
     registers = {a.name: a.shape for a in arrays if a.role == "register"}
 
     def visit(s: Stmt, fixed: frozenset[str]) -> Stmt:
@@ -42,7 +42,8 @@ Shapes = Mapping[str, tuple[Expr, ...]]
 
 
 def _varying(s: Compute, registers: Shapes, fixed: frozenset[str]) -> Iterator[tuple[Expr, int]]:
-    """The subscripts of registers that loops do not fix, each with how many elements there are."""
+    """The subscripts of registers that are not constant in unrolled loops, with the extents of their
+    dimension."""
     places = [(s.buffer, s.subscripts)]
     places += [(e.buffer, e.subscripts) for e in walk(s.value) if isinstance(e, Load)]
     for name, subscripts in places:
@@ -52,8 +53,11 @@ def _varying(s: Compute, registers: Shapes, fixed: frozenset[str]) -> Iterator[t
 
 
 def _each(s: Compute, varying: Mapping[Expr, int], registers: Shapes) -> Stmt:
-    """A statement for each of the elements that it may be about, with a test which one it is.  (In a loop
-    over them, compilers would put what the number is equal to in its place, before they unroll the loop.)"""
+    """A copy of a statement for each element that it may access, under a test of the subscript.
+
+    (In a loop over the elements, compilers would replace the index by the equal subscript before they
+    unroll.)
+    """
     if not varying:
         return s
     e, count = next(iter(varying.items()))

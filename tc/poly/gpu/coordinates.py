@@ -1,6 +1,6 @@
-"""Functions of instances, by which tiles, threads and steps are told: as text for isl.
+"""Affine functions of instances as text for isl: their tile, thread and step.
 
-An instance is one of a statement, or a point of axes that a transfer runs at (`Tuple`).
+An instance is one of a statement, or a point of axes at which a transfer runs (`Tuple`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tc.poly.tile_plan import Axis
 
 @dataclass(frozen=True, slots=True)
 class Tuple:
-    """The instances of a name: its dimension i is called `di` and is the index `variables[i]`."""
+    """A tuple of isl, the instances of a name: dimension i is `di`, the index `variables[i]`."""
 
     name: str
     variables: tuple[str, ...]
@@ -28,7 +28,7 @@ class Tuple:
         return f"{self.name}[{', '.join(f'd{i}' for i in range(len(self.variables)))}]"
 
     def point(self, axis: Axis) -> str:
-        """The number of the point of an axis, from 0 (from wherever, where its first point varies)."""
+        """The number of the point along an axis, from 0 (from an arbitrary one if its first point varies)."""
         position = f"d{self.axes[axis.name]}"
         return position if axis.min == 0 or axis.first is not None else f"({position} - {axis.min})"
 
@@ -36,8 +36,8 @@ class Tuple:
         return f"floor({self.point(axis)}/{m.tile})"
 
     def turn(self, axis: Axis, m: AxisMap) -> str:
-        """The value of the block variable on which a tile runs."""
-        # What need not be taken modulo is not, which costs isl time.
+        """The value of the block variable of the block that runs a tile."""
+        # Omit redundant modulo operations, which cost isl time.
         return self.tile(axis, m) if alone(axis, m) else f"({self.tile(axis, m)}) mod {m.blocks}"
 
     def thread(self, axis: Axis, m: AxisMap) -> str:
@@ -45,7 +45,7 @@ class Tuple:
         return self.point(axis) if fits else f"({self.point(axis)}) mod {m.threads}"
 
     def step(self, axis: Axis, m: AxisMap) -> str | None:
-        """The number of a point among those of its thread and tile; None if there is but one."""
+        """The number of a point among those of its thread in its tile; None if there is only one."""
         if steps(axis, m) == 1:
             return None
         whole = not m.tile or (axis.size is None and m.tile >= axis.extent)
@@ -68,15 +68,17 @@ def of_axes(name: str, axes: Sequence[Axis]) -> Tuple:
 def threads_of(
     t: Tuple, axes: Sequence[tuple[Axis, AxisMap]], variables: Sequence[str], everywhere: bool = False
 ) -> dict[str, str]:
-    """The values of the thread variables on which an instance runs: of those that no axis uses 0, or
-    `everywhere` any, which are left out."""
+    """The values of the thread variables of the thread that runs an instance.
+
+    Variables that no axis uses are 0, or with `everywhere` arbitrary and left out.
+    """
     found = {m.thread: t.thread(a, m) for a, m in axes if m.thread is not None}
     return {v: found.get(v, "0") for v in variables if v in found or not everywhere}
 
 
 def together(ctx: isl.Context, t: Tuple, axes: Iterable[tuple[Axis, AxisMap, int]]) -> isl.Map:
-    """Each instance to those that differ from it along `axes` alone, and are in its tile; where an axis has
-    but one tile, this has so many points."""
+    """The relation between instances of one tile that differ along `axes` only, each axis with the number of
+    points of its tile, which is used where it has only one tile."""
     conditions = {i: f"e{i} = d{i}" for i in range(len(t.variables))}
     for a, m, size in axes:
         i = t.axes[a.name]
@@ -90,7 +92,7 @@ def together(ctx: isl.Context, t: Tuple, axes: Iterable[tuple[Axis, AxisMap, int
 
 
 def band(ctx: isl.Context, members: Sequence[Mapping[Tuple, str]]) -> isl.MultiUnionPwAff:
-    """One function of all tuples for each member; a member has the text for each."""
+    """A band: for each member a function of all tuples, given as text by tuple."""
     parts = ("{ " + "; ".join(f"{t.text} -> [({e})]" for t, e in m.items()) + " }" for m in members)
     return isl.MultiUnionPwAff.read_from_str(ctx, f"[{', '.join(parts)}]")
 
@@ -98,13 +100,13 @@ def band(ctx: isl.Context, members: Sequence[Mapping[Tuple, str]]) -> isl.MultiU
 def where(
     ctx: isl.Context, conditions: Mapping[Tuple, Sequence[str]], parameters: Sequence[str] = ()
 ) -> isl.UnionSet:
-    """The instances of each tuple for which its conditions hold."""
+    """The set of instances of each tuple that satisfy its conditions."""
     parts = (f"{t.text}" + (f" : {' and '.join(c)}" if c else "") for t, c in conditions.items())
     return isl.UnionSet.read_from_str(ctx, f"[{', '.join(parameters)}] -> {{ {'; '.join(parts)} }}")
 
 
 def function(ctx: isl.Context, t: Tuple, values: Sequence[str], name: str = "place") -> isl.PwMultiAff:
-    """Each instance to these values, in the space `name`."""
+    """The function from an instance to these values, in the space `name`."""
     return isl.PwMultiAff.read_from_str(
         ctx, f"{{ {t.text} -> {name}[{', '.join(f'({v})' for v in values)}] }}"
     )

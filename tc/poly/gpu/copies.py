@@ -1,7 +1,7 @@
-"""Copies to shared memory: all threads of a block make them together, neighbours copy neighbouring elements,
-or vectors of them where that is proved to be possible (vectors.py).
+"""Cooperative copies to shared memory by all threads of a block, coalesced: neighbouring threads copy
+neighbouring elements, or vectors of them where alignment is proved (vectors.py).
 
-What a footprint has outside of its array is 0 there: nobody uses it.
+Elements of a footprint outside of its array are set to 0; no instance uses them.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from tc.ir.simplify import conjunction, simplify
 from tc.poly.gpu.local import Local
 from tc.poly.gpu.shared import Dimension, Shared
 
-_LANES = 8  # neighbouring threads at least, of single elements: whole sectors of memory
-_MORE = 4  # rounds over a row more than there must be
+_LANES = 8  # neighbouring threads, at least, that copy single elements: whole sectors of memory
+_MORE = 4  # iterations over a row, at most, beyond the minimum
 _EACH, _DIVISIONS = 6, 8  # instructions of a copy, of a division and a remainder by constants
-_UNROLLED = 8  # copies of a thread that are made without a loop
-_MOST_UNROLLED = 64  # even if they are to be made so: of 128, NVRTC makes 255 registers in 20 s
+_UNROLLED = 8  # copies of a thread, at most, that are unrolled by default
+_MOST_UNROLLED = 64  # the same if options ask for it: for 128, NVRTC takes 20 s and uses 255 registers
 
 
 def copy(
@@ -51,9 +51,9 @@ def copy(
     unroll: bool | None = None,
 ) -> Stmt:
     """The copy of a footprint by all threads of a block; `starts` are the first points of tiles, by axis;
-    `slot` is the place of the tile in a ring, into which copies are asynchronous;
-    `name` is free for the loop over rows, and with `_` for that over a row;
-    `unroll`: whether these are unrolled (None: where that is little)."""
+    `slot` is the tile's buffer in double buffering, to which copies are asynchronous;
+    `name` names the loop over rows, and with `_` that over a row;
+    `unroll`: whether these are unrolled (None: if they are short)."""
     width = x.rows.width
     element, over = _dealt([d.size for d in x.dimensions], width, threads, name, unroll)
     box = list(x.buffer.box)
@@ -83,7 +83,7 @@ def copy(
 def store(
     x: Local, box: Box, starts: Mapping[str, Expr], threads: Sequence[tuple[str, int]], name: str
 ) -> Stmt:
-    """What a tile has of a result, to memory, by all threads of a block."""
+    """The store of a tile's part of a result to global memory by all threads of a block."""
     element, over = _dealt([d.size for d in x.stored], 1, threads, name, None)
     place, tests = _source(x.stored, element, box, starts)
     value = Load(x.array.name, tuple(element), x.array.dtype)
@@ -92,8 +92,8 @@ def store(
 
 
 def movers(x: Local, threads: Sequence[tuple[str, int]]) -> str:
-    """The thread that `store` has move each element of an array, as text for isl: the values of the thread
-    variables, of the element `place[d0, d1, ...]`."""
+    """The thread that moves each element of an array in `store`, as text for isl: a map from the element
+    `place[d0, d1, ...]` to the values of the thread variables."""
     shape = [d.size for d in x.stored]
     names = [f"d{i}" for i in range(len(shape))]
     count = math.prod(n for _, n in threads)
@@ -109,16 +109,16 @@ def movers(x: Local, threads: Sequence[tuple[str, int]]) -> str:
 
 
 def _line(names: Sequence[str], shape: Sequence[int], first: int, end: int) -> str:
-    """The number of an element among those of some dimensions."""
+    """The linearised index of an element in some dimensions."""
     terms = [f"{math.prod(shape[i + 1 : end])} * {names[i]}" for i in range(first, end)]
     return " + ".join(terms) or "0"
 
 
 @dataclass(frozen=True, slots=True)
 class Deal:
-    """How threads share out a box: they are groups of so many `lanes`, and each row, of the dimensions from
-    `row` on, is for one.  Groups share out the dimensions from `line` to `row`; those before are loops,
-    in which addresses only move on."""
+    """A distribution of a box over threads: groups of `lanes` threads move a row each, which is the
+    dimensions from `row` on.  The dimensions from `line` to `row` are distributed over groups; those before
+    are loops, in which addresses only advance."""
 
     line: int
     row: int
@@ -128,7 +128,7 @@ class Deal:
 def _dealt(
     sizes: Sequence[int], width: int, threads: Sequence[tuple[str, int]], name: str, unroll: bool | None
 ) -> tuple[list[Expr], Callable[[Stmt], Stmt]]:
-    """Which elements of a box, of so many at once, a thread moves, and the loops over these."""
+    """The element of a box, `width` at once, that a thread moves, and the loops around the move."""
     shape = [*sizes[:-1], sizes[-1] // width]
     count = math.prod(n for _, n in threads)
     how = _deal(shape, width, threads)
@@ -151,13 +151,13 @@ def _dealt(
 
 
 def _deal(shape: Sequence[int], width: int, threads: Sequence[tuple[str, int]]) -> Deal:
-    """The best way to share out a box of so many vectors."""
+    """The cheapest distribution of a box of vectors."""
     count = math.prod(n for _, n in threads)
     return min(_deals(shape, count, width), key=lambda d: _instructions(d, shape, count))
 
 
 def _deals(shape: Sequence[int], threads: int, width: int) -> Iterator[Deal]:
-    """Ways to share out a box of so many vectors: neighbouring threads move neighbours."""
+    """Candidate distributions of a box of vectors in which neighbouring threads move neighbours."""
     least = _LANES if width == 1 else 2
     for row in range(len(shape)):
         size = math.prod(shape[row:])
@@ -171,8 +171,10 @@ def _deals(shape: Sequence[int], threads: int, width: int) -> Iterator[Deal]:
 
 
 def _instructions(how: Deal, shape: Sequence[int], threads: int) -> tuple[float, int]:
-    """About how many a thread has, and for how many lanes there is nothing: what tells where an element is of
-    what groups share out is computed for each, the rest once."""
+    """Approximate instructions of a thread, and the number of idle lanes.
+
+    Subscripts of the dimensions that are distributed over groups are computed for each element, others once.
+    """
     line, row = shape[how.line : how.row], shape[how.row :]
     groups = threads // how.lanes
     lines, rounds = -(-math.prod(line) // groups), -(-math.prod(row) // how.lanes)
@@ -187,9 +189,12 @@ def _instructions(how: Deal, shape: Sequence[int], threads: int) -> tuple[float,
 def _rounds(
     name: str, first: Expr, count: int, threads: int, unroll: bool | None
 ) -> tuple[Expr, Callable[[Stmt], Stmt]]:
-    """Which of `count` things a thread does, `first` and then each after so many `threads`; the loop over
-    them, of the variable `name`.  It is unrolled if that is wanted (where threads have different numbers of
-    them, by the compiler), else if all have as many to do, and not too many."""
+    """The item of `count` that a thread processes, `first` and then each `threads` further, and the loop over
+    them with the variable `name`.
+
+    The loop is unrolled if `unroll` (by the compiler where trip counts differ between threads); with None if
+    trip counts are equal and small.
+    """
     rounds, rest = -(-count // threads), count % threads
     if rounds == 1 and not rest:
         return first, lambda s: s
@@ -204,7 +209,7 @@ def _rounds(
 def _source(
     dimensions: Sequence[Dimension], element: Sequence[Expr], box: Sequence[Range], starts: Mapping[str, Expr]
 ) -> tuple[list[Expr], list[Expr]]:
-    """Where an element of a footprint comes from, and what must hold so that it is in the array."""
+    """The source subscripts of an element of a footprint, and the conditions for it to be in the array."""
     source: list[Expr] = []
     tests: list[Expr] = []
     for d, e, r in zip(dimensions, element, box, strict=True):
@@ -224,14 +229,14 @@ def _source(
 
 
 def _with_index(e: Expr, index: Load) -> Expr:
-    """A subscript with its only read made from a copy."""
+    """A subscript with its only read replaced by one from a copy."""
     if isinstance(e, Call) and e.kind != "intrinsic":
         return index
     return rebuild(e, lambda c: _with_index(c, index))
 
 
 def _position(x: Shared, axis: str, first: int, element: Sequence[Expr], starts: Mapping[str, Expr]) -> Expr:
-    """The value of an index of the instance that reads an element first: what an error tells."""
+    """The value of an index of the first instance that reads an element, for error reports."""
     start = Add(starts.get(axis, IntImm(0)), IntImm(first))
     for d, e in zip(x.dimensions, element, strict=True):
         if len(d.terms) == 1 and d.terms[0].axis == axis and d.terms[0].factor == 1:
@@ -240,7 +245,7 @@ def _position(x: Shared, axis: str, first: int, element: Sequence[Expr], starts:
 
 
 def _shared_out(threads: Sequence[tuple[str, int]], lanes: int) -> tuple[Expr, Expr]:
-    """The lane of a thread, and which of the groups of `lanes` threads it is in."""
+    """The lane of a thread in its group of `lanes` threads, and the number of the group."""
     if not threads:
         return IntImm(0), IntImm(0)
     (first, width), rest = threads[0], threads[1:]
@@ -257,7 +262,7 @@ def _shared_out(threads: Sequence[tuple[str, int]], lanes: int) -> tuple[Expr, E
 
 
 def _number(threads: Sequence[tuple[str, int]], stride: int) -> Expr:
-    """`stride` times the number of a thread, the first variable the fastest."""
+    """`stride` times the linear number of a thread; the first variable varies fastest."""
     out: Expr = IntImm(0)
     for v, n in threads:
         out = Add(out, Mul(Variable(v), IntImm(stride)) if stride > 1 else Variable(v))
@@ -266,7 +271,7 @@ def _number(threads: Sequence[tuple[str, int]], stride: int) -> Expr:
 
 
 def _decoded(number: Expr, shape: Sequence[int]) -> list[Expr]:
-    """The subscripts of an element with this number."""
+    """The subscripts of the element with this linear index."""
     out: list[Expr] = []
     rest = number
     wide = [i for i, n in enumerate(shape) if n > 1]

@@ -1,7 +1,7 @@
-"""Copies to shared memory one tile ahead, where a target has asynchronous ones (NVIDIA from Ampere on).
+"""Double buffering: asynchronous copies to shared memory one tile ahead (NVIDIA from Ampere on).
 
-Two copies of a footprint take turns: while threads work on one tile, the next one arrives.  One barrier a
-tile does for both: it tells that the copies have arrived, and that nobody works on the tile before any more.
+A footprint has two buffers in turn: while threads compute on one tile, the next one is copied.  One barrier a
+tile is enough: it ensures that the copies are complete, and that no thread still uses the tile before.
 """
 
 from __future__ import annotations
@@ -22,9 +22,13 @@ _SIZES = (4, 8, 16)  # bytes that can be copied asynchronously
 
 
 def rings(scop: Scop, unit: Unit, memory: Sequence[Shared], budget: int) -> tuple[Shared, ...]:
-    """The reads of a unit with those that change from tile to tile of its loop in rings, if there is one such
-    loop, with the same tiles for all points of a block, and twice the memory is there."""
-    # Where blocks take turns the next tile is another one's.
+    """The reads of a unit from shared memory, those whose footprints move along the unit's loop over tiles
+    with two buffers.
+
+    That needs one such loop, with the same tiles for all points of a block, and `budget` bytes for all
+    copies.
+    """
+    # If tiles are distributed over blocks, the next tile is another block's.
     if len(unit.looped) != 1 or unit.looped[0][1].block is not None:
         return tuple(memory)
     ((axis, m),) = unit.looped
@@ -47,7 +51,7 @@ def rings(scop: Scop, unit: Unit, memory: Sequence[Shared], budget: int) -> tupl
 
 
 def _steady(scop: Scop, unit: Unit, statement: str, axis: Axis, m: AxisMap) -> bool:
-    """Whether the tiles of a loop follow each other without a gap."""
+    """Whether the tiles of a loop in which a statement has instances are consecutive."""
     if not bounded(scop, unit, statement) and not isolated(scop, unit, statement):
         return False
     s = scop.statement(statement)

@@ -1,8 +1,7 @@
-"""What a statement accesses in a tile: a strided box.
+"""Footprints: the elements that a statement accesses in a tile, as a strided box.
 
-Subscripts are sums of multiples of loop variables, and in a tile each of these runs over an interval (report,
-§5.3; the boxes of isl would be the same).  Where the multiples have a common divisor, only one of so many
-elements is accessed.
+Subscripts are sums of multiples of loop variables, each of which runs over an interval in a tile (report,
+§5.3; isl's box hulls would be the same).  The stride is the greatest common divisor of the multiples.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from tc.poly.tile_plan import Axis
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A multiple of an axis in a subscript; a tile has so many `points`; `moves`: there are several tiles,
+    """A multiple of an axis in a subscript; a tile has `points` points.  `moves`: there are several tiles,
     each `tile` points after the one before."""
 
     axis: str
@@ -50,29 +49,29 @@ class Dimension:
 
     @property
     def span(self) -> int:
-        """How many elements lie between the first and the last one, with these."""
+        """The number of elements from the first to the last one, inclusive, at stride 1."""
         return (self.size - 1) * self.stride + 1
 
     @property
     def place(self) -> tuple[int, int, int, frozenset[tuple[str, int]]]:
-        """The same for footprints that are the same elements."""
+        """A key that is equal for footprints of the same elements."""
         return self.size, self.stride, self.constant, self.moving
 
     @property
     def moving(self) -> frozenset[tuple[str, int]]:
-        """The axes with whose tiles it moves, and how far for a point of each."""
+        """The axes with whose tiles it moves, with the distance for a point of each."""
         return frozenset((t.axis, t.factor) for t in self.terms if t.moves)
 
     def step(self, t: Term) -> int:
-        """How many places of the footprint lie between what neighbouring points access."""
+        """The distance in the footprint between the accesses of neighbouring points of an axis."""
         return t.factor // self.stride if t.points > 1 else 0
 
 
 def footprint(
     unit: Unit, statement: str, subscripts: Sequence[Expr], *, whole: bool = False, strided: bool = False
 ) -> tuple[Dimension, ...] | None:
-    """What a statement accesses in a tile by these subscripts; None if that is no box.  `whole`: the points
-    beyond an axis run as well; `strided`: without the elements in between."""
+    """The footprint of these subscripts in a tile; None if it is no box.  `whole`: points beyond the end of
+    an axis run as well; `strided`: without the elements between the strides."""
     axes = {x.vars[statement]: (x, m) for x, m in (*unit.axes, *unit.own) if statement in x.vars}
     out: list[Dimension] = []
     for e in subscripts:
@@ -110,7 +109,7 @@ def footprint(
 
 
 def place(t: Tuple, axes: Sequence[tuple[Axis, AxisMap]], d: Dimension) -> str:
-    """Where in its footprint an instance reads, as text for isl."""
+    """The index in a dimension of the footprint that an instance reads, as text for isl."""
     by_name = {a.name: (a, m) for a, m in axes}
     parts = [str(d.offset)]
     for x in d.terms:

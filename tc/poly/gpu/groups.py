@@ -1,7 +1,7 @@
 """Reference groups: reads of one buffer whose footprints overlap, or nearly do, share one copy.
 
-A group's footprint is the hull of its members' (report, §5.3): a stencil needs its tile and the rim once, not
-once for each neighbour.  Two groups become one where their hull is not larger than both of them.
+A group's footprint is the box hull of its members' (report, §5.3): a stencil needs its tile with the halo
+once, not once for each neighbour.  Two groups are merged if their hull is not larger than the two together.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ Box = tuple[Dimension, ...]
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A read, the number `read` among those of `statement`, of a `box` of `buffer`; a tile has so many
-    `instances` of it.  `unguarded`: these are all points of the tile.  `together`: whether it may share a
-    copy with reads of other boxes.  `as_float`: halves that are used as float32 alone."""
+    """A read of a `box` of `buffer`, number `read` among those of `statement`, with `instances` a tile.
+
+    `unguarded`: all points of the tile have one.  `together`: it may share a copy with reads of other boxes.
+    `as_float`: the elements are halves that are used as float32 only.
+    """
 
     statement: str
     read: int
@@ -34,7 +36,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """References with the boxes of what they read in the footprint of all, in their order."""
+    """References, and for each, in order, the box in the group's footprint that it reads."""
 
     members: tuple[Reference, ...]
 
@@ -52,16 +54,16 @@ class Group:
 
     @property
     def reuse(self) -> float:
-        """Accesses of a tile to each element."""
+        """Accesses to each element in a tile, on average."""
         return sum(r.instances for r in self.members) / self.elements
 
 
 def grouped(references: Sequence[Reference]) -> list[Group]:
-    """The groups of some references, in the order of their first members."""
+    """The reference groups of some references, in the order of their first members."""
     out: list[Group] = []
     for r in references:
         new = Group((r,))
-        # What it bridges may be several groups.
+        # The hull may bridge several groups.
         while (found := _partner(out, new)) is not None:
             old, new = found
             out.remove(old)
@@ -71,7 +73,7 @@ def grouped(references: Sequence[Reference]) -> list[Group]:
 
 
 def _partner(groups: Sequence[Group], new: Group) -> tuple[Group, Group] | None:
-    """A group that can be one with another, and both in one."""
+    """A group that can be merged with another one, and the merged group."""
     for g in groups:
         joined = _joined(g, new)
         if joined is not None:
@@ -80,7 +82,7 @@ def _partner(groups: Sequence[Group], new: Group) -> tuple[Group, Group] | None:
 
 
 def _joined(a: Group, b: Group) -> Group | None:
-    """Both in one; None unless they read one buffer, and what they share makes up for the rest of a hull."""
+    """The merged group; None unless both read one buffer and the hull is not larger than the two together."""
     if a.buffer != b.buffer or len(a.box) != len(b.box):
         return None
     found = [hull(x, y) for x, y in zip(a.box, b.box, strict=True)]
@@ -96,7 +98,7 @@ def _joined(a: Group, b: Group) -> Group | None:
 
 
 def hull(a: Dimension, b: Dimension) -> Dimension | None:
-    """The least interval with both, wherever tiles are; None unless both move alike."""
+    """The smallest interval that contains both in every tile; None unless both move alike."""
     if a.stride != b.stride or a.moving != b.moving or (a.constant - b.constant) % a.stride:
         return None
     first, last = min(a.constant, b.constant), max(d.constant + d.span for d in (a, b))
@@ -108,7 +110,7 @@ def hull(a: Dimension, b: Dimension) -> Dimension | None:
 
 
 def _inside(box: Box, whole: Box) -> Box:
-    """A box as a part of a larger one: it is that one, with where its own elements begin."""
+    """A box as a part of a larger one: the larger one with the offset of its own first element."""
     return tuple(
         replace(w, terms=d.terms, offset=d.offset + (d.constant - w.constant) // w.stride)
         for d, w in zip(box, whole, strict=True)

@@ -1,4 +1,4 @@
-"""What stands between the parts of a mapped tree: statements of extension nodes."""
+"""Statements of extension nodes of a mapped tree: barriers, transfers, combinations."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Insertions:
                 self.starts[a.name] = simplify(Mul(Variable(m.block), IntImm(m.tile)), exact=True)
 
     def opaque(self, name: str, what: Stmt, outer: isl.UnionMap) -> Part:
-        """A statement that all threads of a block run once a tile."""
+        """A statement that all threads of a block run once in each tile."""
         self.made[name] = lambda point, views: what
         target = isl.Set.read_from_str(self.placed.ctx, f"{{ {name}[] }}")
         tiles = isl.Set.from_union_set(outer.range()).reset_tuple_id()
@@ -50,7 +50,7 @@ class Insertions:
         return Part(universe(found), "", found)
 
     def together(self, name: str, outer: isl.UnionMap, *, copies: bool = False) -> Part:
-        """A barrier of the block, once a tile, or of its warp where it has but one."""
+        """A barrier of the block, once in each tile, or of the warp if the block has only one."""
         one = math.prod(n for _, n in self.placed.how.threads) <= WARP
         return self.opaque(name, Sync(warp=one, copies=copies), outer)
 
@@ -74,7 +74,7 @@ class Insertions:
         return Part(universe(found), mine, found)
 
     def transfer(self, k: Kept | Replicated, u: Unit, outer: isl.UnionMap, *, load: bool) -> Part:
-        """The elements that threads keep, from memory or back."""
+        """The load or the store of the elements that threads keep in registers."""
         p = self.placed
         name = f"{'load' if load else 'store'}_{[*p.kept, *p.replicated].index(k)}"
         if isinstance(k, Replicated):
@@ -94,7 +94,7 @@ class Insertions:
         return self.between(name, u, users, k.array, k.statement, k.buffer, k.access.subscripts, moved, outer)
 
     def result(self, p: Parts, u: Unit, outer: isl.UnionMap) -> Part:
-        """Combined parts go into their results."""
+        """The update of results by combined parts."""
         stage = self.placed.scop.statement(p.statement).stage
 
         def combined(element: tuple[Expr, ...], buffer: str, place: tuple[Expr, ...]) -> Stmt:
@@ -149,12 +149,12 @@ _OUT = isl.dim_type.out
 
 
 def universe(found: isl.UnionMap) -> isl.UnionSet:
-    """The filter of inserted statements."""
+    """The filter that selects inserted statements."""
     return found.range().universe()
 
 
 def started(p: Parts) -> Stmt:
-    """The neutral element in all parts of a thread."""
+    """The initialization of a thread's parts of results to the neutral element."""
     names = [f"u{i}" for i in range(len(p.array.shape))]
     s: Stmt = Compute(
         "", p.array.name, tuple(map(Variable, names)), None, neutral(p.op, p.array.dtype), (), ""

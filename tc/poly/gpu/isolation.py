@@ -1,7 +1,7 @@
-"""Tiles of a reduction all of whose points exist, apart from those on the border of a condition.
+"""Isolation of the whole tiles of a reduction from those that a condition cuts.
 
-`C(i,j) +=! A(i,k) * B(k,j) where k <= i`: the points of a tile end at different iterations.  Nothing says in
-advance what the iterations beyond would add, so no padding helps; but most tiles are whole, and these need no
+`C(i,j) +=! A(i,k) * B(k,j) where k <= i`: the points of a tile end at different iterations.  Further
+iterations would add unknown values, so padding is impossible; but most tiles are whole, and these need no
 guards.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def whole_tiles(p: Placed, u: Unit) -> tuple[isl.Set, isl.Set] | None:
-    """The instances in whole tiles, and the others, if a unit's statement is to be isolated."""
+    """The instances in whole tiles and the other instances, if a unit's statement is to be isolated."""
     name = u.statements[0]
     if not isolated(p.scop, u, name):
         return None

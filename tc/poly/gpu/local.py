@@ -1,9 +1,9 @@
-"""Buffers that live in shared memory: temporaries that no other kernel touches, and results that are read
-again, where a tile needs little of them.
+"""Buffers in shared memory: temporaries that no other kernel accesses, and results that are read again, if a
+tile needs a small part of them.
 
-The axes whose tiles the nests of a region share are coincident: what a tile reads, it has written itself.  So
-a block needs no more of such a buffer than the footprint of one tile; memory never sees a temporary, and a
-result once, when the tile is done.
+The axes whose tiles the nests of a region share are coincident: a tile reads only what it has written itself.
+So a block needs only the footprint of one tile of such a buffer; a temporary is never written to global
+memory, and a result once, at the end of the tile.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _MOST = 4096  # bytes of a result: more would leave too few blocks on a multipro
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """The footprint of `buffer` in a tile; its first element is at `lowest` where tiles begin.  Of a result
-    it is the `stored` box, all of which the tile writes, and nobody else does."""
+    """The footprint of `buffer` in a tile, with its first element at `lowest` at the start of tiles.  For a
+    result it is the box `stored`, all of which this tile writes, and no other."""
 
     buffer: str
     array: Array
@@ -38,8 +38,8 @@ class Local:
     stored: tuple[Dimension, ...] = ()
 
     def place(self, t: Tuple, u: Unit, statement: str, subscripts: Sequence[Expr]) -> list[str]:
-        """Where in the array the element with these subscripts of a statement is, as text for isl; `t` may be
-        the points of the axes of the unit instead of the statement's instances."""
+        """The subscripts in the array of the element that a statement accesses, as text for isl; `t` may be
+        the points of the unit's axes instead of the statement's instances."""
         whole = untiled(u)
         found = footprint(whole, statement, subscripts)
         assert found is not None
@@ -50,7 +50,7 @@ class Local:
 
 
 def untiled(u: Unit) -> Unit:
-    """A unit whose own loops are not tiled: a temporary must be there for all of their tiles."""
+    """A unit without tiles of its own loops: a temporary must exist for all of their tiles."""
     return replace(u, own=tuple((a, replace(m, tile=0)) for a, m in u.own))
 
 
@@ -63,8 +63,8 @@ def local(
     budget: int,
     name: Callable[[str], str],
 ) -> tuple[Local, ...]:
-    """The temporaries of a region that fit into `budget` bytes, and then results; not those that are in
-    registers wherever they are used, nor those that are `alike` on all threads."""
+    """The temporaries of a region that fit into `budget` bytes, then its results; not those that are in
+    registers wherever they are used, nor those that are replicated in all threads (`alike`)."""
     here = {s for u in units for s in u.statements}
     inside = {a.name for a in tiled_axes(region)}
     outside = {a.buffer for s in scop.statements if s.name not in here for a in s.accesses}
@@ -104,8 +104,8 @@ def local(
 def _results(
     scop: Scop, units: Sequence[Unit], kept: Sequence[Kept], inside: AbstractSet[str]
 ) -> dict[str, tuple[Dimension, ...]]:
-    """The results that a region alone writes and that are not in registers wherever it reads them, with what
-    a tile writes of them: a box, of which no other tile writes anything."""
+    """The results that only this region writes and that are not in registers wherever it reads them, with the
+    box that a tile writes, of which no other tile writes any element."""
     here = {s for u in units for s in u.statements}
     tiled = {a.name for u in units for a, m in u.axes if a.name in inside and several(a, m)}
     out: dict[str, tuple[Dimension, ...]] = {}
@@ -135,7 +135,7 @@ def _results(
 
 
 def _all_written(s: Statement, first: Access, buffer: Buffer) -> bool:
-    """Whether a statement writes all elements of a buffer, whatever data say."""
+    """Whether a statement writes all elements of a buffer, for any data."""
     ranges = {v.name: v.range for v in s.stage.domain.vars}
     names = [e.name for e in first.subscripts if isinstance(e, Variable)]
     if len(names) < len(first.subscripts) or len(set(names)) < len(names):
@@ -151,8 +151,8 @@ def _extent(box: Sequence[Dimension]) -> tuple[tuple[int, ...], tuple[int, ...]]
 def _hull(
     boxes: Sequence[tuple[Dimension, ...] | None], inside: frozenset[str] | set[str]
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """The first elements and the extents of what all accesses touch; None unless they move alike, with tiles
-    that nests share."""
+    """The first elements and the extents of the hull of all accesses; None unless they move alike, with the
+    tiles that nests share."""
     known = [b for b in boxes if b is not None]
     if len(known) < len(boxes):
         return None
@@ -166,7 +166,7 @@ def _hull(
 
 
 def repeated(region: Region, units: Sequence[Unit], how: RegionMap) -> bool:
-    """Whether a block runs several tiles, so that the next may overwrite what the last one still reads."""
+    """Whether a block runs several tiles, so that one may overwrite what the one before still reads."""
     names = {a.name for a in tiled_axes(region)}
 
     axes = (x for u in units for x in u.axes if x[0].name in names)

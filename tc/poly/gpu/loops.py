@@ -19,9 +19,12 @@ from tc.poly.tree_text import dump
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A launch, the arrays that only it has, and the mapped tree as text; before it a line for each array in
-    shared memory and in registers, and for each that stays in memory why.  `spilled` are those of these that
-    options would have kept in registers, `oversized` those whose copies shared memory has no room for."""
+    """A launch, its own arrays, and the mapped tree as text.
+
+    `promoted` has a line for each array in shared memory and in registers, and for each buffer that stays in
+    global memory the reason.  `spilled` are the buffers that options would keep in registers, `oversized`
+    those whose copies do not fit into shared memory.
+    """
 
     launch: Launch
     arrays: tuple[Array, ...]
@@ -45,8 +48,8 @@ def kernel(scop: Scop, title: str, how: RegionMap, mapped: Mapped) -> Kernel:
 
 
 def _promoted(launch: Launch, mapped: Mapped) -> str:
-    """What is in shared memory: copies, of so many bytes at once; temporaries and results.  What threads
-    have in registers."""
+    """Text on the arrays in shared memory (copies, with the bytes of a vector; temporaries and results) and
+    on those in registers."""
     inserted = [s for s in statements(launch) if isinstance(s, Compute) and not s.stage]
     copies = {s.buffer: s for s in inserted if s.buffer in mapped.common}
     own = {a.name for a in mapped.arrays}

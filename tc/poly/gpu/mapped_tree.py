@@ -1,7 +1,7 @@
 """The mapped schedule tree of a region (report, §5; Figure 3).
 
     domain
-      context     what values the block and thread variables have
+      context     the ranges of the block and thread variables
         filter    the tiles of a block
           band    tiles, of axes of which a block has several
             sequence of units; in an extension node, between them: barriers, transfers, combinations
@@ -11,9 +11,9 @@
                     band    the points of a thread, one after the other
                       sequence of statements
 
-The tree is written down as text, whole.  One variable stands for each mapped dimension; the code decomposes
-the numbers of blocks and threads.  A filter of threads lies below all barriers, so that all threads of a
-block get to each.
+The tree is built as text for isl.  Each mapped dimension has a variable; the generated code decomposes the
+linear numbers of blocks and threads.  Filters of threads are below all barriers, so that all threads of a
+block reach each barrier.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from tc.poly.gpu.sync import barriers
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """The tree of a region; what the statements of its extension nodes are, of their point and views; the
-    accesses that go to other arrays; these arrays, and the `common` ones that all threads fill together; why
-    what else is read is not copied, and what else is written not kept in registers."""
+    """The schedule tree of a region; the statements of its extension nodes, as functions of their point and
+    views; the accesses that are redirected to other arrays; these arrays, and those that all threads write
+    together (`common`); why other reads are not copied and other results not kept in registers."""
 
     schedule: isl.Schedule
     units: tuple[Unit, ...]
@@ -56,7 +56,7 @@ class Mapped:
 
 
 def mapped(p: Placed) -> Mapped:
-    """The tree of a region whose arrays are placed.  Use it, and the result, inside `isl_context()`."""
+    """The schedule tree of a region with placed arrays.  Use it, and the result, inside `isl_context()`."""
     run = (padded_domains.domain(p.scop, u, s, p.beyond) for u in p.units for s in u.statements)
     made = Insertions(p)
     tree = _tiles(made)
@@ -68,7 +68,7 @@ def mapped(p: Placed) -> Mapped:
 
 
 def _tiles(into: Insertions) -> Tree:
-    """The filter of blocks, the band of tiles, and what is below."""
+    """The filter of a block, the band over its tiles, and below it `below`."""
     p = into.placed
     names = [a.name for a in tiled_axes(p.region)]
     conditions: dict[Tuple, list[str]] = {}
@@ -86,7 +86,7 @@ def _tiles(into: Insertions) -> Tree:
     blocks = [v for v, _ in p.how.blocks]
     order = [n for n in names if n in members]
     chosen = where(p.ctx, conditions, blocks)
-    # Where each statement's instances are among the tiles of a block.
+    # The tile of a block in which each statement's instances are.
     outer = isl.UnionMap.empty_ctx(p.ctx)
     for u in p.units:
         for s in u.statements:
@@ -101,8 +101,8 @@ def _tiles(into: Insertions) -> Tree:
 
 
 def _sequence(into: Insertions, outer: isl.UnionMap, tiles: Sequence[tuple[str, int]]) -> Tree:
-    """The units in order, with what comes before and after each; `outer` are instances to tiles, of the
-    axes `tiles` with so many points."""
+    """The units in order, with barriers, transfers and combinations around each; `outer` maps instances to
+    tiles of the axes `tiles`, each with the number of its points."""
     p = into.placed
     needed = barriers(p)
     out: list[Part] = []
@@ -130,7 +130,7 @@ def _sequence(into: Insertions, outer: isl.UnionMap, tiles: Sequence[tuple[str, 
 
 
 def _combinations(parts: Sequence[Parts]) -> Block:
-    """Of what threads have, one after the other, so that they may share barriers."""
+    """The combinations of the threads' parts, one after the other, so that they may share barriers."""
     threads = list(dict.fromkeys(v for x in parts for v in x.threads))
     return Block(
         tuple(Combine(x.array.name, x.op, v, x.everywhere) for v in threads for x in parts if v in x.threads)

@@ -1,8 +1,8 @@
-"""How the loops of a region are dealt out to the blocks and threads of a GPU.
+"""The mapping of a region's loops to the blocks and threads of a GPU.
 
-A region (tc/poly/tile_plan.py) becomes one kernel.  Its axes, or those of its only nest, are tiled, and
-tiles go to blocks; the points of a tile go to threads.  Each phase of a nest is a *unit*: it is dealt out on
-its own, and a barrier stands between two units if a thread needs what another one did (tc/poly/gpu/sync.py).
+A region (tc/poly/tile_plan.py) becomes one kernel.  Its axes, or those of its only nest, are tiled; tiles are
+mapped to blocks, and the points of a tile to threads.  Each phase of a nest is a *unit* with a mapping of its
+own; a barrier separates two units if a thread needs results of another one (tc/poly/gpu/sync.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tc.poly.tile_plan import Axis, Phase, Region
 
 @dataclass(frozen=True, slots=True)
 class AxisMap:
-    """Where the points of an axis run.
+    """The mapping of an axis to blocks and threads.
 
     Tile q, of `tile` points (0: all points are one tile), runs on the blocks whose variable `block` is q mod
     `blocks` (0: is q, there is a block for each), or on all blocks if there is no variable.  Point p of a
@@ -33,7 +33,7 @@ class AxisMap:
 
     @property
     def dealt_out(self) -> bool:
-        """Whether threads or blocks share its points."""
+        """Whether its points are distributed over threads or blocks."""
         return self.thread is not None or self.block is not None
 
 
@@ -53,19 +53,19 @@ def alone(axis: Axis, m: AxisMap) -> bool:
 
 
 def points(axis: Axis, m: AxisMap) -> int | None:
-    """How many points a tile has at most; None without a bound."""
+    """The maximum number of points of a tile; None without a bound."""
     whole = axis.extent if axis.size is None else None
     return m.tile if m.tile and (whole is None or m.tile < whole) else whole
 
 
 def steps(axis: Axis, m: AxisMap) -> int | None:
-    """How many points of a tile a thread runs at most; None without a bound."""
+    """The maximum number of points of a tile that a thread runs; None without a bound."""
     size = points(axis, m)
     return None if size is None else -(-size // m.threads)
 
 
 def covered(axis: Axis, m: AxisMap) -> int | None:
-    """How many points of a tile the steps of its threads are; None without a bound."""
+    """The steps of a tile times its threads, which may exceed its points; None without a bound."""
     count = steps(axis, m)
     return None if count is None else count * m.threads
 
@@ -80,9 +80,9 @@ class NestMap:
 
 @dataclass(frozen=True, slots=True)
 class RegionMap:
-    """`blocks` and `threads`: the variables of a launch with their numbers of values, the fastest first;
-    `unroll`: how many iterations of innermost loops run in a row (None: as is best), `unroll_copies`: whether
-    what a thread copies to shared memory does (None: where that is little)."""
+    """The mapping of a region.  `blocks` and `threads`: the variables of a launch with their extents, fastest
+    first.  `unroll`: copies of the bodies of innermost loops, at most (None: automatic).  `unroll_copies`:
+    whether loops of copies to shared memory are unrolled (None: if they are short)."""
 
     blocks: tuple[tuple[str, Expr], ...]
     threads: tuple[tuple[str, int], ...]
@@ -93,9 +93,9 @@ class RegionMap:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Phases that run under one filter of threads: `axes` are those of the nest, its number in the region,
-    `own` those of the phases.  `beside`: the reductions that threads sum up beside their results
-    (registers.py)."""
+    """Phases that run under one filter of threads: `axes` are those of the nest, `own` those of the phases;
+    `nest` is the nest's number in the region.  `beside`: the reductions that threads accumulate in registers
+    beside their results (`private_memory.aside`)."""
 
     phases: tuple[Phase, ...]
     axes: tuple[tuple[Axis, AxisMap], ...]
@@ -109,28 +109,28 @@ class Unit:
 
     @property
     def looped(self) -> tuple[tuple[Axis, AxisMap], ...]:
-        """The axes of the phases of which a block runs several tiles: loops around what is copied to shared
+        """The axes of the phases of which a block runs several tiles, in loops around the copies to shared
         memory."""
         return tuple((a, m) for a, m in self.own if several(a, m) and not alone(a, m))
 
     @property
     def in_parts(self) -> bool:
-        """Whether threads or blocks have parts of the results."""
+        """Whether threads or blocks have partial results."""
         return any(m.dealt_out for _, m in self.own)
 
     @property
     def on_blocks(self) -> bool:
-        """Whether blocks have iterations of the axes of the phases: they update the same results."""
+        """Whether the phases' axes are distributed over blocks, which then update the same results."""
         return any(m.block is not None for _, m in self.own)
 
     @property
     def shared_out(self) -> tuple[str, ...]:
-        """The thread variables that the axes of the phases use."""
+        """The thread variables over which the phases' axes are distributed."""
         return tuple(m.thread for _, m in self.own if m.thread is not None)
 
 
 def units(region: Region, mapped: RegionMap) -> tuple[Unit, ...]:
-    """The units of a region in order; phases without axes of their own that follow each other are one."""
+    """The units of a region in order; consecutive phases without axes of their own are one unit."""
     out: list[Unit] = []
     for number, (n, m) in enumerate(zip(region.nests, mapped.nests, strict=True)):
         axes = tuple((a, m.axes[a.name]) for a in n.axes)
@@ -147,8 +147,8 @@ def units(region: Region, mapped: RegionMap) -> tuple[Unit, ...]:
 
 
 def bounded(scop: Scop, unit: Unit, statement: str) -> bool:
-    """Whether the conditions of a statement may be taken to hold for all points of a tile or for none, along
-    its axes: they do no more than end the unit's own loops, or say which points have a result."""
+    """Whether the conditions of a statement only bound the unit's own loops or select which points have a
+    result, so that a tile may be treated as if they held for all of its points or for none."""
     s = scop.statement(statement)
     if s.residual:
         return False
@@ -160,15 +160,15 @@ def bounded(scop: Scop, unit: Unit, statement: str) -> bool:
 
 
 def isolated(scop: Scop, unit: Unit, statement: str) -> bool:
-    """Whether tiles that have all points of a statement run apart from others (isolation.py): it is the only
-    one of a unit with tiles of its own loops, which end differently for the points of a tile."""
+    """Whether tiles with all points of a statement are isolated (isolation.py): it is the only statement of a
+    unit with tiles of its own loops, which end differently for the points of a tile."""
     tiled = len(unit.statements) == 1 and not unit.shared_out and any(several(a, m) for a, m in unit.own)
     of_size = all(a.first is None and (a.size is None or m.tile) for a, m in (*unit.axes, *unit.own))
     return tiled and of_size and not scop.statement(statement).residual and not bounded(scop, unit, statement)
 
 
 def parted(scop: Scop, unit: Unit, statement: str) -> bool:
-    """Whether threads, or blocks, keep parts of a statement's results."""
+    """Whether threads or blocks have partial results of a statement."""
     found = any(statement in a.reductions and m.dealt_out for a, m in unit.own)
     return found and scop.statement(statement).reduction
 

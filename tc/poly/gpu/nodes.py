@@ -1,6 +1,6 @@
-"""Schedule trees as text for isl: nested, so that what a node is below is where it is made.
+"""Schedule trees as text for isl, nested, so that each node is built below its parent.
 
-Extension nodes can then stand anywhere; islpy's grafts stand only next to existing nodes.
+Extension nodes are then possible everywhere; islpy's grafts are only possible next to existing nodes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import islpy as isl
 
-Tree = str  # of a node and what is below it; empty: nothing, a leaf
+Tree = str  # the text of a subtree; empty: a leaf
 
 
 def _node(kind: str, value: str, below: Tree, more: str = "") -> Tree:
@@ -27,7 +27,7 @@ def context(where: isl.Set, below: Tree) -> Tree:
 
 
 def banded(schedule: isl.MultiUnionPwAff, below: Tree, *, whole: bool = False) -> Tree:
-    """`whole`: one loop with conditions inside, not one for each part of a union."""
+    """A band node; `whole`: one loop with conditions inside, not a loop for each part of a union."""
     more = ', permutable: 1, options: "{ atomic[x] }"' if whole else ", permutable: 1"
     return _node("schedule", str(schedule), below, more)
 
@@ -38,8 +38,8 @@ def marked(mark: str, below: Tree) -> Tree:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A child of a sequence: its statements, those that are inserted as `extension` says (None: they are the
-    program's), and what is below."""
+    """A child of a sequence: the filter of its statements, the extension that inserts them (None: they are
+    the program's), and the tree below."""
 
     statements: isl.UnionSet
     below: Tree
@@ -47,7 +47,7 @@ class Part:
 
 
 def sequence(parts: Sequence[Part]) -> Tree:
-    """Parts in order, below an extension node if some of them are inserted."""
+    """A sequence node of parts, below an extension node if some of them are inserted."""
     if len(parts) == 1 and parts[0].extension is None:
         return parts[0].below
     children = ", ".join(filtered(p.statements, p.below) for p in parts)

@@ -1,8 +1,9 @@
-"""Statements that run beyond their domain, so that no guard stands in the innermost loops of a partial tile.
+"""Padded iteration domains: statements run beyond their domain, so that the innermost loops of a partial tile
+need no guards.
 
-That is harmless where an instance touches nothing but registers of its thread and copies in shared memory:
-these are as large as whole tiles are, and what comes of it is never stored.  Only axes that are not reduced
-are padded; one iteration more of a reduction would count.
+That is legal if an instance accesses only registers of its thread and copies in shared memory: these have the
+size of whole tiles, and the additional results are never stored.  Only axes that are not reduced are padded;
+an additional iteration of a reduction would change the result.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ if TYPE_CHECKING:
 def padded(
     scop: Scop, unit: Unit, kept: Sequence[Kept], parts: Mapping[str, Parts], memory: Sequence[Shared]
 ) -> frozenset[str]:
-    """The statements of a unit that may run at all points of its tiles; those that are isolated only along
-    axes of which conditions say nothing."""
+    """The statements of a unit that may run at all points of its tiles; isolated ones only along axes that no
+    condition uses."""
     if unit.shared_out:
         return frozenset()
-    # What a nest loads first is loaded where there is something to load: elsewhere it would be undefined.
+    # Elements are loaded inside of the domain only; the registers of other points would be undefined.
     registers = {k.buffer for k in kept if k.nest == unit.nest and not k.load}
     out: set[str] = set()
     for name in unit.statements:
@@ -43,7 +44,7 @@ def padded(
 
 
 def domain(scop: Scop, unit: Unit, name: str, statements: Collection[str]) -> isl.Set:
-    """The instances of a statement that run: those of its domain, of `statements` those of whole tiles."""
+    """The instances of a statement that run: its domain, padded to whole tiles for those of `statements`."""
     s = scop.statement(name)
     if name not in statements:
         return s.domain

@@ -1,7 +1,7 @@
-"""What threads keep in registers: elements that a nest works on, and parts of results.
+"""Promotion to registers of threads: elements that a nest updates, and partial results.
 
-An array of registers has an element for each point that a thread runs of a nest's axes in a tile; loops over
-these points are unrolled, so that its subscripts are constants.
+An array in registers has an element for each point of a nest's axes that a thread runs in a tile; loops over
+these points are unrolled, so that its subscripts are constant.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from tc.poly.register_promotion import promotion
 from tc.poly.scop import Access, Scop, Statement
 from tc.poly.tile_plan import Axis, Region
 
-LIMIT = 64  # elements of one array; more would not be registers
+LIMIT = 64  # elements of an array, at most; compilers put larger ones into local memory
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The elements of `buffer` that a nest works on, in `array`: loaded from memory before unless its first
-    statement writes them, stored after unless nobody needs them.  `access` is how `statement` names them."""
+    """The elements of `buffer` that a nest accesses, in `array`: loaded before the nest unless its first
+    statement writes them, stored after it unless they are dead.  `access` is an access of `statement` to
+    them."""
 
     buffer: str
     array: Array
@@ -40,9 +41,9 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What each thread has of the results of `statement`, combined by `op` over the variables `threads` (none
-    where it has all, see `aside`); `atomic`: and then, as other blocks have parts of them, in memory;
-    `everywhere`: all threads get them (replicated.py)."""
+    """A thread's partial results of `statement`, combined by `op` over the variables `threads` (none if a
+    thread has all, see `aside`).  `atomic`: other blocks have parts as well, so they are then combined
+    atomically in global memory.  `everywhere`: all threads get the combined results (replicated.py)."""
 
     statement: str
     buffer: str
@@ -54,12 +55,12 @@ class Parts:
 
 
 def index(t: Tuple, axes: Sequence[tuple[Axis, AxisMap]]) -> list[str]:
-    """The subscripts of an array of registers: which of its points a thread is at."""
+    """The subscripts of an array in registers: the number of a thread's point along each axis."""
     return [e for a, m in axes if (e := t.step(a, m)) is not None]
 
 
 def shape(axes: Sequence[tuple[Axis, AxisMap]]) -> tuple[int, ...] | None:
-    """The extents of these subscripts; None where they are not known or there would be too many elements."""
+    """The extents of these subscripts; None if they are unknown or the elements too many."""
     counts = [steps(a, m) for a, m in axes]
     known = [n for n in counts if n is not None]
     if len(known) < len(counts) or math.prod(known) > LIMIT:
@@ -68,9 +69,9 @@ def shape(axes: Sequence[tuple[Axis, AxisMap]]) -> tuple[int, ...] | None:
 
 
 def aside(scop: Scop, region: Region, units: Sequence[Unit]) -> tuple[Unit, ...]:
-    """The units with the reductions that threads sum up beside their results, to which they add the sums when
-    these are done.  Such a reduction may run where it should not (padding.py), at points of a tile that are
-    beyond an axis or that conditions leave out, although there are values in its results that others need."""
+    """The units with the reductions that threads accumulate in registers beside their results, to which they
+    add the sums at the end.  Such a reduction may run at points outside of its domain (padded_domains.py),
+    beyond an axis or where conditions fail, although its results have values that others need."""
     return tuple(replace(u, beside=frozenset(_beside(scop, region, units, u))) for u in units)
 
 
@@ -98,9 +99,9 @@ def kept(
     alike: AbstractSet[str],
     name: Callable[[str], str],
 ) -> tuple[Kept, ...]:
-    """The buffers that nests of a region write and that can be kept in registers, but those that are `alike`
-    on all threads: each point of the nest works on one element, on one thread, and not only to add to it in
-    the end (`aside`)."""
+    """The buffers that nests of a region write and that can be kept in registers, except those that are
+    replicated (`alike`): each point of the nest accesses one element, on one thread, and not only to add to
+    it at the end (`aside`)."""
     buffers = {b.name: b for b in scop.program.buffers}
     out: list[Kept] = []
     for number, nest in enumerate(region.nests):
@@ -117,7 +118,7 @@ def kept(
             writes = any(a.kind == "write" for _, a in found)
             if all(s.name in u.beside for u in own for s, _ in found if s.name in u.statements):
                 continue
-            # What threads have parts of is combined on the thread that has the point.
+            # Partial results are combined on the thread that has the point.
             others = any(s.name in spread and (a.kind == "read" or s.name not in combined) for s, a in found)
             if not writes or others or len(found) < 2:
                 continue
@@ -129,8 +130,8 @@ def kept(
 
 
 def too_many(scop: Scop, region: Region, units: Sequence[Unit]) -> tuple[str, ...]:
-    """The buffers of which a thread works on more elements than registers keep, a line for each: it goes to
-    memory for each access."""
+    """A line for each buffer of which a thread accesses more elements than fit into registers; its accesses
+    go to memory."""
     out: dict[str, None] = {}
     for number, nest in enumerate(region.nests):
         own = next(u for u in units if u.nest == number)
@@ -156,8 +157,8 @@ def whole(s: Statement, axes: Sequence[Axis]) -> bool:
 def parts(
     scop: Scop, units: Sequence[Unit], everywhere: AbstractSet[str], name: Callable[[str], str]
 ) -> dict[str, Parts]:
-    """The parts of results of each reduction whose iterations are dealt out to threads or blocks, and the
-    sums that go beside results; all threads get those of the buffers `everywhere`."""
+    """The partial results of each reduction whose iterations are distributed over threads or blocks, and the
+    sums beside results; all threads get those of the buffers `everywhere`."""
     dtypes = {b.name: b.dtype for b in scop.program.buffers}
     func_buffers = scop.program.func_buffers
     out: dict[str, Parts] = {}

@@ -1,4 +1,4 @@
-"""Where a region keeps what it works on: registers, shared memory; and which of its accesses go there."""
+"""Promotion: which buffers of a region are in registers or in shared memory, and which accesses go there."""
 
 from __future__ import annotations
 
@@ -31,10 +31,13 @@ _FULL = "there is no shared memory for it in this map"
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A region whose loops are dealt out as `how` says.  `memory`: of each unit, its reads from copies in
-    shared memory, `refused` is why others have none; `beyond`: statements that run at all points of tiles
-    (padding.py); `spilled`: of what threads keep in registers what they do not, and why; `replicated`: what
-    all threads of a point keep."""
+    """A region mapped by `how`, with its promoted buffers.
+
+    `memory`: for each unit its reads from copies in shared memory; `refused`: why others have none.
+    `beyond`: statements that run at all points of tiles (padded_domains.py).  `spilled`: the buffers that
+    stay in memory although threads keep such in registers, and why.  `replicated`: what all threads of a
+    point keep.
+    """
 
     scop: Scop
     region: Region
@@ -67,12 +70,12 @@ class Placed:
 
     @property
     def ahead(self) -> bool:
-        """Whether tiles are copied while those before them are worked on."""
+        """Whether tiles are copied while the threads compute on those before them (double buffering)."""
         return any(x.ring for memory in self.memory for x in memory)
 
     @property
     def copied(self) -> frozenset[tuple[str, int]]:
-        """The reads from copies in shared memory: statements, and their numbers among the reads of these."""
+        """The reads from copies in shared memory: statement, and number among its reads."""
         return frozenset((x.statement, x.read) for memory in self.memory for x in memory)
 
     @property
@@ -84,12 +87,12 @@ class Placed:
 
     @property
     def common(self) -> frozenset[str]:
-        """The arrays that all threads of a block fill together."""
+        """The arrays that all threads of a block write cooperatively."""
         copies = (x.array.name for memory in self.memory for x in memory)
         return frozenset((*copies, *(p.array.name for p in self.parts.values() if p.threads)))
 
     def register_of(self, statement: str, buffer: str, kind: str) -> Array | None:
-        """The registers that an access goes to."""
+        """The array in registers that an access is redirected to."""
         p = self.parts.get(statement)
         if p is not None and kind != "read":
             return p.array
@@ -102,17 +105,17 @@ class Placed:
         return statement not in self.parts and any(statement in r.writers for r in self.replicated)
 
     def local_of(self, buffer: str) -> Local | None:
-        """The array in shared memory that stands for a temporary."""
+        """The array in shared memory that replaces a buffer."""
         return next((x for x in self.local if x.buffer == buffer), None)
 
     def home(self, nest: int, buffer: str, other: Array) -> Kept | Replicated | Local | None:
-        """What stands for a buffer that a nest works on, but this `other` array; None: the buffer itself."""
+        """What replaces a buffer in a nest, except the array `other`; None: the buffer itself is accessed."""
         mine = (k for k in self.kept if k.buffer == buffer and k.nest == nest and k.array != other)
         alike = (r for r in self.replicated if r.buffer == buffer and r.array != other)
         return next(mine, next(alike, self.local_of(buffer)))
 
     def views(self) -> dict[str, tuple[View, ...]]:
-        """Of each statement, the accesses that go to other arrays."""
+        """For each statement the accesses that are redirected to other arrays."""
         pairs = zip(self.units, self.memory, strict=True)
         return {s: self._views_of(u, s, memory) for u, memory in pairs for s in u.statements}
 
@@ -157,11 +160,13 @@ def placed(
     ahead: bool = False,
     staged: bool = False,
 ) -> Placed:
-    """Deal out a region and place what it works on.  `name` makes new names of arrays; `shared` is what there
-    is of shared memory, in bytes, for what is used at least `reuse` times; `private`: whether threads keep
-    what they work on in registers; `ahead`: whether there are asynchronous copies, for the next tile while
-    one is worked on; `staged`: whether units without loops of their own get copies, too, and what warps
-    would fetch from all over memory.  Use it, and the result, inside `isl_context()`."""
+    """Map a region and promote its buffers.  Use it, and the result, inside `isl_context()`.
+
+    `name` makes new names of arrays.  `shared`: bytes of shared memory for elements that are used at least
+    `reuse` times.  `private`: whether threads keep elements in registers.  `ahead`: whether there are
+    asynchronous copies, for double buffering.  `staged`: whether units without loops of their own have
+    copies, too, as well as reads that are not coalesced.
+    """
     found = units(region, how)
     found = aside(scop, region, found) if private else found
     written = {scop.statement(s).write.buffer for u in found for s in u.statements}
@@ -210,7 +215,7 @@ def placed(
 
 
 def _no_copies(u: Unit, shared: int, staged: bool) -> str:
-    """Why a unit has no copies in shared memory at all, if it has none."""
+    """The reason why a unit has no copies in shared memory, if there is one for all of its reads."""
     if u.shared_out:
         return "its reduction is dealt out to threads"
     if shared <= 0:
@@ -219,6 +224,6 @@ def _no_copies(u: Unit, shared: int, staged: bool) -> str:
 
 
 def _read(scop: Scop, u: Unit, written: AbstractSet[str]) -> list[str]:
-    """The buffers of other regions that a unit reads elements of."""
+    """The buffers from other regions that a unit reads."""
     reads = (a for s in u.statements for a in scop.statement(s).reads)
     return list(dict.fromkeys(a.buffer for a in reads if a.buffer not in written and a.subscripts))

@@ -1,9 +1,8 @@
-"""What all threads of a point have in registers: results that they have put together, and what follows of
-these alone.
+"""Replicated results: values that all threads of a point have in registers.
 
-When the threads of a row have combined what they have of its maximum, or of its sum, all of them know it.  So
-they need not get it from shared memory, nor wait until one of them has put it there; and what is computed of
-such values alone, each computes for itself.
+When the threads of a row have combined their parts of its maximum, or of its sum, all of them have the
+result. So they need not read it from shared memory, nor wait at a barrier until one of them has stored it;
+and each thread computes for itself what depends on such values only.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from tc.poly.tile_plan import Axis, Region
 
 @dataclass(frozen=True, slots=True)
 class Replicated:
-    """The elements of `buffer` at the points of a region's axes, in `array` of each thread that has any of
-    such a point: the `writers` run on all of these.  A result is stored after the unit number `stored`, as
-    `access` of `statement` names it."""
+    """The elements of `buffer` at the points of a region's axes, in `array` of each thread of such a point:
+    the statements `writers` run on all of these threads.  A result is stored after unit number `stored`, by
+    `access` of `statement`."""
 
     buffer: str
     array: Array
@@ -37,7 +36,7 @@ class Replicated:
 def replicated(
     scop: Scop, region: Region, how: RegionMap, units: Sequence[Unit], name: Callable[[str], str]
 ) -> tuple[Replicated, ...]:
-    """The buffers that units of a region share and that all threads of a point can keep."""
+    """The buffers that units of a region share and that can be replicated in all threads of a point."""
     axes = shared_axes(region, how)
     extents = shape(axes)
     if extents is None or not _alike(region, how):
@@ -57,12 +56,12 @@ def replicated(
 
 
 def shared_axes(region: Region, how: RegionMap) -> tuple[tuple[Axis, AxisMap], ...]:
-    """The axes that all units of a region have, with how they are dealt out."""
+    """The axes that all units of a region have, with their mapping."""
     return tuple((a, how.nests[0].axes[a.name]) for a in tiled_axes(region))
 
 
 def _alike(region: Region, how: RegionMap) -> bool:
-    """Whether all nests deal out these axes in one way, so that a point has its threads."""
+    """Whether all nests map these axes alike, so that a point has the same threads in all of them."""
     return all(n.axes[a.name] == m for n in how.nests for a, m in shared_axes(region, how))
 
 
@@ -71,7 +70,7 @@ _Touched = tuple[int, Statement, Access]  # with the number of the unit
 
 def _accesses(scop: Scop, region: Region, units: Sequence[Unit], b: Buffer) -> list[_Touched]:
     """A region's accesses to a buffer, if all are to one element at each point of its axes, and the first
-    writes it, whatever data and conditions say."""
+    writes it, for any data and conditions."""
     inside = [(i, scop.statement(s)) for i, u in enumerate(units) for s in u.statements]
     found = [(i, s, a) for i, s in inside for a in s.accesses if a.buffer == b.name]
     names = {s.name for _, s in inside}
@@ -87,7 +86,7 @@ def _accesses(scop: Scop, region: Region, units: Sequence[Unit], b: Buffer) -> l
 
 
 def _element(axes: Sequence[Axis], s: Statement, a: Access) -> tuple[Expr, ...] | None:
-    """The element of an access, by the names of these axes; None if they do not tell it."""
+    """The element of an access in terms of these axes; None if it depends on more."""
     if a.unknown or (a.read is not None and a.read.call.checked):
         return None
     names: dict[str, Expr] = {x.vars[s.name]: Variable(f"@{x.name}") for x in axes if s.name in x.vars}
@@ -103,15 +102,15 @@ def _known(
     found: Mapping[str, Sequence[_Touched]],
     others: set[str],
 ) -> set[str]:
-    """The buffers among those `found` that all threads of a point know, which are those along the variables
-    `others`: of each writer they combine the parts, or it reads, of what the region writes, only such
-    buffers."""
+    """The buffers among those `found` that all threads of a point, along the variables `others`, can have:
+    each writer is a reduction whose parts they combine, or reads only such buffers among those that the
+    region writes."""
     written = {scop.statement(s).write.buffer for u in units for s in u.statements}
     names = {a.name for a in tiled_axes(region)}
     known = set(found)
 
     def follows(u: Unit, s: Statement) -> bool:
-        """Whether each thread can run a statement for itself."""
+        """Whether a statement can run redundantly on each thread."""
         at_point = {a.vars[s.name] for a, _ in u.axes if s.name in a.vars} | set(scop.program.sizes)
         if u.own or s.residual or not all(variables(c) <= at_point for c in s.stage.domain.conditions):
             return False
@@ -127,7 +126,7 @@ def _known(
             return False
         if not all(combined(u, s) or follows(u, s) for u, s in writers):
             return False
-        # What no combination is in is better computed once.
+        # Values that depend on no combination are better computed once.
         reads = {a.buffer for _, s in writers for a in s.reads} - {b}
         return any(combined(u, s) for u, s in writers) or not known.isdisjoint(reads)
 
@@ -137,7 +136,7 @@ def _known(
 
 
 def _wanted(units: Sequence[Unit], known: Mapping[str, Sequence[_Touched]]) -> set[str]:
-    """The buffers that threads need which would not keep them otherwise, and what these follow from."""
+    """The buffers that other threads need, and those from which they are computed."""
     wanted: set[str] = set()
     needed = {
         b

@@ -1,9 +1,9 @@
-"""Promotion to shared memory: what the threads of a block read again and again, or in an order that memory
-does not like, and do not write.
+"""Promotion to shared memory of reads that the threads of a block repeat or that are not coalesced, and of
+buffers that they do not write.
 
-The footprint of a read in a tile is a strided box.  Where a subscript is itself read, and what it is read
-from is in shared memory, the footprint has that one's dimensions instead: the elements that the indices of a
-tile select (report, §5.5).
+The footprint of a read in a tile is a strided box.  If a subscript is itself read from an array in shared
+memory, the footprint has the dimensions of that array instead: the elements that the indices of a tile select
+(report, §5.5).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from tc.poly.gpu.mapping import Unit, bounded, isolated, points
 from tc.poly.gpu.vectors import Rows, rows, scattered
 from tc.poly.scop import Scop
 
-LEAST_REUSE = 2  # accesses of a tile to each element that make a copy worth it
+LEAST_REUSE = 2  # accesses to each element of a tile from which on a copy pays
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A read (its number among the reads of `statement`) of `buffer` that goes to `array` instead.
+    """A read (its number among the reads of `statement`) of `buffer` that is redirected to `array`.
 
-    Of an indirect one the subscript in `selected` is `subscript`, an expression of what `index` has, whose
-    dimensions stand in its place; `call` is the read, `point` the axes of the statement's variables.
+    In an indirect read the subscript number `selected` is `subscript`, an expression of an element of
+    `index`, whose dimensions replace it; `call` is the read, `point` the axes of the statement's variables.
     """
 
     statement: str
@@ -45,7 +45,8 @@ class Shared:
     subscript: Expr | None = None
     call: Call | None = None
     point: tuple[tuple[str, int], ...] = ()  # with their first points
-    ring: str = ""  # the axis whose tiles take turns in the first dimension of `array`, which is one of two
+    # The axis of double buffering: its tiles alternate in the first dimension of `array`, of extent 2.
+    ring: str = ""
 
     @property
     def bytes(self) -> int:
@@ -53,12 +54,12 @@ class Shared:
 
     @property
     def moves(self) -> frozenset[str]:
-        """The axes with whose tiles the footprint changes."""
+        """The axes with whose tiles the footprint moves."""
         return frozenset(t.axis for d in self.dimensions for t in d.terms if t.moves)
 
 
 def size_of(a: Array) -> int:
-    """Bytes, with padding."""
+    """The size in bytes, with padding."""
     extents = [n.value for n in a.shape if isinstance(n, IntImm)]
     if extents:
         extents[-1] += a.padding
@@ -67,7 +68,7 @@ def size_of(a: Array) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why a buffer has no copy; `oversized`: only because it would not fit."""
+    """The reason why a buffer has no copy; `oversized`: only that it would not fit."""
 
     buffer: str
     why: str
@@ -79,7 +80,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
-    """The reads that go to shared memory, and why others do not, once for each buffer."""
+    """The reads that are promoted to shared memory, and for each other buffer the reason why not."""
 
     taken: tuple[Shared, ...] = ()
     refused: tuple[Refused, ...] = ()
@@ -110,7 +111,7 @@ def promoted(
         refused.setdefault(buffer, Refused(buffer, why, oversized))
 
     def take(candidates: Sequence[tuple[float, float, list[list[Shared]]]]) -> None:
-        """Of each candidate the first form for which there is room."""
+        """Promote the first form of each candidate that fits."""
         nonlocal left
         for reuse, enough, forms in sorted(candidates, key=lambda c: -c[0]):
             found = next((f for f in forms if f[0].bytes <= left), forms[-1])
@@ -149,16 +150,16 @@ def promoted(
 def _references(
     scop: Scop, unit: Unit, s: str, written: AbstractSet[str], whole: bool
 ) -> Iterator[Reference]:
-    """The reads of a statement whose footprints in a tile are boxes of more than an element."""
+    """The reads of a statement whose footprint in a tile is a box of several elements."""
     reads = scop.statement(s).reads
-    # An index that is copied selects what is copied: what no instance reads must not be there.
+    # Copied indices select what is copied, so all of them must be read by an instance.
     selecting = {c for a in reads for i in a.unknown if a.read for c in _calls(a.read.subscripts[i])}
     for number, a in enumerate(reads):
         checked = a.read is not None and a.read.call.checked
         if a.buffer in written or not a.subscripts or a.unknown or checked:
             continue
         box = footprint(unit, s, a.subscripts, whole=whole, strided=True)
-        # What all threads read at once is not read again.
+        # A read of one element by all threads at once is a broadcast, not reuse.
         if box is not None and math.prod(d.size for d in box) > 1:
             buffer, unguarded = scop.program.buffer(a.buffer), _unguarded(scop, unit, s, whole)
             alone = a.read is not None and a.read.call in selecting
@@ -167,14 +168,14 @@ def _references(
 
 
 def _as_float(scop: Scop, s: str, call: Call) -> bool:
-    """Whether a statement uses what it reads as float32, wherever it does."""
+    """Whether a statement converts all occurrences of a read to float32."""
     every = list(walk(scop.statement(s).stage.value))
     as_float = sum(isinstance(e, Cast) and e.dtype == FLOAT32 and e.value == call for e in every)
     return 0 < as_float == sum(e == call for e in every)
 
 
 def _copied(unit: Unit, threads: Sequence[tuple[str, int]], group: Group, dtype: DType) -> list[Shared]:
-    """The reads of a group from its copy of this type, whose rows are best for the first of them."""
+    """The reads of a group from its copy of this type; the layout of rows suits the first of them."""
     out: list[Shared] = []
     array: Array | None = None
     for r in group.members:
@@ -219,7 +220,7 @@ def _indirect(
             continue
         buffer = scop.program.buffer(a.buffer)
         dimensions = (*found[:selected], *index.dimensions, *found[selected:])
-        # The elements of a row are neighbours in memory too, unless the index selects them.
+        # A row is contiguous in memory too, unless the index selects its elements.
         last = -1 if selected == len(buffer.box) - 1 else len(dimensions) - 1
         how = rows(unit, threads, buffer, buffer.dtype, dimensions, last, _unguarded(scop, unit, s, whole))
         axes = {x.vars[s]: (x.name, x.min) for x, _ in (*unit.axes, *unit.own) if s in x.vars}
@@ -257,7 +258,7 @@ def _instances(unit: Unit, s: str) -> int:
 
 
 def _array(dtype: DType, found: Sequence[Dimension], how: Rows) -> Array:
-    """What is to hold a footprint; it has a name once it is taken."""
+    """The array for a footprint, named once it is promoted."""
     return Array("", dtype, tuple(IntImm(d.size) for d in found), "shared", padding=how.padding)
 
 

@@ -1,4 +1,4 @@
-"""The tiles of a unit's own loops, for each of which all threads of a block make copies in shared memory."""
+"""Staging: loops over tiles with cooperative copies to shared memory in each."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def own_tiles(
 ) -> Tree:
     """The tiles of a unit's own loops, for each of which copies are made in shared memory."""
     p = into.placed
-    again = p.repeated  # so that the next tile's copies must wait for this one's use
+    again = p.repeated  # the next tile's copies then wait until this one's are no longer used
     names = {a.name for a, _ in u.looped}
-    once = [x for x in p.memory[i] if not x.moves & names]  # the same for all tiles of these loops
+    once = [x for x in p.memory[i] if not x.moves & names]  # invariant in these loops
     memory = [x for x in p.memory[i] if x not in once]
     tuples = [p.instances(u, s) for s in u.statements]
     members = [{t: t.tile(a, m) for t in tuples} for a, m in u.looped]
@@ -58,7 +58,7 @@ def own_tiles(
 
 
 def _points(p: Placed, u: Unit) -> Tree:
-    """The points of a tile: whole tiles apart from others, where conditions make these differ."""
+    """The points of a tile, with whole tiles isolated if conditions cut others."""
     below = of_unit(p, u)
     isolated = whole_tiles(p, u)
     if isolated is None:
@@ -76,8 +76,8 @@ def _copied(
     tiles: Sequence[tuple[str, int]],
     again: bool,
 ) -> Tree:
-    """Copies to shared memory for each point of the loops `tiles`, and what uses them; `again`: a block makes
-    others of them after that."""
+    """Copies to shared memory for each point of the loops `tiles`, and the tree `below` that uses them;
+    `again`: the block overwrites them afterwards."""
     p = into.placed
     statements = where(p.ctx, {p.instances(u, s): () for s in u.statements})
     indices = [x for x in memory if x.index is None]
@@ -104,8 +104,8 @@ def _ahead(
     prefix: isl.UnionMap,
     tiles: Sequence[tuple[str, int]],
 ) -> Tree:
-    """A tile of the loop whose copies are made one tile ahead: these have arrived, and all threads are
-    done with the tile before, whose place the next copies take."""
+    """A tile of the loop with double buffering: after the barrier its copies are complete, and no thread uses
+    the tile before, whose buffer the next copies fill."""
     p = into.placed
     statements = where(p.ctx, {p.instances(u, s): () for s in u.statements})
     return nodes.sequence(
@@ -127,8 +127,8 @@ def _copies(
     first: bool = False,
     ahead: bool = False,
 ) -> list[Part]:
-    """The copies for each point of the loops `tiles`, for the `first` of the last of these alone, before it,
-    or for the tile after (`ahead`)."""
+    """The copies for each point of the loops `tiles`: of the tile itself, only of the `first` one of the
+    innermost loop, before that, or of the next one (`ahead`)."""
     p = into.placed
     out: list[Part] = []
     seen: set[str] = set()
@@ -160,8 +160,8 @@ def _copies(
 def stores(
     into: Insertions, outer: isl.UnionMap, tiles: Sequence[tuple[str, int]], waits: Sync | None
 ) -> list[Part]:
-    """What a tile has of results in shared memory goes to memory; `waits`: the barrier before, where other
-    threads may just have written it."""
+    """The stores of results from shared to global memory; `waits`: the barrier before them, if other threads
+    may have written the results."""
     p = into.placed
     out: list[Part] = []
     for i, x in enumerate(x for x in p.local if x.stored):

@@ -1,10 +1,9 @@
-"""Barriers: where a thread needs what another thread of its block, or of its warp, did, or must not disturb
-it yet.
+"""Insertion of barriers between conflicting accesses of different threads of a block, or of a warp.
 
-A tile is a sequence of moments (`Step`s of units), at each of which threads touch memory; copies in shared
-memory and combinations have barriers of their own.  The test is exact: two touches conflict if they are of
-one element, on different threads, and one of them writes it.  As the axes whose tiles go to blocks are
-coincident, both are in one block, and in one tile of it.
+A tile is a sequence of moments (`Step`s of units), at each of which threads access memory; copies in shared
+memory and combinations have barriers of their own.  The test is exact: two accesses conflict if they are to
+one element, on different threads, and one of them is a write.  As the axes whose tiles are mapped to blocks
+are coincident, both are in one tile of one block.
 """
 
 from __future__ import annotations
@@ -28,25 +27,25 @@ from tc.poly.scop import Access
 
 
 class Step(IntEnum):
-    """What a unit does, in order; some are barriers."""
+    """The steps of a unit, in order; some are barriers."""
 
-    BEFORE = 0  # the barrier that may stand before the unit
-    LOAD = 1  # what its nest keeps in registers comes from memory
+    BEFORE = 0  # the barrier, if any, before the unit
+    LOAD = 1  # elements in registers are loaded from memory
     COPIED = 2  # the barrier after copies to shared memory
-    OWN = 3  # its statements, but for the results of which threads have parts
+    OWN = 3  # its statements, except results with partial results in threads
     USED = 4  # the barrier after the use of copies
     COMBINED = 5  # the barrier of a combination of parts
-    RESULT = 6  # combined parts go to memory
-    STORE = 7  # what its nest keeps goes back
+    RESULT = 6  # combined parts are stored
+    STORE = 7  # elements in registers are stored
 
 
-Moment = tuple[int, Step]  # the number of a unit, and what it does
+Moment = tuple[int, Step]  # the number of a unit, and its step
 
 
 @dataclass(frozen=True, slots=True)
 class Barriers:
-    """What stands before each unit, before results leave shared memory (`written`), and before a block's next
-    tile (`done`)."""
+    """The barriers before each unit, before results are stored from shared memory (`written`), and before the
+    block's next tile (`done`)."""
 
     before: tuple[Sync | None, ...]
     written: Sync | None
@@ -55,9 +54,9 @@ class Barriers:
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """The elements of a buffer that instances of a statement, or moves, touch at a moment, and the values of
-    the thread variables on which they do; `places`: the elements of the array in shared memory that stands
-    for the buffer in each tile."""
+    """The elements of a buffer that instances of a statement, or transfers, access at a moment, and the
+    values of their thread variables; `places`: the elements of the array in shared memory that replaces the
+    buffer in each tile."""
 
     at: Moment
     what: str
@@ -69,8 +68,8 @@ class Touch:
 
 
 def barriers(p: Placed) -> Barriers:
-    """The barriers of a tile: as few as there can be, each as late as it can be, and of warps where conflicts
-    are between threads of one.  Use it inside `isl_context()`.
+    """The barriers of a tile: a minimal number, each as late as possible, and barriers of warps where
+    conflicts are within one.  Use it inside `isl_context()`.
 
     Raises InternalError (TC0904) where a unit conflicts with itself.
     """
@@ -79,7 +78,7 @@ def barriers(p: Placed) -> Barriers:
     crosses = _Crossing(p)
     small = math.prod(n for _, n in p.how.threads) <= WARP
     out: list[Sync | None] = []
-    block: list[Moment] = []  # barriers that all threads of the block get to in each tile
+    block: list[Moment] = []  # block barriers that all threads reach in each tile
     either: list[Moment] = []  # these, and those of warps
 
     def needed(
@@ -88,7 +87,8 @@ def barriers(p: Placed) -> Barriers:
         always: Sequence[Moment] = (),
         looped: Sequence[Moment] = (),
     ) -> Sync | None:
-        """What must stand between two sequences of touches, as far as it does not yet."""
+        """The barrier that must be added between two sequences of accesses; None if conflicts are
+        separated."""
         if any(crosses(a, b, of_warps=True) for a, b in _pairs(before, here, [*block, *always], looped)):
             return Sync()
         if any(crosses(a, b) for a, b in _pairs(before, here, [*either, *always], looped)):
@@ -115,7 +115,7 @@ def barriers(p: Placed) -> Barriers:
     written = put(needed(here, moves), (end, Step.BEFORE))
     if not p.repeated:
         return Barriers(tuple(out), written, None)
-    # What the next tile does first must not disturb what other threads of this one do last.
+    # The next tile's first accesses may conflict with this one's last, of other threads.
     here += moves
     after = [replace(t, at=_later(t.at, end)) for t in here]
     block += [_later(m, end) for m in block]
@@ -124,12 +124,12 @@ def barriers(p: Placed) -> Barriers:
 
 
 def _later(m: Moment, end: int) -> Moment:
-    """A moment of the tile after one that ends with the number `end`."""
+    """A moment of the next tile, after one with `end` units."""
     return m[0] + end + 1, m[1]
 
 
 def _moves(p: Placed, at: Moment) -> Iterator[Touch]:
-    """Results leave shared memory, moved by any threads."""
+    """The accesses that store results from shared memory, by arbitrary threads."""
     for x in p.local:
         if x.stored:
             to = isl.Map.read_from_str(p.ctx, movers(x, p.how.threads))
@@ -138,8 +138,8 @@ def _moves(p: Placed, at: Moment) -> Iterator[Touch]:
 
 
 def _inside(p: Placed, i: int) -> tuple[list[Moment], list[Moment]]:
-    """The barriers of the block within a unit that all threads get to in each tile; and those in the unit's
-    own loops, which may run for no iteration, but not without one."""
+    """The block barriers in a unit that all threads reach in each tile; and those in the unit's own loops,
+    which may have no iterations, but have a barrier in each."""
     unit = p.units[i]
     once = any(x.moves.isdisjoint(a.name for a, _ in unit.looped) for x in p.memory[i])
     always = [(i, Step.COPIED), *([(i, Step.USED)] if p.repeated else [])] if once else list[Moment]()
@@ -150,7 +150,7 @@ def _inside(p: Placed, i: int) -> tuple[list[Moment], list[Moment]]:
 
 
 class _Crossing:
-    """Whether two touches are of one element on different threads, or on threads of different warps."""
+    """Tests whether two accesses to one element are on different threads, or on different warps."""
 
     def __init__(self, p: Placed) -> None:
         names = [f"t{i}" for i in range(len(p.how.threads))]
@@ -176,8 +176,8 @@ class _Crossing:
 def _pairs(
     first: Sequence[Touch], second: Sequence[Touch], barriers: Sequence[Moment], looped: Sequence[Moment]
 ) -> Iterator[tuple[Touch, Touch]]:
-    """Touches of one buffer, one of them a write, without a barrier between them.  Those in the loops of the
-    second one's unit stand before what is in these loops alone."""
+    """Pairs of accesses to one buffer, one of them a write, without a barrier between them.  Barriers in the
+    loops of the second one's unit separate only accesses in these loops."""
     for a in first:
         for b in second:
             if a.buffer != b.buffer or not (a.writes or b.writes) or a.at > b.at:
@@ -188,7 +188,7 @@ def _pairs(
 
 
 def _touches(p: Placed, i: int, places: Mapping[str, _Place]) -> list[Touch]:
-    """What a unit touches in memory, shared or not."""
+    """The accesses of a unit to global and shared memory."""
     unit, out = p.units[i], list[Touch]()
     kept = [k for k in p.kept if k.nest == unit.nest]
     registers = {x.buffer for x in (*kept, *p.replicated)}
@@ -212,7 +212,7 @@ def _touches(p: Placed, i: int, places: Mapping[str, _Place]) -> list[Touch]:
 def _transfers(
     p: Placed, k: Kept, at: Moment, places: Mapping[str, _Place], *, writes: bool
 ) -> Iterator[Touch]:
-    """What threads keep is touched where all of the nest's accesses are, before or after all of its units."""
+    """The loads or stores of elements in registers, before or after all units of their nest."""
     for u in p.units:
         for s in u.statements if u.nest == k.nest else ():
             for a in p.scop.statement(s).accesses:
@@ -222,7 +222,7 @@ def _transfers(
 
 
 def _in_shared_memory(p: Placed, u: Unit, statement: str, a: Access) -> isl.Map | None:
-    """Where in an array in shared memory the element of an access is."""
+    """The element of an array in shared memory that an access goes to."""
     x = p.local_of(a.buffer)
     if x is None or not (x.stored or p.repeated):
         return None
@@ -233,11 +233,11 @@ def _in_shared_memory(p: Placed, u: Unit, statement: str, a: Access) -> isl.Map 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The threads of a statement's instances, and those that access what it writes.
+    """The threads of a statement's instances, and those that access its result.
 
-    These differ for a reduction whose iterations are dealt out to threads: each thread keeps a part of its
-    own, and the first puts them together into the result.  (Blocks are not looked at: what they share is
-    updated atomically.)
+    These differ for a reduction whose iterations are distributed over threads: each thread has a partial
+    result, and the first one combines them into the result.  (Blocks are ignored: they update shared results
+    atomically.)
     """
 
     own: isl.Map
@@ -253,7 +253,7 @@ class _Place:
 
 
 def _on_threads(p: Placed, t: Tuple, values: Mapping[str, str]) -> isl.Map:
-    """The values of the thread variables of an instance, those that are not told any."""
+    """The map from an instance to its thread; thread variables without a value in `values` are arbitrary."""
     outputs = ", ".join(f"({values[v]})" if v in values else f"x{i}" for i, v in enumerate(p.variables))
     limits = [f"0 <= x{i} < {n}" for i, (v, n) in enumerate(p.how.threads) if v not in values]
     where = f" : {' and '.join(limits)}" if limits else ""

@@ -1,8 +1,8 @@
-"""Vectors: up to 16 bytes of neighbouring elements that a thread copies, or reads from a copy, at once.
+"""Vectors: up to 16 bytes of contiguous elements that a thread copies, or reads from a copy, in one access.
 
-All of them lie at multiples of their size.  That is proved from where footprints begin and how long rows are,
-in memory and in shared memory; that arrays begin so is what those that launch kernels promise
-(`tc.ir.loops.VECTOR`).  What is known of that are constants: of sizes that are dynamic nothing is.
+They must be aligned to their size.  That is proved from the offsets of footprints and the lengths of rows, in
+global and in shared memory; callers guarantee the alignment of arrays (`tc.ir.loops.VECTOR`).  Only constants
+are used in the proof: dynamic sizes have unknown alignment.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ from tc.poly.gpu.mapping import AxisMap, Unit, steps
 from tc.poly.tile_plan import Axis
 
 _MOST_PADDING = 32  # bytes
-_SECTOR = 32  # bytes that memory gives at once
-_LONG = 4096  # elements
+_SECTOR = 32  # bytes of a memory transaction
+_LONG = 4096  # elements of a dimension of unknown extent
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows of a copy in shared memory: `padding` elements follow each; a thread copies `width` elements
-    at once, and reads as many as `read` in iterations of its innermost loop, if these are done at once."""
+    """The layout of rows of a copy in shared memory, each followed by `padding` elements.
+
+    A thread copies `width` elements at once, and reads up to `read` at once in unrolled iterations of its
+    innermost loop.
+    """
 
     padding: int
     width: int
@@ -47,11 +50,11 @@ def rows(
     unguarded: bool,
     padding: int | None = None,
 ) -> Rows:
-    """The rows of a footprint that has the type `dtype` in shared memory, with so much `padding` or that with
-    which what reads and copies it takes the fewest cycles and requests.
+    """The layout of a footprint's rows in shared memory as type `dtype`, with the given `padding`, else with
+    that for which its reads and copies take the fewest cycles and requests.
 
-    `last` is the dimension of it that is the buffer's last (-1: an index selects the elements of a row);
-    `unguarded`: it is read under no condition, below which compilers make no vectors.
+    `last` is the dimension that is the buffer's last (-1: an index selects the elements of a row);
+    `unguarded`: it is read under no condition; compilers do not vectorise reads under one.
     """
     itemsize = dtype.itemsize
     least = max(2, 4 // itemsize)  # elements of a vector
@@ -75,13 +78,13 @@ def rows(
 
 
 def _widths(itemsize: int) -> list[int]:
-    """How many elements vectors have: of as many bytes as a thread moves at once (or one element)."""
+    """The possible vector lengths in elements, for the access sizes of a thread, and 1."""
     return [1, *(n // itemsize for n in (4, 8, VECTOR) if n > itemsize)]
 
 
 def _read_along(unit: Unit, box: Sequence[Dimension]) -> int:
-    """How many elements of a row the innermost loop of a unit reads one after the other, from the first on; 1
-    if it reads something else."""
+    """The number of elements of a row that the innermost loop of a unit reads consecutively, from the first
+    on; 1 if it reads others."""
     inner = innermost(unit)
     if inner is None:
         return 1
@@ -99,7 +102,7 @@ def innermost(unit: Unit) -> tuple[Axis, AxisMap] | None:
 
 
 def _copied(buffer: Buffer, box: Sequence[Dimension], row: int, single: bool) -> int:
-    """How many elements can be copied at once: where rows begin and end is a multiple of so many, in both."""
+    """The vector length of copies: it divides the offset and the length of rows in both memories."""
     first, extent = buffer.box[-1].min, buffer.box[-1].extent
     last = box[-1]
     if last.stride > 1 or not isinstance(first, IntImm) or not isinstance(extent, IntImm):
@@ -112,8 +115,8 @@ def _copied(buffer: Buffer, box: Sequence[Dimension], row: int, single: bool) ->
 def scattered(
     unit: Unit, threads: Sequence[tuple[str, int]], buffer: Buffer, box: Sequence[Dimension]
 ) -> bool:
-    """Whether a warp that reads its points of a footprint fetches at least twice the sectors that would have
-    to be, if what it reads were neighbours.  Rows of unknown length are long."""
+    """Whether a warp that reads its points of a footprint fetches at least twice the sectors of a coalesced
+    read of as many elements.  Rows of unknown length are taken to be long."""
     at, mask = _first_warp(unit, threads, box)
     extents = [r.extent.value if isinstance(r.extent, IntImm) else _LONG for r in buffer.box]
     strides = [d.stride * math.prod(extents[i + 1 :]) for i, d in enumerate(box)]
@@ -125,7 +128,8 @@ def scattered(
 def _first_warp(
     unit: Unit, threads: Sequence[tuple[str, int]], box: Sequence[Dimension]
 ) -> tuple[Lanes, Lanes]:
-    """Where in a footprint the threads of a warp read, relative to the first; and which threads there are."""
+    """The offsets in a footprint that the threads of a warp read, relative to the first; and the mask of
+    threads."""
     number = np.arange(WARP)
     mask = number < math.prod(n for _, n in threads)
     lanes: dict[str, Lanes] = {}

@@ -1,4 +1,4 @@
-"""Barriers that are left out, and those that are not."""
+"""Removal of redundant barriers."""
 
 from __future__ import annotations
 
@@ -85,25 +85,25 @@ SOME = LT(B0, IntImm(3))
         pytest.param([COPIES, OTHER], 64, 1, id="copies arrive"),
     ],
 )
-def test_they_stay_where_they_are_needed(body: list[Stmt], threads: int, stay: int) -> None:
+def test_needed_barriers_are_kept(body: list[Stmt], threads: int, stay: int) -> None:
     assert len(left(*body, threads=threads)) == stay
 
 
-def test_those_in_loops_go_first() -> None:
+def test_of_two_barriers_that_of_the_inner_loop_is_removed() -> None:
     found = left(loop(0, 3, OTHER, BLOCK), WRITE, BLOCK, READ)
     assert len(found) == 2  # `b` is written in each iteration
     found = left(loop(0, 3, touch("r", "b"), WARPS), BLOCK, WRITE, BLOCK, READ)
     assert found == [BLOCK]
 
 
-def test_one_statement_in_two_places() -> None:
+def test_a_statement_object_that_occurs_twice_is_two_barriers() -> None:
     """isl makes one of each."""
     both = Block((WRITE, BLOCK, READ, BLOCK))
     assert len(left(loop(0, 3, both), both)) == 3
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_no_way_is_missed_and_nothing_is_left(seed: int) -> None:
+def test_random_launches_keep_every_needed_barrier_and_no_redundant_one(seed: int) -> None:
     """All ways through random launches: what barriers keep apart stays apart, and none of them can go."""
     body = Block((*parts(random.Random(seed), 2), READ, WRITE))
     after = remove_redundant_barriers(Launch("f", (), (("t0", 64),), body), {"r"}).body

@@ -1,4 +1,4 @@
-"""Which elements a nest keeps in registers, and which it need not write back."""
+"""Promotion to registers: which elements a nest promotes, and which of them it need not store."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def promotions(
     return [(set(x.buffers), set(x.dead)) for x in found]
 
 
-def test_a_sum_lives_in_registers() -> None:
+def test_a_sum_is_promoted_to_registers() -> None:
     assert promotions(fused.GEMM) == [({"C"}, set())]
 
 
-def test_what_a_loop_does_not_move_is_loaded_once() -> None:
+def test_an_element_that_is_invariant_in_a_loop_is_loaded_once() -> None:
     """The bias is read outside of the loop; only what phases with loops read is worth keeping."""
     ((buffers, dead),) = promotions(fused.BIAS)
     assert "C" in buffers and not buffers & {"A", "B"} and not dead
@@ -73,12 +73,12 @@ def test_an_output_is_stored() -> None:
         ("def f(float(N) A, int(M) I) -> (O) { O(i) +=! A(I(i)) * A(k) }", {"N": 6, "M": 5}, "A"),
     ],
 )
-def test_what_stays_in_memory(source: str, sizes: dict[str, int], buffer: str) -> None:
+def test_these_buffers_are_not_promoted(source: str, sizes: dict[str, int], buffer: str) -> None:
     *_, (last, _) = promotions(source, "min", **sizes)
     assert buffer not in last
 
 
-def test_an_element_under_a_condition_that_exists_in_any_case_is_kept() -> None:
+def test_an_element_under_a_condition_is_promoted_if_it_exists_in_any_case() -> None:
     source = "def f(float(N) A) -> (O) { O(i) = A(i) where i in 0:6\nO(i) = A(i) * 2 where i >= 2 }"
     assert promotions(source, "min", N=6)[-1] == ({"O"}, set())
 
@@ -102,7 +102,7 @@ def test_a_read_that_a_guard_protects_is_not_hoisted() -> None:
         (2, 0, 3, False),
     ],
 )
-def test_elements_that_exist_whatever_conditions_say(
+def test_elements_that_exist_under_any_condition(
     factor: int, offset: int, extent: int, expected: bool
 ) -> None:
     """`Y(i) = X(factor * i + offset)` with four elements in X."""

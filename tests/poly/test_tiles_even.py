@@ -1,4 +1,4 @@
-"""Register tiles of an axis: whole ones and what is left over, or tiles of two lengths."""
+"""Register tiles of an axis: whole ones and a remainder, or even ones of two lengths."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tc.poly.tile_plan import Tile
 
 
 @pytest.mark.parametrize("even", [False, True])
-def test_tiles_cover_the_axis(even: bool) -> None:
+def test_register_tiles_cover_the_axis(even: bool) -> None:
     for register in range(1, 17):
         tile = Tile(1000, register, even=even)
         for extent in range(70):
@@ -24,7 +24,7 @@ def test_tiles_cover_the_axis(even: bool) -> None:
                 assert sizes[0] == min(register, extent)
 
 
-def test_an_example() -> None:
+def test_even_tiles_of_an_example() -> None:
     assert Tile(26, 6).registers(26) == [(4, 6), (1, 2)]
     assert Tile(26, 6, even=True).registers(26) == [(1, 6), (4, 5)]
     assert Tile(28, 6, even=True).registers(28) == [(3, 6), (2, 5)]

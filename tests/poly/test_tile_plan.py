@@ -79,11 +79,11 @@ def shown(regions: Sequence[tile_plan.Region]) -> str:
         "scalar",
     ],
 )
-def test_regions(source: str, expected: str) -> None:
+def test_regions_of_a_fused_program(source: str, expected: str) -> None:
     assert text(source) == expected
 
 
-def test_min_has_a_nest_for_each_statement() -> None:
+def test_strategy_min_makes_a_nest_for_each_statement() -> None:
     assert text(fused.BIAS, "min") == " | i_0 j_1: S0\n | i_0 j_1: S1 in k_2\n | i_0 j_1: S2"
 
 
@@ -111,7 +111,7 @@ def test_axes_have_the_ranges_of_their_loops() -> None:
     assert nest.statements == ("S0", "S1")
 
 
-def test_axes_know_their_own_statements_only() -> None:
+def test_axes_of_a_nest_have_its_own_statements_only() -> None:
     p = program(fused.MLP3)
     with isl_context():
         (region,) = tile_plan.regions(p, fusion.fuse(scop.build(p), "max"))
@@ -125,7 +125,7 @@ def test_axes_know_their_own_statements_only() -> None:
     assert all(not a.reductions for n in region.nests for a in n.axes)
 
 
-def test_sizes_must_be_known() -> None:
+def test_an_unknown_size_is_an_internal_error() -> None:
     p = programs.matmul()
     with isl_context():
         tree = fusion.fuse(scop.build(p), "max")
@@ -158,7 +158,7 @@ def test_axes_of_dynamic_sizes_have_typical_extents_and_true_ones() -> None:
     ],
     ids=["one nest becomes three", "more nests of the axes that they share", "nothing is shared"],
 )
-def test_phases_in_loops_of_their_own(source: str, expected: str) -> None:
+def test_strategy_min_distributes_phases(source: str, expected: str) -> None:
     p = program(source)
     with isl_context():
         tree = fusion.fuse(scop.build(p), "max")
@@ -184,7 +184,7 @@ def test_phases_in_loops_of_their_own(source: str, expected: str) -> None:
     ],
     ids=["a reduction", "fewer than three", "three"],
 )
-def test_phases_that_keep_three_loops_stay_together(source: str, expected: str) -> None:
+def test_strategy_preserve3coincident_distributes_the_other_phases(source: str, expected: str) -> None:
     p = program(source, **({} if source in fused.SIZES else {"N": 3, "M": 4, "K": 5, "D": 6}))
     with isl_context():
         tree = fusion.fuse(scop.build(p), "max")

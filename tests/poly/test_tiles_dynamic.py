@@ -26,7 +26,7 @@ from tc.poly.fusion import fusion
 from tc.poly.tile_plan import CacheTile, Nest, Pack, PhaseTile, Region, RegionTiling, Tile, Tiling
 from tests.poly import fused
 from tests.poly.fused import loops
-from tests.poly.test_scan import packable
+from tests.poly.test_tiles import packable
 from tests.share import examples
 
 _COMMON = settings(deadline=None, suppress_health_check=list(HealthCheck))
@@ -140,7 +140,7 @@ def check(p: Program, n: LoopNest, values: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("name", CASES)
 @given(data=st.data())
 @settings(_COMMON, max_examples=examples(6))
-def test_any_tiling_runs_each_point_once(name: str, strategy: str, data: st.DataObject) -> None:
+def test_every_tiling_runs_each_point_once_in_order(name: str, strategy: str, data: st.DataObject) -> None:
     source, dynamic, fixed = CASES[name]
     p, s, regions = polyhedra(source, dynamic, strategy, **fixed)
     made = [data.draw(region_tilings(s, r, dynamic[0])) for r in regions]
@@ -165,7 +165,7 @@ def rows(tile: Tile, parallel: int = 1) -> LoopNest:
 
 @pytest.mark.parametrize("register", [1, 2, 3, 6, 8, 11])
 @pytest.mark.parametrize("tiles", [1, 3, CacheTile.SHARE, CacheTile.WHOLE])
-def test_what_is_left_over_of_rows(register: int, tiles: int) -> None:
+def test_remainders_of_rows(register: int, tiles: int) -> None:
     rows(Tile(tiles * register if tiles > 0 else tiles, register))
 
 
@@ -178,14 +178,14 @@ def test_tiles_are_one_parallel_loop_of_symbolic_length_with_few_private_arrays(
     assert n.workspace == IntImm(4 * array.stride)  # of the four chunks
 
 
-def test_there_is_no_condition_in_the_main_loop() -> None:
+def test_the_main_loop_has_no_conditions() -> None:
     n = rows(Tile(CacheTile.WHOLE, 3), parallel=0)
     main = next(x for x in statements(n.body) if isinstance(x, For) and x.var.startswith("i_0"))
     assert "if" not in nest_text(n)[: nest_text(n).index("if")]
     assert not any(type(x).__name__ == "If" for x in statements(main.body))
 
 
-def test_a_pack_needs_a_tile_with_a_bound() -> None:
+def test_a_pack_needs_a_bounded_tile() -> None:
     p, s, (region,) = polyhedra(fused.GEMM, ("N",), "max", M=4, K=3)
     tiling = Tiling(
         {"i_0": Tile(4), "j_1": Tile(CacheTile.WHOLE, 4, 4)}, ("i_0", "j_1"), ("i_0", "j_1"),

@@ -137,7 +137,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 @given(data=st.data())
 @settings(_COMMON, max_examples=examples(12))
-def test_any_tiling_runs_each_point_once(name: str, strategy: str, data: st.DataObject) -> None:
+def test_every_tiling_runs_each_point_once_in_order(name: str, strategy: str, data: st.DataObject) -> None:
     source, sizes = CASES[name]
     p, s, regions = polyhedra(source, strategy, **sizes)
     made = [data.draw(region_tilings(s, r)) for r in regions]
@@ -171,7 +171,7 @@ def test_a_plain_tiling_is_the_loops_of_the_program() -> None:
     assert not kinds(n, LoopKind.VECTOR) and not kinds(n, LoopKind.PARALLEL)
 
 
-def test_lanes_and_unrolled_points() -> None:
+def test_a_register_tile_has_lanes_and_unrolled_points() -> None:
     _, n = gemm(ONE)
     assert {(f.upper, f.lower) for f in kinds(n, LoopKind.VECTOR)} == {(IntImm(4), IntImm(0))}
     assert kinds(n, LoopKind.UNROLLED)
@@ -224,7 +224,7 @@ def test_a_pack_of_rows_is_transposed() -> None:
 
 
 @pytest.mark.parametrize("read", ["B(b,j,k)", "B(j,k,b)"])
-def test_a_pack_of_a_short_last_tile(read: str) -> None:
+def test_a_pack_of_a_shorter_last_tile(read: str) -> None:
     """3 batches in tiles of 2: the last tile has one, and the pack holds no more of them either."""
     shape = {"B(b,j,k)": "B,N,K", "B(j,k,b)": "N,K,B"}[read]
     source = f"def f(float(B,M,K) A, float({shape}) B) -> (C) {{ C(b,i,j) +=! A(b,i,k) * {read} }}"
@@ -239,7 +239,7 @@ def test_a_pack_of_a_short_last_tile(read: str) -> None:
 
 @pytest.mark.parametrize("block", [1, 2, 4, 5, 6])
 @pytest.mark.parametrize("packs", [(), (Pack("S1", 1),)])
-def test_blocked_reductions(block: int, packs: tuple[Pack, ...]) -> None:
+def test_reductions_in_blocks_run_each_point_once(block: int, packs: tuple[Pack, ...]) -> None:
     gemm(replace(ONE, phases=(PhaseTile(), PhaseTile(unroll=2, block=block)), packs=packs))
 
 

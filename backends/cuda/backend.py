@@ -13,7 +13,7 @@ from tc.pipeline.target import Availability
 from ..gpu.compiled import GPU_OPTIONS, Compiled
 from ..gpu.passes import start
 from ..gpu.run import Interface
-from ..gpu.target import PRESETS, believed, of_architecture
+from ..gpu.target import PRESETS, of_architecture, with_overrides
 from . import device, nvrtc
 from .passes import CudaState, passes
 
@@ -51,7 +51,7 @@ class Backend:
         arch = options.isa or (here.arch if here else preset.arch if preset else _ARCHITECTURE)
         nvrtc.check(arch)
         target = of_architecture(arch, here.name if here and here.arch == arch else "")
-        target = believed(target, options, self.name)
+        target = with_overrides(target, options, self.name)
         first = CudaState(**start(program, options, typical or {}, target), arch=arch)
         made = passes(options).run(first)
         lowered, machine = made.lowered, made.machine

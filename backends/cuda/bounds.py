@@ -34,25 +34,25 @@ def with_blocks(text: str, blocks: Mapping[str, int]) -> str:
     return text
 
 
-def crowded_out(
+def limited_by_registers(
     nest: LoopNest,
     module: gpu_source.Module,
     resources: Mapping[str, Resources],
     target: Target,
     sizes: Mapping[str, int],
 ) -> dict[str, int]:
-    """The blocks that were thought to run together, of kernels with registers for fewer, if that makes them
-    slow."""
+    """How many blocks should run together, for kernels whose registers leave room for fewer, if that makes
+    them slow."""
     out: dict[str, int] = {}
     for kernel, launch in zip(module.kernels, gpu_source.launches_of(nest.body), strict=True):
         r, count = resources[kernel.name], thread_count(launch)
-        thought = occupancy(target, count, estimated_registers(nest, launch), r.shared).blocks
-        if occupancy(target, count, r.registers, r.shared).blocks >= thought:
+        wanted = occupancy(target, count, estimated_registers(nest, launch), r.shared).blocks
+        if occupancy(target, count, r.registers, r.shared).blocks >= wanted:
             continue
         # A model takes time, and for most kernels there is nothing to ask.
         first = predicted(nest, launch, target, sizes).seconds
         if predicted(nest, launch, target, sizes, r.registers).seconds > _LATER * first:
-            out[kernel.name] = thought
+            out[kernel.name] = wanted
     return out
 
 

@@ -75,10 +75,10 @@ def _bounds(state: CudaState) -> CudaState:
         return roomy if roomy.machine.in_memory < before.in_memory else state
     if state.options.mapping == "identity":
         return state
-    crowded = bounds.crowded_out(state.nest, state.module, before.resources, target, typical)
-    if not crowded:
+    limited = bounds.limited_by_registers(state.nest, state.module, before.resources, target, typical)
+    if not limited:
         return state
-    tight = again(bounds.with_blocks(state.module.text, crowded))
+    tight = again(bounds.with_blocks(state.module.text, limited))
     if tight.machine.in_memory:
         return state
     return tight if seconds(tight) < seconds(state) else state

@@ -89,11 +89,11 @@ def of_architecture(arch: str, device: str = "") -> Target:
     return replace(preset, arch=arch, shared=shared, most_shared=most, ahead=number >= _ASYNCHRONOUS)
 
 
-def believed(target: Target, options: Options, backend: str) -> Target:
-    """A target of which what the option `machine` says is taken as given, so that one can ask what another
-    device would get: the facts that it lists, or all that is not about what code may do of a preset.
+def with_overrides(target: Target, options: Options, backend: str) -> Target:
+    """The target with the facts that the option `machine` states, so that one can ask what another device
+    would get: single facts, or all facts of a preset but those on what code may do.
 
-    Raises BackendError (TC0814) for unknown ones, and for numbers that they cannot be.
+    Raises BackendError (TC0814) for unknown facts, and for numbers that a fact cannot have.
     """
     if not options.preset:
         return machine_overrides.with_overrides(target, options.facts, backend, ("name", "arch", "ahead"), ())

@@ -17,7 +17,7 @@ from tc.pipeline.target import Availability
 from ..gpu.compiled import GPU_OPTIONS, Compiled, Functions
 from ..gpu.passes import GpuState, lowering, start, unmapped
 from ..gpu.run import Interface
-from ..gpu.target import believed
+from ..gpu.target import with_overrides
 from . import device
 
 
@@ -76,7 +76,7 @@ class Backend:
         Raises BackendError: TC0815 without a device, TC0816 for float64 on one without it.
         """
         options, found = options or Options(), device.find()
-        target = believed(found.target, options, self.name)
+        target = with_overrides(found.target, options, self.name)
         first = OpenclState(**start(program, options, typical or {}, target), device=found)
         made = (UNMAPPED if options.mapping == "identity" else PASSES).run(first)
         lowered, interface = made.lowered, Interface.of(program, made.nest.workspace)

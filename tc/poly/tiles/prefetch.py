@@ -136,12 +136,12 @@ def prefetch_gathered_rows(
     out: list[Stmt] = []
     for statement in p.statements:
         for load in loads(tile.builder.bodies[statement]):
-            pointed = any(
+            is_gather = any(
                 isinstance(x, Load) and last.vars[statement] in variables(x)
                 for e in load.subscripts
                 for x in walk(e)
             )
-            if not pointed:
+            if not is_gather:
                 continue
 
             def hint(offsets: dict[str, Expr], load: Load = load, statement: str = statement) -> Stmt:

@@ -1,18 +1,20 @@
-"""The oracle below isl: a loop nest is run in Python at tiny sizes, without data, and what it does is
-compared with what the program says, statement by statement.
+"""The trace oracle: a loop nest is run in Python at tiny sizes, without data, and its accesses are compared
+with those of the program, statement by statement.
 
-Nothing here is shared with the passes it checks: domains are enumerated, dependences found by brute force.
+It does not use isl and shares nothing with the passes that it checks: domains are enumerated, dependences
+found by brute force.
 
 1. Each instance of each stage runs exactly once.
-2. It touches the elements that the program says it touches, and none outside its array.
-3. Instances that touch one element, at least one of them writing, run in program order; only the updates
+2. It accesses the elements that the program's instance accesses, and none outside of its array.
+3. Instances that access one element, at least one of them a write, run in program order; only the updates
    of one element by one reduction may run in any order.
-4. Iterations of a parallel loop do not touch what another of them writes.
-5. A pack holds what its source still holds; partial results start neutral and go into their element; what is
-   in registers and not stored is read by nobody later.
+4. No iteration of a parallel loop accesses an element that another one writes.
+5. A pack has the present values of its source; partial results start with the neutral element and are
+combined
+   into their element; elements in registers that are not stored are not read later.
 
-Where data decides (a guard on values, a data-dependent subscript) both outcomes, and every element of the
-dimension, count as touched.
+Of data-dependent guards both outcomes are possible, of data-dependent subscripts every element of the
+dimension is accessed.
 """
 
 from __future__ import annotations
@@ -46,9 +48,9 @@ def _wrong(program: Program, problem: str) -> InternalError:
 
 
 def verify_small(program: Program, nest: LoopNest, most: int) -> None:
-    """`verify` where that is at most `most` instances: at the sizes of a specialised program, or with its
-    dynamic sizes at a few values that its preconditions allow.  Where arrays lie is looked at however many
-    there are."""
+    """`verify` with at most `most` instances: at the sizes of a specialised program, or with its dynamic
+    sizes at a few values that its preconditions allow.  The placement of arrays is checked for any number of
+    instances."""
     for value in _SIZES if program.sizes else (0,):
         sizes = dict.fromkeys(program.sizes, value)
         if not all(integer(p.condition, sizes) for p in program.preconditions):
@@ -65,7 +67,7 @@ def _instances(stage: Stage, sizes: dict[str, int]) -> int:
 
 
 def compare(program: Program, nest: LoopNest, sizes: Mapping[str, int]) -> str | None:
-    """What is wrong with a nest at these sizes, or None."""
+    """The first error of a nest at these sizes, or None."""
     try:
         run = list(Runner(program, nest, dict(sizes)).events())
     except OutOfBoundsError as error:
@@ -101,8 +103,9 @@ def _same_instances(wanted: list[Event], run: list[Event]) -> str | None:
 
 
 def _same_order(program: Program, wanted: list[Event], run: list[Event]) -> str | None:
-    """Per cell, the accesses in program order fall into phases whose members commute: reads, and the updates
-    of one reduction.  Neighbouring phases conflict, so each must end before the next begins."""
+    """Checks the order of accesses to each cell.  In program order they form phases whose members commute:
+    reads, and the updates of one reduction.  Consecutive phases conflict, so each must end before the
+    next."""
     when = {e.instance: t for t, e in enumerate(run)}
     reductions = {s.name for s in program.stages if s.op is not None}
     phases: dict[Cell, list[tuple[str, list[Instance]]]] = {}
@@ -126,7 +129,7 @@ def _same_order(program: Program, wanted: list[Event], run: list[Event]) -> str 
 
 
 def _races(program: Program, run: list[Event]) -> str | None:
-    """Two iterations of one parallel loop that touch one cell, one of them writing it."""
+    """Two iterations of one parallel loop that access one cell, one of them with a write."""
     writers: dict[tuple[int, Cell], tuple[int, Instance]] = {}
     for e in run:
         for loop, i in e.iterations:

@@ -1,4 +1,4 @@
-"""Cells, instances and events; index expressions where data may decide."""
+"""Cells, instances and events; index expressions that may depend on data."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ SOMEWHERE = -(1 << 62)
 
 
 class OutOfBoundsError(Exception):
-    """An access of the nest leaves its array."""
+    """An access of the nest is outside of its array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +75,13 @@ def written_buffers(program: Program) -> frozenset[str]:
 
 
 def anywhere(size: int, written: bool) -> Sequence[int]:
-    """Where data decide about a subscript: of what nobody writes, one place stands for all."""
+    """A data-dependent subscript; of an array that is never written one element represents all."""
     return range(size) if written else (SOMEWHERE,) if size else ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """Reads below a name whose value may decide where or whether they are made."""
+    """Reads below a name on whose value their subscripts or guards may depend."""
 
     name: str
     value: Expr
@@ -90,7 +90,7 @@ class _Named:
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """Reads of which a condition chooses."""
+    """Reads in the branches of a condition."""
 
     condition: Expr
     then: _Reads
@@ -103,7 +103,7 @@ _Reads = tuple[Expr | _Named | _Chosen, ...]
 
 
 def reads_made(e: Expr, env: dict[str, int]) -> list[tuple[Expr, dict[str, int]]]:
-    """The reads that evaluating `e` may make, each with what is known where it is made."""
+    """The reads that evaluation of `e` may make, each with the values known at that place."""
     out: list[tuple[Expr, dict[str, int]]] = []
     _made(_READS.of(e), env, out)
     return out
@@ -144,7 +144,7 @@ def _reads(e: Expr) -> _Reads:
 
 
 def _decisive(reads: _Reads) -> set[str]:
-    """The names on which it depends where and whether reads are made."""
+    """The names on which subscripts and guards of reads depend."""
     out: set[str] = set()
     for x in reads:
         if isinstance(x, _Named):
@@ -157,7 +157,7 @@ def _decisive(reads: _Reads) -> set[str]:
 
 
 def known(e: Expr, env: Mapping[str, int]) -> int | None:
-    """The value of an expression of indices and sizes; None where data decides."""
+    """The value of an expression of indices and sizes; None if it depends on data."""
     if isinstance(e, IntImm):
         return e.value
     code = _CODE.of(e)
@@ -171,8 +171,8 @@ def known(e: Expr, env: Mapping[str, int]) -> int | None:
 
 
 def known_all(es: Sequence[Expr], env: Mapping[str, int]) -> tuple[int, ...] | None:
-    """The values of expressions of indices and sizes; None where data decides about one of them, or where
-    that is not said at once."""
+    """The values of expressions of indices and sizes; None if one depends on data, or cannot be evaluated in
+    the fast way."""
     code = _CODES.of(es)
     if code is not None:
         try:
@@ -183,7 +183,7 @@ def known_all(es: Sequence[Expr], env: Mapping[str, int]) -> tuple[int, ...] | N
 
 
 class _Remembered(Generic[K, T]):
-    """What something that is looked at often comes to, by its identity; for that it is kept alive."""
+    """A cache of results by the identity of their argument, which is kept alive for that."""
 
     def __init__(self, make: Callable[[K], T], most: int = 1 << 14) -> None:
         self.make, self.most = make, most
@@ -218,7 +218,7 @@ _OPERATORS: dict[type[Expr], str] = {
 
 
 def python(e: Expr) -> str | None:
-    """An expression of indices, which do not wrap around, in Python; None of another."""
+    """The Python text of an expression of indices, which do not wrap around; None for other expressions."""
     if e.dtype not in (INDEX, BOOL):
         return None
     match e:

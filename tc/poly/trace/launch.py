@@ -1,4 +1,4 @@
-"""A launch: all threads of a block run to the next barrier, one after the other, before any goes on."""
+"""Execution of a launch: all threads of a block run to the next barrier, one by one, before any continues."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tc.poly.trace.shared_memory import Memory
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A thread waits for the others of its block, or, to write what several of them hold, for these: they
-    have done with what it was before."""
+    """A thread waits for the others of its block; or, to write a replicated element, for those that hold it
+    until they no longer use the value before."""
 
     at: Sync | Combine | Compute
 
@@ -30,8 +30,8 @@ def launch(
     begin: Callable[[dict[str, int]], Thread],
     combine: Callable[[Combine, Sequence[tuple[int, int]]], None],
 ) -> Iterator[Event]:
-    """The events of all blocks.  `begin` starts a thread; `combine` is told of the threads, as pairs of their
-    number and the one of the same group in which the result is to be."""
+    """The events of all blocks.  `begin` starts a thread; `combine` gets pairs of the number of a thread and
+    that of the thread of its group that gets the result."""
     memory.epoch = memory.step = 0
     for block, at in enumerate(_points([(v, integer(n, env)) for v, n in s.blocks])):
         places = list(_points(s.threads))

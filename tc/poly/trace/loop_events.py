@@ -1,4 +1,4 @@
-"""What a loop nest does."""
+"""The events of a loop nest, in the order in which it runs."""
 
 from __future__ import annotations
 
@@ -293,7 +293,7 @@ class Runner:
             self.sources.setdefault(v, set()).add(cell)
 
     def combine(self, s: Combine, threads: Sequence[tuple[int, int]]) -> None:
-        """Parts of results in registers of several threads become those of one."""
+        """Partial results in registers of several threads are combined into those of one."""
         assert self.memory is not None
         block = self.memory.block
         shape = self.shapes[s.buffer]
@@ -322,7 +322,7 @@ class Runner:
                 )
 
     def stale(self, written: Cell) -> None:
-        """What packs hold of an element is no longer its value."""
+        """The copies of an element in packs become stale."""
         for c in self.sources.pop(written, ()):
             if written in self.packed.get(c, ()):
                 del self.packed[c]

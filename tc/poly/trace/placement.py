@@ -1,9 +1,9 @@
-"""The oracle of the workspace: arrays that a loop nest uses at the same time lie apart and inside of it, and
-each iteration of a parallel loop has its own.
+"""The oracle of the workspace: arrays that are live at the same time are disjoint and inside of the
+workspace, and each iteration of a parallel loop has private ones.
 
-The trace (`trace.py`) knows arrays by name and cells by subscripts; this is about addresses.  It does not run
-the nest, so that it is quick at all sizes: conditions on sizes, by which versions are chosen, are decided,
-of all others both outcomes count.
+The trace identifies arrays by name and cells by subscripts; this checks addresses.  It does not run the nest,
+so it is fast at all sizes: conditions on sizes, which select versions, are evaluated, of other conditions
+both outcomes are possible.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tc.ir.loops import Array, Block, Compute, For, If, LoopKind, LoopNest, Prom
 
 
 def misplaced(nest: LoopNest, sizes: Mapping[str, int]) -> str | None:
-    """What is wrong with the places of a nest's arrays at these sizes, or None."""
+    """The first error in the placement of a nest's arrays at these sizes, or None."""
     found = _Uses({a.name: a for a in nest.arrays if a.role in ("temporary", "private")})
     found.visit(nest.body, sizes, None)
     if found.problem is not None:

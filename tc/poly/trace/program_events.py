@@ -1,4 +1,4 @@
-"""What the program says: its events in order."""
+"""The events of the program, in program order."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def program_events(program: Program, sizes: dict[str, int]) -> Iterator[Event]:
     written = written_buffers(program)
 
     def cells(name: str, args: Sequence[Expr], env: dict[str, int]) -> Iterator[Cell]:
-        """Zero-based; a subscript that data decides may be any in the array."""
+        """Zero-based cells of an access; a data-dependent subscript may be any in the array."""
         buffer = func_buffers.get(name, name)
         place = known_all(args, env)
         if place is not None:
@@ -86,7 +86,7 @@ def _ranges(box: Box, sizes: dict[str, int]) -> list[tuple[int, int]]:
 
 
 def box_of(stage: Stage, sizes: dict[str, int]) -> tuple[range, ...]:
-    """The values of the variables of a stage, whatever its conditions say."""
+    """The values of the variables of a stage, regardless of its conditions."""
     return tuple(
         range(low := integer(v.range.min, sizes), low + integer(v.range.extent, sizes))
         for v in stage.domain.vars

@@ -1,5 +1,5 @@
-"""What several threads of a block hold, each in registers of its own: copies of an element that must all have
-been written the same number of times."""
+"""Replicated elements, in registers of several threads of a block: all copies must have been written equally
+often."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who touched what in a launch: memory that threads share, between the barriers that order them."""
+"""Race detection in memory that the threads of a launch share: accesses since the last barrier."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _NOBODY, _SEVERAL = -1, -2
 
 @dataclass(slots=True)
 class _Touched:
-    """The block that touched a cell, and the threads that did since the barrier `epoch`, each with the
-    barrier of its warp that came last before."""
+    """The block that accessed a cell, and the threads that did since the barrier `epoch`, each with the last
+    barrier of its warp before."""
 
     block: int = _NOBODY
     epoch: int = _NOBODY
@@ -50,8 +50,8 @@ class Memory:
     _updates: dict[Cell, _Touched] = field(default_factory=dict[Cell, _Touched])  # atomic ones
 
     def touch(self, cell: Cell, at: Instance, *, write: bool, atomic: bool = False) -> None:
-        """Raises OutOfBoundsError where another thread may touch the cell at the same time; all may update it
-        atomically."""
+        """Raises OutOfBoundsError if another thread may access the cell at the same time, unless both update
+        it atomically."""
         if cell in self.flying:
             raise OutOfBoundsError(f"{_named(at)} touches {cell} while it is being copied")
         here = (self.block, self.epoch, self.step, self.thread)

@@ -1,4 +1,4 @@
-"""Copies of several elements at once, as copies of one after the other."""
+"""Vector copies, as a sequence of copies of single elements."""
 
 from __future__ import annotations
 

@@ -53,9 +53,9 @@ def tilings(draw: st.DrawFn, s: scop.Scop, n: Nest, given_: Mapping[str, int], s
     tiles: dict[str, Tile] = {}
     for a in n.axes:
         lanes = draw(st.sampled_from([2, 4])) if a.name == vector else 1
-        most = max(1, a.extent // lanes)
+        most = max(1, a.typical_extent // lanes)
         if a.size is None and a.name in given_:
-            lanes, fits = 1, [r for r in range(1, a.extent + 1) if given_[a.name] % r == 0]
+            lanes, fits = 1, [r for r in range(1, a.typical_extent + 1) if given_[a.name] % r == 0]
             tiles[a.name] = Tile(given_[a.name], draw(st.sampled_from(fits)), lanes)
             continue
         register = lanes * draw(st.integers(1, most if a.size is None else 9 // lanes))
@@ -96,7 +96,9 @@ def region_tilings(draw: st.DrawFn, s: scop.Scop, r: Region, size: str) -> tuple
     keep = draw(st.lists(st.booleans(), min_size=len(r.axes), max_size=len(r.axes)))
     shared = tuple(a for a, k in zip(r.axes, keep, strict=True) if k) or r.axes[:1]
     sizes = tuple(
-        draw(st.integers(1, a.extent)) if a.size is None else draw(st.sampled_from([1, 3, CacheTile.SHARE]))
+        draw(st.integers(1, a.typical_extent))
+        if a.size is None
+        else draw(st.sampled_from([1, 3, CacheTile.SHARE]))
         for a in shared
     )
     nests = tuple(

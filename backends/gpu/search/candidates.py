@@ -130,8 +130,8 @@ class _Region:
     def points_of(self, shared: Sequence[Axis]) -> int:
         """How many points blocks and threads share out, times the chunks of reductions that blocks have."""
         phases = (p for n in self.region.nests for p in n.phases)
-        chunks = (math.prod(a.extent for a in self.chunks(p)) for p in phases)
-        return math.prod(a.extent for a in shared) * max(chunks, default=1)
+        chunks = (math.prod(a.typical_extent for a in self.chunks(p)) for p in phases)
+        return math.prod(a.typical_extent for a in shared) * max(chunks, default=1)
 
     def together(self) -> int:
         """How many points of a thread have operands of 16 bytes: asked for together they keep memory busy."""
@@ -186,14 +186,14 @@ class _Region:
     def points(self, shared: Sequence[Axis], best: Axis | None, way: Way) -> dict[str, AxisMap]:
         """Each thread has points of its own."""
         order = _first(shared, best)
-        alone = sum(a.extent > 1 for a in order) == 1 and not way.parts
+        alone = sum(a.typical_extent > 1 for a in order) == 1 and not way.parts
         axes = self.dealt(order, order if not way.parts else order[:1], way.along, alone)
         if way.parts and not self.wanted.threads:
             self.shape.append(max(1, self.block // math.prod(self.shape)))
         if way.steps != (1, 1):
             for a, k in zip(self.pair(shared, axes, way.steps), way.steps[::-1], strict=False):
                 m = axes[a.name]
-                axes[a.name] = replace(m, tile=m.threads * min(k, -(-a.extent // m.threads)))
+                axes[a.name] = replace(m, tile=m.threads * min(k, -(-a.typical_extent // m.threads)))
         return axes
 
     def crossing(self, shared: Sequence[Axis]) -> tuple[Axis, Axis] | None:
@@ -222,7 +222,7 @@ class _Region:
         axes = self.dealt(order, found, WARP, False)
         _, read = found
         m = axes[read.name]
-        axes[read.name] = replace(m, tile=max(m.threads, min(WARP, power_of_two(read.extent))))
+        axes[read.name] = replace(m, tile=max(m.threads, min(WARP, power_of_two(read.typical_extent))))
         return axes
 
     def pair(
@@ -230,7 +230,7 @@ class _Region:
     ) -> Sequence[Axis]:
         """The two axes along which points of a thread share most of what they read, the one with more threads
         first; of as many, that along which a block reads less."""
-        known = [a for a in shared if a.first is None and a.extent > 1]
+        known = [a for a in shared if a.first is None and a.typical_extent > 1]
         known.sort(key=lambda a: -axes[a.name].threads)
         pairs = list(itertools.combinations(known, 2)) or [tuple(known)]
         pairs += [p[::-1] for p in pairs if len({axes[a.name].threads for a in p}) < len(p)]
@@ -238,7 +238,7 @@ class _Region:
         def loads(pair: Sequence[Axis]) -> tuple[float, int]:
             """Elements that the statements of reductions read for a point, and for the points of a block."""
             counts = {
-                a.name: min(k, -(-a.extent // axes[a.name].threads))
+                a.name: min(k, -(-a.typical_extent // axes[a.name].threads))
                 for a, k in zip(pair, steps[::-1], strict=False)
             }
             tiles = {a.name: axes[a.name].threads * counts.get(a.name, 1) for a in shared}
@@ -260,8 +260,8 @@ class _Region:
         several nests."""
         inner = [a for p in lead.phases for a in p.axes if not self.is_chunks(a)]
         if best is None or best.name not in {a.name for a in inner}:
-            best = max(inner, key=lambda a: a.extent, default=None)
-        extent = 1 if best is None else best.extent
+            best = max(inner, key=lambda a: a.typical_extent, default=None)
+        extent = 1 if best is None else best.typical_extent
         self.shape.append(self.count(0, min(power_of_two(extent), way.rows, self.block)))
         if len(self.region.nests) > 1:
             axes = {a.name: AxisMap(1) for a in shared}
@@ -274,7 +274,7 @@ class _Region:
             left = min(way.rows, self.block) // self.shape[0]
             # Few rows, long ones: more threads for each.
             if len(row) > 1 and left > 1 and math.prod(map(_extent, row)) >= way.rows:
-                self.shape.append(min(power_of_two(row[1].extent), left))
+                self.shape.append(min(power_of_two(row[1].typical_extent), left))
         order = list(reversed(shared))
         return self.dealt(order, order, WARP, False)
 
@@ -282,11 +282,11 @@ class _Region:
         """Threads share the axes that nests do not share; a tile of the last of the others is theirs."""
         own = [a for n in self.region.nests for a in n.axes[len(shared) :]]
         two = any(len(n.axes) - len(shared) > 1 for n in self.region.nests)
-        widest = max((a.extent for a in own), default=1)
+        widest = max((a.typical_extent for a in own), default=1)
         self.shape.append(self.count(0, min(power_of_two(widest), WARP if two else THREADS, self.block)))
         if two and not self.wanted.threads:
             self.shape.append(max(1, self.block // self.shape[0]))
-        points = min(way.inner, power_of_two(shared[-1].extent))
+        points = min(way.inner, power_of_two(shared[-1].typical_extent))
         return {a.name: AxisMap(points if a is shared[-1] else 1) for a in shared}
 
     def dealt(
@@ -323,8 +323,10 @@ class _Region:
         for a in order:
             left = max(1, self.block // math.prod(shape))
             limit = left if not shape and alone else min(left, most if not shape else WARP)
-            n = self.count(len(shape), within(a.extent, limit)) if a in spread else 1
-            n = min(n, power_of_two(a.extent), tiles.get(a.name) or n)  # threads without points are none
+            n = self.count(len(shape), within(a.typical_extent, limit)) if a in spread else 1
+            n = min(
+                n, power_of_two(a.typical_extent), tiles.get(a.name) or n
+            )  # threads without points are none
             out[a.name] = n if len(shape) < max(3, len(self.wanted.threads)) else 1
             if out[a.name] > 1:
                 shape.append(n)
@@ -360,7 +362,7 @@ class _Region:
             if a.first is not None:  # where tiles begin depends on sizes
                 out[a.name] = replace(m, tile=0)
                 continue
-            count = -(-a.extent // size)
+            count = -(-a.typical_extent // size)
             if a.size is None:
                 limit = self.wanted.blocks[number] if number < len(self.wanted.blocks) else left
                 count = max(1, min(count, limit, left))
@@ -428,9 +430,12 @@ class _Region:
         given = dict(zip((a.name for a in axes), self.wanted.tile[outer:], strict=False))
         for a in _first(axes, inner):
             size = given.get(
-                a.name, even_part(a.extent, left) if a.size is None else min(power_of_two(a.extent), left)
+                a.name,
+                even_part(a.typical_extent, left)
+                if a.size is None
+                else min(power_of_two(a.typical_extent), left),
             )
-            out[a.name] = AxisMap(0 if size >= a.extent and a.size is None else size)
+            out[a.name] = AxisMap(0 if size >= a.typical_extent and a.size is None else size)
             left = max(1, left // size)
         return out
 
@@ -468,7 +473,7 @@ def candidates(scop: Scop, region: Region, wanted: Wanted, units: int) -> Iterat
 def weight(nest: Nest, statement: str) -> int:
     """About how many instances a statement has."""
     phase = next(p for p in nest.phases if statement in p.statements)
-    return math.prod(a.extent for a in (*nest.axes, *phase.axes))
+    return math.prod(a.typical_extent for a in (*nest.axes, *phase.axes))
 
 
 def _first(axes: Sequence[Axis], chosen: Axis | None) -> list[Axis]:
@@ -477,4 +482,4 @@ def _first(axes: Sequence[Axis], chosen: Axis | None) -> list[Axis]:
 
 
 def _extent(a: Axis) -> int:
-    return a.extent
+    return a.typical_extent

@@ -29,7 +29,9 @@ def fitting(extent: int, limit: int) -> int:
 def busy_lanes(axes: Sequence[Axis], threads: Mapping[str, int]) -> float:
     """The share of the lanes of warps, in all steps, that have a point."""
     total = math.prod(threads.values())
-    points = math.prod(a.extent / (-(-a.extent // threads[a.name]) * threads[a.name]) for a in axes)
+    points = math.prod(
+        a.typical_extent / (-(-a.typical_extent // threads[a.name]) * threads[a.name]) for a in axes
+    )
     return points * total / (-(-total // WARP) * WARP)
 
 

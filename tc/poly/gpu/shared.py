@@ -223,7 +223,7 @@ def _indirect(
         # A row is contiguous in memory too, unless the index selects its elements.
         last = -1 if selected == len(buffer.box) - 1 else len(dimensions) - 1
         how = rows(unit, threads, buffer, buffer.dtype, dimensions, last, _unguarded(scop, unit, s, whole))
-        axes = {x.vars[s]: (x.name, x.min) for x, _ in (*unit.axes, *unit.own) if s in x.vars}
+        axes = {x.vars[s]: (x.name, x.typical_min) for x, _ in (*unit.axes, *unit.own) if s in x.vars}
         point = tuple(axes[v] for v in statement.stage.domain.names)
         yield (
             _instances(unit, s) / math.prod(d.size for d in dimensions),
@@ -242,7 +242,7 @@ def _unguarded(scop: Scop, unit: Unit, s: str, whole: bool) -> bool:
     if not bounded(scop, unit, s):
         return False
     return whole or all(
-        a.size is None and a.first is None and a.extent % (points(a, m) or 1) == 0
+        a.size is None and a.first is None and a.typical_extent % (points(a, m) or 1) == 0
         for a, m in unit.axes
         if s in a.vars
     )

@@ -51,7 +51,9 @@ class Span:
 
 def axis_span(a: Axis) -> Span:
     """All of an axis."""
-    return Span(ZERO, a.extent, a.extent) if a.size is None else Span(ZERO, 0, 0, None, a.size)
+    return (
+        Span(ZERO, a.typical_extent, a.typical_extent) if a.size is None else Span(ZERO, 0, 0, None, a.size)
+    )
 
 
 @dataclass(slots=True)
@@ -115,7 +117,7 @@ class Builder:
 
 def points_of(a: Axis, span: Span) -> Expr:
     """The points of an axis in a cache tile; the last tile may have fewer."""
-    return span.count if span.whole else Min(span.count, Sub(IntImm(a.extent), span.origin))
+    return span.count if span.whole else Min(span.count, Sub(IntImm(a.typical_extent), span.origin))
 
 
 def block(parts: Iterable[Stmt]) -> Stmt:

@@ -175,12 +175,12 @@ def _scan(state: CpuState) -> CpuState:
     program, polyhedra, usual = state.program, state.polyhedra, state.plan
     with isl_context():
         base = loop_nest.assemble(program, tiles.block(()))
-        past = nontemporal_results(
+        nontemporal = nontemporal_results(
             polyhedra, usual.chosen.regions, state.machine, state.typical, state.options.nontemporal
         )
         count, most = 0, 0
         arrays: list[Array] = []
-        on_lines: set[str] = set()
+        line_aligned: set[str] = set()
         partial_line_results: set[str] = set()
 
         def scanned(p: Plan, version: str) -> Stmt:
@@ -194,8 +194,8 @@ def _scan(state: CpuState) -> CpuState:
                 [],
                 count,
                 version,
-                past,
-                on_lines,
+                nontemporal,
+                line_aligned,
                 partial_line_results,
             )
             scanner = tiles.TiledLoops(builder)
@@ -209,8 +209,11 @@ def _scan(state: CpuState) -> CpuState:
         for v in reversed(state.variants):
             body = If(LE(Variable(v.size), IntImm(v.most)), scanned(v.plan, f".{v.most}"), body)
     workspace = simplify(Add(base.workspace, IntImm(most)), exact=True)
-    past, on_lines = past - partial_line_results, on_lines - partial_line_results
-    own = (replace(a, streamed=a.name in past, on_lines=a.name in on_lines) for a in base.arrays)
+    nontemporal, line_aligned = nontemporal - partial_line_results, line_aligned - partial_line_results
+    own = (
+        replace(a, nontemporal=a.name in nontemporal, line_aligned=a.name in line_aligned)
+        for a in base.arrays
+    )
     nest = replace(base, body=body, arrays=(*own, *arrays), workspace=workspace)
     return replace(state, nest=nest, private=most)
 

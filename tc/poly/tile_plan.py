@@ -301,7 +301,7 @@ def one_block(p: Phase, t: PhaseTile) -> Phase:
     """The phase with the points of one block along its first axis."""
     if t.block is None or t.block >= p.axes[0].typical_extent:
         return p
-    return replace(p, axes=(replace(p.axes[0], extent=t.block), *p.axes[1:]))
+    return replace(p, axes=(replace(p.axes[0], typical_extent=t.block), *p.axes[1:]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,7 @@ def _share(m: Mapped, *stages: str) -> bool:
 
 def _in_a_row(m: Mapped) -> list[int]:
     """Of each loop that is not unrolled whole, how many iterations are: 0 where that is not said."""
-    return [s.lanes for s in statements(m.nest.body) if isinstance(s, For) and s.kind is LoopKind.SERIAL]
+    return [s.unroll for s in statements(m.nest.body) if isinstance(s, For) and s.kind is LoopKind.SERIAL]
 
 
 def _guards(m: Mapped, stage: str) -> set[str]:

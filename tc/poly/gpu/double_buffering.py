@@ -40,9 +40,9 @@ def rings(scop: Scop, unit: Unit, memory: Sequence[Shared], budget: int) -> tupl
         or axis.first is not None
     ):
         return tuple(memory)
-    if any(x.index is not None or x.buffer.dtype.itemsize * x.rows.width not in _SIZES for x in moving):
+    if any(x.indirect is not None or x.buffer.dtype.itemsize * x.rows.width not in _SIZES for x in moving):
         return tuple(memory)
-    indices = {x.index.array.name for x in memory if x.index is not None}
+    indices = {x.indirect.index.array.name for x in memory if x.indirect is not None}
     if indices & {x.array.name for x in moving}:
         return tuple(memory)
     if sum({x.array.name: x.bytes for x in memory}.values()) + _more(moving) > budget:

@@ -123,7 +123,7 @@ class Insertions:
         where the buffer has its value, in another array of registers, in shared memory or in memory."""
         t = of_axes(name, [a for a, _ in u.axes])
         there = self.placed.home(u.nest, buffer, array)
-        views = [View(-1, array.name, function(self.placed.ctx, t, index(t, u.axes)))]
+        views = [View(None, array.name, function(self.placed.ctx, t, index(t, u.axes)))]
         if isinstance(there, Local):
             at_place = there.place(t, u, statement, subscripts)
             views.append(View(0, there.array.name, function(self.placed.ctx, t, at_place)))

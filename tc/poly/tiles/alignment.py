@@ -73,7 +73,7 @@ def shifted(builder: Builder, nest: Nest, tiling: Tiling, order: Sequence[str]) 
         buffer = _written(builder, statement)
         size = lanes * builder.dtypes[buffer].itemsize
         long = axis.typical_extent * builder.dtypes[buffer].itemsize >= _ROW
-        if found is None or not long or buffer not in builder.past or not 16 <= size <= ALIGNMENT:
+        if found is None or not long or buffer not in builder.nontemporal or not 16 <= size <= ALIGNMENT:
             continue
         names = {v: a.name for a in nest.axes for s, v in a.vars.items() if s == statement}
         lows = {a.vars[statement]: a.low for a in nest.axes if statement in a.vars}
@@ -99,7 +99,7 @@ def partial_line_results(builder: Builder, nest: Nest, tiling: Tiling, order: Se
     for phase in nest.phases:
         for statement in phase.statements:
             buffer, found = _written(builder, statement), _address(builder, statement)
-            if buffer not in builder.past or found is None:
+            if buffer not in builder.nontemporal or found is None:
                 continue
             names = {a.vars[statement]: a.name for a in (*nest.axes, *phase.axes) if statement in a.vars}
             terms, _ = linear_terms(found)

@@ -221,7 +221,7 @@ class TiledLoops:
                         rest, {**local, name: p.start}, {**extents, name: p.size}, {**axis_parts, name: p}
                     )
 
-                self.builder.on_lines.add(shifted_axis.buffer)
+                self.builder.line_aligned.add(shifted_axis.buffer)
                 first = self.builder.name("before")
                 short = shifted_axis.before(n, spans, local)
                 count = points_of(shifted_axis.axis, span)

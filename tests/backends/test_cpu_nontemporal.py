@@ -98,6 +98,7 @@ DOUBLES = "def f(double(M,N) A, double(N) B) -> (C) { C(i,j) = A(i,j) + B(j) }"
 BYTES = "def f(uint8(M,N) A, uint8(N) B) -> (C) { C(i,j) = A(i,j) + B(j) }"
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("source", [ROWS, STENCIL, SLABS, DOUBLES, BYTES])
 @pytest.mark.parametrize("columns", [769, 1000, 1023, 3081])

@@ -175,6 +175,7 @@ def test_sums_of_columns_read_neighbours(rows: int, columns: int) -> None:
     assert math.prod(n.value for _, n in first.blocks if isinstance(n, IntImm)) >= 128
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("backend", "m", "n", "k", "parts"),
     [
@@ -244,6 +245,7 @@ def test_several_variables_of_other_types(backend: str, t: str) -> None:
         np.testing.assert_array_equal(tc.compile(source, backend)(**given), wanted)
 
 
+@pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize(
     "where", [" where h <= w", " where n + c <= 5, h < 70", " where n in 2:5, w in 3:80"]
@@ -258,6 +260,7 @@ def test_several_variables_with_conditions(backend: str, where: str) -> None:
         np.testing.assert_array_equal(tc.compile(source, backend)(**given), wanted)
 
 
+@pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("backend", ["opencl", "cpu"])
 @pytest.mark.parametrize("dynamic", [("N",), ("N", "H"), ("N", "C", "H", "W")])

@@ -212,6 +212,7 @@ def test_a_dynamic_batch_costs_nothing(backend: str, name: str) -> None:
     assert without != any_batch and without == fixed
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("dynamic", [("M",), ("N",), ("M", "N"), ("M", "N", "K")])
 def test_dynamic_sizes_keep_register_tiles(dynamic: tuple[str, ...]) -> None:
     """Guards are where copies are made and results stored, not where products are."""

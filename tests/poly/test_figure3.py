@@ -163,6 +163,7 @@ def wanted() -> Array:
 TREES = ["a", "b", "c", *MAPS]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize("name", TREES)
 def test_they_run_on_pocl(name: str, backwards: bool) -> None:
@@ -175,6 +176,7 @@ def test_they_run_on_pocl(name: str, backwards: bool) -> None:
         np.testing.assert_array_equal(found.outputs["C"], wanted())
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", TREES)
 def test_they_run_on_the_shim(name: str) -> None:
     """Without races; of one thread there is one order."""

@@ -65,6 +65,7 @@ def test_what_all_threads_of_a_row_know(backend: str, options: dict[str, object]
         assert not any(isinstance(s, Sync) for s in statements(made.body))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("backend", ["opencl", "cuda"])
 @pytest.mark.parametrize("strategy", ["max", "min"])
 def test_a_result_is_stored_at_all_points(backend: str, strategy: str) -> None:

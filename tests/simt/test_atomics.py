@@ -64,6 +64,7 @@ def test_special_values(op: str, special: float) -> None:
     np.testing.assert_array_equal(kernel(a), tc.interpret(source, a))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("shape", [(1, 5000), (7, 900), (130, 257)])
 @pytest.mark.parametrize("backend", ["opencl", "cuda"])
 def test_rows_that_several_blocks_share(backend: str, shape: tuple[int, int]) -> None:

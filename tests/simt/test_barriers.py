@@ -127,6 +127,7 @@ def test_few_are_enough(name: str) -> None:
         assert Kind.RACE in {f.kind for f in result.found}, module.text
 
 
+@pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("name", CASES)
 def test_few_are_enough_for_opencl(name: str) -> None:

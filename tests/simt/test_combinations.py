@@ -73,6 +73,7 @@ def combined(
     return made.text, problems
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("threads", "over"), SHAPES)
 def test_shapes_of_blocks(threads: tuple[tuple[str, int], ...], over: str) -> None:
     count = dict(threads)[over]
@@ -90,6 +91,7 @@ def test_shapes_of_blocks(threads: tuple[tuple[str, int], ...], over: str) -> No
         assert text.count("__syncthreads") == (each * len(OPS) if over_warps else 0)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("threads", "over", "elements"),
     [
@@ -110,6 +112,7 @@ def test_threads_share_out_what_many_warps_have_left(
         assert text.count("for (int sum") == len(OPS)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("t", [BOOL, INT8, UINT16, INT64, FLOAT16, BFLOAT16, FLOAT32], ids=str)
 def test_types(t: DType) -> None:
     for threads, over in ((SHAPES[1]), (SHAPES[5])):
@@ -164,6 +167,7 @@ ORDERS: dict[str, tuple[list[Stmt], int]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", ORDERS)
 def test_combinations_wait_where_they_must(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The shim finds a race where one does not, or where those in turn go through the same area."""

@@ -355,6 +355,7 @@ FAULTS = (
 )
 
 
+@pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_without_a_fault_nothing_is_seen(name: str) -> None:
@@ -365,6 +366,7 @@ def test_without_a_fault_nothing_is_seen(name: str) -> None:
     assert wanted is None or same(result.values, wanted)
 
 
+@pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("fault", FAULTS, ids=[f.name for f in FAULTS])
 def test_it_is_seen(fault: Fault) -> None:

@@ -115,6 +115,7 @@ def test_where_there_is_nothing_to_compute(ours: tuple[str, tc.Kernel]) -> None:
     assert np.isnan(out[-3:]).all()
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", BOUNDS)
 @pytest.mark.parametrize("t", [FLOAT16, BFLOAT16], ids=str)
 def test_of_halves_they_are_those_of_float32(name: str, t: DType) -> None:

@@ -596,6 +596,7 @@ def test_nvrtc_compiles_it(name: str, arch: str) -> None:
     assert len(kernels) == len(one.compiled.module.kernels)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", FIXED)
 def test_what_loops_look_like(name: str) -> None:
     program, holds = FIXED[name]

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from tc.dtypes import DType
 from tc.errors import InternalError
+from tc.interpreter.arithmetic import function
 from tc.ir import expr as x
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import Expr, Load
@@ -51,12 +53,23 @@ def lanes_of(
     """The value of an index expression or of a condition for each lane; a scalar argument is taken for 0,
     what an array holds for what `load` says."""
     match e:
-        case x.IntImm() | x.UIntImm():
+        case x.IntImm() | x.UIntImm() | x.FloatImm():
             return e.value
         case x.Variable():
             return env.get(e.name, 0)
         case x.Cast():
-            return lanes_of(e.value, env, load)
+            value = lanes_of(e.value, env, load)
+            if e.value.dtype.is_float and e.dtype.is_int:
+                value = _truncated(value)
+            return np.asarray(value).astype(e.dtype.name).astype(np.int64) if _narrow(e.dtype) else value
+        case x.Div():
+            with np.errstate(all="ignore"):
+                return np.divide(lanes_of(e.a, env, load), lanes_of(e.b, env, load))
+        case x.Call(name="abs", kind="intrinsic"):
+            return np.abs(lanes_of(e.args[0], env, load))
+        case x.Call(kind="intrinsic"):
+            with np.errstate(all="ignore"):
+                return function(e.name)(*(np.float64(lanes_of(a, env, load)) for a in e.args))
         case x.Not():
             return np.logical_not(lanes_of(e.a, env, load))
         case x.FloorDiv() | x.FloorMod():
@@ -73,6 +86,15 @@ def lanes_of(
             return _OPERATIONS[type(e)](*(lanes_of(c, env, load) for c in x.children(e)))
         case _:
             raise InternalError(f"not an index expression: {text(e)}")
+
+
+def _narrow(t: DType) -> bool:
+    return t.is_int and t.bits < 32
+
+
+def _truncated(value: Any) -> Lanes:
+    """Floating values as integers, towards 0; these are places in arrays, so that 2^53 is far enough."""
+    return np.trunc(np.nan_to_num(np.clip(value, -(2.0**53), 2.0**53))).astype(np.int64)
 
 
 def strides_of(a: Array, sizes: Mapping[str, int]) -> tuple[list[int], list[int]]:

@@ -129,3 +129,13 @@ def test_wrapped_arithmetic_reads_no_foreign_memory(
     source = f"def f(float(300) B, {kind}(N) A) -> (Y) {{ Y(i) = B({subscript}) }}"
     with pytest.raises(tc.BoundsError):
         run(backend, source, np.zeros(300, np.float32), np.array([0, bad], kind))
+
+
+def test_a_check_that_is_left_is_announced() -> None:
+    with pytest.warns(tc.DataDependentAccess, match="computed in a type that may change it"):
+        tc.compile("def f(float(W) X) -> (Y) { Y(x) = X(int(x*0.75)) where x in 0:W }", "reference")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tc.compile(
+            "def f(float(W) X) -> (Y) { Y(x) = X(max(min(int(x*0.75), W-1), 0)) where x in 0:W }", "reference"
+        )

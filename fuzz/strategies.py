@@ -214,7 +214,8 @@ def _ranged(draw: st.DrawFn, s: _Scope, v: str) -> Within:
     size = s.sizes and chance(draw, 25)
     high: Exp = Size(draw(st.sampled_from(s.sizes))) if size else number(low + draw(st.integers(1, 4)))
     if s.scalars.get("s") == "int" and chance(draw, 20):
-        high = Binary("+", high, Scalar("s"))
+        divides = size and chance(draw, 40)
+        high = Binary("/" if divides else "+", high, Scalar("s"))
     return Within(v, number(0 if size else low), high, chance(draw, 50))
 
 

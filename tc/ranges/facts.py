@@ -197,6 +197,11 @@ class Facts:
                     return 0
                 if isinstance(b, int) or not free(b) - self.sizes.keys():
                     return (op, a, b)
+                if not free(b) - self.sizes.keys() - self.deferred.keys():
+                    # Known once the scalars are; until then its sign is not, which the solver would need.
+                    name = f"${e.span.start}.{e.span.end}"
+                    self.deferred[name] = self.waits(a) | self.waits(b)
+                    return name
                 return self._opaque(e, (None, None))
             case _:
                 return (e.op, a, b)

@@ -27,7 +27,8 @@ def run(backend: str, source: str, *args: Any) -> np.ndarray[Any, Any]:
     ("body", "expected"),
     [
         ("L(w) = X(w) where w in 0:H/P m(w) = 2*L(w)", lambda x, h, p: 2 * x[: h // p]),
-        ("L(w) = X(w) where w in 0:H/P m(w) = L(w) + X(w%P)", lambda x, h, p: (x + x[np.arange(16) % p])[: h // p]),
+        ("L(w) = X(w) where w in 0:H/P m(w) = L(w) + X(w%P)",
+         lambda x, h, p: (x + x[np.arange(16) % p])[:h // p]),
         ("m(w) = X(w/P) where w in 0:H", lambda x, h, p: x[np.arange(h) // p]),
         ("m(w,q) = X(w*P+q) where w in 0:H/P, q in 0:P", lambda x, h, p: x[: h // p * p].reshape(h // p, p)),
         ("L(w) = X(w) where w in H%P:H/2+P m(w) = 2*L(w)", lambda x, h, p: 2 * x[h % p : h // 2 + p]),

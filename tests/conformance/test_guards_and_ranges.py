@@ -1,4 +1,4 @@
-"""Guards and ranges (docs/language.md, "Guards"): an access that its guard keeps in range constrains nothing."""
+"""Guards and ranges (docs/language.md, "Guards"): what its guard keeps in range constrains nothing."""
 
 from __future__ import annotations
 

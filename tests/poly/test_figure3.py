@@ -98,7 +98,7 @@ def test_points_of_c_sink_into_d() -> None:
     axes, reduced = {"i_0": AxisMap(4), "j_1": AxisMap(4)}, {"k_2": AxisMap(4)}
     how = RegionMap((), (), (NestMap(axes, ({}, reduced)),))
     with isl_context():
-        ours = gpu.mapped(gpu.placed(s, regions[0], how, "{}.0".format, 0, False)).schedule
+        ours = gpu.mapped(gpu.promote(s, regions[0], how, "{}.0".format, 0, False)).schedule
         c = tiled(schedule.fused(s, fusion.fuse(s, "max")).get_root().child(0), 4)
         legality.verify(s, c.get_schedule(), dependences(s), "tiling")
         points = c.child(0).band_sink()
@@ -121,7 +121,7 @@ def test_tiled_and_mapped(name: str, golden: Callable[[str, str], None]) -> None
     how, shared = MAPS[name]
     _, s, regions = polyhedra(SGEMM, **SIZES)
     with isl_context():
-        made = gpu.mapped(gpu.placed(s, regions[0], how, "{}.0".format, shared, bool(shared)))
+        made = gpu.mapped(gpu.promote(s, regions[0], how, "{}.0".format, shared, bool(shared)))
         golden(f"figure3/{name}.txt", dump(made.schedule))
 
 

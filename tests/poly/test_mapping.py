@@ -80,11 +80,11 @@ def launched(
         return f"{stem}_{next(counter)}"
 
     with isl_context():
-        placed = (
-            gpu.placed(s, r, m, name, shared, private, ahead=ahead, staged=staged)
+        promoted = (
+            gpu.promote(s, r, m, name, shared, private, double_buffered=ahead, staged=staged)
             for r, m in zip(regions, maps, strict=True)
         )
-        made = [gpu.kernel(s, f"k{i}", p.how, gpu.mapped(p)) for i, p in enumerate(placed)]
+        made = [gpu.kernel(s, f"k{i}", p.mapping, gpu.mapped(p)) for i, p in enumerate(promoted)]
     found = loop_nest.assemble(p, Block(tuple(k.launch for k in made)))
     return replace(found, arrays=(*found.arrays, *(a for k in made for a in k.arrays)))
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from tc.poly.gpu import padded_domains
 from tc.poly.gpu.coordinates import together
 from tc.poly.gpu.mapping import Unit, isolated
-from tc.poly.gpu.promotion import Placed
+from tc.poly.gpu.promotion import PromotedRegion
 
 if TYPE_CHECKING:
     import islpy as isl
 
 
-def whole_tiles(p: Placed, u: Unit) -> tuple[isl.Set, isl.Set] | None:
+def whole_tiles(p: PromotedRegion, u: Unit) -> tuple[isl.Set, isl.Set] | None:
     """The instances in whole tiles and the other instances, if a unit's statement is to be isolated."""
     name = u.statements[0]
     if not isolated(p.scop, u, name):

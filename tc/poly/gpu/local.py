@@ -165,7 +165,7 @@ def _hull(
     return lowest, extents
 
 
-def repeated(region: Region, units: Sequence[Unit], how: RegionMap) -> bool:
+def repeated(region: Region, units: Sequence[Unit], mapping: RegionMap) -> bool:
     """Whether a block runs several tiles, so that one may overwrite what the one before still reads."""
     names = {a.name for a in tiled_axes(region)}
 

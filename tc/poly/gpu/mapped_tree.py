@@ -33,7 +33,7 @@ from tc.poly.gpu.insert import Insertions, started
 from tc.poly.gpu.mapping import AxisMap, Unit, alone, several, tiled_axes
 from tc.poly.gpu.nodes import Part, Tree
 from tc.poly.gpu.private_memory import Parts
-from tc.poly.gpu.promotion import Placed
+from tc.poly.gpu.promotion import PromotedRegion
 from tc.poly.gpu.shared import Refused
 from tc.poly.gpu.staging import own_tiles, stores
 from tc.poly.gpu.sync import barriers
@@ -55,12 +55,12 @@ class Mapped:
     spilled: tuple[str, ...]
 
 
-def mapped(p: Placed) -> Mapped:
+def mapped(p: PromotedRegion) -> Mapped:
     """The schedule tree of a region with placed arrays.  Use it, and the result, inside `isl_context()`."""
     run = (padded_domains.domain(p.scop, u, s, p.beyond) for u in p.units for s in u.statements)
     made = Insertions(p)
     tree = _tiles(made)
-    if p.how.blocks or p.how.threads:
+    if p.mapping.blocks or p.mapping.threads:
         tree = nodes.context(context(p), tree)
     whole = nodes.schedule(union_set(p.scop.ctx, run), tree)
     views = {**p.views(), **made.views}
@@ -69,7 +69,7 @@ def mapped(p: Placed) -> Mapped:
 
 def _tiles(into: Insertions) -> Tree:
     """The filter of a block, the band over its tiles, and below it `below`."""
-    p = into.placed
+    p = into.promoted
     names = [a.name for a in tiled_axes(p.region)]
     conditions: dict[Tuple, list[str]] = {}
     members: dict[str, dict[Tuple, str]] = {}
@@ -83,7 +83,7 @@ def _tiles(into: Insertions) -> Tree:
                     banded[a.name] = m
             every = (*u.axes, *u.own)
             conditions[t] = [f"{t.turn(a, m)} = {m.block}" for a, m in every if m.block is not None]
-    blocks = [v for v, _ in p.how.blocks]
+    blocks = [v for v, _ in p.mapping.blocks]
     order = [n for n in names if n in members]
     chosen = where(p.ctx, conditions, blocks)
     # The tile of a block in which each statement's instances are.
@@ -103,7 +103,7 @@ def _tiles(into: Insertions) -> Tree:
 def _sequence(into: Insertions, outer: isl.UnionMap, tiles: Sequence[tuple[str, int]]) -> Tree:
     """The units in order, with barriers, transfers and combinations around each; `outer` maps instances to
     tiles of the axes `tiles`, each with the number of its points."""
-    p = into.placed
+    p = into.promoted
     needed = barriers(p)
     out: list[Part] = []
     for i, u in enumerate(p.units):

@@ -30,7 +30,7 @@ _FULL = "there is no shared memory for it in this map"
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PromotedRegion:
     """A region mapped by `how`, with its promoted buffers.
 
     `memory`: for each unit its reads from copies in shared memory; `refused`: why others have none.
@@ -41,7 +41,7 @@ class Placed:
 
     scop: Scop
     region: Region
-    how: RegionMap
+    mapping: RegionMap
     units: tuple[Unit, ...]
     kept: tuple[Kept, ...]
     parts: Mapping[str, Parts] = field(hash=False)
@@ -58,7 +58,7 @@ class Placed:
 
     @property
     def variables(self) -> list[str]:
-        return [v for v, _ in self.how.threads]
+        return [v for v, _ in self.mapping.threads]
 
     def instances(self, unit: Unit, statement: str) -> Tuple:
         return of_statement(self.scop, statement, (a for a, _ in (*unit.axes, *unit.own)))
@@ -66,10 +66,10 @@ class Placed:
     @property
     def repeated(self) -> bool:
         """Whether a block runs several tiles (`local.repeated`)."""
-        return repeated(self.region, self.units, self.how)
+        return repeated(self.region, self.units, self.mapping)
 
     @property
-    def ahead(self) -> bool:
+    def double_buffered(self) -> bool:
         """Whether tiles are copied while the threads compute on those before them (double buffering)."""
         return any(x.ring for memory in self.memory for x in memory)
 
@@ -111,8 +111,8 @@ class Placed:
     def home(self, nest: int, buffer: str, other: Array) -> Kept | Replicated | Local | None:
         """What replaces a buffer in a nest, except the array `other`; None: the buffer itself is accessed."""
         mine = (k for k in self.kept if k.buffer == buffer and k.nest == nest and k.array != other)
-        alike = (r for r in self.replicated if r.buffer == buffer and r.array != other)
-        return next(mine, next(alike, self.local_of(buffer)))
+        replicated_arrays = (r for r in self.replicated if r.buffer == buffer and r.array != other)
+        return next(mine, next(replicated_arrays, self.local_of(buffer)))
 
     def views(self) -> dict[str, tuple[View, ...]]:
         """For each statement the accesses that are redirected to other arrays."""
@@ -121,7 +121,7 @@ class Placed:
 
     def _views_of(self, u: Unit, statement: str, memory: Sequence[Shared]) -> tuple[View, ...]:
         t = self.instances(u, statement)
-        found: list[View] = []
+        mapped_units: list[View] = []
         reads = 0
         for a in self.scop.statement(statement).accesses:
             number = -1
@@ -132,11 +132,11 @@ class Placed:
             if a.kind == "update":  # goes where the write goes
                 continue
             if array is not None:
-                axes = shared_axes(self.region, self.how) if array.replicas else u.axes
-                found.append(View(number, array.name, function(self.ctx, t, index(t, axes))))
+                axes = shared_axes(self.region, self.mapping) if array.replicas else u.axes
+                mapped_units.append(View(number, array.name, function(self.ctx, t, index(t, axes))))
             elif there is not None:
                 at = there.place(t, u, statement, a.subscripts)
-                found.append(View(number, there.array.name, function(self.ctx, t, at)))
+                mapped_units.append(View(number, there.array.name, function(self.ctx, t, at)))
         axes = (*u.axes, *u.own)
         for x in memory:
             if x.statement == statement:
@@ -145,21 +145,21 @@ class Placed:
                     ((a, m),) = ((a, m) for a, m in axes if a.name == x.ring)
                     at.insert(0, f"({t.tile(a, m)}) mod 2")
                 converted = x.array.dtype if x.array.dtype != x.buffer.dtype else None
-                found.append(View(x.read, x.array.name, function(self.ctx, t, at), converted))
-        return tuple(found)
+                mapped_units.append(View(x.read, x.array.name, function(self.ctx, t, at), converted))
+        return tuple(mapped_units)
 
 
-def placed(
+def promote(
     scop: Scop,
     region: Region,
-    how: RegionMap,
+    mapping: RegionMap,
     name: Callable[[str], str],
     shared: int = 0,
     private: bool = True,
     reuse: float = LEAST_REUSE,
-    ahead: bool = False,
+    double_buffered: bool = False,
     staged: bool = False,
-) -> Placed:
+) -> PromotedRegion:
     """Map a region and promote its buffers.  Use it, and the result, inside `isl_context()`.
 
     `name` makes new names of arrays.  `shared`: bytes of shared memory for elements that are used at least
@@ -167,42 +167,48 @@ def placed(
     asynchronous copies, for double buffering.  `staged`: whether units without loops of their own have
     copies, too, as well as reads that are not coalesced.
     """
-    found = units(region, how)
-    found = aside(scop, region, found) if private else found
-    written = {scop.statement(s).write.buffer for u in found for s in u.statements}
-    alike = replicated(scop, region, how, found, name) if private else ()
-    everywhere = frozenset(r.buffer for r in alike)
-    registers = kept(scop, region, found, everywhere, name) if private else ()
-    results = parts(scop, found, everywhere, name)
+    mapped_units = units(region, mapping)
+    mapped_units = aside(scop, region, mapped_units) if private else mapped_units
+    written = {scop.statement(s).write.buffer for u in mapped_units for s in u.statements}
+    replicated_arrays = replicated(scop, region, mapping, mapped_units, name) if private else ()
+    everywhere = frozenset(r.buffer for r in replicated_arrays)
+    registers = kept(scop, region, mapped_units, everywhere, name) if private else ()
+    results = parts(scop, mapped_units, everywhere, name)
     # Combinations may take an element a thread for each type (tc/codegen/scratch.py).
     combined = {p.array.dtype for p in results.values() if p.threads}
-    shared -= math.prod(n for _, n in how.threads) * sum(t.itemsize for t in combined)
+    shared -= math.prod(n for _, n in mapping.threads) * sum(t.itemsize for t in combined)
     shared = max(0, shared)
-    temporaries = local(scop, region, found, registers, everywhere, shared // 2, name)
+    temporaries = local(scop, region, mapped_units, registers, everywhere, shared // 2, name)
     shared -= sum(size_of(x.array) for x in temporaries)
     memory: list[tuple[Shared, ...]] = []
     beyond: frozenset[str] = frozenset()
     refused: dict[Refused, None] = {}
-    for u in found:
-        here = Promotion()
+    for u in mapped_units:
+        found_promotion = Promotion()
         if why := _no_copies(u, shared, staged):
-            here = Promotion(refused=tuple(Refused(n, why, why == _FULL) for n in _read(scop, u, written)))
+            found_promotion = Promotion(
+                refused=tuple(Refused(n, why, why == _FULL) for n in _read(scop, u, written))
+            )
         else:
-            here = promoted(scop, u, written, shared, True, reuse, how.threads, name, staged, not ahead)
-        whole = padded(scop, u, registers, results, here.taken)
-        if here.taken and not whole:
-            here = promoted(scop, u, written, shared, False, reuse, how.threads, name, staged, not ahead)
-        taken = rings(scop, u, here.taken, shared) if ahead else here.taken
+            found_promotion = promoted(
+                scop, u, written, shared, True, reuse, mapping.threads, name, staged, not double_buffered
+            )
+        whole = padded(scop, u, registers, results, found_promotion.taken)
+        if found_promotion.taken and not whole:
+            found_promotion = promoted(
+                scop, u, written, shared, False, reuse, mapping.threads, name, staged, not double_buffered
+            )
+        taken = rings(scop, u, found_promotion.taken, shared) if double_buffered else found_promotion.taken
         memory.append(taken)
-        refused |= dict.fromkeys(here.refused)
+        refused |= dict.fromkeys(found_promotion.refused)
         beyond |= whole
         shared -= sum({x.array.name: x.bytes for x in taken}.values())
-    spilled = too_many(scop, region, found) if private else ()
-    return Placed(
+    spilled = too_many(scop, region, mapped_units) if private else ()
+    return PromotedRegion(
         scop,
         region,
-        how,
-        found,
+        mapping,
+        mapped_units,
         registers,
         results,
         temporaries,
@@ -210,7 +216,7 @@ def placed(
         beyond,
         tuple(refused),
         spilled,
-        alike,
+        replicated_arrays,
     )
 
 

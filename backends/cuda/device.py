@@ -91,8 +91,8 @@ class Kernels:
                 module = cu.module_from_buffer(self.cubin)
                 functions = [module.get_function(k.name) for k in kernels]
                 for k, f in zip(kernels, functions, strict=True):
-                    if k.asked:  # above the limit without this attribute
-                        f.set_attribute(cu.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, k.asked)
+                    if k.dynamic_shared:  # above the limit without this attribute
+                        f.set_attribute(cu.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, k.dynamic_shared)
                 self._functions, self._module = functions, module
             return self._functions
 
@@ -111,7 +111,7 @@ class _Session:
         self.cu.memcpy_dtoh(content, buffer)
 
     def launch(self, function: Any, arguments: Sequence[Any], blocks: int, kernel: Kernel) -> None:
-        function(*arguments, grid=(blocks, 1), block=(kernel.threads, 1, 1), shared=kernel.asked)
+        function(*arguments, grid=(blocks, 1), block=(kernel.threads, 1, 1), shared=kernel.dynamic_shared)
 
     def free(self, buffer: Any) -> None:
         with suppress(self.cu.Error):  # after a fault in a kernel everything fails

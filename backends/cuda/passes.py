@@ -55,7 +55,7 @@ def _machine(state: CudaState) -> CudaState:
     machine = nvrtc.compile_text(state.module.text, state.arch, state.contract)
     kernels = {k.name: k for k in state.module.kernels}
     resources = {
-        n: replace(r, shared=r.shared + kernels[n].asked, frame=kernels[n].frame)
+        n: replace(r, shared=r.shared + kernels[n].dynamic_shared, frame=kernels[n].frame)
         for n, r in machine.resources.items()
     }
     return replace(state, machine=replace(machine, resources=resources))

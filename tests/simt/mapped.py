@@ -77,7 +77,7 @@ class Call:
                     return workspace
 
         launches = [
-            simt.Launch(k.name, blocks, k.threads, [argument(a) for a in k.arguments], k.asked)
+            simt.Launch(k.name, blocks, k.threads, [argument(a) for a in k.arguments], k.dynamic_shared)
             for k in module.kernels
             if (blocks := evaluate(k.blocks, self.sizes)) > 0
         ]

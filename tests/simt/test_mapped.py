@@ -89,7 +89,7 @@ def test_large_shared_memory_is_requested_at_launch() -> None:
     a, b = (rng.integers(-3, 4, s).astype(np.float32) for s in ((258, 40), (40, 264)))
     found = prepared(kernel, {"A": a, "B": b})
     (taken,) = found.module.kernels
-    assert taken.asked == taken.shared > 48 << 10
+    assert taken.dynamic_shared == taken.shared > 48 << 10
     assert "extern __shared__" in found.module.text
     result = found.run()
     assert not result.found, simt.report(result.found)

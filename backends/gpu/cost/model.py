@@ -249,8 +249,8 @@ def shared_bytes(nest: LoopNest, launch: Launch, shuffles: bool) -> int:
         if a.role == "shared":
             shape = [evaluate(n, {}) for n in a.shape] or [1]
             total += math.prod(shape[:-1]) * (shape[-1] + a.padding) * a.dtype.itemsize
-    rooms = scratch(launch, {a.name: a for a in nest.arrays}, shuffles).rooms
-    return total + sum(n * t.itemsize for (t, _), n in rooms.items())
+    sizes = scratch(launch, {a.name: a for a in nest.arrays}, shuffles).sizes
+    return total + sum(n * t.itemsize for (t, _), n in sizes.items())
 
 
 def estimated_registers(nest: LoopNest, launch: Launch) -> int:
@@ -350,7 +350,7 @@ def _block_latency(nest: LoopNest, launch: Launch, work: Work, load_latency: flo
                 ):  # at the same time as the first of its group
                     return 0.0, 0.0
                 time = scratch_areas.barriers(s, arrays[s.buffer], grouping) * _BARRIER_LATENCY
-                if grouping.in_a_row(s.everywhere):
+                if grouping.is_serial(s.everywhere):
                     return time + elements * (
                         2 * _SHARED_LATENCY + (grouping.count - 1) * _ARITHMETIC_LATENCY
                     ), 0.0
@@ -358,7 +358,7 @@ def _block_latency(nest: LoopNest, launch: Launch, work: Work, load_latency: flo
                     return time + elements * (grouping.count - 1).bit_length() * 2 * _SHARED_LATENCY, 0.0
                 time += (grouping.lanes - 1).bit_length() * (_SHARED_LATENCY + _ARITHMETIC_LATENCY)
                 if grouping.warps > 1:
-                    trips = 4 if grouping.shared_out(elements) else 2
+                    trips = 4 if grouping.shares_partial_results(elements) else 2
                     time += (
                         grouping.rounds(elements) * trips * _SHARED_LATENCY
                         + (grouping.warps - 1) * _ARITHMETIC_LATENCY

@@ -259,12 +259,12 @@ class _WorkCounter:
         if grouping.lanes > 1:
             self.control += weight * 4
             stored, loaded, summed = 1.0, float(grouping.warps), grouping.warps - 1.0
-            if grouping.shared_out(elements):
-                warps, many = -(-grouping.threads // WARP), grouping.at_once(elements)
+            if grouping.shares_partial_results(elements):
+                warps, many = -(-grouping.threads // WARP), grouping.elements_per_round(elements)
                 share = -(-grouping.slots * many // grouping.warps // WARP) / (warps * many)
                 stored, loaded, summed = 1 + share, 1 + share * loaded, share * summed
             self.add_instructions(pipe(array.dtype), weight * summed)
-        elif grouping.in_a_row(s.everywhere):
+        elif grouping.is_serial(s.everywhere):
             self.control += weight * 3
             # Only warps with the first thread of a group take part.
             warps = -(-thread_count(self.launch) // WARP)

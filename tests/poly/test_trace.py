@@ -36,7 +36,7 @@ from tc.ir.specialize import specialize
 from tc.poly import ast, loop_nest, schedule, scop, trace
 from tc.poly.context import isl_context
 from tc.poly.gpu.mapping import AxisMap, NestMap, RegionMap
-from tc.poly.trace.events import SOMEWHERE, known, python
+from tc.poly.trace.events import ANY_INDEX, known_value, python
 from tc.poly.trace.program_events import program_events
 from tests.ir import expressions
 from tests.poly import fused, programs
@@ -199,7 +199,7 @@ def test_where_data_decides_both_outcomes_count() -> None:
     b.stage("o", ("i",), None, value, axis("i", 0, "N"))
     p = specialize(b.done(), {"N": 3})
     events = list(program_events(p, {}))
-    somewhere = SOMEWHERE
+    somewhere = ANY_INDEX
     assert {c for c in events[1].reads if c[0] == "t"} == {("t", (k,)) for k in (1, somewhere)}
     assert trace.compare(p, nest_of(p), {}) is None
 
@@ -239,19 +239,19 @@ def test_a_guard_on_indices_decides() -> None:
 @given(expressions.affine("ij") | expressions.conditions("ij"), st.integers(-9, 9), st.integers(-9, 9))
 def test_what_indices_say_is_known(e: Expr, i: int, j: int) -> None:
     at = {"i": i, "j": j}
-    assert known(e, at) == evaluate(e, at)
+    assert known_value(e, at) == evaluate(e, at)
     shown = python(e)
     assert shown is not None
-    assert known(e, {"i": i}) in (None, evaluate(e, at))
+    assert known_value(e, {"i": i}) in (None, evaluate(e, at))
 
 
 def test_what_is_known_although_data_decide_a_part() -> None:
     data, never = LT(Variable("x"), IntImm(3)), LT(IntImm(1), IntImm(0))
-    assert known(And(data, never), {}) == 0
-    assert known(data, {}) is None
+    assert known_value(And(data, never), {}) == 0
+    assert known_value(data, {}) is None
     wrapping = Add(Cast(INT32, Variable("i")), imm(2**31 - 1, INT32))
-    assert known(wrapping, {"i": 1}) == -(2**31)
-    assert known(FloorDiv(Variable("i"), Variable("j")), {"i": 7, "j": 0}) == 0
+    assert known_value(wrapping, {"i": 1}) == -(2**31)
+    assert known_value(FloorDiv(Variable("i"), Variable("j")), {"i": 7, "j": 0}) == 0
 
 
 def total() -> Program:

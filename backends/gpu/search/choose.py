@@ -121,7 +121,7 @@ class Chooser:
                 p, next_number = self.promote(
                     region, mapping, first, double_buffered, options.small_shared, staged
                 )
-                if all((p.memory, p.local) != (x.memory, x.local) for x in built):
+                if all((p.shared_reads, p.local) != (x.shared_reads, x.local) for x in built):
                     yield self.build(name, p, next_number, options.small_shared)
 
     def promote(

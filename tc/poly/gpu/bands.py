@@ -109,7 +109,7 @@ def _at_once(p: PromotedRegion, u: Unit, unrolled: bool) -> dict[str, int]:
             [(a.name, steps(a, m)) for a, m in loops], min(p.mapping.unroll, _MOST_UPDATES // points)
         )
     number = next(i for i, x in enumerate(p.units) if x is u)
-    read = max((x.rows.read for x in p.memory[number]), default=1)
+    read = max((x.rows.read for x in p.shared_reads[number]), default=1)
     found = innermost(u)
     count = steps(*found) if found is not None else None
     if read == 1 or found is None or count is None:

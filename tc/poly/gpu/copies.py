@@ -1,5 +1,5 @@
-"""Cooperative copies to shared memory by all threads of a block, coalesced: neighbouring threads copy
-neighbouring elements, or vectors of them where alignment is proved (vectors.py).
+"""Cooperative copies to shared memory by all threads of a block, coalesced: consecutive threads copy
+contiguous elements, or vectors of them where alignment is proved (vectors.py).
 
 Elements of a footprint outside of its array are set to 0; no instance uses them.
 """
@@ -35,11 +35,11 @@ from tc.ir.simplify import conjunction, simplify
 from tc.poly.gpu.local import Local
 from tc.poly.gpu.shared import Dimension, Shared
 
-_LANES = 8  # neighbouring threads, at least, that copy single elements: whole sectors of memory
-_MORE = 4  # iterations over a row, at most, beyond the minimum
-_EACH, _DIVISIONS = 6, 8  # instructions of a copy, of a division and a remainder by constants
+_MIN_LANES = 8  # consecutive threads that copy single elements: whole sectors of memory
+_MAX_EXTRA_ITERATIONS = 4  # over a row, beyond the minimum
+_COPY_INSTRUCTIONS, _DIVISION_INSTRUCTIONS = 6, 8  # a division and a remainder by constants
 _UNROLLED = 8  # copies of a thread, at most, that are unrolled by default
-_MOST_UNROLLED = 64  # the same if options ask for it: for 128, NVRTC takes 20 s and uses 255 registers
+_MAX_UNROLLED = 64  # if options ask for unrolling: for 128, NVRTC takes 20 s and uses 255 registers
 
 
 def copy(
@@ -55,7 +55,7 @@ def copy(
     `name` names the loop over rows, and with `_` that over a row;
     `unroll`: whether these are unrolled (None: if they are short)."""
     width = x.rows.width
-    element, over = _dealt([d.size for d in x.dimensions], width, threads, name, unroll)
+    element, over = _distributed_elements([d.size for d in x.dimensions], width, threads, name, unroll)
     box = list(x.buffer.box)
     point: tuple[Expr, ...] = ()
     if x.index is None:
@@ -84,7 +84,7 @@ def store(
     x: Local, box: Box, starts: Mapping[str, Expr], threads: Sequence[tuple[str, int]], name: str
 ) -> Stmt:
     """The store of a tile's part of a result to global memory by all threads of a block."""
-    element, over = _dealt([d.size for d in x.stored], 1, threads, name, None)
+    element, over = _distributed_elements([d.size for d in x.stored], 1, threads, name, None)
     place, tests = _source(x.stored, element, box, starts)
     value = Load(x.array.name, tuple(element), x.array.dtype)
     stored = Compute("", x.buffer, tuple(place), None, value, (), f"{x.buffer} from shared memory")
@@ -125,10 +125,11 @@ class Distribution:
     lanes: int
 
 
-def _dealt(
+def _distributed_elements(
     sizes: Sequence[int], width: int, threads: Sequence[tuple[str, int]], name: str, unroll: bool | None
 ) -> tuple[list[Expr], Callable[[Stmt], Stmt]]:
-    """The element of a box, `width` at once, that a thread moves, and the loops around the move."""
+    """The element of a box, of `width` elements in a vector, that a thread copies, and a function that puts
+    the loops around the copy."""
     shape = [*sizes[:-1], sizes[-1] // width]
     count = math.prod(n for _, n in threads)
     dist = _distribute(shape, width, threads)
@@ -157,12 +158,12 @@ def _distribute(shape: Sequence[int], width: int, threads: Sequence[tuple[str, i
 
 
 def _distributions(shape: Sequence[int], threads: int, width: int) -> Iterator[Distribution]:
-    """Candidate distributions of a box of vectors in which neighbouring threads move neighbours."""
-    least = _LANES if width == 1 else 2
+    """Candidate distributions of a box of vectors in which consecutive threads copy contiguous vectors."""
+    least = _MIN_LANES if width == 1 else 2
     for row in range(len(shape)):
         size = math.prod(shape[row:])
         fewest = -(-size // threads)
-        for rounds in range(fewest, fewest + _MORE):
+        for rounds in range(fewest, fewest + _MAX_EXTRA_ITERATIONS):
             lanes = -(-size // rounds)
             if rounds > fewest and lanes < min(size, least):
                 break
@@ -179,11 +180,11 @@ def _instructions(dist: Distribution, shape: Sequence[int], threads: int) -> tup
     groups = threads // dist.lanes
     lines, rounds = -(-math.prod(line) // groups), -(-math.prod(row) // dist.lanes)
     outer = math.prod(shape[: dist.line])
-    divided = [_DIVISIONS * max(0, sum(n > 1 for n in x) - 1) for x in (line, row)]
+    divided = [_DIVISION_INSTRUCTIONS * max(0, sum(n > 1 for n in x) - 1) for x in (line, row)]
     each = lines * divided[0] + (lines * rounds if rounds > 1 else 1) * divided[1]
     loops = sum(n > _UNROLLED for n in (lines, rounds, *shape[: dist.line]))
     idle = threads - groups * min(dist.lanes, math.prod(row))
-    return lines * rounds * outer * (_EACH + loops) + each, idle
+    return lines * rounds * outer * (_COPY_INSTRUCTIONS + loops) + each, idle
 
 
 def _rounds(
@@ -198,7 +199,7 @@ def _rounds(
     rounds, rest = -(-count // threads), count % threads
     if rounds == 1 and not rest:
         return first, lambda s: s
-    few = rounds <= _UNROLLED if unroll is None else unroll and rounds <= _MOST_UNROLLED
+    few = rounds <= _UNROLLED if unroll is None else unroll and rounds <= _MAX_UNROLLED
     if rest or not few:
         lanes = 1 if unroll is False else rounds if unroll and few else 0
         return Variable(name), lambda s: For(name, first, IntImm(count), threads, LoopKind.SERIAL, s, lanes)

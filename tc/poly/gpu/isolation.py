@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tc.poly.gpu import padded_domains
-from tc.poly.gpu.coordinates import together
+from tc.poly.gpu.coordinates import to_tile_points
 from tc.poly.gpu.mapping import Unit, isolated
 from tc.poly.gpu.promotion import PromotedRegion
 
@@ -23,9 +23,9 @@ def whole_tiles(p: PromotedRegion, u: Unit) -> tuple[isl.Set, isl.Set] | None:
     name = u.statements[0]
     if not isolated(p.scop, u, name):
         return None
-    t, domain = p.instances(u, name), padded_domains.domain(p.scop, u, name, p.beyond)
+    t, domain = p.instances(u, name), padded_domains.domain(p.scop, u, name, p.padded_statements)
     axes = ((a, m, a.extent) for a, m in (*u.axes, *u.own) if name in a.vars)
-    box = together(p.ctx, t, axes).intersect_domain(domain)
+    box = to_tile_points(p.ctx, t, axes).intersect_domain(domain)
     partial = box.intersect_range(domain.complement()).domain()
     whole = domain.subtract(partial).coalesce()
     return None if whole.is_empty() else (whole, domain.subtract(whole))

@@ -32,7 +32,7 @@ from tc.poly.gpu.coordinates import Tuple, band, relation, where
 from tc.poly.gpu.insert import Insertions, started
 from tc.poly.gpu.mapping import AxisMap, Unit, alone, several, tiled_axes
 from tc.poly.gpu.nodes import Part, Tree
-from tc.poly.gpu.private_memory import Parts
+from tc.poly.gpu.private_memory import PartialResults
 from tc.poly.gpu.promotion import PromotedRegion
 from tc.poly.gpu.shared import Refused
 from tc.poly.gpu.staging import own_tiles, stores
@@ -56,8 +56,8 @@ class Mapped:
 
 
 def mapped(p: PromotedRegion) -> Mapped:
-    """The schedule tree of a region with placed arrays.  Use it, and the result, inside `isl_context()`."""
-    run = (padded_domains.domain(p.scop, u, s, p.beyond) for u in p.units for s in u.statements)
+    """The schedule tree of a region with promoted arrays.  Use it, and the result, inside `isl_context()`."""
+    run = (padded_domains.domain(p.scop, u, s, p.padded_statements) for u in p.units for s in u.statements)
     made = Insertions(p)
     tree = _tiles(made)
     if p.mapping.blocks or p.mapping.threads:
@@ -110,28 +110,33 @@ def _sequence(into: Insertions, outer: isl.UnionMap, tiles: Sequence[tuple[str, 
         if (barrier := needed.before[i]) is not None:
             out.append(into.opaque(f"sync{i}", barrier, outer))
         if not any(x.nest == u.nest for x in p.units[:i]):
-            mine = [k for k in p.kept if k.nest == u.nest and k.load]
-            out += [into.transfer(k, u, outer, load=True) for k in mine]
-        combined = [p.parts[s] for s in u.statements if s in p.parts]
+            transferred = [k for k in p.private_arrays if k.nest == u.nest and k.load]
+            out += [into.transfer(k, u, outer, load=True) for k in transferred]
+        combined = [p.partial_results[s] for s in u.statements if s in p.partial_results]
         out += [into.opaque(f"start_{x.statement}", started(x), outer) for x in combined]
         below = own_tiles(into, u, i, outer, tiles)
         out.append(Part(where(p.ctx, {p.instances(u, s): () for s in u.statements}), below))
-        if (over := _combinations(combined)).body:
+        if (over := _thread_reductions(combined)).body:
             out.append(into.opaque(f"combine{i}", over, outer))
         out += [into.result(x, u, outer) for x in combined]
         out += [into.transfer(r, u, outer, load=False) for r in p.replicated if r.stored == i]
         if not any(x.nest == u.nest for x in p.units[i + 1 :]):
-            mine = [k for k in p.kept if k.nest == u.nest and k.store]
-            out += [into.transfer(k, u, outer, load=False) for k in mine]
+            transferred = [k for k in p.private_arrays if k.nest == u.nest and k.store]
+            out += [into.transfer(k, u, outer, load=False) for k in transferred]
     out += stores(into, outer, tiles, needed.written)
     if needed.done:
         out.append(into.opaque("done", needed.done, outer))
     return nodes.sequence(out)
 
 
-def _combinations(parts: Sequence[Parts]) -> Block:
+def _thread_reductions(partial_results: Sequence[PartialResults]) -> Block:
     """The combinations of the threads' parts, one after the other, so that they may share barriers."""
-    threads = list(dict.fromkeys(v for x in parts for v in x.threads))
+    threads = list(dict.fromkeys(v for x in partial_results for v in x.threads))
     return Block(
-        tuple(Combine(x.array.name, x.op, v, x.everywhere) for v in threads for x in parts if v in x.threads)
+        tuple(
+            Combine(x.array.name, x.op, v, x.everywhere)
+            for v in threads
+            for x in partial_results
+            if v in x.threads
+        )
     )

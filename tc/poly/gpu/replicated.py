@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tc.ir.expr import Expr, IntImm, Variable, inline_lets, substitute, variables
 from tc.ir.loops import Array
 from tc.ir.program import Buffer
-from tc.poly.gpu.mapping import AxisMap, RegionMap, Unit, parted, tiled_axes
+from tc.poly.gpu.mapping import AxisMap, RegionMap, Unit, has_shared_reduction, tiled_axes
 from tc.poly.gpu.private_memory import shape, whole
 from tc.poly.scop import Access, Scop, Statement
 from tc.poly.tile_plan import Axis, Region
@@ -118,7 +118,11 @@ def _known(
         return not checked and all(a.buffer not in written or a.buffer in known for a in s.accesses)
 
     def combined(u: Unit, s: Statement) -> bool:
-        return parted(scop, u, s.name) and not u.on_blocks and others <= set(u.shared_out)
+        return (
+            has_shared_reduction(scop, u, s.name)
+            and not u.blocks_share_reduction
+            and others <= set(u.reduction_threads)
+        )
 
     def holds(b: str) -> bool:
         writers = [(units[i], s) for i, s, a in found[b] if a.kind == "write"]
@@ -141,7 +145,7 @@ def _wanted(units: Sequence[Unit], known: Mapping[str, Sequence[_Touched]]) -> s
     needed = {
         b
         for b, found in known.items()
-        if any(units[i].shared_out and a.kind == "read" for i, _, a in found)
+        if any(units[i].reduction_threads and a.kind == "read" for i, _, a in found)
         or len({units[i].nest for i, _, _ in found}) > 1
     }
     while needed:

@@ -190,7 +190,7 @@ def _indirect(
     scop: Scop,
     unit: Unit,
     s: str,
-    memory: Sequence[Shared],
+    shared_reads: Sequence[Shared],
     written: AbstractSet[str],
     whole: bool,
     threads: Sequence[tuple[str, int]],
@@ -212,7 +212,7 @@ def _indirect(
         inside = frozenset[str]().union(*(variables(c) for c in calls))
         if len(calls) != 1 or variables(subscript) - inside:
             continue
-        mine = (x for x in memory if x.statement == s)
+        mine = (x for x in shared_reads if x.statement == s)
         index = next((x for x in mine if (r := reads[x.read].read) and r.call == calls[0]), None)
         others = [e for i, e in enumerate(a.subscripts) if i != selected]
         found = footprint(unit, s, others, whole=whole, strided=True)

@@ -31,8 +31,8 @@ def own_tiles(
     p = into.promoted
     again = p.repeated  # the next tile's copies then wait until this one's are no longer used
     names = {a.name for a, _ in u.looped}
-    once = [x for x in p.memory[i] if not x.moves & names]  # invariant in these loops
-    memory = [x for x in p.memory[i] if x not in once]
+    once = [x for x in p.shared_reads[i] if not x.moves & names]  # invariant in these loops
+    memory = [x for x in p.shared_reads[i] if x not in once]
     tuples = [p.instances(u, s) for s in u.statements]
     members = [{t: t.tile(a, m) for t in tuples} for a, m in u.looped]
     below = _points(p, u)
@@ -51,7 +51,7 @@ def own_tiles(
     below = nodes.banded(band(p.ctx, members), below) if members else below
     if memory and memory[0].ring:
         first = _copies(into, f"{i}_first", memory, prefix, every, first=True)
-        last = [into.together(f"used{i}", outer)] if again else []
+        last = [into.barrier(f"used{i}", outer)] if again else []
         statements = where(p.ctx, dict.fromkeys(tuples, ()))
         below = nodes.sequence([*first, Part(statements, below), *last])
     return _copied(into, u, f"{i}_once", once, below, outer, tiles, again) if once else below
@@ -82,15 +82,15 @@ def _copied(
     statements = where(p.ctx, {p.instances(u, s): () for s in u.statements})
     indices = [x for x in memory if x.index is None]
     selected = [x for x in memory if x.index is not None]
-    between = [into.together(f"selected{number}", prefix)] if indices and selected else []
+    between = [into.barrier(f"selected{number}", prefix)] if indices and selected else []
     return nodes.sequence(
         [
             *_copies(into, number, indices, prefix, tiles),
             *between,
             *_copies(into, f"{number}_of", selected, prefix, tiles),
-            into.together(f"copied{number}", prefix),
+            into.barrier(f"copied{number}", prefix),
             Part(statements, below),
-            *([into.together(f"used{number}", prefix)] if again else []),
+            *([into.barrier(f"used{number}", prefix)] if again else []),
         ]
     )
 
@@ -110,7 +110,7 @@ def _ahead(
     statements = where(p.ctx, {p.instances(u, s): () for s in u.statements})
     return nodes.sequence(
         [
-            into.together(f"copied{i}", prefix, copies=True),
+            into.barrier(f"copied{i}", prefix, copies=True),
             *_copies(into, f"{i}", memory, prefix, tiles, ahead=True),
             Part(statements, below),
         ]

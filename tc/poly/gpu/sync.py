@@ -20,8 +20,8 @@ from tc.ir.grouping import Grouping
 from tc.ir.loops import WARP, Sync
 from tc.poly.gpu.coordinates import Tuple, relation, threads_of
 from tc.poly.gpu.copies import movers
-from tc.poly.gpu.mapping import Unit, parted
-from tc.poly.gpu.private_memory import Kept
+from tc.poly.gpu.mapping import Unit, has_shared_reduction
+from tc.poly.gpu.private_memory import PrivateArray
 from tc.poly.gpu.promotion import PromotedRegion
 from tc.poly.scop import Access
 
@@ -141,12 +141,12 @@ def _inside(p: PromotedRegion, i: int) -> tuple[list[Moment], list[Moment]]:
     """The block barriers in a unit that all threads reach in each tile; and those in the unit's own loops,
     which may have no iterations, but have a barrier in each."""
     unit = p.units[i]
-    once = any(x.moves.isdisjoint(a.name for a, _ in unit.looped) for x in p.memory[i])
+    once = any(x.moves.isdisjoint(a.name for a, _ in unit.looped) for x in p.shared_reads[i])
     always = [(i, Step.COPIED), *([(i, Step.USED)] if p.repeated else [])] if once else list[Moment]()
-    combined = {v for s in unit.statements if s in p.parts for v in p.parts[s].threads}
+    combined = {v for s in unit.statements if s in p.partial_results for v in p.partial_results[s].threads}
     if any(Grouping.of(p.mapping.threads, v, shuffles=True).warps > 1 for v in combined):
         always.append((i, Step.COMBINED))
-    return always, [(i, Step.COPIED)] if p.memory[i] else []
+    return always, [(i, Step.COPIED)] if p.shared_reads[i] else []
 
 
 class _Crossing:
@@ -190,14 +190,14 @@ def _pairs(
 def _touches(p: PromotedRegion, i: int, places: Mapping[str, _Place]) -> list[Touch]:
     """The accesses of a unit to global and shared memory."""
     unit, out = p.units[i], list[Touch]()
-    kept = [k for k in p.kept if k.nest == unit.nest]
+    kept = [k for k in p.private_arrays if k.nest == unit.nest]
     registers = {x.buffer for x in (*kept, *p.replicated)}
     for s in unit.statements:
         place = places[s]
         for a in p.scop.statement(s).accesses:
             if a.kind == "update" or a.buffer in registers:  # it is the write's element; see `_transfers`
                 continue
-            own = a.kind == "read" or s not in p.parts
+            own = a.kind == "read" or s not in p.partial_results
             step, threads = (Step.OWN, place.own) if own else (Step.RESULT, place.result)
             there = _in_shared_memory(p, unit, s, a)
             out.append(Touch((i, step), s, a.buffer, a.map, threads, a.kind == "write", there))
@@ -210,7 +210,7 @@ def _touches(p: PromotedRegion, i: int, places: Mapping[str, _Place]) -> list[To
 
 
 def _transfers(
-    p: PromotedRegion, k: Kept, at: Moment, places: Mapping[str, _Place], *, writes: bool
+    p: PromotedRegion, k: PrivateArray, at: Moment, places: Mapping[str, _Place], *, writes: bool
 ) -> Iterator[Touch]:
     """The loads or stores of elements in registers, before or after all units of their nest."""
     for u in p.units:
@@ -247,7 +247,7 @@ class _Place:
     def of(p: PromotedRegion, unit: Unit, statement: str) -> _Place:
         t, axes = p.instances(unit, statement), (*unit.axes, *unit.own)
         own = _on_threads(p, t, threads_of(t, axes, p.variables, p.everywhere(statement)))
-        if not parted(p.scop, unit, statement):
+        if not has_shared_reduction(p.scop, unit, statement):
             return _Place(own, own)
         return _Place(own, _on_threads(p, t, threads_of(t, unit.axes, p.variables)))
 

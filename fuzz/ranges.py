@@ -90,6 +90,8 @@ def integer(e: Exp, env: Mapping[str, int | np.ndarray]) -> int | np.ndarray:
             return np.minimum(*(integer(a, env) for a in e.args))
         case Call(name="max"):
             return np.maximum(*(integer(a, env) for a in e.args))
+        case Call(name="abs"):
+            return np.abs(integer(e.args[0], env))
         case _:
             raise ValueError(type(e).__name__)
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from fuzz.evaluate import joined, settled, type_of
 from fuzz.memory import LAYOUTS, Layout
 from fuzz.numbers import BITS, FLOATS, FUNCTIONS, INTEGERS, TYPES
+from fuzz.subscripts import number, subscripts
 from fuzz.tree import (
     Access,
     Binary,
@@ -94,47 +95,6 @@ def chance(draw: st.DrawFn, percent: int) -> bool:
     return draw(st.integers(0, 99)) >= 100 - percent
 
 
-def number(n: int) -> Exp:
-    return Number(str(n)) if n >= 0 else Unary("-", Number(str(-n)))
-
-
-@st.composite
-def subscripts(draw: st.DrawFn, s: _Scope, pool: str) -> Exp:
-    """Affine, clamped, divided, or read from X."""
-    v = Index(draw(st.sampled_from(pool)))
-    kind = draw(
-        st.sampled_from(["v"] * 10 + ["+", "-", "*", "++", "*+", "/", "%", "max", "n-", "s", "0", "X", "X+"])
-    )
-    n = number(draw(st.integers(1, 3)))
-    w = Index(draw(st.sampled_from(pool)))
-    more = number(draw(st.integers(2, 4)))
-    match kind:
-        case "+" | "-":
-            return Binary(kind, v, n)
-        case "*":
-            return Binary("*", more, v)
-        case "++":
-            return Binary("+", v, w)
-        case "*+":
-            return Binary("-", Binary("+", Binary("*", more, v), w), n)
-        case "/" | "%":
-            return Binary(kind, v, more)
-        case "max":
-            return Call("max", (Binary("-", v, n), number(0)))
-        case "n-":
-            return Binary("-", number(draw(st.integers(4, 9))), v)
-        case "s" if s.scalars.get("s") == "int":
-            return Binary("+", v, Scalar("s"))
-        case "0":
-            return number(draw(st.integers(0, 1)))
-        case "X" if s.indirect:
-            return Access("X", (v,))
-        case "X+" if s.indirect:
-            return Binary("+", Access("X", (v,)), Access("X", (w,)))
-        case _:
-            return v
-
-
 @st.composite
 def accesses(draw: st.DrawFn, s: _Scope, pool: str, t: str, containing: str = "") -> Exp:
     """An element of a type; `containing`: a plain one with this index."""
@@ -149,7 +109,7 @@ def accesses(draw: st.DrawFn, s: _Scope, pool: str, t: str, containing: str = ""
         name = name if name in names else draw(st.sampled_from(names))
         subs: list[Exp] = [Index(containing)] * s.ranks[name]
     else:
-        subs = [draw(subscripts(s, pool)) for _ in range(s.ranks[name])]
+        subs = [draw(subscripts(s.scalars, s.indirect, pool)) for _ in range(s.ranks[name])]
     found = Access(name, tuple(subs))
     return found if s.types[name] == t else Cast(t, found)
 
@@ -254,7 +214,8 @@ def _ranged(draw: st.DrawFn, s: _Scope, v: str) -> Within:
     size = s.sizes and chance(draw, 25)
     high: Exp = Size(draw(st.sampled_from(s.sizes))) if size else number(low + draw(st.integers(1, 4)))
     if s.scalars.get("s") == "int" and chance(draw, 20):
-        high = Binary("+", high, Scalar("s"))
+        divides = size and chance(draw, 40)
+        high = Binary("/" if divides else "+", high, Scalar("s"))
     return Within(v, number(0 if size else low), high, chance(draw, 50))
 
 

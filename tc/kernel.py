@@ -35,6 +35,7 @@ from tc.pipeline.front import Built, Front, Variant, build, specialize, unforese
 from tc.pipeline.load import load_or_compile
 from tc.pipeline.pass_manager import recording
 from tc.pipeline.target import Backend, Launcher
+from tc.poly.implication import implies
 from tc.range_table import Integers, Range, RangeTable, Requirement, compile_boxes, requirements, shown
 from tc.ranges import Ranges, infer
 from tc.registry import availability, get
@@ -120,7 +121,7 @@ class Kernel(_native.Dispatcher):
     def ranges_for(self, values: Mapping[str, int]) -> Ranges:
         """The derivation, with specialised scalars replaced where `values` has them."""
         scalars = {s: values[s] for s in self._front.specialized if s in values}
-        return infer(self._front.checked, scalars) if scalars else self._front.ranges
+        return infer(self._front.checked, scalars, implies=implies) if scalars else self._front.ranges
 
     def program(self, values: Mapping[str, int]) -> Program:
         """The program, symbolic in the sizes that `values` does not have."""

@@ -31,12 +31,12 @@ def notices(scop: Scop, choice: Choice, options: Options, operands: Collection[s
 
 
 def _nest_notices(scop: Scop, nest: Nest, candidate: Candidate, options: Options, own: bool) -> Iterator[str]:
-    points = math.prod(a.extent for a in nest.axes)
+    points = math.prod(a.typical_extent for a in nest.axes)
     lanes = any(t.lanes > 1 for t in candidate.tiles.values()) or any(
         t.vector is not None for t in candidate.phases
     )
     for p in nest.phases:
-        instances = points * math.prod(a.extent for a in p.axes)
+        instances = points * math.prod(a.typical_extent for a in p.axes)
         for name in p.statements if instances >= _NOTICEABLE else ():
             stage = scop.statement(name).stage
             text = " ".join(stage.text.split())
@@ -46,7 +46,7 @@ def _nest_notices(scop: Scop, nest: Nest, candidate: Candidate, options: Options
                 if isinstance(e, Call) and _is_lanewise_call(e):
                     yield f"'{e.name}' has no vector form: '{text}' calls it for each element"
     asked = zip(nest.axes, (own and options.register_tile) or (), strict=False)
-    wanted = {a.name: min(n, a.extent) for a, n in asked}
+    wanted = {a.name: min(n, a.typical_extent) for a, n in asked}
     if any(candidate.tiles[n].register < points for n, points in wanted.items()):
         taken = ", ".join(str(candidate.tiles[a.name].register) for a in nest.axes)
         statements = ", ".join(nest.statements)

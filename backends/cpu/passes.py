@@ -9,20 +9,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tc.codegen import llvm_jit
-from tc.errors import InternalError
 from tc.ir import verify
 from tc.ir.expr import LE, Add, Call, IntImm, Variable, walk
-from tc.ir.loops import Array, If, LoopKind, LoopNest, Stmt
+from tc.ir.loops import Array, If, LoopNest, Stmt
 from tc.ir.printer import nest_text
 from tc.ir.program import Program
 from tc.ir.simplify import simplify
 from tc.options import Options
 from tc.pipeline.pass_manager import Pass, PassList, Search, later
+from tc.pipeline.polyhedra import PolyhedralState, legal_fusion, require_specialized, scop_pass, traced
+from tc.pipeline.polyhedra import show as show_polyhedra
 from tc.pipeline.program import ProgramState, program_passes, same_program
 from tc.pipeline.program import show as show_program
-from tc.poly import legality, loop_nest, schedule, scop, tile_plan, tiles, trace, tree_text
+from tc.poly import loop_nest, schedule, tile_plan, tiles, tree_text
 from tc.poly.context import isl_context
-from tc.poly.dependences import Dependences, dependences
+from tc.poly.dependences import Dependences
 from tc.poly.exponents import nonpositive_exponents
 from tc.poly.fractions import divided_fractions
 from tc.poly.fusion import fusion
@@ -46,15 +47,12 @@ from .search.nontemporal import nontemporal_results
 from .search.size_variants import Plan, SizeVariant, size_variants
 from .target import Machine
 
-# The trace oracle runs the nest in Python.
-_TRACED_INSTANCES = 2000
 # Candidates with fewer vectors that are compiled where a loop spills.
 _TRIES = 2
-_KINDS = frozenset(LoopKind)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CpuState(ProgramState):
+class CpuState(ProgramState, PolyhedralState):
     """What a program has become so far.
 
     `planned_for` are the sizes that the loops of a variant are chosen for.  `fewer` has, by statement, how
@@ -65,7 +63,6 @@ class CpuState(ProgramState):
     options: Options
     fewer: Mapping[str, int] | None = None
     rankings: Rankings = field(default_factory=lambda: Rankings())
-    polyhedra: scop.Scop = later()
     dependences: list[Dependences] = field(default_factory=list[Dependences])  # of the oracle, once it asked
     distances: Distances = field(default_factory=Distances)
     planned_for: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -119,11 +116,6 @@ def _split(state: CpuState) -> CpuState:
 # ---- polyhedra
 
 
-def _scop(state: CpuState) -> CpuState:
-    with isl_context():
-        return replace(state, polyhedra=scop.build(state.program))
-
-
 def _exponents(state: CpuState) -> CpuState:
     with isl_context():
         return replace(state, polyhedra=nonpositive_exponents(state.polyhedra))
@@ -132,10 +124,6 @@ def _exponents(state: CpuState) -> CpuState:
 def _fractions(state: CpuState) -> CpuState:
     with isl_context():
         return replace(state, polyhedra=divided_fractions(state.polyhedra))
-
-
-def _show_scop(state: CpuState) -> str:
-    return state.polyhedra.dump()
 
 
 # ---- loops
@@ -166,12 +154,8 @@ def _fuse(state: CpuState) -> CpuState:
 
 
 def _legal(before: CpuState, after: CpuState) -> str:
-    polyhedra = after.polyhedra
-    with isl_context():
-        if not after.dependences:
-            after.dependences.append(dependences(polyhedra))
-        fused = schedule.fused(polyhedra, after.groups)
-        legality.verify(polyhedra, fused, after.dependences[0], "loop fusion")
+    known = after.dependences
+    known[:] = [legal_fusion(after.polyhedra, after.groups, known[0] if known else None)]
     return "isl"
 
 
@@ -191,12 +175,12 @@ def _scan(state: CpuState) -> CpuState:
     program, polyhedra, usual = state.program, state.polyhedra, state.plan
     with isl_context():
         base = loop_nest.assemble(program, tiles.block(()))
-        past = nontemporal_results(
+        nontemporal = nontemporal_results(
             polyhedra, usual.chosen.regions, state.machine, state.typical, state.options.nontemporal
         )
         count, most = 0, 0
         arrays: list[Array] = []
-        on_lines: set[str] = set()
+        line_aligned: set[str] = set()
         partial_line_results: set[str] = set()
 
         def scanned(p: Plan, version: str) -> Stmt:
@@ -210,8 +194,8 @@ def _scan(state: CpuState) -> CpuState:
                 [],
                 count,
                 version,
-                past,
-                on_lines,
+                nontemporal,
+                line_aligned,
                 partial_line_results,
             )
             scanner = tiles.TiledLoops(builder)
@@ -225,8 +209,11 @@ def _scan(state: CpuState) -> CpuState:
         for v in reversed(state.variants):
             body = If(LE(Variable(v.size), IntImm(v.most)), scanned(v.plan, f".{v.most}"), body)
     workspace = simplify(Add(base.workspace, IntImm(most)), exact=True)
-    past, on_lines = past - partial_line_results, on_lines - partial_line_results
-    own = (replace(a, streamed=a.name in past, on_lines=a.name in on_lines) for a in base.arrays)
+    nontemporal, line_aligned = nontemporal - partial_line_results, line_aligned - partial_line_results
+    own = (
+        replace(a, nontemporal=a.name in nontemporal, line_aligned=a.name in line_aligned)
+        for a in base.arrays
+    )
     nest = replace(base, body=body, arrays=(*own, *arrays), workspace=workspace)
     return replace(state, nest=nest, private=most)
 
@@ -256,13 +243,11 @@ def _reassociate(state: CpuState) -> CpuState:
 def _well_formed(before: CpuState, after: CpuState) -> str:
     if after.nest is before.nest:
         return ""
-    return verify.loop_nest(after.nest, _KINDS, launches=False)
+    return verify.loop_nest(after.nest, launches=False)
 
 
 def _traced(before: CpuState, after: CpuState) -> str:
-    form = _well_formed(before, after)
-    trace.verify_small(after.program, after.nest, _TRACED_INSTANCES)
-    return f"{form}, trace" if form else "trace"
+    return traced(after.program, after.nest, launches=False)
 
 
 def _show_nest(state: CpuState) -> str:
@@ -322,9 +307,9 @@ def _spill(state: CpuState, make: Callable[[CpuState], CpuState]) -> CpuState:
     for _ in range(_TRIES):
         fewer = {s: tried.vectors[s] for s in loop.statements}
         following = make(replace(state, fewer=fewer, draft=True))
-        if any(following.lowered.vectors[s] >= fewer[s] for s in loop.statements):
-            break
         tried = following.lowered
+        if any(tried.vectors[s] >= fewer[s] for s in loop.statements):
+            break
         found = next((x for x in main_loops(tried) if x.statements == loop.statements), None)
         if found is None:
             break
@@ -348,11 +333,15 @@ _TO_POLYHEDRA = (
         show_program,
         same_program,
     ),
-    Pass("scop", "iteration domains and access relations", "tc/poly/scop.py", _scop, _show_scop),
+    scop_pass(CpuState),
     Pass(
-        "exponents", "mark exponents that are never positive", "tc/poly/exponents.py", _exponents, _show_scop
+        "exponents",
+        "mark exponents that are never positive",
+        "tc/poly/exponents.py",
+        _exponents,
+        show_polyhedra,
     ),
-    Pass("fractions", "mark dividends between 0 and 1", "tc/poly/fractions.py", _fractions, _show_scop),
+    Pass("fractions", "mark dividends between 0 and 1", "tc/poly/fractions.py", _fractions, show_polyhedra),
 )
 _TO_CODE = (
     Search(
@@ -460,8 +449,7 @@ def prepared(program: Program, machine: Machine, options: Options, typical: Mapp
 
 
 def _start(program: Program, machine: Machine, options: Options, typical: Mapping[str, int]) -> CpuState:
-    if set(program.sizes) != set(typical):
-        raise InternalError(f"{program.name} is not specialised: {', '.join(program.sizes)}")
+    require_specialized(program, typical)
     decisions = policy.program_policy(machine, options)
     return CpuState(program=program, policy=decisions, typical=typical, machine=machine, options=options)
 

@@ -9,8 +9,9 @@ from tc.codegen import gpu_source
 from tc.codegen.dialect import CUDA
 from tc.options import Options
 from tc.pipeline.pass_manager import Pass, PassList, Search, later
+from tc.pipeline.program import program_passes
 
-from ..gpu.passes import GpuState, Lowered, lowering, unmapped
+from ..gpu.passes import GpuState, Lowered, mapping, unmapped
 from ..gpu.search.candidates import SIMPLEST
 from . import bounds, nvrtc
 
@@ -38,11 +39,6 @@ class CudaState(GpuState):
         if self.machine.in_memory:
             return (f"{self.machine.in_memory} bytes of a thread's registers are in memory",)
         return tuple(f"a simpler map is taken, {r}" for r in self.rejected)
-
-    @property
-    def contract(self) -> bool:
-        """Whether a product and a sum may be rounded once."""
-        return super().lowered.contract
 
 
 def _code(state: CudaState) -> CudaState:
@@ -125,16 +121,15 @@ _CODE: tuple[Pass[CudaState] | Search[CudaState], ...] = (
         lambda s: s.module.text,
     ),
 )
-_PROGRAM, _MAPPING = lowering(CudaState)
 PASSES = PassList[CudaState](
     "cuda",
     (
-        *_PROGRAM,
+        *program_passes(CudaState),
         Search(
             "registers",
             "simpler maps, while a thread's registers do not hold what they should",
             "backends/cuda/passes.py",
-            (*_MAPPING, *_CODE),
+            (*mapping(CudaState), *_CODE),
             _registers,
         ),
     ),

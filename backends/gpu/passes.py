@@ -1,6 +1,6 @@
 """The passes of the GPU backends: from a program to launches of kernels on blocks and threads.
 
-`lowering` has the passes that cuda and opencl share; each adds those from a loop nest to code.  With the
+`mapping` has the passes that cuda and opencl share; each adds those from a loop nest to code.  With the
 option `mapping="identity"` a program becomes one launch of one thread, statement by statement.
 """
 
@@ -11,23 +11,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from tc.errors import ArgumentError, InternalError
-from tc.ir import verify
+from tc.errors import ArgumentError
 from tc.ir.evaluate import bytes_of
 from tc.ir.loops import Block, Launch, LoopKind, LoopNest
 from tc.ir.printer import nest_text
 from tc.ir.program import Program
 from tc.options import Options
 from tc.pipeline.pass_manager import Pass, PassList, Search, later
+from tc.pipeline.polyhedra import legal_fusion, require_specialized, scop_pass, traced
 from tc.pipeline.program import ProgramState, program_passes, same_program
 from tc.pipeline.program import show as show_program
-from tc.poly import legality, loop_nest, schedule, scop, trace, tree_text
+from tc.poly import loop_nest, schedule, tree_text
 from tc.poly.context import isl_context
-from tc.poly.dependences import dependences
 from tc.poly.fusion import fusion
 from tc.support import machine_overrides
 
-from ..reference.passes import TRACED_INSTANCES, IdentityState, identity_passes, traced
+from ..reference.passes import IdentityState, identity_passes
 from . import policy
 from .cost.model import used_arrays
 from .search.candidates import THREADS, MappingOptions
@@ -56,6 +55,12 @@ class GpuState(ProgramState, IdentityState):
     kernels: Kernels = later()
 
     @property
+    def contract(self) -> bool:
+        """Whether a product and a sum may be rounded once: not where one thread keeps the order of the
+        source."""
+        return self.options.mapping != "identity"
+
+    @property
     def lowered(self) -> Lowered:
         return _lowered(self)
 
@@ -67,15 +72,13 @@ G = TypeVar("G", bound=GpuState)
 class Lowered:
     """`nest` has launches; `schedule`, `mapped` and `choice` are the stages of these names.
 
-    `contract`: whether a product and a sum may be rounded once.  `notices`: where kernels do less than
-    options ask for.
+    `notices`: where kernels do less than options ask for.
     """
 
     nest: LoopNest
     schedule: str
     mapped: str
     choice: str
-    contract: bool = False
     notices: tuple[str, ...] = ()
 
 
@@ -87,8 +90,7 @@ def start(
 
     Raises ArgumentError, code TC0511, if options ask for more shared memory or threads than the target has.
     """
-    if set(program.sizes) != set(typical):
-        raise InternalError(f"{program.name} is not specialised: {', '.join(program.sizes)}")
+    require_specialized(program, typical)
     shared = target.shared if options.max_shared_memory is None else options.max_shared_memory
     if shared > target.shared:
         raise _too_much(f"max_shared_memory={shared}", f"{target.shared} bytes", target)
@@ -149,11 +151,6 @@ def _split(state: G) -> G:
     return replace(state, program=state.shape.program)
 
 
-def _scop(state: G) -> G:
-    with isl_context():
-        return replace(state, polyhedra=scop.build(state.program))
-
-
 def _map(state: G) -> G:
     options, polyhedra, shape = state.options, state.polyhedra, state.shape
     with isl_context():
@@ -181,10 +178,7 @@ def _schedule(state: G) -> G:
 
 
 def _legal(before: GpuState, after: GpuState) -> str:
-    polyhedra = after.polyhedra
-    with isl_context():
-        fused = schedule.fused(polyhedra, after.kernels.groups)
-        legality.verify(polyhedra, fused, dependences(polyhedra), "loop fusion")
+    legal_fusion(after.polyhedra, after.kernels.groups)
     return "isl"
 
 
@@ -197,62 +191,51 @@ def _assemble(state: G) -> G:
 
 
 def _traced(before: GpuState, after: GpuState) -> str:
-    form = verify.loop_nest(after.nest, _KINDS)
-    trace.verify_small(after.program, after.nest, TRACED_INSTANCES)
-    return f"{form}, trace"
+    return traced(after.program, after.nest, _KINDS)
 
 
-def lowering(kind: type[G]) -> tuple[tuple[Pass[G] | Search[G], ...], tuple[Pass[G] | Search[G], ...]]:
-    """From a program to launches: the passes over programs, and those that map it."""
+def mapping(kind: type[G]) -> tuple[Pass[G] | Search[G], ...]:
+    """From a program, after the passes over programs, to launches."""
     return (
-        program_passes(kind),
-        (
-            Search(
-                "parts",
-                "programs with long reductions split, until one is near what memory allows",
-                "backends/gpu/policy.py",
-                (
-                    Pass(
-                        "split",
-                        "split long reductions into parts or chunks",
-                        "tc/transforms/program/rfactor.py",
-                        _split,
-                        show_program,
-                        same_program,
-                    ),
-                    Pass(
-                        "scop",
-                        "iteration domains and access relations",
-                        "tc/poly/scop.py",
-                        _scop,
-                        lambda s: s.polyhedra.dump(),
-                    ),
-                    Pass(
-                        "map",
-                        "fuse loops, map each region to blocks and threads",
-                        "backends/gpu/search/kernels.py",
-                        _map,
-                        _trees,
-                    ),
+        Search(
+            "parts",
+            "programs with long reductions split, until one is near what memory allows",
+            "backends/gpu/policy.py",
+            (
+                Pass(
+                    "split",
+                    "split long reductions into parts or chunks",
+                    "tc/transforms/program/rfactor.py",
+                    _split,
+                    show_program,
+                    same_program,
                 ),
-                _parts,
+                scop_pass(kind),
+                Pass(
+                    "map",
+                    "fuse loops, map each region to blocks and threads",
+                    "backends/gpu/search/kernels.py",
+                    _map,
+                    _trees,
+                ),
             ),
-            Pass(
-                "schedule",
-                "the schedule tree of the loops that were fused",
-                "tc/poly/schedule.py",
-                _schedule,
-                lambda s: s.tree,
-                _legal,
-            ),
-            Pass(
-                "assemble",
-                "launches and storage: the loop nest",
-                "tc/poly/loop_nest.py",
-                _assemble,
-                lambda s: nest_text(s.nest),
-                _traced,
-            ),
+            _parts,
+        ),
+        Pass(
+            "schedule",
+            "the schedule tree of the loops that were fused",
+            "tc/poly/schedule.py",
+            _schedule,
+            lambda s: s.tree,
+            _legal,
+        ),
+        Pass(
+            "assemble",
+            "launches and storage: the loop nest",
+            "tc/poly/loop_nest.py",
+            _assemble,
+            lambda s: nest_text(s.nest),
+            _traced,
         ),
     )
 
@@ -276,7 +259,7 @@ def unmapped(kind: type[G]) -> tuple[Pass[G] | Search[G], ...]:
             "tc/poly/loop_nest.py",
             _launch,
             lambda s: nest_text(s.nest),
-            traced,
+            _traced,
         ),
     )
 
@@ -288,8 +271,8 @@ def lower(
     program: Program, options: Options, typical: Mapping[str, int], target: Target, simpler: int = 0
 ) -> Lowered:
     """The launches of a program; `typical` are values of its symbolic sizes; see `start`."""
-    mapped = (*lowering(GpuState)[0], *lowering(GpuState)[1])
-    chosen = unmapped(GpuState) if options.mapping == "identity" else mapped
+    identity = options.mapping == "identity"
+    chosen = unmapped(GpuState) if identity else (*program_passes(GpuState), *mapping(GpuState))
     first = GpuState(**start(program, options, typical, target, simpler))
     return PassList[GpuState]("gpu", chosen).run(first).lowered
 
@@ -306,7 +289,7 @@ def _lowered(state: GpuState) -> Lowered:
         + "".join(map(choice_text, taken.regions, taken.choices))
     )
     notices = tuple(_notices([c.taken for c in taken.choices], state.loops, state.options))
-    return Lowered(state.nest, state.tree, _trees(state), choice, True, notices)
+    return Lowered(state.nest, state.tree, _trees(state), choice, notices)
 
 
 def _notices(taken: Sequence[Candidate], loops: int, options: Options) -> Iterator[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tc.codegen import gpu_source
 from tc.codegen.dialect import OPENCL
@@ -12,10 +11,11 @@ from tc.errors import BackendError
 from tc.ir.program import Program
 from tc.options import Options
 from tc.pipeline.pass_manager import Pass, PassList, Search, later
+from tc.pipeline.program import program_passes
 from tc.pipeline.target import Availability
 
 from ..gpu.compiled import GPU_OPTIONS, Compiled, Functions
-from ..gpu.passes import GpuState, lowering, start, unmapped
+from ..gpu.passes import GpuState, mapping, start, unmapped
 from ..gpu.run import Interface
 from ..gpu.target import with_overrides
 from . import device
@@ -31,8 +31,8 @@ class OpenclState(GpuState):
 
 
 def _code(state: OpenclState) -> OpenclState:
-    lowered, on = state.lowered, state.device
-    module = gpu_source.emit(lowered.nest, OPENCL, lowered.contract)
+    on = state.device
+    module = gpu_source.emit(state.nest, OPENCL, state.contract)
     if module.double and not on.doubles:
         raise BackendError(
             f"{state.program.name} computes in float64, which {on.name} does not have",
@@ -51,7 +51,7 @@ _CODE: tuple[Pass[OpenclState] | Search[OpenclState], ...] = (
     Pass("code", "loop nest to OpenCL C", "tc/codegen/gpu_source.py", _code, lambda s: s.module.text),
     Pass("machine", "OpenCL C to kernels, by the device's compiler", "backends/opencl/device.py", _machine),
 )
-PASSES = PassList[OpenclState]("opencl", (*lowering(OpenclState)[0], *lowering(OpenclState)[1], *_CODE))
+PASSES = PassList[OpenclState]("opencl", (*program_passes(OpenclState), *mapping(OpenclState), *_CODE))
 UNMAPPED = PassList[OpenclState]("opencl", (*unmapped(OpenclState), *_CODE))
 
 
@@ -65,7 +65,7 @@ class Backend:
     def available(self) -> Availability:
         return device.availability()
 
-    def passes(self, options: Options) -> PassList[Any]:
+    def passes(self, options: Options) -> PassList[OpenclState]:
         return UNMAPPED if options.mapping == "identity" else PASSES
 
     def compile(
@@ -78,6 +78,6 @@ class Backend:
         options, found = options or Options(), device.find()
         target = with_overrides(found.target, options, self.name)
         first = OpenclState(**start(program, options, typical or {}, target), device=found)
-        made = (UNMAPPED if options.mapping == "identity" else PASSES).run(first)
+        made = self.passes(options).run(first)
         lowered, interface = made.lowered, Interface.of(program, made.nest.workspace)
         return Compiled(self.name, lowered, made.module, made.functions, interface, notices=lowered.notices)

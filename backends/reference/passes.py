@@ -7,28 +7,21 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from tc.codegen import c_family, llvm_ir, llvm_jit
-from tc.errors import InternalError
-from tc.ir import verify
 from tc.ir.loops import LoopKind, LoopNest, Stmt
 from tc.ir.printer import nest_text
 from tc.ir.program import Program
 from tc.pipeline.pass_manager import Pass, PassList, later
-from tc.poly import ast, legality, loop_nest, schedule, scop, trace, tree_text
+from tc.pipeline.polyhedra import PolyhedralState, require_specialized, scop_pass, traced
+from tc.poly import ast, legality, loop_nest, schedule, tree_text
 from tc.poly.context import isl_context
 from tc.poly.dependences import dependences
-from tc.poly.scop import Scop
 from tc.support import settings
-
-# The trace oracle runs the nest in Python.
-TRACED_INSTANCES = 2000
 
 
 @dataclass(frozen=True, kw_only=True)
-class IdentityState:
+class IdentityState(PolyhedralState):
     """A program with its identity schedule: `tree` is the schedule tree as text, `body` its loops."""
 
-    program: Program
-    polyhedra: Scop = later()
     tree: str = ""
     body: Stmt = later()
     nest: LoopNest = later()
@@ -43,11 +36,6 @@ class ReferenceState(IdentityState):
 
 
 I = TypeVar("I", bound=IdentityState)  # noqa: E741
-
-
-def _scop(state: I) -> I:
-    with isl_context():
-        return replace(state, polyhedra=scop.build(state.program))
 
 
 def _schedule(state: I) -> I:
@@ -71,13 +59,7 @@ def _ast(state: I) -> I:
 def identity_passes(kind: type[I]) -> tuple[Pass[I], ...]:
     """From a program to the loops of its identity schedule."""
     return (
-        Pass(
-            "scop",
-            "iteration domains and access relations",
-            "tc/poly/scop.py",
-            _scop,
-            lambda s: s.polyhedra.dump(),
-        ),
+        scop_pass(kind),
         Pass(
             "schedule",
             "the schedule tree: statements and loops in source order",
@@ -88,18 +70,6 @@ def identity_passes(kind: type[I]) -> tuple[Pass[I], ...]:
         ),
         Pass("ast", "loops from the schedule tree, by isl's AST generation", "tc/poly/ast.py", _ast),
     )
-
-
-def traced(before: IdentityState, after: IdentityState) -> str:
-    """The oracles of a loop nest: its form, and what it does at small sizes."""
-    form = verify.loop_nest(after.nest)
-    trace.verify_small(after.program, after.nest, TRACED_INSTANCES)
-    return f"{form}, trace"
-
-
-def _traced_serial(before: IdentityState, after: IdentityState) -> str:
-    verify.loop_nest(after.nest, [LoopKind.SERIAL], launches=False)
-    return traced(before, after)
 
 
 def _assemble(state: ReferenceState) -> ReferenceState:
@@ -124,7 +94,7 @@ PASSES = PassList[ReferenceState](
             "tc/poly/loop_nest.py",
             _assemble,
             lambda s: nest_text(s.nest),
-            _traced_serial,
+            lambda _, after: traced(after.program, after.nest, [LoopKind.SERIAL], launches=False),
         ),
         Pass(
             "code",
@@ -146,6 +116,5 @@ PASSES = PassList[ReferenceState](
 
 def compiled(program: Program, typical: Mapping[str, int]) -> ReferenceState:
     """A program after all passes; its symbolic sizes must be those of `typical`."""
-    if set(program.sizes) != set(typical):
-        raise InternalError(f"{program.name} is not specialised: {', '.join(program.sizes)}")
+    require_specialized(program, typical)
     return PASSES.run(ReferenceState(program=program))

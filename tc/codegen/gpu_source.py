@@ -379,7 +379,7 @@ class _Kernel(Printer):
     def mark(self, s: For) -> tuple[str, str]:
         if s.kind is LoopKind.UNROLLED:
             return "#pragma unroll", ""
-        return (f"#pragma unroll {s.lanes}" if s.lanes else ""), ""
+        return (f"#pragma unroll {s.unroll}" if s.unroll else ""), ""
 
     def compute(self, s: Compute, env: Mapping[str, str], pad: str) -> None:
         if s.asynchronous or s.width > 1:

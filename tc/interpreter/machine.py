@@ -30,6 +30,7 @@ from tc.interpreter.arithmetic import (
 from tc.ir.evaluate import evaluate
 from tc.ir.program import Range
 from tc.lang import resolved as r
+from tc.lang.exact import is_inexact
 from tc.lang.types import Typed
 from tc.ranges import Bound, Ranges
 
@@ -363,7 +364,7 @@ class _Machine:
         if isinstance(e, r.Index):
             return env.values[e.name]
         st = self.statements[env.statement]
-        if any(isinstance(n, r.Access) for n in r.walk(r.expand_lets(e, st))):
+        if is_inexact(r.expand_lets(e, st)):
             return self.evaluate(e, env)
         match e:
             case r.Cast():

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from typing import Literal
 
 from tc.dtypes import DType
 from tc.errors import InternalError
@@ -43,8 +44,8 @@ class LoopKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """`lanes`: the width of a vector loop, at least its length (0: the next power of two); of a serial one on
-    a GPU, how many iterations are done at once (0: as the compiler likes)."""
+    """`lanes`: the width of a vector loop, at least its length (0: the next power of two).  `unroll`: how
+    many iterations of a serial loop the compiler of a GPU is to unroll (0: as it likes)."""
 
     var: str
     lower: Expr
@@ -53,6 +54,7 @@ class For:
     kind: LoopKind
     body: Stmt
     lanes: int = 0
+    unroll: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +156,9 @@ class Sync:
 Stmt = Block | For | If | Compute | Promote | Prefetch | Launch | Combine | Sync
 
 
+ArrayRole = Literal["input", "output", "temporary", "private", "register", "shared"]
+
+
 @dataclass(frozen=True, slots=True)
 class Array:
     """A buffer of the nest: dense row-major extents; `offset` is its place in the workspace in bytes for
@@ -162,25 +167,24 @@ class Array:
     Of a `private` array (a pack, a tile of a temporary) each iteration of the parallel loop `owner` has its
     own, which does not outlive it: `stride` bytes apart are those of iterations that run at the same time.  A
     `register` array exists only inside a `Promote` or a `Launch`, a `shared` one only inside a `Launch`;
-    `padding` elements that nobody uses follow each of its rows.  All of these may hold part of the results of
-    the buffer `partial_of`, to be combined later.  What is `streamed` is only written, once, and had better
-    not go through the caches; if `on_lines`, tiles begin where lines do, which no address tells before the
-    kernel runs.  `shift`: it holds what the sums of products of a shifted pack are too large
-    by.  Of a register array with `replicas` several threads hold the same, each its own: they all run the
-    statements that write it.
+    `padding` elements that nobody uses follow each of its rows. All of these may hold part of the results
+    of the buffer `partial_of`, to be combined later. A `nontemporal` array is only written, once, by stores
+    that bypass the caches; if `line_aligned`, its tiles begin at cache lines, which depends on its address
+    at run time. `shift`: it holds the excess of sums of products of a shifted pack. Of a register array
+    with `replicas` several threads hold the same, each its own: they all run the statements that write it.
     """
 
     name: str
     dtype: DType
     shape: tuple[Expr, ...]
-    role: str  # input | output | temporary | private | register | shared
+    role: ArrayRole
     offset: Expr | None = None
     lower: tuple[Expr, ...] = ()
     owner: str | None = None
     stride: int = 0
     partial_of: str | None = None
-    streamed: bool = False
-    on_lines: bool = False
+    nontemporal: bool = False
+    line_aligned: bool = False
     shift: bool = False
     padding: int = 0
     replicas: bool = False

@@ -442,9 +442,9 @@ class _Lowering:
                 return self.boxes.box(e.tensor)[e.axis].extent
             case r.Let():
                 return self.index(st.let(e.name), st)
-            case r.Cast() if e.target.is_int and e.target.bits >= 32 and not lets.reads_data(e.operand, st):
+            case r.Cast() if not lets.inexact(e, st):
                 return self.index(e.operand, st)
-            case _ if lets.reads_data(e, st):
+            case _ if lets.inexact(e, st):
                 return _cast(INDEX, self.value(lets.inline(e, st, {b.name for b in st.lets}), st))
             case r.Unary(op="-"):
                 return x.Sub(x.ZERO, self.index(e.operand, st))
@@ -459,6 +459,9 @@ class _Lowering:
                 for a in e.args[1:]:
                     out = node(out, self.index(a, st))
                 return out
+            case r.Apply(function="abs"):
+                a = self.index(e.args[0], st)
+                return x.Max(a, x.Sub(x.ZERO, a))
             case r.If() | r.Apply(function="select"):
                 c, a, b = r.children(e)
                 return x.Select(self.condition(c, st), self.index(a, st), self.index(b, st))
@@ -474,10 +477,10 @@ class _Lowering:
                 return x.Not(self.condition(e.operand, st))
             case r.Binary(op="&&" | "||"):
                 return _NODES[e.op](self.condition(e.left, st), self.condition(e.right, st))
-            case r.Binary() if e.op in ("==", "!=", "<", "<=", ">", ">="):
+            case r.Binary() if e.op in ("==", "!=", "<", "<=", ">", ">=") and not _typed(e.left).is_float:
                 return _NODES[e.op](self.index(e.left, st), self.index(e.right, st))
             case _:
-                return self.value(e, st)
+                return self.value(lets.inline(e, st, {b.name for b in st.lets}), st)
 
 
 def _cast(dtype: DType, e: Expr) -> Expr:

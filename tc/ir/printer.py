@@ -239,14 +239,14 @@ def nest_text(nest: LoopNest) -> str:
 
 def _array_text(a: Array) -> str:
     place = f" at workspace + {text(a.offset)}" if a.offset is not None else ""
-    streamed = (
-        ", streamed" + " by lines" * a.on_lines
-        if a.streamed
+    stores = (
+        ", nontemporal" + " at cache lines" * a.line_aligned
+        if a.nontemporal
         else f", rows {a.padding} apart"
         if a.padding
         else ""
     )
-    return f"{a.role} {a.dtype} {a.name}[{', '.join(map(text, a.shape))}]{place}{streamed}"
+    return f"{a.role} {a.dtype} {a.name}[{', '.join(map(text, a.shape))}]{place}{stores}"
 
 
 def _statement_lines(s: Stmt, pad: str, lines: list[str]) -> None:
@@ -261,7 +261,7 @@ def _statement_lines(s: Stmt, pad: str, lines: list[str]) -> None:
             step = f" by {s.step}" if s.step != 1 else ""
             serial = s.kind is LoopKind.SERIAL
             kind = "" if serial else f"{s.kind.value} "
-            step += f", {s.lanes} at once" if serial and s.lanes else ""
+            step += f", {s.unroll} at once" if s.unroll else ""
             lines.append(f"{pad}{kind}for {s.var} in [{text(s.lower)}, {text(s.upper)}){step}")
             _statement_lines(s.body, pad + "  ", lines)
         case If():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tc.lang import resolved as r
+from tc.lang.exact import is_inexact
 
 
 def used_in(e: r.Exp) -> set[str]:
@@ -13,6 +14,11 @@ def used_in(e: r.Exp) -> set[str]:
 def reads_data(e: r.Exp, st: r.Statement) -> bool:
     """Whether an expression, lets substituted, reads a tensor."""
     return any(isinstance(n, r.Access) for n in r.walk(r.expand_lets(e, st)))
+
+
+def inexact(e: r.Exp, st: r.Statement) -> bool:
+    """Whether an integer expression, lets substituted, is more than exact index arithmetic."""
+    return is_inexact(r.expand_lets(e, st))
 
 
 def inline(e: r.Exp, st: r.Statement, names: set[str]) -> r.Exp:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tc.errors import DataDependentAccess, LoneReduction, SemanticError, Warning
 from tc.lang import resolved as r
+from tc.lang.exact import is_inexact
 
 
 def warnings(statements: Sequence[r.Statement]) -> Iterator[Warning]:
@@ -83,15 +84,15 @@ def _data_dependent(statements: Iterable[r.Statement]) -> Iterator[Warning]:
             for a in r.accesses(e):
                 for sub in a.subscripts:
                     full = r.expand_lets(sub, st)
-                    if any(isinstance(x, r.Access) for x in r.walk(full)):
-                        yield (
-                            DataDependentAccess(
-                                f"a subscript of '{a.tensor.name}' depends on data and is checked when the "
-                                "kernel runs",
-                                sub.span,
-                                help="clamp it, e.g. max(min(…, N-1), 0), to make it safe without a check",
-                            )
-                        )
+                    if not is_inexact(full):
+                        continue
+                    data = any(isinstance(x, r.Access) for x in r.walk(full))
+                    why = "depends on data" if data else "is computed in a type that may change it"
+                    yield DataDependentAccess(
+                        f"a subscript of '{a.tensor.name}' {why} and is checked when the kernel runs",
+                        sub.span,
+                        help="clamp it, e.g. max(min(…, N-1), 0), to make it safe without a check",
+                    )
 
 
 def _lone_factor(e: r.Exp, v: str) -> r.Access | None:

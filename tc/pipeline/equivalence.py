@@ -13,7 +13,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from tc.codegen import llvm_ir, llvm_jit
 from tc.dtypes import DType
 from tc.errors import InternalError
 from tc.ir.evaluate import evaluate
+from tc.ir.loops import LoopNest
 from tc.ir.program import Program, Stage
 from tc.poly.identity import identity_nest
 
@@ -62,7 +64,6 @@ def _sizes(program: Program) -> Iterator[dict[str, int]]:
         sizes = {name: n + 2 * k for k, name in enumerate(program.sizes)}
         if all(evaluate(p.condition, sizes) for p in program.preconditions):
             yield sizes
-            return
 
 
 def _affordable(program: Program, sizes: Mapping[str, int]) -> bool:
@@ -82,7 +83,9 @@ def _sizes_in_bytes(program: Program, sizes: Mapping[str, int]) -> dict[str, int
 
 
 def _compare(before: Program, after: Program, sizes: Mapping[str, int]) -> None:
-    for wanted, found in zip(*(_results(p, tuple(sizes.items())) for p in (before, after)), strict=True):
+    first, second = _kernel(before), _kernel(after)
+    for palette in _PALETTES:
+        wanted, found = first.run(sizes, palette), second.run(sizes, palette)
         _same(before, wanted, found, sizes)
 
 
@@ -124,44 +127,43 @@ def _close(a: Numbers, b: Numbers, dtype: DType) -> np.ndarray[tuple[int], np.dt
 # ---- running
 
 
-@functools.lru_cache(8)
-def _results(program: Program, sizes: tuple[tuple[str, int], ...]) -> tuple[Results, ...]:
-    """The results of a program on data of each palette, which the names of its parameters determine."""
+@dataclass(frozen=True, slots=True)
+class _Kernel:
+    """A program as machine code of its identity schedule."""
+
+    program: Program
+    nest: LoopNest
+    code: llvm_jit.MachineCode
+
+    def run(self, at: Mapping[str, int], palette: Sequence[int]) -> Results:
+        """The results at these sizes, on data of a palette that the names of parameters determine."""
+        program = self.program
+        count = _sizes_in_bytes(program, at)
+        arrays: dict[str, Bytes] = {}
+        scalars = {s.name: s for s in program.scalars}
+        for name in (*program.params, *program.outputs):
+            if name in scalars:
+                s = scalars[name]
+                arrays[name] = _data(name, s.dtype, s.dtype.itemsize, palette, s.value)
+            elif name not in arrays:
+                arrays[name] = _room(_data(name, program.buffer(name).dtype, count[name], palette))
+        error = np.zeros(32, np.int64)
+        workspace = _room(np.zeros(evaluate(self.nest.workspace, at) + 64, np.uint8))
+        values = np.array([at[n] for n in program.sizes], np.int64)
+        aligned = -workspace.ctypes.data % 64
+        addresses = [arrays[n].ctypes.data for n in (*program.params, *program.outputs)]
+        addresses += [error.ctypes.data, workspace.ctypes.data + aligned, values.ctypes.data]
+        arguments = (ctypes.c_void_p * len(addresses))(*addresses)
+        call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(self.code.address)
+        if call(ctypes.addressof(arguments)):
+            return None
+        return tuple((n, _numbers(arrays[n], program.buffer(n).dtype)) for n in program.outputs)
+
+
+@functools.lru_cache(8)  # the program after a pass is the one before the next
+def _kernel(program: Program) -> _Kernel:
     nest = identity_nest(program)
-    code = llvm_jit.compile_text(llvm_ir.emit(nest), llvm_ir.KERNEL, level=0)
-    kernel = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(code.address)
-    at = dict(sizes)
-    space = evaluate(nest.workspace, at)
-    return tuple(_run(program, kernel, at, space, palette) for palette in _PALETTES)
-
-
-def _run(
-    program: Program,
-    kernel: Callable[[int], int],
-    at: Mapping[str, int],
-    space: int,
-    palette: Sequence[int],
-) -> Results:
-    """The results of a kernel that takes so many bytes of workspace."""
-    count = _sizes_in_bytes(program, at)
-    arrays: dict[str, Bytes] = {}
-    scalars = {s.name: s for s in program.scalars}
-    for name in (*program.params, *program.outputs):
-        if name in scalars:
-            s = scalars[name]
-            arrays[name] = _data(name, s.dtype, s.dtype.itemsize, palette, s.value)
-        elif name not in arrays:
-            arrays[name] = _room(_data(name, program.buffer(name).dtype, count[name], palette))
-    error = np.zeros(32, np.int64)
-    workspace = _room(np.zeros(space + 64, np.uint8))
-    values = np.array([at[n] for n in program.sizes], np.int64)
-    aligned = -workspace.ctypes.data % 64
-    addresses = [arrays[n].ctypes.data for n in (*program.params, *program.outputs)]
-    addresses += [error.ctypes.data, workspace.ctypes.data + aligned, values.ctypes.data]
-    arguments = (ctypes.c_void_p * len(addresses))(*addresses)
-    if kernel(ctypes.addressof(arguments)):
-        return None
-    return tuple((n, _numbers(arrays[n], program.buffer(n).dtype)) for n in program.outputs)
+    return _Kernel(program, nest, llvm_jit.compile_text(llvm_ir.emit(nest), llvm_ir.KERNEL, level=0))
 
 
 def _room(content: Bytes) -> Bytes:

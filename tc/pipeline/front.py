@@ -28,6 +28,7 @@ from tc.lang.format import format_program
 from tc.lang.parse import parse
 from tc.lang.types import Typed, assign_types, subscript_only
 from tc.pipeline.pass_manager import Pass, PassList, later
+from tc.poly.implication import implies
 from tc.ranges import Depends, Obligation, Ranges, infer
 from tc.support.float_mode import standard
 
@@ -130,7 +131,7 @@ FRONT = PassList[_FrontState](
             "ranges",
             "infer the range of every variable and tensor, in rounds, on Halide's solver",
             "tc/ranges/infer.py",
-            lambda st: replace(st, ranges=infer(st.checked)),
+            lambda st: replace(st, ranges=infer(st.checked, implies=implies)),
             _ranges_text,
         ),
         Pass(
@@ -180,7 +181,7 @@ def _of_variant(state: _BuildState) -> _BuildState:
     variant, checked = state.variant, state.front.checked
     ranges, typed = state.ranges, state.typed
     if variant.scalars or variant.integers:
-        ranges = infer(checked, dict(variant.scalars), dict(variant.integers))
+        ranges = infer(checked, dict(variant.scalars), dict(variant.integers), implies=implies)
     if variant.integers or variant.wide:
         typed = assign_types(checked, dict(variant.integers), INT64 if variant.wide else INT32)
     return replace(state, ranges=ranges, typed=typed)

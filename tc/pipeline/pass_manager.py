@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from tc.errors import ArgumentError, InternalError, did_you_mean
+from tc.errors import InternalError
 from tc.support import settings
 
 S = TypeVar("S")
@@ -62,11 +62,10 @@ class Search(Generic[S]):
 
 @dataclass(frozen=True)
 class PassList(Generic[S]):
-    """Passes in the order in which they run.  `verify` judges the state after every single one of them."""
+    """Passes in the order in which they run."""
 
     name: str
     passes: tuple[Pass[S] | Search[S], ...]
-    verify: Callable[[S], str] | None = None
 
     def __post_init__(self) -> None:
         names = self.names
@@ -106,14 +105,9 @@ class PassList(Generic[S]):
         start = time.perf_counter()
         after = p.run(state)
         ran = time.perf_counter()
-        oracles: list[str] = []
-        if settings.verify():
-            if self.verify is not None:
-                oracles.append(self.verify(after))
-            if p.verify is not None:
-                oracles.append(p.verify(state, after))
+        oracle = p.verify(state, after) if settings.verify() and p.verify is not None else ""
         if record is not None:
-            record.note(p.name, ran - start, time.perf_counter() - ran, oracles)
+            record.note(p.name, ran - start, time.perf_counter() - ran, oracle)
             if p.show is not None and record.wants(p.name):
                 record.texts[p.name] = p.show(after)
         return after
@@ -133,7 +127,7 @@ class PassList(Generic[S]):
         start = time.perf_counter()
         after = p.run(state, candidate)
         if record is not None:
-            record.note(p.name, time.perf_counter() - start - inside, 0.0, ())
+            record.note(p.name, time.perf_counter() - start - inside)
         return after
 
 
@@ -166,13 +160,14 @@ class Record:
     def wants(self, name: str) -> bool:
         return self.wanted is None or name in self.wanted
 
-    def note(self, name: str, seconds: float, oracle_seconds: float, oracles: Collection[str]) -> None:
+    def note(self, name: str, seconds: float, oracle_seconds: float = 0.0, oracle: str = "") -> None:
         """A pass ran once more."""
         ran = self.ran.setdefault(name, Ran())
         ran.times += 1
         ran.seconds += seconds
         ran.oracle_seconds += oracle_seconds
-        ran.oracles.update(dict.fromkeys(o for o in oracles if o))
+        if oracle:
+            ran.oracles[oracle] = None
 
 
 _record: ContextVar[Record | None] = ContextVar("record", default=None)
@@ -187,12 +182,3 @@ def recording(wanted: Collection[str] | None = ()) -> Generator[Record, None, No
         yield record
     finally:
         _record.reset(token)
-
-
-def unknown_pass(name: str, known: Collection[str]) -> ArgumentError:
-    """The error for a name that no pass has."""
-    return ArgumentError(
-        f"there is no pass '{name}'",
-        code="TC0514",
-        help=did_you_mean(name, known) or "the passes are " + ", ".join(known),
-    )

@@ -150,12 +150,13 @@ def _unchanged(node: isl.AstNode, build: isl.AstBuild) -> isl.AstNode:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """An access of a statement (its number among the reads, in order of evaluation, -1: the element that it
-    writes) that is redirected to an element of `array`: `place` maps instances to it.  `dtype`: the type of
-    the elements there if they are already converted, as the statement converts what it reads (None: they are
-    not)."""
+    """An access of a statement that is redirected to an element of `array`; `place` maps instances to it.
 
-    access: int
+    `read` is the number of the access among the statement's reads, in order of evaluation (None: the element
+    that the statement writes).  `dtype`: the type of the elements there if they are already converted, as the
+    statement converts what it reads (None: they are not)."""
+
+    read: int | None
     array: str
     place: isl.PwMultiAff
     dtype: DType | None = None
@@ -291,7 +292,7 @@ class _Converter:
         self, call: isl.AstExpr, env: Mapping[str, Expr], views: Sequence[tuple[View, isl.AstExpr]]
     ) -> Stmt:
         statement = self.statement_of(call)
-        moved = {v.access: (v.array, self.subscripts(e, env), v.dtype) for v, e in views}
+        moved = {v.read: (v.array, self.subscripts(e, env), v.dtype) for v, e in views}
         point = self.subscripts(call, env)
         return instance(statement, point, self.bodies, self.boxes, self.func_buffers, moved)
 
@@ -322,7 +323,7 @@ def instance(
     bodies: Mapping[str, Expr],
     boxes: Mapping[str, Box],
     func_buffers: Mapping[str, str],
-    moved: Mapping[int, Place] | None = None,
+    moved: Mapping[int | None, Place] | None = None,
 ) -> Stmt:
     """The instance of a statement at `point`, under the conditions that isl could not express.  `moved`: the
     redirected accesses (see `View`) and their elements."""
@@ -333,7 +334,7 @@ def instance(
     value = substitute(bodies[stage.name], at)
     if moved:
         value = _moved(value, moved, itertools.count())
-        buffer, subscripts, _ = moved.get(-1, (buffer, subscripts, None))
+        buffer, subscripts, _ = moved.get(None, (buffer, subscripts, None))
     value = simplify(value)
     body: Stmt = Compute(stage.name, buffer, subscripts, stage.op, value, point, stage.text)
     if statement.residual:
@@ -342,7 +343,7 @@ def instance(
     return body
 
 
-def _moved(e: Expr, moved: Mapping[int, Place], numbers: Iterator[int]) -> Expr:
+def _moved(e: Expr, moved: Mapping[int | None, Place], numbers: Iterator[int]) -> Expr:
     """A value with redirected reads, which are numbered in the order of evaluation."""
     e = rebuild(e, lambda c: _moved(c, moved, numbers))
     if isinstance(e, Load) and (found := moved.get(next(numbers))) is not None:
@@ -364,7 +365,7 @@ def _marked(s: Stmt, mark: str) -> Stmt:
     count = int(number)
     assert isinstance(s, For)
     if kind == AT_ONCE:
-        return replace(s, lanes=count)
+        return replace(s, unroll=count)
     v, tests = Variable(s.var), list[Expr]()
     if s.lower != IntImm(0):
         tests.append(GE(v, s.lower))

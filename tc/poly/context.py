@@ -17,6 +17,7 @@ from tc.support import locks
 
 _depth = 0
 _context: isl.Context | None = None
+_given: dict[str, int] = {}  # options that are not at their defaults now
 
 # islpy's exceptions inherit the comparison of isl objects, which raises TypeError.  They are causes of our
 # errors, and tools that inspect those (such as hypothesis, to distinguish failures) compare them.
@@ -30,13 +31,13 @@ MAX_OPERATIONS = 10**8
 
 def _abandoned() -> None:
     """Reset after a fork: the thread that used the context does not exist in the child."""
-    global _context, _depth
-    _context, _depth = None, 0
+    global _context, _depth, _given
+    _context, _depth, _given = None, 0, {}
 
 
 _LOCK = locks.lock(_abandoned)
 
-# Every option that isl's code generation and scheduling read; options are sticky, so all are set each time.
+# Every option that isl's code generation and scheduling read, with the default here.  Options are sticky.
 OPTIONS: dict[str, int] = {
     "ast_build_allow_else": 1,
     "ast_build_allow_or": 1,
@@ -73,6 +74,7 @@ def isl_context(**options: int) -> Generator[isl.Context]:
     with _LOCK:
         if _context is None:
             _context = isl.Context()
+            _set(_context, OPTIONS)
             # Failures become islpy exceptions; isl itself prints nothing (ISL_ON_ERROR_CONTINUE).
             _context.set_on_error(1)
         ctx = _context
@@ -80,13 +82,12 @@ def isl_context(**options: int) -> Generator[isl.Context]:
         if unknown:
             raise InternalError(f"unknown isl options {sorted(unknown)}")
         depth = _depth
-        before = {k: getattr(ctx, f"get_{k}")() for k in OPTIONS} if depth else OPTIONS
+        before = _given
         try:
             _depth = depth + 1
             if not depth:
                 ctx.set_max_operations(MAX_OPERATIONS)
-            for name, value in {**OPTIONS, **options}.items():
-                getattr(ctx, f"set_{name}")(value)
+            _change(ctx, options)
             yield ctx
         except Exception as error:
             if not isinstance(error, Error) and exhausted():
@@ -97,8 +98,20 @@ def isl_context(**options: int) -> Generator[isl.Context]:
             _depth = depth
             if not depth:
                 ctx.reset_operations()
-            for name, value in before.items():
-                getattr(ctx, f"set_{name}")(value)
+            _change(ctx, before)
+
+
+def _change(ctx: isl.Context, options: dict[str, int]) -> None:
+    """Go from the options that are set to these, and to defaults for all others."""
+    global _given
+    if options != _given:
+        _set(ctx, {name: options.get(name, OPTIONS[name]) for name in {**_given, **options}})
+        _given = options
+
+
+def _set(ctx: isl.Context, options: dict[str, int]) -> None:
+    for name, value in options.items():
+        getattr(ctx, f"set_{name}")(value)
 
 
 class GaveUp(Exception):

@@ -28,16 +28,16 @@ from tc.poly.fusion.fusion import Group, Member, keeps_three
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A loop of a nest: `vars` has its variable in each statement, which runs over `min + [0, extent)`.
+    """A loop of a nest: `vars` has its variable in each statement, which runs over `low + [0, points)`.
 
-    If these depend on dynamic sizes, `first` and `size` are their true values, and `min` and `extent` are
-    those at typical sizes.
+    `first` and `size` are given where these depend on dynamic sizes; the typical values are those at
+    typical sizes.
     """
 
     name: str
     vars: Mapping[str, str] = field(hash=False)
-    min: int
-    extent: int
+    typical_min: int
+    typical_extent: int
     reductions: frozenset[str] = frozenset()
     first: Expr | None = None
     size: Expr | None = None
@@ -45,12 +45,12 @@ class Axis:
     @property
     def low(self) -> Expr:
         """The first point."""
-        return IntImm(self.min) if self.first is None else self.first
+        return IntImm(self.typical_min) if self.first is None else self.first
 
     @property
     def points(self) -> Expr:
         """The number of points."""
-        return IntImm(self.extent) if self.size is None else self.size
+        return IntImm(self.typical_extent) if self.size is None else self.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,9 +299,9 @@ class PhaseTile:
 
 def one_block(p: Phase, t: PhaseTile) -> Phase:
     """The phase with the points of one block along its first axis."""
-    if t.block is None or t.block >= p.axes[0].extent:
+    if t.block is None or t.block >= p.axes[0].typical_extent:
         return p
-    return replace(p, axes=(replace(p.axes[0], extent=t.block), *p.axes[1:]))
+    return replace(p, axes=(replace(p.axes[0], typical_extent=t.block), *p.axes[1:]))
 
 
 @dataclass(frozen=True, slots=True)

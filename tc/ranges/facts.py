@@ -12,6 +12,7 @@ from tc.halide.solve import Term
 from tc.halide.terms import expr_of, free
 from tc.ir.program import Range
 from tc.lang import resolved as r
+from tc.lang.exact import compares_floats, holds_exact, integer_type, is_float
 from tc.ranges.model import Bound, Depends
 
 _CONDITIONS = frozenset(["&&", "||", "==", "!=", "<", "<=", ">", ">="])
@@ -94,17 +95,17 @@ class Facts:
         return Range(expr_of(i.lo), expr_of(extent))
 
     def term(self, e: r.Exp) -> Term:
-        """An integer expression for the solver; data becomes a variable of its own."""
+        """An integer expression for the solver; data and inexact terms become variables of their own."""
+        if is_float(e):
+            return self._opaque(e, (None, None))
         match e:
             case r.Const():
-                return e.value if isinstance(e.value, int) else self._opaque(e, (None, None))
+                return int(e.value)
             case r.Index():
                 return e.name
             case r.Size():
                 return e.name
             case r.Scalar():
-                if e.declared.is_float:
-                    return self._opaque(e, (None, None))
                 return self.scalars.get(e.name, e.name)
             case r.ExtentOf():
                 i = self.interval(e.tensor, e.axis)
@@ -112,22 +113,31 @@ class Facts:
                     raise Unknown
                 return self.simplify(("+", ("-", i.hi, i.lo), 1))
             case r.Access():
-                return self._opaque(e, self._bounds_of_type(e.tensor.storage))
+                dtype = self.integers.get(e.tensor.storage.name, e.tensor.storage.declared)
+                return self._opaque(e, _bounds_of(dtype))
             case r.Apply():
                 return self._apply(e)
             case r.Unary():
                 # A condition is no integer; the type checker will say so.
-                return ("-", self.term(e.operand)) if e.op == "-" else self._opaque(e, (None, None))
+                return (
+                    self._wrapped(e, ("-", self.term(e.operand)))
+                    if e.op == "-"
+                    else self._opaque(e, (None, None))
+                )
             case r.Binary():
-                return self._opaque(e, (None, None)) if e.op in _CONDITIONS else self._binary(e)
+                return (
+                    self._opaque(e, (None, None))
+                    if e.op in _CONDITIONS
+                    else self._wrapped(e, self._binary(e))
+                )
             case r.If():
                 return ("select", self.condition(e.condition), self.term(e.then), self.term(e.otherwise))
             case r.Cast():
-                inner = self.term(e.operand)
-                exact = e.target.is_int and e.target.bits >= 32
-                if exact and not free(inner) & self.opaque.keys():
-                    return inner
-                return self._opaque(e, (None, None))
+                if holds_exact(e.target) and not is_float(e.operand):
+                    inner = self.term(e.operand)
+                    if not free(inner) & self.opaque.keys():
+                        return inner
+                return self._opaque(e, _bounds_of(e.target))
             case r.Let():
                 unreachable(e)
 
@@ -140,22 +150,28 @@ class Facts:
                 return ("and", self.condition(e.left), self.condition(e.right))
             case r.Binary(op="||"):
                 return ("or", self.condition(e.left), self.condition(e.right))
-            case r.Binary() if e.op in _CONDITIONS:
+            case r.Binary() if e.op in _CONDITIONS and not compares_floats(e):
                 return (e.op, self.term(e.left), self.term(e.right))
             case _:
                 return ("!=", self._opaque(e, (None, None)), 0)
+
+    def _wrapped(self, e: r.Exp, t: Term) -> Term:
+        """The term of arithmetic, or what its type says where opaque terms may make it wrap around."""
+        scope = {n: self.opaque[n] for n in free(t) if n in self.opaque}
+        dtype = integer_type(e, self.integers) if scope else None
+        if dtype is None or not dtype.is_int:
+            return t
+        lo, hi = solve.bounds_of_expr_in_scope(t, scope, self.sizes)
+        if isinstance(lo, int) and isinstance(hi, int):
+            fits = dtype.min <= lo and hi <= dtype.max
+        else:  # bounds that only one side has decide nothing: both sides are checked when the kernel runs
+            fits = holds_exact(dtype)
+        return t if fits else self._opaque(e, _bounds_of(dtype))
 
     def _opaque(self, e: r.Exp, bounds: solve.Bounds) -> str:
         name = f"${e.span.start}.{e.span.end}"
         self.opaque[name] = bounds
         return name
-
-    def _bounds_of_type(self, t: r.Tensor) -> solve.Bounds:
-        """What the type of a tensor says about its elements."""
-        dtype = self.integers.get(t.name, t.declared)
-        if dtype is None or dtype.is_float or dtype.bits > 16:
-            return (None, None)
-        return (int(dtype.min), int(dtype.max))
 
     def _apply(self, e: r.Apply) -> Term:
         if e.function == "select" and len(e.args) == 3:
@@ -168,7 +184,7 @@ class Facts:
                     out = (e.function, out, a)
                 return out
             case "abs":
-                return ("max", args[0], ("-", 0, args[0]))
+                return self._wrapped(e, ("max", args[0], ("-", 0, args[0])))
             case _:
                 return self._opaque(e, (None, None))
 
@@ -181,6 +197,18 @@ class Facts:
                     return 0
                 if isinstance(b, int) or not free(b) - self.sizes.keys():
                     return (op, a, b)
+                if not free(b) - self.sizes.keys() - self.deferred.keys():
+                    # Known once the scalars are; until then its sign is not, which the solver would need.
+                    name = f"${e.span.start}.{e.span.end}"
+                    self.deferred[name] = self.waits(a) | self.waits(b)
+                    return name
                 return self._opaque(e, (None, None))
             case _:
                 return (e.op, a, b)
+
+
+def _bounds_of(dtype: DType | None) -> solve.Bounds:
+    """What a type says about its values."""
+    if dtype is None or dtype.is_float or dtype.bits > 16:
+        return (None, None)
+    return (int(dtype.min), int(dtype.max))

@@ -26,22 +26,25 @@ from tc.ir.program import Precondition
 from tc.lang import resolved as r
 from tc.ranges.facts import Facts, Interval, Solution, Unknown
 from tc.ranges.model import Obligation, Ranges, Step
-from tc.ranges.rounds import Constraint, Rounds, access_text
+from tc.ranges.rounds import Constraint, Implies, Rounds, access_text
 
 
 def infer(
     checked: r.Checked,
     scalars: Mapping[str, int] | None = None,
     integers: Mapping[str, DType] | None = None,
+    *,
+    implies: Implies,
 ) -> Ranges:
     """The ranges of every variable and tensor of a checked def, symbolic in the sizes.
 
     `scalars` gives values of specialised scalars; without it, dimensions that only they determine are
     `Depends`.  `integers` gives the types of parameters that came in another integer type than declared
-    (the bounds of a small type prove subscripts in range).  Raises `RangeError`.
+    (the bounds of a small type prove subscripts in range).  `implies` proves that guards keep an access in
+    bounds (`tc.poly.implication`).  Raises `RangeError`.
     """
     try:
-        inference = _Inference(checked, scalars or {}, integers or {})
+        inference = _Inference(checked, scalars or {}, integers or {}, implies)
     except OverflowError:
         wide = (p.span for p in checked.params if isinstance(p, r.Tensor) and any(map(_wide, p.dims or ())))
         raise _too_large("a declared extent", next(wide, checked.span)) from None
@@ -65,10 +68,16 @@ def _too_large(what: str, span: Span) -> RangeError:
 
 
 class _Inference:
-    def __init__(self, checked: r.Checked, scalars: Mapping[str, int], integers: Mapping[str, DType]) -> None:
+    def __init__(
+        self,
+        checked: r.Checked,
+        scalars: Mapping[str, int],
+        integers: Mapping[str, DType],
+        implies: Implies,
+    ) -> None:
         self.checked = checked
         self.facts = Facts(checked, scalars, integers)
-        self.rounds = Rounds(self.facts)
+        self.rounds = Rounds(self.facts, implies)
         self.at = checked.span  # what is being inferred
         self.givers: dict[tuple[r.Tensor, int], Span] = {}
         self.steps: list[Step] = []
@@ -137,10 +146,14 @@ class _Inference:
         steps: list[Step] = []
         unguarded = [c for c in constraints if not c.guarded and not c.settled]
         rounds = self.rounds.run(k, unguarded, unknown, sol, steps, 1)
-        if unknown:
+        # Guarded accesses join for what is still open, last those that their guards alone keep in bounds.
+        joined = unguarded
+        for implied in (False, True):
             open_now = set(unknown)
-            late = [c for c in constraints if c.guarded and not c.settled and free(c.subscript) & open_now]
-            self.rounds.run(k, unguarded + late, unknown, sol, steps, rounds)
+            late = [c for c in constraints if c.guarded and not c.settled and c.implied == implied]
+            joined = joined + [c for c in late if free(c.subscript) & open_now]
+            if unknown:
+                rounds = self.rounds.run(k, joined, unknown, sol, steps, rounds)
         for sub in st.subscripts:
             if sub.index in unknown:
                 self._take_from_tensor(st, sub, sol, unknown)

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tc.halide import solve
 from tc.halide.solve import Term
 from tc.halide.terms import free, show
 from tc.lang import resolved as r
-from tc.ranges.facts import Facts, Interval
+from tc.ranges.facts import Facts, Interval, Unknown
 from tc.ranges.model import Step
+
+# Whether a condition holds wherever all of the others do, for sizes (the names) that are not negative.
+Implies = Callable[[Sequence[Term], Term, Collection[str]], bool]
 
 
 @dataclass(slots=True)
 class Constraint:
-    """`subscript <= limit` (upper) or `>= limit` of one access dimension."""
+    """`subscript <= limit` (upper) or `>= limit` of one access dimension.
+
+    `guards` are the conditions under which the access is made.  `implied`: they keep the dimension in bounds
+    by themselves, whatever the variables are.
+    """
 
     access: r.Access
     dim: int
     subscript: Term
     upper: bool
     limit: Term
-    guarded: bool
+    guards: tuple[Term, ...]
+    implied: bool = False
     used: bool = False
     settled: bool = False  # in range whatever the variables are (sizes >= 1): constrains nothing
+
+    @property
+    def guarded(self) -> bool:
+        return bool(self.guards)
 
     @property
     def key(self) -> tuple[int, int, Term, bool, Term]:
@@ -37,10 +49,11 @@ class Constraint:
 
 
 class Rounds:
-    """Solves statements with what `facts` knows."""
+    """Solves statements with what `facts` knows; `implies` proves what follows from guards."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Facts, implies: Implies) -> None:
         self.facts = facts
+        self.implies = implies
 
     def run(
         self,
@@ -116,20 +129,34 @@ class Rounds:
     def constraints(
         self, st: r.Statement, sol: Mapping[str, Interval], variables: set[str]
     ) -> Iterator[Constraint]:
-        for root, guarded in [(e, False) for e in st.exists] + [(st.value, False)]:
-            for access, under in _guarded_accesses(r.expand_lets(root, st), guarded):
+        for root in (*st.exists, st.value):
+            for access, under in _guarded_accesses(r.expand_lets(root, st), ()):
+                guards = self._guards(under)
                 for d, e in enumerate(access.subscripts):
                     box = self.facts.interval(access.tensor, d)
                     if box is None:
                         continue
                     term = self.facts.term(e)
+                    inside: Term = ("and", (">=", term, box.lo), ("<=", term, box.hi))
+                    implied = bool(guards) and self.implies(guards, inside, self.facts.sizes)
                     for upper, limit in ((False, box.lo), (True, box.hi)):
                         for part, bound in _split(term, upper, limit):
-                            c = Constraint(
-                                access, d, self.facts.simplify(part), upper, self.facts.simplify(bound), under
-                            )
+                            subscript, bound = self.facts.simplify(part), self.facts.simplify(bound)
+                            c = Constraint(access, d, subscript, upper, bound, guards, implied)
                             c.settled = self._always(c, sol, variables)
                             yield c
+
+    def _guards(self, under: Sequence[tuple[r.Exp, bool]]) -> tuple[Term, ...]:
+        """The conditions of branches as terms.  One that needs a dimension which is not known yet says
+        nothing."""
+        out: list[Term] = []
+        for e, value in under:
+            try:
+                condition = self.facts.condition(e)
+            except Unknown:
+                condition = True
+            out.append(condition if value else ("not", condition) if condition is not True else True)
+        return tuple(out)
 
     def _always(self, c: Constraint, sol: Mapping[str, Interval], variables: set[str]) -> bool:
         """Whether the subscript is in range for all values of the variables, given sizes >= 1."""
@@ -181,17 +208,20 @@ def _extremal(t: Term) -> bool:
     )
 
 
-def _guarded_accesses(e: r.Exp, guarded: bool) -> Iterator[tuple[r.Access, bool]]:
-    """The accesses of an expression; True for those in a branch of a ternary."""
+def _guarded_accesses(
+    e: r.Exp, guards: tuple[tuple[r.Exp, bool], ...]
+) -> Iterator[tuple[r.Access, tuple[tuple[r.Exp, bool], ...]]]:
+    """The accesses of an expression, each with the conditions of the branches of ternaries that it is in, and
+    the value that each condition has there."""
     if isinstance(e, r.Access):
-        yield e, guarded
+        yield e, guards
     if isinstance(e, r.If):
-        yield from _guarded_accesses(e.condition, guarded)
-        yield from _guarded_accesses(e.then, True)
-        yield from _guarded_accesses(e.otherwise, True)
+        yield from _guarded_accesses(e.condition, guards)
+        yield from _guarded_accesses(e.then, (*guards, (e.condition, True)))
+        yield from _guarded_accesses(e.otherwise, (*guards, (e.condition, False)))
         return
     for c in r.children(e):
-        yield from _guarded_accesses(c, guarded)
+        yield from _guarded_accesses(c, guards)
 
 
 def access_text(a: r.Access) -> str:

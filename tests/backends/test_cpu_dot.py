@@ -108,6 +108,7 @@ def test_results_of_unsigned_sums() -> None:
         same(product(a, b, wide="uint32"), *factors("nn", 7, 130, 37, a, b))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("form", FORMS)
 def test_results_of_deep_reductions_in_blocks(form: str) -> None:
     """Packs of a part of the reduction at a time."""

@@ -352,6 +352,7 @@ def threads() -> Iterator[Callable[[int], None]]:
     _native.set_num_threads(before)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "name", ["rows", "columns", "sums", "layers", "images", "softmax of rows", "moments"]
 )
@@ -394,6 +395,7 @@ LONG = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("backend", ["cpu", "opencl"])
 @pytest.mark.parametrize("name", LONG)
 def test_long_reductions_of_dynamic_length_are_done_in_parts(name: str, backend: str) -> None:

@@ -97,6 +97,7 @@ def test_results_of_nonaffine_subscripts(source: str, tile: tuple[int, ...] | No
         assert np.array_equal(np.asarray(compiled(source, isa=isa, **tiled)(x)), interpreted(source, x)[0])
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("k", [3, 8, 20, 31, 32, 33, 70])
 def test_results_of_remainders(k: int, isa: str) -> None:

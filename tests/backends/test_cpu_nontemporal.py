@@ -46,7 +46,7 @@ def test_results_that_are_not_reread_are_stored_nontemporally(source: str, names
     kernel = compiled(source, machine=SMALL)
     sizes = {n: 256 for n in "MNK" if f"{n})" in source or f"({n}," in source}
     shown = kernel.inspect("loops", **sizes).splitlines()
-    assert "".join(line.split("[")[0][-1] for line in shown if line.endswith(", streamed")) == names
+    assert "".join(line.split("[")[0][-1] for line in shown if line.endswith(", nontemporal")) == names
 
 
 @pytest.mark.parametrize(
@@ -76,14 +76,14 @@ def test_stores_are_nontemporal_where_the_last_cache_does_not_hold_the_footprint
     sizes = {"M": 128, "N": 128} | ({"E": 1 << 16} if "E" in source else {})
     for cache, expected in ((int(bytes_ / 1.5), names), (int(bytes_ / 1.5) + 64, "")):
         kernel = compiled(source, machine=(("l3", cache),))
-        shown = [line for line in kernel.inspect("loops", **sizes).splitlines() if ", streamed" in line]
+        shown = [line for line in kernel.inspect("loops", **sizes).splitlines() if ", nontemporal" in line]
         assert "".join(line.split("[")[0][-1] for line in shown) == expected
 
 
 def test_a_small_result_of_a_large_input_is_stored_to_the_caches() -> None:
     source = "def f(float(M,N) A, float(N) b) -> (C) { C(i) +=! A(i,k) * b(k) }"
     kernel = compiled(source, machine=(("l3", 1 << 20),))
-    assert "streamed" not in kernel.inspect("loops", M=4096, N=1024)
+    assert "nontemporal" not in kernel.inspect("loops", M=4096, N=1024)
 
 
 def test_short_rows_that_start_on_no_line_take_ordinary_stores() -> None:
@@ -98,6 +98,7 @@ DOUBLES = "def f(double(M,N) A, double(N) B) -> (C) { C(i,j) = A(i,j) + B(j) }"
 BYTES = "def f(uint8(M,N) A, uint8(N) B) -> (C) { C(i,j) = A(i,j) + B(j) }"
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("source", [ROWS, STENCIL, SLABS, DOUBLES, BYTES])
 @pytest.mark.parametrize("columns", [769, 1000, 1023, 3081])
@@ -175,9 +176,9 @@ def test_the_alignment_of_a_row_is_tested_at_run_time() -> None:
     """One condition for all vectors of a tile; aligned rows and columns of tiles need none."""
     assert has_nontemporal_stores(STENCIL, M=64, N=1024)
     nest = compiled(STENCIL, machine=SMALL).inspect("loops", M=64, N=1024)
-    assert "C[62, 1022], streamed by lines" in nest and "let before" in nest
+    assert "C[62, 1022], nontemporal at cache lines" in nest and "let before" in nest
     aligned = compiled(STENCIL, machine=SMALL).inspect("loops", M=64, N=1026)
-    assert "streamed by lines" not in aligned and "before" not in aligned
+    assert "nontemporal at cache lines" not in aligned and "before" not in aligned
 
 
 @pytest.mark.parametrize("isa", isas())
@@ -197,4 +198,4 @@ def test_results_at_every_alignment(isa: str, offset: int) -> None:
 
 def test_a_dynamic_size_counts_as_its_typical_value() -> None:
     kernel = tc.compile(ADD, "cpu", options=tc.Options(machine=SMALL), dynamic={"M": 64})
-    assert "C[M, 256], streamed" in kernel.inspect("loops", N=256)
+    assert "C[M, 256], nontemporal" in kernel.inspect("loops", N=256)

@@ -267,6 +267,7 @@ def test_vectors_of_floats_are_converted_to_integers_as_vectors(target: str, sou
     assert "vcvtts" not in assembly
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("target", [*INTEGERS, "bool"])
 def test_conversions_of_floats_saturate(target: str, isa: str) -> None:
@@ -367,6 +368,7 @@ def test_sums_of_16_bit_types_are_kept_in_32(isa: str) -> None:
 # --- Denormals, infinities.
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize(("dtype", "least"), [("float32", 1e-45), ("float64", 5e-324)])
 def test_denormals_are_numbers(dtype: str, least: float, isa: str) -> None:
@@ -482,6 +484,7 @@ def test_norms_of_infinities_and_nan(parts: tuple[float, ...], norm: float) -> N
         np.testing.assert_allclose(r, 1 / norm, rtol=1e-15)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("t", ["float", "double"])
 def test_products_as_multiply_adds_are_the_same_products(t: str, isa: str) -> None:

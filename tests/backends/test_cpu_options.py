@@ -58,6 +58,7 @@ def test_results_with_default_options(case: Case, isa: str) -> None:
     check(case, case.sizes([19, 18, 5, 3]), 1, {"isa": isa})
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("fusion", ["max", "preserve3coincident", "min"])
 @pytest.mark.parametrize("name", ["bias and relu", "mlp", "softmax", "redefinition", "stencils", "calls"])
 def test_results_with_each_fusion_strategy(name: str, fusion: str) -> None:
@@ -65,6 +66,7 @@ def test_results_with_each_fusion_strategy(name: str, fusion: str) -> None:
     check(case, case.sizes([9, 17, 6, 5]), 2, fitting({"fusion": fusion, "tile": (4, 8)}, case.kernel.front))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("tile", [(7, 8), (3,), (1, 16), (64, 64, 64)])
 @pytest.mark.parametrize("name", ["gemm", "gemm of transposed", "convolution", "bias and relu", "batched"])
 def test_results_of_tiles_with_packs(name: str, tile: tuple[int, ...]) -> None:

@@ -173,6 +173,7 @@ def softmax(float(N,D) X) -> (O) {
 """
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("source", [NORM, SOFTMAX])
 @pytest.mark.parametrize("columns", [64, 100, 1000, 1024, 4097])
 def test_reread_rows_are_prefetched_16_kib_ahead(source: str, columns: int) -> None:

@@ -122,6 +122,7 @@ def busiest(order: str, cores: int, **sizes: int) -> float:
     return max(free) / sum(work)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("cores", "most"), [(2, 1.1), (3, 1.11), (4, 1.25)])
 @pytest.mark.parametrize(
     "sizes",

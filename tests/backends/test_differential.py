@@ -133,6 +133,7 @@ def test_casts(source: str, target: str) -> None:
     run(f"O(i) = {target}(A(i))", f"{source}(N) A", {"A": values})
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("op", ["+=!", "*=!", "min=!", "max=!"])
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
 def test_reductions_with_wrapping_and_nan(op: str, dtype: str) -> None:

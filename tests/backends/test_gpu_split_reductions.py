@@ -178,6 +178,7 @@ def test_sums_of_columns_have_coalesced_reads(rows: int, columns: int) -> None:
     assert math.prod(n.value for _, n in first.blocks if isinstance(n, IntImm)) >= 128
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("backend", "m", "n", "k", "parts"),
     [
@@ -247,6 +248,7 @@ def test_a_reduction_over_several_variables_is_split_in_other_types(backend: str
         np.testing.assert_array_equal(tc.compile(source, backend)(**given), wanted)
 
 
+@pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize(
     "where", [" where h <= w", " where n + c <= 5, h < 70", " where n in 2:5, w in 3:80"]
@@ -261,6 +263,7 @@ def test_a_reduction_over_several_variables_with_conditions_is_split(backend: st
         np.testing.assert_array_equal(tc.compile(source, backend)(**given), wanted)
 
 
+@pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("backend", ["opencl", "cpu"])
 @pytest.mark.parametrize("dynamic", [("N",), ("N", "H"), ("N", "C", "H", "W")])

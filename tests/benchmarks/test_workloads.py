@@ -34,6 +34,7 @@ def as_tuple(results: Any) -> tuple[Any, ...]:
     return tuple(np.asarray(r) for r in (results if isinstance(results, tuple | list) else (results,)))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("case", ALL, ids=ALL_IDS)
 def test_compiles_and_has_consistent_inputs(case: Case) -> None:
     with warnings.catch_warnings():

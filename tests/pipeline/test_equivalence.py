@@ -16,6 +16,7 @@ from tc.ir.expr import (
     Expr,
     FloatImm,
     IntImm,
+    Min,
     Mul,
     UIntImm,
     Variable,
@@ -49,7 +50,7 @@ def changed(p: Program, stage: int, **fields: Any) -> Program:
 
 
 def test_what_did_not_change_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(equivalence, "_results", lambda *_: pytest.fail("it is run"))
+    monkeypatch.setattr(equivalence, "_kernel", lambda *_: pytest.fail("it is run"))
     p = program(MM, M=2, K=3, N=4)
     assert same_results(p, p) == "" == same_results(p, replace(p))
 
@@ -107,6 +108,16 @@ def test_a_lost_instance_is_noticed_at_dynamic_sizes() -> None:
     with pytest.raises(tc.InternalError, match=r"for M = 5, K = 7, N = 9"):
         same_results(p, changed(p, -1, domain=Domain((i, j, short))))
     assert same_results(p, changed(p, -1, domain=Domain((j, i, k)))) == "reference"
+
+
+def test_an_instance_that_is_lost_at_large_sizes_alone_is_noticed() -> None:
+    p = program("def f(float(N) A) -> (B) { B(i) = A(i) }")
+    only = p.stages[-1].domain.vars[0]
+    at_most = Min(only.range.extent, IntImm(30))
+    with pytest.raises(tc.InternalError, match=r"for N = 37"):
+        same_results(
+            p, changed(p, -1, domain=Domain((replace(only, range=replace(only.range, extent=at_most)),)))
+        )
 
 
 def test_a_check_that_is_lost_is_noticed() -> None:

@@ -127,7 +127,7 @@ def plain(nest: tile_plan.Nest, given: Sequence[str] = ()) -> tile_plan.Tiling:
     """One cache tile, one point a register tile, no lanes."""
     own = tuple(a.name for a in nest.axes)
     return tile_plan.Tiling(
-        {a.name: tile_plan.Tile(a.extent) for a in nest.axes},
+        {a.name: tile_plan.Tile(a.typical_extent) for a in nest.axes},
         tuple(n for n in own if n not in given),
         own,
         tuple(tile_plan.PhaseTile() for _ in nest.phases),

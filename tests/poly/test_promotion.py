@@ -68,6 +68,7 @@ def runs_right(kernel: tc.Kernel, backend: str, given: dict[str, NumPy]) -> None
         np.testing.assert_array_equal(held, wanted)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "options",
     [
@@ -135,6 +136,7 @@ CONV = """def conv(float(N,C,H,W) I, float(M,C,KH,KW) K) -> (O) {
 }"""
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("source", "sizes"),
     [
@@ -281,6 +283,7 @@ def test_whole_tiles_of_a_border_are_isolated(backend: str, condition: str) -> N
     assert {on_the_border(s) for s in updates} == {False, True}
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "condition", ["i != j", "i != 2*j, j != 7", "j <= i, i != 5", "k != i", "k != j, i != k"]
 )
@@ -318,6 +321,7 @@ def test_isolated_tiles_of_dynamic_size_are_correct() -> None:
         np.testing.assert_array_equal(kernel(a, b), tc.interpret(source, a, b))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("condition", "rows", "ring"),
     [("k <= i", 8, True), ("i <= k, k < i + 14", 8, True), ("k / 4 != i", 8, True), ("k / 4 != i", 1, False)],
@@ -356,6 +360,7 @@ PICKED = """def pick(float(E,D) T, int64(L) I, float(L,C) W) -> (O) {
 }"""
 
 
+@pytest.mark.share(2)
 @pytest.mark.filterwarnings("ignore::tc.errors.DataDependentAccess")
 @pytest.mark.parametrize(
     ("source", "shapes", "tile", "extents"),

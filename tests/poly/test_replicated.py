@@ -67,6 +67,7 @@ def test_threads_of_a_row_have_replicated_results(
         assert not any(isinstance(s, Sync) for s in statements(nest.body))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("backend", ["opencl", "cuda"])
 @pytest.mark.parametrize("strategy", ["max", "min"])
 def test_a_result_is_stored_at_all_points(backend: str, strategy: str) -> None:

@@ -107,7 +107,7 @@ def test_axes_have_the_ranges_of_their_loops() -> None:
         (region,) = tile_plan.regions(p, fusion.fuse(scop.build(p), "max"))
     (nest,) = region.nests
     (axis,) = nest.axes
-    assert (axis.min, axis.extent, dict(axis.vars)) == (3, 7, {"S0": "i", "S1": "i"})
+    assert (axis.typical_min, axis.typical_extent, dict(axis.vars)) == (3, 7, {"S0": "i", "S1": "i"})
     assert nest.statements == ("S0", "S1")
 
 
@@ -121,7 +121,7 @@ def test_axes_of_a_nest_have_its_own_statements_only() -> None:
         ["S6", "S7", "S8"],
     ]
     reduction = region.nests[0].phases[1].axes[0]
-    assert (reduction.reductions, reduction.extent) == (frozenset({"S1"}), 4)
+    assert (reduction.reductions, reduction.typical_extent) == (frozenset({"S1"}), 4)
     assert all(not a.reductions for n in region.nests for a in n.axes)
 
 
@@ -139,8 +139,8 @@ def test_axes_of_dynamic_sizes_have_typical_and_symbolic_extents() -> None:
         tree = fusion.fuse(scop.build(p), "max")
     ((region,),) = (tile_plan.regions(p, tree, {"N": 10}),)
     i, j = region.nests[0].axes
-    assert (i.extent, evaluate(i.points, {"N": 33}), i.low) == (8, 31, IntImm(2))
-    assert (j.extent, j.points, j.size) == (5, IntImm(5), None)
+    assert (i.typical_extent, evaluate(i.points, {"N": 33}), i.low) == (8, 31, IntImm(2))
+    assert (j.typical_extent, j.points, j.size) == (5, IntImm(5), None)
     with pytest.raises(InternalError, match="not a constant"):
         tile_plan.regions(p, tree)
 

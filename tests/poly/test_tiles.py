@@ -57,7 +57,7 @@ def packable(s: scop.Scop, n: Nest, vector: str) -> list[Pack]:
 @st.composite
 def tilings(draw: st.DrawFn, s: scop.Scop, n: Nest, given_: dict[str, int]) -> Tiling:
     """Any tiling of a nest inside region tiles `given_`."""
-    extents = {a.name: given_.get(a.name, a.extent) for a in n.axes}
+    extents = {a.name: given_.get(a.name, a.typical_extent) for a in n.axes}
     inner_lanes = draw(st.booleans()) and any(p.axes for p in n.phases)
     choices = [a.name for a in n.axes if extents[a.name] > 1]
     vector = draw(st.sampled_from([None, *choices])) if not inner_lanes else None
@@ -66,15 +66,15 @@ def tilings(draw: st.DrawFn, s: scop.Scop, n: Nest, given_: dict[str, int]) -> T
         lanes = draw(st.sampled_from([2, 4, 8])) if a.name == vector else 1
         if a.name in given_:
             size = given_[a.name]
-            fits = [r for r in range(1, size + 1) if size % r == 0 or size == a.extent]
+            fits = [r for r in range(1, size + 1) if size % r == 0 or size == a.typical_extent]
             register = draw(st.sampled_from([r for r in fits if r % lanes == 0] or [0]))
             if not register:
                 register, lanes = draw(st.sampled_from(fits)), 1
             tiles[a.name] = Tile(size, register, lanes)
             continue
-        register = lanes * draw(st.integers(1, max(1, min(9, a.extent) // lanes) + (lanes > 1)))
-        register = min(register, -(-a.extent // lanes) * lanes)
-        cache = draw(st.one_of(st.just(a.extent), st.integers(1, 4).map(lambda k, r=register: k * r)))
+        register = lanes * draw(st.integers(1, max(1, min(9, a.typical_extent) // lanes) + (lanes > 1)))
+        register = min(register, -(-a.typical_extent // lanes) * lanes)
+        cache = draw(st.one_of(st.just(a.typical_extent), st.integers(1, 4).map(lambda k, r=register: k * r)))
         tiles[a.name] = Tile(cache, register, lanes)
     vector = next((k for k, t in tiles.items() if t.lanes > 1), None)
     own = [a.name for a in n.axes if a.name not in given_]
@@ -88,7 +88,7 @@ def tilings(draw: st.DrawFn, s: scop.Scop, n: Nest, given_: dict[str, int]) -> T
     for p in n.phases:
         block = None
         if p.axes and len(p.axes) == 1 and not blocked and draw(st.integers(0, 3)) == 0:
-            block, blocked = draw(st.integers(1, p.axes[0].extent)), True
+            block, blocked = draw(st.integers(1, p.axes[0].typical_extent)), True
         if not p.axes:
             phases.append(PhaseTile())
         elif inner_lanes and draw(st.booleans()):
@@ -108,7 +108,7 @@ def region_tilings(draw: st.DrawFn, s: scop.Scop, r: Region) -> tuple[Region, Re
     """Some of the shared axes, tiled, and a tiling of each nest in them."""
     keep = draw(st.lists(st.booleans(), min_size=len(r.axes), max_size=len(r.axes)))
     shared = tuple(a for a, k in zip(r.axes, keep) if k) or r.axes[:1]
-    sizes = tuple(draw(st.integers(1, a.extent)) for a in shared)
+    sizes = tuple(draw(st.integers(1, a.typical_extent)) for a in shared)
     given_ = {a.name: n for a, n in zip(shared, sizes)}
     nests = tuple(draw(tilings(s, n, given_)) for n in r.nests)
     return Region(shared, r.nests), RegionTiling(sizes, nests, draw(st.booleans()))
@@ -133,6 +133,7 @@ CASES = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("strategy", ["max", "min"])
 @pytest.mark.parametrize("name", CASES)
 @given(data=st.data())

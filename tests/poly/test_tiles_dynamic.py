@@ -53,9 +53,9 @@ def tilings(draw: st.DrawFn, s: scop.Scop, n: Nest, given_: Mapping[str, int], s
     tiles: dict[str, Tile] = {}
     for a in n.axes:
         lanes = draw(st.sampled_from([2, 4])) if a.name == vector else 1
-        most = max(1, a.extent // lanes)
+        most = max(1, a.typical_extent // lanes)
         if a.size is None and a.name in given_:
-            lanes, fits = 1, [r for r in range(1, a.extent + 1) if given_[a.name] % r == 0]
+            lanes, fits = 1, [r for r in range(1, a.typical_extent + 1) if given_[a.name] % r == 0]
             tiles[a.name] = Tile(given_[a.name], draw(st.sampled_from(fits)), lanes)
             continue
         register = lanes * draw(st.integers(1, most if a.size is None else 9 // lanes))
@@ -96,7 +96,9 @@ def region_tilings(draw: st.DrawFn, s: scop.Scop, r: Region, size: str) -> tuple
     keep = draw(st.lists(st.booleans(), min_size=len(r.axes), max_size=len(r.axes)))
     shared = tuple(a for a, k in zip(r.axes, keep, strict=True) if k) or r.axes[:1]
     sizes = tuple(
-        draw(st.integers(1, a.extent)) if a.size is None else draw(st.sampled_from([1, 3, CacheTile.SHARE]))
+        draw(st.integers(1, a.typical_extent))
+        if a.size is None
+        else draw(st.sampled_from([1, 3, CacheTile.SHARE]))
         for a in shared
     )
     nests = tuple(
@@ -136,6 +138,7 @@ def check(p: Program, n: LoopNest, values: tuple[int, ...]) -> None:
             assert found is None, f"{sizes}: {found}\n{nest_text(n)}"
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("strategy", ["max", "min"])
 @pytest.mark.parametrize("name", CASES)
 @given(data=st.data())
@@ -163,6 +166,7 @@ def rows(tile: Tile, parallel: int = 1) -> LoopNest:
     return n
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("register", [1, 2, 3, 6, 8, 11])
 @pytest.mark.parametrize("tiles", [1, 3, CacheTile.SHARE, CacheTile.WHOLE])
 def test_remainders_of_rows_are_correct(register: int, tiles: int) -> None:

@@ -15,6 +15,7 @@ from tc.errors import RangeError
 from tc.ir.evaluate import evaluate
 from tc.lang.check import check
 from tc.lang.parse import parse
+from tc.poly.implication import implies
 from tc.ranges import Range, infer
 from tests.share import examples
 
@@ -124,7 +125,7 @@ def problems(draw: st.DrawFn, clamps: bool = False) -> Problem:
 def inferred(p: Problem, sizes: list[int]) -> dict[str, tuple[int, int]] | None:
     try:
         checked = check(parse(p.source()))
-        ranges = infer(checked)
+        ranges = infer(checked, implies=implies)
     except RangeError:
         return None
     env = {f"N{n}": size for n, size in enumerate(sizes)}

@@ -15,12 +15,13 @@ from tc.errors import RangeError
 from tc.ir.evaluate import evaluate
 from tc.lang.check import check
 from tc.lang.parse import parse
+from tc.poly.implication import implies
 from tc.ranges import Obligation, Range, Ranges, infer
 
 
 def ranges_of(source: str, **scalars: int) -> tuple[Ranges, dict[str, list[Range]]]:
     checked = check(parse(source))
-    ranges = infer(checked, scalars)
+    ranges = infer(checked, scalars, implies=implies)
     return ranges, {out.name: list(ranges.box(out.tensor)) for out in checked.returns}  # type: ignore[misc]
 
 

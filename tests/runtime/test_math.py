@@ -129,6 +129,7 @@ def test_all_functions_are_listed() -> None:
     assert len(set(ADDRESSES.values())) == len(ADDRESSES)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", TRUTH)
 def test_accuracy(name: str) -> None:
     arity, truth, allowed = TRUTH[name]

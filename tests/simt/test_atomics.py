@@ -64,6 +64,7 @@ def test_atomic_updates_propagate_special_values(op: str, special: float) -> Non
     np.testing.assert_array_equal(kernel(a), tc.interpret(source, a))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("shape", [(1, 5000), (7, 900), (130, 257)])
 @pytest.mark.parametrize("backend", ["opencl", "cuda"])
 def test_blocks_share_rows_by_atomic_updates(backend: str, shape: tuple[int, int]) -> None:

@@ -127,6 +127,7 @@ def test_every_barrier_is_needed(name: str) -> None:
         assert Kind.RACE in {f.kind for f in result.found}, module.text
 
 
+@pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("name", CASES)
 def test_as_few_barriers_are_enough_in_opencl(name: str) -> None:

@@ -115,6 +115,7 @@ def test_trigonometric_functions_keep_zeros_and_subnormals(functions: tuple[str,
     assert np.isnan(out[-3:]).all()
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", BOUNDS)
 @pytest.mark.parametrize("t", [FLOAT16, BFLOAT16], ids=str)
 def test_functions_of_halves_are_those_of_float32(name: str, t: DType) -> None:

@@ -128,7 +128,7 @@ def _share(m: Mapped, *stages: str) -> bool:
 
 def _in_a_row(m: Mapped) -> list[int]:
     """The unroll factor of each loop that is not fully unrolled; 0 if none is given."""
-    return [s.lanes for s in statements(m.nest.body) if isinstance(s, For) and s.kind is LoopKind.SERIAL]
+    return [s.unroll for s in statements(m.nest.body) if isinstance(s, For) and s.kind is LoopKind.SERIAL]
 
 
 def _guards(m: Mapped, stage: str) -> set[str]:
@@ -597,6 +597,7 @@ def test_nvrtc_compiles_mapper_cases(name: str, arch: str) -> None:
     assert len(kernels) == len(one.compiled.module.kernels)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", FIXED)
 def test_options_give_the_expected_loops(name: str) -> None:
     program, holds = FIXED[name]

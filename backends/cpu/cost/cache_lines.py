@@ -111,10 +111,10 @@ def single_pass_reads(context: NestContext, phase: Phase, vector: str) -> list[R
     cache, each row once: a tile of whole rows reads memory sequentially, a tile of parts reads a piece of
     every row.  None if cores can only share the columns of the rows."""
     nest, work, machine = context.nest, context.work, context.machine
-    tasks = math.prod(a.extent for a in nest.axes if a.name != vector)
+    tasks = math.prod(a.typical_extent for a in nest.axes if a.name != vector)
     if len(phase.axes) != 1 or tasks < machine.cores:
         return []
-    axes = [a.name for a in nest.axes if a.extent > 1]
+    axes = [a.name for a in nest.axes if a.typical_extent > 1]
     return [
         r
         for s in phase.statements
@@ -158,7 +158,7 @@ def line_traffic(
     """The lines that a register tile with these extents, and lanes along `vector`, reads in the loops of a
     phase."""
     machine = context.machine
-    inner = {a.name: a.extent for a in phase.axes}
+    inner = {a.name: a.typical_extent for a in phase.axes}
     each = LINE / machine.l2_bandwidth
     out: list[LineTraffic] = []
     for name in phase.statements:
@@ -214,13 +214,13 @@ def _reload_factor(r: Ref, own: Mapping[str, int], phase: Phase, machine: Machin
         stride = abs(r.strides.get(a.name, 0)) * r.itemsize
         if not 0 < stride < LINE:
             continue
-        inside = {b.name: b.extent for b in phase.axes[i + 1 :]} | dict(own)
+        inside = {b.name: b.typical_extent for b in phase.axes[i + 1 :]} | dict(own)
         count, run = rows(r, inside)
         if (
             count * max(1.0, run / LINE) * LINE > USABLE_SHARE * machine.l1
             or set_occupancy(r, inside, machine.l1, machine.l1_ways) > 1
         ):
-            out *= min(a.extent, LINE // stride)
+            out *= min(a.typical_extent, LINE // stride)
     return out
 
 
@@ -260,7 +260,7 @@ def _new_share(b: LineTraffic, phase: Phase, axis: str, step: int) -> float:
     if b.packed:
         return 1.0
     # A sliding window keeps the elements that it shares with the last one.
-    extents = {a.name: a.extent for a in phase.axes}
+    extents = {a.name: a.typical_extent for a in phase.axes}
     window = {n for pair in b.ref.windows if axis in pair for n in pair if n in extents}
     reach = sum((extents[n] - 1) * abs(b.ref.strides.get(n, 0)) for n in window)
     return min(1.0, stride * step * b.ref.itemsize / LINE) * step * stride / (step * stride + reach)
@@ -356,7 +356,7 @@ def inner_order(
     far = [r for r in context.refs if r.elements * r.itemsize > machine.l2]
     if len(looped) < 2 or any(abs(r.strides.get(looped[-1], 0)) == 1 for r in far):
         return tuple(order)  # contiguous rows from afar are best read and written sequentially
-    at = {a.name: min(tiles[a.name].register, a.extent) for a in nest.axes}
+    at = {a.name: min(tiles[a.name].register, a.typical_extent) for a in nest.axes}
     cut = [one_block(p, t) for p, t in zip(nest.phases, phases, strict=True) if p.axes]
     vector = lane_axis(tiles)
     found = [(p, line_traffic(context, p, packs, at, vector)) for p in cut]

@@ -103,14 +103,14 @@ def _loop_code(p: Phase, t: PhaseTile, unroll: int) -> _Loop:
     last = p.axes[-1]
     if t.vector is not None:
         if last.size is None:
-            n, rest = divmod(last.extent, t.lanes * t.accumulators)
+            n, rest = divmod(last.typical_extent, t.lanes * t.accumulators)
             return _Loop((n > 0) + (rest > 0), (n > 0) * t.accumulators + -(-rest // t.lanes))
         return _Loop(1 + (t.accumulators > 1) + (t.lanes > 1), t.accumulators + 1 + (t.lanes > 1))
     n = max(1, min(t.unroll, unroll))
     if last.size is not None:
         return _Loop(1 + (n > 1), n + (n > 1))
-    rest = last.extent % n
-    return _Loop((last.extent >= n) + (rest > 0), min(n, last.extent) + rest)
+    rest = last.typical_extent % n
+    return _Loop((last.typical_extent >= n) + (rest > 0), min(n, last.typical_extent) + rest)
 
 
 def _access_lines(r: Ref, along: str | None, lanes: int, guarded: bool) -> float:

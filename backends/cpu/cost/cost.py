@@ -48,7 +48,7 @@ def nest_cost(context: NestContext, c: Candidate, extents: Mapping[str, int], re
     compute += _block_reload_cycles(context, c, extents) * repeats
     pack = _pack_cycles(context, c, extents) * repeats
     along = lane_axis(c.tiles)
-    everywhere = {**extents, **{a.name: a.extent for p in nest.phases for a in p.axes}}
+    everywhere = {**extents, **{a.name: a.typical_extent for p in nest.phases for a in p.axes}}
     distinct: dict[str, float] = {}
     for r in context.refs:
         distinct[r.buffer] = max(distinct.get(r.buffer, 0.0), float(footprint(r, everywhere)))
@@ -94,7 +94,7 @@ def _pack_cycles(context: NestContext, c: Candidate, extents: Mapping[str, int])
     if not packed:
         return 0.0
     assert along is not None
-    inner = {a.name: a.extent for p in nest.phases for a in p.axes}
+    inner = {a.name: a.typical_extent for p in nest.phases for a in p.axes}
     depends = {n for _, r in packed for n in extents if r.strides.get(n, 0)}
     caches = {n: e if n == along else min(e, c.tiles[n].register) for n, e in extents.items()}
     rows_of = row_tiles(nest, [r for _, r in packed], c, extents, machine)
@@ -188,7 +188,7 @@ def _block_reload_cycles(context: NestContext, c: Candidate, extents: Mapping[st
     blocked = [
         (p, t.block) for p, t in zip(context.nest.phases, c.phases, strict=True) if t.block is not None
     ]
-    blocks = max((math.ceil(p.axes[0].extent / points) for p, points in blocked), default=1)
+    blocks = max((math.ceil(p.axes[0].typical_extent / points) for p, points in blocked), default=1)
     if blocks == 1:
         return 0.0
     at = {n: min(t.register, extents[n]) for n, t in c.tiles.items()}

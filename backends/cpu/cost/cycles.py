@@ -62,7 +62,7 @@ def tile_cycles(context: NestContext, c: Candidate, extents: Mapping[str, int], 
     rows = math.prod(e for n, e in extents.items() if c.tiles[n].lanes == 1)
     for phase, tile in zip(nest.phases, c.phases, strict=True):
         cut = one_block(phase, tile)
-        blocks = 1 if cut is phase else phase.axes[0].extent / cut.axes[0].extent
+        blocks = 1 if cut is phase else phase.axes[0].typical_extent / cut.axes[0].typical_extent
         total += blocks * Iteration(context, cut, tile, c, extents).cycles(after)
     total += sum(store_cycles(r, c, extents, machine) for r in results)
     total += max(
@@ -79,7 +79,9 @@ def _divergence(context: NestContext, c: Candidate, extents: Mapping[str, int]) 
     all."""
     nest, work = context.nest, context.work
     # If a tile has all points of an axis, conditions on that axis alone are known at compile time.
-    constant_axes = {a.name for a in nest.axes if extents[a.name] == a.extent and c.tiles[a.name].lanes == 1}
+    constant_axes = {
+        a.name for a in nest.axes if extents[a.name] == a.typical_extent and c.tiles[a.name].lanes == 1
+    }
     guards = {n for w in work.values() if not w.guards <= constant_axes for n in w.guards}
     padded = {n for w in work.values() for n in w.padded}
     if any(c.tiles[a.name].lanes > 1 for a in nest.axes if a.name in padded):
@@ -94,7 +96,7 @@ def _boundary_share(nest: Nest, axes: AbstractSet[str], extents: Mapping[str, in
     same = 1.0
     for a in nest.axes:
         if a.name in axes:
-            same *= max(0.0, 1 - 2 * (extents[a.name] - 1) / max(1, a.extent))
+            same *= max(0.0, 1 - 2 * (extents[a.name] - 1) / max(1, a.typical_extent))
     return 1 - same
 
 

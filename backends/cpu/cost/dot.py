@@ -86,8 +86,8 @@ def _with_dot(
         along = packed.strides.get(vector, 0) and packed.strides.get(last.name, 0) and not packed.windows
         together = not other.strides.get(vector, 0) and other.strides.get(last.name, 0)
         together = together and last.name not in other.dynamic  # the elements of a group are at known offsets
-        if along and together and last.extent >= dot.size:
-            groups = last.extent // dot.size
+        if along and together and last.typical_extent >= dot.size:
+            groups = last.typical_extent // dot.size
             # Where the sum is an instruction of its own, LLVM adds the sums to each other first, and spills.
             most = 4 if isa.dots else 2
             return PhaseTile(unroll=most if groups >= 8 else min(groups, most), dot=dot)
@@ -121,7 +121,7 @@ def private_dot_tiles(
         if len(reads) == 2 and all(r.plain and r.strides.get(t.vector) == 1 for r in reads):
             kinds = set(w.product.factors.values())
             size = 4 if isa.dots and kinds == {INT8, UINT8} else 2
-            extent = next(a.extent for a in p.axes if a.name == t.vector)
+            extent = next(a.typical_extent for a in p.axes if a.name == t.vector)
             if extent >= size * t.lanes * t.accumulators:
                 t = replace(t, dot=Dot(w.name, reads[0].read, reads[1].read, size, INT16))
         made.append(t)

@@ -75,7 +75,7 @@ class Iteration:
 
     def __post_init__(self) -> None:
         # No `cached_property`: if another thread holds its lock at a fork, the child holds it for ever.
-        object.__setattr__(self, "inner", {a.name: a.extent for a in self.phase.axes})
+        object.__setattr__(self, "inner", {a.name: a.typical_extent for a in self.phase.axes})
 
     @property
     def lanes(self) -> int:

@@ -18,7 +18,7 @@ _ROW_BYTES = 256  # bytes of a row that a pack takes along axes without lanes
 
 def pack_depth(nest: Nest, packed: Sequence[Ref], phases: Sequence[PhaseTile]) -> int:
     """Points of the reduction in a pack, at most."""
-    inner = {a.name: a.extent for p in nest.phases for a in p.axes}
+    inner = {a.name: a.typical_extent for p in nest.phases for a in p.axes}
     inner |= {p.axes[0].name: t.block for p, t in zip(nest.phases, phases, strict=True) if t.block}
     return max(math.prod(inner[a] for a in r.strides if a in inner and r.strides[a]) for r in packed)
 
@@ -61,7 +61,7 @@ def row_tiles(
     """
     vector = lane_axis(c.tiles) or ""
     out: dict[str, int] = {}
-    inner = {a.name: a.extent for p in nest.phases for a in p.axes}
+    inner = {a.name: a.typical_extent for p in nest.phases for a in p.axes}
     dynamic = {a.name for a in nest.axes if a.size is not None}
     for r in packed:
         if r.strides.get(vector, 0) in (0, 1) or r.elements * r.itemsize <= machine.l2:
@@ -107,7 +107,7 @@ def pack_width(
     nest, machine = context.nest, context.machine
     vector = lane_axis(c.tiles)
     assert vector is not None
-    extents = {a.name: a.extent for a in nest.axes}
+    extents = {a.name: a.typical_extent for a in nest.axes}
     register = c.tiles[vector].register
     rows = row_tiles(nest, packed, c, extents, machine)
     each = pack_bytes(nest, packed, c.phases) * math.prod(rows.values())

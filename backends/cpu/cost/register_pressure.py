@@ -66,7 +66,7 @@ def _window_registers(nest: Nest, work: Mapping[str, Work], tiles: Mapping[str, 
     element of this iteration.
     """
     vector = lane_axis(tiles)
-    unrolled = {p.axes[-1].name for p in nest.phases if p.axes and p.axes[-1].extent > 1}
+    unrolled = {p.axes[-1].name for p in nest.phases if p.axes and p.axes[-1].typical_extent > 1}
     kept = 0
     for w in work.values():
         for r in w.refs:
@@ -85,7 +85,7 @@ def _invariant_registers(nest: Nest, work: Mapping[str, Work], tiles: Mapping[st
     and stay.  A factor that is alone with a product needs none, as it is the product's memory operand."""
     most = 0
     for p in nest.phases:
-        if len(p.axes) < 2 or p.axes[-1].extent == 1:
+        if len(p.axes) < 2 or p.axes[-1].typical_extent == 1:
             continue
         inner, kept = p.axes[-1].name, 0
         several = (work[s] for s in p.statements if work[s].update and work[s].operations > 1)

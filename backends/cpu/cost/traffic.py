@@ -40,8 +40,8 @@ def reload_cycles(
         if t.block is not None and not packed:
             continue  # the reused part of a few rows stays near
         cut = one_block(p, t)
-        blocks = 1.0 if cut is p else p.axes[0].extent / cut.axes[0].extent
-        inner = {a.name: a.extent for a in cut.axes}
+        blocks = 1.0 if cut is p else p.axes[0].typical_extent / cut.axes[0].typical_extent
+        inner = {a.name: a.typical_extent for a in cut.axes}
         for r in (r for s in p.statements for r in work[s].refs):
             read = not r.written and not r.indirect and (r.statement, r.read) not in c.packs
             if not read or r.buffer in context.accumulators:

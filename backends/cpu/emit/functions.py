@@ -101,7 +101,7 @@ class FunctionEmitter(DotEmitter):
     def emit_store_fence(self) -> None:
         """Emit a store fence before the function returns, if it has non-temporal stores, so that these are
         visible to whoever waits for it."""
-        streams = self.isa.x86 and any(a.streamed for a in self.nest.arrays)
+        streams = self.isa.x86 and any(a.nontemporal for a in self.nest.arrays)
         if streams and any("!nontemporal" in line for line in self.fn.lines):
             self.declarations.add("declare void @llvm.x86.sse.sfence()")
             self.do("call void @llvm.x86.sse.sfence()")

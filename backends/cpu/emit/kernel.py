@@ -78,7 +78,7 @@ class NestEmitter(FunctionEmitter):
             self.do("ret i32 0")
         kernel = self.finish(f"define i32 @{KERNEL}(ptr %args) {self.attributes()} {{")
         parts = [f"; {self.nest.name}", *self.texts.values(), *self.helper_text(), *self.functions, kernel]
-        if any(a.streamed for a in self.nest.arrays):
+        if any(a.nontemporal for a in self.nest.arrays):
             parts.append("!0 = !{i32 1}")
         if any(LIKELY in text for text in parts):
             parts.append(WEIGHTS)

@@ -376,12 +376,12 @@ class MemoryEmitter(ShuffleEmitter):
         t, lanes = array.dtype, self.lanes
         width = lanes * t.itemsize
         plain = self._stores(t, p, text, _power_of_two_pieces(active, lanes))
-        if array.streamed and (piece := _nontemporal_piece(address, t.itemsize, width)):
+        if array.nontemporal and (piece := _nontemporal_piece(address, t.itemsize, width)):
             nontemporal = self._stores(
                 t, p, text, _power_of_two_pieces(active, piece // t.itemsize), nontemporal=True
             )
             self.emit_either(self.is_line_aligned(array), nontemporal, plain)
-        elif array.on_lines and active == lanes and _MIN_NONTEMPORAL <= width <= LINE:
+        elif array.line_aligned and active == lanes and _MIN_NONTEMPORAL <= width <= LINE:
             nontemporal = self._stores(t, p, text, [(0, lanes)], nontemporal=True)
             self.emit_either(self._is_vector_aligned(array, address, width), nontemporal, plain)
         else:

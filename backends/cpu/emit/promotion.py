@@ -214,7 +214,7 @@ class PromotionEmitter(MemoryEmitter):
         array, lanes = first.array, first.lanes
         vector, size = type_text(array.dtype, lanes), lanes * array.dtype.itemsize
         shape = f"{len(values)}x{active}of{lanes}.{array.dtype}.{first.address.lane}"
-        name = f"turn.{shape}{'.streamed' * array.streamed}{'.on_lines' * array.on_lines}"
+        name = f"turn.{shape}{'.streamed' * array.nontemporal}{'.on_lines' * array.line_aligned}"
         if name not in self.texts:
             with self.function():
                 self.bases = {array.name: "%to"}

@@ -52,14 +52,16 @@ def tiling(
             row = None
         if row is not None:
             each = pack_bytes(nest, packed, c.phases)
-            share = row_tile(axes[row].extent, tiles[row].register, each, machine)
+            share = row_tile(axes[row].typical_extent, tiles[row].register, each, machine)
             tiles[row] = replace(tiles[row], cache=share)
         elif not given and options.tile is None and options.order is None and options.parallel is not False:
             rows = _row_split_axis(context, packed, tiles, cycles)
         if rows is not None:
             order = [rows, *(n for n in order if n != rows)]
-            tiles[rows] = replace(tiles[rows], cache=_share_per_core(axes[rows].extent, tiles[rows], machine))
-        whole = row_tiles(nest, packed, c, {n: a.extent for n, a in axes.items()}, machine)
+            tiles[rows] = replace(
+                tiles[rows], cache=_share_per_core(axes[rows].typical_extent, tiles[rows], machine)
+            )
+        whole = row_tiles(nest, packed, c, {n: a.typical_extent for n, a in axes.items()}, machine)
         for n in order:
             if n in depends and n not in (vector, row):
                 tiles[n] = replace(tiles[n], cache=whole.get(n, tiles[n].register))
@@ -89,7 +91,7 @@ def tiling(
         for a, points in zip(nest.axes, options.tile, strict=False):
             if a.name not in given:
                 t = tiles[a.name]
-                tiles[a.name] = replace(t, cache=-(-min(points, a.extent) // t.register) * t.register)
+                tiles[a.name] = replace(t, cache=-(-min(points, a.typical_extent) // t.register) * t.register)
                 fixed.add(a.name)
         parallel = 0 if given else len(order)
     elif not given and (dynamic or any(a.size is not None for a in inside)):
@@ -98,7 +100,7 @@ def tiling(
         filled = sum(_pack_elements(r, nest, tiles) for r in packed)
         shared_tasks = number_of_tasks(nest.axes, inside, cycles, max(TASK_CYCLES, 4 * filled), many)
         made = [n for n in order if n in fixed and n not in dynamic]
-        have = math.prod(math.ceil(axes[n].extent / tiles[n].cache) for n in made)
+        have = math.prod(math.ceil(axes[n].typical_extent / tiles[n].cache) for n in made)
         shared = [n for n in order if n in fixed] if packed and have >= machine.cores else order
         tiles, parallel = shares(nest, shared, tiles, frozenset(fixed), many)
     elif rows is not None:
@@ -107,7 +109,7 @@ def tiling(
         wanted = min(cycles / TASK_CYCLES, _max_tasks(packed, phases, machine))
         tasks, busy = 1, False
         for i, n in enumerate(order):
-            extent, t = axes[n].extent, tiles[n]
+            extent, t = axes[n].typical_extent, tiles[n]
             have = math.ceil(extent / t.cache)
             if n not in fixed and tasks * have < wanted and t.cache > t.register:
                 least = math.ceil(wanted / tasks)
@@ -183,8 +185,8 @@ def _row_split_axis(
     small = result.elements * result.itemsize <= machine.l2 * machine.cores
     worth = filled < result.elements and 2 * filled * machine.cores <= cycles
     moves = any(r.strides.get(best.name, 0) for r in packed)
-    share = _share_per_core(best.extent, tiles[best.name], machine)
-    enough = best.extent >= MIN_BUSY * machine.cores * share and cycles >= TASK_CYCLES * machine.cores
+    share = _share_per_core(best.typical_extent, tiles[best.name], machine)
+    enough = best.typical_extent >= MIN_BUSY * machine.cores * share and cycles >= TASK_CYCLES * machine.cores
     return best.name if small and worth and enough and not moves and not best.reductions else None
 
 
@@ -196,7 +198,7 @@ def _share_per_core(extent: int, t: Tile, machine: Machine) -> int:
 def _revisited_points(context: NestContext, tiles: Mapping[str, Tile], vector: str) -> int:
     """The points of the vector axis whose results stay in the second cache from block to block."""
     t = tiles[vector]
-    extents = {a.name: min(a.extent, tiles[a.name].cache) for a in context.nest.axes}
+    extents = {a.name: min(a.typical_extent, tiles[a.name].cache) for a in context.nest.axes}
     results = [footprint(r, extents) for r in context.accumulators.values() if r.strides.get(vector, 0)]
     parts = max(1.0, sum(results) / (context.machine.l2 / 2))
     return min(t.cache, max(t.register, math.ceil(extents[vector] / parts / t.register) * t.register))
@@ -204,8 +206,8 @@ def _revisited_points(context: NestContext, tiles: Mapping[str, Tile], vector: s
 
 def _pack_elements(r: Ref, nest: Nest, tiles: Mapping[str, Tile]) -> int:
     """Elements of the pack of a cache tile."""
-    extents = {a.name: min(a.extent, tiles[a.name].cache) for a in nest.axes}
-    extents |= {a.name: a.extent for p in nest.phases for a in p.axes}
+    extents = {a.name: min(a.typical_extent, tiles[a.name].cache) for a in nest.axes}
+    extents |= {a.name: a.typical_extent for p in nest.phases for a in p.axes}
     return math.prod(e for n, e in extents.items() if r.strides.get(n, 0))
 
 

@@ -134,7 +134,7 @@ def _even_axes(context: NestContext, extents: Mapping[str, int]) -> tuple[set[st
     """The axes whose register tiles may have two lengths, to divide the axis evenly; and those of them along
     which results are contiguous: these are transposed and stored in rows, which should be whole."""
     written = [r for r in context.refs if r.written]
-    static = {a.name for a in context.nest.axes if a.size is None and extents[a.name] == a.extent}
+    static = {a.name for a in context.nest.axes if a.size is None and extents[a.name] == a.typical_extent}
     return static, {n for n in static if any(r.strides.get(n, 0) == 1 for r in written)}
 
 
@@ -229,7 +229,7 @@ def _short_rows(
     """Shapes with several contiguous results, each the sum of a short row: their lanes are
     reduced together."""
     sums = [
-        a.extent
+        a.typical_extent
         for p, v in zip(context.nest.phases, private, strict=True)
         for a in p.axes
         if a.name == v and any(context.work[s].update for s in p.statements)
@@ -250,9 +250,9 @@ def _phase_tile(p: Phase, vector: str | None, lanes: int, accumulators: int) -> 
     if not p.axes:
         return PhaseTile()
     if vector is None:
-        last = p.axes[-1].extent
+        last = p.axes[-1].typical_extent
         return PhaseTile(unroll=4 if last >= 8 else max(1, last))
-    extent = next(a.extent for a in p.axes if a.name == vector)
+    extent = next(a.typical_extent for a in p.axes if a.name == vector)
     width = min(lanes, 1 << (max(extent, 1) - 1).bit_length())
     while accumulators > 1 and accumulators * width > extent:
         accumulators //= 2
@@ -270,7 +270,7 @@ def _vector_axis(context: NestContext, p: Phase) -> str | None:
     """The loop of a phase along which most references are contiguous; None where none is worth lanes."""
     best, score = None, 0.0
     for a in p.axes:
-        if a.extent < 2 or _has_dynamic_stride(context, a.name):
+        if a.typical_extent < 2 or _has_dynamic_stride(context, a.name):
             continue
         found = 1.0
         for s in p.statements:
@@ -290,7 +290,7 @@ def _worth_packing(
 ) -> frozenset[tuple[str, int]]:
     """The reads that are worth a packed copy when lanes run along `vector`; with `wanted`, all that are read
     more than once."""
-    inner = {a.name: a.extent for p in context.nest.phases for a in p.axes}
+    inner = {a.name: a.typical_extent for p in context.nest.phases for a in p.axes}
     # A pack over a loop of dynamic length is filled block by block, which only phases of one loop can do.
     endless = {a.name for p in context.nest.phases for a in p.axes if a.size is not None and len(p.axes) > 1}
     written = {r.buffer for w in context.work.values() for r in w.refs if r.written}
@@ -344,7 +344,7 @@ def allowed_candidates(
             tiles = dict(c.tiles)
             for a, points in zip(nest.axes, options.register_tile, strict=False):
                 t = tiles[a.name]
-                points = min(points, -(-a.extent // t.lanes) * t.lanes)
+                points = min(points, -(-a.typical_extent // t.lanes) * t.lanes)
                 tiles[a.name] = replace(t, register=-(-points // t.lanes) * t.lanes, even=False)
             tiles, fits = _halve_until(tiles, lambda tiles: _vector_count(tiles) <= _MOST_VECTORS)
             suffix = "as given" if fits else f"as given, down to {_MOST_VECTORS} vectors"

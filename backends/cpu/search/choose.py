@@ -50,7 +50,7 @@ class Choice:
         nests = ((n, c) for r, best in pairs for n, c in zip(r.nests, best, strict=True))
         out: dict[str, int] = {}
         for n, c in nests:
-            often = [math.prod(a.extent for a in p.axes) for p in n.phases]
+            often = [math.prod(a.typical_extent for a in p.axes) for p in n.phases]
             for p, runs in zip(n.phases, often, strict=True):
                 if _RARE_PHASE * runs >= max(often):
                     out |= dict.fromkeys(p.statements, c.vectors)
@@ -135,8 +135,10 @@ def predicted(
         }
         for n, c in zip(r.nests, best, strict=True):
             context = NestContext.of(n, work_of(scop, n, bodies, machine, sizes), machine)
-            extents = {a.name: min(given.get(a.name, a.extent), a.extent) for a in n.axes}
-            repeats = math.prod(math.ceil(a.extent / given[a.name]) for a in n.axes if a.name in given)
+            extents = {a.name: min(given.get(a.name, a.typical_extent), a.typical_extent) for a in n.axes}
+            repeats = math.prod(
+                math.ceil(a.typical_extent / given[a.name]) for a in n.axes if a.name in given
+            )
             total += nest_cost(context, c, extents, repeats).total
     return total
 
@@ -220,8 +222,8 @@ def _region_tiles(
     bytes_each: dict[str, int] = {}
     readers = Counter(b for n in nests for b in {r.buffer for w in work[n].values() for r in w.refs})
     for n in nests:
-        inner = {a.name: a.extent for p in n.phases for a in p.axes}
-        extents = {a.name: 1 if a.name in names else a.extent for a in n.axes} | inner
+        inner = {a.name: a.typical_extent for p in n.phases for a in p.axes}
+        extents = {a.name: 1 if a.name in names else a.typical_extent for a in n.axes} | inner
         for s, w in work[n].items():
             around = [a.name for p in n.phases if s in p.statements for a in (*n.axes, *p.axes)]
             for r in w.refs:
@@ -240,11 +242,11 @@ def _region_tiles(
             tiles.append(1 if a is not shared[-1] else max(1, min(fits, 64)))
             continue
         if a is not shared[-1]:
-            tasks = max(1.0, tasks / a.extent)
+            tasks = max(1.0, tasks / a.typical_extent)
             tiles.append(1)
             continue
-        tile = max(1, min(fits, math.ceil(a.extent / tasks), 64))
-        tiles.append(min(a.extent, tile - tile % 8 if tile > 8 else tile))
+        tile = max(1, min(fits, math.ceil(a.typical_extent / tasks), 64))
+        tiles.append(min(a.typical_extent, tile - tile % 8 if tile > 8 else tile))
     return tiles
 
 
@@ -267,10 +269,10 @@ def _region_shares(
 def _rough_cycles(n: Nest, work: Mapping[str, Work], machine: Machine) -> float:
     """Approximate cycles of a nest before anything is chosen."""
     lanes = machine.isa.lanes(4)
-    points = math.prod(a.extent for a in n.axes)
+    points = math.prod(a.typical_extent for a in n.axes)
     total = 0.0
     for p in n.phases:
-        inner = math.prod(a.extent for a in p.axes)
+        inner = math.prod(a.typical_extent for a in p.axes)
         total += (
             points * inner * sum(work[s].operations for s in p.statements) / lanes / machine.fma_units * 1.5
         )

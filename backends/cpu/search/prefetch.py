@@ -106,7 +106,7 @@ def tile_traversal(
     """The traversal of a nest with the loops `inner` over register tiles.  A cache tile of dynamic length
     (CacheTile.WHOLE, CacheTile.SHARE) counts as long as the axis typically is."""
     axes = {a.name: a for a in context.nest.axes}
-    whole = {n: a.extent for n, a in axes.items()}
+    whole = {n: a.typical_extent for n, a in axes.items()}
     extents = {n: min(t.cache, whole[n]) if t.is_bounded else whole[n] for n, t in tiles.items()}
     at = {n: min(t.register, whole[n]) for n, t in tiles.items()}
     looped = tuple(n for n in inner if extents[n] > tiles[n].register)
@@ -128,7 +128,7 @@ def row_prefetches(
     for phase, t in zip(w.context.nest.phases, phases, strict=True):
         if not phase.axes:
             continue
-        extents = {a.name: a.extent for a in one_block(phase, t).axes}
+        extents = {a.name: a.typical_extent for a in one_block(phase, t).axes}
         places: set[tuple[str, int, tuple[tuple[str, int], ...]]] = set()
         for r in (r for s in phase.statements for r in w.context.work[s].refs):
             side_by_side = (
@@ -223,7 +223,7 @@ def result_prefetches(w: TileTraversal) -> tuple[PrefetchHint, ...]:
     from memory, along the innermost that goes to other lines."""
     at, looped = w.register, w.looped
     iterations = min(
-        (math.prod(a.extent for a in p.axes) for p in w.context.nest.phases if p.axes), default=0
+        (math.prod(a.typical_extent for a in p.axes) for p in w.context.nest.phases if p.axes), default=0
     )
     vectors = math.prod(math.ceil(e / w.tiles[n].lanes) for n, e in at.items())
     out: dict[str, PrefetchHint] = {}
@@ -283,12 +283,12 @@ def is_cheap(r: Ref, phase: Phase, tiles: Mapping[str, Tile], axes: Mapping[str,
     """Whether there are few prefetches beside the operations of an iteration of the phase."""
     lines = vectors = 1
     for n, t in tiles.items():
-        size = min(t.register, axes[n].extent)
+        size = min(t.register, axes[n].typical_extent)
         vectors *= math.ceil(size / t.lanes)
         step = abs(r.strides.get(n, 0)) * r.itemsize
         if step:
             lines *= math.ceil(size * step / LINE) if step < LINE else size
     last = phase.axes[-1]
     if abs(r.strides.get(last.name, 0)) * r.itemsize < LINE:
-        vectors *= min(last.extent, 4)
+        vectors *= min(last.typical_extent, 4)
     return _OPERATIONS_PER_PREFETCH * lines <= vectors * 2

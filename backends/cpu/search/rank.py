@@ -38,14 +38,16 @@ def ranked_candidates(
 ) -> list[Ranked]:
     """The candidates of a nest that the options allow, the best first; at least one.  `given` are the tiles
     of the region's axes."""
-    extents = {a.name: min(given.get(a.name, a.extent), a.extent) for a in nest.axes}
-    repeats = math.prod(math.ceil(a.extent / given[a.name]) for a in nest.axes if a.name in given)
+    extents = {a.name: min(given.get(a.name, a.typical_extent), a.typical_extent) for a in nest.axes}
+    repeats = math.prod(math.ceil(a.typical_extent / given[a.name]) for a in nest.axes if a.name in given)
     context = NestContext.of(nest, work, machine)
     pack = options.pack is True
     made = register_tiles(context, extents, pack)
     # The tiles of a region are whole register tiles.
     partial = {
-        a.name: given[a.name] for a in nest.axes if a.size is None and given.get(a.name, a.extent) < a.extent
+        a.name: given[a.name]
+        for a in nest.axes
+        if a.size is None and given.get(a.name, a.typical_extent) < a.typical_extent
     }
 
     def fitting(found: Sequence[tuple[Candidate, str]]) -> list[tuple[Candidate, str]]:

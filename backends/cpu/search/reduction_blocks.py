@@ -92,15 +92,16 @@ def _with_both_packed(
         return None
     (row,) = rows
     enough = (
-        axes[vector].extent >= 4 * c.tiles[vector].register and axes[row].extent >= 4 * c.tiles[row].register
+        axes[vector].typical_extent >= 4 * c.tiles[vector].register
+        and axes[row].typical_extent >= 4 * c.tiles[row].register
     )
     if not enough or not all(r.strides.get(row, 0) == 1 for r in others):
         return None
     depth = min(
-        along.extent, max(64, context.machine.l2 // 4 // (max(r.pack_itemsize for r in others) * 128))
+        along.typical_extent, max(64, context.machine.l2 // 4 // (max(r.pack_itemsize for r in others) * 128))
     )
-    blocks = -(-along.extent // depth)
-    points = math.ceil(along.extent / blocks / 16) * 16
+    blocks = -(-along.typical_extent // depth)
+    points = math.ceil(along.typical_extent / blocks / 16) * 16
     tiles = tuple(
         replace(t, block=points) if p.axes and blocks > 1 else t
         for p, t in zip(nest.phases, c.phases, strict=True)
@@ -129,8 +130,8 @@ def _pack_blocks(
         moved = [r for r in packed if r.statement in p.statements]
         if not p.axes or not moved or not all(r.strides.get(p.axes[0].name, 0) for r in moved):
             return t
-        extent = p.axes[0].extent
-        inside = math.prod(a.extent for a in p.axes[1:])
+        extent = p.axes[0].typical_extent
+        inside = math.prod(a.typical_extent for a in p.axes[1:])
         if extent * inside < depth or extent == 1:
             return t
         points = math.ceil(extent / math.ceil(extent * inside / _DEPTH))
@@ -167,13 +168,15 @@ def _row_block(context: NestContext, p: Phase, t: PhaseTile, vector: str, c: Can
     ]
     if not found or t.vector is not None:
         return t
-    inside = math.prod(a.extent for a in others)
-    enough = first.size is None and inside <= _CACHED_ROWS and first.extent * inside >= 2 * _CACHED_ROWS
+    inside = math.prod(a.typical_extent for a in others)
+    enough = (
+        first.size is None and inside <= _CACHED_ROWS and first.typical_extent * inside >= 2 * _CACHED_ROWS
+    )
     if enough and all(is_cheap(r, p, c.tiles, axes) for r in found):
-        at = {n: min(x.register, axes[n].extent) for n, x in c.tiles.items()}
-        at |= {a.name: a.extent for a in others}
+        at = {n: min(x.register, axes[n].typical_extent) for n, x in c.tiles.items()}
+        at |= {a.name: a.typical_extent for a in others}
         return replace(t, block=_cached_rows(first, inside, found, at, machine))
-    looped = [a.name for a in nest.axes if a.extent > c.tiles[a.name].register]
+    looped = [a.name for a in nest.axes if a.typical_extent > c.tiles[a.name].register]
     pieces = single_pass_reads(context, p, vector) and vector in looped
     single = pieces or any(
         abs(r.strides.get(first.name, 0)) * r.itemsize >= STREAM_STRIDE
@@ -181,7 +184,7 @@ def _row_block(context: NestContext, p: Phase, t: PhaseTile, vector: str, c: Can
         and all(r.strides.get(n, 0) or n in r.indirect for n in looped)
         for r in found
     )
-    streams = single and not others and first.extent >= 2 * STREAMS
+    streams = single and not others and first.typical_extent >= 2 * STREAMS
     return replace(t, block=STREAMS) if streams else t
 
 
@@ -199,6 +202,6 @@ def _cached_rows(
     if inside == 1 and points > STREAMS:
         points -= points % STREAMS
     # Blocks of equal length need no code for a remainder.
-    equal = [n for n in range(-(-3 * points // 4), points + 1) if first.extent % n == 0]
+    equal = [n for n in range(-(-3 * points // 4), points + 1) if first.typical_extent % n == 0]
     equal = [n for n in equal if inside > 1 or n % 4 == 0]
     return equal[-1] if equal else points

@@ -21,9 +21,11 @@ def number_of_tasks(
 ) -> Expr:
     """The number of tasks of at least `task` cycles each, from 1 to `most`, as an expression over dynamic
     sizes.  The loops over `axes`, with those `inside` of a point, take `cycles` at typical sizes."""
-    sizes = {a.size: a.extent for a in axes if a.size is not None}
+    sizes = {a.size: a.typical_extent for a in axes if a.size is not None}
     sizes |= {
-        Add(a.size, IntImm(_POINT_OVERHEAD)): a.extent + _POINT_OVERHEAD for a in inside if a.size is not None
+        Add(a.size, IntImm(_POINT_OVERHEAD)): a.typical_extent + _POINT_OVERHEAD
+        for a in inside
+        if a.size is not None
     }
     work: Expr | None = None
     each = cycles / task  # tasks for each point of the loops of dynamic length
@@ -49,7 +51,7 @@ def shares(
         if n not in fixed:
             out[n] = replace(t, cache=CacheTile.SHARE)
         if a.size is None:
-            have *= -(-a.extent // (t.cache if n in fixed else t.register))
+            have *= -(-a.typical_extent // (t.cache if n in fixed else t.register))
         if have >= most:
             return out, i + 1
     return out, len(order)

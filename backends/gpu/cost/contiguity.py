@@ -16,7 +16,7 @@ def contiguous_axis(scop: Scop, nest: Nest, statements: Sequence[str] | None = N
     votes: dict[str, int] = {}
     axes = (*nest.axes, *(a for p in nest.phases for a in p.axes))
     for name in nest.statements if statements is None else statements:
-        extents = {a.vars[name]: a.extent for a in axes if name in a.vars}
+        extents = {a.vars[name]: a.typical_extent for a in axes if name in a.vars}
         for access in scop.statement(name).accesses:
             used = {v for e in access.subscripts for v in variables(inline_lets(e))}
             elements = math.prod(n for v, n in extents.items() if v in used)

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from tc.dtypes import DType
 from tc.errors import InternalError
+from tc.interpreter.arithmetic import function
 from tc.ir import expr as x
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import Expr, Load
@@ -53,12 +55,23 @@ def evaluate_lanes(
     """The value of an index expression or of a condition for each lane; a scalar argument counts as 0, an
     array element as the result of `load`."""
     match e:
-        case x.IntImm() | x.UIntImm():
+        case x.IntImm() | x.UIntImm() | x.FloatImm():
             return e.value
         case x.Variable():
             return env.get(e.name, 0)
         case x.Cast():
-            return evaluate_lanes(e.value, env, load)
+            value = evaluate_lanes(e.value, env, load)
+            if e.value.dtype.is_float and e.dtype.is_int:
+                value = _truncate(value)
+            return np.asarray(value).astype(e.dtype.name).astype(np.int64) if _is_narrow(e.dtype) else value
+        case x.Div():
+            with np.errstate(all="ignore"):
+                return np.divide(evaluate_lanes(e.a, env, load), evaluate_lanes(e.b, env, load))
+        case x.Call(name="abs", kind="intrinsic"):
+            return np.abs(evaluate_lanes(e.args[0], env, load))
+        case x.Call(kind="intrinsic"):
+            with np.errstate(all="ignore"):
+                return function(e.name)(*(np.float64(evaluate_lanes(a, env, load)) for a in e.args))
         case x.Not():
             return np.logical_not(evaluate_lanes(e.a, env, load))
         case x.FloorDiv() | x.FloorMod():
@@ -75,6 +88,15 @@ def evaluate_lanes(
             return _OPERATIONS[type(e)](*(evaluate_lanes(c, env, load) for c in x.children(e)))
         case _:
             raise InternalError(f"not an index expression: {text(e)}")
+
+
+def _is_narrow(t: DType) -> bool:
+    return t.is_int and t.bits < 32
+
+
+def _truncate(value: Any) -> Lanes:
+    """Floating-point values truncated to integers; indices are below 2^53."""
+    return np.trunc(np.nan_to_num(np.clip(value, -(2.0**53), 2.0**53))).astype(np.int64)
 
 
 def strides_of(a: Array, sizes: Mapping[str, int]) -> tuple[list[int], list[int]]:

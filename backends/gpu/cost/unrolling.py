@@ -66,8 +66,8 @@ def unrollings(s: Stmt, arrays: Mapping[str, Array]) -> dict[int, Unrolling]:
         n = _trip_count(s)
         if s.kind is LoopKind.UNROLLED and n is not None:
             found = Unrolling(n, True)
-        elif s.lanes:
-            found = Unrolling(s.lanes if n is None else min(n, s.lanes), n is not None and n <= s.lanes)
+        elif s.unroll:
+            found = Unrolling(s.unroll if n is None else min(n, s.unroll), n is not None and n <= s.unroll)
         elif any(isinstance(c, (Sync, Combine)) for c in statements(s.body)):
             found = Unrolling(1, False)
         else:

@@ -143,8 +143,8 @@ class _RegionMapper:
     def point_count(self, shared: Sequence[Axis]) -> int:
         """The number of points of the shared axes, times that of the chunks of reductions."""
         phases = (p for n in self.region.nests for p in n.phases)
-        chunks = (math.prod(a.extent for a in self.chunk_axes(p)) for p in phases)
-        return math.prod(a.extent for a in shared) * max(chunks, default=1)
+        chunks = (math.prod(a.typical_extent for a in self.chunk_axes(p)) for p in phases)
+        return math.prod(a.typical_extent for a in shared) * max(chunks, default=1)
 
     def vector_length(self) -> int:
         """The points of a thread whose operands have 16 bytes, which one load fetches."""
@@ -202,7 +202,7 @@ class _RegionMapper:
     ) -> dict[str, AxisMap]:
         """Map points so that each thread has its own; consecutive threads lie along the axis `along`."""
         order = _first(shared, along)
-        single = sum(a.extent > 1 for a in order) == 1 and not scheme.shares_reductions
+        single = sum(a.typical_extent > 1 for a in order) == 1 and not scheme.shares_reductions
         threaded = order if not scheme.shares_reductions else order[:1]
         axes = self.assign_threads(order, threaded, scheme.contiguous_threads, single)
         if scheme.shares_reductions and not self.options.threads:
@@ -211,7 +211,7 @@ class _RegionMapper:
             pair = self.register_tile_axes(shared, axes, scheme.thread_points)
             for a, k in zip(pair, scheme.thread_points[::-1], strict=False):
                 m = axes[a.name]
-                axes[a.name] = replace(m, tile=m.threads * min(k, -(-a.extent // m.threads)))
+                axes[a.name] = replace(m, tile=m.threads * min(k, -(-a.typical_extent // m.threads)))
         return axes
 
     def transposed_axes(self, shared: Sequence[Axis]) -> tuple[Axis, Axis] | None:
@@ -240,7 +240,7 @@ class _RegionMapper:
         axes = self.assign_threads(order, found, WARP, False)
         _, read = found
         m = axes[read.name]
-        axes[read.name] = replace(m, tile=max(m.threads, min(WARP, power_of_two(read.extent))))
+        axes[read.name] = replace(m, tile=max(m.threads, min(WARP, power_of_two(read.typical_extent))))
         return axes
 
     def register_tile_axes(
@@ -248,7 +248,7 @@ class _RegionMapper:
     ) -> Sequence[Axis]:
         """The two axes along which the points of a thread have most reuse of what they read; of equal pairs
         the one for which a block reads less.  The axis with more threads comes first."""
-        known = [a for a in shared if a.first is None and a.extent > 1]
+        known = [a for a in shared if a.first is None and a.typical_extent > 1]
         known.sort(key=lambda a: -axes[a.name].threads)
         pairs = list(itertools.combinations(known, 2)) or [tuple(known)]
         pairs += [p[::-1] for p in pairs if len({axes[a.name].threads for a in p}) < len(p)]
@@ -256,7 +256,7 @@ class _RegionMapper:
         def loads(pair: Sequence[Axis]) -> tuple[float, int]:
             """Elements that reductions read for a point, and for all points of a block."""
             counts = {
-                a.name: min(k, -(-a.extent // axes[a.name].threads))
+                a.name: min(k, -(-a.typical_extent // axes[a.name].threads))
                 for a, k in zip(pair, steps[::-1], strict=False)
             }
             tiles = {a.name: axes[a.name].threads * counts.get(a.name, 1) for a in shared}
@@ -280,8 +280,8 @@ class _RegionMapper:
         axes of several nests."""
         inner = [a for p in main.phases for a in p.axes if not self.is_chunk_axis(a)]
         if row_axis is None or row_axis.name not in {a.name for a in inner}:
-            row_axis = max(inner, key=lambda a: a.extent, default=None)
-        extent = 1 if row_axis is None else row_axis.extent
+            row_axis = max(inner, key=lambda a: a.typical_extent, default=None)
+        extent = 1 if row_axis is None else row_axis.typical_extent
         limit = min(scheme.row_threads, self.max_threads)
         self.block_shape.append(self.thread_count(0, min(power_of_two(extent), limit)))
         if len(self.region.nests) > 1:
@@ -295,7 +295,7 @@ class _RegionMapper:
             left = limit // self.block_shape[0]
             # Few rows that are long: more threads for each.
             if len(row) > 1 and left > 1 and math.prod(map(_extent, row)) >= scheme.row_threads:
-                self.block_shape.append(min(power_of_two(row[1].extent), left))
+                self.block_shape.append(min(power_of_two(row[1].typical_extent), left))
         order = list(reversed(shared))
         return self.assign_threads(order, order, WARP, False)
 
@@ -304,12 +304,12 @@ class _RegionMapper:
         block."""
         own_axes = [a for n in self.region.nests for a in n.axes[len(shared) :]]
         several_own = any(len(n.axes) - len(shared) > 1 for n in self.region.nests)
-        longest = max((a.extent for a in own_axes), default=1)
+        longest = max((a.typical_extent for a in own_axes), default=1)
         limit = min(WARP if several_own else THREADS, self.max_threads)
         self.block_shape.append(self.thread_count(0, min(power_of_two(longest), limit)))
         if several_own and not self.options.threads:
             self.block_shape.append(max(1, self.max_threads // self.block_shape[0]))
-        points = min(scheme.shared_points, power_of_two(shared[-1].extent))
+        points = min(scheme.shared_points, power_of_two(shared[-1].typical_extent))
         return {a.name: AxisMap(points if a is shared[-1] else 1) for a in shared}
 
     def assign_threads(
@@ -351,8 +351,8 @@ class _RegionMapper:
         for a in order:
             left = max(1, self.max_threads // math.prod(shape))
             limit = left if not shape and single else min(left, limit_first if not shape else WARP)
-            n = self.thread_count(len(shape), within(a.extent, limit)) if a in threaded else 1
-            n = min(n, power_of_two(a.extent), tiles.get(a.name) or n)  # at most one for each point
+            n = self.thread_count(len(shape), within(a.typical_extent, limit)) if a in threaded else 1
+            n = min(n, power_of_two(a.typical_extent), tiles.get(a.name) or n)  # at most one for each point
             out[a.name] = n if len(shape) < max(3, len(self.options.threads)) else 1
             if out[a.name] > 1:
                 shape.append(n)
@@ -388,7 +388,7 @@ class _RegionMapper:
             if a.first is not None:  # the origin of tiles depends on sizes
                 out[a.name] = replace(m, tile=0)
                 continue
-            count = -(-a.extent // size)
+            count = -(-a.typical_extent // size)
             if a.size is None:
                 limit = self.options.blocks[number] if number < len(self.options.blocks) else left
                 count = max(1, min(count, limit, left))
@@ -460,9 +460,13 @@ class _RegionMapper:
         left = _REDUCTION_TILE_POINTS
         given = dict(zip((a.name for a in axes), self.options.tile[outer:], strict=False))
         for a in _first(axes, inner):
-            chosen = even_tile_size(a.extent, left) if a.size is None else min(power_of_two(a.extent), left)
+            chosen = (
+                even_tile_size(a.typical_extent, left)
+                if a.size is None
+                else min(power_of_two(a.typical_extent), left)
+            )
             size = given.get(a.name, chosen)
-            out[a.name] = AxisMap(0 if size >= a.extent and a.size is None else size)
+            out[a.name] = AxisMap(0 if size >= a.typical_extent and a.size is None else size)
             left = max(1, left // size)
         return out
 
@@ -502,7 +506,7 @@ def candidates(
 def weight(nest: Nest, statement: str) -> int:
     """The approximate number of instances of a statement."""
     phase = next(p for p in nest.phases if statement in p.statements)
-    return math.prod(a.extent for a in (*nest.axes, *phase.axes))
+    return math.prod(a.typical_extent for a in (*nest.axes, *phase.axes))
 
 
 def _first(axes: Sequence[Axis], chosen: Axis | None) -> list[Axis]:
@@ -511,4 +515,4 @@ def _first(axes: Sequence[Axis], chosen: Axis | None) -> list[Axis]:
 
 
 def _extent(a: Axis) -> int:
-    return a.extent
+    return a.typical_extent

@@ -29,7 +29,9 @@ def balanced_threads(extent: int, limit: int) -> int:
 def lane_utilization(axes: Sequence[Axis], threads: Mapping[str, int]) -> float:
     """The share of the lanes of all warps that have a point, over all steps."""
     total = math.prod(threads.values())
-    points = math.prod(a.extent / (-(-a.extent // threads[a.name]) * threads[a.name]) for a in axes)
+    points = math.prod(
+        a.typical_extent / (-(-a.typical_extent // threads[a.name]) * threads[a.name]) for a in axes
+    )
     return points * total / (-(-total // WARP) * WARP)
 
 

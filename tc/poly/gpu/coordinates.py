@@ -30,7 +30,11 @@ class Tuple:
     def point(self, axis: Axis) -> str:
         """The number of the point along an axis, from 0 (from an arbitrary one if its first point varies)."""
         position = f"d{self.axes[axis.name]}"
-        return position if axis.min == 0 or axis.first is not None else f"({position} - {axis.min})"
+        return (
+            position
+            if axis.typical_min == 0 or axis.first is not None
+            else f"({position} - {axis.typical_min})"
+        )
 
     def tile(self, axis: Axis, m: AxisMap) -> str:
         return f"floor({self.point(axis)}/{m.tile})"
@@ -41,14 +45,14 @@ class Tuple:
         return self.tile(axis, m) if alone(axis, m) else f"({self.tile(axis, m)}) mod {m.blocks}"
 
     def thread(self, axis: Axis, m: AxisMap) -> str:
-        fits = axis.size is None and axis.first is None and axis.extent <= m.threads
+        fits = axis.size is None and axis.first is None and axis.typical_extent <= m.threads
         return self.point(axis) if fits else f"({self.point(axis)}) mod {m.threads}"
 
     def step(self, axis: Axis, m: AxisMap) -> str | None:
         """The number of a point among those of its thread in its tile; None if there is only one."""
         if steps(axis, m) == 1:
             return None
-        whole = not m.tile or (axis.size is None and m.tile >= axis.extent)
+        whole = not m.tile or (axis.size is None and m.tile >= axis.typical_extent)
         inside = self.point(axis) if whole else f"({self.point(axis)}) mod {m.tile}"
         return f"floor(({inside})/{m.threads})" if m.threads > 1 else inside
 
@@ -83,9 +87,11 @@ def to_tile_points(ctx: isl.Context, t: Tuple, axes: Iterable[tuple[Axis, AxisMa
     for a, m, size in axes:
         i = t.axes[a.name]
         if several(a, m):
-            conditions[i] = f"floor((e{i} - {a.min})/{m.tile}) = floor((d{i} - {a.min})/{m.tile})"
+            conditions[i] = (
+                f"floor((e{i} - {a.typical_min})/{m.tile}) = floor((d{i} - {a.typical_min})/{m.tile})"
+            )
         else:
-            conditions[i] = f"{a.min} <= e{i} < {a.min + size}"
+            conditions[i] = f"{a.typical_min} <= e{i} < {a.typical_min + size}"
     target = t.text.replace("[d", "[e").replace(" d", " e")
     where = " and ".join(conditions.values())
     return isl.Map.read_from_str(ctx, f"{{ {t.text} -> {target}" + (f" : {where} }}" if where else " }"))

@@ -58,19 +58,19 @@ def copy(
     element, over = _distributed_elements([d.size for d in x.dimensions], width, threads, name, unroll)
     box = list(x.buffer.box)
     point: tuple[Expr, ...] = ()
-    if x.index is None:
+    if x.indirect is None:
         source, tests = _source(x.dimensions, element, box, starts)
         value: Expr = Load(x.buffer.name, tuple(source), x.buffer.dtype)
     else:
-        assert x.call is not None and x.subscript is not None
-        i, n = x.selected, len(x.index.dimensions)
-        box[i : i + 1] = x.index.buffer.box
+        how, i = x.indirect, x.indirect.position
+        n = len(how.index.dimensions)
+        box[i : i + 1] = how.index.buffer.box
         source, tests = _source(x.dimensions, element, box, starts)
-        index = Load(x.index.array.name, tuple(element[i : i + n]), x.index.array.dtype)
-        at = Sub(_with_index(x.subscript, index), x.buffer.box[i].min)
+        index = Load(how.index.array.name, tuple(element[i : i + n]), how.index.array.dtype)
+        at = Sub(_with_index(how.subscript, index), x.buffer.box[i].min)
         source[i : i + n] = [simplify(at, exact=True)]
-        value = Load(x.buffer.name, tuple(source), x.buffer.dtype, x.call.checked, x.call.site)
-        point = tuple(_position(x, axis, first, element, starts) for axis, first in x.point)
+        value = Load(x.buffer.name, tuple(source), x.buffer.dtype, how.call.checked, how.call.site)
+        point = tuple(_position(x, axis, first, element, starts) for axis, first in how.point)
     if x.array.dtype != x.buffer.dtype:
         value = Cast(x.array.dtype, value)
     if tests:
@@ -201,8 +201,10 @@ def _rounds(
         return first, lambda s: s
     few = rounds <= _UNROLLED if unroll is None else unroll and rounds <= _MAX_UNROLLED
     if rest or not few:
-        lanes = 1 if unroll is False else rounds if unroll and few else 0
-        return Variable(name), lambda s: For(name, first, IntImm(count), threads, LoopKind.SERIAL, s, lanes)
+        factor = 1 if unroll is False else rounds if unroll and few else 0
+        return Variable(name), lambda s: For(
+            name, first, IntImm(count), threads, LoopKind.SERIAL, s, unroll=factor
+        )
     each = Add(first, Mul(IntImm(threads), Variable(name)))
     return each, lambda s: For(name, IntImm(0), IntImm(rounds), 1, LoopKind.UNROLLED, s)
 

@@ -40,9 +40,9 @@ def rings(scop: Scop, unit: Unit, shared_reads: Sequence[Shared], budget: int) -
         or axis.first is not None
     ):
         return tuple(shared_reads)
-    if any(x.index is not None or x.buffer.dtype.itemsize * x.rows.width not in _SIZES for x in moving):
+    if any(x.indirect is not None or x.buffer.dtype.itemsize * x.rows.width not in _SIZES for x in moving):
         return tuple(shared_reads)
-    indices = {x.index.array.name for x in shared_reads if x.index is not None}
+    indices = {x.indirect.index.array.name for x in shared_reads if x.indirect is not None}
     if indices & {x.array.name for x in moving}:
         return tuple(shared_reads)
     if sum({x.array.name: x.bytes for x in shared_reads}.values()) + _more(moving) > budget:

@@ -89,10 +89,10 @@ def footprint(
                 return None
             most_points = (covered(axis, m) or n) if whole else n
             last_point += abs(k) * (most_points - 1)
-            constant += k * axis.min + min(0, k * (most_points - 1))
-            moves = axis.size is not None or n < axis.extent
+            constant += k * axis.typical_min + min(0, k * (most_points - 1))
+            moves = axis.size is not None or n < axis.typical_extent
             inside.append(Term(axis.name, k, most_points, moves, n))
-            last = None if axis.size is not None else k * n * (-(-axis.extent // n) - 1)
+            last = None if axis.size is not None else k * n * (-(-axis.typical_extent // n) - 1)
             if last is None:  # but it is on one side of the first
                 low, high = (low, None) if k > 0 else (None, high)
             else:

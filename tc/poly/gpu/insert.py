@@ -128,7 +128,7 @@ class Insertions:
         """
         t = of_axes(name, [a for a, _ in u.axes])
         there = self.promoted.home(u.nest, buffer, array)
-        views = [View(-1, array.name, function(self.promoted.ctx, t, index(t, u.axes)))]
+        views = [View(None, array.name, function(self.promoted.ctx, t, index(t, u.axes)))]
         if isinstance(there, Local):
             at_place = there.place(t, u, statement, subscripts)
             views.append(View(0, there.array.name, function(self.promoted.ctx, t, at_place)))

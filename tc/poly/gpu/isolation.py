@@ -24,7 +24,7 @@ def whole_tiles(p: PromotedRegion, u: Unit) -> tuple[isl.Set, isl.Set] | None:
     if not isolated(p.scop, u, name):
         return None
     t, domain = p.instances(u, name), padded_domains.domain(p.scop, u, name, p.padded_statements)
-    axes = ((a, m, a.extent) for a, m in (*u.axes, *u.own) if name in a.vars)
+    axes = ((a, m, a.typical_extent) for a, m in (*u.axes, *u.own) if name in a.vars)
     box = to_tile_points(p.ctx, t, axes).intersect_domain(domain)
     partial = box.intersect_range(domain.complement()).domain()
     whole = domain.subtract(partial).coalesce()

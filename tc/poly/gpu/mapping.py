@@ -42,19 +42,19 @@ SERIAL = AxisMap()
 
 def several(axis: Axis, m: AxisMap) -> bool:
     """Whether there is, or may be, more than one tile."""
-    return bool(m.tile) and (axis.size is not None or m.tile < axis.extent)
+    return bool(m.tile) and (axis.size is not None or m.tile < axis.typical_extent)
 
 
 def alone(axis: Axis, m: AxisMap) -> bool:
     """Whether each tile has a block of its own."""
     if m.block is None:
         return False
-    return not m.blocks or (axis.size is None and -(-axis.extent // m.tile) <= m.blocks)
+    return not m.blocks or (axis.size is None and -(-axis.typical_extent // m.tile) <= m.blocks)
 
 
 def points(axis: Axis, m: AxisMap) -> int | None:
     """The maximum number of points of a tile; None without a bound."""
-    whole = axis.extent if axis.size is None else None
+    whole = axis.typical_extent if axis.size is None else None
     return m.tile if m.tile and (whole is None or m.tile < whole) else whole
 
 

@@ -134,7 +134,7 @@ class PromotedRegion:
         mapped_units: list[View] = []
         reads = 0
         for a in self.scop.statement(statement).accesses:
-            number = -1
+            number = None
             if a.kind == "read":
                 number, reads = reads, reads + 1
             array = self.register_of(statement, a.buffer, a.kind)

@@ -27,12 +27,23 @@ LEAST_REUSE = 2  # accesses to each element of a tile from which on a copy pays
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
-    """A read (its number among the reads of `statement`) of `buffer` that is redirected to `array`.
+class Indirect:
+    """What selects the elements of an indirect read: the subscript at `position` is `subscript`, an
+    expression of an element of `index`, whose dimensions replace it.
 
-    In an indirect read the subscript number `selected` is `subscript`, an expression of an element of
-    `index`, whose dimensions replace it; `call` is the read, `point` the axes of the statement's variables.
+    `call` is the read, `point` the axes of the statement's variables, with their first points.
     """
+
+    index: Shared
+    position: int
+    subscript: Expr
+    call: Call
+    point: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A read (its number among the reads of `statement`) of `buffer` that is redirected to `array`."""
 
     statement: str
     read: int
@@ -40,11 +51,7 @@ class Shared:
     array: Array
     dimensions: tuple[Dimension, ...]
     rows: Rows
-    index: Shared | None = None
-    selected: int = -1
-    subscript: Expr | None = None
-    call: Call | None = None
-    point: tuple[tuple[str, int], ...] = ()  # with their first points
+    indirect: Indirect | None = None
     # The axis of double buffering: its tiles alternate in the first dimension of `array`, of extent 2.
     ring: str = ""
 
@@ -223,15 +230,20 @@ def _indirect(
         # A row is contiguous in memory too, unless the index selects its elements.
         last = -1 if selected == len(buffer.box) - 1 else len(dimensions) - 1
         layout = rows(unit, threads, buffer, buffer.dtype, dimensions, last, _unguarded(scop, unit, s, whole))
-        axes = {x.vars[s]: (x.name, x.min) for x, _ in (*unit.axes, *unit.own) if s in x.vars}
+        axes = {x.vars[s]: (x.name, x.typical_min) for x, _ in (*unit.axes, *unit.own) if s in x.vars}
         point = tuple(axes[v] for v in statement.stage.domain.names)
         yield (
             _instances(unit, s) / math.prod(d.size for d in dimensions),
             Shared(
-                s, number, buffer, _array(buffer.dtype, dimensions, layout), dimensions, layout, index,
-                selected, subscript, a.read.call, point,
+                s,
+                number,
+                buffer,
+                _array(buffer.dtype, dimensions, layout),
+                dimensions,
+                layout,
+                Indirect(index, selected, subscript, a.read.call, point),
             ),
-        )  # fmt: skip
+        )
 
 
 def _unguarded(scop: Scop, unit: Unit, s: str, whole: bool) -> bool:
@@ -242,7 +254,7 @@ def _unguarded(scop: Scop, unit: Unit, s: str, whole: bool) -> bool:
     if not bounded(scop, unit, s):
         return False
     return whole or all(
-        a.size is None and a.first is None and a.extent % (points(a, m) or 1) == 0
+        a.size is None and a.first is None and a.typical_extent % (points(a, m) or 1) == 0
         for a, m in unit.axes
         if s in a.vars
     )
@@ -264,9 +276,8 @@ def _array(dtype: DType, found: Sequence[Dimension], layout: Rows) -> Array:
 
 def _same(x: Shared, y: Shared) -> bool:
     """Whether two reads can go to one array."""
-    indices = (x.index is None) == (y.index is None) and (
-        x.index is None or y.index is None or x.index.array == y.index.array
-    )
+    a, b = x.indirect, y.indirect
+    indices = (a is None) == (b is None) and (a is None or b is None or a.index.array == b.index.array)
     return (
         indices
         and x.buffer == y.buffer

@@ -80,8 +80,8 @@ def _copied(
     `again`: the block overwrites them afterwards."""
     p = into.promoted
     statements = where(p.ctx, {p.instances(u, s): () for s in u.statements})
-    indices = [x for x in memory if x.index is None]
-    selected = [x for x in memory if x.index is not None]
+    indices = [x for x in memory if x.indirect is None]
+    selected = [x for x in memory if x.indirect is not None]
     between = [into.barrier(f"selected{number}", prefix)] if indices and selected else []
     return nodes.sequence(
         [

@@ -72,8 +72,8 @@ def shifted(builder: Builder, nest: Nest, tiling: Tiling, order: Sequence[str]) 
         found = _address(builder, statement)
         buffer = _written(builder, statement)
         size = lanes * builder.dtypes[buffer].itemsize
-        long = axis.extent * builder.dtypes[buffer].itemsize >= _ROW
-        if found is None or not long or buffer not in builder.past or not 16 <= size <= ALIGNMENT:
+        long = axis.typical_extent * builder.dtypes[buffer].itemsize >= _ROW
+        if found is None or not long or buffer not in builder.nontemporal or not 16 <= size <= ALIGNMENT:
             continue
         names = {v: a.name for a in nest.axes for s, v in a.vars.items() if s == statement}
         lows = {a.vars[statement]: a.low for a in nest.axes if statement in a.vars}
@@ -93,13 +93,13 @@ def partial_line_results(builder: Builder, nest: Nest, tiling: Tiling, order: Se
     """The results to demote from non-temporal to ordinary stores: a register tile writes parts of their cache
     lines, and no other tile soon writes the rest.  Loops over register tiles are nested in `order`."""
     axes = {a.name: a for a in nest.axes}
-    loops = {a.name: a.extent for p in nest.phases for a in p.axes}
-    extents = loops | {n: a.extent for n, a in axes.items()}
-    tile = loops | {n: min(tiling.tiles[n].register, a.extent) for n, a in axes.items()}
+    loops = {a.name: a.typical_extent for p in nest.phases for a in p.axes}
+    extents = loops | {n: a.typical_extent for n, a in axes.items()}
+    tile = loops | {n: min(tiling.tiles[n].register, a.typical_extent) for n, a in axes.items()}
     for phase in nest.phases:
         for statement in phase.statements:
             buffer, found = _written(builder, statement), _address(builder, statement)
-            if buffer not in builder.past or found is None:
+            if buffer not in builder.nontemporal or found is None:
                 continue
             names = {a.vars[statement]: a.name for a in (*nest.axes, *phase.axes) if statement in a.vars}
             terms, _ = linear_terms(found)

@@ -51,7 +51,9 @@ class Span:
 
 def axis_span(a: Axis) -> Span:
     """All of an axis."""
-    return Span(ZERO, a.extent, a.extent) if a.size is None else Span(ZERO, 0, 0, None, a.size)
+    return (
+        Span(ZERO, a.typical_extent, a.typical_extent) if a.size is None else Span(ZERO, 0, 0, None, a.size)
+    )
 
 
 @dataclass(slots=True)
@@ -60,7 +62,7 @@ class Builder:
 
     `chunks`: the trip count, at most, of a parallel loop whose body has private arrays.  `workspace`: bytes
     in use, beside `base` bytes, which depend on dynamic sizes.  `version` and `count` make names unique, also
-    between several builders of one nest.  `past`: the results with non-temporal stores.  `on_lines`: those
+    between several builders of one nest.  `nontemporal`: the results stored so.  `line_aligned`: those
     of them whose tiles begin on cache lines wherever their rows do.  `partial_line_results`: those of them
     that ordinary stores suit better; they are added when their nests are tiled.
     """
@@ -72,8 +74,8 @@ class Builder:
     arrays: list[Array] = field(default_factory=list[Array])
     count: int = 0
     version: str = ""
-    past: frozenset[str] = frozenset()
-    on_lines: set[str] = field(default_factory=set[str])
+    nontemporal: frozenset[str] = frozenset()
+    line_aligned: set[str] = field(default_factory=set[str])
     partial_line_results: set[str] = field(default_factory=set[str])
     stages: Mapping[str, Stage] = field(init=False)
     bodies: Mapping[str, Expr] = field(init=False)
@@ -115,7 +117,7 @@ class Builder:
 
 def points_of(a: Axis, span: Span) -> Expr:
     """The points of an axis in a cache tile; the last tile may have fewer."""
-    return span.count if span.whole else Min(span.count, Sub(IntImm(a.extent), span.origin))
+    return span.count if span.whole else Min(span.count, Sub(IntImm(a.typical_extent), span.origin))
 
 
 def block(parts: Iterable[Stmt]) -> Stmt:

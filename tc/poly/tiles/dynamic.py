@@ -105,7 +105,7 @@ def share_tiles(builder: Builder, a: Axis, points: Expr, size: int, body: Callab
     var, number = builder.name(a.name), builder.name("whole")
     whole = body(Part(Mul(Variable(var), IntImm(size)), size))
     parts: list[Stmt] = [For(var, ZERO, Variable(number), 1, LoopKind.SERIAL, whole)]
-    short = a.extent % size
+    short = a.typical_extent % size
     if short:
         start = Mul(Variable(number), IntImm(size))
         parts.append(If(GT(points, start), body(Part(start, short))))

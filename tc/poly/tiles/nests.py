@@ -93,11 +93,11 @@ class TiledLoops:
         """The cache tiles of an axis; of constant extents the last one has a constant length, too."""
         if a.size is not None or not isinstance(size, int) or size == CacheTile.WHOLE:
             return cache_tiles(self.builder, a, size)
-        n = -(-a.extent // size)
+        n = -(-a.typical_extent // size)
         if n <= 1:
             return Tiles(axis_span(a))
         var = self.builder.name(a.name)
-        rest = a.extent - (n - 1) * size
+        rest = a.typical_extent - (n - 1) * size
         last = EQ(Variable(var), IntImm(n - 1)) if rest != size else None
         return Tiles(Span(Mul(Variable(var), IntImm(size)), size, rest, last), (var, IntImm(n)))
 
@@ -177,7 +177,7 @@ class TiledLoops:
                 s = For(blocks.loop[0], ZERO, blocks.loop[1], 1, LoopKind.SERIAL, s)
                 parts.append(defined(blocks.before, s))
                 continue
-            whole, rest = divmod(axis.extent, size)
+            whole, rest = divmod(axis.typical_extent, size)
             var = self.builder.name(axis.name)
             for count, start, extent in ((whole, None, size), (1 if rest else 0, whole * size, rest)):
                 if not count:
@@ -221,7 +221,7 @@ class TiledLoops:
                         rest, {**local, name: p.start}, {**extents, name: p.size}, {**axis_parts, name: p}
                     )
 
-                self.builder.on_lines.add(shifted_axis.buffer)
+                self.builder.line_aligned.add(shifted_axis.buffer)
                 first = self.builder.name("before")
                 short = shifted_axis.before(n, spans, local)
                 count = points_of(shifted_axis.axis, span)
@@ -264,12 +264,12 @@ class TiledLoops:
                     parts.append(loop if whole > 1 else inner)
                     first += whole * size
                 return block(parts)
-            size = min(tile.register, axes[name].extent if axes[name].size is None else span.extent)
+            size = min(tile.register, axes[name].typical_extent if axes[name].size is None else span.extent)
             whole, left = divmod(span.extent, size)
             if left:
                 raise InternalError("a cache tile is not a multiple of its register tile")
             # The last cache tile may have fewer whole register tiles.
-            end = Sub(IntImm(axes[name].extent), span.origin)
+            end = Sub(IntImm(axes[name].typical_extent), span.origin)
             inner = level(
                 rest, {**local, name: Mul(Variable(var), IntImm(size))}, {**extents, name: size}, axis_parts
             )

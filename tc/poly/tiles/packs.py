@@ -225,7 +225,7 @@ class _Filler:
         var = self.builder.name(vector.name)
         count: Expr = IntImm(whole)
         if not span.whole:
-            count = Min(count, FloorDiv(Sub(IntImm(vector.extent), span.origin), IntImm(p.width)))
+            count = Min(count, FloorDiv(Sub(IntImm(vector.typical_extent), span.origin), IntImm(p.width)))
         parts: list[Stmt] = []
         if whole:
             parts.append(self.blocks(p, var, count, whole))

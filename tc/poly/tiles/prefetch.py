@@ -111,7 +111,7 @@ def longest_phase(tile: RegisterTile) -> Phase | None:
         outer = next((a for a in p.axes if a.name != t.vector), None)
         if len(p.axes) > 1 and outer is not None and isinstance(tile.extent(outer), int):
             found.append(p)
-    return max(found, key=lambda p: math.prod(a.extent for a in p.axes), default=None)
+    return max(found, key=lambda p: math.prod(a.typical_extent for a in p.axes), default=None)
 
 
 def prefetch_gathered_rows(
@@ -148,7 +148,9 @@ def prefetch_gathered_rows(
                 if next_tile is not None and next_tile[0].name in offsets:
                     a, further = next_tile
                     step = Mul(further, IntImm(tile.extents[a.name]))
-                    end = Sub(IntImm(a.extent - 1), Add(tile.spans[a.name].origin, tile.local[a.name]))
+                    end = Sub(
+                        IntImm(a.typical_extent - 1), Add(tile.spans[a.name].origin, tile.local[a.name])
+                    )
                     offsets = {**offsets, a.name: Min(Add(offsets[a.name], step), end)}
                 env = dict(tile.point(statement, offsets, {**at, last.name: later}))
                 return Prefetch(load.buffer, tuple(substitute(e, env) for e in load.subscripts))

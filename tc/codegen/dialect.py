@@ -42,16 +42,20 @@ class Dialect:
 
     Of a GPU:
 
-    `kernel`: the qualifiers of a kernel of so many threads. `global_space`, `shared`, `shared_pointer`: the
-    qualifiers of global memory, of shared arrays, and of what a pointer to shared memory points to.
-    `alignment`: that of an alignment to BYTES. `dynamic_shared`: the declaration of dynamic shared memory,
-    which is used beyond `static_shared_limit` bytes; `dynamic_array`: that of an array at an OFFSET in it.
-    `block`, `thread`: their numbers.  `barrier`, `warp_barrier`: statements; the latter is for a warp, where
-    the language has it. `vectors`: types of so many bytes and their zeros. `async_copy`: an asynchronous copy
-    of BYTES `from` global memory `to` shared memory, through a CACHE, or of zeros unless `inside`;
-    `wait_copies`: waits for all copies of the thread. `claim_error`: an expression that takes the kernel's
-    `error` record, whose low word is then `site + 1`, and tells whether it was free. `compare_exchange`: a
-    function on an unsigned integer in memory that returns the old value.
+    - `kernel`: the qualifiers of a kernel of so many threads.
+    - `global_space`, `shared`, `shared_pointer`: the qualifiers of global memory, of shared arrays, and of
+      what a pointer to shared memory points to.
+    - `alignment`: the qualifier of an array that is aligned to BYTES.
+    - `dynamic_shared`: the declaration of dynamic shared memory, which is used beyond `static_shared_limit`
+      bytes; `dynamic_array`: that of an array at an OFFSET in it.
+    - `block`, `thread`: the numbers of the block and of the thread.
+    - `barrier`, `warp_barrier`: statements; the latter is empty if the language has none for a warp.
+    - `vectors`: types of so many bytes and their zeros.
+    - `async_copy`: an asynchronous copy of BYTES `from` global memory `to` shared memory, through a CACHE, or
+      of zeros unless `inside`; `wait_copies`: waits for all copies of the thread.
+    - `claim_error`: an expression that takes the kernel's `error` record, whose low word is then `site + 1`;
+      it is true if the record was free.
+    - `compare_exchange`: a function on an unsigned integer in memory that returns the old value.
     """
 
     name: str

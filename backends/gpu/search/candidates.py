@@ -58,14 +58,15 @@ class MappingOptions:
 class MappingScheme:
     """How the points of a region are mapped.
 
-    `row_threads`: so many threads share the reduction of a row; 0: each thread has points of its own.
-    `contiguous_threads`: at most so many threads lie along the contiguous axis. `max_threads`: of a block.
-    `shares_reductions`: the remaining threads of a block share reductions. `thread_points`: the register
-    tile, the points of a thread along two axes. `shared_points`: a block has tiles of so many points of the
-    axes that nests share, each thread executes all of them, and the axes that nests do not share are mapped
-    to threads; 0: the shared axes are mapped. `transposes`: square tiles of the axis along which the region
-    writes contiguously and of the one along which it reads contiguously; consecutive threads lie along the
-    former.
+    - `row_threads`: so many threads share the reduction of a row; 0: each thread has its own points.
+    - `contiguous_threads`: at most so many threads lie along the contiguous axis.
+    - `max_threads`: the limit of a block.
+    - `shares_reductions`: the remaining threads of a block share reductions.
+    - `thread_points`: the register tile, the points of a thread along two axes.
+    - `shared_points`: a block has tiles of so many points of the axes that nests share; each thread executes
+      all of them, and the other axes of the nests are mapped to threads; 0: the shared axes are mapped.
+    - `transposes`: square tiles of the axis along which the region writes contiguously and of the one along
+      which it reads contiguously; consecutive threads lie along the former.
     """
 
     name: str
@@ -290,8 +291,8 @@ class _RegionMapper:
                 self.block_shape.append(max(1, self.max_threads // self.block_shape[0]))
             return axes
         if not self.options.threads and self.point_count(shared) < WARP * self.units:
-            beside = next((p.axes for p in main.phases if row_axis in p.axes), ())
-            row = _first([a for a in beside if not self.is_chunk_axis(a)], row_axis)
+            phase_axes = next((p.axes for p in main.phases if row_axis in p.axes), ())
+            row = _first([a for a in phase_axes if not self.is_chunk_axis(a)], row_axis)
             left = limit // self.block_shape[0]
             # Few rows that are long: more threads for each.
             if len(row) > 1 and left > 1 and math.prod(map(_extent, row)) >= scheme.row_threads:

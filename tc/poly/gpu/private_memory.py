@@ -169,7 +169,7 @@ def partial_results(
     scop: Scop, units: Sequence[Unit], everywhere: AbstractSet[str], name: Callable[[str], str]
 ) -> dict[str, PartialResults]:
     """The partial results of each reduction whose iterations are distributed over threads or blocks, and the
-    sums beside results; all threads get those of the buffers `everywhere`."""
+    separate sums; all threads get those of the buffers `everywhere`."""
     dtypes = {b.name: b.dtype for b in scop.program.buffers}
     func_buffers = scop.program.func_buffers
     out: dict[str, PartialResults] = {}

@@ -173,8 +173,8 @@ def promote(
     """Map a region and promote its buffers.  Use it, and the result, inside `isl_context()`.
 
     `name` makes new names of arrays.  `shared`: bytes of shared memory for elements that are used at least
-    `reuse` times.  `private`: whether threads keep elements in registers.  `ahead`: whether there are
-    asynchronous copies, for double buffering.  `staged`: whether units without loops of their own have
+    `reuse` times.  `private`: whether there is promotion to registers.  `double_buffered`: whether
+    copies are asynchronous, for double buffering.  `staged`: whether units without loops of their own have
     copies, too, as well as reads that are not coalesced.
     """
     mapped_units = units(region, mapping)

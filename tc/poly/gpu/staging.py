@@ -29,7 +29,7 @@ def own_tiles(
 ) -> Tree:
     """The tiles of a unit's own loops, for each of which copies are made in shared memory."""
     p = into.promoted
-    again = p.repeated  # the next tile's copies then wait until this one's are no longer used
+    overwritten = p.repeated  # the next tile's copies then wait until this one's are no longer used
     names = {a.name for a, _ in u.looped}
     once = [x for x in p.shared_reads[i] if not x.moves & names]  # invariant in these loops
     memory = [x for x in p.shared_reads[i] if x not in once]
@@ -47,14 +47,14 @@ def own_tiles(
         if memory[0].ring:
             below = _ahead(into, u, i, memory, below, prefix, every)
         else:
-            below = _copied(into, u, f"{i}", memory, below, prefix, every, again or bool(members))
+            below = _copied(into, u, f"{i}", memory, below, prefix, every, overwritten or bool(members))
     below = nodes.banded(band(p.ctx, members), below) if members else below
     if memory and memory[0].ring:
         first = _copies(into, f"{i}_first", memory, prefix, every, first=True)
-        last = [into.barrier(f"used{i}", outer)] if again else []
+        last = [into.barrier(f"used{i}", outer)] if overwritten else []
         statements = where(p.ctx, dict.fromkeys(tuples, ()))
         below = nodes.sequence([*first, Part(statements, below), *last])
-    return _copied(into, u, f"{i}_once", once, below, outer, tiles, again) if once else below
+    return _copied(into, u, f"{i}_once", once, below, outer, tiles, overwritten) if once else below
 
 
 def _points(p: PromotedRegion, u: Unit) -> Tree:
@@ -74,10 +74,10 @@ def _copied(
     below: Tree,
     prefix: isl.UnionMap,
     tiles: Sequence[tuple[str, int]],
-    again: bool,
+    overwritten: bool,
 ) -> Tree:
     """Copies to shared memory for each point of the loops `tiles`, and the tree `below` that uses them;
-    `again`: the block overwrites them afterwards."""
+    `overwritten`: the block overwrites them afterwards."""
     p = into.promoted
     statements = where(p.ctx, {p.instances(u, s): () for s in u.statements})
     indices = [x for x in memory if x.indirect is None]
@@ -90,7 +90,7 @@ def _copied(
             *_copies(into, f"{number}_of", selected, prefix, tiles),
             into.barrier(f"copied{number}", prefix),
             Part(statements, below),
-            *([into.barrier(f"used{number}", prefix)] if again else []),
+            *([into.barrier(f"used{number}", prefix)] if overwritten else []),
         ]
     )
 

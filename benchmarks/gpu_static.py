@@ -94,18 +94,25 @@ class Total:
 
 def row(program: str, kernel: str, p: Any, memory: int, text_ms: float, nvrtc_ms: float) -> Row:
     """Of a prediction."""
-    results = max(1.0, p.results)
-    worst = max((a.moved / a.least for a in p.work.accesses if not a.shared and a.least), default=1.0)
+    results = max(1.0, p.elements_written)
+    worst = max(
+        (
+            a.transactions / a.ideal_transactions
+            for a in p.work.accesses
+            if not a.shared and a.ideal_transactions
+        ),
+        default=1.0,
+    )
     return Row(
         program=program, kernel=kernel, blocks=p.blocks, threads=p.threads, registers=p.registers,
         shared=p.shared, memory=memory, occupancy=p.occupancy.share, occupancy_limit=p.occupancy.limit,
-        results=p.results, loads=p.count(shared=False, store=False) / results,
-        least_loads=p.operands / results, stores=p.count(shared=False, store=True) / results,
+        results=p.elements_written, loads=p.count(shared=False, store=False) / results,
+        least_loads=p.elements_read / results, stores=p.count(shared=False, store=True) / results,
         shared_loads=p.count(shared=True, store=False), multiply_adds=p.work.multiply_adds,
         instructions=p.work.instructions, guards=p.work.guards, barriers=p.work.barriers,
-        barriers_each=p.work.barriers_each, coalesced=p.coalesced, sectors=worst, bank_cycles=p.conflicts,
-        least_bytes=p.least_read + p.least_written, l2_bytes=p.l2, dram_bytes=p.dram,
-        microseconds=1e6 * p.seconds, binds=p.binds, bounds={n: 1e6 * s for n, s in p.bounds.items()},
+        barriers_each=p.work.barriers_per_iteration, coalesced=p.coalesced, sectors=worst,
+        bank_cycles=p.conflict_factor, least_bytes=p.compulsory_read + p.compulsory_written, l2_bytes=p.l2, dram_bytes=p.dram,
+        microseconds=1e6 * p.seconds, binds=p.bottleneck, bounds={n: 1e6 * s for n, s in p.bounds.items()},
         text_ms=text_ms, nvrtc_ms=nvrtc_ms, accesses=tuple(access_line(a).strip() for a in p.work.accesses),
     )  # fmt: skip
 
@@ -172,8 +179,9 @@ def access_line(a: Any) -> str:
     what = f"{'store' if a.store else 'load ':5} {'shared' if a.shared else 'global'}"
     each = "cycles " if a.shared else "sectors"
     bad = " " if a.coalesced else "!"
-    least = a.least / max(1.0, a.requests)
-    return f"  {bad} {what} {a.requests:12.0f} x {a.each:5.2f} {each} of {least:5.2f}  {a.text}"
+    least = a.ideal_transactions / max(1.0, a.requests)
+    taken = a.transactions_per_request
+    return f"  {bad} {what} {a.requests:12.0f} x {taken:5.2f} {each} of {least:5.2f}  {a.text}"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -219,9 +227,9 @@ def main(argv: list[str] | None = None) -> int:
         for k, launch in zip(made.module.kernels, launches, strict=True):
             assert isinstance(launch, Launch)
             r = made.resources[k.name]
-            p = model.predicted(made.nest, launch, target, registers=r.registers)
+            p = model.predict(made.nest, launch, target, registers=r.registers)
             mine.append(row(name, k.name, p, r.in_memory, text, machine))
-            least.append(traffic.Traffic(made.nest, launch, {}, p.work).least())
+            least.append(traffic.Traffic(made.nest, launch, {}, p.work).compulsory())
             print(line(mine[-1]))
             if args.accesses:
                 print("\n".join(map(access_line, p.work.accesses)))

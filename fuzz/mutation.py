@@ -56,7 +56,7 @@ EXCLUDED = (
     *("backends/cpu/policy.py", "backends/gpu/policy.py", "backends/gpu/target.py"),
     *("backends/gpu/search/choose.py", "backends/gpu/search/kernels.py"),
     *("backends/gpu/cost/model.py", "backends/gpu/cost/warps.py", "backends/gpu/cost/traffic.py"),
-    *("backends/gpu/cost/lanes.py", "backends/gpu/cost/requests.py"),
+    *("backends/gpu/cost/lanes.py", "backends/gpu/cost/requests.py", "backends/gpu/cost/sampling.py"),
     *(
         "backends/gpu/cost/instructions.py",
         "backends/gpu/cost/unrolling.py",

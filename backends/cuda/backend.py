@@ -1,4 +1,4 @@
-"""The cuda backend: compiles wherever NVRTC is; calls need a device and pycuda (`passes.py`)."""
+"""The cuda backend: compiles wherever NVRTC is installed; calls need a device and pycuda (`passes.py`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ARCHITECTURE = "sm_90"  # without a device
 
 
 class Backend:
-    """Compiles wherever NVRTC is; calls need a device and pycuda."""
+    """Compiles wherever NVRTC is installed; calls need a device and pycuda."""
 
     name = "cuda"
     options_used: frozenset[str] = GPU_OPTIONS | {"isa"}
@@ -40,17 +40,19 @@ class Backend:
     def compile(
         self, program: Program, options: Options | None = None, typical: Mapping[str, int] | None = None
     ) -> Compiled:
-        """The kernels of a program, whose symbolic sizes are dynamic and have these typical values, for the
-        device, or the architecture that the option `isa` names, or where there is neither for sm_90.
+        """The kernels of a program; `typical` are values of its symbolic sizes, which are dynamic.
+
+        They are compiled for the architecture of the option `isa`, else for that of the device, else for
+        sm_90.
 
         Raises BackendError, code TC0811, for an architecture that NVRTC does not know.
         """
         options = options or Options()
-        here = device.find() if device.availability().ok else None
+        found = device.find() if device.availability().ok else None
         preset = PRESETS.get(options.preset)
-        arch = options.isa or (here.arch if here else preset.arch if preset else _ARCHITECTURE)
+        arch = options.isa or (found.arch if found else preset.arch if preset else _ARCHITECTURE)
         nvrtc.check(arch)
-        target = of_architecture(arch, here.name if here and here.arch == arch else "")
+        target = of_architecture(arch, found.name if found and found.arch == arch else "")
         target = with_overrides(target, options, self.name)
         first = CudaState(**start(program, options, typical or {}, target), arch=arch)
         made = passes(options).run(first)

@@ -1,7 +1,8 @@
-"""What a text promises the assembler of its launches (`__launch_bounds__`), and so which registers it takes.
+"""Launch bounds (`__launch_bounds__`), by which the text of a kernel limits the registers that ptxas
+allocates.
 
-Left alone it looks at no more than the threads of a block: it may take so many registers that fewer blocks
-run together than the map was chosen for, or rather spill a few than have fewer blocks run together.
+By default ptxas considers only the threads of a block.  It may then allocate so many registers that fewer
+blocks are resident than the search assumed, or spill to keep more blocks resident.
 """
 
 from __future__ import annotations
@@ -12,21 +13,21 @@ from collections.abc import Mapping
 from tc.codegen import gpu_source
 from tc.ir.loops import LoopNest
 
-from ..gpu.cost.model import estimated_registers, occupancy, predicted
+from ..gpu.cost.model import estimated_registers, occupancy, predict
 from ..gpu.cost.requests import thread_count
 from ..gpu.target import Target
 from .nvrtc import Resources
 
-_LATER = 1.15  # what a kernel may take of the time that was predicted before there was code
+_MAX_SLOWDOWN = 1.15  # times the time that was predicted with estimated registers
 
 
 def with_all_registers(text: str) -> str:
-    """The text of kernels whose threads may have all registers."""
+    """The text with launch bounds of one block, so that its threads may have all registers."""
     return re.sub(r"__launch_bounds__\((\d+)\)", r"__launch_bounds__(\1, 1)", text)
 
 
 def with_blocks(text: str, blocks: Mapping[str, int]) -> str:
-    """The text of kernels of which so many blocks must fit into a multiprocessor, by their names."""
+    """The text with launch bounds of so many resident blocks, by names of kernels."""
     for name, count in blocks.items():
         text = re.sub(
             rf"__launch_bounds__\((\d+)\)(\s+void {name}\()", rf"__launch_bounds__(\1, {count})\2", text
@@ -41,7 +42,7 @@ def limited_by_registers(
     target: Target,
     sizes: Mapping[str, int],
 ) -> dict[str, int]:
-    """How many blocks should run together, for kernels whose registers leave room for fewer, if that makes
+    """The resident blocks that kernels should have, by name, where the registers allow fewer and that makes
     them slow."""
     out: dict[str, int] = {}
     for kernel, launch in zip(module.kernels, gpu_source.launches_of(nest.body), strict=True):
@@ -49,9 +50,9 @@ def limited_by_registers(
         wanted = occupancy(target, count, estimated_registers(nest, launch), r.shared).blocks
         if occupancy(target, count, r.registers, r.shared).blocks >= wanted:
             continue
-        # A model takes time, and for most kernels there is nothing to ask.
-        first = predicted(nest, launch, target, sizes).seconds
-        if predicted(nest, launch, target, sizes, r.registers).seconds > _LATER * first:
+        # Predictions take compile time, and most kernels do not get here.
+        estimated = predict(nest, launch, target, sizes).seconds
+        if predict(nest, launch, target, sizes, r.registers).seconds > _MAX_SLOWDOWN * estimated:
             out[kernel.name] = wanted
     return out
 
@@ -63,6 +64,6 @@ def seconds(
     target: Target,
     sizes: Mapping[str, int],
 ) -> float:
-    """Of all launches, with the registers that they take."""
+    """The predicted time of all launches, with the registers that ptxas allocated."""
     pairs = zip(module.kernels, gpu_source.launches_of(nest.body), strict=True)
-    return sum(predicted(nest, x, target, sizes, resources[k.name].registers).seconds for k, x in pairs)
+    return sum(predict(nest, x, target, sizes, resources[k.name].registers).seconds for k, x in pairs)

@@ -2,8 +2,9 @@
 # pyright: reportMissingTypeStubs=false, reportMissingImports=false
 """The device that kernels run on; the only module that imports pycuda.
 
-The context is the primary one, which PyTorch and others share, and the stream the default one, which orders
-with theirs.  pycuda has a stack of contexts for each thread: a call pushes and pops.
+The context is the primary one, which PyTorch and others share, and the stream the default one, which is
+ordered with theirs.  pycuda has a stack of contexts for each thread, on which a call pushes the context and
+pops it.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Device:
 
     @contextmanager
     def entered(self) -> Generator[None]:
-        """The device's context is the calling thread's."""
+        """Make the device's context that of the calling thread."""
         self.context.push()
         try:
             yield
@@ -55,7 +56,7 @@ class Device:
 
 @dataclass
 class Kernels:
-    """The functions of a cubin; it is loaded at the first call."""
+    """The functions of a cubin, which the first call loads."""
 
     cubin: bytes = field(repr=False)
     _functions: Sequence[Any] = ()
@@ -69,7 +70,7 @@ class Kernels:
         inputs: Sequence[Array],
         outputs: Sequence[Array],
     ) -> Record | None:
-        """See `..gpu.run.run`.  Raises BackendError: TC0815 without a device, TC0810 where it gives up."""
+        """See `..gpu.run.run`.  Raises BackendError: TC0815 without a device, TC0810 if the device fails."""
         device = find()
         cu = device.cu
         with device.entered():
@@ -90,8 +91,8 @@ class Kernels:
                 module = cu.module_from_buffer(self.cubin)
                 functions = [module.get_function(k.name) for k in kernels]
                 for k, f in zip(kernels, functions, strict=True):
-                    if k.asked:  # more than a block has unless it is allowed to
-                        f.set_attribute(cu.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, k.asked)
+                    if k.dynamic_shared:  # above the limit without this attribute
+                        f.set_attribute(cu.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, k.dynamic_shared)
                 self._functions, self._module = functions, module
             return self._functions
 
@@ -110,7 +111,7 @@ class _Session:
         self.cu.memcpy_dtoh(content, buffer)
 
     def launch(self, function: Any, arguments: Sequence[Any], blocks: int, kernel: Kernel) -> None:
-        function(*arguments, grid=(blocks, 1), block=(kernel.threads, 1, 1), shared=kernel.asked)
+        function(*arguments, grid=(blocks, 1), block=(kernel.threads, 1, 1), shared=kernel.dynamic_shared)
 
     def free(self, buffer: Any) -> None:
         with suppress(self.cu.Error):  # after a fault in a kernel everything fails

@@ -1,6 +1,6 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportMissingTypeStubs=false, reportAttributeAccessIssue=false
-"""CUDA C++ to machine code, and what the assembler says of it; the only module that imports cuda.bindings."""
+"""CUDA C++ to machine code, and the report of ptxas on it; the only module that imports cuda.bindings."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ _INSTALL = "pip install 'tensor-comprehensions[nvrtc]'"
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a kernel takes: registers a thread, bytes of shared memory a block; the others are bytes a thread
-    in local memory, which is memory.  A stack without spills is an array that is indexed at run time; `frame`
-    of its bytes may be those of functions of the library, which no other map can do without."""
+    """The resources of a kernel: registers a thread, bytes of shared memory a block; the others are bytes a
+    thread in local memory, which is off-chip.
+
+    A stack without spills is an array with dynamic subscripts.  `frame` of its bytes may be those of library
+    functions, which every mapping needs.
+    """
 
     registers: int = 0
     shared: int = 0
@@ -32,7 +35,7 @@ class Resources:
 
     @property
     def in_memory(self) -> int:
-        """Bytes of a thread's registers that are in memory after all."""
+        """Bytes of a thread that should be in registers and are in local memory."""
         return max(self.stack - self.frame, 0) + self.spill_stores + self.spill_loads
 
     def __str__(self) -> str:
@@ -71,23 +74,23 @@ def availability() -> Availability:
 
 @cache
 def _nvrtc() -> Any:
-    """The module; raises BackendError, code TC0815, where it or its library is missing."""
+    """The module; raises BackendError, code TC0815, if it or its library is missing."""
     if importlib.util.find_spec("cuda") is None or importlib.util.find_spec("cuda.bindings") is None:
         raise BackendError("cuda-bindings is not installed", code="TC0815", help=_INSTALL)
     from cuda.bindings import nvrtc
 
     try:
         nvrtc.nvrtcVersion()
-    except (RuntimeError, OSError) as error:  # the library is looked for at the first call
+    except (RuntimeError, OSError) as error:  # the first call loads the library
         raise BackendError(f"NVRTC does not load: {error}", code="TC0815", help=_INSTALL) from error
     return nvrtc
 
 
 def check(arch: str) -> None:
-    """Raises BackendError, code TC0811, for an architecture that NVRTC does not know, or one of CPUs."""
+    """Raises BackendError, code TC0811, for an architecture that NVRTC does not know, or that of a CPU."""
     nvrtc = _nvrtc()
     error, known = nvrtc.nvrtcGetSupportedArchs()
-    _good(nvrtc, error)
+    _check_result(nvrtc, error)
     if arch.rstrip("af") not in {f"sm_{n}" for n in known}:
         raise BackendError(
             f"NVRTC cannot compile for {arch}",
@@ -97,8 +100,8 @@ def check(arch: str) -> None:
 
 
 def compile_text(text: str, arch: str, contract: bool) -> Machine:
-    """The machine code of a text.  Floating point is IEEE 754's: nothing flushed, division and roots rounded
-    correctly; `contract`: whether products and sums are fused.
+    """The machine code of a text.  Floating point is that of IEEE 754: denormals are kept, division and roots
+    are correctly rounded; `contract`: whether a product and a sum become one instruction.
 
     Raises InternalError, code TC0907, for a text that NVRTC refuses.
     """
@@ -108,33 +111,33 @@ def compile_text(text: str, arch: str, contract: bool) -> Machine:
         "--prec-div=true", "--prec-sqrt=true", "--ptxas-options=-v",
     ]  # fmt: skip
     error, program = nvrtc.nvrtcCreateProgram(text.encode(), b"kernels.cu", 0, [], [])
-    _good(nvrtc, error)
+    _check_result(nvrtc, error)
     try:
         (error,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
         log = _text(nvrtc, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
         if error == nvrtc.nvrtcResult.NVRTC_ERROR_COMPILATION:
             raise InternalError(f"NVRTC refuses the text: {log.strip()}", code="TC0907")
-        _good(nvrtc, error)
+        _check_result(nvrtc, error)
         error, size = nvrtc.nvrtcGetCUBINSize(program)
-        _good(nvrtc, error)
+        _check_result(nvrtc, error)
         cubin = b" " * size
-        _good(nvrtc, *nvrtc.nvrtcGetCUBIN(program, cubin))
+        _check_result(nvrtc, *nvrtc.nvrtcGetCUBIN(program, cubin))
     finally:
         nvrtc.nvrtcDestroyProgram(program)
     return Machine(arch, cubin, parse(log), log)
 
 
-def _good(nvrtc: Any, error: Any) -> None:
+def _check_result(nvrtc: Any, error: Any) -> None:
     if error != nvrtc.nvrtcResult.NVRTC_SUCCESS:
         raise InternalError(f"NVRTC fails: {error.name}", code="TC0907")
 
 
 def _text(nvrtc: Any, size_of: Any, get: Any, program: Any) -> str:
     error, size = size_of(program)
-    _good(nvrtc, error)
-    held = b" " * size
-    _good(nvrtc, *get(program, held))
-    return held.rstrip(b"\0").decode(errors="replace")
+    _check_result(nvrtc, error)
+    buffer = b" " * size
+    _check_result(nvrtc, *get(program, buffer))
+    return buffer.rstrip(b"\0").decode(errors="replace")
 
 
 _ENTRY = re.compile(r"Compiling entry function '(\w+)'")
@@ -145,7 +148,7 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 
 
 def parse(log: str) -> dict[str, Resources]:
-    """The resources of kernels from what `ptxas -v` says."""
+    """The resources of kernels from the report of `ptxas -v`."""
     found: dict[str, Resources] = {}
     entry = function = ""
     for line in log.splitlines():

@@ -1,4 +1,4 @@
-"""The passes of the cuda backend: the GPU's, CUDA C++, and what NVRTC says of registers."""
+"""The passes of the cuda backend: those of all GPUs, CUDA C++, machine code, and launch bounds."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from . import bounds, nvrtc
 
 @dataclass(frozen=True, kw_only=True)
 class CudaState(GpuState):
-    """The launches, and what they became: CUDA C++, and machine code for an architecture.
+    """The launches, their CUDA C++, and machine code for an architecture.
 
-    `rejected` are lines on maps that would have kept registers in memory.
+    `rejected` are lines on mappings that spilled registers.
     """
 
     arch: str
@@ -35,7 +35,7 @@ class CudaState(GpuState):
 
     @property
     def machine_notices(self) -> tuple[str, ...]:
-        """What of the machine code is slower than one would expect."""
+        """Notices on machine code that is slower than one would expect."""
         if self.machine.in_memory:
             return (f"{self.machine.in_memory} bytes of a thread's registers are in memory",)
         return tuple(f"a simpler map is taken, {r}" for r in self.rejected)
@@ -46,49 +46,52 @@ def _code(state: CudaState) -> CudaState:
 
 
 def _machine(state: CudaState) -> CudaState:
-    """Machine code; what launches ask for and what functions keep in memory is part of its resources."""
+    """Machine code; its resources include the dynamic shared memory of launches and the frames of
+    functions."""
     machine = nvrtc.compile_text(state.module.text, state.arch, state.contract)
     kernels = {k.name: k for k in state.module.kernels}
-    took = {
-        n: replace(r, shared=r.shared + kernels[n].asked, frame=kernels[n].frame)
+    resources = {
+        n: replace(r, shared=r.shared + kernels[n].dynamic_shared, frame=kernels[n].frame)
         for n, r in machine.resources.items()
     }
-    return replace(state, machine=replace(machine, resources=took))
+    return replace(state, machine=replace(machine, resources=resources))
 
 
 def _bounds(state: CudaState) -> CudaState:
-    """With other launch bounds, where these make other registers and that pays."""
+    """Launch bounds, where these change the registers and that is predicted to pay."""
     before, target, typical = state.machine, state.target, state.typical
 
-    def again(text: str) -> CudaState:
+    def with_text(text: str) -> CudaState:
         return _machine(replace(state, module=replace(state.module, text=text)))
 
     def seconds(one: CudaState) -> float:
         return bounds.seconds(one.nest, one.module, one.machine.resources, target, typical)
 
     if before.in_memory:
-        roomy = again(bounds.with_all_registers(state.module.text))
-        return roomy if roomy.machine.in_memory < before.in_memory else state
+        relaxed = with_text(bounds.with_all_registers(state.module.text))
+        return relaxed if relaxed.machine.in_memory < before.in_memory else state
     if state.options.mapping == "identity":
         return state
     limited = bounds.limited_by_registers(state.nest, state.module, before.resources, target, typical)
     if not limited:
         return state
-    tight = again(bounds.with_blocks(state.module.text, limited))
-    if tight.machine.in_memory:
+    bounded = with_text(bounds.with_blocks(state.module.text, limited))
+    if bounded.machine.in_memory:
         return state
-    return tight if seconds(tight) < seconds(state) else state
+    return bounded if seconds(bounded) < seconds(state) else state
 
 
 def _registers(state: CudaState, make: Callable[[CudaState], CudaState]) -> CudaState:
-    """The first mapping, from the one that is thought best to simpler ones, whose registers hold what they
-    should; if there is none, the one with the fewest bytes in memory.  What was rejected is told."""
+    """The first mapping without spilled registers, from the one that is predicted to be fastest to simpler
+    ones; if there is none, the one with the fewest bytes in memory.  `rejected` has the others."""
     if state.options.tile is not None:
         return make(state)
     rejected: list[str] = []
     best: CudaState | None = None
     for simpler in range(SIMPLEST + 1):
-        one = make(replace(state, wanted=replace(state.wanted, simpler=simpler)))
+        one = make(
+            replace(state, mapping_options=replace(state.mapping_options, skipped_register_tiles=simpler))
+        )
         if best is not None and one.module.text == best.module.text:
             continue
         if best is None or one.machine.in_memory < best.machine.in_memory:
@@ -146,5 +149,5 @@ UNMAPPED = PassList[CudaState](
 
 
 def passes(options: Options) -> PassList[CudaState]:
-    """What runs with these options."""
+    """The passes for these options."""
     return UNMAPPED if options.mapping == "identity" else PASSES

@@ -1,4 +1,4 @@
-"""What the backends of GPUs return from `compile`."""
+"""The result of `compile` of the GPU backends."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ GPU_OPTIONS = frozenset(
 
 
 class Functions(Protocol):
-    """The kernels of a text on a device."""
+    """The kernels of a module, loaded on a device."""
 
     def run(
         self,
@@ -45,7 +45,7 @@ class Functions(Protocol):
         inputs: Sequence[Array],
         outputs: Sequence[Array],
     ) -> Record | None:
-        """See `.run.run`.  Raises BackendError: TC0810 where the device gives up, TC0815 without one."""
+        """See `.run.run`.  Raises BackendError: TC0810 if the device fails, TC0815 without a device."""
         ...
 
 
@@ -53,8 +53,8 @@ class Functions(Protocol):
 class Compiled:
     """Kernels that `run` launches one after the other; there is no address to call.
 
-    `stages` are texts that only this backend has; `resources` are what each kernel takes, where the compiler
-    says.
+    `stages` are texts that only this backend has; `resources` are the registers and memory of each kernel,
+    where the compiler reports them.
     """
 
     backend: str
@@ -92,6 +92,6 @@ class Compiled:
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Record | None:
         """Copy dense arrays in signature order to the device, launch, copy the results back.
 
-        Returns the record of a failed check, or of memory that is not there, as `_native.Entry.run` does.
+        Returns the record of a failed check or a failed allocation, as `_native.Entry.run` does.
         """
         return self.functions.run(self.interface, self.module.kernels, inputs, outputs)

@@ -1,6 +1,6 @@
 """The passes of the GPU backends: from a program to launches of kernels on blocks and threads.
 
-`mapping` is what cuda and opencl have in common; each adds how it gets from a loop nest to code.  With the
+`mapping` has the passes that cuda and opencl share; each adds those from a loop nest to code.  With the
 option `mapping="identity"` a program becomes one launch of one thread, statement by statement.
 """
 
@@ -28,30 +28,30 @@ from tc.support import machine_overrides
 
 from ..reference.passes import IdentityState, identity_passes
 from . import policy
-from .cost.model import used
-from .search.candidates import THREADS, Wanted
+from .cost.model import used_arrays
+from .search.candidates import THREADS, MappingOptions
 from .search.choose import Candidate, Chooser, choice_text
-from .search.kernels import Kernels, Maker
+from .search.kernels import KernelBuilder, Kernels
 from .target import Target
 
-_LITTLE = 48 << 10  # bytes of shared memory with which several blocks fit into a multiprocessor
-_CLOSE = 1.1  # what kernels may take of the least that they could, and no others are looked at
+_SMALL_SHARED = 48 << 10  # bytes of shared memory with which several blocks are resident on a multiprocessor
+_NEAR_IDEAL = 1.1  # times the ideal time, up to which the search ends
 _KINDS = frozenset([LoopKind.SERIAL, LoopKind.UNROLLED, LoopKind.VECTOR])
 
 
 @dataclass(frozen=True, kw_only=True)
 class GpuState(ProgramState, IdentityState):
-    """What a program has become so far.
+    """The results of the passes so far.
 
-    `wanted` is what options and the target say of maps.  `shape` is the program with its reductions in parts,
-    `kernels` the fused loops with the map of each.
+    `mapping_options` are what options and the target say of mappings.  `shape` is the program with its
+    reductions split, `kernels` the fused loops with the mapping of each.
     """
 
     options: Options
     target: Target
-    wanted: Wanted
-    loops: int  # of the statement that had most
-    shape: policy.InParts = later()
+    mapping_options: MappingOptions
+    loops: int  # of the statement with most of them
+    shape: policy.SplitProgram = later()
     kernels: Kernels = later()
 
     @property
@@ -72,7 +72,7 @@ G = TypeVar("G", bound=GpuState)
 class Lowered:
     """`nest` has launches; `schedule`, `mapped` and `choice` are the stages of these names.
 
-    `notices`: what is done in a simpler way than options ask for.
+    `notices`: where kernels do less than options ask for.
     """
 
     nest: LoopNest
@@ -85,10 +85,10 @@ class Lowered:
 def start(
     program: Program, options: Options, typical: Mapping[str, int], target: Target, simpler: int = 0
 ) -> dict[str, Any]:
-    """The fields of a first state; `simpler`: how many of the register tiles that would be tried are not, up
-    to `candidates.SIMPLEST`.
+    """The fields of a first state; `simpler`: the number of the largest register tiles to leave out, up to
+    `candidates.SIMPLEST`.
 
-    Raises ArgumentError, code TC0511, where options want more shared memory or threads than the target has.
+    Raises ArgumentError, code TC0511, if options ask for more shared memory or threads than the target has.
     """
     require_specialized(program, typical)
     shared = target.shared if options.max_shared_memory is None else options.max_shared_memory
@@ -97,12 +97,12 @@ def start(
     if math.prod(options.threads or ()) > target.block:
         raise _too_much(f"threads={options.threads}", f"{target.block} threads", target)
     shared = 0 if options.use_shared_memory is False else shared
-    wanted = Wanted(
+    mapping_options = MappingOptions(
         options.tile or (),
         options.threads or (),
         options.blocks or (),
         shared,
-        _LITTLE if options.max_shared_memory is None else shared,
+        _SMALL_SHARED if options.max_shared_memory is None else shared,
         bool(options.use_shared_memory),
         simpler,
         min(THREADS, 1 << target.block.bit_length() - 1),
@@ -115,7 +115,7 @@ def start(
         "typical": typical,
         "options": options,
         "target": target,
-        "wanted": wanted,
+        "mapping_options": mapping_options,
         "loops": max((len(s.domain.vars) for s in program.stages), default=0),
     }
 
@@ -132,17 +132,17 @@ def _too_much(option: str, most: str, target: Target) -> ArgumentError:
 
 
 def _parts(state: G, make: Callable[[G], G]) -> G:
-    """The fastest of the programs with long reductions in parts, by the model; the first that is near what
-    memory allows ends the search."""
-    # What comes in and goes out; where less of a table is read, the kernels know.
+    """The candidate of split reductions that is predicted to be fastest; the first one that is near the bound
+    of memory ends the search."""
+    # All parameters and results; where a gather reads less of a table, the predictions of kernels say so.
     buffers = (b for b in state.program.buffers if b.role != "temporary")
     moved = sum(bytes_of(b, state.typical) for b in buffers)
     made: list[G] = []
     with isl_context():
-        for shape in policy.in_parts(state.program, state.options, state.typical, state.target):
+        for shape in policy.split_candidates(state.program, state.options, state.typical, state.target):
             made.append(make(replace(state, shape=shape)))
             kernels = made[-1].kernels
-            if kernels.seconds < _CLOSE * kernels.ideal(state.target, moved):
+            if kernels.seconds < _NEAR_IDEAL * kernels.ideal_seconds(state.target, moved):
                 break
     return min(made, key=lambda s: s.kernels.seconds)
 
@@ -155,12 +155,12 @@ def _map(state: G) -> G:
     options, polyhedra, shape = state.options, state.polyhedra, state.shape
     with isl_context():
         default = policy.fusion_policy(polyhedra, state.target, state.typical)
-        chosen = policy.apart(shape.chunks, fusion.policy_of(options.fusion or default))
+        chosen = policy.isolate(shape.chunks, fusion.policy_of(options.fusion or default))
         private = options.use_private_memory is not False
-        wanted = replace(state.wanted, chunks=shape.chunks)
-        chooser = Chooser(polyhedra, wanted, state.target, state.typical, private)
-        kernels = Maker(chooser, options.intra_tile_fusion).kernels(
-            policy.within(dict.fromkeys(shape.alone, 1), chosen, policy.PARTS),
+        mapping_options = replace(state.mapping_options, chunks=shape.chunks)
+        chooser = Chooser(polyhedra, mapping_options, state.target, state.typical, private)
+        kernels = KernelBuilder(chooser, options.intra_tile_fusion).kernels(
+            policy.keep_apart(dict.fromkeys(shape.isolated, 1), chosen, policy.PARTS),
             given=options.fusion is not None,
         )
     return replace(state, kernels=kernels)
@@ -184,7 +184,7 @@ def _legal(before: GpuState, after: GpuState) -> str:
 
 def _assemble(state: G) -> G:
     program, made = state.program, [c.taken.kernel for c in state.kernels.choices]
-    touched = {name for k in made for name in used(k.launch)}
+    touched = {name for k in made for name in used_arrays(k.launch)}
     unused = {b.name for b in program.buffers if b.role == "temporary"} - touched
     nest = loop_nest.assemble(program, Block(tuple(k.launch for k in made)), unused)
     return replace(state, nest=replace(nest, arrays=(*nest.arrays, *(a for k in made for a in k.arrays))))
@@ -264,13 +264,13 @@ def unmapped(kind: type[G]) -> tuple[Pass[G] | Search[G], ...]:
     )
 
 
-# ---- what came of it
+# ---- results
 
 
 def lower(
     program: Program, options: Options, typical: Mapping[str, int], target: Target, simpler: int = 0
 ) -> Lowered:
-    """The launches of a program, whose symbolic sizes are those of `typical`; see `start`."""
+    """The launches of a program; `typical` are values of its symbolic sizes; see `start`."""
     identity = options.mapping == "identity"
     chosen = unmapped(GpuState) if identity else (*program_passes(GpuState), *mapping(GpuState))
     first = GpuState(**start(program, options, typical, target, simpler))
@@ -285,7 +285,7 @@ def _lowered(state: GpuState) -> Lowered:
     choice = (
         f"machine: {machine_overrides.describe(state.target)}\n"
         + state.temporaries_text
-        + taken.apart
+        + taken.diagnostics
         + "".join(map(choice_text, taken.regions, taken.choices))
     )
     notices = tuple(_notices([c.taken for c in taken.choices], state.loops, state.options))
@@ -293,14 +293,14 @@ def _lowered(state: GpuState) -> Lowered:
 
 
 def _notices(taken: Sequence[Candidate], loops: int, options: Options) -> Iterator[str]:
-    """Where kernels do less than options ask for, of statements of at most so many `loops`.  What the chooser
-    does by itself has its reasons."""
+    """Where kernels do less than options ask for; statements have at most so many `loops`.  What the search
+    decides without options needs no notice."""
     made = [c.kernel for c in taken]
     for p in (c.prediction for c in taken):
         if not p.occupancy.blocks:
             yield (
                 f"{p.name} has {p.threads} threads a block with about {p.registers} registers each and "
-                f"{p.shared} bytes of shared memory, which is more than there is"
+                f"{p.shared} bytes of shared memory, which is more than a multiprocessor has"
             )
     if options.tile or options.threads:
         for k in made:

@@ -17,19 +17,18 @@ from tc.ir.loops import MOST_BLOCKS
 from tc.ir.program import Program
 
 Array = np.ndarray[Any, Any]
-# As of `_native.Entry.run`: the number of the failed check (-1: none, the device gave up), the subscript or
-# what was the matter, the iteration variables.
+# As of `_native.Entry.run`: the number of the failed check (-1: none, the device failed), the subscript or
+# the kind of failure, the iteration variables.
 Record = tuple[int, int, tuple[int, ...], int]
 
 OUT_OF_MEMORY: Record = (-1, 1, (), 0)
 
 
 class Session(Protocol):
-    """A device during one call: what is asked for happens in this order, `download` waits for it.
+    """A device during one call: operations run in the order of the calls, and `download` waits for them.
 
-    Buffers are the device's own; contents are arrays of bytes.  A buffer begins at a multiple of
-    `tc.ir.loops.VECTOR` bytes, as kernels are promised: CUDA's at least at one of 256, OpenCL's at one of its
-    longest vector, 128.
+    Buffers are the device's own; contents are arrays of bytes.  A buffer is aligned to `tc.ir.loops.VECTOR`
+    bytes, as kernels assume: those of CUDA to at least 256, those of OpenCL to its longest vector, 128.
     """
 
     def allocate(self, size: int) -> Any: ...
@@ -45,9 +44,11 @@ class Session(Protocol):
 
 @dataclass(frozen=True)
 class Interface:
-    """What a call passes, in order, as the program had it before loops were merged: `inout` are the outputs
-    that are read too, `sizes` says of which array, and which of its dimensions, a symbolic size is;
-    `workspace` is in bytes."""
+    """The parameters and outputs of a call, in order, as the program had them before loops were collapsed.
+
+    `inout` are the outputs that are read, too; `sizes` has the array and the dimension of each symbolic size;
+    `workspace` is in bytes.
+    """
 
     name: str
     params: tuple[str, ...]
@@ -76,15 +77,15 @@ def run(
 ) -> Record | None:
     """Run kernels, whose `functions` are the device's, on dense arrays in signature order.
 
-    Returns the record of a failed check, and then leaves the outputs alone.  Raises BackendError, code
-    TC0810, where sizes ask for more blocks than a launch can have.
+    Returns the record of a failed check, and then does not write the outputs.  Raises BackendError, code
+    TC0810, if sizes need more blocks than a launch can have.
     """
     given = dict(zip(interface.params, (*inputs, *outputs), strict=True))
     sizes = {n: given[array].shape[d] for n, (array, d) in interface.sizes.items()}
     buffers: dict[tuple[str, str], Any] = {}
 
     def buffer(a: Argument, size: int, content: Array | None = None) -> Any:
-        """Device memory of `size` bytes; no device has any of 0."""
+        """Device memory of `size` bytes; no device allocates 0 bytes."""
         key = a.kind, a.name
         if key not in buffers:
             buffers[key] = session.allocate(max(1, size))
@@ -138,5 +139,5 @@ def run(
 
 
 def _bytes(a: Array) -> Array:
-    """A dense array as bytes, of whatever type it is."""
+    """A dense array of any type as bytes."""
     return a.reshape(-1).view(np.uint8)

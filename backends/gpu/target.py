@@ -1,4 +1,4 @@
-"""What a GPU has: what the choice of a mapping needs to know, so that it can be made without a device."""
+"""The description of a GPU that the search for a mapping uses, so that no device is needed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from tc.support import machine_overrides
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """`units`: streaming multiprocessors or compute units; `shared`: bytes of shared memory that a block may
-    have; `block`: threads that it may have; `arch`: of CUDA code; `ahead`: it copies to shared memory
-    asynchronously; `atomic`: elements of how many bytes at most it updates atomically.
+    """A GPU.
 
-    Of the whole device: `clock` in GHz, `dram` in GB/s, `l2` in bytes, `l2_rate` in bytes a clock cycle.  Of
-    a unit: `l1` bytes of first cache and shared memory together, of which `most_shared` may be shared memory,
-    `reserved` of it the system's for each block; `registers` of 32 bits; the `threads` and `blocks` that it
-    holds at once; how many results it computes in a clock cycle in float32, float64, 32-bit integers and
+    `units`: streaming multiprocessors or compute units; `shared`: the limit of shared memory of a block, in
+    bytes; `block`: the limit of its threads; `arch`: of CUDA code; `ahead`: it has asynchronous copies to
+    shared memory, for double buffering; `atomic`: the limit of bytes of an element with atomic updates.
+
+    Of the whole device: `clock` in GHz, `dram` in GB/s, `l2` in bytes, `l2_rate` in bytes a clock cycle.
+
+    Of a unit: `l1`, the bytes of L1 cache and shared memory together, of which at most `most_shared` are
+    shared memory, and `reserved` of this is the system's for each block; `registers` of 32 bits; the limits
+    of resident `threads` and `blocks`; the results in a clock cycle in float32, float64, 32-bit integers and
     special functions.
     """
 
@@ -50,7 +53,7 @@ class Target:
 # of A100 80GB SXM, H100 SXM and H200 SXM.  Memory of a multiprocessor, registers, threads, blocks, the shared
 # memory of a block: the Ampere and Hopper tuning guides.  Results a cycle: the CUDA C++ programming guide,
 # "Throughput of native arithmetic instructions", compute capabilities 8.0 and 9.0.  The L2 of A100 reads 5120
-# bytes a cycle (whitepaper); of H100 NVIDIA gives no number, and it is taken for the same.
+# bytes a cycle (whitepaper); NVIDIA gives no number for H100, so it has the same.
 A100 = Target(
     "A100", 108, 163 << 10, "sm_80", ahead=True,
     clock=1.41, dram=2039.0, l2=40 << 20, l2_rate=5120.0, l1=192 << 10, most_shared=164 << 10,
@@ -66,21 +69,21 @@ H200 = Target(
     clock=1.98, dram=4800.0, l2=50 << 20, l2_rate=5120.0, l1=256 << 10, most_shared=228 << 10,
     reserved=1 << 10, float32=128.0, float64=64.0,
 )  # fmt: skip
-# OpenCL 1.2 promises 32 KiB of local memory; the rest is that of a small GPU, as nothing is known.
+# OpenCL 1.2 guarantees 32 KiB of local memory; the other numbers are those of a small GPU.
 GENERIC = Target("generic OpenCL device", 16, 32 << 10, atomic=4)
 PRESETS = {p.name: p for p in (A100, H100, H200)}
 
 
-# KiB of shared memory that a block may have, by compute capability (CUDA C++ programming guide, "Technical
-# specifications"); of others what all promise.
+# The limit of shared memory of a block in KiB, by compute capability (CUDA C++ programming guide, "Technical
+# specifications"); for others the limit that all have.
 _SHARED = {70: 96, 72: 96, 75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 120: 99}
 _ANY_SHARED = 48
-_ASYNCHRONOUS = 80  # the first that copies to shared memory asynchronously
+_ASYNCHRONOUS = 80  # the first with asynchronous copies to shared memory
 
 
 def of_architecture(arch: str, device: str = "") -> Target:
-    """The preset that code for an architecture is made for, with what it allows; that of a device if its name
-    (such as "NVIDIA H200") says that there is one."""
+    """The preset for an architecture, with the limits of that architecture.  If a preset's name is part of
+    the name of the device (such as "NVIDIA H200"), it is taken."""
     number = int(re.sub(r"\D", "", arch))
     preset = A100 if number < 90 else H100
     preset = next((p for p in PRESETS.values() if p.arch == arch and p.name in device), preset)
@@ -90,8 +93,8 @@ def of_architecture(arch: str, device: str = "") -> Target:
 
 
 def with_overrides(target: Target, options: Options, backend: str) -> Target:
-    """The target with the facts that the option `machine` states, so that one can ask what another device
-    would get: single facts, or all facts of a preset but those on what code may do.
+    """The target with the facts that the option `machine` states, to compile as for another device: single
+    facts, or all facts of a preset except those that limit what code may use.
 
     Raises BackendError (TC0814) for unknown facts, and for numbers that a fact cannot have.
     """
@@ -105,5 +108,5 @@ def with_overrides(target: Target, options: Options, backend: str) -> Target:
         )
     preset = PRESETS[options.preset]
     shared, most = min(preset.shared, target.shared), min(preset.most_shared, target.most_shared)
-    may = {n: getattr(target, n) for n in ("arch", "ahead", "block", "atomic")}
-    return replace(preset, shared=shared, most_shared=most, **may)
+    limits = {n: getattr(target, n) for n in ("arch", "ahead", "block", "atomic")}
+    return replace(preset, shared=shared, most_shared=most, **limits)

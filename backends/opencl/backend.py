@@ -1,4 +1,4 @@
-"""A specialised program to launches to OpenCL C to kernels on a device."""
+"""The opencl backend: launches as OpenCL C, built for a device."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from . import device
 
 @dataclass(frozen=True, kw_only=True)
 class OpenclState(GpuState):
-    """The launches, and what they became: OpenCL C, and its kernels on a device."""
+    """The launches, their OpenCL C, and its kernels on a device."""
 
     device: device.Device
     module: gpu_source.Module = later()
@@ -56,7 +56,7 @@ UNMAPPED = PassList[OpenclState]("opencl", (*unmapped(OpenclState), *_CODE))
 
 
 class Backend:
-    """The mapping of the cuda backend in OpenCL C."""
+    """OpenCL C with the mappings of the cuda backend; compiling and calls need a device."""
 
     name = "opencl"
     options_used: frozenset[str] = GPU_OPTIONS
@@ -71,7 +71,7 @@ class Backend:
     def compile(
         self, program: Program, options: Options | None = None, typical: Mapping[str, int] | None = None
     ) -> Compiled:
-        """The kernels of a program, whose symbolic sizes are dynamic and have these typical values.
+        """The kernels of a program; `typical` are values of its symbolic sizes, which are dynamic.
 
         Raises BackendError: TC0815 without a device, TC0816 for float64 on one without it.
         """

@@ -2,7 +2,7 @@
 # pyright: reportMissingTypeStubs=false
 """The device that kernels are built for and run on; the only module that imports pyopencl.
 
-What the queue of a thread holds is done in order, so that copies and launches need no events.
+The queue of a thread is in-order, so copies and launches need no events.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Device:
 
     @property
     def pocl(self) -> bool:
-        """Whether it is a CPU, run by PoCL."""
+        """Whether it is a CPU, on which PoCL runs kernels."""
         return "Portable Computing Language" in self.device.platform.name
 
     @property
@@ -58,8 +58,8 @@ class Device:
 
     @property
     def target(self) -> Target:
-        """What it has, as far as it says.  On CPUs what a small GPU has: their work-items are loops, and
-        kernels are the same wherever they are tested."""
+        """The description of the device, with what OpenCL reports.  For PoCL that of a small GPU: work-items
+        are loops there, and kernels are the same wherever they are tested."""
         if self.pocl:
             return GENERIC
         shared, block = int(self.device.local_mem_size), int(self.device.max_work_group_size)
@@ -74,12 +74,12 @@ class Device:
 
     @property
     def flags(self) -> str:
-        """Options of the compiler: division and roots of float32 as IEEE 754 has them, where the device can;
-        denormals are kept.  Warnings are not wanted: the text is ours."""
+        """Options of the compiler: correctly rounded division and roots of float32, if the device supports
+        them; denormals are kept.  Warnings are off, as nobody edits the text."""
         exact = self.device.single_fp_config & self.cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
         flags = "-w -cl-std=CL1.2" + (" -cl-fp32-correctly-rounded-divide-sqrt" if exact else "")
-        # What PoCL 3.0 does before it makes loops of threads breaks barriers under conditions, and conditions
-        # that hold on both sides of a barrier (it takes them as the same for all threads).
+        # Optimisations of PoCL 3.0 before it turns threads into loops miscompile barriers under conditions,
+        # and conditions on both sides of a barrier, which it assumes to be the same for all threads.
         return flags + (" -cl-opt-disable" if self.pocl else "")
 
     def kernels(self, text: str, names: Sequence[str]) -> Kernels:
@@ -90,7 +90,7 @@ class Device:
         with _building:
             try:
                 program = self.cl.Program(self.context, text)
-                # pyopencl would keep binaries in a folder of its own, without a limit.
+                # pyopencl's own cache of binaries has no limit.
                 built = program.build(self.flags, devices=[self.device], cache_dir=False)
                 return Kernels(self, [self.cl.Kernel(built, name) for name in names])
             except self.cl.Error as error:
@@ -101,7 +101,8 @@ class Device:
 
 @dataclass(frozen=True)
 class Kernels:
-    """The functions of a text; a function holds its arguments, so that one thread at a time may launch it."""
+    """The functions of a text; a function stores its arguments, so only one thread at a time may launch
+    it."""
 
     device: Device
     functions: Sequence[Any]
@@ -122,7 +123,9 @@ class Kernels:
         except cl.MemoryError:
             return OUT_OF_MEMORY
         except cl.Error as error:
-            if getattr(error, "code", None) == cl.status_code.INVALID_BUFFER_SIZE:  # more than it can have
+            if (
+                getattr(error, "code", None) == cl.status_code.INVALID_BUFFER_SIZE
+            ):  # above the limit of one buffer
                 return OUT_OF_MEMORY
             raise BackendError(
                 f"{interface.name} on {self.device.name}: {str(error).strip()}",

@@ -1,10 +1,10 @@
-"""Loop nests to readable, self-contained text of the C family: the statements, and kernels in C99.
+"""Loop nests to readable, self-contained text in dialects of C: the statements, and kernels in C99.
 
-A kernel in C is `int32_t NAME(void *const *args)`: `args` holds the addresses of the parameters in order, of
-the outputs, of the error record (`int64_t[32]`, zeroed) and of the workspace (64-byte aligned); then, where
-sizes were left symbolic, of an array of their values (`int64_t`).  It returns 0, or 1 after a failed check:
-then the record holds the site + 1, the subscript, the number of iteration variables, their values, and the
-dimension.  Compile with -fwrapv: integers wrap.
+A kernel in C is `int32_t NAME(void *const *args)`.  `args` has the addresses of the parameters in order, of
+the outputs, of the error record (`int64_t[32]`, zeroed) and of the workspace (64-byte aligned); then, with
+symbolic sizes, of an array of their values (`int64_t`).  It returns 0, or 1 after a failed check: then the
+record has the site + 1, the subscript, the number of iteration variables, their values, and the dimension.
+Compile with -fwrapv: integers wrap.
 
 Kernels of GPUs are in `tc.codegen.gpu_source`.
 """
@@ -67,7 +67,7 @@ class Printer:
         return Recording({**self.sizes, **self.scalars}, self.uses)
 
     def plain(self, e: Expr) -> str:
-        """A shape or an offset: over sizes alone."""
+        """An extent or an offset, which is an expression over sizes."""
         return self.expr.value(e, Recording(dict(self.sizes), self.uses)).text
 
     def pointer(self, a: Array, qualifiers: str = "", restrict: str = "") -> tuple[str, str]:
@@ -97,25 +97,25 @@ class Printer:
                 self.out.append(f"{pad}}}")
             case Compute():
                 self.compute(s, env, pad)
-            case Promote():  # a hint: C compilers keep what they like in registers
+            case Promote():  # C compilers allocate registers themselves
                 self.statement(s.body, env, pad)
             case Prefetch():
                 pass
             case Launch() | Combine() | Sync():
-                self.together(s, env, pad)
+                self.cooperative(s, env, pad)
             case _:
                 unreachable(s)
 
-    def together(self, s: Launch | Combine | Sync, env: Mapping[str, str], pad: str) -> None:
-        """What several threads do together."""
+    def cooperative(self, s: Launch | Combine | Sync, env: Mapping[str, str], pad: str) -> None:
+        """A statement that several threads execute together."""
         raise InternalError(f"{self.dialect.name} code for one thread has no {type(s).__name__}")
 
     def mark(self, s: For) -> tuple[str, str]:
-        """What stands before a loop, and behind its head."""
+        """A line before a loop, and a comment after its head."""
         return "", "" if s.kind is LoopKind.SERIAL else f" /* {s.kind.value} */"
 
     def pure(self, e: Expr, env: Mapping[str, str]) -> str:
-        """A bound or a guard: these hold neither lets nor checks."""
+        """The text of a bound or a guard, which has neither lets nor checks."""
         text = self.expr.value(e, env).text
         if self.expr.lines:
             raise InternalError("a bound or guard of a loop nest needs statements")
@@ -155,7 +155,7 @@ class Printer:
             self.out.append(f"{pad}{assignment}")
 
     def comment(self, s: Compute, pad: str) -> list[str]:
-        """The statement as its source has it, or what is moved."""
+        """A comment with the source of the statement, or with what it copies."""
         text = " ".join(s.text.split()).replace("*/", "* /").replace("/*", "/ *")
         return [f"{pad}/* {s.stage}: {text} */" if s.stage else f"{pad}/* {text} */"] if text else []
 

@@ -1,8 +1,8 @@
 """Helper functions of generated text: integer division, saturating conversions, NaN-propagating extrema, the
-16-bit floating types, sin, cos and tan.  Each is made only where it is used, written in C99 and translated by
-the dialect.
+16-bit floating types, sin, cos and tan.  They are written in C99, translated by the dialect, and emitted only
+in texts that use them.
 
-A name says what it is: `tc_floordiv_i64`, `tc_f32_to_i8`, `tc_min_f32`.
+Names have operation and type: `tc_floordiv_i64`, `tc_f32_to_i8`, `tc_min_f32`.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ float tc_f64_to_odd(double d) { /* rounded to odd, so that rounding once more is
 }""",
         ("tc_bits_of_f32", "tc_f32_of_bits"),
     ),
-    # 64-bit integers as 53-bit ones that round to 24 or fewer bits alike: what is cut off leaves a one.
+    # 64-bit integers to 53 bits, rounded to odd, so that rounding to 24 or fewer bits gives the same result.
     "tc_i64_to_53": (
         """\
 int64_t tc_i64_to_53(int64_t i) {
@@ -193,7 +193,7 @@ class Helpers:
         self.math: set[str] = set()
 
     def named(self, name: str) -> str:
-        """One of the fixed helpers, with those it calls, or what the dialect has instead."""
+        """A fixed helper, with those that it calls, or the dialect's replacement."""
         if name in self.dialect.words:
             return self.dialect.words[name]
         text, needs = _FIXED[name]
@@ -228,42 +228,50 @@ class Helpers:
         return name
 
     def atomic(self, op: str, t: DType, combined: Callable[[str, str], str]) -> str:
-        """What updates an element of 4 or 8 bytes in memory that others update, too; `combined` is an element
-        with a value."""
+        """A function that atomically updates an element of 4 or 8 bytes in memory; `combined` gives the text
+        of an element combined with a value."""
         stem = {"+": "add", "*": "mul"}.get(op, op)
         name, u = f"tc_atomic_{stem}_{short(t)}", UINT64 if t.bits == 64 else UINT32
         old = f"tc_{short(t)}_of_bits(before)" if t.is_float else f"({C99.type(t)})before"
         new = combined(old, "value")
         new = f"tc_bits_of_{short(t)}({new})" if t.is_float else f"({C99.type(u)})({new})"
-        text = _ATOMIC.replace("EXCHANGE", self.dialect.exchange).replace("NEW", new).replace("NAME", name)
+        text = (
+            _ATOMIC.replace("EXCHANGE", self.dialect.compare_exchange)
+            .replace("NEW", new)
+            .replace("NAME", name)
+        )
         text = re.sub(r"\bT\b", C99.type(t), re.sub(r"\bU\b", C99.type(u), text))
-        self._texts.setdefault(name, text.replace("SPACE ", self.dialect.space))
+        self._texts.setdefault(name, text.replace("SPACE ", self.dialect.global_space))
         return name
 
     def fail(self) -> str:
-        """What notes a failed check in a GPU's `error` record, unless another thread has."""
+        """A function that records a failed check in a GPU's `error` record, unless another thread has done
+        so."""
         d = self.dialect
-        text = _FAIL_ONCE.replace("SPACE ", d.space).replace("CLAIM", d.claim)
+        text = _FAIL_ONCE.replace("SPACE ", d.global_space).replace("CLAIM", d.claim_error)
         self._texts.setdefault("tc_fail", text)
         return "tc_fail"
 
-    def copy(self, size: int) -> str:
-        """What copies so many bytes to shared memory asynchronously; of 16 the first cache sees nothing."""
+    def async_copy(self, size: int) -> str:
+        """A function that copies so many bytes to shared memory asynchronously; 16 bytes bypass the L1
+        cache."""
         name, cache = f"tc_copy{size}", "cg" if size == 16 else "ca"
-        text = _COPY.replace("NAME", name).replace("COPY", self.dialect.copy)
+        text = _COPY.replace("NAME", name).replace("COPY", self.dialect.async_copy)
         self._texts.setdefault(name, text.replace("BYTES", str(size)).replace("CACHE", cache))
         return name
 
     def move(self, size: int) -> str:
-        """What copies so many bytes to shared memory."""
+        """A function that copies so many bytes to shared memory."""
         d, name = self.dialect, f"tc_move{size}"
         vector, zero = d.vectors[size]
-        text = _MOVE.replace("NAME", name).replace("NEAR ", d.near).replace("SPACE ", d.space)
+        text = (
+            _MOVE.replace("NAME", name).replace("NEAR ", d.shared_pointer).replace("SPACE ", d.global_space)
+        )
         self._texts.setdefault(name, text.replace("TYPE", vector).replace("ZERO", zero))
         return name
 
     def convert(self, source: DType, count: int) -> str:
-        """What copies so many halves to shared memory as float32."""
+        """A function that copies so many halves to shared memory as float32."""
         d, size = self.dialect, count * source.itemsize
         name = f"tc_move{size}_{short(source)}_f32"
         function, bits = self.named(f"tc_{short(source)}_to_f32"), self.named("tc_bits_of_f32")
@@ -279,13 +287,17 @@ class Helpers:
             f"  out[{i // 4}] = {empty.partition('(0')[0]}({', '.join(parts[i : i + 4])});"
             for i in range(0, count, 4)
         ]
-        text = _CONVERT.replace("NAME", name).replace("NEAR ", d.near).replace("SPACE ", d.space)
+        text = (
+            _CONVERT.replace("NAME", name)
+            .replace("NEAR ", d.shared_pointer)
+            .replace("SPACE ", d.global_space)
+        )
         text = text.replace("TYPE", vector).replace("ZERO", zero).replace("RESULT", made)
         self._texts.setdefault(name, text + "\n".join(lines) + "\n}")
         return name
 
     def text(self) -> str:
-        """All of them as definitions."""
+        """The definitions of all helpers that are used."""
         parts = [*math_text(frozenset(self.math)), *(f"static inline {t}" for t in self._texts.values())]
         return self.dialect.text("\n".join(parts))
 

@@ -1,6 +1,6 @@
-"""Where checked accesses are: in the variables of the source, for the record of one that fails.
+"""The points of checked accesses in the variables of the source, for the record of a failed check.
 
-Loops may have been split and reordered since; those of the statement are recorded, which the reader knows.
+Loops may have been split and reordered, but the record has the variables of the statement, which users know.
 """
 
 from __future__ import annotations
@@ -26,18 +26,20 @@ from tc.ir.simplify import simplify
 
 
 def source_points(nest: LoopNest) -> LoopNest:
-    """A nest whose statements with checked accesses have the points of the source."""
+    """The nest with the points of the source in statements with checked accesses."""
     if not any(s.values for s in nest.sites):
         return nest
 
-    def moved(s: Stmt) -> Stmt:
+    def rewritten(s: Stmt) -> Stmt:
         match s:
             case Block():
-                return Block(tuple(map(moved, s.body)))
+                return Block(tuple(map(rewritten, s.body)))
             case For() | Promote() | Launch():
-                return replace(s, body=moved(s.body))
+                return replace(s, body=rewritten(s.body))
             case If():
-                return If(s.condition, moved(s.then), None if s.otherwise is None else moved(s.otherwise))
+                return If(
+                    s.condition, rewritten(s.then), None if s.otherwise is None else rewritten(s.otherwise)
+                )
             case Compute():
                 loads = (e for x in (s.value, *s.subscripts) for e in walk(x))
                 sites = {e.site for e in loads if isinstance(e, Load) and e.checked}
@@ -46,11 +48,13 @@ def source_points(nest: LoopNest) -> LoopNest:
                     return s
                 if len(found.loops) != len(s.point):
                     raise InternalError(f"{s.stage} runs at {len(s.point)} and not {len(found.loops)} loops")
-                at = dict(zip(found.loops, s.point, strict=True))
-                return replace(s, point=tuple(simplify(substitute(v, at), exact=True) for v in found.values))
+                substitution = dict(zip(found.loops, s.point, strict=True))
+                return replace(
+                    s, point=tuple(simplify(substitute(v, substitution), exact=True) for v in found.values)
+                )
             case Prefetch() | Combine() | Sync():
                 return s
             case _:
                 unreachable(s)
 
-    return replace(nest, body=moved(nest.body))
+    return replace(nest, body=rewritten(nest.body))

@@ -1,8 +1,8 @@
-"""The members of the C family: C99, OpenCL C and CUDA C++.
+"""The dialects of C: C99, OpenCL C and CUDA C++.
 
-Text is thought of as C99; a dialect says which of its words are other ones.  Helper functions are written
-once, in C99, and translated word by word (they hold nothing of a user's), so that no dialect needs headers,
-which NVRTC and OpenCL do not have.
+Text is written in C99, and a dialect replaces some of its words.  Helper functions are written once, in C99,
+and translated word by word (they have no names of a user), so that no dialect needs headers, which NVRTC and
+OpenCL do not have.
 """
 
 from __future__ import annotations
@@ -31,22 +31,31 @@ def _either(words: tuple[str, ...]) -> re.Pattern[str]:
 
 @dataclass(frozen=True)
 class Dialect:
-    """`wraps`: whether signed integers do (by -fwrapv).  `words`: C99's words (types, limits, pairs such as
-    `static inline`, our own helpers that are built in) and what they are here.  `long_suffix`: of 64-bit
-    literals.  `bodies`: what helpers that the language has better means for do instead.
+    """A dialect of C.
 
-    Of a GPU: `kernel`, in front of a kernel of so many threads; `space` and `shared`, in front of what is in
-    global and in shared memory, `near` in front of what a pointer to the latter points to, `aligned` in front
-    of what begins at multiples of BYTES; `room`, shared memory that a launch asks for where more than
-    `declared` bytes are needed, and `part`, the declaration of an array at an OFFSET there; `restrict`;
-    `block` and `thread`, the numbers of those; `barrier`, and `warp_barrier`, of 32 neighbours, where there
-    is one; `vectors`, types of so many bytes and their zeros; `copy`, an asynchronous one of BYTES `from`
-    memory `to` shared memory, through a CACHE, or of zeros unless `inside`, and `arrival` of all that a
-    thread began; `claim`, whether the kernel's `error` record was free and now is ours (its low word holds
-    `site + 1`); `exchange`, of an unsigned integer in memory if it is what is expected: gives what it was.
-    `doubled`: functions that are off by more than the language allows in float32: computed in float64.
-    `replaced`: functions of float32, and the helpers that are called instead.  `framed`: functions of the
-    library that keep an array in memory whatever calls them, and its bytes.
+    `wraps`: whether signed integers wrap (by -fwrapv).  `words`: words of C99 (types, limits, pairs such as
+    `static inline`, helpers that are built in) and their replacements.  `long_suffix`: of 64-bit literals.
+    `bodies`: helpers that the language implements better.  `doubled`: functions that are less accurate in
+    float32 than the language definition allows, and are computed in float64.  `replaced`: functions of
+    float32, and the helpers that are called instead.  `stack_frames`: library functions with an array on the
+    stack, and its bytes.
+
+    Of a GPU:
+
+    - `kernel`: the qualifiers of a kernel of so many threads.
+    - `global_space`, `shared`, `shared_pointer`: the qualifiers of global memory, of shared arrays, and of
+      what a pointer to shared memory points to.
+    - `alignment`: the qualifier of an array that is aligned to BYTES.
+    - `dynamic_shared`: the declaration of dynamic shared memory, which is used beyond `static_shared_limit`
+      bytes; `dynamic_array`: that of an array at an OFFSET in it.
+    - `block`, `thread`: the numbers of the block and of the thread.
+    - `barrier`, `warp_barrier`: statements; the latter is empty if the language has none for a warp.
+    - `vectors`: types of so many bytes and their zeros.
+    - `async_copy`: an asynchronous copy of BYTES `from` global memory `to` shared memory, through a CACHE, or
+      of zeros unless `inside`; `wait_copies`: waits for all copies of the thread.
+    - `claim_error`: an expression that takes the kernel's `error` record, whose low word is then `site + 1`;
+      it is true if the record was free.
+    - `compare_exchange`: a function on an unsigned integer in memory that returns the old value.
     """
 
     name: str
@@ -56,26 +65,26 @@ class Dialect:
     long_suffix: str = "ll"
     bodies: Mapping[str, str] = field(default_factory=dict[str, str])
     kernel: str = ""
-    space: str = ""
+    global_space: str = ""
     shared: str = ""
-    near: str = ""
-    aligned: str = ""
-    room: str = ""
-    part: str = ""
-    declared: int = 0
+    shared_pointer: str = ""
+    alignment: str = ""
+    dynamic_shared: str = ""
+    dynamic_array: str = ""
+    static_shared_limit: int = 0
     restrict: str = "restrict"
     block: str = ""
     thread: str = ""
     barrier: str = ""
     warp_barrier: str = ""
     vectors: Mapping[int, tuple[str, str]] = field(default_factory=dict[int, tuple[str, str]])
-    copy: str = ""
-    arrival: str = ""
-    claim: str = ""
-    exchange: str = ""
+    async_copy: str = ""
+    wait_copies: str = ""
+    claim_error: str = ""
+    compare_exchange: str = ""
     doubled: frozenset[str] = frozenset()
     replaced: Mapping[str, str] = field(default_factory=dict[str, str])
-    framed: Mapping[str, int] = field(default_factory=dict[str, int])
+    stack_frames: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def _pattern(self) -> re.Pattern[str]:
@@ -106,7 +115,7 @@ class Dialect:
 
 
 def _limits(names: Mapping[int, tuple[str, str]]) -> dict[str, str]:
-    """What the limits of integers of so many bits are called: `CHAR` and `UCHAR` in `CHAR_MIN`."""
+    """The words for limits of integers of so many bits, from such as `CHAR` and `UCHAR` in `CHAR_MIN`."""
     out: dict[str, str] = {}
     for bits, (signed, unsigned) in names.items():
         out |= {f"INT{bits}_{end}": f"{signed}_{end}" for end in ("MIN", "MAX")}
@@ -134,16 +143,16 @@ OPENCL = Dialect(
         ),
     },
     kernel="__kernel __attribute__((reqd_work_group_size({threads}, 1, 1)))\nvoid",
-    space="__global ",
+    global_space="__global ",
     shared="__local ",
-    near="__local ",
-    aligned="__attribute__((aligned(BYTES))) ",
+    shared_pointer="__local ",
+    alignment="__attribute__((aligned(BYTES))) ",
     block="get_group_id(0)",
     thread="get_local_id(0)",
     barrier="barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",
     vectors={4: ("uint", "0"), 8: ("uint2", "(uint2)(0)"), 16: ("uint4", "(uint4)(0)")},
-    claim="atomic_cmpxchg((volatile __global int *)error, 0, site + 1) == 0",
-    exchange="atomic_cmpxchg",
+    claim_error="atomic_cmpxchg((volatile __global int *)error, 0, site + 1) == 0",
+    compare_exchange="atomic_cmpxchg",
 )  # fmt: skip
 
 CUDA = Dialect(
@@ -165,8 +174,8 @@ CUDA = Dialect(
         "tc_f64_of_bits": "__longlong_as_double",
     },
     bodies={
-        # NVRTC makes no vectors of loads whose values go into inline PTX: what is read often has been
-        # converted on its way to shared memory.
+        # NVRTC does not vectorize loads whose values go into inline PTX.  Copies to shared memory convert
+        # halves, so this is rare.
         "tc_f16_to_f32": (
             "float tc_f16_to_f32(uint16_t h) "
             '{ float x; asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h)); return x; }'
@@ -178,28 +187,29 @@ CUDA = Dialect(
     },
     kernel='extern "C" __global__ __launch_bounds__({threads})\nvoid',
     shared="__shared__ ",
-    aligned="__align__(BYTES) ",
-    room="extern __shared__ __align__(16) char tc_shared[];",
-    part="TYPE (&NAME)EXTENTS = *reinterpret_cast<TYPE (*)EXTENTS>(tc_shared + OFFSET);",
-    declared=48 << 10,
+    alignment="__align__(BYTES) ",
+    dynamic_shared="extern __shared__ __align__(16) char tc_shared[];",
+    dynamic_array="TYPE (&NAME)EXTENTS = *reinterpret_cast<TYPE (*)EXTENTS>(tc_shared + OFFSET);",
+    static_shared_limit=48 << 10,
     restrict="__restrict__",
     block="blockIdx.x",
     thread="threadIdx.x",
     barrier="__syncthreads();",
     warp_barrier="__syncwarp();",
     vectors={4: ("unsigned", "0"), 8: ("uint2", "make_uint2(0, 0)"), 16: ("uint4", "make_uint4(0, 0, 0, 0)")},
-    copy='asm volatile("cp.async.CACHE.shared.global [%0], [%1], BYTES, %2;" :: '
+    async_copy='asm volatile("cp.async.CACHE.shared.global [%0], [%1], BYTES, %2;" :: '
     '"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from), "r"(inside ? BYTES : 0) : "memory");',
-    arrival='asm volatile("cp.async.wait_all;" ::: "memory");',
-    claim="atomicCAS((int *)error, 0, site + 1) == 0",
-    exchange="atomicCAS",
-    # By NVIDIA's table 3 units in the last place, or 4 (docs/numerics.md).
+    wait_copies='asm volatile("cp.async.wait_all;" ::: "memory");',
+    claim_error="atomicCAS((int *)error, 0, site + 1) == 0",
+    compare_exchange="atomicCAS",
+    # 3 or 4 units in the last place by NVIDIA's table (docs/numerics.md).
     doubled=frozenset({
         "acos", "acosh", "asin", "asinh", "atan2", "atanh", "hypot", "norm3d", "norm4d", "sinh",
     }),
     replaced={"sin": "tc_sin_f32", "cos": "tc_cos_f32", "tan": "tc_tan_f32"},
-    # Products with the digits of 2/pi; of float32 some are in registers where their loop can be unrolled.
-    framed={
+    # The arrays of products with the digits of 2/pi; for some functions of float32 they are in registers,
+    # where nvcc unrolls the loop.
+    stack_frames={
         **dict.fromkeys(("sin", "cos", "tan", "j0", "j1", "y0", "y1"), 40),
         **dict.fromkeys(("j0f", "j1f", "y0f", "y1f"), 32),
     },

@@ -1,9 +1,8 @@
-"""Expressions to text of the C family, with the numerics of docs/language.md.
+"""Expressions to text in dialects of C, with the numerics of docs/language.md.
 
-An expression is text, and statements that must run before it: a checked subscript, a let and a lazy
-ternary with either of these inside cannot be expressions.  Narrow integers are cast back after each
-operation; wider ones wrap by -fwrapv in C, and elsewhere because `tc.transforms.loops.narrow` made
-those unsigned that may.
+An expression becomes text, and statements that must run before it: for checked subscripts, lets, and lazy
+ternaries with either of these inside.  Narrow integers are cast back after each operation; wider ones wrap by
+-fwrapv in C, and elsewhere because `tc.transforms.loops.narrow` made those unsigned that may overflow.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ _BINARY: dict[type, tuple[str, int]] = {
     GT: (">", RELATION), GE: (">=", RELATION), And: ("&&", AND), Or: ("||", OR),
 }  # fmt: skip
 
-# POSIX's and not C99's: declared where used, since -std=c99 hides them in math.h.
+# POSIX functions, declared where they are used, since -std=c99 hides them in math.h.
 _UNDECLARED = frozenset(("j0", "j1", "y0", "y1"))
 
 
@@ -81,7 +80,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class ArrayStyle:
-    """How an array is addressed: `A[i][j]`, or `A[i * N + j]`."""
+    """The name of an array, and whether its accesses are `A[i][j]` (`nested`) or `A[i * N + j]`."""
 
     name: str
     nested: bool
@@ -89,9 +88,9 @@ class ArrayStyle:
 
 @dataclass(slots=True)
 class CExpr:
-    """Makes text of expressions; `lines` collects what must run before.
+    """Translates expressions to text; `lines` collects statements that must run before.
 
-    Of the intrinsics, `/` and `%` of integers are C's own, for operands that are not negative.
+    The intrinsics `/` and `%` of integers are those of C, for operands that are not negative.
     """
 
     arrays: Mapping[str, Array]
@@ -103,8 +102,8 @@ class CExpr:
     used_buffers: set[str] = field(default_factory=set[str])
     point: Sequence[str] = ()
     pad: str = "  "
-    fails: bool = False  # whether a check may
-    frame: int = 0  # bytes that functions of the library keep in memory
+    fails: bool = False  # whether there is a check
+    frame: int = 0  # bytes of stack for library functions
 
     @property
     def dialect(self) -> Dialect:
@@ -114,7 +113,7 @@ class CExpr:
         return self.helpers.dialect.type(t)
 
     def fresh(self, stem: str) -> str:
-        """A name that nothing in the kernel has."""
+        """A name that is not used in the kernel."""
         name, count = stem, 0
         while name in self.used_names:
             count += 1
@@ -197,10 +196,10 @@ class CExpr:
         return v
 
     def combine(self, operator: str, a: Text, b: Text, t: DType) -> Text:
-        """`+ *` and `min max` of two values, as the reductions need them."""
+        """`+ *` and `min max` of two values, for reductions."""
         if t.is_half:
             raise InternalError(f"arithmetic on {t}")
-        if t.is_bool:  # sums and products of truth values, as != 0 of what int32 would give
+        if t.is_bool:  # as sums and products in int32, compared with 0
             either = operator in ("+", "max")
             return Text(f"{a.at(EQUAL)} {'||' if either else '&&'} {b.at(EQUAL)}", OR if either else AND)
         if operator in ("min", "max"):
@@ -213,7 +212,7 @@ class CExpr:
         return self.cast(Text(f"{a.at(level)} {operator} {b.at(level + 1)}", level), u, t)
 
     def overflows(self, t: DType) -> bool:
-        """Whether sums or products of this type must be made unsigned to wrap (uint16: C multiplies int)."""
+        """Whether sums or products of this type must be unsigned to wrap (uint16, as C multiplies int)."""
         return not self.dialect.wraps and ((t.is_int and t.is_signed and t.bits >= 32) or t == UINT16)
 
     def cast(self, v: Text, source: DType, target: DType) -> Text:
@@ -273,7 +272,7 @@ class CExpr:
             wide = [Text(f"({self.type(FLOAT64)}){a.at(UNARY)}", UNARY) for a in args]
             return Text(f"({self.type(FLOAT32)}){self.call(name, *wide).at(UNARY)}", UNARY)
         name, own = self.dialect.function(builtin, e.dtype)
-        self.frame = max(self.frame, self.dialect.framed.get(name, 0))
+        self.frame = max(self.frame, self.dialect.stack_frames.get(name, 0))
         if own:
             self.helpers.math.add(name)
         elif self.dialect is C99 and builtin.name in _UNDECLARED:
@@ -293,7 +292,7 @@ class CExpr:
         return Text(f"{element} != 0", EQUAL) if array.dtype == BOOL else Text(element)
 
     def check(self, subscript: Text, e: Load, dimension: int, env: Mapping[str, str]) -> Text:
-        name, extent, logical = self.tested(subscript, e, dimension, env)
+        name, extent, logical = self.checked_subscript(subscript, e, dimension, env)
         point = ", ".join(self.point) or "0"
         fail = self.helpers.named("tc_fail")
         self.fails = True
@@ -304,10 +303,10 @@ class CExpr:
         )
         return Text(name)
 
-    def tested(
+    def checked_subscript(
         self, subscript: Text, e: Load, dimension: int, env: Mapping[str, str]
     ) -> tuple[str, str, str]:
-        """A checked subscript as a variable, the extent it must be below, and what it is in the source."""
+        """A checked subscript as a variable, the extent that limits it, and its value in the source."""
         array = self.arrays[e.buffer]
         extent = self.value(array.shape[dimension], env)
         name = self.fresh("at")
@@ -332,15 +331,15 @@ class CExpr:
 
 
 def _grouped(level: int, v: Text) -> str:
-    """An operand of a comparison or of && and ||: compilers ask for parentheses round && in ||, and round a
-    comparison in a comparison."""
+    """An operand of a comparison or of && and ||, with parentheses around && in || and around a comparison in
+    a comparison, for which compilers warn."""
     if level in (AND, OR):
         return v.text if v.level == level else v.at(EQUAL)
     return v.at(SUM)
 
 
 def literal(e: IntImm | UIntImm | FloatImm, dialect: Dialect = C99) -> Text:
-    """A constant that is read back as the same value of the same type or one it converts to exactly."""
+    """A literal of the same value, in the same type or in one that converts to it exactly."""
     t = e.dtype
     if isinstance(e, FloatImm):
         return _float_literal(e.value, t, dialect)
@@ -362,7 +361,9 @@ def _float_literal(value: float, t: DType, dialect: Dialect) -> Text:
     single = t == FLOAT32
     if math.isnan(value) or math.isinf(value):
         text = dialect.text("NAN" if math.isnan(value) else "INFINITY")
-        if not single and dialect is not C99:  # there it is a float, by which overloads are chosen
+        if (
+            not single and dialect is not C99
+        ):  # NAN and INFINITY are float, which would choose overloads of float
             text = f"(double){text}"
         sign = "-" if value < 0 else ""
         return Text(sign + text, UNARY if sign or text.startswith("(double)") else ATOM)

@@ -1,12 +1,11 @@
 """Launches to kernels in OpenCL C and CUDA C++.
 
-A text holds a function for each `Launch`, of what the launch uses: arrays as pointers, scalars and sizes as
-values, `error`, `workspace`.  The grid and the blocks are one-dimensional, whatever the number of mapped
-dimensions, so that limits on the number and on the extents of dimensions do not matter.
+A text has a function for each `Launch`.  Its parameters are what the launch uses: arrays as pointers, scalars
+and sizes as values, `error`, `workspace`.  Grids and blocks are one-dimensional, whatever the number of
+mapped dimensions, so that limits on the number and on the extents of dimensions do not matter.
 
 `error` is `int64_t[32]`, zeroed: the first thread that finds a subscript out of range fills it as in C (see
-`tc.codegen.c_family`).  No thread returns early, because others may wait at a barrier; what would be read
-there is 0.
+`tc.codegen.c_family`).  No thread returns early, because others may wait at a barrier; such a read gives 0.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import Literal
 from tc.codegen.c_family import Printer
 from tc.codegen.c_helpers import Helpers
 from tc.codegen.check_points import source_points
-from tc.codegen.combine import combined
+from tc.codegen.combine import emit_combine
 from tc.codegen.dialect import CUDA, OPENCL, Dialect
 from tc.codegen.expr import UNARY, CExpr, Text
 from tc.codegen.names import Recording, identifier
@@ -52,7 +51,7 @@ from tc.transforms.loops.narrow import narrow
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """`name` is an array, a scalar or a size of the nest; empty for the other two."""
+    """`name` is an array, a scalar or a size of the nest; empty for the other kinds."""
 
     kind: Literal["array", "scalar", "size", "error", "workspace"]
     name: str = ""
@@ -60,22 +59,24 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """`blocks` is their number, over the sizes; `threads` that of a block's; `shared` is in bytes a block, of
-    which the launch has to ask for `asked`; the library keeps `frame` bytes of a thread in memory."""
+    """A kernel and how it is launched.
+
+    `blocks` is an expression over the sizes; `threads` are those of a block; `shared` is in bytes a block, of
+    which the launch requests `dynamic_shared`; `frame` are bytes of a thread's stack for library functions.
+    """
 
     name: str
     arguments: tuple[Argument, ...]
     blocks: Expr
     threads: int
     shared: int
-    asked: int = 0
+    dynamic_shared: int = 0
     frame: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """Kernels that run one after the other, each after the one before has ended; `double`: whether the text
-    computes in float64."""
+    """Kernels that run one after the other; `double`: whether the text computes in float64."""
 
     text: str
     kernels: tuple[Kernel, ...]
@@ -83,10 +84,9 @@ class Module:
 
 
 def emit(nest: LoopNest, dialect: Dialect, contract: bool = False) -> Module:
-    """The kernels of a nest whose body is a launch or a block of them.
+    """The kernels of a nest whose body is a launch or a block of launches.
 
-    `contract`: whether a product and a sum may be one operation with one rounding (in CUDA an option of the
-    compiler says it).
+    `contract`: whether a product and a sum may be rounded once (in CUDA this is an option of the compiler).
     """
     nest = source_points(nest)
     launches = tuple(launches_of(nest.body))
@@ -107,7 +107,7 @@ def emit(nest: LoopNest, dialect: Dialect, contract: bool = False) -> Module:
                 simplify(blocks, exact=True),
                 threads,
                 printer.shared_bytes,
-                printer.asked_bytes,
+                printer.dynamic_shared_bytes,
                 printer.expr.frame,
             )
         )
@@ -133,7 +133,7 @@ def launches_of(s: Stmt) -> Iterator[Launch]:
 
 
 def _name(launch: str, taken: set[str]) -> str:
-    """A function's name: that of the launch, kept apart from those of a language's own functions."""
+    """A function's name: that of the launch, with a suffix that avoids names of library functions."""
     stem = f"{identifier(launch)}_kernel"
     name, count = stem, 0
     while name in taken:
@@ -144,7 +144,7 @@ def _name(launch: str, taken: set[str]) -> str:
 
 
 class _GpuExpr(CExpr):
-    """Checks that do not return, and subscripts that may be int32."""
+    """Expressions with checks that do not return, and with subscripts that may be int32."""
 
     def load(self, e: Load, env: Mapping[str, str]) -> Text:
         if not e.checked:
@@ -160,22 +160,22 @@ class _GpuExpr(CExpr):
         inside: list[str] = []
         for d in e.checked:
             self.fails = True
-            name, extent, logical = self.tested(subscripts[d], e, d, env)
-            good = self.fresh("inside")
-            self.line(f"const bool {good} = {name} >= 0 && {name} < {extent};")
-            self.line(f"if (!{good}) {{")
+            name, extent, logical = self.checked_subscript(subscripts[d], e, d, env)
+            in_range = self.fresh("inside")
+            self.line(f"const bool {in_range} = {name} >= 0 && {name} < {extent};")
+            self.line(f"if (!{in_range}) {{")
             long, count = self.type(INT64), len(self.point)
             self.line(f"  const {long} point[] = {{{', '.join(self.point) or '0'}}};")
             self.line(f"  {self.helpers.fail()}(error, {e.site}, {logical}, {d}, {count}, point);")
             self.line("}")
             subscripts[d] = Text(name)
-            inside.append(good)
+            inside.append(in_range)
         return subscripts, inside
 
-    def tested(
+    def checked_subscript(
         self, subscript: Text, e: Load, dimension: int, env: Mapping[str, str]
     ) -> tuple[str, str, str]:
-        name, extent, logical = CExpr.tested(self, subscript, e, dimension, env)
+        name, extent, logical = CExpr.checked_subscript(self, subscript, e, dimension, env)
         return name, extent, logical if logical == name else f"({self.type(INT64)}){logical}"
 
     def element(self, array: Array, subscripts: Sequence[Text], env: Mapping[str, str]) -> str:
@@ -187,7 +187,7 @@ class _GpuExpr(CExpr):
 
 @dataclass(frozen=True, slots=True)
 class _SharedArray:
-    """`vectors`: neighbouring elements may be moved at once, those of a row."""
+    """An array in shared memory; `vectors`: contiguous elements of a row may be copied as vectors."""
 
     name: str
     kind: str
@@ -205,23 +205,23 @@ class _SharedArray:
 
     @property
     def alignment(self) -> int:
-        """At multiples of how many bytes it has to begin; 0: as its elements do."""
+        """The alignment that vectors need, in bytes; 0: that of the elements."""
         size = math.gcd(self.shape[-1] * self.itemsize, VECTOR)
         return size if self.vectors and size > self.itemsize else 0
 
 
 class _Kernel(Printer):
-    """One launch; `function` sets the other attributes."""
+    """The kernel of a launch; `function` sets the other attributes."""
 
     def __init__(self, nest: LoopNest, helpers: Helpers, name: str) -> None:
         super().__init__(nest, helpers, _GpuExpr, name)
         self.name = name
         self.arguments: list[Argument] = []
-        self.shared_bytes = self.asked_bytes = 0
+        self.shared_bytes = self.dynamic_shared_bytes = 0
         self.threads: tuple[tuple[str, int], ...] = ()
         self.areas = Scratch()
         self.thread = self.expr.fresh("thread")
-        # Shared arrays of combinations with their numbers of elements, by type and area.
+        # The scratch arrays of reductions across threads, with their lengths, by type and area.
         self.scratch: dict[Area, tuple[str, int]] = {}
 
     def function(self, launch: Launch) -> str:
@@ -233,7 +233,7 @@ class _Kernel(Printer):
         self.areas = scratch(launch, self.expr.arrays, self.dialect is CUDA)
         self.statement(launch.body, env, "  ")
         written = {s.buffer for s in statements(launch) if isinstance(s, Compute)}
-        # What the declarations of extents, of places in the workspace and of ids use is known after this.
+        # Extents, offsets and ids use sizes, so the parameters, which declare these, are made last.
         local = self.local_arrays(written)
         blocks = [(v, self.plain(n)) for v, n in launch.blocks]
         ids = [
@@ -254,46 +254,47 @@ class _Kernel(Printer):
             head += ",\n    ".join(parameters) + ") {"
         return "\n".join([head, *casts, *local, *ids, *self.out, "}"])
 
-    # ---- what stands before the body
+    # ---- before the body
 
     def ids(
         self,
-        whole: str,
         number: str,
+        own_number: str,
         mapped: Sequence[tuple[str, str]],
         names: Mapping[str, str],
         keep: bool,
     ) -> list[str]:
-        """The mapped variables that are used, from the number of this block or thread; the first varies
-        fastest.  `keep`: the number itself is used."""
+        """The declarations of mapped variables, computed from the number of the block or thread; the first
+        variable varies fastest.  `keep`: the number itself is used, too."""
         kind = self.dialect.type(INT32)
         used = [v for v, n in mapped if v in self.uses and n != "1"]
         lines = [f"  const {kind} {names[v]} = 0;" for v, n in mapped if v in self.uses and n == "1"]
         wide = [(v, n) for v, n in mapped if n != "1"]
         if len(wide) == 1 and used and not keep:
-            return [*lines, f"  const {kind} {names[used[0]]} = {number};"]
+            return [*lines, f"  const {kind} {names[used[0]]} = {own_number};"]
         if used or keep:
-            lines.append(f"  const {kind} {whole} = {number};")
+            lines.append(f"  const {kind} {number} = {own_number};")
         before: list[str] = []
         for v, n in wide:
             factor = n if re.fullmatch(r"\w+", n) else f"({n})"
             if v in used:
-                scaled = whole + "".join(f" / {x}" for x in before)
+                scaled = number + "".join(f" / {x}" for x in before)
                 last = v == wide[-1][0]
                 lines.append(f"  const {kind} {names[v]} = {scaled}{'' if last else f' % {factor}'};")
             before.append(factor)
         return lines
 
     def parameters(self, written: set[str]) -> tuple[list[str], list[str]]:
-        """The declarations of the arguments that the body uses, and what is made of them first."""
+        """The declarations of the arguments that the body uses, and the lines that derive variables from
+        them."""
         d = self.dialect
-        shown: list[str] = []
+        parameters: list[str] = []
         casts: list[str] = []
         scalars = {s.name: s.dtype for s in self.nest.scalars}
         restrict = d.restrict + " "
 
         def space(a: Array) -> str:
-            return d.space + ("" if a.name in written else "const ")
+            return d.global_space + ("" if a.name in written else "const ")
 
         for name in self.nest.params:
             if name in scalars:
@@ -304,11 +305,11 @@ class _Kernel(Printer):
                     given = self.expr.fresh(f"{local}_given")
                     casts.append(f"  const bool {local} = {given} != 0;")
                     local = given
-                shown.append(f"const {d.storage(t)} {local}")
+                parameters.append(f"const {d.storage(t)} {local}")
                 self.arguments.append(Argument("scalar", name))
             elif name in self.expr.used_buffers:
                 a = self.expr.arrays[name]
-                shown.append(self.pointer(a, space(a), restrict)[0])
+                parameters.append(self.pointer(a, space(a), restrict)[0])
                 self.arguments.append(Argument("array", name))
         temporaries = [
             a for a in self.nest.arrays if a.offset is not None and a.name in self.expr.used_buffers
@@ -320,18 +321,18 @@ class _Kernel(Printer):
             casts.append(f"  {declared} = ({kind}){start};")
         for n in self.nest.sizes:
             if n in self.uses:
-                shown.append(f"const {d.type(INT64)} {self.sizes[n]}")
+                parameters.append(f"const {d.type(INT64)} {self.sizes[n]}")
                 self.arguments.append(Argument("size", n))
         if self.expr.fails:
-            shown.append(f"{d.space}{d.type(INT64)} *{restrict}error")
+            parameters.append(f"{d.global_space}{d.type(INT64)} *{restrict}error")
             self.arguments.append(Argument("error"))
         if temporaries:
-            shown.append(f"{d.space}char *{restrict}workspace")
+            parameters.append(f"{d.global_space}char *{restrict}workspace")
             self.arguments.append(Argument("workspace"))
-        return shown, casts
+        return parameters, casts
 
     def local_arrays(self, written: set[str]) -> list[str]:
-        """Shared and register arrays of the body, and the scratch arrays of combinations."""
+        """Shared and register arrays of the body, and the scratch arrays of reductions."""
         lines: list[str] = []
         shared: list[_SharedArray] = []
         for a in self.nest.arrays:
@@ -350,25 +351,27 @@ class _Kernel(Printer):
                 lines.append(f"  {kind} {name}{''.join(f'[{n}]' for n in shape)};")
         for (t, _), (name, count) in self.scratch.items():
             shared.append(_SharedArray(name, self.dialect.storage(t), t.itemsize, (count,), vectors=False))
-        return [*self.in_shared_memory(shared), *lines]
+        return [*self.declare_shared(shared), *lines]
 
-    def in_shared_memory(self, arrays: Sequence[_SharedArray]) -> list[str]:
-        """The declarations of arrays, or, where they are more than may be declared, of parts of one piece of
-        memory that the launch asks for."""
+    def declare_shared(self, arrays: Sequence[_SharedArray]) -> list[str]:
+        """The declarations of shared arrays, which are parts of dynamic shared memory if they exceed the
+        static limit."""
         d = self.dialect
         self.shared_bytes = sum(a.size for a in arrays)
-        if self.shared_bytes <= d.declared or not d.room:
+        if self.shared_bytes <= d.static_shared_limit or not d.dynamic_shared:
             return [
-                f"  {d.shared}{d.aligned.replace('BYTES', str(a.alignment)) if a.alignment else ''}"
+                f"  {d.shared}{d.alignment.replace('BYTES', str(a.alignment)) if a.alignment else ''}"
                 f"{a.kind} {a.name}{a.extents};"
                 for a in arrays
             ]
-        lines, offset = [f"  {d.room}"], 0
+        lines, offset = [f"  {d.dynamic_shared}"], 0
         for a in arrays:
-            part = d.part.replace("TYPE", a.kind).replace("NAME", a.name).replace("EXTENTS", a.extents)
+            part = (
+                d.dynamic_array.replace("TYPE", a.kind).replace("NAME", a.name).replace("EXTENTS", a.extents)
+            )
             lines.append(f"  {part.replace('OFFSET', str(offset))}")
             offset += -(-a.size // VECTOR) * VECTOR
-        self.shared_bytes = self.asked_bytes = offset
+        self.shared_bytes = self.dynamic_shared_bytes = offset
         return lines
 
     # ---- statements
@@ -381,7 +384,7 @@ class _Kernel(Printer):
     def compute(self, s: Compute, env: Mapping[str, str], pad: str) -> None:
         if s.asynchronous or s.width > 1:
             self.out += self.comment(s, pad)
-            self.copy(s, env, pad)
+            self.emit_copy(s, env, pad)
         else:
             super().compute(s, env, pad)
 
@@ -395,16 +398,16 @@ class _Kernel(Printer):
         function = self.helpers.atomic(op, t, lambda a, b: self.expr.combine(op, Text(a), Text(b), t).text)
         return f"{function}(&{target}, {self.expr.cast(v, s.value.dtype, t).text});"
 
-    def copy(self, s: Compute, env: Mapping[str, str], pad: str) -> None:
-        """A copy of several elements at once, or an asynchronous one."""
+    def emit_copy(self, s: Compute, env: Mapping[str, str], pad: str) -> None:
+        """A vector copy, or an asynchronous one."""
         assert isinstance(self.expr, _GpuExpr)
         load, condition = copied(s)
         target, array = self.expr.arrays[s.buffer], self.expr.arrays[load.buffer]
         size = s.width * target.dtype.itemsize
-        if s.asynchronous and (load.checked or not self.dialect.copy):
+        if s.asynchronous and (load.checked or not self.dialect.async_copy):
             raise InternalError(f"{s.buffer} cannot be copied to asynchronously")
         if s.asynchronous:
-            function = self.helpers.copy(size)
+            function = self.helpers.async_copy(size)
         elif target.dtype != array.dtype:
             function = self.helpers.convert(array.dtype, s.width)
         else:
@@ -412,11 +415,11 @@ class _Kernel(Printer):
         place = self.expr.element(target, [self.expr.value(x, env) for x in s.subscripts], env)
         self.expr.used_buffers.add(load.buffer)
         self.expr.used_names |= set(env.values())
-        element = f"{self.dialect.space}const {self.dialect.storage(array.dtype)}"
+        element = f"{self.dialect.global_space}const {self.dialect.storage(array.dtype)}"
         start = f"({element} *){self.styles[array.name].name}"
-        if condition is not None and load.checked:  # a check is made only where there is something to copy
+        if condition is not None and load.checked:  # only what is copied is checked
             self.out.append(f"{pad}if ({self.pure(condition, env)}) {{")
-            self.copy(replace(s, value=load), env, pad + "  ")
+            self.emit_copy(replace(s, value=load), env, pad + "  ")
             self.out += [f"{pad}}} else {{", f"{pad}  {function}(&{place}, {start}, false);", f"{pad}}}"]
             return
         self.expr.point = [self.pure(p, env) for p in s.point[:MAX_POINT]]
@@ -432,16 +435,16 @@ class _Kernel(Printer):
         address = f"{inside} ? &{source} : {start}" if inside else f"&{source}"
         self.out.append(f"{pad}{function}(&{place}, {address}, {inside or 'true'});")
 
-    def together(self, s: Launch | Combine | Sync, env: Mapping[str, str], pad: str) -> None:
+    def cooperative(self, s: Launch | Combine | Sync, env: Mapping[str, str], pad: str) -> None:
         match s:
             case Launch():
                 raise InternalError("a launch inside a launch")
             case Sync():
                 if s.copies:
-                    self.out.append(f"{pad}{self.dialect.arrival}")
+                    self.out.append(f"{pad}{self.dialect.wait_copies}")
                 barrier = self.dialect.warp_barrier if s.warp else ""
                 self.out.append(f"{pad}{barrier or self.dialect.barrier}")
             case Combine():
                 self.expr.used_buffers.add(s.buffer)
-                lines = combined(s, self.threads, env, self.expr, self.thread, self.scratch, self.areas)
+                lines = emit_combine(s, self.threads, env, self.expr, self.thread, self.scratch, self.areas)
                 self.out += [pad + line for line in lines]

@@ -1,6 +1,6 @@
 """Expressions to scalar LLVM IR (opaque pointers), with the numerics of docs/language.md.
 
-The two 16-bit floating types are `i16` between a load and a cast; arithmetic never meets them.
+The two 16-bit floating types are `i16` between a load and a cast; there is no arithmetic on them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from tc.ir.expr import (
 from tc.ir.loops import Array
 from tc.lang import builtins
 
-# Built-ins that LLVM compiles to an instruction or knows exactly.
+# Built-ins that LLVM compiles to an instruction or evaluates exactly.
 INTRINSICS = {
     "sqrt": "llvm.sqrt",
     "fabs": "llvm.fabs",
@@ -198,7 +198,7 @@ class ExprEmitter:
         """`+ - * /` and the reductions' `min max` on two operands."""
         if operator in ("min", "max"):
             return self.extremum(a, b, t, operator == "min")
-        if t.is_bool:  # sums and products of truth values, as != 0 of what int32 would give
+        if t.is_bool:  # as sums and products in int32, compared with 0
             return self.op(f"{'or' if operator == '+' else 'and'} i1 {a}, {b}")
         name = {"+": "add", "-": "sub", "*": "mul", "/": "div"}[operator]
         if t.is_half:
@@ -355,7 +355,7 @@ class ExprEmitter:
         self.do(f"store {storage_type(array.dtype)} {v}, ptr {address}, align {array.dtype.itemsize}")
 
     def check(self, subscript: str, array: Array, dimension: int, site: int, env: Mapping[str, str]) -> None:
-        """Leaves the kernel with the error record filled where a subscript is out of range."""
+        """Return from the kernel with the error record filled if a subscript is out of range."""
         extent = self.value(array.shape[dimension], env)
         inside, outside = self.label("inside"), self.label("outside")
         ok = self.op(f"icmp ult i64 {subscript}, {extent}")
@@ -371,7 +371,7 @@ class ExprEmitter:
 
 
 def error_record(site: int, subscript: str, point: tuple[str, ...], dimension: int) -> tuple[str, ...]:
-    """The words a failed check stores: site + 1, the subscript, the number of iteration variables, their
-    values, and after those the dimension of the array."""
+    """The words that a failed check stores: site + 1, the subscript, the number of iteration variables, their
+    values, and the dimension of the array."""
     kept = point[:MAX_POINT]
     return (str(site + 1), subscript, str(len(kept)), *kept, str(dimension))

@@ -105,7 +105,7 @@ define internal float @tc_double_to_odd(double %d) alwaysinline nounwind {
 }
 """
 
-# 64-bit integers as 53-bit ones that round to 24 or fewer bits alike: what is cut off leaves a one.
+# 64-bit integers to 53 bits, rounded to odd, so that rounding to 24 or fewer bits gives the same result.
 _TO_53 = """define internal i64 @tc_{t}_to_53(i64 %i) alwaysinline nounwind {{
   %shifted = add i64 %i, {offset}
   %near = icmp ule i64 %shifted, {span}

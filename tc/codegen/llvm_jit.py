@@ -32,29 +32,31 @@ _LOCK = threading.RLock()
 _ready = False
 
 
-def _still() -> None:
-    """Before a fork: LLVM lets go of the interpreter lock, and a child made while another thread is inside
-    would find locks of LLVM and llvmlite held for ever."""
+def _lock_before_fork() -> None:
+    """Before a fork: LLVM releases the interpreter lock, and in a child that is forked while another thread
+    is in LLVM, the locks of LLVM and llvmlite would be held forever."""
     with deferred():
         _LOCK.acquire()
-        _theirs.acquire()
+        _llvmlite_lock.acquire()
 
 
-def _go_on() -> None:
-    _theirs.release()
+def _unlock_after_fork() -> None:
+    _llvmlite_lock.release()
     _LOCK.release()
 
 
-# What every call of llvmlite holds, as of 0.50.
-_theirs = getattr(getattr(llvm.ffi.lib, "_lock", None), "_lock", None) or threading.RLock()
+# The lock that every call of llvmlite holds, as of 0.50.
+_llvmlite_lock = getattr(getattr(llvm.ffi.lib, "_lock", None), "_lock", None) or threading.RLock()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_still, after_in_parent=_go_on, after_in_child=_go_on)
+    os.register_at_fork(
+        before=_lock_before_fork, after_in_parent=_unlock_after_fork, after_in_child=_unlock_after_fork
+    )
 
 _LIBM = {"linux": "libm.so.6", "darwin": "libSystem.dylib", "win32": "msvcrt.dll"}
 
 
 def _initialize() -> None:
-    """Once per process: the native target, libm's symbols and our own."""
+    """Initialize the native target, libm's symbols and our own, once per process."""
     global _ready
     if _ready:
         return
@@ -78,7 +80,7 @@ def host_cpu() -> tuple[str, str]:
 
 @cache
 def version() -> str:
-    """What turns text into object code, for keys of stored objects."""
+    """The versions of the code generator, for keys of stored objects."""
     return f"llvmlite {llvmlite.__version__}, LLVM {'.'.join(map(str, llvm.llvm_version_info))}"
 
 
@@ -128,26 +130,26 @@ class MachineCode:
 
 
 def parsed(text: str) -> Any:
-    """A module, in a context of its own: types and constants live as long as their context, which in the
-    global one is for ever."""
+    """A module in its own context.  Types and constants live as long as their context, and the global one
+    lives forever."""
     return llvm.parse_assembly(text, llvm.create_context())
 
 
 def engine_of(module: Any, machine: Any) -> Any:
     """An engine that owns `module` and `machine`.
 
-    Its memory manager reserves one block for all sections of an object.  LLVM's own maps each section
-    wherever there is room, and ends the process when two that refer to each other lie more than 2 GiB apart,
-    which a fragmented address space brings about now and then.
+    Its memory manager reserves one block for all sections of an object.  LLVM's own manager maps each section
+    separately, and ends the process when sections that refer to each other are more than 2 GiB apart, which
+    occasionally happens in a fragmented address space.
     """
     engine: Any = llvm.create_mcjit_compiler(module, machine, use_lmm=True)
-    engine.context = module._context  # it deletes its modules after letting go of what owns their context
+    engine.context = module._context  # keeps the context alive until the engine has deleted its modules
     return engine
 
 
 @cache
 def _generator(level: int, cpu: str | None, features: str | None) -> tuple[Any, Any, Any]:
-    """A target machine, and the passes before it with their builder: made once, since llvmlite frees not all
+    """A target machine, and the passes before it with their builder: made once, since llvmlite leaks memory
     of a builder.  Use them with the lock held."""
     machine = target_machine(level, cpu, features)
     options = llvm.create_pipeline_tuning_options()
@@ -161,7 +163,7 @@ def _generator(level: int, cpu: str | None, features: str | None) -> tuple[Any, 
 def _generate(
     text: str, level: int, cpu: str | None, features: str | None, *, verify: bool = False
 ) -> tuple[Any, Any]:
-    """A module that is ready for the target machine beside it."""
+    """A module that is ready for code generation, and the target machine for it."""
     machine, manager, builder = _generator(level, cpu, features)
     try:
         module = parsed(text)
@@ -183,16 +185,16 @@ def object_of(
     features: str | None = None,
     verify: bool = False,
 ) -> bytes:
-    """The object file of a module.  Functions it declares need not exist here; `load_object` wants them.
+    """The object file of a module.  Functions that it declares are resolved only by `load_object`.
 
     `level` is the code generator's effort (0 to 3: 1 is as good as 3 here and cheaper).  Of the optimiser
-    only what `alwaysinline` asks for and scalar replacement run.  `cpu` and `features` are as in
+    only the inlining of `alwaysinline` functions and scalar replacement run.  `cpu` and `features` are as in
     `target_machine`.  `verify` checks the text, about a millisecond.  Raises InternalError (TC0903) for text
     that LLVM refuses.
     """
     with _LOCK, deferred():
         module, machine = _generate(text, level, cpu, features, verify=verify)
-        with closing(module):  # a finalizer would run behind the lock, and swallow an interrupt
+        with closing(module):  # a finalizer would run without the lock, and swallow an interrupt
             return machine.emit_object(module)
 
 
@@ -204,8 +206,8 @@ def assembly_of(
     features: str | None = None,
     verbose: bool = False,
 ) -> str:
-    """What `object_of` gives as assembly text, for which code is generated once more; `verbose`: with
-    comments, among them the labels of the text."""
+    """The result of `object_of` as assembly text, for which code is generated once more; `verbose`: with
+    comments, which have the labels of the text."""
     with _LOCK, deferred():
         module, machine = _generate(text, level, cpu, features)
         with closing(module):
@@ -223,17 +225,17 @@ def load_object(
 ) -> MachineCode:
     """The functions `names` of an object file, linked here: a fraction of a millisecond.
 
-    What else is given says where the object came from, for `MachineCode.assembly`.  Raises InternalError
-    (TC0903) for what is no object file, or for a symbol that nothing defines.  The contents are believed:
-    only bytes that `object_of` made and nobody changed may come here.
+    The other arguments are those of `object_of`, for `MachineCode.assembly`.  Raises InternalError (TC0903)
+    for bytes that are no object file, and for an undefined symbol.  The contents are not checked: only
+    unchanged bytes of `object_of` may be passed.
     """
     with _LOCK, deferred():
-        # What the processor is like matters to code that is generated, and here none is.
+        # No code is generated, so the processor does not matter.
         machine = target_machine(0, "", "")
         try:
             missing = [s for s in undefined_symbols(code) if not llvm.address_of_symbol(s)]
-            read: Any = llvm.ObjectFileRef.from_data(code)
-            if not ctypes.cast(read, ctypes.c_void_p):
+            object_file: Any = llvm.ObjectFileRef.from_data(code)
+            if not ctypes.cast(object_file, ctypes.c_void_p):
                 raise ValueError("unknown format")
         except (RuntimeError, ValueError, LookupError, OverflowError, struct.error) as error:
             raise InternalError(f"not an object file: {error}", code="TC0903") from error
@@ -241,11 +243,11 @@ def load_object(
             raise InternalError(f"no definition of {', '.join(missing)}", code="TC0903")
         module = parsed("")
         engine = engine_of(module, machine)
-        # An engine starts with a module; to compile an empty one takes longer than all the rest.
+        # An engine starts with a module; compiling an empty one would take longer than everything else.
         engine.remove_module(module)
         module.close()
-        engine.add_object_file(read)
-        read.close()
+        engine.add_object_file(object_file)
+        object_file.close()
         engine.finalize_object()
         addresses = {n: int(engine.get_function_address(n)) for n in names}
         absent = [n for n, address in addresses.items() if not address]
@@ -295,7 +297,7 @@ def cached_code(
     key = disk.digest("object", __version__, version(), sys.platform, processor, level, text, key_parts)
     code = kept.get(key)
     if code is not None:
-        with suppress(InternalError):  # it wants what is not here: compiling will say so
+        with suppress(InternalError):  # a symbol is undefined: compiling will report it
             return load_object(code, *names, text=text, level=level, cpu=cpu, features=features)
     made = compile_text(text, *names, level=level, cpu=cpu, features=features)
     kept.put(key, made.object)

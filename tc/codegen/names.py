@@ -1,4 +1,4 @@
-"""Names of a program as identifiers of the C family, and what they stand for in a text."""
+"""Identifiers of C for the names of a program, and environments that map names to text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from tc.lang import builtins
 
-_KEYWORDS = frozenset(  # C99, C++, OpenCL, and what the text itself uses
+_KEYWORDS = frozenset(  # of C99, C++ and OpenCL, and names that generated text uses
     """
     auto break case char const continue default do double else enum extern float for goto if inline int
     long register restrict return short signed sizeof static struct switch typedef union unsigned void
@@ -25,7 +25,7 @@ _KEYWORDS = frozenset(  # C99, C++, OpenCL, and what the text itself uses
     threadIdx blockIdx blockDim gridDim warpSize atomicCAS
     """.split()  # noqa: SIM905
 )
-# Vector types of OpenCL and CUDA; macros that their compilers have.
+# Vector types of OpenCL and CUDA, and macros of their compilers.
 _RESERVED = re.compile(
     r"(u?(char|short|int|long)|float|double|half|bool)\d+|u?longlong\d"
     r"|(M|FLT|DBL|HALF|CL|CLK|FP|CHAR|SCHAR|UCHAR|SHRT|USHRT|LONG|ULONG|CUDART|CUDA)_\w+"
@@ -42,7 +42,7 @@ def identifier(name: str) -> str:
 
 
 class Recording(dict[str, str]):
-    """An environment that notes which names are used, so that only these are declared."""
+    """An environment that records which names are used, so that only these are declared."""
 
     def __init__(self, env: Mapping[str, str], uses: set[str]) -> None:
         super().__init__(env)
@@ -54,6 +54,6 @@ class Recording(dict[str, str]):
 
 
 def bound(env: Mapping[str, str], name: str, value: str) -> dict[str, str]:
-    """The environment with one name more; what is used of a recording one is still noted."""
+    """The environment with one more name; a recording environment goes on recording."""
     inner = {**env, name: value}
     return Recording(inner, env.uses) if isinstance(env, Recording) else inner

@@ -1,4 +1,4 @@
-"""What all emitters agree on: the types updates compute in, 16-bit constants, the error record."""
+"""Definitions that all emitters share: 16-bit constants and the error record."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import struct
 from tc.dtypes import DType
 
 ERROR_WORDS = 32  # int64 words of the error record
-MAX_POINT = ERROR_WORDS - 4  # iteration variables it has room for: site, subscript, count, dimension
+MAX_POINT = ERROR_WORDS - 4  # iteration variables in it, beside site, subscript, count, dimension
 
 
 def bits16(value: float, dtype: DType) -> int:
-    """The bits of `value` in float16 or bfloat16, to nearest even; NaN is the quiet one."""
+    """The bits of `value` in float16 or bfloat16, rounded to nearest even; a NaN becomes the quiet NaN."""
     if value != value:
         return 0x7E00 if dtype.kind == "float" else 0x7FC0
     if dtype.kind == "float":

@@ -1,4 +1,5 @@
-"""Where in shared memory combinations put what warps have left, and which of them share a barrier."""
+"""Allocation of shared memory to the partial results of reductions across threads, and which of these
+reductions share a barrier."""
 
 from __future__ import annotations
 
@@ -26,53 +27,62 @@ from tc.ir.loops import (
 
 Area = tuple[DType, int]
 
-_READ = 128  # values that a thread reads of combinations that share a barrier
+_MAX_LOADS = 128  # of a thread, for all reductions that share a barrier
 
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """`groups`: with the first (its `id`) of the combinations that go through shared memory together all of
-    these, with the others none; `of`: which of the areas of its type each goes through, `first`: from which
-    place on; `rooms`: the places of each area; `waiting`: groups that have to wait, as threads may still read
-    there what another one has put."""
+    """The allocation, by the `id` of a reduction.
+
+    `groups` has for the first of the reductions that share a barrier all of them, for the others none.  `of`
+    is the number of the area, among those of its type, and `first` the first slot in it.  `sizes` are the
+    slots of each area.  `waiting` are groups that need a barrier first, as threads may still read earlier
+    values there.
+    """
 
     groups: Mapping[int, tuple[Combine, ...]] = field(default_factory=dict[int, tuple[Combine, ...]])
     of: Mapping[int, int] = field(default_factory=dict[int, int])
     first: Mapping[int, int] = field(default_factory=dict[int, int])
-    rooms: Mapping[Area, int] = field(default_factory=dict[Area, int])
+    sizes: Mapping[Area, int] = field(default_factory=dict[Area, int])
     waiting: frozenset[int] = frozenset()
 
-    def barriers(self, s: Combine, array: Array, how: Grouping) -> int:
-        """Barriers of the block that a combination adds to those of its group."""
+    def barriers(self, s: Combine, array: Array, grouping: Grouping) -> int:
+        """The barriers of a group, for its first reduction; 0 for the others."""
         if not self.groups.get(id(s)):
             return 0
-        return how.barriers(elements_of(array), id(s) in self.waiting, s.everywhere)
+        return grouping.barriers(elements_of(array), id(s) in self.waiting, s.everywhere)
 
 
 def scratch(launch: Launch, arrays: Mapping[str, Array], shuffles: bool) -> Scratch:
-    """Two areas take turns where no barrier stands between groups of combinations, as that of each tells that
-    all threads have read what the ones before it have put.  A type has one only where two would take more
-    than a place a thread."""
+    """Allocate the scratch of a launch.
+
+    Groups without a barrier between them alternate between two areas, as the barrier inside a group orders
+    all reads of the group before the previous one.  A type has only one area where two would exceed a slot a
+    thread.
+    """
     groups = _groups(launch, arrays, shuffles)
     first: dict[int, int] = {}
     ends: dict[int, dict[DType, int]] = {}  # of groups
-    most: dict[DType, int] = {}
+    largest: dict[DType, int] = {}
     for head, group in groups.items():
         end: dict[DType, int] = {}
         for c in group:
             array = arrays[c.buffer]
-            t, room = held_as(array), Grouping.of(launch.threads, c.thread, shuffles).room(elements_of(array))
+            t, slots_needed = (
+                combined_type(array),
+                Grouping.of(launch.threads, c.thread, shuffles).slots_needed(elements_of(array)),
+            )
             first[id(c)] = end.get(t, 0)
-            end[t] = first[id(c)] + room
+            end[t] = first[id(c)] + slots_needed
         ends[head] = end
-        most |= {t: max(n, most.get(t, 0)) for t, n in end.items()}
+        largest |= {t: max(n, largest.get(t, 0)) for t, n in end.items()}
     threads = math.prod(n for _, n in launch.threads)
     areas: dict[tuple[int, DType], int] = {}  # of groups
-    rooms: dict[Area, int] = {}
+    sizes: dict[Area, int] = {}
     waiting: set[int] = set()
 
     def visit(s: Stmt, read: frozenset[Area]) -> frozenset[Area]:
-        """The areas that may be read after a statement, if these may be before it."""
+        """The areas that threads may still read after a statement, if `read` are those before it."""
         match s:
             case Block():
                 for c in s.body:
@@ -92,36 +102,36 @@ def scratch(launch: Launch, arrays: Mapping[str, Array], shuffles: bool) -> Scra
             case Combine():
                 if not groups.get(id(s)):
                     return read
-                mine: set[Area] = set()
+                own: set[Area] = set()
                 for t, end in ends[id(s)].items():
-                    turns = 2 if 2 * most[t] <= threads else 1
-                    free = next((i for i in range(turns) if (t, i) not in read), 0)
+                    area_count = 2 if 2 * largest[t] <= threads else 1
+                    free = next((i for i in range(area_count) if (t, i) not in read), 0)
                     area = t, areas.setdefault((id(s), t), free)
-                    rooms[area] = max(rooms.get(area, 0), end)
-                    mine.add(area)
-                waiting.update([] if mine.isdisjoint(read) else [id(s)])
-                return frozenset(mine)
+                    sizes[area] = max(sizes.get(area, 0), end)
+                    own.add(area)
+                waiting.update([] if own.isdisjoint(read) else [id(s)])
+                return frozenset(own)
             case Compute() | Prefetch():
                 pass
         return read
 
     visit(launch, frozenset())
     of = {
-        id(c): areas[head, held_as(arrays[c.buffer])]
+        id(c): areas[head, combined_type(arrays[c.buffer])]
         for head, group in groups.items()
         for c in group
-        if (head, held_as(arrays[c.buffer])) in areas
+        if (head, combined_type(arrays[c.buffer])) in areas
     }
-    return Scratch(groups, of, first, rooms, frozenset(waiting))
+    return Scratch(groups, of, first, sizes, frozenset(waiting))
 
 
-def held_as(array: Array) -> DType:
-    """The type in which what threads hold is combined."""
+def combined_type(array: Array) -> DType:
+    """The type in which the elements of an array are combined."""
     return accumulator(array.dtype, array.dtype)
 
 
 def elements_of(array: Array) -> int:
-    """How many values a thread holds."""
+    """The number of elements of a thread's array.  Raises InternalError unless the extents are constant."""
     extents = [n.value for n in array.shape if isinstance(n, IntImm)]
     if len(extents) < len(array.shape):
         raise InternalError(f"the extents of {array.name} are not constant")
@@ -129,19 +139,19 @@ def elements_of(array: Array) -> int:
 
 
 def _groups(launch: Launch, arrays: Mapping[str, Array], shuffles: bool) -> dict[int, tuple[Combine, ...]]:
-    """The combinations over warps that go together: nothing stands between them, a thread does not read too
-    much at once, and there is room for all twice."""
+    """The reductions over warps that share a barrier: there is nothing between them, a thread has at most
+    _MAX_LOADS loads, and two areas of a slot a thread suffice."""
     threads = math.prod(n for _, n in launch.threads)
 
-    def fit(group: Sequence[Combine]) -> bool:
+    def fits(group: Sequence[Combine]) -> bool:
         parts = [
             (Grouping.of(launch.threads, c.thread, shuffles), elements_of(arrays[c.buffer])) for c in group
         ]
         return (
             len({c.buffer for c in group}) == len(group)
-            and all(how.lanes > 1 and how.rounds(n) == 1 for how, n in parts)
-            and sum(how.warps * n for how, n in parts) <= _READ
-            and 2 * sum(how.room(n) for how, n in parts) <= threads
+            and all(grouping.lanes > 1 and grouping.rounds(n) == 1 for grouping, n in parts)
+            and sum(grouping.warps * n for grouping, n in parts) <= _MAX_LOADS
+            and 2 * sum(grouping.slots_needed(n) for grouping, n in parts) <= threads
         )
 
     groups: list[tuple[Combine, ...]] = []
@@ -149,19 +159,19 @@ def _groups(launch: Launch, arrays: Mapping[str, Array], shuffles: bool) -> dict
         group: tuple[Combine, ...] = ()
         for c in run:
             over_warps = Grouping.of(launch.threads, c.thread, shuffles).warps > 1
-            if group and not (over_warps and fit((*group, c))):
+            if group and not (over_warps and fits((*group, c))):
                 groups.append(group)
                 group = ()
             group = (*group, c) if over_warps else ()
         groups += [group] if group else []
     found: dict[int, tuple[Combine, ...]] = {}
-    for group in _apart(groups):
+    for group in _separate_shared(groups):
         found |= {id(c): group if c is group[0] else () for c in group}
     return found
 
 
 def _runs(s: Stmt) -> Iterator[list[Combine]]:
-    """Combinations with nothing between them."""
+    """Reductions with nothing between them."""
     run: list[Combine] = []
     for c in _flat(s):
         if isinstance(c, Combine):
@@ -181,7 +191,7 @@ def _runs(s: Stmt) -> Iterator[list[Combine]]:
 
 
 def _flat(s: Stmt) -> Iterator[Stmt]:
-    """Without blocks."""
+    """A statement's parts, with blocks flattened."""
     if isinstance(s, Block):
         for c in s.body:
             yield from _flat(c)
@@ -189,8 +199,8 @@ def _flat(s: Stmt) -> Iterator[Stmt]:
         yield s
 
 
-def _apart(groups: Sequence[tuple[Combine, ...]]) -> Iterator[tuple[Combine, ...]]:
-    """Groups; of those with statements that are in another one, too, each for itself: a tree may have one
+def _separate_shared(groups: Sequence[tuple[Combine, ...]]) -> Iterator[tuple[Combine, ...]]:
+    """The groups, but each reduction alone if one of its group is in another one, too: a tree may have one
     statement in several places."""
     homes: dict[int, set[tuple[int, ...]]] = {}
     for group in groups:

@@ -1,5 +1,5 @@
-"""All threads of a block get to a barrier, or none: one under a condition or in a loop whose bounds differ
-between threads would hang, or worse."""
+"""The check that barriers are not divergent: all threads of a block reach a barrier, or none does.  A barrier
+under a condition, or in a loop with bounds, that differ between threads would hang, or worse."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tc.ir.loops import Block, Combine, Compute, For, If, Launch, LoopNest, Pref
 
 
 def check_uniform(nest: LoopNest, launch: Launch) -> None:
-    """Raises InternalError where a barrier stands below what may differ between the threads of a block."""
-    own = frozenset(a.name for a in nest.arrays if a.role == "register")
+    """Raises InternalError for a barrier under a condition or in a loop that is divergent."""
+    private = frozenset(a.name for a in nest.arrays if a.role == "register")
 
-    def differs(e: Expr, names: frozenset[str]) -> bool:
-        """Whether a value depends on the thread; what arrays hold counts by where it is read."""
-        return bool(variables(e) & names) or any(isinstance(x, Load) and x.buffer in own for x in walk(e))
+    def is_divergent(e: Expr, names: frozenset[str]) -> bool:
+        """Whether a value depends on the thread; a load from memory does if its subscripts do."""
+        return bool(variables(e) & names) or any(isinstance(x, Load) and x.buffer in private for x in walk(e))
 
     def visit(s: Stmt, names: frozenset[str], divergent: str) -> None:
         match s:
@@ -22,12 +22,12 @@ def check_uniform(nest: LoopNest, launch: Launch) -> None:
                 for c in s.body:
                     visit(c, names, divergent)
             case For():
-                if differs(s.lower, names) or differs(s.upper, names):
+                if is_divergent(s.lower, names) or is_divergent(s.upper, names):
                     visit(s.body, names | {s.var}, divergent or f"the loop {s.var}")
                 else:
                     visit(s.body, names - {s.var}, divergent)
             case If():
-                if differs(s.condition, names):
+                if is_divergent(s.condition, names):
                     divergent = divergent or "a condition"
                 visit(s.then, names, divergent)
                 if s.otherwise is not None:

@@ -1,5 +1,5 @@
-"""How the threads of a block put together what each of them holds: within warps by shuffles, where a language
-has them, and then through shared memory."""
+"""How the threads of a block reduce their values: within warps by shuffles, where the language has them, and
+then through shared memory."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from dataclasses import dataclass
 
 from tc.ir.loops import WARP
 
-_READ = 64  # values that a thread reads one after the other
-_FEW, _FEW_EVERYWHERE = 32, 8  # threads whose values one thread, or each, adds up sooner than a tree does
+_MAX_LOADS = 64  # partial results that a thread loads
+# Threads up to which a serial reduction by one thread, or by each of them, is faster than a tree.
+_SERIAL_THREADS, _SERIAL_THREADS_EVERYWHERE = 32, 8
 
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """How `count` threads that are `stride` apart combine, in a block of `threads`: the `lanes` of a warp by
-    shuffles (1: none do), what `warps` of them have left through shared memory."""
+    """A reduction over `count` threads with numbers `stride` apart, in a block of `threads`: over `lanes` of
+    a warp by shuffles (1: none), over `warps` through shared memory."""
 
     count: int
     stride: int
@@ -25,9 +26,9 @@ class Grouping:
 
     @staticmethod
     def of(threads: Sequence[tuple[str, int]], variable: str, shuffles: bool) -> Grouping:
-        """Of the threads along a variable of a block."""
-        place = [v for v, _ in threads].index(variable)
-        count, stride = threads[place][1], math.prod(n for _, n in threads[:place])
+        """The reduction over the threads along a variable of the block."""
+        position = [v for v, _ in threads].index(variable)
+        count, stride = threads[position][1], math.prod(n for _, n in threads[:position])
         lanes = WARP // stride if WARP % stride == 0 else 1
         if count < lanes and count & (count - 1) == 0:
             lanes = count
@@ -36,48 +37,52 @@ class Grouping:
 
     @property
     def warps(self) -> int:
-        """How many warps have a part after shuffles; without these how many threads."""
+        """The partial results of a group after shuffles."""
         return self.count // self.lanes
 
     @property
     def slots(self) -> int:
-        """Places in shared memory that a combination of one value a thread takes."""
+        """The slots in shared memory for one value a thread."""
         if self.warps == 1:
             return 0
         return self.threads if self.lanes == 1 else -(-self.threads // WARP) * self.stride
 
-    def at_once(self, elements: int) -> int:
-        """How many of so many values a thread go through shared memory between the same barriers: a divisor
-        of their number, and no more than there is a place a thread for."""
-        most = self.threads // self.slots if self.warps > 1 else elements
-        return max(n for n in range(1, elements + 1) if elements % n == 0 and n <= max(1, most))
+    def elements_per_round(self, elements: int) -> int:
+        """The values of a thread, of so many, that go through shared memory between the same barriers: a
+        divisor of their number, with at most one slot a thread."""
+        limit = self.threads // self.slots if self.warps > 1 else elements
+        return max(n for n in range(1, elements + 1) if elements % n == 0 and n <= max(1, limit))
 
-    def room(self, elements: int) -> int:
-        """Places in shared memory that combinations of so many values a thread take: at most one a thread."""
-        return self.slots * self.at_once(elements)
+    def slots_needed(self, elements: int) -> int:
+        """The slots in shared memory for so many values a thread: at most one a thread."""
+        return self.slots * self.elements_per_round(elements)
 
     def rounds(self, elements: int) -> int:
-        """How often values go through shared memory; in each round but the first they have to wait until all
-        threads are done with those before."""
-        return elements // self.at_once(elements)
+        """The rounds through shared memory; all but the first wait until all threads have loaded the values
+        before."""
+        return elements // self.elements_per_round(elements)
 
-    def shared_out(self, elements: int) -> bool:
-        """Whether threads share out what warps have left, and read the results after another barrier: each
-        would read too much to have it all at once."""
-        return self.lanes > 1 and self.warps > 1 and self.warps * self.at_once(elements) > _READ
+    def shares_partial_results(self, elements: int) -> bool:
+        """Whether the partial results of warps are divided among threads, which load the results after
+        another barrier, as otherwise each thread would load too many."""
+        return (
+            self.lanes > 1 and self.warps > 1 and self.warps * self.elements_per_round(elements) > _MAX_LOADS
+        )
 
-    def in_a_row(self, everywhere: bool) -> bool:
-        """Whether, without shuffles, what threads have left is read one after the other after one barrier, by
-        those that are to have it; else a tree halves it, with a barrier each step."""
-        return self.lanes == 1 and self.count <= (_FEW_EVERYWHERE if everywhere else _FEW)
+    def is_serial(self, everywhere: bool) -> bool:
+        """Whether, without shuffles, the threads that need the result load all values after one barrier; else
+        there is a tree with a barrier in each step."""
+        return self.lanes == 1 and self.count <= (
+            _SERIAL_THREADS_EVERYWHERE if everywhere else _SERIAL_THREADS
+        )
 
     def barriers(self, elements: int, waits: bool, everywhere: bool = False) -> int:
-        """Barriers of the block; `waits`: the places are still read when threads get here; `everywhere`: all
-        threads get what is combined."""
+        """The barriers of the block; `waits`: the slots may still be read; `everywhere`: all threads get the
+        result."""
         if self.warps == 1:
             return 0
         rounds = self.rounds(elements)
-        each = 1 + self.shared_out(elements)
-        if self.lanes == 1 and not self.in_a_row(everywhere):
-            each = (self.count - 1).bit_length() + everywhere
-        return rounds * (each + (waits or rounds > 1))
+        barriers = 1 + self.shares_partial_results(elements)
+        if self.lanes == 1 and not self.is_serial(everywhere):
+            barriers = (self.count - 1).bit_length() + everywhere
+        return rounds * (barriers + (waits or rounds > 1))

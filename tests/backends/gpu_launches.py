@@ -1,4 +1,4 @@
-"""Launches written by hand, and what the static model says of them."""
+"""Launches written by hand, for tests of the cost model of GPUs."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ from tc.ir.loops import (
 registry.load("cuda")
 model = importlib.import_module("tc_backends.gpu.cost.model")
 warps = importlib.import_module("tc_backends.gpu.cost.warps")
+sampling = importlib.import_module("tc_backends.gpu.cost.sampling")
 lanes = importlib.import_module("tc_backends.gpu.cost.lanes")
 traffic = importlib.import_module("tc_backends.gpu.cost.traffic")
 unrolling = importlib.import_module("tc_backends.gpu.cost.unrolling")
@@ -101,7 +102,7 @@ def launch(body: Stmt, threads: Sequence[int] = (32,), blocks: Sequence[Expr | i
 
 def predicted(n: LoopNest, on: Any = H100, **given: Any) -> Any:
     assert isinstance(n.body, Launch)
-    return model.predicted(n, n.body, on, **given)
+    return model.predict(n, n.body, on, **given)
 
 
 def accesses(n: LoopNest, name: str, *, store: bool = False) -> list[Any]:
@@ -109,7 +110,7 @@ def accesses(n: LoopNest, name: str, *, store: bool = False) -> list[Any]:
 
 
 def copied(subscripts: Sequence[Expr | int], shape: Sequence[int], dtype: DType = FLOAT32) -> Any:
-    """The read of a warp that copies A[subscripts] to neighbouring elements."""
+    """The read of a warp that copies A[subscripts] to contiguous elements."""
     arrays = [array("A", "input", *shape, dtype=dtype), array("O", "output", 32, dtype=dtype)]
     (a,) = accesses(nest(arrays, launch(put("O", [T], load("A", *subscripts, dtype=dtype)))), "A")
     return a

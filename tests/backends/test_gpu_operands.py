@@ -1,4 +1,4 @@
-"""Operands that become temporaries on GPUs: which, and that results are those of the source."""
+"""Operands of reductions that become temporaries on GPUs: which of them, and their results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.ir.images import SAME, TRANSPOSED
 from tests.simt import shim as simt
 from tests.simt.mapped import call
 
-# Names of their own: kernels made with all operands are not those of other tests.
+# Distinct names, so that kernels with all operands stored are not those of other tests.
 PADDED = SAME.replace("def f(", "def padded_on_gpus(")
 SHIFTED = TRANSPOSED.replace("def f(", "def transposed_on_gpus(")
 SCALED = """
@@ -35,7 +35,7 @@ def choice(source: str, sizes: dict[str, int], **options: Any) -> str:
         return tc.compile(source, "cuda", options=options).inspect("choice", **sizes)
 
 
-def test_what_many_results_need_can_be_copied_to_shared_memory() -> None:
+def test_an_operand_of_many_results_is_stored_and_promoted() -> None:
     text = choice(PADDED, IMAGES)
     assert f"{ONCE}O_operand" in text and re.search(r"O_operand\.\d+\[", text), text
 
@@ -49,18 +49,18 @@ def test_what_many_results_need_can_be_copied_to_shared_memory() -> None:
     ],
     ids=["little work", "no fusion", "halves"],
 )
-def test_what_stays(source: str, sizes: dict[str, int], options: dict[str, Any]) -> None:
+def test_cheap_operands_are_not_stored(source: str, sizes: dict[str, int], options: dict[str, Any]) -> None:
     assert ONCE not in choice(source, sizes, **options)
 
 
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """All operands that can be."""
+    """Store all operands that can be stored."""
 
-    def worth(program: Program, found: Operand) -> bool:
+    def pays(program: Program, found: Operand) -> bool:
         return True
 
-    monkeypatch.setattr("tc_backends.gpu.policy.store", lambda *_: worth)
+    monkeypatch.setattr("tc_backends.gpu.policy.store", lambda *_: pays)
     yield
 
 
@@ -78,20 +78,20 @@ def given(source: str) -> list[np.ndarray[Any, Any]]:
 
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("source", SHAPES, ids=["padded", "transposed", "scaled"])
-def test_results_in_lock_step(source: str) -> None:
+def test_stored_operands_give_the_results_of_the_source_on_the_shim(source: str) -> None:
     kernel = tc.compile(source, "cuda")
     arrays = given(source)
     names = [p.name for p in kernel.front.checked.params]
     assert ONCE in kernel.inspect("choice", **kernel.sizes_of(*arrays))
-    held, found = call(kernel, dict(zip(names, arrays, strict=True)), {})
+    values, found = call(kernel, dict(zip(names, arrays, strict=True)), {})
     assert not found, simt.report(found)
-    (got,) = held.values()
+    (got,) = values.values()
     np.testing.assert_array_equal(got, np.asarray(tc.interpret(source, *arrays)))
 
 
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("source", SHAPES, ids=["padded", "transposed", "scaled"])
-def test_results_on_a_device(source: str) -> None:
+def test_stored_operands_give_the_results_of_the_source_on_a_device(source: str) -> None:
     arrays = given(source)
     np.testing.assert_array_equal(
         np.asarray(tc.compile(source, "opencl")(*arrays)), np.asarray(tc.interpret(source, *arrays))

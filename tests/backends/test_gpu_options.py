@@ -1,4 +1,4 @@
-"""What options of the mapping make of loops, and those that are refused."""
+"""The effect of mapping options on loops, and options that are refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TILED = {"tile": (32, 32, 16), "threads": (8, 8), "use_shared_memory": True}
 
 
 def run(source: str, options: dict[str, object], *shapes: tuple[int, ...]) -> Stmt:
-    """The loops of a kernel, whose results are right."""
+    """The loops of a kernel, after a check of its results."""
     rng = np.random.default_rng(0)
     given = [rng.integers(-3, 4, n).astype(np.float32) for n in shapes]
     kernel = tc.compile(source, "opencl", options=options)
@@ -29,7 +29,7 @@ def run(source: str, options: dict[str, object], *shapes: tuple[int, ...]) -> St
 
 
 def innermost(body: Stmt, name: str) -> list[For]:
-    """The loops right around what updates or writes `name`, that are not unrolled whole."""
+    """The innermost loops that write or update `name` and are not fully unrolled."""
     loops = [s for s in statements(body) if isinstance(s, For) and s.kind is LoopKind.SERIAL]
     around = [
         f for f in loops if any(isinstance(c, Compute) and c.buffer == name for c in statements(f.body))
@@ -39,12 +39,12 @@ def innermost(body: Stmt, name: str) -> list[For]:
 
 @pytest.mark.share(2)
 @pytest.mark.parametrize("unroll", [1, 3, 16, 256])
-def test_unroll_is_of_the_innermost_loop_of_a_reduction(unroll: int) -> None:
+def test_unroll_applies_to_the_innermost_reduction_loop(unroll: int) -> None:
     (loop,) = innermost(run(GEMM, {**TILED, "unroll": unroll}, (37, 50), (50, 41)), "C.0")
-    assert loop.lanes == min(unroll, 16)  # what a tile has
+    assert loop.lanes == min(unroll, 16)  # the extent of a tile
 
 
-def test_unroll_is_of_the_loop_over_points_where_there_is_no_reduction() -> None:
+def test_unroll_applies_to_the_point_loop_without_a_reduction() -> None:
     (loop,) = innermost(run(ADD, {"tile": (64,), "threads": (8,), "unroll": 4}, (200,), (200,)), "C")
     assert loop.lanes == 4
 
@@ -62,7 +62,7 @@ def test_unroll_is_of_the_loop_over_points_where_there_is_no_reduction() -> None
         (10**6, [8, 4, 2]),
     ],
 )
-def test_unroll_takes_loops_around_it_whole(unroll: int, rows: list[int]) -> None:
+def test_unroll_includes_outer_loops_that_fit_whole(unroll: int, rows: list[int]) -> None:
     options = {"tile": (8, 8, 8), "threads": (4, 2), "use_shared_memory": False, "unroll": unroll}
     body = run(SUM, options, (16, 12, 17), (17, 12, 16))
     assert [s.lanes for s in statements(body) if isinstance(s, For)] == rows
@@ -71,7 +71,7 @@ def test_unroll_takes_loops_around_it_whole(unroll: int, rows: list[int]) -> Non
 @pytest.mark.share(3)
 @pytest.mark.parametrize("shape", [(37, 50, 41), (64, 64, 64)])
 @pytest.mark.parametrize("unroll", [True, False, None])
-def test_copies_to_shared_memory_with_and_without_loops(
+def test_unroll_copy_shared_unrolls_copies_to_shared_memory(
     unroll: bool | None, shape: tuple[int, int, int]
 ) -> None:
     m, k, n = shape
@@ -92,7 +92,7 @@ def test_copies_to_shared_memory_with_and_without_loops(
 
 
 @pytest.mark.parametrize(("tile", "extents"), [((32, 32, 16), 16), ((32, 32), 32), ((32, 32, 64), 50)])
-def test_tile_goes_on_to_the_loops_of_reductions(tile: tuple[int, ...], extents: int) -> None:
+def test_tile_continues_with_reduction_loops(tile: tuple[int, ...], extents: int) -> None:
     options = {**TILED, "tile": tile}
     run(GEMM, options, (37, 50), (50, 41))
     nest = tc.compile(GEMM, "opencl", options=options).specialize(M=37, K=50, N=41).compiled.nest
@@ -112,7 +112,7 @@ def test_tile_goes_on_to_the_loops_of_reductions(tile: tuple[int, ...], extents:
         (GEMM, {"max_shared_memory": 1 << 20}, "a block has at most 232448 bytes on H100"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(source: str, options: dict[str, object], message: str) -> None:
+def test_options_beyond_limits_are_refused(source: str, options: dict[str, object], message: str) -> None:
     with pytest.raises(tc.ArgumentError) as e:
         tc.compile(source, "cuda", options={**options}).specialize(**dict.fromkeys(sizes(source), 8))
     assert e.value.code == "TC0511"
@@ -120,7 +120,7 @@ def test_options_that_do_not_fit_are_refused(source: str, options: dict[str, obj
 
 
 @pytest.mark.parametrize("size", [(32 << 10) + 1, 48 << 10])
-def test_more_shared_memory_than_every_opencl_device_has(size: int) -> None:
+def test_shared_memory_beyond_the_opencl_minimum_is_refused(size: int) -> None:
     with pytest.raises(tc.ArgumentError) as e:
         tc.compile(GEMM, "opencl", options={"max_shared_memory": size}).specialize(M=8, N=8, K=8)
     assert (e.value.code, e.value.message) == ("TC0511", f"option max_shared_memory={size} is not valid")
@@ -132,16 +132,16 @@ def launches(kernel: Any) -> list[Launch]:
     return [s for s in statements(kernel.compiled.nest.body) if isinstance(s, Launch)]
 
 
-def test_a_map_is_for_the_loops_of_the_program() -> None:
-    """Without one, indices that always go together are one loop."""
+def test_mapping_options_prevent_collapsed_loops() -> None:
+    """Without them, indices that always occur together are collapsed to one loop."""
     source = "def f(float(N,M) A, float(N,M) B) -> (C) { C(i,j) = A(i,j) + B(i,j) }"
     options = {"threads": (32, 8), "tile": (64, 64), "blocks": (16, 16)}
     (launch,) = launches(tc.compile(source, "opencl", options=options).specialize(N=1024, M=1024))
     assert [n for _, n in launch.threads] == [32, 8]
     assert [n for _, n in launch.blocks] == [IntImm(16), IntImm(16)]
     run(source, options, (37, 50), (37, 50))
-    (alone,) = launches(tc.compile(source, "opencl").specialize(N=1024, M=1024))
-    assert len(alone.blocks) == len(alone.threads) == 1
+    (collapsed,) = launches(tc.compile(source, "opencl").specialize(N=1024, M=1024))
+    assert len(collapsed.blocks) == len(collapsed.threads) == 1
 
 
 def sizes(source: str) -> tuple[str, ...]:
@@ -154,8 +154,8 @@ SHARING = """def two(float(M,K) A, float(K,N) B, float(K,N) C) -> (D, E) {
 }"""
 
 
-def test_what_only_reads_the_same_keeps_its_loops() -> None:
-    """Rows of both products read a row of A, for which none gives up the blocks along columns."""
+def test_statements_that_share_only_inputs_keep_their_parallel_loops() -> None:
+    """Both products read the rows of A, but fusing over rows alone would give up the blocks along columns."""
     sizes = {"M": 256, "N": 256, "K": 64}
     kernel = tc.compile(SHARING, "cuda", options={"isa": "sm_90"})
     assert " on b1 on t0\n" in kernel.inspect("choice", **sizes)
@@ -178,7 +178,7 @@ ONE_ROW = """def softmax(float(N,K) I) -> (O, m, s) {
 
 
 @pytest.mark.parametrize("source", [MOMENTS, ONE_ROW], ids=["moments", "softmax"])
-def test_one_long_row_uses_all_of_a_gpu(source: str) -> None:
+def test_one_long_row_gives_blocks_for_all_multiprocessors(source: str) -> None:
     """Each kernel that reads the row has a block for every multiprocessor of an H100."""
     kernel = tc.compile(source, "cuda", options={"isa": "sm_90"})
     module = kernel.specialize(N=1, K=10**7).compiled.module
@@ -187,8 +187,8 @@ def test_one_long_row_uses_all_of_a_gpu(source: str) -> None:
 
 
 @pytest.mark.parametrize("backend", ["cuda", "opencl"])
-def test_facts_about_a_device_are_believed(backend: str) -> None:
-    """So one sees what a smaller one would get; the other numbers are those that were found."""
+def test_machine_facts_change_the_prediction(backend: str) -> None:
+    """They show the code for a smaller device; the other facts are those of the device."""
     source = "def f(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
     sizes = {"M": 512, "N": 512, "K": 512}
 
@@ -214,8 +214,8 @@ def test_facts_about_a_device_are_believed(backend: str) -> None:
         assert caught.value.code == "TC0814" and help in str(caught.value)
 
 
-def test_a_preset_as_machine() -> None:
-    """It has the rates of a GPU, and leaves what code may do."""
+def test_a_machine_preset_keeps_limits_of_the_device() -> None:
+    """It has the rates of another GPU, but the limits on code are those of the device."""
     source = "def f(float(N) x) -> (y) { y(i) = x(i) + 1 }"
 
     def machine(backend: str, **options: str) -> str:

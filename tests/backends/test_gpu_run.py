@@ -1,4 +1,4 @@
-"""What is refused before a device is asked."""
+"""Calls that are refused before a launch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tc.ir.loops import MOST_BLOCKS
 
 
 class Session:
-    """A device with endless memory that must not be asked to run anything."""
+    """A device with unlimited memory, on which a launch fails the test."""
 
     def allocate(self, size: int) -> Any:
         return size
@@ -27,7 +27,7 @@ class Session:
         raise AssertionError("launched")
 
 
-def test_more_blocks_than_a_launch_can_have() -> None:
+def test_a_launch_with_too_many_blocks_is_refused() -> None:
     source = "def f(int8(N) A) -> (B) { B(i) = A(i) }"
     kernel = tc.compile(source, "opencl", dynamic=("N",), options={"tile": (1,), "threads": (1,)})
     one: Any = kernel.specialize(N=5).compiled

@@ -1,4 +1,4 @@
-"""Vectors of up to 16 bytes: what is copied at once, what NVRTC makes of loops that read neighbours."""
+"""Vectors of up to 16 bytes: the width of copies, and what NVRTC makes of loops with contiguous reads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MM_T = "def mm(float(K,M) A, float(K,N) B) -> (C) { C(m,n) +=! A(k,m) * B(k,n) }
 
 
 def ptx(text: str) -> str:
-    """What NVRTC makes of a text."""
+    """The PTX that NVRTC compiles a text to."""
     from cuda.bindings import nvrtc
 
     _, program = nvrtc.nvrtcCreateProgram(text.encode(), b"k.cu", 0, [], [])
@@ -30,10 +30,10 @@ def ptx(text: str) -> str:
     (error,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
     assert error == nvrtc.nvrtcResult.NVRTC_SUCCESS
     _, size = nvrtc.nvrtcGetPTXSize(program)
-    held = b" " * size
-    nvrtc.nvrtcGetPTX(program, held)
+    buffer = b" " * size
+    nvrtc.nvrtcGetPTX(program, buffer)
     nvrtc.nvrtcDestroyProgram(program)
-    return held.decode()
+    return buffer.decode()
 
 
 @pytest.mark.share(2)
@@ -47,22 +47,22 @@ def ptx(text: str) -> str:
         (MM.replace("float(", "double("), {}, (128, 512, 128)),
         (MM.replace("float(", "half("), {}, (128, 512, 128)),
         (MM.replace("float(", "int8("), {}, (128, 512, 128)),
-        (MM, {}, (128, 1024, 1024)),  # in parts, as the next three
-        (MM, {}, (127, 1003, 1000)),  # the last of which is shorter
+        (MM, {}, (128, 1024, 1024)),  # split, as the next three
+        (MM, {}, (127, 1003, 1000)),  # with a shorter last part
         (MM, {}, (127, 1000, 1003)),
         (MM.replace("float(", "double("), {}, (128, 512, 512)),
     ],
 )
-def test_nvrtc_makes_the_vectors_that_are_predicted(
+def test_nvrtc_vectorizes_loads_as_predicted(
     source: str, options: dict[str, Any], sizes: tuple[int, int, int]
 ) -> None:
-    """For each load from shared memory in the loop of the product, and copies of as many bytes.  Of products
-    in parts this is the first kernel."""
+    """For each load from shared memory in the loop of the product, and each copy.  Of split products this is
+    the first kernel."""
     kernel = tc.compile(source, "cuda", options=options)
     one: Any = kernel.specialize(**dict(zip("MNK", sizes, strict=True))).compiled
     n = one.nest
     launch = next(s for s in statements(n.body) if isinstance(s, Launch))
-    found = model.predicted(n, launch, target.H100).work.accesses
+    found = model.predict(n, launch, target.H100).work.accesses
     reads = [a for a in found if a.shared and not a.store]
     widths = {round(a.elements / a.requests / 32) * n.array(a.buffer).dtype.itemsize for a in reads}
     text = ptx(one.module.text).split(".entry")[1]
@@ -82,7 +82,7 @@ def shared_copy(n: LoopNest, s: Stmt) -> TypeGuard[Compute]:
 
 
 def copies(source: str, backend: str, options: dict[str, Any], **sizes: int) -> dict[str, int]:
-    """The bytes that are copied at once, by the name of the array."""
+    """The bytes of one copy instruction, by the name of the array."""
     n = tc.compile(source, backend, options=options).specialize(**sizes).compiled.nest
     found = [s for s in statements(n.body) if shared_copy(n, s) and not s.stage]
     return {s.buffer.partition(".")[0]: s.width * copied(s)[0].dtype.itemsize for s in found}
@@ -110,14 +110,14 @@ TILES = {"tile": (16, 32), "threads": (16, 8), "use_shared_memory": True}
     ],
 )
 @pytest.mark.parametrize("backend", ["cuda", "opencl"])
-def test_rows_of_whole_vectors_are_copied_as_such(backend: str, dtype: str, k: int, expected: int) -> None:
-    """Whatever the type, as wide as the length of rows allows."""
+def test_copies_are_as_wide_as_row_lengths_allow(backend: str, dtype: str, k: int, expected: int) -> None:
+    """For all types."""
     source = MM.replace("float(", f"{dtype}(")
     if dtype == "bool":
         source = source.replace("A(m,k) * B(n,k)", "int32(A(m,k)) * int32(B(n,k))")
     found = copies(source, backend, TILES, M=32, N=64, K=k)
     if (backend, dtype, k) == ("opencl", "half", 64):
-        # They become float32 on the way, and rows of these that threads walk along are padded by one vector.
+        # The copies convert them to float32, and rows along which threads read are padded by one vector.
         assert found == {"A": 16, "B": 8}
     else:
         assert set(found.values()) == {expected}
@@ -126,12 +126,12 @@ def test_rows_of_whole_vectors_are_copied_as_such(backend: str, dtype: str, k: i
 WINDOW = "def f(float(N) A, float(W) B) -> (O) { O(i) +=! A(i + j) * B(j) where i in 0:M, j in 0:W }"
 
 
-def test_footprints_that_begin_between_vectors_are_copied_by_elements() -> None:
+def test_unaligned_footprints_are_copied_by_elements() -> None:
     source = "def f(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k+1) * B(n,k+2) where k in 0:62 }"
     assert copies(source, "cuda", TILES, M=32, N=64, K=64) == {"A": 4, "B": 8}
 
 
-def test_nothing_is_known_of_dynamic_rows() -> None:
+def test_rows_of_dynamic_length_are_copied_by_elements() -> None:
     kernel = tc.compile(MM, "cuda", options=TILES, dynamic=("K",))
     n: Any = kernel.specialize(M=32, N=64, K=64).compiled.nest
     assert {s.width for s in statements(n.body) if shared_copy(n, s)} == {1}
@@ -141,8 +141,8 @@ def test_nothing_is_known_of_dynamic_rows() -> None:
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("dtype", ["float", "double", "half", "int8", "uint8"])
 @pytest.mark.parametrize("k", [32, 36, 38, 39])
-def test_results(dtype: str, k: int) -> None:
-    """On PoCL: of whole tiles, of tiles that end with a vector, and within one."""
+def test_vector_copies_give_exact_results(dtype: str, k: int) -> None:
+    """On PoCL: for whole tiles, tiles that end at a vector, and tiles that end within one."""
     rng = np.random.default_rng(k)
     numpy_type = {"float": "f4", "double": "f8", "half": "f2", "int8": "i1", "uint8": "u1"}[dtype]
     a, b = (rng.integers(0, 3, s).astype(numpy_type) for s in ((21, k), (40, k)))
@@ -151,22 +151,22 @@ def test_results(dtype: str, k: int) -> None:
         np.testing.assert_array_equal(kernel(*given), a @ b.T)
 
 
-def test_both_stages_tell_how_copies_are_made() -> None:
+def test_inspection_shows_the_width_of_copies() -> None:
     kernel = tc.compile(MM, "cuda", options=TILES)
     for name in ("mapped", "choice"):
-        told = kernel.inspect(name, M=32, N=64, K=62)
-        assert re.search(r"A\.\d+\[.*\]: copies of 8 bytes", told), told
+        text = kernel.inspect(name, M=32, N=64, K=62)
+        assert re.search(r"A\.\d+\[.*\]: copies of 8 bytes", text), text
     loops = kernel.inspect("loops", M=32, N=64, K=62)
     assert re.search(r"A\.\d+\[.*\] = 2 of ", loops) and "at once" in loops
 
 
 @pytest.mark.parametrize("t", ["int8", "uint8"])
-def test_products_of_bytes_are_summed_by_four(t: str) -> None:
-    """As is predicted: NVRTC sees it in loops of which enough iterations are done at once."""
+def test_products_of_bytes_become_dot_product_instructions(t: str) -> None:
+    """As predicted: NVRTC recognises them in loops with a large enough unroll factor."""
     source = f"def f({t}(M,K) A, {t}(K,N) B) -> (C) {{ C(m,n) +=! int32(A(m,k)) * int32(B(k,n)) }}"
     one: Any = tc.compile(source, "cuda", options={"isa": "sm_90"}).specialize(M=512, N=512, K=512).compiled
     launch = next(s for s in statements(one.nest.body) if isinstance(s, Launch))
-    done = model.predicted(one.nest, launch, target.H100).work
+    done = model.predict(one.nest, launch, target.H100).work
     products = 512**3 / 32  # of warps
     reads = [a for a in done.accesses if a.shared and not a.store]
     packed = sum(a.requests for a in reads if a.elements == 32 * a.requests)
@@ -175,8 +175,8 @@ def test_products_of_bytes_are_summed_by_four(t: str) -> None:
     assert "dp4a." in text and not re.search(r"mad\.lo|mul\.lo\.s", text.partition("dp4a")[2])
 
 
-def test_inputs_are_read_through_the_read_only_cache() -> None:
-    """`const` and `__restrict__` tell NVRTC; what a kernel reads again after it has written it is not."""
+def test_inputs_are_loaded_through_the_read_only_cache() -> None:
+    """NVRTC knows by `const` and `__restrict__`; arrays that a kernel writes, too, are loaded otherwise."""
     source = "def f(float(N,M) A, float(M) b) -> (O) { O(i,j) = A(i,j) * b(j)\n O(i,j) = O(i,j) + A(i,j) }"
     options = {"isa": "sm_90", "use_private_memory": False, "use_shared_memory": False}
     text = ptx(tc.compile(source, "cuda", options=options).inspect("code", N=64, M=256))
@@ -195,7 +195,7 @@ BATCHES: dict[str, tuple[str, dict[str, int], dict[str, Any]]] = {
         "def f(float(B,C,H,W) X, float(F,C,KH,KW) K) -> (Z) {"
         " Z(b,f,h,w) +=! X(b,c,h+kh,w+kw) * K(f,c,kh,kw) }",
         {"B": 40, "C": 16, "H": 34, "W": 34, "F": 32, "KH": 3, "KW": 3},
-        {"tile": (1, 4, 32, 32), "threads": (32, 8)},  # of several images a tile is not always whole
+        {"tile": (1, 4, 32, 32), "threads": (32, 8)},  # tiles of several images would be partial
     ),
 }
 
@@ -203,8 +203,8 @@ BATCHES: dict[str, tuple[str, dict[str, int], dict[str, Any]]] = {
 @pytest.mark.parametrize(
     ("backend", "name"), [("cuda", "product"), ("opencl", "product"), ("cuda", "convolution")]
 )
-def test_a_dynamic_batch_costs_nothing(backend: str, name: str) -> None:
-    """Its kernel is that of the size, but for a parameter: no guard, no wider index."""
+def test_a_dynamic_batch_has_the_code_of_a_fixed_one(backend: str, name: str) -> None:
+    """Except for a parameter: there is no guard, and no wider index."""
     source, sizes, options = BATCHES[name]
     kernels = (tc.compile(source, backend, options=options, dynamic=d) for d in ((), ("B",)))
     fixed, any_batch = (k.inspect("code", **sizes) for k in kernels)
@@ -214,8 +214,8 @@ def test_a_dynamic_batch_costs_nothing(backend: str, name: str) -> None:
 
 @pytest.mark.share(2)
 @pytest.mark.parametrize("dynamic", [("M",), ("N",), ("M", "N"), ("M", "N", "K")])
-def test_dynamic_sizes_keep_register_tiles(dynamic: tuple[str, ...]) -> None:
-    """Guards are where copies are made and results stored, not where products are."""
+def test_dynamic_sizes_have_register_tiles_without_guards(dynamic: tuple[str, ...]) -> None:
+    """Copies and stores have guards, the loop of the product has none."""
     kernel = tc.compile(MM, "cuda", options={"isa": "sm_90"}, dynamic=dynamic)
     choice, loops = (kernel.inspect(s, M=2048, N=2048, K=2048) for s in ("choice", "loops"))
     assert "C.0[8, 8]: registers of each thread" in choice
@@ -223,8 +223,8 @@ def test_dynamic_sizes_keep_register_tiles(dynamic: tuple[str, ...]) -> None:
     assert product is not None or "K" in dynamic, loops
 
 
-def test_products_of_dynamic_sizes() -> None:
-    """One kernel of tiles of 128 x 128, for sizes that fill none of them, some, and all."""
+def test_one_kernel_multiplies_matrices_of_dynamic_sizes() -> None:
+    """One kernel with tiles of 128 x 128, for sizes with no whole tiles, some, and only whole tiles."""
     kernel = tc.compile(MM, "opencl", options={"tile": (128, 128), "threads": (16, 16)}, dynamic=("M", "N"))
     rng = np.random.default_rng(3)
     for m, n in ((1, 1), (5, 300), (128, 128), (129, 257), (300, 7)):

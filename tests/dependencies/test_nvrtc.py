@@ -92,8 +92,8 @@ def test_functions_of_the_library_that_keep_arrays_in_memory() -> None:
         resources = module("cuda.nvrtc").compile_text(text, arch, True).resources
         stacks = {name.removeprefix("k_"): r.stack for name, r in resources.items()}
         assert len(stacks) > 90
-        assert all(n in (0, CUDA.framed.get(name, 0)) for name, n in stacks.items()), stacks
-        assert arch == "sm_80" or {name: n for name, n in stacks.items() if n} == dict(CUDA.framed)
+        assert all(n in (0, CUDA.stack_frames.get(name, 0)) for name, n in stacks.items()), stacks
+        assert arch == "sm_80" or {name: n for name, n in stacks.items() if n} == dict(CUDA.stack_frames)
 
 
 @pytest.mark.parametrize("call", ["sin(A(i)) * cos(A(i))", "j0(A(i))"])

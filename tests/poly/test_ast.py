@@ -103,9 +103,9 @@ def test_any_order_of_any_domain_runs_each_instance_once(order: str, condition: 
         assert trace.compare(p, loops, {"N": n}) is None
 
 
-def test_an_order_with_gaps() -> None:
-    """Of what is affine.  Of floors of sizes isl (that of islpy 2026.2.2) makes loops that lack instances in
-    such an order, which no schedule here has: for `N/2 == j + j mod 2` it asks that N is a multiple of 4."""
+def test_an_order_with_gaps_runs_each_instance_once() -> None:
+    """With affine conditions.  For floors of sizes isl (of islpy 2026.2.2) loses instances in such an order,
+    which no schedule of ours has: for `N/2 == j + j mod 2` it requires N to be a multiple of 4."""
     for condition in (None, LT(v("j"), Add(v("i"), IntImm(2))), EQ(v("i"), v("j"))):
         p = pointwise(*([] if condition is None else [condition]))
         loops = scheduled(p, "2*i+j;i-j")
@@ -114,7 +114,7 @@ def test_an_order_with_gaps() -> None:
 
 
 @pytest.mark.parametrize("name", programs.ALL)
-def test_symbolic_nests_are_right_at_every_small_size(name: str) -> None:
+def test_symbolic_nests_are_correct_at_every_small_size(name: str) -> None:
     p = programs.ALL[name]()
     if name == "convolution":
         p = specialize(p, {}, {"sh": 2, "sw": 1})
@@ -151,14 +151,14 @@ def test_loops_have_the_names_of_the_source() -> None:
     )
 
 
-def test_fused_loops_and_tiles_have_names_of_their_own() -> None:
+def test_fused_loops_and_tiles_have_new_names() -> None:
     text = nest_text(scheduled(specialize(pointwise(), {"N": 6}), "floor(i/4);i;j"))
     assert "for c0 in [0, 2)" in text
     assert "for i in [4 * c0, min(6, 4 * c0 + 4))" in text
     assert "for j in [0, 8)" in text
 
 
-def test_a_loop_takes_no_name_that_a_size_a_scalar_or_a_let_has() -> None:
+def test_loop_names_do_not_clash_with_sizes_scalars_and_lets() -> None:
     b = Build("names", "N")
     b.scalar("s", FLOAT32)
     b.tensor("o", FLOAT32, *box("N"))
@@ -186,7 +186,7 @@ def test_degenerate_loops_disappear() -> None:
     assert text.count("for ") == 2
 
 
-def test_temporaries_lie_apart_and_aligned_in_the_workspace() -> None:
+def test_temporaries_are_disjoint_and_aligned_in_the_workspace() -> None:
     b = Build("space", "N")
     for name in ("a", "b", "c"):
         b.tensor(name, FLOAT32, *box("N"), role="temporary")

@@ -67,7 +67,7 @@ ROW, COLUMN, SUM = axis("i", 0, "N"), axis("j", 0, "N"), axis("k", 0, "N", True)
     ],
     ids=["itself", "itself 2-D", "a(i+10), i < 10", "a(i) += a(i)", "a(i+N)"],
 )
-def test_updates_in_place_that_touch_no_other_iteration(p: Program) -> None:
+def test_in_place_updates_of_own_elements_are_accepted(p: Program) -> None:
     with isl_context():
         in_place(build(p))
 
@@ -98,14 +98,14 @@ def test_updates_in_place_that_touch_no_other_iteration(p: Program) -> None:
     ],
     ids=["transpose", "overlap", "C(i) += C(i)*A(i,k)", "+=! of itself", "a(i/2)"],
 )
-def test_updates_in_place_that_read_what_another_iteration_overwrites(p: Program, example: str) -> None:
+def test_in_place_updates_that_read_overwritten_elements_are_rejected(p: Program, example: str) -> None:
     with isl_context(), pytest.raises(SemanticError) as caught:
         in_place(build(p))
     assert caught.value.code == "TC0227"
     assert example in (caught.value.help or "")
 
 
-def test_a_data_dependent_read_of_the_own_tensor_is_rejected() -> None:
+def test_a_data_dependent_read_of_the_written_tensor_is_rejected() -> None:
     b = Build("scatter", "N")
     b.input("p", INT32, "N")
     b.tensor("a", FLOAT32, *box("N"), inout=True)
@@ -144,7 +144,7 @@ LOW, HIGH = LT(v("i"), IntImm(3)), GE(v("i"), IntImm(3))
     ],
     ids=["whole", "two halves", "inout", "updated", "triangle", "shifted"],
 )
-def test_tensors_that_are_defined_everywhere(p: Program) -> None:
+def test_fully_defined_tensors_are_accepted(p: Program) -> None:
     with isl_context():
         undefined(build(p))
 
@@ -160,13 +160,13 @@ def test_tensors_that_are_defined_everywhere(p: Program) -> None:
     ],
     ids=["half", "hole", "updated too early", "read too early", "never"],
 )
-def test_elements_that_nothing_defines(p: Program, message: str) -> None:
+def test_undefined_elements_are_reported(p: Program, message: str) -> None:
     with isl_context(), pytest.raises(SemanticError) as caught:
         undefined(build(p))
     assert (caught.value.code, caught.value.message) == ("TC0228", message)
 
 
-def test_a_read_between_two_halves_is_caught() -> None:
+def test_a_read_between_two_partial_definitions_is_reported() -> None:
     b = Build("between", "N")
     b.tensor("a", FLOAT32, *box("N"), role="temporary")
     b.tensor("o", FLOAT32, *box("N"))
@@ -199,7 +199,7 @@ def reading(subscript: Expr, extent: Expr | str = "M", conditions: tuple[Expr, .
     ],
     ids=["i", "i+2", "reversed", "i-1", "i/3", "clamped", "i%4"],
 )
-def test_the_precondition_is_exactly_the_sizes_that_stay_inside(subscript: Expr, ok: object) -> None:
+def test_the_precondition_holds_exactly_for_sizes_in_bounds(subscript: Expr, ok: object) -> None:
     found = reading(subscript)
     assert found.status == "precondition"
     assert found.condition is not None
@@ -210,7 +210,7 @@ def test_the_precondition_is_exactly_the_sizes_that_stay_inside(subscript: Expr,
     assert found.counterexample
 
 
-def test_accesses_that_are_proven_or_cannot_be() -> None:
+def test_accesses_in_bounds_are_proven_where_possible() -> None:
     assert reading(v("i"), "N").status == "proven"
     assert reading(FloorDiv(v("i"), IntImm(2)), "N").status == "proven"
     assert (
@@ -224,7 +224,7 @@ def test_accesses_that_are_proven_or_cannot_be() -> None:
         assert {b.status for b in out_of_bounds(build(programs.lut2()))} == {"proven"}
 
 
-def test_a_precondition_is_shown_as_it_is_where_no_size_is_0() -> None:
+def test_a_precondition_is_printed_for_nonempty_sizes() -> None:
     from tc.errors import PreconditionError
     from tc.kernel import Kernel
     from tc.pipeline.front import front

@@ -1,4 +1,4 @@
-"""What keeps statements in order."""
+"""Dependences between statements, and conflicts where these take too long."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tc.poly.context import GaveUp, exhausted, given_up_after, isl_context
 from tc.poly.dependences import conflicts, dependences
 
 
-def test_only_pairs_of_which_one_writes_conflict() -> None:
+def test_only_pairs_with_a_write_conflict() -> None:
     source = "def f(float(N) A) -> (B, C) { B(i) = A(i) C(i) = A(i) + B(i) }"
     program = tc.compile(source, "reference").program({"N": 4})
     with isl_context():
@@ -20,8 +20,8 @@ def test_only_pairs_of_which_one_writes_conflict() -> None:
     assert found == [("B", "write", "read")]
 
 
-def test_conflicts_where_finding_the_last_write_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All conflicts in order: those that a write hides are among them."""
+def test_conflicts_replace_an_expensive_last_write_analysis(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Conflicts include pairs of accesses with another write between them."""
     source = """def f(float(N) A) -> (B) {
       B(i) = A(i)
       B(i) = B(i) + A(i) where i in 2:N
@@ -37,12 +37,12 @@ def test_conflicts_where_finding_the_last_write_takes_too_long(monkeypatch: pyte
         for found, all_of_them in ((exact.raw, more.raw), (exact.war, more.war), (exact.waw, more.waw)):
             assert found.is_subset(all_of_them) and not found.is_empty()
         assert not more.raw.is_equal(exact.raw)
-        # What comes after has operations again.
+        # The next computation has its own limit of operations.
         monkeypatch.undo()
         assert dependences(polyhedra).raw.is_equal(exact.raw)
 
 
-def test_a_body_that_takes_too_many_operations() -> None:
+def test_isl_gives_up_after_too_many_operations() -> None:
     with isl_context() as ctx:
         with pytest.raises(GaveUp), given_up_after(5):
             isl.Set.read_from_str(ctx, "{ [i,j] : 0 <= i < j < 9 and (i + j) mod 3 = 1 }").lexmin()

@@ -1,4 +1,4 @@
-"""Which loops of two statements run alike."""
+"""Dependence distances: equal dimensions and zero distances of two statements."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ ALL = {("i", "k"), ("j", "l")}
         ("k + l = i + j and l = j", ALL),
         ("i = 3 and k = 3", {("i", "k")}),
         ("2 k = i + j and i = j", {("i", "k"), ("j", "k")}),
-        ("i mod 2 = 0 and k mod 2 = 0", set()),  # both are even, each twice something of its own
+        ("i mod 2 = 0 and k mod 2 = 0", set()),  # both are even, but independent
         ("i mod 2 = 0 and k = 2 * floor(i / 2)", {("i", "k")}),
         ("k = 2 * floor(i / 2)", set()),
     ],
 )
-def test_equal_dimensions(constraints: str, pairs: set[tuple[str, str]]) -> None:
+def test_equal_dimensions_of_two_statements_are_found(constraints: str, pairs: set[tuple[str, str]]) -> None:
     s, t = scop.build(program(TWO.format("A(k,l)"), N=9)).statements
     with isl_context() as context:
         relation = isl.Map.read_from_str(context, f"{{ S0[i,j] -> S1[k,l] : {constraints} }}")
@@ -46,7 +46,7 @@ def test_equal_dimensions(constraints: str, pairs: set[tuple[str, str]]) -> None
         ("A(k,l)", None),
     ],
 )
-def test_zero_distances(value: str, pairs: set[tuple[str, str]] | None) -> None:
+def test_zero_distances_of_two_statements_are_found(value: str, pairs: set[tuple[str, str]] | None) -> None:
     s, t = scop.build(program(TWO.format(value), N=9)).statements
     with isl_context():
         distances = Distances()

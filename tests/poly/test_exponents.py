@@ -1,4 +1,4 @@
-"""Which exponents are known never to be positive."""
+"""Proofs that exponents are never positive."""
 
 from __future__ import annotations
 
@@ -80,12 +80,12 @@ def names(source: str, sizes: dict[str, int]) -> set[str]:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("sizes", [{"N": 7, "D": 9}, {}])
 @pytest.mark.parametrize("what", NEVER)
-def test_never_positive(what: str, sizes: dict[str, int]) -> None:
+def test_exponents_that_are_never_positive_are_proven(what: str, sizes: dict[str, int]) -> None:
     assert names(NEVER[what], sizes) == {NAME}
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("sizes", [{"N": 7, "D": 9}, {}])
 @pytest.mark.parametrize("what", PERHAPS)
-def test_perhaps_positive(what: str, sizes: dict[str, int]) -> None:
+def test_exponents_that_may_be_positive_are_not_proven(what: str, sizes: dict[str, int]) -> None:
     assert names(PERHAPS[what], sizes) == {"exp"}

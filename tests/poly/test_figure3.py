@@ -56,7 +56,7 @@ MAPPED = RegionMap(
         ),
     ),
 )
-# As in the report, where a grid may be smaller than there are tiles: blocks take turns, over a band of tiles.
+# As in the report, where a grid may be smaller than the number of tiles: blocks loop over a band of tiles.
 CYCLING = RegionMap(
     (("b0", IntImm(2)), ("b1", IntImm(2))),
     MAPPED.threads,
@@ -85,7 +85,7 @@ def tiled(band: isl.ScheduleNode, size: int) -> isl.ScheduleNode:
 
 
 @pytest.mark.parametrize("name", "abc")
-def test_a_as_written_b_fused_and_c_tiled(name: str, golden: Callable[[str, str], None]) -> None:
+def test_schedules_of_figures_3a_to_3c_match(name: str, golden: Callable[[str, str], None]) -> None:
     _, s, _ = polyhedra(SGEMM, **SIZES)
     with isl_context():
         tree = unmapped(name, s)
@@ -93,16 +93,16 @@ def test_a_as_written_b_fused_and_c_tiled(name: str, golden: Callable[[str, str]
         golden(f"figure3/{name}.txt", dump(tree))
 
 
-def test_points_of_c_sink_into_d() -> None:
+def test_point_loops_of_figure_3c_are_sunk_in_3d() -> None:
     _, s, regions = polyhedra(SGEMM, "max", N=6, M=5, K=7)
     axes, reduced = {"i_0": AxisMap(4), "j_1": AxisMap(4)}, {"k_2": AxisMap(4)}
-    how = RegionMap((), (), (NestMap(axes, ({}, reduced)),))
+    region_map = RegionMap((), (), (NestMap(axes, ({}, reduced)),))
     with isl_context():
-        ours = gpu.mapped(gpu.placed(s, regions[0], how, "{}.0".format, 0, False)).schedule
+        ours = gpu.mapped(gpu.promote(s, regions[0], region_map, "{}.0".format, 0, False)).schedule
         c = tiled(schedule.fused(s, fusion.fuse(s, "max")).get_root().child(0), 4)
         legality.verify(s, c.get_schedule(), dependences(s), "tiling")
         points = c.child(0).band_sink()
-        # Of the second statement: tiles of its own loop, then the points (i, j), then those of its own loop.
+        # The second statement has tiles of its own loop, then the points (i, j), then those of its own loop.
         summands = tiled(points.child(1).child(0), 4)
         sunk = summands.child(0).band_sink().get_schedule()
         legality.verify(s, sunk, dependences(s), "sinking")
@@ -111,42 +111,42 @@ def test_points_of_c_sink_into_d() -> None:
 
 
 def before(tree: isl.Schedule) -> isl.UnionMap:
-    """Which instances run before which."""
+    """The relation from instances to those that run after them."""
     times = tree.get_map()
     return times.lex_lt_union_map(times)
 
 
 @pytest.mark.parametrize("name", MAPS)
-def test_tiled_and_mapped(name: str, golden: Callable[[str, str], None]) -> None:
-    how, shared = MAPS[name]
+def test_the_mapped_schedule_of_figure_3e_matches(name: str, golden: Callable[[str, str], None]) -> None:
+    region_map, shared = MAPS[name]
     _, s, regions = polyhedra(SGEMM, **SIZES)
     with isl_context():
-        made = gpu.mapped(gpu.placed(s, regions[0], how, "{}.0".format, shared, bool(shared)))
+        made = gpu.mapped(gpu.promote(s, regions[0], region_map, "{}.0".format, shared, bool(shared)))
         golden(f"figure3/{name}.txt", dump(made.schedule))
 
 
-@pytest.mark.parametrize("how", [TILED, MAPPED, CYCLING])
-def test_they_run_each_point_once(how: RegionMap) -> None:
-    """At sizes that are small enough to look at each, with rests in all dimensions."""
+@pytest.mark.parametrize("region_map", [TILED, MAPPED, CYCLING])
+def test_schedules_run_each_point_once(region_map: RegionMap) -> None:
+    """At small sizes, with partial tiles in all dimensions."""
     p, s, regions = polyhedra(SGEMM, "max", N=9, M=5, K=7)
-    (nest,) = how.nests
+    (nest,) = region_map.nests
     small = {
         n: AxisMap(m.tile // 8, m.block, m.blocks, m.thread, max(1, m.threads // 8))
         for n, m in nest.axes.items()
     }
     reduced = {n: AxisMap(m.tile // 8) for n, m in nest.phases[1].items()}
-    threads = tuple((v, n // 8) for v, n in how.threads)
-    how = RegionMap(how.blocks, threads, (NestMap(small, ({}, reduced)),))
-    trace.verify(p, launched(p, s, regions, [how], 4096), {})
+    threads = tuple((v, n // 8) for v, n in region_map.threads)
+    region_map = RegionMap(region_map.blocks, threads, (NestMap(small, ({}, reduced)),))
+    trace.verify(p, launched(p, s, regions, [region_map], 4096), {})
 
 
 @functools.cache
 def called(name: str, ahead: bool = True) -> Call:
-    """A tree's launch, and small integers for it.  `ahead`: copies to shared memory are made a tile ahead."""
+    """The launch of a tree with small integers.  `ahead`: copies to shared memory are double-buffered."""
     p, s, regions = polyhedra(SGEMM, **SIZES)
     if name in MAPS:
-        how, shared = MAPS[name]
-        loops = launched(p, s, regions, [how], shared, ahead and bool(shared))
+        region_map, shared = MAPS[name]
+        loops = launched(p, s, regions, [region_map], shared, ahead and bool(shared))
     else:
         with isl_context():
             loops = launches.launched(loop_nest.assemble(p, ast.loops(s, unmapped(name, s))))
@@ -166,8 +166,8 @@ TREES = ["a", "b", "c", *MAPS]
 @pytest.mark.share(3)
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize("name", TREES)
-def test_they_run_on_pocl(name: str, backwards: bool) -> None:
-    """With threads in both orders, and with loops around barriers written out.  It copies nothing ahead."""
+def test_schedules_give_exact_results_on_pocl(name: str, backwards: bool) -> None:
+    """With threads in both orders, and with loops around barriers unrolled.  There is no double buffering."""
     call = called(name, ahead=False)
     whole, loops = launches.unrolled(call.nest.body)
     assert bool(loops) == (name == "e_promoted")
@@ -178,8 +178,8 @@ def test_they_run_on_pocl(name: str, backwards: bool) -> None:
 
 @pytest.mark.share(3)
 @pytest.mark.parametrize("name", TREES)
-def test_they_run_on_the_shim(name: str) -> None:
-    """Without races; of one thread there is one order."""
+def test_schedules_have_no_findings_on_the_shim(name: str) -> None:
+    """In all orders of threads; a single thread has one order."""
     call = called(name)
     several = call.module.kernels[0].threads > 1
     result = call.run(orders=shim.ORDERS if several else ("ascending",))
@@ -189,7 +189,7 @@ def test_they_run_on_the_shim(name: str) -> None:
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", TREES)
-def test_nvrtc_compiles_them(name: str, arch: str) -> None:
-    """With all registers of a thread in registers."""
+def test_nvrtc_compiles_the_schedules(name: str, arch: str) -> None:
+    """Without spills."""
     (made,) = compile_text(called(name).module.text, arch, contract=True).resources.values()
     assert (made.stack, made.spill_stores, made.spill_loads) == (0, 0, 0)

@@ -1,4 +1,4 @@
-"""Which dividends are known to be from 0 to 1."""
+"""Proofs that fractions are between 0 and 1."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def found(source: str, sizes: dict[str, int]) -> bool:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("sizes", [{"N": 7, "D": 9}, {}])
 @pytest.mark.parametrize("what", KNOWN)
-def test_from_0_to_1(what: str, sizes: dict[str, int]) -> None:
+def test_fractions_from_0_to_1_are_proven(what: str, sizes: dict[str, int]) -> None:
     assert found(KNOWN[what], sizes)
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("sizes", [{"N": 7, "D": 9}, {}])
 @pytest.mark.parametrize("what", UNKNOWN)
-def test_perhaps_not(what: str, sizes: dict[str, int]) -> None:
+def test_other_fractions_are_not_proven(what: str, sizes: dict[str, int]) -> None:
     assert not found(UNKNOWN[what], sizes)

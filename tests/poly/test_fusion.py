@@ -60,7 +60,7 @@ TREES = [
         "m n0 d1[S0] m n0 d1[r1+[S1]] m d0 d1[S2] m d0 d1[r0+[S3]]",
     ),
     (
-        "LUT2",  # nothing passes between the two, and they read other tables
+        "LUT2",  # no data flow between the two, and different tables
         "i j[S0 k+[S1]] i j[S2 k+[S3]]",
         "i j[S0 k+[S1]] i j[S2 k+[S3]]",
         "i j[S0] i j[k+[S1]] i j[S2] i j[k+[S3]]",
@@ -73,7 +73,7 @@ TREES = [
     [(name, s, t) for name, *trees in TREES for s, t in zip(STRATEGIES, trees)],
     ids=lambda x: x if isinstance(x, str) and "[" not in x else "",
 )
-def test_trees(name: str, strategy: fusion.Strategy, tree: str) -> None:
+def test_strategies_give_the_expected_trees(name: str, strategy: fusion.Strategy, tree: str) -> None:
     assert shown(fusion.fuse(scop.build(program(PROGRAMS[name])), strategy)) == tree
 
 
@@ -89,11 +89,11 @@ def test_trees(name: str, strategy: fusion.Strategy, tree: str) -> None:
         ("SCALARS", "S0 i+[S1] i[S2]"),
     ],
 )
-def test_what_can_and_cannot_share_loops(name: str, tree: str) -> None:
+def test_legality_decides_which_loops_are_fused(name: str, tree: str) -> None:
     assert shown(fusion.fuse(scop.build(program(PROGRAMS[name])), "max")) == tree
 
 
-def test_loops_of_other_names_are_matched() -> None:
+def test_loops_with_different_names_are_fused() -> None:
     source = "def f(float(N,M) A) -> (B, C) { B(i,j) = A(i,j)\nC(x,y) = B(y,x) }"
     (group,) = fusion.fuse(scop.build(program(source, N=4, M=4)), "max")
     assert isinstance(group, Group)
@@ -115,7 +115,7 @@ def test_a_reduction_joins_another_only_with_all_of_its_loops() -> None:
     assert shown(tree) == "n[S0 k+[S1] S2 k+ l+[S3]]"
 
 
-def test_a_predicate_decides() -> None:
+def test_a_predicate_decides_about_fusion() -> None:
     s = scop.build(program(fused.MLP3))
     asked: list[Proposal] = []
 
@@ -138,8 +138,8 @@ def test_a_predicate_decides() -> None:
 @pytest.mark.parametrize(
     ("answer", "message"), [(1 / 3, "returned 0.3333333333333333"), (None, "raised ValueError: mine")]
 )
-def test_a_predicate_that_gives_no_answer(backend: str, answer: object, message: str) -> None:
-    """Its caller is told so, and nothing of a bug in tc."""
+def test_errors_of_a_predicate_are_reported_to_its_caller(backend: str, answer: object, message: str) -> None:
+    """The error names the caller's predicate, not a bug of tc."""
 
     def mine(_: Proposal) -> object:
         if answer is None:
@@ -160,7 +160,7 @@ def test_a_predicate_that_fuses_nothing_is_min() -> None:
         assert fusion.fuse(s, lambda _: False) == fusion.fuse(s, "min")
 
 
-def test_a_predicate_may_separate_an_inner_level_only() -> None:
+def test_a_predicate_may_separate_only_an_inner_level() -> None:
     tree = fusion.fuse(scop.build(program(fused.SOFTMAX)), lambda p: p.level == 0)
     assert shown(tree) == "n[S0 d+[S1] d[S2] S3 d+[S4] d[S5]]"
     tree = fusion.fuse(scop.build(program(fused.MOMENTS)), lambda p: p.level == 0)

@@ -1,4 +1,4 @@
-"""Reference groups: the hull of what reads of one buffer touch, and where in it each of them is."""
+"""Reference groups: the hull of the footprints of reads of one buffer, and the place of each read in it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_group_is_the_hull_of_its_members(factors: tuple[int, int], starts: li
     groups = grouped(reads)
     assert sorted(r.read for g in groups for r in g.members) == list(range(len(starts)))
     for g in groups:
-        for n, d in enumerate(g.box):  # where the first and the last of its tiles begin
+        for n, d in enumerate(g.box):  # the origins of the first and of the last tile
             assert d.least == min(reads[r.read].box[n].least or 0 for r in g.members)
             assert d.most == min(reads[r.read].box[n].most or 0 for r in g.members)
         inside = [set[int](), set[int]()]
@@ -65,12 +65,12 @@ def test_a_group_is_the_hull_of_its_members(factors: tuple[int, int], starts: li
             for d, (k, n) in enumerate(zip(factors, (4, 6), strict=True)):
                 touched = {k * p + (40, 80)[d] + first[d] for p in range(n)}
                 inside[d] |= touched
-                # Where its elements begin: as many strides after the first of all.
+                # The offset of its elements, in strides, from the first of all.
                 assert g.box[d].constant + r.box[d].offset * r.box[d].stride == min(touched)
         assert elements(g) == [[min(x), max(x)] for x in inside]
         alone = sum(Group((r,)).elements for r in references([boxes[r.read] for r in g.members]))
         assert g.elements <= alone
-    for a, b in itertools.combinations(groups, 2):  # what is left apart would be larger together
+    for a, b in itertools.combinations(groups, 2):  # the hull of separate groups would be larger
         both = [
             (max(x[1], y[1]) - min(x[0], y[0])) // d.stride + 1
             for x, y, d in zip(elements(a), elements(b), a.box, strict=True)
@@ -79,7 +79,7 @@ def test_a_group_is_the_hull_of_its_members(factors: tuple[int, int], starts: li
         assert not same_steps or both[0] * both[1] > a.elements + b.elements
 
 
-def test_a_read_between_two_joins_them() -> None:
+def test_a_read_between_two_groups_joins_them() -> None:
     first, last, between = ((at(1, "i", 0), at(1, "j", k)) for k in (0, 10, 5))
     assert len(grouped(references([first, last]))) == 2
     (one,) = grouped(references([first, last, between]))
@@ -87,14 +87,14 @@ def test_a_read_between_two_joins_them() -> None:
     assert one.elements == 4 * 16 and one.reuse == 72 / 64
 
 
-def test_what_moves_in_other_ways_stays_apart() -> None:
+def test_transposed_and_strided_reads_stay_separate() -> None:
     straight, across = (at(1, "i", 0), at(1, "j", 0)), (at(1, "j", 0), at(1, "i", 0))
     assert len(grouped(references([straight, across]))) == 2
     even, odd = (at(2, "i", 0), at(1, "j", 0)), (at(2, "i", 1), at(1, "j", 0))
     assert len(grouped(references([even, odd]))) == 2
 
 
-def test_what_must_not_be_more_than_is_read_shares_with_its_equal_only() -> None:
+def test_exact_footprints_are_merged_only_with_equal_ones() -> None:
     one, next_one = (at(1, "i", 0), at(1, "j", 0)), (at(1, "i", 1), at(1, "j", 0))
     assert len(grouped(references([one, next_one], apart=[0]))) == 2
     assert len(grouped(references([one, one], apart=[0]))) == 1
@@ -109,8 +109,8 @@ STRIDED = """def pool(float(M,N) A) -> (B) {
 
 
 @pytest.mark.parametrize(("source", "extents"), [(STENCIL, (6, 10)), (STRIDED, (5, 9))])
-def test_a_stencil_has_one_copy_with_its_rim(source: str, extents: tuple[int, int]) -> None:
-    """With the numbers of threads that divide the tile and others."""
+def test_a_stencil_has_one_copy_with_its_halo(source: str, extents: tuple[int, int]) -> None:
+    """With numbers of threads that divide the tile, and others."""
     a = small(np.random.default_rng(5), 21, 35)
     for threads in ((8, 4), (4, 2), (3, 2)):
         options = {"tile": (4, 8), "threads": threads, "use_shared_memory": True}
@@ -127,8 +127,8 @@ INDICES = """def pairs(float(E,D) T, int(L) I) -> (O) {
 
 
 @pytest.mark.filterwarnings("ignore::tc.errors.DataDependentAccess")
-def test_indices_that_select_are_copied_as_they_are_read() -> None:
-    """Each copy of what they select is of indices that some instance reads: others need not be in range."""
+def test_index_arrays_are_copied_where_they_are_read() -> None:
+    """Only indices that an instance reads select elements to copy: others need not be in range."""
     rng = np.random.default_rng(8)
     t, i = small(rng, 9, 20), rng.integers(0, 9, 17).astype(np.int32)
     kernel = tc.compile(INDICES, "opencl", options={"use_shared_memory": True})

@@ -1,4 +1,4 @@
-"""Blocks and threads: for any map of loops to them each point runs once, in a legal order, without a race.
+"""Blocks and threads: with any mapping each point of loops runs once, in a legal order, without a race.
 
 The trace oracle runs the launches in Python, thread by thread; no chooser is involved.
 """
@@ -80,18 +80,18 @@ def launched(
         return f"{stem}_{next(counter)}"
 
     with isl_context():
-        placed = (
-            gpu.placed(s, r, m, name, shared, private, ahead=ahead, staged=staged)
+        promoted = (
+            gpu.promote(s, r, m, name, shared, private, double_buffered=ahead, staged=staged)
             for r, m in zip(regions, maps, strict=True)
         )
-        made = [gpu.kernel(s, f"k{i}", p.how, gpu.mapped(p)) for i, p in enumerate(placed)]
+        made = [gpu.kernel(s, f"k{i}", p.mapping, gpu.mapped(p)) for i, p in enumerate(promoted)]
     found = loop_nest.assemble(p, Block(tuple(k.launch for k in made)))
     return replace(found, arrays=(*found.arrays, *(a for k in made for a in k.arrays)))
 
 
 @st.composite
 def region_maps(draw: st.DrawFn, region: Region) -> RegionMap:
-    """Any legal map of a region."""
+    """Any legal mapping of a region."""
     counts = draw(st.lists(st.integers(1, 4), max_size=3))
     threads = tuple((f"t{i}", n) for i, n in enumerate(counts))
     blocks: list[tuple[str, IntImm]] = []
@@ -137,7 +137,7 @@ def region_maps(draw: st.DrawFn, region: Region) -> RegionMap:
 @pytest.mark.parametrize("name", CASES)
 @settings(_COMMON, max_examples=examples(12, 6))
 @given(data=st.data())
-def test_any_map_runs_each_point_once(name: str, strategy: str, data: st.DataObject) -> None:
+def test_any_mapping_runs_each_point_once(name: str, strategy: str, data: st.DataObject) -> None:
     source, sizes = CASES[name]
     p, s, regions = polyhedra(source, strategy, **sizes)
     maps = [data.draw(region_maps(r)) for r in regions]
@@ -146,8 +146,8 @@ def test_any_map_runs_each_point_once(name: str, strategy: str, data: st.DataObj
     trace.verify(p, launched(p, s, regions, maps, shared, ahead, staged), {})
 
 
-def test_tiles_without_instances_are_not_copied_ahead() -> None:
-    """Where nobody waits for copies none may be on their way."""
+def test_empty_tiles_are_not_prefetched_by_double_buffering() -> None:
+    """Without a wait no copy may be in flight."""
     p, s, regions = polyhedra(fused.SYRK, N=7, K=4)
     nest_map = NestMap({"i_0": AxisMap(1), "j_1": AxisMap(2)}, ({}, {"k_2": AxisMap(2)}))
     trace.verify(p, launched(p, s, regions, [RegionMap((), (), (nest_map,))], 64, ahead=True), {})
@@ -155,8 +155,8 @@ def test_tiles_without_instances_are_not_copied_ahead() -> None:
 
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize(("first", "second"), [(3, 2), (3, -2), (-3, 2), (-1, -1)])
-def test_the_box_of_a_tile(first: int, second: int, whole: bool) -> None:
-    """Of 4 tiles of 4 points from 5 on, and of a loop of 6 points on 4 threads, which runs 8 if it may."""
+def test_the_footprint_of_a_tile_is_a_box(first: int, second: int, whole: bool) -> None:
+    """4 tiles of 4 points from 5 on, and a loop of 6 points on 4 threads, which runs 8 with padding."""
     i, j = Axis("i_0", {"S": "i"}, 5, 16), Axis("j_1", {"S": "j"}, 0, 6)
     unit = Unit((), ((i, AxisMap(4)),), ((j, AxisMap(0, None, 1, "t0", 4)),))
     at = Add(Add(Mul(IntImm(first), Variable("i")), Mul(IntImm(second), Variable("j"))), IntImm(40))
@@ -173,10 +173,10 @@ def test_the_box_of_a_tile(first: int, second: int, whole: bool) -> None:
     ("points", "expected"),
     [((8, 8), (8, 8)), ((5, 13), None), ((1, 4), (4,)), ((), ()), ((None, 2), None), ((2, None), None)],
 )
-def test_registers_for_the_points_of_a_thread(
+def test_points_of_a_thread_have_registers(
     points: tuple[int | None, ...], expected: tuple[int, ...] | None
 ) -> None:
-    """As many as are known not to be too many."""
+    """If their number is known and within the limit."""
     axes = [Axis(f"i_{d}", {}, 0, n or 2, size=None if n else Variable("N")) for d, n in enumerate(points)]
     assert shape([(a, AxisMap()) for a in axes]) == expected
 
@@ -194,16 +194,16 @@ ROWS = RegionMap(
 
 
 def rows(private: bool = True) -> tuple[Program, LoopNest]:
-    """Rows of soft-max; what a combination comes to goes through memory unless threads keep it."""
+    """Rows of softmax; reduction results go through memory unless they are replicated in registers."""
     p, s, regions = polyhedra(fused.SOFTMAX, N=5, D=9)
     phases = [ph.axes for ph in regions[0].nests[0].phases]
     ways = tuple({a.name: AxisMap(0, None, 1, "t0", 4) for a in axes} for axes in phases)
-    how = replace(ROWS, nests=(replace(ROWS.nests[0], phases=ways),))
-    return p, launched(p, s, regions, [how], private=private)
+    mapping = replace(ROWS, nests=(replace(ROWS.nests[0], phases=ways),))
+    return p, launched(p, s, regions, [mapping], private=private)
 
 
-def test_a_row_of_softmax_on_the_threads_of_a_block() -> None:
-    """All threads know the maximum and the sum that they have combined, and wait for nothing else."""
+def test_a_softmax_row_is_reduced_by_a_block() -> None:
+    """All threads have the maximum and the sum in registers, and there are no other barriers."""
     p, n = rows(private=False)
     trace.verify(p, n, {})
     found = [type(x).__name__ for x in statements(n.body) if isinstance(x, Sync | Combine)]
@@ -215,10 +215,10 @@ def test_a_row_of_softmax_on_the_threads_of_a_block() -> None:
     assert [a.partial_of for a in n.arrays if a.role == "register"] == [None, "t", "t"]
 
 
-def test_what_all_threads_have_all_of_them_write() -> None:
+def test_replicated_results_are_written_by_all_threads() -> None:
     p, n = rows()
-    alike = {a.name for a in n.arrays if a.replicas}
-    written = [s for s in statements(n.body) if isinstance(s, Compute) and s.buffer in alike]
+    replicated = {a.name for a in n.arrays if a.replicas}
+    written = [s for s in statements(n.body) if isinstance(s, Compute) and s.buffer in replicated]
     assert len(written) == 4
     first = EQ(Variable("t0"), IntImm(0))
     for s in written:
@@ -232,13 +232,13 @@ def test_what_all_threads_have_all_of_them_write() -> None:
 
 
 @pytest.mark.parametrize(("lanes", "rows_of", "warp"), [(4, 8, True), (32, 2, True), (64, 1, False)])
-def test_threads_of_one_warp_wait_for_each_other_only(lanes: int, rows_of: int, warp: bool) -> None:
+def test_threads_of_one_warp_need_only_warp_barriers(lanes: int, rows_of: int, warp: bool) -> None:
     p, s, regions = polyhedra(fused.SOFTMAX, N=5, D=70)
     phases = [ph.axes for ph in regions[0].nests[0].phases]
     ways = tuple({a.name: AxisMap(0, None, 1, "t0", lanes) for a in axes} for axes in phases)
     axes = {"n_0": AxisMap(rows_of, "b0", 2, "t1", rows_of)}
-    how = RegionMap((("b0", IntImm(2)),), (("t0", lanes), ("t1", rows_of)), (NestMap(axes, ways),))
-    n = launched(p, s, regions, [how], private=False)
+    mapping = RegionMap((("b0", IntImm(2)),), (("t0", lanes), ("t1", rows_of)), (NestMap(axes, ways),))
+    n = launched(p, s, regions, [mapping], private=False)
     trace.verify(p, n, {})
     found = [x for x in statements(n.body) if isinstance(x, Sync)]
     assert found and all(x.warp == warp for x in found)
@@ -250,7 +250,7 @@ def test_threads_of_one_warp_wait_for_each_other_only(lanes: int, rows_of: int, 
 
 
 def changed(s: Stmt, change: object) -> Iterator[Stmt]:
-    """Every copy of a statement with one part replaced: `change` gives what, or None."""
+    """All variants of a statement with one part replaced by the result of `change`, if that is not None."""
     made = change(s)  # type: ignore[operator]
     if made is not None:
         yield made
@@ -269,7 +269,7 @@ def changed(s: Stmt, change: object) -> Iterator[Stmt]:
             pass
 
 
-# Barriers of all kinds: for other units, for combined parts, for the next tile.
+# Barriers of all kinds: for other units, for partial results, for the next tile.
 NEEDED = [
     ("softmax", {"N": 5, "D": 9}, 4, 0),
     ("softmax", {"N": 5, "D": 70}, 64, 0),
@@ -281,7 +281,7 @@ NEEDED = [
 
 
 @pytest.mark.parametrize(("name", "sizes", "lanes", "shared"), NEEDED)
-def test_a_barrier_less_is_a_race(name: str, sizes: dict[str, int], lanes: int, shared: int) -> None:
+def test_a_missing_barrier_is_a_race(name: str, sizes: dict[str, int], lanes: int, shared: int) -> None:
     """All are needed."""
     p, s, regions = polyhedra(CASES[name][0], **sizes)
     (region,) = regions
@@ -292,8 +292,8 @@ def test_a_barrier_less_is_a_race(name: str, sizes: dict[str, int], lanes: int, 
         )
         for n in region.nests
     )
-    how = RegionMap((("b0", IntImm(2)),), (("t0", lanes),), nests)
-    n = launched(p, s, regions, [how], shared, private=name != "softmax")
+    mapping = RegionMap((("b0", IntImm(2)),), (("t0", lanes),), nests)
+    n = launched(p, s, regions, [mapping], shared, private=name != "softmax")
     trace.verify(p, n, {})
     broken = list(changed(n.body, lambda x: Block(()) if isinstance(x, Sync) else None))
     assert len(broken) >= 2
@@ -302,7 +302,7 @@ def test_a_barrier_less_is_a_race(name: str, sizes: dict[str, int], lanes: int, 
             trace.verify(p, replace(n, body=body), {})
 
 
-def test_a_combination_less_loses_parts() -> None:
+def test_a_missing_combination_loses_partial_results() -> None:
     p, n = rows()
     broken = list(changed(n.body, lambda x: Block(()) if isinstance(x, Combine) else None))
     assert len(broken) == 2
@@ -311,7 +311,7 @@ def test_a_combination_less_loses_parts() -> None:
             trace.verify(p, replace(n, body=body), {})
 
 
-def test_a_guard_less_runs_twice() -> None:
+def test_a_missing_guard_runs_points_twice() -> None:
     p, n = rows(private=False)
     broken = list(changed(n.body, lambda x: x.then if isinstance(x, If) else None))
     assert len(broken) == 4
@@ -320,7 +320,7 @@ def test_a_guard_less_runs_twice() -> None:
             trace.verify(p, replace(n, body=body), {})
 
 
-def test_a_barrier_that_some_threads_miss() -> None:
+def test_a_divergent_barrier_is_found() -> None:
     p, n = rows(private=False)
     guard = next(x.condition for x in statements(n.body) if isinstance(x, If))
     broken = next(changed(n.body, lambda x: If(guard, x) if isinstance(x, Sync) else None))
@@ -328,11 +328,13 @@ def test_a_barrier_that_some_threads_miss() -> None:
         trace.verify(p, replace(n, body=broken), {})
 
 
-def test_a_result_that_stays_in_registers() -> None:
+def test_a_result_that_is_not_stored_is_found() -> None:
     p, s, regions = polyhedra(fused.GEMM, M=5, N=11, K=4)
     axes = {"i_0": AxisMap(4, "b0", 2, "t0", 2), "j_1": AxisMap(0, None, 1, "t1", 4)}
-    how = RegionMap((("b0", IntImm(2)),), (("t0", 2), ("t1", 4)), (NestMap(axes, ({}, {"k_2": AxisMap()})),))
-    n = launched(p, s, regions, [how])
+    mapping = RegionMap(
+        (("b0", IntImm(2)),), (("t0", 2), ("t1", 4)), (NestMap(axes, ({}, {"k_2": AxisMap()})),)
+    )
+    n = launched(p, s, regions, [mapping])
     assert [a.role for a in n.arrays][-1] == "register"
     trace.verify(p, n, {})
     last = list(changed(n.body, lambda x: Block(()) if getattr(x, "buffer", "") == "C" else None))

@@ -1,4 +1,4 @@
-"""The oracle of the workspace accepts what lies apart, and finds what does not."""
+"""The oracle of the workspace accepts disjoint arrays, and finds overlapping ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ P = Array("p", FLOAT32, (IntImm(16),), "private", IntImm(0), owner="i", stride=6
 BOTH = Block((write("s", IntImm(0)), write("t", IntImm(0))))
 
 
-def test_temporaries_lie_apart_and_inside_of_the_workspace() -> None:
+def test_overlapping_and_oversized_temporaries_are_found() -> None:
     enough = Add(Mul(N, IntImm(8)), IntImm(64))
     for n in (0, 1, 1000):
         assert misplaced(nest(BOTH, enough, S, T), {"N": n}) is None
@@ -46,7 +46,7 @@ def test_temporaries_lie_apart_and_inside_of_the_workspace() -> None:
     assert misplaced(nest(write("s", IntImm(0)), Mul(N, IntImm(8)), S, T), {"N": 5}) is None, "t is not used"
 
 
-def test_each_task_has_its_own() -> None:
+def test_shared_private_arrays_of_tasks_are_found() -> None:
     body = loop(Promote(frozenset(), frozenset(), write("p", IntImm(0))))
     assert misplaced(nest(body, Mul(N, IntImm(64)), P), {"N": 7}) is None
     assert misplaced(nest(body, IntImm(64), P), {"N": 1}) is None
@@ -61,12 +61,12 @@ def test_each_task_has_its_own() -> None:
     assert misplaced(nest(serial, IntImm(64), replace(P, owner=None)), {"N": 2}) is None
 
 
-def test_a_loop_inside_of_a_task_makes_no_tasks() -> None:
+def test_a_nested_parallel_loop_makes_no_tasks() -> None:
     inner = For("j", IntImm(0), Variable("i"), 1, LoopKind.PARALLEL, write("p", IntImm(0)))
     assert misplaced(nest(loop(inner), Mul(N, IntImm(64)), P), {"N": 3}) is None
 
 
-def test_only_one_version_runs() -> None:
+def test_size_variants_may_share_memory() -> None:
     few = If(LE(N, IntImm(4)), write("s", IntImm(0)), write("t", IntImm(0)))
     same = replace(T, offset=IntImm(0))
     assert misplaced(nest(few, IntImm(64), S, same), {"N": 4}) is None
@@ -77,7 +77,7 @@ def test_only_one_version_runs() -> None:
     )
 
 
-def test_names_for_indices_are_known() -> None:
+def test_loops_of_one_iteration_have_known_indices() -> None:
     """`let n = 2 * N` around a parallel loop, as the scanner counts tasks."""
     twice = Mul(N, IntImm(2))
     body = loop(write("p", IntImm(0)), Variable("n"))

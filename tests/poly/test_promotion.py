@@ -1,4 +1,4 @@
-"""What is copied to shared memory, what runs on copies beyond its domain, what threads do together."""
+"""Promotion to shared memory, padded iteration domains, isolated tiles, and double buffering."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def small(rng: np.random.Generator, *shape: int) -> NumPy:
 
 
 def runs_right(kernel: tc.Kernel, backend: str, given: dict[str, NumPy]) -> None:
-    """A kernel of one result, on PoCL or on the shim."""
+    """The result of a kernel, on PoCL or on the shim."""
     wanted = tc.interpret(kernel.source, **given)
     if backend == "opencl":
         np.testing.assert_array_equal(kernel(**given), wanted)
@@ -81,7 +81,7 @@ def runs_right(kernel: tc.Kernel, backend: str, given: dict[str, NumPy]) -> None
     ids=str,
 )
 @pytest.mark.filterwarnings("ignore::tc.Warning")
-def test_elements_that_indices_of_a_tile_select(options: dict[str, object]) -> None:
+def test_gathered_elements_of_a_tile_are_copied(options: dict[str, object]) -> None:
     """In two stages, each with its barrier; indices are checked when copies are made.  Each block has one
     tile: no barrier follows its use."""
     kernel = tc.compile(LUT, "opencl", options={**options, "use_shared_memory": True})
@@ -99,7 +99,7 @@ def test_elements_that_indices_of_a_tile_select(options: dict[str, object]) -> N
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")
-def test_what_indices_select_is_copied_where_it_is_used_again() -> None:
+def test_gathered_elements_are_copied_where_they_are_reused() -> None:
     rng = np.random.default_rng(2)
     t, i, w = small(rng, 9, 70), rng.integers(-1, 8, 50).astype(np.int32), small(rng, 50, 300)
     kernel = tc.compile(USED_AGAIN, "cuda")
@@ -109,7 +109,7 @@ def test_what_indices_select_is_copied_where_it_is_used_again() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")
-def test_what_two_indices_select_together_is_read_where_it_is() -> None:
+def test_elements_with_two_loaded_subscripts_are_not_copied() -> None:
     source = "def f(float(E,D) T, int(L) I, int(M) J) -> (O) { O(l,d) +=! T(I(l) + J(m), d) }"
     options = {"tile": (4, 8), "threads": (4, 2), "use_shared_memory": True}
     kernel = tc.compile(source, "opencl", options=options)
@@ -124,7 +124,7 @@ def test_what_two_indices_select_together_is_read_where_it_is() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")
-def test_an_empty_table_is_not_read_for_what_lies_outside_of_a_tile() -> None:
+def test_an_empty_table_is_not_read_at_padding() -> None:
     kernel = tc.compile(LUT, "opencl", options={"use_shared_memory": True, "tile": (4, 4), "threads": (4, 4)})
     got = kernel(np.zeros((0, 3), np.float32), np.zeros((2, 0), np.int64))
     np.testing.assert_array_equal(got, np.zeros((2, 3), np.float32))
@@ -142,12 +142,12 @@ CONV = """def conv(float(N,C,H,W) I, float(M,C,KH,KW) K) -> (O) {
     [
         (GEMM, {"M": 1000, "N": 1000, "K": 1000}),
         (GEMM, {"M": 127, "N": 509, "K": 77}),
-        (GEMM, {"M": 127, "N": 1003, "K": 1000}),  # in parts, the last of which is shorter
+        (GEMM, {"M": 127, "N": 1003, "K": 1000}),  # split, with a shorter last part
         (CONV, {"N": 8, "C": 64, "H": 58, "W": 58, "M": 64, "KH": 3, "KW": 3}),
     ],
 )
-def test_no_guard_in_the_loops_of_partial_tiles(source: str, sizes: dict[str, int]) -> None:
-    """Below the loops of a reduction nothing is tested: bounds of these loops tell where they end."""
+def test_partial_tiles_have_no_guard_in_inner_loops(source: str, sizes: dict[str, int]) -> None:
+    """There is no condition in the loops of a reduction: their bounds end them."""
     body = nest(tc.compile(source, "cuda"), **sizes)
     update = next(
         s for s in statements(body) if isinstance(s, For) and s.kind is LoopKind.SERIAL and innermost(s)
@@ -156,7 +156,7 @@ def test_no_guard_in_the_loops_of_partial_tiles(source: str, sizes: dict[str, in
 
 
 def innermost(s: For) -> bool:
-    """The loop of a reduction: below it are updates in registers and no other loop but unrolled ones."""
+    """The innermost loop of a reduction, with updates in registers and only unrolled loops inside."""
     below = list(statements(s.body))
     serial = [x for x in below if isinstance(x, For) and x.kind is LoopKind.SERIAL]
     updates = [x for x in below if isinstance(x, Compute) and x.stage and x.op is not None]
@@ -197,15 +197,15 @@ HALVES = TRIANGLE.replace("float", "half")
 @pytest.mark.share(5)
 @pytest.mark.parametrize("fusion", ["max", "min"])
 @pytest.mark.parametrize("backend", ["opencl", "cuda"])
-def test_what_is_summed_beside_its_results(backend: str, source: str, guarded: bool, fusion: str) -> None:
-    """Conditions on points do not stand in the loops of a reduction, nor do the ends of a matrix to which
-    products are added: the sums beyond are of no use, and nobody uses them."""
+def test_separate_sums_need_no_guards(backend: str, source: str, guarded: bool, fusion: str) -> None:
+    """Neither conditions on points nor the ends of a matrix, to which products are added, need guards in the
+    loops of a reduction: the sums of other points are not used."""
     options = {"tile": (8, 16), "threads": (8, 4), "use_shared_memory": True, "fusion": fusion}
     rng = np.random.default_rng(3)
     names = re.findall(r"(?:float|half)\(N,N\) (\w)", source)
     dtype = np.float16 if source == HALVES else np.float32
     given = {n: small(rng, 21, 21).astype(dtype) for n in names}
-    given["A"][4, 3] = np.inf  # times zero, as padding is, no number
+    given["A"][4, 3] = np.inf  # times a zero of the padding it is NaN
     kernel = tc.compile(source, backend, options=options)
     runs_right(kernel, backend, given)
     updates = [s for s in statements(nest(kernel, N=21)) if isinstance(s, For) and innermost(s)]
@@ -213,12 +213,12 @@ def test_what_is_summed_beside_its_results(backend: str, source: str, guarded: b
     assert any(isinstance(s, If) for u in updates for s in statements(u)) == guarded
 
 
-def test_sums_beside_their_results_are_told_of() -> None:
-    """Conditions that say where there are results are no reason for results in memory."""
+def test_separate_sums_are_shown_as_partial_results() -> None:
+    """Conditions on points do not prevent results in registers."""
     kernel = tc.compile(TRIANGLE, "cuda", options={"tile": (4, 8), "threads": (8, 4), "isa": "sm_80"})
-    told = kernel.inspect("mapped", N=21)
-    assert "registers of each thread, parts of C" in told
-    assert "not in registers" not in told
+    inspected = kernel.inspect("mapped", N=21)
+    assert "registers of each thread, parts of C" in inspected
+    assert "not in registers" not in inspected
 
 
 PARTS = """def parts(float(M,K) A, float(N,K) B) -> (P) {
@@ -239,10 +239,10 @@ STAIRS = PARTS.replace("8*c + k < K", "8*c + k <= m")
     ],
 )
 @pytest.mark.parametrize("backend", ["opencl", "cuda"])
-def test_conditions_that_only_end_a_loop(
+def test_conditions_on_loop_bounds_need_no_guard(
     backend: str, source: str, tile: tuple[int, ...], guarded: bool
 ) -> None:
-    """They are no guards, and copies may be made a tile ahead: as in the last part of a long reduction."""
+    """There is no guard, and copies may be double-buffered, as in the last part of a split reduction."""
     options = {"tile": tile, "threads": (4, 2), "use_shared_memory": True}
     rng = np.random.default_rng(3)
     given = {"A": small(rng, 9, 21), "B": small(rng, 13, 21)}
@@ -258,7 +258,7 @@ def test_conditions_that_only_end_a_loop(
 
 
 def on_the_border(update: For) -> bool:
-    """Whether a loop, or one inside, has conditions or not as many iterations everywhere."""
+    """Whether a loop, or an inner one, has conditions or a variable trip count."""
     loops = [s for s in statements(update) if isinstance(s, For)]
     constant = all(isinstance(e, IntImm) for s in loops for e in (s.lower, s.upper))
     return not constant or any(isinstance(s, If) for s in statements(update))
@@ -270,7 +270,7 @@ def on_the_border(update: For) -> bool:
 @pytest.mark.share(2)
 @pytest.mark.parametrize("backend", ["opencl", "cuda"])
 def test_whole_tiles_of_a_border_are_isolated(backend: str, condition: str) -> None:
-    """Only tiles on the border of a condition have guards, not those within it."""
+    """Only tiles on the border of a condition have guards."""
     source = TRIANGLE.replace("j <= i", condition)
     options = {"tile": (8, 16, 4), "threads": (8, 4), "use_shared_memory": True}
     rng = np.random.default_rng(3)
@@ -288,7 +288,7 @@ def test_whole_tiles_of_a_border_are_isolated(backend: str, condition: str) -> N
     "condition", ["i != j", "i != 2*j, j != 7", "j <= i, i != 5", "k != i", "k != j, i != k"]
 )
 def test_registers_have_constant_subscripts(condition: str) -> None:
-    """Whatever a condition leaves of a tile: loops of few iterations would put them into memory."""
+    """For all conditions: dynamic subscripts would put register arrays into local memory."""
     source = TRIANGLE.replace("j <= i", condition)
     kernel = tc.compile(source, "cuda", options={"tile": (16, 16, 8), "threads": (8, 4), "isa": "sm_80"})
     made = kernel.specialize(N=64).compiled.nest
@@ -310,8 +310,8 @@ def _indexed(s: Stmt, arrays: set[str], var: str) -> bool:
     return any(name in arrays and any(var in variables(e) for e in at) for name, at in every)
 
 
-def test_isolated_tiles_of_any_size() -> None:
-    """One text for every size, whatever part of the last tile there is."""
+def test_isolated_tiles_of_dynamic_size_are_correct() -> None:
+    """One kernel for every size, with any extent of the last tile."""
     source = TRIANGLE.replace("j <= i", "k <= i")
     options = {"tile": (8, 16, 4), "threads": (8, 4), "use_shared_memory": True}
     kernel = tc.compile(source, "opencl", options=options, dynamic=("N",))
@@ -326,26 +326,26 @@ def test_isolated_tiles_of_any_size() -> None:
     ("condition", "rows", "ring"),
     [("k <= i", 8, True), ("i <= k, k < i + 14", 8, True), ("k / 4 != i", 8, True), ("k / 4 != i", 1, False)],
 )
-def test_isolated_tiles_are_copied_ahead(condition: str, rows: int, ring: bool) -> None:
-    """From a block's first tile on, whichever that is; not where there may be none for the next number."""
+def test_isolated_tiles_are_double_buffered(condition: str, rows: int, ring: bool) -> None:
+    """From the first tile of a block on; not if the next tile may be empty."""
     p, s, regions = polyhedra(TRIANGLE.replace("j <= i", condition), N=19)
     (only,) = regions
     i, j = (a.name for a in only.nests[0].axes)
     (k,) = only.nests[0].phases[1].axes
     axes = {i: AxisMap(rows, "b0", 3, "t1", min(rows, 4)), j: AxisMap(16, "b1", 2, "t0", 8)}
-    how = RegionMap(
+    mapping = RegionMap(
         (("b0", IntImm(3)), ("b1", IntImm(2))),
         (("t0", 8), ("t1", min(rows, 4))),
         (NestMap(axes, ({}, {k.name: AxisMap(4)})),),
     )
-    n = launched(p, s, regions, [how], 1 << 14, ahead=True)
+    n = launched(p, s, regions, [mapping], 1 << 14, ahead=True)
     shared = [a for a in n.arrays if a.role == "shared"]
     assert shared
     assert {a.shape[0] == IntImm(2) for a in shared} == {ring}
     trace.verify(p, n, {})
 
 
-def test_the_same_elements_are_copied_once() -> None:
+def test_equal_footprints_share_a_copy() -> None:
     source = "def f(float(N) A) -> (O) { O(i) +=! A(j) * A(k) + A(j) where i in 0:N }"
     names = [a.name for a in shared(tc.compile(source, "cuda"), N=32)]
     assert len(names) <= 1
@@ -367,12 +367,12 @@ PICKED = """def pick(float(E,D) T, int64(L) I, float(L,C) W) -> (O) {
     [
         (DOWN, ((20, 18, 22), (10, 20)), (4, 8, 4), (20, 8, 4)),
         (DOWN, ((20, 18, 22), (10, 20)), (2, 4, 16), (20, 4, 12)),
-        # Points of a tile lie 9 apart, those of the sum 6: every third of what is between.
+        # Points of a tile have a stride of 9, those of the sum 6: every third element is copied.
         (BACKWARDS, ((320,), (14, 31)), (4,), (70,)),
         (PICKED, ((9, 16), (40,), (40, 9)), (4, 4), (40, 4)),
     ],
 )
-def test_copies_leave_out_what_lies_between_strided_reads(
+def test_strided_reads_are_copied_without_gaps(
     source: str, shapes: tuple[tuple[int, ...], ...], tile: tuple[int, ...], extents: tuple[int, ...]
 ) -> None:
     rng = np.random.default_rng(7)
@@ -386,7 +386,7 @@ def test_copies_leave_out_what_lies_between_strided_reads(
     assert tuple(n.value for n in found.shape if isinstance(n, IntImm)) == extents
 
 
-def test_what_does_not_change_with_inner_tiles_is_copied_outside_of_them() -> None:
+def test_loop_invariant_copies_are_hoisted() -> None:
     source = "def f(float(N) A, float(N,K) B, float(M,K) C) -> (O) { O(n,m) +=! A(n) * B(n,k) * C(m,k) }"
     options = {"tile": (8, 8), "threads": (8, 8), "use_shared_memory": True}
     kernel = tc.compile(source, "opencl", options=options)
@@ -406,7 +406,7 @@ def test_what_does_not_change_with_inner_tiles_is_copied_outside_of_them() -> No
     np.testing.assert_array_equal(kernel(a, b, c), tc.interpret(source, a, b, c))
 
 
-def test_conditions_on_threads_go_below_what_is_done_together() -> None:
+def test_conditions_on_threads_are_sunk_below_barriers() -> None:
     t, i = Variable("t"), Variable("i")
     copied = Compute("", "S", (t,), None, IntImm(0), (), "")
     started = Compute("", "P", (), None, IntImm(0), (), "")
@@ -425,8 +425,8 @@ def test_conditions_on_threads_go_below_what_is_done_together() -> None:
 
 
 @pytest.mark.parametrize("differs", [True, False])
-def test_a_loop_that_differs_between_threads_differs_in_its_points_too(differs: bool) -> None:
-    """Conditions on these are conditions on threads."""
+def test_conditions_on_divergent_loop_variables_are_sunk(differs: bool) -> None:
+    """If bounds differ between threads, so do conditions on the loop variable."""
     t, i = Variable("t"), Variable("i")
     own = Compute("S0", "O", (t,), None, IntImm(0), (t,), "")
     condition = GE(i, IntImm(2))
@@ -467,8 +467,9 @@ SOFTMAX = """def softmax(float(N,D) I) -> (O) {
     ids=str,
 )
 @pytest.mark.parametrize("source", [ATTENTION, SOFTMAX])
-def test_temporaries_of_a_kernel_live_in_shared_memory(source: str, options: dict[str, object]) -> None:
-    """Whatever there is of it: without any they are in the workspace.  A block may run several tiles."""
+def test_temporaries_of_a_kernel_are_in_shared_memory(source: str, options: dict[str, object]) -> None:
+    """For several limits of shared memory; without any they are in the workspace.  A block may run several
+    tiles."""
     rng = np.random.default_rng(5)
     given = [small(rng, 5, 9)] if source is SOFTMAX else [small(rng, n, 3) for n in (5, 6, 6)]
     kernel = tc.compile(source, "opencl", options=options)
@@ -478,15 +479,15 @@ def test_temporaries_of_a_kernel_live_in_shared_memory(source: str, options: dic
 @pytest.mark.parametrize(
     ("source", "sizes"), [(ATTENTION, {"Q": 256, "D": 64, "K": 256}), (SOFTMAX, {"N": 512, "D": 2000})]
 )
-def test_no_temporary_of_a_kernel_is_in_memory(source: str, sizes: dict[str, int]) -> None:
+def test_temporaries_of_a_kernel_are_not_in_global_memory(source: str, sizes: dict[str, int]) -> None:
     one = tc.compile(source, "cuda").specialize(**sizes)
     (kernel,) = one.compiled.module.kernels
     assert "workspace" not in {a.kind for a in kernel.arguments}
     assert one.compiled.workspace == IntImm(0), "nothing is allocated for it"
 
 
-def test_a_temporary_has_room_for_what_a_tile_touches() -> None:
-    """Not for what lies before it, where its first element is not the one at 0."""
+def test_a_temporary_has_the_extents_of_a_tile() -> None:
+    """Also if its first element does not have index 0."""
     source = """def late(float(N,K) A) -> (O) {
       t(n,k) +=! A(n,k) + l where n in 2:N, k in 3:K, l in 0:2
       O(n) +=! t(n,k) * t(n,k+1)
@@ -506,7 +507,7 @@ LAYERS = """def layers(float(B,N) I, float(O,N) W, float(P,O) V) -> (R, S) {
 
 
 def elements(body: Stmt, name: str) -> tuple[int, int]:
-    """How many statements read and write an array."""
+    """The numbers of statements that read and that write an array."""
     found = [s for s in statements(body) if isinstance(s, Compute)]
     loads = [e.buffer for s in found for e in walk(s.value) if isinstance(e, Load)]
     loads += [s.buffer for s in found if s.op is not None]
@@ -514,8 +515,8 @@ def elements(body: Stmt, name: str) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("source", [LAYERS, SOFTMAX])
-def test_results_that_are_read_again_are_stored_once(source: str) -> None:
-    """When their tile is done; a kernel reads none of them from memory."""
+def test_reused_results_are_stored_once(source: str) -> None:
+    """At the end of their tile; the kernel does not load them from memory."""
     kernel = tc.compile(source, "cuda")
     sizes = {"B": 128, "N": 128, "O": 64, "P": 32} if source is LAYERS else {"N": 1000, "D": 1000}
     body = nest(kernel, **sizes)
@@ -526,8 +527,8 @@ def test_results_that_are_read_again_are_stored_once(source: str) -> None:
     )
 
 
-def test_other_results_are_where_they_were() -> None:
-    """What is never read again, and what takes much."""
+def test_results_without_reuse_are_not_in_shared_memory() -> None:
+    """Results that are not read again, and large ones."""
     for source, sizes in (
         ("def f(float(N,K) A) -> (O) { O(n) +=! A(n,k) }", {"N": 64, "K": 4096}),
         (SOFTMAX, {"N": 64, "D": 4000}),
@@ -540,8 +541,8 @@ def test_other_results_are_where_they_were() -> None:
     "options", [{}, {"tile": (4,), "threads": (8, 2)}, {"tile": (2,), "blocks": (2,)}], ids=str
 )
 @pytest.mark.parametrize("source", [LAYERS, SOFTMAX])
-def test_results_in_shared_memory_are_right(source: str, options: dict[str, object]) -> None:
-    """Tiles that are not whole, blocks that run several."""
+def test_results_in_shared_memory_are_exact(source: str, options: dict[str, object]) -> None:
+    """With partial tiles, and with several tiles in a block."""
     rng = np.random.default_rng(6)
     given = [small(rng, 11, 9)] if source is SOFTMAX else [small(rng, *n) for n in ((11, 9), (6, 9), (5, 6))]
     got = tc.compile(source, "opencl", options=options)(*given)
@@ -551,19 +552,19 @@ def test_results_in_shared_memory_are_right(source: str, options: dict[str, obje
 
 
 def ahead(blocks: int = 2, k: int = 13) -> tuple[Program, LoopNest]:
-    """A product with tiles of its summands in rings, of 2 x 2 tiles on so many blocks each way."""
+    """A matrix product with double-buffered tiles, of 2 x 2 tiles on so many blocks in each dimension."""
     p, s, regions = polyhedra(fused.GEMM, M=5, N=9, K=k)
     axes = {"i_0": AxisMap(4, "b0", blocks, "t1", 2), "j_1": AxisMap(8, "b1", blocks, "t0", 4)}
-    how = RegionMap(
+    mapping = RegionMap(
         (("b0", IntImm(blocks)), ("b1", IntImm(blocks))),
         (("t0", 4), ("t1", 2)),
         (NestMap(axes, ({}, {"k_2": AxisMap(4)})),),
     )
-    return p, launched(p, s, regions, [how], 4096, ahead=True)
+    return p, launched(p, s, regions, [mapping], 4096, ahead=True)
 
 
-def test_copies_one_tile_ahead() -> None:
-    """One barrier a tile, which copies wait for."""
+def test_double_buffered_copies_are_asynchronous() -> None:
+    """There is one barrier in a tile, which waits for the copies."""
     p, n = ahead()
     trace.verify(p, n, {})
     found = [x for x in statements(n.body) if isinstance(x, Sync)]
@@ -575,8 +576,8 @@ def test_copies_one_tile_ahead() -> None:
     assert all(a.shape[0] == IntImm(2) for a in rings.values())
 
 
-def test_copies_of_a_block_with_several_tiles_wait_until_the_last_is_used() -> None:
-    p, n = ahead(1, 11)  # the first and the last of three tiles have the same place
+def test_double_buffered_copies_of_several_tiles_wait() -> None:
+    p, n = ahead(1, 11)  # the first and the last of three tiles have the same buffer
     trace.verify(p, n, {})
     assert [x.copies for x in statements(n.body) if isinstance(x, Sync)] == [True, False]
     (broken,) = changed(n.body, lambda x: Block(()) if isinstance(x, Sync) and not x.copies else None)
@@ -596,7 +597,7 @@ def test_copies_of_a_block_with_several_tiles_wait_until_the_last_is_used() -> N
         (lambda x: Block(()) if moving(x) else None, "reads|does not read"),
     ],
 )
-def test_what_goes_wrong_with_copies_ahead_is_seen(change: object, problem: str) -> None:
+def test_faults_of_double_buffering_are_found(change: object, problem: str) -> None:
     p, n = ahead()
     broken = list(changed(n.body, change))
     assert broken
@@ -606,20 +607,20 @@ def test_what_goes_wrong_with_copies_ahead_is_seen(change: object, problem: str)
 
 
 def moving(x: Stmt) -> bool:
-    """A copy of the tile after."""
+    """A copy of the next tile."""
     return isinstance(x, Compute) and x.asynchronous and not isinstance(x.subscripts[0], IntImm)
 
 
 def vectors(ahead: bool) -> tuple[Program, LoopNest]:
-    """A product whose operands are copied as vectors, those of one in tiles that are not whole."""
+    """A matrix product whose operands are copied as vectors, one of them in partial tiles."""
     p, s, regions = polyhedra(fused.GEMM, M=5, N=12, K=16)
     axes = {"i_0": AxisMap(4, "b0", 2, "t1", 2), "j_1": AxisMap(8, "b1", 2, "t0", 4)}
-    how = RegionMap(
+    mapping = RegionMap(
         (("b0", IntImm(2)), ("b1", IntImm(2))),
         (("t0", 4), ("t1", 2)),
         (NestMap(axes, ({}, {"k_2": AxisMap(8)})),),
     )
-    return p, launched(p, s, regions, [how], 4096, ahead=ahead)
+    return p, launched(p, s, regions, [mapping], 4096, ahead=ahead)
 
 
 def vector(x: Stmt) -> bool:
@@ -627,13 +628,13 @@ def vector(x: Stmt) -> bool:
 
 
 def next_element(x: Compute, n: int) -> Compute:
-    """A copy to a place so many elements further."""
+    """A copy whose target is so many elements further on."""
     *before, last = x.subscripts
     return replace(x, subscripts=(*before, Add(last, IntImm(n))))
 
 
 @pytest.mark.parametrize("ahead", [False, True])
-def test_copies_of_vectors(ahead: bool) -> None:
+def test_vector_copies_are_correct(ahead: bool) -> None:
     p, n = vectors(ahead)
     trace.verify(p, n, {})
     assert {x.width for x in statements(n.body) if isinstance(x, Compute) and vector(x)} == {4}
@@ -656,7 +657,7 @@ def test_copies_of_vectors(ahead: bool) -> None:
         ),
     ],
 )
-def test_what_goes_wrong_with_vectors_is_seen(change: object, problem: str) -> None:
+def test_faults_of_vector_copies_are_found(change: object, problem: str) -> None:
     p, n = vectors(False)
     broken = list(changed(n.body, change))
     assert broken
@@ -668,11 +669,11 @@ def test_what_goes_wrong_with_vectors_is_seen(change: object, problem: str) -> N
 @pytest.mark.share(2)
 @pytest.mark.parametrize("dtype", ["float", "double", "int32", "half", "int8"])
 @pytest.mark.parametrize("k", [1024, 1023])
-def test_only_what_hardware_copies_is_copied_ahead(dtype: str, k: int) -> None:
-    """It is one of the ways that are looked at; of small elements only vectors."""
+def test_only_supported_sizes_are_copied_asynchronously(dtype: str, k: int) -> None:
+    """Double buffering is among the candidates; small elements need vector copies."""
     source = GEMM.replace("float", dtype)
     options = {"tile": (16, 16), "threads": (16, 16)}
-    sizes = {"M": 64, "N": 64, "K": k}  # few blocks wait for memory
+    sizes = {"M": 64, "N": 64, "K": k}  # with few blocks latency binds
     looked_at = tc.compile(source, "cuda", options=options).inspect("choice", **sizes)
     assert ("copies ahead" in looked_at) == (k == 1024 or dtype in ("float", "double", "int32"))
     assert "copies ahead" not in tc.compile(source, "opencl", options=options).inspect("choice", **sizes)
@@ -681,8 +682,8 @@ def test_only_what_hardware_copies_is_copied_ahead(dtype: str, k: int) -> None:
 @pytest.mark.share(3)
 @pytest.mark.parametrize("budget", [1024, 4096, 49152])
 @pytest.mark.parametrize("source", [ATTENTION, SOFTMAX, CONV])
-def test_shared_memory_stays_within_what_there_is(source: str, budget: int) -> None:
-    """Copies, temporaries and what combinations of a number of threads that is no power of two take."""
+def test_copies_stay_within_the_shared_memory_limit(source: str, budget: int) -> None:
+    """Copies, temporaries, and the scratch of reductions over a number of threads that is no power of two."""
     sizes = {"Q": 256, "D": 64, "K": 256} if source is ATTENTION else {"N": 512, "D": 2000}
     if source is CONV:
         sizes = {"N": 8, "C": 64, "H": 58, "W": 58, "M": 64, "KH": 3, "KW": 3}
@@ -695,51 +696,51 @@ def test_shared_memory_stays_within_what_there_is(source: str, budget: int) -> N
 
 
 @pytest.mark.filterwarnings("ignore::tc.errors.DataDependentAccess")
-def test_what_is_not_copied_and_why() -> None:
+def test_reasons_against_copies_are_shown() -> None:
     product = """def f(float(M,K) A, float(K,N) B, float(N) S) -> (C) {
       C(m,n) +=! A(m,k) * B(k,n)
       C(m,n) = C(m,n) * S(n)
     }"""
     sparse = "def g(float(M,K) A, int(M,K) J, float(N) x) -> (C) { C(m) +=! A(m,k) * x(J(m,k)) }"
 
-    def told(source: str, **options: object) -> list[str]:
+    def inspected(source: str, **options: object) -> list[str]:
         kernel = tc.compile(source, "cuda", options={"isa": "sm_90", **options})
         text = kernel.inspect("mapped", M=256, K=256, N=256)
         return sorted(x for x in text.splitlines() if "copied: " in x or "copies of" in x)
 
-    first, second, unused = told(product, tile=(32, 32), threads=(32, 8))
+    first, second, unused = inspected(product, tile=(32, 32), threads=(32, 8))
     assert (first[0], second[0], unused) == ("A", "B", "not copied: S: no loop of a reduction reads it")
-    small = told(product, tile=(32, 32), threads=(32, 8), max_shared_memory=5000)
+    small = inspected(product, tile=(32, 32), threads=(32, 8), max_shared_memory=5000)
     assert any(x.startswith("not copied: ") and " bytes, and " in x for x in small)
-    once = told(product, tile=(1, 256), threads=(256, 1))
+    once = inspected(product, tile=(1, 256), threads=(256, 1))
     assert "not copied: B: its elements are used once in a tile" in once
     a_row = {"tile": (256,), "threads": (256,)}
-    assert "not copied: x: its elements are used once in a tile" in told(sparse, **a_row)
-    assert "not copied: x: data choose its elements" in told(sparse, **a_row, max_shared_memory=64)
-    assert "not copied: A: its reduction is dealt out to threads" in told(sparse)
+    assert "not copied: x: its elements are used once in a tile" in inspected(sparse, **a_row)
+    assert "not copied: x: data choose its elements" in inspected(sparse, **a_row, max_shared_memory=64)
+    assert "not copied: A: its reduction is dealt out to threads" in inspected(sparse)
     why = "there is no shared memory for it in this map"
-    assert told(product, use_shared_memory=False) == [f"not copied: {x}: {why}" for x in "ABS"]
+    assert inspected(product, use_shared_memory=False) == [f"not copied: {x}: {why}" for x in "ABS"]
     added = (
         "def h(float(M,K) A, float(M,K) B, float(N) x) -> (C) { C(i,j) = A(i,j) + B(i,j) where exists x(i) }"
     )
-    assert told(added) == [f"not copied: {x}: no loop of a reduction reads it" for x in "AB"]
+    assert inspected(added) == [f"not copied: {x}: no loop of a reduction reads it" for x in "AB"]
 
 
-def test_what_is_in_registers_is_told() -> None:
-    """Results that threads work on, parts of them, and those of tiles that are too large: these are told of
-    when they are asked for."""
+def test_register_arrays_are_shown() -> None:
+    """Promoted results, partial results, and those of tiles that are too large, with a notice if options ask
+    for these."""
     source = "def f({t}(M,K) A, {t}(N,K) B) -> (C) {{ C(m,n) +=! A(m,k) * B(n,k) }}"
     sizes = {"M": 512, "N": 512, "K": 512}
 
-    def told(t: str, **options: object) -> str:
+    def inspected(t: str, **options: object) -> str:
         kernel = tc.compile(source.format(t=t), "cuda", options={"isa": "sm_90", **options})
         return kernel.inspect("mapped", **sizes)
 
-    mine = {"tile": (32, 32), "threads": (16, 8)}
-    assert "C.0[4, 2]: registers of each thread\n" in told("float", **mine)
-    halves = told("half", **mine)
+    small_tiles = {"tile": (32, 32), "threads": (16, 8)}
+    assert "C.0[4, 2]: registers of each thread\n" in inspected("float", **small_tiles)
+    halves = inspected("half", **small_tiles)
     assert "C_f32.0[4, 2]: registers of each thread\n" in halves
-    assert "stays there" not in halves  # no shared memory for what registers hold
+    assert "stays there" not in halves  # register arrays are not in shared memory
     rows = tc.compile("def g(float(N,K) A) -> (s) { s(n) +=! A(n,k) }", "cuda", options={"isa": "sm_90"})
     assert re.search(
         r"^s\.\d\[\]: registers of each thread, parts of s$", rows.inspect("mapped", N=9, K=5000), re.M
@@ -747,10 +748,10 @@ def test_what_is_in_registers_is_told() -> None:
     large = {"tile": (256, 256), "threads": (16, 16)}
     what = "C: 256 elements a thread, and 64 are the most"
     with pytest.warns(tc.PerformanceNotice, match=f"f on cuda: f does not keep in registers {what}"):
-        assert f"not in registers: {what}\n" in told("float", **large)
+        assert f"not in registers: {what}\n" in inspected("float", **large)
 
 
-def test_copies_that_were_asked_for_and_do_not_fit() -> None:
+def test_requested_copies_that_do_not_fit_give_a_notice() -> None:
     source = "def f(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
     sizes = {"M": 256, "N": 256, "K": 256}
     tiles = {"tile": (64, 64, 64), "max_shared_memory": 20000}
@@ -766,7 +767,7 @@ def test_copies_that_were_asked_for_and_do_not_fit() -> None:
 
 
 @pytest.mark.parametrize("option", ["threads", "blocks"])
-def test_options_for_more_loops_than_there_are(option: str) -> None:
+def test_options_for_too_many_loops_give_a_notice(option: str) -> None:
     source = "def f(float(M,N) A) -> (B) { B(m,n) = A(m,n) + 1 }"
     kernel = tc.compile(source, "opencl", options={option: (2, 4, 3)})
     with pytest.warns(

@@ -30,7 +30,7 @@ def loop(lower: Expr | int, upper: Expr | int, *body: Stmt) -> For:
 
 
 def left(*body: Stmt, threads: int = 64) -> list[Stmt]:
-    """The barriers that stay; `r` is an array of which each thread has its own."""
+    """The barriers that are left; each thread has its own array `r`."""
     launch = Launch("f", (("b0", IntImm(8)),), (("t0", threads),), Block(body))
     found = remove_redundant_barriers(launch, {"r"})
     for s in statements(found):
@@ -104,14 +104,15 @@ def test_a_statement_object_that_occurs_twice_is_two_barriers() -> None:
 
 @pytest.mark.parametrize("seed", range(300))
 def test_random_launches_keep_every_needed_barrier_and_no_redundant_one(seed: int) -> None:
-    """All ways through random launches: what barriers keep apart stays apart, and none of them can go."""
+    """On all paths through random launches conflicting accesses stay ordered, and no remaining barrier is
+    redundant."""
     body = Block((*parts(random.Random(seed), 2), READ, WRITE))
     after = remove_redundant_barriers(Launch("f", (), (("t0", 64),), body), {"r"}).body
-    wanted = list(kept_apart(body))
-    assert list(kept_apart(after)) == wanted
+    wanted = list(ordered_conflicts(body))
+    assert list(ordered_conflicts(after)) == wanted
     barriers = [s for s in statements(after) if isinstance(s, Sync)]
     for k in range(len(barriers)):
-        assert list(kept_apart(dropped(after, k))) != wanted
+        assert list(ordered_conflicts(dropped(after, k))) != wanted
 
 
 def parts(rng: random.Random, depth: int) -> list[Stmt]:
@@ -132,7 +133,7 @@ def parts(rng: random.Random, depth: int) -> list[Stmt]:
 
 
 def dropped(s: Stmt, number: int) -> Stmt:
-    """Without the barrier of this number."""
+    """The body without the barrier of this number."""
     count = itertools.count()
 
     def visit(s: Stmt) -> Stmt:
@@ -151,18 +152,19 @@ def dropped(s: Stmt, number: int) -> Stmt:
     return visit(s)
 
 
-def kept_apart(body: Stmt) -> Iterator[set[tuple[int, int]]]:
-    """On each way which accesses conflict and have a barrier between, by their numbers on that way."""
-    ways: list[tuple[int, ...]] = [()]
+def ordered_conflicts(body: Stmt) -> Iterator[set[tuple[int, int]]]:
+    """For each path the pairs of conflicting accesses with a barrier between, by their numbers on the
+    path."""
+    paths: list[tuple[int, ...]] = [()]
     for _ in range(400):
-        if not ways:
+        if not paths:
             return
-        way = ways.pop()
+        way = paths.pop()
         touched: list[tuple[frozenset[tuple[str, bool]], int]] = []
         try:
             run(body, iter(way), touched, [0])
         except Undecided as e:
-            ways += [(*way, k) for k in range(e.args[0])]
+            paths += [(*way, k) for k in range(e.args[0])]
             continue
         pairs = itertools.combinations(enumerate(touched), 2)
         yield {
@@ -173,13 +175,13 @@ def kept_apart(body: Stmt) -> Iterator[set[tuple[int, int]]]:
 
 
 class Undecided(Exception):
-    """One of so many ways to go on has to be chosen."""
+    """A choice among so many continuations of a path."""
 
 
 def run(
     s: Stmt, way: Iterator[int], touched: list[tuple[frozenset[tuple[str, bool]], int]], barriers: list[int]
 ) -> None:
-    """What is accessed, each with the number of barriers before it."""
+    """The accesses, each with the number of barriers before it."""
 
     def chosen(count: int) -> int:
         found = next(way, None)

@@ -1,4 +1,4 @@
-"""Promotion to registers: which elements a nest promotes, and which of them it need not store."""
+"""Promotion to registers: which elements a nest promotes, and which of them it does not store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.poly.programs import Build, axis, box, v
 def promotions(
     source: str, strategy: fusion.Strategy = "max", **sizes: int
 ) -> list[tuple[set[str], set[str]]]:
-    """For each nest the buffers in registers, and those of them that die."""
+    """For each nest the promoted buffers, and those of them that are dead after it."""
     p = program(source, **sizes)
     with isl_context():
         s = scop.build(p)
@@ -32,7 +32,7 @@ def test_a_sum_is_promoted_to_registers() -> None:
 
 
 def test_an_element_that_is_invariant_in_a_loop_is_loaded_once() -> None:
-    """The bias is read outside of the loop; only what phases with loops read is worth keeping."""
+    """The bias is read outside of the loop; only reads in phases with loops are promoted."""
     ((buffers, dead),) = promotions(fused.BIAS)
     assert "C" in buffers and not buffers & {"A", "B"} and not dead
 
@@ -102,7 +102,7 @@ def test_a_read_that_a_guard_protects_is_not_hoisted() -> None:
         (2, 0, 3, False),
     ],
 )
-def test_elements_that_exist_under_any_condition(
+def test_elements_in_bounds_under_any_condition_are_found(
     factor: int, offset: int, extent: int, expected: bool
 ) -> None:
     """`Y(i) = X(factor * i + offset)` with four elements in X."""

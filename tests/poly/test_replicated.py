@@ -1,5 +1,5 @@
 # pyright: reportUnknownMemberType=false
-"""What all threads of a row know, and keep; who moves results out of shared memory."""
+"""Replicated results in all threads of a row, and the threads that store results from shared memory."""
 
 from __future__ import annotations
 
@@ -50,26 +50,28 @@ ROWS = """def rows(float(N,K) X, float(N) W, float(K) B) -> (M, V, Y) {
     "options", [{}, {"tile": (4,), "threads": (16, 4)}, {"tile": (1,), "blocks": (2,)}], ids=str
 )
 @pytest.mark.parametrize("backend", ["opencl", "cuda"])
-def test_what_all_threads_of_a_row_know(backend: str, options: dict[str, object], n: int, k: int) -> None:
-    """They keep what they have combined, results and temporaries, and what follows of it."""
+def test_threads_of_a_row_have_replicated_results(
+    backend: str, options: dict[str, object], n: int, k: int
+) -> None:
+    """Reduction results, temporaries, and values that are computed from them."""
     rng = np.random.default_rng(5)
     kernel = tc.compile(ROWS, backend, options=options)
     given = {"X": small(rng, n, k), "W": small(rng, n), "B": small(rng, k)}
     for got, wanted in zip(ran(kernel, backend, given), tc.interpret(ROWS, **given), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
-    made = kernel.specialize(N=n, K=k).compiled.nest
-    combined = [s for s in statements(made.body) if isinstance(s, Combine)]
+    nest = kernel.specialize(N=n, K=k).compiled.nest
+    combined = [s for s in statements(nest.body) if isinstance(s, Combine)]
     assert all(s.everywhere for s in combined)
     if combined:
-        assert {a.name.split(".")[0] for a in made.arrays if a.replicas} == {"M", "V", "r"}
-        assert not any(isinstance(s, Sync) for s in statements(made.body))
+        assert {a.name.split(".")[0] for a in nest.arrays if a.replicas} == {"M", "V", "r"}
+        assert not any(isinstance(s, Sync) for s in statements(nest.body))
 
 
 @pytest.mark.share(2)
 @pytest.mark.parametrize("backend", ["opencl", "cuda"])
 @pytest.mark.parametrize("strategy", ["max", "min"])
 def test_a_result_is_stored_at_all_points(backend: str, strategy: str) -> None:
-    """Also where the last statement that writes it does nothing, in a nest of its own."""
+    """Also if the last statement that writes it, in a separate nest, has no instances."""
     source = """def f(float(N,K) X) -> (S, T, Y) {
       S(n) +=! X(n,k)
       T(n) = S(n) + 1
@@ -85,29 +87,29 @@ def test_a_result_is_stored_at_all_points(backend: str, strategy: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "alike"),
+    ("source", "replicated"),
     [
         ("def f(float(N,K) X) -> (S, Y) { S(n) +=! X(n,k)\nY(n,k) = X(n,k) / S(n) }", {"S"}),
-        # What is so for some rows, is for all threads of these.
+        # A condition on rows is the same for all threads of a row.
         (
             "def f(float(N,K) X) -> (S, Y) { S(n) +=! X(n,k)\nS(n) = 1 where n < 5\nY(n,k) = X(n,k) / S(n) }",
             {"S"},
         ),
-        # Nobody has combined anything.
+        # There is no reduction across threads.
         ("def f(float(N,K) X, float(N) W) -> (S, Y) { S(n) = W(n)\nY(n,k) = X(n,k) * S(n) }", set()),
     ],
 )
-def test_what_they_know_and_what_not(source: str, alike: set[str]) -> None:
-    made = tc.compile(source, "cuda").specialize(N=40, K=300).compiled.nest
-    assert {a.name.split(".")[0] for a in made.arrays if a.replicas} == alike
+def test_only_some_buffers_are_replicated(source: str, replicated: set[str]) -> None:
+    nest = tc.compile(source, "cuda").specialize(N=40, K=300).compiled.nest
+    assert {a.name.split(".")[0] for a in nest.arrays if a.replicas} == replicated
 
 
 @pytest.mark.parametrize(
     "shape", [(1,), (7,), (64,), (3, 5), (4, 32), (2, 3, 8), (1, 1024), (33, 4)], ids=str
 )
 @pytest.mark.parametrize("threads", [(32,), (7,), (8, 4), (4, 6, 2), (256,)], ids=str)
-def test_who_moves_what_out_of_shared_memory(shape: tuple[int, ...], threads: tuple[int, ...]) -> None:
-    """As it is told to what finds the barriers before."""
+def test_movers_are_the_threads_that_store_elements(shape: tuple[int, ...], threads: tuple[int, ...]) -> None:
+    """They are those that the insertion of barriers assumes."""
     box = tuple(Dimension(n, 0, (), 0, 0) for n in shape)
     x = Local("O", Array("O_0", FLOAT32, tuple(map(IntImm, shape)), "shared"), (0,) * len(shape), box)
     variables = tuple((f"t{i}", n) for i, n in enumerate(threads))

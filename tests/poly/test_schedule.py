@@ -95,7 +95,7 @@ def test_the_identity_tree_of_sgemm_is_figure_3a() -> None:
 
 
 @pytest.mark.parametrize("name", programs.ALL)
-def test_identity_is_legal_covers_all_and_survives_a_round_trip(name: str) -> None:
+def test_the_identity_schedule_is_legal_and_complete(name: str) -> None:
     s = build(programs.ALL[name]())
     plan = schedule.identity(s)
     legality.verify(s, plan, dependences(s), "identity")
@@ -144,7 +144,7 @@ def test_running_the_reduction_before_its_initialisation_is_a_violation() -> Non
         ("S0[i,j] -> [i,0,0,0]; S1[i,j,k] -> [-i,1,j,k]", False),
     ],
 )
-def test_other_orders_of_matmul(order: str, legal: bool) -> None:
+def test_legality_of_other_orders_of_matmul_is_decided(order: str, legal: bool) -> None:
     s, d = matmul_scop()
     time = isl.UnionMap.read_from_str(s.ctx, f"[M,N,K] -> {{ {order} }}").intersect_domain(s.domain)
     assert (legality.respects(s, time, d) is None) == legal
@@ -208,7 +208,9 @@ def test_a_mapping_to_threads_runs_each_instance_once(text: str, legal: bool) ->
 
 
 @pytest.mark.parametrize("pieces", [4, 0])
-def test_dependences_of_domains_of_several_pieces(pieces: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dependences_of_domains_with_several_pieces_are_found(
+    pieces: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """isl's dataflow analysis takes minutes where there are many: then all conflicts in order will do."""
     monkeypatch.setattr("tc.poly.dependences._MOST_PIECES", pieces)
     value = "A(k + j, k + j) + A(i, j) + A(2 * j, 3 * j - 2) + A(l, l)"

@@ -1,4 +1,4 @@
-"""Domains and accesses: exact where they can be, supersets elsewhere, and names that isl would trip over."""
+"""Domains and accesses: exact where possible, supersets elsewhere, and names that isl cannot parse."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def read_a(subscript: Expr) -> Expr:
     return b.read("A", subscript)
 
 
-def test_matmul() -> None:
+def test_domains_and_accesses_of_matmul_are_exact() -> None:
     s = build(programs.matmul())
     assert same(s.statements[0].domain, "[M,N,K] -> { S0[i,j] : 0<=i<M and 0<=j<N and K>=0 }")
     assert same(access(s, "S1_r1").map, "[M,N,K] -> { S1[i,j,k] -> B[k,j] : 0<=i<M and 0<=j<N and 0<=k<K }")
@@ -86,7 +86,7 @@ def test_a_division_in_a_subscript_is_a_floor() -> None:
     assert same(access(s, "S0_r0").map, "[N] -> { S0[i] -> A[(i-3) mod 4] : 0<=i<N }")
 
 
-def test_minimum_and_maximum_in_a_subscript() -> None:
+def test_a_minimum_in_a_subscript_is_exact() -> None:
     s = build(elementwise(read_a(Max(Min(Add(v("i"), IntImm(1)), Sub(v("N"), IntImm(1))), IntImm(0)))))
     assert same(access(s, "S0_r0").map, "[N] -> { S0[i] -> A[max(min(i+1,N-1),0)] : 0<=i<N }")
 
@@ -98,14 +98,14 @@ def test_a_guard_cuts_the_domain_of_a_read() -> None:
     i32 = Cast(INT32, v("i"))
     guard = Not(Or(LT(i32, imm(2, INT32)), GT(read_a(v("i")), FloatImm(0.0, FLOAT32))))
     s = build(elementwise(IfThenElse(guard, read_a(v("i")), FloatImm(0.0, FLOAT32))))
-    # the guard's own read is not guarded; the affine part cuts the other one, the rest makes it a may access
+    # The guard's own read is not guarded; its affine part restricts the other read, which is a may access.
     assert same(access(s, "S0_r0").map, "[N] -> { S0[i] -> A[i] : 0<=i<N }")
     assert access(s, "S0_r0").must
     assert same(access(s, "S0_r1").map, "[N] -> { S0[i] -> A[i] : 2<=i<N }")
     assert not access(s, "S0_r1").must
 
 
-def test_the_value_of_a_let_is_read_unguarded_and_its_name_is_looked_through() -> None:
+def test_lets_are_substituted_and_their_values_read_unguarded() -> None:
     body = IfThenElse(GE(v("i"), IntImm(1)), read_a(Variable("l")), FloatImm(0.0, FLOAT32))
     s = build(elementwise(Let("l", Sub(v("i"), IntImm(1)), body)))
     assert same(access(s, "S0_r0").map, "[N] -> { S0[i] -> A[i-1] : 1<=i<N }")
@@ -127,7 +127,7 @@ def test_a_data_dependent_subscript_reads_the_whole_dimension() -> None:
     )
 
 
-def test_products_of_sizes_become_parameters_of_their_own() -> None:
+def test_products_of_sizes_become_parameters() -> None:
     b = Build("flat", "M N")
     total = Mul(v("M"), v("N"))
     b.input("A", FLOAT32, total)
@@ -156,7 +156,7 @@ def test_a_size_times_an_index_is_affine_once_specialised() -> None:
     assert same(access(s, "S0_r0").map, "{ S0[i,j] -> A[4i+j] : 0<=i<3 and 0<=j<4 }")
 
 
-def test_a_condition_cuts_the_domain_and_what_isl_cannot_say_stays() -> None:
+def test_affine_conditions_restrict_the_domain_and_others_remain() -> None:
     affine, other = GE(v("i"), IntImm(2)), LT(Mul(v("i"), v("i")), v("N"))
     s = build(elementwise(FloatImm(0.0, FLOAT32), conditions=(affine, And(other, affine))))
     (st,) = s.statements
@@ -165,7 +165,7 @@ def test_a_condition_cuts_the_domain_and_what_isl_cannot_say_stays() -> None:
     assert not st.write.must
 
 
-def test_narrow_integers_are_not_taken_for_exact_ones() -> None:
+def test_narrow_integers_are_not_treated_as_exact() -> None:
     from tc.dtypes import INT8
 
     s = build(elementwise(read_a(Cast(INDEX, Cast(INT8, v("i"))))))
@@ -183,7 +183,7 @@ def test_unspecialised_scalars_are_parameters_of_any_sign() -> None:
     assert not with_negative.is_empty()
 
 
-def test_names_that_isl_would_not_read() -> None:
+def test_names_that_isl_cannot_parse_are_mangled() -> None:
     b = Build("mod", "and min")
     b.input("2LUT", FLOAT32, "and", "min")
     b.tensor("exists", FLOAT32, *box("and"))
@@ -216,7 +216,7 @@ def test_mangled_names_are_unique_and_come_back() -> None:
     assert [names.safe(*w) for w in wanted] == safe
 
 
-def test_tagged_accesses() -> None:
+def test_accesses_are_tagged_by_reference() -> None:
     s = build(programs.triangle())
     tagged = s.tagged("read")
     with isl_context() as ctx:
@@ -254,7 +254,7 @@ def test_options_are_set_before_every_use_and_restored() -> None:
         assert ctx.get_schedule_serialize_sccs() == 1
 
 
-def test_isl_says_nothing_on_stderr(capfd: pytest.CaptureFixture[str]) -> None:
+def test_isl_prints_nothing_on_stderr(capfd: pytest.CaptureFixture[str]) -> None:
     with isl_context() as ctx, pytest.raises(isl.Error):
         isl.Set.read_from_str(ctx, "{ [i : }")
     out, err = capfd.readouterr()

@@ -133,7 +133,7 @@ def test_an_unknown_size_is_an_internal_error() -> None:
         tile_plan.regions(p, tree)
 
 
-def test_axes_of_dynamic_sizes_have_typical_extents_and_true_ones() -> None:
+def test_axes_of_dynamic_sizes_have_typical_and_symbolic_extents() -> None:
     p = program("def f(float(N,M) A) -> (O) { O(i,j) = A(i,j) where i in 2:N }", M=5)
     with isl_context():
         tree = fusion.fuse(scop.build(p), "max")

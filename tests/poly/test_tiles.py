@@ -147,7 +147,7 @@ def test_every_tiling_runs_each_point_once_in_order(name: str, strategy: str, da
     assert trace.compare(p, nest, {}) is None
 
 
-# Single features, seen in the loops.
+# Single features of the loops.
 
 
 def gemm(tiling: Tiling, chunks: int = 4, **sizes: int) -> tuple[Program, LoopNest]:
@@ -214,7 +214,7 @@ def test_packs_are_private_to_chunks() -> None:
 
 
 def test_a_pack_of_rows_is_transposed() -> None:
-    """B(j,k): lanes along j lie a row apart, k is contiguous."""
+    """B(j,k): lanes along j have a stride of a row, k is contiguous."""
     source = "def f(float(M,K) A, float(N,K) B) -> (C) { C(i,j) +=! A(i,k) * B(j,k) }"
     p, s, (region,) = polyhedra(source, M=3, N=9, K=18)
     tiling = replace(ONE, packs=(Pack("S1", 1),), tiles={"i_0": Tile(3, 1), "j_1": Tile(12, 4, 4)})
@@ -225,7 +225,7 @@ def test_a_pack_of_rows_is_transposed() -> None:
 
 
 @pytest.mark.parametrize("read", ["B(b,j,k)", "B(j,k,b)"])
-def test_a_pack_of_a_shorter_last_tile(read: str) -> None:
+def test_a_pack_of_a_shorter_last_tile_is_correct(read: str) -> None:
     """3 batches in tiles of 2: the last tile has one, and the pack holds no more of them either."""
     shape = {"B(b,j,k)": "B,N,K", "B(j,k,b)": "N,K,B"}[read]
     source = f"def f(float(B,M,K) A, float({shape}) B) -> (C) {{ C(b,i,j) +=! A(b,i,k) * {read} }}"
@@ -246,7 +246,7 @@ def test_reductions_in_blocks_run_each_point_once(block: int, packs: tuple[Pack,
 
 @pytest.mark.parametrize("accumulators", [1, 2, 3])
 @pytest.mark.parametrize("lanes", [2, 4, 8])
-def test_partial_results_of_reductions_in_lanes(lanes: int, accumulators: int) -> None:
+def test_reductions_in_lanes_have_partial_results(lanes: int, accumulators: int) -> None:
     tiles = {"i_0": Tile(10, 2), "j_1": Tile(12, 1)}
     tiling = Tiling(
         tiles, ("i_0", "j_1"), ("j_1", "i_0"), (PhaseTile(), PhaseTile("k_2", lanes, accumulators))
@@ -262,8 +262,8 @@ def test_a_cache_tile_that_is_no_multiple_of_register_tiles_is_refused() -> None
         gemm(replace(ONE, tiles={"i_0": Tile(3, 2), "j_1": Tile(8, 4, 4)}))
 
 
-def test_the_oracle_sees_a_race_of_a_wrong_plan() -> None:
-    """Two layers of a perceptron in parallel over what passes between them."""
+def test_the_oracle_finds_a_race_of_a_wrong_plan() -> None:
+    """Two layers of a perceptron, parallel over the intermediate result."""
     p, s, (region,) = polyhedra(fused.MLP3, B=2, N=2, O=3, P=3, Q=2)
     nests = tuple(plain(n) for n in region.nests)
     apart = [Region((), (n,)) for n in region.nests]
@@ -274,7 +274,7 @@ def test_the_oracle_sees_a_race_of_a_wrong_plan() -> None:
     assert "runs before" in (trace.compare(p, bad, {}) or "")
 
 
-def test_the_oracle_sees_a_wrong_copy() -> None:
+def test_the_oracle_finds_a_wrong_copy() -> None:
     _, n = gemm(replace(ONE, packs=(Pack("S1", 1),)))
     p, *_ = polyhedra(fused.GEMM, M=10, N=12, K=6)
     from tc.ir.expr import Expr, rebuild

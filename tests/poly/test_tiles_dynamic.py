@@ -169,7 +169,7 @@ def rows(tile: Tile, parallel: int = 1) -> LoopNest:
 @pytest.mark.share(3)
 @pytest.mark.parametrize("register", [1, 2, 3, 6, 8, 11])
 @pytest.mark.parametrize("tiles", [1, 3, CacheTile.SHARE, CacheTile.WHOLE])
-def test_remainders_of_rows(register: int, tiles: int) -> None:
+def test_remainders_of_rows_are_correct(register: int, tiles: int) -> None:
     rows(Tile(tiles * register if tiles > 0 else tiles, register))
 
 

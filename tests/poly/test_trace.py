@@ -1,4 +1,4 @@
-"""The oracle of loop nests accepts what is right and finds each way of being wrong."""
+"""The trace oracle accepts correct loop nests and finds each kind of error."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tc.ir.specialize import specialize
 from tc.poly import ast, loop_nest, schedule, scop, trace
 from tc.poly.context import isl_context
 from tc.poly.gpu.mapping import AxisMap, NestMap, RegionMap
-from tc.poly.trace.events import SOMEWHERE, known, python
+from tc.poly.trace.events import ANY_INDEX, known_value, python
 from tc.poly.trace.program_events import program_events
 from tests.ir import expressions
 from tests.poly import fused, programs
@@ -90,29 +90,29 @@ def subscripts(e: Expr, change: Callable[[Expr], Expr], buffer: str) -> Expr:
     return e
 
 
-def test_a_lost_iteration() -> None:
+def test_a_lost_iteration_is_found() -> None:
     assert broken(loop("k", upper=IntImm(1))) == "S1(0, 0, 1) does not run"
 
 
-def test_an_iteration_too_many() -> None:
+def test_an_extra_iteration_is_found() -> None:
     found = broken(loop("k", upper=IntImm(3)))
     assert found == "S1(0, 0, 2) accesses A at 2 in dimension 1, whose extent is 2"
     assert broken(loop("k", lower=IntImm(-1))) is not None
 
 
-def test_an_instance_that_runs_twice() -> None:
+def test_an_instance_that_runs_twice_is_found() -> None:
     def twice(s: Stmt) -> Stmt:
         return Block((s, s)) if isinstance(s, Compute) and s.stage == "S0" else s
 
     assert broken(twice) == "S0(0, 0) runs twice"
 
 
-def test_an_instance_under_a_false_name() -> None:
+def test_an_instance_with_a_wrong_name_is_found() -> None:
     change = compute("S1", lambda c: replace(c, point=(c.point[0], c.point[1], Add(c.point[2], IntImm(7)))))
     assert broken(change) == "S1(0, 0, 7) runs, which the program does not have"
 
 
-def test_statements_in_the_wrong_order() -> None:
+def test_statements_in_the_wrong_order_are_found() -> None:
     n = nest_of(MATMUL)
     assert isinstance(n.body, Block)
     swapped = replace(n, body=Block(tuple(reversed(n.body.body))))
@@ -138,7 +138,7 @@ def test_a_reduction_may_run_in_any_order() -> None:
     assert broken(compute("S1", backwards)) is None
 
 
-def test_a_read_of_another_element() -> None:
+def test_a_read_of_another_element_is_found() -> None:
     def other(c: Compute) -> Compute:
         return replace(c, value=subscripts(c.value, lambda s: IntImm(0), "B"))
 
@@ -149,26 +149,26 @@ def test_a_read_of_another_element() -> None:
     )
 
 
-def test_a_write_of_another_element() -> None:
+def test_a_write_of_another_element_is_found() -> None:
     change = compute("S0", lambda c: replace(c, subscripts=(c.subscripts[0], IntImm(0))))
     assert broken(change) == "S0(0, 1) writes ('C', (0, 0)) and should write ('C', (0, 1))"
     change = compute("S1", lambda c: replace(c, op=None))
     assert "should write" in (broken(change) or "")
 
 
-def test_an_access_outside_its_array() -> None:
+def test_an_access_out_of_bounds_is_found() -> None:
     change = compute("S0", lambda c: replace(c, subscripts=(c.subscripts[0], IntImm(-1))))
     assert broken(change) == "S0(0, 0) accesses C at -1 in dimension 1, whose extent is 3"
 
 
-def test_parallel_loops_that_race_and_that_do_not() -> None:
+def test_races_of_parallel_loops_are_found() -> None:
     assert broken(loop("i", kind=LoopKind.PARALLEL)) is None
     assert broken(loop("j", kind=LoopKind.VECTOR)) is None
     found = broken(loop("k", kind=LoopKind.PARALLEL))
     assert found == "S1(0, 0, 0) and S1(0, 0, 1) write ('C', (0, 0)) in parallel"
 
 
-def test_a_parallel_loop_over_a_stencil_in_place() -> None:
+def test_an_in_place_stencil_in_parallel_is_a_race() -> None:
     b = Build("shift", "N")
     b.tensor("a", FLOAT32, *box(Add(v("N"), IntImm(1))), inout=True)
     b.tensor("o", FLOAT32, *box("N"))
@@ -186,9 +186,9 @@ def test_a_parallel_loop_over_a_stencil_in_place() -> None:
     assert found == "S1(1) writes ('a', (1,)) in parallel with S0(0), which reads it"
 
 
-def test_where_data_decides_both_outcomes_count() -> None:
-    """Whatever the guard on data, t(i) may be read; a data-dependent subscript may be any, for which one
-    place stands where nobody writes."""
+def test_data_dependent_guards_have_both_outcomes() -> None:
+    """Under a guard on data t(i) may be read; a data-dependent subscript may have any value, which one
+    element represents in an array that is not written."""
     b = Build("data", "N")
     b.input("p", INT32, "N")
     b.input("t", FLOAT32, "N")
@@ -199,12 +199,12 @@ def test_where_data_decides_both_outcomes_count() -> None:
     b.stage("o", ("i",), None, value, axis("i", 0, "N"))
     p = specialize(b.done(), {"N": 3})
     events = list(program_events(p, {}))
-    somewhere = SOMEWHERE
+    somewhere = ANY_INDEX
     assert {c for c in events[1].reads if c[0] == "t"} == {("t", (k,)) for k in (1, somewhere)}
     assert trace.compare(p, nest_of(p), {}) is None
 
 
-def test_where_data_decides_what_is_written_elsewhere_any_element_counts() -> None:
+def test_data_dependent_subscripts_of_written_arrays_access_all_elements() -> None:
     b = Build("data", "N")
     b.input("p", INT32, "N")
     b.tensor("t", FLOAT32, *box("N"))
@@ -222,7 +222,7 @@ def test_where_data_decides_what_is_written_elsewhere_any_element_counts() -> No
     assert found is not None and "runs before" in found
 
 
-def test_a_guard_on_indices_decides() -> None:
+def test_guards_on_indices_are_evaluated() -> None:
     p = specialize(programs.padded(), {"N": 2})
     events = list(program_events(p, {}))
     assert [sorted(e.reads) for e in events] == [[], [("X", (0,))], [("X", (1,))], []]
@@ -237,21 +237,21 @@ def test_a_guard_on_indices_decides() -> None:
 
 
 @given(expressions.affine("ij") | expressions.conditions("ij"), st.integers(-9, 9), st.integers(-9, 9))
-def test_what_indices_say_is_known(e: Expr, i: int, j: int) -> None:
+def test_expressions_of_indices_are_evaluated(e: Expr, i: int, j: int) -> None:
     at = {"i": i, "j": j}
-    assert known(e, at) == evaluate(e, at)
+    assert known_value(e, at) == evaluate(e, at)
     shown = python(e)
     assert shown is not None
-    assert known(e, {"i": i}) in (None, evaluate(e, at))
+    assert known_value(e, {"i": i}) in (None, evaluate(e, at))
 
 
-def test_what_is_known_although_data_decide_a_part() -> None:
+def test_partly_data_dependent_expressions_are_evaluated() -> None:
     data, never = LT(Variable("x"), IntImm(3)), LT(IntImm(1), IntImm(0))
-    assert known(And(data, never), {}) == 0
-    assert known(data, {}) is None
+    assert known_value(And(data, never), {}) == 0
+    assert known_value(data, {}) is None
     wrapping = Add(Cast(INT32, Variable("i")), imm(2**31 - 1, INT32))
-    assert known(wrapping, {"i": 1}) == -(2**31)
-    assert known(FloorDiv(Variable("i"), Variable("j")), {"i": 7, "j": 0}) == 0
+    assert known_value(wrapping, {"i": 1}) == -(2**31)
+    assert known_value(FloorDiv(Variable("i"), Variable("j")), {"i": 7, "j": 0}) == 0
 
 
 def total() -> Program:
@@ -262,7 +262,7 @@ def total() -> Program:
     return specialize(b.done(), {"N": 4})
 
 
-def test_partial_results_start_neutral_and_go_into_their_element() -> None:
+def test_errors_of_partial_results_are_found() -> None:
     """`s` in two lanes: S0, lanes set to 0, S1 into the lanes, the lanes into `s`."""
     p = total()
     n = nest_of(p)
@@ -293,8 +293,8 @@ def test_partial_results_start_neutral_and_go_into_their_element() -> None:
     assert "has no first value" in (found(first, zero, added, out, out) or "")
 
 
-def test_what_does_not_exist_may_go_into_sums_that_nobody_uses() -> None:
-    """Threads sum up a triangle's results beside them, at all points, and use those that there are."""
+def test_padding_may_contribute_only_to_unused_sums() -> None:
+    """Threads accumulate separate sums at all points of a square, and use those of the triangle."""
     p, s, regions = polyhedra(fused.SYRK, N=2, K=2)
     axes = {a.name: AxisMap(0, None, 1, f"t{i}", 2) for i, a in enumerate(regions[0].nests[0].axes)}
     how = RegionMap((), (("t0", 2), ("t1", 2)), (NestMap(axes, ({}, {"k_2": AxisMap()})),))
@@ -318,7 +318,7 @@ def passed_on() -> Program:
     return specialize(b.done(), {"N": 3})
 
 
-def test_a_pack_of_what_is_overwritten_later() -> None:
+def test_a_stale_pack_is_found() -> None:
     p = passed_on()
     n = nest_of(p)
     assert isinstance(n.body, Block)
@@ -337,7 +337,7 @@ def test_a_pack_of_what_is_overwritten_later() -> None:
     assert found == "S1(0) reads ('pack', (0,))"
 
 
-def test_a_value_that_only_registers_had() -> None:
+def test_a_value_lost_with_registers_is_found() -> None:
     p = passed_on()
     n = nest_of(p)
     assert isinstance(n.body, Block)
@@ -354,7 +354,7 @@ def test_a_value_that_only_registers_had() -> None:
     assert found(Block((Promote(both, both, first), Promote(both, both, second)))) == problem
 
 
-def test_where_arrays_lie_is_looked_at_whatever_the_size() -> None:
+def test_placement_is_checked_at_all_sizes() -> None:
     p = specialize(programs.matmul(), {"M": 200, "N": 3, "K": 2})
     n = nest_of(p)
     trace.verify_small(p, n, 10)

@@ -1,4 +1,4 @@
-"""Programs with maps of their own, for tests of what a map becomes: what would be chosen does not matter."""
+"""Programs with fixed mappings, for tests of mapped code that do not depend on the search."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Program:
     private: bool = True
 
     def call(self) -> Call:
-        """The kernel, for arguments of small integers that are not 0, which would hide factors."""
+        """The kernel and its arguments, small integers other than 0, which would hide errors of factors."""
         program, scop, (region,) = polyhedra(self.source, "max", **self.sizes)
         (nest,) = region.nests
         phases = [{a.name: m for a, m in zip(p.axes, self.own, strict=False)} for p in nest.phases]
@@ -71,7 +71,7 @@ class Program:
 
 
 def row(threads: int, more: int = 1, tile: int = 0, blocks: int = 1) -> dict[str, Any]:
-    """Rows of which so many threads share each; `more`: how many run at once in a block, of `tile` rows."""
+    """Rows with so many threads each; `more`: the rows that a block reduces at a time, of `tile` rows."""
     return {
         "blocks": (blocks,),
         "threads": (threads, more),
@@ -83,7 +83,8 @@ def row(threads: int, more: int = 1, tile: int = 0, blocks: int = 1) -> dict[str
 def product(
     tile: tuple[int, int], threads: tuple[int, int], blocks: tuple[int, int], shared: int = 1 << 15
 ) -> dict[str, Any]:
-    """A matrix product with tiles of so many columns and rows, and 32 steps of the sum, in shared memory."""
+    """A matrix product with tiles of so many columns and rows, and 32 steps of the reduction, in shared
+    memory."""
     return {
         "blocks": blocks,
         "threads": threads,
@@ -113,7 +114,7 @@ PROGRAMS = {
 
 @functools.cache
 def right(name: str) -> tuple[Call, tuple[Array, ...] | None]:
-    """A program as it is mapped, and its results; None if a check of it fails."""
+    """The results of a mapped program; None if one of its checks fails."""
     call = PROGRAMS[name].call()
     try:
         return call, PROGRAMS[name].wanted()

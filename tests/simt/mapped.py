@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Result:
-    """`error` is the record of failed checks, zeros if none failed; else `values` are of no account."""
+    """`error` is the record of failed checks; if it is not zeros, `values` are undefined."""
 
     values: Mapping[str, Array]
     found: tuple[simt.Finding, ...]
@@ -31,7 +31,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Call:
-    """A kernel that is compiled for certain arguments."""
+    """A compiled kernel with its arguments."""
 
     nest: LoopNest
     module: Module
@@ -41,7 +41,7 @@ class Call:
     buffers: Mapping[str, Any]
 
     def run(self, module: Module | None = None, orders: tuple[Any, ...] = simt.ORDERS) -> Result:
-        """What its kernels, or others for the same arguments, do to them."""
+        """The results of its kernels, or of others for the same arguments."""
         module = module or self.module
         values: dict[str, Array] = {}
         undefined: list[Array] = []
@@ -56,7 +56,7 @@ class Call:
             else:
                 undefined.append(held)
             values[a.name] = held
-        # Threads may write neighbouring elements, which the shim tells apart only by elements of its own.
+        # Threads may write adjacent elements, which the shim distinguishes only in arrays of this type.
         unit = min([4, *(a.dtype.itemsize for a in self.nest.arrays if a.offset is not None)])
         size = evaluate(self.nest.workspace, self.sizes)
         workspace = aligned((max(1, -(-size // unit)),), np.dtype(f"u{unit}"))
@@ -77,20 +77,20 @@ class Call:
                     return workspace
 
         launches = [
-            simt.Launch(k.name, blocks, k.threads, [argument(a) for a in k.arguments], k.asked)
+            simt.Launch(k.name, blocks, k.threads, [argument(a) for a in k.arguments], k.dynamic_shared)
             for k in module.kernels
             if (blocks := evaluate(k.blocks, self.sizes)) > 0
         ]
         found = simt.check(module.text, launches, undefined=[*undefined, workspace], orders=orders)
-        if error[0]:  # which of several failed checks is told may depend on the order
+        if error[0]:  # which of several failed checks is recorded may depend on the order
             found = tuple(f for f in found if f.kind is not simt.Kind.ORDER)
-        # Loops may have been merged.
+        # Loops may have been collapsed.
         outputs = {n: values[n].reshape(self.shapes[n]) for n in self.nest.outputs}
         return Result(outputs, found, error)
 
 
 def aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Zeros that begin where kernels are promised that arrays do, and at no multiple of more."""
+    """Zeros with the alignment that kernels assume for arrays, and not a larger one."""
     count = math.prod(shape) * dtype.itemsize
     raw = np.zeros(count + 3 * VECTOR, np.uint8)
     first = VECTOR - raw.ctypes.data % (2 * VECTOR)
@@ -98,12 +98,12 @@ def aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 def _bits(a: Array) -> Array:
-    """An array as a kernel takes it: 16-bit floats and truth values are their bits."""
+    """An array as a kernel takes it: 16-bit floats and booleans as their bits."""
     return a if a.dtype.kind in "iu" or a.dtype.itemsize > 2 else a.view(f"u{a.dtype.itemsize}")
 
 
 def prepared(kernel: tc.Kernel, given: Mapping[str, Any], buffers: Mapping[str, Any] | None = None) -> Call:
-    """A kernel compiled for a call with these arguments and in/out buffers."""
+    """A kernel that is compiled for these arguments and in/out buffers."""
     buffers = buffers or {}
     front = kernel.front
     found = kernel.sizes_of(**given, out=dict(buffers) or None)

@@ -1,4 +1,4 @@
-"""Results that several blocks update in memory: right whatever order they come in, and no race."""
+"""Atomic updates of results by several blocks: they are exact in any order, and have no race."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def updates(kernel: tc.Kernel, **sizes: int) -> list[Compute]:
 @pytest.mark.share(2)
 @pytest.mark.parametrize("op", OPERATORS)
 @pytest.mark.parametrize("t", TYPES)
-def test_every_type_and_operator(t: str, op: str) -> None:
+def test_atomic_updates_of_every_type_and_operator_are_exact(t: str, op: str) -> None:
     source = f"def f({t}(N) A) -> (S) {{ S {op}=! A(i) }}"
     kernel = tc.compile(source, "cuda", options=ATOMICS)
     given = {"A": np.random.default_rng(0).integers(1, 4, 700).astype(kernel_type(t))}
@@ -55,8 +55,8 @@ def kernel_type(t: str) -> str:
 
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf, 1e-44])
 @pytest.mark.parametrize("op", ["min", "max", "+"])
-def test_special_values(op: str, special: float) -> None:
-    """As in other reductions: a NaN anywhere wins, and nothing is flushed to zero."""
+def test_atomic_updates_propagate_special_values(op: str, special: float) -> None:
+    """As in other reductions, NaN propagates and denormals are kept."""
     source = f"def f(float(N) A) -> (S) {{ S {op}=! A(i) }}"
     a = np.full(1000, 1 if op == "min" else -1 if op == "max" else 0, np.float32)
     a[777] = special
@@ -67,7 +67,7 @@ def test_special_values(op: str, special: float) -> None:
 @pytest.mark.share(3)
 @pytest.mark.parametrize("shape", [(1, 5000), (7, 900), (130, 257)])
 @pytest.mark.parametrize("backend", ["opencl", "cuda"])
-def test_rows_that_several_blocks_share(backend: str, shape: tuple[int, int]) -> None:
+def test_blocks_share_rows_by_atomic_updates(backend: str, shape: tuple[int, int]) -> None:
     a = small(np.random.default_rng(1), *shape)
     wanted = tc.interpret(ROWS, a)
     kernel = tc.compile(ROWS, backend, options=ATOMICS)
@@ -83,7 +83,7 @@ def test_rows_that_several_blocks_share(backend: str, shape: tuple[int, int]) ->
     assert len(updates(kernel, N=shape[0], M=shape[1])) == several
 
 
-def test_chunks_with_copies_in_shared_memory() -> None:
+def test_chunks_are_staged_in_shared_memory() -> None:
     rng = np.random.default_rng(2)
     a, b = small(rng, 5, 3001), small(rng, 3001, 4)
     options = {**ATOMICS, "use_shared_memory": True, "tile": (4, 4, 16), "threads": (4, 4)}
@@ -93,8 +93,8 @@ def test_chunks_with_copies_in_shared_memory() -> None:
 
 
 @pytest.mark.parametrize("condition", ["", " where j <= i, i in 0:5, j in 0:4", " where k <= 600 * i"])
-def test_chunks_with_copies_a_tile_ahead(condition: str) -> None:
-    """The tiles of a block's chunk, the last of which is shorter; conditions of points, and of both."""
+def test_chunks_are_double_buffered(condition: str) -> None:
+    """With a shorter last tile in each chunk, and with conditions."""
     source = PRODUCT.replace(" }", f"{condition} }}")
     rng = np.random.default_rng(2)
     given = {"A": small(rng, 5, 3001), "B": small(rng, 3001, 4)}
@@ -108,8 +108,8 @@ def test_chunks_with_copies_a_tile_ahead(condition: str) -> None:
 
 
 @pytest.mark.parametrize("backend", ["opencl", "cuda"])
-def test_products_that_are_blocks_too_few(backend: str) -> None:
-    """Blocks share out what thousands of results are made of, where there is enough of it."""
+def test_matrix_products_with_few_blocks_are_chunked(backend: str) -> None:
+    """Long reductions are split among blocks even if there are thousands of results."""
     kernel = tc.compile(PRODUCT, backend, options=ATOMICS)
     assert len(updates(kernel, M=64, N=64, K=1 << 18)) == 1
     assert not updates(kernel, M=64, N=64, K=64)
@@ -122,12 +122,12 @@ def test_products_that_are_blocks_too_few(backend: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")
-def test_values_that_were_there_before_are_updated() -> None:
+def test_inout_values_are_updated() -> None:
     kernel = tc.compile("def f(float(N) A) -> (S) { S += A(i) }", "opencl", options=ATOMICS)
     assert kernel(np.ones(3000, np.float32), out=np.array(7, np.float32)) == 3007
 
 
-def test_bytes_go_by_a_second_kernel() -> None:
+def test_updates_of_bytes_use_a_second_kernel() -> None:
     kernel = tc.compile("def f(uint8(N) A) -> (S) { S max=! A(i) }", "cuda", options=ATOMICS)
     assert not updates(kernel, N=1 << 18)
 
@@ -142,14 +142,14 @@ def test_sums_of_halves_are_updated_in_float32() -> None:
     assert len(updates(kernel, N=700)) == 1
 
 
-def test_eight_bytes_are_not_updated_atomically_in_opencl() -> None:
+def test_opencl_has_no_atomic_updates_of_eight_bytes() -> None:
     source = "def f(double(N) A) -> (S) { S +=! A(i) }"
     kernel = tc.compile(source, "opencl", options=ATOMICS)
     assert not updates(kernel, N=1000)
     assert kernel(np.ones(1000)) == 1000
 
 
-def test_updates_that_are_not_atomic_are_found() -> None:
+def test_updates_that_are_not_atomic_race() -> None:
     kernel = tc.compile("def f(float(N) A) -> (S) { S +=! A(i) }", "cuda", options=ATOMICS)
     a = np.ones(700, np.float32)
     nest = kernel.specialize(N=700).compiled.nest

@@ -1,4 +1,4 @@
-"""Products of matrices of which conditions leave a band: threads keep their results in registers."""
+"""Products of banded matrices, by conditions: threads keep their results in registers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONDITIONS = {
     "corner": "k + i == 40",
 }
 FLOAT = "def f(float(N,K) A, float(K,M) B) -> (C) {{ C(i,j) +=! A(i,k) * B(k,j) where {} }}"
-# Results that are there before: those to which nothing is added stay.
+# With in/out results: those without a term are unchanged.
 DOUBLE = """def f(double(N,K) A, double(K,M) B, double(N,M) D) -> (C) {{
   C(i,j) = D(i,j)
   C(i,j) += A(i,k) * B(k,j) where {}
@@ -30,7 +30,7 @@ DOUBLE = """def f(double(N,K) A, double(K,M) B, double(N,M) D) -> (C) {{
 
 
 GIVEN = {"tile": (32, 32, 16), "threads": (8, 4)}
-# Every sixth at once, all of them when slow tests run.
+# Every sixth; all of them as slow tests.
 TRIED = [
     pytest.param(n, t, o, id=f"{n}-{t[6:12].strip('(')}-{o}", marks=() if k % 6 == 0 else pytest.mark.slow)
     for k, (n, t, o) in enumerate(itertools.product(CONDITIONS, (FLOAT, DOUBLE), ({}, GIVEN)))
@@ -43,8 +43,8 @@ def source(name: str, text: str = FLOAT) -> str:
 
 @pytest.mark.share(3)
 @pytest.mark.parametrize("name", CONDITIONS)
-def test_results_are_in_registers(name: str) -> None:
-    """No map is rejected because a thread would address them."""
+def test_banded_products_keep_results_in_registers(name: str) -> None:
+    """No mapping is rejected because of dynamic subscripts of register arrays."""
     kernel = tc.compile(source(name), "cuda", options={"isa": "sm_90"})
     one = kernel.specialize(N=1000, K=1000, M=333)
     assert "rejected" not in one.inspect("choice")
@@ -56,7 +56,7 @@ def test_results_are_in_registers(name: str) -> None:
 @pytest.mark.share(2)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize(("name", "text", "options"), TRIED)
-def test_results(name: str, text: str, options: dict[str, Any]) -> None:
+def test_banded_products_are_exact(name: str, text: str, options: dict[str, Any]) -> None:
     rng = np.random.default_rng(1)
     kernel = tc.compile(source(name, text), "cuda", options=options)
     shapes = {"A": (45, 41), "B": (41, 39), "D": (45, 39)}

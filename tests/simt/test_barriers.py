@@ -1,4 +1,4 @@
-"""As few barriers as there can be: how many there are, that they are enough, and that each is needed."""
+"""Barriers are minimal: their number, that there is no race, and that without any of them there is one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BARRIER = r"__sync(threads|warp)\(\);"
 
 @dataclass(frozen=True)
 class Case:
-    """`barriers`: those of each kernel's CUDA text."""
+    """`barriers`: their number in each kernel's CUDA text."""
 
     source: str
     sizes: Mapping[str, int]
@@ -30,7 +30,7 @@ class Case:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def given(self) -> dict[str, Array]:
-        """Small integers that are not 0, for which sums and products are exact."""
+        """Small integers other than 0, for which sums and products are exact."""
         front = tc.compile(self.source, "reference").front
         rng = np.random.default_rng(0)
         found: dict[str, Array] = {}
@@ -69,7 +69,7 @@ TRIANGLE = "def f(float(N,N) A, float(N,M) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j
 
 
 def sums(count: int) -> str:
-    """Sums of the rows of one array."""
+    """Several sums of the rows of one array."""
     names = [f"S{i}" for i in range(count)]
     return lines(
         f"def f(float(N,K) A) -> ({', '.join(names)}) {{",
@@ -89,23 +89,23 @@ COLUMNS = "def f(float(N,M) A) -> (S) { S(j) +=! A(i,j) }"
 ROWS = {"N": 3, "K": 1000}
 
 CASES = {
-    # What is copied once waits for the barrier with which the loop over tiles begins.
+    # Loop-invariant copies wait for the barrier at the start of the loop over tiles.
     "a copy before a loop": Case(SCALED, {"N": 40, "K": 70, "M": 40}, (1,), TILED),
     "a copy before a loop of many tiles": Case(
         SCALED, {"N": 40, "K": 70, "M": 40}, (2,), {**TILED, "blocks": (1, 1)}
     ),
     "a product of three matrices": Case(TUCKER, {"A": 24, "B": 24, "C": 24, "I": 4, "J": 4, "K": 4}, (1,)),
     "several types": Case(MIXED, {"N": 40, "M": 66, "K": 70}, (2,), TILED),
-    # The count goes through shared memory past a loop that has a barrier.
+    # A loop with a barrier is between the store and the load of the count in shared memory.
     "a count before a loop": Case(NORM, {"B": 3, "L": 50, "D": 64}, (2,), {"threads": (64,)}),
-    # Nobody waits after the only tile.
+    # There is no barrier after the only tile.
     "a tile": Case(DIAGONAL, {"N": 128, "M": 128}, (1,)),
-    # What several sums have left goes through shared memory at once.
+    # Partial results of several sums share barriers.
     **{f"{n} sums": Case(sums(n), ROWS, (1,), {"threads": (256,)}) for n in (1, 2, 4, 8, 15)},
     "sums of more warps than are read at once": Case(sums(9), {"N": 3, "K": 2000}, (2,), {"threads": (512,)}),
     "rows of a block in turn": Case(sums(3), ROWS, (2,), {"threads": (64,), "blocks": (1,)}),
     "sums of several types": Case(EXTREMA, ROWS, (1,), {"threads": (128,)}),
-    # One adds up what the few threads of a column have left.
+    # One thread adds the partial results of the few threads of a column.
     "columns": Case(COLUMNS, {"N": 128, "M": 4096}, (1,)),
     "a triangle": Case(TRIANGLE, {"N": 70, "M": 40}, (1,), TILED),
 }
@@ -114,7 +114,7 @@ CASES = {
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.share(2)
 @pytest.mark.parametrize("name", CASES)
-def test_few_are_enough(name: str) -> None:
+def test_every_barrier_is_needed(name: str) -> None:
     case = CASES[name]
     call = prepared(tc.compile(case.source, "cuda", options=case.options), case.given())
     kernels = call.module.text.split("__global__")[1:]
@@ -130,7 +130,7 @@ def test_few_are_enough(name: str) -> None:
 @pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("name", CASES)
-def test_few_are_enough_for_opencl(name: str) -> None:
+def test_as_few_barriers_are_enough_in_opencl(name: str) -> None:
     case = CASES[name]
     made = tc.compile(case.source, "opencl", options=case.options)(**case.given())
     same(made if isinstance(made, tuple) else (made,), case)
@@ -143,6 +143,6 @@ def same(values: Any, case: Case) -> None:
 
 
 def less(module: Module) -> Iterator[Module]:
-    """The module without a barrier, once for each."""
+    """The modules in which one of the barriers is missing."""
     for m in re.finditer(BARRIER, module.text):
         yield replace(module, text=module.text[: m.start()] + ";" + module.text[m.end() :])

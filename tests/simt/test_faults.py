@@ -1,7 +1,7 @@
-"""Deliberate faults in mapped code, each of which the shim or the results must show.
+"""Deliberate faults in mapped code, each of which the shim or wrong results must show.
 
-A fault changes the loop nest of a kernel, from which the CUDA text is then made, or that text.  If there is
-no place for it any more its test fails: then it has to be made anew.
+A fault changes the loop nest of a kernel, from which the CUDA text is then made, or that text.  If it no
+longer applies anywhere, its test fails and has to be adapted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.simt.shim import Kind
 if TYPE_CHECKING:
     import numpy as np
 
-# A change gives a kernel's code with a fault, once for each place where it can be made.
+# A change yields a kernel's code with a fault, once for each place where it applies.
 Change = Callable[[LoopNest], Iterator[gpu_source.Module]]
 
 
@@ -57,7 +57,7 @@ def in_statements(at: Callable[[LoopNest, Stmt], Iterable[Stmt]]) -> Change:
 
 
 def in_text(pattern: str, replacement: str) -> Change:
-    """A regular expression in the CUDA text, wherever it is."""
+    """Replaces each match of a regular expression in the CUDA text."""
 
     def changed(n: LoopNest) -> Iterator[gpu_source.Module]:
         made = gpu_source.emit(n, CUDA)
@@ -79,7 +79,7 @@ def dropped(which: Callable[[LoopNest, Stmt], bool]) -> Change:
 
 
 def barrier(after_a_copy: bool | None) -> Change:
-    """A barrier less: right behind a copy to shared memory, or elsewhere in the loop that copies; or, of a
+    """A missing barrier: right after a copy to shared memory, or elsewhere in the loop that copies; or, of a
     program without copies, any."""
 
     def at(n: LoopNest, s: Stmt) -> Iterator[Stmt]:
@@ -96,12 +96,12 @@ def barrier(after_a_copy: bool | None) -> Change:
 
 
 def guard(role: str) -> Change:
-    """A condition less above statements that write an array of this role."""
+    """A missing condition around statements that write an array of this role."""
     return in_statements(lambda n, s: [s.then] if isinstance(s, If) and writes(n, s, role) else [])
 
 
 def copies(change: Callable[[For, Compute], Stmt | None]) -> Change:
-    """Another copy to shared memory: a loop whose body is one statement."""
+    """A changed copy to shared memory: a loop whose body is one statement."""
 
     def at(n: LoopNest, s: Stmt) -> Iterator[Stmt]:
         if isinstance(s, For) and isinstance(s.body, Compute) and n.array(s.body.buffer).role == "shared":
@@ -113,7 +113,7 @@ def copies(change: Callable[[For, Compute], Stmt | None]) -> Change:
 
 
 def vectors(change: Callable[[Compute, Load], Compute]) -> Change:
-    """Another copy of several elements at once."""
+    """A changed vector copy."""
 
     def at(n: LoopNest, s: Stmt) -> Iterator[Stmt]:
         if isinstance(s, Compute) and s.width > 1:
@@ -127,7 +127,7 @@ def further(subscripts: tuple[Expr, ...], n: int) -> tuple[Expr, ...]:
 
 
 def reading(c: Compute, load: Load) -> Compute:
-    """A copy that reads something else."""
+    """A copy that reads other elements."""
     e = c.value
     return replace(c, value=replace(e, then_value=load) if isinstance(e, IfThenElse) else load)
 
@@ -146,13 +146,13 @@ def overlapping(s: For, c: Compute) -> Stmt | None:
 
 
 def from_the_next(s: For, c: Compute) -> Stmt:
-    """What belongs into an element comes from where the next one's is; the test goes with it."""
+    """Elements are copied from the place of the next element; so is the test."""
     moved = Add(Variable(s.var), IntImm(1))
     return replace(s, body=replace(c, value=substitute(c.value, {s.var: moved})))
 
 
 def one_less(role: str, dimension: int) -> Change:
-    """Arrays declared too small."""
+    """Arrays that are declared too small."""
 
     def changed(n: LoopNest) -> Iterator[gpu_source.Module]:
         for i, a in enumerate(n.arrays):
@@ -169,13 +169,13 @@ def one_less(role: str, dimension: int) -> Change:
 
 
 def unmasked(n: LoopNest, s: Stmt) -> Iterator[Stmt]:
-    """A sum of a point at which there is no result goes into one."""
+    """The sum of a point beyond the results is added to one of them."""
     if isinstance(s, If) and isinstance(s.then, Compute) and writes(n, s, "register"):
         yield s.then
 
 
 def stored_elsewhere(n: LoopNest, s: Stmt) -> Iterator[Stmt]:
-    """A result's next element, in each dimension."""
+    """The element next to the result, in each dimension."""
     if isinstance(s, Compute) and n.array(s.buffer).role == "output":
         for d, e in enumerate(s.subscripts):
             moved = (*s.subscripts[:d], Add(e, IntImm(1)), *s.subscripts[d + 1 :])
@@ -191,7 +191,7 @@ def other_threads(n: LoopNest, s: Stmt) -> Iterator[Stmt]:
 
 
 def other_start(n: LoopNest, s: Stmt) -> Iterator[Stmt]:
-    """A part of a sum that starts from 1."""
+    """A partial sum that starts from 1."""
     if isinstance(s, Compute) and n.array(s.buffer).partial_of is not None and s.op is None:
         yield replace(s, value=imm(1, n.array(s.buffer).dtype))
 
@@ -226,20 +226,20 @@ def unguarded(n: LoopNest) -> LoopNest:
 
 
 def unfilled(s: For, c: Compute) -> Stmt:
-    """Nothing where there should be zeros."""
+    """No zeros where copies should write them."""
     assert isinstance(c.value, IfThenElse)
     return replace(s, body=If(c.value.condition, replace(c, value=c.value.then_value)))
 
 
 def for_the_first(n: LoopNest, s: Stmt) -> Iterator[Stmt]:
-    """What all threads have combined goes to one."""
+    """Only one thread gets the result of a reduction across threads."""
     if isinstance(s, Compute) and n.array(s.buffer).replicas and not s.stage:
         yield If(EQ(Variable("t0"), IntImm(0)), s)
 
 
 @dataclass(frozen=True)
 class Fault:
-    """`seen`: there is a finding of one of these kinds; empty: nothing is found, but results are wrong."""
+    """`seen`: the kinds of findings, one of which there must be; empty: no finding, but wrong results."""
 
     name: str
     program: str
@@ -321,7 +321,7 @@ FAULTS = (
     ),
     Fault("too few registers", "gemm", one_less("register", 0), (Kind.INDEX,)),
     Fault("results go to the next element", "gemm", in_statements(stored_elsewhere), OUTSIDE),
-    # Combinations.
+    # Reductions across threads.
     Fault("no combination", "shuffles", dropped(lambda n, s: isinstance(s, Combine))),
     Fault("a combination over other threads", "shuffles", in_statements(other_threads)),
     Fault("a combination over other threads, in memory", "tree", in_statements(other_threads)),
@@ -340,7 +340,7 @@ FAULTS = (
     Fault("a shuffle for some lanes", "in memory", in_text(SHUFFLE, r"(t1 < 3 ? \g<0> : 0)"), (Kind.WARP,)),
     Fault("what all threads should have, for the first", "softmax", in_statements(for_the_first)),
     Fault("partners beyond the last thread", "tree", in_text(r" && t0 \+ step < 36", ""), (Kind.INDEX,)),
-    # What a block and a thread are.
+    # Numbers of blocks and threads.
     Fault("too few values of a thread variable", "gemm", in_text("thread % 4;", "thread % 2;"), (Kind.RACE,)),
     Fault("too few values of a block variable", "gemm", in_text("block % 3;", "block % 2;"), (Kind.RACE,)),
     Fault("a block less", "gemm", blocks_less),
@@ -358,7 +358,7 @@ FAULTS = (
 @pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_without_a_fault_nothing_is_seen(name: str) -> None:
+def test_correct_kernels_have_no_findings(name: str) -> None:
     call, wanted = right(name)
     result = call.run()
     assert not result.found, simt.report(result.found)
@@ -369,7 +369,7 @@ def test_without_a_fault_nothing_is_seen(name: str) -> None:
 @pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("fault", FAULTS, ids=[f.name for f in FAULTS])
-def test_it_is_seen(fault: Fault) -> None:
+def test_every_fault_is_found(fault: Fault) -> None:
     call, wanted = right(fault.program)
     places = list(fault.change(call.nest))
     assert places, "there is no place for this fault any more"
@@ -384,8 +384,8 @@ def test_it_is_seen(fault: Fault) -> None:
             assert not same(result.values, wanted), told
 
 
-def test_zeros_make_up_for_guards() -> None:
-    """Hot loops may run beyond the ends of arrays as long as their copies have zeros there."""
+def test_zeros_in_copies_replace_guards() -> None:
+    """Inner loops may run beyond the ends of arrays if the copies have zeros there."""
     call, wanted = right("gemm")
     nest = unguarded(call.nest)
     result = call.run(gpu_source.emit(nest, CUDA))
@@ -397,8 +397,8 @@ def test_zeros_make_up_for_guards() -> None:
         assert Kind.UNINITIALISED in {f.kind for f in call.run(module).found}, module.text
 
 
-def test_arrays_begin_where_vectors_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As those that launch kernels promise; whoever does not keep the promise is told."""
+def test_unaligned_arrays_of_vectors_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code that launches kernels guarantees alignment; the shim finds violations."""
     call, _ = right("vectors")
     promised = mapped.aligned
 
@@ -409,8 +409,8 @@ def test_arrays_begin_where_vectors_do(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Kind.MISALIGNED in {f.kind for f in call.run().found}
 
 
-def test_padding_is_for_speed_alone() -> None:
-    """Whoever forgets it gets the same results: subscripts go by what is declared."""
+def test_padding_does_not_change_results() -> None:
+    """Subscripts depend on the declaration, so that results without padding are the same."""
     call, wanted = right("gemm")
     padded = [a for a in call.nest.arrays if a.padding]
     assert padded and wanted is not None

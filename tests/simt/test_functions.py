@@ -1,4 +1,4 @@
-"""Functions of float32 that are not CUDA's: its own are too far off, or keep arrays in memory."""
+"""Functions of float32 that replace those of CUDA, which are less accurate or keep arrays in local memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SOURCE = "def f(float(N) A, float(N) B) -> (O) {{ O(i) = {0}({1}) }}"
 
 @pytest.mark.share(2)
 @pytest.mark.parametrize("name", DOUBLED)
-def test_they_are_computed_in_float64_and_rounded_once(name: str) -> None:
+def test_doubled_functions_are_rounded_once_from_float64(name: str) -> None:
     arity = BUILTINS[name].arity
     low, high = (1, 3) if name == "acosh" else (-0.99, 0.99)
     a = np.linspace(low, high, 101, dtype=np.float32)
@@ -45,7 +45,7 @@ def test_they_are_computed_in_float64_and_rounded_once(name: str) -> None:
     assert not machine.in_memory, str(machine)
 
 
-def test_others_are_not() -> None:
+def test_other_functions_use_float32() -> None:
     text = tc.compile(SOURCE.format("exp", "A(i)"), "cuda").inspect("code", N=64)
     assert "expf(" in text
     assert "double" not in text
@@ -69,16 +69,16 @@ def nearest_to_quadrants() -> set[float]:
 
 
 def exact(name: str, x: Array) -> Array:
-    """In float64, from 200 bits."""
+    """The value in float64, rounded from 200 bits."""
     with mpmath.workprec(200):
         return np.array([float(getattr(mpmath, name)(mpmath.mpf(float(v)))) for v in x])
 
 
-BOUNDS = {"sin": 1.5, "cos": 1.5, "tan": 0.501}  # of ours, in units in the last place
+BOUNDS = {"sin": 1.5, "cos": 1.5, "tan": 0.501}  # in units in the last place
 
 
 @pytest.fixture(scope="module", params=BOUNDS)
-def ours(request: pytest.FixtureRequest) -> tuple[str, tc.Kernel]:
+def functions(request: pytest.FixtureRequest) -> tuple[str, tc.Kernel]:
     return request.param, tc.compile(SOURCE.format(request.param, "A(i)"), "cuda", options={"isa": "sm_80"})
 
 
@@ -88,9 +88,9 @@ def run(kernel: tc.Kernel, x: Array) -> Array:
     return held["O"]
 
 
-def test_ours_are_near_for_all_arguments(ours: tuple[str, tc.Kernel]) -> None:
-    """Every exponent, both signs, and what is next to multiples of pi/2, where all digits cancel."""
-    name, kernel = ours
+def test_trigonometric_functions_are_accurate_for_all_arguments(functions: tuple[str, tc.Kernel]) -> None:
+    """Every exponent, both signs, and neighbours of multiples of pi/2, where all digits cancel."""
+    name, kernel = functions
     hardest = nearest_to_quadrants()
     assert 16367173 * 2.0**72 in hardest
     near = np.array(sorted(hardest), np.float32)
@@ -104,9 +104,9 @@ def test_ours_are_near_for_all_arguments(ours: tuple[str, tc.Kernel]) -> None:
     assert off.max() < BOUNDS[name], (x[off.argmax()], off.max())
 
 
-def test_where_there_is_nothing_to_compute(ours: tuple[str, tc.Kernel]) -> None:
-    """Zeros keep their signs, subnormal numbers are themselves, infinities have none."""
-    name, kernel = ours
+def test_trigonometric_functions_keep_zeros_and_subnormals(functions: tuple[str, tc.Kernel]) -> None:
+    """Zeros keep their signs, subnormal numbers are exact, infinities give NaN."""
+    name, kernel = functions
     tiny = np.array([0, 1, 2, 0x7FFFFF, 0x800000, 0x38800000], np.uint32).view(np.float32)
     same = np.concatenate([tiny, -tiny])
     out = run(kernel, np.concatenate([same, np.array([np.inf, -np.inf, np.nan], np.float32)]))
@@ -118,7 +118,7 @@ def test_where_there_is_nothing_to_compute(ours: tuple[str, tc.Kernel]) -> None:
 @pytest.mark.share(3)
 @pytest.mark.parametrize("name", BOUNDS)
 @pytest.mark.parametrize("t", [FLOAT16, BFLOAT16], ids=str)
-def test_of_halves_they_are_those_of_float32(name: str, t: DType) -> None:
+def test_functions_of_halves_are_those_of_float32(name: str, t: DType) -> None:
     source = f"def f({t}(N) A) -> (O) {{ O(i) = {name}(A(i)) }}"
     x = np.random.default_rng(0).integers(0, 1 << 16, 1000).astype(np.uint16).view(numpy_dtype(t))
     x = x[np.isfinite(x.astype(np.float32))]
@@ -131,14 +131,14 @@ def test_of_halves_they_are_those_of_float32(name: str, t: DType) -> None:
 @pytest.mark.parametrize("name", BOUNDS)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("n", [101, 1 << 20])
-def test_ours_keep_nothing_in_memory(name: str, arch: str, n: int) -> None:
-    """Nor where a thread has several points; CUDA's own have an array there."""
+def test_trigonometric_functions_have_no_stack(name: str, arch: str, n: int) -> None:
+    """Even if a thread has several points; CUDA's own functions have an array on the stack."""
     kernel = tc.compile(SOURCE.format(name, "A(i)"), "cuda", options={"isa": arch})
     machine = compile_text(kernel.inspect("code", N=n), arch, contract=True)
     assert all(k.stack == 0 for k in machine.resources.values()), str(machine.resources)
 
 
-def test_what_is_written_once_is_there_once() -> None:
-    """And only where it is called."""
+def test_helpers_are_emitted_once() -> None:
+    """And only in modules that call them."""
     text = tc.compile(SOURCE.format("sin", "cos(A(i)) + sin(B(i))"), "cuda").inspect("code", N=64)
     assert [text.count(f" {name}(") for name in ("tc_reduced_f32", "tc_tan_f32")] == [1, 0]

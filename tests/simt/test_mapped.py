@@ -1,4 +1,4 @@
-"""The CUDA text of mapped programs, run thread by thread: right results, and nothing that the shim finds."""
+"""The CUDA text of mapped programs on the shim: exact results and no findings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.poly import fused
 from tests.simt import shim as simt
 from tests.simt.mapped import prepared
 
-# Every fifth program, each in one of its types, which take turns.
+# Every fifth program, each in one of its types, in rotation.
 SAMPLE = [(c.name, c.dtypes[k % len(c.dtypes)]) for k, c in enumerate(CASES.values())]
 
 
@@ -28,7 +28,7 @@ def names() -> frozenset[str]:
     ("name", "dtype"),
     [pytest.param(*r, id="-".join(r), marks=() if r[0] in names() else pytest.mark.slow) for r in SAMPLE],
 )
-def test_programs(name: str, dtype: str) -> None:
+def test_mapped_programs_have_no_findings(name: str, dtype: str) -> None:
     case = CASES[name]
     reference, given, buffers = arguments(case, dtype, True)
     kernel = tc.compile(case.source.replace("{T}", dtype), "cuda", case.entry)
@@ -62,7 +62,7 @@ TRIED = [pytest.param(n, o, id=f"{n}-{o}") for n in NAMES for o in OPTIONS]
 @pytest.mark.share(8)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize(("name", "options"), TRIED)
-def test_options(name: str, options: dict[str, Any]) -> None:
+def test_options_give_kernels_without_findings(name: str, options: dict[str, Any]) -> None:
     source = getattr(fused, name)
     sizes = {k: 3 * n for k, n in fused.SIZES[source].items() if k not in ("KH", "KW")}
     sizes |= {k: n for k, n in fused.SIZES[source].items() if k in ("KH", "KW")}
@@ -79,8 +79,8 @@ def test_options(name: str, options: dict[str, Any]) -> None:
         np.testing.assert_allclose(got, want, rtol=1e-5)
 
 
-def test_more_shared_memory_than_may_be_declared() -> None:
-    """Its arrays are parts of one piece, which the launch asks for."""
+def test_large_shared_memory_is_requested_at_launch() -> None:
+    """Its arrays are parts of one dynamic array, whose size the launch gives."""
     source = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
     kernel = tc.compile(
         source, "cuda", options={"tile": (256, 256), "threads": (32, 32), "max_shared_memory": 99 << 10}
@@ -89,7 +89,7 @@ def test_more_shared_memory_than_may_be_declared() -> None:
     a, b = (rng.integers(-3, 4, s).astype(np.float32) for s in ((258, 40), (40, 264)))
     found = prepared(kernel, {"A": a, "B": b})
     (taken,) = found.module.kernels
-    assert taken.asked == taken.shared > 48 << 10
+    assert taken.dynamic_shared == taken.shared > 48 << 10
     assert "extern __shared__" in found.module.text
     result = found.run()
     assert not result.found, simt.report(result.found)

@@ -36,7 +36,7 @@ def run(p: Program, options: dict[str, Any], dynamic: int) -> bool:
         warnings.simplefilter("ignore")
         c = contest(p, ())
         if isinstance(c, str):
-            return False  # every backend refuses it alike
+            return False  # all backends refuse it
         sizes = [n for i, n in enumerate(c.kernel.front.checked.sizes) if dynamic >> i & 1]
         options = fitting(options, c.kernel.front)
         kernel = tc.compile(p.source, "cuda", options=options, dynamic=sizes)
@@ -66,14 +66,14 @@ def several(count: int, types: tuple[str, ...]) -> None:
         ran += run(p, options, dynamic)
 
     once()
-    assert ran > count // 8  # the others are refused, alike everywhere
+    assert ran > count // 8  # all backends refuse the others
 
 
-def test_programs() -> None:
+def test_random_programs_have_no_findings() -> None:
     several(examples(100, 10), TYPES)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("t", TYPES)
-def test_programs_of_one_type(t: str) -> None:
+def test_random_programs_of_one_type_have_no_findings(t: str) -> None:
     several(60, (t,))

@@ -1,6 +1,7 @@
-"""The shim finds what is wrong in kernels as our emitter writes them, at the right lines, and nothing else.
+"""The shim finds the errors of kernels in the form that our emitter gives them, at the right lines, and no
+others.
 
-The texts are CUDA: NVRTC takes them too.
+The texts are CUDA, which NVRTC accepts, too.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pytest
 from tests.simt import shim as simt
 from tests.simt.shim import Finding, Kind
 
-SHAPE = (45, 39, 50)  # no multiple of the tile, on purpose
+SHAPE = (45, 39, 50)  # not multiples of the tile
 
 MATMUL = """\
 extern "C" __global__ void __launch_bounds__(256)
@@ -42,7 +43,7 @@ mm(const float (*__restrict__ A)[39], const float (*__restrict__ B)[50], float (
 
 
 def line(text: str, part: str) -> int:
-    """The line that holds `part`, which is there once."""
+    """The number of the only line that has `part`."""
     assert text.count(part) == 1
     return text[: text.index(part)].count("\n") + 1
 
@@ -80,7 +81,7 @@ def only(findings: tuple[Finding, ...]) -> Finding:
 # ---- Tiles in shared memory.
 
 
-def test_a_correct_kernel_computes_and_nothing_is_found(matrices: tuple[np.ndarray[Any, Any], ...]) -> None:
+def test_a_correct_kernel_has_no_findings(matrices: tuple[np.ndarray[Any, Any], ...]) -> None:
     a, b, c = matrices
     for order in (*simt.ORDERS, 2):
         c[:] = 0
@@ -100,7 +101,7 @@ def test_without_the_first_barrier_reads_race_with_the_copies(
 
 
 @pytest.mark.parametrize("order", simt.ORDERS)
-def test_without_the_second_barrier_the_copies_race_with_reads_of_the_turn_before(
+def test_without_the_second_barrier_copies_race_with_reads_of_the_last_iteration(
     matrices: tuple[np.ndarray[Any, Any], ...], order: simt.Order
 ) -> None:
     text = change(MATMUL, "__syncthreads(); // second", "// second")
@@ -126,7 +127,7 @@ def test_a_finding_names_threads_lines_and_element(matrices: tuple[np.ndarray[An
     assert re.search(r"thread \d+ of block 0: written\n    line 12: s_B\[t0\]\[t1\] = ", shown)
 
 
-def test_a_column_of_padding_that_nothing_wrote_is_not_read(
+def test_a_read_of_unwritten_padding_is_found(
     matrices: tuple[np.ndarray[Any, Any], ...],
 ) -> None:
     text = change(change(MATMUL, "s_A[t0][k]", "s_A[t0][k + 1]"), "k < 16;", "k < 16 - (k0 > 99);")
@@ -135,14 +136,14 @@ def test_a_column_of_padding_that_nothing_wrote_is_not_read(
     assert (f.array, f.line, f.index) == ("s_A", line(text, "// read A"), (0, 16))
 
 
-def test_a_shared_array_that_is_never_written(matrices: tuple[np.ndarray[Any, Any], ...]) -> None:
+def test_reads_of_an_unwritten_shared_array_are_found(matrices: tuple[np.ndarray[Any, Any], ...]) -> None:
     text = change(MATMUL, "s_A[t0][t1] =", "float unused =")
     f = only(multiply(text, matrices))
     assert (f.kind, f.array, f.line) == (Kind.UNINITIALISED, "s_A", line(text, "// read A"))
     assert np.isnan(matrices[2]).all()
 
 
-def test_the_shared_memory_of_the_block_before_is_gone() -> None:
+def test_shared_memory_is_uninitialized_in_each_block() -> None:
     text = """\
 __global__ void k(float *out) {
   __shared__ float s[32];
@@ -158,7 +159,7 @@ __global__ void k(float *out) {
 
 
 @pytest.mark.parametrize("order", simt.ORDERS)
-def test_a_global_read_beyond_the_last_row(
+def test_a_global_read_beyond_the_last_row_is_found(
     matrices: tuple[np.ndarray[Any, Any], ...], order: simt.Order
 ) -> None:
     text = change(MATMUL, "k0 + t0 < 39 &&", "k0 + t0 <= 39 &&")
@@ -168,7 +169,7 @@ def test_a_global_read_beyond_the_last_row(
     assert f.first and f.first.thread // 16 == 7 and f.first.what == "read"
 
 
-def test_a_read_in_front_of_an_array() -> None:
+def test_a_read_before_an_array_is_found() -> None:
     text = "__global__ void k(float *a, float *b) {\n  b[threadIdx.x] = a[(int)threadIdx.x - 1];\n}"
     f = only(simt.run(text, "k", 1, 32, [np.zeros(32, np.float32), np.zeros(32, np.float32)]))
     assert (f.kind, f.array, f.offset, f.line) == (Kind.OUT_OF_BOUNDS, "a", -4, 2)
@@ -184,7 +185,7 @@ def test_a_read_in_front_of_an_array() -> None:
         ("r[u][0] = 0.0f;", "r[u + t % 2][0] = 0.0f;", "r[u + t % 2]", "1 in 'float [1][1]'"),
     ],
 )
-def test_an_index_beyond_its_dimension(
+def test_an_index_beyond_its_dimension_is_found(
     matrices: tuple[np.ndarray[Any, Any], ...], old: str, new: str, at: str, note: str
 ) -> None:
     text = change(MATMUL, old, new)
@@ -192,7 +193,7 @@ def test_an_index_beyond_its_dimension(
     assert (f.line, f.note) == (line(text, at), note)
 
 
-def test_null_pointers_and_wild_ones() -> None:
+def test_null_and_wild_pointers_are_found() -> None:
     text = "__global__ void k(float *a, long long n) {\n  a[n] = 1.0f;\n}"
     assert "a null pointer" in only(simt.run(text, "k", 1, 1, [None, 0])).note
     a = np.zeros(4, np.float32)
@@ -201,7 +202,7 @@ def test_null_pointers_and_wild_ones() -> None:
     assert not simt.run(text, "k", 1, 1, [a, 3])
 
 
-def test_outputs_are_not_read_before_they_are_written(matrices: tuple[np.ndarray[Any, Any], ...]) -> None:
+def test_reads_of_unwritten_outputs_are_found(matrices: tuple[np.ndarray[Any, Any], ...]) -> None:
     text = change(MATMUL, "= r[0][0]; // result", "+= r[0][0]; // result")
     f = only(multiply(text, matrices))
     assert (f.kind, f.array, f.line) == (Kind.UNINITIALISED, "C", line(text, "// result"))
@@ -214,13 +215,13 @@ def test_outputs_are_not_read_before_they_are_written(matrices: tuple[np.ndarray
 # ---- Barriers.
 
 
-def test_a_barrier_that_only_some_threads_reach(matrices: tuple[np.ndarray[Any, Any], ...]) -> None:
+def test_a_divergent_barrier_is_found(matrices: tuple[np.ndarray[Any, Any], ...]) -> None:
     text = change(MATMUL, "__syncthreads(); // first", "if (t % 2 == 0) __syncthreads(); // first")
     (f,) = (f for f in multiply(text, matrices, orders=["ascending"]) if f.kind is Kind.BARRIER)
     assert f.lines == {line(text, "// first"), line(text, "// second")}
 
 
-def test_a_return_in_front_of_a_barrier() -> None:
+def test_a_return_before_a_barrier_is_found() -> None:
     text = """\
 __global__ void k(float *a, int n) {
   if (threadIdx.x >= n) return;
@@ -235,7 +236,7 @@ __global__ void k(float *a, int n) {
     assert not simt.check(text, [("k", 1, 64, [a, 64])])
 
 
-def test_different_numbers_of_turns_through_a_barrier() -> None:
+def test_divergent_trip_counts_around_a_barrier_are_found() -> None:
     text = """\
 __global__ void k(int n) {
   for (int i = 0; i < n + (threadIdx.x > 9); i++)
@@ -246,7 +247,7 @@ __global__ void k(int n) {
     assert (f.kind, f.line) == (Kind.BARRIER, 3)
 
 
-def test_barriers_that_count() -> None:
+def test_barriers_with_a_count_are_modelled() -> None:
     text = """\
 __global__ void k(int *out) {
   const int t = threadIdx.x;
@@ -258,7 +259,7 @@ __global__ void k(int *out) {
     assert (out == 105).all()
 
 
-def test_a_thread_that_spins_for_ever() -> None:
+def test_a_thread_that_spins_forever_is_found() -> None:
     text = """\
 __global__ void k(int *flag) {
   if (threadIdx.x == 0)
@@ -269,8 +270,8 @@ __global__ void k(int *flag) {
     assert (f.kind, f.line) == (Kind.NO_PROGRESS, 3)
 
 
-def test_a_loop_without_an_end() -> None:
-    """Neither one that waits in vain nor one that the compiler proves endless hangs the tests."""
+def test_an_endless_loop_is_found() -> None:
+    """Neither a loop that waits forever nor one that the compiler proves endless hangs the tests."""
     for loop in ("while (*p != i);", "while (i != 3) i += 2;"):
         text = f"__global__ void k(volatile int *p, int n) {{\n  int i = 4;\n  {loop}\n  *p = i;\n}}"
         f = only(simt.run(text, "k", 1, 32, [np.zeros(1, np.int32), 1], steps=100_000))
@@ -278,7 +279,7 @@ def test_a_loop_without_an_end() -> None:
     assert not simt.run("__global__ void k() {}", "k", 1, 32, [])
 
 
-def test_the_machine_is_whole_after_a_launch_was_given_up(matrices: tuple[np.ndarray[Any, Any], ...]) -> None:
+def test_a_launch_after_an_aborted_one_is_correct(matrices: tuple[np.ndarray[Any, Any], ...]) -> None:
     a, b, c = matrices
     assert multiply(change(MATMUL, "__syncthreads(); // first", "if (t) __syncthreads(); // first"), matrices)
     assert not multiply(MATMUL, matrices)
@@ -315,11 +316,11 @@ def sums(text: str) -> tuple[tuple[Finding, ...], bool]:
     return found, np.array_equal(o, a.sum(1))
 
 
-def test_a_reduction_by_shuffles() -> None:
+def test_a_reduction_by_shuffles_is_correct() -> None:
     assert sums(REDUCE) == ((), True)
 
 
-def test_a_mask_that_lacks_lanes_that_call() -> None:
+def test_a_mask_without_a_calling_lane_is_found() -> None:
     text = change(
         REDUCE, "__shfl_down_sync(0xffffffffu, r, o); // s", "__shfl_down_sync(0xffffu, r, o); // s"
     )
@@ -328,7 +329,7 @@ def test_a_mask_that_lacks_lanes_that_call() -> None:
     assert "0x0000ffff" in f.note and f.first and f.first.thread == 16
 
 
-def test_a_mask_that_names_lanes_that_do_not_come() -> None:
+def test_a_mask_with_an_absent_lane_is_found() -> None:
     text = REDUCE.replace("0xfu", "0xffu")
     assert sums(text) == ((), True)  # the lanes that have ended do not count
     text = change(text, "\n  }\n}", "\n  }\n  __syncthreads(); // end\n}")
@@ -337,13 +338,13 @@ def test_a_mask_that_names_lanes_that_do_not_come() -> None:
     assert f.first and f.second and f.first.thread < 4 <= f.second.thread < 8
 
 
-def test_a_shuffle_in_a_branch() -> None:
+def test_a_shuffle_in_a_branch_is_found() -> None:
     text = change(REDUCE, "    r += __shfl_down_sync", "    if (t % 2) r += __shfl_down_sync")
     f = only(sums(text)[0])
     assert f.kind is Kind.WARP and line(text, "// shuffle") in f.lines
 
 
-def test_a_shuffle_from_a_lane_that_takes_no_part() -> None:
+def test_a_shuffle_from_an_inactive_lane_is_found() -> None:
     text = """\
 __global__ void k(int *out) {
   if (threadIdx.x < 8)
@@ -357,7 +358,7 @@ __global__ void k(int *out) {
 @pytest.mark.share(3)
 @pytest.mark.parametrize("width", [32, 16, 4])
 @pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "float32", "float64"])
-def test_shuffles_move_what_they_should(width: int, dtype: str) -> None:
+def test_shuffles_move_values_of_every_type(width: int, dtype: str) -> None:
     c = {"int32": "int", "uint32": "unsigned", "int64": "long long", "float32": "float", "float64": "double"}[
         dtype
     ]
@@ -406,17 +407,18 @@ def test_lanes_of_a_warp_are_ordered_by_its_barrier_only() -> None:
     text = change(EXCHANGE, "__syncwarp();", "__syncwarp(t % 2 ? 0xaaaaaaaau : 0x55555555u);")
     assert Kind.RACE in kinds(simt.check(text, [("k", 1, 64, [out])]))
 
-    # A vote brings lanes together but orders no memory.
+    # A vote synchronizes lanes but orders no memory accesses.
     text = change(EXCHANGE, "__syncwarp();", "if (!__all_sync(~0u, 1)) return;")
     assert Kind.RACE in kinds(simt.check(text, [("k", 1, 64, [out])]))
 
-    # And a warp's barrier does not order two warps.
+    # A warp's barrier does not order two warps.
     text = change(EXCHANGE, "s[t ^ 1]", "s[t ^ 32]")
     assert Kind.RACE in kinds(simt.check(text, [("k", 1, 64, [out])]))
 
 
-def test_of_many_readers_each_may_race() -> None:
-    """All lanes read, warp 0 meets, and a lane of it writes: the readers of warp 1 were not asked."""
+def test_every_reader_may_race() -> None:
+    """All lanes read, then warp 0 synchronizes and one of its lanes writes: this races with reads of warp
+    1."""
     text = """\
 __global__ void k(float *out) {
   __shared__ float s[1];
@@ -437,7 +439,7 @@ __global__ void k(float *out) {
 # ---- Blocks and atomics.
 
 
-def test_two_blocks_that_write_one_element() -> None:
+def test_two_blocks_that_write_one_element_race() -> None:
     text = "__global__ void k(float *out) {\n  out[(blockIdx.x * blockDim.x + threadIdx.x) % 60] = 1.0f;\n}"
     out = np.zeros(60, np.float32)
     f = only(simt.check(text, [("k", 2, 32, [out])]))
@@ -446,7 +448,7 @@ def test_two_blocks_that_write_one_element() -> None:
     assert f.index is not None and f.index[0] < 4
 
 
-def test_a_block_that_reads_what_another_writes() -> None:
+def test_a_block_that_reads_what_another_writes_races() -> None:
     text = """\
 __global__ void k(float *x, float *out) {
   if (blockIdx.x == 0) x[threadIdx.x] = 1.0f; // write
@@ -532,27 +534,27 @@ def pipe(text: str, rows: int = 5) -> tuple[tuple[Finding, ...], bool]:
     return found, np.array_equal(o, a[:, ::-1])
 
 
-def test_a_double_buffer_filled_asynchronously() -> None:
+def test_a_double_buffer_with_asynchronous_copies_is_correct() -> None:
     assert sum(simt.check("__global__ void none() {}", [("none", 1, 1, [])]), start=()) == ()
     assert pipe(PIPELINE) == ((), True)
 
 
 @pytest.mark.parametrize("wait", ["", 'asm volatile("cp.async.wait_group 2;");'])
-def test_a_copy_that_is_not_waited_for(wait: str) -> None:
+def test_a_missing_wait_for_a_copy_is_found(wait: str) -> None:
     text = change(PIPELINE, 'asm volatile("cp.async.wait_group %0;" :: "n"(1));', wait)
     found, right = pipe(text)
     unfinished = [f for f in found if f.kind is Kind.UNFINISHED_COPY]
     assert any(f.array == "s" and f.line == line(text, "// read") for f in unfinished) and not right
 
 
-def test_a_wait_completes_no_more_than_it_says() -> None:
+def test_a_wait_completes_only_its_groups() -> None:
     text = change(PIPELINE, "O[k][t] = s[k % 2][63 - t];", "O[k][t] = s[(k + 1) % 2][63 - t];")
     found = [f for f in pipe(text, rows=2)[0] if f.kind is Kind.UNFINISHED_COPY]
     issue = line(text, 'asm volatile("cp.async.cg')
     assert {f.lines for f in found} == {frozenset({line(text, "// read"), issue})}
 
 
-def test_a_wait_without_the_barrier_behind_it() -> None:
+def test_a_wait_without_a_barrier_races() -> None:
     text = change(PIPELINE, "__syncthreads(); // arrived", "// arrived")
     found = [f for f in pipe(text)[0] if line(text, "// read") in f.lines]
     assert found and kinds(tuple(found)) <= {Kind.RACE, Kind.UNFINISHED_COPY, Kind.UNINITIALISED}
@@ -560,19 +562,19 @@ def test_a_wait_without_the_barrier_behind_it() -> None:
 
 
 @pytest.mark.parametrize("array", ["s", "A"])
-def test_an_asynchronous_copy_is_aligned(array: str) -> None:
+def test_an_unaligned_asynchronous_copy_is_found(array: str) -> None:
     f = only(pipe(change(PIPELINE, f"&{array}[0][4 * t]", f"&{array}[0][4 * t + 2]"))[0])
     assert (f.kind, f.array, f.line) == (Kind.MISALIGNED, array, 5)
 
 
-def test_a_copy_into_what_is_still_read() -> None:
+def test_a_copy_over_elements_that_are_still_read_races() -> None:
     text = change(change(PIPELINE, "__syncthreads(); // done", "// done"), "s[2][64]", "s[3][64]")
-    assert pipe(text.replace("% 2", "% 3")) == ((), True)  # three buffers need the one barrier only
+    assert pipe(text.replace("% 2", "% 3")) == ((), True)  # three buffers need only one barrier
     text = change(PIPELINE, "__syncthreads(); // done", "// done")
     assert any(f.kind is Kind.RACE and f.array == "s" for f in pipe(text)[0])
 
 
-def test_what_a_copy_does_not_read_it_fills_with_zeros() -> None:
+def test_a_partial_copy_fills_with_zeros() -> None:
     text = """\
 __global__ void k(const float *a, float *out, int n) {
   extern __shared__ __align__(16) float s[];
@@ -586,7 +588,7 @@ __global__ void k(const float *a, float *out, int n) {
     a, out = np.ones(9, np.float32), np.full(32, 5, np.float32)
     assert not simt.check(text, [("k", 1, 8, [a, out, 9], 128)])
     np.testing.assert_array_equal(out, np.arange(32) < 9)
-    # Less dynamic shared memory is too little.
+    # With less dynamic shared memory an access is out of bounds.
     f = only(simt.check(text, [("k", 1, 8, [a, out, 9], 64)]))
     assert (f.kind, f.array, f.offset) == (Kind.OUT_OF_BOUNDS, "s", 64)
     f = only(simt.check(text, [("k", 1, 8, [a, out, 9], 127)]))
@@ -607,7 +609,7 @@ __global__ void k(const float *a, float *out, int shift) {
 """
 
 
-def test_wide_copies() -> None:
+def test_misaligned_wide_copies_are_found() -> None:
     a = np.arange(132, dtype=np.float32)
     out = np.zeros(32, np.float32)
     assert not simt.check(WIDE, [("k", 1, 32, [a, out, 4])])
@@ -615,7 +617,7 @@ def test_wide_copies() -> None:
 
     f = only(simt.check(WIDE, [("k", 1, 32, [a, out, 1])]))
     assert (f.kind, f.array, f.line) == (Kind.MISALIGNED, "a", line(WIDE, "// copy"))
-    # The array itself may begin at an odd place.
+    # The array itself may be unaligned.
     f = only(simt.check(WIDE, [("k", 1, 32, [a[1:], out, 0])]))
     assert (f.kind, f.array, f.line) == (Kind.MISALIGNED, "a", line(WIDE, "// copy"))
 
@@ -623,7 +625,7 @@ def test_wide_copies() -> None:
     f = only(simt.check(text, [("k", 1, 32, [a, out, 0])]))
     assert (f.kind, f.array, f.line) == (Kind.MISALIGNED, "s", line(text, "// read"))
 
-    # Aligned by luck: CUDA promises float arrays 4 bytes.
+    # Aligned by chance: CUDA guarantees 4 bytes for arrays of float.
     text = change(WIDE, "__align__(16)", "")
     f = only(simt.check(text, [("k", 1, 32, [a, out, 0])]))
     assert (f.kind, f.array, f.line) == (Kind.MISALIGNED, "s", line(text, "// copy"))
@@ -633,8 +635,8 @@ def test_wide_copies() -> None:
     assert (f.kind, f.array, f.line) == (Kind.OUT_OF_BOUNDS, "a", line(WIDE, "// copy"))
 
 
-def test_bytes_of_a_word_are_apart() -> None:
-    """Threads that write neighbouring bytes do not race."""
+def test_bytes_of_a_word_do_not_race() -> None:
+    """Threads that write adjacent bytes do not race."""
     text = """\
 __global__ void k(const unsigned char *in, unsigned char *out) {
   __shared__ unsigned char s[64];
@@ -672,7 +674,7 @@ __global__ void k(const unsigned char (*program)[64], int steps, int *x, int glo
 
 
 def races(program: np.ndarray[Any, Any]) -> bool:
-    """By definition: two accesses by two threads, not both reads, not both atomic, that nothing orders."""
+    """By definition: two unordered accesses by two threads, not both reads, not both atomic."""
     accesses = []
     for block, steps in enumerate(program):
         epoch, clocks = 0, [0, 0]
@@ -693,7 +695,7 @@ def races(program: np.ndarray[Any, Any]) -> bool:
 
 
 @pytest.mark.parametrize("blocks", [1, 2])
-def test_races_are_found_just_where_there_are_some(blocks: int) -> None:
+def test_races_are_found_exactly_where_they_are(blocks: int) -> None:
     rng = np.random.default_rng(blocks)
     module, seen = simt.build(PROGRAM), []
     x = np.zeros(1, np.int32)
@@ -722,7 +724,7 @@ def test_races_are_found_just_where_there_are_some(blocks: int) -> None:
 # ---- The rest of what a text may hold.
 
 
-def test_device_functions_and_tables() -> None:
+def test_device_functions_and_tables_are_supported() -> None:
     text = """\
 typedef long long int64_t;
 __device__ const float table[4] = {1.0f, 2.0f, 3.0f, 4.0f};
@@ -746,7 +748,7 @@ extern "C" __global__ void k(const float *a, float *out, float by, bool on, int6
     assert f.first and f.line == line(text, "// load") and f.first.callers == (line(text, "// call"),)
 
 
-def test_mathematics() -> None:
+def test_mathematical_functions_are_supported() -> None:
     text = """\
 __global__ void k(const float *a, float (*out)[8]) {
   const float x = a[threadIdx.x];
@@ -766,7 +768,7 @@ __global__ void k(const float *a, float (*out)[8]) {
     assert (out[:, 7] == 0.5).all()
 
 
-def test_grids_of_several_dimensions() -> None:
+def test_grids_of_several_dimensions_are_supported() -> None:
     text = """\
 __global__ void k(int (*out)[12]) {
   const dim3 b = {blockIdx.x, blockIdx.y};
@@ -778,7 +780,7 @@ __global__ void k(int (*out)[12]) {
     assert (out == 302).all()
 
 
-def test_the_local_memory_of_another_thread() -> None:
+def test_access_to_local_memory_of_another_thread_is_found() -> None:
     text = """\
 __global__ void k(int *out) {
   __shared__ int *p;
@@ -809,7 +811,7 @@ __global__ void k(int *out, bool count) {
     assert out.tolist() == [5, 5] + [0] * 30
 
 
-def test_an_exchange_needs_no_value_before_it() -> None:
+def test_an_exchange_initializes_its_element() -> None:
     text = """\
 __global__ void k(int *x, int *out) {
   out[threadIdx.x] = atomicExch(x + threadIdx.x, 7) == 7; // exchange
@@ -824,14 +826,14 @@ __global__ void k(int *x, int *out) {
     assert (f.kind, f.line, f.array) == (Kind.UNINITIALISED, line(text, "// exchange"), "x")
 
 
-def test_traps() -> None:
+def test_a_trap_is_found() -> None:
     text = "__global__ void k(int n) {\n  if (n < 0)\n    __trap();\n}"
     assert not simt.check(text, [("k", 1, 1, [1])])
     f = only(simt.check(text, [("k", 1, 1, [-1])]))
     assert (f.kind, f.line) == (Kind.TRAP, 3)
 
 
-def test_arguments_have_their_parameters_types() -> None:
+def test_arguments_must_have_the_types_of_parameters() -> None:
     text = "__global__ void k(float *a, int n, float x) {}"
     a = np.zeros(1, np.float32)
     for wrong in (
@@ -852,14 +854,14 @@ def test_arguments_have_their_parameters_types() -> None:
         simt.run("__global__ void __launch_bounds__(256) k() {}", "k", 1, 257, [])
 
 
-def test_arrays_without_elements() -> None:
+def test_empty_arrays_are_passed() -> None:
     text = "__global__ void k(float *a, float *b) { b[threadIdx.x] = 1; }"
     a, b = np.zeros((0, 3), np.float32), np.zeros(2, np.float32)
     assert not simt.check(text, [("k", 1, 2, [a, b])], undefined=[a, b])
     assert b.tolist() == [1, 1]
 
 
-def test_texts_that_do_not_compile() -> None:
+def test_texts_that_do_not_compile_are_reported() -> None:
     with pytest.raises(simt.BuildError, match=r"kernel\.cu:2"):
         simt.build("__global__ void k() {\n  nonsense();\n}")
     with pytest.raises(simt.BuildError, match=r"not modelled: mma\.sync"):

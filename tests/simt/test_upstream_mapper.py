@@ -1,15 +1,15 @@
-"""The original's tests of its mapper and of promotion (UPSTREAM, 7.4, 7.6, 7.7) in our terms: right results
-on the shim without a finding, on PoCL too, and what the mapped loops should look like.
+"""The original's tests of its mapper and of promotion (UPSTREAM, 7.4, 7.6, 7.7): exact results on the shim
+without a finding and on PoCL, and the form of mapped loops.
 
-`CASES` have the original's options, of which the chooser makes what it likes; what loops look like is asked
-of them as far as options decide it, else of the maps in `FIXED`.  Sizes are smaller where the shim would take
-long.  Loops over all of dense arrays are one, so where the original copies, a few cases read an array in
-common or transposed.
+`CASES` have the original's options, within which the search is free.  The form of loops is tested with them
+where options decide it, else with the mappings in `FIXED`.  Sizes are smaller where the shim would take long.
+Loops over whole dense arrays are collapsed, so where the original makes copies, a few cases read a common
+array or a transposed one.
 
-Of the four forms of tiled loops (Copy, Matmul), with points that begin at 0 or where the tile does and tiles
-that are counted or begin at their first point, there is one: points begin at 0, tiles are counted. Left out
-is what concerns what there is not: the matcher of trees (Match1), the depth of promotion, other rules of
-fusion for outer loops. Loops have no copies for sizes that are not known, so no statement is in several
+Of the four forms of tiled loops (Copy, Matmul), with points that begin at 0 or at the tile's origin and tiles
+that are counted or begin at their first point, there is one: points begin at 0, tiles are counted.  Tests of
+features that do not exist here are left out: the matcher of trees (Match1), the depth of promotion, other
+rules of fusion for outer loops.  Loops are not duplicated for unknown sizes, so no statement is in several
 places (MultipleOccurrence).
 """
 
@@ -56,7 +56,7 @@ nvrtc = importlib.import_module("tc_backends.cuda.nvrtc")
 
 
 class Mapped:
-    """What tests ask of mapped loops."""
+    """The properties of mapped loops that tests assert."""
 
     def __init__(self, nest: LoopNest) -> None:
         self.nest = nest
@@ -68,7 +68,8 @@ class Mapped:
         self.order = [s.stage for s in every if isinstance(s, Compute) and s.stage]
 
     def held(self, role: str) -> dict[str, tuple[int, ...]]:
-        """The buffers of which shared or register arrays hold elements (not parts), and how many."""
+        """The buffers with elements, not partial results, in shared or register arrays, and how many
+        elements."""
         found = [a for a in self.nest.arrays if a.role == role and a.partial_of is None]
         return {re.sub(r"[._]\d+$", "", a.name): _extents(a) for a in found}
 
@@ -98,7 +99,7 @@ Check = Callable[[Mapped], bool]
 
 @dataclass(frozen=True)
 class Case:
-    """`limits`: parameters that subscript, with the extent that they stay below."""
+    """`limits`: parameters that are subscripts, with the extent that they are below."""
 
     source: str
     sizes: dict[str, int]
@@ -109,7 +110,7 @@ class Case:
 
 
 def _sum(m: Mapped) -> bool:
-    """One kernel, in which threads share a sum."""
+    """One kernel, in which threads share a reduction."""
     return m.kernels == 1 and m.combined == ["+"]
 
 
@@ -119,14 +120,14 @@ def _each_once(m: Mapped) -> bool:
 
 
 def _share(m: Mapped, *stages: str) -> bool:
-    """Whether some loop that is not unrolled runs all of these statements."""
+    """Whether a loop that is not unrolled contains all of these statements."""
     loops = [s for s in statements(m.nest.body) if isinstance(s, For) and s.kind is LoopKind.SERIAL]
     bodies = [{c.stage for c in statements(f.body) if isinstance(c, Compute)} for f in loops]
     return any(b.issuperset(stages) for b in bodies)
 
 
 def _in_a_row(m: Mapped) -> list[int]:
-    """Of each loop that is not unrolled whole, how many iterations are: 0 where that is not said."""
+    """The unroll factor of each loop that is not fully unrolled; 0 if none is given."""
     return [s.unroll for s in statements(m.nest.body) if isinstance(s, For) and s.kind is LoopKind.SERIAL]
 
 
@@ -140,7 +141,7 @@ def _guards(m: Mapped, stage: str) -> set[str]:
 
 
 def _counts(m: Mapped) -> list[tuple[int, int]]:
-    """Of each loop the first and the last value, where these are numbers."""
+    """The first and the last value of each loop's variable, where these are constants."""
     loops = [s for s in statements(m.nest.body) if isinstance(s, For)]
     return [
         (s.lower.value, s.upper.value - 1)
@@ -150,7 +151,7 @@ def _counts(m: Mapped) -> list[tuple[int, int]]:
 
 
 def _pointwise(m: Mapped) -> bool:
-    """Nothing is used twice, so that nothing is worth a copy."""
+    """No element is used twice, so copies do not pay."""
     return m.kernels == 1 and not (m.shared or m.barriers or m.combined)
 
 
@@ -412,7 +413,7 @@ CASES = {
 
 
 def _bias(m: Mapped) -> bool:
-    """The factors in shared memory, the result in registers, what is used once in neither."""
+    """The factors are in shared memory, the result in registers, elements that are used once in neither."""
     return m.shared.keys() == {"A", "B"} and m.registers == {"O": (4,)}
 
 
@@ -445,7 +446,7 @@ FIXED: dict[str, tuple[Program, Check]] = {
         )
         for op in ("*", "max", "min")
     },
-    # One barrier is enough for all that read what was written before it.
+    # One barrier is enough for all reads of what was written before it.
     "few barriers": (
         Program(READ_TWICE, {"N": 3, "D": 70}, **row(32, 4)),
         lambda m: m.kernels == 1 and m.barriers == 1,
@@ -502,7 +503,7 @@ def compiled(case: Case, backend: str, **more: Any) -> tc.Kernel:
 @pytest.mark.share(2)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("name", CASES)
-def test_on_the_shim(name: str) -> None:
+def test_mapper_cases_have_no_findings_on_the_shim(name: str) -> None:
     case = CASES[name]
     kernel = compiled(case, "cuda")
     given = arguments(kernel, case)
@@ -518,7 +519,7 @@ def test_on_the_shim(name: str) -> None:
 
 
 def register_subscripts(s: Stmt, n: LoopNest, unrolled: frozenset[str]) -> Iterator[bool]:
-    """Of each access to registers, whether its subscripts are constants once loops are unrolled."""
+    """For each access to registers, whether its subscripts are constants after unrolling."""
 
     def reads(*es: Expr) -> Iterator[bool]:
         for e in es:
@@ -552,7 +553,7 @@ NAMES = [pytest.param(n, marks=() if i % 4 == 0 else pytest.mark.slow) for i, n 
 @pytest.mark.share(2)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("name", NAMES)
-def test_on_pocl(name: str) -> None:
+def test_mapper_cases_are_exact_on_pocl(name: str) -> None:
     case = CASES[name]
     kernel = compiled(case, "opencl")
     given = arguments(kernel, case)
@@ -576,8 +577,8 @@ LARGE = {
 @pytest.mark.share(4)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("name", LARGE)
-def test_on_pocl_at_full_size(name: str) -> None:
-    """Against the naive map, as the original's tests did."""
+def test_mapper_cases_are_exact_on_pocl_at_full_size(name: str) -> None:
+    """Compared with the naive mapping, as the original's tests do."""
     case = replace(CASES[name], sizes=LARGE[name])
     given = arguments(kernel := compiled(case, "opencl"), case)
     wanted = results(tc.compile(case.source, "reference")(**given))
@@ -589,8 +590,8 @@ def test_on_pocl_at_full_size(name: str) -> None:
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", CASES)
-def test_nvrtc_compiles_it(name: str, arch: str) -> None:
-    """With the options of the case (tests/backends/test_gpu_stack.py has all of them without)."""
+def test_nvrtc_compiles_mapper_cases(name: str, arch: str) -> None:
+    """With the options of the case (tests/backends/test_gpu_spills.py has all of them without)."""
     one = compiled(CASES[name], "cuda", isa=arch).specialize(**CASES[name].sizes)
     _, *kernels = one.artifact("asm").splitlines()
     assert len(kernels) == len(one.compiled.module.kernels)
@@ -598,7 +599,7 @@ def test_nvrtc_compiles_it(name: str, arch: str) -> None:
 
 @pytest.mark.share(3)
 @pytest.mark.parametrize("name", FIXED)
-def test_what_loops_look_like(name: str) -> None:
+def test_options_give_the_expected_loops(name: str) -> None:
     program, holds = FIXED[name]
     call = program.call()
     result = call.run()
@@ -628,8 +629,8 @@ def mapped(name: str | tuple[int, int]) -> Program:
 @pytest.mark.share(10)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", [*FIXED, *SHAPES], ids=str)
-def test_nvrtc_compiles_maps(name: str | tuple[int, int], arch: str) -> None:
-    """With all registers of a thread in registers."""
+def test_nvrtc_compiles_fixed_mappings(name: str | tuple[int, int], arch: str) -> None:
+    """Without spills."""
     module = mapped(name).call().module
     made = nvrtc.compile_text(module.text, arch, contract=True)
     for k in module.kernels:
@@ -639,8 +640,8 @@ def test_nvrtc_compiles_maps(name: str | tuple[int, int], arch: str) -> None:
 
 @pytest.mark.share(2)
 @pytest.mark.parametrize(("x", "y"), SHAPES)
-def test_rows_as_long_as_blocks(x: int, y: int) -> None:
-    """The original's stress test: a thread for each element; they exchange parts if a row has several."""
+def test_threads_of_a_row_exchange_partial_results(x: int, y: int) -> None:
+    """The original's stress test: a thread for each element; threads of a row exchange partial results."""
     program = mapped((x, y))
     call = program.call()
     result = call.run()
@@ -649,8 +650,8 @@ def test_rows_as_long_as_blocks(x: int, y: int) -> None:
     assert bool(re.search("__shfl|__shared__", call.module.text)) == (x > 1)
 
 
-def test_as_much_shared_memory_as_there_is() -> None:
-    """Both factors if they fit, to the byte; then one; then none."""
+def test_copies_use_all_shared_memory() -> None:
+    """Both factors if they fit exactly; with a byte less one of them; then none."""
 
     def shared(limit: int) -> tuple[set[str], int]:
         call = Program(MM, _MM, **{**_TILES, "shared": limit}).call()
@@ -664,22 +665,22 @@ def test_as_much_shared_memory_as_there_is() -> None:
     assert shared(smaller - 1) == (set(), 0)
 
 
-def test_one_context_for_each_kernel() -> None:
-    """It bounds all variables of blocks and threads (the original merged several contexts)."""
+def test_the_context_bounds_block_and_thread_variables() -> None:
+    """There is one context, while the original merged several."""
     kernel = tc.compile(MM, "cuda", options={"tile": (32, 32), "threads": (32, 8)})
     (context,) = re.findall(r'context: "(.*)"', kernel.inspect("mapped", **_MM))
     for variable, most in (("b0", 1), ("b1", 1), ("t0", 31), ("t1", 7)):
         assert f"0 <= {variable} <= {most}" in context
 
 
-def test_what_is_only_read_is_told_to_be() -> None:
-    """So the compiler may use the read-only cache for it."""
+def test_read_only_arrays_are_const() -> None:
+    """The compiler may then use the read-only cache."""
     code = tc.compile(RAW, "cuda").inspect("code", N=42)
     assert re.search(r"const float \(\*__restrict__ A\)", code)
     assert all(re.search(rf"[(,]\s*float \(\*__restrict__ {x}\)", code) for x in "BC")
 
 
-def test_strided_arguments() -> None:
+def test_strided_arguments_are_copied() -> None:
     """The original made a view type of dense strides and refused overlapping ones; here copies are made."""
     kernel = tc.compile(ADD, "opencl")
     memory = np.arange(64 * 128, dtype=np.float32)

@@ -1,6 +1,5 @@
-"""The option sets of the report (appendix A.4) and those that once broke the original (UPSTREAM, 7.5), all
-of each: right results on the shim, without a finding, and on PoCL, there at the original's sizes, too, which
-NVRTC compiles.
+"""The option sets of the report (appendix A.4) and those that once broke the original (UPSTREAM, 7.5): exact
+results on the shim, without a finding, and on PoCL, there also at the original's sizes, which NVRTC compiles.
 
 Its presets (naive, convolution) are our defaults; `matchLibraryCalls` has no option, as threads share
 reductions wherever that pays.
@@ -70,7 +69,7 @@ MLP1 = """def mlp1(float(B,M) I, float(N,M) W1, float(N) B1) -> (O1) {
 
 @dataclass(frozen=True)
 class Case:
-    """`sizes`: the original's; `small`: those at which threads run one by one."""
+    """`sizes`: the original's; `small`: those for the shim."""
 
     source: str
     sizes: dict[str, int]
@@ -90,7 +89,7 @@ def tuned(
     private: bool = False,
     copies: bool = False,
 ) -> dict[str, Any]:
-    """Options as the original writes them: `inner` is the fusion of what is in a tile, `copies`: whether
+    """Options as the original writes them: `inner` is the fusion inside a tile, `copies`: whether
     copies to shared memory are unrolled."""
     return {
         "fusion": fusion,
@@ -260,7 +259,7 @@ CASES = {
 
 
 def arguments(kernel: tc.Kernel, sizes: dict[str, int]) -> dict[str, Any]:
-    """Small numbers, of which no sum is rounded; indices of a table's rows."""
+    """Small integers, whose sums are exact; indices of a table's rows."""
     rng = np.random.default_rng(0)
     given: dict[str, Any] = {}
     for p in kernel.front.checked.params:
@@ -277,13 +276,13 @@ def check(case: Case, given: dict[str, Any], found: list[Any]) -> None:
         np.testing.assert_allclose(got, want, rtol=2e-5)
 
 
-QUIET = pytest.mark.filterwarnings("ignore::tc.Warning")  # some ask for more than threads can keep
+QUIET = pytest.mark.filterwarnings("ignore::tc.Warning")  # some ask for more registers than there are
 
 
 @pytest.mark.share(2)
 @QUIET
 @pytest.mark.parametrize("name", CASES)
-def test_on_the_shim(name: str) -> None:
+def test_option_sets_have_no_findings_on_the_shim(name: str) -> None:
     case = CASES[name]
     kernel = tc.compile(case.source, "cuda", options=case.options)
     given = arguments(kernel, case.small)
@@ -296,7 +295,7 @@ def test_on_the_shim(name: str) -> None:
 @pytest.mark.share(2)
 @QUIET
 @pytest.mark.parametrize("name", CASES)
-def test_on_pocl(name: str) -> None:
+def test_option_sets_are_exact_on_pocl(name: str) -> None:
     case = CASES[name]
     kernel = tc.compile(case.source, "opencl", options=case.options)
     given = arguments(kernel, case.small)
@@ -306,7 +305,7 @@ def test_on_pocl(name: str) -> None:
 @pytest.mark.share(6)
 @QUIET
 @pytest.mark.parametrize("name", CASES)
-def test_on_pocl_at_full_size(name: str) -> None:
+def test_option_sets_are_exact_on_pocl_at_full_size(name: str) -> None:
     """Maps differ from those of small sizes: a size that a tile does not exceed has none.  As the original's
     tests did, against the naive map."""
     case = CASES[name]
@@ -321,8 +320,8 @@ def test_on_pocl_at_full_size(name: str) -> None:
 @pytest.mark.share(4)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", CASES)
-def test_nvrtc_compiles_it(name: str, arch: str) -> None:
-    """Without options also without a stack; where options ask for what needs one, a notice says so."""
+def test_nvrtc_compiles_option_sets(name: str, arch: str) -> None:
+    """Without options there is no stack; where options need one, a notice says so."""
     case = CASES[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tc.Warning)

@@ -1,4 +1,4 @@
-"""Index expressions for many lanes at once, and the sectors of global memory that their addresses touch.
+"""Index expressions, evaluated for all lanes of many warps, and the sectors of global memory that they touch.
 
 Global memory is fetched in 32 bytes (CUDA C++ programming guide, "Device memory accesses").
 """
@@ -23,82 +23,84 @@ from tc.poly.gpu.banks import Lanes
 SECTOR = 32
 
 
-def sectors(place: Lanes, mask: Lanes, itemsize: int) -> tuple[Lanes, Lanes]:
-    """The sectors of 32 bytes that each row of byte addresses touches where `mask` holds, and how many would
-    hold as many elements."""
-    held = np.sort(np.where(mask, place, place[np.arange(len(place)), mask.argmax(1)][:, None]), axis=1)
-    return 1 + (np.diff(held // SECTOR) != 0).sum(1), -(-_distinct(held) * itemsize // SECTOR)
+def sectors(addresses: Lanes, mask: Lanes, itemsize: int) -> tuple[Lanes, Lanes]:
+    """For each row of byte addresses the sectors that its active lanes touch, and the sectors that as many
+    distinct elements would touch if they were contiguous and aligned."""
+    active = np.sort(
+        np.where(mask, addresses, addresses[np.arange(len(addresses)), mask.argmax(1)][:, None]), axis=1
+    )
+    return 1 + (np.diff(active // SECTOR) != 0).sum(1), -(-_distinct(active) * itemsize // SECTOR)
 
 
 def _distinct(ordered: Lanes) -> Lanes:
     return 1 + (np.diff(ordered) != 0).sum(1)
 
 
-_choose: Callable[[Any, Any, Any], Lanes] = np.where
+_where: Callable[[Any, Any, Any], Lanes] = np.where
 _OPERATIONS: Mapping[type, Callable[[Any, Any], Any]] = {
     x.Add: np.add, x.Sub: np.subtract, x.Mul: np.multiply, x.Min: np.minimum, x.Max: np.maximum,
     x.EQ: np.equal, x.NE: np.not_equal, x.LT: np.less, x.LE: np.less_equal, x.GT: np.greater,
     x.GE: np.greater_equal, x.And: np.logical_and, x.Or: np.logical_or,
 }  # fmt: skip
-# What index expressions are made of.
+# The operations of index expressions.
 INDEX = (
     x.IntImm, x.UIntImm, x.Variable, x.Cast, x.Not, x.FloorDiv, x.FloorMod, x.Select, x.IfThenElse,
     *_OPERATIONS,
 )  # fmt: skip
 
 
-def lanes_of(
+def evaluate_lanes(
     e: Expr, env: Mapping[str, Lanes], load: Callable[[Load, Mapping[str, Lanes]], Lanes] | None = None
 ) -> Any:
-    """The value of an index expression or of a condition for each lane; a scalar argument is taken for 0,
-    what an array holds for what `load` says."""
+    """The value of an index expression or of a condition for each lane; a scalar argument counts as 0, an
+    array element as the result of `load`."""
     match e:
         case x.IntImm() | x.UIntImm() | x.FloatImm():
             return e.value
         case x.Variable():
             return env.get(e.name, 0)
         case x.Cast():
-            value = lanes_of(e.value, env, load)
+            value = evaluate_lanes(e.value, env, load)
             if e.value.dtype.is_float and e.dtype.is_int:
-                value = _truncated(value)
-            return np.asarray(value).astype(e.dtype.name).astype(np.int64) if _narrow(e.dtype) else value
+                value = _truncate(value)
+            return np.asarray(value).astype(e.dtype.name).astype(np.int64) if _is_narrow(e.dtype) else value
         case x.Div():
             with np.errstate(all="ignore"):
-                return np.divide(lanes_of(e.a, env, load), lanes_of(e.b, env, load))
+                return np.divide(evaluate_lanes(e.a, env, load), evaluate_lanes(e.b, env, load))
         case x.Call(name="abs", kind="intrinsic"):
-            return np.abs(lanes_of(e.args[0], env, load))
+            return np.abs(evaluate_lanes(e.args[0], env, load))
         case x.Call(kind="intrinsic"):
             with np.errstate(all="ignore"):
-                return function(e.name)(*(np.float64(lanes_of(a, env, load)) for a in e.args))
+                return function(e.name)(*(np.float64(evaluate_lanes(a, env, load)) for a in e.args))
         case x.Not():
-            return np.logical_not(lanes_of(e.a, env, load))
+            return np.logical_not(evaluate_lanes(e.a, env, load))
         case x.FloorDiv() | x.FloorMod():
-            a, b = lanes_of(e.a, env, load), np.asarray(lanes_of(e.b, env, load))
+            a, b = evaluate_lanes(e.a, env, load), np.asarray(evaluate_lanes(e.b, env, load))
             divided: Callable[[Any, Any], Lanes] = (
                 np.floor_divide if isinstance(e, x.FloorDiv) else np.remainder
             )
-            return _choose(b == 0, 0, divided(a, b + (b == 0)))
+            return _where(b == 0, 0, divided(a, b + (b == 0)))
         case x.Select() | x.IfThenElse():
-            return _choose(*(lanes_of(c, env, load) for c in x.children(e)))
+            return _where(*(evaluate_lanes(c, env, load) for c in x.children(e)))
         case Load() if load is not None:
             return load(e, env)
         case _ if type(e) in _OPERATIONS:
-            return _OPERATIONS[type(e)](*(lanes_of(c, env, load) for c in x.children(e)))
+            return _OPERATIONS[type(e)](*(evaluate_lanes(c, env, load) for c in x.children(e)))
         case _:
             raise InternalError(f"not an index expression: {text(e)}")
 
 
-def _narrow(t: DType) -> bool:
+def _is_narrow(t: DType) -> bool:
     return t.is_int and t.bits < 32
 
 
-def _truncated(value: Any) -> Lanes:
-    """Floating values as integers, towards 0; these are places in arrays, so that 2^53 is far enough."""
+def _truncate(value: Any) -> Lanes:
+    """Floating-point values truncated to integers; indices are below 2^53."""
     return np.trunc(np.nan_to_num(np.clip(value, -(2.0**53), 2.0**53))).astype(np.int64)
 
 
 def strides_of(a: Array, sizes: Mapping[str, int]) -> tuple[list[int], list[int]]:
-    """Extents, and how many elements apart neighbours are along each dimension."""
+    """The extents and the strides, in elements, of an array's dimensions."""
     shape = [max(0, evaluate(n, sizes)) for n in a.shape]
     strides = [1] * len(shape)
     for d in range(len(shape) - 2, -1, -1):

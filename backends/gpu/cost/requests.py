@@ -1,4 +1,4 @@
-"""What a launch asks of memory, and what else it does, as numbers of the whole launch."""
+"""The memory requests, instructions and barriers of a whole launch."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .instructions import MULTIPLY_ADD
 from .unrolling import Unrolling
 
 GLOBAL = ("input", "output", "temporary")
-SCRATCH = "scratch"  # what combinations have in shared memory
+SCRATCH = "scratch"  # the shared memory that reductions across threads use
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One in the text of a kernel; the numbers are those of the whole launch.
+    """An access in the text of a kernel, with numbers of the whole launch.
 
-    `requests` of warps, for `elements` of all lanes.  `moved`: sectors of global memory, or cycles of shared
-    memory; `least`: how many it would be if the same elements were neighbours.
+    `requests` of warps, for `elements` of all lanes.  `transactions` are sectors of global memory, or cycles
+    of shared memory; `ideal_transactions` those of as many contiguous elements.
     """
 
     buffer: str
@@ -32,40 +32,46 @@ class Access:
     store: bool
     requests: float
     elements: float
-    moved: float
-    least: float
+    transactions: float
+    ideal_transactions: float
 
     @property
     def text(self) -> str:
         return f"{self.buffer}[{', '.join(map(text, self.subscripts))}]"
 
     @property
-    def each(self) -> float:
-        """Sectors of a request, or cycles: bank conflicts, where there are more than needed."""
-        return self.moved / self.requests if self.requests else 0.0
+    def transactions_per_request(self) -> float:
+        """Sectors of a request to global memory, or cycles of one to shared memory."""
+        return self.transactions / self.requests if self.requests else 0.0
 
     @property
     def coalesced(self) -> bool:
-        """No more sectors than needed but one, where a row does not start with a sector; no conflicts."""
-        return self.moved <= self.least * (1 + 1e-9) + (0 if self.shared else self.requests)
+        """At most one sector more than the ideal number for each request, as rows need not be aligned to
+        sectors; in shared memory no bank conflicts."""
+        return self.transactions <= self.ideal_transactions * (1 + 1e-9) + (
+            0 if self.shared else self.requests
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a launch does: warps' instructions by pipe (`arithmetic`; `multiply-add` are among them, and of
-    shuffles), those of control and of `guards` alone; `barriers` of a thread, and in one iteration of the
-    loop with the most of its own; how often a loop runs on average, if it does at all, and how nvcc unrolls
-    it, by its `id`."""
+    """What a launch executes, in instructions of warps.
+
+    `arithmetic` has them by pipe, with shuffles, and with `multiply-add` counted a second time.  `control`
+    are branches and comparisons, `guards` those of conditions inside loops.  `barriers` are those of a
+    thread, `barriers_per_iteration` those in one iteration of the loop with most of them.  By the `id` of a
+    loop, `trip_counts` has its average where it runs at all, and `unrollings` how nvcc unrolls it.
+    """
 
     accesses: tuple[Access, ...]
     arithmetic: Mapping[str, float] = field(hash=False)
     control: float = 0.0
     guards: float = 0.0
     barriers: float = 0.0
-    barriers_each: int = 0
+    barriers_per_iteration: int = 0
     multiply_adds: float = 0.0  # of lanes
-    trips: Mapping[int, float] = field(hash=False, default_factory=dict[int, float])
-    unrolled: Mapping[int, Unrolling] = field(hash=False, default_factory=dict[int, Unrolling])
+    trip_counts: Mapping[int, float] = field(hash=False, default_factory=dict[int, float])
+    unrollings: Mapping[int, Unrolling] = field(hash=False, default_factory=dict[int, Unrolling])
     warps: float = 0.0
 
     @property

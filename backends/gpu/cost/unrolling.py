@@ -1,6 +1,6 @@
-"""What nvcc makes of loops: which it unrolls, by how much.
+"""Which loops nvcc unrolls, and by which factors.
 
-The limits are those that the PTX of NVRTC 12.9 shows for loops of known and of unknown length.
+The limits are those that the PTX of NVRTC 12.9 shows for loops of constant and of unknown trip count.
 """
 
 from __future__ import annotations
@@ -15,55 +15,55 @@ from tc.ir.simplify import linear_terms
 
 from .instructions import MULTIPLY_ADD, arithmetic
 
-_WHOLE = 256  # instructions of all iterations together: then no loop is left
-_PART = 80  # of as many iterations as are done at once
-_UNKNOWN = 4  # iterations at once, if their number is not known
-_COUNTER = 3  # instructions that count a loop
+_FULL_UNROLL_SIZE = 256  # instructions of all iterations, up to which no loop is left
+_PARTIAL_UNROLL_SIZE = 80  # instructions of an unrolled body
+_RUNTIME_UNROLL_FACTOR = 4  # where the trip count is not constant
+LOOP_INSTRUCTIONS = 3  # an increment, a comparison, a branch
 
 
 @dataclass(frozen=True, slots=True)
 class Unrolling:
-    """Iterations that are done at once; `whole`: all."""
+    """The unroll factor of a loop; `full`: it is the trip count, and no loop is left."""
 
     factor: int
-    whole: bool
+    full: bool
 
 
-def unrolled(s: Stmt, arrays: Mapping[str, Array]) -> dict[int, Unrolling]:
-    """For each loop of a statement, by its `id`."""
+def unrollings(s: Stmt, arrays: Mapping[str, Array]) -> dict[int, Unrolling]:
+    """The unrolling of each loop of a statement, by the loop's `id`."""
     out: dict[int, Unrolling] = {}
 
-    def size(s: Stmt, around: Mapping[str, int], guarded: bool) -> float:
-        """Instructions, in loops `around` that have been unrolled; a load that is the same in some of their
-        iterations is one, unless it is `guarded`."""
-        copies = math.prod(around.values())
+    def size(s: Stmt, enclosing: Mapping[str, int], guarded: bool) -> float:
+        """Instructions of a statement in unrolled loops, `enclosing` by variable and factor; a load that is
+        the same in some of their iterations counts once, unless it is `guarded` by a condition."""
+        copies = math.prod(enclosing.values())
         match s:
             case Block():
-                return sum(size(c, around, guarded) for c in s.body)
+                return sum(size(c, enclosing, guarded) for c in s.body)
             case Promote():
-                return size(s.body, around, guarded)
+                return size(s.body, enclosing, guarded)
             case If():
                 parts = (s.then, s.otherwise) if s.otherwise is not None else (s.then,)
-                return 2 * copies + sum(size(c, around, True) for c in parts)
+                return 2 * copies + sum(size(c, enclosing, True) for c in parts)
             case For():
-                found = out.get(id(s)) or decide(s)
-                if found.whole:
-                    return size(s.body, {**around, s.var: found.factor}, guarded)
-                return copies * (_COUNTER + found.factor * size(s.body, {}, guarded))
+                found = out.get(id(s)) or choose(s)
+                if found.full:
+                    return size(s.body, {**enclosing, s.var: found.factor}, guarded)
+                return copies * (LOOP_INSTRUCTIONS + found.factor * size(s.body, {}, guarded))
             case Compute():
                 steps = arithmetic(s.value, s.op, arrays[s.buffer].dtype)
                 total = float(copies * sum(n for p, n in steps.items() if p != MULTIPLY_ADD))
                 for name, subscripts in _accesses(s):
                     if arrays[name].role != "register":
                         used = {v for e in subscripts for v in variables(e)}
-                        times = math.prod(n for v, n in around.items() if guarded or v in used)
+                        times = math.prod(n for v, n in enclosing.items() if guarded or v in used)
                         total += times * (1 if arrays[name].role == "shared" else 2)
                 return total
             case _:
                 return copies
 
-    def decide(s: For) -> Unrolling:
-        n = _length(s)
+    def choose(s: For) -> Unrolling:
+        n = _trip_count(s)
         if s.kind is LoopKind.UNROLLED and n is not None:
             found = Unrolling(n, True)
         elif s.unroll:
@@ -72,41 +72,41 @@ def unrolled(s: Stmt, arrays: Mapping[str, Array]) -> dict[int, Unrolling]:
             found = Unrolling(1, False)
         else:
             one = size(s.body, {}, False)
-            part = 1 << max(0, int(_PART / max(1.0, one)).bit_length() - 1)
+            partial = 1 << max(0, int(_PARTIAL_UNROLL_SIZE / max(1.0, one)).bit_length() - 1)
             if n is None:
-                found = Unrolling(min(_UNKNOWN, part), False)
-            elif n * one <= _WHOLE:
+                found = Unrolling(min(_RUNTIME_UNROLL_FACTOR, partial), False)
+            elif n * one <= _FULL_UNROLL_SIZE:
                 found = Unrolling(n, True)
             else:
-                found = Unrolling(min(n, part), False)
+                found = Unrolling(min(n, partial), False)
         out[id(s)] = found
         return found
 
     for c in statements(s):
         if isinstance(c, For) and id(c) not in out:
-            decide(c)
+            choose(c)
     return out
 
 
-def ahead(s: For, arrays: Mapping[str, Array], how: Mapping[int, Unrolling]) -> int:
-    """Loads of the iterations of a loop that are done at once."""
+def loads_in_flight(s: For, arrays: Mapping[str, Array], unrolled: Mapping[int, Unrolling]) -> int:
+    """Loads in an unrolled body of a loop, which are all in flight before one of them is used."""
 
-    def loads(s: Stmt, around: Mapping[str, int]) -> int:
+    def loads(s: Stmt, enclosing: Mapping[str, int]) -> int:
         match s:
             case Block():
-                return sum(loads(c, around) for c in s.body)
+                return sum(loads(c, enclosing) for c in s.body)
             case Promote():
-                return loads(s.body, around)
+                return loads(s.body, enclosing)
             case If():
-                return loads(s.then, around)
+                return loads(s.then, enclosing)
             case For():
-                return loads(s.body, {**around, s.var: how[id(s)].factor})
+                return loads(s.body, {**enclosing, s.var: unrolled[id(s)].factor})
             case Compute():
                 total = 0
                 for name, subscripts in _accesses(s):
                     if arrays[name].role != "register":
                         used = {v for e in subscripts for v in variables(e)}
-                        total += math.prod(n for v, n in around.items() if v in used)
+                        total += math.prod(n for v, n in enclosing.items() if v in used)
                 return total
             case _:
                 return 0
@@ -114,8 +114,8 @@ def ahead(s: For, arrays: Mapping[str, Array], how: Mapping[int, Unrolling]) -> 
     return loads(s, {})
 
 
-def _length(s: For) -> int | None:
-    """How often a loop runs, if that is always the same."""
+def _trip_count(s: For) -> int | None:
+    """The trip count of a loop, if it is constant."""
     low, first = linear_terms(s.lower)
     high, last = linear_terms(s.upper)
     rest = {e: high.get(e, 0) - low.get(e, 0) for e in (*high, *low)}

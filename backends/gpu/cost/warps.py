@@ -1,17 +1,14 @@
-"""What the warps of a launch do: requests to memory, how these fall on sectors and banks, instructions.
+"""What the warps of a launch do: requests to memory, the sectors and banks of these, and instructions.
 
-The tree of a launch is walked once.  Walked along are some of its warps, all 32 lanes of each as numpy
-arrays, each with the number of warps and iterations that it stands for: those of a block in the middle, or
-where a condition asks for the number of a block, of the last one and of some others; and of a loop one
-iteration, or several where conditions ask for its variable.  So the work is that of the text, whatever the
-sizes, and counts are exact as long as what is not looked at does the same.
+The tree of a launch is walked once with a sample of its warps (sampling.py), so the time of a walk does not
+depend on sizes; counts are exact as long as the warps and iterations that are not sampled do the same.
 
-What nvcc does on its own is counted as done (as the PTX of NVRTC 12.9 shows): a load that is the same in
-several iterations of unrolled loops, or does not change in a loop, is made once, unless there is a condition
-or a barrier between, or its array is written in there; an element that a loop updates again and again, and
-nothing else in it touches its array, is in a register meanwhile; so is what the same block of statements has
-just loaded or stored.  Neighbours in shared memory that iterations done at once load are one vector of up to
-16 bytes, where rows begin as vectors do.
+The counts are those after the optimisations of nvcc (as the PTX of NVRTC 12.9 shows).  A load that is the
+same in several iterations of unrolled loops, or invariant in a loop, is executed once, unless there is a
+condition or a barrier between, or a store to its array in the loop.  An accumulator that a loop updates is in
+a register meanwhile if nothing else in the loop accesses its array; so is what the same block of statements
+has just loaded or stored.  Contiguous loads from shared memory in iterations that are unrolled together are
+one vector of up to 16 bytes, where rows are aligned as vectors are.
 
 Sectors: global memory is fetched in 32 bytes; banks: tc/poly/gpu/banks.py (CUDA C++ programming guide,
 "Device memory accesses", "Shared memory").
@@ -19,10 +16,9 @@ Sectors: global memory is fetched in 32 bytes; banks: tc/poly/gpu/banks.py (CUDA
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -54,300 +50,234 @@ from tc.ir.simplify import linear_terms
 from tc.poly.gpu.banks import Lanes, cycles
 
 from .instructions import (
-    BYTES,
+    DOT_PRODUCT_LENGTH,
     MULTIPLY_ADD,
     arithmetic,
-    converts,
     divisions,
-    of_bytes,
+    is_dot_product,
+    is_half_conversion,
     pipe,
 )
-from .lanes import INDEX, lanes_of, sectors, strides_of
+from .lanes import INDEX, evaluate_lanes, sectors, strides_of
 from .requests import SCRATCH, Access, Work, block_counts, thread_count
-from .unrolling import unrolled
+from .sampling import (
+    Frame,
+    Sample,
+    lane_trips,
+    sample_iterations,
+    sample_launch,
+    variables_of_conditions,
+)
+from .unrolling import LOOP_INSTRUCTIONS, unrollings
 
-_WARPS = 80  # that are walked along at first
-_ROWS = 512  # that are walked along at most
-_FEW = 8  # iterations that are all looked at
-
-
-@dataclass(frozen=True, slots=True)
-class _Frame:
-    """A loop around a statement, or a condition (`loop` is None)."""
-
-    loop: For | None
-    whole: bool = False  # unrolled, no loop is left
-    barrier: bool = False
-    stored: Mapping[str, int] = field(default_factory=dict[str, int])  # statements that store, by array
-    loaded: frozenset[str] = frozenset()
+_Element = tuple[str, tuple[Expr, ...]]  # a buffer and its subscripts
 
 
-@dataclass(frozen=True, slots=True)
-class _Warps:
-    """Rows are warps at some iterations: arrays are of (rows, 1) or (rows, 32)."""
-
-    env: Mapping[str, Lanes]
-    mask: Lanes
-    weight: Lanes
-    trips: Mapping[str, Lanes]  # of the loops around
-    frames: tuple[_Frame, ...] = ()
-
-    def take(self, rows: Lanes) -> _Warps:
-        return _Warps(
-            {n: v[rows] for n, v in self.env.items()},
-            self.mask[rows],
-            self.weight[rows],
-            {n: v[rows] for n, v in self.trips.items()},
-            self.frames,
-        )
+def count_work(nest: LoopNest, launch: Launch, sizes: Mapping[str, int], *, shuffles: bool = True) -> Work:
+    """The work of all warps of a launch; `sizes` are the values of symbolic sizes.  `shuffles`: whether the
+    threads of a warp reduce by shuffles."""
+    return _WorkCounter(nest, launch, sizes, shuffles).count()
 
 
-def work(nest: LoopNest, launch: Launch, sizes: Mapping[str, int], *, shuffles: bool = True) -> Work:
-    """Of all warps of a launch, whose sizes are those of the nest or else have these values; `shuffles`:
-    threads of a warp combine what they hold by shuffles."""
-    return _Walk(nest, launch, sizes, shuffles).walked()
+class _WorkCounter:
+    """Walks a launch with a sample of its warps, and adds up what they do."""
 
-
-class _Walk:
     def __init__(self, nest: LoopNest, launch: Launch, sizes: Mapping[str, int], shuffles: bool) -> None:
         self.launch = launch
         self.sizes = sizes
         self.shuffles = shuffles
         self.arrays = {a.name: a for a in nest.arrays}
-        self.unrolled = unrolled(launch.body, self.arrays)
-        self.areas = scratch(launch, self.arrays, shuffles)
-        self.asked = frozenset(_asked(launch))
+        self.unrollings = unrollings(launch.body, self.arrays)
+        self.scratch_areas = scratch(launch, self.arrays, shuffles)
+        self.condition_variables = frozenset(variables_of_conditions(launch))
         self.accesses: list[Access] = []
         self.pipes: dict[str, float] = {}
         self.control = self.guards = self.barriers = self.multiply_adds = 0.0
-        self.entered: dict[int, list[float]] = {}
+        self.loop_executions: dict[int, list[float]] = {}
         self.strides = {a.name: strides_of(a, sizes) for a in nest.arrays}
 
-    def walked(self) -> Work:
+    def count(self) -> Work:
         counts = block_counts(self.launch, self.sizes)
         threads = thread_count(self.launch)
         warps = float(math.prod(counts) * -(-threads // WARP))
         if warps:
-            self.visit(self.launch.body, self.first(counts, threads))
+            self.visit(
+                self.launch.body,
+                sample_launch(self.launch, counts, threads, self.sizes, self.condition_variables),
+            )
         return Work(
             tuple(self.accesses),
             dict(self.pipes),
             self.control,
             self.guards,
             self.barriers / max(1.0, warps),
-            _barriers_each(self.launch.body),
+            _barriers_per_iteration(self.launch.body),
             self.multiply_adds,
-            {k: n / w for k, (w, n) in self.entered.items() if w},
-            self.unrolled,
+            {k: n / w for k, (w, n) in self.loop_executions.items() if w},
+            self.unrollings,
             warps,
         )
 
-    def first(self, counts: Sequence[int], threads: int) -> _Warps:
-        """All warps of some blocks."""
-        picked: list[list[tuple[int, int]]] = []
-        held = -(-threads // WARP)
-        for (v, _), n in zip(self.launch.blocks, counts, strict=True):
-            rows = held * math.prod(map(len, picked))
-            left = max(min(3, _WARPS // rows), min(2, _ROWS // rows))
-            picked.append(_some(n, left) if v in self.asked else [(n // 2, n)])
-        blocks = list(itertools.product(*picked))
-        number = np.arange(held * WARP).reshape(1, held, WARP)
-        mask = np.broadcast_to(number < threads, (len(blocks), held, WARP)).reshape(-1, WARP)
-        env: dict[str, Lanes] = {}
-        rows = len(blocks) * held
-        for i, (v, _) in enumerate(self.launch.blocks):
-            env[v] = np.repeat(np.array([b[i][0] for b in blocks], np.int64), held).reshape(rows, 1)
-        for v, n in self.launch.threads:
-            lanes = np.broadcast_to(number % n, (len(blocks), held, WARP)).reshape(rows, WARP)
-            env[v] = lanes[:, :1] if np.all(lanes == lanes[:, :1]) else lanes
-            number = number // n
-        for n, value in self.sizes.items():
-            env[n] = np.full((rows, 1), value, np.int64)
-        weight = np.repeat(np.array([float(math.prod(n for _, n in b)) for b in blocks]), held)
-        return _Warps(env, mask, weight, {})
-
     # Statements.
 
-    def visit(self, s: Stmt, g: _Warps, known: set[tuple[str, tuple[Expr, ...]]] | None = None) -> None:
-        if not len(g.weight):
+    def visit(self, s: Stmt, sample: Sample, available: set[_Element] | None = None) -> None:
+        if not len(sample.weight):
             return
-        known = set() if known is None else known
+        available = set() if available is None else available
         match s:
             case Block():
                 for c in s.body:
-                    self.visit(c, g, known)
+                    self.visit(c, sample, available)
                     if not isinstance(c, (Compute, Prefetch)):
-                        known.clear()
+                        available.clear()
             case Promote():
-                self.visit(s.body, g)
+                self.visit(s.body, sample)
             case For():
-                self.loop(s, g)
+                self.visit_loop(s, sample)
             case If():
-                self.condition(s, g, known)
+                self.visit_condition(s, sample, available)
             case Compute():
-                self.compute(s, g, known)
+                self.visit_compute(s, sample, available)
             case Sync():
-                self.control += float(g.weight.sum())
-                self.barriers += float(g.weight.sum())
+                self.control += float(sample.weight.sum())
+                self.barriers += float(sample.weight.sum())
             case Combine():
-                self.combine(s, g)
+                self.visit_combine(s, sample)
             case Prefetch():
-                self.control += float(g.weight.sum())
+                self.control += float(sample.weight.sum())
             case Launch():
                 raise InternalError("a launch inside a launch")
 
-    def condition(self, s: If, g: _Warps, known: set[tuple[str, tuple[Expr, ...]]]) -> None:
-        """A comparison and a branch; the comparison is made once, if it is the same in a loop."""
-        tests = sum(isinstance(e, (x.EQ, x.NE, x.LT, x.LE, x.GT, x.GE)) for e in walk(s.condition))
-        spent = float(g.weight.sum() + tests * self.often(g, variables(s.condition)).sum())
-        self.control += spent
-        self.guards += spent if any(f.loop is not None for f in g.frames) else 0.0
-        true = self.truth(s.condition, g)
-        frames = (*g.frames, _Frame(None))
-        for part, holds in ((s.then, true), (s.otherwise, None if true is None else ~true)):
+    def visit_condition(self, s: If, sample: Sample, available: set[_Element]) -> None:
+        """Count a branch, and its comparisons, which nvcc hoists out of loops that do not change them."""
+        comparisons = sum(isinstance(e, (x.EQ, x.NE, x.LT, x.LE, x.GT, x.GE)) for e in walk(s.condition))
+        instructions = float(
+            sample.weight.sum() + comparisons * self.executions(sample, variables(s.condition)).sum()
+        )
+        self.control += instructions
+        self.guards += instructions if any(f.loop is not None for f in sample.frames) else 0.0
+        true = self.condition_mask(s.condition, sample)
+        frames = (*sample.frames, Frame(None))
+        for part, active in ((s.then, true), (s.otherwise, None if true is None else ~true)):
             if part is not None:
-                mask = g.mask if holds is None else g.mask & holds
+                mask = sample.mask if active is None else sample.mask & active
                 rows: Lanes = np.any(mask, axis=1)
-                self.visit(part, replace(g, mask=mask, frames=frames).take(rows), set(known))
+                self.visit(part, replace(sample, mask=mask, frames=frames).take(rows), set(available))
 
-    def loop(self, s: For, g: _Warps) -> None:
-        low, high = lanes_of(s.lower, g.env), lanes_of(s.upper, g.env)
-        trips = np.broadcast_to(np.maximum(0, -((low - high) // s.step)), g.mask.shape)
-        most = np.where(g.mask, trips, 0).max(1)
-        least = np.minimum(np.where(g.mask, trips, np.iinfo(np.int64).max).min(1), most)
-        entry = self.entered.setdefault(id(s), [0.0, 0.0])
-        entry[0] += float(g.weight[most > 0].sum())
-        entry[1] += float((g.weight * most).sum())
-        if not self.unrolled[id(s)].whole:  # a counter, a comparison, a branch
-            self.control += 3 * float((g.weight * most).sum()) / self.unrolled[id(s)].factor
-        top = int(most.max())
-        picks: list[tuple[Lanes, Lanes]]  # iterations, and how many each stands for
-        zero = np.zeros_like(most)
-        if s.var in self.asked and top <= _FEW and len(most) * top <= _ROWS:
-            picks = [(zero + k, (k < most) * 1.0) for k in range(top)]
-        elif s.var in self.asked and len(most) * 3 <= _ROWS:
-            picks = [
-                (zero, (most > 0) * 1.0),
-                (most // 2, np.maximum(0, most - 2) * 1.0),
-                (np.maximum(0, most - 1), (most > 1) * 1.0),
-            ]
-        elif len(most) * 2 > _ROWS:
-            picks = [(most // 2, most * 1.0)]
-        else:  # while all lanes run, and while some still do
-            picks = [(least // 2, least * 1.0), (least + (most - least) // 2, (most - least) * 1.0)]
-        frames = (*g.frames, self.frame(s))
-        parts: list[_Warps] = []
-        for number, stands in picks:
-            rows = stands > 0
-            if not rows.any():
-                continue
-            part = g.take(rows)
-            k = number[rows][:, None]
-            at = np.broadcast_to(low, (len(most), np.shape(low)[-1] if np.ndim(low) else 1))[rows]
-            parts.append(
-                _Warps(
-                    {**part.env, s.var: at + k * s.step},
-                    part.mask & (k < trips[rows]),
-                    part.weight * stands[rows],
-                    {**part.trips, s.var: most[rows]},
-                    frames,
-                )
+    def visit_loop(self, s: For, sample: Sample) -> None:
+        trips = lane_trips(s, sample)
+        most = np.where(sample.mask, trips, 0).max(1)
+        executions = self.loop_executions.setdefault(id(s), [0.0, 0.0])
+        executions[0] += float(sample.weight[most > 0].sum())
+        executions[1] += float((sample.weight * most).sum())
+        if not self.unrollings[id(s)].full:
+            self.control += (
+                LOOP_INSTRUCTIONS * float((sample.weight * most).sum()) / self.unrollings[id(s)].factor
             )
-        if parts:
-            self.visit(s.body, _together(parts))
+        iterations = sample_iterations(s, sample, trips, self.frame_of(s), self.condition_variables)
+        if iterations is not None:
+            self.visit(s.body, iterations)
 
-    def compute(self, s: Compute, g: _Warps, known: set[tuple[str, tuple[Expr, ...]]]) -> None:
+    def visit_compute(self, s: Compute, sample: Sample, available: set[_Element]) -> None:
         value = inline_lets(s.value)
         target = self.arrays[s.buffer]
-        weight = float(g.weight.sum())
-        dots = of_bytes(value, s.op, target.dtype)
-        steps = {"integer": 1 / BYTES} if dots else arithmetic(s.value, s.op, target.dtype)
-        for p, n in steps.items():
-            self.spend(p, n * weight)
+        weight = float(sample.weight.sum())
+        is_dot = is_dot_product(value, s.op, target.dtype)
+        instructions = (
+            {"integer": 1 / DOT_PRODUCT_LENGTH} if is_dot else arithmetic(s.value, s.op, target.dtype)
+        )
+        for p, n in instructions.items():
+            self.add_instructions(p, n * weight)
             if p == MULTIPLY_ADD:
-                self.multiply_adds += n * float((g.weight * g.mask.sum(1)).sum())
-        converted = {c.value for c in walk(value) if isinstance(c, x.Cast) and converts(c)}
-        reads = list(self.reads(value, g, g.mask))
+                self.multiply_adds += n * float((sample.weight * sample.mask.sum(1)).sum())
+        converted = {c.value for c in walk(value) if isinstance(c, x.Cast) and is_half_conversion(c)}
+        loads = list(self.loads(value, sample, sample.mask))
         for e in s.subscripts:
-            reads += self.reads(inline_lets(e), g, g.mask)
-        for e, mask in reads:
-            if (e.buffer, e.subscripts) not in known:
-                known.add((e.buffer, e.subscripts))
-                often = self.kept(e.buffer, e.subscripts, g)
-                self.access(e.buffer, e.subscripts, g, mask, often, width=s.width, store=False, packed=dots)
+            loads += self.loads(inline_lets(e), sample, sample.mask)
+        for e, mask in loads:
+            if (e.buffer, e.subscripts) not in available:
+                available.add((e.buffer, e.subscripts))
+                count = self.access_count(e.buffer, e.subscripts, sample)
+                self.add_access(
+                    e.buffer, e.subscripts, sample, mask, count, width=s.width, store=False, packed=is_dot
+                )
                 if e in converted:
-                    self.spend("integer", s.width * float(often.sum()))
-        often = g.weight
+                    self.add_instructions("integer", s.width * float(count.sum()))
+        count = sample.weight
         if s.op is not None:
-            often = self.kept(s.buffer, s.subscripts, g, updated=True)
-            if (s.buffer, s.subscripts) not in known:
-                self.access(s.buffer, s.subscripts, g, g.mask, often, store=False)
-        parts = max(1, s.width * target.dtype.itemsize // VECTOR)  # of halves as float32 several
-        self.access(s.buffer, s.subscripts, g, g.mask, often * parts, width=s.width // parts, store=True)
-        loaded = [i for e, _ in reads if self.arrays[e.buffer].role != "register" for i in e.subscripts]
-        # What is computed under a condition is computed again for what comes after it.
-        parts = (
+            count = self.access_count(s.buffer, s.subscripts, sample, updated=True)
+            if (s.buffer, s.subscripts) not in available:
+                self.add_access(s.buffer, s.subscripts, sample, sample.mask, count, store=False)
+        vectors = max(
+            1, s.width * target.dtype.itemsize // VECTOR
+        )  # more than one for halves that become float32
+        self.add_access(
+            s.buffer, s.subscripts, sample, sample.mask, count * vectors, width=s.width // vectors, store=True
+        )
+        loaded = [i for e, _ in loads if self.arrays[e.buffer].role != "register" for i in e.subscripts]
+        # nvcc does not reuse what it computes under a condition after that condition.
+        groups = (
             (loaded, s.subscripts)
             if any(isinstance(e, x.IfThenElse) for e in walk(value))
             else ((*loaded, *s.subscripts),)
         )
-        for part in parts:
-            for e, n in divisions(part).items():
-                self.spend("integer", n * float(self.often(g, variables(e)).sum()))
-        known.difference_update([k for k in known if k[0] == s.buffer])
-        known.add((s.buffer, s.subscripts))
+        for group in groups:
+            for e, n in divisions(group).items():
+                self.add_instructions("integer", n * float(self.executions(sample, variables(e)).sum()))
+        available.difference_update([k for k in available if k[0] == s.buffer])
+        available.add((s.buffer, s.subscripts))
 
-    def reads(self, e: Expr, g: _Warps, mask: Lanes) -> Iterator[tuple[Load, Lanes]]:
-        """The loads of an expression, and the lanes that make them."""
+    def loads(self, e: Expr, sample: Sample, mask: Lanes) -> Iterator[tuple[Load, Lanes]]:
+        """The loads of an expression, each with the mask of the lanes that execute it."""
         match e:
             case x.IfThenElse():
-                yield from self.reads(e.condition, g, mask)
-                true = self.truth(e.condition, g)
-                yield from self.reads(e.then_value, g, mask if true is None else mask & true)
-                yield from self.reads(e.else_value, g, mask if true is None else mask & ~true)
+                yield from self.loads(e.condition, sample, mask)
+                true = self.condition_mask(e.condition, sample)
+                yield from self.loads(e.then_value, sample, mask if true is None else mask & true)
+                yield from self.loads(e.else_value, sample, mask if true is None else mask & ~true)
             case _:
                 for c in x.children(e):
-                    yield from self.reads(c, g, mask)
+                    yield from self.loads(c, sample, mask)
                 if isinstance(e, Load):
                     yield e, mask
 
-    def combine(self, s: Combine, g: _Warps) -> None:
-        """As tc/codegen/combine.py does it."""
+    def visit_combine(self, s: Combine, sample: Sample) -> None:
+        """Count what tc/codegen/combine.py emits for a reduction across threads."""
         array = self.arrays[s.buffer]
-        how = Grouping.of(self.launch.threads, s.thread, self.shuffles)
-        if how.count == 1:
+        grouping = Grouping.of(self.launch.threads, s.thread, self.shuffles)
+        if grouping.count == 1:
             return
         elements = elements_of(array)
-        weight = float(g.weight.sum())
-        self.barriers += weight * self.areas.barriers(s, array, how)
+        weight = float(sample.weight.sum())
+        self.barriers += weight * self.scratch_areas.barriers(s, array, grouping)
         weight *= elements
-        steps = (how.lanes - 1).bit_length()
-        self.spend("shuffle", weight * steps)
-        self.spend(pipe(array.dtype), weight * steps)
-        if how.warps == 1:
+        steps = (grouping.lanes - 1).bit_length()
+        self.add_instructions("shuffle", weight * steps)
+        self.add_instructions(pipe(array.dtype), weight * steps)
+        if grouping.warps == 1:
             return
-        if how.lanes > 1:
+        if grouping.lanes > 1:
             self.control += weight * 4
-            stored, loaded, summed = 1.0, float(how.warps), how.warps - 1.0
-            if how.shared_out(elements):
-                warps, many = -(-how.threads // WARP), how.at_once(elements)
-                share = -(-how.slots * many // how.warps // WARP) / (warps * many)
+            stored, loaded, summed = 1.0, float(grouping.warps), grouping.warps - 1.0
+            if grouping.shares_partial_results(elements):
+                warps, many = -(-grouping.threads // WARP), grouping.elements_per_round(elements)
+                share = -(-grouping.slots * many // grouping.warps // WARP) / (warps * many)
                 stored, loaded, summed = 1 + share, 1 + share * loaded, share * summed
-            self.spend(pipe(array.dtype), weight * summed)
-        elif how.in_a_row(s.everywhere):
+            self.add_instructions(pipe(array.dtype), weight * summed)
+        elif grouping.is_serial(s.everywhere):
             self.control += weight * 3
-            # The first threads of groups are of so many of the warps.
-            held = -(-thread_count(self.launch) // WARP)
-            busy = 1.0 if s.everywhere or how.stride < WARP else -(-held // how.count) / held
-            stored, loaded = 1.0, busy * how.count
-            self.spend(pipe(array.dtype), weight * busy * (how.count - 1))
+            # Only warps with the first thread of a group take part.
+            warps = -(-thread_count(self.launch) // WARP)
+            busy = 1.0 if s.everywhere or grouping.stride < WARP else -(-warps // grouping.count) / warps
+            stored, loaded = 1.0, busy * grouping.count
+            self.add_instructions(pipe(array.dtype), weight * busy * (grouping.count - 1))
         else:
-            steps = (how.count - 1).bit_length()
+            steps = (grouping.count - 1).bit_length()
             self.control += weight * (1 + 3 * steps)
-            held = -(-thread_count(self.launch) // WARP)
-            # In each step half as many threads as in the last one add what the others hold.
-            busy = sum(max(1.0, held * (1 << k) / (2 << (steps - 1))) / held for k in range(steps))
-            self.spend(pipe(array.dtype), weight * busy)
+            warps = -(-thread_count(self.launch) // WARP)
+            # A tree: each step has half as many active threads as the one before.
+            busy = sum(max(1.0, warps * (1 << k) / (2 << (steps - 1))) / warps for k in range(steps))
+            self.add_instructions(pipe(array.dtype), weight * busy)
             stored, loaded = 1 + busy, 2 * busy
         for store, n in ((False, loaded), (True, stored)):
             requests = weight * n
@@ -358,69 +288,73 @@ class _Walk:
                 )
             )  # fmt: skip
 
-    # What is counted.
+    # Counts.
 
-    def spend(self, where: str, n: float) -> None:
-        self.pipes[where] = self.pipes.get(where, 0.0) + n
+    def add_instructions(self, unit: str, n: float) -> None:
+        self.pipes[unit] = self.pipes.get(unit, 0.0) + n
 
-    def truth(self, e: Expr, g: _Warps) -> Lanes | None:
-        """A condition for each lane; None if it depends on values."""
+    def condition_mask(self, e: Expr, sample: Sample) -> Lanes | None:
+        """A condition for each lane; None if it depends on data."""
         if any(isinstance(s, (Load, x.FloatImm, x.Call)) for s in walk(e)):
             return None
-        if not variables(e) <= g.env.keys():
+        if not variables(e) <= sample.env.keys():
             return None
-        return np.broadcast_to(np.asarray(lanes_of(inline_lets(e), g.env), bool), g.mask.shape)
+        return np.broadcast_to(
+            np.asarray(evaluate_lanes(inline_lets(e), sample.env), bool), sample.mask.shape
+        )
 
-    def often(self, g: _Warps, names: set[str]) -> Lanes:
-        """How often what depends on these variables is computed by each row: once in the loops that it does
-        not depend on, those around the innermost that it depends on counted as they run."""
-        weight = g.weight
-        for f in reversed(g.frames):
+    def executions(self, sample: Sample, names: set[str]) -> Lanes:
+        """How often each row computes an expression of these variables, which nvcc hoists out of the inner
+        loops that it does not depend on."""
+        weight = sample.weight
+        for f in reversed(sample.frames):
             if f.loop is None:
                 continue
             if f.loop.var not in names:
-                weight = weight / np.maximum(1, g.trips[f.loop.var])
-            elif not f.whole:
+                weight = weight / np.maximum(1, sample.trip_counts[f.loop.var])
+            elif not f.fully_unrolled:
                 break
         return weight
 
-    def kept(self, buffer: str, subscripts: Sequence[Expr], g: _Warps, *, updated: bool = False) -> Lanes:
-        """How often each row makes a load, or a load and a store if the element is `updated` (see the
+    def access_count(
+        self, buffer: str, subscripts: Sequence[Expr], sample: Sample, *, updated: bool = False
+    ) -> Lanes:
+        """How often each row executes a load, or a load and a store if the element is `updated` (see the
         module's text)."""
         names = {v for e in subscripts for v in variables(e)}
         role = self.arrays[buffer].role
-        # Temporaries are in one workspace: for all that nvcc knows they might be the same.
-        like = {n for n, a in self.arrays.items() if a.role == role == "temporary"} | {buffer}
-        weight = g.weight
-        for f in reversed(g.frames):
-            if f.loop is None or f.barrier:
+        # Temporaries share a workspace, so nvcc has to assume that they alias.
+        aliases = {n for n, a in self.arrays.items() if a.role == role == "temporary"} | {buffer}
+        weight = sample.weight
+        for f in reversed(sample.frames):
+            if f.loop is None or f.has_barrier:
                 break
-            stores = sum(n for b, n in f.stored.items() if b in like)
-            if stores > updated or (updated and f.loaded & like):
+            stores = sum(n for b, n in f.stores.items() if b in aliases)
+            if stores > updated or (updated and f.loaded & aliases):
                 break
             if f.loop.var not in names:
-                weight = weight / np.maximum(1, g.trips[f.loop.var])
-            elif not f.whole:
+                weight = weight / np.maximum(1, sample.trip_counts[f.loop.var])
+            elif not f.fully_unrolled:
                 break
         return weight
 
-    def frame(self, s: For) -> _Frame:
-        stored: dict[str, int] = {}
+    def frame_of(self, s: For) -> Frame:
+        stores: dict[str, int] = {}
         loaded: set[str] = set()
-        barrier = False
+        has_barrier = False
         for c in statements(s.body):
-            barrier = barrier or isinstance(c, (Sync, Combine))
+            has_barrier = has_barrier or isinstance(c, (Sync, Combine))
             if isinstance(c, Compute):
-                stored[c.buffer] = stored.get(c.buffer, 0) + 1
+                stores[c.buffer] = stores.get(c.buffer, 0) + 1
                 for e in (c.value, *c.subscripts):
                     loaded |= {i.buffer for i in walk(e) if isinstance(i, Load)}
-        return _Frame(s, self.unrolled[id(s)].whole, barrier, stored, frozenset(loaded))
+        return Frame(s, self.unrollings[id(s)].full, has_barrier, stores, frozenset(loaded))
 
-    def access(
+    def add_access(
         self,
         buffer: str,
         subscripts: tuple[Expr, ...],
-        g: _Warps,
+        sample: Sample,
         mask: Lanes,
         weight: Lanes,
         *,
@@ -428,27 +362,30 @@ class _Walk:
         store: bool,
         packed: bool = False,
     ) -> None:
-        """Of `width` neighbouring elements at once; `packed`: an instruction puts single ones into a word."""
+        """Count an access of `width` contiguous elements; `packed`: a single byte takes an instruction to be
+        packed into a word."""
         array = self.arrays[buffer]
-        env = g.env
+        env = sample.env
         if array.role == "register":
             return
         shared = array.role == "shared"
         if shared and not store and width == 1 and subscripts:
-            width, env = self.together(array, subscripts, g)
+            width, env = self.vector_width(array, subscripts, sample)
             weight = weight / width
         rows = mask.any(1)
         if not rows.any():
             return
-        place = np.broadcast_to(self.place(buffer, subscripts, env), mask.shape)[rows] * array.dtype.itemsize
+        itemsize = array.dtype.itemsize
+        addresses = np.broadcast_to(self.element_index(buffer, subscripts, env), mask.shape)[rows] * itemsize
         mask, weight = mask[rows], weight[rows]
-        moved, least = (cycles if shared else sectors)(place, mask, array.dtype.itemsize * width)
+        transactions, ideal = (cycles if shared else sectors)(addresses, mask, itemsize * width)
         requests = float(weight.sum())
-        # Its address: nvcc counts one up in a loop, unless there is no telling how.
+        # nvcc increments an address in a loop (strength reduction), but computes one with a quotient anew.
         for e in subscripts:
             if any(isinstance(i, (x.FloorDiv, x.FloorMod)) for i in walk(e)):
-                self.spend("integer", float(np.minimum(weight, self.often(g, variables(e))[rows]).sum()))
-        self.spend("integer", ((not shared) + (packed and width == 1)) * requests)
+                computed = np.minimum(weight, self.executions(sample, variables(e))[rows])
+                self.add_instructions("integer", float(computed.sum()))
+        self.add_instructions("integer", ((not shared) + (packed and width == 1)) * requests)
         self.accesses.append(
             Access(
                 buffer,
@@ -457,86 +394,63 @@ class _Walk:
                 store,
                 requests,
                 float((weight * mask.sum(1)).sum()) * width,
-                float((weight * moved).sum()),
-                float((weight * least).sum()),
+                float((weight * transactions).sum()),
+                float((weight * ideal).sum()),
             )
         )
 
-    def together(
-        self, array: Array, subscripts: Sequence[Expr], g: _Warps
+    def vector_width(
+        self, array: Array, subscripts: Sequence[Expr], sample: Sample
     ) -> tuple[int, Mapping[str, Lanes]]:
-        """How many elements of a row of shared memory are one load, and the values of variables for the first
-        of them.  Halves are converted by inline PTX, before which NVRTC makes no vectors."""
+        """The number of elements of a row in shared memory that nvcc loads as one vector, and the values of
+        variables for the first of them.
+
+        Halves are converted by inline PTX, before which NVRTC does not vectorize loads.
+        """
         if array.dtype == FLOAT16:
-            return 1, g.env
+            return 1, sample.env
         terms, constant = linear_terms(inline_lets(subscripts[-1]))
         row = self.strides[array.name][0][-1] + array.padding
-        for f in reversed(g.frames):
-            if f.loop is None or f.barrier or f.stored.get(array.name):
+        for f in reversed(sample.frames):
+            if f.loop is None or f.has_barrier or f.stores.get(array.name):
                 break
             v = x.Variable(f.loop.var)
             if terms.get(v) == 1:
                 low, first = linear_terms(f.loop.lower)
                 starts = (constant + first, row, *low.values(), *(k for e, k in terms.items() if e != v))
-                most = min(VECTOR // array.dtype.itemsize, self.unrolled[id(f.loop)].factor)
-                width = math.gcd(1 << most.bit_length() - 1, *starts) if f.loop.step == 1 else 1
-                envs = [{**g.env, v.name: g.env[v.name] // width * width + i} for i in range(width)]
-                places = [self.place(array.name, subscripts, e) for e in envs]
-                if all(np.all(p == places[0] + i) for i, p in enumerate(places)):
+                limit = min(VECTOR // array.dtype.itemsize, self.unrollings[id(f.loop)].factor)
+                width = math.gcd(1 << limit.bit_length() - 1, *starts) if f.loop.step == 1 else 1
+                envs = [{**sample.env, v.name: sample.env[v.name] // width * width + i} for i in range(width)]
+                indices = [self.element_index(array.name, subscripts, e) for e in envs]
+                if all(np.all(n == indices[0] + i) for i, n in enumerate(indices)):
                     return width, envs[0]
-            if not f.whole:
+            if not f.fully_unrolled:
                 break
-        return 1, g.env
+        return 1, sample.env
 
-    def place(self, buffer: str, subscripts: Sequence[Expr], env: Mapping[str, Lanes]) -> Lanes:
-        """The number of an element in its array; an index out of memory is taken for random."""
+    def element_index(self, buffer: str, subscripts: Sequence[Expr], env: Mapping[str, Lanes]) -> Lanes:
+        """The index of an element in its array; an index that is itself loaded is taken for random."""
         shape, strides = self.strides[buffer]
         total: Any = np.zeros((1, 1), np.int64)
         for e, n, stride in zip(subscripts, shape, strides, strict=True):
             e = inline_lets(e)
             loads = [i for i in walk(e) if isinstance(i, Load)]
             if not loads:
-                at = lanes_of(e, env)
+                at = evaluate_lanes(e, env)
             elif all(isinstance(i, (*INDEX, Load)) for i in walk(e)):
-                at = lanes_of(e, env, self.random) % max(1, n)
-            else:  # computed from values that are not indices
-                at = sum(self.random(i, env) for i in loads) % max(1, n)
+                at = evaluate_lanes(e, env, self.hashed_index) % max(1, n)
+            else:  # computed from floating-point values
+                at = sum(self.hashed_index(i, env) for i in loads) % max(1, n)
             total = total + stride * at
         return total
 
-    def random(self, e: Load, env: Mapping[str, Lanes]) -> Lanes:
-        """The same number for the same element, any for another one (Knuth's multiplicative hashing)."""
-        return ((self.place(e.buffer, e.subscripts, env) + 1) * 2654435761) >> 7 & 0x3FFFFFFF
+    def hashed_index(self, e: Load, env: Mapping[str, Lanes]) -> Lanes:
+        """A hash of the element that is loaded: equal for equal elements (Knuth's multiplicative hashing)."""
+        return ((self.element_index(e.buffer, e.subscripts, env) + 1) * 2654435761) >> 7 & 0x3FFFFFFF
 
 
-def _some(n: int, most: int) -> list[tuple[int, int]]:
-    """Of the numbers below `n` some, each with how many it stands for: the last one, which is often another
-    one, and those in the middle of parts of the rest; of one alone, one of these."""
-    if most < 2 or n < 2:
-        return [(max(0, n - 1) // 2, n)]
-    parts = min(most - 1, n - 1)
-    bounds = [(n - 1) * i // parts for i in range(parts + 1)]
-    return [*(((a + b) // 2, b - a) for a, b in itertools.pairwise(bounds)), (n - 1, 1)]
-
-
-def _asked(s: Stmt) -> Iterator[str]:
-    """Variables in conditions and in the bounds of loops."""
-    for c in statements(s):
-        match c:
-            case If():
-                yield from variables(c.condition)
-            case For():
-                yield from variables(c.lower) | variables(c.upper)
-            case Compute():
-                for e in walk(inline_lets(c.value)):
-                    if isinstance(e, x.IfThenElse):
-                        yield from variables(e.condition)
-            case _:
-                pass
-
-
-def _barriers_each(s: Stmt) -> int:
-    """The most barriers in one iteration of a loop, or of what is in none, without those of loops inside."""
+def _barriers_per_iteration(s: Stmt) -> int:
+    """The most barriers in one iteration of a loop, or outside of loops, without those of inner loops."""
 
     def direct(c: Stmt) -> int:
         match c:
@@ -552,16 +466,3 @@ def _barriers_each(s: Stmt) -> int:
                 return 0
 
     return max([direct(s), *(direct(c.body) for c in statements(s) if isinstance(c, For))])
-
-
-def _together(parts: Sequence[_Warps]) -> _Warps:
-    first = parts[0]
-    if len(parts) == 1:
-        return first
-    return _Warps(
-        {n: np.concatenate([p.env[n] for p in parts]) for n in first.env},
-        np.concatenate([p.mask for p in parts]),
-        np.concatenate([p.weight for p in parts]),
-        {n: np.concatenate([p.trips[n] for p in parts]) for n in first.trips},
-        first.frames,
-    )

@@ -1,5 +1,5 @@
-"""Which of the ways to map a region is best: each is built, and the one of the shortest predicted time taken
-(model.py).  Nothing is keyed on names or sizes of programs."""
+"""The choice of a mapping for a region: each candidate is built, and the one with the shortest predicted time
+(../cost/model.py) taken.  No decision depends on the name of a program."""
 
 from __future__ import annotations
 
@@ -16,164 +16,174 @@ from tc.poly.gpu.shared import LEAST_REUSE, size_of
 from tc.poly.scop import Scop
 from tc.poly.tile_plan import Axis, Region
 
-from ..cost.model import Prediction, predicted
+from ..cost.model import Prediction, predict
 from ..target import Target
-from .candidates import Wanted, candidates, weight
+from .candidates import MappingOptions, candidates, weight
 
-_HOPELESS = 2.5  # what a way may take of the best, and its variants are not looked at
-_FEW = 0.1  # of all reads, for which staging is not looked at
-_WAITING = 0.5  # of the time of a kernel what it waits, from where on copies ahead are looked at
-_APART = 0.5  # of all requests to memory that are for neighbours, below which other ways are looked at
-_CLOSE = 1.2  # what the time of a kernel may be of the ideal one, and nothing else is looked at
+_PRUNE_FACTOR = 2.5  # times the best time, from which variants of a scheme are not built
+_MIN_STAGED_SHARE = 0.1  # of all reads, below which staging is not tried
+_LATENCY_SHARE = 0.5  # of the longest bound that latency is, from which double buffering is tried
+_MIN_COALESCED = 0.5  # of all global requests; if fewer are coalesced, the search goes on
+_NEAR_IDEAL = 1.2  # times the ideal time, up to which the search ends
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A map, the kernel that it makes and what is predicted of it; `free`: the number from which on no array
-    of it has a name."""
+    """A mapping, its kernel and the prediction for it.  No array of it has a name with a number from `free`
+    on."""
 
-    way: str
-    how: RegionMap
+    name: str
+    mapping: RegionMap
     kernel: gpu.Kernel
     prediction: Prediction
-    free: int
+    next_number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What was taken, and all that was looked at, the best first."""
+    """The candidate that was taken, and all that were built, the best first."""
 
     taken: Candidate
-    all: Sequence[Candidate]
+    candidates: Sequence[Candidate]
 
 
 @dataclass(frozen=True, slots=True)
 class Chooser:
-    """Chooses for the regions of `scop`, whose dynamic sizes are those of `typical`.  `private`: whether
-    threads keep what they work on in registers.  Use it inside `isl_context()`."""
+    """Chooses mappings for the regions of `scop`; `typical` are values of its dynamic sizes.  `private`:
+    whether buffers are promoted to registers.  Use it inside `isl_context()`."""
 
     scop: Scop
-    wanted: Wanted
+    options: MappingOptions
     target: Target
     typical: Mapping[str, int] = field(hash=False)
     private: bool
 
     def choose(self, region: Region, first: int) -> Choice:
-        """The kernel of a region; from the number `first` on names of arrays are free."""
-        wanted, found = self.wanted, list[Candidate]()
+        """The kernel of a region.  Names of arrays with numbers from `first` on are free."""
+        options, found = self.options, list[Candidate]()
         best = math.inf
-        fewer, worse = math.inf, False  # seconds with fewer shared points a block; whether more took longer
-        for way, how in candidates(self.scop, region, wanted, self.target.units):
-            if way.inner and worse:
+        previous, slower = math.inf, False  # seconds with fewer shared points; whether more took longer
+        for scheme, mapping in candidates(self.scop, region, options, self.target.units):
+            if scheme.shared_points and slower:
                 continue
-            here: list[Candidate] = []
-            for c in self.variants(region, way.name, how, first):
-                here.append(c)
+            variants: list[Candidate] = []
+            for c in self.variants(region, scheme.name, mapping, first):
+                variants.append(c)
                 best = min(best, c.prediction.seconds)
-                if not wanted.copies and c.prediction.seconds > _HOPELESS * best:
-                    break  # its variants will not be better than what there is
-            found += here
-            quickest = min((c.prediction for c in here), key=lambda p: p.seconds)
-            if way.inner:
-                fewer, worse = quickest.seconds, quickest.seconds >= fewer
-            enough = quickest.seconds < _CLOSE * quickest.ideal(self.target) and quickest.coalesced > _APART
-            if enough and not wanted.copies:
+                if not options.require_copies and c.prediction.seconds > _PRUNE_FACTOR * best:
+                    break
+            found += variants
+            fastest = min((c.prediction for c in variants), key=lambda p: p.seconds)
+            if scheme.shared_points:
+                previous, slower = fastest.seconds, fastest.seconds >= previous
+            near_ideal = fastest.seconds < _NEAR_IDEAL * fastest.ideal_seconds(self.target)
+            if near_ideal and fastest.coalesced > _MIN_COALESCED and not options.require_copies:
                 break
 
-        def order(c: Candidate) -> tuple[bool, float]:
-            """Of as many seconds, to three digits, the one that was looked at first, which is simpler."""
-            return wanted.copies and not _shared(c.kernel), float(f"{c.prediction.seconds:.3g}")
+        def sort_key(c: Candidate) -> tuple[bool, float]:
+            """Times that are equal to three digits are a tie, which the first candidate wins: it is
+            simpler."""
+            return options.require_copies and not _shared_bytes(c.kernel), float(
+                f"{c.prediction.seconds:.3g}"
+            )
 
-        found.sort(key=order)
+        found.sort(key=sort_key)
         return Choice(found[0], found)
 
-    def variants(self, region: Region, way: str, how: RegionMap, first: int) -> Iterator[Candidate]:
-        """A way with what may go to shared memory there or not."""
-        wanted = self.wanted
+    def variants(self, region: Region, scheme: str, mapping: RegionMap, first: int) -> Iterator[Candidate]:
+        """The candidates of a scheme: with more or less in shared memory, with and without double
+        buffering."""
+        options = self.options
         reads = [(s, i) for s in region.statements for i in range(len(self.scop.statement(s).reads))]
         seen: frozenset[tuple[str, int]] | None = None
-        for staged in (False, True)[wanted.copies :]:
-            p, free = self.placed(region, how, first, False, wanted.shared, staged)
-            if seen is not None and _times(region, p.copied - seen) < _FEW * _times(region, reads):
+        for staged in (False, True)[options.require_copies :]:
+            p, next_number = self.promote(region, mapping, first, False, options.shared, staged)
+            least = _MIN_STAGED_SHARE * _executions(region, reads)
+            if seen is not None and _executions(region, p.copied - seen) < least:
                 continue
             seen = p.copied
-            name = f"{way}, staged" if staged else way
-            most = self.made(name, p, free, wanted.shared)
-            yield most
-            tried = [p]
-            # Copies ahead take twice the shared memory, and help who waits.
-            bounds = most.prediction.bounds
-            ahead = self.target.ahead and bounds["latency"] > _WAITING * bounds[most.prediction.binds]
-            largest = _shared(most.kernel)
-            if ahead:
-                p, free = self.placed(region, how, first, True, wanted.shared, staged)
-                if p.ahead:
-                    tried.append(p)
-                    yield (c := self.made(name, p, free, wanted.shared))
-                    largest = max(largest, _shared(c.kernel))
-            if largest > wanted.little:
-                p, free = self.placed(region, how, first, ahead, wanted.little, staged)
-                if all((p.memory, p.local) != (x.memory, x.local) for x in tried):
-                    yield self.made(name, p, free, wanted.little)
+            name = f"{scheme}, staged" if staged else scheme
+            simple = self.build(name, p, next_number, options.shared)
+            yield simple
+            built = [p]
+            # Double buffering takes twice the shared memory, and hides latency.
+            prediction = simple.prediction
+            longest = prediction.bounds[prediction.bottleneck]
+            double_buffered = self.target.ahead and prediction.bounds["latency"] > _LATENCY_SHARE * longest
+            used = _shared_bytes(simple.kernel)
+            if double_buffered:
+                p, next_number = self.promote(region, mapping, first, True, options.shared, staged)
+                if p.double_buffered:
+                    built.append(p)
+                    yield (c := self.build(name, p, next_number, options.shared))
+                    used = max(used, _shared_bytes(c.kernel))
+            if used > options.small_shared:
+                p, next_number = self.promote(
+                    region, mapping, first, double_buffered, options.small_shared, staged
+                )
+                if all((p.shared_reads, p.local) != (x.shared_reads, x.local) for x in built):
+                    yield self.build(name, p, next_number, options.small_shared)
 
-    def placed(
-        self, region: Region, how: RegionMap, first: int, ahead: bool, shared: int, staged: bool
-    ) -> tuple[gpu.Placed, int]:
-        """What is where, and the next free number."""
+    def promote(
+        self, region: Region, mapping: RegionMap, first: int, double_buffered: bool, shared: int, staged: bool
+    ) -> tuple[gpu.PromotedRegion, int]:
+        """The region with promoted buffers, and the next free number of names."""
         numbers = itertools.count(first)
-        reuse = 1.0 if self.wanted.copies else LEAST_REUSE
+        reuse = 1.0 if self.options.require_copies else LEAST_REUSE
 
         def name(stem: str) -> str:
             return f"{stem}.{next(numbers)}"
 
-        found = gpu.placed(self.scop, region, how, name, shared, self.private, reuse, ahead, staged)
+        found = gpu.promote(
+            self.scop, region, mapping, name, shared, self.private, reuse, double_buffered, staged
+        )
         return found, next(numbers)
 
-    def made(self, way: str, p: gpu.Placed, free: int, shared: int) -> Candidate:
-        kernel = gpu.kernel(self.scop, self.scop.program.name, p.how, gpu.mapped(p))
-        way += ", copies ahead" if p.ahead else ""
-        way += f", {shared >> 10} KiB shared" if shared < self.wanted.shared else ""
-        return Candidate(way, p.how, kernel, self.predicted(kernel), free)
+    def build(self, name: str, p: gpu.PromotedRegion, next_number: int, shared: int) -> Candidate:
+        kernel = gpu.kernel(self.scop, self.scop.program.name, p.mapping, gpu.mapped(p))
+        name += ", copies ahead" if p.double_buffered else ""
+        name += f", {shared >> 10} KiB shared" if shared < self.options.shared else ""
+        return Candidate(name, p.mapping, kernel, self.predict(kernel), next_number)
 
-    def predicted(self, kernel: gpu.Kernel) -> Prediction:
+    def predict(self, kernel: gpu.Kernel) -> Prediction:
         loops: LoopNest = loop_nest.assemble(self.scop.program, kernel.launch)
         loops = replace(loops, arrays=(*loops.arrays, *kernel.arrays))
-        return predicted(loops, kernel.launch, self.target, self.typical)
+        return predict(loops, kernel.launch, self.target, self.typical)
 
 
-def _times(region: Region, reads: Collection[tuple[str, int]]) -> int:
-    """About how often these are made."""
+def _executions(region: Region, reads: Collection[tuple[str, int]]) -> int:
+    """The approximate number of executions of these reads."""
     of = {s: n for n in region.nests for s in n.statements}
     return sum(weight(of[s], s) for s, _ in reads)
 
 
-def _shared(kernel: gpu.Kernel) -> int:
-    """Bytes of shared memory."""
+def _shared_bytes(kernel: gpu.Kernel) -> int:
+    """Bytes of shared memory in a block."""
     return sum(size_of(a) for a in kernel.arrays if a.role == "shared")
 
 
 def choice_text(region: Region, choice: Choice) -> str:
-    """A choice as text: the map that was taken, and what is predicted of each."""
+    """A choice as text: the mapping that was taken, and the predicted time of each candidate."""
     kernel = choice.taken.kernel
-    lines = [shown(kernel.launch.name, region, choice.taken.how).rstrip("\n")]
+    lines = [mapping_text(kernel.launch.name, region, choice.taken.mapping).rstrip("\n")]
     lines += [f"  {c}" for c in kernel.promoted.splitlines()]
-    for c in choice.all:
+    for c in choice.candidates:
         p = c.prediction
         mark = "*" if c is choice.taken else " "
-        lines.append(f"  {mark} {c.way}: {1e6 * p.seconds:.3g} us, {p.binds} binds")
+        lines.append(f"  {mark} {c.name}: {1e6 * p.seconds:.3g} us, {p.bottleneck} binds")
     return "\n".join(lines) + "\n"
 
 
-def shown(title: str, region: Region, m: RegionMap) -> str:
-    """A map as text: what runs where."""
+def mapping_text(title: str, region: Region, m: RegionMap) -> str:
+    """A mapping as text: the blocks and threads of each axis."""
     blocks = " x ".join(f"{v} < {text(n)}" for v, n in m.blocks) or "1"
     threads = " x ".join(f"{v} < {n}" for v, n in m.threads) or "1"
     lines = [f"{title}: blocks {blocks}, threads {threads}"]
 
-    def axis(a: Axis, how: AxisMap) -> str:
-        tile = f" tile {how.tile}" if how.tile else ""
-        block = f" on {how.block}" if how.block else ""
-        thread = f" on {how.thread}" if how.thread else ""
+    def axis(a: Axis, mapping: AxisMap) -> str:
+        tile = f" tile {mapping.tile}" if mapping.tile else ""
+        block = f" on {mapping.block}" if mapping.block else ""
+        thread = f" on {mapping.thread}" if mapping.thread else ""
         return f"{a.name} [{text(a.points)}]{tile}{block}{thread}"
 
     for n, x in zip(region.nests, m.nests, strict=True):

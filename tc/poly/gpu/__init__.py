@@ -3,6 +3,6 @@
 from tc.poly.gpu import mapping
 from tc.poly.gpu.loops import Kernel, kernel
 from tc.poly.gpu.mapped_tree import Mapped, mapped
-from tc.poly.gpu.promotion import Placed, placed
+from tc.poly.gpu.promotion import PromotedRegion, promote
 
-__all__ = ["Kernel", "Mapped", "Placed", "kernel", "mapped", "mapping", "placed"]
+__all__ = ["Kernel", "Mapped", "PromotedRegion", "kernel", "mapped", "mapping", "promote"]

@@ -15,7 +15,7 @@ from tc.poly.gpu import nodes
 from tc.poly.gpu.coordinates import Tuple, band, threads_of, where
 from tc.poly.gpu.mapping import AxisMap, Unit, steps, tiled_axes
 from tc.poly.gpu.nodes import Part, Tree
-from tc.poly.gpu.promotion import Placed
+from tc.poly.gpu.promotion import PromotedRegion
 from tc.poly.gpu.vectors import innermost
 from tc.poly.tile_plan import Axis
 
@@ -24,9 +24,9 @@ from tc.poly.tile_plan import Axis
 _UPDATES, _WHOLE, _MOST_UPDATES = 32, 128, 512
 
 
-def context(p: Placed) -> isl.Set:
+def context(p: PromotedRegion) -> isl.Set:
     """The ranges of the block and thread variables, as far as dynamic ones have a short form for isl."""
-    names = [v for v, _ in (*p.how.blocks, *p.how.threads)]
+    names = [v for v, _ in (*p.mapping.blocks, *p.mapping.threads)]
     limits = [f"0 <= {v}" for v in names]
     known = {e: n for n, e in p.scop.parameters.values.items()}
     for a, m in p.units[0].axes:
@@ -34,13 +34,13 @@ def context(p: Placed) -> isl.Set:
         if m.block is not None and size is not None:
             limits.append(f"{m.tile} * {m.block} < {size}")
             names.append(size)
-    limits += [f"{v} < {n.value}" for v, n in p.how.blocks if isinstance(n, IntImm)]
-    limits += [f"{v} < {n}" for v, n in p.how.threads]
+    limits += [f"{v} < {n.value}" for v, n in p.mapping.blocks if isinstance(n, IntImm)]
+    limits += [f"{v} < {n}" for v, n in p.mapping.threads]
     parameters = ", ".join(dict.fromkeys(names))
     return isl.Set.read_from_str(p.ctx, f"[{parameters}] -> {{ [] : {' and '.join(limits)} }}")
 
 
-def of_thread(p: Placed, values: Mapping[Tuple, Mapping[str, str]], below: Tree) -> Tree:
+def of_thread(p: PromotedRegion, values: Mapping[Tuple, Mapping[str, str]], below: Tree) -> Tree:
     """The filter that selects a thread's instances."""
     if not p.variables:
         return below
@@ -49,7 +49,7 @@ def of_thread(p: Placed, values: Mapping[Tuple, Mapping[str, str]], below: Tree)
 
 
 def over_steps(
-    p: Placed,
+    p: PromotedRegion,
     axes: Sequence[tuple[Axis, AxisMap]],
     tuples: Sequence[Tuple],
     below: Tree,
@@ -75,7 +75,7 @@ def over_steps(
     return below
 
 
-def of_unit(p: Placed, u: Unit) -> Tree:
+def of_unit(p: PromotedRegion, u: Unit) -> Tree:
     """The filter of a thread, and in it the bands over its points of a unit."""
     tuples = [p.instances(u, s) for s in u.statements]
     below = nodes.sequence([Part(where(p.ctx, {t: ()}), "") for t in tuples])
@@ -96,18 +96,20 @@ def of_unit(p: Placed, u: Unit) -> Tree:
     return of_thread(p, values, below)
 
 
-def _at_once(p: Placed, u: Unit, unrolled: bool) -> dict[str, int]:
+def _at_once(p: PromotedRegion, u: Unit, unrolled: bool) -> dict[str, int]:
     """Unroll factors of a unit's loops, by axis: as options want, if that is not too much code.
 
     Else the innermost of its own loops is unrolled so that consecutive reads become vectors, and further if
     an iteration has little work.
     """
     points = math.prod(steps(a, m) or 1 for a, m in u.axes) if unrolled else 1
-    if p.how.unroll is not None:
+    if p.mapping.unroll is not None:
         loops = u.own if unrolled else (*u.axes, *u.own)
-        return _wanted([(a.name, steps(a, m)) for a, m in loops], min(p.how.unroll, _MOST_UPDATES // points))
+        return _wanted(
+            [(a.name, steps(a, m)) for a, m in loops], min(p.mapping.unroll, _MOST_UPDATES // points)
+        )
     number = next(i for i, x in enumerate(p.units) if x is u)
-    read = max((x.rows.read for x in p.memory[number]), default=1)
+    read = max((x.rows.read for x in p.shared_reads[number]), default=1)
     found = innermost(u)
     count = steps(*found) if found is not None else None
     if read == 1 or found is None or count is None:

@@ -31,36 +31,36 @@ def sunk(body: Stmt, threads: AbstractSet[str], common: AbstractSet[str]) -> Stm
 
 
 def _sunk(
-    s: Stmt, conditions: tuple[Expr, ...], threads: AbstractSet[str], together: Callable[[Stmt], bool]
+    s: Stmt, conditions: tuple[Expr, ...], threads: AbstractSet[str], is_collective: Callable[[Stmt], bool]
 ) -> Stmt:
     """`s` under these conditions, each of which differs between threads."""
-    if not together(s):
+    if not is_collective(s):
         return If(simplify(conjunction(list(conditions)), exact=True), s) if conditions else s
     match s:
         case Block():
             parts: list[Stmt] = []
-            alone: list[Stmt] = []
+            separate: list[Stmt] = []
             for c in s.body:
-                if together(c):
-                    parts += [_sunk(block(alone), conditions, threads, together)] if alone else []
-                    alone = []
-                    parts.append(_sunk(c, conditions, threads, together))
+                if is_collective(c):
+                    parts += [_sunk(block(separate), conditions, threads, is_collective)] if separate else []
+                    separate = []
+                    parts.append(_sunk(c, conditions, threads, is_collective))
                 else:
-                    alone.append(c)
-            parts += [_sunk(block(alone), conditions, threads, together)] if alone else []
+                    separate.append(c)
+            parts += [_sunk(block(separate), conditions, threads, is_collective)] if separate else []
             return block(parts)
         case For():
             differs = not threads.isdisjoint(variables(s.lower) | variables(s.upper))
             inner = threads | frozenset([s.var]) if differs else threads
-            return replace(s, body=_sunk(s.body, conditions, inner, together))
+            return replace(s, body=_sunk(s.body, conditions, inner, is_collective))
         case If() if variables(s.condition) & threads:
-            parts = [_sunk(s.then, (*conditions, s.condition), threads, together)]
+            parts = [_sunk(s.then, (*conditions, s.condition), threads, is_collective)]
             if s.otherwise is not None:
-                parts.append(_sunk(s.otherwise, (*conditions, Not(s.condition)), threads, together))
+                parts.append(_sunk(s.otherwise, (*conditions, Not(s.condition)), threads, is_collective))
             return block(parts)
         case If():
-            then = _sunk(s.then, conditions, threads, together)
-            other = s.otherwise and _sunk(s.otherwise, conditions, threads, together)
+            then = _sunk(s.then, conditions, threads, is_collective)
+            other = s.otherwise and _sunk(s.otherwise, conditions, threads, is_collective)
             return If(s.condition, then, other)
         case _:
             return s

@@ -80,9 +80,9 @@ def threads_of(
     return {v: found.get(v, "0") for v in variables if v in found or not everywhere}
 
 
-def together(ctx: isl.Context, t: Tuple, axes: Iterable[tuple[Axis, AxisMap, int]]) -> isl.Map:
-    """The relation between instances of one tile that differ along `axes` only, each axis with the number of
-    points of its tile, which is used where it has only one tile."""
+def to_tile_points(ctx: isl.Context, t: Tuple, axes: Iterable[tuple[Axis, AxisMap, int]]) -> isl.Map:
+    """The relation from an instance to all points of its tile along `axes`, each with the number of points of
+    a tile, which is used for axes with only one tile."""
     conditions = {i: f"e{i} = d{i}" for i in range(len(t.variables))}
     for a, m, size in axes:
         i = t.axes[a.name]

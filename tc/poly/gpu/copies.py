@@ -1,5 +1,5 @@
-"""Cooperative copies to shared memory by all threads of a block, coalesced: neighbouring threads copy
-neighbouring elements, or vectors of them where alignment is proved (vectors.py).
+"""Cooperative copies to shared memory by all threads of a block, coalesced: consecutive threads copy
+contiguous elements, or vectors of them where alignment is proved (vectors.py).
 
 Elements of a footprint outside of its array are set to 0; no instance uses them.
 """
@@ -35,11 +35,11 @@ from tc.ir.simplify import conjunction, simplify
 from tc.poly.gpu.local import Local
 from tc.poly.gpu.shared import Dimension, Shared
 
-_LANES = 8  # neighbouring threads, at least, that copy single elements: whole sectors of memory
-_MORE = 4  # iterations over a row, at most, beyond the minimum
-_EACH, _DIVISIONS = 6, 8  # instructions of a copy, of a division and a remainder by constants
+_MIN_LANES = 8  # consecutive threads that copy single elements: whole sectors of memory
+_MAX_EXTRA_ITERATIONS = 4  # over a row, beyond the minimum
+_COPY_INSTRUCTIONS, _DIVISION_INSTRUCTIONS = 6, 8  # a division and a remainder by constants
 _UNROLLED = 8  # copies of a thread, at most, that are unrolled by default
-_MOST_UNROLLED = 64  # the same if options ask for it: for 128, NVRTC takes 20 s and uses 255 registers
+_MAX_UNROLLED = 64  # if options ask for unrolling: for 128, NVRTC takes 20 s and uses 255 registers
 
 
 def copy(
@@ -55,7 +55,7 @@ def copy(
     `name` names the loop over rows, and with `_` that over a row;
     `unroll`: whether these are unrolled (None: if they are short)."""
     width = x.rows.width
-    element, over = _dealt([d.size for d in x.dimensions], width, threads, name, unroll)
+    element, over = _distributed_elements([d.size for d in x.dimensions], width, threads, name, unroll)
     box = list(x.buffer.box)
     point: tuple[Expr, ...] = ()
     if x.indirect is None:
@@ -84,7 +84,7 @@ def store(
     x: Local, box: Box, starts: Mapping[str, Expr], threads: Sequence[tuple[str, int]], name: str
 ) -> Stmt:
     """The store of a tile's part of a result to global memory by all threads of a block."""
-    element, over = _dealt([d.size for d in x.stored], 1, threads, name, None)
+    element, over = _distributed_elements([d.size for d in x.stored], 1, threads, name, None)
     place, tests = _source(x.stored, element, box, starts)
     value = Load(x.array.name, tuple(element), x.array.dtype)
     stored = Compute("", x.buffer, tuple(place), None, value, (), f"{x.buffer} from shared memory")
@@ -97,9 +97,9 @@ def movers(x: Local, threads: Sequence[tuple[str, int]]) -> str:
     shape = [d.size for d in x.stored]
     names = [f"d{i}" for i in range(len(shape))]
     count = math.prod(n for _, n in threads)
-    how = _deal(shape, 1, threads)
-    number = f"{how.lanes} * (({_line(names, shape, how.line, how.row)}) mod {count // how.lanes})"
-    number += f" + (({_line(names, shape, how.row, len(shape))}) mod {how.lanes})"
+    dist = _distribute(shape, 1, threads)
+    number = f"{dist.lanes} * (({_line(names, shape, dist.line, dist.row)}) mod {count // dist.lanes})"
+    number += f" + (({_line(names, shape, dist.row, len(shape))}) mod {dist.lanes})"
     values: list[str] = []
     before = 1
     for _, n in threads:
@@ -115,7 +115,7 @@ def _line(names: Sequence[str], shape: Sequence[int], first: int, end: int) -> s
 
 
 @dataclass(frozen=True, slots=True)
-class Deal:
+class Distribution:
     """A distribution of a box over threads: groups of `lanes` threads move a row each, which is the
     dimensions from `row` on.  The dimensions from `line` to `row` are distributed over groups; those before
     are loops, in which addresses only advance."""
@@ -125,21 +125,22 @@ class Deal:
     lanes: int
 
 
-def _dealt(
+def _distributed_elements(
     sizes: Sequence[int], width: int, threads: Sequence[tuple[str, int]], name: str, unroll: bool | None
 ) -> tuple[list[Expr], Callable[[Stmt], Stmt]]:
-    """The element of a box, `width` at once, that a thread moves, and the loops around the move."""
+    """The element of a box, of `width` elements in a vector, that a thread copies, and a function that puts
+    the loops around the copy."""
     shape = [*sizes[:-1], sizes[-1] // width]
     count = math.prod(n for _, n in threads)
-    how = _deal(shape, width, threads)
-    groups = count // how.lanes
-    lane, line = _shared_out(threads, how.lanes)
-    lines, row = math.prod(shape[how.line : how.row]), math.prod(shape[how.row :])
+    dist = _distribute(shape, width, threads)
+    groups = count // dist.lanes
+    lane, line = _lanes_and_lines(threads, dist.lanes)
+    lines, row = math.prod(shape[dist.line : dist.row]), math.prod(shape[dist.row :])
     number, over_lines = _rounds(name, line, lines, groups, unroll)
-    inside, over_row = _rounds(f"{name}_", lane, row, how.lanes, unroll)
-    outer = [_rounds(f"{name}_{i}", IntImm(0), n, 1, unroll) for i, n in enumerate(shape[: how.line])]
+    inside, over_row = _rounds(f"{name}_", lane, row, dist.lanes, unroll)
+    outer = [_rounds(f"{name}_{i}", IntImm(0), n, 1, unroll) for i, n in enumerate(shape[: dist.line])]
     element = [e for e, _ in outer]
-    element += [*_decoded(number, shape[how.line : how.row]), *_decoded(inside, shape[how.row :])]
+    element += [*_decoded(number, shape[dist.line : dist.row]), *_decoded(inside, shape[dist.row :])]
     element[-1] = Mul(element[-1], IntImm(width))
 
     def over(s: Stmt) -> Stmt:
@@ -150,40 +151,40 @@ def _dealt(
     return [simplify(e, exact=True) for e in element], over
 
 
-def _deal(shape: Sequence[int], width: int, threads: Sequence[tuple[str, int]]) -> Deal:
+def _distribute(shape: Sequence[int], width: int, threads: Sequence[tuple[str, int]]) -> Distribution:
     """The cheapest distribution of a box of vectors."""
     count = math.prod(n for _, n in threads)
-    return min(_deals(shape, count, width), key=lambda d: _instructions(d, shape, count))
+    return min(_distributions(shape, count, width), key=lambda d: _instructions(d, shape, count))
 
 
-def _deals(shape: Sequence[int], threads: int, width: int) -> Iterator[Deal]:
-    """Candidate distributions of a box of vectors in which neighbouring threads move neighbours."""
-    least = _LANES if width == 1 else 2
+def _distributions(shape: Sequence[int], threads: int, width: int) -> Iterator[Distribution]:
+    """Candidate distributions of a box of vectors in which consecutive threads copy contiguous vectors."""
+    least = _MIN_LANES if width == 1 else 2
     for row in range(len(shape)):
         size = math.prod(shape[row:])
         fewest = -(-size // threads)
-        for rounds in range(fewest, fewest + _MORE):
+        for rounds in range(fewest, fewest + _MAX_EXTRA_ITERATIONS):
             lanes = -(-size // rounds)
             if rounds > fewest and lanes < min(size, least):
                 break
             whole = next(n for n in range(lanes, threads + 1) if threads % n == 0)
-            yield from (Deal(line, row, whole) for line in range(row + 1))
+            yield from (Distribution(line, row, whole) for line in range(row + 1))
 
 
-def _instructions(how: Deal, shape: Sequence[int], threads: int) -> tuple[float, int]:
+def _instructions(dist: Distribution, shape: Sequence[int], threads: int) -> tuple[float, int]:
     """Approximate instructions of a thread, and the number of idle lanes.
 
     Subscripts of the dimensions that are distributed over groups are computed for each element, others once.
     """
-    line, row = shape[how.line : how.row], shape[how.row :]
-    groups = threads // how.lanes
-    lines, rounds = -(-math.prod(line) // groups), -(-math.prod(row) // how.lanes)
-    outer = math.prod(shape[: how.line])
-    divided = [_DIVISIONS * max(0, sum(n > 1 for n in x) - 1) for x in (line, row)]
+    line, row = shape[dist.line : dist.row], shape[dist.row :]
+    groups = threads // dist.lanes
+    lines, rounds = -(-math.prod(line) // groups), -(-math.prod(row) // dist.lanes)
+    outer = math.prod(shape[: dist.line])
+    divided = [_DIVISION_INSTRUCTIONS * max(0, sum(n > 1 for n in x) - 1) for x in (line, row)]
     each = lines * divided[0] + (lines * rounds if rounds > 1 else 1) * divided[1]
-    loops = sum(n > _UNROLLED for n in (lines, rounds, *shape[: how.line]))
-    idle = threads - groups * min(how.lanes, math.prod(row))
-    return lines * rounds * outer * (_EACH + loops) + each, idle
+    loops = sum(n > _UNROLLED for n in (lines, rounds, *shape[: dist.line]))
+    idle = threads - groups * min(dist.lanes, math.prod(row))
+    return lines * rounds * outer * (_COPY_INSTRUCTIONS + loops) + each, idle
 
 
 def _rounds(
@@ -198,7 +199,7 @@ def _rounds(
     rounds, rest = -(-count // threads), count % threads
     if rounds == 1 and not rest:
         return first, lambda s: s
-    few = rounds <= _UNROLLED if unroll is None else unroll and rounds <= _MOST_UNROLLED
+    few = rounds <= _UNROLLED if unroll is None else unroll and rounds <= _MAX_UNROLLED
     if rest or not few:
         factor = 1 if unroll is False else rounds if unroll and few else 0
         return Variable(name), lambda s: For(
@@ -246,7 +247,7 @@ def _position(x: Shared, axis: str, first: int, element: Sequence[Expr], starts:
     return simplify(start, exact=True)
 
 
-def _shared_out(threads: Sequence[tuple[str, int]], lanes: int) -> tuple[Expr, Expr]:
+def _lanes_and_lines(threads: Sequence[tuple[str, int]], lanes: int) -> tuple[Expr, Expr]:
     """The lane of a thread in its group of `lanes` threads, and the number of the group."""
     if not threads:
         return IntImm(0), IntImm(0)

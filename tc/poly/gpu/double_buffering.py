@@ -21,7 +21,7 @@ from tc.poly.tile_plan import Axis
 _SIZES = (4, 8, 16)  # bytes that can be copied asynchronously
 
 
-def rings(scop: Scop, unit: Unit, memory: Sequence[Shared], budget: int) -> tuple[Shared, ...]:
+def rings(scop: Scop, unit: Unit, shared_reads: Sequence[Shared], budget: int) -> tuple[Shared, ...]:
     """The reads of a unit from shared memory, those whose footprints move along the unit's loop over tiles
     with two buffers.
 
@@ -30,24 +30,24 @@ def rings(scop: Scop, unit: Unit, memory: Sequence[Shared], budget: int) -> tupl
     """
     # If tiles are distributed over blocks, the next tile is another block's.
     if len(unit.looped) != 1 or unit.looped[0][1].block is not None:
-        return tuple(memory)
+        return tuple(shared_reads)
     ((axis, m),) = unit.looped
-    moving = [x for x in memory if axis.name in x.moves]
+    moving = [x for x in shared_reads if axis.name in x.moves]
     if (
         not moving
         or not all(_steady(scop, unit, s, axis, m) for s in unit.statements)
         or axis.size is not None
         or axis.first is not None
     ):
-        return tuple(memory)
+        return tuple(shared_reads)
     if any(x.indirect is not None or x.buffer.dtype.itemsize * x.rows.width not in _SIZES for x in moving):
-        return tuple(memory)
-    indices = {x.indirect.index.array.name for x in memory if x.indirect is not None}
+        return tuple(shared_reads)
+    indices = {x.indirect.index.array.name for x in shared_reads if x.indirect is not None}
     if indices & {x.array.name for x in moving}:
-        return tuple(memory)
-    if sum({x.array.name: x.bytes for x in memory}.values()) + _more(moving) > budget:
-        return tuple(memory)
-    return tuple(_ring(x, axis.name) if x in moving else x for x in memory)
+        return tuple(shared_reads)
+    if sum({x.array.name: x.bytes for x in shared_reads}.values()) + _more(moving) > budget:
+        return tuple(shared_reads)
+    return tuple(_ring(x, axis.name) if x in moving else x for x in shared_reads)
 
 
 def _steady(scop: Scop, unit: Unit, statement: str, axis: Axis, m: AxisMap) -> bool:

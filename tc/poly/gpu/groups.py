@@ -1,7 +1,7 @@
 """Reference groups: reads of one buffer whose footprints overlap, or nearly do, share one copy.
 
 A group's footprint is the box hull of its members' (report, §5.3): a stencil needs its tile with the halo
-once, not once for each neighbour.  Two groups are merged if their hull is not larger than the two together.
+once, not once for each read.  Two groups are merged if their hull is not larger than the two together.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Box = tuple[Dimension, ...]
 class Reference:
     """A read of a `box` of `buffer`, number `read` among those of `statement`, with `instances` a tile.
 
-    `unguarded`: all points of the tile have one.  `together`: it may share a copy with reads of other boxes.
+    `unguarded`: all points of the tile have one.  `mergeable`: it may share a copy with reads of other boxes.
     `as_float`: the elements are halves that are used as float32 only.
     """
 
@@ -30,7 +30,7 @@ class Reference:
     box: Box
     instances: int
     unguarded: bool
-    together: bool = True
+    mergeable: bool = True
     as_float: bool = False
 
 
@@ -90,7 +90,7 @@ def _joined(a: Group, b: Group) -> Group | None:
     if len(box) < len(found):
         return None
     same = a.elements == b.elements == math.prod(d.size for d in box)
-    if not same and not all(r.together for g in (a, b) for r in g.members):
+    if not same and not all(r.mergeable for g in (a, b) for r in g.members):
         return None
     if math.prod(d.size for d in box) > a.elements + b.elements:
         return None

@@ -20,63 +20,66 @@ from tc.poly.gpu.coordinates import function, of_axes, relation, threads_of
 from tc.poly.gpu.local import Local
 from tc.poly.gpu.mapping import Unit, alone, several
 from tc.poly.gpu.nodes import Part
-from tc.poly.gpu.private_memory import Kept, Parts, index
-from tc.poly.gpu.promotion import Placed
+from tc.poly.gpu.private_memory import PartialResults, PrivateArray, index
+from tc.poly.gpu.promotion import PromotedRegion
 from tc.poly.gpu.replicated import Replicated
 
 
 @dataclass(slots=True)
 class Insertions:
-    """Makes the parts of `placed`'s tree that are not the program's, and keeps what the statements in them
-    are, of their point and their views.  `starts`: the first points of the tiles of axes of which each block
-    has but one."""
+    """Makes the extension nodes of a mapped tree.
 
-    placed: Placed
+    `made` has the functions from point and views to each inserted statement, `views` the accesses of each
+    that are redirected.  `starts`: the first point of a tile, for axes of which a block has one tile.
+    """
+
+    promoted: PromotedRegion
     made: dict[str, Inserted] = field(default_factory=dict[str, Inserted])
     views: dict[str, tuple[View, ...]] = field(default_factory=dict[str, tuple[View, ...]])
     starts: dict[str, Expr] = field(default_factory=dict[str, Expr])
 
     def __post_init__(self) -> None:
-        for a, m in (x for u in self.placed.units for x in (*u.axes, *u.own)):
+        for a, m in (x for u in self.promoted.units for x in (*u.axes, *u.own)):
             if m.block is not None and several(a, m) and alone(a, m):
                 self.starts[a.name] = simplify(Mul(Variable(m.block), IntImm(m.tile)), exact=True)
 
     def opaque(self, name: str, what: Stmt, outer: isl.UnionMap) -> Part:
         """A statement that all threads of a block run once in each tile."""
         self.made[name] = lambda point, views: what
-        target = isl.Set.read_from_str(self.placed.ctx, f"{{ {name}[] }}")
+        target = isl.Set.read_from_str(self.promoted.ctx, f"{{ {name}[] }}")
         tiles = isl.Set.from_union_set(outer.range()).reset_tuple_id()
         found = isl.Map.from_domain_and_range(tiles, target).to_union_map()
         return Part(universe(found), "", found)
 
-    def together(self, name: str, outer: isl.UnionMap, *, copies: bool = False) -> Part:
-        """A barrier of the block, once in each tile, or of the warp if the block has only one."""
-        one = math.prod(n for _, n in self.placed.how.threads) <= WARP
+    def barrier(self, name: str, outer: isl.UnionMap, *, copies: bool = False) -> Part:
+        """A barrier of the block in each tile, or of the warp if the block has only one warp.  `copies`: it
+        also waits for asynchronous copies."""
+        one = math.prod(n for _, n in self.promoted.mapping.threads) <= WARP
         return self.opaque(name, Sync(warp=one, copies=copies), outer)
 
     def points(
         self, name: str, u: Unit, statements: Sequence[str], outer: isl.UnionMap, everywhere: bool = False
     ) -> Part:
-        """A statement that runs at each point of a nest's axes at which some of these statements do, which
-        have them, too, on the thread of the point, or `everywhere` on all threads that there are for it."""
+        """A statement that runs at each point of a nest's axes at which one of these statements runs: on the
+        thread of the point, or `everywhere` on all threads that have the point."""
         t = of_axes(name, [a for a, _ in u.axes])
-        found = isl.UnionMap.empty_ctx(self.placed.ctx)
+        found = isl.UnionMap.empty_ctx(self.promoted.ctx)
         for s in statements:
-            source = self.placed.instances(next(x for x in self.placed.units if s in x.statements), s)
-            point = relation(self.placed.ctx, source, [f"d{source.axes[a.name]}" for a, _ in u.axes], name)
-            domain = isl.UnionSet.from_set(self.placed.scop.statement(s).domain)
+            source = self.promoted.instances(next(x for x in self.promoted.units if s in x.statements), s)
+            point = relation(self.promoted.ctx, source, [f"d{source.axes[a.name]}" for a, _ in u.axes], name)
+            domain = isl.UnionSet.from_set(self.promoted.scop.statement(s).domain)
             for m in maps_of(outer.intersect_domain(domain)):
                 m = m.reset_tuple_id(_OUT).reverse().apply_range(point)
                 found = found.union(m.to_union_map())
-        below = over_steps(self.placed, u.axes, [t], "", unrolled={a.name for a, _ in u.axes})
-        threads = threads_of(t, u.axes, self.placed.variables, everywhere)
-        mine = of_thread(self.placed, {t: threads}, below)
-        return Part(universe(found), mine, found)
+        below = over_steps(self.promoted, u.axes, [t], "", unrolled={a.name for a, _ in u.axes})
+        threads = threads_of(t, u.axes, self.promoted.variables, everywhere)
+        mapped = of_thread(self.promoted, {t: threads}, below)
+        return Part(universe(found), mapped, found)
 
-    def transfer(self, k: Kept | Replicated, u: Unit, outer: isl.UnionMap, *, load: bool) -> Part:
+    def transfer(self, k: PrivateArray | Replicated, u: Unit, outer: isl.UnionMap, *, load: bool) -> Part:
         """The load or the store of the elements that threads keep in registers."""
-        p = self.placed
-        name = f"{'load' if load else 'store'}_{[*p.kept, *p.replicated].index(k)}"
+        p = self.promoted
+        name = f"{'load' if load else 'store'}_{[*p.private_arrays, *p.replicated].index(k)}"
         if isinstance(k, Replicated):
             users = sorted(k.writers)
         else:
@@ -93,9 +96,9 @@ class Insertions:
 
         return self.between(name, u, users, k.array, k.statement, k.buffer, k.access.subscripts, moved, outer)
 
-    def result(self, p: Parts, u: Unit, outer: isl.UnionMap) -> Part:
+    def result(self, p: PartialResults, u: Unit, outer: isl.UnionMap) -> Part:
         """The update of results by combined parts."""
-        stage = self.placed.scop.statement(p.statement).stage
+        stage = self.promoted.scop.statement(p.statement).stage
 
         def combined(element: tuple[Expr, ...], buffer: str, place: tuple[Expr, ...]) -> Stmt:
             value = Load(p.array.name, element, p.array.dtype)
@@ -118,19 +121,21 @@ class Insertions:
         made: Callable[[tuple[Expr, ...], str, tuple[Expr, ...]], Stmt],
         outer: isl.UnionMap,
     ) -> Part:
-        """What `made` does with an element of an array of registers and the one of a buffer that it stands
-        for, which has these subscripts in `statement`, at the points where some of the `users` run; that is
-        where the buffer has its value, in another array of registers, in shared memory or in memory."""
+        """A transfer between an array in registers and a buffer, at the points where some of the `users` run.
+
+        `made` gives the statement for an element of the array and the element of the buffer, which has these
+        subscripts in `statement`.  The buffer may itself be promoted to other registers or to shared memory.
+        """
         t = of_axes(name, [a for a, _ in u.axes])
-        there = self.placed.home(u.nest, buffer, array)
-        views = [View(None, array.name, function(self.placed.ctx, t, index(t, u.axes)))]
+        there = self.promoted.home(u.nest, buffer, array)
+        views = [View(None, array.name, function(self.promoted.ctx, t, index(t, u.axes)))]
         if isinstance(there, Local):
             at_place = there.place(t, u, statement, subscripts)
-            views.append(View(0, there.array.name, function(self.placed.ctx, t, at_place)))
+            views.append(View(0, there.array.name, function(self.promoted.ctx, t, at_place)))
         elif there is not None:
-            views.append(View(0, there.array.name, function(self.placed.ctx, t, index(t, u.axes))))
+            views.append(View(0, there.array.name, function(self.promoted.ctx, t, index(t, u.axes))))
         self.views[name] = tuple(views)
-        box = self.placed.scop.program.buffer(buffer).box
+        box = self.promoted.scop.program.buffer(buffer).box
         variables = {a.vars[statement]: i for i, (a, _) in enumerate(u.axes) if statement in a.vars}
 
         def at(point: tuple[Expr, ...], views: Sequence[tuple[Expr, ...]]) -> Stmt:
@@ -153,7 +158,7 @@ def universe(found: isl.UnionMap) -> isl.UnionSet:
     return found.range().universe()
 
 
-def started(p: Parts) -> Stmt:
+def started(p: PartialResults) -> Stmt:
     """The initialization of a thread's parts of results to the neutral element."""
     names = [f"u{i}" for i in range(len(p.array.shape))]
     s: Stmt = Compute(

@@ -19,7 +19,7 @@ from tc.ir.program import Buffer
 from tc.poly.gpu.coordinates import Tuple
 from tc.poly.gpu.footprint import Dimension, footprint, place
 from tc.poly.gpu.mapping import RegionMap, Unit, alone, several, tiled_axes
-from tc.poly.gpu.private_memory import Kept
+from tc.poly.gpu.private_memory import PrivateArray
 from tc.poly.gpu.shared import size_of
 from tc.poly.scop import Access, Scop, Statement
 from tc.poly.tile_plan import Region
@@ -58,25 +58,25 @@ def local(
     scop: Scop,
     region: Region,
     units: Sequence[Unit],
-    kept: Sequence[Kept],
-    alike: AbstractSet[str],
+    private_arrays: Sequence[PrivateArray],
+    replicated: AbstractSet[str],
     budget: int,
     name: Callable[[str], str],
 ) -> tuple[Local, ...]:
     """The temporaries of a region that fit into `budget` bytes, then its results; not those that are in
-    registers wherever they are used, nor those that are replicated in all threads (`alike`)."""
-    here = {s for u in units for s in u.statements}
+    registers wherever they are used, nor `replicated` ones."""
+    region_statements = {s for u in units for s in u.statements}
     inside = {a.name for a in tiled_axes(region)}
-    outside = {a.buffer for s in scop.statements if s.name not in here for a in s.accesses}
+    outside = {a.buffer for s in scop.statements if s.name not in region_statements for a in s.accesses}
     buffers = {b.name: b for b in scop.program.buffers}
     used = {(a.buffer, u.nest) for u in units for s in u.statements for a in scop.statement(s).accesses}
-    needed = {n for n, nest in used if not any(k.buffer == n and k.nest == nest for k in kept)}
-    needed -= alike
+    needed = {n for n, nest in used if not any(k.buffer == n and k.nest == nest for k in private_arrays)}
+    needed -= replicated
     temporaries = [
         n for n, b in buffers.items() if b.role == "temporary" and n not in outside and n in needed
     ]
-    results = _results(scop, units, kept, inside)
-    results = {n: box for n, box in results.items() if n not in alike}
+    results = _results(scop, units, private_arrays, inside)
+    results = {n: box for n, box in results.items() if n not in replicated}
     found: dict[str, list[tuple[Dimension, ...] | None]] = {n: [] for n in (*temporaries, *results)}
     for u in units:
         for s in u.statements:
@@ -102,17 +102,17 @@ def local(
 
 
 def _results(
-    scop: Scop, units: Sequence[Unit], kept: Sequence[Kept], inside: AbstractSet[str]
+    scop: Scop, units: Sequence[Unit], private_arrays: Sequence[PrivateArray], inside: AbstractSet[str]
 ) -> dict[str, tuple[Dimension, ...]]:
     """The results that only this region writes and that are not in registers wherever it reads them, with the
     box that a tile writes, of which no other tile writes any element."""
-    here = {s for u in units for s in u.statements}
+    region_statements = {s for u in units for s in u.statements}
     tiled = {a.name for u in units for a, m in u.axes if a.name in inside and several(a, m)}
     out: dict[str, tuple[Dimension, ...]] = {}
     for b in scop.program.buffers:
         everywhere = [(s.name, a) for s in scop.statements for a in s.accesses if a.buffer == b.name]
-        elsewhere = any(a.kind != "read" and s not in here for s, a in everywhere)
-        if b.role != "output" or b.inout or not b.box or elsewhere:
+        used_elsewhere = any(a.kind != "read" and s not in region_statements for s, a in everywhere)
+        if b.role != "output" or b.inout or not b.box or used_elsewhere:
             continue
         accesses = [
             (u, s, a)
@@ -121,7 +121,7 @@ def _results(
             for a in scop.statement(s).accesses
             if a.buffer == b.name
         ]
-        registers = {k.nest for k in kept if k.buffer == b.name}
+        registers = {k.nest for k in private_arrays if k.buffer == b.name}
         if not any(a.kind == "read" and u.nest not in registers for u, _, a in accesses):
             continue
         u, s, first = accesses[0]
@@ -165,7 +165,7 @@ def _hull(
     return lowest, extents
 
 
-def repeated(region: Region, units: Sequence[Unit], how: RegionMap) -> bool:
+def repeated(region: Region, units: Sequence[Unit], mapping: RegionMap) -> bool:
     """Whether a block runs several tiles, so that one may overwrite what the one before still reads."""
     names = {a.name for a in tiled_axes(region)}
 

@@ -34,14 +34,16 @@ class Kernel:
     oversized: tuple[str, ...] = ()
 
 
-def kernel(scop: Scop, title: str, how: RegionMap, mapped: Mapped) -> Kernel:
+def kernel(scop: Scop, title: str, mapping: RegionMap, mapped: Mapped) -> Kernel:
     """The loops of a mapped tree as a kernel called `title`.  Use it inside `isl_context()`."""
-    variables = [v for v, _ in (*how.blocks, *how.threads)]
+    variables = [v for v, _ in (*mapping.blocks, *mapping.threads)]
     body = ast.loops(scop, mapped.schedule, mapped.inserted, mapped.views, variables)
     body = selected(body, mapped.arrays)
-    body = sunk(body, {v for v, _ in how.threads}, mapped.common)
+    body = sunk(body, {v for v, _ in mapping.threads}, mapped.common)
     own = {a.name for a in mapped.arrays if a.role == "register"}
-    launch = redundant_barriers.remove_redundant_barriers(Launch(title, how.blocks, how.threads, body), own)
+    launch = redundant_barriers.remove_redundant_barriers(
+        Launch(title, mapping.blocks, mapping.threads, body), own
+    )
     oversized = tuple(str(x) for x in mapped.refused if x.oversized)
     tree = dump(mapped.schedule)
     return Kernel(launch, mapped.arrays, _promoted(launch, mapped), tree, mapped.spilled, oversized)

@@ -32,8 +32,8 @@ from tc.poly.gpu.coordinates import Tuple, band, relation, where
 from tc.poly.gpu.insert import Insertions, started
 from tc.poly.gpu.mapping import AxisMap, Unit, alone, several, tiled_axes
 from tc.poly.gpu.nodes import Part, Tree
-from tc.poly.gpu.private_memory import Parts
-from tc.poly.gpu.promotion import Placed
+from tc.poly.gpu.private_memory import PartialResults
+from tc.poly.gpu.promotion import PromotedRegion
 from tc.poly.gpu.shared import Refused
 from tc.poly.gpu.staging import own_tiles, stores
 from tc.poly.gpu.sync import barriers
@@ -55,12 +55,12 @@ class Mapped:
     spilled: tuple[str, ...]
 
 
-def mapped(p: Placed) -> Mapped:
-    """The schedule tree of a region with placed arrays.  Use it, and the result, inside `isl_context()`."""
-    run = (padded_domains.domain(p.scop, u, s, p.beyond) for u in p.units for s in u.statements)
+def mapped(p: PromotedRegion) -> Mapped:
+    """The schedule tree of a region with promoted arrays.  Use it, and the result, inside `isl_context()`."""
+    run = (padded_domains.domain(p.scop, u, s, p.padded_statements) for u in p.units for s in u.statements)
     made = Insertions(p)
     tree = _tiles(made)
-    if p.how.blocks or p.how.threads:
+    if p.mapping.blocks or p.mapping.threads:
         tree = nodes.context(context(p), tree)
     whole = nodes.schedule(union_set(p.scop.ctx, run), tree)
     views = {**p.views(), **made.views}
@@ -69,7 +69,7 @@ def mapped(p: Placed) -> Mapped:
 
 def _tiles(into: Insertions) -> Tree:
     """The filter of a block, the band over its tiles, and below it `below`."""
-    p = into.placed
+    p = into.promoted
     names = [a.name for a in tiled_axes(p.region)]
     conditions: dict[Tuple, list[str]] = {}
     members: dict[str, dict[Tuple, str]] = {}
@@ -83,7 +83,7 @@ def _tiles(into: Insertions) -> Tree:
                     banded[a.name] = m
             every = (*u.axes, *u.own)
             conditions[t] = [f"{t.turn(a, m)} = {m.block}" for a, m in every if m.block is not None]
-    blocks = [v for v, _ in p.how.blocks]
+    blocks = [v for v, _ in p.mapping.blocks]
     order = [n for n in names if n in members]
     chosen = where(p.ctx, conditions, blocks)
     # The tile of a block in which each statement's instances are.
@@ -103,35 +103,40 @@ def _tiles(into: Insertions) -> Tree:
 def _sequence(into: Insertions, outer: isl.UnionMap, tiles: Sequence[tuple[str, int]]) -> Tree:
     """The units in order, with barriers, transfers and combinations around each; `outer` maps instances to
     tiles of the axes `tiles`, each with the number of its points."""
-    p = into.placed
+    p = into.promoted
     needed = barriers(p)
     out: list[Part] = []
     for i, u in enumerate(p.units):
         if (barrier := needed.before[i]) is not None:
             out.append(into.opaque(f"sync{i}", barrier, outer))
         if not any(x.nest == u.nest for x in p.units[:i]):
-            mine = [k for k in p.kept if k.nest == u.nest and k.load]
-            out += [into.transfer(k, u, outer, load=True) for k in mine]
-        combined = [p.parts[s] for s in u.statements if s in p.parts]
+            transferred = [k for k in p.private_arrays if k.nest == u.nest and k.load]
+            out += [into.transfer(k, u, outer, load=True) for k in transferred]
+        combined = [p.partial_results[s] for s in u.statements if s in p.partial_results]
         out += [into.opaque(f"start_{x.statement}", started(x), outer) for x in combined]
         below = own_tiles(into, u, i, outer, tiles)
         out.append(Part(where(p.ctx, {p.instances(u, s): () for s in u.statements}), below))
-        if (over := _combinations(combined)).body:
+        if (over := _thread_reductions(combined)).body:
             out.append(into.opaque(f"combine{i}", over, outer))
         out += [into.result(x, u, outer) for x in combined]
         out += [into.transfer(r, u, outer, load=False) for r in p.replicated if r.stored == i]
         if not any(x.nest == u.nest for x in p.units[i + 1 :]):
-            mine = [k for k in p.kept if k.nest == u.nest and k.store]
-            out += [into.transfer(k, u, outer, load=False) for k in mine]
+            transferred = [k for k in p.private_arrays if k.nest == u.nest and k.store]
+            out += [into.transfer(k, u, outer, load=False) for k in transferred]
     out += stores(into, outer, tiles, needed.written)
     if needed.done:
         out.append(into.opaque("done", needed.done, outer))
     return nodes.sequence(out)
 
 
-def _combinations(parts: Sequence[Parts]) -> Block:
+def _thread_reductions(partial_results: Sequence[PartialResults]) -> Block:
     """The combinations of the threads' parts, one after the other, so that they may share barriers."""
-    threads = list(dict.fromkeys(v for x in parts for v in x.threads))
+    threads = list(dict.fromkeys(v for x in partial_results for v in x.threads))
     return Block(
-        tuple(Combine(x.array.name, x.op, v, x.everywhere) for v in threads for x in parts if v in x.threads)
+        tuple(
+            Combine(x.array.name, x.op, v, x.everywhere)
+            for v in threads
+            for x in partial_results
+            if v in x.threads
+        )
     )

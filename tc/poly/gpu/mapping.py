@@ -21,8 +21,8 @@ class AxisMap:
 
     Tile q, of `tile` points (0: all points are one tile), runs on the blocks whose variable `block` is q mod
     `blocks` (0: is q, there is a block for each), or on all blocks if there is no variable.  Point p of a
-    tile runs on the threads whose variable `thread` is p mod `threads`: neighbours on neighbours.  `threads`
-    divides `tile`.
+    tile runs on the threads whose variable `thread` is p mod `threads`, so consecutive points run on
+    consecutive threads.  `threads` divides `tile`.
     """
 
     tile: int = 0
@@ -32,7 +32,7 @@ class AxisMap:
     threads: int = 1
 
     @property
-    def dealt_out(self) -> bool:
+    def is_distributed(self) -> bool:
         """Whether its points are distributed over threads or blocks."""
         return self.thread is not None or self.block is not None
 
@@ -94,14 +94,14 @@ class RegionMap:
 @dataclass(frozen=True, slots=True)
 class Unit:
     """Phases that run under one filter of threads: `axes` are those of the nest, `own` those of the phases;
-    `nest` is the nest's number in the region.  `beside`: the reductions that threads accumulate in registers
-    beside their results (`private_memory.aside`)."""
+    `nest` is the nest's number in the region.  `separate_sums`: the reductions that threads accumulate in
+    registers other than those of their results (`private_memory.with_separate_sums`)."""
 
     phases: tuple[Phase, ...]
     axes: tuple[tuple[Axis, AxisMap], ...]
     own: tuple[tuple[Axis, AxisMap], ...] = ()
     nest: int = 0
-    beside: frozenset[str] = frozenset()
+    separate_sums: frozenset[str] = frozenset()
 
     @property
     def statements(self) -> tuple[str, ...]:
@@ -114,17 +114,17 @@ class Unit:
         return tuple((a, m) for a, m in self.own if several(a, m) and not alone(a, m))
 
     @property
-    def in_parts(self) -> bool:
+    def has_partial_results(self) -> bool:
         """Whether threads or blocks have partial results."""
-        return any(m.dealt_out for _, m in self.own)
+        return any(m.is_distributed for _, m in self.own)
 
     @property
-    def on_blocks(self) -> bool:
+    def blocks_share_reduction(self) -> bool:
         """Whether the phases' axes are distributed over blocks, which then update the same results."""
         return any(m.block is not None for _, m in self.own)
 
     @property
-    def shared_out(self) -> tuple[str, ...]:
+    def reduction_threads(self) -> tuple[str, ...]:
         """The thread variables over which the phases' axes are distributed."""
         return tuple(m.thread for _, m in self.own if m.thread is not None)
 
@@ -155,21 +155,23 @@ def bounded(scop: Scop, unit: Unit, statement: str) -> bool:
     moving = {a.vars[statement] for a, m in unit.axes if statement in a.vars and points(a, m) != 1}
     own = {a.vars[statement] for a, _ in unit.own if statement in a.vars}
     of_points = [c for c in s.stage.domain.conditions if not moving.isdisjoint(variables(c))]
-    beside = statement in unit.beside
-    return not of_points or (beside and all(own.isdisjoint(variables(c)) for c in of_points))
+    separate_sums = statement in unit.separate_sums
+    return not of_points or (separate_sums and all(own.isdisjoint(variables(c)) for c in of_points))
 
 
 def isolated(scop: Scop, unit: Unit, statement: str) -> bool:
     """Whether tiles with all points of a statement are isolated (isolation.py): it is the only statement of a
     unit with tiles of its own loops, which end differently for the points of a tile."""
-    tiled = len(unit.statements) == 1 and not unit.shared_out and any(several(a, m) for a, m in unit.own)
+    tiled = (
+        len(unit.statements) == 1 and not unit.reduction_threads and any(several(a, m) for a, m in unit.own)
+    )
     of_size = all(a.first is None and (a.size is None or m.tile) for a, m in (*unit.axes, *unit.own))
     return tiled and of_size and not scop.statement(statement).residual and not bounded(scop, unit, statement)
 
 
-def parted(scop: Scop, unit: Unit, statement: str) -> bool:
+def has_shared_reduction(scop: Scop, unit: Unit, statement: str) -> bool:
     """Whether threads or blocks have partial results of a statement."""
-    found = any(statement in a.reductions and m.dealt_out for a, m in unit.own)
+    found = any(statement in a.reductions and m.is_distributed for a, m in unit.own)
     return found and scop.statement(statement).reduction
 
 

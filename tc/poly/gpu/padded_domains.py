@@ -12,9 +12,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tc.ir.expr import variables
-from tc.poly.gpu.coordinates import of_statement, together
+from tc.poly.gpu.coordinates import of_statement, to_tile_points
 from tc.poly.gpu.mapping import AxisMap, Unit, bounded, covered, isolated
-from tc.poly.gpu.private_memory import Kept, Parts
+from tc.poly.gpu.private_memory import PartialResults, PrivateArray
 from tc.poly.gpu.shared import Shared
 from tc.poly.scop import Scop
 from tc.poly.tile_plan import Axis
@@ -24,19 +24,23 @@ if TYPE_CHECKING:
 
 
 def padded(
-    scop: Scop, unit: Unit, kept: Sequence[Kept], parts: Mapping[str, Parts], memory: Sequence[Shared]
+    scop: Scop,
+    unit: Unit,
+    private_arrays: Sequence[PrivateArray],
+    partial_results: Mapping[str, PartialResults],
+    shared_reads: Sequence[Shared],
 ) -> frozenset[str]:
     """The statements of a unit that may run at all points of its tiles; isolated ones only along axes that no
     condition uses."""
-    if unit.shared_out:
+    if unit.reduction_threads:
         return frozenset()
     # Elements are loaded inside of the domain only; the registers of other points would be undefined.
-    registers = {k.buffer for k in kept if k.nest == unit.nest and not k.load}
+    registers = {k.buffer for k in private_arrays if k.nest == unit.nest and not k.load}
     out: set[str] = set()
     for name in unit.statements:
         s = scop.statement(name)
-        shared = {x.read for x in memory if x.statement == name}
-        own = name in parts or all(a.buffer in registers for a in s.accesses if a.kind != "read")
+        shared = {x.read for x in shared_reads if x.statement == name}
+        own = name in partial_results or all(a.buffer in registers for a in s.accesses if a.kind != "read")
         private = own and all(i in shared or a.buffer in registers for i, a in enumerate(s.reads))
         if private and (bounded(scop, unit, name) or isolated(scop, unit, name)):
             out.add(name)
@@ -59,4 +63,4 @@ def domain(scop: Scop, unit: Unit, name: str, statements: Collection[str]) -> is
     if not axes:
         return s.domain
     t = of_statement(scop, name, (a for a, _ in unit.axes))
-    return s.domain.apply(together(scop.ctx, t, axes)).coalesce()
+    return s.domain.apply(to_tile_points(scop.ctx, t, axes)).coalesce()

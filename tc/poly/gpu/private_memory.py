@@ -16,7 +16,7 @@ from tc.ir.expr import IntImm
 from tc.ir.loops import Array
 from tc.ir.program import Op
 from tc.poly.gpu.coordinates import Tuple
-from tc.poly.gpu.mapping import AxisMap, Unit, bounded, parted, steps
+from tc.poly.gpu.mapping import AxisMap, Unit, bounded, has_shared_reduction, steps
 from tc.poly.register_promotion import promotion
 from tc.poly.scop import Access, Scop, Statement
 from tc.poly.tile_plan import Axis, Region
@@ -25,10 +25,10 @@ LIMIT = 64  # elements of an array, at most; compilers put larger ones into loca
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """The elements of `buffer` that a nest accesses, in `array`: loaded before the nest unless its first
-    statement writes them, stored after it unless they are dead.  `access` is an access of `statement` to
-    them."""
+class PrivateArray:
+    """The elements of `buffer` that a nest accesses, promoted to `array` in registers: loaded before the nest
+    unless its first statement writes them, stored after it unless they are dead.  `access` is an access of
+    `statement` to them."""
 
     buffer: str
     array: Array
@@ -40,10 +40,11 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """A thread's partial results of `statement`, combined by `op` over the variables `threads` (none if a
-    thread has all, see `aside`).  `atomic`: other blocks have parts as well, so they are then combined
-    atomically in global memory.  `everywhere`: all threads get the combined results (replicated.py)."""
+class PartialResults:
+    """A thread's partial results of `statement`, which are combined by `op` over the thread variables
+    `threads` (none if a thread has the whole sum, see `with_separate_sums`).  `atomic`: other blocks have
+    partial results, too, so the combined ones update global memory atomically.  `everywhere`: all threads get
+    the combined results (replicated.py)."""
 
     statement: str
     buffer: str
@@ -68,74 +69,84 @@ def shape(axes: Sequence[tuple[Axis, AxisMap]]) -> tuple[int, ...] | None:
     return tuple(n for n in known if n != 1)
 
 
-def aside(scop: Scop, region: Region, units: Sequence[Unit]) -> tuple[Unit, ...]:
-    """The units with the reductions that threads accumulate in registers beside their results, to which they
-    add the sums at the end.  Such a reduction may run at points outside of its domain (padded_domains.py),
-    beyond an axis or where conditions fail, although its results have values that others need."""
-    return tuple(replace(u, beside=frozenset(_beside(scop, region, units, u))) for u in units)
+def with_separate_sums(scop: Scop, region: Region, units: Sequence[Unit]) -> tuple[Unit, ...]:
+    """The units with the reductions that threads accumulate in separate registers, and add to their results
+    only at the end.  Such a reduction may run at points outside of its domain (padded_domains.py), beyond an
+    axis or where conditions fail, without changing results that other statements need."""
+    return tuple(replace(u, separate_sums=frozenset(_separate_sums(scop, region, units, u))) for u in units)
 
 
-def _beside(scop: Scop, region: Region, units: Sequence[Unit], u: Unit) -> Iterator[str]:
-    if u.shared_out or shape(u.axes) is None:
+def _separate_sums(scop: Scop, region: Region, units: Sequence[Unit], u: Unit) -> Iterator[str]:
+    if u.reduction_threads or shape(u.axes) is None:
         return
-    together = [scop.statement(s) for x in units if x.nest == u.nest for s in x.statements]
+    nest_statements = [scop.statement(s) for x in units if x.nest == u.nest for s in x.statements]
     for s in u.statements:
         t = scop.statement(s)
         if not t.reduction or not any(s in a.reductions for a, _ in u.own):
             continue
         buffer = t.write.buffer
-        alone = not any(a.buffer == buffer for x in together if x != t for a in x.accesses)
-        if not alone and bounded(scop, u, s):
+        exclusive = not any(a.buffer == buffer for x in nest_statements if x != t for a in x.accesses)
+        if not exclusive and bounded(scop, u, s):
             continue
-        found = replace(u, beside=frozenset([s]))
+        found = replace(u, separate_sums=frozenset([s]))
         if bounded(scop, found, s) and buffer in promotion(scop, region.nests[u.nest]).buffers:
             yield s
 
 
-def kept(
+def private_arrays(
     scop: Scop,
     region: Region,
     units: Sequence[Unit],
-    alike: AbstractSet[str],
+    replicated: AbstractSet[str],
     name: Callable[[str], str],
-) -> tuple[Kept, ...]:
-    """The buffers that nests of a region write and that can be kept in registers, except those that are
-    replicated (`alike`): each point of the nest accesses one element, on one thread, and not only to add to
-    it at the end (`aside`)."""
+) -> tuple[PrivateArray, ...]:
+    """The buffers that nests of a region write and that can be promoted to registers, except `replicated`
+    ones: each point of the nest accesses one element, on one thread, and not only to add a separate sum at
+    the end."""
     buffers = {b.name: b for b in scop.program.buffers}
-    out: list[Kept] = []
+    out: list[PrivateArray] = []
     for number, nest in enumerate(region.nests):
-        own = [u for u in units if u.nest == number]
-        extents = shape(own[0].axes)
+        nest_units = [u for u in units if u.nest == number]
+        extents = shape(nest_units[0].axes)
         if extents is None:
             continue
         plan = promotion(scop, nest)
-        spread = {s for u in own if u.in_parts for s in u.statements}
-        combined = {s for u in own if not u.on_blocks for s in u.statements if parted(scop, u, s)}
-        for buffer in sorted(plan.buffers - alike):
-            statements = [scop.statement(s) for u in own for s in u.statements]
+        distributed = {s for u in nest_units if u.has_partial_results for s in u.statements}
+        combined = {
+            s
+            for u in nest_units
+            if not u.blocks_share_reduction
+            for s in u.statements
+            if has_shared_reduction(scop, u, s)
+        }
+        for buffer in sorted(plan.buffers - replicated):
+            statements = [scop.statement(s) for u in nest_units for s in u.statements]
             found = [(s, a) for s in statements for a in s.accesses if a.buffer == buffer]
             writes = any(a.kind == "write" for _, a in found)
-            if all(s.name in u.beside for u in own for s, _ in found if s.name in u.statements):
+            if all(s.name in u.separate_sums for u in nest_units for s, _ in found if s.name in u.statements):
                 continue
             # Partial results are combined on the thread that has the point.
-            others = any(s.name in spread and (a.kind == "read" or s.name not in combined) for s, a in found)
+            others = any(
+                s.name in distributed and (a.kind == "read" or s.name not in combined) for s, a in found
+            )
             if not writes or others or len(found) < 2:
                 continue
             first, access = found[0]
             array = Array(name(buffer), buffers[buffer].dtype, tuple(map(IntImm, extents)), "register")
             certain = access.kind == "write" and not first.residual and whole(first, nest.axes)
-            out.append(Kept(buffer, array, number, first.name, access, not certain, buffer not in plan.dead))
+            out.append(
+                PrivateArray(buffer, array, number, first.name, access, not certain, buffer not in plan.dead)
+            )
     return tuple(out)
 
 
-def too_many(scop: Scop, region: Region, units: Sequence[Unit]) -> tuple[str, ...]:
+def too_large(scop: Scop, region: Region, units: Sequence[Unit]) -> tuple[str, ...]:
     """A line for each buffer of which a thread accesses more elements than fit into registers; its accesses
     go to memory."""
     out: dict[str, None] = {}
     for number, nest in enumerate(region.nests):
-        own = next(u for u in units if u.nest == number)
-        counts = [steps(a, m) for a, m in own.axes]
+        nest_units = next(u for u in units if u.nest == number)
+        counts = [steps(a, m) for a, m in nest_units.axes]
         known = [n for n in counts if n is not None]
         if len(known) < len(counts) or math.prod(known) <= LIMIT:
             continue
@@ -154,17 +165,17 @@ def whole(s: Statement, axes: Sequence[Axis]) -> bool:
     return not s.stage.domain.conditions and all(s.name in a.vars for a in axes)
 
 
-def parts(
+def partial_results(
     scop: Scop, units: Sequence[Unit], everywhere: AbstractSet[str], name: Callable[[str], str]
-) -> dict[str, Parts]:
+) -> dict[str, PartialResults]:
     """The partial results of each reduction whose iterations are distributed over threads or blocks, and the
-    sums beside results; all threads get those of the buffers `everywhere`."""
+    separate sums; all threads get those of the buffers `everywhere`."""
     dtypes = {b.name: b.dtype for b in scop.program.buffers}
     func_buffers = scop.program.func_buffers
-    out: dict[str, Parts] = {}
+    out: dict[str, PartialResults] = {}
     for u in units:
         for s in u.statements:
-            if s not in u.beside and not parted(scop, u, s):
+            if s not in u.separate_sums and not has_shared_reduction(scop, u, s):
                 continue
             stage = scop.statement(s).stage
             assert stage.op is not None
@@ -175,6 +186,6 @@ def parts(
             array = Array(
                 name(buffer), dtype, tuple(map(IntImm, extents)), "register", None, (), partial_of=buffer
             )
-            alike = buffer in everywhere
-            out[s] = Parts(s, buffer, array, stage.op, u.shared_out, u.on_blocks, alike)
+            threads, atomic = u.reduction_threads, u.blocks_share_reduction
+            out[s] = PartialResults(s, buffer, array, stage.op, threads, atomic, buffer in everywhere)
     return out

@@ -114,8 +114,8 @@ class _Reader:
             case Compute():
                 return [self.touched(s.value, *s.subscripts, written=s.buffer)]
             case Combine():  # has a barrier, if it is one over warps
-                how = Grouping.of(self.launch.threads, s.thread, shuffles=True)
-                return [Sync()] if how.warps > 1 else []
+                grouping = Grouping.of(self.launch.threads, s.thread, shuffles=True)
+                return [Sync()] if grouping.warps > 1 else []
             case Sync():
                 return [s]
             case Prefetch():

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tc.ir.expr import Expr, IntImm, Variable, inline_lets, substitute, variables
 from tc.ir.loops import Array
 from tc.ir.program import Buffer
-from tc.poly.gpu.mapping import AxisMap, RegionMap, Unit, parted, tiled_axes
+from tc.poly.gpu.mapping import AxisMap, RegionMap, Unit, has_shared_reduction, tiled_axes
 from tc.poly.gpu.private_memory import shape, whole
 from tc.poly.scop import Access, Scop, Statement
 from tc.poly.tile_plan import Axis, Region
@@ -34,15 +34,15 @@ class Replicated:
 
 
 def replicated(
-    scop: Scop, region: Region, how: RegionMap, units: Sequence[Unit], name: Callable[[str], str]
+    scop: Scop, region: Region, mapping: RegionMap, units: Sequence[Unit], name: Callable[[str], str]
 ) -> tuple[Replicated, ...]:
     """The buffers that units of a region share and that can be replicated in all threads of a point."""
-    axes = shared_axes(region, how)
+    axes = shared_axes(region, mapping)
     extents = shape(axes)
-    if extents is None or not _alike(region, how):
+    if extents is None or not _alike(region, mapping):
         return ()
     found = {b.name: x for b in scop.program.buffers if (x := _accesses(scop, region, units, b))}
-    others = {v for v, n in how.threads if n > 1} - {m.thread for _, m in axes}
+    others = {v for v, n in mapping.threads if n > 1} - {m.thread for _, m in axes}
     known = _known(scop, region, units, found, others)
     out: list[Replicated] = []
     for b in (b for b in scop.program.buffers if b.name in known):
@@ -55,14 +55,14 @@ def replicated(
     return tuple(out)
 
 
-def shared_axes(region: Region, how: RegionMap) -> tuple[tuple[Axis, AxisMap], ...]:
+def shared_axes(region: Region, mapping: RegionMap) -> tuple[tuple[Axis, AxisMap], ...]:
     """The axes that all units of a region have, with their mapping."""
-    return tuple((a, how.nests[0].axes[a.name]) for a in tiled_axes(region))
+    return tuple((a, mapping.nests[0].axes[a.name]) for a in tiled_axes(region))
 
 
-def _alike(region: Region, how: RegionMap) -> bool:
+def _alike(region: Region, mapping: RegionMap) -> bool:
     """Whether all nests map these axes alike, so that a point has the same threads in all of them."""
-    return all(n.axes[a.name] == m for n in how.nests for a, m in shared_axes(region, how))
+    return all(n.axes[a.name] == m for n in mapping.nests for a, m in shared_axes(region, mapping))
 
 
 _Touched = tuple[int, Statement, Access]  # with the number of the unit
@@ -118,7 +118,11 @@ def _known(
         return not checked and all(a.buffer not in written or a.buffer in known for a in s.accesses)
 
     def combined(u: Unit, s: Statement) -> bool:
-        return parted(scop, u, s.name) and not u.on_blocks and others <= set(u.shared_out)
+        return (
+            has_shared_reduction(scop, u, s.name)
+            and not u.blocks_share_reduction
+            and others <= set(u.reduction_threads)
+        )
 
     def holds(b: str) -> bool:
         writers = [(units[i], s) for i, s, a in found[b] if a.kind == "write"]
@@ -141,7 +145,7 @@ def _wanted(units: Sequence[Unit], known: Mapping[str, Sequence[_Touched]]) -> s
     needed = {
         b
         for b, found in known.items()
-        if any(units[i].shared_out and a.kind == "read" for i, _, a in found)
+        if any(units[i].reduction_threads and a.kind == "read" for i, _, a in found)
         or len({units[i].nest for i, _, _ in found}) > 1
     }
     while needed:

@@ -187,9 +187,9 @@ def _copied(unit: Unit, threads: Sequence[tuple[str, int]], group: Group, dtype:
     array: Array | None = None
     for r in group.members:
         padding = None if array is None else array.padding
-        how = rows(unit, threads, r.buffer, dtype, r.box, len(r.box) - 1, r.unguarded, padding)
-        array = array or _array(dtype, r.box, how)
-        out.append(Shared(r.statement, r.read, r.buffer, array, r.box, how))
+        layout = rows(unit, threads, r.buffer, dtype, r.box, len(r.box) - 1, r.unguarded, padding)
+        array = array or _array(dtype, r.box, layout)
+        out.append(Shared(r.statement, r.read, r.buffer, array, r.box, layout))
     return out
 
 
@@ -197,7 +197,7 @@ def _indirect(
     scop: Scop,
     unit: Unit,
     s: str,
-    memory: Sequence[Shared],
+    shared_reads: Sequence[Shared],
     written: AbstractSet[str],
     whole: bool,
     threads: Sequence[tuple[str, int]],
@@ -219,7 +219,7 @@ def _indirect(
         inside = frozenset[str]().union(*(variables(c) for c in calls))
         if len(calls) != 1 or variables(subscript) - inside:
             continue
-        mine = (x for x in memory if x.statement == s)
+        mine = (x for x in shared_reads if x.statement == s)
         index = next((x for x in mine if (r := reads[x.read].read) and r.call == calls[0]), None)
         others = [e for i, e in enumerate(a.subscripts) if i != selected]
         found = footprint(unit, s, others, whole=whole, strided=True)
@@ -229,7 +229,7 @@ def _indirect(
         dimensions = (*found[:selected], *index.dimensions, *found[selected:])
         # A row is contiguous in memory too, unless the index selects its elements.
         last = -1 if selected == len(buffer.box) - 1 else len(dimensions) - 1
-        how = rows(unit, threads, buffer, buffer.dtype, dimensions, last, _unguarded(scop, unit, s, whole))
+        layout = rows(unit, threads, buffer, buffer.dtype, dimensions, last, _unguarded(scop, unit, s, whole))
         axes = {x.vars[s]: (x.name, x.typical_min) for x, _ in (*unit.axes, *unit.own) if s in x.vars}
         point = tuple(axes[v] for v in statement.stage.domain.names)
         yield (
@@ -238,9 +238,9 @@ def _indirect(
                 s,
                 number,
                 buffer,
-                _array(buffer.dtype, dimensions, how),
+                _array(buffer.dtype, dimensions, layout),
                 dimensions,
-                how,
+                layout,
                 Indirect(index, selected, subscript, a.read.call, point),
             ),
         )
@@ -269,9 +269,9 @@ def _instances(unit: Unit, s: str) -> int:
     return math.prod(points(x, m) or 1 for x, m in (*unit.axes, *unit.own) if s in x.vars)
 
 
-def _array(dtype: DType, found: Sequence[Dimension], how: Rows) -> Array:
+def _array(dtype: DType, found: Sequence[Dimension], layout: Rows) -> Array:
     """The array for a footprint, named once it is promoted."""
-    return Array("", dtype, tuple(IntImm(d.size) for d in found), "shared", padding=how.padding)
+    return Array("", dtype, tuple(IntImm(d.size) for d in found), "shared", padding=layout.padding)
 
 
 def _same(x: Shared, y: Shared) -> bool:

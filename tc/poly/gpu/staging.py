@@ -20,7 +20,7 @@ from tc.poly.gpu.isolation import whole_tiles
 from tc.poly.gpu.local import Local
 from tc.poly.gpu.mapping import Unit
 from tc.poly.gpu.nodes import Part, Tree
-from tc.poly.gpu.promotion import Placed
+from tc.poly.gpu.promotion import PromotedRegion
 from tc.poly.gpu.shared import Shared
 
 
@@ -28,11 +28,11 @@ def own_tiles(
     into: Insertions, u: Unit, i: int, outer: isl.UnionMap, tiles: Sequence[tuple[str, int]]
 ) -> Tree:
     """The tiles of a unit's own loops, for each of which copies are made in shared memory."""
-    p = into.placed
-    again = p.repeated  # the next tile's copies then wait until this one's are no longer used
+    p = into.promoted
+    overwritten = p.repeated  # the next tile's copies then wait until this one's are no longer used
     names = {a.name for a, _ in u.looped}
-    once = [x for x in p.memory[i] if not x.moves & names]  # invariant in these loops
-    memory = [x for x in p.memory[i] if x not in once]
+    once = [x for x in p.shared_reads[i] if not x.moves & names]  # invariant in these loops
+    memory = [x for x in p.shared_reads[i] if x not in once]
     tuples = [p.instances(u, s) for s in u.statements]
     members = [{t: t.tile(a, m) for t in tuples} for a, m in u.looped]
     below = _points(p, u)
@@ -47,17 +47,17 @@ def own_tiles(
         if memory[0].ring:
             below = _ahead(into, u, i, memory, below, prefix, every)
         else:
-            below = _copied(into, u, f"{i}", memory, below, prefix, every, again or bool(members))
+            below = _copied(into, u, f"{i}", memory, below, prefix, every, overwritten or bool(members))
     below = nodes.banded(band(p.ctx, members), below) if members else below
     if memory and memory[0].ring:
         first = _copies(into, f"{i}_first", memory, prefix, every, first=True)
-        last = [into.together(f"used{i}", outer)] if again else []
+        last = [into.barrier(f"used{i}", outer)] if overwritten else []
         statements = where(p.ctx, dict.fromkeys(tuples, ()))
         below = nodes.sequence([*first, Part(statements, below), *last])
-    return _copied(into, u, f"{i}_once", once, below, outer, tiles, again) if once else below
+    return _copied(into, u, f"{i}_once", once, below, outer, tiles, overwritten) if once else below
 
 
-def _points(p: Placed, u: Unit) -> Tree:
+def _points(p: PromotedRegion, u: Unit) -> Tree:
     """The points of a tile, with whole tiles isolated if conditions cut others."""
     below = of_unit(p, u)
     isolated = whole_tiles(p, u)
@@ -74,23 +74,23 @@ def _copied(
     below: Tree,
     prefix: isl.UnionMap,
     tiles: Sequence[tuple[str, int]],
-    again: bool,
+    overwritten: bool,
 ) -> Tree:
     """Copies to shared memory for each point of the loops `tiles`, and the tree `below` that uses them;
-    `again`: the block overwrites them afterwards."""
-    p = into.placed
+    `overwritten`: the block overwrites them afterwards."""
+    p = into.promoted
     statements = where(p.ctx, {p.instances(u, s): () for s in u.statements})
     indices = [x for x in memory if x.indirect is None]
     selected = [x for x in memory if x.indirect is not None]
-    between = [into.together(f"selected{number}", prefix)] if indices and selected else []
+    between = [into.barrier(f"selected{number}", prefix)] if indices and selected else []
     return nodes.sequence(
         [
             *_copies(into, number, indices, prefix, tiles),
             *between,
             *_copies(into, f"{number}_of", selected, prefix, tiles),
-            into.together(f"copied{number}", prefix),
+            into.barrier(f"copied{number}", prefix),
             Part(statements, below),
-            *([into.together(f"used{number}", prefix)] if again else []),
+            *([into.barrier(f"used{number}", prefix)] if overwritten else []),
         ]
     )
 
@@ -106,11 +106,11 @@ def _ahead(
 ) -> Tree:
     """A tile of the loop with double buffering: after the barrier its copies are complete, and no thread uses
     the tile before, whose buffer the next copies fill."""
-    p = into.placed
+    p = into.promoted
     statements = where(p.ctx, {p.instances(u, s): () for s in u.statements})
     return nodes.sequence(
         [
-            into.together(f"copied{i}", prefix, copies=True),
+            into.barrier(f"copied{i}", prefix, copies=True),
             *_copies(into, f"{i}", memory, prefix, tiles, ahead=True),
             Part(statements, below),
         ]
@@ -129,7 +129,7 @@ def _copies(
 ) -> list[Part]:
     """The copies for each point of the loops `tiles`: of the tile itself, only of the `first` one of the
     innermost loop, before that, or of the next one (`ahead`)."""
-    p = into.placed
+    p = into.promoted
     out: list[Part] = []
     seen: set[str] = set()
     for x in memory:
@@ -143,7 +143,9 @@ def _copies(
             point: tuple[Expr, ...], views: Sequence[tuple[Expr, ...]], x: Shared = x, loop: str = loop
         ) -> Stmt:
             slot = simplify(FloorMod(point[-1], IntImm(2)), exact=True) if x.ring else None
-            return copy(x, _starts(into, tiles, point), p.how.threads, loop, slot, p.how.unroll_copies)
+            return copy(
+                x, _starts(into, tiles, point), p.mapping.threads, loop, slot, p.mapping.unroll_copies
+            )
 
         into.made[name] = made
         dims = [f"d{k}" for k in range(len(tiles))]
@@ -162,7 +164,7 @@ def stores(
 ) -> list[Part]:
     """The stores of results from shared to global memory; `waits`: the barrier before them, if other threads
     may have written the results."""
-    p = into.placed
+    p = into.promoted
     out: list[Part] = []
     for i, x in enumerate(x for x in p.local if x.stored):
         name, loop, box = f"result{i}", f"r{i}", p.scop.program.buffer(x.buffer).box
@@ -174,7 +176,7 @@ def stores(
             box: Box = box,
             loop: str = loop,
         ) -> Stmt:
-            return store(x, box, _starts(into, tiles, point), p.how.threads, loop)
+            return store(x, box, _starts(into, tiles, point), p.mapping.threads, loop)
 
         into.made[name] = made
         points = isl.Set.from_union_set(outer.range()).reset_tuple_id()

@@ -20,9 +20,9 @@ from tc.ir.grouping import Grouping
 from tc.ir.loops import WARP, Sync
 from tc.poly.gpu.coordinates import Tuple, relation, threads_of
 from tc.poly.gpu.copies import movers
-from tc.poly.gpu.mapping import Unit, parted
-from tc.poly.gpu.private_memory import Kept
-from tc.poly.gpu.promotion import Placed
+from tc.poly.gpu.mapping import Unit, has_shared_reduction
+from tc.poly.gpu.private_memory import PrivateArray
+from tc.poly.gpu.promotion import PromotedRegion
 from tc.poly.scop import Access
 
 
@@ -67,7 +67,7 @@ class Touch:
     places: isl.Map | None = None
 
 
-def barriers(p: Placed) -> Barriers:
+def barriers(p: PromotedRegion) -> Barriers:
     """The barriers of a tile: a minimal number, each as late as possible, and barriers of warps where
     conflicts are within one.  Use it inside `isl_context()`.
 
@@ -76,7 +76,7 @@ def barriers(p: Placed) -> Barriers:
     places = {s: _Place.of(p, u, s) for u in p.units for s in u.statements}
     touches = [_touches(p, i, places) for i in range(len(p.units))]
     crosses = _Crossing(p)
-    small = math.prod(n for _, n in p.how.threads) <= WARP
+    small = math.prod(n for _, n in p.mapping.threads) <= WARP
     out: list[Sync | None] = []
     block: list[Moment] = []  # block barriers that all threads reach in each tile
     either: list[Moment] = []  # these, and those of warps
@@ -128,34 +128,34 @@ def _later(m: Moment, end: int) -> Moment:
     return m[0] + end + 1, m[1]
 
 
-def _moves(p: Placed, at: Moment) -> Iterator[Touch]:
+def _moves(p: PromotedRegion, at: Moment) -> Iterator[Touch]:
     """The accesses that store results from shared memory, by arbitrary threads."""
     for x in p.local:
         if x.stored:
-            to = isl.Map.read_from_str(p.ctx, movers(x, p.how.threads))
+            to = isl.Map.read_from_str(p.ctx, movers(x, p.mapping.threads))
             same = isl.Map.identity(isl.Space.map_from_set(to.domain().get_space()))
             yield Touch(at, "a copy", x.buffer, same, to, False, same)
 
 
-def _inside(p: Placed, i: int) -> tuple[list[Moment], list[Moment]]:
+def _inside(p: PromotedRegion, i: int) -> tuple[list[Moment], list[Moment]]:
     """The block barriers in a unit that all threads reach in each tile; and those in the unit's own loops,
     which may have no iterations, but have a barrier in each."""
     unit = p.units[i]
-    once = any(x.moves.isdisjoint(a.name for a, _ in unit.looped) for x in p.memory[i])
+    once = any(x.moves.isdisjoint(a.name for a, _ in unit.looped) for x in p.shared_reads[i])
     always = [(i, Step.COPIED), *([(i, Step.USED)] if p.repeated else [])] if once else list[Moment]()
-    combined = {v for s in unit.statements if s in p.parts for v in p.parts[s].threads}
-    if any(Grouping.of(p.how.threads, v, shuffles=True).warps > 1 for v in combined):
+    combined = {v for s in unit.statements if s in p.partial_results for v in p.partial_results[s].threads}
+    if any(Grouping.of(p.mapping.threads, v, shuffles=True).warps > 1 for v in combined):
         always.append((i, Step.COMBINED))
-    return always, [(i, Step.COPIED)] if p.memory[i] else []
+    return always, [(i, Step.COPIED)] if p.shared_reads[i] else []
 
 
 class _Crossing:
     """Tests whether two accesses to one element are on different threads, or on different warps."""
 
-    def __init__(self, p: Placed) -> None:
-        names = [f"t{i}" for i in range(len(p.how.threads))]
+    def __init__(self, p: PromotedRegion) -> None:
+        names = [f"t{i}" for i in range(len(p.mapping.threads))]
         terms, stride = ["0"], 1
-        for name, (_, n) in zip(names, p.how.threads, strict=True):
+        for name, (_, n) in zip(names, p.mapping.threads, strict=True):
             terms.append(f"{stride} * {name}")
             stride *= n
         text = f"{{ [{', '.join(names)}] -> [floor(({' + '.join(terms)})/{WARP})] }}"
@@ -187,17 +187,17 @@ def _pairs(
                 yield a, b
 
 
-def _touches(p: Placed, i: int, places: Mapping[str, _Place]) -> list[Touch]:
+def _touches(p: PromotedRegion, i: int, places: Mapping[str, _Place]) -> list[Touch]:
     """The accesses of a unit to global and shared memory."""
     unit, out = p.units[i], list[Touch]()
-    kept = [k for k in p.kept if k.nest == unit.nest]
+    kept = [k for k in p.private_arrays if k.nest == unit.nest]
     registers = {x.buffer for x in (*kept, *p.replicated)}
     for s in unit.statements:
         place = places[s]
         for a in p.scop.statement(s).accesses:
             if a.kind == "update" or a.buffer in registers:  # it is the write's element; see `_transfers`
                 continue
-            own = a.kind == "read" or s not in p.parts
+            own = a.kind == "read" or s not in p.partial_results
             step, threads = (Step.OWN, place.own) if own else (Step.RESULT, place.result)
             there = _in_shared_memory(p, unit, s, a)
             out.append(Touch((i, step), s, a.buffer, a.map, threads, a.kind == "write", there))
@@ -210,7 +210,7 @@ def _touches(p: Placed, i: int, places: Mapping[str, _Place]) -> list[Touch]:
 
 
 def _transfers(
-    p: Placed, k: Kept, at: Moment, places: Mapping[str, _Place], *, writes: bool
+    p: PromotedRegion, k: PrivateArray, at: Moment, places: Mapping[str, _Place], *, writes: bool
 ) -> Iterator[Touch]:
     """The loads or stores of elements in registers, before or after all units of their nest."""
     for u in p.units:
@@ -221,7 +221,7 @@ def _transfers(
                     yield Touch(at, s, k.buffer, a.map, places[s].result, writes, there)
 
 
-def _in_shared_memory(p: Placed, u: Unit, statement: str, a: Access) -> isl.Map | None:
+def _in_shared_memory(p: PromotedRegion, u: Unit, statement: str, a: Access) -> isl.Map | None:
     """The element of an array in shared memory that an access goes to."""
     x = p.local_of(a.buffer)
     if x is None or not (x.stored or p.repeated):
@@ -244,17 +244,17 @@ class _Place:
     result: isl.Map
 
     @staticmethod
-    def of(p: Placed, unit: Unit, statement: str) -> _Place:
+    def of(p: PromotedRegion, unit: Unit, statement: str) -> _Place:
         t, axes = p.instances(unit, statement), (*unit.axes, *unit.own)
         own = _on_threads(p, t, threads_of(t, axes, p.variables, p.everywhere(statement)))
-        if not parted(p.scop, unit, statement):
+        if not has_shared_reduction(p.scop, unit, statement):
             return _Place(own, own)
         return _Place(own, _on_threads(p, t, threads_of(t, unit.axes, p.variables)))
 
 
-def _on_threads(p: Placed, t: Tuple, values: Mapping[str, str]) -> isl.Map:
+def _on_threads(p: PromotedRegion, t: Tuple, values: Mapping[str, str]) -> isl.Map:
     """The map from an instance to its thread; thread variables without a value in `values` are arbitrary."""
     outputs = ", ".join(f"({values[v]})" if v in values else f"x{i}" for i, v in enumerate(p.variables))
-    limits = [f"0 <= x{i} < {n}" for i, (v, n) in enumerate(p.how.threads) if v not in values]
+    limits = [f"0 <= x{i} < {n}" for i, (v, n) in enumerate(p.mapping.threads) if v not in values]
     where = f" : {' and '.join(limits)}" if limits else ""
     return isl.Map.read_from_str(p.ctx, f"{{ {t.text} -> [{outputs}]{where} }}")

@@ -46,7 +46,7 @@ T = TypeVar("T")
 Cell = tuple[str, tuple[int, ...]]
 Instance = tuple[str, tuple[int, ...]]
 
-SOMEWHERE = -(1 << 62)
+ANY_INDEX = -(1 << 62)
 
 
 class OutOfBoundsError(Exception):
@@ -55,18 +55,18 @@ class OutOfBoundsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One executed instance: the cells it reads (by its value), the cell it writes, whether it combines with
-    that cell's old value, and the iterations of the unordered loops around it."""
+    """An executed instance: the cells that its value reads, the cell that it writes, whether it updates that
+    cell, and the iterations of the enclosing unordered loops."""
 
     instance: Instance
     reads: frozenset[Cell]
     write: Cell
     update: bool
     iterations: tuple[tuple[int, int], ...] = ()
-    needs: frozenset[Cell] = frozenset()  # of `reads`, those that its value still makes when it is folded
+    needs: frozenset[Cell] = frozenset()  # the reads that are left after constant folding
 
 
-def shown(i: Instance) -> str:
+def instance_text(i: Instance) -> str:
     return f"{i[0]}({', '.join(map(str, i[1]))})"
 
 
@@ -74,14 +74,15 @@ def written_buffers(program: Program) -> frozenset[str]:
     return frozenset(program.func_buffers[s.func] for s in program.stages)
 
 
-def anywhere(size: int, written: bool) -> Sequence[int]:
-    """A data-dependent subscript; of an array that is never written one element represents all."""
-    return range(size) if written else (SOMEWHERE,) if size else ()
+def possible_indices(size: int, written: bool) -> Sequence[int]:
+    """The values of a data-dependent subscript; in an array that is never written one element represents
+    all."""
+    return range(size) if written else (ANY_INDEX,) if size else ()
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
-    """Reads below a name on whose value their subscripts or guards may depend."""
+class _NamedReads:
+    """Reads in the scope of a let, on whose value their subscripts or guards may depend."""
 
     name: str
     value: Expr
@@ -89,7 +90,7 @@ class _Named:
 
 
 @dataclass(frozen=True, slots=True)
-class _Chosen:
+class _ConditionalReads:
     """Reads in the branches of a condition."""
 
     condition: Expr
@@ -97,32 +98,32 @@ class _Chosen:
     otherwise: _Reads
 
 
-# What evaluating an expression reads, in order, and what decides about it: all that is looked at for each
-# instance, of expressions that may be large.
-_Reads = tuple[Expr | _Named | _Chosen, ...]
+# The reads of an expression in order of evaluation, with the conditions that decide about them.  Only these
+# are evaluated for each instance, not the whole expression.
+_Reads = tuple[Expr | _NamedReads | _ConditionalReads, ...]
 
 
-def reads_made(e: Expr, env: dict[str, int]) -> list[tuple[Expr, dict[str, int]]]:
-    """The reads that evaluation of `e` may make, each with the values known at that place."""
+def executed_reads(e: Expr, env: dict[str, int]) -> list[tuple[Expr, dict[str, int]]]:
+    """The reads that the evaluation of `e` may execute, each with the values of variables there."""
     out: list[tuple[Expr, dict[str, int]]] = []
-    _made(_READS.of(e), env, out)
+    _collect_reads(_READS.of(e), env, out)
     return out
 
 
-def _made(reads: _Reads, env: dict[str, int], out: list[tuple[Expr, dict[str, int]]]) -> None:
+def _collect_reads(reads: _Reads, env: dict[str, int], out: list[tuple[Expr, dict[str, int]]]) -> None:
     for x in reads:
-        if isinstance(x, _Named):
+        if isinstance(x, _NamedReads):
             inner = {k: v for k, v in env.items() if k != x.name}
-            value = known(x.value, env)
+            value = known_value(x.value, env)
             if value is not None:
                 inner[x.name] = value
-            _made(x.reads, inner, out)
-        elif isinstance(x, _Chosen):
-            chosen = known(x.condition, env)
+            _collect_reads(x.reads, inner, out)
+        elif isinstance(x, _ConditionalReads):
+            chosen = known_value(x.condition, env)
             if chosen is None or chosen:
-                _made(x.then, env, out)
+                _collect_reads(x.then, env, out)
             if chosen is None or not chosen:
-                _made(x.otherwise, env, out)
+                _collect_reads(x.otherwise, env, out)
         else:
             out.append((x, env))
 
@@ -131,11 +132,15 @@ def _reads(e: Expr) -> _Reads:
     match e:
         case Let():
             value, body = _reads(e.value), _reads(e.body)
-            return (*value, _Named(e.name, e.value, body)) if e.name in _decisive(body) else (*value, *body)
+            return (
+                (*value, _NamedReads(e.name, e.value, body))
+                if e.name in _deciding_names(body)
+                else (*value, *body)
+            )
         case IfThenElse():
             condition, then, otherwise = map(_reads, (e.condition, e.then_value, e.else_value))
             if then or otherwise:
-                return (*condition, _Chosen(e.condition, then, otherwise))
+                return (*condition, _ConditionalReads(e.condition, then, otherwise))
             return condition
         case _:
             inner = tuple(x for c in children(e) for x in _reads(c))
@@ -143,20 +148,20 @@ def _reads(e: Expr) -> _Reads:
             return (*inner, e) if is_read else inner
 
 
-def _decisive(reads: _Reads) -> set[str]:
+def _deciding_names(reads: _Reads) -> set[str]:
     """The names on which subscripts and guards of reads depend."""
     out: set[str] = set()
     for x in reads:
-        if isinstance(x, _Named):
-            out |= variables(x.value) | (_decisive(x.reads) - {x.name})
-        elif isinstance(x, _Chosen):
-            out |= variables(x.condition) | _decisive(x.then) | _decisive(x.otherwise)
+        if isinstance(x, _NamedReads):
+            out |= variables(x.value) | (_deciding_names(x.reads) - {x.name})
+        elif isinstance(x, _ConditionalReads):
+            out |= variables(x.condition) | _deciding_names(x.then) | _deciding_names(x.otherwise)
         else:
             out |= variables(x)
     return out
 
 
-def known(e: Expr, env: Mapping[str, int]) -> int | None:
+def known_value(e: Expr, env: Mapping[str, int]) -> int | None:
     """The value of an expression of indices and sizes; None if it depends on data."""
     if isinstance(e, IntImm):
         return e.value
@@ -164,15 +169,15 @@ def known(e: Expr, env: Mapping[str, int]) -> int | None:
     if code is not None:
         try:
             return int(code(env))
-        except KeyError:  # of a name whose value data decides: the rest may do without it
+        except KeyError:  # a name with a data-dependent value; the result may not depend on it
             pass
     value = constant(simplify(substitute_typed(e, dict(env)), exact=True))
     return None if value is None else int(value)
 
 
-def known_all(es: Sequence[Expr], env: Mapping[str, int]) -> tuple[int, ...] | None:
-    """The values of expressions of indices and sizes; None if one depends on data, or cannot be evaluated in
-    the fast way."""
+def known_values(es: Sequence[Expr], env: Mapping[str, int]) -> tuple[int, ...] | None:
+    """The values of expressions of indices and sizes; None if one depends on data, or has no compiled
+    code."""
     code = _CODES.of(es)
     if code is not None:
         try:
@@ -182,20 +187,20 @@ def known_all(es: Sequence[Expr], env: Mapping[str, int]) -> tuple[int, ...] | N
     return None
 
 
-class _Remembered(Generic[K, T]):
-    """A cache of results by the identity of their argument, which is kept alive for that."""
+class _IdentityCache(Generic[K, T]):
+    """A cache of results by the identity of their argument, which it keeps alive."""
 
-    def __init__(self, make: Callable[[K], T], most: int = 1 << 14) -> None:
-        self.make, self.most = make, most
-        self.found: dict[int, tuple[K, T]] = {}
+    def __init__(self, make: Callable[[K], T], limit: int = 1 << 14) -> None:
+        self.make, self.limit = make, limit
+        self.results: dict[int, tuple[K, T]] = {}
 
     def of(self, e: K) -> T:
-        found = self.found.get(id(e))
-        if found is None or found[0] is not e:
-            if len(self.found) > self.most:
-                self.found.clear()
-            found = self.found[id(e)] = e, self.make(e)
-        return found[1]
+        results = self.results.get(id(e))
+        if results is None or results[0] is not e:
+            if len(self.results) > self.limit:
+                self.results.clear()
+            results = self.results[id(e)] = e, self.make(e)
+        return results[1]
 
 
 def _function(e: Expr) -> Callable[[Mapping[str, int]], int] | None:
@@ -208,9 +213,9 @@ def _functions(es: Sequence[Expr]) -> Callable[[Mapping[str, int]], tuple[int, .
     return None if None in texts else eval(f"lambda v: ({''.join(f'{x}, ' for x in texts)})")
 
 
-_READS = _Remembered(_reads)
-_CODE = _Remembered(_function)
-_CODES = _Remembered(_functions)
+_READS = _IdentityCache(_reads)
+_CODE = _IdentityCache(_function)
+_CODES = _IdentityCache(_functions)
 _OPERATORS: dict[type[Expr], str] = {
     Add: "+", Sub: "-", Mul: "*", EQ: "==", NE: "!=", LT: "<", LE: "<=", GT: ">", GE: ">=",
     And: "and", Or: "or",
@@ -218,7 +223,7 @@ _OPERATORS: dict[type[Expr], str] = {
 
 
 def python(e: Expr) -> str | None:
-    """The Python text of an expression of indices, which do not wrap around; None for other expressions."""
+    """The Python text of an expression of indices, which do not overflow; None for other expressions."""
     if e.dtype not in (INDEX, BOOL):
         return None
     match e:
@@ -246,7 +251,7 @@ def python(e: Expr) -> str | None:
 
 
 def integer(e: Expr, env: Mapping[str, int]) -> int:
-    value = known(e, env)
+    value = known_value(e, env)
     if value is None:
         raise InternalError(f"no value for {sorted(variables(e) - env.keys())}")
     return value

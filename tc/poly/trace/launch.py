@@ -14,8 +14,8 @@ from tc.poly.trace.shared_memory import Memory
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A thread waits for the others of its block; or, to write a replicated element, for those that hold it
-    until they no longer use the value before."""
+    """A thread waits for the others of its block.  At a write to a replicated element (`Compute`) it waits
+    until the others have read the value before."""
 
     at: Sync | Combine | Compute
 
@@ -30,18 +30,18 @@ def launch(
     begin: Callable[[dict[str, int]], Thread],
     combine: Callable[[Combine, Sequence[tuple[int, int]]], None],
 ) -> Iterator[Event]:
-    """The events of all blocks.  `begin` starts a thread; `combine` gets pairs of the number of a thread and
-    that of the thread of its group that gets the result."""
+    """The events of all blocks.  `begin` starts a thread; `combine` gets pairs of a thread and the thread
+    that gets its group's result."""
     memory.epoch = memory.step = 0
-    for block, at in enumerate(_points([(v, integer(n, env)) for v, n in s.blocks])):
+    for block, block_variables in enumerate(_points([(v, integer(n, env)) for v, n in s.blocks])):
         places = list(_points(s.threads))
-        threads = [begin({**env, **at, **place}) for place in places]
+        threads = [begin({**env, **block_variables, **place}) for place in places]
         memory.epoch += 1
         while True:
             arrivals: list[Arrival | None] = [None for _ in threads]
-            going = list(range(len(threads)))
-            while going:
-                for number in going:
+            running = list(range(len(threads)))
+            while running:
+                for number in running:
                     memory.block, memory.thread = block, number
                     arrivals[number] = None
                     for event in threads[number]:
@@ -49,7 +49,7 @@ def launch(
                             arrivals[number] = event
                             break
                         yield event
-                going = [i for i, a in enumerate(arrivals) if a is not None and isinstance(a.at, Compute)]
+                running = [i for i, a in enumerate(arrivals) if a is not None and isinstance(a.at, Compute)]
             first = arrivals[0].at if arrivals[0] is not None else None
             if any((None if a is None else a.at) is not first for a in arrivals):
                 raise OutOfBoundsError(f"not all threads of a block of {s.name} get to the same barrier")
@@ -59,7 +59,7 @@ def launch(
                 memory.step += 1
                 memory.epoch += not first.warp
                 if first.copies:
-                    memory.flying.clear()
+                    memory.in_flight.clear()
             if isinstance(first, Combine):
                 heads = {tuple(sorted(p.items())): n for n, p in enumerate(places)}
                 groups = [heads[tuple(sorted({**p, first.thread: 0}.items()))] for p in places]
@@ -70,7 +70,7 @@ def launch(
 
 
 def _points(dimensions: Sequence[tuple[str, int]]) -> Iterator[dict[str, int]]:
-    """The first variable varies fastest."""
+    """All points of a box; the first variable varies fastest."""
     names = [v for v, _ in reversed(dimensions)]
     for point in itertools.product(*(range(n) for _, n in reversed(dimensions))):
         yield dict(zip(names, point, strict=True))

@@ -1,9 +1,9 @@
-"""The oracle of the workspace: arrays that are live at the same time are disjoint and inside of the
-workspace, and each iteration of a parallel loop has private ones.
+"""The oracle of the workspace: arrays that a nest uses are disjoint and inside of the workspace, and each
+iteration of a parallel loop has its own private arrays.
 
 The trace identifies arrays by name and cells by subscripts; this checks addresses.  It does not run the nest,
-so it is fast at all sizes: conditions on sizes, which select versions, are evaluated, of other conditions
-both outcomes are possible.
+so it is fast at all sizes.  Conditions on sizes, which select size variants, are evaluated; other conditions
+may have both outcomes.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from tc.ir.loops import Array, Block, Compute, For, If, LoopKind, LoopNest, Prom
 
 def misplaced(nest: LoopNest, sizes: Mapping[str, int]) -> str | None:
     """The first error in the placement of a nest's arrays at these sizes, or None."""
-    found = _Uses({a.name: a for a in nest.arrays if a.role in ("temporary", "private")})
-    found.visit(nest.body, sizes, None)
-    if found.problem is not None:
-        return found.problem
-    end_of_all = evaluate(nest.workspace, sizes)
-    taken: list[tuple[int, int, str]] = []
-    for name, tasks in found.tasks.items():
-        array = found.arrays[name]
+    uses = _Uses({a.name: a for a in nest.arrays if a.role in ("temporary", "private")})
+    uses.visit(nest.body, sizes, None)
+    if uses.problem is not None:
+        return uses.problem
+    workspace_end = evaluate(nest.workspace, sizes)
+    ranges: list[tuple[int, int, str]] = []
+    for name, tasks in uses.tasks.items():
+        array = uses.arrays[name]
         nbytes = math.prod(max(0, evaluate(n, sizes)) for n in array.shape) * array.dtype.itemsize
         if not nbytes or not tasks:
             continue
         if tasks > 1 and array.stride < nbytes:
             return f"'{name}' has {nbytes} bytes, {array.stride} in each of {tasks} tasks"
         start = 0 if array.offset is None else evaluate(array.offset, sizes)
-        taken.append((start, start + (tasks - 1) * array.stride + nbytes, name))
-        if start < 0 or taken[-1][1] > end_of_all:
-            return f"'{name}' ends at {taken[-1][1]}, the workspace at {end_of_all}"
-    for (_, end, first), (start, _, second) in itertools.pairwise(sorted(taken)):
+        ranges.append((start, start + (tasks - 1) * array.stride + nbytes, name))
+        if start < 0 or ranges[-1][1] > workspace_end:
+            return f"'{name}' ends at {ranges[-1][1]}, the workspace at {workspace_end}"
+    for (_, end, first), (start, _, second) in itertools.pairwise(sorted(ranges)):
         if start < end:
             return f"'{first}' ends at {end}, where '{second}', at {start}, has begun"
     return None
@@ -46,14 +46,15 @@ def misplaced(nest: LoopNest, sizes: Mapping[str, int]) -> str | None:
 
 @dataclass(slots=True)
 class _Uses:
-    """`tasks`: how many of each array that is used there are."""
+    """The arrays that a nest uses; `tasks`: the number of copies of each, one for each task."""
 
     arrays: Mapping[str, Array]
     tasks: dict[str, int] = field(default_factory=dict[str, int])
     problem: str | None = None
 
     def visit(self, s: Stmt, known: Mapping[str, int], parallel: tuple[str, int] | None) -> None:
-        """`known`: sizes, and the names whose values they say; `parallel`: the outermost parallel loop."""
+        """`known` are sizes, and names whose values depend only on sizes; `parallel` is the outermost
+        parallel loop with its trip count."""
         match s:
             case Block():
                 for c in s.body:

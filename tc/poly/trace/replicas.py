@@ -1,5 +1,4 @@
-"""Replicated elements, in registers of several threads of a block: all copies must have been written equally
-often."""
+"""Replicated elements, in registers of several threads of a block: all replicas must have the same writes."""
 
 from __future__ import annotations
 
@@ -8,30 +7,34 @@ from dataclasses import dataclass, field
 
 from tc.poly.trace.events import Cell, Instance
 
-Write = tuple[int, Instance, frozenset[Cell]]  # the statement, its instance, the parts that go in
+Write = tuple[int, Instance, frozenset[Cell]]  # the statement, its instance, the partial results in it
 
 
 @dataclass(slots=True)
 class Replicas:
-    """`last`: of elements, the write that was the last; `behind`: of registers, the element that they hold as
-    it was before that write, which their threads have still to make; `heads`: of parts that were combined for
-    all threads, those that all of them are in."""
+    """The state of replicated elements.
 
-    last: dict[Cell, Write] = field(default_factory=dict[Cell, Write])
-    behind: dict[Cell, Cell] = field(default_factory=dict[Cell, Cell])
-    heads: dict[Cell, Cell] = field(default_factory=dict[Cell, Cell])
+    `last_write`: by element.  `outdated`: by register, the element of which it has the value before the last
+    write, which its thread still has to make.  `combined_into`: by partial result that was combined for all
+    threads, the partial result that has the combination.
+    """
 
-    def begins(self, element: Cell, write: Write, others: Iterable[Cell]) -> bool:
-        """Whether a thread is the first to make a write: then the `others` with the element are behind."""
-        if self.last.get(element) == write:
+    last_write: dict[Cell, Write] = field(default_factory=dict[Cell, Write])
+    outdated: dict[Cell, Cell] = field(default_factory=dict[Cell, Cell])
+    combined_into: dict[Cell, Cell] = field(default_factory=dict[Cell, Cell])
+
+    def is_first(self, element: Cell, write: Write, others: Iterable[Cell]) -> bool:
+        """Whether a thread is the first to make a write; then the `others`, the other replicas, are
+        outdated."""
+        if self.last_write.get(element) == write:
             return False
-        self.last[element] = write
-        self.behind = {c: v for c, v in self.behind.items() if v != element}
-        self.behind |= dict.fromkeys(others, element)
+        self.last_write[element] = write
+        self.outdated = {c: v for c, v in self.outdated.items() if v != element}
+        self.outdated |= dict.fromkeys(others, element)
         return True
 
-    def head(self, part: Cell) -> Cell:
-        """The part that this one has become, as all threads got a combination."""
-        while (found := self.heads.get(part, part)) != part:
+    def final_part(self, part: Cell) -> Cell:
+        """The partial result with which this one was combined, or itself."""
+        while (found := self.combined_into.get(part, part)) != part:
             part = found
         return part

@@ -8,44 +8,44 @@ from dataclasses import replace
 from tc.errors import InternalError
 from tc.ir.expr import Add, Cast, Expr, IfThenElse, IntImm, Load
 from tc.ir.loops import Array, Compute
-from tc.poly.trace.events import SOMEWHERE, Cell, OutOfBoundsError
+from tc.poly.trace.events import ANY_INDEX, Cell, OutOfBoundsError
 
 
-def elements(s: Compute) -> Iterator[Compute]:
-    """The copies of the elements of a vector, all under its one condition; of anything else, that."""
+def scalar_copies(s: Compute) -> Iterator[Compute]:
+    """The copies of the elements of a vector, all under its condition; any other statement unchanged."""
     if s.width == 1:
         yield s
         return
     for k in range(s.width):
-        yield replace(s, subscripts=_moved(s.subscripts, k), value=_element(s.value, k), width=1)
+        yield replace(s, subscripts=_shifted(s.subscripts, k), value=_element(s.value, k), width=1)
 
 
 def _element(e: Expr, k: int) -> Expr:
-    """The value of the k-th element: all are read under one condition, and converted alike."""
+    """The value of the k-th element; condition and conversion are those of the vector."""
     match e:
         case IfThenElse():
             return replace(e, then_value=_element(e.then_value, k))
         case Cast():
             return replace(e, value=_element(e.value, k))
         case Load():
-            return replace(e, subscripts=_moved(e.subscripts, k))
+            return replace(e, subscripts=_shifted(e.subscripts, k))
         case _:
             raise InternalError(f"a copy of several elements has a {type(e).__name__}")
 
 
-def _moved(subscripts: Sequence[Expr], k: int) -> tuple[Expr, ...]:
+def _shifted(subscripts: Sequence[Expr], k: int) -> tuple[Expr, ...]:
     *before, last = subscripts
     return (*before, Add(last, IntImm(k)))
 
 
-def misplaced(
+def check_alignment(
     cell: Cell, width: int, arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]
 ) -> None:
-    """Raises OutOfBoundsError unless a vector of so many elements may begin at a cell."""
-    name, where = cell
+    """Raises OutOfBoundsError unless a cell is aligned to a vector of so many elements."""
+    name, indices = cell
     shape = shapes[name]
-    position = where[len(where) - len(shape) :]  # without whose it is
-    if SOMEWHERE in position:
+    position = indices[len(indices) - len(shape) :]  # without block and thread
+    if ANY_INDEX in position:
         return
     row = shape[-1] + (arrays[name].padding if len(shape) > 1 else 0)
     flat = 0

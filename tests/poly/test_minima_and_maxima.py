@@ -1,4 +1,4 @@
-"""Bounds of minima and maxima: right at every point, and no more parts than they have to have."""
+"""Bounds with minima and maxima: exact at every point, with the smallest number of pieces."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def bound(rng: random.Random, depth: int) -> Expr:
 
 
 def shuffled(rng: random.Random, e: Expr) -> Expr:
-    """The same value, written otherwise."""
+    """An equal expression in another form."""
     if not isinstance(e, Min | Max):
         return e
     a, b = shuffled(rng, e.a), shuffled(rng, e.b)
@@ -73,7 +73,7 @@ POINTS: list[dict[str, int | float]] = [
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_a_bound_holds_where_its_value_says(seed: int) -> None:
+def test_a_bound_holds_exactly_where_its_value_allows(seed: int) -> None:
     rng = random.Random(seed)
     e = bound(rng, 4)
     e = Sub(e, Sub(shuffled(rng, e), bound(rng, 3))) if seed % 2 else e
@@ -89,7 +89,7 @@ def test_a_bound_holds_where_its_value_says(seed: int) -> None:
         assert here.is_equal(wanted), (at, e)
 
 
-def test_operands_are_told_apart_by_more_than_a_constant() -> None:
+def test_operands_that_differ_in_variables_stay_distinct() -> None:
     nested = Min(Sub(Min(v("N"), Add(v("M"), IntImm(4))), IntImm(1)), Min(v("M"), Add(v("N"), IntImm(7))))
     assert [from_terms(*x) for x in operands(nested)] == [Sub(v("N"), IntImm(1)), v("M")]
     # -max(-a, -b) is a minimum.
@@ -98,20 +98,20 @@ def test_operands_are_told_apart_by_more_than_a_constant() -> None:
     assert len(operands(Min(Add(Min(v("N"), v("M")), Min(v("K"), v("M"))), v("K")))) == 2
 
 
-def test_minima_cancel_however_they_are_written() -> None:
+def test_equal_minima_in_different_forms_cancel() -> None:
     a = Min(Min(v("N"), v("M")), FloorDiv(Sub(v("K"), IntImm(1)), IntImm(2)))
     b = Min(Add(FloorDiv(Sub(v("K"), IntImm(1)), IntImm(2)), IntImm(1)), Add(Min(v("M"), v("N")), IntImm(1)))
     assert unified(Sub(b, a)) == ({}, 1)
     terms, offset = unified(Sub(Min(v("N"), v("M")), Min(v("N"), v("K"))))
     assert sorted(terms.values()) == [-1, 1] and not offset
-    # Products of sizes are known by how they are written.
+    # Products of sizes are compared by their form.
     product = Mul(Min(v("M"), v("N")), v("K"))
     terms, _ = unified(Add(Min(v("N"), v("M")), product))
     assert product in terms
 
 
-def test_data_is_added_to_nothing_else() -> None:
-    """It wraps around there."""
+def test_wrapping_data_is_not_distributed_over_minima() -> None:
+    """Data may overflow, so min(x, n) + 1 is not min(x + 1, n + 1)."""
     read = Build("e", "N")
     read.input("A", v("N").dtype, "N")
     x = Cast(v("N").dtype, read.read("A", v("N")))
@@ -124,8 +124,9 @@ def test_data_is_added_to_nothing_else() -> None:
     assert (len(terms), offset) == (2, 1)
 
 
-def test_a_range_that_follows_from_a_range_is_one_part() -> None:
-    """The least `i` of T is 4 less a minimum of eight, which is in the extent too, in another order."""
+def test_an_implied_range_adds_no_piece() -> None:
+    """The lower bound of `i` in T is 4 less a minimum of eight operands, which the extent has in another
+    order."""
     front = pipeline.front(
         Source(
             """def f(int8(K,K,M) A, int8(N,N) B, int8(N,N,N) C, int(Q) X) -> (R, S, T) {
@@ -139,7 +140,7 @@ def test_a_range_that_follows_from_a_range_is_one_part() -> None:
     assert [s.domain.n_basic_set() for s in scop.statements] == [1, 1, 1, 1]
 
 
-def test_parts_are_not_multiplied_by_constraints() -> None:
+def test_constraints_do_not_multiply_pieces() -> None:
     """`i` is below one of four sums, each of them with minima."""
     e: Expr = Max(Max(v("N"), v("M")), Max(v("K"), IntImm(3)))
     for low in (Min(v("N"), Mul(IntImm(2), v("K"))), Min(v("M"), FloorDiv(v("K"), IntImm(3)))):
@@ -150,8 +151,8 @@ def test_parts_are_not_multiplied_by_constraints() -> None:
 
 
 @pytest.mark.parametrize("c", [1 << 63, -(1 << 63) - 1, 1 << 100])
-def test_constants_of_more_than_64_bits(c: int) -> None:
-    """Differences of the least and the greatest index are some: exact, as all of isl is."""
+def test_constants_of_more_than_64_bits_are_exact(c: int) -> None:
+    """Differences of the lowest and highest index need more than 64 bits; isl computes exactly."""
     a, s = affine(IntImm(0))
     form = {("d", 0): 1, ("c", 0): c}
     at = isl.Val.read_from_str(s.get_ctx(), str(-c))

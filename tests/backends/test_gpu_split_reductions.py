@@ -1,5 +1,5 @@
-"""Reductions that are too long for the blocks of their results: parts of them, and a second kernel that
-combines these, on PoCL at sizes for which that is done, and on the shim at small ones."""
+"""Long reductions with few results: one kernel computes partial results, a second one combines them.  They
+run on PoCL at sizes for which this pays, and on the shim at small ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.simt import shim as simt
 from tests.simt.mapped import prepared
 
 registry.load("opencl")
-in_parts: Any = importlib.import_module("tc_backends.gpu.policy")
+policy: Any = importlib.import_module("tc_backends.gpu.policy")
 
 Array = np.ndarray[Any, Any]
 LONG = 1 << 18
@@ -39,7 +39,7 @@ EXTREMES = """def f(float(N) A) -> (L, H, R) {
 
 
 def whole(op: str, *shape: int) -> Array:
-    """Numbers of which nothing is rounded, whatever the order: of a product most are -1 and 1."""
+    """Numbers that give exact results in any order; most factors of a product are -1 and 1."""
     rng = np.random.default_rng(sum(shape))
     if op != "*":
         return rng.integers(-3, 4, shape).astype(np.float32)
@@ -49,12 +49,13 @@ def whole(op: str, *shape: int) -> Array:
 
 
 def parts(nest: Any) -> list[str]:
-    """The arrays between two kernels."""
+    """The arrays of partial results."""
     return [a.name for a in nest.arrays if a.role == "temporary" and "_part" in a.name]
 
 
 def in_two_stages(kernel: tc.Kernel, count: int, **sizes: int) -> bool:
-    """Whether there are so many arrays of parts, written by a kernel of several blocks before the last."""
+    """Whether there are `count` arrays of partial results, which a kernel of several blocks writes before the
+    last kernel."""
     nest = kernel.specialize(**sizes).compiled.nest
     launches = [s for s in statements(nest.body) if isinstance(s, Launch)]
     written = [{c.buffer for c in statements(k.body) if isinstance(c, Compute)} for k in launches]
@@ -63,7 +64,7 @@ def in_two_stages(kernel: tc.Kernel, count: int, **sizes: int) -> bool:
 
 
 @pytest.mark.parametrize("op", OPERATORS)
-def test_one_result(op: str) -> None:
+def test_one_long_reduction_is_split(op: str) -> None:
     kernel = tc.compile(ONE.format(op), "opencl")
     a = whole(op, LONG)
     np.testing.assert_array_equal(kernel(a), OPERATORS[op].reduce(a))
@@ -72,14 +73,14 @@ def test_one_result(op: str) -> None:
 
 @pytest.mark.share(2)
 @pytest.mark.parametrize("op", OPERATORS)
-def test_several_results(op: str) -> None:
+def test_reductions_of_few_long_rows_are_split(op: str) -> None:
     kernel = tc.compile(ROWS.format(op), "opencl")
     a = whole(op, 3, LONG // 2 + 77)
     np.testing.assert_array_equal(kernel(a), OPERATORS[op].reduce(a, 1))
     assert in_two_stages(kernel, 1, N=3, M=LONG // 2 + 77)
 
 
-def test_two_at_once() -> None:
+def test_two_reductions_of_an_array_are_split_together() -> None:
     kernel = tc.compile(MOMENTS, "opencl")
     a = whole("+", LONG)
     s, q = kernel(a)
@@ -87,7 +88,7 @@ def test_two_at_once() -> None:
     assert in_two_stages(kernel, 2, N=LONG)
 
 
-def test_two_kinds_and_what_uses_both() -> None:
+def test_different_reductions_and_a_use_of_both_results() -> None:
     a = np.random.default_rng(1).standard_normal(LONG).astype(np.float32)
     kernel = tc.compile(EXTREMES, "opencl")
     assert [float(x) for x in kernel(a)] == [a.min(), a.max(), a.max() - a.min()]
@@ -95,8 +96,8 @@ def test_two_kinds_and_what_uses_both() -> None:
 
 
 @pytest.mark.parametrize("source", [ONE.format("+"), ONE.format("*"), MOMENTS])
-def test_the_same_bits_each_time(source: str) -> None:
-    """Where sums are rounded: the program says in which order, not the device."""
+def test_split_reductions_are_deterministic(source: str) -> None:
+    """Sums are rounded in an order that the program fixes, not the device."""
     rng = np.random.default_rng(2)
     a = rng.standard_normal(LONG).astype(np.float32)
     if "*=" in source:
@@ -113,8 +114,8 @@ def test_the_same_bits_each_time(source: str) -> None:
 
 
 @pytest.mark.parametrize("source", [ONE.format("+"), ONE.format("max"), MOMENTS])
-def test_dynamic_sizes(source: str) -> None:
-    """One kernel, made for long ones, serves short ones and longer ones."""
+def test_one_kernel_splits_all_values_of_a_dynamic_size(source: str) -> None:
+    """A kernel for a long size serves shorter and longer ones."""
     kernel = tc.compile(source, "opencl", dynamic=("N",))
     before = kernels.CACHE.misses
     for n in (LONG, LONG + 77, 1, 64, 300_000):
@@ -128,10 +129,10 @@ def test_dynamic_sizes(source: str) -> None:
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is long begins at 64 instances, in kernels of this test."""
-    monkeypatch.setattr(in_parts, "_LONG", 64)
-    monkeypatch.setattr(in_parts, "_VERY_LONG", 64)
-    monkeypatch.setattr(in_parts, "_ENOUGH", 1e-6)  # and is not tried whole
+    """Split reductions from 64 instances on, in kernels of this test."""
+    monkeypatch.setattr(policy, "_LONG", 64)
+    monkeypatch.setattr(policy, "_VERY_LONG", 64)
+    monkeypatch.setattr(policy, "_UNITS_A_RESULT", 1e-6)  # whole reductions are not tried
     monkeypatch.setattr(kernels, "CACHE", CompileCache())
 
 
@@ -147,7 +148,9 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
         (EXTREMES, 2, (1500,)),
     ],
 )
-def test_on_the_shim(source: str, count: int, shape: tuple[int, ...], dynamic: bool) -> None:
+def test_split_reductions_have_no_races(
+    source: str, count: int, shape: tuple[int, ...], dynamic: bool
+) -> None:
     kernel = tc.compile(source, "cuda", dynamic=("N", "M")[: len(shape)] if dynamic else ())
     given = {"A": whole("*" if "*=" in source else "+", *shape)}
     call = prepared(kernel, given)
@@ -159,8 +162,8 @@ def test_on_the_shim(source: str, count: int, shape: tuple[int, ...], dynamic: b
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1_000_000, 64), (200_000, 300), (16384, 4096)])
-def test_sums_of_columns_read_neighbours(rows: int, columns: int) -> None:
-    """Lanes along what lies in memory, and blocks enough for all of a GPU."""
+def test_sums_of_columns_have_coalesced_reads(rows: int, columns: int) -> None:
+    """Lanes lie along the contiguous axis, and there are blocks for a whole GPU."""
     kernel = tc.compile("def f(float(M,N) A) -> (S) { S(n) +=! A(m,n) }", "cuda", options={"isa": "sm_90"})
     one = kernel.specialize(M=rows, N=columns).compiled
     first = next(s for s in statements(one.nest.body) if isinstance(s, Launch))
@@ -184,7 +187,7 @@ def test_sums_of_columns_read_neighbours(rows: int, columns: int) -> None:
         *((b, 64, 64, 64, False) for b in ("cuda", "opencl")),
     ],
 )
-def test_products_with_few_results_are_made_in_parts(
+def test_matrix_products_with_few_results_are_split(
     backend: str, m: int, n: int, k: int, parts: bool
 ) -> None:
     kernel = tc.compile("def f(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }", backend)
@@ -207,7 +210,7 @@ SHAPES = [(6, 5, 90, 90), (1, 7, 131, 33), (3, 1, 1, 43_691), (40, 40, 9, 11), (
 
 
 def four(t: str, op: str, shape: tuple[int, ...]) -> dict[str, Array]:
-    """Of a product all but a few factors are -1 and 1; sums are small."""
+    """Small integers; all but a few factors of a product are -1 and 1."""
     kind = {"float": "float32", "double": "float64", "half": "float16"}.get(t, t)
     rng = np.random.default_rng(sum(shape))
     y = rng.choice([-1, 1], shape[1])
@@ -221,7 +224,7 @@ def four(t: str, op: str, shape: tuple[int, ...]) -> dict[str, Array]:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("op", OPERATORS)
 @pytest.mark.parametrize("backend", ["opencl", "cpu"])
-def test_several_variables(backend: str, op: str, shape: tuple[int, ...]) -> None:
+def test_a_reduction_over_several_variables_is_split(backend: str, op: str, shape: tuple[int, ...]) -> None:
     source = FOUR.format(t="float", op=op, where="")
     given = four("float", op, shape)
     wanted = tc.compile(source, "reference")(**given)
@@ -235,7 +238,7 @@ def test_several_variables(backend: str, op: str, shape: tuple[int, ...]) -> Non
 @pytest.mark.share(2)
 @pytest.mark.parametrize("t", ["double", "half", "int32", "int8"])
 @pytest.mark.parametrize("backend", ["opencl", "cpu"])
-def test_several_variables_of_other_types(backend: str, t: str) -> None:
+def test_a_reduction_over_several_variables_is_split_in_other_types(backend: str, t: str) -> None:
     for op in ("+", "max"):
         source = FOUR.format(t=t, op=op, where="")
         given = four(t, op, (6, 5, 90, 90))
@@ -251,8 +254,8 @@ def test_several_variables_of_other_types(backend: str, t: str) -> None:
     "where", [" where h <= w", " where n + c <= 5, h < 70", " where n in 2:5, w in 3:80"]
 )
 @pytest.mark.parametrize("backend", ["opencl", "cpu"])
-def test_several_variables_with_conditions(backend: str, where: str) -> None:
-    """Some parts are empty then."""
+def test_a_reduction_over_several_variables_with_conditions_is_split(backend: str, where: str) -> None:
+    """Some parts are empty."""
     for op in ("+", "min"):
         source = FOUR.format(t="float", op=op, where=where)
         given = four("float", op, (6, 5, 90, 90))
@@ -264,7 +267,7 @@ def test_several_variables_with_conditions(backend: str, where: str) -> None:
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("backend", ["opencl", "cpu"])
 @pytest.mark.parametrize("dynamic", [("N",), ("N", "H"), ("N", "C", "H", "W")])
-def test_several_variables_of_dynamic_sizes(backend: str, dynamic: tuple[str, ...]) -> None:
+def test_a_reduction_over_several_dynamic_sizes_is_split(backend: str, dynamic: tuple[str, ...]) -> None:
     source = FOUR.format(t="float", op="+", where="")
     kernel = tc.compile(source, backend, dynamic=dynamic)
     for shape in ((6, 5, 90, 90), (1, 5, 90, 90), (37, 5, 90, 90), (6, 5, 131, 90)):
@@ -277,7 +280,7 @@ def test_several_variables_of_dynamic_sizes(backend: str, dynamic: tuple[str, ..
 @pytest.mark.usefixtures("short")
 @pytest.mark.parametrize("atomics", [False, True])
 @pytest.mark.parametrize("op", OPERATORS)
-def test_several_variables_on_the_shim(op: str, atomics: bool) -> None:
+def test_a_split_over_several_variables_has_no_races(op: str, atomics: bool) -> None:
     source = FOUR.format(t="float", op=op, where="")
     kernel = tc.compile(source, "cuda", options={"atomics": atomics})
     given = four("float", op, (5, 3, 7, 30))
@@ -293,8 +296,8 @@ def test_several_variables_on_the_shim(op: str, atomics: bool) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")
-def test_all_blocks_have_parts_of_several_loops() -> None:
-    """And no thread combines them all."""
+def test_a_split_over_several_loops_gives_enough_blocks() -> None:
+    """No single thread combines all partial results."""
     kernel = tc.compile(FOUR.format(t="float", op="+", where=""), "cuda", options={"isa": "sm_90"})
     nest = kernel.specialize(N=32, C=64, H=28, W=28).compiled.nest
     first, second = (s for s in statements(nest.body) if isinstance(s, Launch))
@@ -304,8 +307,8 @@ def test_all_blocks_have_parts_of_several_loops() -> None:
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("backend", ["opencl", "cpu"])
-def test_an_index_out_of_range_is_told_by_the_variables_of_the_source(backend: str) -> None:
-    """Also of one that is split, and of one of which each point is a part."""
+def test_an_index_error_in_a_split_reduction_names_variables_of_the_source(backend: str) -> None:
+    """Also variables that are split, and those with a part for each point."""
     source = "def f(float(N,C,K) X, int32(C,K) I, float(K) t) -> (S) { S +=! X(n,c,k) * t(I(c,k)) }"
     given = {
         "X": np.ones((6, 70, 400), np.float32),

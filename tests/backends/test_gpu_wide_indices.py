@@ -1,4 +1,4 @@
-"""Indices of 64 bits on GPUs: where 32 do not reach, and nowhere else."""
+"""64-bit indices on GPUs: where 32 bits do not suffice, and nowhere else."""
 
 from __future__ import annotations
 
@@ -23,12 +23,18 @@ TAIL = "def f(int8(N) A) -> (O) { O(i) = A(N - 4107 + i) where i in 0:4107 }"
         (DOUBLE, 2**31, False),
         (DOUBLE, 2**31 + 1, True),
         (DOUBLE, 2**45, True),
-        (SUM, 2**30, False),  # chunks and their points are bounded one by one, so nearer it is not proved
+        (
+            SUM,
+            2**30,
+            False,
+        ),  # chunks and their points are bounded separately, so nearer to 2^31 it is not proved
         (SUM, 2**31 + 1, True),
     ],
 )
-def test_indices_are_as_wide_as_they_must_be(source: str, n: int, wide: bool, backend: str) -> None:
-    """The last element of 2^31 has a number of 31 bits; blocks that are too many for a grid cycle."""
+def test_indices_have_64_bits_only_where_32_do_not_suffice(
+    source: str, n: int, wide: bool, backend: str
+) -> None:
+    """The last index of 2^31 elements has 31 bits; if a grid has too few blocks, they run several tiles."""
     options = {"isa": "sm_90"} if backend == "cuda" else {}
     code = tc.compile(source, backend, options=options).inspect("code", N=n)
     long = "long long" if backend == "cuda" else "long"
@@ -38,7 +44,7 @@ def test_indices_are_as_wide_as_they_must_be(source: str, n: int, wide: bool, ba
 
 
 @pytest.mark.slow  # 12 s, 4 GiB
-def test_beyond_31_bits_on_a_device() -> None:
+def test_elements_beyond_31_bits_are_accessed_on_a_device() -> None:
     a = np.zeros(2**31 + 4099, np.int8)
     put = {0: 1, 2**31 - 9: 5, 2**31 - 1: 2, 2**31: 3, 2**31 + 5: -4, a.size - 1: 7}
     for at, value in put.items():

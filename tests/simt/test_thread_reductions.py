@@ -1,4 +1,4 @@
-"""What threads of several warps hold, combined: the CUDA text of every shape that a block may have."""
+"""Reductions across the threads of several warps: the CUDA text for every shape of a block."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from tests.simt.mapped import Call
 SHAPES = [
     ((("t0", 64),), "t0"),
     ((("t0", 96),), "t0"),
-    ((("t0", 72),), "t0"),  # no whole number of warps: a tree
+    ((("t0", 72),), "t0"),  # not a multiple of a warp: a tree
     ((("t0", 64), ("t1", 2)), "t0"),
     ((("t0", 4), ("t1", 16)), "t1"),
     ((("t0", 2), ("t1", 48), ("t2", 2)), "t1"),
     ((("t0", 32), ("t1", 3)), "t1"),
     ((("t0", 16), ("t1", 4), ("t2", 3)), "t0"),
-    ((("t0", 12), ("t1", 4)), "t0"),  # few, one after the other; everywhere a tree
+    ((("t0", 12), ("t1", 4)), "t0"),  # few threads: a serial reduction; with the result everywhere a tree
     ((("t0", 32), ("t1", 8)), "t1"),
     ((("t0", 40), ("t1", 5), ("t2", 2)), "t1"),
     ((("t0", 3), ("t1", 33)), "t1"),
@@ -49,7 +49,7 @@ SHAPES = [
 def combined(
     t: DType, threads: tuple[tuple[str, int], ...], over: str, everywhere: bool = False, elements: int = 2
 ) -> tuple[str, list[str]]:
-    """The text, and the operations whose results the shim finds wrong, or what it finds else."""
+    """The text, and the operations with wrong results on the shim, or its findings."""
     n = combination(t, threads, over, everywhere=everywhere, elements=elements)
     extents = (elements, *(k for _, k in threads))
     rng = np.random.default_rng(3)
@@ -75,19 +75,21 @@ def combined(
 
 @pytest.mark.share(3)
 @pytest.mark.parametrize(("threads", "over"), SHAPES)
-def test_shapes_of_blocks(threads: tuple[tuple[str, int], ...], over: str) -> None:
+def test_reductions_over_every_shape_of_block_are_exact(
+    threads: tuple[tuple[str, int], ...], over: str
+) -> None:
     count = dict(threads)[over]
     stride = math.prod(n for v, n in threads if v < over)
     lanes = 32 // stride if 32 % stride == 0 else 1
     shuffled = lanes > 1 and count % min(lanes, count) == 0 and (count % lanes == 0 or count in (2, 4, 8, 16))
     over_warps = not shuffled or count > lanes
-    # One for the partial results, which all threads read; without shuffles, for the elements one after the
-    # other, one until all have read them, too, and of trees one more for each step but the last.
+    # One for the partial results, which all threads read.  Without shuffles elements are reduced one after
+    # the other, so another one follows the reads, and a tree has one more for each step but the last.
     for everywhere, few in ((False, 32), (True, 8)):
         text, problems = combined(FLOAT64, threads, over, everywhere)
         assert not problems
         assert ("__shfl_xor_sync" in text) == shuffled
-        each = 1 if shuffled else 2 if count <= few else 3  # a loop has one round more
+        each = 1 if shuffled else 2 if count <= few else 3  # a loop has one more
         assert text.count("__syncthreads") == (each * len(OPS) if over_warps else 0)
 
 
@@ -102,10 +104,10 @@ def test_shapes_of_blocks(threads: tuple[tuple[str, int], ...], over: str) -> No
     ],
 )
 @pytest.mark.parametrize("t", [FLOAT64, BOOL], ids=str)
-def test_threads_share_out_what_many_warps_have_left(
+def test_threads_share_partial_results_of_many_warps(
     t: DType, threads: tuple[tuple[str, int], ...], over: str, elements: int
 ) -> None:
-    """All at once would be too many loads for the registers of a thread."""
+    """Otherwise a thread would load more partial results than it has registers."""
     for everywhere in (False, True):
         text, problems = combined(t, threads, over, everywhere, elements)
         assert not problems
@@ -114,7 +116,7 @@ def test_threads_share_out_what_many_warps_have_left(
 
 @pytest.mark.share(3)
 @pytest.mark.parametrize("t", [BOOL, INT8, UINT16, INT64, FLOAT16, BFLOAT16, FLOAT32], ids=str)
-def test_types(t: DType) -> None:
+def test_reductions_across_threads_have_every_type(t: DType) -> None:
     for threads, over in ((SHAPES[1]), (SHAPES[5])):
         assert not combined(t, threads, over)[1]
 
@@ -139,7 +141,7 @@ def loop(*body: Stmt) -> Stmt:
     return For("i", IntImm(0), IntImm(3), 1, LoopKind.SERIAL, Block(body))
 
 
-# Statements, and how many of their combinations wait until what was combined before has been read.
+# Statements, and how many of their reductions wait until the scratch of earlier ones has been read.
 ORDERS: dict[str, tuple[list[Stmt], int]] = {
     "one": ([FIRST, done(0)], 0),
     "two": ([FIRST, done(0), RESET, replace(FIRST), done(1)], 0),
@@ -169,8 +171,8 @@ ORDERS: dict[str, tuple[list[Stmt], int]] = {
 
 @pytest.mark.share(3)
 @pytest.mark.parametrize("name", ORDERS)
-def test_combinations_wait_where_they_must(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The shim finds a race where one does not, or where those in turn go through the same area."""
+def test_consecutive_reductions_wait_for_reads_of_scratch(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shim finds a race if one does not wait, or if alternating ones use the same area."""
     parts, count = ORDERS[name]
     body = Block((RESET, *parts, done(2)))
     launch = Launch("c", (("b0", IntImm(1)),), (("t0", 96),), body)
@@ -198,8 +200,8 @@ def test_combinations_wait_where_they_must(name: str, monkeypatch: pytest.Monkey
         assert found()[1]
 
 
-def test_a_combination_in_two_places_is_alone() -> None:
-    """In one of them another one follows it."""
+def test_a_reduction_in_two_places_shares_no_barrier() -> None:
+    """In one of the places another reduction follows it."""
     body = Block((RESET, FIRST, OTHER, done(0), RESET, FIRST, done(1)))
     launch = Launch("c", (("b0", IntImm(1)),), (("t0", 96),), body)
     n = LoopNest("f", ("o",), ("o",), (), (OUT, R, Q), (), launch, IntImm(0), ())

@@ -1,4 +1,4 @@
-"""Which ways to map a program are taken: what the chooser should see in programs that nobody tuned it for."""
+"""Which candidate mappings are taken, for programs for which the search was not tuned."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def small(*shape: int) -> Array:
         (PERMUTED, {"K": 16, "M": 500, "N": 600}),
     ],
 )
-def test_a_transpose_goes_through_shared_memory(source: str, sizes: dict[str, int]) -> None:
-    """Neighbouring threads copy neighbours, and store neighbours."""
+def test_a_transpose_is_staged_in_shared_memory(source: str, sizes: dict[str, int]) -> None:
+    """Consecutive threads load contiguous elements, and store contiguous elements."""
     kernel = compiled(source)
     (copy,) = shared(kernel, **sizes)
     assert copy.padding % 2 == 1 or copy.dtype.itemsize < 4
@@ -63,14 +63,14 @@ def test_a_transpose_goes_through_shared_memory(source: str, sizes: dict[str, in
 @pytest.mark.share(3)
 @pytest.mark.parametrize("source", [TRANSPOSE, PERMUTED])
 @pytest.mark.parametrize("threads", [None, (32, 8), (16, 3)])
-def test_transposes_are_right(source: str, threads: tuple[int, ...] | None) -> None:
+def test_transposes_give_exact_results(source: str, threads: tuple[int, ...] | None) -> None:
     a = small(37, 70) if source is TRANSPOSE else small(5, 37, 40).astype(np.float16)
     kernel = tc.compile(source, "opencl", options={"use_shared_memory": True, "threads": threads})
     np.testing.assert_array_equal(kernel(a), tc.interpret(source, a))
     assert shared(kernel, **kernel.sizes_of(a)) or threads == (16, 3)
 
 
-def test_a_stencil_of_a_stencil_is_one_kernel() -> None:
+def test_two_stencils_become_one_kernel() -> None:
     kernel = compiled(BLUR)
     sizes = {"H": 1000, "W": 2000}
     assert kernel.inspect("choice", **sizes).splitlines()[1] == "computed where they are read: T"
@@ -80,8 +80,8 @@ def test_a_stencil_of_a_stencil_is_one_kernel() -> None:
     np.testing.assert_array_equal(tc.compile(BLUR, "opencl")(a), tc.interpret(BLUR, a))
 
 
-def test_what_takes_longer_to_compute_again_is_kept() -> None:
-    """Each of many columns wants the same exponentials."""
+def test_a_temporary_is_kept_where_recomputing_costs_more() -> None:
+    """Many columns use the same exponentials."""
     source = """def f(float(M,K) A, float(K,N) B) -> (C) {
       T(i,k) = exp(A(i,k) * 2)
       C(i,j) +=! T(i,k) * B(k,j)
@@ -93,15 +93,15 @@ def test_what_takes_longer_to_compute_again_is_kept() -> None:
 @pytest.mark.parametrize(
     ("source", "sizes", "kernels"),
     [
-        # Rows of a product that stay with their blocks read both matrices again for each few of them.
+        # In one kernel, blocks of a few rows each would reload both matrices.
         (LAYERS, {"B": 2048, "M": 512, "H": 1024, "N": 512}, 2),
         (LAYERS, {"B": 128, "M": 32, "H": 16, "N": 8}, 1),
-        # 40 channels are few blocks for what all points want.
+        # 40 channels give too few blocks for all points.
         (NORM, {"N": 51, "C": 40, "H": 56, "W": 56}, 5),
         (NORM, {"N": 32, "C": 2000, "H": 6, "W": 10}, 1),
     ],
 )
-def test_kernels_of_their_own_where_that_is_faster(source: str, sizes: dict[str, int], kernels: int) -> None:
+def test_kernels_are_split_where_that_is_faster(source: str, sizes: dict[str, int], kernels: int) -> None:
     kernel = compiled(source)
     launches = [s for s in statements(kernel.specialize(**sizes).compiled.nest.body) if isinstance(s, Launch)]
     assert len(launches) == kernels
@@ -116,14 +116,14 @@ def test_kernels_of_their_own_where_that_is_faster(source: str, sizes: dict[str,
     ("rows", "columns", "kernels"),
     [(64, 4096, 1), (133, 4096, 1), (200, 32768, 1), (700, 3000, 1), (8, 1_000_000, 6)],
 )
-def test_rows_of_a_soft_max_stay_whole_where_they_are_enough(rows: int, columns: int, kernels: int) -> None:
-    """Parts of them keep all units busy, but each reads its row again."""
+def test_softmax_rows_are_split_only_if_they_are_few(rows: int, columns: int, kernels: int) -> None:
+    """Split rows keep all multiprocessors busy, but are read twice."""
     kernel = compiled(SOFTMAX)
     nest = kernel.specialize(N=rows, D=columns).compiled.nest
     assert sum(isinstance(s, Launch) for s in statements(nest.body)) == kernels
 
 
-def test_kernels_of_their_own_are_right() -> None:
+def test_split_kernels_give_exact_results() -> None:
     x, v, w = small(40, 70), small(90, 70), small(33, 90)
     kernel = tc.compile(LAYERS, "opencl")
     np.testing.assert_array_equal(kernel(x, v, w), tc.interpret(LAYERS, x, v, w))
@@ -133,20 +133,20 @@ def test_kernels_of_their_own_are_right() -> None:
     ("extent", "limit", "threads"),
     [(12, 16, 12), (54, 16, 14), (26, 16, 13), (64, 16, 16), (1013, 32, 32), (28, 32, 28), (33, 32, 17)],
 )
-def test_threads_that_fit_an_axis(extent: int, limit: int, threads: int) -> None:
-    assert counts.fitting(extent, limit) == threads
+def test_balanced_threads_leave_few_idle(extent: int, limit: int, threads: int) -> None:
+    assert counts.balanced_threads(extent, limit) == threads
 
 
 @pytest.mark.parametrize(
     ("extent", "most", "points"),
     [(16, 3, 4), (64, 3, 4), (7, 3, 3), (5, 32, 5), (62, 32, 32), (96, 32, 32), (1000, 32, 40), (9, 4, 3)],
 )
-def test_points_of_a_tile_that_divide_a_loop(extent: int, most: int, points: int) -> None:
-    assert counts.even_part(extent, most) == points
+def test_even_tile_sizes_divide_the_extent(extent: int, most: int, points: int) -> None:
+    assert counts.even_tile_size(extent, most) == points
 
 
-def test_most_threads_of_a_block_have_points() -> None:
-    """Of 12 by 12 points 16 by 16 threads would leave nearly a half without."""
+def test_thread_counts_divide_extents_other_than_powers_of_two() -> None:
+    """16 by 16 threads would leave nearly half of the lanes without a point of 12 by 12."""
     source = """def conv(float(N,C,18,18) I, float(F,C,7,7) W) -> (O) {
       O(n,f,h,w) +=! I(n,c,h+i,w+j) * W(f,c,i,j)
     }"""

@@ -1,5 +1,5 @@
-"""With default options no register of a kernel is in memory: NVRTC's log, of the benchmark's programs and the
-original's."""
+"""With default options kernels have no spills, by NVRTC's log: programs of the benchmark and of the
+original."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_no_stack_and_no_spills(name: str, arch: str) -> None:
+def test_kernels_have_no_stack_and_no_spills(name: str, arch: str) -> None:
     source, entry, sizes = PROGRAMS[name]()
     kernel = tc.compile(source, "cuda", entry, options={"isa": arch})
     known = {*kernel.front.checked.sizes, *kernel.front.specialized}
     with warnings.catch_warnings():
-        warnings.simplefilter("error", tc.PerformanceNotice)  # it would say what was left simple
+        warnings.simplefilter("error", tc.PerformanceNotice)  # a simpler mapping gives one
         one = kernel.specialize(**{k: v for k, v in sizes.items() if k in known})
     _, *kernels = one.artifact("asm").splitlines()
     assert kernels
@@ -52,12 +52,12 @@ def test_no_stack_and_no_spills(name: str, arch: str) -> None:
         assert k.endswith("0 bytes stack, 0 bytes spill stores, 0 bytes spill loads")
 
 
-def test_a_map_that_does_not_fit_is_told() -> None:
-    """Before the compiler puts into memory what registers there are not."""
+def test_a_mapping_that_exceeds_registers_gives_a_notice() -> None:
+    """The notice comes before the compiler spills."""
     source = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
     kernel = tc.compile(source, "cuda", options={"tile": (256, 256), "threads": (32, 32), "isa": "sm_90"})
-    told = r"1024 threads a block with about \d+ registers each and 65536 bytes of shared memory, which"
+    notice = r"1024 threads a block with about \d+ registers each and 65536 bytes of shared memory, which"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", tc.PerformanceNotice)
         kernel.specialize(M=1024, N=1024, K=1024)
-    assert any(re.search(told, str(w.message)) for w in caught)
+    assert any(re.search(notice, str(w.message)) for w in caught)

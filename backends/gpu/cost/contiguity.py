@@ -1,4 +1,4 @@
-"""Which elements of arrays are neighbours."""
+"""Axes along which accesses are contiguous, a stride of one element."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tc.poly.scop import Access, Scop
 from tc.poly.tile_plan import Axis, Nest
 
 
-def contiguous(scop: Scop, nest: Nest, statements: Sequence[str] | None = None) -> Axis | None:
-    """The axis along which most of the elements that statements access are neighbours."""
+def contiguous_axis(scop: Scop, nest: Nest, statements: Sequence[str] | None = None) -> Axis | None:
+    """The axis along which most of the elements that statements access are contiguous."""
     votes: dict[str, int] = {}
     axes = (*nest.axes, *(a for p in nest.phases for a in p.axes))
     for name in nest.statements if statements is None else statements:
@@ -20,7 +20,7 @@ def contiguous(scop: Scop, nest: Nest, statements: Sequence[str] | None = None) 
         for access in scop.statement(name).accesses:
             used = {v for e in access.subscripts for v in variables(inline_lets(e))}
             elements = math.prod(n for v, n in extents.items() if v in used)
-            found = _along(access)
+            found = _contiguous_variables(access)
             for a in axes:
                 if a.vars.get(name) in found:
                     votes[a.name] = votes.get(a.name, 0) + elements
@@ -30,13 +30,13 @@ def contiguous(scop: Scop, nest: Nest, statements: Sequence[str] | None = None) 
     return next(a for a in axes if a.name == best)
 
 
-def near(access: Access, variable: str | None) -> bool:
-    """Whether elements along a variable are neighbours."""
-    return variable in _along(access)
+def is_contiguous_along(access: Access, variable: str | None) -> bool:
+    """Whether an access is contiguous along a variable."""
+    return variable in _contiguous_variables(access)
 
 
-def _along(access: Access) -> set[str]:
-    """The variables along which elements are neighbours."""
+def _contiguous_variables(access: Access) -> set[str]:
+    """The variables along which an access is contiguous."""
     if not access.subscripts:
         return set()
     terms, _ = linear_terms(inline_lets(access.subscripts[-1]))

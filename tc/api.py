@@ -172,8 +172,9 @@ def interpret(
     takes = signature(front)
     bound = takes.bind(args, kwargs if out is None else {**kwargs, "out": out})
     scalars = {n: int(bound.scalars[n]) for n in front.specialized}
+    fixed = {n: bound.sizes[n] for n in front.fixed_sizes}
     integers = tuple(sorted(foreign_integers(front, bound).items(), key=lambda kv: kv[0]))
-    built = built_program(front, Variant(tuple(sorted(scalars.items())), integers=integers))
+    built = built_program(front, Variant(tuple(sorted({**scalars, **fixed}.items())), integers=integers))
     for p in built.program.preconditions:
         if not evaluate(p.condition, {**bound.sizes, **scalars}):
             given = ", ".join(f"{k} = {v}" for k, v in {**bound.sizes, **scalars}.items())

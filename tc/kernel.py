@@ -118,24 +118,27 @@ class Kernel(_native.Dispatcher):
         """The sizes of which one machine code serves every value."""
         return tuple(self._dynamic)
 
+    @property
+    def _keyed(self) -> tuple[str, ...]:
+        """What ranges wait for."""
+        return (*self._front.specialized, *self._front.fixed_sizes)
+
     def ranges_for(self, values: Mapping[str, int]) -> Ranges:
         """The derivation, with specialised scalars replaced where `values` has them."""
-        scalars = {s: values[s] for s in self._front.specialized if s in values}
+        scalars = {s: values[s] for s in self._keyed if s in values}
         return infer(self._front.checked, scalars, implies=implies) if scalars else self._front.ranges
 
     def program(self, values: Mapping[str, int]) -> Program:
         """The program, symbolic in the sizes that `values` does not have."""
         self._check_names(values)
-        missing = [s for s in self._front.specialized if s not in values]
+        missing = [s for s in self._keyed if s not in values]
         if missing and not self._front.ranges.complete:
-            raise ArgumentError(
-                f"{self.name} has no program before the scalar {', '.join(missing)} is known",
-                code="TC0513",
-                help=f"pass {missing[0]}=…",
-            )
+            what = f"{self.name} has no program before {', '.join(missing)} is known"
+            raise ArgumentError(what, code="TC0513", help=f"pass {missing[0]}=…")
         scalars = {s: values[s] for s in self._front.specialized if s in values}
-        built = self._build(self._variant(scalars, frozenset(), {}, {}))
         sizes = {n: v for n, v in values.items() if n in self._front.checked.sizes}
+        fixed = {n: sizes[n] for n in self._front.fixed_sizes if n in sizes}
+        built = self._build(self._variant(scalars, frozenset(), {}, fixed))
         return specialize(built, sizes, {}) if sizes else built.program
 
     def sizes_of(self, *args: Any, **kwargs: Any) -> dict[str, int]:
@@ -158,7 +161,7 @@ class Kernel(_native.Dispatcher):
                 raise ArgumentError(
                     f"{self.name}: no value for the {what} {name}", code="TC0513", help=f"pass {name}=…"
                 )
-        scalars = tuple(values[s] for s in self._front.specialized)
+        scalars = tuple(values[s] for s in self._keyed)
         at = self._integers.get(scalars)
         if at is None:
             at = compile_boxes(boxes_of(self._front, self.ranges_for(values)), sizes)
@@ -249,8 +252,9 @@ class Kernel(_native.Dispatcher):
         integers: Mapping[str, DType],
         sizes: Mapping[str, int],
     ) -> Variant:
+        fixed = {n: sizes[n] for n in self._front.fixed_sizes if n in sizes}
         return Variant(
-            tuple(sorted(scalars.items())),
+            tuple(sorted({**scalars, **fixed}.items())),
             given,
             tuple(sorted(integers.items(), key=lambda kv: kv[0])),
             any(n > 0x7FFFFFFF for n in sizes.values()),

@@ -119,7 +119,7 @@ class _Typer:
                 others = any(a.dtype is None and a.tensor.storage is not t for a in r.accesses(value))
                 circular |= others
                 if fallback is None and not others and not self._reads_open(value):
-                    fallback = _alone(value)
+                    fallback = own_type(value)
             # In a circle of tensors the one that was asked for first decides, then the others follow.
             if not circular or self.open == {t}:
                 self.dtypes[t] = fallback or FLOAT32
@@ -223,7 +223,7 @@ class _Typer:
         return replace(e, subscripts=tuple(subscripts), dtype=dtype)
 
     def _integral(self, e: r.Exp, what: str) -> None:
-        dtype = _alone(e) if e.dtype is None else e.dtype
+        dtype = own_type(e) if e.dtype is None else e.dtype
         if not dtype.is_int:
             raise DTypeError(
                 f"expected integral type for {what} but found {dtype}",
@@ -234,7 +234,7 @@ class _Typer:
 
     def boolean(self, e: r.Exp, what: str) -> r.Exp:
         if e.dtype is None or not e.dtype.is_bool:
-            found = e.dtype or _alone(e)
+            found = e.dtype or own_type(e)
             raise DTypeError(
                 f"expected bool for {what} but found {found}",
                 e.span,
@@ -266,12 +266,12 @@ class _Typer:
         a, b, dtype = self._match(a, b, arithmetic=True)
         if compares:
             if dtype is None:
-                common = promote(_alone(a), _alone(b))
+                common = promote(own_type(a), own_type(b))
                 a, b = self.convert(a, common, ""), self.convert(b, common, "")
             return replace(e, left=a, right=b, dtype=BOOL)
-        if e.op == "%" and (dtype or _alone(a)).is_float:
+        if e.op == "%" and (dtype or own_type(a)).is_float:
             raise DTypeError(
-                f"'%' is for integers but found {dtype or _alone(a)}",
+                f"'%' is for integers but found {dtype or own_type(a)}",
                 e.span,
                 code="TC0403",
                 help=f"write fmod({e.left.span.text}, {e.right.span.text})",
@@ -324,7 +324,7 @@ class _Typer:
 
     def settled(self, e: r.Exp) -> r.Exp:
         """`e` with a type of its own if nothing else gave it one."""
-        return e if e.dtype is not None else self.convert(e, _alone(e), "")
+        return e if e.dtype is not None else self.convert(e, own_type(e), "")
 
     def convert(self, e: r.Exp, dtype: DType, where: str) -> r.Exp:
         """`e` as `dtype`: literals adapt, a typed expression may only widen (or be equal)."""
@@ -382,7 +382,7 @@ def _literal(c: r.Const, dtype: DType) -> r.Const:
     return replace(c, dtype=dtype)
 
 
-def _alone(e: r.Exp) -> DType:
+def own_type(e: r.Exp) -> DType:
     """The type of an expression that nothing else types."""
     if e.dtype is not None:
         return e.dtype

@@ -29,7 +29,7 @@ from tc.lang.parse import parse
 from tc.lang.types import Typed, assign_types, subscript_only
 from tc.pipeline.pass_manager import Pass, PassList, later
 from tc.poly.implication import implies
-from tc.ranges import Depends, Obligation, Ranges, infer
+from tc.ranges import Depends, Obligation, Ranges, host, infer
 from tc.support.float_mode import standard
 
 
@@ -49,6 +49,15 @@ class Front:
     def specialized(self) -> tuple[str, ...]:
         """The scalar parameters whose values are part of the compile key."""
         return tuple(p.name for p in self.checked.params if isinstance(p, r.ScalarParam) and p.specialized)
+
+    @property
+    def fixed_sizes(self) -> tuple[str, ...]:
+        """The sizes whose values are part of the compile key: a bound is computed from them on the host."""
+        used = frozenset[str]()
+        for st in self.checked.statements:
+            for g in st.ranges:
+                used |= host.names(r.expand_lets(g.lo, st)) | host.names(r.expand_lets(g.hi, st))
+        return tuple(n for n in self.checked.sizes if n in used)
 
 
 @dataclass(frozen=True, slots=True)

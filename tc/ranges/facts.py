@@ -13,6 +13,7 @@ from tc.halide.terms import expr_of, free
 from tc.ir.program import Range
 from tc.lang import resolved as r
 from tc.lang.exact import compares_floats, holds_exact, integer_type, is_float
+from tc.ranges import host
 from tc.ranges.model import Bound, Depends
 
 _CONDITIONS = frozenset(["&&", "||", "==", "!=", "<", "<=", ">", ">="])
@@ -140,6 +141,18 @@ class Facts:
                 return self._opaque(e, _bounds_of(e.target))
             case r.Let():
                 unreachable(e)
+
+    def bound_term(self, e: r.Exp) -> Term:
+        """The same of a bound.  One that is not exact waits for its sizes; the host computes it."""
+        if host.is_exact(e):
+            return self.term(e)
+        host.check(e)
+        missing = host.names(e) - self.scalars.keys()
+        if not missing:
+            return host.value(e, self.scalars)
+        name = f"${e.span.start}.{e.span.end}"
+        self.deferred[name] = missing
+        return name
 
     def condition(self, e: r.Exp) -> Term:
         """A condition for the solver; data, and what is no condition, become variables."""

@@ -38,10 +38,10 @@ def infer(
 ) -> Ranges:
     """The ranges of every variable and tensor of a checked def, symbolic in the sizes.
 
-    `scalars` gives values of specialised scalars; without it, dimensions that only they determine are
-    `Depends`.  `integers` gives the types of parameters that came in another integer type than declared
-    (the bounds of a small type prove subscripts in range).  `implies` proves that guards keep an access in
-    bounds (`tc.poly.implication`).  Raises `RangeError`.
+    `scalars` gives values of specialised scalars, and of sizes in bounds that the host computes; without
+    it, dimensions that only they determine are `Depends`. `integers` gives the types of parameters that
+    came in another integer type than declared (the bounds of a small type prove subscripts in range).
+    `implies` proves that guards keep an access in bounds (`tc.poly.implication`). Raises `RangeError`.
     """
     try:
         inference = _Inference(checked, scalars or {}, integers or {}, implies)
@@ -131,7 +131,7 @@ class _Inference:
         sol: dict[str, Interval] = {}
         try:
             for g in st.ranges:
-                lo, hi = self.facts.term(r.expand_lets(g.lo, st)), self.facts.term(r.expand_lets(g.hi, st))
+                lo, hi = (self.facts.bound_term(r.expand_lets(b, st)) for b in (g.lo, g.hi))
                 sol[g.name] = Interval(self.facts.simplify(lo), self.facts.simplify(("-", hi, 1)))
             if st.box is not None and self.facts.dims.get(st.target) is None:
                 self.facts.dims[st.target] = [

@@ -1,0 +1,78 @@
+"""Bounds with casts and floats: the host computes them in the types of the language."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+
+BACKENDS = ["interpret", "reference", "cpu", "halide", "opencl"]
+
+
+def run(backend: str, source: str, *args: Any, **options: Any) -> np.ndarray[Any, Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tc.Warning)
+        if backend == "interpret":
+            return np.asarray(tc.interpret(source, *args))
+        return np.asarray(tc.compile(source, backend=backend, **options)(*args))
+
+
+CASES: list[tuple[str, Callable[[int], int]]] = [
+    ("int32(N*1.5)", lambda n: int(n * 1.5)),
+    ("int(float(N))", lambda n: n),
+    ("int8(N)", lambda n: n),
+    ("int(sqrt(float(N)))", math.isqrt),
+    ("int(float(N)*2.5)", lambda n: int(n * 2.5)),
+    ("int(ceil(float(N)/3.0)) + 1", lambda n: -(-n // 3) + 1),
+    ("int(round(float(N)/2.0))", lambda n: (n + 1) // 2),
+    ("min(N, int(double(N)*0.3))", lambda n: int(n * 0.3)),
+    ("select(float(N) > 8.0, N/2, N)", lambda n: n // 2 if n > 8 else n),
+    ("int(float(N)*float(p))", lambda n: 2 * n),
+    ("uint8(N + 250) % 7", lambda n: (n + 250) % 256 % 7),
+]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("n", [1, 7, 16])
+@pytest.mark.parametrize(("bound", "extent"), CASES)
+def test_bounds(bound: str, extent: Callable[[int], int], n: int, backend: str) -> None:
+    values = np.random.default_rng(0).random(n, np.float32)
+    source = f"def f(float(N) X, int p) -> (Y) {{ Y(i) = X(i % N) where i in 0:{bound} }}"
+    np.testing.assert_array_equal(run(backend, source, values, 2), values[np.arange(extent(n)) % n])
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_each_size_of_a_call_has_its_own_bound(backend: str) -> None:
+    source = "def f(float(N) X, float(M) Z) -> (Y) { Y(i,j) = X(i) * Z(j) where i in 0:int(N*0.5) }"
+    for kernel in (tc.compile(source, backend), tc.compile(source, backend, dynamic=("N", "M"))):
+        for n, m in ((8, 3), (5, 3), (8, 2), (0, 1)):
+            x, z = np.arange(n, dtype=np.float32), np.arange(m, dtype=np.float32)
+            np.testing.assert_array_equal(kernel(x, z), np.outer(x[: int(n * 0.5)], z))
+
+
+def test_ranges_wait_for_the_size() -> None:
+    kernel = tc.compile("def f(float(N) X) -> (Y) { Y(i) = X(i) where i in 0:int(N*0.5) }", "reference")
+    assert str(kernel.ranges["Y"][0]) == "depends on N"
+    assert kernel.ranges.at(N=9)["Y"] == (tc.Range(0, 4),)
+    assert kernel.output_shapes(N=9) == {"Y": (4,)}
+    assert "for" in kernel.inspect("loops", N=9)
+
+
+def test_float32_is_float32() -> None:
+    """16777217 is no float32: 2^24 + 1 becomes 2^24."""
+    kernel = tc.compile("def f(float(N) X) -> (Y) { Y(i) = 1.0 where i in 0:int(float(N)) }", "reference")
+    assert kernel.ranges.at(N=16777217)["Y"] == (tc.Range(0, 16777216),)
+
+
+@pytest.mark.parametrize("bound", ["int(s)", "int(float(X.0)*0.5)", "int(tgamma(float(N)))"])
+def test_what_the_host_cannot_compute_is_an_error(bound: str) -> None:
+    source = f"def f(float(N) X, float s) -> (Y) {{ Y(i) = X(i) where i in 0:{bound} }}"
+    with pytest.raises(tc.RangeError) as caught:
+        tc.compile(source, "reference").ranges.at(N=4)
+    assert caught.value.code == "TC0310"

@@ -49,13 +49,15 @@ class WrongRange(AssertionError):
 
 @dataclass(frozen=True)
 class Bounded:
-    """A subscript that must lie in `low <= … < high`."""
+    """A subscript that must lie in `low <= … < high`.  `excused`: the conditions of its branch may keep it
+    there, and then it constrains nothing."""
 
     subscript: Exp
     low: int
     high: int
     guarded: bool
     tensor: str
+    excused: bool = False
 
     @property
     def indices(self) -> frozenset[str]:
@@ -120,6 +122,11 @@ def _plain(e: Exp) -> bool:
     return not any(isinstance(x, Access | Choice | Cast) for x in walk(e))
 
 
+def _relates_indices(e: Binary) -> bool:
+    """Whether this is a relation between integers that no data decide."""
+    return e.op in ("==", "!=", "<", "<=", ">", ">=") and _plain(e) and _moves(e)
+
+
 def _inlined(e: Exp, lets: Mapping[str, Exp]) -> Exp:
     if isinstance(e, Local):
         return _inlined(lets[e.name], lets)
@@ -131,24 +138,25 @@ def bounded(s: Statement, boxes: Mapping[str, Sequence[tuple[int, int] | None]])
     lets = {c.name: c.value for c in s.clauses if isinstance(c, Let)}
     out: list[Bounded] = []
 
-    def visit(e: Exp, guarded: bool) -> None:
+    def visit(e: Exp, guarded: bool, excused: bool) -> None:
         match e:
             case Choice(lazy=True):
-                visit(e.c, guarded)
-                visit(e.a, True)
-                visit(e.b, True)
+                visit(e.c, guarded, excused)
+                of_indices = any(isinstance(x, Binary) and _relates_indices(x) for x in walk(e.c))
+                visit(e.a, True, excused or of_indices)
+                visit(e.b, True, excused or of_indices)
                 return
             case Access() if e.tensor in boxes:
                 for sub, box in zip(e.subscripts, boxes[e.tensor], strict=True):
                     if box is not None and _plain(sub):
-                        out.append(Bounded(sub, *box, guarded, e.tensor))
+                        out.append(Bounded(sub, *box, guarded, e.tensor, excused))
             case _:
                 pass
         for c in children(e):
-            visit(c, guarded)
+            visit(c, guarded, excused)
 
     for e in (s.value, *(c.value for c in s.clauses if not isinstance(c, Let | Within))):
-        visit(_inlined(e, lets), False)
+        visit(_inlined(e, lets), False, False)
     return out
 
 
@@ -185,7 +193,7 @@ def infer(
                 break
             new: dict[str, tuple[int, int]] = {}
             for v, bs in ready.items():
-                certain = [b for b in bs if affine(b.subscript) and b.indices - {v} <= sure]
+                certain = [b for b in bs if affine(b.subscript) and b.indices - {v} <= sure and not b.excused]
                 exact = len(certain) == len(bs)
                 new[v] = _checked(v, certain, known, values, reported[v], exact)
                 if certain:

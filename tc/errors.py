@@ -300,6 +300,12 @@ class PerformanceNotice(Warning):
     code = "TC1006"
 
 
+class NarrowedRange(Warning):
+    """An access in a branch of a ternary makes a range smaller than the other accesses allow."""
+
+    code = "TC1007"
+
+
 def _as_dict(severity: str, d: Error | Warning) -> dict[str, Any]:
     def place(span: Span | None) -> dict[str, Any] | None:
         if span is None:

@@ -122,33 +122,33 @@ _SLOW_GATHERS = "znver"
 
 # Stores to many lines delay the loads after them.  On a Golden Cove core, 32 to 64 rows of 4 to 10 elements
 # each, stored after some thousand cycles of multiply-adds, took a quarter to a half of all the time; of 1 to
-# 12 cycles a row, 3 chose best (ADR 8).  On Zen 4 nothing like it was measured.
+# 12 cycles a row, 3 chose best (docs/experiments/golden-cove.md).  On Zen 4 nothing like it was measured.
 _SCATTERED_STORE_PENALTY = 3.0
 
 # The prefetcher of the second cache follows one stream on each page (Intel, "Optimization Reference Manual",
 # 2024, on data prefetching).  On the same core, a tile of three rows of 32 results, 888 bytes apart, took 20
 # cycles longer for each row but one, tiles of five rows of 16 results 26; stores to up to 48 pages took 12
-# cycles a line, to 64 pages 27 (ADR 8).  On Zen 4 it was not measured, and is 0.
+# cycles a line, to 64 pages 27 (docs/experiments/golden-cove.md).  On Zen 4 it was not measured, and is 0.
 _UNPREFETCHED_ROW_PENALTY = 20.0
 
 # Rows on pages of their own stall the arithmetic on them.  On the same core, a product with five broadcast
 # elements from each of 1000 rows took 3 to 8 cycles more a row where the rows lay 4 KB apart and the array
 # was larger than the second cache, and 20 to 35 where they lay 16 KB apart; an array that the second cache
 # holds cost nothing.  Neither prefetches nor pages of 2 MiB changed that; rows that are only copied do not
-# stall.  Of 4, 8 and 16 cycles, 4 chose best (ADR 8).  On Zen 4 random contractions are slower with 4 than
-# with 0, and it is 0.
+# stall.  Of 4, 8 and 16 cycles, 4 chose best (docs/experiments/golden-cove.md).  On Zen 4 random contractions
+# are slower with 4 than with 0, and it is 0.
 _PAGE_STRIDE_PENALTY = 4.0
 
 # Bytes a cycle that a loop of multiply-adds over a pack took from the second cache of that core.
 _L2_BANDWIDTH = 26.0
 
-# Time factor of lines whose sets are full.  Of 1, 1.5, 2, 3 and 4, 2 chose best (ADR 8); on Zen 4, where
-# random contractions chose it, it is 4.
+# Time factor of lines whose sets are full.  Of 1, 1.5, 2, 3 and 4, 2 chose best
+# (docs/experiments/golden-cove.md); on Zen 4, where random contractions chose it, it is 4.
 _CONFLICT_MISS_FACTOR = 2.0
 
 # Blocks of rows 4096 bytes apart, which map to a few sets, are slow to read again.  On Zen 4 tiles of 8 x 32
-# of a product took 6 cycles longer for each line; of 3 and 6, 3 chose best (ADR 8).  On a Golden Cove core
-# such blocks were the fastest, and it is 0.
+# of a product took 6 cycles longer for each line; of 3 and 6, 3 chose best
+# (docs/experiments/cost-model.md).  On a Golden Cove core such blocks were the fastest, and it is 0.
 _ZEN: dict[str, Any] = {"conflict_reload_penalty": 3.0}
 
 # Prefetching rows that are read several times does not pay everywhere.  On a Golden Cove core, whose own
@@ -159,7 +159,8 @@ _PREFETCH_REREADS = 0
 
 # Stores to parts of lines of results stall if the second cache has evicted the lines.  On a Golden Cove core,
 # products of which columns of six results were stored to rows 128 or 256 KB apart, which share a set or two,
-# took 1.07 to 1.3 times as long as with rows of 64 results; 30 chooses these, as it did on Zen 2 (ADR 8).
+# took 1.07 to 1.3 times as long as with rows of 64 results; 30 chooses these, as it did on Zen 2
+# (docs/experiments/golden-cove.md).
 _PARTIAL_LINE_PENALTY = 30.0
 
 _GOLDEN_COVE: dict[str, Any] = {
@@ -192,10 +193,11 @@ _SPLIT_512 = frozenset(["znver4"])
 #   measured.
 # - Short rows of results, pages apart, wait for the last cache.  On Zen 4 they do not: tiles of 32 x 8 of a
 #   product, whose rows are 64 KB apart, are fast there.
-# - Prefetched lines, for whatever cache, come to the first one (ADR 8). On Zen 4:
+# - Prefetched lines, for whatever cache, come to the first one (docs/experiments/zen-4.md). On Zen 4:
 # - Of images of 64 x 64, 96 x 96 and 128 x 128 pixels, whose rows map to one set, 32 filters stored four or
 #   eight pixels at a time stall 4 to 7 cycles a row, twice 32 filters 11 to 13, 16 filters 2 to 3.
-# - Twice 32 filters of 58 x 58 pixels, on 64 pages, stall 7 to 12 cycles a row; on 32 pages none (ADR 8).
+# - Twice 32 filters of 58 x 58 pixels, on 64 pages, stall 7 to 12 cycles a row; on 32 pages none
+#   (docs/experiments/random-programs.md).
 _BY_NAME: dict[str, dict[str, Any]] = {
     "znver2": {"issue_width": 4.0, "fused_products": 1, "partial_line_penalty": 30.0, "prefetch_level": 1},
     "znver4": {"set_conflict_store_penalty": 1.7, "many_pages_penalty": 6.0},
@@ -205,7 +207,7 @@ _BY_NAME: dict[str, dict[str, Any]] = {
 # How much of a last cache that others share the model counts on, as a virtual machine does not see the
 # others: so much for each core, and at least that of a Zen 4 complex.  On two cores of an Emerald Rapids with
 # 300 MiB of it, a copy of 24 MB was 2.3 times as fast with non-temporal stores, and stencils, sums and
-# transpositions of 50 to 160 MB were 1.1 to 3.2 times as fast (ADR 8).
+# transpositions of 50 to 160 MB were 1.1 to 3.2 times as fast (docs/experiments/golden-cove.md).
 _L3_PER_CORE, _L3_LEAST = 8 << 20, 32 << 20
 
 

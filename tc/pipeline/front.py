@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tc.dtypes import INT32, INT64, DType
-from tc.errors import DataDependentAccess, InternalError, RangeError, Source, Warning
+from tc.errors import DataDependentAccess, InternalError, NarrowedRange, RangeError, Source, Warning
 from tc.ir import expr as x
 from tc.ir import verify
 from tc.ir.lower import Boxes, lower
@@ -154,7 +154,8 @@ def front(source: Source, entry: str | None = None) -> Front:
 
 
 def _warnings(checked: r.Checked, ranges: Ranges) -> tuple[Warning, ...]:
-    """The warnings, without those on data-dependent accesses that are clamped into range."""
+    """The warnings, without those on data-dependent accesses that are clamped into range, with those of range
+    inference."""
     open_spans = {(o.span.start, o.span.end) for o in ranges.obligations if o.data_dependent}
     kept: list[Warning] = []
     for w in checked.warnings:
@@ -162,6 +163,15 @@ def _warnings(checked: r.Checked, ranges: Ranges) -> tuple[Warning, ...]:
         if isinstance(w, DataDependentAccess) and ranges.complete and clamped:
             continue
         kept.append(w)
+    kept += (
+        NarrowedRange(
+            f"{n.access}, which is read under a condition, makes the range of '{n.variable}' {n.narrow}; "
+            f"without it the range would be {n.wide}",
+            n.span,
+            help=f"give it: where {n.variable} in …; or let the condition keep {n.access} in range by itself",
+        )
+        for n in ranges.narrowings
+    )
     return tuple(kept)
 
 

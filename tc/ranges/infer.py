@@ -25,7 +25,7 @@ from tc.halide.terms import attained, expr_of, free, show
 from tc.ir.program import Precondition
 from tc.lang import resolved as r
 from tc.ranges.facts import Facts, Interval, Solution, Unknown
-from tc.ranges.model import Obligation, Ranges, Step
+from tc.ranges.model import Derivation, Obligation, Ranges
 from tc.ranges.rounds import Constraint, Implies, Rounds, access_text
 
 
@@ -80,7 +80,7 @@ class _Inference:
         self.rounds = Rounds(self.facts, implies)
         self.at = checked.span  # what is being inferred
         self.givers: dict[tuple[r.Tensor, int], Span] = {}
-        self.steps: list[Step] = []
+        self.derivation = Derivation()
         self.preconditions: list[Precondition] = []
         self.obligations: list[Obligation] = []
 
@@ -91,13 +91,14 @@ class _Inference:
         while pending:
             progress = False
             for k in list(pending):
-                solution, constraints, open_vars, steps = self._attempt(k)
+                solution, constraints, open_vars, derivation = self._attempt(k)
                 if solution is None:
                     continue
                 progress |= self._give(statements[k], solution)
                 if not open_vars:
                     done[k] = (solution, constraints)
-                    self.steps += steps
+                    self.derivation.steps += derivation.steps
+                    self.derivation.narrowings += derivation.narrowings
                     pending.remove(k)
                     progress = True
             if not progress and not self._last_resort(pending):
@@ -118,10 +119,11 @@ class _Inference:
             boxes,
             tuple(self.obligations),
             tuple(dict.fromkeys(self.preconditions)),
-            tuple(sorted(self.steps, key=lambda s: s.statement)),
+            tuple(sorted(self.derivation.steps, key=lambda s: s.statement)),
+            tuple(dict.fromkeys(self.derivation.narrowings)),
         )
 
-    def _attempt(self, k: int) -> tuple[dict[str, Interval] | None, list[Constraint], list[str], list[Step]]:
+    def _attempt(self, k: int) -> tuple[dict[str, Interval] | None, list[Constraint], list[str], Derivation]:
         """Solve one statement with the tensor dimensions known so far."""
         st = self.checked.statements[k]
         self.at = st.span
@@ -141,11 +143,11 @@ class _Inference:
                 ]
             constraints = list(self.rounds.constraints(st, sol, set(unknown)))
         except Unknown:
-            return None, [], unknown, []
+            return None, [], unknown, Derivation()
         unknown = [v for v in unknown if v not in sol]
-        steps: list[Step] = []
+        derivation = Derivation()
         unguarded = [c for c in constraints if not c.guarded and not c.settled]
-        rounds = self.rounds.run(k, unguarded, unknown, sol, steps, 1)
+        rounds = self.rounds.run(k, unguarded, unknown, sol, derivation, 1)
         # Guarded accesses join for what is still open, last those that their guards alone keep in bounds.
         joined = unguarded
         for implied in (False, True):
@@ -153,12 +155,12 @@ class _Inference:
             late = [c for c in constraints if c.guarded and not c.settled and c.implied == implied]
             joined = joined + [c for c in late if free(c.subscript) & open_now]
             if unknown:
-                rounds = self.rounds.run(k, joined, unknown, sol, steps, rounds)
+                rounds = self.rounds.run(k, joined, unknown, sol, derivation, rounds)
         for sub in st.subscripts:
             if sub.index in unknown:
                 self._take_from_tensor(st, sub, sol, unknown)
         self._defer(st, constraints, sol, unknown)
-        return sol, constraints, unknown, steps
+        return sol, constraints, unknown, derivation
 
     def _take_from_tensor(
         self, st: r.Statement, sub: r.Subscript, sol: dict[str, Interval], unknown: list[str]

@@ -60,6 +60,26 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Narrowing:
+    """An access in a branch of a ternary that makes the range of a variable smaller than the other accesses
+    would: `narrow` and `wide`, as text."""
+
+    variable: str
+    access: str
+    narrow: str
+    wide: str
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(slots=True)
+class Derivation:
+    """What happened while a statement was solved."""
+
+    steps: list[Step] = field(default_factory=list[Step])
+    narrowings: list[Narrowing] = field(default_factory=list[Narrowing])
+
+
+@dataclass(frozen=True, slots=True)
 class Ranges:
     """`variables[k]`: the ranges of statement k's variables; `boxes`: those of the tensors' dimensions."""
 
@@ -68,6 +88,7 @@ class Ranges:
     obligations: tuple[Obligation, ...]
     preconditions: tuple[Precondition, ...]
     steps: tuple[Step, ...]
+    narrowings: tuple[Narrowing, ...] = ()
 
     @property
     def complete(self) -> bool:

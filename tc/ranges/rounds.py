@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tc.halide import solve
@@ -10,7 +10,7 @@ from tc.halide.solve import Term
 from tc.halide.terms import free, show
 from tc.lang import resolved as r
 from tc.ranges.facts import Facts, Interval, Unknown
-from tc.ranges.model import Step
+from tc.ranges.model import Derivation, Narrowing, Step
 
 # Whether a condition holds wherever all of the others do, for sizes (the names) that are not negative.
 Implies = Callable[[Sequence[Term], Term, Collection[str]], bool]
@@ -61,7 +61,7 @@ class Rounds:
         constraints: list[Constraint],
         unknown: list[str],
         sol: dict[str, Interval],
-        steps: list[Step],
+        derivation: Derivation,
         number: int,
     ) -> int:
         while unknown:
@@ -69,9 +69,7 @@ class Rounds:
             used: list[Constraint] = []
             open_now = set(unknown)
             for v in unknown:
-                lows: list[Term] = []
-                highs: list[Term] = []
-                mine: list[Constraint] = []
+                mine: list[tuple[Constraint, solve.Bounds]] = []
                 found: list[Step] = []
                 for c in constraints:
                     if c.used or free(c.subscript) & open_now != {v}:
@@ -81,12 +79,8 @@ class Rounds:
                     bounds = self._solve(c, v, sol)
                     if bounds is None:
                         continue
-                    mine.append(c)
+                    mine.append((c, bounds))
                     lo, hi = bounds
-                    if lo is not None:
-                        lows.append(lo)
-                    if hi is not None:
-                        highs.append(hi)
                     found.append(
                         Step(
                             k,
@@ -98,10 +92,12 @@ class Rounds:
                             "+inf" if hi is None else show(hi),
                         )
                     )
-                if lows and highs:
-                    fresh[v] = Interval(self._fold("max", lows), self._fold("min", highs))
-                    used += mine
-                    steps += found
+                allowed = self._intersection(b for _, b in mine)
+                if allowed is not None:
+                    fresh[v] = allowed
+                    used += [c for c, _ in mine]
+                    derivation.steps += found
+                    derivation.narrowings += self._narrowings(v, allowed, mine)
             if not fresh:
                 break
             sol.update(fresh)
@@ -111,6 +107,35 @@ class Rounds:
             number += 1
         return number
 
+    def _intersection(self, bounds: Iterable[solve.Bounds]) -> Interval | None:
+        """What all bounds allow; None where they leave a side open."""
+        lows: list[Term] = []
+        highs: list[Term] = []
+        for lo, hi in bounds:
+            if lo is not None:
+                lows.append(lo)
+            if hi is not None:
+                highs.append(hi)
+        return Interval(self._fold("max", lows), self._fold("min", highs)) if lows and highs else None
+
+    def _narrowings(
+        self, v: str, allowed: Interval, found: Sequence[tuple[Constraint, solve.Bounds]]
+    ) -> Iterator[Narrowing]:
+        """The guarded accesses without which the range of a variable would be wider, and yet known."""
+        for access in dict.fromkeys(c.access for c, _ in found if c.guarded):
+            wide = self._intersection(b for c, b in found if c.access != access)
+            if wide is None or (self._same(wide.lo, allowed.lo) and self._same(wide.hi, allowed.hi)):
+                continue
+            text = f"{access.tensor.name}({access_text(access)})"
+            yield Narrowing(v, text, self._shown(allowed), self._shown(wide), access.span)
+
+    def _same(self, a: Term, b: Term) -> bool:
+        same: Term = ("==", a, b)
+        return a == b or self.facts.proves(same) or self.implies((), same, self.facts.sizes)
+
+    def _shown(self, i: Interval) -> str:
+        return f"{show(i.lo)}:{show(self.facts.simplify(('+', i.hi, 1)))}"
+
     def _solve(self, c: Constraint, v: str, sol: Mapping[str, Interval]) -> solve.Bounds | None:
         condition = self.facts.quantify(c.condition, sol)
         if condition is False:
@@ -119,7 +144,7 @@ class Rounds:
             return (None, None)
         return solve.solve_for_inner_interval(condition, v, self.facts.sizes)
 
-    def _fold(self, op: str, terms: list[Term]) -> Term:
+    def _fold(self, op: str, terms: Sequence[Term]) -> Term:
         out = terms[0]
         for t in terms[1:]:
             if t != out:

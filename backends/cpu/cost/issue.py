@@ -24,7 +24,8 @@ _SHUFFLED_LOADS = 2.0  # loads of neighbours out of which lanes are shuffled, by
 _INSERTED = 1.5  # cost in loads of an element that is inserted into a vector
 _GATHERED = 2.5  # the same where the address is extracted from a vector
 # Instructions to reach a row that data point to: its check, its address, and the prefetch of a later one.  On
-# Zen 4 a row of 29 elements in two parts took 2.9 cycles longer than whole (ADR 8).
+# Zen 4 a row of 29 elements in two parts took 2.9 cycles longer than whole
+# (docs/experiments/random-programs.md).
 _ROW_SETUP = 8.0
 _ALIASED = 3.0  # time factor of elements in rows that evict each other from the first cache
 # The same of vectors: in rows of the tile, and in rows of the tile and of the reduction.
@@ -124,7 +125,8 @@ class Iteration:
         along = self.tile.accumulators if self.tile.vector is not None else 1
         if updates:  # an accumulator is ready for its next update after the latency of the last one
             wait = machine.latency / along if along > 1 else machine.latency + _UPDATE_DELAY
-            # During a short reduction the next tile's is computed, too (not one of single elements: ADR 8).
+            # During a short reduction the next tile's is computed, too (not one of single elements:
+            # docs/experiments/zen-4.md).
             whole = (usage.load_instructions + usage.operations + usage.stores) * count
             each = max(each, wait * min(1.0, whole / _REORDER_WINDOW) if widest > 1 else wait)
         # Loop control of the innermost loop, once for each unrolled iteration.

@@ -20,7 +20,7 @@ from ..target import Machine
 # The bytes that a nest reads and writes, at least, as a multiple of the last cache.  On a Zen 4 core, with a
 # third to all of them written, normalisations, sums and rectifications were 1.1 to 2 times as fast from 1.5
 # on, and 0.97 to 1.5 times with a kernel that reads the result next; at 1.25 they were down to 0.9 times as
-# fast with that kernel (ADR 8).
+# fast with that kernel (docs/experiments/nontemporal-stores.md).
 _BEYOND = 1.5
 
 # The bytes written, at least, as a share of the bytes read: below there is nothing to save.

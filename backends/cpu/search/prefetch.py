@@ -33,7 +33,8 @@ _MIN_PAGES = 8  # pages of a register tile's results, at least, that are prefetc
 # Lines of a register tile's results, at least, that are prefetched where they come from memory.
 _MIN_LINES = 4
 _STREAM_BYTES = 8192  # bytes in a row, two pages, from which on the hardware prefetcher follows
-# Prefetch distance, in bytes, of rows from memory: a few hundred cycles ahead is too late (ADR 8).
+# Prefetch distance, in bytes, of rows from memory: a few hundred cycles ahead is too late
+# (docs/experiments/prefetching.md).
 _DISTANCE_BYTES = 16 << 10
 # Rows side by side on a page stall wherever they come from, and prefetching them costs nothing: they are
 # prefetched in arrays smaller by this factor, too.

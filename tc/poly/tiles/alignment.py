@@ -20,11 +20,13 @@ from tc.poly.bodies import zero_based
 from tc.poly.tile_plan import Axis, Nest, Tiling
 from tc.poly.tiles.builder import ALIGNMENT, Builder, Span
 
-# Bytes of a row, at least, for a peeled tile to be worth its code.  On Zen 4 stencils of rows of 254 and
-# 512 elements took 1.15 and 1.02 times as long, of 1021 and more 0.67 to 0.51 (ADR 8).
+# Bytes of a row, at least, for a peeled tile to be worth its code.  On Zen 4 stencils of rows of 254 and 512
+# elements took 1.15 and 1.02 times as long, of 1021 and more 0.67 to 0.51
+# (docs/experiments/nontemporal-stores.md).
 _ROW = 3072
 # Iterations of a reduction, at most, between tiles that share a line.  On Zen 4 with non-temporal stores,
-# rows of 28 maxima of four were 1.3 times as fast, rows of 28 sums of 72 products 0.6 times (ADR 8).
+# rows of 28 maxima of four were 1.3 times as fast, rows of 28 sums of 72 products 0.6 times
+# (docs/experiments/nontemporal-stores.md).
 _SOON = 16
 
 

@@ -1,0 +1,145 @@
+"""Guards and ranges (docs/language.md, "Guards"): what its guard keeps in range constrains nothing."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+
+BACKENDS = ["interpret", "reference", "cpu", "halide", "opencl"]
+Array = np.ndarray[Any, Any]
+
+
+def run(backend: str, source: str, *args: Any) -> Array:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", tc.NarrowedRange)
+        if backend == "interpret":
+            return np.asarray(tc.interpret(source, *args))
+        return np.asarray(tc.compile(source, backend=backend)(*args))
+
+
+def numbers(*shape: int) -> Array:
+    return np.random.default_rng(len(shape)).integers(-3, 4, shape).astype(np.float32)
+
+
+def transposed(x: Array, w: Array, stride: int, padding: int = 0) -> Array:
+    """A transposed convolution of x(C,W) with w(C,O,K): each element of x adds a window to the result."""
+    (_, width), (_, out, taps) = x.shape, w.shape
+    y = np.zeros((out, stride * (width - 1) + taps), np.float32)
+    for p in range(width):
+        y[:, stride * p : stride * p + taps] += np.einsum("c,cok->ok", x[:, p], w)
+    return y[:, padding : y.shape[1] - padding]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("taps", [1, 2, 3, 5])
+def test_a_padded_sum_of_windows(taps: int, backend: str) -> None:
+    a, w = numbers(6), numbers(taps)
+    source = """def f(float(N) A, float(K) w) -> (B) {
+      B(i) +=! i+k >= 1 && i+k <= N ? A(i+k-1)*w(k) : 0 where i in 0:N
+    }"""
+    padded = np.concatenate([np.zeros(1), a, np.zeros(taps)])
+    np.testing.assert_array_equal(run(backend, source, a, w), [padded[i : i + taps] @ w for i in range(6)])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("taps", [1, 3, 4])
+def test_a_transposed_convolution(taps: int, backend: str) -> None:
+    x, w = numbers(2, 5), numbers(2, 3, taps)
+    source = """def f(float(C,W) X, float(C,O,K) w) -> (Y) {
+      Y(o,p) +=! (p-k >= 0 && p-k < W) ? X(c,p-k)*w(c,o,k) : 0 where p in 0:W+K-1
+    }"""
+    np.testing.assert_array_equal(run(backend, source, x, w), transposed(x, w, 1))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("stride", "taps"), [(2, 3), (2, 4), (3, 3), (3, 5)])
+def test_a_strided_transposed_convolution(stride: int, taps: int, backend: str) -> None:
+    x, w = numbers(2, 5), numbers(2, 3, taps)
+    source = f"""def f(float(C,W) X, float(C,O,K) w) -> (Y) {{
+      Y(o,p) +=! (p-k)%{stride} == 0 && (p-k)/{stride} >= 0 && (p-k)/{stride} < W
+               ? X(c,(p-k)/{stride})*w(c,o,k) : 0 where p in 0:{stride}*(W-1)+K
+    }}"""
+    np.testing.assert_array_equal(run(backend, source, x, w), transposed(x, w, stride))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_a_stride_and_a_padding_that_are_scalars(stride: int, backend: str) -> None:
+    x, w = numbers(2, 5), numbers(2, 3, 3)
+    source = """def f(float(C,W) X, float(C,O,K) w, int S, int P) -> (Y) {
+      Y(o,p) +=! (p+P-k)%S == 0 && (p+P-k)/S >= 0 && (p+P-k)/S < W
+               ? X(c,(p+P-k)/S)*w(c,o,k) : 0 where p in 0:S*(W-1)+K-2*P
+    }"""
+    np.testing.assert_array_equal(run(backend, source, x, w, stride, 1), transposed(x, w, stride, 1))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_two_dimensional_padded_convolution(backend: str) -> None:
+    x, w = numbers(2, 5, 6), numbers(3, 2, 3, 3)
+    source = """def f(float(C,H,W) X, float(O,C,KH,KW) k) -> (Y) {
+      Y(o,h,w) +=! h+i >= 1 && h+i <= H && w+j >= 1 && w+j <= W ? X(c,h+i-1,w+j-1)*k(o,c,i,j) : 0
+        where h in 0:H, w in 0:W
+    }"""
+    padded = np.pad(x, ((0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(1, 2))
+    np.testing.assert_array_equal(run(backend, source, x, w), np.einsum("chwij,ocij->ohw", windows, w))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("depth", [6, 7])
+def test_rotary_embedding_by_a_ternary(depth: int, backend: str) -> None:
+    half = depth // 2
+    x, c, s = numbers(4, depth), numbers(4, depth), numbers(4, depth)
+    source = """def f(float(T,D) X, float(T,D) C, float(T,D) S) -> (O) {
+      O(t,d) = d < D/2 ? X(t,d)*C(t,d) - X(t,d+D/2)*S(t,d) : X(t,d)*C(t,d-D/2) + X(t,d-D/2)*S(t,d-D/2)
+        where d in 0:D
+    }"""
+    first = x[:, :half] * c[:, :half] - x[:, half : 2 * half] * s[:, :half]
+    rest = np.arange(half, depth)
+    second = x[:, rest] * c[:, rest - half] + x[:, rest - half] * s[:, rest - half]
+    np.testing.assert_array_equal(run(backend, source, x, c, s), np.hstack([first, second]))
+
+
+def box(source: str) -> tuple[Any, ...]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", tc.NarrowedRange)
+        kernel = tc.compile(source, "reference")
+    (name,) = (o.name for o in kernel.front.checked.returns)
+    return kernel.ranges[name]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        # Alone it gives the range; beside an unguarded access nothing.
+        ("B(i) = i >= 1 && i <= N ? A(i-1) : 0", (1, "N")),
+        ("B(i) = (i >= 1 && i <= N ? A(i-1) : 0) + C(i)", (0, "M")),
+        # One end is not enough to keep it in range.
+        ("B(i) = i >= 1 ? A(i-1) : 0", (1, "N")),
+        ("B(i) = !(i < 0 || i >= N) ? A(i) : C(i)", (0, "M")),
+        ("B(i) = i < 0 || i >= N ? C(i) : A(i)", (0, "M")),
+        ("B(i) = i >= 0 ? (i < N ? A(i) : C(i)) : C(i)", (0, "M")),
+        ("B(i) = min(i, N-1) == i && max(i, 0) == i ? A(i) : C(i)", (0, "M")),
+    ],
+)
+def test_ranges(body: str, expected: tuple[Any, ...]) -> None:
+    (found,) = box(f"def f(float(N) A, float(M) C) -> (B) {{ {body} }}")
+    assert (found.min, found.extent) == expected
+
+
+def test_an_access_that_narrows_a_range_is_announced() -> None:
+    with pytest.warns(tc.NarrowedRange) as caught:
+        tc.compile("def f(float(N) A) -> (B) { B(i) = i >= 1 ? A(i-1) : A(i) }", "reference")
+    first, second = (str(w.message).splitlines()[0] for w in caught if w.category is tc.NarrowedRange)
+    assert "A(i-1), which is read under a condition" in first
+    assert first.endswith("makes the range of 'i' 1:N; without it the range would be 0:N")
+    assert second.endswith("makes the range of 'i' 1:N; without it the range would be 1:N + 1")
+
+
+def test_what_two_accesses_of_one_branch_allow_is_no_narrowing() -> None:
+    assert box("def f(float(N) A, float(N) C) -> (B) { B(i) = i >= 0 ? A(i)*C(i) : 0 }")[0].extent == "N"

@@ -111,7 +111,8 @@ def row(program: str, kernel: str, p: Any, memory: int, text_ms: float, nvrtc_ms
         shared_loads=p.count(shared=True, store=False), multiply_adds=p.work.multiply_adds,
         instructions=p.work.instructions, guards=p.work.guards, barriers=p.work.barriers,
         barriers_each=p.work.barriers_per_iteration, coalesced=p.coalesced, sectors=worst,
-        bank_cycles=p.conflict_factor, least_bytes=p.compulsory_read + p.compulsory_written, l2_bytes=p.l2, dram_bytes=p.dram,
+        bank_cycles=p.conflict_factor, least_bytes=p.compulsory_read + p.compulsory_written,
+        l2_bytes=p.l2, dram_bytes=p.dram,
         microseconds=1e6 * p.seconds, binds=p.bottleneck, bounds={n: 1e6 * s for n, s in p.bounds.items()},
         text_ms=text_ms, nvrtc_ms=nvrtc_ms, accesses=tuple(access_line(a).strip() for a in p.work.accesses),
     )  # fmt: skip

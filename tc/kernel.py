@@ -398,12 +398,7 @@ class Kernel(_native.Dispatcher):
         accumulated = {x.name for x in self._front.checked.returns if x.mode == "accumulate"}
         given = frozenset(accumulated & bound.out.keys())
         integers = foreign_integers(self._front, bound)
-        key = (
-            tuple(bound.sizes.values()),
-            tuple(scalars.values()),
-            given,
-            tuple(integers.items()),
-        )
+        key = (tuple(bound.sizes.values()), tuple(scalars.values()), given, tuple(integers.items()))
         ready = self._ready.get(key)
         if ready is None:
             get(self.backend)  # some backends compile where they cannot run

@@ -29,9 +29,9 @@ from tc.support import machine_overrides
 from ..reference.passes import IdentityState, identity_passes
 from . import policy
 from .cost.model import used_arrays
-from .search.candidates import THREADS, MappingOptions
 from .search.choose import Candidate, Chooser, choice_text
 from .search.kernels import KernelBuilder, Kernels
+from .search.schemes import THREADS, MappingOptions
 from .target import Target
 
 _SMALL_SHARED = 48 << 10  # bytes of shared memory with which several blocks are resident on a multiprocessor

@@ -23,8 +23,8 @@ from tc.poly.tile_plan import Axis, Nest, Phase, Region
 
 from ..cost.contiguity import contiguous_axis, is_contiguous_along
 from .counts import balanced_threads, even_tile_size, lane_utilization, power_of_two, power_within, tile_count
+from .schemes import THREADS, MappingOptions, MappingScheme
 
-THREADS = 256  # of a block, unless there are fewer points
 _RESIDENT_THREADS = 2048  # of a multiprocessor, about
 _REDUCTION_TILE_POINTS = 32  # of a tile of reduction loops
 _MANY_POINTS = 1 << 17  # enough for a thread each, so that threads need not share reductions
@@ -32,51 +32,6 @@ _MANY_ROWS = 8192  # enough for a warp each to keep a GPU busy
 _MAX_REGISTER_TILES = 2  # candidates of one region
 _MIN_UTILIZATION_GAIN = 1.1  # factor of lane utilization from which counts other than powers of two pay
 _PART_VARIABLE, _MAX_PARTS = "part", 32  # block variables for parts of reductions
-
-
-@dataclass(frozen=True, slots=True)
-class MappingOptions:
-    """What options and the target say of mappings: the points of tiles, the threads of a block (the fastest
-    dimension first), and the blocks; where these are empty, they are chosen.  `shared` and `small_shared` are
-    bytes of shared memory."""
-
-    tile: tuple[int, ...] = ()
-    threads: tuple[int, ...] = ()
-    blocks: tuple[int, ...] = ()
-    shared: int = 0  # the limit of a block
-    small_shared: int = 0  # a smaller limit, tried in addition where a candidate exceeds it
-    require_copies: bool = False  # copy to shared memory even what is read once
-    skipped_register_tiles: int = 0  # leaves out so many of the largest register tiles
-    max_threads: int = THREADS  # of a block, a power of two, unless `threads` is given
-    unroll: int | None = None
-    unroll_copies: bool | None = None
-    # By statement with atomic updates, the variables of chunks that are mapped to blocks.
-    chunks: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]], hash=False)
-
-
-@dataclass(frozen=True, slots=True)
-class MappingScheme:
-    """How the points of a region are mapped.
-
-    - `row_threads`: so many threads share the reduction of a row; 0: each thread has its own points.
-    - `contiguous_threads`: at most so many threads lie along the contiguous axis.
-    - `max_threads`: the limit of a block.
-    - `shares_reductions`: the remaining threads of a block share reductions.
-    - `thread_points`: the register tile, the points of a thread along two axes.
-    - `shared_points`: a block has tiles of so many points of the axes that nests share; each thread executes
-      all of them, and the other axes of the nests are mapped to threads; 0: the shared axes are mapped.
-    - `transposes`: square tiles of the axis along which the region writes contiguously and of the one along
-      which it reads contiguously; consecutive threads lie along the former.
-    """
-
-    name: str
-    row_threads: int = 0
-    contiguous_threads: int = WARP
-    max_threads: int = THREADS
-    shares_reductions: bool = False
-    thread_points: tuple[int, int] = (1, 1)
-    shared_points: int = 0
-    transposes: bool = False
 
 
 _TRANSPOSE = MappingScheme("32 x 32 points a block", transposes=True)

@@ -18,7 +18,8 @@ from tc.poly.tile_plan import Axis, Region
 
 from ..cost.model import Prediction, predict
 from ..target import Target
-from .candidates import MappingOptions, candidates, weight
+from .candidates import candidates, weight
+from .schemes import MappingOptions
 
 _PRUNE_FACTOR = 2.5  # times the best time, from which variants of a scheme are not built
 _MIN_STAGED_SHARE = 0.1  # of all reads, below which staging is not tried

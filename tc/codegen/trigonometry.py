@@ -1,13 +1,14 @@
-"""sin, cos and tan of float32 for dialects whose own are too far off, or keep arrays in memory, in C99.
+"""sin, cos and tan of float32 in C99, for dialects whose own are not accurate enough or keep arrays in
+memory.
 
-x = n pi/2 + r, of n only its last two bits.  Below a bound pi/2 is subtracted in parts (W. J. Cody and
-W. Waite, Software Manual for the Elementary Functions, 1980, ch. 8): with fma the first step is exact, and
-the others are rounded once.  From there on x is an integer of 24 bits times a power of two, and is multiplied
-with those bits of 2/pi that change the result (M. H. Payne and R. N. Hanek, "Radian reduction for
+x = n pi/2 + r, where only the last two bits of n matter.  Below a bound pi/2 is subtracted in parts (W. J.
+Cody and W. Waite, Software Manual for the Elementary Functions, 1980, ch. 8): with fma the first step is
+exact, and the others are rounded once.  From there on x is an integer of 24 bits times a power of two, and is
+multiplied with those bits of 2/pi that change the result (M. H. Payne and R. N. Hanek, "Radian reduction for
 trigonometric functions", SIGNUM Newsletter 18, 1983): integers modulo 2^64 have two bits for n and 62 for the
-fraction, of which the last may be wrong.  No multiple of pi/2 is nearer than 2^-30 to a float32, so r is good
-to 2^-31.  Where n is 0 it is -0 that is added to x: zeros keep their signs, and subnormal numbers are
-themselves.
+fraction, of which the last may be wrong.  No multiple of pi/2 is nearer than 2^-30 to a float32, so r is
+accurate to 2^-31.  If n is 0, -0 is added to x, so that zeros keep their signs and subnormal numbers are
+exact.
 
 With |r| little above pi/4 at most, tan is r P(r^2) / Q(r^2) or its -1 / tan r, P(0) = Q(0) = 1, off by
 2^-45.1, in float64.  In float32, which GPUs do at least twice as fast, sin and cos are near enough:

@@ -1,4 +1,4 @@
-"""The cuda backend without a device: what NVRTC makes, and launches on a stand-in for pycuda."""
+"""The cuda backend without a device: compilation by NVRTC, and launches on a fake of pycuda."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def module(name: str) -> Any:
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-def test_code_is_seen_without_a_device(arch: str) -> None:
+def test_code_is_compiled_without_a_device(arch: str) -> None:
     kernel = tc.compile(MATMUL, "cuda", options={"isa": arch})
     one = kernel.specialize(M=3, K=4, N=5)
     (launch,) = [s for s in statements(one.compiled.nest.body) if isinstance(s, Launch)]
@@ -54,7 +54,7 @@ def test_a_call_needs_a_device() -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_12", "sm_99f", "avx2", "neon"])
-def test_an_architecture_that_is_none(arch: str) -> None:
+def test_unknown_architectures_are_refused(arch: str) -> None:
     with pytest.raises(BackendError, match=f"NVRTC cannot compile for {arch}") as caught:
         tc.compile(MATMUL, "cuda", options={"isa": arch}, sizes={"M": 2, "K": 2, "N": 2})
     assert caught.value.code == "TC0811"
@@ -107,7 +107,7 @@ ptxas         .     40 bytes stack frame, 0 bytes spill stores, 0 bytes spill lo
 """
 
 
-def test_what_the_assembler_says() -> None:
+def test_resources_are_parsed_from_the_log_of_ptxas() -> None:
     nvrtc = module("nvrtc")
     assert nvrtc.parse(LOG) == {
         "b": nvrtc.Resources(registers=46, stack=64, spill_stores=8, spill_loads=12),
@@ -117,7 +117,7 @@ def test_what_the_assembler_says() -> None:
 
 
 class Driver:
-    """A stand-in for pycuda.driver, whose kernels multiply matrices; it keeps what it was asked for."""
+    """A fake of pycuda.driver, whose kernels multiply matrices; it records the calls."""
 
     class Error(Exception):
         pass
@@ -192,7 +192,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     return made
 
 
-def test_launches(driver: Driver) -> None:
+def test_kernels_are_launched_with_their_arguments(driver: Driver) -> None:
     kernel = tc.compile(MATMUL, "cuda")
     a, b = np.arange(6, dtype=np.float32).reshape(2, 3), np.arange(12, dtype=np.float32).reshape(3, 4)
     for _ in range(2):
@@ -205,7 +205,7 @@ def test_launches(driver: Driver) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::tc.PerformanceNotice")  # of the results of such a tile
-def test_more_shared_memory_than_may_be_declared_is_asked_for(driver: Driver) -> None:
+def test_large_shared_memory_is_requested_at_launch(driver: Driver) -> None:
     kernel = tc.compile(
         MATMUL, "cuda", options={"tile": (256, 256), "threads": (32, 32), "max_shared_memory": 99 << 10}
     )
@@ -229,7 +229,7 @@ def test_more_shared_memory_than_may_be_declared_is_asked_for(driver: Driver) ->
         ("sm_86", "NVIDIA GeForce RTX 3090", "A100"),
     ],
 )
-def test_a_device_is_known_by_its_name(arch: str, device: str, preset: str) -> None:
+def test_a_preset_is_found_by_the_name_of_the_device(arch: str, device: str, preset: str) -> None:
     registry.load("cuda")
     assert sys.modules["tc_backends.gpu.target"].of_architecture(arch, device).name == preset
 
@@ -238,7 +238,7 @@ def test_a_device_is_known_by_its_name(arch: str, device: str, preset: str) -> N
 @pytest.mark.parametrize(
     ("arch", "most", "ahead"), [("sm_75", 64, False), ("sm_86", 99, True), ("sm_90", 227, True)]
 )
-def test_what_architectures_allow(arch: str, most: int, ahead: bool) -> None:
+def test_architectures_have_their_limits(arch: str, most: int, ahead: bool) -> None:
     registry.load("cuda")
     target = sys.modules["tc_backends.gpu.target"].of_architecture(arch)
     assert (target.shared, target.ahead) == (most << 10, ahead)
@@ -249,20 +249,20 @@ def test_what_architectures_allow(arch: str, most: int, ahead: bool) -> None:
     assert one.inspect("asm").startswith(arch)
 
 
-def test_memory_that_the_device_does_not_have(driver: Driver) -> None:
+def test_exhausted_device_memory_is_reported(driver: Driver) -> None:
     driver.room = 40
     with pytest.raises(BackendError, match="mm on 'cuda': out of memory"):
         tc.compile(MATMUL, "cuda")(np.ones((2, 3), np.float32), np.ones((3, 4), np.float32))
     assert not driver.held and driver.depth == 0
 
 
-def test_a_register_tile_that_does_not_fit_is_told_and_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_register_tile_that_spills_is_rejected_with_a_notice(monkeypatch: pytest.MonkeyPatch) -> None:
     nvrtc = module("nvrtc")
     compiled = nvrtc.compile_text
     large = re.compile(r"float C_\d\[[48]\]\[[48]\];")
 
     def crowded(text: str, arch: str, contract: bool) -> Any:
-        """As if a thread had registers for few results."""
+        """Large register tiles are made to spill."""
         made = compiled(text, arch, contract)
         if not large.search(text):
             return made

@@ -41,12 +41,12 @@ def innermost(body: Stmt, name: str) -> list[For]:
 @pytest.mark.parametrize("unroll", [1, 3, 16, 256])
 def test_unroll_applies_to_the_innermost_reduction_loop(unroll: int) -> None:
     (loop,) = innermost(run(GEMM, {**TILED, "unroll": unroll}, (37, 50), (50, 41)), "C.0")
-    assert loop.lanes == min(unroll, 16)  # the extent of a tile
+    assert loop.unroll == min(unroll, 16)  # the extent of a tile
 
 
 def test_unroll_applies_to_the_point_loop_without_a_reduction() -> None:
     (loop,) = innermost(run(ADD, {"tile": (64,), "threads": (8,), "unroll": 4}, (200,), (200,)), "C")
-    assert loop.lanes == 4
+    assert loop.unroll == 4
 
 
 # A thread has 8 x 4 x 2 points.
@@ -65,7 +65,7 @@ def test_unroll_applies_to_the_point_loop_without_a_reduction() -> None:
 def test_unroll_includes_outer_loops_that_fit_whole(unroll: int, rows: list[int]) -> None:
     options = {"tile": (8, 8, 8), "threads": (4, 2), "use_shared_memory": False, "unroll": unroll}
     body = run(SUM, options, (16, 12, 17), (17, 12, 16))
-    assert [s.lanes for s in statements(body) if isinstance(s, For)] == rows
+    assert [s.unroll for s in statements(body) if isinstance(s, For)] == rows
 
 
 @pytest.mark.share(3)
@@ -84,9 +84,9 @@ def test_unroll_copy_shared_unrolls_copies_to_shared_memory(
         found += [s] if copies and not computed else []
     kinds = {s.kind for s in found}
     if unroll is False:
-        assert {(s.kind, s.lanes) for s in found} == {(LoopKind.SERIAL, 1)}
+        assert {(s.kind, s.unroll) for s in found} == {(LoopKind.SERIAL, 1)}
     elif unroll:
-        assert all(s.kind is LoopKind.UNROLLED or s.lanes > 1 for s in found)
+        assert all(s.kind is LoopKind.UNROLLED or s.unroll > 1 for s in found)
     elif shape == (64, 64, 64):
         assert kinds == {LoopKind.UNROLLED}
 

@@ -1,4 +1,4 @@
-"""The opencl backend on the device that tests have, PoCL."""
+"""The opencl backend on PoCL."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def softmax(float(N,D) I) -> (O) {
 }"""
 
 
-def test_every_stage_can_be_seen() -> None:
+def test_every_stage_can_be_inspected() -> None:
     one = tc.compile(SOFTMAX, "opencl").specialize(N=3, D=4)
     assert "sequence:" in one.schedule
     assert "launch softmax: blocks b0 < 1, threads t0 < 4 x t1 < 4" in one.artifact("loops")
@@ -52,17 +52,17 @@ def test_one_thread_runs_the_identity_mapping() -> None:
     ("tile", "blocks", "threads"),
     [((12, 40), (9, 5), (8, 4)), ((10, 35), (9, 5), (8, 4)), ((3, 5), (34, 40), (5, 3))],
 )
-def test_tiles_are_as_large_as_asked_for(
+def test_tiles_have_the_requested_sizes(
     tile: tuple[int, int], blocks: tuple[int, int], threads: tuple[int, int]
 ) -> None:
-    """Or the next multiple of the threads, of which there are no more than points."""
+    """Or the next multiple of the number of threads, which is at most that of the points."""
     kernel = tc.compile(OUTER, "opencl", options={"tile": tile, "threads": (8, 4)})
     head = f"blocks b1 < {blocks[1]} x b0 < {blocks[0]}, threads t0 < {threads[0]} x t1 < {threads[1]}\n"
     assert head in kernel.inspect("loops", N=100, M=200)
 
 
 def test_pocl_crashes_on_barriers_under_conditions() -> None:
-    """Also under such that all threads agree on: with dynamic sizes there may be some."""
+    """Also under uniform conditions, which dynamic sizes may need."""
     source = "def f(float(N,D) A) -> (S) { S(n) +=! A(n,d) where n in 1:N, d in 0:D-1 }"
     kernel = tc.compile(source, "opencl", dynamic=("N", "D"))
     for shape in ((9, 300), (1, 1), (70, 2)):
@@ -71,7 +71,7 @@ def test_pocl_crashes_on_barriers_under_conditions() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")
-def test_a_failed_check_is_told_as_elsewhere() -> None:
+def test_a_failed_check_raises_the_error_of_other_backends() -> None:
     a, i = np.arange(5, dtype=np.float32), np.array([0, 4, 5, -1], np.int32)
     told: list[str] = []
     for backend in ("reference", "opencl"):
@@ -86,7 +86,7 @@ def test_a_failed_check_is_told_as_elsewhere() -> None:
 
 @pytest.mark.share(3)
 @pytest.mark.parametrize("t", ["bool", "int8", "half", "bfloat16", "float", "double", "uint64"])
-def test_scalars_of_every_width(t: str) -> None:
+def test_scalars_of_every_width_are_passed(t: str) -> None:
     source = f"def f({t}(N) A, {t} s) -> (O, P) {{ O(i) = select(A(i) == s, A(i), s)  P(i) = A(i) != s }}"
     numpy_type = {"half": np.float16, "bfloat16": ml_dtypes.bfloat16, "float": np.float32, "double": float}
     dtype = np.dtype(numpy_type.get(t, t))
@@ -97,7 +97,7 @@ def test_scalars_of_every_width(t: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")
-def test_results_that_start_from_the_caller() -> None:
+def test_inout_results_start_from_the_callers_values() -> None:
     kernel = tc.compile("def f(float(N) A) -> (O) { O(i) += A(i) }", "opencl")
     a, out = np.arange(4, dtype=np.float32), np.ones(4, np.float32)
     kernel(a, out=out)
@@ -106,14 +106,14 @@ def test_results_that_start_from_the_caller() -> None:
     np.testing.assert_array_equal(a, [0, 2, 4, 6])
 
 
-def test_empty_arrays() -> None:
+def test_empty_arrays_are_accepted() -> None:
     kernel = tc.compile("def f(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }", "opencl")
     for m, k, n in ((0, 3, 4), (2, 0, 3), (2, 3, 0)):
         c = kernel(np.ones((m, k), np.float32), np.ones((k, n), np.float32))
         assert c.shape == (m, n) and not c.any()
 
 
-def test_dynamic_sizes() -> None:
+def test_kernels_of_dynamic_sizes_are_exact() -> None:
     kernel = tc.compile(SOFTMAX, "opencl", dynamic=("N", "D"))
     rng = np.random.default_rng(0)
     for shape in ((3, 4), (1, 70), (65, 2), (0, 5)):
@@ -123,7 +123,7 @@ def test_dynamic_sizes() -> None:
     assert "const long N" in kernel.specialize(N=1, D=1).source
 
 
-def test_one_kernel_for_every_batch() -> None:
+def test_one_kernel_serves_every_batch() -> None:
     """The layers of MLP3 in one launch, which is compiled once; small integers are exact in any order."""
     kernel = tc.compile(MLP3, "opencl", dynamic=("B",))
     widths = {"N": 40, "O": 24, "P": 33, "Q": 10}
@@ -146,8 +146,8 @@ def test_one_kernel_for_every_batch() -> None:
     assert all(m is made[0] for m in made) and len(made[0].module.kernels) == 1
 
 
-def test_a_function_says_what_shares_loops() -> None:
-    """It is asked about soft-max, whose four statements are one kernel unless it says no."""
+def test_a_fusion_predicate_is_called() -> None:
+    """For softmax, whose four statements are one kernel unless the predicate refuses."""
     x = np.random.default_rng(0).standard_normal((5, 6)).astype(np.float32)
     wanted = tc.interpret(SOFTMAX, x)
     for pays in (True, False):
@@ -162,7 +162,7 @@ def test_a_function_says_what_shares_loops() -> None:
         assert asked and (kernel.inspect("loops", N=5, D=6).count("launch ") == 1) == pays
 
 
-def test_many_threads_may_call() -> None:
+def test_concurrent_calls_are_correct() -> None:
     kernel = tc.compile(SOFTMAX, "opencl")
     other = tc.compile("def f(float(N) A) -> (B) { B(i) = 2 * A(i) }", "opencl")
 
@@ -177,7 +177,7 @@ def test_many_threads_may_call() -> None:
         list(pool.map(one, range(8)))
 
 
-def test_memory_that_no_device_has() -> None:
+def test_exhausted_device_memory_is_reported() -> None:
     where = "where j in 0:1000000000, k in 0:1000000"
     source = f"def f(float(N) A) -> (B) {{ T(i,j,k) = A(i) {where}  B(i) +=! T(i,j,k) {where} }}"
     with pytest.raises(BackendError, match="f on 'opencl': out of memory") as caught:
@@ -197,7 +197,7 @@ def test_the_device_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert state.remedy.startswith("there are ")
 
 
-def test_without_pyopencl_the_remedy_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyopencl_the_error_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     import importlib.util
     import sys
 
@@ -228,8 +228,8 @@ def test_without_pyopencl_the_remedy_is_said(monkeypatch: pytest.MonkeyPatch) ->
         ("def f(float(N,N) A) -> (C) { C(i,j) = A(j,i) where i in 4:68, j in 9:73 }", {"N": 80}),
     ],
 )
-def test_tiles_of_ranges_that_begin_elsewhere(source: str, sizes: dict[str, int]) -> None:
-    """Whole tiles from the first point on: nothing is guarded."""
+def test_tiles_of_ranges_with_other_lower_bounds_are_exact(source: str, sizes: dict[str, int]) -> None:
+    """There are whole tiles from the first point on, without guards."""
     kernel = tc.compile(source, "opencl")
     rng = np.random.default_rng(0)
     shapes = [tuple(sizes[d.name] for d in p.dims) for p in kernel.front.checked.params]
@@ -239,8 +239,8 @@ def test_tiles_of_ranges_that_begin_elsewhere(source: str, sizes: dict[str, int]
 
 
 @pytest.mark.parametrize("name", ["INT_MAX", "UINT_MAX", "tc_min_i32", "_1", "M_PI_F", "get_local_id"])
-def test_names_that_the_language_has(name: str) -> None:
-    """Macros, functions and what begins as ours do."""
+def test_names_that_are_reserved_in_opencl_are_renamed(name: str) -> None:
+    """Macros, functions, and names with the prefix of our helpers."""
     source = f"def f(int32(N) {name}) -> (O) {{ O(i) = min({name}(i), 2) }}"
     a = np.arange(5, dtype=np.int32)
     for backend in ("opencl", "reference"):

@@ -1,4 +1,5 @@
-"""OpenCL devices that are not PoCL: what they have decides over maps, and what they lack is refused."""
+"""OpenCL devices other than PoCL: their limits decide about mappings, and options beyond these are
+refused."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def device(platform: str = "Somebody's OpenCL", **has: int) -> Any:
     return backend("opencl.device").Device(None, one, None, threading.local())
 
 
-def test_what_a_device_says_is_its_target() -> None:
+def test_a_target_has_the_limits_that_a_device_reports() -> None:
     target = device(local_mem_size=48 << 10, max_work_group_size=192, max_compute_units=7).target
     assert (target.shared, target.block, target.units) == (48 << 10, 192, 7)
     assert target.name == "stand-in (Somebody's OpenCL)"

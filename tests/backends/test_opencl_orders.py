@@ -1,9 +1,9 @@
-"""OpenCL kernels, of the seeds and of random programs, with threads in both orders and with loops around
-barriers written out.
+"""OpenCL kernels, of fixed and of random programs, with threads in both orders and with loops around barriers
+unrolled.
 
-PoCL runs the threads of a block one after the other between two barriers, the first one first, and adds
-barriers to loops that hold some.  So a race shows in some of these modes only, if at all: the shim of
-tests/simt is the better judge, but knows CUDA only.
+Between two barriers PoCL runs the threads of a block one after the other, in ascending order, and it adds
+barriers to loops that have some.  So a race shows only in some of these modes, if at all: the shim of
+tests/simt finds more, but only runs CUDA.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ USED: frozenset[str] = getattr(registry.get("opencl", run=False), "options_used"
 
 
 def launched(call: Call, nest: LoopNest, backwards: bool) -> Result:
-    """What a nest does to the arguments of a call."""
+    """Run a nest on the arguments of a call, with threads in order or `backwards`."""
     shapes = {a.name: tuple(evaluate(n, call.sizes) for n in a.shape) for a in nest.arrays}
     values: dict[str, Any] = {}
     for n, v in {**call.given, **call.buffers}.items():
@@ -70,7 +70,7 @@ def run(call: Call, nest: LoopNest, backwards: bool) -> dict[str, Array]:
     ("name", "dtype"),
     [pytest.param(*r, id="-".join(r), marks=() if r in TRIED else pytest.mark.slow) for r in RUNS],
 )
-def test_programs(name: str, dtype: str) -> None:
+def test_programs_give_the_same_results_in_any_order_of_threads(name: str, dtype: str) -> None:
     case = CASES[name]
     _, given, buffers = arguments(case, dtype, exact=True)
     source = case.source.replace("{T}", dtype)
@@ -86,7 +86,7 @@ def test_programs(name: str, dtype: str) -> None:
 
 
 def runs(p: Program, options: dict[str, Any], dynamic: int) -> int:
-    """In how many modes the program could run; `dynamic` has a bit for each size that is dynamic."""
+    """The number of modes in which the program runs; `dynamic` has a bit for each dynamic size."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         c = contest(p, ())
@@ -115,7 +115,8 @@ def runs(p: Program, options: dict[str, Any], dynamic: int) -> int:
 
 
 def some_options() -> st.SearchStrategy[dict[str, Any]]:
-    """Half of the time tiles that one block copies and runs one after the other: loops around barriers."""
+    """In half of the cases a block copies and runs several tiles one after the other: loops around
+    barriers."""
     drawn = options_of(USED - {"machine"})  # which chooses among maps that the others give
     given = {**OPTIONS, "use_shared_memory": True, "mapping": None}
     return drawn | drawn.map(lambda o: {**o, **given})
@@ -154,19 +155,19 @@ def several(count: int, types: tuple[str, ...]) -> None:
 
 @pytest.fixture
 def unwarned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Random programs hold comparisons that are always true, which the compiler of OpenCL warns of."""
+    """Random programs have comparisons that are always true, for which the OpenCL compiler warns."""
     monkeypatch.setenv("PYOPENCL_BUILD_OPTIONS", "-w")
 
 
 @pytest.mark.usefixtures("unwarned")
-def test_random_programs() -> None:
+def test_random_programs_give_the_same_results_in_any_order() -> None:
     several(examples(100, 8), TYPES)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("unwarned")
 @pytest.mark.parametrize("t", TYPES)
-def test_random_programs_of_one_type(t: str) -> None:
+def test_random_programs_of_one_type_give_the_same_results_in_any_order(t: str) -> None:
     several(60, (t,))
 
 
@@ -183,8 +184,8 @@ def in_all_modes(call: Call, wanted: Sequence[Array]) -> None:
 @pytest.mark.share(9)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("name", test_upstream_mapper.CASES)
-def test_cases_of_the_mapper(name: str) -> None:
-    """Of the original (UPSTREAM, 7.4, 7.6 and 7.7), with their options."""
+def test_mapper_cases_give_the_same_results_in_any_order(name: str) -> None:
+    """The cases of the original (UPSTREAM, 7.4, 7.6 and 7.7), with their options."""
     case = test_upstream_mapper.CASES[name]
     kernel = test_upstream_mapper.compiled(case, "opencl")
     given = test_upstream_mapper.arguments(kernel, case)
@@ -194,8 +195,8 @@ def test_cases_of_the_mapper(name: str) -> None:
 @pytest.mark.share(6)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("name", test_upstream_options.CASES)
-def test_option_sets(name: str) -> None:
-    """Of the report, and those that once broke the original."""
+def test_option_sets_give_the_same_results_in_any_order(name: str) -> None:
+    """Those of the report, and those that once broke the original."""
     case = test_upstream_options.CASES[name]
     kernel = tc.compile(case.source, "opencl", options=case.options)
     given = test_upstream_options.arguments(kernel, case.small)
@@ -204,20 +205,20 @@ def test_option_sets(name: str) -> None:
 
 @pytest.mark.share(6)
 @pytest.mark.parametrize("name", [*test_upstream_mapper.FIXED, *test_upstream_mapper.SHAPES], ids=str)
-def test_maps_of_the_mapper(name: str | tuple[int, int]) -> None:
-    """Whatever would be chosen: its structures, and rows that so many threads share."""
+def test_fixed_mappings_give_the_same_results_in_any_order(name: str | tuple[int, int]) -> None:
+    """Mappings of the original's structures, and rows that several threads share."""
     program = test_upstream_mapper.mapped(name)
     in_all_modes(program.call(), program.wanted())
 
 
 @pytest.mark.parametrize("name", ["gemm", "in memory"])
-def test_a_barrier_less_shows(name: str) -> None:
+def test_a_missing_barrier_changes_results(name: str) -> None:
     """Of soft-max, each in one order only; of `gemm`, that behind the use of a copy only written out."""
     call, wanted = right(name)
     assert wanted is not None
 
     def wrong(nest: LoopNest) -> bool:
-        """Whether results are wrong in some mode."""
+        """Whether results are wrong in a mode."""
         whole, loops = unrolled(nest.body)
         bodies = (nest.body, whole) if loops else (nest.body,)
         modes = itertools.product(bodies, (False, True))

@@ -48,7 +48,7 @@ def names(bound: r.Exp) -> frozenset[str]:
 
 
 def check(bound: r.Exp) -> None:
-    """Raises RangeError, code TC0310, for what the host does not know (a float scalar, the extent of a tensor)
+    """Raises RangeError, code TC0310, for what the host does not know (a float scalar, a tensor's extent)
     or cannot compute."""
     for x in r.walk(bound):
         unknown = isinstance(x, r.ExtentOf | r.Access | r.Index) or (

@@ -153,14 +153,14 @@ _ZEN: dict[str, Any] = {"conflict_reload_penalty": 3.0}
 
 # Prefetching rows that are read several times does not pay everywhere.  On a Golden Cove core, whose own
 # prefetcher looks farther ahead, normalisations of rows of 1 to 8 KB were 1.05 to 1.16 times as fast without
-# it (one of seven 0.93 times), and of rows of 1200 bytes, one instead of four side by side, 1.8 times (ADR
-# 8); on Zen 4 they are 0.6 to 0.9 times as fast without it.
+# it (one of seven 0.93 times), and of rows of 1200 bytes, one instead of four side by side, 1.8 times
+# (docs/experiments/emerald-rapids.md); on Zen 4 they are 0.6 to 0.9 times as fast without it.
 _PREFETCH_REREADS = 0
 
 # Stores to parts of lines of results stall if the second cache has evicted the lines.  On a Golden Cove core,
 # products of which columns of six results were stored to rows 128 or 256 KB apart, which share a set or two,
 # took 1.07 to 1.3 times as long as with rows of 64 results; 30 chooses these, as it did on Zen 2
-# (docs/experiments/golden-cove.md).
+# (docs/experiments/emerald-rapids.md).
 _PARTIAL_LINE_PENALTY = 30.0
 
 _GOLDEN_COVE: dict[str, Any] = {
@@ -207,7 +207,7 @@ _BY_NAME: dict[str, dict[str, Any]] = {
 # How much of a last cache that others share the model counts on, as a virtual machine does not see the
 # others: so much for each core, and at least that of a Zen 4 complex.  On two cores of an Emerald Rapids with
 # 300 MiB of it, a copy of 24 MB was 2.3 times as fast with non-temporal stores, and stencils, sums and
-# transpositions of 50 to 160 MB were 1.1 to 3.2 times as fast (docs/experiments/golden-cove.md).
+# transpositions of 50 to 160 MB were 1.1 to 3.2 times as fast (docs/experiments/emerald-rapids.md).
 _L3_PER_CORE, _L3_LEAST = 8 << 20, 32 << 20
 
 

@@ -44,7 +44,8 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in heads}
 
 
-ALL = [*PAGES, *sorted((ROOT / "docs/adr").glob("*.md")), ROOT / "tests/README.md", ROOT / "CHANGELOG.md"]
+RECORDS = [*(ROOT / "docs/adr").glob("*.md"), *(ROOT / "docs/experiments").glob("*.md")]
+ALL = [*PAGES, *sorted(RECORDS), ROOT / "tests/README.md", ROOT / "CHANGELOG.md"]
 
 
 @pytest.mark.parametrize("page", ALL, ids=lambda p: str(p.relative_to(ROOT)))

@@ -27,7 +27,7 @@ _MASKED = 0.1  # the same where lanes have masks, which are known before the red
 OVERLAP = 0.25  # share of the shorter of two overlapping activities that adds to the longer one
 # The same of reloads.  Memory is shared with other processes: a product that read 256 MiB four times was 1.05
 # times as fast as one that packed them once while nothing else ran, 0.5 to 0.8 times at other times
-# (docs/experiments/packs.md).
+# (docs/experiments/cost-model.md).
 _RELOAD_OVERLAP = 0.12
 _STORE_OVERLAP = 0.05  # share of a register tile's cycles during which the previous results are stored
 _EVICTED_STORE = 7.0  # cycles to store one element of a line that the first cache has evicted

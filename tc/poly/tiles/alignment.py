@@ -26,7 +26,7 @@ from tc.poly.tiles.builder import ALIGNMENT, Builder, Span
 _ROW = 3072
 # Iterations of a reduction, at most, between tiles that share a line.  On Zen 4 with non-temporal stores,
 # rows of 28 maxima of four were 1.3 times as fast, rows of 28 sums of 72 products 0.6 times
-# (docs/experiments/nontemporal-stores.md).
+# (docs/experiments/emerald-rapids.md).
 _SOON = 16
 
 

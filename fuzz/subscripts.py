@@ -20,7 +20,7 @@ def number(n: int) -> Exp:
 def subscripts(draw: st.DrawFn, scalars: Mapping[str, str], indirect: bool, pool: str) -> Exp:
     """Affine, clamped, divided, computed in another type, or read from X (if `indirect`)."""
     v = Index(draw(st.sampled_from(pool)))
-    kind = draw(st.sampled_from(["v"] * 14 + _KINDS))
+    kind = draw(st.sampled_from(["v"] * 10 + _KINDS))
     n = number(draw(st.integers(1, 3)))
     w = Index(draw(st.sampled_from(pool)))
     more = number(draw(st.integers(2, 4)))

@@ -60,7 +60,7 @@ def test_halide_agrees_where_it_can_follow() -> None:
 
     @seed(4)
     @given(p=programs(("float", "int", "double")))
-    @settings(_COMMON, max_examples=20)
+    @settings(_COMMON, max_examples=40)
     def once(p: Program) -> None:
         nonlocal followed
         found = compare(p, ("halide",))

@@ -246,7 +246,7 @@ def test_the_share_of_what_is_known() -> None:
     known = elements = judged = ran = 0
 
     @given(p=programs())
-    @settings(_COMMON, max_examples=60)
+    @settings(_COMMON, max_examples=100)
     def once(p: Program) -> None:
         nonlocal known, elements, judged, ran
         found = differential.compare(p, ())

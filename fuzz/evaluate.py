@@ -281,9 +281,8 @@ class _Grid:
             if self.active is not None:
                 outside = outside & self.active
             if outside.size and np.broadcast_to(outside, self.shape).any():
-                by_data = any(
-                    isinstance(x, Access | Cast) for x in walk(s)
-                )  # or by a float, or a narrow type
+                # By data, or what a float or a narrow type made of it.
+                by_data = any(isinstance(x, Access | Cast) for x in walk(s))
                 raise (OutOfBounds if by_data else Undefined)(f"{e.tensor} has no such element")
             places.append(np.clip(at, low, max(low, high - 1)) - low)
         of, error = tensor.of.of, np.broadcast_to(tensor.of.error, tensor.of.of.shape)

@@ -54,6 +54,7 @@ class Rounds:
     def __init__(self, facts: Facts, implies: Implies) -> None:
         self.facts = facts
         self.implies = implies
+        self._implied: dict[tuple[tuple[Term, ...], Term], bool] = {}  # statements are solved several times
 
     def run(
         self,
@@ -131,7 +132,7 @@ class Rounds:
 
     def _same(self, a: Term, b: Term) -> bool:
         same: Term = ("==", a, b)
-        return a == b or self.facts.proves(same) or self.implies((), same, self.facts.sizes)
+        return a == b or self.facts.proves(same) or self._follows((), same)
 
     def _shown(self, i: Interval) -> str:
         return f"{show(i.lo)}:{show(self.facts.simplify(('+', i.hi, 1)))}"
@@ -163,13 +164,19 @@ class Rounds:
                         continue
                     term = self.facts.term(e)
                     inside: Term = ("and", (">=", term, box.lo), ("<=", term, box.hi))
-                    implied = bool(guards) and self.implies(guards, inside, self.facts.sizes)
+                    implied = bool(guards) and self._follows(guards, inside)
                     for upper, limit in ((False, box.lo), (True, box.hi)):
                         for part, bound in _split(term, upper, limit):
                             subscript, bound = self.facts.simplify(part), self.facts.simplify(bound)
                             c = Constraint(access, d, subscript, upper, bound, guards, implied)
                             c.settled = self._always(c, sol, variables)
                             yield c
+
+    def _follows(self, guards: tuple[Term, ...], condition: Term) -> bool:
+        key = guards, condition
+        if key not in self._implied:
+            self._implied[key] = self.implies(guards, condition, self.facts.sizes)
+        return self._implied[key]
 
     def _guards(self, under: Sequence[tuple[r.Exp, bool]]) -> tuple[Term, ...]:
         """The conditions of branches as terms.  One that needs a dimension which is not known yet says
@@ -178,9 +185,9 @@ class Rounds:
         for e, value in under:
             try:
                 condition = self.facts.condition(e)
+                out.append(condition if value else ("not", condition))
             except Unknown:
-                condition = True
-            out.append(condition if value else ("not", condition) if condition is not True else True)
+                out.append(True)
         return tuple(out)
 
     def _always(self, c: Constraint, sol: Mapping[str, Interval], variables: set[str]) -> bool:

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 
 import tc
-
-BACKENDS = ["interpret", "reference", "cpu", "halide", "opencl"]
-
-
-def run(backend: str, source: str, *args: Any, **options: Any) -> np.ndarray[Any, Any]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", tc.Warning)
-        if backend == "interpret":
-            return np.asarray(tc.interpret(source, *args))
-        return np.asarray(tc.compile(source, backend=backend, **options)(*args))
-
+from tests.conformance.running import BACKENDS, run
 
 CASES: list[tuple[str, Callable[[int], int]]] = [
     ("int32(N*1.5)", lambda n: int(n * 1.5)),

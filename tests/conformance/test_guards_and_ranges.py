@@ -9,17 +9,9 @@ import numpy as np
 import pytest
 
 import tc
+from tests.conformance.running import BACKENDS, run
 
-BACKENDS = ["interpret", "reference", "cpu", "halide", "opencl"]
 Array = np.ndarray[Any, Any]
-
-
-def run(backend: str, source: str, *args: Any) -> Array:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", tc.NarrowedRange)
-        if backend == "interpret":
-            return np.asarray(tc.interpret(source, *args))
-        return np.asarray(tc.compile(source, backend=backend)(*args))
 
 
 def numbers(*shape: int) -> Array:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import tc
+from tests.conformance.running import BACKENDS, run
 
-BACKENDS = ["interpret", "reference", "cpu", "halide", "opencl"]
 N = np.arange(16)
 WIDE = np.arange(300)
 SCALED = (N.astype(np.float32) * np.float32(0.75)).astype(int)
@@ -38,14 +38,6 @@ CASES: dict[str, tuple[str, np.ndarray[Any, Any]]] = {
     "an int64": ("Y(x) = X(int64(float(x)*0.75)) where x in 0:W", SCALED),
 }  # fmt: skip
 HEAD = "def f(float(W) X, float s, int n) -> (Y) {{ {} }}"
-
-
-def run(backend: str, source: str, *args: Any, **options: Any) -> np.ndarray[Any, Any]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", tc.Warning)
-        if backend == "interpret":
-            return np.asarray(tc.interpret(source, *args))
-        return np.asarray(tc.compile(source, backend=backend, **options)(*args))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tc
-
-BACKENDS = ["interpret", "reference", "cpu", "halide", "opencl"]
-
-
-def run(backend: str, source: str, *args: Any) -> np.ndarray[Any, Any]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", tc.Warning)
-        if backend == "interpret":
-            return np.asarray(tc.interpret(source, *args))
-        return np.asarray(tc.compile(source, backend=backend)(*args))
+from tests.conformance.running import BACKENDS, run
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -51,7 +51,7 @@ def recorded(kernel: Kernel, values: Mapping[str, int], wanted: Collection[str] 
     with verifying(), recording(wanted) as record:
         found: Front = front(kernel.front.source, kernel.name)
         variant: Variant = kernel.variant_for(values)
-        if found.ranges.complete or {*found.specialized, *found.fixed_sizes} <= values.keys():
+        if found.ranges.complete or {*found.keyed} <= values.keys():
             built = build(found, variant)
             if needed <= values.keys():
                 sizes = {n: values[n] for n in found.checked.sizes if n in needed}

@@ -118,20 +118,15 @@ class Kernel(_native.Dispatcher):
         """The sizes of which one machine code serves every value."""
         return tuple(self._dynamic)
 
-    @property
-    def _keyed(self) -> tuple[str, ...]:
-        """What ranges wait for."""
-        return (*self._front.specialized, *self._front.fixed_sizes)
-
     def ranges_for(self, values: Mapping[str, int]) -> Ranges:
         """The derivation, with specialised scalars replaced where `values` has them."""
-        scalars = {s: values[s] for s in self._keyed if s in values}
+        scalars = {s: values[s] for s in self._front.keyed if s in values}
         return infer(self._front.checked, scalars, implies=implies) if scalars else self._front.ranges
 
     def program(self, values: Mapping[str, int]) -> Program:
         """The program, symbolic in the sizes that `values` does not have."""
         self._check_names(values)
-        missing = [s for s in self._keyed if s not in values]
+        missing = [s for s in self._front.keyed if s not in values]
         if missing and not self._front.ranges.complete:
             what = f"{self.name} has no program before {', '.join(missing)} is known"
             raise ArgumentError(what, code="TC0513", help=f"pass {missing[0]}=…")
@@ -161,7 +156,7 @@ class Kernel(_native.Dispatcher):
                 raise ArgumentError(
                     f"{self.name}: no value for the {what} {name}", code="TC0513", help=f"pass {name}=…"
                 )
-        scalars = tuple(values[s] for s in self._keyed)
+        scalars = tuple(values[s] for s in self._front.keyed)
         at = self._integers.get(scalars)
         if at is None:
             at = compile_boxes(boxes_of(self._front, self.ranges_for(values)), sizes)

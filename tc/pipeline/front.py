@@ -59,6 +59,11 @@ class Front:
                 used |= host.names(r.expand_lets(g.lo, st)) | host.names(r.expand_lets(g.hi, st))
         return tuple(n for n in self.checked.sizes if n in used)
 
+    @property
+    def keyed(self) -> tuple[str, ...]:
+        """The scalars and sizes that ranges may wait for."""
+        return (*self.specialized, *self.fixed_sizes)
+
 
 @dataclass(frozen=True, slots=True)
 class Variant:

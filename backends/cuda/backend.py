@@ -1,4 +1,4 @@
-"""The cuda backend: compiles wherever NVRTC is installed; calls need a device and pycuda (`passes.py`)."""
+"""The cuda backend: compiles wherever NVRTC is installed; calls need a device and a driver (`passes.py`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ARCHITECTURE = "sm_90"  # without a device
 
 
 class Backend:
-    """Compiles wherever NVRTC is installed; calls need a device and pycuda."""
+    """Compiles wherever NVRTC is installed; calls need a device and its driver."""
 
     name = "cuda"
     options_used: frozenset[str] = GPU_OPTIONS | {"isa"}

@@ -1,18 +1,14 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# pyright: reportMissingTypeStubs=false, reportMissingImports=false
-"""The device that kernels run on; the only module that imports pycuda.
+"""The device that kernels run on, by the driver of pycuda, else of cuda-bindings.
 
 The context is the primary one, which PyTorch and others share, and the stream the default one, which is
-ordered with theirs.  pycuda has a stack of contexts for each thread, on which a call pushes the context and
-pops it.
+ordered with theirs.
 """
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -23,35 +19,10 @@ from tc.pipeline.target import Availability
 from tc.support import locks, settings
 
 from ..gpu.run import OUT_OF_MEMORY, Array, Interface, Record, run
+from . import with_bindings, with_pycuda
+from .driver import Driver, DriverError, OutOfMemory
 
-_INSTALL = "pip install 'tensor-comprehensions[cuda]', which builds pycuda with an installed CUDA toolkit"
-
-
-@dataclass(frozen=True)
-class Device:
-    """A CUDA device; `cu` is pycuda.driver."""
-
-    cu: Any
-    device: Any
-    context: Any
-
-    @property
-    def name(self) -> str:
-        return str(self.device.name())
-
-    @property
-    def arch(self) -> str:
-        major, minor = self.device.compute_capability()
-        return f"sm_{major}{minor}"
-
-    @contextmanager
-    def entered(self) -> Generator[None]:
-        """Make the device's context that of the calling thread."""
-        self.context.push()
-        try:
-            yield
-        finally:
-            self.context.pop()
+_INSTALL = "pip install 'tensor-comprehensions[cuda]', which brings cuda-bindings"
 
 
 @dataclass
@@ -71,51 +42,48 @@ class Kernels:
         outputs: Sequence[Array],
     ) -> Record | None:
         """See `..gpu.run.run`.  Raises BackendError: TC0815 without a device, TC0810 if the device fails."""
-        device = find()
-        cu = device.cu
-        with device.entered():
-            try:
-                return run(_Session(cu), interface, kernels, self._load(cu, kernels), inputs, outputs)
-            except cu.MemoryError:
-                return OUT_OF_MEMORY
-            except cu.Error as error:
-                raise BackendError(
-                    f"{interface.name} on {device.name}: {error}",
-                    code="TC0810",
-                    help="run it on another backend",
-                ) from error
+        driver = find()
+        try:
+            with driver.entered():
+                functions = self._load(driver, kernels)
+                return run(_Session(driver), interface, kernels, functions, inputs, outputs)
+        except OutOfMemory:
+            return OUT_OF_MEMORY
+        except DriverError as error:
+            raise BackendError(
+                f"{interface.name} on {driver.name}: {error}",
+                code="TC0810",
+                help="run it on another backend",
+            ) from error
 
-    def _load(self, cu: Any, kernels: Sequence[Kernel]) -> Sequence[Any]:
+    def _load(self, driver: Driver, kernels: Sequence[Kernel]) -> Sequence[Any]:
         with self._lock:
             if self._module is None:
-                module = cu.module_from_buffer(self.cubin)
-                functions = [module.get_function(k.name) for k in kernels]
-                for k, f in zip(kernels, functions, strict=True):
-                    if k.dynamic_shared:  # above the limit without this attribute
-                        f.set_attribute(cu.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, k.dynamic_shared)
-                self._functions, self._module = functions, module
+                module = driver.load(self.cubin)
+                self._functions = [driver.function(module, k.name, k.dynamic_shared) for k in kernels]
+                self._module = module
             return self._functions
 
 
 @dataclass(frozen=True)
 class _Session:
-    cu: Any
+    driver: Driver
 
     def allocate(self, size: int) -> Any:
-        return self.cu.mem_alloc(size)
+        return self.driver.allocate(size)
 
     def upload(self, buffer: Any, content: Array) -> None:
-        self.cu.memcpy_htod(buffer, content)
+        self.driver.upload(buffer, content)
 
     def download(self, content: Array, buffer: Any) -> None:
-        self.cu.memcpy_dtoh(content, buffer)
+        self.driver.download(content, buffer)
 
     def launch(self, function: Any, arguments: Sequence[Any], blocks: int, kernel: Kernel) -> None:
-        function(*arguments, grid=(blocks, 1), block=(kernel.threads, 1, 1), shared=kernel.dynamic_shared)
+        self.driver.launch(function, arguments, blocks, kernel.threads, kernel.dynamic_shared)
 
     def free(self, buffer: Any) -> None:
-        with suppress(self.cu.Error):  # after a fault in a kernel everything fails
-            buffer.free()
+        with suppress(DriverError):  # after a fault in a kernel everything fails
+            self.driver.free(buffer)
 
 
 def availability() -> Availability:
@@ -126,36 +94,40 @@ def availability() -> Availability:
     return Availability(True)
 
 
-def find() -> Device:
+def find() -> Driver:
     """The device of the setting `TC_CUDA_DEVICE`.  Raises BackendError, code TC0815, where there is none."""
     return _find(settings.cuda_device())
 
 
-@cache
-def _find(number: int) -> Device:
-    if importlib.util.find_spec("pycuda") is None:
-        raise BackendError("pycuda is not installed", code="TC0815", help=_INSTALL)
+def _installed(package: str) -> bool:
     try:
-        # A pycuda that was built without the driver does not name its library.
-        ctypes.CDLL("libcuda.so.1", mode=ctypes.RTLD_GLOBAL)
+        return importlib.util.find_spec(package) is not None
+    except ModuleNotFoundError:  # of a package that it is in
+        return False
+
+
+@cache
+def _find(number: int) -> Driver:
+    if _installed("pycuda"):
+        count, make = with_pycuda.count, with_pycuda.PycudaDriver.of
+    elif _installed("cuda.bindings"):
+        count, make = with_bindings.count, with_bindings.BindingsDriver
+    else:
+        raise BackendError("neither cuda-bindings nor pycuda is installed", code="TC0815", help=_INSTALL)
+    try:
+        found = count()
+        if number >= found:
+            raise BackendError(
+                f"there are {found} CUDA devices, and none is TC_CUDA_DEVICE={number}",
+                code="TC0815",
+                help="devices are numbered from 0 on",
+            )
+        return make(number)
     except OSError as error:
         raise BackendError(
             f"there is no NVIDIA driver: {error}", code="TC0815", help="install the driver of the device"
         ) from error
-    import pycuda.driver as cu
-
-    try:
-        cu.init()
-        count = cu.Device.count()
-        if number >= count:
-            raise BackendError(
-                f"there are {count} CUDA devices, and none is TC_CUDA_DEVICE={number}",
-                code="TC0815",
-                help="devices are numbered from 0 on",
-            )
-        device = cu.Device(number)
-        return Device(cu, device, device.retain_primary_context())
-    except cu.Error as error:
+    except DriverError as error:
         raise BackendError(
             f"the NVIDIA driver finds no device: {error}", code="TC0815", help="nvidia-smi shows what it sees"
         ) from error

@@ -184,8 +184,8 @@ class Function:
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     made = Driver()
-    device = module("device")
-    one = device.Device(
+    device, with_pycuda = module("device"), module("with_pycuda")
+    one = with_pycuda.PycudaDriver(
         made, SimpleNamespace(name=lambda: "stand-in", compute_capability=lambda: (8, 6)), made
     )
     monkeypatch.setattr(device, "find", lambda: one)

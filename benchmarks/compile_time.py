@@ -65,13 +65,13 @@ def benchmark() -> Programs:
     return [(c.name, *sized(c)) for c in CASES]
 
 
-def sized(case: Case) -> tuple[str, str | None, dict[str, int]]:
+def sized(case: Case, *, tiny: bool = False) -> tuple[str, str | None, dict[str, int]]:
     """The program of a case, and its sizes."""
     import numpy as np
 
     import tc
 
-    w = case.workload()
+    w = case.workload(tiny=tiny)
     # Shapes without memory behind them.
     arrays = [np.broadcast_to(np.zeros(1, a.dtype)[0], a.shape) for a in w.inputs]
     return w.source, None, dict(tc.compile(w.source, "reference").sizes_of(*arrays))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from tc.codegen import gpu_source
@@ -11,8 +11,9 @@ from tc.options import Options
 from tc.pipeline.pass_manager import Pass, PassList, Search, later
 from tc.pipeline.program import program_passes
 
-from ..gpu.passes import GpuState, Lowered, mapping, unmapped
+from ..gpu.passes import GpuState, Lowered, assembled, mapping, unmapped
 from ..gpu.search.candidates import SIMPLEST
+from ..gpu.search.choose import Candidate
 from . import bounds, nvrtc
 
 
@@ -151,3 +152,14 @@ UNMAPPED = PassList[CudaState](
 def passes(options: Options) -> PassList[CudaState]:
     """The passes for these options."""
     return UNMAPPED if options.mapping == "identity" else PASSES
+
+
+def alternatives(state: CudaState) -> Iterator[tuple[Candidate, CudaState]]:
+    """The candidates of a compiled program that has one kernel, from the fastest by prediction on, each with
+    the program compiled that way; none of a program with several kernels."""
+    if len(state.kernels.choices) != 1:
+        return
+    (choice,) = state.kernels.choices
+    for c in choice.candidates:
+        taken = replace(state.kernels, choices=(replace(choice, taken=c),))
+        yield c, _machine(_code(assembled(replace(state, kernels=taken))))

@@ -114,7 +114,11 @@ class BindingsDriver:
     def launch(
         self, function: Any, arguments: Sequence[Any], blocks: int, threads: int, shared: int, stream: int = 0
     ) -> None:
-        self.start(function, packed(arguments), blocks, threads, shared, stream)
+        self.start(function, self.pack(arguments), blocks, threads, shared, stream)
+
+    def pack(self, arguments: Sequence[Any]) -> Packed:
+        """Arguments for `start`: addresses, and NumPy scalars of at most 8 bytes."""
+        return Packed(arguments)
 
     def start(
         self, function: Any, arguments: Packed, blocks: int, threads: int, shared: int, stream: int = 0
@@ -144,8 +148,3 @@ class Packed:
                 words[k] = a
         self.words = words
         self.addresses = words.ctypes.data + 8 * np.arange(len(arguments), dtype=np.uint64)
-
-
-def packed(arguments: Sequence[Any]) -> Packed:
-    """Arguments as launches take them: addresses, and NumPy scalars of at most 8 bytes."""
-    return Packed(arguments)

@@ -182,7 +182,8 @@ def _legal(before: GpuState, after: GpuState) -> str:
     return "isl"
 
 
-def _assemble(state: G) -> G:
+def assembled(state: G) -> G:
+    """The loop nest of the kernels that were taken."""
     program, made = state.program, [c.taken.kernel for c in state.kernels.choices]
     touched = {name for k in made for name in used_arrays(k.launch)}
     unused = {b.name for b in program.buffers if b.role == "temporary"} - touched
@@ -233,7 +234,7 @@ def mapping(kind: type[G]) -> tuple[Pass[G] | Search[G], ...]:
             "assemble",
             "launches and storage: the loop nest",
             "tc/poly/loop_nest.py",
-            _assemble,
+            assembled,
             lambda s: nest_text(s.nest),
             _traced,
         ),

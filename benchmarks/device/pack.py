@@ -168,8 +168,9 @@ def random_programs(count: int, seed: int, target: Any, arch: str) -> Iterator[P
     from fuzz.strategies import programs
 
     made: list[Packed] = []
+    slow = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
     common = settings(
-        deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], phases=[Phase.generate],
+        deadline=None, database=None, suppress_health_check=slow, phases=[Phase.generate],
         max_examples=2 * count,
     )  # fmt: skip
 

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -202,14 +203,16 @@ def percentiles(times: Sequence[float]) -> dict[str, float]:
 class Ours:
     """A program of the pack on tensors."""
 
-    def __init__(self, driver: Any, pack: Pack, blob: Blob, inputs: Sequence[Any]) -> None:
+    def __init__(self, driver: Any, pack: Pack, blob: Blob, it: Given) -> None:
         text = getattr(driver, "takes_text", False)
         self.program = Program(driver, blob, pack.text(blob).encode() if text else pack.image(blob))
         names = [a.name for a in blob.arrays if a.role == "input"]
-        held = dict(zip(names, inputs, strict=True))
+        held = dict(zip(names, it.inputs, strict=True))
         for a in blob.outputs:
             held[a.name] = torch.full(a.shape, 77, dtype=getattr(torch, a.dtype), device=DEVICE)
-        self.outputs = [held[a.name] for a in blob.outputs]
+        # Kernels may have loops collapsed, and arrays with them.
+        found = [held[a.name] for a in blob.outputs]
+        self.outputs = [x.view(w.shape) for x, w in zip(found, it.wanted, strict=True)]
         self.held = {n: x.contiguous() for n, x in held.items()}
         if not ON_GPU:
             for x in self.held.values():
@@ -237,7 +240,7 @@ def program_line(driver: Any, pack: Pack, blob: Blob) -> Mapping[str, Any]:
     """Whether a program is right, and the times of its kernels."""
     it = given(blob.workload)
     with driver.entered():
-        ours = Ours(driver, pack, blob, it.inputs)
+        ours = Ours(driver, pack, blob, it)
         found = ours()
         synchronize()
         record = ours.program.failed()
@@ -296,7 +299,7 @@ def contestants(workload: Workload, inputs: Sequence[Any]) -> dict[str, Callable
     if workload.family in alternatives("torch"):
         other = torch.compile(spelled(with_torch, workload, "_alt"), dynamic=False)
         add("inductor+", other, _prepared(workload, inputs))
-    if ON_GPU and workload.family in families("triton"):
+    if ON_GPU and has_triton() and workload.family in families("triton"):
         with_triton = importlib.import_module("benchmarks.spellings.with_triton")
         add("triton", spelled(with_triton, workload), inputs)
     return found
@@ -325,7 +328,7 @@ def race_line(driver: Any, pack: Pack, blob: Blob) -> Mapping[str, Any]:
     calls: dict[str, Callable[[], Any]] = {}
     replays: dict[str, Callable[[], Any]] = {}
     with driver.entered():
-        everyone: dict[str, Callable[[], Any]] = {"tc": Ours(driver, pack, blob, it.inputs)}
+        everyone: dict[str, Callable[[], Any]] = {"tc": Ours(driver, pack, blob, it)}
         for name, call in {**everyone, **contestants(it.workload, it.inputs)}.items():
             try:
                 start = time.perf_counter()
@@ -369,3 +372,7 @@ def warm_line(key: str) -> Mapping[str, Any]:
                 return {"ok": False, "wrong": f"{name}: {' '.join(str(error).split())[:200]}"}
             del start
     return {"ok": True}
+
+
+def has_triton() -> bool:
+    return (Path(__file__).parents[1] / "spellings" / "with_triton.py").exists()

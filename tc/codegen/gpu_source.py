@@ -22,6 +22,7 @@ from tc.codegen.c_helpers import Helpers
 from tc.codegen.check_points import source_points
 from tc.codegen.combine import emit_combine
 from tc.codegen.dialect import CUDA, OPENCL, Dialect
+from tc.codegen.exchanged import exchanged
 from tc.codegen.expr import UNARY, CExpr, Text
 from tc.codegen.names import Recording, identifier
 from tc.codegen.numerics import MAX_POINT
@@ -246,7 +247,7 @@ class _Kernel(Printer):
                 bool(self.scratch),
             ),
         ]
-        parameters, casts = self.parameters(written)
+        parameters, casts = self.parameters(written, exchanged(launch))
         count = reduce(int.__mul__, (n for _, n in launch.threads), 1)
         head = f"{self.dialect.kernel.format(threads=count)} {self.name}({', '.join(parameters)}) {{"
         if len(head.splitlines()[-1]) > 110:
@@ -284,9 +285,9 @@ class _Kernel(Printer):
             before.append(factor)
         return lines
 
-    def parameters(self, written: set[str]) -> tuple[list[str], list[str]]:
+    def parameters(self, written: set[str], passed: frozenset[str]) -> tuple[list[str], list[str]]:
         """The declarations of the arguments that the body uses, and the lines that derive variables from
-        them."""
+        them; `passed` are the arrays through which threads pass values to others."""
         d = self.dialect
         parameters: list[str] = []
         casts: list[str] = []
@@ -309,7 +310,8 @@ class _Kernel(Printer):
                 self.arguments.append(Argument("scalar", name))
             elif name in self.expr.used_buffers:
                 a = self.expr.arrays[name]
-                parameters.append(self.pointer(a, space(a), restrict)[0])
+                alone = "" if name in passed else restrict
+                parameters.append(self.pointer(a, space(a), alone)[0])
                 self.arguments.append(Argument("array", name))
         temporaries = [
             a for a in self.nest.arrays if a.offset is not None and a.name in self.expr.used_buffers
@@ -324,10 +326,11 @@ class _Kernel(Printer):
                 parameters.append(f"const {d.type(INT64)} {self.sizes[n]}")
                 self.arguments.append(Argument("size", n))
         if self.expr.fails:
-            parameters.append(f"{d.global_space}{d.type(INT64)} *{restrict}error")
+            parameters.append(f"{d.global_space}{d.type(INT64)} *error")
             self.arguments.append(Argument("error"))
         if temporaries:
-            parameters.append(f"{d.global_space}char *{restrict}workspace")
+            alone = "" if any(a.name in passed for a in temporaries) else restrict
+            parameters.append(f"{d.global_space}char *{alone}workspace")
             self.arguments.append(Argument("workspace"))
         return parameters, casts
 

@@ -23,7 +23,7 @@ void v_1LUT_kernel(
     __global const float (*restrict LUT)[16],
     __global const int (*restrict I)[16],
     __global float (*restrict O)[16],
-    __global long *restrict error) {
+    __global long *error) {
   __local __attribute__((aligned(16))) int I_1[4][8];
   __local __attribute__((aligned(8))) float LUT_2[4][8][18];
   float O_0[1];

@@ -22,7 +22,7 @@ void v_1LUT_kernel(
     const float (*__restrict__ LUT)[16],
     const int (*__restrict__ I)[16],
     float (*__restrict__ O)[16],
-    long long *__restrict__ error) {
+    long long *error) {
   __shared__ __align__(16) int I_1[4][8];
   __shared__ __align__(8) float LUT_2[4][8][18];
   float O_0[1];

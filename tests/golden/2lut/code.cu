@@ -19,7 +19,7 @@ void v_2LUT_kernel(
     const int (*__restrict__ I2)[6],
     float (*__restrict__ O1)[4],
     float (*__restrict__ O2)[4],
-    long long *__restrict__ error) {
+    long long *error) {
   __shared__ float scratch_f32[32];
   __shared__ float scratch1_f32[32];
   float O1_4[1];

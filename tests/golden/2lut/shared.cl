@@ -26,7 +26,7 @@ void v_2LUT_kernel(
     __global const int (*restrict I2)[16],
     __global float (*restrict O1)[16],
     __global float (*restrict O2)[16],
-    __global long *restrict error) {
+    __global long *error) {
   __local __attribute__((aligned(16))) int I1_8[4][8];
   __local __attribute__((aligned(16))) int I2_9[4][8];
   __local __attribute__((aligned(8))) float LUT1_10[4][8][18];

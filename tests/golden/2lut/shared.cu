@@ -25,7 +25,7 @@ void v_2LUT_kernel(
     const int (*__restrict__ I2)[16],
     float (*__restrict__ O1)[16],
     float (*__restrict__ O2)[16],
-    long long *__restrict__ error) {
+    long long *error) {
   __shared__ __align__(16) int I1_8[4][8];
   __shared__ __align__(16) int I2_9[4][8];
   __shared__ __align__(8) float LUT1_10[4][8][18];

@@ -7,7 +7,7 @@ void sgemm_kernel(
     const float b,
     __global const float (*restrict A)[5],
     __global const float (*restrict B)[6],
-    __global float (*restrict C)[6]) {
+    __global float (*C)[6]) {
   __local float scratch_f32[256];
   float C_0[1];
   float C_1[1];

@@ -6,7 +6,7 @@ void sgemm_kernel(
     const float b,
     const float (*__restrict__ A)[5],
     const float (*__restrict__ B)[6],
-    float (*__restrict__ C)[6]) {
+    float (*C)[6]) {
   float C_0[1];
   float C_1[1];
   const int thread = threadIdx.x;

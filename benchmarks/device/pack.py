@@ -171,7 +171,7 @@ def random_programs(count: int, seed: int, target: Any, arch: str) -> Iterator[P
     slow = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
     common = settings(
         deadline=None, database=None, suppress_health_check=slow, phases=[Phase.generate],
-        max_examples=2 * count,
+        max_examples=3 * count,
     )  # fmt: skip
 
     @seeded(seed)

@@ -212,7 +212,8 @@ class Helpers:
         else:
             template = _TEMPLATES[stem][0 if t.is_signed else 1]
         unsigned = f"uint{max(t.bits, 32)}_t"
-        self._texts.setdefault(name, template.format(T=C99.type(t), s=short(t), U=unsigned))
+        text = self.dialect.bodies.get(name) or template.format(T=C99.type(t), s=short(t), U=unsigned)
+        self._texts.setdefault(name, text)
         return name
 
     def to_integer(self, source: DType, target: DType) -> str:

@@ -123,6 +123,20 @@ def _limits(names: Mapping[int, tuple[str, str]]) -> dict[str, str]:
     return out
 
 
+def _extremum(name: str, otherwise: str) -> str:
+    """The minimum or maximum of IEEE 754-2019 in one instruction, which PTX ISA 7.0 has from sm_80 on."""
+    return f"""\
+float tc_{name}_f32(float a, float b) {{
+#if __CUDA_ARCH__ >= 800
+  float m;
+  asm("{name}.NaN.f32 %0, %1, %2;" : "=f"(m) : "f"(a), "f"(b));
+  return m;
+#else
+  return {otherwise};
+#endif
+}}"""
+
+
 C99 = Dialect("C", ("math.h", "stdbool.h", "stdint.h"), wraps=True)
 
 OPENCL = Dialect(
@@ -174,6 +188,8 @@ CUDA = Dialect(
         "tc_f64_of_bits": "__longlong_as_double",
     },
     bodies={
+        "tc_min_f32": _extremum("min", "a < b || (a == b && signbit(a)) ? a : b <= a ? b : a + b"),
+        "tc_max_f32": _extremum("max", "a > b || (a == b && signbit(b)) ? a : b >= a ? b : a + b"),
         # NVRTC does not vectorize loads whose values go into inline PTX.  Copies to shared memory convert
         # halves, so this is rare.
         "tc_f16_to_f32": (

@@ -188,11 +188,12 @@ def _split(text: str, separator: str) -> list[str]:
 _CP_ASYNC = re.compile(r"cp\.async\.(ca|cg)\.shared(?:::cta)?\.global(?:\.L2::\w+)?\s+(.*)", re.DOTALL)
 
 
+_EXTREMA = {"min.NaN.f32": "simt::min_nan", "max.NaN.f32": "simt::max_nan"}
 _CONVERSIONS = {"cvt.rn.f16.f32": "simt::f16_of_f32", "cvt.f32.f16": "simt::f32_of_f16"}
 
 
 def _instruction(ptx: str, operands: list[str]) -> str:
-    """A PTX instruction as an expression of C++ (PTX ISA 8, 9.7.9.25: cp.async, 9.7.9.21: cvt)."""
+    """A PTX instruction as an expression of C++ (PTX ISA 8; 9.7.9.25: cp.async, 9.7.9.21: cvt, 9.7.3: max)."""
 
     def operand(s: str) -> str:
         s = s.strip().removeprefix("[").removesuffix("]").strip()
@@ -211,6 +212,8 @@ def _instruction(ptx: str, operands: list[str]) -> str:
     name, _, rest = ptx.partition(" ")
     if name in _CONVERSIONS and len(parts := [operand(p) for p in _split(rest, ",")]) == 2:
         return f"{parts[0]} = {_CONVERSIONS[name]}({parts[1]})"
+    if name in _EXTREMA and len(parts := [operand(p) for p in _split(rest, ",")]) == 3:
+        return f"{parts[0]} = {_EXTREMA[name]}({parts[1]}, {parts[2]})"
     raise BuildError(f"this PTX is not modelled: {ptx}")
 
 

@@ -18,6 +18,7 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
 #define __align__(n) __attribute__((aligned(n)))
+#define __CUDA_ARCH__ 900
 
 typedef __SIZE_TYPE__ size_t;
 
@@ -204,6 +205,15 @@ SIMT_INLINE float f32_of_f16(unsigned short h) {
   const float size = exponent == 31 ? __builtin_inff()
                                     : __builtin_ldexpf((exponent ? 1024 : 0) + fraction, (exponent ? exponent : 1) - 25);
   return h >> 15 ? -size : size;
+}
+/* NaN is the one that hardware makes; -0 is less than +0. */
+SIMT_INLINE float max_nan(float a, float b) {
+  if (a != a || b != b) return __builtin_bit_cast(float, 0x7fffffff);
+  return a == b ? (__builtin_signbit(a) ? b : a) : a < b ? b : a;
+}
+SIMT_INLINE float min_nan(float a, float b) {
+  if (a != a || b != b) return __builtin_bit_cast(float, 0x7fffffff);
+  return a == b ? (__builtin_signbit(a) ? a : b) : a < b ? a : b;
 }
 /* Value by value, of a sign, an exponent and a fraction; NaN is the one that hardware makes. */
 SIMT_INLINE unsigned short f16_of_f32(float x) {

@@ -31,7 +31,7 @@ _SPECIAL_UNIT_FUNCTIONS = frozenset(
     ["exp", "exp2", "exp10", "expm1", "sqrt", "rsqrt", "tanh", "sinh", "cosh", "sigmoid", "pow", "erf", "tan"]
 )
 _DIVISION = {"float32": 10, "float64": 20}  # correctly rounded: an approximation, Newton steps, a check
-_EXTREMUM = 4  # with tests for NaN and for the sign of zero (tc/codegen/c_helpers.py)
+_DOUBLE_EXTREMUM = 4  # with tests for NaN and for the sign of zero (tc/codegen/c_helpers.py)
 _CONSTANT_DIVISION = 4  # of integers: the high part of a product, shifts, the sign
 _VARIABLE_DIVISION = 20  # of integers, by a variable
 DOT_PRODUCT_LENGTH = 4  # products of bytes that one instruction (IDP) sums
@@ -44,6 +44,11 @@ def pipe(t: DType) -> str:
     if t.is_float:
         return "float64" if t.bits == 64 else "float32"
     return "integer"
+
+
+def _extremum(t: DType) -> int:
+    """Of a minimum or maximum; PTX has one instruction for float32, which 16-bit types are computed in."""
+    return _DOUBLE_EXTREMUM if t.is_float and t.bits == 64 else 1
 
 
 def arithmetic(value: Expr, op: Op | None, t: DType) -> Counter[str]:
@@ -74,7 +79,7 @@ def arithmetic(value: Expr, op: Op | None, t: DType) -> Counter[str]:
             case x.FloorDiv() | x.FloorMod():
                 out["integer"] += _CONSTANT_DIVISION if isinstance(e.b, x.IntImm) else _VARIABLE_DIVISION
             case x.Min() | x.Max():
-                out[pipe(e.dtype)] += _EXTREMUM if e.dtype.is_float else 1
+                out[pipe(e.dtype)] += _extremum(e.dtype)
             case x.Cast() if is_half_conversion(e):  # counted with the load
                 return
             case x.Cast():
@@ -101,7 +106,7 @@ def arithmetic(value: Expr, op: Op | None, t: DType) -> Counter[str]:
     if op in ("+", "*"):
         count(pipe(t), fused)
     elif op is not None:
-        out[pipe(t)] += _EXTREMUM if t.is_float else 1
+        out[pipe(t)] += _extremum(t)
     return out
 
 

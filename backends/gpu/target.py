@@ -49,24 +49,25 @@ class Target:
     special: float = 16.0
 
 
-# Multiprocessors, boost clocks, L2: NVIDIA's A100 and H100 architecture whitepapers.  DRAM: the data sheets
-# of A100 80GB SXM, H100 SXM and H200 SXM.  Memory of a multiprocessor, registers, threads, blocks, the shared
-# memory of a block: the Ampere and Hopper tuning guides.  Results a cycle: the CUDA C++ programming guide,
-# "Throughput of native arithmetic instructions", compute capabilities 8.0 and 9.0.  The L2 of A100 reads 5120
-# bytes a cycle (whitepaper); NVIDIA gives no number for H100, so it has the same.
+# Multiprocessors, boost clocks, L2: NVIDIA's A100 and H100 architecture whitepapers.  DRAM: an H200 reads
+# 4133 GB/s, 0.86 of its data sheet (benchmarks/results/device_timing.json); A100 80GB SXM and H100 SXM are
+# taken to reach the same share.  Memory of a multiprocessor, registers, threads, blocks, the shared memory of
+# a block: the Ampere and Hopper tuning guides.  Results a cycle: the CUDA C++ programming guide, "Throughput
+# of native arithmetic instructions", compute capabilities 8.0 and 9.0.  The L2 of A100 reads 5120 bytes a
+# cycle (whitepaper); NVIDIA gives no number for H100, so it has the same.
 A100 = Target(
     "A100", 108, 163 << 10, "sm_80", ahead=True,
-    clock=1.41, dram=2039.0, l2=40 << 20, l2_rate=5120.0, l1=192 << 10, most_shared=164 << 10,
+    clock=1.41, dram=1750.0, l2=40 << 20, l2_rate=5120.0, l1=192 << 10, most_shared=164 << 10,
     reserved=1 << 10,
 )  # fmt: skip
 H100 = Target(
     "H100", 132, 227 << 10, "sm_90", ahead=True,
-    clock=1.98, dram=3350.0, l2=50 << 20, l2_rate=5120.0, l1=256 << 10, most_shared=228 << 10,
+    clock=1.98, dram=2880.0, l2=50 << 20, l2_rate=5120.0, l1=256 << 10, most_shared=228 << 10,
     reserved=1 << 10, float32=128.0, float64=64.0,
 )  # fmt: skip
 H200 = Target(
     "H200", 132, 227 << 10, "sm_90", ahead=True,
-    clock=1.98, dram=4800.0, l2=50 << 20, l2_rate=5120.0, l1=256 << 10, most_shared=228 << 10,
+    clock=1.98, dram=4130.0, l2=50 << 20, l2_rate=5120.0, l1=256 << 10, most_shared=228 << 10,
     reserved=1 << 10, float32=128.0, float64=64.0,
 )  # fmt: skip
 # OpenCL 1.2 guarantees 32 KiB of local memory; the other numbers are those of a small GPU.

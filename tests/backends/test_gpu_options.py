@@ -224,7 +224,7 @@ def test_a_machine_preset_keeps_limits_of_the_device() -> None:
 
     assert "name A100, units 108, shared 166912, arch sm_80, " in machine("cuda", machine="A100")
     assert "name H200, units 132, " in machine("cuda", machine="H200")
-    assert ", dram 4800.0, " in machine("cuda", machine="H200")
+    assert ", dram 4130.0, " in machine("cuda", machine="H200")
     both = machine("cuda", machine="A100", isa="sm_90")
     assert "name A100, " in both and ", shared 166912, arch sm_90, " in both
     assert "name H200, units 132, shared 32768, arch , ahead False, " in machine("opencl", machine="H200")

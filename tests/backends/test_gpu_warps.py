@@ -421,7 +421,8 @@ def test_consecutive_reductions_share_a_barrier() -> None:
         (Call("cos", (load("A", X),), FLOAT32, "intrinsic"), None, {"float32": 26}),
         (Call("tan", (load("A", X),), FLOAT32, "intrinsic"), None, {"float64": 43, "special": 1}),
         (Cast(FLOAT64, load("A", X)), None, {"integer": 1}),
-        (Max(load("A", X), FloatImm(0.0, FLOAT32)), None, {"float32": 4}),
+        (Max(load("A", X), FloatImm(0.0, FLOAT32)), None, {"float32": 1}),
+        (Max(Cast(FLOAT64, load("A", X)), FloatImm(0.0, FLOAT64)), None, {"float64": 4, "integer": 1}),
     ],
 )
 def test_arithmetic_is_counted_by_pipe(value: Expr, op: Any, expected: dict[str, int]) -> None:

@@ -314,9 +314,9 @@ def test_a_missing_combination_loses_partial_results() -> None:
 def test_a_missing_guard_runs_points_twice() -> None:
     p, n = rows(private=False)
     broken = list(changed(n.body, lambda x: x.then if isinstance(x, If) else None))
-    assert len(broken) == 4
+    assert len(broken) == 8
     for body in broken:
-        with pytest.raises(InternalError, match=r"runs twice|no first value|another thread"):
+        with pytest.raises(InternalError, match=r"runs twice|no first value|another thread|does not have"):
             trace.verify(p, replace(n, body=body), {})
 
 

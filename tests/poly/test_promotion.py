@@ -518,7 +518,7 @@ def elements(body: Stmt, name: str) -> tuple[int, int]:
 def test_reused_results_are_stored_once(source: str) -> None:
     """At the end of their tile; the kernel does not load them from memory."""
     kernel = tc.compile(source, "cuda")
-    sizes = {"B": 128, "N": 128, "O": 64, "P": 32} if source is LAYERS else {"N": 1000, "D": 1000}
+    sizes = {"B": 128, "N": 128, "O": 64, "P": 32} if source is LAYERS else {"N": 1000, "D": 1024}
     body = nest(kernel, **sizes)
     result = "R" if source is LAYERS else "O"
     assert elements(body, result) == (0, 1)

@@ -47,7 +47,9 @@ ROWS = """def rows(float(N,K) X, float(N) W, float(K) B) -> (M, V, Y) {
 @pytest.mark.share(2)
 @pytest.mark.parametrize(("n", "k"), [(3, 300), (40, 33), (9, 1)])
 @pytest.mark.parametrize(
-    "options", [{}, {"tile": (4,), "threads": (16, 4)}, {"tile": (1,), "blocks": (2,)}], ids=str
+    "options",
+    [{}, {"tile": (4,), "threads": (16, 4)}, {"tile": (1,), "blocks": (2,), "fusion": "max"}],
+    ids=str,
 )
 @pytest.mark.parametrize("backend", ["opencl", "cuda"])
 def test_threads_of_a_row_have_replicated_results(

@@ -193,7 +193,8 @@ _CONVERSIONS = {"cvt.rn.f16.f32": "simt::f16_of_f32", "cvt.f32.f16": "simt::f32_
 
 
 def _instruction(ptx: str, operands: list[str]) -> str:
-    """A PTX instruction as an expression of C++ (PTX ISA 8; 9.7.9.25: cp.async, 9.7.9.21: cvt, 9.7.3: max)."""
+    """A PTX instruction as an expression of C++ (PTX ISA 8; 9.7.9.25: cp.async, 9.7.9.21: cvt,
+    9.7.3: max)."""
 
     def operand(s: str) -> str:
         s = s.strip().removeprefix("[").removesuffix("]").strip()

@@ -21,15 +21,25 @@ from tc.ir.printer import text
 from tc.poly.gpu.banks import Lanes
 
 SECTOR = 32
+LINE = 128  # bytes of a line of the L1 cache
 
 
 def sectors(addresses: Lanes, mask: Lanes, itemsize: int) -> tuple[Lanes, Lanes]:
     """For each row of byte addresses the sectors that its active lanes touch, and the sectors that as many
     distinct elements would touch if they were contiguous and aligned."""
-    active = np.sort(
-        np.where(mask, addresses, addresses[np.arange(len(addresses)), mask.argmax(1)][:, None]), axis=1
-    )
-    return 1 + (np.diff(active // SECTOR) != 0).sum(1), -(-_distinct(active) * itemsize // SECTOR)
+    active = _active(addresses, mask)
+    return _distinct(active // SECTOR), -(-_distinct(active) * itemsize // SECTOR)
+
+
+def lines(addresses: Lanes, mask: Lanes) -> Lanes:
+    """For each row of byte addresses the lines of the L1 cache that its active lanes touch."""
+    return _distinct(_active(addresses, mask) // LINE)
+
+
+def _active(addresses: Lanes, mask: Lanes) -> Lanes:
+    """Sorted rows in which lanes that are not active have the address of one that is."""
+    first = addresses[np.arange(len(addresses)), mask.argmax(1)][:, None]
+    return np.sort(np.where(mask, addresses, first), axis=1)
 
 
 def _distinct(ordered: Lanes) -> Lanes:

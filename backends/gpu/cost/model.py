@@ -8,7 +8,7 @@ time (the "roofline" of Williams, Waterman and Patterson, 2009, with the ceiling
     l2       bytes from and to the L2 cache: misses of the L1 caches, and all stores; a multiprocessor
              transfers at most 64 bytes a cycle
     shared   cycles of shared memory, one word of each bank in a cycle; and of shuffles
-    l1       cycles of the L1 cache for global memory, 4 sectors in a cycle
+    l1       cycles of the L1 cache for global memory, a line or 4 sectors in a cycle
     fma      arithmetic of the busiest of the pipes for float32, float64 and special functions
     integer  integer arithmetic, most of it for addresses
     issue    instructions of any kind, 4 warps in a cycle
@@ -55,7 +55,9 @@ from .warps import count_work
 
 LAUNCH_SECONDS = 2e-6  # about, from one kernel to the next in a stream
 # Cycles, about: Luo and others, "Benchmarking and dissecting the NVIDIA Hopper GPU architecture", 2024.
-_DRAM_LATENCY, _L2_LATENCY, _SHARED_LATENCY, _ARITHMETIC_LATENCY, _BARRIER_LATENCY = 550, 260, 30, 4, 20
+# Memory there is idle (L2 260, DRAM 550); while all multiprocessors load, an H200 takes about 1.5 times as
+# long (201 kernels of benchmarks/results/device_timing.json).
+_DRAM_LATENCY, _L2_LATENCY, _SHARED_LATENCY, _ARITHMETIC_LATENCY, _BARRIER_LATENCY = 825, 390, 30, 4, 20
 _L2_PORT_BYTES = 64  # bytes a cycle from the L2 cache to a multiprocessor
 SCHEDULERS = 4
 _NORM_EXPONENT = 4  # of the norm that combines bounds: two equal ones give 1.19 times one
@@ -209,7 +211,7 @@ def predict(
     busiest = -(-blocks // target.units) / max(1, blocks)  # the share of all work on the busiest unit
     cycle = 1e-9 / target.clock
     global_sectors = sum(a.transactions for a in work.accesses if not a.shared)
-    requests = sum(a.requests for a in work.accesses if not a.shared)
+    lines = sum(a.lines for a in work.accesses)
     banks = sum(a.transactions for a in work.accesses if a.shared) + work.arithmetic.get("shuffle", 0.0)
     waves = -(-blocks // (resident * target.units))
     load_latency = _L2_LATENCY + (_DRAM_LATENCY - _L2_LATENCY) * min(1.0, dram / max(1.0, l2))
@@ -223,7 +225,7 @@ def predict(
         "dram": dram / (1e9 * target.dram),
         "l2": max(l2 / target.l2_rate, l2 * busiest / _L2_PORT_BYTES) * cycle,
         "shared": banks * busiest * cycle,
-        "l1": max(requests, global_sectors / 4) * busiest * cycle,
+        "l1": max(lines, global_sectors / 4) * busiest * cycle,
         "fma": max(
             pipe_seconds("float32", target.float32),
             pipe_seconds("float64", target.float64),

@@ -23,7 +23,8 @@ class Access:
     """An access in the text of a kernel, with numbers of the whole launch.
 
     `requests` of warps, for `elements` of all lanes.  `transactions` are sectors of global memory, or cycles
-    of shared memory; `ideal_transactions` those of as many contiguous elements.
+    of shared memory; `ideal_transactions` those of as many contiguous elements.  `lines` are those of the L1
+    cache that requests to global memory touch.
     """
 
     buffer: str
@@ -34,6 +35,7 @@ class Access:
     elements: float
     transactions: float
     ideal_transactions: float
+    lines: float = 0.0
 
     @property
     def text(self) -> str:

@@ -58,7 +58,7 @@ from .instructions import (
     is_half_conversion,
     pipe,
 )
-from .lanes import INDEX, evaluate_lanes, sectors, strides_of
+from .lanes import INDEX, evaluate_lanes, lines, sectors, strides_of
 from .requests import SCRATCH, Access, Work, block_counts, thread_count
 from .sampling import (
     Frame,
@@ -396,6 +396,7 @@ class _WorkCounter:
                 float((weight * mask.sum(1)).sum()) * width,
                 float((weight * transactions).sum()),
                 float((weight * ideal).sum()),
+                0.0 if shared else float((weight * lines(addresses, mask)).sum()),
             )
         )
 

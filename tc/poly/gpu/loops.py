@@ -15,6 +15,7 @@ from tc.poly.gpu.mapped_tree import Mapped
 from tc.poly.gpu.mapping import RegionMap
 from tc.poly.scop import Scop
 from tc.poly.tree_text import dump
+from tc.transforms.loops.constant_trips import constant_trips
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +42,8 @@ def kernel(scop: Scop, title: str, mapping: RegionMap, mapped: Mapped) -> Kernel
     body = selected(body, mapped.arrays)
     body = sunk(body, {v for v, _ in mapping.threads}, mapped.common)
     own = {a.name for a in mapped.arrays if a.role == "register"}
-    launch = redundant_barriers.remove_redundant_barriers(
-        Launch(title, mapping.blocks, mapping.threads, body), own
-    )
+    launch = constant_trips(Launch(title, mapping.blocks, mapping.threads, body))
+    launch = redundant_barriers.remove_redundant_barriers(launch, own)
     oversized = tuple(str(x) for x in mapped.refused if x.oversized)
     tree = dump(mapped.schedule)
     return Kernel(launch, mapped.arrays, _promoted(launch, mapped), tree, mapped.spilled, oversized)

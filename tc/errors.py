@@ -306,6 +306,12 @@ class NarrowedRange(Warning):
     code = "TC1007"
 
 
+class EmptyRange(Warning):
+    """A range is empty for the sizes of a call, though none of these is 0."""
+
+    code = "TC1008"
+
+
 def _as_dict(severity: str, d: Error | Warning) -> dict[str, Any]:
     def place(span: Span | None) -> dict[str, Any] | None:
         if span is None:

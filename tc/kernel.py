@@ -25,6 +25,7 @@ from tc.errors import (
     warn,
 )
 from tc.failures import failure
+from tc.ir.empty_ranges import empty_ranges
 from tc.ir.evaluate import evaluate
 from tc.ir.program import Program
 from tc.ir.specialize import require
@@ -379,6 +380,8 @@ class Kernel(_native.Dispatcher):
             return one
 
         found = CACHE.get(key, make)
+        for empty in empty_ranges(found.program, sizes) if fresh else ():
+            warn(empty, stacklevel=None)
         for text in found.compiled.notices if fresh else ():
             warn(PerformanceNotice(f"{self.name} on {backend.name}: {text}"), stacklevel=None)
         directory = dump_directory()

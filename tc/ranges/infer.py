@@ -16,10 +16,11 @@ affine ones exactly, the sizes-only condition found here serves for the others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tc.dtypes import DType
 from tc.errors import Note, RangeError, Span
+from tc.halide import solve
 from tc.halide.solve import Term
 from tc.halide.terms import attained, expr_of, free, show
 from tc.ir.program import Precondition
@@ -65,6 +66,12 @@ def _too_large(what: str, span: Span) -> RangeError:
         code="TC0308",
         help="the solver computes in 32 bits: use smaller offsets, strides and bounds",
     )
+
+
+def _guarded_accesses(constraints: Sequence[Constraint], v: str) -> Sequence[r.Access]:
+    """The accesses under conditions that gave a variable its range, each once."""
+    found = (c for c in constraints if c.used and c.guarded and v in free(c.subscript))
+    return list(dict.fromkeys(c.access for c in found))
 
 
 class _Inference:
@@ -230,7 +237,7 @@ class _Inference:
 
     def _finish(self, k: int, st: r.Statement, sol: Solution, constraints: list[Constraint]) -> None:
         for v in (*st.variables, *st.auxiliary):
-            self._extent_not_negative(st, v, sol[v])
+            self._extent_not_negative(st, v, sol[v], _guarded_accesses(constraints, v))
         for d, sub in enumerate(st.subscripts):
             self._inside_tensor(st, d, sub, sol)
         # Rebuilt, since dimensions that were open when the statement was solved are known by now.
@@ -239,24 +246,38 @@ class _Inference:
             if c.key not in held:
                 self._oblige(k, st, c, sol)
 
-    def _extent_not_negative(self, st: r.Statement, v: str, i: Interval) -> None:
+    def _extent_not_negative(self, st: r.Statement, v: str, i: Interval, guarded: Sequence[r.Access]) -> None:
+        """Refuse a range of negative extent, and one that accesses under conditions make empty for all
+        sizes; what sizes decide becomes a precondition."""
         extent = self.facts.simplify(("+", ("-", i.hi, i.lo), 1))
-        if self.facts.waits(extent) or self.facts.proves((">=", extent, 0)):
+        if self.facts.waits(extent):
             return
         low, end = show(i.lo), show(self.facts.simplify(("+", i.hi, 1)))
-        if self.facts.proves(("<", extent, 0)):
+        negative = self.facts.proves(("<", extent, 0))
+        if negative or (guarded and solve.can_prove(("<=", extent, 0), self.facts.ones)):
+            names = {a: f"{a.tensor.name}({access_text(a)})" for a in guarded}
+            how = f"has the negative extent {show(extent)}" if negative else "is empty for all sizes"
             raise RangeError(
-                f"the range of '{v}' is {low}:{end}, which has the negative extent {show(extent)}",
+                f"the range of '{v}' is {low}:{end}, which {how}",
                 st.span_of(v),
                 code="TC0304",
-                help="a range lo:hi is half-open, with lo <= hi",
+                notes=[
+                    Note(f"{text} is read under a condition, and {v} must keep it in range there", a.span)
+                    for a, text in names.items()
+                ],
+                help=f"give it: where {v} in …; or let the condition keep {' and '.join(names.values())} in "
+                "range by itself"
+                if guarded
+                else "a range lo:hi is half-open, with lo <= hi",
             )
+        if self.facts.proves((">=", extent, 0)):
+            return
+        what = f"the range {low}:{end} of '{v}' would have a negative extent"
+        if guarded:
+            accesses = " and ".join(f"{a.tensor.name}({access_text(a)})" for a in guarded)
+            what += f" (which {accesses} under a condition {'give' if len(guarded) > 1 else 'gives'} it)"
         self.preconditions.append(
-            Precondition(
-                expr_of(self.facts.simplify((">=", extent, 0))),
-                f"the range {low}:{end} of '{v}' would have a negative extent",
-                st.span_of(v),
-            )
+            Precondition(expr_of(self.facts.simplify((">=", extent, 0))), what, st.span_of(v))
         )
 
     def _inside_tensor(self, st: r.Statement, d: int, sub: r.Subscript, sol: Solution) -> None:

@@ -135,3 +135,35 @@ def test_an_access_that_narrows_a_range_is_announced() -> None:
 
 def test_what_two_accesses_of_one_branch_allow_is_no_narrowing() -> None:
     assert box("def f(float(N) A, float(N) C) -> (B) { B(i) = i >= 0 ? A(i)*C(i) : 0 }")[0].extent == "N"
+
+
+def test_a_range_that_guards_make_empty_is_refused() -> None:
+    with pytest.raises(tc.RangeError, match="which is empty for all sizes") as caught:
+        tc.compile("def f(float(N) A) -> (B) { B(i) = i >= N ? A(i) : A(i-N) }", "reference")
+    assert caught.value.code == "TC0304"
+    assert [n.message.split(" ")[0] for n in caught.value.notes] == ["A(i)", "A(i-N)"]
+
+
+def test_a_negative_extent_names_the_guarded_accesses() -> None:
+    source = "def f(float(N) A) -> (B) { B(i) = i >= 2 ? A(i-2) : A(i+2*N) }"
+    with pytest.raises(tc.RangeError, match="negative extent") as caught:
+        tc.compile(source, "reference")
+    assert [n.message.split(" ")[0] for n in caught.value.notes] == ["A(i-2)", "A(i+2*N)"]
+    source = """def f(float(N) x, float(K) w) -> (y) {
+      y(h) +=! h-i >= 0 ? x(h-i)*w(i) : 0 where h in 0:N+K-1
+    }"""
+    with pytest.warns(tc.NarrowedRange):
+        kernel = tc.compile(source, "reference")
+    with pytest.raises(tc.PreconditionError, match=r"which x\(h-i\) and w\(i\) under a condition give it"):
+        kernel(np.ones(4, np.float32), np.ones(3, np.float32))
+
+
+def test_an_empty_range_is_announced_where_no_size_is_0() -> None:
+    kernel = tc.compile("def f(float(N) A, float(K) w) -> (B) { B(i) +=! A(i+k) * w(k) }", "reference")
+    one = np.ones(9, np.float32)
+    with pytest.warns(tc.EmptyRange, match="the range of 'i' is empty, 0:0, for N = 4, K = 5"):
+        assert kernel(one[:4], one[:5]).shape == (0,)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", tc.EmptyRange)
+        assert kernel(one[:5], one[:5]).shape == (1,)
+        assert tc.compile("def g(float(N) A) -> (B) { B(i) = A(i) }", "reference")(one[:0]).shape == (0,)

@@ -101,6 +101,7 @@ def features(s: Statement, types: dict[str, str], scalars: dict[str, str]) -> It
                 case Access():
                     yield "type", types[e.tensor]
                     yield from (("access", form(x)) for x in e.subscripts)
+                    yield from (("access", f"[{m.partition('=')[0]}]") for m in e.modes if m != "none")
                     if not e.subscripts:
                         yield "access", "scalar tensor"
                     if e.tensor == s.tensor:

@@ -272,14 +272,24 @@ class _Grid:
             raise Undefined(f"{e.tensor} has no elements yet")
         tensor = self.scope.tensors[e.tensor]
         places: list[Array] = []
-        for s, (low, high) in zip(e.subscripts, tensor.box, strict=True):
+        filled: list[tuple[str, Array]] = []
+        for d, (s, (low, high)) in enumerate(zip(e.subscripts, tensor.box, strict=True)):
             v = self.value(s)
             if (v.error > 0).any():
                 raise Uncertain
             at = v.of.astype(np.int64)
             outside = (at < low) | (at >= high)
+            mode = e.mode(d)
+            if mode == "zero" or mode.startswith("fill"):
+                filled.append((mode, outside))
+            elif mode != "none":
+                if high <= low and 0 not in self.shape:
+                    raise Undefined(f"{e.tensor} has no elements, and {mode} needs one")
+                at = low + _padded(mode, high - low, at - low)
+            if mode != "none":
+                outside = np.zeros(())
             if self.active is not None:
-                outside = outside & self.active
+                outside = outside.astype(bool) & self.active
             if outside.size and np.broadcast_to(outside, self.shape).any():
                 # By data, or what a float or a narrow type made of it.
                 by_data = any(isinstance(x, Access | Cast) for x in walk(s))
@@ -290,8 +300,24 @@ class _Grid:
             return tensor.of
         if of.size == 0:
             shape = np.broadcast_shapes(*(p.shape for p in places))
-            return Value(tensor.of.type, np.zeros(shape, of.dtype), np.zeros(shape))
-        return Value(tensor.of.type, of[tuple(places)], error[tuple(places)])
+            found = Value(tensor.of.type, np.zeros(shape, of.dtype), np.zeros(shape))
+        else:
+            found = Value(tensor.of.type, of[tuple(places)], error[tuple(places)])
+        for mode, outside in reversed(filled):  # the first dimension that is left decides
+            value = _literal(Number(mode.partition("=")[2] or "0"), tensor.of.type)
+            found = numbers.chosen(Value("bool", outside, np.zeros(())), value, found)
+        return found
+
+
+def _padded(mode: str, n: int, at: Array) -> Array:
+    """The elements of n that stand at these places of what `numpy.pad` makes."""
+    name = {"clamp": "edge"}.get(mode, mode)
+    if n <= 0 or at.size == 0:
+        return np.zeros_like(at)
+    before, behind = max(0, -int(at.min())), max(0, int(at.max()) - n + 1)
+    if before + behind > 1 << 20:
+        raise Uncertain
+    return np.pad(np.arange(n), (before, behind), mode=name)[at + before]  # type: ignore[call-overload]
 
 
 def _literal(e: Number, t: str) -> Value:

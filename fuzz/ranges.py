@@ -147,8 +147,8 @@ def bounded(s: Statement, boxes: Mapping[str, Sequence[tuple[int, int] | None]])
                 visit(e.b, True, excused or of_indices)
                 return
             case Access() if e.tensor in boxes:
-                for sub, box in zip(e.subscripts, boxes[e.tensor], strict=True):
-                    if box is not None and _plain(sub):
+                for d, (sub, box) in enumerate(zip(e.subscripts, boxes[e.tensor], strict=True)):
+                    if box is not None and _plain(sub) and e.mode(d) == "none":
                         out.append(Bounded(sub, *box, guarded, e.tensor, excused))
             case _:
                 pass

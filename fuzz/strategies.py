@@ -95,6 +95,14 @@ def chance(draw: st.DrawFn, percent: int) -> bool:
     return draw(st.integers(0, 99)) >= 100 - percent
 
 
+MODES = ("zero", "clamp", "reflect", "symmetric", "wrap", "fill=2")
+
+
+def _modes(rank: int) -> st.SearchStrategy[tuple[str, ...]]:
+    each = st.tuples(*[st.sampled_from(("none", *MODES))] * rank)
+    return each | st.tuples(st.sampled_from(MODES))
+
+
 @st.composite
 def accesses(draw: st.DrawFn, s: _Scope, pool: str, t: str, containing: str = "") -> Exp:
     """An element of a type; `containing`: a plain one with this index."""
@@ -110,7 +118,10 @@ def accesses(draw: st.DrawFn, s: _Scope, pool: str, t: str, containing: str = ""
         subs: list[Exp] = [Index(containing)] * s.ranks[name]
     else:
         subs = [draw(subscripts(s.scalars, s.indirect, pool)) for _ in range(s.ranks[name])]
-    found = Access(name, tuple(subs))
+    modes: tuple[str, ...] = ()
+    if not containing and subs and s.types[name] != "bool" and chance(draw, 8):
+        modes = draw(_modes(len(subs)))
+    found = Access(name, tuple(subs), modes)
     return found if s.types[name] == t else Cast(t, found)
 
 

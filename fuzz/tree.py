@@ -50,10 +50,14 @@ class Local:
 
 @dataclass(frozen=True)
 class Access:
-    """An element of a tensor."""
+    """An element of a tensor; `modes`, one for all dimensions or one for each, say what lies outside."""
 
     tensor: str
     subscripts: tuple[Exp, ...] = ()
+    modes: tuple[str, ...] = ()
+
+    def mode(self, d: int) -> str:
+        return "none" if not self.modes else self.modes[d if len(self.modes) > 1 else 0]
 
 
 @dataclass(frozen=True)
@@ -279,7 +283,8 @@ def text(e: Exp, level: int = 0) -> str:
         case Index() | Size() | Scalar() | Local():
             return e.name
         case Access():
-            return f"{e.tensor}({_list(e.subscripts)})" if e.subscripts else e.tensor
+            modes = f"[{', '.join(e.modes)}]" if e.modes else ""
+            return f"{e.tensor}{modes}({_list(e.subscripts)})" if e.subscripts else e.tensor
         case Binary():
             own = _LEVEL[e.op]
             out = f"{text(e.a, own)} {e.op} {text(e.b, own + 1)}"

@@ -313,6 +313,9 @@ class _Machine:
             case r.ExtentOf():
                 lo, hi = self.boxes[e.tensor.storage][e.axis]
                 return np.asarray(hi - lo, numpy_type(e.dtype) if e.dtype else np.int64)
+            case r.OriginOf():
+                at = self._origin(e.tensor)[e.axis]
+                return np.asarray(at, numpy_type(e.dtype) if e.dtype else np.int64)
             case r.Let():
                 return self.evaluate(self.statements[env.statement].let(e.name), env)
             case r.Access():

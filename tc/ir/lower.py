@@ -360,7 +360,7 @@ class _Lowering:
                 return x.imm(e.value, dtype)
             case r.Index() | r.Size():
                 return _cast(dtype, x.Variable(e.name))
-            case r.ExtentOf():
+            case r.ExtentOf() | r.OriginOf():
                 return _cast(dtype, self.index(e, st))
             case r.Scalar():
                 return _cast(dtype, x.Variable(e.name, e.declared))
@@ -440,6 +440,8 @@ class _Lowering:
                 return _cast(INDEX, x.Variable(e.name, e.declared))
             case r.ExtentOf():
                 return self.boxes.box(e.tensor)[e.axis].extent
+            case r.OriginOf():
+                return self.boxes.box(e.tensor)[e.axis].min
             case r.Let():
                 return self.index(st.let(e.name), st)
             case r.Cast() if not lets.inexact(e, st):

@@ -122,6 +122,10 @@ def _clause(c: s.Clause) -> str:
             return format_exp(c.value)
 
 
+def _mode(m: s.Mode) -> str:
+    return m.name if m.value is None else f"{m.name}={format_exp(m.value)}"
+
+
 def format_exp(e: s.Exp, level: int = 0) -> str:
     """An expression, with the parentheses that a context of binding strength `level` needs."""
     text, mine = _exp(e)
@@ -139,7 +143,8 @@ def _exp(e: s.Exp) -> tuple[str, int]:
         case s.Dim():
             return f"{e.tensor}.{e.axis}", _PRIMARY
         case s.Call():
-            return f"{e.name}({','.join(format_exp(a) for a in e.args)})", _PRIMARY
+            modes = f"[{','.join(map(_mode, e.modes))}]" if e.modes else ""
+            return f"{e.name}{modes}({','.join(format_exp(a) for a in e.args)})", _PRIMARY
         case s.Cast():
             return f"{_name(e.dtype)}({format_exp(e.operand)})", _PRIMARY
         case s.Unary():

@@ -93,6 +93,15 @@ class _Builder:
         args = _args(c)
         return self.tall(s.Call(str(c[0]), args, self.span(c), self.token(c[0])), *args)
 
+    def mode(self, c: list[Any]) -> s.Mode:
+        return s.Mode(str(c[0]), c[2] if len(c) > 1 else None, self.span(c))
+
+    def moded_call(self, c: list[Any]) -> s.Call:
+        modes = tuple(m for m in c if isinstance(m, s.Mode))
+        args = next((a for a in c if isinstance(a, tuple)), ())
+        below = (*args, *(m.value for m in modes if m.value is not None))
+        return self.tall(s.Call(str(c[0]), args, self.span(c), self.token(c[0]), modes), *below)
+
     def unary(self, c: list[Any]) -> s.Unary:
         return self.tall(s.Unary(str(c[0]), c[1], self.span(c)), c[1])  # type: ignore[arg-type]
 
@@ -265,6 +274,7 @@ def parse(text: str | Source, name: str = "<string>") -> s.Program:
 
 _SHOWN = {
     "CALLEE": "a name followed by '('",
+    "MODED": "an access with boundary modes",
     "NAME": "a name",
     "INT": "an integer",
     "FLOAT": "a number",
@@ -289,7 +299,7 @@ _SHOWN = {
     "DEF": "'def'",
     "$END": "the end of the source",
 }
-_EXPRESSION = {"INT", "FLOAT", "SCALAR", "NAME", "CALLEE", "LPAR", "MINUS", "NOT"}
+_EXPRESSION = {"INT", "FLOAT", "SCALAR", "NAME", "CALLEE", "MODED", "LPAR", "MINUS", "NOT"}
 _OPERATORS = {"PLUS", "MINUS", "MUL", "CMP", "AND", "OR", "QMARK", "DOT"}
 
 

@@ -16,6 +16,7 @@ from tc.lang.builtins import BUILTINS, SUFFIXED, find
 
 MAX_HEIGHT = 200  # of an expression with its lets substituted
 MAX_NODES = 20_000
+MODES = ("none", "zero", "fill", "clamp", "reflect", "symmetric", "wrap")
 
 
 @dataclass(slots=True)
@@ -174,7 +175,15 @@ class StatementResolver:
                     notes=[Note(f"'{name}' has {count(tensor.rank, 'dimension')}", tensor.span)],
                     help="every dimension takes one subscript",
                 )
-            return r.Access(tensor, tuple(self.exp(a) for a in e.args), e.span)
+            subscripts = tuple(self.exp(a) for a in e.args)
+            return r.Access(tensor, subscripts, e.span, modes=self._modes(e, tensor))
+        if e.modes:
+            raise SemanticError(
+                f"'{name}' is no tensor that is defined here, and takes no boundary mode",
+                e.modes[0].span,
+                code="TC0229",
+                help="a mode stands between the name of a tensor and its subscripts: X[clamp](i-1)",
+            )
         if name in scope.scalars:
             raise SemanticError(
                 f"'{name}' is a scalar and takes no subscripts", e.span, code="TC0206", help=f"write {name}"
@@ -206,6 +215,44 @@ class StatementResolver:
                 help="the built-ins and their arguments are in docs/language.md",
             )
         return r.Apply(b.name, tuple(self.exp(a) for a in e.args), e.span)
+
+    def _modes(self, e: s.Call, tensor: r.Tensor) -> tuple[r.Mode, ...]:
+        """The boundary modes of an access, one for each dimension."""
+        if len(e.modes) not in (0, 1, tensor.rank):
+            raise SemanticError(
+                f"expected one boundary mode or {count(tensor.rank, 'mode')} for '{e.name}' but found "
+                f"{len(e.modes)}",
+                Span(e.span.source, e.modes[0].span.start, e.modes[-1].span.end),
+                code="TC0229",
+                help="one mode is for all dimensions; 'none' leaves a dimension without",
+            )
+        found = tuple(self._mode(m) for m in e.modes)
+        return found * tensor.rank if len(found) == 1 else found
+
+    def _mode(self, m: s.Mode) -> r.Mode:
+        if m.name not in MODES or (m.name == "fill") != (m.value is not None):
+            what = "needs a value" if m.name == "fill" else "takes no value" if m.name in MODES else "is none"
+            raise SemanticError(
+                f"the boundary mode '{m.name}' {what}",
+                m.span,
+                code="TC0229",
+                help=(did_you_mean(m.name, MODES) if m.name not in MODES else None)
+                or "the modes are none, zero, fill=value, clamp, reflect, symmetric and wrap",
+            )
+        if m.name == "zero":
+            return r.Mode("fill", r.Const(0, False, m.span))
+        if m.value is None:
+            return r.Mode(m.name)  # type: ignore[arg-type]
+        value = self.exp(m.value)
+        for x in self._with_lets(value):
+            if isinstance(x, r.Access | r.Index):
+                raise SemanticError(
+                    "the value outside a tensor is a constant, or one of sizes and scalars",
+                    x.span,
+                    code="TC0229",
+                    help="write a ternary for one that varies: i >= 0 && i < N ? X(i) : Y(i)",
+                )
+        return r.Mode("fill", value)
 
     def _tensor(self, name: str, span: Span, axis: int | None = None) -> r.Tensor:
         scope = self.scope
@@ -441,7 +488,7 @@ def parts(e: s.Exp) -> tuple[s.Exp, ...]:
         case s.IntLit() | s.FloatLit() | s.Name() | s.Dim():
             return ()
         case s.Call():
-            return e.args
+            return e.args + tuple(m.value for m in e.modes if m.value is not None)
         case s.Unary() | s.Cast():
             return (e.operand,)
         case s.Binary():

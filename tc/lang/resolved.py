@@ -2,7 +2,8 @@
 
     Checked   : params, returns, Statement*, equalities, arguments
     Statement : target(subscript*) op value, with its index variables, ranges, lets and conditions
-    Exp       : Const | Index | Size | Scalar | ExtentOf | Access | Let | Apply | Unary | Binary | If | Cast
+    Exp       : Const | Index | Size | Scalar | ExtentOf | OriginOf | Access | Let | Apply | Unary | Binary
+              | If | Cast
 
 `check` builds it without types; `types` returns it with every expression's `dtype` set and every
 conversion written out as a `Cast`.  Range inference and the oracle read it.
@@ -98,14 +99,47 @@ class ExtentOf:
 
 
 @dataclass(frozen=True, slots=True)
+class OriginOf:
+    """The first subscript of a dimension: 0 for parameters and across calls."""
+
+    tensor: Tensor
+    axis: int
+    span: Span = _span()
+    dtype: DType | None = _dtype()
+
+
+ModeName = Literal["none", "fill", "clamp", "reflect", "symmetric", "wrap"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """What an access yields outside a dimension of its tensor; `value` for "fill" alone."""
+
+    name: ModeName
+    value: Exp | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Access:
-    """A read; `site` numbers the accesses of a checked def (a let's access has one number)."""
+    """A read; `site` numbers the accesses of a checked def (a let's access has one number).
+
+    `modes` has one for each dimension, or none at all; `types` writes them out (`tc.lang.boundaries`).
+    """
 
     tensor: Tensor
     subscripts: tuple[Exp, ...]
     span: Span = _span()
     dtype: DType | None = _dtype()
     site: int = field(default=-1, compare=False, repr=False)
+    modes: tuple[Mode, ...] = ()
+
+    def constrained(self, d: int) -> bool:
+        """Whether a subscript must be in range in dimension `d`: it has no boundary mode there."""
+        return not self.modes or self.modes[d].name == "none"
+
+    @property
+    def fills(self) -> tuple[Exp, ...]:
+        return tuple(m.value for m in self.modes if m.value is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +200,7 @@ class Cast:
     dtype: DType | None = _dtype()
 
 
-Exp = Const | Index | Size | Scalar | ExtentOf | Access | Let | Apply | Unary | Binary | If | Cast
+Exp = Const | Index | Size | Scalar | ExtentOf | OriginOf | Access | Let | Apply | Unary | Binary | If | Cast
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,10 +343,10 @@ class Checked:
 def children(e: Exp) -> tuple[Exp, ...]:
     """The direct sub-expressions."""
     match e:
-        case Const() | Index() | Size() | Scalar() | ExtentOf() | Let():
+        case Const() | Index() | Size() | Scalar() | ExtentOf() | OriginOf() | Let():
             return ()
         case Access():
-            return e.subscripts
+            return e.subscripts + e.fills
         case Apply():
             return e.args
         case Unary() | Cast():
@@ -339,10 +373,11 @@ def accesses(e: Exp) -> Iterator[Access]:
 def rebuild(e: Exp, f: Callable[[Exp], Exp]) -> Exp:
     """`e` with `f` applied to its direct sub-expressions."""
     match e:
-        case Const() | Index() | Size() | Scalar() | ExtentOf() | Let():
+        case Const() | Index() | Size() | Scalar() | ExtentOf() | OriginOf() | Let():
             return e
         case Access():
-            return replace(e, subscripts=tuple(map(f, e.subscripts)))
+            modes = tuple(m if m.value is None else Mode(m.name, f(m.value)) for m in e.modes)
+            return replace(e, subscripts=tuple(map(f, e.subscripts)), modes=modes)
         case Apply():
             return replace(e, args=tuple(map(f, e.args)))
         case Unary() | Cast():

@@ -62,6 +62,16 @@ class Call:
     args: tuple[Exp, ...]
     span: Span = _span()
     name_span: Span = _span()
+    modes: tuple[Mode, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """What an access yields outside its tensor: `zero`, `fill=value`, `clamp`, ..."""
+
+    name: str
+    value: Exp | None
+    span: Span = _span()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from tc.dtypes import BOOL, FLOAT32, INT32, INT64, UINT64, DType, fits_without_cast, promote
 from tc.errors import DTypeError, Span, unreachable
 from tc.lang import resolved as r
+from tc.lang.boundaries import expanded
 from tc.lang.builtins import BUILTINS
 
 
@@ -168,13 +169,15 @@ class _Typer:
         match e:
             case r.Const():
                 return replace(e, dtype=FLOAT32) if e.single else e
-            case r.Index() | r.Size() | r.ExtentOf():
+            case r.Index() | r.Size() | r.ExtentOf() | r.OriginOf():
                 return replace(e, dtype=self.index)
             case r.Scalar():
                 return replace(e, dtype=e.declared)
             case r.Let():
                 value = self.lets[e.name]
                 return value if value.dtype is None else replace(e, dtype=value.dtype)
+            case r.Access() if e.modes:
+                return self.exp(expanded(e))
             case r.Access():
                 return self._access(e)
             case r.Apply():

@@ -113,6 +113,11 @@ class Facts:
                 if i is None:
                     raise Unknown
                 return self.simplify(("+", ("-", i.hi, i.lo), 1))
+            case r.OriginOf():
+                i = self.interval(e.tensor, e.axis)
+                if i is None:
+                    raise Unknown
+                return i.lo
             case r.Access():
                 dtype = self.integers.get(e.tensor.storage.name, e.tensor.storage.declared)
                 return self._opaque(e, _bounds_of(dtype))

@@ -245,6 +245,7 @@ class _Inference:
         for c in self.rounds.constraints(st, sol, set(sol)):
             if c.key not in held:
                 self._oblige(k, st, c, sol)
+        self._mapped_into_something(st, sol)
 
     def _extent_not_negative(self, st: r.Statement, v: str, i: Interval, guarded: Sequence[r.Access]) -> None:
         """Refuse a range of negative extent, and one that accesses under conditions make empty for all
@@ -279,6 +280,23 @@ class _Inference:
         self.preconditions.append(
             Precondition(expr_of(self.facts.simplify((">=", extent, 0))), what, st.span_of(v))
         )
+
+    def _mapped_into_something(self, st: r.Statement, sol: Solution) -> None:
+        """Boundary modes that map subscripts need an element to map them to, unless nothing is read."""
+        for a in (a for e in st.roots() for a in r.accesses(e)):
+            for d, m in enumerate(a.modes):
+                box = self.facts.interval(a.tensor, d)
+                if m.name in ("none", "fill") or box is None:
+                    continue
+                condition = self.facts.simplify((">=", ("-", box.hi, box.lo), 0))
+                if condition is True or self.facts.waits(condition) or self.facts.proves(condition):
+                    continue
+                text = f"{a.tensor.name}[{m.name}] reads dimension {d}, which has no elements"
+                self.preconditions.append(
+                    Precondition(
+                        expr_of(self._unless_empty(condition, sol)), text, a.span, expr_of(condition)
+                    )
+                )
 
     def _inside_tensor(self, st: r.Statement, d: int, sub: r.Subscript, sol: Solution) -> None:
         box = self.facts.interval(st.target, d)

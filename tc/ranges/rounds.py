@@ -159,6 +159,8 @@ class Rounds:
             for access, under in _guarded_accesses(r.expand_lets(root, st), ()):
                 guards = self._guards(under)
                 for d, e in enumerate(access.subscripts):
+                    if not access.constrained(d):
+                        continue
                     box = self.facts.interval(access.tensor, d)
                     if box is None:
                         continue

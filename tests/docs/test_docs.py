@@ -51,6 +51,8 @@ ALL = [*PAGES, *sorted(RECORDS), ROOT / "tests/README.md", ROOT / "CHANGELOG.md"
 @pytest.mark.parametrize("page", ALL, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    # Boundary modes, `X[zero](i)`, look like links.
+    text = re.sub(r"`[^`\n]*`", lambda m: "" if "](" in m.group() else m.group(), text)
     for target in re.findall(r"\[[^\]]*\]\(([^)\s]+)\)", text):
         if "://" in target:
             continue

@@ -109,7 +109,25 @@ def _split(s: Stmt, ranges: Mapping[str, Interval]) -> Stmt:
                 return replace(s, body=_split(s.body, ranges))
             case _:
                 return s
-    return _told_apart(s, found[:_MOST], _Box(tuple(inner), known))
+    return _interior(s, found, _Box(tuple(inner), known))
+
+
+def _interior(s: Stmt, conditions: Sequence[Expr], box: _Box) -> Stmt:
+    """`s` with conditions decided: each, or all of them at once where they are too many and may all hold.
+
+    So the interior of an image needs one test, however many neighbours each point has.
+    """
+    if len(conditions) > _MOST:
+        whole: Expr = TRUE
+        for c in conditions:
+            whole = And(whole, box.verdict(c)[0])
+        whole = simplify(whole, exact=True)
+        if whole != FALSE:
+            inside = s
+            for c in conditions:
+                inside = _assuming(inside, c, TRUE)
+            return _if(whole, inside, s)
+    return _told_apart(s, conditions[:_MOST], box)
 
 
 def _told_apart(s: Stmt, conditions: Sequence[Expr], box: _Box) -> Stmt:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from tc.codegen import llvm_jit
 from tc.ir import verify
-from tc.ir.expr import LE, Add, Call, IntImm, Variable, walk
+from tc.ir.expr import LE, Add, Call, IntImm, Sub, Variable, walk
 from tc.ir.loops import Array, If, LoopNest, Stmt
 from tc.ir.printer import nest_text
 from tc.ir.program import Program
@@ -21,7 +21,7 @@ from tc.pipeline.polyhedra import PolyhedralState, legal_fusion, require_special
 from tc.pipeline.polyhedra import show as show_polyhedra
 from tc.pipeline.program import ProgramState, program_passes, same_program
 from tc.pipeline.program import show as show_program
-from tc.poly import loop_nest, schedule, tile_plan, tiles, tree_text
+from tc.poly import composition, loop_nest, schedule, tile_plan, tiles, tree_text
 from tc.poly.context import isl_context
 from tc.poly.dependences import Dependences
 from tc.poly.exponents import nonpositive_exponents
@@ -34,6 +34,7 @@ from tc.support import settings
 from tc.transforms.loops.epilogues import reroll
 from tc.transforms.loops.reassociate import reassociate
 from tc.transforms.loops.unswitch import unswitch
+from tc.transforms.program import segments
 
 from . import policy
 from .cost.work import instruction_count
@@ -78,6 +79,7 @@ class CpuState(ProgramState, PolyhedralState):
     object: bytes = b""
     spills: str = ""  # what was done about them
     code: llvm_jit.MachineCode = later()
+    parts: tuple[CpuState, ...] = ()  # straight-line parts of a program with sequential loops
 
     @property
     def lowered(self) -> LoweredKernel:
@@ -323,6 +325,31 @@ def _spill(state: CpuState, make: Callable[[CpuState], CpuState]) -> CpuState:
     return replace(first, spills=f"{loop.summary}; no candidate with fewer vectors is better\n")
 
 
+def _segments(state: CpuState, make: Callable[[CpuState], CpuState]) -> CpuState:
+    """The code of a program's straight-line parts, in its sequential loops.
+
+    Buffers keep their dimensions, which all parts share.
+    """
+    if not state.program.loops:
+        return make(state)
+    parts = segments.parts(state.program)
+    typical = {**state.typical, **segments.typical_counters(parts, state.typical)}
+    decisions = replace(state.policy, collapse=False, store=None)
+    made: list[CpuState] = []
+
+    def compiled_segment(part: segments.Segment) -> composition.Compiled:
+        at = {n: typical[n] for n in part.program.sizes}
+        first = replace(state, program=part.program, policy=decisions, typical=at, rankings=Rankings())
+        found = _TO_NEST.run(replace(first, dependences=[], distances=Distances()))
+        made.append(found)
+        own = simplify(Sub(found.nest.workspace, IntImm(found.private)), exact=True)
+        return composition.Compiled(found.nest, own)
+
+    nest, private = composition.composed(state.program, parts, compiled_segment)
+    whole = PASSES.run_pass(_CODE, replace(state, nest=nest, private=private, parts=tuple(made)))
+    return whole if state.draft else PASSES.run_pass(OBJECT, whole)
+
+
 _TO_POLYHEDRA = (
     *program_passes(CpuState),
     Pass(
@@ -343,7 +370,14 @@ _TO_POLYHEDRA = (
     ),
     Pass("fractions", "mark dividends between 0 and 1", "tc/poly/fractions.py", _fractions, show_polyhedra),
 )
-_TO_CODE = (
+_CODE = Pass[CpuState](
+    "code",
+    "loop nest to LLVM IR with explicit vectors",
+    "backends/cpu/emit/kernel.py",
+    _code,
+    lambda s: s.text,
+)
+_TO_LOOPS = (
     Search(
         "variants",
         "loops for few points of a dynamic size, beside those for many",
@@ -399,26 +433,29 @@ _TO_CODE = (
         _show_nest,
         _traced,
     ),
-    Pass(
-        "code",
-        "loop nest to LLVM IR with explicit vectors",
-        "backends/cpu/emit/kernel.py",
-        _code,
-        lambda s: s.text,
-    ),
 )
+_TO_CODE = (*_TO_LOOPS, _CODE)
+_TO_NEST = PassList[CpuState]("cpu", (*_TO_POLYHEDRA, *_TO_LOOPS))
 # What needs no code generator for the machine: tests look at the code for processors that are not here.
 _CODE_ONLY = PassList[CpuState]("cpu", (*_TO_POLYHEDRA, *_TO_CODE))
 PASSES = PassList[CpuState](
     "cpu",
     (
-        *_TO_POLYHEDRA,
         Search(
-            "spills",
-            "fewer vectors in registers, where the main loop of a nest spills",
-            "backends/cpu/emit/spills.py",
-            (*_TO_CODE, OBJECT),
-            _spill,
+            "segments",
+            "the straight-line parts of a program, put into its sequential loops",
+            "tc/poly/composition.py",
+            (
+                *_TO_POLYHEDRA,
+                Search(
+                    "spills",
+                    "fewer vectors in registers, where the main loop of a nest spills",
+                    "backends/cpu/emit/spills.py",
+                    (*_TO_CODE, OBJECT),
+                    _spill,
+                ),
+            ),
+            _segments,
         ),
         Pass(
             "link",
@@ -454,7 +491,26 @@ def _start(program: Program, machine: Machine, options: Options, typical: Mappin
     return CpuState(program=program, policy=decisions, typical=typical, machine=machine, options=options)
 
 
+def _of_parts(state: CpuState) -> LoweredKernel:
+    """What a program with sequential loops became, from its parts."""
+    made = [_lowered(part) for part in state.parts]
+    return LoweredKernel(
+        state.nest,
+        "".join(m.schedule for m in made),
+        "".join(m.choice for m in made),
+        state.text,
+        state.program.instances,
+        state.private,
+        {s: n for m in made for s, n in m.vectors.items()},
+        {s: n for m in made for s, n in m.cycles.items()},
+        tuple(dict.fromkeys(n for m in made for n in m.notices)),
+        any(m.functions for m in made),
+    )
+
+
 def _lowered(state: CpuState) -> LoweredKernel:
+    if state.parts:
+        return _of_parts(state)
     usual, few, polyhedra = state.plan, state.variants, state.polyhedra
     shown = "".join(f"{v.size} <= {v.most}:\n{v.plan.schedule}" for v in few) + usual.schedule
     choice = "".join(f"{v.size} <= {v.most}:\n{v.plan.chosen.text}" for v in few) + usual.chosen.text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -10,12 +10,13 @@ from tc.codegen import c_family, llvm_ir, llvm_jit
 from tc.ir.loops import LoopKind, LoopNest, Stmt
 from tc.ir.printer import nest_text
 from tc.ir.program import Program
-from tc.pipeline.pass_manager import Pass, PassList, later
+from tc.pipeline.pass_manager import Pass, PassList, Search, later
 from tc.pipeline.polyhedra import PolyhedralState, require_specialized, scop_pass, traced
-from tc.poly import ast, legality, loop_nest, schedule, tree_text
+from tc.poly import ast, composition, legality, loop_nest, schedule, tree_text
 from tc.poly.context import isl_context
 from tc.poly.dependences import dependences
 from tc.support import settings
+from tc.transforms.program import segments
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,17 +85,40 @@ def _machine(state: ReferenceState) -> ReferenceState:
     return replace(state, code=llvm_jit.compile_text(state.text, llvm_ir.KERNEL, verify=settings.verify()))
 
 
+def _segments(state: ReferenceState, make: Callable[[ReferenceState], ReferenceState]) -> ReferenceState:
+    """The nest of a program's straight-line parts, in its sequential loops."""
+    if not state.program.loops:
+        return make(state)
+    trees: list[str] = []
+
+    def compiled_segment(part: segments.Segment) -> composition.Compiled:
+        made = make(replace(state, program=part.program))
+        trees.append(made.tree)
+        return composition.Compiled(made.nest, made.nest.workspace)
+
+    nest, _ = composition.composed(state.program, segments.parts(state.program), compiled_segment)
+    return replace(state, nest=nest, tree="".join(trees))
+
+
 PASSES = PassList[ReferenceState](
     "reference",
     (
-        *identity_passes(ReferenceState),
-        Pass(
-            "assemble",
-            "loops and storage: the loop nest",
-            "tc/poly/loop_nest.py",
-            _assemble,
-            lambda s: nest_text(s.nest),
-            lambda _, after: traced(after.program, after.nest, [LoopKind.SERIAL], launches=False),
+        Search(
+            "segments",
+            "the straight-line parts of a program, put into its sequential loops",
+            "tc/poly/composition.py",
+            (
+                *identity_passes(ReferenceState),
+                Pass(
+                    "assemble",
+                    "loops and storage: the loop nest",
+                    "tc/poly/loop_nest.py",
+                    _assemble,
+                    lambda s: nest_text(s.nest),
+                    lambda _, after: traced(after.program, after.nest, [LoopKind.SERIAL], launches=False),
+                ),
+            ),
+            _segments,
         ),
         Pass(
             "code",

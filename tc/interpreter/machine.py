@@ -54,8 +54,7 @@ def run(
     """
     machine = _Machine(typed, ranges, sizes, arrays, scalars, outputs or {})
     with np.errstate(all="ignore"):
-        for k in range(len(typed.checked.statements)):
-            machine.execute(k)
+        machine.block(range(len(typed.checked.statements)), 0)
     return {out.name: machine.values[out.tensor.storage] for out in typed.checked.returns}
 
 
@@ -69,6 +68,10 @@ def run_points(
     points: Mapping[str, Array],
 ) -> dict[str, Array]:
     """Chosen elements: `points[name]` has shape (n, rank), zero-based; the result has shape (n,)."""
+    if any(st.loops for st in typed.checked.statements):  # an element may need all iterations before
+        whole = run(typed, ranges, sizes, arrays, scalars, outputs)
+        ranked = {n: np.asarray(at, np.int64).reshape(-1, whole[n].ndim) for n, at in points.items()}
+        return {n: whole[n][tuple(at.T)] for n, at in ranked.items()}
     machine = _Machine(typed, ranges, sizes, arrays, scalars, outputs or {})
     returned = {out.name: out.tensor for out in typed.checked.returns}
     result: dict[str, Array] = {}
@@ -109,11 +112,15 @@ class _Machine:
         self.statements = typed.checked.statements
         self.sizes = sizes
         self.scalars = scalars
-        known = {**sizes, **{k: v for k, v in scalars.items() if isinstance(v, int)}}
+        self.known = {**sizes, **{k: v for k, v in scalars.items() if isinstance(v, int)}}
+        self.ranges = ranges
         self.boxes: dict[r.Tensor, Region] = {}
         for t, box in ranges.boxes.items():
-            self.boxes[t] = tuple(_range(b, known) for b in box)
-        self.variables = [{v: _range(b, known) for v, b in m.items()} for m in ranges.variables]
+            self.boxes[t] = tuple(_range(b, self.known) for b in box)
+        self.variables: list[dict[str, tuple[int, int]]] = [{} for _ in ranges.variables]
+        for k, st in enumerate(self.statements):
+            if not st.loops:
+                self.measure(k)
         self.values: dict[r.Tensor, Array] = {}
         self.initial: dict[r.Tensor, Array] = {}
         for p in typed.checked.params:
@@ -126,21 +133,46 @@ class _Machine:
                 self.initial[storage] = self.values[storage] = value
         self.reading: Callable[[r.Tensor, list[Array], _Env], Array] = self._read_array
         self.snapshot: tuple[r.Tensor, Array] | None = None
+        self.undefined: set[r.Tensor] = set()  # read before anything has defined an element
 
     # ---- whole tensors
+
+    def block(self, statements: Sequence[int], depth: int) -> None:
+        """Run statements of one block, at this depth of sequential loops, in order."""
+
+        def loop_of(k: int) -> r.Loop | None:
+            loops = self.statements[k].loops
+            return loops[depth] if len(loops) > depth else None
+
+        for loop, group in itertools.groupby(statements, loop_of):
+            inner = list(group)
+            if loop is None:
+                for k in inner:
+                    self.execute(k)
+                continue
+            low, high = _range(self.ranges.counters[loop.name], self.known)
+            for value in reversed(range(low, high)) if loop.down else range(low, high):
+                self.known[loop.name] = value
+                for k in inner:
+                    if len(self.statements[k].loops) == depth + 1:
+                        self.measure(k)
+                self.block(inner, depth + 1)
+
+    def measure(self, k: int) -> None:
+        """The ranges of a statement's variables, in the iteration in hand."""
+        found = self.ranges.variables[k]
+        self.variables[k] = {v: _range(b, self.known) for v, b in found.items()}
 
     def execute(self, k: int) -> None:
         """Run one statement: its right-hand side is read in full before anything is written."""
         st = self.statements[k]
         storage = st.target.storage
         dtype = self.typed.dtype(storage)
-        first = storage not in self.values
-        if first:
-            shape = tuple(hi - lo for lo, hi in self.boxes[storage])
-            start: float | int = poison(dtype)
-            if st.reduces:
-                start = neutral(st.op, dtype)
-            self.values[storage] = np.full(shape, start, numpy_type(dtype))
+        first = storage not in self.values and storage not in self.undefined
+        if first or (storage in self.undefined and st.reduces):
+            start = neutral(st.op, dtype) if st.reduces else poison(dtype)
+            self.values[storage] = self._filled(storage, start)
+        self.undefined.discard(storage)
         target = self.values[storage]
         if any(a.tensor.storage is storage for e in st.roots() for a in r.accesses(e)):
             self.snapshot = (storage, target.copy())
@@ -168,6 +200,10 @@ class _Machine:
                 value = ufunc.reduce(value, axis=axes, dtype=value.dtype)
             target[where] = ufunc(target[where], value)
         self.snapshot = None
+
+    def _filled(self, storage: r.Tensor, value: float | int) -> Array:
+        shape = tuple(hi - lo for lo, hi in self.boxes[storage])
+        return np.full(shape, value, numpy_type(self.typed.dtype(storage)))
 
     def _region(self, k: int, names: Sequence[str]) -> Region:
         return tuple(self.variables[k][v] for v in names)
@@ -204,6 +240,9 @@ class _Machine:
     def _read_array(self, t: r.Tensor, at: list[Array], env: _Env) -> Array:
         storage = t.storage
         held = self.snapshot
+        if storage not in self.values:  # an iteration reads none of what later ones define
+            self.values[storage] = self._filled(storage, poison(self.typed.dtype(storage)))
+            self.undefined.add(storage)
         values = held[1] if held is not None and held[0] is storage else self.values[storage]
         return values[tuple(at)] if at else values[()]
 
@@ -310,6 +349,8 @@ class _Machine:
                 return np.asarray(self.sizes[e.name], numpy_type(e.dtype) if e.dtype else np.int64)
             case r.Scalar():
                 return np.asarray(self.scalars[e.name]).astype(numpy_type(e.declared))
+            case r.Counter():
+                return np.asarray(self.known[e.name], numpy_type(e.dtype) if e.dtype else np.int64)
             case r.ExtentOf():
                 lo, hi = self.boxes[e.tensor.storage][e.axis]
                 return np.asarray(hi - lo, numpy_type(e.dtype) if e.dtype else np.int64)

@@ -8,7 +8,7 @@ and stores, and lets into `Let`s (inlined where a lazy branch guards a read they
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tc.dtypes import FLOAT32, DType
 from tc.errors import InternalError, unreachable
@@ -20,6 +20,7 @@ from tc.ir.program import (
     Domain,
     Func,
     IterVar,
+    Loop,
     Op,
     Precondition,
     Program,
@@ -28,6 +29,7 @@ from tc.ir.program import (
     Site,
     Stage,
 )
+from tc.ir.simplify import simplify
 from tc.lang import lets
 from tc.lang import resolved as r
 from tc.lang.builtins import BUILTINS
@@ -42,11 +44,13 @@ _NODES = {
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """What range inference found, in the IR's terms: per tensor storage, and per statement and variable."""
+    """What range inference found, in the IR's terms: per tensor storage, per statement and variable, and for
+    the variables of sequential loops."""
 
     tensors: Mapping[r.Tensor, Box]
     variables: tuple[Mapping[str, Range], ...]
     preconditions: tuple[Precondition, ...] = ()
+    counters: Mapping[str, Range] = field(default_factory=dict[str, Range])
 
     def box(self, t: r.Tensor) -> Box:
         """The range of a tensor as it is seen: a view starts at 0."""
@@ -111,6 +115,24 @@ class _Lowering:
         self.stages: list[Stage] = []
         self.sites: dict[int, Site] = {}
         self.names: set[str] = set()
+        self.loops: dict[r.Loop, Loop] = {}
+        self.counters: dict[str, Expr] = {}  # the variables of the source in terms of those that count from 0
+        self.around: tuple[Loop, ...] = ()  # the loops around the stages that are made
+        for st in self.checked.statements:
+            for loop in st.loops:
+                self._make_loop(loop)
+
+    def _make_loop(self, loop: r.Loop) -> None:
+        if loop in self.loops:
+            return
+        values = self.boxes.counters[loop.name]
+        low, trips = (
+            simplify(x.substitute(e, self.counters), exact=True) for e in (values.min, values.extent)
+        )
+        at = x.Variable(loop.name)
+        value = x.Sub(x.Sub(x.Add(low, trips), x.IntImm(1)), at) if loop.down else x.Add(low, at)
+        self.loops[loop] = Loop(loop.name, trips)
+        self.counters[loop.name] = simplify(value, exact=True)
 
     def run(self) -> Program:
         c = self.checked
@@ -128,6 +150,7 @@ class _Lowering:
             self._make_storage(t, outputs.get(t))
         for k, st in enumerate(c.statements):
             self._statement(k, st)
+        self.around = ()
         for s in self.storages.values():
             if s.rounded is not None:
                 self._round_into(s)
@@ -217,7 +240,21 @@ class _Lowering:
         names = names or tuple(f"i{d}" for d in range(len(box)))
         domain = Domain(tuple(IterVar(n, b, "pure") for n, b in zip(names, box, strict=True)))
         args = tuple(x.Variable(n) for n in names)
-        self.stages.append(Stage(f"S{len(self.stages)}", func, args, None, value, domain, text, init, span))
+        self._stage(func, args, None, value, domain, text, init, span)
+
+    def _stage(
+        self,
+        func: str,
+        args: tuple[Expr, ...],
+        op: Op | None,
+        value: Expr,
+        domain: Domain,
+        text: str,
+        init: bool = False,
+        span: r.Span | None = None,
+    ) -> None:
+        name = f"S{len(self.stages)}"
+        self.stages.append(Stage(name, func, args, op, value, domain, text, init, span, self.around))
 
     def _round_into(self, s: _Storage) -> None:
         """The final conversion of a half output that was accumulated in float32."""
@@ -232,7 +269,8 @@ class _Lowering:
 
     def _statement(self, k: int, st: r.Statement) -> None:
         s = self.storages[st.target.storage]
-        ranges = self.boxes.variables[k]
+        self.around = tuple(self.loops[loop] for loop in st.loops)
+        ranges = {v: self._counted(b) for v, b in self.boxes.variables[k].items()}
         text = " ".join(st.span.text.split())
         shift = self._shift(st.target)
         args: list[Expr] = []
@@ -249,14 +287,19 @@ class _Lowering:
         reads_self = any(a.tensor.storage is st.target.storage for e in st.roots() for a in r.accesses(e))
         plain = all(isinstance(a, x.Variable) for a in args)
         whole = plain and tuple(ranges[v] for v in st.indices) == s.buffer.box
+        if op is not None and self.around and not st.initializes and not s.defined:
+            self._start_before_loop(s, op, st, text)
         if op is not None and (st.initializes or not s.defined):
-            first = not s.defined
+            # In a loop each iteration starts anew what it reduces into, and nothing else.
+            first = not s.defined and not self.around
             # A first definition initialises the whole box, a later one what its left-hand side covers.
             lhs = set(st.indices)
             kept = (
                 ()
                 if first
-                else tuple(c for c in conditions if x.variables(c) - set(self.checked.sizes) <= lhs)
+                else tuple(
+                    c for c in conditions if x.variables(c) - {*self.checked.sizes, *self.counters} <= lhs
+                )
             )
             covers = first or (whole and not kept)
             func = self._begin(s, pure_definition=covers and not reads_self)
@@ -266,46 +309,47 @@ class _Lowering:
                 names = st.indices if plain else None
                 self._add(func, s.buffer.box, start, init_text, True, names, st.span)
             else:
-                self.stages.append(
-                    Stage(
-                        f"S{len(self.stages)}",
-                        func,
-                        tuple(args),
-                        None,
-                        start,
-                        Domain(pure, kept),
-                        init_text,
-                        True,
-                        st.span,
-                    )
-                )
+                self._stage(func, tuple(args), None, start, Domain(pure, kept), init_text, True, st.span)
         else:
             func = self._begin(s, pure_definition=op is None and whole and not conditions and not reads_self)
         self._mark_reads(st)
-        self.stages.append(
-            Stage(f"S{len(self.stages)}", func, tuple(args), op, value, domain, text, False, st.span)
-        )
+        self._stage(func, tuple(args), op, value, domain, text, False, st.span)
         s.defined = True
         if self.strict and s.dtype.is_half and s.buffer.dtype == FLOAT32 and op is not None:
             read = x.Call(func, tuple(args), FLOAT32, "func")
             value = x.Cast(FLOAT32, x.Cast(s.dtype, read))
-            self.stages.append(
-                Stage(
-                    f"S{len(self.stages)}",
-                    func,
-                    tuple(args),
-                    None,
-                    value,
-                    Domain(pure),
-                    f"{text}  # rounded to {s.dtype}",
-                )
-            )
+            self._stage(func, tuple(args), None, value, Domain(pure), f"{text}  # rounded to {s.dtype}")
+
+    def _counted(self, b: Range) -> Range:
+        """A range in terms of variables that count from 0."""
+        if not self.around:
+            return b
+        ends = (simplify(x.substitute(e, self.counters), exact=True) for e in (b.min, b.extent))
+        return Range(*ends)
+
+    def _start_before_loop(self, s: _Storage, op: Op, st: r.Statement, text: str) -> None:
+        """Start a tensor that a loop reduces into from the neutral element, before the outermost loop."""
+        later = [n for n, stage in enumerate(self.stages) if stage.loops[:1] == self.around[:1]]
+        held, self.stages = (
+            self.stages[later[0] :] if later else [],
+            self.stages[: later[0] if later else None],
+        )
+        around, self.around = self.around, ()
+        func = self._begin(s, pure_definition=True)
+        text = f"{text}  # starts from the neutral element"
+        self._add(func, s.buffer.box, neutral(op, s.buffer.dtype), text, True, None, st.span)
+        self.stages += [replace(stage, name=f"S{len(self.stages) + n}") for n, stage in enumerate(held)]
+        self.around = around
+        s.defined = True
 
     def _begin(self, s: _Storage, pure_definition: bool) -> str:
         """The version a stage defines: a new one where the last has been read by another tensor, or where
-        the stage defines every element anew."""
+        the stage defines every element anew.  With sequential loops there is one version, which
+        `tc.transforms.program.segments` tells apart."""
         if not s.current:
             return self._version(s, None)
+        if self.loops:
+            return s.current
         if s.read or pure_definition:
             return self._version(s, None if pure_definition else s.current)
         return s.current
@@ -360,7 +404,7 @@ class _Lowering:
                 return x.imm(e.value, dtype)
             case r.Index() | r.Size():
                 return _cast(dtype, x.Variable(e.name))
-            case r.ExtentOf() | r.OriginOf():
+            case r.Counter() | r.ExtentOf() | r.OriginOf():
                 return _cast(dtype, self.index(e, st))
             case r.Scalar():
                 return _cast(dtype, x.Variable(e.name, e.declared))
@@ -425,6 +469,8 @@ class _Lowering:
             self.sites[e.site] = Site(e.tensor.name, f"{e.tensor.name}({names})", st.variables, e.span)
         if s.tensor.role == "param" and s.buffer.role == "input":
             return x.Call(s.buffer.name, tuple(subscripts), s.buffer.dtype, "image", (), e.site)
+        if not s.current and self.loops:  # an earlier iteration has defined it
+            self._version(s, None)
         if not s.current:
             raise InternalError(f"'{e.tensor.name}' is read before it has a version")
         return x.Call(s.current, tuple(subscripts), s.buffer.dtype, "func", (), e.site)
@@ -436,6 +482,8 @@ class _Lowering:
                 return x.IntImm(int(e.value))
             case r.Index() | r.Size():
                 return x.Variable(e.name)
+            case r.Counter():
+                return self.counters[e.name]
             case r.Scalar():
                 return _cast(INDEX, x.Variable(e.name, e.declared))
             case r.ExtentOf():

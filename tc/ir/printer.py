@@ -179,7 +179,10 @@ def stage_text(stage: Stage) -> str:
     """`S1: C(i, j) += A(i, k) * B(k, j)   for i in [0, N), j in [0, K); reduce k in [0, M)`."""
     args = ", ".join(map(text, stage.args))
     assign = "=" if stage.op is None else f"{stage.op}="
-    return f"{stage.name}: {stage.func}({args}) {assign} {text(stage.value)}{_domain_text(stage.domain)}"
+    loops = "".join(f"for {loop.name} < {text(loop.trips)}: " for loop in stage.loops)
+    return (
+        f"{loops}{stage.name}: {stage.func}({args}) {assign} {text(stage.value)}{_domain_text(stage.domain)}"
+    )
 
 
 def _domain_text(domain: Domain) -> str:

@@ -61,6 +61,15 @@ class Domain:
 
 
 @dataclass(frozen=True, slots=True)
+class Loop:
+    """A sequential loop: `name` counts from 0 to `trips`, which may name loops around it.  No two loops of a
+    program have the same name; stages of one loop are consecutive."""
+
+    name: str
+    trips: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class Buffer:
     """Dense row-major storage of all versions of a tensor, from the lower bounds of `box` on.
 
@@ -103,7 +112,8 @@ class Stage:
     """`func(args) = value`, or `func(args) = func(args) <op> value` for an `op`.
 
     `args` are logical coordinates: affine in the domain's pure variables, one each.  `value` reads
-    Funcs and images by `Call`.  `init` marks the neutral element set by `op=!`.
+    Funcs and images by `Call`.  `init` marks the neutral element set by `op=!`.  `loops` are the sequential
+    loops around it, outermost first; all of the stage may name them.
     """
 
     name: str
@@ -115,6 +125,7 @@ class Stage:
     text: str
     init: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
+    loops: tuple[Loop, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +190,13 @@ class Program:
     def instances(self) -> int:
         """An upper bound on the statement instances of a specialised program: those of the boxes."""
         return sum(
-            math.prod(max(0, e.value) for v in s.domain.vars if isinstance(e := v.range.extent, IntImm))
-            for s in self.stages
+            math.prod(max(0, e.value) for e in _extents(s) if isinstance(e, IntImm)) for s in self.stages
         )
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        """The sequential loops, those around others first."""
+        return tuple(dict.fromkeys(loop for s in self.stages for loop in s.loops))
 
     def stages_of(self, func: str) -> Iterator[Stage]:
         return (s for s in self.stages if s.func == func)
@@ -189,6 +204,10 @@ class Program:
     @property
     def func_buffers(self) -> Mapping[str, str]:
         return {f.name: f.buffer for f in self.funcs}
+
+
+def _extents(s: Stage) -> tuple[Expr, ...]:
+    return (*(loop.trips for loop in s.loops), *(v.range.extent for v in s.domain.vars))
 
 
 def fresh(name: str, taken: Collection[str]) -> str:

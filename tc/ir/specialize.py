@@ -58,6 +58,7 @@ def specialize(
                 args=tuple(map(index, s.args)),
                 value=simplify(substitute_typed(s.value, values)),
                 domain=domain(s.domain),
+                loops=tuple(replace(loop, trips=index(loop.trips)) for loop in s.loops),
             )
             for s in program.stages
         ),

@@ -210,7 +210,8 @@ class _Programs(_Typed):
         for s in p.stages:
             self._stage(s)
             for name in self._read:
-                if name in written - defined - {s.func}:
+                # In a loop, what an earlier iteration has defined may be read first.
+                if name in written - defined - {s.func} and not s.loops:
                     fail(f"{s.name} reads {name} before any stage defines it")
             defined.add(s.func)
 
@@ -240,12 +241,15 @@ class _Programs(_Typed):
             scope.fail(f"an index expression is {e.dtype}")
 
     def _stage(self, s: Stage) -> None:
-        scope = _Scope(f"{self.scope.what}, stage {s.name},", self.scope.variables, self.scope.sites)
+        counters = {**self.scope.variables, **{loop.name: INDEX for loop in s.loops}}
+        scope = _Scope(f"{self.scope.what}, stage {s.name},", counters, self.scope.sites)
         self.scope, outer = scope, self.scope
         self._read: list[str] = []
         if s.func not in self.funcs:
             scope.fail(f"it defines {s.func}, which is no Func")
         f = self.funcs[s.func]
+        for loop in s.loops:
+            self._index(loop.trips, scope)
         names = s.domain.names
         _unique(names, "variables", scope.what)
         own = {**dict.fromkeys(names, INDEX)}

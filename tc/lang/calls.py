@@ -256,7 +256,7 @@ def concat(fl: Flattener, st: s.Assign, call: s.Call, scope: Scope) -> None:
         fl.define(st.lhs.name, target, statement, scope, known or n > 0, st.lhs.span)
 
 
-def targets(st: s.Stmt) -> Sequence[tuple[str, Span]]:
+def targets(st: s.Assign | s.TupleCall) -> Sequence[tuple[str, Span]]:
     if isinstance(st, s.Assign):
         return [(st.lhs.name, st.lhs.name_span)]
     return [(t.name, t.span) for t in st.targets]
@@ -264,7 +264,7 @@ def targets(st: s.Stmt) -> Sequence[tuple[str, Span]]:
 
 def _starts_from_caller(callee: s.Def, name: str, defs: dict[str, s.Def]) -> bool:
     """Whether a def reads or accumulates into a result before it has defined it."""
-    for st in callee.body:
+    for st in s.assignments(callee.body):
         if isinstance(st, s.Assign):
             if _mentions(st.value, name):
                 return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from tc.dtypes import BY_NAME, SPELLINGS
@@ -25,6 +26,7 @@ class Flattener:
         self.warnings: list[Warning] = []
         self.modes: dict[r.Tensor, str] = {}  # storage -> inout | accumulate
         self.taken: dict[str, int] = {}
+        self.loops: tuple[r.Loop, ...] = ()  # around the statement in hand
 
     def run(self) -> r.Checked:
         d = self.entry
@@ -101,7 +103,7 @@ class Flattener:
                 )
             seen[x.name] = x.span
             scope.returns[x.name] = x
-        for st in d.body:
+        for st in s.assignments(d.body):
             for name, span in calls.targets(st):
                 scope.later.setdefault(name, span)
         for x in d.returns:
@@ -148,8 +150,25 @@ class Flattener:
 
     def body(self, d: s.Def, scope: Scope, stack: tuple[str, ...]) -> None:
         temporaries: dict[str, Span] = {}
-        for st in d.body:
-            if isinstance(st, s.Assign):
+        self._statements(d.body, scope, stack, temporaries)
+        for name, span in temporaries.items():
+            if name not in scope.read:
+                near = did_you_mean(name, set(scope.returns) | set(scope.tensors))
+                raise SemanticError(
+                    f"the temporary '{name}' is never read",
+                    span,
+                    code="TC0219",
+                    help=near
+                    or f"return it, or remove the statement; the returns are {', '.join(scope.returns)}",
+                )
+
+    def _statements(
+        self, body: tuple[s.Stmt, ...], scope: Scope, stack: tuple[str, ...], temporaries: dict[str, Span]
+    ) -> None:
+        for st in body:
+            if isinstance(st, s.For):
+                self._loop(st, scope, stack, temporaries)
+            elif isinstance(st, s.Assign):
                 name = st.lhs.name
                 called = st.value if isinstance(st.value, s.Call) and st.lhs.subscripts is None else None
                 if called and called.name not in scope.tensors and called.name in self.defs:
@@ -168,16 +187,44 @@ class Flattener:
                     temporaries.setdefault(name, st.lhs.name_span)
             else:
                 calls.call(self, st, scope, stack)
-        for name, span in temporaries.items():
-            if name not in scope.read:
-                near = did_you_mean(name, set(scope.returns) | set(scope.tensors))
+
+    def _loop(self, st: s.For, scope: Scope, stack: tuple[str, ...], temporaries: dict[str, Span]) -> None:
+        """A sequential loop: its statements, with the loop around them."""
+        reject_builtin(st.name, st.name_span, "the variable of a loop")
+        for taken, what in (
+            (scope.sizes, "a size"),
+            (scope.scalars, "a scalar"),
+            (scope.counters, "the variable of a loop around this one"),
+            ({*scope.tensors, *scope.later}, "a tensor"),
+        ):
+            if st.name in taken:
                 raise SemanticError(
-                    f"the temporary '{name}' is never read",
-                    span,
-                    code="TC0219",
-                    help=near
-                    or f"return it, or remove the statement; the returns are {', '.join(scope.returns)}",
+                    f"'{st.name}' is {what} and cannot be the variable of a loop",
+                    st.name_span,
+                    code="TC0204",
+                    help="rename it",
                 )
+        resolver = StatementResolver(scope, _no_statement(st), None)
+        first, last = (resolver.bound(e, "a bound of a loop") for e in (st.first, st.last))
+        if not self.loops:
+            scope.recurrent = dict(self._first_assigned(st, scope))
+        loop = r.Loop(self.unique(st.name), first, last, st.down, st.span)
+        scope.counters[st.name] = r.Counter(loop, st.name_span)
+        self.loops = (*self.loops, loop)
+        self._statements(st.body, scope, stack, temporaries)
+        self.loops = self.loops[:-1]
+        del scope.counters[st.name]
+        if not self.loops:
+            scope.recurrent = {}
+
+    def _first_assigned(self, loop: s.For, scope: Scope) -> Iterator[tuple[str, r.Tensor]]:
+        """The tensors that a loop is the first to assign."""
+        seen = {*scope.tensors, *scope.scalars}
+        for st in s.assignments(loop.body):
+            if isinstance(st, s.Assign) and st.lhs.subscripts is not None and st.lhs.name not in seen:
+                seen.add(st.lhs.name)
+                rank = len(st.lhs.subscripts)
+                yield st.lhs.name, self.target(st.lhs.name, rank, st.lhs.name_span, scope)
 
     def _returned(self, x: s.Return, scope: Scope) -> r.Returned:
         tensor = scope.tensors[x.name]
@@ -212,7 +259,7 @@ class Flattener:
             raise SemanticError(
                 f"'{name}' is a type and cannot name a tensor", span, code="TC0202", help="rename it"
             )
-        existing = scope.tensors.get(name) or scope.predeclared.get(name)
+        existing = scope.tensors.get(name) or scope.predeclared.get(name) or scope.recurrent.get(name)
         if existing is not None:
             if existing.rank != rank:
                 raise SemanticError(
@@ -278,7 +325,7 @@ class Flattener:
             value,
             reductions,
             auxiliary,
-            tuple(ranges),
+            (*ranges, *res.points),
             tuple(res.let_list),
             tuple(exists),
             tuple(conditions),
@@ -305,7 +352,7 @@ class Flattener:
                 )
             )
         scope.tensors[name] = target
-        self.statements.append(statement)
+        self.statements.append(replace(statement, loops=self.loops))
 
     def _number_accesses(self) -> None:
         count = 0
@@ -319,3 +366,9 @@ class Flattener:
             return e
 
         self.statements = [r.map_statement(st, number) for st in self.statements]
+
+
+def _no_statement(st: s.For) -> s.Assign:
+    """A statement without names, for what stands outside of statements."""
+    at = st.name_span
+    return s.Assign(s.Lhs("", None, at, at), "=", s.IntLit(0, at), (), at)

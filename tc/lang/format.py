@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from tc.dtypes import SPELLINGS, DType
 from tc.errors import Source
@@ -41,11 +42,10 @@ def format_source(text: str, name: str = "<string>") -> str:
     out: list[str] = []
     for d in parse(source).defs:
         out += comments.before(d.span.start, "")
-        lines = format_def(d).splitlines()
-        out.append(lines[0])
-        for st, line in zip(d.body, lines[1:], strict=False):
-            out += comments.before(st.span.end, "  ")
-            out.append(line + comments.behind(st.span.end))
+        out.append(_head(d))
+        for line in _body(d.body, "  "):
+            out += comments.before(line.before, line.pad)
+            out.append(line.pad + line.text + comments.behind(line.end))
         out += comments.before(d.span.end, "  ")
         out += ["}" + comments.behind(d.span.end), ""]
     out += comments.before(len(text) + 1, "")
@@ -75,16 +75,45 @@ class _Comments:
         return ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line of a def: comments that start `before` an offset stand above it, those of the line that ends at
+    `end` in the source behind it."""
+
+    pad: str
+    text: str
+    before: int
+    end: int
+
+
 def format_def(d: s.Def) -> str:
+    lines = "".join(f"{line.pad}{line.text}\n" for line in _body(d.body, "  "))
+    return f"{_head(d)}\n{lines}}}\n"
+
+
+def _head(d: s.Def) -> str:
     params = ", ".join(f"{_type(p.type, bool(p.type.dims))} {p.name}" for p in d.params)
     returns = ", ".join(f"{_type(x.type, x.has_dims)} {x.name}" if x.type else x.name for x in d.returns)
-    body = [format_stmt(st) for st in d.body]
-    # Only where a statement starts with "(" can it be taken for the arguments of the name before it.
-    for i in range(1, len(body)):
-        if body[i].startswith("("):
-            body[i - 1] += ";"
-    lines = "".join(f"  {line}\n" for line in body)
-    return f"def {d.name}({params}) -> ({returns}) {{\n{lines}}}\n"
+    return f"def {d.name}({params}) -> ({returns}) {{"
+
+
+def _body(body: tuple[s.Stmt, ...], pad: str) -> Iterator[_Line]:
+    for k, st in enumerate(body):
+        if isinstance(st, s.For):
+            opened = st.span.source.text.find("{", st.last.span.end) + 1
+            yield _Line(pad, f"{format_loop(st)} {{", opened, opened)
+            yield from _body(st.body, pad + "  ")
+            yield _Line(pad, "}", st.span.end - 1, st.span.end)
+            continue
+        # Only where a statement starts with "(" can it be taken for the arguments of the name before it.
+        following = body[k + 1] if k + 1 < len(body) else None
+        end = ";" if isinstance(following, s.TupleCall) else ""
+        yield _Line(pad, format_stmt(st) + end, st.span.end, st.span.end)
+
+
+def format_loop(st: s.For) -> str:
+    """The head of a loop, without its brace."""
+    return f"for {st.name} in {format_exp(st.first)}:{format_exp(st.last)}" + (":-1" if st.down else "")
 
 
 def _type(t: s.Type, dims: bool) -> str:
@@ -96,7 +125,7 @@ def _name(t: DType) -> str:
     return _TYPES[t]
 
 
-def format_stmt(st: s.Stmt) -> str:
+def format_stmt(st: s.Assign | s.TupleCall) -> str:
     match st:
         case s.TupleCall():
             targets = ", ".join(t.name for t in st.targets)

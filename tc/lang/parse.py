@@ -151,6 +151,18 @@ class _Builder:
         span = Span(self.source, c[0][0].span.start, _end(c[-1]))
         return s.TupleCall(c[0], str(callee), _args(c[2:]), span, self.token(callee))
 
+    def loop(self, c: list[Any]) -> s.For:
+        steps = next((c[k + 1 : k + 3] for k in range(6, 8) if str(c[k]) == ":"), None)
+        if steps is not None and str(steps[1]) != "1":
+            raise ParseError(
+                "a loop counts by 1 or by -1",
+                self.token(steps[1]),
+                code="TC0102",
+                help="write for t in 0:N, or for t in N-1:-1:-1; multiply t where other steps are meant",
+            )
+        body = tuple(x for x in c[6:] if isinstance(x, (s.Assign, s.TupleCall, s.For)))
+        return s.For(str(c[1]), c[3], c[5], steps is not None, body, self.span(c), self.token(c[1]))
+
     # ---- definitions
 
     def dim(self, c: list[Any]) -> s.DimDecl:
@@ -181,7 +193,7 @@ class _Builder:
     def def_(self, c: list[Any]) -> s.Def:
         params = c[3] if isinstance(c[3], tuple) else ()
         returns = next(x for x in c[4:] if isinstance(x, tuple))
-        body = tuple(x for x in c if isinstance(x, (s.Assign, s.TupleCall)))
+        body = tuple(x for x in c if isinstance(x, (s.Assign, s.TupleCall, s.For)))
         return s.Def(str(c[1]), params, returns, body, self.span(c), self.token(c[1]))
 
     def program(self, c: list[Any]) -> s.Program:
@@ -297,6 +309,7 @@ _SHOWN = {
     "DOT": "'.'",
     "QMARK": "'?'",
     "DEF": "'def'",
+    "FOR": "'for'",
     "$END": "the end of the source",
 }
 _EXPRESSION = {"INT", "FLOAT", "SCALAR", "NAME", "CALLEE", "MODED", "LPAR", "MINUS", "NOT"}

@@ -47,6 +47,7 @@ def check_own_reads(st: r.Statement) -> None:
 def structural_scalars(st: r.Statement) -> set[str]:
     """Scalars that shape the iteration domain or an address: they are part of the compile key."""
     roots: list[r.Exp] = [x for g in st.ranges for x in (g.lo, g.hi)]
+    roots += [x for loop in st.loops for x in (loop.first, loop.last)]
     roots += [x.offset for x in st.subscripts if x.offset is not None]
     roots += st.conditions
     for e in (*st.roots(), *st.exists):

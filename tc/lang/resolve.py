@@ -33,9 +33,12 @@ class Scope:
     inout: set[str] = field(default_factory=set[str])  # returns that are read before they are defined
     defs: Mapping[str, s.Def] = field(default_factory=dict[str, s.Def])
     read: set[str] = field(default_factory=set[str])
+    counters: dict[str, r.Counter] = field(default_factory=dict[str, r.Counter])  # of the loops around
+    # Assigned first in the loop in hand: an earlier statement reads what earlier iterations have defined.
+    recurrent: dict[str, r.Tensor] = field(default_factory=dict[str, r.Tensor])
 
     def value_names(self) -> set[str]:
-        return {*self.sizes, *self.scalars, *self.tensors, *self.later}
+        return {*self.sizes, *self.scalars, *self.tensors, *self.later, *self.counters}
 
     def callable_names(self) -> set[str]:
         return {*self.tensors, *self.later, *self.defs, *BUILTINS}
@@ -64,6 +67,7 @@ class StatementResolver:
         self.declared: set[str] = set()  # by the left-hand side or a range
         self.owner = owner
         self.subscript_names: set[str] = set()
+        self.points: list[r.IndexRange] = []  # of left-hand-side subscripts without an index variable
 
     # ---- which names are index variables
 
@@ -90,7 +94,7 @@ class StatementResolver:
         self.subscript_names -= let_names
 
     def _is_value(self, name: str) -> bool:
-        return name in self.scope.sizes or name in self.scope.scalars
+        return name in self.scope.sizes or name in self.scope.scalars or name in self.scope.counters
 
     def is_index(self, name: str) -> bool:
         if name in self.declared:
@@ -98,7 +102,9 @@ class StatementResolver:
         return name in self.subscript_names and name not in self.scope.value_names()
 
     def _clash(self, name: str, span: Span) -> None:
-        what = "a size" if name in self.scope.sizes else "a scalar" if name in self.scope.scalars else None
+        scope = self.scope
+        what = "a size" if name in scope.sizes else "a scalar" if name in scope.scalars else None
+        what = "the variable of a loop" if name in scope.counters else what
         if what:
             raise SemanticError(
                 f"'{name}' is {what} and cannot be an index variable", span, code="TC0203", help="rename it"
@@ -132,6 +138,8 @@ class StatementResolver:
         name, scope = e.id, self.scope
         if name in self.lets:
             return r.Let(name, e.span)
+        if name in scope.counters and name not in self.declared:
+            return replace(scope.counters[name], span=e.span)
         if self.is_index(name):
             self._clash(name, e.span)
             self.seen.append((name, e.span))
@@ -258,6 +266,8 @@ class StatementResolver:
         scope = self.scope
         scope.read.add(name)
         tensor = scope.tensors.get(name)
+        if tensor is None and name != self.target_name:
+            tensor = scope.recurrent.get(name)
         if tensor is None and name in scope.predeclared:
             tensor = scope.predeclared[name]
             self._early_read(name, span)
@@ -308,14 +318,7 @@ class StatementResolver:
     def subscript(self, e: s.Exp) -> r.Subscript:
         names = [n for n in _names(e) if n.id in self.declared and not self._is_value(n.id)]
         if not names:
-            for n in _names(e):
-                self._clash(n.id, n.span)
-            raise SemanticError(
-                "a left-hand-side subscript needs an index variable",
-                e.span,
-                code="TC0205",
-                help="write an index and give it a range, e.g. O(i) … where i in 0:1",
-            )
+            return self._point(e)
         index = names[0]
         offset = _offset(e, index.id) if len(names) == 1 else None
         if len(names) > 1 or offset is None:
@@ -334,6 +337,24 @@ class StatementResolver:
         self._check_bound(value, offset.span, "a left-hand-side offset")
         return r.Subscript(index.id, value, e.span)
 
+    def _point(self, e: s.Exp) -> r.Subscript:
+        """A subscript without an index variable, such as 0 or the variable of a loop: one of its own takes
+        the only value."""
+        value = self.exp(e)
+        self._check_bound(value, e.span, "a left-hand-side subscript")
+        for x in self._with_lets(value):
+            if isinstance(x, r.Const) and isinstance(x.value, float):
+                raise SemanticError(
+                    "a left-hand-side subscript is an integer", x.span, code="TC0205", help="write an integer"
+                )
+        name = f"at{len(self.points)}_"
+        while name in self.declared or name in self.subscript_names or name in self.scope.value_names():
+            name += "_"
+        following = r.Binary("+", value, r.Const(1, False, e.span), e.span)
+        self.points.append(r.IndexRange(name, value, following, e.span))
+        self.seen.append((name, e.span))
+        return r.Subscript(name, None, e.span, value)
+
     def range(self, c: s.RangeClause) -> r.IndexRange:
         self._clash(c.name, c.name_span)
         if c.name in self.ranged or c.name in self.lets:
@@ -350,6 +371,12 @@ class StatementResolver:
         self.ranged[c.name] = c.name_span
         self.seen.append((c.name, c.name_span))
         return r.IndexRange(c.name, lo, hi, c.span)
+
+    def bound(self, e: s.Exp, what: str) -> r.Exp:
+        """A bound outside of any statement, which sizes, integer scalars and loops around it may enter."""
+        value = self.exp(e)
+        self._check_bound(value, e.span, what)
+        return value
 
     def _check_bound(self, e: r.Exp, span: Span, what: str) -> None:
         for x in self._with_lets(e):
@@ -381,6 +408,7 @@ class StatementResolver:
             (self.ranged, "an index variable"),
             (self.scope.sizes, "a size"),
             (self.scope.scalars, "a scalar"),
+            (self.scope.counters, "the variable of a loop"),
         ):
             if c.name in taken:
                 raise SemanticError(

@@ -2,8 +2,8 @@
 
     Checked   : params, returns, Statement*, equalities, arguments
     Statement : target(subscript*) op value, with its index variables, ranges, lets and conditions
-    Exp       : Const | Index | Size | Scalar | ExtentOf | OriginOf | Access | Let | Apply | Unary | Binary
-              | If | Cast
+    Exp       : Const | Index | Size | Scalar | Counter | ExtentOf | OriginOf | Access | Let | Apply | Unary
+              | Binary | If | Cast
 
 `check` builds it without types; `types` returns it with every expression's `dtype` set and every
 conversion written out as a `Cast`.  Range inference and the oracle read it.
@@ -86,6 +86,31 @@ class Scalar:
     declared: DType
     span: Span = _span()
     dtype: DType | None = _dtype()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loop:
+    """`for name in first:last`, or down from `first`; every object is a loop of its own, and no two of a def
+    have the same name.  Bounds are known before data is read; they may hold counters of outer loops."""
+
+    name: str
+    first: Exp
+    last: Exp
+    down: bool
+    span: Span = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """The variable of a sequential loop."""
+
+    loop: Loop
+    span: Span = _span()
+    dtype: DType | None = _dtype()
+
+    @property
+    def name(self) -> str:
+        return self.loop.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +225,22 @@ class Cast:
     dtype: DType | None = _dtype()
 
 
-Exp = Const | Index | Size | Scalar | ExtentOf | OriginOf | Access | Let | Apply | Unary | Binary | If | Cast
+Exp = (
+    Const
+    | Index
+    | Size
+    | Scalar
+    | Counter
+    | ExtentOf
+    | OriginOf
+    | Access
+    | Let
+    | Apply
+    | Unary
+    | Binary
+    | If
+    | Cast
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,11 +262,13 @@ class IndexRange:
 
 @dataclass(frozen=True, slots=True)
 class Subscript:
-    """A left-hand-side subscript `index + offset`."""
+    """A left-hand-side subscript `index + offset`; one without an index variable has one of its own, whose
+    range is the single `point`."""
 
     index: str
     offset: Exp | None
     span: Span = _span()
+    point: Exp | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +277,8 @@ class Statement:
 
     `indices` are the left-hand side's variables in order, `reductions` the others the right-hand side
     iterates over, `auxiliary` those that only `exists` mentions.  `box` gives the tensor's range
-    where the statement alone does not (a part of a `concat`).
+    where the statement alone does not (a part of a `concat`).  `loops` are the sequential loops around it,
+    outermost first.
     """
 
     target: Tensor
@@ -251,6 +294,7 @@ class Statement:
     span: Span = _span()
     box: tuple[tuple[Exp, Exp], ...] | None = None
     index_spans: tuple[tuple[str, Span], ...] = field(default=(), compare=False, repr=False)
+    loops: tuple[Loop, ...] = ()
 
     @property
     def indices(self) -> tuple[str, ...]:
@@ -343,7 +387,7 @@ class Checked:
 def children(e: Exp) -> tuple[Exp, ...]:
     """The direct sub-expressions."""
     match e:
-        case Const() | Index() | Size() | Scalar() | ExtentOf() | OriginOf() | Let():
+        case Const() | Index() | Size() | Scalar() | Counter() | ExtentOf() | OriginOf() | Let():
             return ()
         case Access():
             return e.subscripts + e.fills
@@ -373,7 +417,7 @@ def accesses(e: Exp) -> Iterator[Access]:
 def rebuild(e: Exp, f: Callable[[Exp], Exp]) -> Exp:
     """`e` with `f` applied to its direct sub-expressions."""
     match e:
-        case Const() | Index() | Size() | Scalar() | ExtentOf() | OriginOf() | Let():
+        case Const() | Index() | Size() | Scalar() | Counter() | ExtentOf() | OriginOf() | Let():
             return e
         case Access():
             modes = tuple(m if m.value is None else Mode(m.name, f(m.value)) for m in e.modes)

@@ -1,7 +1,8 @@
 """The syntax tree: what the text says, nothing resolved yet.
 
     program : Def+
-    Def     : name, Param*, Return*, (Assign | TupleCall)*
+    Def     : name, Param*, Return*, Stmt*
+    Stmt    : Assign | TupleCall | For(name, bounds, Stmt*)
     Assign  : Lhs(name, subscripts | None), op, Exp, Clause*
     Clause  : RangeClause | LetClause | ExistsClause | Condition
     Exp     : IntLit | FloatLit | Name | Dim | Call | Unary | Binary | Ternary | Cast
@@ -11,6 +12,7 @@ Nodes compare by structure; spans do not take part, so that formatted text parse
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -185,7 +187,29 @@ class TupleCall:
     callee_span: Span = _span()
 
 
-Stmt = Assign | TupleCall
+@dataclass(frozen=True, slots=True)
+class For:
+    """`for t in lo:hi { ... }`, or `for t in hi:lo:-1 { ... }`, which counts down from the first bound."""
+
+    name: str
+    first: Exp
+    last: Exp
+    down: bool
+    body: tuple[Stmt, ...]
+    span: Span = _span()
+    name_span: Span = _span()
+
+
+Stmt = Assign | TupleCall | For
+
+
+def assignments(body: tuple[Stmt, ...]) -> Iterator[Assign | TupleCall]:
+    """The statements of a body and of the loops in it, in order."""
+    for st in body:
+        if isinstance(st, For):
+            yield from assignments(st.body)
+        else:
+            yield st
 
 
 @dataclass(frozen=True, slots=True)

@@ -273,6 +273,7 @@ def _boxes(ranges: Ranges) -> Boxes:
         {t: tuple(map(known, box)) for t, box in ranges.boxes.items()},
         tuple({v: known(b) for v, b in m.items()} for m in ranges.variables),
         ranges.preconditions,
+        {n: known(b) for n, b in ranges.counters.items()},
     )
 
 
@@ -324,6 +325,7 @@ def _legal(program: Program, ranges: Ranges, checks: bool) -> Program:
     from tc.poly import checks as exact
     from tc.poly.context import isl_context
     from tc.poly.scop import build as build_scop
+    from tc.transforms.program.segments import in_domains, parts, segments
 
     preconditions = list(program.preconditions)
     left: dict[int, list[Obligation]] = {}
@@ -335,9 +337,13 @@ def _legal(program: Program, ranges: Ranges, checks: bool) -> Program:
             left.setdefault(o.site, []).append(o)
     marked = _mark(program, dynamic)
     with isl_context():
-        scop = build_scop(marked)
-        exact.in_place(scop)
-        exact.undefined(scop)
+        for part in segments(parts(marked)):
+            exact.in_place(build_scop(part.program))
+        scop = build_scop(in_domains(marked))
+        if marked.loops:
+            exact.undefined_in_loops(scop, marked.stages)
+        else:
+            exact.undefined(scop)
         verdicts = exact.out_of_bounds(scop, frozenset(left)) if left else ()
     for v in verdicts:
         site = v.read.call.site if v.read is not None else -1

@@ -3,6 +3,7 @@ updates in place, elements that nothing defines, accesses out of bounds."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,11 +14,12 @@ from tc.ir.expr import FALSE, TRUE, Call, Expr, IntImm, Variable, walk
 from tc.ir.printer import text
 from tc.ir.program import Buffer, Program, Range, Stage
 from tc.poly.accesses import Read, reads
-from tc.poly.affine import PARAM
+from tc.poly.affine import OUT, PARAM, SET
 from tc.poly.ast import condition
 from tc.poly.context import isl_context
 from tc.poly.examples import Example, assignments, example, pair
 from tc.poly.scop import Access, Scop, Statement, box_set
+from tc.transforms.program.segments import positions
 
 # --- Updates in place.
 
@@ -101,15 +103,88 @@ def undefined(scop: Scop) -> None:
                 _undefined_buffer(scop, b)
 
 
-def _defined_at_once(program: Program, b: Buffer) -> bool:
+def undefined_in_loops(scop: Scop, stages: Sequence[Stage]) -> None:
+    """The same for a program with sequential loops, of which `scop` has the counters in its domains (as
+    `tc.transforms.program.segments.in_domains` makes it) and `stages` are the stages with their loops.
+
+    An instance reads what instances before it have defined; the order is lexicographic in positions and
+    counters.
+    """
+    with isl_context():
+        depth = max(len(s.loops) for s in stages)
+        times = {
+            s.name: _times(s, place, stage, depth)
+            for s, place, stage in zip(scop.statements, positions(stages), stages, strict=True)
+        }
+        for b in scop.program.buffers:
+            given = b.role == "input" or b.inout
+            if not given and not _defined_at_once(scop.program, b, stages):
+                _undefined_in_loops(scop, b, times)
+
+
+def _times(s: Statement, place: tuple[int, ...], stage: Stage, depth: int) -> isl.Map:
+    """When each instance of a statement runs: positions and counters in turn, padded with zeros."""
+    space = s.domain.get_space()
+    local = isl.LocalSpace.from_space(space)
+    zero = isl.Aff.zero_on_domain(local)
+    affs = zero.set_constant_val(place[0]).to_list()
+    for d in range(depth):
+        if d < len(stage.loops):
+            affs = affs.add(isl.Aff.var_on_domain(local, SET, d)).add(zero.set_constant_val(place[d + 1]))
+        else:
+            affs = affs.add(zero).add(zero)
+    out = space.from_domain().add_dims(OUT, 2 * depth + 1)
+    return isl.Map.from_multi_aff(isl.MultiAff.from_aff_list(out, affs)).intersect_domain(s.domain)
+
+
+def _undefined_in_loops(scop: Scop, b: Buffer, times: Mapping[str, isl.Map]) -> None:
+    box = box_set(scop, b).intersect_params(scop.context)
+    defined = isl.Set.empty(box.get_space())
+    writes: isl.Map | None = None  # from times to elements
+    first: Statement | None = None
+    for s in scop.statements:
+        if s.write.buffer != b.name:
+            continue
+        first = first or s
+        if s.stage.op is None and s.write.must:
+            defined = defined.union(s.write.map.range())
+            found = times[s.name].reverse().apply_range(s.write.map)
+            writes = found if writes is None else writes.union(found)
+    for s in scop.statements:
+        for a in s.accesses:
+            if a.buffer != b.name or a.kind == "write":
+                continue
+            lacking = a.map
+            if writes is not None:
+                at = times[s.name]
+                earlier = isl.Map.lex_gt(at.get_space().range())
+                lacking = lacking.subtract(at.apply_range(earlier).apply_range(writes))
+            found_example = pair(scop.parameters, lacking)
+            if found_example is not None:
+                reader, element = found_example
+                where = assignments(dict(zip(s.stage.domain.names, reader.point, strict=True)))
+                raise SemanticError(
+                    f"the statement uses {_element(b, element)}, which nothing has defined before",
+                    s.stage.span,
+                    code="TC0228",
+                    help=f"at {where}{reader.for_sizes}; define all of '{b.name}' before it is used"
+                    + (", or use +=! for a reduction" if a.kind == "update" else ""),
+                )
+    # A temporary of a loop that never runs has elements that nobody needs.
+    found = example(scop.parameters, box.subtract(defined)) if b.role == "output" else None
+    if found is not None and first is not None:
+        raise _nothing_defines(b, found, first)
+
+
+def _defined_at_once(program: Program, b: Buffer, stages: Sequence[Stage] | None = None) -> bool:
     """Whether the first stage to touch a tensor writes its whole box, by comparing syntax."""
     func_buffers = program.func_buffers
-    for s in program.stages:
+    for s in program.stages if stages is None else stages:
         if any(func_buffers.get(r.call.name) == b.name for r in reads(s)):
             return False
         if func_buffers[s.func] != b.name:
             continue
-        if s.op is not None or s.domain.conditions:
+        if s.op is not None or s.domain.conditions or s.loops:
             return False
         ranges = {v.name: v.range for v in s.domain.vars}
         names = [a.name for a in s.args if isinstance(a, Variable)]
@@ -143,13 +218,17 @@ def _undefined_buffer(scop: Scop, b: Buffer) -> None:
                 defined = defined.union(s.write.map.range())
     found = example(scop.parameters, box.subtract(defined))
     if found is not None and first is not None:
-        raise SemanticError(
-            f"no statement defines {_element(b, found)}",
-            first.stage.span,
-            code="TC0228",
-            help=f"{found.for_sizes.strip() or 'always'}; give '{b.name}' a value everywhere first, "
-            "or add a statement for the other elements",
-        )
+        raise _nothing_defines(b, found, first)
+
+
+def _nothing_defines(b: Buffer, e: Example, first: Statement) -> SemanticError:
+    return SemanticError(
+        f"no statement defines {_element(b, e)}",
+        first.stage.span,
+        code="TC0228",
+        help=f"{e.for_sizes.strip() or 'always'}; give '{b.name}' a value everywhere first, "
+        "or add a statement for the other elements",
+    )
 
 
 def _element(b: Buffer, e: Example) -> str:

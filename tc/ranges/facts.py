@@ -35,8 +35,9 @@ Solution = Mapping[str, Interval]
 
 
 class Facts:
-    """`dims`: the dimensions of tensors known so far; `deferred`: solver variables that stand for values
-    known only once scalars are; `opaque`: those that stand for data, with the bounds of its type."""
+    """`dims`: the dimensions of tensors known so far; `counters`: the values of loop variables, outer loops
+    first; `deferred`: solver variables that stand for values known only once scalars are; `opaque`: those
+    that stand for data, with the bounds of its type."""
 
     def __init__(self, checked: r.Checked, scalars: Mapping[str, int], integers: Mapping[str, DType]) -> None:
         self.scalars = scalars
@@ -44,6 +45,7 @@ class Facts:
         self.sizes: dict[str, solve.Bounds] = dict.fromkeys(checked.sizes, (0, None))
         self.ones: dict[str, solve.Bounds] = dict.fromkeys(checked.sizes, (1, None))
         self.dims: dict[r.Tensor, list[Interval | None]] = {}
+        self.counters: dict[str, Interval] = {}
         self.deferred: dict[str, frozenset[str]] = {}
         self.opaque: dict[str, solve.Bounds] = {}
         for p in checked.params:
@@ -57,20 +59,44 @@ class Facts:
         return t if isinstance(t, (bool, int, str)) else solve.simplify(t, self.sizes)
 
     def proves(self, condition: Term) -> bool:
-        """Whether a condition is shown to hold for all sizes >= 0."""
-        return solve.can_prove(condition, self.sizes)
+        """Whether a condition is shown to hold for all sizes >= 0, in all iterations of loops."""
+        return solve.can_prove(self.always(condition), self.sizes)
 
     def refutes(self, condition: Term) -> bool:
-        """Whether a condition is shown to fail for all sizes >= 1."""
-        return solve.can_prove(("not", condition), self.ones)
+        """Whether a condition is shown to fail for all sizes >= 1, in some iteration of loops."""
+        return solve.can_prove(("not", self.always(condition)), self.ones)
 
     def quantify(self, condition: Term, sol: Solution) -> Term:
-        """A condition that implies `condition` for all values of the solved variables."""
-        # Bounds of one variable may mention another only through `where`, and those hold sizes alone.
+        """A condition that implies `condition` for all values of the solved variables and of loops."""
+        # Bounds of one variable mention no others: those that `where` gives hold sizes and loops alone.
         domain: dict[str, solve.Bounds] = {n: (sol[n].lo, sol[n].hi) for n in free(condition) if n in sol}
-        if not domain:
-            return self.simplify(condition)
-        return solve.and_condition_over_domain(condition, domain, self.sizes)
+        if domain:
+            condition = solve.and_condition_over_domain(condition, domain, self.sizes)
+        return self.simplify(self.always(condition))
+
+    def always(self, condition: Term) -> Term:
+        """A condition over sizes that implies `condition` in all iterations of loops."""
+        for name in reversed(self.counters):
+            if name in free(condition):
+                i = self.counters[name]
+                condition = solve.and_condition_over_domain(condition, {name: (i.lo, i.hi)}, self.sizes)
+        return condition
+
+    def extreme(self, t: Term | None, upper: bool) -> Term | None:
+        """The greatest or least value of a term in all iterations of loops."""
+        for name in reversed(self.counters):
+            if t is not None and name in free(t):
+                i = self.counters[name]
+                t = solve.bounds_of_expr_in_scope(t, {name: (i.lo, i.hi)}, self.sizes)[upper]
+        return t
+
+    def enter(self, loops: tuple[r.Loop, ...]) -> None:
+        """Know the values of these loops' variables.  Raises Unknown where a bound is not known yet."""
+        for loop in loops:
+            if loop.name not in self.counters:
+                first, last = self.bound_term(loop.first), self.bound_term(loop.last)
+                i = Interval(("+", last, 1), first) if loop.down else Interval(first, ("-", last, 1))
+                self.counters[loop.name] = Interval(self.simplify(i.lo), self.simplify(i.hi))
 
     def waits(self, t: Term) -> frozenset[str]:
         """The scalars a term needs before it has a value."""
@@ -104,7 +130,7 @@ class Facts:
                 return int(e.value)
             case r.Index():
                 return e.name
-            case r.Size():
+            case r.Size() | r.Counter():
                 return e.name
             case r.Scalar():
                 return self.scalars.get(e.name, e.name)

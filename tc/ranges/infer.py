@@ -74,6 +74,30 @@ def _guarded_accesses(constraints: Sequence[Constraint], v: str) -> Sequence[r.A
     return list(dict.fromkeys(c.access for c in found))
 
 
+def pieces(statements: Sequence[r.Statement]) -> dict[r.Tensor, dict[int, Sequence[int]]]:
+    """For each dimension of a tensor the statements whose hull is its range: the first that writes it and, if
+    that is an assignment, those that follow, up to one that reads the tensor or reduces into it.  A dimension
+    that some statement writes at a point is the hull of all statements that write it."""
+    out: dict[r.Tensor, dict[int, Sequence[int]]] = {}
+    for t in dict.fromkeys(st.target for st in statements if st.target.base is None):
+        writers = [k for k, st in enumerate(statements) if st.target is t]
+        first: list[int] = []
+        for k, st in enumerate(statements[writers[0] :], writers[0]):
+            reads = any(a.tensor.storage is t for e in (*st.roots(), *st.exists) for a in r.accesses(e))
+            writes = st.target.storage is t
+            if first and (reads or (writes and (st.reduces or st.target is not t))):
+                break
+            if st.target is t:
+                first.append(k)
+                if st.reduces or reads or st.box is not None:
+                    break
+        out[t] = {
+            d: writers if any(statements[k].subscripts[d].point is not None for k in writers) else first
+            for d in range(t.rank)
+        }
+    return out
+
+
 class _Inference:
     def __init__(
         self,
@@ -87,6 +111,8 @@ class _Inference:
         self.rounds = Rounds(self.facts, implies)
         self.at = checked.span  # what is being inferred
         self.givers: dict[tuple[r.Tensor, int], Span] = {}
+        self.pieces = pieces(checked.statements)
+        self.given: dict[tuple[r.Tensor, int], dict[int, Interval]] = {}  # by statement
         self.derivation = Derivation()
         self.preconditions: list[Precondition] = []
         self.obligations: list[Obligation] = []
@@ -101,14 +127,14 @@ class _Inference:
                 solution, constraints, open_vars, derivation = self._attempt(k)
                 if solution is None:
                     continue
-                progress |= self._give(statements[k], solution)
+                progress |= self._give(k, statements[k], solution)
                 if not open_vars:
                     done[k] = (solution, constraints)
                     self.derivation.steps += derivation.steps
                     self.derivation.narrowings += derivation.narrowings
                     pending.remove(k)
                     progress = True
-            if not progress and not self._last_resort(pending):
+            if not progress and not self._give_in_part() and not self._last_resort(pending):
                 self._fail(pending[0])
         for k, st in enumerate(statements):
             self._finish(k, st, *done[k])
@@ -128,6 +154,7 @@ class _Inference:
             tuple(dict.fromkeys(self.preconditions)),
             tuple(sorted(self.derivation.steps, key=lambda s: s.statement)),
             tuple(dict.fromkeys(self.derivation.narrowings)),
+            {n: self.facts.bound(i) for n, i in self.facts.counters.items()},
         )
 
     def _attempt(self, k: int) -> tuple[dict[str, Interval] | None, list[Constraint], list[str], Derivation]:
@@ -137,6 +164,7 @@ class _Inference:
         unknown = [*st.variables, *st.auxiliary]
         sol: dict[str, Interval] = {}
         try:
+            self.facts.enter(st.loops)
             for g in st.ranges:
                 lo, hi = (self.facts.bound_term(r.expand_lets(b, st)) for b in (g.lo, g.hi))
                 sol[g.name] = Interval(self.facts.simplify(lo), self.facts.simplify(("-", hi, 1)))
@@ -200,24 +228,64 @@ class _Inference:
                 sol[v] = Interval(lo, hi)
                 unknown.remove(v)
 
-    def _give(self, st: r.Statement, sol: Solution) -> bool:
-        """Let a statement give its tensor the dimensions that are still open."""
+    def _give(self, k: int, st: r.Statement, sol: Solution) -> bool:
+        """Let a statement give its tensor the dimensions that are still open.
+
+        What the pieces of a tensor write is one range, their hull, known once all of them are.
+        """
         if st.target.base is not None:
             return False
         dims = self.facts.dims.setdefault(st.target, [None] * st.target.rank)
         changed = False
         for d, sub in enumerate(st.subscripts):
-            if dims[d] is None and sub.index in sol:
-                i = sol[sub.index]
-                if sub.offset is not None:
-                    offset = self.facts.term(r.expand_lets(sub.offset, st))
-                    i = Interval(
-                        self.facts.simplify(("+", i.lo, offset)), self.facts.simplify(("+", i.hi, offset))
-                    )
-                dims[d] = i
-                self.givers[st.target, d] = st.span
+            if dims[d] is not None or sub.index not in sol:
+                continue
+            lo: Term | None = sol[sub.index].lo
+            hi: Term | None = sol[sub.index].hi
+            if sub.offset is not None:
+                offset = self.facts.term(r.expand_lets(sub.offset, st))
+                lo, hi = self.facts.simplify(("+", lo, offset)), self.facts.simplify(("+", hi, offset))
+            lo, hi = self.facts.extreme(lo, False), self.facts.extreme(hi, True)
+            if lo is None or hi is None:
+                continue
+            given = self.given.setdefault((st.target, d), {})
+            given[k] = Interval(self.facts.simplify(lo), self.facts.simplify(hi))
+            if all(p in given for p in self.pieces[st.target][d]):
+                self._settle(st.target, d, self.pieces[st.target][d])
                 changed = True
         return changed
+
+    def _settle(self, t: r.Tensor, d: int, statements: Sequence[int]) -> None:
+        """Give a dimension the hull of what these statements write."""
+        found = [self.given[t, d][k] for k in statements]
+        lo, hi = found[0].lo, found[0].hi
+        for i in found[1:]:
+            # No range has a negative extent, so one that begins behind another also ends behind it.
+            before, behind = ("<", i.hi, lo), (">", i.lo, hi)
+            least = i.lo if self.facts.proves(before) else self._least(lo, i.lo)
+            hi = i.hi if self.facts.proves(behind) else self._greatest(hi, i.hi)
+            lo = least
+        self.facts.dims[t][d] = Interval(lo, hi)
+        self.givers[t, d] = self.checked.statements[statements[0]].span
+
+    def _least(self, a: Term, b: Term) -> Term:
+        if a == b or self.facts.proves(("<=", a, b)):
+            return a
+        return b if self.facts.proves(("<=", b, a)) else self.facts.simplify(("min", a, b))
+
+    def _greatest(self, a: Term, b: Term) -> Term:
+        if a == b or self.facts.proves((">=", a, b)):
+            return a
+        return b if self.facts.proves((">=", b, a)) else self.facts.simplify(("max", a, b))
+
+    def _give_in_part(self) -> bool:
+        """Where nothing else moves, settle a dimension by those of its statements that are known."""
+        for (t, d), given in self.given.items():
+            if self.facts.dims[t][d] is None:
+                known = [k for k in self.pieces[t][d] if k in given]
+                self._settle(t, d, known or [min(given)])
+                return True
+        return False
 
     def _last_resort(self, pending: list[int]) -> bool:
         """Where nothing else gives a dimension, the declaration of a returned tensor does."""
@@ -239,7 +307,7 @@ class _Inference:
         for v in (*st.variables, *st.auxiliary):
             self._extent_not_negative(st, v, sol[v], _guarded_accesses(constraints, v))
         for d, sub in enumerate(st.subscripts):
-            self._inside_tensor(st, d, sub, sol)
+            self._inside_tensor(k, st, d, sub, sol)
         # Rebuilt, since dimensions that were open when the statement was solved are known by now.
         held = {c.key for c in constraints if c.used}
         for c in self.rounds.constraints(st, sol, set(sol)):
@@ -253,9 +321,10 @@ class _Inference:
         extent = self.facts.simplify(("+", ("-", i.hi, i.lo), 1))
         if self.facts.waits(extent):
             return
+        empty: Term = self.facts.always(("<=", extent, 0))
         low, end = show(i.lo), show(self.facts.simplify(("+", i.hi, 1)))
         negative = self.facts.proves(("<", extent, 0))
-        if negative or (guarded and solve.can_prove(("<=", extent, 0), self.facts.ones)):
+        if negative or (guarded and solve.can_prove(empty, self.facts.ones)):
             names = {a: f"{a.tensor.name}({access_text(a)})" for a in guarded}
             how = f"has the negative extent {show(extent)}" if negative else "is empty for all sizes"
             raise RangeError(
@@ -277,9 +346,15 @@ class _Inference:
         if guarded:
             accesses = " and ".join(f"{a.tensor.name}({access_text(a)})" for a in guarded)
             what += f" (which {accesses} under a condition {'give' if len(guarded) > 1 else 'gives'} it)"
-        self.preconditions.append(
-            Precondition(expr_of(self.facts.simplify((">=", extent, 0))), what, st.span_of(v))
-        )
+        condition = self.facts.simplify(self.facts.always((">=", extent, 0)))
+        if condition is False:
+            raise RangeError(
+                f"the range of '{v}' is {low}:{end}, which has a negative extent in some iteration",
+                st.span_of(v),
+                code="TC0304",
+                help="let the loop end sooner, or write the bound as a maximum: max(lo, hi)",
+            )
+        self.preconditions.append(Precondition(expr_of(condition), what, st.span_of(v)))
 
     def _mapped_into_something(self, st: r.Statement, sol: Solution) -> None:
         """Boundary modes that map subscripts need an element to map them to, unless nothing is read."""
@@ -298,7 +373,7 @@ class _Inference:
                     )
                 )
 
-    def _inside_tensor(self, st: r.Statement, d: int, sub: r.Subscript, sol: Solution) -> None:
+    def _inside_tensor(self, k: int, st: r.Statement, d: int, sub: r.Subscript, sol: Solution) -> None:
         box = self.facts.interval(st.target, d)
         if box is None or st.box is not None:  # the parts of a concat fill their box by construction
             return
@@ -307,10 +382,10 @@ class _Inference:
         if sub.offset is not None:
             offset = self.facts.term(r.expand_lets(sub.offset, st))
             lo, hi = self.facts.simplify(("+", lo, offset)), self.facts.simplify(("+", hi, offset))
-        if (lo, hi) == (box.lo, box.hi):
+        if (lo, hi) == (box.lo, box.hi) or k in self.pieces.get(st.target, {}).get(d, ()):
             return
         for op, mine, bound in ((">=", lo, box.lo), ("<=", hi, box.hi)):
-            condition = self.facts.simplify((op, mine, bound))
+            condition = self.facts.simplify(self.facts.always((op, mine, bound)))
             if condition is True or self.facts.waits(condition) or self.facts.proves(condition):
                 continue
             giver = self.givers.get((st.target.storage, d))
@@ -339,7 +414,10 @@ class _Inference:
     def _oblige(self, k: int, st: r.Statement, c: Constraint, sol: Solution) -> None:
         data = bool(free(c.subscript) & self.facts.opaque.keys())
         # A clamp is a promise about sizes, whatever the data are.
-        necessary = data or (not (c.guarded or st.conditions) and attained(c.subscript, sol.keys()))
+        necessary = data or (
+            not (c.guarded or st.conditions)
+            and attained(c.subscript, sol.keys() | self.facts.counters.keys())
+        )
         condition: Term = False
         if not data:
             condition = self.facts.quantify(c.condition, sol)
@@ -390,6 +468,8 @@ class _Inference:
             return condition
         for i in sol.values():
             empty = self.facts.simplify(("<", i.hi, i.lo))
+            if free(empty) & self.facts.counters.keys():
+                continue
             if empty is not False and not self.facts.waits(empty) and not self.facts.proves(("not", empty)):
                 condition = ("or", condition, empty)
         return condition

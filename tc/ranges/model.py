@@ -81,7 +81,8 @@ class Derivation:
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """`variables[k]`: the ranges of statement k's variables; `boxes`: those of the tensors' dimensions."""
+    """`variables[k]`: the ranges of statement k's variables; `boxes`: those of the tensors' dimensions;
+    `counters`: the values of sequential loops' variables, which the former, and inner loops, may name."""
 
     variables: tuple[Mapping[str, Bound], ...]
     boxes: Mapping[r.Tensor, tuple[Bound, ...]]
@@ -89,11 +90,13 @@ class Ranges:
     preconditions: tuple[Precondition, ...]
     steps: tuple[Step, ...]
     narrowings: tuple[Narrowing, ...] = ()
+    counters: Mapping[str, Bound] = field(default_factory=dict[str, Bound])
 
     @property
     def complete(self) -> bool:
         """Whether every range is known (else scalars must be specialised first)."""
-        return not any(isinstance(b, Depends) for m in self.variables for b in m.values())
+        known = (*self.variables, self.counters)
+        return not any(isinstance(b, Depends) for m in known for b in m.values())
 
     def box(self, t: r.Tensor) -> tuple[Bound, ...]:
         """The range of a tensor as it is seen here: a view starts at 0."""

@@ -217,7 +217,7 @@ class Rounds:
             elif n in everything:
                 domain[n] = (None, None)
         lo, hi = solve.bounds_of_expr_in_scope(c.subscript, domain, self.facts.sizes)
-        return hi if c.upper else lo
+        return self.facts.extreme(hi if c.upper else lo, c.upper)
 
 
 def _split(e: Term, upper: bool, limit: Term) -> Iterator[tuple[Term, Term]]:

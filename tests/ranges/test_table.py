@@ -239,7 +239,7 @@ REFUSED = {
         "TC0302",
     ),
     "provably outside": (
-        "def f(float(N) A) -> (O) { O(i) = A(i) where i in 0:5 O(i) = 1 where i in 0:6 }",
+        "def f(float(N) A) -> (O) { O(i) = A(i) where i in 0:5 O(i) += 1 where i in 0:6 }",
         "outside its range 0:5",
         "TC0305",
     ),

@@ -1,0 +1,123 @@
+"""The loop nest of a program with sequential loops, from those of its segments.
+
+Each segment was compiled on its own (`tc.transforms.program.segments`), with the counters of loops around it
+as sizes.  Here these become loops again, and all segments use one workspace: temporaries of the program have
+a place each, and what a segment adds lies behind them, where others have theirs at other times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tc.ir.expr import Add, Expr, IntImm, Load, Sub, rebuild
+from tc.ir.loops import (
+    Array,
+    Block,
+    Combine,
+    Compute,
+    For,
+    If,
+    Launch,
+    LoopKind,
+    LoopNest,
+    Prefetch,
+    Promote,
+    Stmt,
+)
+from tc.ir.program import Program
+from tc.ir.simplify import simplify
+from tc.poly import loop_nest
+from tc.transforms.program.segments import Part, Repeat, Segment
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A segment's nest, and the bytes of its workspace that its own temporaries take: what it adds lies
+    behind them."""
+
+    nest: LoopNest
+    own: Expr
+
+
+def composed(
+    program: Program, parts: Sequence[Part], compile_segment: Callable[[Segment], Compiled]
+) -> tuple[LoopNest, int]:
+    """The nest of these parts, and the bytes of the workspace behind the program's temporaries."""
+    base = loop_nest.assemble(program, Block(()))
+    held = {a.name for a in base.arrays}
+    more: list[Array] = []
+    sites = list(base.sites)
+    count = most = 0
+
+    def of(part: Part) -> Stmt:
+        nonlocal count, most
+        if isinstance(part, Repeat):
+            body = Block(tuple(map(of, part.body)))
+            return For(part.loop.name, IntImm(0), part.loop.trips, 1, LoopKind.SERIAL, body)
+        made = compile_segment(part)
+        names: dict[str, str] = {}
+        for a in made.nest.arrays:
+            if a.name in held:
+                continue
+            names[a.name] = f"{a.name}.s{count}"
+            offset = a.offset
+            if offset is not None:
+                offset = simplify(Add(base.workspace, Sub(offset, made.own)), exact=True)
+            more.append(replace(a, name=names[a.name], offset=offset))
+        added = simplify(Sub(made.nest.workspace, made.own), exact=True)
+        most = max(most, added.value if isinstance(added, IntImm) else 0)
+        for k, site in enumerate(made.nest.sites):
+            if site != program.sites[k]:
+                sites[k] = site
+        count += 1
+        return renamed(made.nest.body, names)
+
+    body = Block(tuple(map(of, parts)))
+    workspace = simplify(Add(base.workspace, IntImm(most)), exact=True)
+    nest = replace(base, body=body, arrays=(*base.arrays, *more), workspace=workspace, sites=tuple(sites))
+    return nest, most
+
+
+def renamed(s: Stmt, names: Mapping[str, str]) -> Stmt:
+    """A statement with other names of arrays."""
+    if not names:
+        return s
+
+    def value(e: Expr) -> Expr:
+        e = rebuild(e, value)
+        return replace(e, buffer=names[e.buffer]) if isinstance(e, Load) and e.buffer in names else e
+
+    def of(s: Stmt) -> Stmt:
+        match s:
+            case Block():
+                return replace(s, body=tuple(map(of, s.body)))
+            case If():
+                otherwise = None if s.otherwise is None else of(s.otherwise)
+                return If(value(s.condition), of(s.then), otherwise)
+            case For():
+                return replace(s, lower=value(s.lower), upper=value(s.upper), body=of(s.body))
+            case Promote():
+                return Promote(
+                    frozenset(names.get(b, b) for b in s.buffers),
+                    frozenset(names.get(b, b) for b in s.dead),
+                    of(s.body),
+                )
+            case Launch():
+                return replace(s, body=of(s.body))
+            case Compute():
+                return replace(
+                    s,
+                    buffer=names.get(s.buffer, s.buffer),
+                    subscripts=tuple(map(value, s.subscripts)),
+                    value=value(s.value),
+                )
+            case Prefetch():
+                subscripts = tuple(map(value, s.subscripts))
+                return replace(s, buffer=names.get(s.buffer, s.buffer), subscripts=subscripts)
+            case Combine():
+                return replace(s, buffer=names.get(s.buffer, s.buffer))
+            case _:
+                return s
+
+    return of(s)

@@ -1,0 +1,247 @@
+"""A program with sequential loops as straight-line programs in loops.
+
+    part    : Segment(program) | Repeat(loop, part*)
+
+A segment has the stages of a run without loops, in whose iteration only they execute; the counters of loops
+around it are sizes of its program, and that an iteration exists are preconditions.  So every pass and every
+backend that knows dynamic sizes compiles it, and only the composition of the parts knows that there are
+loops.  What other segments, or other iterations, use is a parameter or a result of the segment, which starts
+from the values there.
+
+`in_domains` is another view, for questions about all iterations at once: counters are variables of domains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tc.ir.evaluate import evaluate
+from tc.ir.expr import LT, ZERO, Call, Expr, Variable, rebuild, walk
+from tc.ir.program import Buffer, Domain, Func, IterVar, Loop, Precondition, Program, Range, Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A straight-line program, run once in each iteration of the loops around it."""
+
+    program: Program
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Parts that run in each iteration of a loop, one after the other."""
+
+    loop: Loop
+    body: tuple[Part, ...]
+
+
+Part = Segment | Repeat
+
+
+def parts(program: Program) -> tuple[Part, ...]:
+    """The parts of a program; one segment, the program itself, if it has no loops."""
+    if not program.loops:
+        return (Segment(program),)
+    return tuple(_parts(program, program.stages, ()))
+
+
+def segments(found: Collection[Part]) -> Iterator[Segment]:
+    """The segments of parts, in order."""
+    for p in found:
+        if isinstance(p, Segment):
+            yield p
+        else:
+            yield from segments(p.body)
+
+
+def _parts(program: Program, stages: Sequence[Stage], around: tuple[Loop, ...]) -> Iterator[Part]:
+    depth = len(around)
+    k = 0
+    while k < len(stages):
+        loop = stages[k].loops[depth] if len(stages[k].loops) > depth else None
+        last = k
+        while last < len(stages) and _loop_at(stages[last], depth) == loop:
+            last += 1
+        run = stages[k:last]
+        if loop is None:
+            yield Segment(_segment(program, run, around))
+        else:
+            yield Repeat(loop, tuple(_parts(program, run, (*around, loop))))
+        k = last
+
+
+def _loop_at(s: Stage, depth: int) -> Loop | None:
+    return s.loops[depth] if len(s.loops) > depth else None
+
+
+# ---- one segment
+
+
+def _segment(program: Program, stages: Sequence[Stage], around: tuple[Loop, ...]) -> Program:
+    buffers = _buffers(program, stages)
+    versions = _Versions(program, buffers)
+    made = tuple(versions.stage(s, stages[k + 1 : k + 2]) for k, s in enumerate(stages))
+    inputs = {b.name for b in buffers if b.role == "input"}
+    scalars = {s.name for s in program.scalars}
+    order = (*program.params, *(b.name for b in buffers if b.name not in program.params))
+    return replace(
+        program,
+        sizes=(*program.sizes, *(loop.name for loop in around)),
+        params=tuple(n for n in order if n in inputs or n in scalars),
+        buffers=buffers,
+        outputs=tuple(b.name for b in buffers if b.role == "output"),
+        funcs=versions.ordered(made),
+        stages=made,
+        preconditions=(*program.preconditions, *map(_runs, around)),
+    )
+
+
+def _runs(loop: Loop) -> Precondition:
+    return Precondition(LT(Variable(loop.name), loop.trips), "an iteration", None)
+
+
+def _buffers(program: Program, stages: Sequence[Stage]) -> tuple[Buffer, ...]:
+    """The buffers that a segment uses, in their roles there."""
+    held = program.func_buffers
+    used = {held.get(e.name, e.name) for s in stages for e in _reads(s)} | {held[s.func] for s in stages}
+    written = {held[s.func] for s in stages}
+    own = {id(s) for s in stages}
+    elsewhere = {held.get(e.name, e.name) for s in program.stages if id(s) not in own for e in _reads(s)}
+    elsewhere |= {held[s.func] for s in program.stages if id(s) not in own}
+    out: list[Buffer] = []
+    for b in program.buffers:
+        if b.name not in used:
+            continue
+        if b.name not in written:
+            out.append(replace(b, role="input", inout=False))
+        elif b.role == "temporary" and b.name not in elsewhere and _starts_anew(b, stages, held):
+            out.append(b)
+        else:
+            out.append(replace(b, role="output", inout=True))
+    return tuple(out)
+
+
+def _reads(s: Stage) -> Iterator[Call]:
+    parts = (s.value, *s.args, *s.domain.conditions)
+    return (e for p in parts for e in walk(p) if isinstance(e, Call) and e.kind in ("func", "image"))
+
+
+def _starts_anew(b: Buffer, stages: Sequence[Stage], held: Mapping[str, str]) -> bool:
+    """Whether the first of these stages that touches a buffer defines all of it."""
+    for s in stages:
+        reads = any(held.get(e.name, e.name) == b.name for e in _reads(s))
+        if reads or held[s.func] == b.name:
+            return not reads and _defines(s, b)
+    return False
+
+
+def _defines(s: Stage, b: Buffer) -> bool:
+    """Whether a stage writes each element of a buffer once, whatever it was."""
+    ranges = {v.name: v.range for v in s.domain.vars}
+    names = [a.name for a in s.args if isinstance(a, Variable)]
+    whole = len(names) == len(s.args) and len(set(names)) == len(names)
+    return s.op is None and not s.domain.conditions and whole and tuple(ranges.get(n) for n in names) == b.box
+
+
+class _Versions:
+    """The versions of a segment's tensors: a new one starts where a tensor is redefined after another has
+    read it, or defined anew (as `tc.ir.lower` numbers those of a program without loops)."""
+
+    def __init__(self, program: Program, buffers: Sequence[Buffer]) -> None:
+        self.held = program.func_buffers
+        self.buffers = {b.name: b for b in buffers}
+        self.funcs: list[Func] = []
+        self.current: dict[str, str] = {}
+        self.count: dict[str, int] = {}
+        self.read: set[str] = set()
+        for b in buffers:
+            if b.inout:
+                self.begin(b, None)
+
+    def begin(self, b: Buffer, previous: str | None) -> str:
+        n = self.count[b.name] = self.count.get(b.name, -1) + 1
+        name = b.name if n == 0 else f"{b.name}.{n}"
+        self.funcs.append(Func(name, b.name, b.dtype, b.box, previous))
+        self.current[b.name] = name
+        self.read.discard(b.name)
+        return name
+
+    def stage(self, s: Stage, following: Sequence[Stage]) -> Stage:
+        b = self.buffers[self.held[s.func]]
+        # A reduction and the stage that sets its neutral elements are one statement.
+        own = (s, *(f for f in following if s.init and f.func == s.func))
+        reads_self = any(self.held.get(e.name, e.name) == b.name for f in own for e in _reads(f))
+        value = self.renamed(s.value)
+        for e in _reads(s):
+            buffer = self.held.get(e.name, e.name)
+            if buffer != b.name:
+                self.read.add(buffer)
+        anew = _defines(s, b) and not reads_self
+        if b.name not in self.current:
+            func = self.begin(b, None)
+        elif b.name in self.read or anew:
+            func = self.begin(b, None if anew else self.current[b.name])
+        else:
+            func = self.current[b.name]
+        return replace(s, func=func, value=value, loops=())
+
+    def renamed(self, e: Expr) -> Expr:
+        e = rebuild(e, self.renamed)
+        if not isinstance(e, Call) or e.kind not in ("func", "image"):
+            return e
+        buffer = self.held.get(e.name, e.name)
+        if self.buffers[buffer].role == "input":
+            return replace(e, name=buffer, kind="image")
+        return replace(e, name=self.current[buffer], kind="func")
+
+    def ordered(self, stages: Sequence[Stage]) -> tuple[Func, ...]:
+        last = {s.func: n for n, s in enumerate(stages)}
+        return tuple(sorted(self.funcs, key=lambda f: last.get(f.name, -1)))
+
+
+# ---- all iterations at once
+
+
+def in_domains(program: Program) -> Program:
+    """The program with counters as the first variables of domains: its instances, without their order."""
+
+    def inside(s: Stage) -> Stage:
+        counters = tuple(IterVar(loop.name, Range(ZERO, loop.trips), "pure") for loop in s.loops)
+        domain = Domain((*counters, *s.domain.vars), s.domain.conditions)
+        return replace(s, domain=domain, loops=())
+
+    return replace(program, stages=tuple(map(inside, program.stages)))
+
+
+def positions(stages: Sequence[Stage]) -> list[tuple[int, ...]]:
+    """For each stage where it stands: its number, or that of its loop, in the block of each loop around it
+    and in the last one."""
+    out: list[tuple[int, ...]] = []
+
+    def visit(first: int, last: int, depth: int, path: tuple[int, ...]) -> None:
+        k, n = first, 0
+        while k < last:
+            loop = _loop_at(stages[k], depth)
+            end = k + 1
+            if loop is None:
+                out.append((*path, n))
+            else:
+                while end < last and _loop_at(stages[end], depth) == loop:
+                    end += 1
+                visit(k, end, depth + 1, (*path, n))
+            k, n = end, n + 1
+
+    visit(0, len(stages), 0, ())
+    return out
+
+
+def typical_counters(found: Collection[Part], typical: Mapping[str, int]) -> dict[str, int]:
+    """Values of counters for which segments are made fastest: half of the iterations."""
+    out: dict[str, int] = {}
+    for p in found:
+        if isinstance(p, Repeat):
+            trips = evaluate(p.loop.trips, {**typical, **out})
+            out[p.loop.name] = max(0, trips // 2)
+            out |= typical_counters(p.body, {**typical, **out})
+    return out

@@ -80,6 +80,7 @@ class CpuState(ProgramState, PolyhedralState):
     spills: str = ""  # what was done about them
     code: llvm_jit.MachineCode = later()
     parts: tuple[CpuState, ...] = ()  # straight-line parts of a program with sequential loops
+    splits: bool = True  # reductions may be split
 
     @property
     def lowered(self) -> LoweredKernel:
@@ -110,7 +111,7 @@ class LoweredKernel:
 
 
 def _split(state: CpuState) -> CpuState:
-    if state.options.parallel is False:
+    if state.options.parallel is False or not state.splits:
         return state
     return replace(state, program=policy.split(state.program, state.machine, state.typical))
 
@@ -340,7 +341,7 @@ def _segments(state: CpuState, make: Callable[[CpuState], CpuState]) -> CpuState
     def compiled_segment(part: segments.Segment) -> composition.Compiled:
         at = {n: typical[n] for n in part.program.sizes}
         first = replace(state, program=part.program, policy=decisions, typical=at, rankings=Rankings())
-        found = _TO_NEST.run(replace(first, dependences=[], distances=Distances()))
+        found = _TO_NEST.run(replace(first, dependences=[], distances=Distances(), splits=False))
         made.append(found)
         own = simplify(Sub(found.nest.workspace, IntImm(found.private)), exact=True)
         return composition.Compiled(found.nest, own)

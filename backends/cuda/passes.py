@@ -11,7 +11,7 @@ from tc.options import Options
 from tc.pipeline.pass_manager import Pass, PassList, Search, later
 from tc.pipeline.program import program_passes
 
-from ..gpu.passes import GpuState, Lowered, assembled, mapping, unmapped
+from ..gpu.passes import GpuState, Lowered, assembled, mapping, unmapped, with_loops
 from ..gpu.search.candidates import SIMPLEST
 from ..gpu.search.choose import Candidate
 from . import bounds, nvrtc
@@ -122,31 +122,28 @@ _CODE: tuple[Pass[CudaState] | Search[CudaState], ...] = (
         lambda s: s.module.text,
     ),
 )
-PASSES = PassList[CudaState](
-    "cuda",
-    (
-        *program_passes(CudaState),
-        Search(
-            "registers",
-            "simpler maps, while a thread's registers do not hold what they should",
-            "backends/cuda/passes.py",
-            (*mapping(CudaState), *_CODE),
-            _registers,
-        ),
+_MAPPED: tuple[Pass[CudaState] | Search[CudaState], ...] = (
+    *program_passes(CudaState),
+    Search(
+        "registers",
+        "simpler maps, while a thread's registers do not hold what they should",
+        "backends/cuda/passes.py",
+        (*mapping(CudaState), *_CODE),
+        _registers,
     ),
 )
-UNMAPPED = PassList[CudaState](
-    "cuda",
-    (
-        Search(
-            "registers",
-            "one map only: one thread runs the program in the order of the source",
-            "backends/cuda/passes.py",
-            (*unmapped(CudaState), *_CODE),
-            lambda state, make: make(state),
-        ),
+_TO_LAUNCHES = (*program_passes(CudaState), *mapping(CudaState))
+PASSES = PassList[CudaState]("cuda", (with_loops("cuda", _TO_LAUNCHES, _MAPPED, _CODE[:2]),))
+_ONE_THREAD: tuple[Pass[CudaState] | Search[CudaState], ...] = (
+    Search(
+        "registers",
+        "one map only: one thread runs the program in the order of the source",
+        "backends/cuda/passes.py",
+        (*unmapped(CudaState), *_CODE),
+        lambda state, make: make(state),
     ),
 )
+UNMAPPED = PassList[CudaState]("cuda", (with_loops("cuda", unmapped(CudaState), _ONE_THREAD, _CODE[:2]),))
 
 
 def passes(options: Options) -> PassList[CudaState]:

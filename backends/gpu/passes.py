@@ -21,10 +21,11 @@ from tc.pipeline.pass_manager import Pass, PassList, Search, later
 from tc.pipeline.polyhedra import legal_fusion, require_specialized, scop_pass, traced
 from tc.pipeline.program import ProgramState, program_passes, same_program
 from tc.pipeline.program import show as show_program
-from tc.poly import loop_nest, schedule, tree_text
+from tc.poly import composition, loop_nest, schedule, tree_text
 from tc.poly.context import isl_context
 from tc.poly.fusion import fusion
 from tc.support import machine_overrides
+from tc.transforms.program import segments
 
 from ..reference.passes import IdentityState, identity_passes
 from . import policy
@@ -44,7 +45,8 @@ class GpuState(ProgramState, IdentityState):
     """The results of the passes so far.
 
     `mapping_options` are what options and the target say of mappings.  `shape` is the program with its
-    reductions split, `kernels` the fused loops with the mapping of each.
+    reductions split, `kernels` the fused loops with the mapping of each.  Without `splits` reductions stay
+    whole; `parts` are the straight-line parts of a program with sequential loops.
     """
 
     options: Options
@@ -53,6 +55,8 @@ class GpuState(ProgramState, IdentityState):
     loops: int  # of the statement with most of them
     shape: policy.SplitProgram = later()
     kernels: Kernels = later()
+    splits: bool = True
+    parts: tuple[GpuState, ...] = ()
 
     @property
     def contract(self) -> bool:
@@ -139,7 +143,9 @@ def _parts(state: G, make: Callable[[G], G]) -> G:
     moved = sum(bytes_of(b, state.typical) for b in buffers)
     made: list[G] = []
     with isl_context():
-        for shape in policy.split_candidates(state.program, state.options, state.typical, state.target):
+        found = policy.split_candidates(state.program, state.options, state.typical, state.target)
+        whole = [policy.SplitProgram(state.program, {})]
+        for shape in found if state.splits else whole:
             made.append(make(replace(state, shape=shape)))
             kernels = made[-1].kernels
             if kernels.seconds < _NEAR_IDEAL * kernels.ideal_seconds(state.target, moved):
@@ -193,6 +199,46 @@ def assembled(state: G) -> G:
 
 def _traced(before: GpuState, after: GpuState) -> str:
     return traced(after.program, after.nest, _KINDS)
+
+
+def with_loops(
+    name: str,
+    to_nest: tuple[Pass[G] | Search[G], ...],
+    passes: tuple[Pass[G] | Search[G], ...],
+    code: tuple[Pass[G] | Search[G], ...],
+) -> Search[G]:
+    """These passes, which end in `code`.  The straight-line parts of a program with sequential loops become
+    launches each by the passes `to_nest`, and the host runs the loops around these.  Buffers keep their
+    dimensions there, which all parts share."""
+    to_launches = PassList[G](name, to_nest)
+    to_code = PassList[G](name, code)
+
+    def run(state: G, make: Callable[[G], G]) -> G:
+        if not state.program.loops:
+            return make(state)
+        found = segments.parts(state.program)
+        typical = {**state.typical, **segments.typical_counters(found, state.typical)}
+        decisions = replace(state.policy, collapse=False, store=None)
+        made: list[GpuState] = []
+
+        def compiled_segment(part: segments.Segment) -> composition.Compiled:
+            at = {n: typical[n] for n in part.program.sizes}
+            loops = max((len(s.domain.vars) for s in part.program.stages), default=0)
+            first = replace(state, program=part.program, policy=decisions, typical=at, loops=loops)
+            one = to_launches.run(replace(first, splits=False))
+            made.append(one)
+            return composition.Compiled(one.nest, one.nest.workspace)
+
+        nest, _ = composition.composed(state.program, found, compiled_segment)
+        return to_code.run(replace(state, nest=nest, parts=tuple(made)))
+
+    return Search(
+        "segments",
+        "the straight-line parts of a program, put into its sequential loops",
+        "tc/poly/composition.py",
+        passes,
+        run,
+    )
 
 
 def mapping(kind: type[G]) -> tuple[Pass[G] | Search[G], ...]:
@@ -279,6 +325,13 @@ def lower(
 
 
 def _lowered(state: GpuState) -> Lowered:
+    if state.parts:
+        made = [_lowered(part) for part in state.parts]
+        schedule, mapped, choice = (
+            "".join(getattr(m, field) for m in made) for field in ("schedule", "mapped", "choice")
+        )
+        notices = tuple(dict.fromkeys(n for m in made for n in m.notices))
+        return Lowered(state.nest, schedule, mapped, choice, notices)
     if state.options.mapping == "identity":
         choice = f"{state.program.name}: no choice, one thread runs it in the order of the source\n"
         return Lowered(state.nest, state.tree, state.tree, choice)

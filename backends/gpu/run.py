@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -110,18 +111,32 @@ def run(
             case "workspace":
                 return buffer(a, evaluate(interface.workspace, sizes))
 
+    def launch(kernel: Kernel, function: Any) -> None:
+        blocks = evaluate(kernel.blocks, sizes)
+        if blocks > MOST_BLOCKS:
+            raise BackendError(
+                f"{interface.name}: a launch has {blocks} blocks, and {MOST_BLOCKS} are the most",
+                code="TC0810",
+                help="ask for larger tiles by the option tile, or for fewer blocks by the option blocks",
+            )
+        if blocks > 0:
+            session.launch(function, [value(a) for a in kernel.arguments], blocks, kernel)
+
+    def all_of(steps: Sequence[tuple[Kernel, Any]], depth: int) -> None:
+        """Launch kernels that stand in the same loops of the host down to a depth."""
+        for loop, group in itertools.groupby(steps, lambda x: x[0].loops[depth : depth + 1]):
+            inner = list(group)
+            if not loop:
+                for kernel, function in inner:
+                    launch(kernel, function)
+                continue
+            for n in range(evaluate(loop[0].trips, sizes)):
+                sizes[loop[0].counter] = n
+                all_of(inner, depth + 1)
+
     record = np.zeros(ERROR_WORDS, np.int64)
     try:
-        for kernel, function in zip(kernels, functions, strict=True):
-            blocks = evaluate(kernel.blocks, sizes)
-            if blocks > MOST_BLOCKS:
-                raise BackendError(
-                    f"{interface.name}: a launch has {blocks} blocks, and {MOST_BLOCKS} are the most",
-                    code="TC0810",
-                    help="ask for larger tiles by the option tile, or for fewer blocks by the option blocks",
-                )
-            if blocks > 0:
-                session.launch(function, [value(a) for a in kernel.arguments], blocks, kernel)
+        all_of(list(zip(kernels, functions, strict=True)), 0)
         if ("error", "") in buffers:
             session.download(_bytes(record), buffers["error", ""])
         if record[0] == 0:

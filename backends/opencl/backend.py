@@ -15,7 +15,7 @@ from tc.pipeline.program import program_passes
 from tc.pipeline.target import Availability
 
 from ..gpu.compiled import GPU_OPTIONS, Compiled, Functions
-from ..gpu.passes import GpuState, mapping, start, unmapped
+from ..gpu.passes import GpuState, mapping, start, unmapped, with_loops
 from ..gpu.run import Interface
 from ..gpu.target import with_overrides
 from . import device
@@ -51,8 +51,10 @@ _CODE: tuple[Pass[OpenclState] | Search[OpenclState], ...] = (
     Pass("code", "loop nest to OpenCL C", "tc/codegen/gpu_source.py", _code, lambda s: s.module.text),
     Pass("machine", "OpenCL C to kernels, by the device's compiler", "backends/opencl/device.py", _machine),
 )
-PASSES = PassList[OpenclState]("opencl", (*program_passes(OpenclState), *mapping(OpenclState), *_CODE))
-UNMAPPED = PassList[OpenclState]("opencl", (*unmapped(OpenclState), *_CODE))
+_MAPPED = (*program_passes(OpenclState), *mapping(OpenclState))
+PASSES = PassList[OpenclState]("opencl", (with_loops("opencl", _MAPPED, (*_MAPPED, *_CODE), _CODE),))
+_UNMAPPED = unmapped(OpenclState)
+UNMAPPED = PassList[OpenclState]("opencl", (with_loops("opencl", _UNMAPPED, (*_UNMAPPED, *_CODE), _CODE),))
 
 
 class Backend:

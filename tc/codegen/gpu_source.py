@@ -30,7 +30,7 @@ from tc.codegen.scratch import Area, Scratch, scratch
 from tc.codegen.uniform import check_uniform
 from tc.dtypes import BOOL, INT32, INT64, accumulator
 from tc.errors import InternalError
-from tc.ir.expr import Expr, IntImm, Load, Mul
+from tc.ir.expr import Expr, IntImm, Load, Mul, Sub
 from tc.ir.loops import (
     VECTOR,
     Array,
@@ -64,6 +64,7 @@ class Kernel:
 
     `blocks` is an expression over the sizes; `threads` are those of a block; `shared` is in bytes a block, of
     which the launch requests `dynamic_shared`; `frame` are bytes of a thread's stack for library functions.
+    `loops` are those of the host around it, outermost first, whose counters are sizes of the launch.
     """
 
     name: str
@@ -73,11 +74,21 @@ class Kernel:
     shared: int
     dynamic_shared: int = 0
     frame: int = 0
+    loops: tuple[HostLoop, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HostLoop:
+    """`counter` from 0 to `trips`, an expression over sizes and outer counters."""
+
+    counter: str
+    trips: Expr
 
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """Kernels that run one after the other; `double`: whether the text computes in float64."""
+    """Kernels that run one after the other, in the loops around them; `double`: whether the text computes in
+    float64."""
 
     text: str
     kernels: tuple[Kernel, ...]
@@ -85,17 +96,20 @@ class Module:
 
 
 def emit(nest: LoopNest, dialect: Dialect, contract: bool = False) -> Module:
-    """The kernels of a nest whose body is a launch or a block of launches.
+    """The kernels of a nest whose body is a launch, or launches in blocks and serial loops of the host.
 
     `contract`: whether a product and a sum may be rounded once (in CUDA this is an option of the compiler).
     """
     nest = source_points(nest)
+    counters = tuple(s.var for s in _host_loops(nest.body))
+    nest = replace(nest, sizes=(*nest.sizes, *counters))
     launches = tuple(launches_of(nest.body))
+    around = tuple(_around(nest.body, ()))
     helpers = Helpers(dialect)
     texts: list[str] = []
     kernels: list[Kernel] = []
     names: set[str] = set()
-    for launch, small in zip(launches, launches_of(narrow(nest).body), strict=True):
+    for launch, small, loops in zip(launches, launches_of(narrow(nest).body), around, strict=True):
         check_uniform(nest, launch)
         printer = _Kernel(nest, helpers, _name(launch.name, names))
         texts.append(printer.function(small))
@@ -110,6 +124,7 @@ def emit(nest: LoopNest, dialect: Dialect, contract: bool = False) -> Module:
                 printer.shared_bytes,
                 printer.dynamic_shared_bytes,
                 printer.expr.frame,
+                loops,
             )
         )
     code = "\n\n".join([t for t in (helpers.text(), *texts) if t]) + "\n"
@@ -129,8 +144,35 @@ def launches_of(s: Stmt) -> Iterator[Launch]:
         case Block():
             for c in s.body:
                 yield from launches_of(c)
+        case For() if s.kind is LoopKind.SERIAL:
+            yield from launches_of(s.body)
         case _:
             raise InternalError(f"a GPU runs launches, and this is a {type(s).__name__}")
+
+
+def _around(s: Stmt, loops: tuple[HostLoop, ...]) -> Iterator[tuple[HostLoop, ...]]:
+    """The loops of the host around each launch."""
+    match s:
+        case Block():
+            for c in s.body:
+                yield from _around(c, loops)
+        case For():
+            trips = simplify(Sub(s.upper, s.lower), exact=True)
+            yield from _around(s.body, (*loops, HostLoop(s.var, trips)))
+        case _:
+            yield loops
+
+
+def _host_loops(s: Stmt) -> Iterator[For]:
+    match s:
+        case Block():
+            for c in s.body:
+                yield from _host_loops(c)
+        case For():
+            yield s
+            yield from _host_loops(s.body)
+        case _:
+            pass
 
 
 def _name(launch: str, taken: set[str]) -> str:

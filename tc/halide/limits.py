@@ -118,7 +118,18 @@ def is_checked(s: Stage) -> bool:
     return any(isinstance(e, x.Call) and e.checked for e in x.walk(s.value))
 
 
+def _loops(p: Program) -> Iterator[str]:
+    for loop in p.loops:
+        yield f"the sequential loop '{loop.name}'"
+
+
 EXCLUSIONS: tuple[Exclusion, ...] = (
+    Exclusion(
+        "sequential loops",
+        _loops,
+        "a function of Halide is defined once, for all of its points",
+        "use another backend",
+    ),
     Exclusion(
         "built-in",
         _missing_builtins,

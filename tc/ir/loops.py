@@ -200,7 +200,8 @@ class ScalarArgument:
 class LoopNest:
     """A kernel: `params` names arrays and scalars in the order of the calling convention, outputs last.
 
-    `sizes` are the sizes left symbolic (empty once specialised); `workspace` is in bytes.
+    `sizes` are the sizes left symbolic (empty once specialised); `workspace` is in bytes.  `counters` are the
+    variables of sequential loops, around parts that were compiled for any value of them.
     """
 
     name: str
@@ -212,6 +213,7 @@ class LoopNest:
     body: Stmt
     workspace: Expr
     sites: tuple[Site, ...]
+    counters: tuple[str, ...] = ()
 
     def array(self, name: str) -> Array:
         return next(a for a in self.arrays if a.name == name)

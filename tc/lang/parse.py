@@ -310,6 +310,7 @@ _SHOWN = {
     "QMARK": "'?'",
     "DEF": "'def'",
     "FOR": "'for'",
+    "MINUS": "'-'",
     "$END": "the end of the source",
 }
 _EXPRESSION = {"INT", "FLOAT", "SCALAR", "NAME", "CALLEE", "MODED", "LPAR", "MINUS", "NOT"}

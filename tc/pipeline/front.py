@@ -339,12 +339,8 @@ def _legal(program: Program, ranges: Ranges, checks: bool) -> Program:
     with isl_context():
         for part in segments(parts(marked)):
             exact.in_place(build_scop(part.program))
-        scop = build_scop(in_domains(marked))
-        if marked.loops:
-            exact.undefined_in_loops(scop, marked.stages)
-        else:
-            exact.undefined(scop)
-        verdicts = exact.out_of_bounds(scop, frozenset(left)) if left else ()
+        everywhere = in_domains(marked)
+        verdicts = exact.out_of_bounds(build_scop(everywhere), frozenset(left)) if left else ()
     for v in verdicts:
         site = v.read.call.site if v.read is not None else -1
         found = left.get(site, [])
@@ -366,8 +362,15 @@ def _legal(program: Program, ranges: Ranges, checks: bool) -> Program:
                 else:
                     reason = f"{_access_text(o)} would be out of bounds"
                     preconditions.append(Precondition(o.condition, reason, o.span, o.shown))
+    allowed = tuple(dict.fromkeys(preconditions))
+    with isl_context():
+        scop = build_scop(replace(everywhere, preconditions=allowed))
+        if marked.loops:
+            exact.undefined_in_loops(scop, marked.stages)
+        else:
+            exact.undefined(scop)
     program = _mark(program, dynamic if checks else set())
-    return replace(program, preconditions=tuple(dict.fromkeys(preconditions)))
+    return replace(program, preconditions=allowed)
 
 
 def unforeseen(built: Built) -> tuple[str, ...]:

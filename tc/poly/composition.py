@@ -75,7 +75,14 @@ def composed(
 
     body = Block(tuple(map(of, parts)))
     workspace = simplify(Add(base.workspace, IntImm(most)), exact=True)
-    nest = replace(base, body=body, arrays=(*base.arrays, *more), workspace=workspace, sites=tuple(sites))
+    nest = replace(
+        base,
+        body=body,
+        arrays=(*base.arrays, *more),
+        workspace=workspace,
+        sites=tuple(sites),
+        counters=tuple(loop.name for loop in program.loops),
+    )
     return nest, most
 
 

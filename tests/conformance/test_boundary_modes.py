@@ -136,9 +136,9 @@ def test_a_moded_dimension_gives_no_range() -> None:
     with pytest.raises(tc.RangeError, match="the range of 'i' is unconstrained"):
         tc.compile("def f(float(N) X) -> (Y) { Y(i) = X[clamp](i-1) }", "reference")
     ranges = tc.compile("def f(float(N) X, float(M) Z) -> (Y) { Y(i) = X[wrap](i-1) + Z(i) }").ranges
-    assert str(ranges["Y"][0].extent) == "M"
+    assert str(ranges["Y"]) == "(Range(0, M),)"
     ranges = tc.compile("def f(float(N,M) X) -> (Y) { Y(i,j) = X[none,zero](i,j-1) where j in 0:9 }").ranges
-    assert str(ranges["Y"][0].extent) == "N"
+    assert str(ranges["Y"][0]) == "Range(0, N)"
 
 
 def test_no_warning_and_no_check() -> None:
@@ -193,7 +193,8 @@ def test_the_interior_has_no_conditions_on_cpu(mode: str) -> None:
     source = f"""def f(float(H,W) X) -> (Y) {{
       Y(i,j) = X{m}(i-1,j) + X{m}(i+1,j) + X{m}(i,j-1) + X{m}(i,j+1) + X(i,j)
     }}"""
-    nest = tc.compile(source, "cpu").specialize(H=512, W=512).compiled.nest
+    one: Any = tc.compile(source, "cpu").specialize(H=512, W=512).compiled
+    nest = one.nest
     interior = next(s.then for s in statements(nest.body) if isinstance(s, If))
     (inside,) = (s for s in statements(interior) if isinstance(s, Compute))
     assert not any(isinstance(e, IfThenElse) for e in walk(inside.value))

@@ -176,7 +176,7 @@ class NestEmitter(FunctionEmitter):
             self.start(head)
             self.do(f"{iterator} = phi i64 [ {first}, %{before} ], [ {following}, %{latch} ]")
             self.invalidate_loads(s)
-            maybe = bool(trips.terms and self.nest.sizes)
+            maybe = bool(trips.terms and (self.nest.sizes or self.nest.counters))
             with self.scope(), self.conditions(self.conditional + maybe):
                 self.statement(s.body, env.bind(s.var, Affine.of(iterator)))
             self.do(f"br label %{latch}")
@@ -278,7 +278,7 @@ class NestEmitter(FunctionEmitter):
 
     def compute_masks(self, s: Promote, env: Env) -> None:
         """Compute the masks of inner vector loops that are known here, for the loads of the prologue."""
-        for v in statements(s.body) if self.nest.sizes else ():
+        for v in statements(s.body) if self.nest.sizes or self.nest.counters else ():
             if isinstance(v, For) and v.kind is LoopKind.VECTOR and v.lanes:
                 upper, lower = self.form(v.upper, env), self.form(v.lower, env)
                 if upper is not None and lower is not None and (upper - lower).terms:

@@ -354,6 +354,9 @@ class _Machine:
             case r.ExtentOf():
                 lo, hi = self.boxes[e.tensor.storage][e.axis]
                 return np.asarray(hi - lo, numpy_type(e.dtype) if e.dtype else np.int64)
+            case r.LastIndex():
+                kind = numpy_type(e.dtype) if e.dtype else np.dtype(np.int64)
+                return np.asarray(np.iinfo(kind).max, kind)
             case r.OriginOf():
                 at = self._origin(e.tensor)[e.axis]
                 return np.asarray(at, numpy_type(e.dtype) if e.dtype else np.int64)

@@ -194,7 +194,7 @@ class _Lowering:
             out.mode == "inout" or (out.mode == "accumulate" and out.name in self.given)
         )
         if out is None:
-            buffer = Buffer(self._fresh(t.name), compute_type(dtype), box, "temporary")
+            buffer = Buffer(self._fresh(t.name), compute_type(dtype), box, "temporary", kept=t.kept)
             self.storages[t] = _Storage(t, buffer, dtype)
             self.buffers.append(buffer)
             return
@@ -408,6 +408,8 @@ class _Lowering:
                 return _cast(dtype, self.index(e, st))
             case r.Scalar():
                 return _cast(dtype, x.Variable(e.name, e.declared))
+            case r.LastIndex():
+                return x.imm(dtype.max, dtype)
             case r.Let():
                 return x.Variable(e.name, dtype)
             case r.Access():

@@ -74,7 +74,8 @@ class Buffer:
     """Dense row-major storage of all versions of a tensor, from the lower bounds of `box` on.
 
     `role`: `input` (an argument), `output` (a result, `inout` if it also starts from the caller's
-    values), `temporary` (workspace of the call).
+    values), `temporary` (workspace of the call).  `kept`: no pass may compute an element twice, since
+    elements are compared with each other, and roundings may differ.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Buffer:
     box: Box
     role: Literal["input", "output", "temporary"]
     inout: bool = False
+    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)

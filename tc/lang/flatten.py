@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tc.dtypes import BY_NAME, SPELLINGS
 from tc.errors import Note, SemanticError, Span, UninitializedReduction, Warning, did_you_mean
-from tc.lang import calls, reductions
+from tc.lang import calls, extremes, reductions
 from tc.lang import resolved as r
 from tc.lang import syntax as s
 from tc.lang.builtins import find
@@ -333,6 +333,9 @@ class Flattener:
             index_spans=tuple(seen)
             + tuple((x.name, x.span) for e in exists for x in r.walk(e) if isinstance(x, r.Index)),
         )
+        if st.op in extremes.OPERATORS:
+            *before, statement = extremes.written_out(statement, self.unique)
+            self.statements += [replace(b, loops=self.loops) for b in before]
         self.define(name, target, statement, scope, known, st.lhs.span)
 
     def define(

@@ -352,7 +352,10 @@ def _unexpected_token(source: Source, e: Any) -> ParseError:
             "with '(' by ';'"
         )
     elif str(token) in ("-=", "/=") or (str(token) in ("-", "/") and source.text[token.end_pos :][:1] == "="):
-        help = "reductions are += *= min= max= and, starting from the neutral element, +=! *=! min=! max=!"
+        help = (
+            "reductions are += *= min= max= and, starting from the neutral element, +=! *=! min=! max=! "
+            "argmin=! argmax=!"
+        )
     return ParseError(f"unexpected '{token}', expected {_expected(expected)}", span, code="TC0102", help=help)
 
 

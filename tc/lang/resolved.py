@@ -2,8 +2,8 @@
 
     Checked   : params, returns, Statement*, equalities, arguments
     Statement : target(subscript*) op value, with its index variables, ranges, lets and conditions
-    Exp       : Const | Index | Size | Scalar | Counter | ExtentOf | OriginOf | Access | Let | Apply | Unary
-              | Binary | If | Cast
+    Exp       : Const | Index | Size | Scalar | Counter | ExtentOf | OriginOf | LastIndex | Access | Let
+              | Apply | Unary | Binary | If | Cast
 
 `check` builds it without types; `types` returns it with every expression's `dtype` set and every
 conversion written out as a `Cast`.  Range inference and the oracle read it.
@@ -23,7 +23,8 @@ from tc.errors import Span, Warning, unreachable
 class Tensor:
     """A tensor variable of the flattened program; every object is a variable of its own.
 
-    `base`: this variable is `base` seen across a call: the same storage, subscripts from 0.
+    `base`: this variable is `base` seen across a call: the same storage, subscripts from 0.  `kept`: its
+    elements are compared with each other, so no pass may compute one of them twice.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Tensor:
     dims: tuple[Exp, ...] | None  # declared extents of a parameter
     span: Span = field(repr=False)
     base: Tensor | None = None
+    kept: bool = False
 
     @property
     def storage(self) -> Tensor:
@@ -129,6 +131,14 @@ class OriginOf:
 
     tensor: Tensor
     axis: int
+    span: Span = _span()
+    dtype: DType | None = _dtype()
+
+
+@dataclass(frozen=True, slots=True)
+class LastIndex:
+    """The greatest number of the type of index variables, which is none of their values."""
+
     span: Span = _span()
     dtype: DType | None = _dtype()
 
@@ -233,6 +243,7 @@ Exp = (
     | Counter
     | ExtentOf
     | OriginOf
+    | LastIndex
     | Access
     | Let
     | Apply
@@ -278,7 +289,7 @@ class Statement:
     `indices` are the left-hand side's variables in order, `reductions` the others the right-hand side
     iterates over, `auxiliary` those that only `exists` mentions.  `box` gives the tensor's range
     where the statement alone does not (a part of a `concat`).  `loops` are the sequential loops around it,
-    outermost first.
+    outermost first.  `needs` are variables that must have a value.
     """
 
     target: Tensor
@@ -295,6 +306,7 @@ class Statement:
     box: tuple[tuple[Exp, Exp], ...] | None = None
     index_spans: tuple[tuple[str, Span], ...] = field(default=(), compare=False, repr=False)
     loops: tuple[Loop, ...] = ()
+    needs: tuple[str, ...] = ()
 
     @property
     def indices(self) -> tuple[str, ...]:
@@ -387,7 +399,9 @@ class Checked:
 def children(e: Exp) -> tuple[Exp, ...]:
     """The direct sub-expressions."""
     match e:
-        case Const() | Index() | Size() | Scalar() | Counter() | ExtentOf() | OriginOf() | Let():
+        case (
+            Const() | Index() | Size() | Scalar() | Counter() | ExtentOf() | OriginOf() | LastIndex() | Let()
+        ):
             return ()
         case Access():
             return e.subscripts + e.fills
@@ -417,7 +431,9 @@ def accesses(e: Exp) -> Iterator[Access]:
 def rebuild(e: Exp, f: Callable[[Exp], Exp]) -> Exp:
     """`e` with `f` applied to its direct sub-expressions."""
     match e:
-        case Const() | Index() | Size() | Scalar() | Counter() | ExtentOf() | OriginOf() | Let():
+        case (
+            Const() | Index() | Size() | Scalar() | Counter() | ExtentOf() | OriginOf() | LastIndex() | Let()
+        ):
             return e
         case Access():
             modes = tuple(m if m.value is None else Mode(m.name, f(m.value)) for m in e.modes)

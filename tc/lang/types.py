@@ -169,7 +169,7 @@ class _Typer:
         match e:
             case r.Const():
                 return replace(e, dtype=FLOAT32) if e.single else e
-            case r.Index() | r.Size() | r.Counter() | r.ExtentOf() | r.OriginOf():
+            case r.Index() | r.Size() | r.Counter() | r.ExtentOf() | r.OriginOf() | r.LastIndex():
                 return replace(e, dtype=self.index)
             case r.Scalar():
                 return replace(e, dtype=e.declared)

@@ -170,7 +170,7 @@ class Facts:
                     if not free(inner) & self.opaque.keys():
                         return inner
                 return self._opaque(e, _bounds_of(e.target))
-            case r.Let():
+            case r.Let() | r.LastIndex():
                 unreachable(e)
 
     def bound_term(self, e: r.Exp) -> Term:

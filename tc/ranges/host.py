@@ -51,7 +51,7 @@ def check(bound: r.Exp) -> None:
     """Raises RangeError, code TC0310, for what the host does not know (a float scalar, a tensor's extent)
     or cannot compute."""
     for x in r.walk(bound):
-        unknown = isinstance(x, r.Counter | r.ExtentOf | r.OriginOf | r.Access | r.Index) or (
+        unknown = isinstance(x, r.Counter | r.ExtentOf | r.OriginOf | r.LastIndex | r.Access | r.Index) or (
             isinstance(x, r.Scalar) and not x.declared.is_int
         )
         name = x.name if isinstance(x, r.Scalar) else x.span.text
@@ -101,7 +101,7 @@ def _value(e: r.Exp, known: Mapping[str, int]) -> Any:
         case r.Apply():
             args = _matched(e.args, known)
             return _FUNCTIONS[e.function](*(a if _is_float(a) else np.float32(a) for a in args))
-        case r.Counter() | r.ExtentOf() | r.OriginOf() | r.Access() | r.Index() | r.Let():
+        case r.Counter() | r.ExtentOf() | r.OriginOf() | r.LastIndex() | r.Access() | r.Index() | r.Let():
             raise InternalError(f"no bound for the host: {e.span.text}")
         case _:
             unreachable(e)

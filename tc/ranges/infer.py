@@ -306,6 +306,8 @@ class _Inference:
     def _finish(self, k: int, st: r.Statement, sol: Solution, constraints: list[Constraint]) -> None:
         for v in (*st.variables, *st.auxiliary):
             self._extent_not_negative(st, v, sol[v], _guarded_accesses(constraints, v))
+        for v in st.needs:
+            self._not_empty(st, v, sol)
         for d, sub in enumerate(st.subscripts):
             self._inside_tensor(k, st, d, sub, sol)
         # Rebuilt, since dimensions that were open when the statement was solved are known by now.
@@ -355,6 +357,15 @@ class _Inference:
                 help="let the loop end sooner, or write the bound as a maximum: max(lo, hi)",
             )
         self.preconditions.append(Precondition(expr_of(condition), what, st.span_of(v)))
+
+    def _not_empty(self, st: r.Statement, v: str, sol: Solution) -> None:
+        """A variable needs a value, unless no element is computed."""
+        condition = self.facts.simplify(self.facts.always((">=", ("-", sol[v].hi, sol[v].lo), 0)))
+        if condition is True or self.facts.waits(condition) or self.facts.proves(condition):
+            return
+        unless = self._unless_empty(condition, {n: sol[n] for n in st.indices})
+        text = f"'{st.target.name}' would be the place of an extreme of nothing: '{v}' has no values"
+        self.preconditions.append(Precondition(expr_of(unless), text, st.span_of(v), expr_of(condition)))
 
     def _mapped_into_something(self, st: r.Statement, sol: Solution) -> None:
         """Boundary modes that map subscripts need an element to map them to, unless nothing is read."""

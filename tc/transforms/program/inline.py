@@ -54,7 +54,13 @@ def _candidate(program: Program, name: str) -> Inlined | None:
     buffer = program.buffer(func.buffer)
     stages = tuple(program.stages_of(name))
     alone = sum(f.buffer == func.buffer for f in program.funcs) == 1
-    if buffer.role != "temporary" or not alone or func.previous is not None or len(stages) != 1:
+    if (
+        buffer.role != "temporary"
+        or buffer.kept
+        or not alone
+        or func.previous is not None
+        or len(stages) != 1
+    ):
         return None
     stage = stages[0]
     plain = [a.name for a in stage.args if isinstance(a, Variable)]

@@ -1,0 +1,119 @@
+"""Arg-reductions (docs/language.md, "Arg-reductions"): where the extreme is, ties and NaN as NumPy has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+from tests.conformance.running import BACKENDS, run
+
+Array = np.ndarray[Any, Any]
+OPS = {"argmax": np.argmax, "argmin": np.argmin}
+
+
+def numbers(*shape: int, dtype: Any = np.float32) -> Array:
+    return np.random.default_rng(len(shape)).integers(-9, 10, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("dtype", ["float", "double", "half", "int8", "int64", "uint16"])
+def test_rows_of_every_type(dtype: str, op: str, backend: str) -> None:
+    kind = {"float": "f4", "double": "f8", "half": "f2"}.get(dtype, dtype)
+    x = np.abs(numbers(7, 41)).astype(kind) if dtype.startswith("u") else numbers(7, 41, dtype=kind)
+    found = run(backend, f"def f({dtype}(N,K) x) -> (i) {{ i(n) {op}=! x(n,k) }}", x)
+    assert found.dtype == np.int32
+    np.testing.assert_array_equal(found, OPS[op](x, 1))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("shape", [(1, 1), (3, 1), (1, 300), (40, 33), (2, 1025)])
+def test_rows_and_columns(shape: tuple[int, int], op: str, backend: str) -> None:
+    x = numbers(*shape)
+    rows = run(backend, f"def f(float(N,K) x) -> (i) {{ i(n) {op}=! x(n,k) }}", x)
+    np.testing.assert_array_equal(rows, OPS[op](x, 1))
+    columns = run(backend, f"def f(float(N,K) x) -> (i) {{ i(k) {op}=! x(n,k) }}", x)
+    np.testing.assert_array_equal(columns, OPS[op](x, 0))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("op", OPS)
+def test_the_first_nan_is_the_extreme(op: str, backend: str) -> None:
+    x = numbers(6, 50)
+    x[1, 49] = x[2, 0] = x[3, 7] = x[3, 30] = np.nan
+    x[4] = np.nan
+    x[5, 3], x[5, 4] = np.inf, -np.inf
+    found = run(backend, f"def f(float(N,K) x) -> (i) {{ i(n) {op}=! x(n,k) }}", x)
+    np.testing.assert_array_equal(found, OPS[op](x, 1))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("op", OPS)
+def test_a_computed_value_is_found_however_it_is_rounded(op: str, backend: str) -> None:
+    """The value is stored: a product and a sum may be rounded once in one place and twice in another."""
+    g = np.random.default_rng(7)
+    x, y = g.random((9, 200)).astype("f4"), g.random(200).astype("f4")
+    source = f"def f(float(N,K) x, float(K) y) -> (i) {{ i(n) {op}=! x(n,k) * y(k) + x(n,k) * 0.3 }}"
+    found = run(backend, source, x, y)
+    exact = x.astype("f8") * y + x * 0.3
+    best = OPS[op](exact, 1)
+    near = np.abs(exact[np.arange(9), found] - exact[np.arange(9), best])
+    assert (found < 200).all() and (near < 1e-6).all()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_ranges_conditions_and_the_extreme_beside_it(backend: str) -> None:
+    x = numbers(20, 20)
+    source = """def f(float(N,N) x) -> (i, m, t) {
+      i(n) argmax=! x(n,k) where k in 5:15
+      m(n) max=! x(n,k) where k in 5:15
+      t(n) argmin=! x(n,k) where k <= n
+    }"""
+    if backend == "interpret":
+        i, m, t = tc.interpret(source, x)
+    else:
+        i, m, t = tc.compile(source, backend)(x)
+    np.testing.assert_array_equal(i, 5 + np.argmax(x[:, 5:15], 1))
+    np.testing.assert_array_equal(m, np.max(x[:, 5:15], 1))
+    np.testing.assert_array_equal(t, [np.argmin(x[n, : n + 1]) for n in range(20)])
+
+
+@pytest.mark.parametrize("backend", [b for b in BACKENDS if b != "halide"])
+def test_in_a_loop(backend: str) -> None:
+    """The farthest point of all that were chosen, again and again."""
+    x = numbers(30, 3)
+    source = """def f(float(N,D) x, int S) -> (c) {
+      far(n) = 1e30 where n in 0:N
+      c(0) = 0
+      for s in 0:S {
+        d(n) +=! (x(n,k) - x(max(min(c(s), N-1), 0), k)) * (x(n,k) - x(max(min(c(s), N-1), 0), k))
+        far(n) = min(far(n), d(n))
+        c(s+1) argmax=! far(n)
+      }
+    }"""
+    far, chosen = np.full(30, 1e30, "f4"), [0]
+    for _ in range(5):
+        far = np.minimum(far, ((x - x[chosen[-1]]) ** 2).sum(1))
+        chosen.append(int(np.argmax(far)))
+    np.testing.assert_array_equal(run(backend, source, x, 5), chosen)
+
+
+def test_nothing_to_choose_from() -> None:
+    kernel = tc.compile("def f(float(N,K) x) -> (i) { i(n) argmax=! x(n,k) }", "reference")
+    with pytest.raises(tc.PreconditionError, match="the place of an extreme of nothing: 'k' has no values"):
+        kernel(np.ones((3, 0), "f4"))
+    assert kernel(np.ones((0, 0), "f4")).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("statement", "found"), [("i(n) argmax=! x(n,k) * y(j)", "'k', 'j'"), ("i(n,k) argmin=! x(n,k)", "none")]
+)
+def test_other_than_one_reduction_variable(statement: str, found: str) -> None:
+    source = f"def f(float(N,K) x, float(M) y) -> (i) {{ {statement} }}"
+    with pytest.raises(tc.SemanticError, match=f"one reduction variable, and this one has {found}") as caught:
+        tc.compile(source, "reference")
+    assert caught.value.code == "TC0230"

@@ -230,7 +230,9 @@ def index_named_as_a_size(draw: st.DrawFn, d: Def) -> Def | None:
 
     s = found[1]
     targets = tuple(replace(t, index=new) if t.index == old else t for t in s.targets)
-    return _with(d, found[0], replace(s, targets=targets, value=f(s.value)))
+    # A size alone would be a point of the tensor.
+    named = Within(new, Number("0"), Number("1"))
+    return _with(d, found[0], replace(s, targets=targets, value=f(s.value), clauses=(*s.clauses, named)))
 
 
 def condition_of_data(draw: st.DrawFn, d: Def) -> Def | None:

@@ -301,9 +301,11 @@ def check(
             p.name: [(0, sizes[n]) for n in p.dims] for p in d.params if p.dims is not None
         }
         own: list[tuple[Statement, Ranges] | list[tuple[Ranges, Box]]] = []
+        pieces: set[str] = set()  # tensors that assignments alone have touched so far
         values = {**sizes, **(scalars if top else {})}
         for s in d.body:
             if isinstance(s, Invocation):
+                pieces -= {*s.args, *s.tensors}
                 callee = next(x for x in tree.defs if x.name == s.name)
                 inner: dict[str, int] = {}
                 for p, a in zip(callee.params, s.args, strict=True):
@@ -318,8 +320,17 @@ def check(
             ranges = next(found)
             known = infer(s, boxes, values, ranges)
             dims = [_shifted(known.get(x.index), x.offset) for x in s.targets]
+            read = {x.tensor for e in _read_in(s) for x in walk(e) if isinstance(x, Access)}
+            pieces -= read
+            if s.op != "=":
+                pieces.discard(s.tensor)
+            elif s.tensor not in boxes and s.tensor not in read:
+                pieces.add(s.tensor)
             before = boxes.setdefault(s.tensor, dims)
-            boxes[s.tensor] = [b or x for b, x in zip(before, dims, strict=True)]
+            if s.tensor in pieces:
+                boxes[s.tensor] = [_hull(b, x) for b, x in zip(before, dims, strict=True)]
+            else:
+                boxes[s.tensor] = [b or x for b, x in zip(before, dims, strict=True)]
             own.append((s, ranges))
         out: list[tuple[Ranges, Box]] = []
         for x in own:
@@ -345,6 +356,16 @@ def check(
         if name in written and written[name] != box:
             raise WrongRange(f"{name} has {box}, reported {written[name]}")
     return out
+
+
+def _read_in(s: Statement) -> list[Exp]:
+    """The expressions of a statement that may read tensors."""
+    return [s.value, *(c.value for c in s.clauses if not isinstance(c, Within))]
+
+
+def _hull(a: tuple[int, int] | None, b: tuple[int, int] | None) -> tuple[int, int] | None:
+    """The range of two pieces."""
+    return (min(a[0], b[0]), max(a[1], b[1])) if a and b else a or b
 
 
 def _shifted(at: tuple[int, int] | None, by: int) -> tuple[int, int] | None:

@@ -1,4 +1,4 @@
-"""Arg-reductions (docs/language.md, "Arg-reductions"): where the extreme is, ties and NaN as NumPy has them."""
+"""Arg-reductions (docs/language.md, "Arg-reductions"): where extremes are, ties and NaN as NumPy has them."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from tc.errors import InternalError
 from tc.ir.evaluate import evaluate
-from tc.ir.expr import Expr, Load, variables, walk
+from tc.ir.expr import Call, Expr, FloatImm, Load, variables, walk
 from tc.ir.loops import Array, Block, Compute, For, If, LoopKind, LoopNest, Promote, Stmt
 
 
@@ -101,6 +101,7 @@ def _read(s: Compute) -> Iterator[str]:
 
 
 def _value(e: Expr, known: Mapping[str, int]) -> int | None:
-    if any(isinstance(x, Load) for x in walk(e)) or not variables(e) <= known.keys():
+    inexact = any(isinstance(x, Load | Call | FloatImm) for x in walk(e))
+    if inexact or not variables(e) <= known.keys():
         return None
     return int(evaluate(e, known))

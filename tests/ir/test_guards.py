@@ -87,6 +87,18 @@ def test_reads_of_a_condition_that_are_checked_stay_where_they_are() -> None:
     assert " where " not in restricted(source, N=4, K=4, M=4)
 
 
+@pytest.mark.filterwarnings("ignore::tc.DataDependentAccess")
+def test_a_strict_choice_reads_whatever_its_condition_is() -> None:
+    """A subscript out of range ends the call, also where the condition never holds."""
+    source = """def f(float(N) A, int(Q) X) -> (T) {
+      T(i) +=! select(i < 0, A(X(k)) * A(i), 0)
+    }"""
+    a, x = np.ones(3, np.float32), np.asarray([0, 9], np.int32)
+    for backend in ("reference", "cpu", "opencl"):
+        with pytest.raises(tc.BoundsError):
+            tc.compile(source, backend)(a, x)
+
+
 @pytest.mark.parametrize("op", ["+=!", "*=!", "min=!", "max=!"])
 @pytest.mark.parametrize(
     "dtype",

@@ -42,7 +42,7 @@ from tc.ir.expr import (
 from tc.ir.intervals import Interval, box_interval, interval
 from tc.ir.lower import neutral
 from tc.ir.program import Domain, IterVar, Program, Stage, moved_sites
-from tc.ir.simplify import simplify
+from tc.ir.simplify import is_pure, simplify
 
 _NEGATED: Mapping[type, type[Compare]] = {LT: GE, LE: GT, GT: LE, GE: LT, EQ: NE, NE: EQ}
 
@@ -106,7 +106,8 @@ def _guarded(e: Expr, nothing: Expr) -> tuple[Expr, Expr] | None:
             return None if inner is None else (inner[0], replace(e, value=inner[1]))
         case IfThenElse():
             condition, then, other = e.condition, e.then_value, e.else_value
-        case Select():
+        case Select() if is_pure(e.true_value) and is_pure(e.false_value):
+            # Else both are read whatever the condition, and a checked subscript may end the call.
             condition, then, other = e.condition, e.true_value, e.false_value
         case _:
             return None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tc.errors import ArgumentError
 from tc.ir.program import Program
 from tc.options import Options
 from tc.pipeline.front import Variant
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from tc.kernel import Kernel
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Compiled:
     """A kernel for given sizes: what was emitted, and how to run it.
 
@@ -37,6 +38,10 @@ class Compiled:
     variant: Variant = field(repr=False, default_factory=Variant)
     restored: bool = False  # whether it comes from disk
     typical: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def __repr__(self) -> str:
+        at = ", ".join(f"{n} = {v}" for n, v in {**self.sizes, **self.scalars}.items())
+        return f"<tc.Compiled {self.kernel.name}{f' for {at}' if at else ''} on {self.backend}>"
 
     @property
     def source(self) -> str:
@@ -67,4 +72,14 @@ class Compiled:
         return self.kernel.inspect(stage, **self.sizes, **self.scalars)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the kernel on arrays of these sizes.  Raises ArgumentError, code TC0519, for others."""
+        given = self.kernel.sizes_of(*args, **kwargs)
+        for name, value in {**self.sizes, **self.scalars}.items():
+            if given[name] != value and name not in self.typical:
+                raise ArgumentError(
+                    f"{self.kernel.name} was specialised for {name} = {value}, and these arguments have "
+                    f"{name} = {given[name]}",
+                    code="TC0519",
+                    help="call the kernel itself, which compiles for any sizes, or specialise it for these",
+                )
         return self.kernel(*args, **kwargs)

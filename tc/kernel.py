@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+import logging
 import threading
+import warnings
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from html import escape
 from typing import Any, cast
 
 import numpy as np
@@ -20,6 +24,7 @@ from tc.errors import (
     BackendNotice,
     DTypeError,
     PerformanceNotice,
+    Source,
     Warning,
     did_you_mean,
     warn,
@@ -42,12 +47,14 @@ from tc.ranges import Ranges, infer
 from tc.registry import availability, get
 from tc.registry import names as backend_names
 from tc.runtime import dispatch
+from tc.runtime.signature import Param
 from tc.support import locks
 from tc.support.float_mode import standard
 from tc.support.garbage import uncollected
 from tc.support.reproducer import reporting
 from tc.support.settings import dump_directory
 
+_LOG = logging.getLogger("tc")
 CACHE: CompileCache[Compiled] = CompileCache()
 BUILT: CompileCache[Built] = CompileCache(256)
 _READY = 64  # sizes that a kernel's slow calls remember, as many as the fast ones
@@ -92,6 +99,8 @@ class Kernel(_native.Dispatcher):
         self.source = front.source.text
         self.warnings: tuple[Warning, ...] = front.warnings
         self._signature = signature(front)
+        how = "Call it with arrays in this order or by name, results optionally in out=."
+        self.__doc__ = f"{_definition(front)}\n\n{how}"
         if backend is not None:
             self._backend()  # refuses options that the backend would ignore
         if front.ranges.complete and not front.specialized:
@@ -101,6 +110,36 @@ class Kernel(_native.Dispatcher):
         params = ", ".join(p.name for p in self._signature.params)
         outs = ", ".join(o.name for o in self._signature.outputs)
         return f"<tc.Kernel {self.name}({params}) -> ({outs})>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.source.strip())}</pre>{self.ranges.html()}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Source and options; machine code is made anew, or comes from disk."""
+        typical = dict(self._dynamic)
+        dynamic = tuple(typical) if None in typical.values() else typical
+        source = self._front.source
+        return _rebuilt, (
+            source.text,
+            source.name,
+            self.name,
+            self._backend_name,
+            self._options,
+            self._checks,
+            dynamic,
+        )
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """The arguments as Python's `inspect.signature` shows them."""
+        kinds = inspect.Parameter
+        params = [
+            kinds(p.name, kinds.POSITIONAL_OR_KEYWORD, annotation=_annotation(p))
+            for p in self._signature.params
+        ]
+        outs = tuple(f"{o.dtype}[{', '.join(['…'] * o.ndim)}]" for o in self._signature.outputs)
+        params.append(kinds("out", kinds.KEYWORD_ONLY, default=None))
+        return inspect.Signature(params, return_annotation=outs[0] if len(outs) == 1 else outs)
 
     # ---- what is known without data
 
@@ -380,6 +419,10 @@ class Kernel(_native.Dispatcher):
             return one
 
         found = CACHE.get(key, make)
+        if fresh:
+            at = ", ".join(f"{n} = {v}" for n, v in {**sizes, **scalars}.items())
+            how = "loaded from disk" if found.restored else f"compiled in {sum(found.seconds.values()):.3f} s"
+            _LOG.debug("%s for %s on %s: %s", self.name, at or "no sizes", backend.name, how)
         for empty in empty_ranges(found.program, sizes) if fresh else ():
             warn(empty, stacklevel=None)
         for text in found.compiled.notices if fresh else ():
@@ -466,6 +509,33 @@ class Kernel(_native.Dispatcher):
         from tc.inspect import artifact
 
         return artifact(self, stage, values)
+
+
+def _rebuilt(
+    text: str,
+    name: str,
+    entry: str,
+    backend: str | None,
+    options: Options,
+    checks: str,
+    dynamic: Dynamic,
+) -> Kernel:
+    """A kernel that was pickled or copied; its warnings were issued when it was first compiled."""
+    from tc.api import compile_source
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Warning)
+        return compile_source(Source(text, name), backend, entry, options, checks, dynamic=dynamic)
+
+
+def _annotation(p: Param) -> str:
+    dims = ", ".join(map(str, p.dims))
+    return f"{p.dtype}[{dims}]" if not p.scalar else str(p.dtype)
+
+
+def _definition(front: Front) -> str:
+    """The text of the def."""
+    return next(d.span.text for d in front.syntax.defs if d.name == front.checked.name)
 
 
 def _shapes(program: Program, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:

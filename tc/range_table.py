@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from html import escape
 
 from tc.errors import InternalError, Span
-from tc.ir.expr import Expr
+from tc.ir.expr import Add, Expr
 from tc.ir.printer import compile_python, text
 from tc.ir.program import Precondition
+from tc.ir.simplify import simplify
 from tc.ranges import Bound, Depends
 
 Boxes = Mapping[str, tuple[Bound, ...]]
@@ -20,9 +22,19 @@ class Range:
 
     min: int | str
     extent: int | str
+    _end: int | str | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def end(self) -> int | str:
+        """`min + extent`, which is no index any more."""
+        if self._end is not None:
+            return self._end
+        if isinstance(self.min, int) and isinstance(self.extent, int):
+            return self.min + self.extent
+        return str(self.extent) if self.min == 0 else f"{self.min} + {self.extent}"
 
     def __repr__(self) -> str:
-        return f"Range({self.min}, {self.extent})"
+        return f"[{self.min}, {self.end})"
 
 
 Integers = dict[str, tuple[Range, ...]]
@@ -67,6 +79,16 @@ class RangeTable(Mapping[str, tuple[Range | str, ...]]):
     def __repr__(self) -> str:
         return "\n".join(f"{name}: {', '.join(map(str, self[name]))}" for name in self)
 
+    def html(self) -> str:
+        """The table as HTML."""
+        rows = "".join(
+            f"<tr><th>{escape(name)}</th><td><code>{escape(', '.join(map(str, self[name])))}</code></td></tr>"
+            for name in self
+        )
+        return f"<table>{rows}</table>"
+
+    _repr_html_ = html  # what notebooks show
+
     def at(self, **values: int) -> dict[str, tuple[Range, ...]]:
         """Integer ranges for given sizes and scalars."""
         return self._refine(values)
@@ -95,7 +117,10 @@ def compile_boxes(boxes: Boxes, names: Sequence[str]) -> Callable[[Mapping[str, 
 
 def shown(b: Bound) -> Range | str:
     """A bound as users see it."""
-    return str(b) if isinstance(b, Depends) else Range(_plain(b.min), _plain(b.extent))
+    if isinstance(b, Depends):
+        return str(b)
+    end = simplify(Add(b.min, b.extent), exact=True)
+    return Range(_plain(b.min), _plain(b.extent), _plain(end))
 
 
 def _plain(e: Expr) -> int | str:

@@ -14,10 +14,14 @@
 #include <climits>
 #include <condition_variable>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <mutex>
 #include <new>
+#include <set>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <atomic>
@@ -52,17 +56,66 @@ int environment(const char *name, int fallback, int lowest, int highest) {
   return static_cast<int>(value);
 }
 
+#ifdef __linux__
+// The number in a file of one, or -1.
+long number_in(const std::string &path) {
+  std::ifstream file(path);
+  long value = -1;
+  return file >> value ? value : -1;
+}
+
+// Physical cores among these processors: hyperthreads of a core share its units.
+int physical_cores(const cpu_set_t &set) {
+  std::set<std::pair<long, long>> cores;
+  int unknown = 0;
+  for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+    if (!CPU_ISSET(cpu, &set)) continue;
+    std::string place = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
+    long package = number_in(place + "physical_package_id"), core = number_in(place + "core_id");
+    if (core < 0)
+      unknown++;
+    else
+      cores.insert({package, core});
+  }
+  return static_cast<int>(cores.size()) + unknown;
+}
+
+// Processors that the control group grants, rounded up; 0 without a limit.
+int granted_by_cgroup() {
+  long quota = -1, period = 0;
+  std::ifstream file("/sys/fs/cgroup/cpu.max");  // version 2: "max 100000" or "150000 100000"
+  if (!(file >> quota >> period)) {
+    quota = number_in("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
+    period = number_in("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+  }
+  return quota > 0 && period > 0 ? static_cast<int>((quota + period - 1) / period) : 0;
+}
+#endif
+
+// Physical cores that the process may use.
 int usable_cores() {
 #ifdef __linux__
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof set, &set) == 0) {
-    int count = CPU_COUNT(&set);
+    int count = physical_cores(set), granted = granted_by_cgroup();
+    if (granted > 0 && granted < count) count = granted;
     if (count > 0) return count;
   }
 #endif
   unsigned count = std::thread::hardware_concurrency();
   return count ? static_cast<int>(count) : 1;
+}
+
+// As others count them: of a list, "4,2", the first number is for the outermost level.
+int openmp_threads() {
+  const char *text = std::getenv("OMP_NUM_THREADS");
+  if (!text) return 0;
+  char *end = nullptr;
+  long value = std::strtol(text, &end, 10);
+  return end != text && (*end == 0 || *end == ',') && value >= 1 && value <= kMaxThreads
+             ? static_cast<int>(value)
+             : 0;
 }
 
 struct alignas(64) Share {
@@ -191,6 +244,7 @@ int wanted_threads(Pool &p) {
   int count = p.wanted.load(std::memory_order_relaxed);
   if (count == 0) {
     count = environment("TC_NUM_THREADS", 0, 1, kMaxThreads);
+    if (count == 0) count = openmp_threads();
     if (count == 0) count = usable_cores();
     int unset = 0;
     if (!p.wanted.compare_exchange_strong(unset, count)) count = unset;

@@ -4,7 +4,7 @@
 |---|---|
 | `TC_VERIFY=1` | follow every pass that moves work by its oracle |
 | `TC_DUMP=DIR` | write every stage of every compile into DIR |
-| `TC_NUM_THREADS=N` | threads of the CPU backend's pool |
+| `TC_NUM_THREADS=N` | threads of the CPU backend's pool (default: `OMP_NUM_THREADS`, else physical cores) |
 | `TC_CACHE=0` | keep no compiled kernels on disk (default: 1) |
 | `TC_CACHE_DIR=DIR` | where they are kept (default: the user's directory for such things) |
 | `TC_CACHE_MIB=N` | how much is kept, in MiB (default: 1024) |

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tc.dtypes import SPELLINGS, UINT64
 from tc.errors import InternalError, ParseError, Source, Span
+from tc.lang import habits
 from tc.lang import syntax as s
 
 if TYPE_CHECKING:
@@ -356,6 +357,7 @@ def _unexpected_token(source: Source, e: Any) -> ParseError:
             "reductions are += *= min= max= and, starting from the neutral element, +=! *=! min=! max=! "
             "argmin=! argmax=!"
         )
+    help = help or habits.at(source.text, token.start_pos, str(token))
     return ParseError(f"unexpected '{token}', expected {_expected(expected)}", span, code="TC0102", help=help)
 
 
@@ -365,13 +367,13 @@ def _unexpected_character(source: Source, e: Any) -> ParseError:
     span = Span(source, at, at + 1)
     if char.isprintable() and re.match(r"[\w\s()\[\]{},.:;?!=<>+\-*/%&|#]", char) and char.isascii():
         message = f"unexpected '{char}', expected {_expected(set(e.allowed or ()))}"
-        return ParseError(message, span, code="TC0102")
+        return ParseError(message, span, code="TC0102", help=habits.at(source.text, at, char))
     shown = f"'{char}'" if char.isprintable() else f"U+{ord(char):04X}"
     return ParseError(
         f"character {shown} does not belong to the language",
         span,
         code="TC0101",
-        help="the grammar is in docs/language.md, section 1",
+        help=habits.at(source.text, at, char) or "the grammar is in docs/language.md, section 1",
     )
 
 

@@ -5,17 +5,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tc.dtypes import SPELLINGS
 from tc.errors import Note, SemanticError, Span, did_you_mean
+from tc.lang import habits
 from tc.lang import resolved as r
 from tc.lang import syntax as s
 from tc.lang.builtins import BUILTINS, SUFFIXED, find
 
 MAX_HEIGHT = 200  # of an expression with its lets substituted
 MAX_NODES = 20_000
+CONSTANTS = {"inf": math.inf, "nan": math.nan, "pi": math.pi}  # whatever else has the name hides it
 MODES = ("none", "zero", "fill", "clamp", "reflect", "symmetric", "wrap")
 
 
@@ -159,6 +162,8 @@ class StatementResolver:
             return r.Access(tensor, (), e.span)
         if name in scope.sizes:
             return replace(scope.sizes[name], span=e.span)
+        if name in CONSTANTS:
+            return r.Const(CONSTANTS[name], False, e.span)
         raise self._unknown(name, e.span)
 
     def _unknown(self, name: str, span: Span) -> SemanticError:
@@ -167,7 +172,8 @@ class StatementResolver:
             f"unknown name '{name}'",
             span,
             code="TC0201",
-            help=did_you_mean(name, pool - {name})
+            help=habits.NAMES.get(name)
+            or did_you_mean(name, pool - {name})
             or "an index variable subscripts a tensor or has a 'where' range",
         )
 
@@ -205,7 +211,7 @@ class StatementResolver:
             )
         b = find(name)
         if b is None:
-            near = did_you_mean(name, {*scope.callable_names(), *SUFFIXED})
+            near = habits.of_function(name) or did_you_mean(name, {*scope.callable_names(), *SUFFIXED})
             raise SemanticError(f"unknown tensor or function '{name}'", e.name_span, code="TC0201", help=near)
         if b.kind == "concat":
             raise SemanticError(
@@ -216,11 +222,14 @@ class StatementResolver:
             )
         if len(e.args) < b.arity or (len(e.args) > b.arity and not b.variadic):
             least = "at least " if b.variadic else ""
+            one_of_many = b.name in ("min", "max") and len(e.args) == 1
             raise SemanticError(
                 f"'{name}' takes {least}{count(b.arity, 'argument')} but {_given(len(e.args))}",
                 e.span,
                 code="TC0209",
-                help="the built-ins and their arguments are in docs/language.md",
+                help=f"a reduction is a statement of its own: m(i) {b.name}=! x(i,k)"
+                if one_of_many
+                else "the built-ins and their arguments are in docs/language.md",
             )
         return r.Apply(b.name, tuple(self.exp(a) for a in e.args), e.span)
 

@@ -69,7 +69,7 @@ _WORDS = {
     "not": _AND,
     "if": "a choice is a ternary: c ? a : b",
     "else": "a choice is a ternary: c ? a : b",
-    "let": "a statement needs no keyword: y(i) = x(i); a name for a value stands behind where: where a = x(i)",
+    "let": "a statement needs no keyword: y(i) = x(i); a value is named behind where: where a = x(i)",
     "var": "a statement needs no keyword: y(i) = x(i)",
     "return": "results are those named behind ->",
     "while": "there are loops with bounds alone: for t in 0:N { ... }",

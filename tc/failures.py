@@ -25,10 +25,10 @@ def failure(
             help="run it on another backend",
         )
     site = program.sites[number]
-    call = _checked_read(program, number)
+    name_there = _checked(program, number)
     low, high = 0, -1
-    if call is not None:
-        along = program.buffer(program.func_buffers.get(call.name, call.name)).box[dim]
+    if name_there is not None:
+        along = program.buffer(program.func_buffers.get(name_there, name_there)).box[dim]
         low = evaluate(along.min, sizes)
         high = low + evaluate(along.extent, sizes) - 1
     where = ", ".join(f"{n} = {v}" for n, v in zip(site.variables, point, strict=False))
@@ -41,10 +41,12 @@ def failure(
     )
 
 
-def _checked_read(program: Program, site: int) -> x.Call | None:
-    """The access of a number, if some of its subscripts are checked."""
+def _checked(program: Program, site: int) -> str | None:
+    """The Func or image of the access of a number, if some of its subscripts are checked."""
     for st in program.stages:
+        if any(number == site for _, number in st.checked):
+            return st.func
         for e in x.walk(st.value):
             if isinstance(e, x.Call) and e.site == site and e.checked:
-                return e
+                return e.name
     return None

@@ -36,6 +36,7 @@ from tc.transforms.loops.reassociate import reassociate
 from tc.transforms.loops.unswitch import unswitch
 from tc.transforms.program import segments
 
+from ..reference.passes import IdentityState, identity_passes
 from . import policy
 from .cost.work import instruction_count
 from .emit import spills
@@ -81,6 +82,7 @@ class CpuState(ProgramState, PolyhedralState):
     code: llvm_jit.MachineCode = later()
     parts: tuple[CpuState, ...] = ()  # straight-line parts of a program with sequential loops
     splits: bool = True  # reductions may be split
+    composed: bool = False  # of parts, of which those that scatter are not among `parts`
 
     @property
     def lowered(self) -> LoweredKernel:
@@ -331,7 +333,7 @@ def _segments(state: CpuState, make: Callable[[CpuState], CpuState]) -> CpuState
 
     Buffers keep their dimensions, which all parts share.
     """
-    if not state.program.loops:
+    if not state.program.composite:
         return make(state)
     parts = segments.parts(state.program)
     typical = {**state.typical, **segments.typical_counters(parts, state.typical)}
@@ -339,6 +341,10 @@ def _segments(state: CpuState, make: Callable[[CpuState], CpuState]) -> CpuState
     made: list[CpuState] = []
 
     def compiled_segment(part: segments.Segment) -> composition.Compiled:
+        if part.serial:
+            one = _IDENTITY.run(IdentityState(program=part.program))
+            nest = loop_nest.assemble(part.program, one.body)
+            return composition.Compiled(nest, nest.workspace)
         at = {n: typical[n] for n in part.program.sizes}
         first = replace(state, program=part.program, policy=decisions, typical=at, rankings=Rankings())
         found = _TO_NEST.run(replace(first, dependences=[], distances=Distances(), splits=False))
@@ -347,7 +353,8 @@ def _segments(state: CpuState, make: Callable[[CpuState], CpuState]) -> CpuState
         return composition.Compiled(found.nest, own)
 
     nest, private = composition.composed(state.program, parts, compiled_segment)
-    whole = PASSES.run_pass(_CODE, replace(state, nest=nest, private=private, parts=tuple(made)))
+    whole = replace(state, nest=nest, private=private, parts=tuple(made), composed=True)
+    whole = PASSES.run_pass(_CODE, whole)
     return whole if state.draft else PASSES.run_pass(OBJECT, whole)
 
 
@@ -436,6 +443,7 @@ _TO_LOOPS = (
     ),
 )
 _TO_CODE = (*_TO_LOOPS, _CODE)
+_IDENTITY = PassList[IdentityState]("cpu", identity_passes(IdentityState))
 _TO_NEST = PassList[CpuState]("cpu", (*_TO_POLYHEDRA, *_TO_LOOPS))
 # What needs no code generator for the machine: tests look at the code for processors that are not here.
 _CODE_ONLY = PassList[CpuState]("cpu", (*_TO_POLYHEDRA, *_TO_CODE))
@@ -510,7 +518,7 @@ def _of_parts(state: CpuState) -> LoweredKernel:
 
 
 def _lowered(state: CpuState) -> LoweredKernel:
-    if state.parts:
+    if state.composed:
         return _of_parts(state)
     usual, few, polyhedra = state.plan, state.variants, state.polyhedra
     shown = "".join(f"{v.size} <= {v.most}:\n{v.plan.schedule}" for v in few) + usual.schedule

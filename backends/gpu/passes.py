@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from tc.errors import ArgumentError
+from tc.errors import ArgumentError, BackendError
 from tc.ir.evaluate import bytes_of
 from tc.ir.loops import Block, Launch, LoopKind, LoopNest
 from tc.ir.printer import nest_text
@@ -214,8 +214,16 @@ def with_loops(
     to_code = PassList[G](name, code)
 
     def run(state: G, make: Callable[[G], G]) -> G:
-        if not state.program.loops:
+        if not state.program.composite:
             return make(state)
+        scatter = next((s for s in state.program.stages if s.scatters), None)
+        if scatter is not None:
+            raise BackendError(
+                f"the {name} backend has no scatter, '{scatter.text}'",
+                scatter.span,
+                code="TC0821",
+                help="use the backend cpu or reference",
+            )
         found = segments.parts(state.program)
         typical = {**state.typical, **segments.typical_counters(found, state.typical)}
         decisions = replace(state.policy, collapse=False, store=None)

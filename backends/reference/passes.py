@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from tc.codegen import c_family, llvm_ir, llvm_jit
+from tc.ir import verify
 from tc.ir.loops import LoopKind, LoopNest, Stmt
 from tc.ir.printer import nest_text
 from tc.ir.program import Program
@@ -85,9 +86,15 @@ def _machine(state: ReferenceState) -> ReferenceState:
     return replace(state, code=llvm_jit.compile_text(state.text, llvm_ir.KERNEL, verify=settings.verify()))
 
 
+def _traced(_: ReferenceState, after: ReferenceState) -> str:
+    if after.program.composite:  # the trace knows no scatter
+        return verify.loop_nest(after.nest, [LoopKind.SERIAL], launches=False)
+    return traced(after.program, after.nest, [LoopKind.SERIAL], launches=False)
+
+
 def _segments(state: ReferenceState, make: Callable[[ReferenceState], ReferenceState]) -> ReferenceState:
     """The nest of a program's straight-line parts, in its sequential loops."""
-    if not state.program.loops:
+    if not state.program.composite:
         return make(state)
     trees: list[str] = []
 
@@ -115,7 +122,7 @@ PASSES = PassList[ReferenceState](
                     "tc/poly/loop_nest.py",
                     _assemble,
                     lambda s: nest_text(s.nest),
-                    lambda _, after: traced(after.program, after.nest, [LoopKind.SERIAL], launches=False),
+                    _traced,
                 ),
             ),
             _segments,

@@ -123,7 +123,19 @@ def _loops(p: Program) -> Iterator[str]:
         yield f"the sequential loop '{loop.name}'"
 
 
+def _scatters(p: Program) -> Iterator[str]:
+    for s in p.stages:
+        if s.scatters:
+            yield f"'{s.text}'"
+
+
 EXCLUSIONS: tuple[Exclusion, ...] = (
+    Exclusion(
+        "scatter",
+        _scatters,
+        "an update of Halide has no checks where it writes",
+        "use another backend",
+    ),
     Exclusion(
         "sequential loops",
         _loops,

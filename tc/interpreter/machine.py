@@ -68,7 +68,9 @@ def run_points(
     points: Mapping[str, Array],
 ) -> dict[str, Array]:
     """Chosen elements: `points[name]` has shape (n, rank), zero-based; the result has shape (n,)."""
-    if any(st.loops for st in typed.checked.statements):  # an element may need all iterations before
+    if any(
+        st.loops or st.scattered for st in typed.checked.statements
+    ):  # an element may need all iterations before
         whole = run(typed, ranges, sizes, arrays, scalars, outputs)
         ranked = {n: np.asarray(at, np.int64).reshape(-1, whole[n].ndim) for n, at in points.items()}
         return {n: whole[n][tuple(at.T)] for n, at in ranked.items()}
@@ -188,6 +190,9 @@ class _Machine:
             for c in st.conditions:
                 env = env.under(np.broadcast_to(self.evaluate(c, env), env.shape))
             value = np.broadcast_to(self.evaluate(st.value, env), env.shape)
+            if st.scattered:
+                self._scatter(st, env, value, target)
+                continue
             where = self._slices(st, env, region[: len(st.indices)])
             if not st.reduces:
                 target[where] = value if env.mask is None else np.where(env.mask, value, target[where])
@@ -200,6 +205,29 @@ class _Machine:
                 value = ufunc.reduce(value, axis=axes, dtype=value.dtype)
             target[where] = ufunc(target[where], value)
         self.snapshot = None
+
+    def _scatter(self, st: r.Statement, env: _Env, value: Array, target: Array) -> None:
+        """Update elements that data choose, one point after the other."""
+        live = np.ones(env.shape, np.bool_) if env.mask is None else np.broadcast_to(env.mask, env.shape)
+        at: list[Array] = []
+        for d, (sub, origin) in enumerate(zip(st.subscripts, self._origin(st.target), strict=True)):
+            if sub.data is not None:
+                index = np.asarray(self._index(sub.data, env)).astype(np.int64)
+            else:
+                offset = int(self.evaluate(sub.offset, env)) if sub.offset is not None else 0
+                index = env.values[sub.index] + offset
+            index = np.broadcast_to(index, env.shape)[live] - origin
+            bad = (index < 0) | (index >= target.shape[d])
+            if bad.any():
+                found = int(index[bad][0]) + origin
+                raise BoundsError(
+                    f"subscript {found} of '{st.target.name}' is outside dimension {d}, "
+                    f"{origin} to {origin + target.shape[d] - 1}",
+                    sub.span,
+                    code="TC0701",
+                )
+            at.append(index)
+        UFUNCS[st.op.rstrip("!").rstrip("=")].at(target, tuple(at), value[live].astype(target.dtype))
 
     def _filled(self, storage: r.Tensor, value: float | int) -> Array:
         shape = tuple(hi - lo for lo, hi in self.boxes[storage])

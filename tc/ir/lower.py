@@ -7,6 +7,7 @@ and stores, and lets into `Let`s (inlined where a lazy branch guards a read they
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -252,9 +253,11 @@ class _Lowering:
         text: str,
         init: bool = False,
         span: r.Span | None = None,
+        checked: tuple[tuple[int, int], ...] = (),
     ) -> None:
         name = f"S{len(self.stages)}"
-        self.stages.append(Stage(name, func, args, op, value, domain, text, init, span, self.around))
+        made = Stage(name, func, args, op, value, domain, text, init, span, self.around, checked)
+        self.stages.append(made)
 
     def _round_into(self, s: _Storage) -> None:
         """The final conversion of a half output that was accumulated in float32."""
@@ -274,8 +277,12 @@ class _Lowering:
         text = " ".join(st.span.text.split())
         shift = self._shift(st.target)
         args: list[Expr] = []
-        for sub, offset in zip(st.subscripts, shift, strict=True):
-            e: Expr = x.Variable(sub.index)
+        checked: list[tuple[int, int]] = []
+        for d, (sub, offset) in enumerate(zip(st.subscripts, shift, strict=True)):
+            e: Expr = x.Variable(sub.index) if sub.data is None else self.index(sub.data, st)
+            if sub.data is not None:
+                checked.append((d, sub.site))
+                self.sites[sub.site] = Site(st.target.name, _left(text), st.variables, sub.span)
             if sub.offset is not None:
                 e = x.Add(e, self.index(sub.offset, st))
             args.append(e if offset is None else x.Add(e, offset))
@@ -313,7 +320,7 @@ class _Lowering:
         else:
             func = self._begin(s, pure_definition=op is None and whole and not conditions and not reads_self)
         self._mark_reads(st)
-        self._stage(func, tuple(args), op, value, domain, text, False, st.span)
+        self._stage(func, tuple(args), op, value, domain, text, False, st.span, tuple(checked))
         s.defined = True
         if self.strict and s.dtype.is_half and s.buffer.dtype == FLOAT32 and op is not None:
             read = x.Call(func, tuple(args), FLOAT32, "func")
@@ -543,3 +550,8 @@ def _typed(e: r.Exp) -> DType:
     if e.dtype is None:
         raise InternalError(f"untyped expression: {e!r}")
     return e.dtype
+
+
+def _left(text: str) -> str:
+    """The left-hand side of a statement's text."""
+    return re.split(r" (?:[+*]|min|max)=", text)[0]

@@ -116,6 +116,9 @@ class Stage:
     `args` are logical coordinates: affine in the domain's pure variables, one each.  `value` reads
     Funcs and images by `Call`.  `init` marks the neutral element set by `op=!`.  `loops` are the sequential
     loops around it, outermost first; all of the stage may name them.
+
+    The `args` of a scatter read tensors, and several instances may update one element.  `checked` has the
+    dimensions of these that are checked when an instance runs, each with the number of its site.
     """
 
     name: str
@@ -128,6 +131,11 @@ class Stage:
     init: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
     loops: tuple[Loop, ...] = ()
+    checked: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def scatters(self) -> bool:
+        return any(isinstance(e, Call) for a in self.args for e in walk(a))
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +202,11 @@ class Program:
         return sum(
             math.prod(max(0, e.value) for e in _extents(s) if isinstance(e, IntImm)) for s in self.stages
         )
+
+    @property
+    def composite(self) -> bool:
+        """Whether it has sequential loops or scatters, around and beside which its parts are compiled."""
+        return any(s.loops or s.scatters for s in self.stages)
 
     @property
     def loops(self) -> tuple[Loop, ...]:

@@ -260,7 +260,7 @@ class _Programs(_Typed):
             scope.fail(f"{s.func} has {len(f.box)} dimensions and is written with {len(s.args)} subscripts")
         pure = {v.name: INDEX for v in s.domain.vars if v.kind == "pure"}
         for a in s.args:
-            self._index(a, scope.with_variables(pure))
+            self._index(a, inner if s.scatters else scope.with_variables(pure))
         for c in s.domain.conditions:
             self.typed(
                 c, scope.with_variables({**own, **{n: INDEX for n, t in self.scalars.items() if t.is_int}})

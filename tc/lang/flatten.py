@@ -11,6 +11,7 @@ from tc.lang import calls, extremes, reductions
 from tc.lang import resolved as r
 from tc.lang import syntax as s
 from tc.lang.builtins import find
+from tc.lang.reductions import check_scatter
 from tc.lang.resolve import Scope, StatementResolver, count, reject_builtin
 
 
@@ -306,7 +307,7 @@ class Flattener:
         res.measure(value)
         for i, sub in enumerate(subscripts):
             for other in subscripts[:i]:
-                if other.index == sub.index:
+                if other.index == sub.index and sub.data is None:
                     raise SemanticError(
                         f"'{sub.index}' subscripts '{name}' twice",
                         sub.span,
@@ -314,7 +315,7 @@ class Flattener:
                         help="a diagonal is written with a condition: O(i,j) = … where i == j",
                     )
         seen = [*res.seen, *from_clauses]
-        lhs = {sub.index for sub in subscripts}
+        lhs = {sub.index for sub in subscripts if sub.data is None}
         reductions = tuple(dict.fromkeys(n for n, _ in seen if n not in lhs))
         in_exists = {x.name for e in exists for x in r.walk(e) if isinstance(x, r.Index)}
         auxiliary = tuple(sorted(in_exists - lhs - set(reductions)))
@@ -333,6 +334,8 @@ class Flattener:
             index_spans=tuple(seen)
             + tuple((x.name, x.span) for e in exists for x in r.walk(e) if isinstance(x, r.Index)),
         )
+        if statement.scattered:
+            check_scatter(statement, known or name in scope.predeclared)
         if st.op in extremes.OPERATORS:
             *before, statement = extremes.written_out(statement, self.unique)
             self.statements += [replace(b, loops=self.loops) for b in before]
@@ -368,7 +371,16 @@ class Flattener:
                 count += 1
             return e
 
-        self.statements = [r.map_statement(st, number) for st in self.statements]
+        def numbered(sub: r.Subscript) -> r.Subscript:
+            nonlocal count
+            if sub.data is None:
+                return sub
+            count += 1
+            return replace(sub, site=count - 1)
+
+        for k, st in enumerate(self.statements):
+            st = r.map_statement(st, number)
+            self.statements[k] = replace(st, subscripts=tuple(map(numbered, st.subscripts)))
 
 
 def _no_statement(st: s.For) -> s.Assign:

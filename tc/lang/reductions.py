@@ -27,12 +27,37 @@ def check_reduction(st: r.Statement) -> None:
         )
 
 
+def check_scatter(st: r.Statement, defined: bool) -> None:
+    """Several instances of a scatter may write one element, so only reductions may, into what is there."""
+    span = next(s.span for s in st.subscripts if s.data is not None)
+    name = st.target.name
+    if st.op in ("+=", "*=", "min=", "max=") and defined:
+        return
+    if st.op == "=":
+        what, help = "an assignment", "which of several instances wins is not defined; reduce: += max="
+    elif not defined:
+        what, help = "the first statement of a tensor", f"define it first: {name}(k) = 0 where k in 0:K"
+    else:
+        op = st.op.rstrip("!")
+        what, help = f"'{st.op}'", f"define it first, {name}(k) = 0 where k in 0:K, and use {op}"
+    raise SemanticError(
+        f"{what} cannot have a left-hand-side subscript that reads data", span, code="TC0231", help=help
+    )
+
+
 def check_own_reads(st: r.Statement) -> None:
     """Data-dependent reads of the tensor a statement writes have no exact legality test."""
     for root in st.roots():
         for a in r.accesses(root):
             if a.tensor.storage is not st.target.storage:
                 continue
+            if st.scattered:
+                raise SemanticError(
+                    f"the statement scatters into '{st.target.name}' and reads it",
+                    a.span,
+                    code="TC0231",
+                    help="read a copy that an earlier statement makes",
+                )
             for sub in a.subscripts:
                 if any(isinstance(x, r.Access) for x in r.walk(r.expand_lets(sub, st))):
                     raise SemanticError(
@@ -49,6 +74,7 @@ def structural_scalars(st: r.Statement) -> set[str]:
     roots: list[r.Exp] = [x for g in st.ranges for x in (g.lo, g.hi)]
     roots += [x for loop in st.loops for x in (loop.first, loop.last)]
     roots += [x.offset for x in st.subscripts if x.offset is not None]
+    roots += st.scattered
     roots += st.conditions
     for e in (*st.roots(), *st.exists):
         roots += [sub for a in r.accesses(e) for sub in a.subscripts]

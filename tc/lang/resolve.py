@@ -77,12 +77,15 @@ class StatementResolver:
     def collect(self) -> None:
         st = self.statement
         let_names = {c.name for c in st.clauses if isinstance(c, s.LetClause)}
+        roots: list[s.Exp] = [st.value]
         for sub in st.lhs.subscripts or ():
+            if self._reads_tensor(sub):
+                roots.append(sub)
+                continue
             for name in _names(sub):
                 if name.id not in let_names and not self._is_value(name.id):
                     self.declared.add(name.id)
         self.declared |= {c.name for c in st.clauses if isinstance(c, s.RangeClause)}
-        roots: list[s.Exp] = [st.value]
         for c in st.clauses:
             match c:
                 case s.LetClause() | s.ExistsClause() | s.Condition():
@@ -95,6 +98,10 @@ class StatementResolver:
                     for arg in call.args:
                         self.subscript_names |= {n.id for n in _names(arg)}
         self.subscript_names -= let_names
+
+    def _reads_tensor(self, e: s.Exp) -> bool:
+        tensors = {*self.scope.tensors, *self.scope.later}
+        return any(c.name in tensors for c in _calls(e))
 
     def _is_value(self, name: str) -> bool:
         return name in self.scope.sizes or name in self.scope.scalars or name in self.scope.counters
@@ -325,6 +332,8 @@ class StatementResolver:
     # ---- left-hand side and clauses
 
     def subscript(self, e: s.Exp) -> r.Subscript:
+        if self._reads_tensor(e):
+            return r.Subscript("", None, e.span, data=self.exp(e))
         names = [n for n in _names(e) if n.id in self.declared and not self._is_value(n.id)]
         if not names:
             return self._point(e)

@@ -274,12 +274,15 @@ class IndexRange:
 @dataclass(frozen=True, slots=True)
 class Subscript:
     """A left-hand-side subscript `index + offset`; one without an index variable has one of its own, whose
-    range is the single `point`."""
+    range is the single `point`.  A scatter has `data` instead, which reads tensors, and no index; `site`
+    numbers it among the accesses."""
 
     index: str
     offset: Exp | None
     span: Span = _span()
     point: Exp | None = None
+    data: Exp | None = None
+    site: int = field(default=-1, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +313,7 @@ class Statement:
 
     @property
     def indices(self) -> tuple[str, ...]:
-        return tuple(s.index for s in self.subscripts)
+        return tuple(s.index for s in self.subscripts if s.data is None)
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -329,9 +332,15 @@ class Statement:
         return next(b.value for b in reversed(self.lets) if b.name == name)
 
     def roots(self) -> Iterator[Exp]:
-        """The expressions that are evaluated: the value and the lets."""
+        """The expressions that are evaluated: the value, the lets, and subscripts of a scatter."""
         yield self.value
         yield from (b.value for b in self.lets)
+        yield from self.scattered
+
+    @property
+    def scattered(self) -> tuple[Exp, ...]:
+        """The subscripts that data decide."""
+        return tuple(s.data for s in self.subscripts if s.data is not None)
 
     def span_of(self, index: str) -> Span:
         """Where a variable first occurs."""
@@ -458,6 +467,7 @@ def map_statement(st: Statement, f: Callable[[Exp], Exp]) -> Statement:
         lets=tuple(replace(b, value=f(b.value)) for b in st.lets),
         exists=tuple(map(f, st.exists)),
         conditions=tuple(map(f, st.conditions)),
+        subscripts=tuple(s if s.data is None else replace(s, data=f(s.data)) for s in st.subscripts),
     )
 
 

@@ -60,6 +60,8 @@ def subscript_only(checked: r.Checked) -> frozenset[str]:
     for st in checked.statements:
         for root in (st.value, *st.exists):
             scan(root, False, st)
+        for sub in st.scattered:
+            scan(sub, isinstance(sub, r.Access) or _is_index_arithmetic(sub), st)
     return frozenset(
         p.name
         for p in checked.params
@@ -154,8 +156,12 @@ class _Typer:
         for sub in st.subscripts:
             if sub.offset is not None:
                 self._integral(self.exp(sub.offset), "a left-hand-side offset")
+        subscripts = tuple(
+            s if s.data is None else replace(s, data=self._subscript(s.data)) for s in st.subscripts
+        )
         return replace(
             st,
+            subscripts=subscripts,
             value=value,
             conditions=conditions,
             exists=exists,
@@ -224,6 +230,11 @@ class _Typer:
             self.lets = lets
         dtype = None if storage in self.open else self.dtypes.get(storage)
         return replace(e, subscripts=tuple(subscripts), dtype=dtype)
+
+    def _subscript(self, e: r.Exp) -> r.Exp:
+        typed = self.settled(self.exp(e))
+        self._integral(typed, "a left-hand-side subscript")
+        return typed
 
     def _integral(self, e: r.Exp, what: str) -> None:
         dtype = own_type(e) if e.dtype is None else e.dtype

@@ -370,6 +370,8 @@ def _legal(program: Program, ranges: Ranges, checks: bool) -> Program:
         else:
             exact.undefined(scop)
     program = _mark(program, dynamic if checks else set())
+    if not checks:
+        program = replace(program, stages=tuple(replace(s, checked=()) for s in program.stages))
     return replace(program, preconditions=allowed)
 
 

@@ -28,8 +28,9 @@ def reads_of(e: Expr) -> Iterator[Read]:
 
 
 def reads(stage: Stage) -> tuple[Read, ...]:
-    """The reads of a stage's value; the element that an `op` updates is not among them."""
-    return tuple(reads_of(stage.value))
+    """The reads of a stage's value, and of the subscripts of a scatter; the element that an `op` updates is
+    not among them."""
+    return (*reads_of(stage.value), *(x for a in stage.args for x in reads_of(a)))
 
 
 def _reads(e: Expr, lets: Mapping[str, Expr], guards: tuple[tuple[Expr, bool], ...]) -> Iterator[Read]:

@@ -10,7 +10,7 @@ from functools import reduce
 
 import islpy as isl
 
-from tc.dtypes import BOOL, DType
+from tc.dtypes import BOOL, DType, accumulator
 from tc.errors import InternalError
 from tc.ir.divisions import remainder, shorter
 from tc.ir.expr import (
@@ -21,6 +21,8 @@ from tc.ir.expr import (
     LT,
     Add,
     And,
+    Call,
+    Cast,
     Expr,
     FloorDiv,
     FloorMod,
@@ -42,7 +44,7 @@ from tc.ir.expr import (
     walk,
 )
 from tc.ir.loops import Block, Compute, For, If, LoopKind, Stmt
-from tc.ir.program import Box
+from tc.ir.program import Box, Stage
 from tc.ir.simplify import conjunction, simplify
 from tc.poly.bodies import zero_based
 from tc.poly.context import Callbacks, identifier, isl_context
@@ -336,11 +338,37 @@ def instance(
         value = _moved(value, moved, itertools.count())
         buffer, subscripts, _ = moved.get(None, (buffer, subscripts, None))
     value = simplify(value)
-    body: Stmt = Compute(stage.name, buffer, subscripts, stage.op, value, point, stage.text)
+    op = stage.op
+    if stage.scatters:
+        subscripts = tuple(_loads(e, boxes, func_buffers) for e in subscripts)
+        value, op = _updated(stage, buffer, subscripts, value), None
+    body: Stmt = Compute(stage.name, buffer, subscripts, op, value, point, stage.text)
     if statement.residual:
         tests = [simplify(substitute(inline_lets(c), at), exact=True) for c in statement.residual]
         body = If(conjunction(tests), body)
     return body
+
+
+def _loads(e: Expr, boxes: Mapping[str, Box], func_buffers: Mapping[str, str]) -> Expr:
+    """A subscript with reads of Funcs and images turned into loads at zero-based positions."""
+    e = rebuild(e, lambda c: _loads(c, boxes, func_buffers))
+    if not isinstance(e, Call) or e.kind == "intrinsic":
+        return e
+    buffer = func_buffers.get(e.name, e.name)
+    return Load(buffer, zero_based(e.args, boxes[buffer]), e.dtype, e.checked, e.site)
+
+
+def _updated(stage: Stage, buffer: str, subscripts: tuple[Expr, ...], value: Expr) -> Expr:
+    """What an instance of a scatter stores: its old value is read with the checks of its subscripts."""
+    assert stage.op is not None
+    t = value.dtype
+    site = stage.checked[0][1] if stage.checked else -1
+    old = Load(buffer, subscripts, t, tuple(d for d, _ in stage.checked), site)
+    wide = accumulator(t, t)
+    node = {"+": Add, "*": Mul, "min": Min, "max": Max}[stage.op]
+    if wide == t:
+        return node(old, value)
+    return Cast(t, node(Cast(wide, old), Cast(wide, value)))
 
 
 def _moved(e: Expr, moved: Mapping[int | None, Place], numbers: Iterator[int]) -> Expr:

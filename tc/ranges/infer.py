@@ -165,6 +165,9 @@ class _Inference:
         sol: dict[str, Interval] = {}
         try:
             self.facts.enter(st.loops)
+            for d, sub in enumerate(st.subscripts):
+                if sub.data is not None and self.facts.interval(st.target, d) is None:
+                    raise Unknown  # a scatter gives its tensor no range
             for g in st.ranges:
                 lo, hi = (self.facts.bound_term(r.expand_lets(b, st)) for b in (g.lo, g.hi))
                 sol[g.name] = Interval(self.facts.simplify(lo), self.facts.simplify(("-", hi, 1)))
@@ -309,6 +312,8 @@ class _Inference:
         for v in st.needs:
             self._not_empty(st, v, sol)
         for d, sub in enumerate(st.subscripts):
+            if sub.data is not None:
+                continue
             self._inside_tensor(k, st, d, sub, sol)
         # Rebuilt, since dimensions that were open when the statement was solved are known by now.
         held = {c.key for c in constraints if c.used}

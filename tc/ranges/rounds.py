@@ -155,7 +155,7 @@ class Rounds:
     def constraints(
         self, st: r.Statement, sol: Mapping[str, Interval], variables: set[str]
     ) -> Iterator[Constraint]:
-        for root in (*st.exists, st.value):
+        for root in (*st.exists, st.value, *st.scattered):
             for access, under in _guarded_accesses(r.expand_lets(root, st), ()):
                 guards = self._guards(under)
                 for d, e in enumerate(access.subscripts):

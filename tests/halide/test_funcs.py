@@ -158,6 +158,7 @@ def excluded(p: Program) -> str:
 
 def test_each_exclusion_has_its_test() -> None:
     assert [e.name for e in EXCLUSIONS] == [
+        "scatter",  # tests/conformance/test_scatter.py
         "sequential loops",  # tests/conformance/test_loops.py
         "built-in",
         "coordinates beyond int32",

@@ -38,7 +38,7 @@ REFUSED = [
     ("def f(float(N) A) -> (B) { B(i) = A(i) where «foo» = A(i), foo in 1:2 }", "TC0204", "a name for a value", None),
     ("def f(float(N) A) -> (B) { B(i) = A(i) where i in 0:2, «i» in 1:2 }", "TC0204", "defined twice", None),
     ("def f(float(N) A) -> (B) { B(«0.5») +=! A(i) }", "TC0205", "is an integer", "integer"),
-    ("def f(float(N) A) -> (B) { B(«A(0)») +=! A(i) }", "TC0212", "must be known before data is read", None),
+    ("def f(float(N) A) -> (B) { B(«A(0)») +=! A(i) }", "TC0231", "the first statement of a tensor", "define it first"),
     ("def f(float(N) A) -> (B) { B(«2*i») = A(i) }", "TC0205", "plus or minus constants", None),
     ("def f(float(N) A) -> (B) { B(i,«i») = A(i) }", "TC0205", "twice", "where i == j"),
     ("def f(float(N,M) A) -> (B) { B(i) = «A(i)» }", "TC0206", "expected 2 subscripts for 'A' but found 1", None),

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from tc.codegen.check_points import source_points
 from tc.codegen.llvm_expr import storage_type
-from tc.dtypes import accumulator
+from tc.dtypes import BOOL, INT64, accumulator
 from tc.errors import InternalError, unreachable
 from tc.ir.expr import Add, Expr, IntImm, Mul
 from tc.ir.loops import (
@@ -298,7 +298,8 @@ class NestEmitter(FunctionEmitter):
         self.point = s.point
         address = self.address(array, s.subscripts, env)
         if address is None:
-            raise InternalError(f"'{array.name}' is written where data says")
+            self.scatter(s, array, env)
+            return
         if s.op is None:
             self.store(array, address, self.cast(self.value(s.value, env), array.dtype))
             return
@@ -317,6 +318,22 @@ class NestEmitter(FunctionEmitter):
             return
         old = self.cast(self.load(array, address), t)
         self.store(array, address, self.cast(self.binary(s.op, old, v), array.dtype))
+
+    def scatter(self, s: Compute, array: Array, env: Env) -> None:
+        """Store one element where data say; its value, which is computed first, has the checks."""
+        if s.op is not None or self.lanes:
+            raise InternalError(f"'{array.name}' is written where data says")
+        v = self.cast(self.value(s.value, env), array.dtype)
+        total = self.integer(0, INT64)
+        for e, stride in zip(s.subscripts, self.strides[array.name], strict=True):
+            at = self.cast(self.value(e, env), INT64)
+            step = self.integer(stride, INT64) if isinstance(stride, int) else self.value(stride, env)
+            total = self.binary("+", total, self.binary("*", at, step))
+        self.versions[array.name] = self.versions.get(array.name, 0) + 1
+        st = storage_type(array.dtype)
+        text = self.pure(f"zext i1 {v.text} to i8") if array.dtype == BOOL else v.text
+        p = self.op(f"getelementptr {st}, ptr {self.base(array)}, i64 {total.text}")
+        self.do(f"store {st} {text}, ptr {p}, align {array.dtype.itemsize}")
 
     def _factor_of_sum(self, e: Expr, env: Env) -> Value:
         """A factor of a product that is summed.  Where products are emitted as multiply-adds, -0 is added,

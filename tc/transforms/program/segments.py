@@ -23,9 +23,11 @@ from tc.ir.program import Buffer, Domain, Func, IterVar, Loop, Precondition, Pro
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A straight-line program, run once in each iteration of the loops around it."""
+    """A straight-line program, run once in each iteration of the loops around it.  One that is `serial` runs
+    in the order of the source: it scatters."""
 
     program: Program
+    serial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +42,8 @@ Part = Segment | Repeat
 
 
 def parts(program: Program) -> tuple[Part, ...]:
-    """The parts of a program; one segment, the program itself, if it has no loops."""
-    if not program.loops:
+    """The parts of a program; one segment, the program itself, if it has no loops and scatters nothing."""
+    if not program.composite:
         return (Segment(program),)
     return tuple(_parts(program, program.stages, ()))
 
@@ -61,11 +63,14 @@ def _parts(program: Program, stages: Sequence[Stage], around: tuple[Loop, ...]) 
     while k < len(stages):
         loop = stages[k].loops[depth] if len(stages[k].loops) > depth else None
         last = k
+        serial = loop is None and stages[k].scatters
         while last < len(stages) and _loop_at(stages[last], depth) == loop:
+            if loop is None and stages[last].scatters != serial:
+                break
             last += 1
         run = stages[k:last]
         if loop is None:
-            yield Segment(_segment(program, run, around))
+            yield Segment(_segment(program, run, around), serial)
         else:
             yield Repeat(loop, tuple(_parts(program, run, (*around, loop))))
         k = last
@@ -172,7 +177,7 @@ class _Versions:
         # A reduction and the stage that sets its neutral elements are one statement.
         own = (s, *(f for f in following if s.init and f.func == s.func))
         reads_self = any(self.held.get(e.name, e.name) == b.name for f in own for e in _reads(f))
-        value = self.renamed(s.value)
+        value, args = self.renamed(s.value), tuple(map(self.renamed, s.args))
         for e in _reads(s):
             buffer = self.held.get(e.name, e.name)
             if buffer != b.name:
@@ -184,7 +189,7 @@ class _Versions:
             func = self.begin(b, None if anew else self.current[b.name])
         else:
             func = self.current[b.name]
-        return replace(s, func=func, value=value, loops=())
+        return replace(s, func=func, args=args, value=value, loops=())
 
     def renamed(self, e: Expr) -> Expr:
         e = rebuild(e, self.renamed)

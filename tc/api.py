@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import warnings as python_warnings
 from collections.abc import Mapping
 from typing import Any, cast
@@ -14,7 +15,7 @@ from tc.dtypes import DType
 from tc.errors import ArgumentError, PreconditionError, Source, did_you_mean
 from tc.ir.evaluate import evaluate
 from tc.ir.printer import text
-from tc.kernel import Compiled, Kernel, built_program
+from tc.kernel import Compiled, Kernel, Request, built_program
 from tc.kernel_signature import foreign_integers, signature
 from tc.lang.parse import parse
 from tc.options import Dynamic, Options
@@ -103,6 +104,28 @@ def compile_source(
     for w in front.warnings:
         python_warnings.warn(w, stacklevel=stacklevel)
     return Kernel(front, backend, options, checks, dynamic)
+
+
+def _recompile(request: Request) -> Kernel:
+    """A kernel that was pickled or copied; its warnings were issued when it was first compiled."""
+    with python_warnings.catch_warnings():
+        python_warnings.simplefilter("ignore", Warning)
+        return compile_source(
+            request.source,
+            request.backend,
+            request.entry,
+            request.options,
+            request.checks,
+            dynamic=request.dynamic,
+        )
+
+
+def _reduce(kernel: Kernel) -> tuple[Any, ...]:
+    return _recompile, (kernel.request(),)
+
+
+# A kernel travels as its source and options; machine code is made anew, or comes from disk.
+copyreg.pickle(Kernel, _reduce)
 
 
 def _front(source: Source, entry: str | None) -> Front:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import inspect
 import logging
 import threading
-import warnings
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any, cast
 
@@ -67,6 +66,18 @@ def built_program(front: Front, variant: Variant) -> Built:
     return BUILT.get(key, lambda: build(front, variant))
 
 
+@dataclass(frozen=True)
+class Request:
+    """The arguments of `compile` that made a kernel."""
+
+    source: Source
+    entry: str
+    backend: str | None
+    options: Options
+    checks: str
+    dynamic: Dynamic
+
+
 class Kernel(_native.Dispatcher):
     """A compiled def.  Call it with arrays in parameter order or by name, results optionally in `out=`.
 
@@ -114,19 +125,12 @@ class Kernel(_native.Dispatcher):
     def _repr_html_(self) -> str:
         return f"<pre>{escape(self.source.strip())}</pre>{self.ranges.html()}"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Source and options; machine code is made anew, or comes from disk."""
+    def request(self) -> Request:
+        """What was asked for when this kernel was compiled: enough to compile it anew."""
         typical = dict(self._dynamic)
         dynamic = tuple(typical) if None in typical.values() else typical
-        source = self._front.source
-        return _rebuilt, (
-            source.text,
-            source.name,
-            self.name,
-            self._backend_name,
-            self._options,
-            self._checks,
-            dynamic,
+        return Request(
+            self._front.source, self.name, self._backend_name, self._options, self._checks, dynamic
         )
 
     @property
@@ -509,23 +513,6 @@ class Kernel(_native.Dispatcher):
         from tc.inspect import artifact
 
         return artifact(self, stage, values)
-
-
-def _rebuilt(
-    text: str,
-    name: str,
-    entry: str,
-    backend: str | None,
-    options: Options,
-    checks: str,
-    dynamic: Dynamic,
-) -> Kernel:
-    """A kernel that was pickled or copied; its warnings were issued when it was first compiled."""
-    from tc.api import compile_source
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Warning)
-        return compile_source(Source(text, name), backend, entry, options, checks, dynamic=dynamic)
 
 
 def _annotation(p: Param) -> str:

@@ -17,9 +17,11 @@ from tc.ir.evaluate import evaluate
 from tc.ir.printer import text
 from tc.kernel import Compiled, Kernel, Request, built_program
 from tc.kernel_signature import foreign_integers, signature
+from tc.lang.notations import Known
 from tc.lang.parse import parse
 from tc.options import Dynamic, Options
 from tc.pipeline.front import Front, Variant, front
+from tc.polymorphic import Make, PolymorphicKernel
 from tc.range_table import Range
 from tc.registry import Availability, availability, get
 from tc.registry import names as backend_names
@@ -94,28 +96,55 @@ def compile_source(
         raise ArgumentError(
             f"checks={checks!r} is not valid", code="TC0511", help='checks is "safe" or "none"'
         )
-    if lang != "tc":
-        raise ArgumentError(f"lang={lang!r} is not a known notation", code="TC0511", help='lang is "tc"')
+    if lang not in ("tc", "sac"):
+        raise ArgumentError(
+            f"lang={lang!r} is not a known notation", code="TC0511", help='lang is "tc" or "sac"'
+        )
     if options is not None and not isinstance(options, Options):
         options = Options.from_mapping(options)
     if backend is not None:
         get(backend, run=False)
-    front = _front(source, entry)
-    for w in front.warnings:
-        python_warnings.warn(w, stacklevel=stacklevel)
-    return Kernel(front, backend, options, checks, dynamic)
+
+    def make(known: Known, stacklevel: int = 4) -> Kernel:
+        front = _front(source, entry, lang, known)
+        for w in front.warnings:
+            python_warnings.warn(w, stacklevel=stacklevel + 1)
+        return Kernel(front, backend, options, checks, dynamic)
+
+    if lang == "sac":
+        polymorphic = _open_ranks(source, entry, make)
+        if polymorphic is not None:
+            return cast("Kernel", polymorphic)
+    return make((), stacklevel)
+
+
+def _open_ranks(source: Source, entry: str | None, make: Make) -> PolymorphicKernel | None:
+    """What specialises itself for the ranks of its arguments, where a program leaves any open."""
+    from tc.lang.sac.parse import parse
+    from tc.lang.sac.program import signature_of
+
+    syntax = parse(source)
+    parameters = signature_of(syntax, entry)
+    if all(p.rank is not None and p.dtype is not None for p in parameters):
+        return None
+    name = "expression" if syntax.bare is not None else entry or syntax.functions[-1].name
+    return PolymorphicKernel(name, source, parameters, make)
 
 
 def _recompile(request: Request) -> Kernel:
     """A kernel that was pickled or copied; its warnings were issued when it was first compiled."""
     with python_warnings.catch_warnings():
         python_warnings.simplefilter("ignore", Warning)
+        if request.known:
+            made = _front(request.source, request.entry, request.lang, request.known)
+            return Kernel(made, request.backend, request.options, request.checks, request.dynamic)
         return compile_source(
             request.source,
             request.backend,
             request.entry,
             request.options,
             request.checks,
+            request.lang,
             dynamic=request.dynamic,
         )
 
@@ -128,12 +157,12 @@ def _reduce(kernel: Kernel) -> tuple[Any, ...]:
 copyreg.pickle(Kernel, _reduce)
 
 
-def _front(source: Source, entry: str | None) -> Front:
+def _front(source: Source, entry: str | None, lang: str = "tc", known: Known = ()) -> Front:
     def make() -> Front:
         with reporting(source.text, lambda: {"entry": entry}):
-            return front(source, entry)
+            return front(source, entry, lang, known)
 
-    return _FRONTS.get((source.text, source.name, entry), make)
+    return _FRONTS.get((source.text, source.name, entry, lang, known), make)
 
 
 def backends() -> dict[str, Availability]:

@@ -35,6 +35,7 @@ from tc.ir.program import Program
 from tc.ir.specialize import require
 from tc.kernel_signature import boxes_of, foreign_integers, signature
 from tc.lang import resolved as r
+from tc.lang.notations import Known
 from tc.options import Dynamic, Options, read_dynamic, typical_size
 from tc.pipeline.front import Built, Front, Variant, build, specialize, unforeseen
 from tc.pipeline.load import load_or_compile
@@ -62,7 +63,7 @@ _READY_DYNAMIC = 1024  # the same with dynamic sizes: such entries are small and
 
 def built_program(front: Front, variant: Variant) -> Built:
     """`tc.pipeline.front.build`, once for all kernels of a source, and for the interpreter."""
-    key = (front.source.text, front.source.name, front.checked.name, variant)
+    key = (front.source.text, front.source.name, front.checked.name, front.lang, front.known, variant)
     return BUILT.get(key, lambda: build(front, variant))
 
 
@@ -76,6 +77,8 @@ class Request:
     options: Options
     checks: str
     dynamic: Dynamic
+    lang: str = "tc"
+    known: Known = ()
 
 
 class Kernel(_native.Dispatcher):
@@ -130,7 +133,14 @@ class Kernel(_native.Dispatcher):
         typical = dict(self._dynamic)
         dynamic = tuple(typical) if None in typical.values() else typical
         return Request(
-            self._front.source, self.name, self._backend_name, self._options, self._checks, dynamic
+            self._front.source,
+            self.name,
+            self._backend_name,
+            self._options,
+            self._checks,
+            dynamic,
+            self._front.lang,
+            self._front.known,
         )
 
     @property
@@ -394,6 +404,8 @@ class Kernel(_native.Dispatcher):
             self.source,
             self.name,
             self._checks,
+            self._front.lang,
+            self._front.known,
             variant,
             tuple(sorted(fixed.items())),
             tuple(sorted(typical.items())),
@@ -427,7 +439,8 @@ class Kernel(_native.Dispatcher):
             at = ", ".join(f"{n} = {v}" for n, v in {**sizes, **scalars}.items())
             how = "loaded from disk" if found.restored else f"compiled in {sum(found.seconds.values()):.3f} s"
             _LOG.debug("%s for %s on %s: %s", self.name, at or "no sizes", backend.name, how)
-        for empty in empty_ranges(found.program, sizes) if fresh else ():
+        # In SaC an empty generator is nothing unusual.
+        for empty in empty_ranges(found.program, sizes) if fresh and self._front.lang == "tc" else ():
             warn(empty, stacklevel=None)
         for text in found.compiled.notices if fresh else ():
             warn(PerformanceNotice(f"{self.name} on {backend.name}: {text}"), stacklevel=None)
@@ -522,7 +535,7 @@ def _annotation(p: Param) -> str:
 
 def _definition(front: Front) -> str:
     """The text of the def."""
-    return next(d.span.text for d in front.syntax.defs if d.name == front.checked.name)
+    return front.checked.span.text
 
 
 def _shapes(program: Program, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:

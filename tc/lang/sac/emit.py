@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from tc.dtypes import DType
 from tc.errors import SemanticError, Span
@@ -319,7 +319,7 @@ class Emitter:
             if guards:
                 test = t.conjunction(guards, span)
                 neutral = _neutral(e.op, e.element, span)
-                parts = (replace(p, value=r.If(test, p.value, neutral, span)) for p in e.parts)
+                parts = (replace(p, value=r.If(test, cast("r.Exp", p.value), neutral, span)) for p in e.parts)
                 e = replace(e, parts=tuple(parts))
             name = self.el.fresh({"+": "total", "*": "product", "min": "least", "max": "most"}[e.op])
             target = r.Tensor(name, len(outer), "temporary", e.element, None, span)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from html import escape
+from importlib import import_module
 from typing import Any, cast
 
 import numpy as np
@@ -22,6 +23,7 @@ from tc.errors import (
     BackendError,
     BackendNotice,
     DTypeError,
+    Error,
     PerformanceNotice,
     Source,
     Warning,
@@ -51,7 +53,8 @@ from tc.support import locks
 from tc.support.float_mode import standard
 from tc.support.garbage import uncollected
 from tc.support.reproducer import reporting
-from tc.support.settings import dump_directory
+from tc.support.settings import dump_directory, tune_directory
+from tc.tuned.choice import choose as choose_tuned
 
 _LOG = logging.getLogger("tc")
 CACHE: CompileCache[Compiled] = CompileCache()
@@ -105,6 +108,7 @@ class Kernel(_native.Dispatcher):
         self._built: dict[Variant, Built] = {}
         self._ready: dict[Hashable, tuple[Compiled, Mapping[str, tuple[int, ...]], _native.Entry | None]] = {}
         self._lock = locks.lock()
+        self._tuned_options: dict[Hashable, tuple[Options, str]] = {}
         self._integers: dict[tuple[int, ...], Callable[[Mapping[str, int]], Integers]] = {}
         self.name = front.checked.name
         self.source = front.source.text
@@ -219,7 +223,7 @@ class Kernel(_native.Dispatcher):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user might not expect: non-zero origins of results, run-time checks."""
+        """What a user might not expect: non-zero origins of results, run-time checks, options of records."""
         out: list[str] = []
         for returned in self._front.checked.returns:
             for d, b in enumerate(self._front.ranges.box(returned.tensor)):
@@ -231,9 +235,10 @@ class Kernel(_native.Dispatcher):
                     )
         with self._lock:
             built = next(iter(self._built.values()), None)
+            tuned = [note for _, note in self._tuned_options.values() if note]
         if built is not None:  # those that depend on data have a warning
             out += [f"{text} is checked when the kernel runs" for text in unforeseen(built)]
-        return tuple(out)
+        return (*out, *tuned)
 
     @property
     def preconditions(self) -> tuple[Requirement, ...]:
@@ -385,6 +390,43 @@ class Kernel(_native.Dispatcher):
 
     def _compile(self, variant: Variant, sizes: Mapping[str, int], scalars: Mapping[str, int]) -> Compiled:
         backend = self._backend()
+        options = self._tuned(variant, sizes, scalars)
+        if options != self._options:
+            try:
+                return self._compile_with(options, variant, sizes, scalars)
+            except Error as e:  # what fitted once need not fit what is compiled today
+                known = self._tuned_options[_place(sizes, scalars)]
+                note = f"{known[1]}, which are of no use: {e.message}"
+                self._tuned_options[_place(sizes, scalars)] = (self._options, note)
+                _LOG.debug("%s on %s: %s", self.name, backend.name, note)
+        return self._compile_with(self._options, variant, sizes, scalars)
+
+    def _tuned(self, variant: Variant, sizes: Mapping[str, int], scalars: Mapping[str, int]) -> Options:
+        """The options given, or those that records of measurements have in their place (`TC_TUNE_DIR`)."""
+        if tune_directory() is None:
+            return self._options
+        place = _place(sizes, scalars)
+        with self._lock:
+            known = self._tuned_options.get(place)
+        if known is None:
+            at = {**sizes, **self._typical(sizes)}
+            program = None if self._dynamic else specialize(self._build(variant), at, {})
+            found = choose_tuned(
+                self._front, self._backend(), self._options, at, scalars, program, self.dynamic
+            )
+            known = (self._options, "") if found is None else (found.options, found.note)
+            with self._lock:
+                if len(self._tuned_options) >= self._capacity:
+                    self._tuned_options.clear()
+                self._tuned_options[place] = known
+            if known[1]:
+                _LOG.debug("%s on %s: %s", self.name, self._backend().name, known[1])
+        return known[0]
+
+    def _compile_with(
+        self, options: Options, variant: Variant, sizes: Mapping[str, int], scalars: Mapping[str, int]
+    ) -> Compiled:
+        backend = self._backend()
         fixed = {n: v for n, v in sizes.items() if n not in self._dynamic}
         if self._dynamic:
             with self._reporting(variant, sizes=sizes):
@@ -398,17 +440,17 @@ class Kernel(_native.Dispatcher):
             tuple(sorted(fixed.items())),
             tuple(sorted(typical.items())),
         )
-        key = (backend.name, self._options, *what)
+        key = (backend.name, options, *what)
 
         fresh: list[Compiled] = []  # if it is made here and now
 
         def make() -> Compiled:
             with recording() as record, self._reporting(variant, sizes=sizes), uncollected():
                 program = specialize(self._build(variant), fixed, {})
-                made, restored = load_or_compile(backend, program, self._options, typical, *what)
+                made, restored = load_or_compile(backend, program, options, typical, *what)
             one = Compiled(
                 program,
-                self._options,
+                options,
                 backend.name,
                 made,
                 dict(sizes),
@@ -505,6 +547,17 @@ class Kernel(_native.Dispatcher):
         """Raise the error that a kernel recorded."""
         raise failure(self.name, owner.backend, owner.program, owner.sizes, error)
 
+    # ---- tuning
+
+    def tune(self, *args: Any, **settings: Any) -> Any:
+        """Find faster options for calls with these arrays; returns a `tc.tuner.Tuned` (docs/tuning.md).
+
+        Settings are those of `tc.tune`: `budget` in seconds, `trials`, `strategy`, `records` and others.  The
+        kernel itself stays as it is: `tuned.kernel` has the options found.
+        """
+        # The tuner is above kernels: it is found when it is needed.
+        return import_module("tc.tuner").tune_kernel(self, args, settings)
+
     # ---- looking inside
 
     def inspect(self, stage: str, **values: int) -> str:
@@ -513,6 +566,10 @@ class Kernel(_native.Dispatcher):
         from tc.inspect import artifact
 
         return artifact(self, stage, values)
+
+
+def _place(sizes: Mapping[str, int], scalars: Mapping[str, int]) -> Hashable:
+    return (tuple(sizes.items()), tuple(scalars.items()))
 
 
 def _annotation(p: Param) -> str:

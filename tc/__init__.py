@@ -36,6 +36,7 @@ from tc.errors import (
 
 if TYPE_CHECKING:
     from tc.api import Compiled, Kernel, Range, backends, compile, define, interpret
+    from tc.autodiff import grad
     from tc.options import Options
     from tc.tuning import tune
 
@@ -45,6 +46,7 @@ _LAZY = {
     "compile": "tc.api",
     "define": "tc.api",
     "interpret": "tc.api",
+    "grad": "tc.autodiff",
     "tune": "tc.tuning",
     "Kernel": "tc.api",
     "Compiled": "tc.api",
@@ -82,6 +84,7 @@ __all__ = [
     "compile",
     "define",
     "errors",
+    "grad",
     "interpret",
     "tune",
 ]

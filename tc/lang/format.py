@@ -117,11 +117,12 @@ def format_loop(st: s.For) -> str:
 
 
 def _type(t: s.Type, dims: bool) -> str:
-    name = _name(t.dtype)
+    name = type_name(t.dtype)
     return f"{name}({','.join(str(d.value) for d in t.dims)})" if dims else name
 
 
-def _name(t: DType) -> str:
+def type_name(t: DType) -> str:
+    """The spelling of a type that reads best."""
     return _TYPES[t]
 
 
@@ -175,7 +176,7 @@ def _exp(e: s.Exp) -> tuple[str, int]:
             modes = f"[{','.join(map(_mode, e.modes))}]" if e.modes else ""
             return f"{e.name}{modes}({','.join(format_exp(a) for a in e.args)})", _PRIMARY
         case s.Cast():
-            return f"{_name(e.dtype)}({format_exp(e.operand)})", _PRIMARY
+            return f"{type_name(e.dtype)}({format_exp(e.operand)})", _PRIMARY
         case s.Unary():
             return f"{e.op}{format_exp(e.operand, _UNARY)}", _UNARY
         case s.Binary():

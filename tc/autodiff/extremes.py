@@ -1,0 +1,96 @@
+"""Adjoints of reductions that are no sums: minima, maxima and products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from tc.autodiff.derivatives import number
+from tc.autodiff.tape import Definition, Version
+from tc.dtypes import INT32
+from tc.ir.expr import EQ, NE, Call, Cast, Div, Expr, IfThenElse, Or, Select, Variable
+from tc.ir.program import Domain
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Versions and definitions beside the adjoint."""
+
+    versions: tuple[Version, ...] = ()
+    definitions: tuple[Definition, ...] = ()
+
+
+def first(d: Definition, own: Expr, fresh: Callable[[str], str]) -> tuple[Made, tuple[Expr, ...]]:
+    """Of the elements that equal the extreme, the first in the order of the reduction variables: an
+    arg-reduction over each of them, the last one first, of the extremes over those behind it."""
+    arg = "argmax" if d.op == "max" else "argmin"
+    reduced = [v for v in d.domain.vars if v.kind == "reduction"]
+    pure = tuple(v for v in d.domain.vars if v.kind == "pure")
+    name, dtype = d.target, own.dtype
+    versions: list[Version] = []
+    definitions: list[Definition] = []
+    value = d.value
+    conditions = d.domain.conditions
+    places: list[tuple[str, tuple[str, ...]]] = []
+    for k in reversed(range(len(reduced))):
+        outer = (*pure, *(replace(v, kind="pure") for v in reduced[:k]))
+        at = tuple(Variable(v.name) for v in outer)
+        domain = Domain((*outer, reduced[k]), conditions)
+        place = fresh(f"{name}_at" if k == 0 else f"{name}_at{k}")
+        box = tuple(v.range for v in outer)
+        versions.append(Version(place, place, INT32, box, "temporary"))
+        definitions.append(Definition(place, at, None, value, domain, span=d.span, arg=arg))
+        places.append((place, tuple(v.name for v in outer)))
+        if k:
+            extreme = fresh(f"{name}_of{k}")
+            versions.append(Version(extreme, extreme, dtype, box, "temporary"))
+            low = dtype.min if d.op == "max" else dtype.max
+            start = number(low, own)
+            pure_domain = Domain(tuple(outer))
+            definitions.append(Definition(extreme, at, None, start, pure_domain, True, span=d.span))
+            definitions.append(Definition(extreme, at, d.op, value, domain, span=d.span))
+            value = Call(extreme, at, dtype, "func")
+            conditions = ()
+    chosen = tuple(
+        EQ(Cast(INT32, Variable(v.name)), Call(place, tuple(map(Variable, names)), INT32, "func"))
+        for v, (place, names) in zip(reduced, reversed(places), strict=True)
+    )
+    return Made(tuple(versions), tuple(definitions)), chosen
+
+
+def shared(d: Definition, own: Expr, fresh: Callable[[str], str]) -> tuple[Made, Expr, tuple[Expr, ...]]:
+    """All elements that equal the extreme, in equal shares."""
+    pure = tuple(v for v in d.domain.vars if v.kind == "pure")
+    count = fresh(f"{d.target}_ties")
+    at = tuple(Variable(v.name) for v in pure)
+    one, zero = number(1, own), number(0, own)
+    equal = Or(EQ(d.value, own), NE(d.value, d.value))
+    definitions = (
+        Definition(count, at, None, zero, Domain(pure), True, span=d.span),
+        Definition(count, at, "+", Select(equal, one, zero), d.domain, span=d.span),
+    )
+    version = Version(count, count, own.dtype, tuple(v.range for v in pure), "temporary")
+    share = Div(one, Call(count, at, own.dtype, "func"))
+    return Made((version,), definitions), share, (equal,)
+
+
+def product(d: Definition, own: Expr, fresh: Callable[[str], str]) -> tuple[Made, Expr]:
+    """The product of all other elements: the whole product over the element, but for zeros.  One zero alone
+    gets the product of the others, and more than one leave nothing."""
+    pure = tuple(v for v in d.domain.vars if v.kind == "pure")
+    box = tuple(v.range for v in pure)
+    at = tuple(Variable(v.name) for v in pure)
+    zeros, rest = fresh(f"{d.target}_zeros"), fresh(f"{d.target}_rest")
+    none, one = number(0, own), number(1, own)
+    is_zero = EQ(d.value, none)
+    definitions = (
+        Definition(zeros, at, None, none, Domain(pure), True, span=d.span),
+        Definition(zeros, at, "+", Select(is_zero, one, none), d.domain, span=d.span),
+        Definition(rest, at, None, one, Domain(pure), True, span=d.span),
+        Definition(rest, at, "*", Select(is_zero, one, d.value), d.domain, span=d.span),
+    )
+    versions = tuple(Version(n, n, own.dtype, box, "temporary") for n in (zeros, rest))
+    count, others = Call(zeros, at, own.dtype, "func"), Call(rest, at, own.dtype, "func")
+    alone = Select(is_zero, others, none)
+    factor = IfThenElse(EQ(count, none), Div(others, d.value), IfThenElse(EQ(count, one), alone, none))
+    return Made(versions, definitions), factor

@@ -1,0 +1,203 @@
+"""`tc.grad`: the gradient of a def as a def of the same language."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from tc.autodiff import source as write
+from tc.autodiff.names import Names
+from tc.autodiff.reverse import Adjoints, active, adjoints
+from tc.autodiff.tape import Definition, Tape, reads, tape
+from tc.errors import ArgumentError, SemanticError, Source, did_you_mean
+from tc.ir.expr import IntImm, Variable
+from tc.ir.program import Program
+from tc.ir.simplify import simplify
+from tc.lang import resolved as r
+from tc.lang.builtins import BUILTINS
+from tc.lang.format import type_name
+from tc.pipeline.front import Front, Variant, build, front
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient:
+    """A gradient.
+
+    `source` defines `name`, whose parameters are those of the def, then what `saved` names, then the adjoints
+    of its results (`seeds`, by result); it returns the adjoints of `wrt`, in this order.
+    """
+
+    name: str
+    source: str
+    wrt: tuple[str, ...]
+    saved: tuple[str, ...]
+    seeds: Mapping[str, str]
+
+
+def grad(
+    src: str,
+    wrt: Sequence[str] | str | None = None,
+    entry: str | None = None,
+    *,
+    ties: str = "first",
+    of: Sequence[str] | str | None = None,
+    save: Collection[str] = (),
+    scalars: Mapping[str, int] | None = None,
+) -> str:
+    """The source of the gradient of a def: `entry`, by default the last one.
+
+    It takes the parameters of the def, then the adjoint d_y of each result y in `of` (of the shape of y), by
+    default of every floating one.  It returns the adjoint d_x of each x in `wrt`, by default of every
+    floating tensor that these results depend on.  What it needs of the results it computes again, but those in `save`
+    (results, or temporaries by name), which it takes between the parameters and the adjoints.
+
+    `ties` says what several equal elements get of the adjoint of a minimum or maximum over them: the whole to
+    the `"first"`, or each the same part (`"split"`).  `scalars` has values of integer parameters on which ranges
+    depend.
+
+    Raises the errors of `tc.compile`; ArgumentError for a name in `wrt` that is no floating tensor parameter,
+    or on which no result depends; SemanticError, code TC0241, for an operator without derivative on the way.
+    """
+    return gradient(src, wrt, entry, ties=ties, of=of, save=save, scalars=scalars).source
+
+
+def gradient(
+    src: str,
+    wrt: Sequence[str] | str | None = None,
+    entry: str | None = None,
+    *,
+    ties: str = "first",
+    of: Sequence[str] | str | None = None,
+    save: Collection[str] = (),
+    scalars: Mapping[str, int] | None = None,
+) -> Gradient:
+    """`grad`, with what its parameters and results stand for."""
+    if ties not in ("first", "split"):
+        raise ArgumentError(f"ties={ties!r} is not valid", code="TC0511", help='ties is "first" or "split"')
+    f = front(Source(src), entry)
+    if any(st.loops for st in f.checked.statements):
+        raise SemanticError(
+            "the gradient of a sequential loop is not built yet",
+            next(st.span for st in f.checked.statements if st.loops),
+            code="TC0242",
+            help="write the backward loop yourself, and pass it as backward=",
+        )
+    program = build(f, Variant(scalars=tuple((scalars or {}).items()), checks=False)).program
+    recorded = tape(program)
+    results = _results(f, recorded, of)
+    chosen = _wrt(f, recorded, wrt, results)
+    names = Names(
+        {*program.sizes, *program.params, *recorded.versions, *BUILTINS, *(s.name for s in program.scalars)}
+    )
+    found = adjoints(recorded, chosen, results, names, ties)
+    return _written(f, program, recorded, found, chosen, tuple(save), names)
+
+
+def _results(f: Front, recorded: Tape, of: Sequence[str] | str | None) -> tuple[str, ...]:
+    """The results whose adjoints are given."""
+    floating = [o for o in recorded.outputs if recorded.versions[o].dtype.is_float]
+    by_name = {recorded.versions[o].tensor: o for o in floating}
+    asked = [of] if isinstance(of, str) else list(by_name if of is None else of)
+    for name in asked:
+        if name not in by_name:
+            raise ArgumentError(
+                f"'{name}' in of is no floating result of '{f.checked.name}'",
+                code="TC0521",
+                help=did_you_mean(name, set(by_name)) or f"they are {', '.join(by_name) or 'none'}",
+            )
+    return tuple(by_name[n] for n in by_name if n in asked)
+
+
+def _wrt(
+    f: Front, recorded: Tape, wrt: Sequence[str] | str | None, results: Sequence[str]
+) -> tuple[str, ...]:
+    """The inputs whose adjoints are wanted."""
+    tensors = {p.name for p in f.checked.params if isinstance(p, r.Tensor)}
+    floating = [
+        n for n, v in recorded.versions.items() if v.role == "input" and v.dtype.is_float and n in tensors
+    ]
+    floating.sort(key=[p.name for p in f.checked.params].index)
+    asked = [wrt] if isinstance(wrt, str) else list(floating if wrt is None else wrt)
+    used: list[str] = []
+    for name in asked:
+        if name not in floating:
+            params = {p.name for p in f.checked.params}
+            what = "is no floating tensor" if name in params else "is no parameter"
+            raise ArgumentError(
+                f"'{name}' in wrt {what} of '{f.checked.name}'",
+                code="TC0521",
+                help=did_you_mean(name, set(floating))
+                or f"floating tensors are {', '.join(floating) or 'none'}",
+            )
+        if set(results) & active(recorded, [name]):
+            used.append(name)
+        elif wrt is not None:
+            raise ArgumentError(
+                f"no floating result of '{f.checked.name}' depends on '{name}'",
+                code="TC0522",
+                help="its gradient is 0: leave it out of wrt=",
+            )
+    if not used:
+        raise ArgumentError(
+            f"no floating result of '{f.checked.name}' depends on a floating tensor",
+            code="TC0522",
+            help="there is nothing to differentiate",
+        )
+    return tuple(dict.fromkeys(used))
+
+
+def _written(
+    f: Front,
+    program: Program,
+    recorded: Tape,
+    found: Adjoints,
+    wrt: tuple[str, ...],
+    save: tuple[str, ...],
+    names: Names,
+) -> Gradient:
+    for s in save:
+        v = recorded.versions.get(s)
+        if v is None or v.role == "input":
+            raise ArgumentError(
+                f"'{s}' in save is no result or temporary of '{f.checked.name}'",
+                code="TC0521",
+                help=did_you_mean(s, set(recorded.versions)),
+            )
+    needed = _needed(recorded, found.definitions, frozenset(save))
+    saved = tuple(s for s in save if s in needed)
+    forward = [d for d in recorded.definitions if d.target in needed and d.target not in saved]
+    known = set(program.sizes)
+    params: list[str] = []
+    for p in f.checked.params:
+        if isinstance(p, r.ScalarParam):
+            params.append(f"{type_name(p.dtype)} {p.name}")
+        else:
+            params.append(write.parameter(p.name, recorded.versions[p.name], names, known))
+    params += [write.parameter(s, recorded.versions[s], names, known) for s in saved]
+    params += [write.parameter(n, found.versions[n], names, known) for n in found.seeds.values()]
+    returns: list[str] = []
+    for n in found.of.values():
+        v = found.versions[n]
+        dims = [simplify(x.extent, exact=True) for x in v.box]
+        plain = all(isinstance(x, (IntImm, Variable)) for x in dims) and dims
+        returns.append(write.returned(v, dims) if plain else n)
+    name = names.fresh(f"{f.checked.name}_grad")
+    lines = write.statements([*forward, *found.definitions], names)
+    body = "".join(f"  {line}\n" for line in lines)
+    source = f"def {name}({', '.join(params)}) -> ({', '.join(returns)}) {{\n{body}}}\n"
+    seeds = {recorded.versions[o].tensor: n for o, n in found.seeds.items()}
+    return Gradient(name, source, wrt, saved, seeds)
+
+
+def _needed(recorded: Tape, definitions: Sequence[Definition], saved: frozenset[str]) -> frozenset[str]:
+    """The versions of a program whose values are read by adjoints, or by what computes these again."""
+    needed: set[str] = set()
+    left = [c.name for d in definitions for c in reads(d)]
+    while left:
+        name = left.pop()
+        if name in needed or name not in recorded.versions:
+            continue
+        needed.add(name)
+        if name not in saved:
+            left += [c.name for d in recorded.of(name) for c in reads(d)]
+    return frozenset(needed)

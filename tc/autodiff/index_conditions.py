@@ -1,0 +1,156 @@
+"""Conditions on indices: which of them say something, and whether they can hold at all."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from tc.halide.solve import Term
+from tc.ir.expr import (
+    EQ,
+    FALSE,
+    GE,
+    GT,
+    INDEX,
+    LE,
+    LT,
+    NE,
+    TRUE,
+    Add,
+    And,
+    Call,
+    Cast,
+    Compare,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    Sub,
+    UIntImm,
+    Variable,
+)
+from tc.ir.program import IterVar
+from tc.ir.simplify import simplify
+from tc.poly.implication import implies
+
+_NEGATED: dict[type, type[Compare]] = {LT: GE, LE: GT, GT: LE, GE: LT, EQ: NE, NE: EQ}
+
+
+def conjuncts(e: Expr) -> Iterator[Expr]:
+    """Conditions that hold together where `e` does."""
+    match e:
+        case And():
+            yield from conjuncts(e.a)
+            yield from conjuncts(e.b)
+        case Not(a=Not(a=inner)):
+            yield from conjuncts(inner)
+        case Not(a=Or(a=a, b=b)):
+            yield from conjuncts(Not(a))
+            yield from conjuncts(Not(b))
+        case Not(a=LT() | LE() | GT() | GE() | EQ() | NE() as c) if c.a.dtype.is_int:
+            yield _NEGATED[type(c)](c.a, c.b)
+        case _:
+            yield e
+
+
+def conjunction(parts: Sequence[Expr]) -> Expr:
+    """All of some conditions, as they are written."""
+    total = TRUE
+    for p in parts:
+        total = p if total == TRUE else And(total, p)
+    return total
+
+
+def index_formula(e: Expr) -> Expr | None:
+    """A condition on index arithmetic in exact integers; None for one on data."""
+    match e:
+        case UIntImm() if e.dtype.is_bool:
+            return e
+        case And() | Or():
+            a, b = index_formula(e.a), index_formula(e.b)
+            return None if a is None or b is None else type(e)(a, b)
+        case Not():
+            inner = index_formula(e.a)
+            return None if inner is None else Not(inner)
+        case LT() | LE() | GT() | GE() | EQ() | NE():
+            a, b = _exact(e.a), _exact(e.b)
+            return None if a is None or b is None else simplify(type(e)(a, b), exact=True)
+        case _:
+            return None
+
+
+def _exact(e: Expr) -> Expr | None:
+    """Integer arithmetic on variables and sizes, in exact integers."""
+    match e:
+        case IntImm():
+            return IntImm(e.value)
+        case Variable():
+            return Variable(e.name) if e.dtype == INDEX else None
+        case Cast() if e.dtype.is_int:
+            return _exact(e.value)
+        case Add() | Sub() | Mul() | FloorDiv() | FloorMod() | Min() | Max() if e.dtype.is_int:
+            a, b = _exact(e.a), _exact(e.b)
+            return None if a is None or b is None else type(e)(a, b)
+        case _:
+            return None
+
+
+def reduced(
+    conditions: Sequence[Expr], ranges: Sequence[IterVar], sizes: Collection[str]
+) -> tuple[Expr, ...] | None:
+    """The conditions that neither the others nor the ranges of variables imply; None: they never all hold.
+
+    A negated conjunction loses the parts that hold anyway.
+    """
+    facts = [
+        c for v in ranges for c in (GE(Variable(v.name), v.range.min), LT(Variable(v.name), v.range.end))
+    ]
+    kept = list(dict.fromkeys(p for c in conditions for p in conjuncts(c) if p != TRUE))
+    if _implied(FALSE, [*facts, *kept], sizes):
+        return None
+    for c in list(kept):
+        others = [x for x in kept if x is not c]
+        if _implied(c, [*facts, *others], sizes):
+            kept = others
+            continue
+        if isinstance(c, Not) and isinstance(c.a, And):
+            known = [*facts, *others]
+            left = [p for p in conjuncts(c.a) if not _implied(p, known, sizes)]
+            kept[kept.index(c)] = next(conjuncts(Not(conjunction(left))))
+    return tuple(kept)
+
+
+def _implied(condition: Expr, facts: Sequence[Expr], sizes: Collection[str]) -> bool:
+    return implies([_term(f) for f in facts], _term(condition), sizes)
+
+
+_OPERATORS: dict[type, str] = {
+    **{Add: "+", Sub: "-", Mul: "*", FloorDiv: "//", FloorMod: "%", Min: "min", Max: "max"},
+    **{EQ: "==", NE: "!=", LT: "<", LE: "<=", GT: ">", GE: ">=", And: "and", Or: "or"},
+}
+
+
+def _term(e: Expr) -> Term:
+    """An index expression as a term of the solver; what reads data is a variable of its own."""
+    match e:
+        case IntImm():
+            return e.value
+        case UIntImm():
+            return bool(e.value)
+        case Variable():
+            return e.name
+        case Not():
+            return ("not", _term(e.a))
+        case (
+            Add() | Sub() | Mul() | FloorDiv() | FloorMod() | Min() | Max()
+            | EQ() | NE() | LT() | LE() | GT() | GE() | And() | Or()
+        ):  # fmt: skip
+            return (_OPERATORS[type(e)], _term(e.a), _term(e.b))
+        case Call():
+            return ("data", repr(e))
+        case _:
+            return ("opaque", repr(e))

@@ -1,0 +1,140 @@
+"""Definitions of a tape as a def of the language."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tc.autodiff.names import Names
+from tc.autodiff.tape import Definition, Version
+from tc.dtypes import INT32, INT64
+from tc.ir.expr import (
+    EQ,
+    INDEX,
+    ONE,
+    ZERO,
+    Call,
+    Cast,
+    Expr,
+    FloatImm,
+    IntImm,
+    Mul,
+    Sub,
+    UIntImm,
+    Variable,
+    rebuild,
+    substitute,
+)
+from tc.ir.printer import text
+from tc.ir.program import Domain
+from tc.ir.simplify import simplify
+from tc.lang.format import type_name
+
+
+def parameter(name: str, v: Version, names: Names, known: set[str]) -> str:
+    """A parameter that holds a version: extents that are a size or a number are given as such."""
+    dims: list[str] = []
+    for k, r in enumerate(v.box):
+        match simplify(r.extent, exact=True):
+            case IntImm(value=n):
+                dims.append(str(n))
+            case Variable(name=n) if n in known:
+                dims.append(n)
+            case _:
+                dims.append(names.fresh(f"{v.tensor}{k}"))
+    return f"{type_name(v.dtype)}({','.join(dims)}) {name}" if dims else f"{type_name(v.dtype)} {name}"
+
+
+def returned(v: Version, dims: Sequence[Expr]) -> str:
+    """A returned tensor with its type and, where they can be said, its sizes."""
+    return f"{type_name(v.dtype)}({','.join(map(text, dims))}) {v.name}"
+
+
+def statements(definitions: Sequence[Definition], names: Names) -> list[str]:
+    """One line each; a reduction from its neutral element is one statement."""
+    out: list[str] = []
+    merged: set[int] = set()
+    for k, d in enumerate(definitions):
+        if k in merged:
+            continue
+        later = k + 1
+        if d.neutral and later < len(definitions) and _continues(d, definitions[later]):
+            merged.add(later)
+            d = definitions[later]
+            out.append(_statement(d, f"{d.op}=!", names))
+        else:
+            op = f"{d.arg}=!" if d.arg else "=" if d.op is None else f"{d.op}="
+            out.append(_statement(d, op, names))
+    return out
+
+
+def _continues(start: Definition, d: Definition) -> bool:
+    """Whether `d` reduces onto the elements that `start` sets to the neutral element, and onto no others."""
+    if d.target != start.target or d.op is None or len(start.args) != len(d.args):
+        return False
+    own = {v.name: v.range for v in d.domain.vars}
+    for a, b, v in zip(start.args, d.args, start.domain.vars, strict=False):
+        if not isinstance(a, Variable) or not isinstance(b, Variable) or own.get(b.name) != v.range:
+            return False
+    return len(start.domain.vars) == len(start.args)
+
+
+def _statement(d: Definition, op: str, names: Names) -> str:
+    d = _without_clashes(d, names)
+    args = f"({','.join(text(subscript(a)) for a in d.args)})" if d.args else ""
+    clauses = [
+        f"{v.name} in {text(simplify(v.range.min, exact=True))}:{text(simplify(v.range.end, exact=True))}"
+        for v in d.domain.vars
+    ]
+    clauses += [text(subscript(c)) for c in d.domain.conditions]
+    where = f" where {', '.join(clauses)}" if clauses else ""
+    return f"{d.target}{args} {op} {text(plain(d.value))}{where}"
+
+
+def _without_clashes(d: Definition, names: Names) -> Definition:
+    """Index variables that have the name of a tensor or a size get another."""
+    taken = [v.name for v in d.domain.vars if v.name in names.taken]
+    if not taken:
+        return d
+    fresh = names.local(v.name for v in d.domain.vars)
+    at: dict[str, Expr] = {n: Variable(fresh(f"{n.lower()}_")) for n in taken}
+    renamed = {n: v.name for n, v in at.items() if isinstance(v, Variable)}
+    return replace(
+        d,
+        args=tuple(substitute(a, at) for a in d.args),
+        value=substitute(d.value, at),
+        domain=Domain(
+            tuple(replace(v, name=renamed.get(v.name, v.name)) for v in d.domain.vars),
+            tuple(substitute(c, at) for c in d.domain.conditions),
+        ),
+    )
+
+
+def subscript(e: Expr) -> Expr:
+    """Index arithmetic without the conversions that the language implies."""
+
+    def visit(e: Expr) -> Expr:
+        match e:
+            case Cast(dtype=dtype, value=value) if dtype == INDEX and value.dtype.is_int:
+                return visit(value)
+            case Call() if e.kind != "intrinsic":
+                return replace(e, args=tuple(map(visit, e.args)))
+            case _:
+                return rebuild(e, visit)
+
+    return visit(plain(e))
+
+
+def plain(e: Expr) -> Expr:
+    """A value without the conversions that the language implies."""
+    match e:
+        case Cast(value=Variable() as v) if v.dtype == INDEX and e.dtype in (INT32, INT64):
+            return v
+        case UIntImm() if e.dtype.is_bool:
+            return EQ(ONE if e.value else ZERO, ONE)
+        case Sub(a=FloatImm(value=0.0), b=b) | Mul(a=b, b=FloatImm(value=-1.0)):
+            return Sub(IntImm(0, INT32), plain(b))  # printed as -b
+        case Call() if e.kind != "intrinsic":
+            return replace(e, args=tuple(map(subscript, e.args)))
+        case _:
+            return rebuild(e, plain)

@@ -130,6 +130,7 @@ copyreg.pickle(Kernel, _reduce)
 
 def checked_front(source: Source, entry: str | None) -> Front:
     """What the front end says of a source, once for all who ask."""
+
     def make() -> Front:
         with reporting(source.text, lambda: {"entry": entry}):
             return front(source, entry)

@@ -8,8 +8,8 @@
 | `TC_CACHE=0` | keep no compiled kernels on disk (default: 1) |
 | `TC_CACHE_DIR=DIR` | where they are kept (default: the user's directory for such things) |
 | `TC_CACHE_MIB=N` | how much is kept, in MiB (default: 1024) |
-| `TC_TUNE_DIR=DIR` | take options from the records of measurements in DIR (default: none are taken) |
-| `TC_TUNED=near` | `exact`: only those of the same sizes; `off`: none |
+| `TC_TUNE_DIR=DIR` | where records of measurements are (default: the user's directory for data) |
+| `TC_TUNED=near` | take options from records of near sizes too; `exact`: of the same sizes; `off`: none |
 | `TC_CUDA_DEVICE=N` | the number of the CUDA device (default: 0) |
 | `TC_OPENCL_DEVICE=NAME` | part of the name of the OpenCL device or its platform (default: the first GPU) |
 | `TC_RESULT_POOL_MIB=N` | how much memory of dead NumPy results is kept, in MiB (default: 256; 0: none) |
@@ -66,18 +66,10 @@ def cache_directory() -> Path:
     return Path(text) if text else Path(user_cache_dir("tensor-comprehensions", appauthor=False))
 
 
-def tune_directory() -> Path | None:
-    """Where records of measurements are that kernels take options from (`TC_TUNE_DIR`), or None."""
-    text = os.environ.get("TC_TUNE_DIR", "")
-    return Path(text) if text else None
-
-
 def records_directory() -> Path:
-    """Where a tuner keeps records that is told nothing: `TC_TUNE_DIR`, else the user's data folder."""
-    known = tune_directory()
-    if known is not None:
-        return known
-    return Path(user_data_dir("tensor-comprehensions", appauthor=False)) / "tuning"
+    """Where records of measurements are (`TC_TUNE_DIR`); it need not exist."""
+    text = os.environ.get("TC_TUNE_DIR", "")
+    return Path(text) if text else Path(user_data_dir("tensor-comprehensions", appauthor=False)) / "tuning"
 
 
 def cuda_device() -> int:

@@ -10,9 +10,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tc.errors import ArgumentError, Error
@@ -22,7 +23,8 @@ from tc.pipeline.front import Front
 from tc.pipeline.target import Backend
 from tc.support import locks, settings
 from tc.tuned.key import ProgramKey, program_key
-from tc.tuned.records import Record, Records, Scan, winner
+from tc.tuned.queries import winner
+from tc.tuned.records import Record, Records, Scan, joined, scan_file
 from tc.tuned.target import Tunable, machine_name
 
 TUNED_AWAY = ("strict", "fast_math", "isa", "machine", "mapping")  # options that no tuner changes
@@ -60,10 +62,7 @@ class Place:
 
 def fixed_options(options: Options) -> dict[str, object]:
     """What is said in options that a tuner leaves alone, as plain data."""
-    changed = options.changed()
-    return {
-        k: [list(p) for p in v] if isinstance(v, tuple) else v for k, v in changed.items() if k in TUNED_AWAY
-    }
+    return {k: v for k, v in json.loads(options.replace(fusion=None).to_json()).items() if k in TUNED_AWAY}
 
 
 def place_of(front: Front, backend: Backend, options: Options, dynamic: Sequence[str] = ()) -> Place | None:
@@ -97,22 +96,22 @@ _lock = locks.lock()
 
 
 def scan(directory: str | os.PathLike[str]) -> Scan:
-    """The records of a directory, read again only if its files have changed."""
-    records = Records(directory)
-    status: list[tuple[str, int, int]] = []
-    for path in records.files():
+    """The records of a directory; a file is read again only if it has changed."""
+    found: list[Scan] = []
+    for path in Records(directory).files():
         try:
-            found = path.stat()
+            status = path.stat()
         except OSError:
             continue
-        status.append((path.name, found.st_size, found.st_mtime_ns))
-    with _lock:
-        known = _read.get(str(records.directory))
-        if known is not None and known[0] == status:
-            return known[1]
-        made = records.scan()
-        _read[str(records.directory)] = (status, made)
-        return made
+        now = (status.st_ino, status.st_size, status.st_mtime_ns)
+        with _lock:
+            known = _read.get(str(path))
+        if known is None or known[0] != now:
+            known = (now, scan_file(path))
+            with _lock:
+                _read[str(path)] = known
+        found.append(known[1])
+    return joined(found)
 
 
 # ---- the choice
@@ -124,28 +123,25 @@ def choose(
     options: Options,
     sizes: Mapping[str, int],
     scalars: Mapping[str, int],
-    program: Program | None,
+    program: Callable[[], Program | None],
     dynamic: Sequence[str] = (),
 ) -> Choice | None:
     """The options that records have for a kernel that was given none to tune; None where there are none.
 
-    `program` is the program at these sizes, for the model's opinion of near ones.  Nothing is ever run, and
-    nothing in a records directory can make this fail.
+    `program` makes the program at these sizes, for the model's opinion of near ones.  Nothing is ever run,
+    and nothing in a records directory can make this fail.
     """
-    directory = settings.tune_directory()
     how = mode()
-    if directory is None or how == "off" or any(n not in TUNED_AWAY for n in options.changed()):
+    if how == "off" or any(n not in TUNED_AWAY for n in options.changed()):
         return None
-    place = place_of(front, backend, options, dynamic)
+    known = scan(settings.records_directory()).records
+    place = place_of(front, backend, options, dynamic) if known else None
     if place is None:
         return None
-    mine = [r for r in scan(directory).records if place.has(r) and r.values == place.key.values(scalars)]
-    if not mine:
-        return None
-    wanted = place.key.extents(sizes)
+    wanted, values = place.key.extents(sizes), place.key.values(scalars)
     by_sizes: dict[tuple[int, ...], list[Record]] = {}
-    for r in mine:
-        if len(r.extents) == len(wanted):
+    for r in known:
+        if place.has(r) and r.values == values and len(r.extents) == len(wanted):
             by_sizes.setdefault(r.extents, []).append(r)
     for extents in sorted(by_sizes, key=lambda e: (distance(e, wanted), e)):
         far = distance(extents, wanted)
@@ -158,13 +154,26 @@ def choose(
             found = best.chosen()
             if not far:
                 return Choice(found, _note(best, sizes, exact=True))
-            loops = backend.loops(program, options) if program and isinstance(backend, Tunable) else ()
-            near = rescaled(found, best.loops, loops)
-            if _as_good(backend, program, near, options):
-                return Choice(near, _note(best, sizes, exact=False))
+            near = _near(best, found, backend, program(), options)
         except Error:
             continue  # options that are no longer legal
+        if near is not None:
+            return Choice(near, _note(best, sizes, exact=False))
     return None
+
+
+def _near(
+    r: Record, found: Options, backend: Backend, program: Program | None, default: Options
+) -> Options | None:
+    """The options of a record for a program of other sizes; None if the model takes them to be slower than
+    the default, or has no opinion."""
+    if program is None or not isinstance(backend, Tunable):
+        return None
+    scaled = rescaled(found, r.loops, backend.loops(program, default))
+    if scaled == default:
+        return scaled
+    cost, usual = backend.predict(program, scaled), backend.predict(program, default)
+    return scaled if cost is not None and usual is not None and cost <= _MODEL_SLACK * usual else None
 
 
 def distance(a: Sequence[int], b: Sequence[int]) -> float:
@@ -186,15 +195,6 @@ def rescaled(options: Options, before: Sequence[int], now: Sequence[int]) -> Opt
     if options.tile is None:
         return options
     return options.replace(tile=tuple(tile(t, i) for i, t in enumerate(options.tile)))
-
-
-def _as_good(backend: Backend, program: Program | None, options: Options, default: Options) -> bool:
-    if options == default:
-        return True
-    if program is None or program.sizes or not isinstance(backend, Tunable):
-        return False
-    found, usual = backend.predict(program, options), backend.predict(program, default)
-    return found is not None and usual is not None and found <= _MODEL_SLACK * usual
 
 
 def _note(r: Record, sizes: Mapping[str, int], *, exact: bool) -> str:

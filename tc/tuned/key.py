@@ -101,7 +101,7 @@ class _Writer:
             value = getattr(x, f.name)
             if f.name in _SKIPPED:
                 continue
-            if (kind := _NAMES.get((type(x), f.name))) is not None:
+            if (kind := _NAMES.get((cast("type", type(x)), f.name))) is not None:
                 out.append(self.number(kind, value))
             elif isinstance(x, r.Statement) and f.name in _INDEX_LISTS:
                 out.append(tuple(self.number("index", n) for n in value))

@@ -12,17 +12,18 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import statistics
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
-from tc.errors import Error
 from tc.options import Options
 
 VERSION = 1
+_ALWAYS = ("program", "extents", "backend", "options", "status")
 Status = Literal["ok", "wrong", "crash", "hang", "oom", "refused", "pruned"]
 STATUSES: tuple[str, ...] = get_args(Status)
 SUFFIX = ".jsonl"
@@ -89,7 +90,7 @@ class Record:
 
     def to_line(self) -> str:
         """The record as a line of JSON without its end; what is empty is left out."""
-        values = {k: v for k, v in asdict(self).items() if v not in (None, (), {}, "")}
+        values = {k: v for k, v in asdict(self).items() if k in _ALWAYS or v not in (None, (), {}, "")}
         return json.dumps({"v": VERSION, **values}, separators=(", ", ": "))
 
 
@@ -97,37 +98,56 @@ class OtherVersionError(ValueError):
     """A record that another version of this format wrote."""
 
 
-_TUPLES = ("extents", "values", "loops", "dynamic", "ns", "ref_ns")
 _NAMES = frozenset(f.name for f in fields(Record))
+_WORDS = ("program", "backend", "machine", "entry", "source", "origin", "problem", "code", "session")
+_COUNTS = ("extents", "values", "loops", "ns", "ref_ns")
+_MAPPINGS = ("options", "fixed", "sizes", "dtypes", "target", "ref")
+_NUMBERS = ("predicted", "compile_s", "time", "load", "seed", "generation")
 
 
 def read_line(line: str) -> Record:
     """The record of a line; OtherVersionError, or ValueError for what is no record."""
-    found = json.loads(line)
+    try:
+        found = json.loads(line)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
     if not isinstance(found, dict):
         raise ValueError("not a JSON object")
     values = cast("dict[str, Any]", found)
     version = values.pop("v", None)
-    if not isinstance(version, int):
+    if not isinstance(version, int) or isinstance(version, bool):
         raise ValueError("no version")
     if version != VERSION:
         raise OtherVersionError(f"version {version}")
-    known = {k: tuple(v) if k in _TUPLES else v for k, v in values.items() if k in _NAMES}
+    for name, value in values.items():
+        if not _fits(name, value):
+            raise ValueError(f"{name} is {value!r}")
+    known: dict[str, Any] = {n: v for n, v in values.items() if n in _NAMES}
+    known |= {n: tuple(v) for n, v in known.items() if n in _COUNTS or n == "dynamic"}
     try:
-        record = Record(**known)
-    except TypeError as e:
+        return Record(**known)
+    except TypeError as e:  # something is missing
         raise ValueError(str(e)) from None
-    if record.status not in STATUSES or not all(map(_is_mapping, (record.options, record.fixed))):
-        raise ValueError("not a record")
-    if not all(isinstance(n, int) for n in (*record.extents, *record.values, *record.ns, *record.ref_ns)):
-        raise ValueError("numbers that are none")
-    if not (isinstance(record.program, str) and isinstance(record.backend, str)):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ValueError("not a record")
-    return record
 
 
-def _is_mapping(x: object) -> bool:
-    return isinstance(x, Mapping)
+def _fits(name: str, value: Any) -> bool:
+    """Whether a value is of the type of a field; what this version does not know may be anything."""
+    if name in _COUNTS or name == "dynamic":
+        items = cast("list[Any]", value) if isinstance(value, list) else [None]
+        if name == "dynamic":
+            return all(isinstance(n, str) for n in items)
+        least = 1 if name in ("ns", "ref_ns") else -(1 << 63)
+        return all(isinstance(n, int) and n >= least for n in items)
+    if name in _MAPPINGS:
+        if not isinstance(value, dict):
+            return False
+        inner = cast("dict[str, Any]", value).values()
+        return all(isinstance(n, int) for n in inner) if name == "sizes" else True
+    if name in _NUMBERS:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if name == "status":
+        return value in STATUSES
+    return isinstance(value, str) or name not in _WORDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +167,36 @@ class Scan:
         parts = [f"{n} {what}" for n, what in counts if n]
         parts += [f"{f} cannot be read" for f in self.unreadable]
         return f"skipped lines: {', '.join(parts)}" if parts else ""
+
+
+def scan_file(path: Path) -> Scan:
+    """The records of one file."""
+    records: list[Record] = []
+    foreign = other = 0
+    try:
+        data = path.read_bytes()
+    except OSError as e:
+        return Scan((), unreadable=(f"{path.name} ({e.strerror})",))
+    for line in data.split(b"\n"):
+        if not line.strip():
+            continue
+        try:
+            records.append(read_line(line.decode()))
+        except OtherVersionError:
+            other += 1
+        except ValueError:
+            foreign += 1
+    return Scan(tuple(records), foreign, other)
+
+
+def joined(scans: Sequence[Scan]) -> Scan:
+    """What several files hold."""
+    return Scan(
+        tuple(r for s in scans for r in s.records),
+        sum(s.foreign for s in scans),
+        sum(s.other for s in scans),
+        tuple(u for s in scans for u in s.unreadable),
+    )
 
 
 class Records:
@@ -173,52 +223,50 @@ class Records:
         self.directory.mkdir(parents=True, exist_ok=True)
         append_line(self.path(record.program), record.to_line())
 
-    def scan(self, program: str | None = None) -> Scan:
-        """All records, or those of a program."""
-        records: list[Record] = []
-        foreign = other = 0
-        unreadable: list[str] = []
-        for path in self.files():
-            try:
-                data = path.read_bytes()
-            except OSError as e:
-                unreadable.append(f"{path.name} ({e.strerror})")
-                continue
-            for line in data.split(b"\n"):
-                text = line.strip()
-                if not text:
-                    continue
-                try:
-                    record = read_line(text.decode())
-                except OtherVersionError:
-                    other += 1
-                except ValueError:
-                    foreign += 1
-                else:
-                    if program is None or record.program == program:
-                        records.append(record)
-        return Scan(tuple(records), foreign, other, tuple(unreadable))
+    def scan(self) -> Scan:
+        """All records."""
+        return joined([scan_file(path) for path in self.files()])
 
-    def rewrite(self, keep: Iterable[Record], dropped: Iterable[Record]) -> int:
-        """Remove the lines of `dropped` records; lines that are no records stay.  How many were removed."""
-        gone = {r.to_line() for r in dropped} - {r.to_line() for r in keep}
+    def remove(self, gone: Callable[[Record], bool]) -> int:
+        """Remove records; lines that are none stay.  How many were removed.
+
+        A file is replaced as a whole while nobody else appends to it.
+        """
         removed = 0
         for path in self.files():
             with locked(path) as f:
-                lines = f.read().split(b"\n")
-                kept = [x for x in lines if not _in(x, gone)]
+                lines: list[bytes] = f.read().split(b"\n")
+                kept = [x for x in lines if not _is(x, gone)]
                 if len(kept) == len(lines):
                     continue
-                removed += len(lines) - len(kept)
                 new = path.with_name(f".{path.name}.{os.getpid()}")
-                new.write_bytes(b"\n".join(kept))
-                os.replace(new, path)
+                try:
+                    new.write_bytes(b"\n".join(kept))
+                    os.replace(new, path)
+                except OSError:
+                    with contextlib.suppress(OSError):
+                        new.unlink()
+                    raise
+                removed += len(lines) - len(kept)
         return removed
 
+    def merge(self, others: Iterable[Path]) -> int:
+        """Append the records of other directories and files that are not here yet; how many there were."""
+        known = {r.to_line() for r in self.scan().records}
+        added = 0
+        for other in others:
+            found = scan_file(other) if other.is_file() else Records(other).scan()
+            for r in found.records:
+                if (line := r.to_line()) not in known:
+                    known.add(line)
+                    self.append(r)
+                    added += 1
+        return added
 
-def _in(line: bytes, gone: set[str]) -> bool:
+
+def _is(line: bytes, wanted: Callable[[Record], bool]) -> bool:
     with contextlib.suppress(ValueError):
-        return bool(line.strip()) and read_line(line.decode()).to_line() in gone
+        return bool(line.strip()) and wanted(read_line(line.decode()))
     return False
 
 
@@ -254,7 +302,7 @@ def append_line(path: Path, line: str) -> None:
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[Any]:
+def locked(path: Path) -> Generator[Any]:
     """A file open for reading while no other process appends to it."""
     with path.open("rb") as f:
         _lock(f.fileno())
@@ -269,73 +317,3 @@ def _lock(fd: int) -> None:
         return
     with contextlib.suppress(OSError):
         fcntl.flock(fd, fcntl.LOCK_EX)
-
-
-# ---- queries
-
-
-def pooled(records: Iterable[Record]) -> dict[Options, Record]:
-    """The measurements of each legal set of options as one record, whatever sessions they are from; the
-    latest verdict that is not `ok` counts if there is one."""
-    out: dict[Options, Record] = {}
-    for r in records:
-        try:
-            options = r.chosen()
-        except Error:
-            continue
-        before = out.get(options)
-        if before is None or before.status == "pruned":
-            out[options] = r
-        elif r.status == "ok" and before.status == "ok":
-            times = (*before.ns, *r.ns)
-            refs = (*before.ref_ns, *r.ref_ns) if before.ref == r.ref else r.ref_ns
-            out[options] = replace(r, ns=times if before.ref == r.ref else r.ns, ref_ns=refs)
-        elif r.status != "pruned":
-            out[options] = r
-    return out
-
-
-def winner(records: Iterable[Record]) -> Record | None:
-    """The best of the records of one program at one place: the latest winner that was paired with the default
-    if there is one, else the fastest that is right."""
-    confirmed: Record | None = None
-    rest: list[Record] = []
-    spoiled: set[str] = set()
-    for r in records:
-        if r.status == "ok" and r.origin in ("confirm", "user") and r.ns:
-            confirmed = r if confirmed is None or r.time >= confirmed.time else confirmed
-        if r.status == "ok" and r.ns:
-            rest.append(r)
-        elif r.status not in ("ok", "pruned"):
-            spoiled.add(json.dumps(dict(r.options), sort_keys=True))
-
-    def good(r: Record) -> bool:
-        return json.dumps(dict(r.options), sort_keys=True) not in spoiled
-
-    if confirmed is not None and good(confirmed):
-        return confirmed
-    return min(filter(good, rest), key=lambda r: r.median or 0.0, default=None)
-
-
-def export(records: Iterable[Record]) -> dict[str, Any]:
-    """The records in the interchange format of auto-tuning results (T4, version 1.0.0)."""
-    invalid = {"ok": "correct", "wrong": "correctness", "hang": "timeout", "refused": "compile"}
-    results = [
-        {
-            "timestamp": r.time,
-            "configuration": dict(r.options),
-            "objectives": ["time"],
-            "times": {
-                "compilation_time": 1e3 * (r.compile_s or 0.0),
-                "runtimes": [n / 1e6 for n in r.ns],
-                "framework": 0,
-                "search_algorithm": 0,
-                "validation": 0,
-            },
-            "invalidity": invalid.get(r.status, "constraints" if r.status == "pruned" else "runtime"),
-            "correctness": int(r.status == "ok"),
-            "measurements": [{"name": "time", "value": (r.median or 0.0) / 1e6, "unit": "milliseconds"}],
-        }
-        for r in records
-    ]
-    return {"schema_version": "1.0.0", "results": results}

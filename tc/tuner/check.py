@@ -30,7 +30,7 @@ def expected(job: Job) -> dict[str, tuple[Array, Array]]:
         found = _interpreted(job)
         temporary = job.scratch / f".points-{os.getpid()}.npz"
         parts = {f"{kind}_{n}": x for n, pair in found.items() for kind, x in zip(("at", "is"), pair)}
-        np.savez(temporary, **parts)
+        np.savez(temporary, allow_pickle=False, **parts)
         os.replace(temporary, path)
     with np.load(path) as parts:
         names = [n[3:] for n in parts.files if n.startswith("at_")]

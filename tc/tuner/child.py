@@ -30,8 +30,11 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Job:
-    """What all candidates of a search have in common, as far as a child needs it; `arrays` and `buffers` are
-    arguments and the values that in/out results start from, `scratch` a folder for results to compare with."""
+    """What all candidates of a search have in common, as far as a child needs it.
+
+    `arrays` and `buffers` are arguments and the values that in/out results start from, `scratch` is a folder
+    for results to compare with.
+    """
 
     source: str
     name: str
@@ -55,6 +58,7 @@ def run(job: Job, request: Mapping[str, Any], commands: Iterator[str], answers: 
     def say(**what: Any) -> None:
         os.write(answers, (json.dumps(what) + "\n").encode())
 
+    os.environ["TC_CACHE_DIR"] = request["cache"]  # candidates do not fill the user's
     if request.get("nice"):
         os.nice(int(request["nice"]))
     with warnings.catch_warnings():
@@ -126,7 +130,9 @@ class _Runner:
 
     def _prepare(self, results: Mapping[str, Any]) -> None:
         for i in range(self.job.rotate):
-            arrays = {n: a.copy() if isinstance(a, np.ndarray) else a for n, a in self.job.arrays.items()}
+            arrays: dict[str, Any] = {
+                n: a.copy() if hasattr(a, "copy") else a for n, a in self.job.arrays.items()
+            }
             self.sets.append(arrays)
             made = {n: np.asarray(v) if not i else np.array(v) for n, v in results.items()}
             self.outs.append(made)
@@ -143,7 +149,7 @@ class _Runner:
         whole = job.scratch / "whole.npz"
         if not problem and save:
             temporary = job.scratch / f".whole-{os.getpid()}.npz"
-            np.savez(temporary, **found)
+            np.savez(temporary, allow_pickle=False, **found)
             os.replace(temporary, whole)
         elif not problem and whole.exists():
             with np.load(whole) as wanted:

@@ -54,6 +54,7 @@ class Farm:
     _events: deque[Event] = field(default_factory=deque[Event], init=False)
     _running: dict[int, _Running] = field(default_factory=dict[int, _Running], init=False)
     _next: int = field(default=0, init=False)
+    _starting: bool = field(default=False, init=False)
 
     def __enter__(self) -> Farm:
         shared = Path("/dev/shm")
@@ -85,14 +86,16 @@ class Farm:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                env={**os.environ, "PYTHONPATH": path, "TC_TUNE_DIR": "", "TC_DUMP": ""},
+                env={**os.environ, "PYTHONPATH": path, "TC_TUNED": "off", "TC_DUMP": ""},
                 start_new_session=True,
             )
+        self._starting = True
         end = time.monotonic() + _START_SECONDS
         while time.monotonic() < end:
             self._receive(1.0)
             if any(e.get("event") == "ready" for e in self._events):
                 self._events = deque(e for e in self._events if e.get("event") != "ready")
+                self._starting = False
                 return
             if self._process.poll() is not None:
                 break
@@ -103,6 +106,11 @@ class Farm:
             code="TC0823",
             help="python -m tc doctor says what is missing here",
         )
+
+    @property
+    def kernels(self) -> Path:
+        """Where the machine code of candidates is kept."""
+        return self._folder / "kernels"
 
     @property
     def _errors(self) -> Path:
@@ -160,9 +168,12 @@ class Farm:
         while b"\n" in self._pending:
             line, _, rest = bytes(self._pending).partition(b"\n")
             self._pending = bytearray(rest)
-            self._events.append(json.loads(line))
+            with contextlib.suppress(ValueError):
+                self._events.append(json.loads(line))
 
     def _died(self) -> None:
+        if self._starting:  # then it is no accident, and the start says so
+            return
         lost = list(self._running)
         self._end()
         self._pending = bytearray()
@@ -172,13 +183,20 @@ class Farm:
 
     # ---- candidates
 
-    def start(self, options: Mapping[str, Any], seconds: float, limit: float | None = None) -> int:
+    def start(
+        self,
+        options: Mapping[str, Any],
+        seconds: float,
+        limit: float | None = None,
+        cache: Path | None = None,
+    ) -> int:
         """Begin to compile a candidate in a child, which has so many seconds for it; its number.  One that is
-        predicted to cost more than `limit` is not compiled."""
+        predicted to cost more than `limit` is not compiled.  `cache` is where compiled kernels are kept."""
         number = self._next
         self._next += 1
         self._running[number] = _Running(time.monotonic() + seconds)
-        self._send(do="start", id=number, options=dict(options), limit=limit, nice=self.nice)
+        where = str(cache or self.kernels)
+        self._send(do="start", id=number, options=dict(options), limit=limit, nice=self.nice, cache=where)
         return number
 
     def tell(self, number: int, seconds: float, **what: Any) -> None:
@@ -223,7 +241,9 @@ class Farm:
                     self._send(do="kill", id=number)
             if now >= end:
                 return None
-            times = [c.deadline for c in self._running.values() if c.deadline and c.held is None and not c.late]
+            times = [
+                c.deadline for c in self._running.values() if c.deadline and c.held is None and not c.late
+            ]
             self._receive(min([end, *times]) - now)
 
     def _passed(self, e: Event) -> Event:

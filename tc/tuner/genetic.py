@@ -92,13 +92,13 @@ def breed(
     space: Space, valid: Sequence[tuple[Point, float]], settings: GeneticSettings, rng: random.Random
 ) -> Point:
     """A valid child."""
-    parents: tuple[Point, ...] = ()
+    parents = select(valid, settings.parents, rng)
     for _ in range(_TRIES):
-        parents = select(valid, settings.parents, rng)
         child = cross(parents, rng) if rng.random() < settings.crossover else parents[0]
         child = mutate(space, child, settings.mutation, rng)
         if space.valid(child):
             return child
+        parents = select(valid, settings.parents, rng)
     return parents[0]
 
 

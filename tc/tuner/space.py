@@ -147,7 +147,7 @@ class Space:
         yield from filter(self.valid, near)
         rng.shuffle(far)
         yield from filter(self.valid, far)
-        for _ in range(_TRIES):
+        for _ in range(_TRIES if order else 0):
             i, j = rng.randrange(len(order)), rng.randrange(len(order))
             changed = list(point)
             for k in (i, j):
@@ -167,12 +167,15 @@ def space_for(
     limits: Mapping[str, Any],
     most_loops: int | None = None,
     fix: Mapping[str, Any] | None = None,
+    include: Iterable[Options] = (),
 ) -> Space:
     """The space of a program on a backend.
 
     `loops` are the extents of the loops that tiles are about, `extents` the sizes of the program, `limits`
-    what the backend says that the machine allows.  What `options` or `fix` give is not tuned.
+    what the backend says that the machine allows.  What `options` or `fix` give is not tuned.  The values in
+    `include`, options that others propose, are in the space too.
     """
+    also = tuple(include)
     fixed = options.replace(**_known(fix or {}, backend))
     used = frozenset(backend.options_used) - fixed.changed().keys() - (fix or {}).keys()
     genes: list[Gene] = []
@@ -182,7 +185,11 @@ def space_for(
     def add(option: str, values: Sequence[Value], index: int | None = None) -> None:
         if option in used:
             name = option if index is None else f"{option}.{index}"
-            genes.append(Gene(name, option, (None, *(v for v in values if v is not None)), index))
+            wanted = {v for v in values if v is not None}
+            for given in (getattr(o, option) for o in also):
+                if option != "order" and given is not None and (index is None or index < len(given)):
+                    wanted.add(given if index is None else given[index])
+            genes.append(Gene(name, option, (None, *sorted(wanted, key=_in_order)), index))
 
     gpu = "threads" in backend.options_used
     for option in ("fusion", "intra_tile_fusion"):
@@ -215,6 +222,10 @@ def space_for(
         return _legal(o, most)
 
     return Space(tuple(g for g in genes if len(g.values) > 1), fixed, legal, permutations)
+
+
+def _in_order(v: Value) -> tuple[bool, float, str]:
+    return (isinstance(v, str), 0.0 if isinstance(v, str) or v is None else -v if v is True else v, str(v))
 
 
 def _registers(vector_bytes: int) -> tuple[int, ...]:

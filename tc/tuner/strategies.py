@@ -15,7 +15,7 @@ from tc.errors import ArgumentError, BackendError, did_you_mean
 from tc.tuner.genetic import Genetic, GeneticSettings, Proposal
 from tc.tuner.space import Point, Space
 
-NAMES = ("combined", "genetic", "random", "model", "local", "tpe", "exhaustive")
+NAMES = ("combined", "genetic", "random", "model", "local", "tpe", "exhaustive", "given")
 
 
 class Strategy(Protocol):
@@ -130,10 +130,10 @@ class Tpe:
     def ask(self) -> Proposal | None:
         for _ in range(100):
             trial = self._study.ask()
-            point = tuple(
-                g.values[trial.suggest_categorical(g.name, list(range(len(g.values))))]
-                for g in self._space.genes
-            )
+            at: list[int] = [
+                trial.suggest_categorical(g.name, list(range(len(g.values)))) for g in self._space.genes
+            ]
+            point: Point = tuple(g.values[i] for g, i in zip(self._space.genes, at))
             if self._space.valid(point):
                 self._trials.setdefault(point, []).append(trial)
                 return Proposal(point, self.name)
@@ -247,6 +247,8 @@ def make(
             return Random(space, rng)
         case "model":
             return Listed("model", iter([*start, *ranked()]))
+        case "given":
+            return Listed("given", iter(start))
         case "local":
             return Local(space, rng, start[0] if start else None)
         case "tpe":

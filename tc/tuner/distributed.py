@@ -31,10 +31,10 @@ _QUEUE = 2  # compiled candidates for each worker that measures
 _GRACE = 5.0  # seconds beyond the budget until an answer is given up
 
 
-def connect(address: str) -> Any:
+def connect(address: str, timeout: str = "20s") -> Any:
     """A client of a scheduler."""
     try:
-        return _distributed().Client(address, timeout="20s")
+        return _distributed().Client(address, timeout=timeout)
     except OSError as e:
         raise BackendError(
             f"no Dask scheduler answers at {address}: {e}",

@@ -26,6 +26,13 @@ def plan() -> dict[str, Any]:
     return json.loads(Path(os.environ["FAULTY_PLAN"]).read_text())
 
 
+def kill_worker() -> None:
+    """Kill the process above the one that this one is a fork of."""
+    stat = Path(f"/proc/{os.getppid()}/stat").read_text()
+    os.kill(int(stat.rpartition(")")[2].split()[1]), signal.SIGKILL)
+    time.sleep(60)
+
+
 class Kernel:
     address = None
     workspace = 0
@@ -52,6 +59,13 @@ class Kernel:
                 kept = []
                 while True:
                     kept.append(b"x" * (16 << 20))
+            case "kill worker":
+                kill_worker()
+            case "kill worker once":
+                mark = Path(os.environ["FAULTY_PLAN"] + ".killed")
+                if not mark.exists():
+                    mark.touch()
+                    kill_worker()
             case "exit":
                 os._exit(3)
             case "wrong":
@@ -69,7 +83,7 @@ class Kernel:
 
 class Backend:
     name = "faulty"
-    options_used = frozenset({"unroll", "prefetch"})
+    options_used = frozenset({"unroll", "prefetch", "tile"})
     dynamic_sizes = False
 
     def available(self) -> Availability:

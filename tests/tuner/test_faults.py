@@ -96,3 +96,16 @@ def test_a_winner_that_fails_in_a_second_process_is_not_the_winner(faulty: Any, 
     # Slow enough that few calls are needed for the rounds of the search.
     tuned = tc.tune(ADD, strategy="given", start=starts(8, 16), budget=None, **SETTINGS)
     assert tuned.best == Options(unroll=16), tuned.summary()
+
+
+@pytest.mark.slow
+def test_two_hundred_candidates_of_which_a_third_fail(faulty: Any, tmp_path: Path) -> None:
+    faulty({1: "crash", 16: "wrong", 64: "leak", 256: "hang", 1024: "crash in compile"}, base_us=200)
+    start = time.monotonic()
+    budget = 120.0
+    tuned = tc.tune(ADD, strategy="random", trials=200, budget=budget, jobs=2, **SETTINGS)
+    assert time.monotonic() - start < 1.05 * budget
+    assert tuned.best.unroll == 8 and tuned.gain > 1.5, tuned.summary()
+    assert len(tuned.trials) == 201 and 40 <= len(tuned.failed) <= 100
+    found = Records(tmp_path / "records").scan()
+    assert not found.foreign and len({r.to_line() for r in found.records}) == 202

@@ -92,8 +92,14 @@ def test_dynamic_sizes_are_tuned_too() -> None:
 
 
 def test_a_space_of_one(faulty: Any) -> None:
-    tuned = tc.tune(ADD, sizes={"N": 8}, backend="faulty", fix={"unroll": 4, "prefetch": True}, budget=20.0)
-    assert tuned.best == Options(unroll=4, prefetch=True) and len(tuned.trials) == 1 and not tuned.genes
+    tuned = tc.tune(
+        ADD, sizes={"N": 8}, backend="faulty", fix={"unroll": 4, "prefetch": True, "tile": [4]}, budget=20.0
+    )
+    assert (
+        tuned.best == Options(unroll=4, prefetch=True, tile=(4,))
+        and len(tuned.trials) == 1
+        and not tuned.genes
+    )
     assert tuned.seconds < 10
 
 

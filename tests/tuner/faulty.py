@@ -108,7 +108,7 @@ class Backend:
         return tuple((options.replace(unroll=1 << k), 1.0 + k) for k in range(2))[:count]
 
     def loops(self, program: Any, options: Options) -> tuple[int, ...]:
-        return (16,)
+        return (256,)
 
     def predict(self, program: Any, options: Options) -> float | None:
         return 1.0 + 9.0 * (options.unroll == 64)

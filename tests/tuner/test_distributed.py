@@ -92,9 +92,7 @@ def test_a_search_of_which_workers_die(cluster: Any, faulty: Any, tmp_path: Path
     assert sum(p.poll() is not None for p in measuring) == 3 and compiling.poll() is None
     assert tuned.best == Options(unroll=8) and tuned.paired.won, tuned.summary()
     verdicts = {t.options.unroll: (t.status, t.problem) for t in tuned.trials}
-    assert (
-        verdicts.pop(1)[0] == "crash" and verdicts.pop(16)[0] == "wrong" and verdicts.pop(4)[0] == "refused"
-    )
+    assert [verdicts.pop(n)[0] for n in (1, 16, 4)] == ["crash", "wrong", "refused"]
     assert verdicts.pop(2) == ("crash", "the worker that ran it died, twice")
     assert verdicts == dict.fromkeys((None, 64, 32, 128, 256, 8, 512), ("ok", "")), "none is lost"
     found = Records(tmp_path / "records").scan()

@@ -67,15 +67,18 @@ def test_every_kind_of_failure_is_recorded_as_such_and_the_right_one_wins(
 
 
 @pytest.mark.parametrize("strategy", ["combined", "random"])
-def test_a_third_fails_and_the_budget_is_kept(faulty: Any, strategy: str) -> None:
-    faulty({4096: "hang", 64: "hang", 1: "crash", 16: "wrong", 256: "leak"})
+def test_half_of_them_fail_and_the_budget_is_kept(faulty: Any, strategy: str) -> None:
+    faults = {64: "hang", 1: "crash", 16: "wrong", 2: "leak"}
+    faulty(faults)
     start = time.monotonic()
     budget = 4.0
-    tuned = tc.tune(ADD, strategy=strategy, budget=budget, jobs=2, **SETTINGS)
+    more = {**SETTINGS, "start": [Options(unroll=2), Options(unroll=8)]}
+    tuned = tc.tune(ADD, strategy=strategy, budget=budget, jobs=2, **more)
     spent = time.monotonic() - start
-    assert tuned.best.unroll == 8, tuned.summary()
     assert tuned.seconds < 1.05 * budget and spent < 1.05 * budget + 0.2
-    assert len(tuned.failed) >= 5
+    assert tuned.failed and tuned.best.unroll not in faults
+    if strategy == "combined":
+        assert tuned.best.unroll == 8 and tuned.gain > 1.5, tuned.summary()
 
 
 def test_a_default_that_is_wrong_is_said_and_nothing_is_tuned(faulty: Any, monkeypatch: Any) -> None:
@@ -99,13 +102,13 @@ def test_a_winner_that_fails_in_a_second_process_is_not_the_winner(faulty: Any, 
 
 
 @pytest.mark.slow
-def test_two_hundred_candidates_of_which_a_third_fail(faulty: Any, tmp_path: Path) -> None:
-    faulty({1: "crash", 16: "wrong", 64: "leak", 256: "hang", 1024: "crash in compile"}, base_us=200)
+def test_two_hundred_candidates_of_which_half_fail(faulty: Any, tmp_path: Path) -> None:
+    faulty({1: "crash", 16: "wrong", 64: "hang", 32: "leak"}, base_us=200)
     start = time.monotonic()
     budget = 120.0
     tuned = tc.tune(ADD, strategy="random", trials=200, budget=budget, jobs=2, **SETTINGS)
     assert time.monotonic() - start < 1.05 * budget
     assert tuned.best.unroll == 8 and tuned.gain > 1.5, tuned.summary()
-    assert len(tuned.trials) == 201 and 40 <= len(tuned.failed) <= 100
+    assert len(tuned.trials) == 201 and 70 <= len(tuned.failed) <= 130
     found = Records(tmp_path / "records").scan()
     assert not found.foreign and len({r.to_line() for r in found.records}) == 202

@@ -5,7 +5,7 @@ import sys
 
 TABLES = (
     *("compile_time", "call_overhead", "cpu", "cpu_sweep", "cpu_threads", "cpu_dynamic", "model"),
-    "vector_math",
+    *("vector_math", "tuning"),
 )
 # What measures no time here, or draws what others have measured.
 OTHERS = ("generated", "gpu_static", "peaks", "roofline")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 HOPELESS = 4.0  # times the incumbent's time, from which a candidate is given up after one sample
+SLOW_HOPELESS = 1.5  # the same of a slow kernel, which is disturbed less
 SLOWER = 1.25  # the same, after a few
 ROUNDS = 15  # that a verdict is taken from
 LEAST_ROUNDS, _SURE = 5, 7  # rounds in which a kernel can win; in which it has if it is faster in all of them

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from tc.options import Options
-from tc.tuned.pairs import HOPELESS, LEAST_ROUNDS, ROUNDS, SLOWER, Paired
+from tc.tuned.pairs import HOPELESS, LEAST_ROUNDS, ROUNDS, SLOW_HOPELESS, SLOWER, Paired
 from tc.tuned.records import Status
+from tc.tuner.child import SLOW_NS
 from tc.tuner.farm import Event, Farm
 from tc.tuner.trials import Limits, Outcome, plain
 
@@ -154,6 +155,7 @@ class Bench:
             few: list[int] = []
             for samples, worse in ((1, HOPELESS), (3, SLOWER)):
                 few = self.time(number, samples)
+                worse = min(worse, SLOW_HOPELESS) if few[0] > SLOW_NS else worse
                 if best is not None and min(few) > worse * best:
                     return replace(made, ns=tuple(few), cost=float(statistics.median(few)))
             pairs = self.pairs(number, self.revive(incumbent))
@@ -168,13 +170,14 @@ class Bench:
 
         Slow kernels get fewer, but not fewer than can tell.
         """
-        pairs = Paired()
+        pairs, samples = Paired(), 2
         begun = time.monotonic()
         while len(pairs.ratios) < ROUNDS:
             found: dict[int, list[int]] = {}
             for n in (number, incumbent) if len(pairs.ratios) % 2 else (incumbent, number):
                 try:
-                    found[n] = self.time(n, 2)
+                    found[n] = self.time(n, samples)
+                    samples = 1 if found[n][0] > SLOW_NS else samples
                 except Stopped:
                     if pairs.won:
                         return pairs

@@ -26,6 +26,8 @@ from tc.tuned.target import Tunable
 from tc.tuner.check import agrees_whole, disagreement, expected, named, plain_results
 
 Array = np.ndarray[Any, Any]
+SLOW_NS = 20_000_000  # nanoseconds of a call, from which it needs no warm caches and threads
+_ROTATED = 64 << 20  # bytes of arguments, up to which there are several sets of them
 
 
 @dataclass(frozen=True)
@@ -129,11 +131,10 @@ class _Runner:
         self.turn = 0
 
     def _prepare(self, results: Mapping[str, Any]) -> None:
-        for i in range(self.job.rotate):
-            arrays: dict[str, Any] = {
-                n: a.copy() if hasattr(a, "copy") else a for n, a in self.job.arrays.items()
-            }
-            self.sets.append(arrays)
+        size = sum(getattr(a, "nbytes", 0) for a in (*self.job.arrays.values(), *results.values()))
+        for i in range(self.job.rotate if size < _ROTATED else 1):
+            given = self.job.arrays.items()
+            self.sets.append({n: a.copy() if i and hasattr(a, "copy") else a for n, a in given})
             made = {n: np.asarray(v) if not i else np.array(v) for n, v in results.items()}
             self.outs.append(made)
 
@@ -165,8 +166,8 @@ class _Runner:
         inout = bool(self.job.buffers)
         one = self._calls(1, inout)  # threads and caches are warm when the clock starts
         count = 1 if inout else max(1, min(10_000, -(-least_ns // max(1, one))))
-        out: list[int] = []
-        for _ in range(samples):
+        out = [one] if one > SLOW_NS else []  # of a slow kernel the first call is as good as others
+        for _ in range(samples - len(out)):
             out.append(max(1, self._calls(count, inout) // count))
             if time.perf_counter() > end:
                 break

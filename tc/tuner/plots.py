@@ -110,7 +110,7 @@ def _parallel(rows: Sequence[Record]) -> Any:
         axes.plot([*range(len(ys)), len(ys)], [*ys, share], color=colors(1 - share), alpha=0.5, linewidth=1)
     for x, values in enumerate(levels.values()):
         for k in {0, len(values) - 1}:
-            text = "model" if values[k] == "None" else values[k]
+            text = "model" if values[k] == "None" else values[k].strip("'")
             axes.text(x, k / max(1, len(values) - 1), text, fontsize=7, ha="center", va="bottom")
     axes.text(len(levels), 0, f"{min(times):.3g} µs", fontsize=7, ha="center", va="bottom")
     axes.text(len(levels), 1, f"{max(times):.3g} µs", fontsize=7, ha="center", va="bottom")

@@ -109,7 +109,7 @@ def again(source: str, arguments: Mapping[str, Any], best: Options, base: Option
     with Farm(job_of(kernel, (), arguments, None, 0), 8 << 30) as farm:
         bench = Bench(farm, Limits(None, None, run_seconds=60.0), lambda: 3600.0)
         bench.default(base)
-        return bench.pairs(bench.revive(best), bench.revive(base), whole=True)
+        return bench.compare(best, base)
 
 
 def gains(args: argparse.Namespace) -> list[Row]:

@@ -16,11 +16,21 @@ from tc.tuner.trials import Limits, Outcome, plain
 
 _SAMPLE_NS = 500_000  # a sample is at least so long, or one call
 _PAIR_SECONDS = 2.0  # for the rounds of a candidate, if these are enough to tell
+PROCESSES = 3  # pairs of them that the winner has to win in
 _GRACE = 2.0  # seconds after a deadline in which the answer that it has passed comes
 
 
 class IncumbentFailed(Exception):
     """The kernel that a candidate is compared with has failed: `status` and `problem` say how."""
+
+    def __init__(self, status: Status, problem: str) -> None:
+        super().__init__(problem)
+        self.status: Status = status
+        self.problem = problem
+
+
+class ChallengerFailed(Exception):
+    """The kernel that is compared with another has failed: `status` and `problem` say how."""
 
     def __init__(self, status: Status, problem: str) -> None:
         super().__init__(problem)
@@ -165,14 +175,14 @@ class Bench:
         cost = pairs.ratio * best if best is not None else float(statistics.median(pairs.challenger))
         return replace(made, ns=pairs.challenger, ref_ns=pairs.incumbent, cost=cost, won=pairs.won)
 
-    def pairs(self, number: int, incumbent: int, *, whole: bool = False) -> Paired:
-        """Rounds of a candidate and the incumbent in turn, until it is clear which is faster, if not `whole`.
+    def pairs(self, number: int, incumbent: int, rounds: int | None = None) -> Paired:
+        """Rounds of a candidate and the incumbent in turn: so many, or until it is clear which is faster.
 
         Slow kernels get fewer, but not fewer than can tell.
         """
         pairs, samples = Paired(), 2
         begun = time.monotonic()
-        while len(pairs.ratios) < ROUNDS:
+        while len(pairs.ratios) < (rounds or ROUNDS):
             found: dict[int, list[int]] = {}
             for n in (number, incumbent) if len(pairs.ratios) % 2 else (incumbent, number):
                 try:
@@ -189,9 +199,39 @@ class Bench:
                     raise IncumbentFailed(*verdict(ended.event)) from None
             pairs = pairs.plus(found[number], found[incumbent])
             slow = len(pairs.ratios) >= LEAST_ROUNDS and time.monotonic() - begun > _PAIR_SECONDS
-            if not whole and (pairs.decided or slow):
+            if rounds is None and (pairs.decided or slow):
                 break
         return pairs
+
+    def compare(self, options: Options, base: Options) -> Paired:
+        """Rounds of two kernels in several pairs of fresh processes, as where its data lie makes a process
+        faster or slower for as long as it lives.  Raises ChallengerFailed, and what `pairs` does; where the
+        budget ends, the rounds until then count if they tell."""
+        found = Paired()
+        for _ in range(PROCESSES):
+            for o in (options, base):
+                old = self.alive.pop(o, None)
+                if old is not None:
+                    self.farm.kill(old)
+            try:
+                number = self._challenger(options)
+                some = self.pairs(number, self.revive(base), ROUNDS // PROCESSES)
+            except Stopped:
+                if found.won:
+                    return found
+                raise
+            except EndedError as ended:
+                raise ChallengerFailed(*verdict(ended.event)) from None
+            found = Paired((*found.challenger, *some.challenger), (*found.incumbent, *some.incumbent))
+            if some.ratio > 1:
+                break
+        return found
+
+    def _challenger(self, options: Options) -> int:
+        try:
+            return self.revive(options)
+        except IncumbentFailed as e:
+            raise ChallengerFailed(e.status, e.problem) from None
 
 
 def verdict(e: Event) -> tuple[Status, str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -338,15 +337,9 @@ class _Run:
             if outcome.status != "ok":
                 search.fails(search.best, outcome.status, outcome.problem)
                 continue
-            search.final = Paired(outcome.ns, outcome.ref_ns)
-            if outcome.won:
-                search.confirmed(search.best, outcome.ns, outcome.ref_ns)
-            else:
-                search.confirmed(search.default, outcome.ref_ns, outcome.ref_ns)
+            search.confirm(Paired(outcome.ns, outcome.ref_ns))
             return
-        trial = next((t for t in search.trials if t.options == search.default and t.record.ns), None)
-        if trial is not None and statistics.median(trial.record.ns):
-            search.confirmed(search.default, trial.record.ns, trial.record.ns)
+        search.confirm(None)
 
     def close(self) -> None:
         """Cancel what still runs, and end the farms of the workers."""

@@ -9,7 +9,7 @@ import contextlib
 import os
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tc.errors import CacheNotice, Error, warn
@@ -22,7 +22,7 @@ from tc.tuner.trials import Candidate, Limits, Outcome, Progress, Trial, plain
 
 _REPEATS = 2000  # proposals in a row that are known already, after which the search ends
 _LEAST_RESERVE, _MOST_RESERVE = 0.08, 0.4  # of the budget, for the last comparison
-_LAST_CALLS = 40  # of the default, that the last comparison takes about as long as
+_LAST_CALLS = 60  # of the default, that the last comparison takes about as long as
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Search:
         if self.limits.seconds is None:
             return float("inf")
         call = (self.costs.get(self.default) or 0.0) / 1e9
-        reserve = max(_LEAST_RESERVE * self.limits.seconds, _LAST_CALLS * call + 0.5)
+        reserve = max(_LEAST_RESERVE * self.limits.seconds, _LAST_CALLS * call + 1.0)
         return self.left - min(reserve, _MOST_RESERVE * self.limits.seconds)
 
     @property
@@ -221,11 +221,21 @@ class Search:
             load=round(load, 2),
         )
 
-    def confirmed(self, options: Options, ns: Sequence[int], ref_ns: Sequence[int]) -> None:
-        """Options are the best: the default, or what has won against it once more."""
-        self.best = options
+    def confirm(self, pairs: Paired | None) -> None:
+        """The winner has run once more beside the default, which is the best if it did not win; without
+        rounds nothing has beaten the default."""
+        if pairs is None:
+            trial = next((t for t in self.trials if t.options == self.default and t.record.ns), None)
+            if trial is None:
+                return
+            ns = ref_ns = trial.record.ns
+        else:
+            self.final = pairs
+            ref_ns = pairs.incumbent
+            ns = pairs.challenger if pairs.won else ref_ns
+            self.best = self.best if pairs.won else self.default
         outcome = Outcome("ok", ns=tuple(ns), ref_ns=tuple(ref_ns))
-        self.write(self.record(Candidate(options, [], "confirm"), outcome, self.default))
+        self.write(self.record(Candidate(self.best, [], "confirm"), outcome, self.default))
 
     def write(self, record: Record) -> None:
         """Append to the records; where that is impossible the search goes on without."""

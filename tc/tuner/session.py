@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tc.options import Options
-from tc.tuned.pairs import Paired
-from tc.tuner.bench import Bench, EndedError, IncumbentFailed, Stopped, verdict
+from tc.tuner.bench import Bench, ChallengerFailed, IncumbentFailed, Stopped, verdict
 from tc.tuner.farm import Event, Farm
 from tc.tuner.search import Search
 from tc.tuner.trials import Candidate, Outcome
@@ -154,36 +153,18 @@ class Session:
 
 
 def confirm(search: Search, bench: Bench) -> None:
-    """The winner in a fresh process beside the default: it is the best only if it wins again.
+    """The winner beside the default in fresh processes: it is the best only if it wins again.
 
     Where the budget ends before that, the rounds that it won in the search count.
     """
     while search.best != search.default:
-        old = bench.alive.pop(search.best, None)
-        if old is not None:
-            bench.farm.kill(old)
         try:
-            number = bench.revive(search.best)
-        except IncumbentFailed as e:
-            search.fails(search.best, e.status, e.problem)
-            continue
-        except Stopped:
-            return
-        try:
-            pairs = bench.pairs(number, bench.revive(search.default), whole=True)
+            pairs = bench.compare(search.best, search.default)
         except (Stopped, IncumbentFailed):
             return
-        except EndedError as e:
-            bench.forget(number)
-            search.fails(search.best, *verdict(e.event))
+        except ChallengerFailed as e:
+            search.fails(search.best, e.status, e.problem)
             continue
-        search.final = pairs
-        search.confirmed(search.best if pairs.won else search.default, *_rounds(pairs))
+        search.confirm(pairs)
         return
-    trial = next((t for t in search.trials if t.options == search.default and t.record.ns), None)
-    if trial is not None:
-        search.confirmed(search.default, trial.record.ns, trial.record.ns)
-
-
-def _rounds(pairs: Paired) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    return (pairs.challenger, pairs.incumbent) if pairs.won else (pairs.incumbent, pairs.incumbent)
+    search.confirm(None)

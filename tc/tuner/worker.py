@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tc.options import Options
-from tc.tuner.bench import Bench, EndedError, IncumbentFailed, Stopped, verdict
+from tc.tuner.bench import Bench, ChallengerFailed, EndedError, IncumbentFailed, Stopped, verdict
 from tc.tuner.child import Job
 from tc.tuner.farm import Farm
 from tc.tuner.trials import Limits, Outcome, plain
@@ -197,18 +197,14 @@ def confirm_winner(task: Task, default: Mapping[str, Any]) -> Reply:
             if made.status != "ok":
                 return Reply(made, failed=True)
             _write(task.files, state.farm.kernels)
-            old = state.bench.alive.pop(options, None)
-            if old is not None:
-                state.farm.kill(old)
-            number = state.bench.revive(options)
-            pairs = state.bench.pairs(number, state.bench.revive(usual), whole=True)
+            pairs = state.bench.compare(options, usual)
             return Reply(Outcome("ok", ns=pairs.challenger, ref_ns=pairs.incumbent, won=pairs.won))
         except Stopped:
             return Reply(over=True)
         except IncumbentFailed as e:
+            return Reply(Outcome(e.status, e.problem), failed=True)
+        except ChallengerFailed as e:
             return Reply(Outcome(e.status, e.problem))
-        except EndedError as e:
-            return Reply(Outcome(*verdict(e.event)))
 
 
 def as_task(base: Task, options: Options, left: float, **more: Any) -> Task:

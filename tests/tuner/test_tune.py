@@ -182,7 +182,7 @@ def program(folder: Path, seed: int, budget: float | None = None, trials: int | 
 
 def test_two_tuners_on_one_key(faulty: Any, tmp_path: Path) -> None:
     folder = faulty({1: "crash"}, base_us=100)
-    running = [program(folder, seed, trials=6) for seed in (1, 2)]
+    running = [program(folder, seed, trials=4) for seed in (1, 2)]
     assert [(p.communicate()[1], p.returncode) for p in running] == [("", 0)] * 2
     found = Records(tmp_path / "records").scan()
     assert not found.foreign and len({r.session for r in found.records}) == 2

@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pytest
 
 import tc
+import tc.dask
 from tc.split import Split, splits
-
-da = pytest.importorskip("dask.array")
-import tc.dask  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::tc.DataDependentAccess")
 F = np.float32

@@ -71,7 +71,6 @@ def test_candidates_and_the_winner_are_printed(files: Any, tmp_path: Path) -> No
     assert '{"unroll": 8}' in left.out and left.out.endswith("skipped lines: 1 no records\n")
     assert (other / "notes.jsonl").read_text() == "a note\n"
 
-    pytest.importorskip("matplotlib")
     r = files("tune", "report", "--output", "page.html", "--png", "plots", "--json")
     assert r.code == 0 and len(r.json["files"]) == 4
     page = Path("page.html").read_text()

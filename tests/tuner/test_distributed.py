@@ -11,6 +11,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
+import distributed
 import pytest
 
 import tc
@@ -18,7 +19,6 @@ from tc.options import Options
 from tc.tuned.records import Records
 from tests.tuner.conftest import ADD
 
-distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Dask, about ports and sockets
 
 

@@ -62,8 +62,6 @@ def run(name: str, seed: int, count: int, fails: float = 0.2) -> list[Point]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_same_seed_gives_the_same_points_and_all_are_legal(name: str) -> None:
-    if name == "tpe":
-        pytest.importorskip("optuna")
     count = 40 if name == "tpe" else 150
     found = run(name, 3, count)
     assert found == run(name, 3, count) and found

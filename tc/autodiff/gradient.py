@@ -23,13 +23,15 @@ from tc.pipeline.front import Front, Variant, build, front
 class Gradient:
     """A gradient.
 
-    `source` defines `name`, whose parameters are those of the def, then what `saved` names, then the adjoints
-    of its results (`seeds`, by result); it returns the adjoints of `wrt`, in this order.
+    `source` defines `name`, whose parameters are those of the def, then the values that in/out tensors had
+    before (`before`, by tensor), then what `saved` names, then the adjoints of its results (`seeds`, by
+    result); it returns the adjoints of `wrt`, in this order.
     """
 
     name: str
     source: str
     wrt: tuple[str, ...]
+    before: Mapping[str, str]
     saved: tuple[str, ...]
     seeds: Mapping[str, str]
 
@@ -48,8 +50,10 @@ def grad(
 
     It takes the parameters of the def, then the adjoint d_y of each result y in `of` (of the shape of y), by
     default of every floating one.  It returns the adjoint d_x of each x in `wrt`, by default of every
-    floating tensor that these results depend on.  What it needs of the results it computes again, but those in `save`
-    (results, or temporaries by name), which it takes between the parameters and the adjoints.
+    floating tensor parameter that these results depend on.  What it needs of the results it computes again,
+    but those in `save` (results, or temporaries by name), which it takes between the parameters and the
+    adjoints.  The values y_1 that an in/out tensor y had before are taken there, too, where they are needed;
+    in `wrt`, y stands for them.
 
     `ties` says what several equal elements get of the adjoint of a minimum or maximum over them: the whole to
     the `"first"`, or each the same part (`"split"`).  `scalars` has values of integer parameters on which ranges
@@ -112,25 +116,23 @@ def _wrt(
     f: Front, recorded: Tape, wrt: Sequence[str] | str | None, results: Sequence[str]
 ) -> tuple[str, ...]:
     """The inputs whose adjoints are wanted."""
-    tensors = {p.name for p in f.checked.params if isinstance(p, r.Tensor)}
-    floating = [
-        n for n, v in recorded.versions.items() if v.role == "input" and v.dtype.is_float and n in tensors
-    ]
-    floating.sort(key=[p.name for p in f.checked.params].index)
-    asked = [wrt] if isinstance(wrt, str) else list(floating if wrt is None else wrt)
+    inputs = {v.tensor: n for n, v in recorded.versions.items() if v.role == "input" and v.dtype.is_float}
+    params = [p.name for p in f.checked.params if isinstance(p, r.Tensor) and p.name in inputs]
+    floating = [*params, *(n for n in inputs if n not in params)]
+    asked = [wrt] if isinstance(wrt, str) else list(params if wrt is None else wrt)
     used: list[str] = []
     for name in asked:
         if name not in floating:
-            params = {p.name for p in f.checked.params}
-            what = "is no floating tensor" if name in params else "is no parameter"
+            known = {p.name for p in f.checked.params}
+            what = "is no floating tensor" if name in known else "is no parameter"
             raise ArgumentError(
                 f"'{name}' in wrt {what} of '{f.checked.name}'",
                 code="TC0521",
                 help=did_you_mean(name, set(floating))
                 or f"floating tensors are {', '.join(floating) or 'none'}",
             )
-        if set(results) & active(recorded, [name]):
-            used.append(name)
+        if set(results) & active(recorded, [inputs[name]]):
+            used.append(inputs[name])
         elif wrt is not None:
             raise ArgumentError(
                 f"no floating result of '{f.checked.name}' depends on '{name}'",
@@ -173,6 +175,13 @@ def _written(
             params.append(f"{type_name(p.dtype)} {p.name}")
         else:
             params.append(write.parameter(p.name, recorded.versions[p.name], names, known))
+    taken = {p.name for p in f.checked.params}
+    before = {
+        v.tensor: n
+        for n, v in recorded.versions.items()
+        if v.role == "input" and v.tensor not in taken and n in needed
+    }
+    params += [write.parameter(n, recorded.versions[n], names, known) for n in before.values()]
     params += [write.parameter(s, recorded.versions[s], names, known) for s in saved]
     params += [write.parameter(n, found.versions[n], names, known) for n in found.seeds.values()]
     returns: list[str] = []
@@ -186,7 +195,8 @@ def _written(
     body = "".join(f"  {line}\n" for line in lines)
     source = f"def {name}({', '.join(params)}) -> ({', '.join(returns)}) {{\n{body}}}\n"
     seeds = {recorded.versions[o].tensor: n for o, n in found.seeds.items()}
-    return Gradient(name, source, wrt, saved, seeds)
+    of = tuple(recorded.versions[n].tensor for n in wrt)
+    return Gradient(name, source, of, before, saved, seeds)
 
 
 def _needed(recorded: Tape, definitions: Sequence[Definition], saved: frozenset[str]) -> frozenset[str]:

@@ -8,8 +8,10 @@ variables are summed in one statement, the others follow as sums.  What data sub
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from tc.autodiff import extremes
 from tc.autodiff.derivatives import Part, number, parts, times
@@ -220,12 +222,13 @@ class _Reverse:
         return tuple(out)
 
     def _parts(self, d: Definition, seed: Expr, own: Expr, masks: Sequence[Expr] = ()) -> None:
-        merged: dict[tuple[Call, tuple[Expr, ...]], Expr] = {}
+        merged: dict[tuple[Call, tuple[Expr, ...]], Counter[Expr]] = {}
         for p in parts(d.value, seed, own, lambda c: c.name in self.active, d.span):
             key = (p.access, (*masks, *p.conditions))
-            merged[key] = Add(merged[key], p.factor) if key in merged else p.factor
-        for (access, conditions), factor in merged.items():
-            self._contribute(d, Part(access, factor, conditions))
+            merged.setdefault(key, Counter())[p.factor] += 1
+        for (access, conditions), factors in merged.items():
+            each = [f if n == 1 else times(number(n, f), f) for f, n in factors.items()]
+            self._contribute(d, Part(access, reduce(Add, each), conditions))
 
     def _contribute(self, d: Definition, p: Part) -> None:
         version = self.tape.versions[p.access.name]

@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tc.autodiff import source as write
+from tc.autodiff.extents import with_named_extents, without_names
 from tc.autodiff.names import Names
 from tc.autodiff.reverse import Adjoints, active, adjoints
 from tc.autodiff.tape import Definition, Tape, reads, tape
 from tc.errors import ArgumentError, SemanticError, Source, did_you_mean
-from tc.ir.expr import IntImm, Variable
-from tc.ir.program import Program
+from tc.ir.expr import Expr, IntImm, Variable, variables
 from tc.ir.simplify import simplify
 from tc.lang import resolved as r
 from tc.lang.builtins import BUILTINS
@@ -56,8 +56,8 @@ def grad(
     in `wrt`, y stands for them.
 
     `ties` says what several equal elements get of the adjoint of a minimum or maximum over them: the whole to
-    the `"first"`, or each the same part (`"split"`).  `scalars` has values of integer parameters on which ranges
-    depend.
+    the `"first"`, or each the same part (`"split"`).  `scalars` has values of integer parameters on which
+    ranges depend.
 
     Raises the errors of `tc.compile`; ArgumentError for a name in `wrt` that is no floating tensor parameter,
     or on which no result depends; SemanticError, code TC0241, for an operator without derivative on the way.
@@ -93,8 +93,11 @@ def gradient(
     names = Names(
         {*program.sizes, *program.params, *recorded.versions, *BUILTINS, *(s.name for s in program.scalars)}
     )
+    _check_saved(f, recorded, save)
+    initial = [n for n, v in recorded.versions.items() if v.role == "input"]
+    recorded, extents = with_named_extents(recorded, [*initial, *save, *results], names)
     found = adjoints(recorded, chosen, results, names, ties)
-    return _written(f, program, recorded, found, chosen, tuple(save), names)
+    return _written(f, recorded, found, chosen, tuple(save), names, extents)
 
 
 def _results(f: Front, recorded: Tape, of: Sequence[str] | str | None) -> tuple[str, ...]:
@@ -148,15 +151,7 @@ def _wrt(
     return tuple(dict.fromkeys(used))
 
 
-def _written(
-    f: Front,
-    program: Program,
-    recorded: Tape,
-    found: Adjoints,
-    wrt: tuple[str, ...],
-    save: tuple[str, ...],
-    names: Names,
-) -> Gradient:
+def _check_saved(f: Front, recorded: Tape, save: Collection[str]) -> None:
     for s in save:
         v = recorded.versions.get(s)
         if v is None or v.role == "input":
@@ -165,10 +160,21 @@ def _written(
                 code="TC0521",
                 help=did_you_mean(s, set(recorded.versions)),
             )
+
+
+def _written(
+    f: Front,
+    recorded: Tape,
+    found: Adjoints,
+    wrt: tuple[str, ...],
+    save: tuple[str, ...],
+    names: Names,
+    extents: Mapping[str, Expr],
+) -> Gradient:
     needed = _needed(recorded, found.definitions, frozenset(save))
     saved = tuple(s for s in save if s in needed)
     forward = [d for d in recorded.definitions if d.target in needed and d.target not in saved]
-    known = set(program.sizes)
+    known = set(recorded.sizes)
     params: list[str] = []
     for p in f.checked.params:
         if isinstance(p, r.ScalarParam):
@@ -191,7 +197,11 @@ def _written(
         plain = all(isinstance(x, (IntImm, Variable)) for x in dims) and dims
         returns.append(write.returned(v, dims) if plain else n)
     name = names.fresh(f"{f.checked.name}_grad")
-    lines = write.statements([*forward, *found.definitions], names)
+    arguments = {n: found.versions[n].box for n in (*before.values(), *saved, *found.seeds.values())}
+    carried = {v for box in arguments.values() for x in box for v in variables(x.extent)}
+    unnamed = {n: e for n, e in extents.items() if n not in carried}
+    definitions = without_names([*forward, *found.definitions], unnamed)
+    lines = write.statements([write.from_zero(d, arguments) for d in definitions], names)
     body = "".join(f"  {line}\n" for line in lines)
     source = f"def {name}({', '.join(params)}) -> ({', '.join(returns)}) {{\n{body}}}\n"
     seeds = {recorded.versions[o].tensor: n for o, n in found.seeds.items()}

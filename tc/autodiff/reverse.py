@@ -29,7 +29,6 @@ from tc.ir.expr import (
     Expr,
     IfThenElse,
     Not,
-    Sub,
     Variable,
     rebuild,
     substitute,
@@ -90,7 +89,6 @@ class _Reverse:
         self, tape: Tape, wrt: Sequence[str], results: Collection[str], names: Names, ties: str
     ) -> None:
         self.tape = tape
-        self.sizes = tape.sizes
         self.wrt = wrt
         self.results = results
         self.taken = names
@@ -204,11 +202,7 @@ class _Reverse:
     def _seed(self, d: Definition) -> Expr:
         """The adjoint of the element that an instance defines."""
         name = self.names[d.target]
-        v = self.versions[name]
-        args = d.args
-        if name in self.seeds.values():  # an argument: it counts from 0
-            args = tuple(_minus(a, r.min) for a, r in zip(args, v.box, strict=True))
-        return Call(name, args, v.dtype, "func")
+        return Call(name, d.args, self.versions[name].dtype, "func")
 
     def _overwritten(self, d: Definition, position: int) -> tuple[Expr, ...]:
         """Conditions under which later definitions of the same version leave what `d` defines."""
@@ -216,7 +210,7 @@ class _Reverse:
         for e in self.tape.definitions[position + 1 :]:
             if e.target != d.target or e.op is not None or e.neutral:
                 continue
-            inside = _inside(d, e, self.sizes)
+            inside = _inside(d, e, self.tape)
             if inside is not None:
                 out.append(Not(inside))
         return tuple(out)
@@ -254,11 +248,12 @@ class _Reverse:
         local = self.taken.local(x.name for x in d.domain.vars)
         solved = fibre(args, d.domain.vars, version.box, local)
         if solved is None:
-            left = reduced(index, d.domain.vars, self.sizes)
+            left = reduced(index, d.domain.vars, self.tape.sizes, self.tape.facts)
             return None if left is None else self._scattered(d, args, value, left)
         at = dict(solved.values)
         conditions = [*solved.conditions, *(solved.resolved(substitute(c, at)) for c in index)]
-        left = reduced(conditions, (*solved.element, *solved.rest), self.sizes)
+        ranges = (*solved.element, *solved.rest)
+        left = reduced(conditions, ranges, self.tape.sizes, self.tape.facts)
         if left is None:
             return None
         rest = tuple(replace(x, kind="reduction") for x in solved.rest)
@@ -320,10 +315,6 @@ class _Reverse:
         self.out += made.definitions
 
 
-def _minus(a: Expr, b: Expr) -> Expr:
-    return simplify(Sub(a, b), exact=True)
-
-
 def _masked(t: _Term) -> Expr:
     """The value of a term without reduction variables, and 0 where its conditions do not hold."""
     conditions = [c for c in t.domain.conditions if c != TRUE]
@@ -333,7 +324,7 @@ def _masked(t: _Term) -> Expr:
     return IfThenElse(total, t.value, number(0, t.value))
 
 
-def _inside(d: Definition, later: Definition, sizes: Collection[str]) -> Expr | None:
+def _inside(d: Definition, later: Definition, tape: Tape) -> Expr | None:
     """Where the elements of `d` are elements of a later definition too; None: nowhere."""
     conditions: list[Expr] = []
     own = {v.name: v for v in later.domain.vars}
@@ -345,7 +336,8 @@ def _inside(d: Definition, later: Definition, sizes: Collection[str]) -> Expr | 
         else:
             conditions.append(EQ(a, b))
     conditions += [substitute(c, at) for c in later.domain.conditions]
-    left = reduced([simplify(c, exact=True) for c in conditions], d.domain.vars, sizes)
+    exact = [simplify(c, exact=True) for c in conditions]
+    left = reduced(exact, d.domain.vars, tape.sizes, tape.facts)
     return None if left is None else conjunction(left)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tc.autodiff.names import Names
@@ -26,7 +26,7 @@ from tc.ir.expr import (
     substitute,
 )
 from tc.ir.printer import text
-from tc.ir.program import Domain
+from tc.ir.program import Box, Domain
 from tc.ir.simplify import simplify
 from tc.lang.format import type_name
 
@@ -66,6 +66,26 @@ def statements(definitions: Sequence[Definition], names: Names) -> list[str]:
             op = f"{d.arg}=!" if d.arg else "=" if d.op is None else f"{d.op}="
             out.append(_statement(d, op, names))
     return out
+
+
+def from_zero(d: Definition, arguments: Mapping[str, Box]) -> Definition:
+    """A definition with reads of arguments as these count, from 0 where their boxes begin; those of rank 0
+    are scalars."""
+
+    def visit(e: Expr) -> Expr:
+        e = rebuild(e, visit)
+        if isinstance(e, Call) and e.kind != "intrinsic" and e.name in arguments:
+            box = arguments[e.name]
+            if not box:
+                return Variable(e.name, e.dtype)
+            at = tuple(simplify(Sub(a, r.min), exact=True) for a, r in zip(e.args, box, strict=True))
+            return replace(e, args=at)
+        return e
+
+    if all(box and all(r.min == ZERO for r in box) for box in arguments.values()):
+        return d
+    domain = replace(d.domain, conditions=tuple(map(visit, d.domain.conditions)))
+    return replace(d, args=tuple(map(visit, d.args)), value=visit(d.value), domain=domain)
 
 
 def _continues(start: Definition, d: Definition) -> bool:

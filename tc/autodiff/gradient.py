@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tc.autodiff import source as write
 from tc.autodiff.extents import with_named_extents, without_names
@@ -171,6 +171,7 @@ def _written(
     names: Names,
     extents: Mapping[str, Expr],
 ) -> Gradient:
+    found = replace(found, definitions=_live(found))
     needed = _needed(recorded, found.definitions, frozenset(save))
     saved = tuple(s for s in save if s in needed)
     forward = [d for d in recorded.definitions if d.target in needed and d.target not in saved]
@@ -207,6 +208,17 @@ def _written(
     seeds = {recorded.versions[o].tensor: n for o, n in found.seeds.items()}
     of = tuple(recorded.versions[n].tensor for n in wrt)
     return Gradient(name, source, of, before, saved, seeds)
+
+
+def _live(found: Adjoints) -> tuple[Definition, ...]:
+    """The definitions of adjoints without those of which no wanted one is made."""
+    live = set(found.of.values())
+    kept: list[Definition] = []
+    for d in reversed(found.definitions):
+        if d.target in live:
+            kept.append(d)
+            live |= {c.name for c in reads(d)}
+    return tuple(reversed(kept))
 
 
 def _needed(recorded: Tape, definitions: Sequence[Definition], saved: frozenset[str]) -> frozenset[str]:

@@ -32,6 +32,7 @@ from tc.ir.expr import (
     Sub,
     UIntImm,
     Variable,
+    variables,
 )
 from tc.ir.program import IterVar
 from tc.ir.simplify import simplify
@@ -119,7 +120,10 @@ def reduced(
         return None
     for c in list(kept):
         others = [x for x in kept if x is not c]
-        if _implied(c, [*facts, *others], sizes):
+        # A bound that follows only from conditions on more variables stays: it is what shows the reader, and
+        # range inference, that a subscript is in bounds.
+        own = variables(c)
+        if _implied(c, [*facts, *(x for x in others if variables(x) <= own)], sizes):
             kept = others
             continue
         if isinstance(c, Not) and isinstance(c.a, And):

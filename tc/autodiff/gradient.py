@@ -74,8 +74,10 @@ def gradient(
     of: Sequence[str] | str | None = None,
     save: Collection[str] = (),
     scalars: Mapping[str, int] | None = None,
+    tensors: bool = False,
 ) -> Gradient:
-    """`grad`, with what its parameters and results stand for."""
+    """`grad`, with what its parameters and results stand for.  With `tensors` the adjoints and saved values of
+    rank 0 are passed as tensors of one element, not as numbers."""
     if ties not in ("first", "split"):
         raise ArgumentError(f"ties={ties!r} is not valid", code="TC0511", help='ties is "first" or "split"')
     f = front(Source(src), entry)
@@ -97,7 +99,20 @@ def gradient(
     initial = [n for n, v in recorded.versions.items() if v.role == "input"]
     recorded, extents = with_named_extents(recorded, [*initial, *save, *results], names)
     found = adjoints(recorded, chosen, results, names, ties)
-    return _written(f, recorded, found, chosen, tuple(save), names, extents)
+    return _written(f, recorded, found, chosen, tuple(save), names, extents, tensors)
+
+
+def differentiable(src: str, entry: str | None = None) -> tuple[str, ...]:
+    """The floating tensor parameters of a def that a floating result depends on."""
+    f = front(Source(src), entry)
+    if any(st.loops for st in f.checked.statements):
+        return ()
+    recorded = tape(build(f, Variant(checks=False)).program)
+    results = set(_results(f, recorded, None))
+    tensors = [p.name for p in f.checked.params if isinstance(p, r.Tensor)]
+    return tuple(
+        n for n in tensors if recorded.versions[n].dtype.is_float and results & active(recorded, [n])
+    )
 
 
 def _results(f: Front, recorded: Tape, of: Sequence[str] | str | None) -> tuple[str, ...]:
@@ -170,6 +185,7 @@ def _written(
     save: tuple[str, ...],
     names: Names,
     extents: Mapping[str, Expr],
+    tensors: bool,
 ) -> Gradient:
     found = replace(found, definitions=_live(found))
     needed = _needed(recorded, found.definitions, frozenset(save))
@@ -188,9 +204,9 @@ def _written(
         for n, v in recorded.versions.items()
         if v.role == "input" and v.tensor not in taken and n in needed
     }
-    params += [write.parameter(n, recorded.versions[n], names, known) for n in before.values()]
-    params += [write.parameter(s, recorded.versions[s], names, known) for s in saved]
-    params += [write.parameter(n, found.versions[n], names, known) for n in found.seeds.values()]
+    params += [write.parameter(n, recorded.versions[n], names, known, tensors) for n in before.values()]
+    params += [write.parameter(s, recorded.versions[s], names, known, tensors) for s in saved]
+    params += [write.parameter(n, found.versions[n], names, known, tensors) for n in found.seeds.values()]
     returns: list[str] = []
     for n in found.of.values():
         v = found.versions[n]
@@ -202,7 +218,7 @@ def _written(
     carried = {v for box in arguments.values() for x in box for v in variables(x.extent)}
     unnamed = {n: e for n, e in extents.items() if n not in carried}
     definitions = without_names([*forward, *found.definitions], unnamed)
-    lines = write.statements([write.from_zero(d, arguments) for d in definitions], names)
+    lines = write.statements([write.from_zero(d, arguments, tensors) for d in definitions], names)
     body = "".join(f"  {line}\n" for line in lines)
     source = f"def {name}({', '.join(params)}) -> ({', '.join(returns)}) {{\n{body}}}\n"
     seeds = {recorded.versions[o].tensor: n for o, n in found.seeds.items()}

@@ -31,8 +31,11 @@ from tc.ir.simplify import simplify
 from tc.lang.format import type_name
 
 
-def parameter(name: str, v: Version, names: Names, known: set[str]) -> str:
-    """A parameter that holds a version: extents that are a size or a number are given as such."""
+def parameter(name: str, v: Version, names: Names, known: set[str], tensor: bool = False) -> str:
+    """A parameter that holds a version: extents that are a size or a number are given as such.  One of rank 0
+    is a scalar, or, as a `tensor`, has one element."""
+    if tensor and not v.box:
+        return f"{type_name(v.dtype)}(1) {name}"
     dims: list[str] = []
     for k, r in enumerate(v.box):
         match simplify(r.extent, exact=True):
@@ -68,16 +71,16 @@ def statements(definitions: Sequence[Definition], names: Names) -> list[str]:
     return out
 
 
-def from_zero(d: Definition, arguments: Mapping[str, Box]) -> Definition:
+def from_zero(d: Definition, arguments: Mapping[str, Box], tensors: bool = False) -> Definition:
     """A definition with reads of arguments as these count, from 0 where their boxes begin; those of rank 0
-    are scalars."""
+    are scalars, or `tensors` of one element."""
 
     def visit(e: Expr) -> Expr:
         e = rebuild(e, visit)
         if isinstance(e, Call) and e.kind != "intrinsic" and e.name in arguments:
             box = arguments[e.name]
             if not box:
-                return Variable(e.name, e.dtype)
+                return replace(e, args=(ZERO,)) if tensors else Variable(e.name, e.dtype)
             at = tuple(simplify(Sub(a, r.min), exact=True) for a, r in zip(e.args, box, strict=True))
             return replace(e, args=at)
         return e

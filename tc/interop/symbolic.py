@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from tc.api import Kernel
 from tc.errors import ArgumentError
@@ -57,23 +57,16 @@ def sizes_of(
             if isinstance(d, r.Size) and d.name not in sizes:
                 sizes[d.name] = n
             else:
-                want = (
-                    sizes[d.name]
-                    if isinstance(d, r.Size)
-                    else evaluated(_literal(d), {}, Arithmetic(min, max))
-                )
-                check(n == want, f"dimension {k} of {p.name} has another extent than {d}")
+                want = sizes[d.name] if isinstance(d, r.Size) else int(cast("Any", d).value)
+                shown = d.name if isinstance(d, r.Size) else want
+                check(n == want, f"dimension {k} of {p.name} has another extent than {shown}")
     return sizes
-
-
-def _literal(d: Any) -> Expr:
-    return IntImm(int(d.value))
 
 
 def shapes_of(
     kernel: Kernel, sizes: Mapping[str, Any], scalars: Mapping[str, int], arithmetic: Arithmetic
 ) -> dict[str, tuple[Any, ...]]:
-    """The shapes of a kernel's results.  Raises ArgumentError where a range waits for the value of a scalar."""
+    """The shapes of a kernel's results.  Raises ArgumentError where a range waits for a scalar."""
     keyed = {n: v for n, v in {**sizes, **scalars}.items() if n in kernel.front.keyed}
     boxes = boxes_of(kernel.front, kernel.ranges_for({n: int(v) for n, v in keyed.items()}))
     values = {**sizes, **scalars}

@@ -3,10 +3,10 @@
     op = tc.torch.op("def f(float(N,M) x, float(M) w) -> (y) { y(i) +=! x(i,j) * w(j) }")
     op(x, w).sum().backward()
 
-An operator is registered with the dispatcher as `tc::<name>_<digest>`: its schema comes from the def, its fake
-implementation from range inference, its gradient from `tc.grad`, which is an operator of the same kind, so
-that there are second derivatives.  The digest is of the source, so that a graph that is stored means the same
-program where it is loaded.
+An operator is registered with the dispatcher as `tc::<name>_<digest>`: its schema comes from the def, its
+fake implementation from range inference, its gradient from `tc.grad`, which is an operator of the same kind,
+so that there are second derivatives.  The digest is of the source, so that a graph that is stored means the
+same program where it is loaded.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import hashlib
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from importlib import import_module
+from typing import Any, cast
 
-import torch
+from torch import nn
 
 from tc.api import Kernel, compile
 from tc.autodiff.gradient import Gradient, differentiable, gradient
@@ -26,6 +27,7 @@ from tc.errors import ArgumentError, SemanticError
 from tc.interop.symbolic import Arithmetic, shapes_of, sizes_of
 from tc.lang import resolved as r
 
+torch: Any = import_module("torch")  # whose own annotations leave much unsaid
 Backward = str | Callable[..., Any] | None
 _LIBRARY = torch.library.Library("tc", "FRAGMENT")
 _OPERATORS: dict[tuple[Any, ...], Op] = {}
@@ -149,14 +151,16 @@ class Op:
         if self._inout:
             return
         torch.library.register_autograd(self.name, self._backward, setup_context=self._setup, lib=_LIBRARY)
-        floating = {_dtype(t) for t in self._tensor_types() if t.is_float}
+        floating = {_dtype(t) for _, t in self.tensors if t.is_float}
         if len(floating) == 1:
             (only,) = floating
             for device in ("cpu", "cuda"):
                 torch.library.register_autocast(self.name, device, only, lib=_LIBRARY)
 
-    def _tensor_types(self) -> list[DType]:
-        return [self.kernel.front.typed.dtype(p) for p in self._params if isinstance(p, r.Tensor)]
+    @property
+    def tensors(self) -> list[tuple[r.Tensor, DType]]:
+        """The tensor parameters and their types."""
+        return [(p, self.kernel.front.typed.dtype(p)) for p in self._params if isinstance(p, r.Tensor)]
 
     def _run(self, device: str) -> Callable[..., Any]:
         count = len(self._params)
@@ -181,26 +185,20 @@ class Op:
         return self._kernels.setdefault(device, made)
 
     def _fake(self, *args: Any) -> Any:
-        count = len(self._params)
         if self._inout:
             return None
-        tensors = {
-            p.name: a for p, a in zip(self._params, args[:count], strict=True) if isinstance(p, r.Tensor)
-        }
-        scalars = {
-            n: a for n, a in zip(self._names, args, strict=False) if n in self.kernel.front.specialized
-        }
+        given = dict(zip(self._names, args, strict=True))
+        tensors = {p.name: given[p.name] for p, _ in self.tensors}
+        scalars = {n: int(given[n]) for n in self.kernel.front.specialized}
 
         def check(holds: Any, what: str) -> None:
             torch._check(holds, lambda: f"{self.kernel.name}: {what}")
 
-        for p, a in zip(self._params, args, strict=False):
-            if isinstance(p, r.Tensor):
-                want = _dtype(self.kernel.front.typed.dtype(p))
-                integer = p.name in self.kernel.front.any_integer
-                check(a.dtype == want or integer, f"{p.name} has type {a.dtype}, not {want}")
+        for p, t in self.tensors:
+            found, integer = given[p.name].dtype, p.name in self.kernel.front.any_integer
+            check(found == _dtype(t) or integer, f"{p.name} has type {found}, not {_dtype(t)}")
         sizes = sizes_of(self.kernel, {n: tuple(t.shape) for n, t in tensors.items()}, check)
-        shapes = shapes_of(self.kernel, sizes, {n: int(v) for n, v in scalars.items()}, _SYMBOLIC)
+        shapes = shapes_of(self.kernel, sizes, scalars, _SYMBOLIC)
         like = next(iter(tensors.values()), None)
         device = like.device if like is not None else torch.device("cpu")
         made = tuple(torch.empty(shapes[n], dtype=self._dtypes[n], device=device) for n in self._results)
@@ -210,13 +208,13 @@ class Op:
 
     def _setup(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         ctx.set_materialize_grads(True)
-        results = output if isinstance(output, tuple) else (output,)
+        results = _several(output)
         for x in results:
             if not x.dtype.is_floating_point:
                 ctx.mark_non_differentiable(x)
         wrt = tuple(
             p.name
-            for p, needed in zip(self._params, ctx.needs_input_grad, strict=False)  # and one for its metadata
+            for p, needed in zip(self._params, ctx.needs_input_grad, strict=False)  # one more for metadata
             if needed and isinstance(p, r.Tensor)
         )
         ctx.wrt = wrt
@@ -228,13 +226,11 @@ class Op:
         if wrt and self.backward == "auto":
             ctx.made = self._gradient(wrt, scalars)
             by_name = dict(zip(self._results, results, strict=True))
-            kept = [by_name[n] for n in ctx.made[0].saved] if ctx.made[0] is not None else []
+            kept = [by_name[n] for n in ctx.made[0].saved] if ctx.made is not None else []
         ctx.save_for_backward(*tensors, *kept)
         ctx.tensors = len(tensors)
 
-    def _gradient(
-        self, wrt: tuple[str, ...], scalars: Mapping[str, Any]
-    ) -> tuple[Gradient | None, Op | None]:
+    def _gradient(self, wrt: tuple[str, ...], scalars: Mapping[str, Any]) -> tuple[Gradient, Op] | None:
         """The gradient with respect to those of some parameters that results depend on, and its operator."""
         keyed = tuple((n, int(scalars[n])) for n in self.kernel.front.specialized)
         key = (wrt, keyed)
@@ -242,7 +238,7 @@ class Op:
         if found is None:
             reached = [n for n in differentiable(self.source, self.kernel.name) if n in wrt]
             if not reached:
-                return None, None
+                return None
             made = gradient(
                 self.source,
                 reached,
@@ -277,24 +273,20 @@ class Op:
     def _automatic(
         self, ctx: Any, given: list[Any], kept: list[Any], seeds: Mapping[str, Any]
     ) -> dict[str, Any]:
-        made, operator = ctx.made
-        if made is None:
+        if ctx.made is None:
             return {}
+        made, operator = cast("tuple[Gradient, Op]", ctx.made)
         rest = [_at_least_1d(x) for x in (*kept, *(seeds[n] for n in made.seeds))]
-        found = operator(*given, *rest)
-        return dict(zip(made.wrt, found if isinstance(found, tuple) else (found,), strict=True))
+        return dict(zip(made.wrt, _several(operator(*given, *rest)), strict=True))
 
     def _given(self, given: list[Any], seeds: Mapping[str, Any]) -> dict[str, Any]:
         run = self.backward if callable(self.backward) else op(str(self.backward), backend=self._backend)
-        found = run(*given, *seeds.values())
-        found = found if isinstance(found, (tuple, list)) else (found,)
-        floating = [
-            p for p in self._params if isinstance(p, r.Tensor) and self.kernel.front.typed.dtype(p).is_float
-        ]
+        found = _several(run(*given, *seeds.values()))
+        floating = [p for p, t in self.tensors if t.is_float]
         if len(found) != len(floating):
             raise ArgumentError(
-                f"the backward of '{self.kernel.name}' returns {len(found)} tensors for "
-                f"{len(floating)} floating parameters",
+                f"the backward of '{self.kernel.name}' returns {_tensors(len(found))} where there "
+                f"should be {len(floating)}",
                 code="TC0524",
                 help=f"return the adjoints of {', '.join(p.name for p in floating)}, in this order",
             )
@@ -310,6 +302,16 @@ class Op:
         return {p.name: g for p, g in zip(floating, found, strict=True)}
 
 
+def _tensors(n: int) -> str:
+    return "1 tensor" if n == 1 else f"{n} tensors"
+
+
+def _several(found: Any) -> tuple[Any, ...]:
+    if isinstance(found, (tuple, list)):
+        return tuple(cast("Sequence[Any]", found))
+    return (found,)
+
+
 def _at_least_1d(x: Any) -> Any:
     return x.reshape(1) if x.dim() == 0 else x
 
@@ -318,7 +320,7 @@ def _dtype(t: DType) -> Any:
     return torch.bool if t.is_bool else getattr(torch, t.name)
 
 
-class Module(torch.nn.Module):
+class Module(nn.Module):
     """A def as a module: `parameters` are those of its tensors that are trained.
 
     They are given as tensors, which are the initial values, or as shapes, of which the elements are drawn
@@ -331,16 +333,16 @@ class Module(torch.nn.Module):
     ) -> None:
         super().__init__()
         self.op = op(src, *args, **kwargs)
-        own = {p.name: p for p in self.op.kernel.front.checked.params}
+        tensors = {p.name: t for p, t in self.op.tensors}
         for n, value in (parameters or {}).items():
-            if n not in own or not isinstance(own[n], r.Tensor):
+            if n not in tensors:
                 raise ArgumentError(
                     f"'{n}' is no tensor parameter of '{self.op.kernel.name}'",
                     code="TC0521",
-                    help=f"they are {', '.join(k for k, p in own.items() if isinstance(p, r.Tensor))}",
+                    help=f"they are {', '.join(tensors)}",
                 )
-            self.register_parameter(n, _parameter(value, _dtype(self.op.kernel.front.typed.dtype(own[n]))))
-        self._order = [(n, n in (parameters or {})) for n in own]
+            self.register_parameter(n, _parameter(value, _dtype(tensors[n])))
+        self._order = [(p.name, p.name in (parameters or {})) for p in self.op.kernel.front.checked.params]
 
     def forward(self, *args: Any) -> Any:
         rest = iter(args)
@@ -350,13 +352,13 @@ class Module(torch.nn.Module):
         return self.op.name
 
 
-def _parameter(value: Any, dtype: Any) -> torch.nn.Parameter:
+def _parameter(value: Any, dtype: Any) -> nn.Parameter:
     if isinstance(value, torch.Tensor):
-        return value if isinstance(value, torch.nn.Parameter) else torch.nn.Parameter(value.to(dtype))
+        return value if isinstance(value, nn.Parameter) else nn.Parameter(value.to(dtype))
     shape: Sequence[int] = tuple(value)
     made = torch.empty(shape, dtype=dtype)
     inner = 1
     for n in shape[1:]:
         inner *= n
     bound = 1 / max(inner, 1) ** 0.5
-    return torch.nn.Parameter(torch.nn.init.uniform_(made, -bound, bound))
+    return nn.Parameter(nn.init.uniform_(made, -bound, bound))

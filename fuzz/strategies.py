@@ -311,9 +311,7 @@ def bodies(draw: st.DrawFn, s: _Scope, prefix: str, count: int) -> tuple[list[St
 
 
 @st.composite
-def programs(
-    draw: st.DrawFn, types: tuple[str, ...] = TYPES, others: tuple[str, ...] = TYPES
-) -> Program:
+def programs(draw: st.DrawFn, types: tuple[str, ...] = TYPES, others: tuple[str, ...] = TYPES) -> Program:
     """A program on tensors of one of `types`, some of them of one of `others`."""
     t = draw(st.sampled_from(types))
     second = [u for u in others if {t, u} != {"half", "bfloat16"}]

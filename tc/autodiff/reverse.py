@@ -266,8 +266,16 @@ class _Reverse:
         pure = tuple(x for x in kinds if x.kind == "pure")
         rest = tuple(x for x in kinds if x.kind != "pure")
         domain = Domain((*pure, *rest), tuple(index))
-        placed = tuple(a if self._is_subscript(a, domain) else self._tabled(a, domain) for a in args)
-        return _Term(placed, value, domain, scatters=True)
+        placed: list[Expr] = []
+        stands: set[str] = set()  # a variable subscripts once on the left
+        for a in args:
+            own = variables(a) & {v.name for v in domain.vars}
+            if not self._is_subscript(a, domain) or (own & stands and not _reads_data(a)):
+                a = self._tabled(a, domain)
+            if not _reads_data(a):
+                stands |= own
+            placed.append(a)
+        return _Term(tuple(placed), value, domain, scatters=True)
 
     def _is_subscript(self, a: Expr, domain: Domain) -> bool:
         """Whether an expression may stand on the left: it reads data, or is a variable plus what is known."""
@@ -275,7 +283,7 @@ class _Reverse:
         own = {v.name for v in domain.vars}
         found = [(t, c) for t, c in terms.items() if variables(t) & own]
         plain = len(found) == 1 and isinstance(found[0][0], Variable) and found[0][1] == 1
-        return plain or not found or any(isinstance(x, Call) for x in walk(a))
+        return plain or not found or _reads_data(a)
 
     def _tabled(self, a: Expr, domain: Domain) -> Expr:
         """A subscript that no statement may have on its left, as a tensor of such subscripts."""
@@ -313,6 +321,10 @@ class _Reverse:
     def _add(self, made: extremes.Made) -> None:
         self.versions |= {v.name: v for v in made.versions}
         self.out += made.definitions
+
+
+def _reads_data(e: Expr) -> bool:
+    return any(isinstance(x, Call) for x in walk(e))
 
 
 def _masked(t: _Term) -> Expr:

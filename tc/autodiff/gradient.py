@@ -76,8 +76,10 @@ def gradient(
     scalars: Mapping[str, int] | None = None,
     tensors: bool = False,
 ) -> Gradient:
-    """`grad`, with what its parameters and results stand for.  With `tensors` the adjoints and saved values of
-    rank 0 are passed as tensors of one element, not as numbers."""
+    """`grad`, with what its parameters and results stand for.
+
+    With `tensors` adjoints and saved values of rank 0 are passed as tensors of one element, not as numbers.
+    """
     if ties not in ("first", "split"):
         raise ArgumentError(f"ties={ties!r} is not valid", code="TC0511", help='ties is "first" or "split"')
     f = front(Source(src), entry)

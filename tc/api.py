@@ -100,7 +100,7 @@ def compile_source(
         options = Options.from_mapping(options)
     if backend is not None:
         get(backend, run=False)
-    front = _front(source, entry)
+    front = checked_front(source, entry)
     for w in front.warnings:
         python_warnings.warn(w, stacklevel=stacklevel)
     return Kernel(front, backend, options, checks, dynamic)
@@ -128,7 +128,9 @@ def _reduce(kernel: Kernel) -> tuple[Any, ...]:
 copyreg.pickle(Kernel, _reduce)
 
 
-def _front(source: Source, entry: str | None) -> Front:
+def checked_front(source: Source, entry: str | None) -> Front:
+    """What the front end says of a source, once for all who ask."""
+
     def make() -> Front:
         with reporting(source.text, lambda: {"entry": entry}):
             return front(source, entry)
@@ -191,7 +193,7 @@ def interpret(
     dict of them by result name.  `exact=True` returns floats unrounded as float64.  `out` holds the values
     in/out results start from; it is not written.
     """
-    front = _front(Source(src), entry)
+    front = checked_front(Source(src), entry)
     takes = signature(front)
     bound = takes.bind(args, kwargs if out is None else {**kwargs, "out": out})
     scalars = {n: int(bound.scalars[n]) for n in front.specialized}

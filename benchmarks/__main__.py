@@ -7,8 +7,8 @@ TABLES = (
     *("compile_time", "call_overhead", "cpu", "cpu_sweep", "cpu_threads", "cpu_dynamic", "model"),
     "vector_math",
 )
-# What measures no time here, or draws what others have measured.
-OTHERS = ("generated", "gpu_static", "peaks", "roofline")
+# What measures no time here, draws what others have measured, or measures what a search finds.
+OTHERS = ("generated", "gpu_static", "peaks", "roofline", "tuning")
 
 
 def main(argv: list[str]) -> int:

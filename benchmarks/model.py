@@ -1,6 +1,6 @@
 """The model against the clock: predicted and measured times of all candidates of eight kernels.
 
-    python -m benchmarks.model [--threads N] [--rounds 5]
+    python -m benchmarks.model [--threads N] [--candidates 40]
 
 One thread by default, since the model predicts the cycles of one core.  The plot is
 benchmarks/results/model.png; the rank correlation of each kernel (Spearman) is printed and kept, with the
@@ -11,6 +11,7 @@ included.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import Any
 
@@ -49,19 +50,20 @@ def rank_correlation(a: list[float], b: list[float]) -> float:
     return float(np.corrcoef(x, y)[0, 1])
 
 
-def measure(key: str, candidates: int, rounds: int) -> dict[str, Any]:
+def measure(key: str, candidates: int) -> dict[str, Any]:
     import tc
 
     workload = workloads.find(key).workload()
     arrays = workload.arrays()
-    tuned = tc.tune(workload.source, arrays, candidates=candidates, rounds=rounds)
+    how: dict[str, Any] = {"strategy": "model", "trials": candidates, "budget": None, "prune": None}
+    tuned = tc.tune(workload.source, arrays, backend="cpu", records=False, **how)
     trials = [
         {"options": repr(t.options), "predicted": t.predicted, "us": 1e6 * t.seconds}
         for t in tuned.trials
         if t.predicted is not None and t.seconds is not None
     ]
     predicted, measured = [t["predicted"] for t in trials], [t["us"] for t in trials]
-    default = next(t.seconds for t in tuned.trials if t.predicted is None)
+    default = tuned.trials[0].seconds
     kernel = tc.compile(workload.source, "cpu")
     kernel(*arrays.values())
     return {
@@ -113,18 +115,18 @@ def draw(rows: list[dict[str, Any]]) -> None:
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.model", description=__doc__)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--candidates", type=int, default=40)
     args = parser.parse_args(argv)
     from tc import _native
 
     before = _native.get_num_threads()
     _native.set_num_threads(args.threads)
+    os.environ["TC_NUM_THREADS"] = str(args.threads)  # of the processes in which candidates run
     rows: list[dict[str, Any]] = []
     with kept.nothing():
         for key in KERNELS:
             sys.stderr.write(f"{key}\n")
-            rows.append(measure(key, args.candidates, args.rounds))
+            rows.append(measure(key, args.candidates))
     _native.set_num_threads(before)
     print(summary(rows))
     save("model", rows)

@@ -211,9 +211,8 @@ def _trial(t: Trigger) -> _Trial:
 def _judged(trial: _Trial) -> Verdict:
     """What the compiler that is to be imported makes of a program."""
     try:
-        from tc_backends.cpu.target import host  # type: ignore[import-not-found]  # noqa: TID251
-
         import tc
+        from tc_backends.cpu.target import host  # type: ignore[import-not-found]  # noqa: TID251
     except Exception as e:
         return Verdict("error", f"{type(e).__name__}: {e}")
     if trial.trigger.isa is None and not host().isa.dots:

@@ -311,11 +311,11 @@ def bodies(draw: st.DrawFn, s: _Scope, prefix: str, count: int) -> tuple[list[St
 
 
 @st.composite
-def programs(draw: st.DrawFn, types: tuple[str, ...] = TYPES) -> Program:
+def programs(draw: st.DrawFn, types: tuple[str, ...] = TYPES, others: tuple[str, ...] = TYPES) -> Program:
+    """A program on tensors of one of `types`, some of them of one of `others`."""
     t = draw(st.sampled_from(types))
-    other = (
-        draw(st.sampled_from([u for u in TYPES if {t, u} != {"half", "bfloat16"}])) if chance(draw, 30) else t
-    )
+    second = [u for u in others if {t, u} != {"half", "bfloat16"}]
+    other = draw(st.sampled_from(second)) if chance(draw, 30) else t
     inputs = {f"A{k}": draw(st.sampled_from([1, 2, 3])) for k in range(draw(st.integers(1, 3)))}
     own = {n: other if k and chance(draw, 50) else t for k, n in enumerate(inputs)}
     dims = {n: draw(st.lists(st.sampled_from("NMKP"), min_size=r, max_size=r)) for n, r in inputs.items()}

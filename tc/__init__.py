@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tc.api import Compiled, Kernel, Range, backends, compile, define, interpret
     from tc.autodiff import grad
     from tc.options import Options
-    from tc.tuning import tune
+    from tc.tuner import tune
 
 __version__ = "0.1.0"
 
@@ -47,7 +47,7 @@ _LAZY = {
     "define": "tc.api",
     "interpret": "tc.api",
     "grad": "tc.autodiff",
-    "tune": "tc.tuning",
+    "tune": "tc.tuner",
     "Kernel": "tc.api",
     "Compiled": "tc.api",
     "Range": "tc.api",
@@ -91,6 +91,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("torch", "jax"):
+        return import_module(f"tc.interop.{name}")
     if name in _LAZY:
         value = getattr(import_module(_LAZY[name]), name)
         globals()[name] = value

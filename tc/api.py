@@ -106,7 +106,7 @@ def compile_source(
         get(backend, run=False)
 
     def make(known: Known, stacklevel: int = 4) -> Kernel:
-        front = _front(source, entry, lang, known)
+        front = checked_front(source, entry, lang, known)
         for w in front.warnings:
             python_warnings.warn(w, stacklevel=stacklevel + 1)
         return Kernel(front, backend, options, checks, dynamic)
@@ -136,7 +136,7 @@ def _recompile(request: Request) -> Kernel:
     with python_warnings.catch_warnings():
         python_warnings.simplefilter("ignore", Warning)
         if request.known:
-            made = _front(request.source, request.entry, request.lang, request.known)
+            made = checked_front(request.source, request.entry, request.lang, request.known)
             return Kernel(made, request.backend, request.options, request.checks, request.dynamic)
         return compile_source(
             request.source,
@@ -157,7 +157,9 @@ def _reduce(kernel: Kernel) -> tuple[Any, ...]:
 copyreg.pickle(Kernel, _reduce)
 
 
-def _front(source: Source, entry: str | None, lang: str = "tc", known: Known = ()) -> Front:
+def checked_front(source: Source, entry: str | None, lang: str = "tc", known: Known = ()) -> Front:
+    """What the front end says of a source, once for all who ask."""
+
     def make() -> Front:
         with reporting(source.text, lambda: {"entry": entry}):
             return front(source, entry, lang, known)
@@ -220,7 +222,7 @@ def interpret(
     dict of them by result name.  `exact=True` returns floats unrounded as float64.  `out` holds the values
     in/out results start from; it is not written.
     """
-    front = _front(Source(src), entry)
+    front = checked_front(Source(src), entry)
     takes = signature(front)
     bound = takes.bind(args, kwargs if out is None else {**kwargs, "out": out})
     scalars = {n: int(bound.scalars[n]) for n in front.specialized}

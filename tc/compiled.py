@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tc.errors import ArgumentError
+from tc.errors import ArgumentError, PerformanceNotice, warn
+from tc.ir.empty_ranges import empty_ranges
 from tc.ir.program import Program
 from tc.options import Options
 from tc.pipeline.front import Variant
@@ -17,6 +19,8 @@ from tc.registry import get
 
 if TYPE_CHECKING:
     from tc.kernel import Kernel
+
+_LOG = logging.getLogger("tc")
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,6 +46,18 @@ class Compiled:
     def __repr__(self) -> str:
         at = ", ".join(f"{n} = {v}" for n, v in {**self.sizes, **self.scalars}.items())
         return f"<tc.Compiled {self.kernel.name}{f' for {at}' if at else ''} on {self.backend}>"
+
+    def announce(self) -> None:
+        """Log that it was made, and warn of what a user might not expect of it."""
+        name = self.kernel.name
+        at = ", ".join(f"{n} = {v}" for n, v in {**self.sizes, **self.scalars}.items())
+        how = "loaded from disk" if self.restored else f"compiled in {sum(self.seconds.values()):.3f} s"
+        _LOG.debug("%s for %s on %s: %s", name, at or "no sizes", self.backend, how)
+        # In SaC an empty generator is nothing unusual.
+        for empty in empty_ranges(self.program, self.sizes) if self.kernel.front.lang == "tc" else ():
+            warn(empty, stacklevel=None)
+        for text in self.compiled.notices:
+            warn(PerformanceNotice(f"{name} on {self.backend}: {text}"), stacklevel=None)
 
     @property
     def source(self) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 import logging
-import threading
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from html import escape
+from importlib import import_module
 from typing import Any, cast
 
 import numpy as np
@@ -20,20 +20,25 @@ from tc.dtypes import DType
 from tc.errors import (
     ArgumentError,
     BackendError,
-    BackendNotice,
-    DTypeError,
-    PerformanceNotice,
     Source,
     Warning,
-    did_you_mean,
-    warn,
 )
 from tc.failures import failure
-from tc.ir.empty_ranges import empty_ranges
 from tc.ir.evaluate import evaluate
 from tc.ir.program import Program
 from tc.ir.specialize import require
-from tc.kernel_signature import boxes_of, foreign_integers, signature
+from tc.kernel_options import TunedOptions
+from tc.kernel_signature import (
+    boxes_of,
+    check_names,
+    definition,
+    foreign_integers,
+    origins,
+    python_signature,
+    same_types,
+    shapes_of,
+    signature,
+)
 from tc.lang import resolved as r
 from tc.lang.notations import Known
 from tc.options import Dynamic, Options, read_dynamic, typical_size
@@ -42,12 +47,10 @@ from tc.pipeline.load import load_or_compile
 from tc.pipeline.pass_manager import recording
 from tc.pipeline.target import Backend, Launcher
 from tc.poly.implication import implies
-from tc.range_table import Integers, Range, RangeTable, Requirement, compile_boxes, requirements, shown
+from tc.range_table import Integers, RangeTable, Requirement, compile_boxes, requirements
 from tc.ranges import Ranges, infer
-from tc.registry import availability, get
-from tc.registry import names as backend_names
+from tc.registry import default_backend, get
 from tc.runtime import dispatch
-from tc.runtime.signature import Param
 from tc.support import locks
 from tc.support.float_mode import standard
 from tc.support.garbage import uncollected
@@ -108,13 +111,14 @@ class Kernel(_native.Dispatcher):
         self._built: dict[Variant, Built] = {}
         self._ready: dict[Hashable, tuple[Compiled, Mapping[str, tuple[int, ...]], _native.Entry | None]] = {}
         self._lock = locks.lock()
+        self._tuned = TunedOptions(front, self._options)
         self._integers: dict[tuple[int, ...], Callable[[Mapping[str, int]], Integers]] = {}
         self.name = front.checked.name
         self.source = front.source.text
         self.warnings: tuple[Warning, ...] = front.warnings
         self._signature = signature(front)
         how = "Call it with arrays in this order or by name, results optionally in out=."
-        self.__doc__ = f"{_definition(front)}\n\n{how}"
+        self.__doc__ = f"{definition(front)}\n\n{how}"
         if backend is not None:
             self._backend()  # refuses options that the backend would ignore
         if front.ranges.complete and not front.specialized:
@@ -146,14 +150,7 @@ class Kernel(_native.Dispatcher):
     @property
     def __signature__(self) -> inspect.Signature:
         """The arguments as Python's `inspect.signature` shows them."""
-        kinds = inspect.Parameter
-        params = [
-            kinds(p.name, kinds.POSITIONAL_OR_KEYWORD, annotation=_annotation(p))
-            for p in self._signature.params
-        ]
-        outs = tuple(f"{o.dtype}[{', '.join(['…'] * o.ndim)}]" for o in self._signature.outputs)
-        params.append(kinds("out", kinds.KEYWORD_ONLY, default=None))
-        return inspect.Signature(params, return_annotation=outs[0] if len(outs) == 1 else outs)
+        return python_signature(self._signature)
 
     # ---- what is known without data
 
@@ -179,7 +176,7 @@ class Kernel(_native.Dispatcher):
 
     def program(self, values: Mapping[str, int]) -> Program:
         """The program, symbolic in the sizes that `values` does not have."""
-        self._check_names(values)
+        check_names(self._front, values)
         missing = [s for s in self._front.keyed if s not in values]
         if missing and not self._front.ranges.complete:
             what = f"{self.name} has no program before {', '.join(missing)} is known"
@@ -202,7 +199,7 @@ class Kernel(_native.Dispatcher):
 
     def _boxes_at(self, values: Mapping[str, int]) -> Integers:
         """Integer ranges of parameters and results for given sizes and specialised scalars."""
-        self._check_names(values)
+        check_names(self._front, values)
         sizes = self._front.checked.sizes
         for name in (*self._front.specialized, *sizes):
             if name not in values:
@@ -217,33 +214,15 @@ class Kernel(_native.Dispatcher):
             self._integers[scalars] = at
         return at(values)
 
-    def _check_names(self, values: Mapping[str, Any]) -> None:
-        known = {*self._front.checked.sizes, *self._front.specialized}
-        for name in values:
-            if name not in known:
-                raise ArgumentError(
-                    f"{self.name} has no size or specialised scalar '{name}'",
-                    code="TC0513",
-                    help=did_you_mean(name, known) or f"it has {', '.join(sorted(known)) or 'none'}",
-                )
-
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user might not expect: non-zero origins of results, run-time checks."""
-        out: list[str] = []
-        for returned in self._front.checked.returns:
-            for d, b in enumerate(self._front.ranges.box(returned.tensor)):
-                bound = shown(b)
-                if isinstance(bound, Range) and bound.min != 0:
-                    out.append(
-                        f"dimension {d} of '{returned.name}' starts at {bound.min}: element 0 of the "
-                        f"returned array there is {returned.name}(…{bound.min}…)"
-                    )
+        """What a user might not expect: non-zero origins of results, run-time checks, options of records."""
+        out = origins(self._front)
         with self._lock:
             built = next(iter(self._built.values()), None)
         if built is not None:  # those that depend on data have a warning
             out += [f"{text} is checked when the kernel runs" for text in unforeseen(built)]
-        return tuple(out)
+        return (*out, *self._tuned.notes)
 
     @property
     def preconditions(self) -> tuple[Requirement, ...]:
@@ -318,7 +297,7 @@ class Kernel(_native.Dispatcher):
                 with self._reporting(variant):
                     built = built_program(self._front, variant)
                 if variant.wide:
-                    self._same_types(built)
+                    same_types(self._front, built)
                 self._built[variant] = built
             return built
 
@@ -342,19 +321,6 @@ class Kernel(_native.Dispatcher):
 
         return reporting(self.source, context)
 
-    def _same_types(self, built: Built) -> None:
-        """Beyond 32 bits indices as values are int64; a result whose type that changes must be declared."""
-        for returned in self._front.checked.returns:
-            now, before = built.typed.dtype(returned.tensor), self._front.typed.dtype(returned.tensor)
-            if now != before:
-                raise DTypeError(
-                    f"'{returned.name}' takes its type from indices, which for these sizes are {now}, "
-                    f"not {before}",
-                    returned.span,
-                    code="TC0408",
-                    help=f"declare it in the returns: {now}(…) {returned.name}",
-                )
-
     @property
     def backend(self) -> str:
         """The name of the backend that runs this kernel."""
@@ -365,7 +331,7 @@ class Kernel(_native.Dispatcher):
         if self._chosen is not None:
             return self._chosen
         if self._backend_name is None:
-            self._backend_name = _default_backend()
+            self._backend_name = default_backend()
         backend = get(self._backend_name, run=False)
         used = backend.options_used
         for name in self._options.changed():
@@ -394,6 +360,21 @@ class Kernel(_native.Dispatcher):
             return {n: v for n, v in self._dynamic.items() if v is not None}
 
     def _compile(self, variant: Variant, sizes: Mapping[str, int], scalars: Mapping[str, int]) -> Compiled:
+        def program() -> Program | None:
+            return None if self._dynamic else specialize(self._build(variant), sizes, {})
+
+        return self._tuned.compile(
+            self._backend(),
+            {**sizes, **self._typical(sizes)},
+            scalars,
+            program,
+            self.dynamic,
+            lambda options: self._compile_with(options, variant, sizes, scalars),
+        )
+
+    def _compile_with(
+        self, options: Options, variant: Variant, sizes: Mapping[str, int], scalars: Mapping[str, int]
+    ) -> Compiled:
         backend = self._backend()
         fixed = {n: v for n, v in sizes.items() if n not in self._dynamic}
         if self._dynamic:
@@ -410,17 +391,17 @@ class Kernel(_native.Dispatcher):
             tuple(sorted(fixed.items())),
             tuple(sorted(typical.items())),
         )
-        key = (backend.name, self._options, *what)
+        key = (backend.name, options, *what)
 
         fresh: list[Compiled] = []  # if it is made here and now
 
         def make() -> Compiled:
             with recording() as record, self._reporting(variant, sizes=sizes), uncollected():
                 program = specialize(self._build(variant), fixed, {})
-                made, restored = load_or_compile(backend, program, self._options, typical, *what)
+                made, restored = load_or_compile(backend, program, options, typical, *what)
             one = Compiled(
                 program,
-                self._options,
+                options,
                 backend.name,
                 made,
                 dict(sizes),
@@ -436,14 +417,7 @@ class Kernel(_native.Dispatcher):
 
         found = CACHE.get(key, make)
         if fresh:
-            at = ", ".join(f"{n} = {v}" for n, v in {**sizes, **scalars}.items())
-            how = "loaded from disk" if found.restored else f"compiled in {sum(found.seconds.values()):.3f} s"
-            _LOG.debug("%s for %s on %s: %s", self.name, at or "no sizes", backend.name, how)
-        # In SaC an empty generator is nothing unusual.
-        for empty in empty_ranges(found.program, sizes) if fresh and self._front.lang == "tc" else ():
-            warn(empty, stacklevel=None)
-        for text in found.compiled.notices if fresh else ():
-            warn(PerformanceNotice(f"{self.name} on {backend.name}: {text}"), stacklevel=None)
+            found.announce()
         directory = dump_directory()
         if directory is not None and fresh:
             from tc.inspect import dump
@@ -496,7 +470,7 @@ class Kernel(_native.Dispatcher):
     ) -> tuple[Compiled, Mapping[str, tuple[int, ...]], _native.Entry | None]:
         """What every slow call of these sizes needs; no entry where the backend runs the kernel itself."""
         self._result_type = dispatch.result_type(self._signature)  # kept, so that all results are of one
-        shapes, made = _shapes(compiled.program, compiled.sizes), compiled.compiled
+        shapes, made = shapes_of(compiled.program, compiled.sizes), compiled.compiled
         if made.address is None:
             return compiled, shapes, None
         inout = frozenset(b.name for b in compiled.program.buffers if b.role == "output" and b.inout)
@@ -518,6 +492,12 @@ class Kernel(_native.Dispatcher):
         """Raise the error that a kernel recorded."""
         raise failure(self.name, owner.backend, owner.program, owner.sizes, error)
 
+    # ---- tuning
+
+    def tune(self, *args: Any, **settings: Any) -> Any:
+        """Find faster options for calls with these arrays; settings are those of `tc.tune`."""
+        return import_module("tc.tuner").tune_kernel(self, args, settings)  # which is above kernels
+
     # ---- looking inside
 
     def inspect(self, stage: str, **values: int) -> str:
@@ -526,43 +506,3 @@ class Kernel(_native.Dispatcher):
         from tc.inspect import artifact
 
         return artifact(self, stage, values)
-
-
-def _annotation(p: Param) -> str:
-    dims = ", ".join(map(str, p.dims))
-    return f"{p.dtype}[{dims}]" if not p.scalar else str(p.dtype)
-
-
-def _definition(front: Front) -> str:
-    """The text of the def."""
-    return front.checked.span.text
-
-
-def _shapes(program: Program, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
-    return {
-        b.name: tuple(max(0, evaluate(d.extent, sizes)) for d in b.box)
-        for b in program.buffers
-        if b.role != "temporary"
-    }
-
-
-_noticed = threading.Event()
-
-
-def _default_backend() -> str:
-    """The first of cpu, reference that can run here."""
-    for name in ("cpu", "reference"):
-        if name in backend_names() and availability(name).ok:
-            break
-    else:
-        name = "reference"
-    if name == "reference" and not _noticed.is_set():
-        _noticed.set()
-        warn(
-            BackendNotice(
-                "running on the backend 'reference', which is naive and for validation",
-                help='pass backend="reference" to say so and silence this notice',
-            ),
-            stacklevel=4,
-        )
-    return name

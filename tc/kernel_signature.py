@@ -3,10 +3,17 @@ tensors."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
 from tc.dtypes import DType
+from tc.errors import ArgumentError, DTypeError, did_you_mean
+from tc.ir.evaluate import evaluate
+from tc.ir.program import Program
 from tc.lang import resolved as r
-from tc.pipeline.front import Front
-from tc.range_table import Boxes
+from tc.pipeline.front import Built, Front
+from tc.range_table import Boxes, Range, shown
 from tc.ranges import Ranges
 from tc.runtime.signature import Bound, Output, Param, Signature
 
@@ -39,3 +46,69 @@ def signature(front: Front) -> Signature:
         for x in front.checked.returns
     )
     return Signature(front.checked.name, tuple(params), outputs)
+
+
+def _annotation(p: Param) -> str:
+    dims = ", ".join(map(str, p.dims))
+    return f"{p.dtype}[{dims}]" if not p.scalar else str(p.dtype)
+
+
+def definition(front: Front) -> str:
+    """The text of the def."""
+    return front.checked.span.text
+
+
+def shapes_of(program: Program, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    return {
+        b.name: tuple(max(0, evaluate(d.extent, sizes)) for d in b.box)
+        for b in program.buffers
+        if b.role != "temporary"
+    }
+
+
+def python_signature(takes: Signature) -> inspect.Signature:
+    """The arguments of a call as Python's `inspect.signature` shows them."""
+    kinds = inspect.Parameter
+    params = [kinds(p.name, kinds.POSITIONAL_OR_KEYWORD, annotation=_annotation(p)) for p in takes.params]
+    outs = tuple(f"{o.dtype}[{', '.join(['…'] * o.ndim)}]" for o in takes.outputs)
+    params.append(kinds("out", kinds.KEYWORD_ONLY, default=None))
+    return inspect.Signature(params, return_annotation=outs[0] if len(outs) == 1 else outs)
+
+
+def same_types(front: Front, built: Built) -> None:
+    """Beyond 32 bits indices as values are int64; a result whose type that changes must be declared."""
+    for returned in front.checked.returns:
+        now, before = built.typed.dtype(returned.tensor), front.typed.dtype(returned.tensor)
+        if now != before:
+            raise DTypeError(
+                f"'{returned.name}' takes its type from indices, which for these sizes are {now}, "
+                f"not {before}",
+                returned.span,
+                code="TC0408",
+                help=f"declare it in the returns: {now}(…) {returned.name}",
+            )
+
+
+def origins(front: Front) -> list[str]:
+    """What to know of results that do not start at 0."""
+    out: list[str] = []
+    for returned in front.checked.returns:
+        for d, b in enumerate(front.ranges.box(returned.tensor)):
+            bound = shown(b)
+            if isinstance(bound, Range) and bound.min != 0:
+                out.append(
+                    f"dimension {d} of '{returned.name}' starts at {bound.min}: element 0 of the "
+                    f"returned array there is {returned.name}(…{bound.min}…)"
+                )
+    return out
+
+
+def check_names(front: Front, values: Mapping[str, Any]) -> None:
+    known = {*front.checked.sizes, *front.specialized}
+    for name in values:
+        if name not in known:
+            raise ArgumentError(
+                f"{front.checked.name} has no size or specialised scalar '{name}'",
+                code="TC0513",
+                help=did_you_mean(name, known) or f"it has {', '.join(sorted(known)) or 'none'}",
+            )

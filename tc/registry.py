@@ -6,9 +6,10 @@ that follows `Backend`, and nothing else.
 
 from __future__ import annotations
 
+import threading
 from importlib.metadata import EntryPoint, entry_points
 
-from tc.errors import BackendError, did_you_mean
+from tc.errors import BackendError, BackendNotice, did_you_mean, warn
 from tc.pipeline.target import Availability, Backend
 from tc.support import locks
 
@@ -81,3 +82,25 @@ def get(name: str, *, run: bool = True) -> Backend:
             f"the backend '{name}' is not available: {state.reason}", code="TC0802", help=state.remedy or None
         )
     return backend
+
+
+_noticed = threading.Event()
+
+
+def default_backend() -> str:
+    """The first of cpu, reference that can run here."""
+    for name in ("cpu", "reference"):
+        if name in names() and availability(name).ok:
+            break
+    else:
+        name = "reference"
+    if name == "reference" and not _noticed.is_set():
+        _noticed.set()
+        warn(
+            BackendNotice(
+                "running on the backend 'reference', which is naive and for validation",
+                help='pass backend="reference" to say so and silence this notice',
+            ),
+            stacklevel=4,
+        )
+    return name

@@ -23,10 +23,12 @@ settings.load_profile("tc")
 # Set before tc is imported, so that child processes and xdist's workers have it too.
 os.environ["TC_VERIFY"] = "1"
 
-# No test sees or fills the user's own kernels.
+# No test sees or fills the user's own kernels and records of measurements.
 _CACHE = tempfile.TemporaryDirectory(prefix="tc-tests-")
 os.environ["TC_CACHE_DIR"] = str(Path(_CACHE.name, "cache"))
 os.environ["POCL_CACHE_DIR"] = str(Path(_CACHE.name, "pocl"))
+os.environ["TC_TUNE_DIR"] = str(Path(_CACHE.name, "tuning"))
+os.environ.pop("TC_TUNED", None)
 os.environ.pop("TC_CACHE", None)
 os.environ.pop("TC_CACHE_MIB", None)
 os.environ.pop("TC_RESULT_POOL_MIB", None)

@@ -17,14 +17,11 @@ from tc.ir.program import Program
 from tc.options import Options
 from tc.pipeline.pass_manager import PassList
 from tc.pipeline.target import Availability, stage_text
-from tc.poly import loop_nest, tile_plan, tiles
-from tc.poly.context import isl_context
-from tc.poly.fusion import fusion
+from tc.poly import loop_nest, tiles
 
-from . import policy
+from . import tuning
 from .emit.kernel import KERNEL
-from .passes import PASSES, compiled, prepared
-from .search.choose import best_options
+from .passes import PASSES, compiled
 from .target import Machine, host, with_isa, with_overrides
 
 # Statement instances that take about 5 us on one core, from where on other threads should run meanwhile.
@@ -124,13 +121,19 @@ class Backend:
     def candidates(self, program: Program, count: int, options: Options) -> tuple[tuple[Options, float], ...]:
         """The best tilings of the nest that costs most, by the model, as these options with others, and
         predicted cycles."""
-        machine = machine_of(options)
-        state = prepared(program, machine, options, {})
-        polyhedra = state.polyhedra
-        with isl_context():
-            wanted = options.fusion or policy.fusion_policy(polyhedra, machine)
-            regions = tile_plan.regions(state.program, fusion.fuse(polyhedra, wanted))
-            return best_options(polyhedra, regions, machine, count, options)
+        return tuning.candidates(program, count, options, machine_of(options))
+
+    def loops(self, program: Program, options: Options) -> tuple[int, ...]:
+        """The extents of the loops that the option `tile` is about."""
+        return tuning.loops(program, options, machine_of(options))
+
+    def predict(self, program: Program, options: Options) -> float | None:
+        """Cycles by the model; None for a program with sequential loops."""
+        return tuning.predict(program, options, machine_of(options))
+
+    def limits(self, options: Options) -> Mapping[str, Any]:
+        """What the machine allows, by name."""
+        return tuning.limits(machine_of(options))
 
     def compile(
         self, program: Program, options: Options | None = None, typical: Mapping[str, int] | None = None

@@ -10,10 +10,11 @@ from tc.options import Options
 from tc.pipeline.pass_manager import PassList
 from tc.pipeline.target import Availability
 
+from ..gpu import tuning
 from ..gpu.compiled import GPU_OPTIONS, Compiled
 from ..gpu.passes import start
 from ..gpu.run import Interface
-from ..gpu.target import PRESETS, of_architecture, with_overrides
+from ..gpu.target import PRESETS, Target, of_architecture, with_overrides
 from . import device, nvrtc
 from .passes import CudaState, passes
 
@@ -48,12 +49,7 @@ class Backend:
         Raises BackendError, code TC0811, for an architecture that NVRTC does not know.
         """
         options = options or Options()
-        found = device.find() if device.availability().ok else None
-        preset = PRESETS.get(options.preset)
-        arch = options.isa or (found.arch if found else preset.arch if preset else _ARCHITECTURE)
-        nvrtc.check(arch)
-        target = of_architecture(arch, found.name if found and found.arch == arch else "")
-        target = with_overrides(target, options, self.name)
+        arch, target = self._target(options)
         first = CudaState(**start(program, options, typical or {}, target), arch=arch)
         made = passes(options).run(first)
         lowered, machine = made.lowered, made.machine
@@ -67,3 +63,29 @@ class Backend:
             machine.resources,
             (*lowered.notices, *made.machine_notices),
         )
+
+    def _target(self, options: Options) -> tuple[str, Target]:
+        """The architecture to compile for, and what is known of it."""
+        found = device.find() if device.availability().ok else None
+        preset = PRESETS.get(options.preset)
+        arch = options.isa or (found.arch if found else preset.arch if preset else _ARCHITECTURE)
+        nvrtc.check(arch)
+        target = of_architecture(arch, found.name if found and found.arch == arch else "")
+        return arch, with_overrides(target, options, self.name)
+
+    def candidates(self, program: Program, count: int, options: Options) -> tuple[tuple[Options, float], ...]:
+        """None: the model ranks mappings that no options name."""
+        return ()
+
+    def loops(self, program: Program, options: Options) -> tuple[int, ...]:
+        """The extents of the loops that the option `tile` is about."""
+        return tuning.loops(program)
+
+    def predict(self, program: Program, options: Options) -> float | None:
+        """Seconds by the model; None for a program with sequential loops."""
+        return tuning.predict(program, options, self._target(options)[1])
+
+    def limits(self, options: Options) -> Mapping[str, Any]:
+        """What the device allows, by name."""
+        found = device.find() if device.availability().ok else None
+        return tuning.limits(self._target(options)[1], found.name if found else "")

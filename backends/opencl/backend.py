@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tc.codegen import gpu_source
 from tc.codegen.dialect import OPENCL
@@ -14,6 +15,7 @@ from tc.pipeline.pass_manager import Pass, PassList, Search, later
 from tc.pipeline.program import program_passes
 from tc.pipeline.target import Availability
 
+from ..gpu import tuning
 from ..gpu.compiled import GPU_OPTIONS, Compiled, Functions
 from ..gpu.passes import GpuState, mapping, start, unmapped, with_loops
 from ..gpu.run import Interface
@@ -83,3 +85,20 @@ class Backend:
         made = self.passes(options).run(first)
         lowered, interface = made.lowered, Interface.of(program, made.nest.workspace)
         return Compiled(self.name, lowered, made.module, made.functions, interface, notices=lowered.notices)
+
+    def candidates(self, program: Program, count: int, options: Options) -> tuple[tuple[Options, float], ...]:
+        """None: the model ranks mappings that no options name."""
+        return ()
+
+    def loops(self, program: Program, options: Options) -> tuple[int, ...]:
+        """The extents of the loops that the option `tile` is about."""
+        return tuning.loops(program)
+
+    def predict(self, program: Program, options: Options) -> float | None:
+        """Seconds by the model; None for a program with sequential loops."""
+        return tuning.predict(program, options, with_overrides(device.find().target, options, self.name))
+
+    def limits(self, options: Options) -> Mapping[str, Any]:
+        """What the device allows, by name."""
+        found = device.find()
+        return tuning.limits(with_overrides(found.target, options, self.name), found.name)

@@ -43,13 +43,15 @@ from tc.ir.expr import (
 from tc.ir.program import Box, IterVar, Range
 from tc.ir.simplify import from_terms, linear_terms, simplify
 
+_EXACT = (IntImm, Variable, Add, Sub, Mul, FloorDiv, FloorMod, Min, Max)
+
 
 @dataclass(frozen=True, slots=True)
 class Fibre:
     """The instances that read the element `args` of a tensor.
 
-    `args` are variables of `element`, or, in dimensions that every instance reads at one place, that place.
-    `values` has each variable of the statement in terms of `element` and `rest`; `conditions` must hold.
+    `args` are variables of `element`.  `values` has each variable of the statement in terms of `element` and
+    `rest`; `conditions` must hold.
     """
 
     args: tuple[Expr, ...]
@@ -114,14 +116,11 @@ class _Solver:
         self.inner: dict[str, Expr] = {v.name: Variable(v.name) for v in domain}  # what they are solved as
 
     def run(self) -> Fibre | None:
-        if any(isinstance(x, Call) for e in self.subscripts for x in walk(e)):
+        if not all(isinstance(x, _EXACT) for e in self.subscripts for x in walk(e)):
             return None
         args: list[Expr] = []
         equations: list[tuple[Expr, Expr]] = []
         for d, e in enumerate(self.subscripts):
-            if not variables(e) & self.inner.keys():
-                args.append(e)
-                continue
             u = self._element(e, d)
             args.append(u)
             equations.append((u, e))

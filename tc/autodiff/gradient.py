@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tc.autodiff import source as write
+from tc.autodiff.extents import with_named_extents, without_names
 from tc.autodiff.names import Names
 from tc.autodiff.reverse import Adjoints, active, adjoints
 from tc.autodiff.tape import Definition, Tape, reads, tape
 from tc.errors import ArgumentError, SemanticError, Source, did_you_mean
-from tc.ir.expr import IntImm, Variable
-from tc.ir.program import Program
+from tc.ir.expr import Expr, IntImm, Variable, variables
 from tc.ir.simplify import simplify
 from tc.lang import resolved as r
 from tc.lang.builtins import BUILTINS
@@ -23,13 +23,15 @@ from tc.pipeline.front import Front, Variant, build, front
 class Gradient:
     """A gradient.
 
-    `source` defines `name`, whose parameters are those of the def, then what `saved` names, then the adjoints
-    of its results (`seeds`, by result); it returns the adjoints of `wrt`, in this order.
+    `source` defines `name`, whose parameters are those of the def, then the values that in/out tensors had
+    before (`before`, by tensor), then what `saved` names, then the adjoints of its results (`seeds`, by
+    result); it returns the adjoints of `wrt`, in this order.
     """
 
     name: str
     source: str
     wrt: tuple[str, ...]
+    before: Mapping[str, str]
     saved: tuple[str, ...]
     seeds: Mapping[str, str]
 
@@ -48,12 +50,14 @@ def grad(
 
     It takes the parameters of the def, then the adjoint d_y of each result y in `of` (of the shape of y), by
     default of every floating one.  It returns the adjoint d_x of each x in `wrt`, by default of every
-    floating tensor that these results depend on.  What it needs of the results it computes again, but those in `save`
-    (results, or temporaries by name), which it takes between the parameters and the adjoints.
+    floating tensor parameter that these results depend on.  What it needs of the results it computes again,
+    but those in `save` (results, or temporaries by name), which it takes between the parameters and the
+    adjoints.  The values y_1 that an in/out tensor y had before are taken there, too, where they are needed;
+    in `wrt`, y stands for them.
 
     `ties` says what several equal elements get of the adjoint of a minimum or maximum over them: the whole to
-    the `"first"`, or each the same part (`"split"`).  `scalars` has values of integer parameters on which ranges
-    depend.
+    the `"first"`, or each the same part (`"split"`).  `scalars` has values of integer parameters on which
+    ranges depend.
 
     Raises the errors of `tc.compile`; ArgumentError for a name in `wrt` that is no floating tensor parameter,
     or on which no result depends; SemanticError, code TC0241, for an operator without derivative on the way.
@@ -70,8 +74,12 @@ def gradient(
     of: Sequence[str] | str | None = None,
     save: Collection[str] = (),
     scalars: Mapping[str, int] | None = None,
+    tensors: bool = False,
 ) -> Gradient:
-    """`grad`, with what its parameters and results stand for."""
+    """`grad`, with what its parameters and results stand for.
+
+    With `tensors` adjoints and saved values of rank 0 are passed as tensors of one element, not as numbers.
+    """
     if ties not in ("first", "split"):
         raise ArgumentError(f"ties={ties!r} is not valid", code="TC0511", help='ties is "first" or "split"')
     f = front(Source(src), entry)
@@ -89,8 +97,24 @@ def gradient(
     names = Names(
         {*program.sizes, *program.params, *recorded.versions, *BUILTINS, *(s.name for s in program.scalars)}
     )
+    _check_saved(f, recorded, save)
+    initial = [n for n, v in recorded.versions.items() if v.role == "input"]
+    recorded, extents = with_named_extents(recorded, [*initial, *save, *results], names)
     found = adjoints(recorded, chosen, results, names, ties)
-    return _written(f, program, recorded, found, chosen, tuple(save), names)
+    return _written(f, recorded, found, chosen, tuple(save), names, extents, tensors)
+
+
+def differentiable(src: str, entry: str | None = None) -> tuple[str, ...]:
+    """The floating tensor parameters of a def that a floating result depends on."""
+    f = front(Source(src), entry)
+    if any(st.loops for st in f.checked.statements):
+        return ()
+    recorded = tape(build(f, Variant(checks=False)).program)
+    results = set(_results(f, recorded, None))
+    tensors = [p.name for p in f.checked.params if isinstance(p, r.Tensor)]
+    return tuple(
+        n for n in tensors if recorded.versions[n].dtype.is_float and results & active(recorded, [n])
+    )
 
 
 def _results(f: Front, recorded: Tape, of: Sequence[str] | str | None) -> tuple[str, ...]:
@@ -112,25 +136,23 @@ def _wrt(
     f: Front, recorded: Tape, wrt: Sequence[str] | str | None, results: Sequence[str]
 ) -> tuple[str, ...]:
     """The inputs whose adjoints are wanted."""
-    tensors = {p.name for p in f.checked.params if isinstance(p, r.Tensor)}
-    floating = [
-        n for n, v in recorded.versions.items() if v.role == "input" and v.dtype.is_float and n in tensors
-    ]
-    floating.sort(key=[p.name for p in f.checked.params].index)
-    asked = [wrt] if isinstance(wrt, str) else list(floating if wrt is None else wrt)
+    inputs = {v.tensor: n for n, v in recorded.versions.items() if v.role == "input" and v.dtype.is_float}
+    params = [p.name for p in f.checked.params if isinstance(p, r.Tensor) and p.name in inputs]
+    floating = [*params, *(n for n in inputs if n not in params)]
+    asked = [wrt] if isinstance(wrt, str) else list(params if wrt is None else wrt)
     used: list[str] = []
     for name in asked:
         if name not in floating:
-            params = {p.name for p in f.checked.params}
-            what = "is no floating tensor" if name in params else "is no parameter"
+            known = {p.name for p in f.checked.params}
+            what = "is no floating tensor" if name in known else "is no parameter"
             raise ArgumentError(
                 f"'{name}' in wrt {what} of '{f.checked.name}'",
                 code="TC0521",
                 help=did_you_mean(name, set(floating))
                 or f"floating tensors are {', '.join(floating) or 'none'}",
             )
-        if set(results) & active(recorded, [name]):
-            used.append(name)
+        if set(results) & active(recorded, [inputs[name]]):
+            used.append(inputs[name])
         elif wrt is not None:
             raise ArgumentError(
                 f"no floating result of '{f.checked.name}' depends on '{name}'",
@@ -146,15 +168,7 @@ def _wrt(
     return tuple(dict.fromkeys(used))
 
 
-def _written(
-    f: Front,
-    program: Program,
-    recorded: Tape,
-    found: Adjoints,
-    wrt: tuple[str, ...],
-    save: tuple[str, ...],
-    names: Names,
-) -> Gradient:
+def _check_saved(f: Front, recorded: Tape, save: Collection[str]) -> None:
     for s in save:
         v = recorded.versions.get(s)
         if v is None or v.role == "input":
@@ -163,18 +177,38 @@ def _written(
                 code="TC0521",
                 help=did_you_mean(s, set(recorded.versions)),
             )
+
+
+def _written(
+    f: Front,
+    recorded: Tape,
+    found: Adjoints,
+    wrt: tuple[str, ...],
+    save: tuple[str, ...],
+    names: Names,
+    extents: Mapping[str, Expr],
+    tensors: bool,
+) -> Gradient:
+    found = replace(found, definitions=_live(found))
     needed = _needed(recorded, found.definitions, frozenset(save))
     saved = tuple(s for s in save if s in needed)
     forward = [d for d in recorded.definitions if d.target in needed and d.target not in saved]
-    known = set(program.sizes)
+    known = set(recorded.sizes)
     params: list[str] = []
     for p in f.checked.params:
         if isinstance(p, r.ScalarParam):
             params.append(f"{type_name(p.dtype)} {p.name}")
         else:
             params.append(write.parameter(p.name, recorded.versions[p.name], names, known))
-    params += [write.parameter(s, recorded.versions[s], names, known) for s in saved]
-    params += [write.parameter(n, found.versions[n], names, known) for n in found.seeds.values()]
+    taken = {p.name for p in f.checked.params}
+    before = {
+        v.tensor: n
+        for n, v in recorded.versions.items()
+        if v.role == "input" and v.tensor not in taken and n in needed
+    }
+    params += [write.parameter(n, recorded.versions[n], names, known, tensors) for n in before.values()]
+    params += [write.parameter(s, recorded.versions[s], names, known, tensors) for s in saved]
+    params += [write.parameter(n, found.versions[n], names, known, tensors) for n in found.seeds.values()]
     returns: list[str] = []
     for n in found.of.values():
         v = found.versions[n]
@@ -182,11 +216,27 @@ def _written(
         plain = all(isinstance(x, (IntImm, Variable)) for x in dims) and dims
         returns.append(write.returned(v, dims) if plain else n)
     name = names.fresh(f"{f.checked.name}_grad")
-    lines = write.statements([*forward, *found.definitions], names)
+    arguments = {n: found.versions[n].box for n in (*before.values(), *saved, *found.seeds.values())}
+    carried = {v for box in arguments.values() for x in box for v in variables(x.extent)}
+    unnamed = {n: e for n, e in extents.items() if n not in carried}
+    definitions = without_names([*forward, *found.definitions], unnamed)
+    lines = write.statements([write.from_zero(d, arguments, tensors) for d in definitions], names)
     body = "".join(f"  {line}\n" for line in lines)
     source = f"def {name}({', '.join(params)}) -> ({', '.join(returns)}) {{\n{body}}}\n"
     seeds = {recorded.versions[o].tensor: n for o, n in found.seeds.items()}
-    return Gradient(name, source, wrt, saved, seeds)
+    of = tuple(recorded.versions[n].tensor for n in wrt)
+    return Gradient(name, source, of, before, saved, seeds)
+
+
+def _live(found: Adjoints) -> tuple[Definition, ...]:
+    """The definitions of adjoints without those of which no wanted one is made."""
+    live = set(found.of.values())
+    kept: list[Definition] = []
+    for d in reversed(found.definitions):
+        if d.target in live:
+            kept.append(d)
+            live |= {c.name for c in reads(d)}
+    return tuple(reversed(kept))
 
 
 def _needed(recorded: Tape, definitions: Sequence[Definition], saved: frozenset[str]) -> frozenset[str]:

@@ -32,6 +32,7 @@ from tc.ir.expr import (
     Sub,
     UIntImm,
     Variable,
+    variables,
 )
 from tc.ir.program import IterVar
 from tc.ir.simplify import simplify
@@ -100,26 +101,34 @@ def _exact(e: Expr) -> Expr | None:
 
 
 def reduced(
-    conditions: Sequence[Expr], ranges: Sequence[IterVar], sizes: Collection[str]
+    conditions: Sequence[Expr],
+    ranges: Sequence[IterVar],
+    sizes: Collection[str],
+    known: Sequence[Expr] = (),
 ) -> tuple[Expr, ...] | None:
-    """The conditions that neither the others nor the ranges of variables imply; None: they never all hold.
+    """The conditions that neither others, nor ranges of variables, nor what is `known` of sizes imply; None:
+    they never all hold.
 
     A negated conjunction loses the parts that hold anyway.
     """
-    facts = [
+    facts: list[Expr] = [
         c for v in ranges for c in (GE(Variable(v.name), v.range.min), LT(Variable(v.name), v.range.end))
     ]
+    facts += known
     kept = list(dict.fromkeys(p for c in conditions for p in conjuncts(c) if p != TRUE))
     if _implied(FALSE, [*facts, *kept], sizes):
         return None
     for c in list(kept):
         others = [x for x in kept if x is not c]
-        if _implied(c, [*facts, *others], sizes):
+        # A bound that follows only from conditions on more variables stays: it is what shows the reader, and
+        # range inference, that a subscript is in bounds.
+        own = variables(c)
+        if _implied(c, [*facts, *(x for x in others if variables(x) <= own)], sizes):
             kept = others
             continue
         if isinstance(c, Not) and isinstance(c.a, And):
-            known = [*facts, *others]
-            left = [p for p in conjuncts(c.a) if not _implied(p, known, sizes)]
+            given = [*facts, *others]
+            left = [p for p in conjuncts(c.a) if not _implied(p, given, sizes)]
             kept[kept.index(c)] = next(conjuncts(Not(conjunction(left))))
     return tuple(kept)
 

@@ -8,8 +8,10 @@ variables are summed in one statement, the others follow as sums.  What data sub
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from tc.autodiff import extremes
 from tc.autodiff.derivatives import Part, number, parts, times
@@ -27,7 +29,6 @@ from tc.ir.expr import (
     Expr,
     IfThenElse,
     Not,
-    Sub,
     Variable,
     rebuild,
     substitute,
@@ -88,7 +89,6 @@ class _Reverse:
         self, tape: Tape, wrt: Sequence[str], results: Collection[str], names: Names, ties: str
     ) -> None:
         self.tape = tape
-        self.sizes = tape.sizes
         self.wrt = wrt
         self.results = results
         self.taken = names
@@ -202,11 +202,7 @@ class _Reverse:
     def _seed(self, d: Definition) -> Expr:
         """The adjoint of the element that an instance defines."""
         name = self.names[d.target]
-        v = self.versions[name]
-        args = d.args
-        if name in self.seeds.values():  # an argument: it counts from 0
-            args = tuple(_minus(a, r.min) for a, r in zip(args, v.box, strict=True))
-        return Call(name, args, v.dtype, "func")
+        return Call(name, d.args, self.versions[name].dtype, "func")
 
     def _overwritten(self, d: Definition, position: int) -> tuple[Expr, ...]:
         """Conditions under which later definitions of the same version leave what `d` defines."""
@@ -214,18 +210,19 @@ class _Reverse:
         for e in self.tape.definitions[position + 1 :]:
             if e.target != d.target or e.op is not None or e.neutral:
                 continue
-            inside = _inside(d, e, self.sizes)
+            inside = _inside(d, e, self.tape)
             if inside is not None:
                 out.append(Not(inside))
         return tuple(out)
 
     def _parts(self, d: Definition, seed: Expr, own: Expr, masks: Sequence[Expr] = ()) -> None:
-        merged: dict[tuple[Call, tuple[Expr, ...]], Expr] = {}
+        merged: dict[tuple[Call, tuple[Expr, ...]], Counter[Expr]] = {}
         for p in parts(d.value, seed, own, lambda c: c.name in self.active, d.span):
             key = (p.access, (*masks, *p.conditions))
-            merged[key] = Add(merged[key], p.factor) if key in merged else p.factor
-        for (access, conditions), factor in merged.items():
-            self._contribute(d, Part(access, factor, conditions))
+            merged.setdefault(key, Counter())[p.factor] += 1
+        for (access, conditions), factors in merged.items():
+            each = [f if n == 1 else times(number(n, f), f) for f, n in factors.items()]
+            self._contribute(d, Part(access, reduce(Add, each), conditions))
 
     def _contribute(self, d: Definition, p: Part) -> None:
         version = self.tape.versions[p.access.name]
@@ -251,11 +248,12 @@ class _Reverse:
         local = self.taken.local(x.name for x in d.domain.vars)
         solved = fibre(args, d.domain.vars, version.box, local)
         if solved is None:
-            left = reduced(index, d.domain.vars, self.sizes)
+            left = reduced(index, d.domain.vars, self.tape.sizes, self.tape.facts)
             return None if left is None else self._scattered(d, args, value, left)
         at = dict(solved.values)
         conditions = [*solved.conditions, *(solved.resolved(substitute(c, at)) for c in index)]
-        left = reduced(conditions, (*solved.element, *solved.rest), self.sizes)
+        ranges = (*solved.element, *solved.rest)
+        left = reduced(conditions, ranges, self.tape.sizes, self.tape.facts)
         if left is None:
             return None
         rest = tuple(replace(x, kind="reduction") for x in solved.rest)
@@ -268,8 +266,16 @@ class _Reverse:
         pure = tuple(x for x in kinds if x.kind == "pure")
         rest = tuple(x for x in kinds if x.kind != "pure")
         domain = Domain((*pure, *rest), tuple(index))
-        placed = tuple(a if self._is_subscript(a, domain) else self._tabled(a, domain) for a in args)
-        return _Term(placed, value, domain, scatters=True)
+        placed: list[Expr] = []
+        stands: set[str] = set()  # a variable subscripts once on the left
+        for a in args:
+            own = variables(a) & {v.name for v in domain.vars}
+            if not self._is_subscript(a, domain) or (own & stands and not _reads_data(a)):
+                a = self._tabled(a, domain)
+            if not _reads_data(a):
+                stands |= own
+            placed.append(a)
+        return _Term(tuple(placed), value, domain, scatters=True)
 
     def _is_subscript(self, a: Expr, domain: Domain) -> bool:
         """Whether an expression may stand on the left: it reads data, or is a variable plus what is known."""
@@ -277,7 +283,7 @@ class _Reverse:
         own = {v.name for v in domain.vars}
         found = [(t, c) for t, c in terms.items() if variables(t) & own]
         plain = len(found) == 1 and isinstance(found[0][0], Variable) and found[0][1] == 1
-        return plain or not found or any(isinstance(x, Call) for x in walk(a))
+        return plain or not found or _reads_data(a)
 
     def _tabled(self, a: Expr, domain: Domain) -> Expr:
         """A subscript that no statement may have on its left, as a tensor of such subscripts."""
@@ -317,8 +323,8 @@ class _Reverse:
         self.out += made.definitions
 
 
-def _minus(a: Expr, b: Expr) -> Expr:
-    return simplify(Sub(a, b), exact=True)
+def _reads_data(e: Expr) -> bool:
+    return any(isinstance(x, Call) for x in walk(e))
 
 
 def _masked(t: _Term) -> Expr:
@@ -330,7 +336,7 @@ def _masked(t: _Term) -> Expr:
     return IfThenElse(total, t.value, number(0, t.value))
 
 
-def _inside(d: Definition, later: Definition, sizes: Collection[str]) -> Expr | None:
+def _inside(d: Definition, later: Definition, tape: Tape) -> Expr | None:
     """Where the elements of `d` are elements of a later definition too; None: nowhere."""
     conditions: list[Expr] = []
     own = {v.name: v for v in later.domain.vars}
@@ -342,7 +348,8 @@ def _inside(d: Definition, later: Definition, sizes: Collection[str]) -> Expr | 
         else:
             conditions.append(EQ(a, b))
     conditions += [substitute(c, at) for c in later.domain.conditions]
-    left = reduced([simplify(c, exact=True) for c in conditions], d.domain.vars, sizes)
+    exact = [simplify(c, exact=True) for c in conditions]
+    left = reduced(exact, d.domain.vars, tape.sizes, tape.facts)
     return None if left is None else conjunction(left)
 
 

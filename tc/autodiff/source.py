@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tc.autodiff.names import Names
@@ -26,13 +26,16 @@ from tc.ir.expr import (
     substitute,
 )
 from tc.ir.printer import text
-from tc.ir.program import Domain
+from tc.ir.program import Box, Domain
 from tc.ir.simplify import simplify
 from tc.lang.format import type_name
 
 
-def parameter(name: str, v: Version, names: Names, known: set[str]) -> str:
-    """A parameter that holds a version: extents that are a size or a number are given as such."""
+def parameter(name: str, v: Version, names: Names, known: set[str], tensor: bool = False) -> str:
+    """A parameter that holds a version: extents that are a size or a number are given as such.  One of rank 0
+    is a scalar, or, as a `tensor`, has one element."""
+    if tensor and not v.box:
+        return f"{type_name(v.dtype)}(1) {name}"
     dims: list[str] = []
     for k, r in enumerate(v.box):
         match simplify(r.extent, exact=True):
@@ -66,6 +69,26 @@ def statements(definitions: Sequence[Definition], names: Names) -> list[str]:
             op = f"{d.arg}=!" if d.arg else "=" if d.op is None else f"{d.op}="
             out.append(_statement(d, op, names))
     return out
+
+
+def from_zero(d: Definition, arguments: Mapping[str, Box], tensors: bool = False) -> Definition:
+    """A definition with reads of arguments as these count, from 0 where their boxes begin; those of rank 0
+    are scalars, or `tensors` of one element."""
+
+    def visit(e: Expr) -> Expr:
+        e = rebuild(e, visit)
+        if isinstance(e, Call) and e.kind != "intrinsic" and e.name in arguments:
+            box = arguments[e.name]
+            if not box:
+                return replace(e, args=(ZERO,)) if tensors else Variable(e.name, e.dtype)
+            at = tuple(simplify(Sub(a, r.min), exact=True) for a, r in zip(e.args, box, strict=True))
+            return replace(e, args=at)
+        return e
+
+    if all(box and all(r.min == ZERO for r in box) for box in arguments.values()):
+        return d
+    domain = replace(d.domain, conditions=tuple(map(visit, d.domain.conditions)))
+    return replace(d, args=tuple(map(visit, d.args)), value=visit(d.value), domain=domain)
 
 
 def _continues(start: Definition, d: Definition) -> bool:

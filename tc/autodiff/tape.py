@@ -48,12 +48,13 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Tape:
-    """Versions by name, and their definitions in order."""
+    """Versions by name, and their definitions in order.  `facts` are known of the sizes."""
 
     versions: Mapping[str, Version]
     definitions: tuple[Definition, ...]
     outputs: tuple[str, ...]  # of the program, in order
     sizes: tuple[str, ...]
+    facts: tuple[Expr, ...] = ()
 
     def of(self, version: str) -> tuple[Definition, ...]:
         return tuple(d for d in self.definitions if d.target == version)

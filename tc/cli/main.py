@@ -1,4 +1,4 @@
-"""The command line: run, show, check, format, doctor, cache, demo.
+"""The command line: run, show, check, tune, format, doctor, cache, demo.
 
 Exit codes: 0 done; 1 the program or the call is wrong, or a check found a difference; 2 the command line
 does not parse; 3 a bug in tc; 130 interrupted.  Results go to stdout, diagnostics and warnings to stderr,
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tc import __version__, errors
+from tc.cli import tune as tuning
 from tc.errors import ArgumentError, ParseError, Source, Span
 
 if TYPE_CHECKING:
@@ -129,12 +130,9 @@ def _parser() -> argparse.ArgumentParser:
     check = add("check", _check, "Report the diagnostics of every def.", json=True)
     check.add_argument("files", nargs="+", metavar="file", help=file)
 
-    tune = add("tune", _tune, "Measure what the model thinks best, and keep the fastest.", json=True)
-    tune.add_argument("file", help=file)
+    tune = add("tune", _tune, "Find faster options by measuring, and look after the records.", json=True)
+    tuning.add_arguments(tune)
     _target_arguments(tune)
-    tune.add_argument("--candidates", type=int, default=8, help="tilings to try (default 8)")
-    tune.add_argument("--rounds", type=int, default=7, help="timed calls of each (default 7)")
-    tune.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
 
     fmt = add("format", _format, "Print sources, formatted.")
     fmt.add_argument("files", nargs="+", metavar="file", help=file)
@@ -172,7 +170,7 @@ def _dynamic_argument(p: argparse.ArgumentParser) -> None:
 
 def _dynamic(given: list[str]) -> dict[str, int | None]:
     """{size: typical value or None} from the flags."""
-    typical = _numbers([x for x in given if "=" in x], "--dynamic", whole=True)
+    typical = numbers([x for x in given if "=" in x], "--dynamic", whole=True)
     return {x.split("=")[0]: int(typical[x.split("=")[0]]) if "=" in x else None for x in given}
 
 
@@ -213,7 +211,8 @@ def _pairs(items: Sequence[str], flag: str) -> dict[str, str]:
     return out
 
 
-def _numbers(items: Sequence[str], flag: str, *, whole: bool) -> dict[str, Any]:
+def numbers(items: Sequence[str], flag: str, *, whole: bool) -> dict[str, Any]:
+    """{name: number} from the values of a flag."""
     return {name: _number(name, value, flag, whole) for name, value in _pairs(items, flag).items()}
 
 
@@ -271,8 +270,8 @@ def _run(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     from tc.cli.commands import Request, run_kernel
 
     request = Request(
-        sizes=_numbers(args.size, "--size", whole=True),
-        scalars=_numbers(args.scalar, "--scalar", whole=False),
+        sizes=numbers(args.size, "--size", whole=True),
+        scalars=numbers(args.scalar, "--scalar", whole=False),
         inputs=_pairs(args.input, "--input"),
         outputs=_pairs(args.output, "--output"),
         seed=args.seed,
@@ -330,23 +329,7 @@ def _replay(args: argparse.Namespace, case: Case, request: Request) -> tuple[int
 
 
 def _tune(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
-    from tc.cli.commands import Request, tune_kernel
-
-    request = Request(
-        sizes=_numbers(args.size, "--size", whole=True),
-        scalars=_numbers(args.scalar, "--scalar", whole=False),
-        inputs={},
-        outputs={},
-        seed=args.seed,
-    )
-    report = tune_kernel(_kernel(args, _read(args.file)), request, args.candidates, args.rounds)
-    if not args.json:
-        for t in report["trials"]:
-            time = f"{t['us']:12.1f} us" if t["us"] is not None else f"    {t['problem']}"
-            predicted = f"{t['predicted']:14.0f}" if t["predicted"] is not None else " " * 14
-            print(f"{time}  predicted {predicted}  {t['options']}")
-        print(f"best: {report['best']}")
-    return 0, report
+    return tuning.run(args, lambda source: _kernel(args, source), _read)
 
 
 def _show(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
@@ -361,8 +344,8 @@ def _show(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
             raise unknown(args.stage)
         raise ArgumentError(f"show {args.stage}: no file is given", code="TC0515", help="show STAGE FILE")
     kernel = _kernel(args, _read(args.file))
-    values = _numbers(args.size, "--size", whole=True)
-    values |= {k: int(v) for k, v in _numbers(args.scalar, "--scalar", whole=True).items()}
+    values = numbers(args.size, "--size", whole=True)
+    values |= {k: int(v) for k, v in numbers(args.scalar, "--scalar", whole=True).items()}
     known = values.keys() | set(kernel.dynamic)
     missing = [n for n in (*kernel.front.checked.sizes, *kernel.front.specialized) if n not in known]
     if args.stage == "all":

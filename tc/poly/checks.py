@@ -216,6 +216,8 @@ def _undefined_buffer(scop: Scop, b: Buffer) -> None:
             first = first or s
             if s.stage.op is None and s.write.must:
                 defined = defined.union(s.write.map.range())
+    if b.role == "temporary" and b.kept:  # no pass computes it elsewhere, and nothing reads the rest
+        return
     found = example(scop.parameters, box.subtract(defined))
     if found is not None and first is not None:
         raise _nothing_defines(b, found, first)

@@ -8,6 +8,8 @@
 | `TC_CACHE=0` | keep no compiled kernels on disk (default: 1) |
 | `TC_CACHE_DIR=DIR` | where they are kept (default: the user's directory for such things) |
 | `TC_CACHE_MIB=N` | how much is kept, in MiB (default: 1024) |
+| `TC_TUNE_DIR=DIR` | where records of measurements are (default: the user's directory for data) |
+| `TC_TUNED=near` | take options from records of near sizes too; `exact`: of the same sizes; `off`: none |
 | `TC_CUDA_DEVICE=N` | the number of the CUDA device (default: 0) |
 | `TC_OPENCL_DEVICE=NAME` | part of the name of the OpenCL device or its platform (default: the first GPU) |
 | `TC_RESULT_POOL_MIB=N` | how much memory of dead NumPy results is kept, in MiB (default: 256; 0: none) |
@@ -21,7 +23,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from platformdirs import user_cache_dir
+from platformdirs import user_cache_dir, user_data_dir
 
 from tc.errors import ArgumentError
 
@@ -62,6 +64,12 @@ def cache_directory() -> Path:
     """Where compiled kernels are kept (`TC_CACHE_DIR`); it need not exist."""
     text = os.environ.get("TC_CACHE_DIR", "")
     return Path(text) if text else Path(user_cache_dir("tensor-comprehensions", appauthor=False))
+
+
+def records_directory() -> Path:
+    """Where records of measurements are (`TC_TUNE_DIR`); it need not exist."""
+    text = os.environ.get("TC_TUNE_DIR", "")
+    return Path(text) if text else Path(user_data_dir("tensor-comprehensions", appauthor=False)) / "tuning"
 
 
 def cuda_device() -> int:

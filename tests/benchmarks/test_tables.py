@@ -144,7 +144,7 @@ def test_a_row_of_soft_max_is_among_the_workloads_over_threads() -> None:
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 def test_the_model_beside_the_clock() -> None:
-    row = model.measure("gemm@9,8,7", 2, 1)
+    row = model.measure("gemm@9,8,7", 2)
     assert row["trials"] and row["default_us"] > 0
     assert row["memory_bytes"] is None or row["memory_bytes"] >= 4 * 9 * 7
     head, line = model.summary([row]).splitlines()

@@ -254,9 +254,9 @@ def _exhausted(m: pytest.MonkeyPatch) -> None:
 def _notice(m: pytest.MonkeyPatch) -> None:
     import threading
 
-    from tc import kernel, registry
+    from tc import registry
 
-    m.setattr(kernel, "_noticed", threading.Event())
+    m.setattr(registry, "_noticed", threading.Event())
     m.setattr(registry, "_found", {n: e for n, e in registry._entries().items() if n == "reference"})
     k = tc.compile("def f(float(N) A) -> (B) { B(i) = A(i) }")
     k(np.ones(3, np.float32))
@@ -347,6 +347,35 @@ def _not_opencl(m: pytest.MonkeyPatch) -> None:
     _opencl().find().kernels("nonsense", ["f"])
 
 
+def _no_optuna(m: pytest.MonkeyPatch) -> None:
+    import sys
+
+    from tc.tuner import strategies
+    from tc.tuner.space import Space
+
+    m.setitem(sys.modules, "optuna", None)
+    strategies.make("tpe", Space(()), 0, list)
+
+
+def _no_children(m: pytest.MonkeyPatch) -> None:
+    import sys
+
+    m.setattr(sys, "executable", "/bin/cat")
+    tc.tune("def f(float(N) A) -> (B) { B(i) = A(i) }", sizes={"N": 3}, backend="cpu", records=False)
+
+
+def _no_workers(m: pytest.MonkeyPatch) -> None:
+    class Client:
+        def scheduler_info(self, n_workers: int) -> Any:
+            return {"workers": {"tcp://a": {"resources": {"tc-compile": 1}}}}
+
+        def run(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+            return {"tcp://a": function(*args)} if args and len(args) > 1 else {}
+
+    source = "def f(float(N) A) -> (B) { B(i) = A(i) }"
+    tc.tune(source, sizes={"N": 3}, backend="cpu", records=False, client=Client())
+
+
 PROVOKED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "TC0802": _unavailable,
     "TC0803": _unloadable,
@@ -356,6 +385,9 @@ PROVOKED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "TC0811": _narrow_processor,
     "TC0518": lambda m: replay.read("{}", "case.json"),
     "TC0812": lambda m: tc.tune("def f(float(N) A) -> (B) { B(i) = A(i) }", [], backend="reference"),
+    "TC0822": _no_optuna,
+    "TC0823": _no_children,
+    "TC0824": _no_workers,
     "TC0814": lambda m: tc.compile(
         "def f(float(N) A) -> (B) { B(i) = A(i) }", "cpu", sizes={"N": 4}, options={"machine": {"core": 4}}
     ),

@@ -1,0 +1,232 @@
+"""Gradients of random programs, against finite differences of the programs themselves.
+
+    python -m fuzz.gradients [--count 2000] [--seed 0] [--backend cpu]
+
+For a random direction v and random adjoints w of the results, the sum of the gradient times v must be the
+derivative of the sum of the results times w along v.  The derivative is a central difference in double.
+Where the differences of two step sizes, or to both sides, do not agree there is a kink or a step, and the
+program is counted as such.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+import tc
+from fuzz.differential import INDEX_LIMIT, sizes_of
+from fuzz.strategies import Program, programs
+from tc.autodiff.gradient import Gradient, gradient
+from tc.lang import resolved as r
+from tc.runtime.arrays import numpy_dtype
+
+Array = np.ndarray[Any, Any]
+_STEP = 2.0**-16
+_NARROW = re.compile(r"\b(half|bfloat16|float)\(")  # casts that would round differences away
+_UNPROVEN = frozenset(("TC0307", "TC0601"))
+_EXACT = frozenset(("TC0241", "TC0242", "TC0522"))  # what `tc.grad` refuses
+
+
+class WrongGradient(AssertionError):
+    """A gradient that is not the derivative."""
+
+
+@dataclass
+class Seen:
+    """What became of programs."""
+
+    right: int = 0
+    kinks: int = 0
+    refused: Counter[str] = field(default_factory=Counter[str])
+
+
+def floats(rng: np.random.Generator, shape: Sequence[int]) -> Array:
+    """Numbers around 1 in size, none near 0."""
+    return np.asarray(rng.uniform(0.4, 1.6, shape) * rng.choice([-1.0, 1.0], shape))
+
+
+def inputs(
+    kernel: tc.Kernel, p: Program, rng: np.random.Generator
+) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Arguments of a program, and the values its in/out tensors have before."""
+    front = kernel.front
+    values: dict[str, Any] = {}
+    for param in front.checked.params:
+        if isinstance(param, r.ScalarParam):
+            values[param.name] = p.scalars[param.name]
+            continue
+        shape = [p.sizes[d.name] for d in param.dims or () if isinstance(d, r.Size)]
+        dtype = front.typed.dtype(param)
+        limit = INDEX_LIMIT if param.name == "X" else 2
+        values[param.name] = (
+            floats(rng, shape) if dtype.is_float else rng.integers(0, limit, shape).astype(numpy_dtype(dtype))
+        )
+    before: dict[str, Array] = {}
+    inout = [x for x in front.checked.returns if x.mode == "inout"]
+    if inout:
+        shapes = kernel.output_shapes(**sizes_of(kernel, p))
+        for x in inout:
+            dtype = front.typed.dtype(x.tensor)
+            before[x.name] = (
+                floats(rng, shapes[x.name])
+                if dtype.is_float
+                else rng.integers(0, 2, shapes[x.name]).astype(numpy_dtype(dtype))
+            )
+    return values, before
+
+
+def results(kernel: tc.Kernel, values: Mapping[str, Any], before: Mapping[str, Array]) -> dict[str, Array]:
+    found = kernel(**values, out={n: v.copy() for n, v in before.items()} or None)
+    found = found if isinstance(found, tuple) else (found,)
+    return {x.name: np.asarray(v) for x, v in zip(kernel.front.checked.returns, found, strict=True)}
+
+
+def check(p: Program, backend: str = "cpu", ties: str = "first") -> str:
+    """What became of a program: a code of an error, `"kink"`, or `"right"`.  Raises WrongGradient."""
+    exact = replace(p, source=_NARROW.sub("double(", p.source))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tc.Warning)
+        return _check(exact, backend, ties)
+
+
+def _check(p: Program, backend: str, ties: str) -> str:
+    try:
+        kernel = tc.compile(p.source, backend=backend)
+    except tc.Error as e:
+        return e.code
+    rng = np.random.default_rng(p.seed)
+    try:
+        values, before = inputs(kernel, p, rng)
+        primal = results(kernel, values, before)
+    except tc.Error as e:
+        return e.code
+    inout = [n for n, v in before.items() if v.dtype == np.float64]
+    tensors = [n for n, v in values.items() if isinstance(v, np.ndarray) and v.dtype == np.float64]
+    try:
+        scalars = {n: int(values[n]) for n in kernel.front.specialized}
+        g = _gradient(p.source, [*tensors, *inout], scalars, ties)
+    except tc.Error as e:
+        if e.code in _EXACT:
+            return e.code
+        raise WrongGradient(f"{p.source}\n{e}") from e
+    weights = {n: floats(rng, primal[n].shape) for n in g.seeds}
+    given = [values[x.name] for x in kernel.front.checked.params]
+    given += [before[n] for n in g.before] + [weights[n] for n in g.seeds]
+    try:
+        found = tc.compile(g.source, backend=backend)(*given)
+    except tc.Error as e:
+        if e.code in _UNPROVEN and re.search(r"d_\w+\([^)]*(min|max)\(", g.source):
+            return "unproven"  # a result that starts at a minimum of sizes: its guards are not understood
+        raise WrongGradient(f"{p.source}\nat {dict(p.sizes)}\n{g.source}\n{e}") from e
+    adjoints = found if isinstance(found, tuple) else (found,)
+    along = {n: floats(rng, (values[n] if n in values else before[n]).shape) for n in g.wrt}
+    told = sum(float(np.vdot(np.asarray(a), along[n])) for n, a in zip(g.wrt, adjoints, strict=True))
+    size = sum(float(np.vdot(np.abs(a), np.abs(along[n]))) for n, a in zip(g.wrt, adjoints, strict=True))
+
+    def total(t: float) -> float:
+        moved = {n: v + t * along[n] if n in along else v for n, v in values.items()}
+        start = {n: v + t * along[n] if n in along else v for n, v in before.items()}
+        now = results(kernel, moved, start)
+        return sum(float(np.vdot(now[n], w)) for n, w in weights.items())
+
+    wanted = _derivative(total, size)
+    if wanted is None or not np.isfinite(size):
+        return "kink"
+    value, error = wanted
+    if abs(told - value) > error:
+        raise WrongGradient(
+            f"{p.source}\nat {dict(p.sizes)}, seed {p.seed}\n{g.source}\nwanted {value} ± {error}, got {told}"
+        )
+    return "right"
+
+
+def _gradient(source: str, wrt: Sequence[str], scalars: Mapping[str, int], ties: str) -> Gradient:
+    """The gradient with respect to those of some tensors that results depend on."""
+    kept: list[str] = []
+    for n in wrt:
+        try:
+            gradient(source, n, ties=ties, scalars=scalars)
+        except tc.ArgumentError as e:
+            if e.code != "TC0522":
+                raise
+            continue
+        kept.append(n)
+    return gradient(source, kept, ties=ties, scalars=scalars)
+
+
+def _derivative(f: Callable[[float], float], size: float) -> tuple[float, float] | None:
+    """The derivative at 0, and how far it may be off; None where there is none."""
+    with np.errstate(all="ignore"):
+        far = [f(k * _STEP) for k in (-2, -1, 0, 1, 2)]
+        if not all(np.isfinite(far)):
+            return None
+        scale = max(abs(x) for x in far)
+        noise = 2.0**-44 * (scale + size) / _STEP
+        near = (far[3] - far[1]) / (2 * _STEP)
+        wide = (far[4] - far[0]) / (4 * _STEP)
+        better = near + (near - wide) / 3
+        left, right = (far[2] - far[1]) / _STEP, (far[3] - far[2]) / _STEP
+        curve = abs(far[3] - 2 * far[2] + far[1]) / _STEP
+        wider = abs(far[4] - 2 * far[2] + far[0]) / (4 * _STEP)
+        smooth = abs(near - wide) <= 1e-3 * size + noise and abs(left - right) <= 1e-2 * size + noise
+        # A second difference grows with the square of the step; at a kink it grows with the step.
+        smooth = smooth and curve <= 1.5 * wider + 1e-6 * size + noise
+        return (better, abs(near - wide) + 1e-6 * size + noise) if smooth else None
+
+
+def run(count: int, number: int, backend: str, progress: bool = True) -> Seen:
+    seen = Seen()
+    begun = time.monotonic()
+
+    @seed(number)
+    @settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+    )
+    @given(programs(("double",), ("double", "double", "int", "uint8", "bool")))
+    def examples(p: Program) -> None:
+        kind = check(p, backend, "split" if p.seed % 4 == 0 else "first")
+        seen.right += kind == "right"
+        seen.kinks += kind == "kink"
+        if kind not in ("right", "kink"):
+            seen.refused.update([kind])
+        if progress:
+            sys.stderr.write(f"\r{seen.right} right, {seen.kinks} kinks, {seen.refused.total()} refused ")
+
+    try:
+        examples()
+    finally:
+        if progress:
+            sys.stderr.write(f"in {time.monotonic() - begun:.0f} s: {dict(seen.refused)}\n")
+    return seen
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m fuzz.gradients",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--backend", default="cpu")
+    chosen = parser.parse_args()
+    seen = run(chosen.count, chosen.seed, chosen.backend)
+    print(f"{seen.right} gradients right, {seen.kinks} at kinks, 0 wrong; refused: {dict(seen.refused)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""Names for the extents of tensors that a gradient takes as arguments.
+
+The extent of a result is an expression of sizes, `(N - 1)/2 + 1`, but that of a parameter is a size.  Where a
+gradient takes an adjoint of a result, its extents get names, and the same expressions elsewhere become these
+names, so that what is read of it is seen to be in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from tc.autodiff.names import Names
+from tc.autodiff.tape import Definition, Tape
+from tc.ir.expr import EQ, Expr, IntImm, Variable, rebuild, substitute
+from tc.ir.program import Domain, Range
+from tc.ir.simplify import simplify
+
+
+def with_named_extents(tape: Tape, arguments: Iterable[str], names: Names) -> tuple[Tape, Mapping[str, Expr]]:
+    """The tape with names for the extents of the versions `arguments`, and what they stand for."""
+    found: dict[Expr, Variable] = {}
+    for n in arguments:
+        v = tape.versions[n]
+        for k, r in enumerate(v.box):
+            extent = simplify(r.extent, exact=True)
+            if not isinstance(extent, (IntImm, Variable)) and extent not in found:
+                found[extent] = Variable(names.fresh(f"{v.tensor}{k}"))
+    if not found:
+        return tape, {}
+    versions = {n: replace(v, box=tuple(_range(x, found) for x in v.box)) for n, v in tape.versions.items()}
+    definitions = tuple(
+        replace(d, domain=_domain(d.domain, lambda r: _range(r, found))) for d in tape.definitions
+    )
+    facts = tuple(EQ(v, e) for e, v in found.items())
+    sizes = (*tape.sizes, *(v.name for v in found.values()))
+    named = replace(tape, versions=versions, definitions=definitions, sizes=sizes, facts=facts)
+    return named, {v.name: e for e, v in found.items()}
+
+
+def without_names(definitions: Iterable[Definition], of: Mapping[str, Expr]) -> list[Definition]:
+    """The definitions with what some names stand for in place of them."""
+    at = dict(of)
+
+    def visit(e: Expr) -> Expr:
+        return at.get(e.name, e) if isinstance(e, Variable) else rebuild(e, visit)
+
+    def moved(r: Range) -> Range:
+        return Range(substitute(r.min, at), substitute(r.extent, at))
+
+    def domain(d: Domain) -> Domain:
+        return replace(_domain(d, moved), conditions=tuple(map(visit, d.conditions)))
+
+    return [
+        replace(d, args=tuple(map(visit, d.args)), value=visit(d.value), domain=domain(d.domain))
+        for d in definitions
+    ]
+
+
+def _range(r: Range, found: Mapping[Expr, Variable]) -> Range:
+    extent = simplify(r.extent, exact=True)
+    return replace(r, extent=found[extent]) if extent in found else r
+
+
+def _domain(d: Domain, f: Callable[[Range], Range]) -> Domain:
+    return replace(d, vars=tuple(replace(v, range=f(v.range)) for v in d.vars))

@@ -1,0 +1,1 @@
+"""Kernels as operators of frameworks: the only importer of PyTorch and JAX."""

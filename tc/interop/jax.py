@@ -1,0 +1,263 @@
+"""JAX: a def as a function that can be traced, with gradients.
+
+    op = tc.jax.op("def f(float(N,M) x, float(M) w) -> (y) { y(i) +=! x(i,j) * w(j) }")
+    jax.grad(lambda x, w: op(x, w).sum())(x, w)
+
+Shapes and types of results come from range inference, the gradient from `tc.grad`, which is a function of the
+same kind, so that there are second derivatives.  XLA calls the kernel back through Python
+(`jax.pure_callback`), which costs about 0.1 ms a call; the first one says so (PerformanceNotice).
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, cast
+
+import numpy as np
+
+from tc.api import Kernel, compile
+from tc.autodiff.gradient import Gradient, differentiable, gradient
+from tc.dtypes import DType
+from tc.errors import ArgumentError, DTypeError, PerformanceNotice, warn
+from tc.interop.symbolic import Arithmetic, shapes_of, sizes_of
+from tc.lang import resolved as r
+from tc.runtime.arrays import numpy_dtype
+
+jax: Any = import_module("jax")
+_FUNCTIONS: dict[tuple[Any, ...], Op] = {}
+_LOCK = threading.RLock()
+_EXACT = Arithmetic(min, max)
+
+
+def op(
+    src: str | Kernel,
+    backward: str | None = "auto",
+    *,
+    entry: str | None = None,
+    backend: str | None = None,
+    ties: str = "first",
+    **options: Any,
+) -> Op:
+    """A function on arrays from a def: `entry` of `src`, by default the last one.
+
+    It can be used under `jit`, `grad`, `vmap` and `scan`.  Scalar parameters are numbers, not arrays that are
+    traced.  `backward` is `"auto"` (`tc.grad`) or None for a function without gradients.  `ties` as in
+    `tc.grad`; `backend` and options as in `tc.compile`.
+
+    The same arguments give the same function.  Raises the errors of `tc.compile`, and ArgumentError for a def
+    with in/out tensors, as arrays of JAX do not change.
+    """
+    if isinstance(src, Kernel):
+        kernel, source = src, src.source
+    else:
+        kernel, source = compile(src, backend=backend, entry=entry, **options), src
+    key = (source, kernel.name, backward, backend, ties, repr(sorted(options.items())))
+    with _LOCK:
+        found = _FUNCTIONS.get(key)
+        if found is None:
+            found = _FUNCTIONS[key] = Op(source, kernel, backward, backend, ties, options)
+            _announce()
+        return found
+
+
+@functools.cache
+def _announce() -> None:
+    warn(
+        PerformanceNotice(
+            "JAX calls kernels back through Python, which costs about 0.1 ms a call",
+            help="outside of jit a kernel takes arrays of JAX directly",
+        ),
+        stacklevel=None,
+    )
+
+
+class Op:
+    """A function of JAX arrays.  Call it with arrays in parameter order or by name."""
+
+    def __init__(
+        self,
+        source: str,
+        kernel: Kernel,
+        backward: str | None,
+        backend: str | None,
+        ties: str,
+        options: Mapping[str, Any],
+    ) -> None:
+        self.source = source
+        self.kernel = kernel
+        self.ties = ties
+        self.backward = backward
+        self._backend = backend
+        self._options = options
+        self._params = kernel.front.checked.params
+        self._names = [p.name for p in self._params]
+        self._results = {x.name: kernel.front.typed.dtype(x.tensor) for x in kernel.front.checked.returns}
+        changed = [x.name for x in kernel.front.checked.returns if x.mode == "inout"]
+        if changed:
+            raise ArgumentError(
+                f"'{kernel.name}' changes {', '.join(changed)}, and arrays of JAX do not change",
+                code="TC0525",
+                help="take the values before as a parameter of another name",
+            )
+        self._gradients: dict[tuple[Any, ...], tuple[Gradient, Op]] = {}
+        self._traced: dict[tuple[Any, ...], Callable[..., Any]] = {}
+
+    def __repr__(self) -> str:
+        return f"<tc function {self.kernel.name} of JAX>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        given = self._bound(args, kwargs)
+        scalars = tuple(
+            (p.name, _number(p, v))
+            for p, v in zip(self._params, given, strict=True)
+            if not isinstance(p, r.Tensor)
+        )
+        arrays = [v for p, v in zip(self._params, given, strict=True) if isinstance(p, r.Tensor)]
+        found = self._traced.get(scalars)
+        if found is None:
+            found = self._traced.setdefault(scalars, self._function(dict(scalars)))
+        return found(*arrays)
+
+    def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+        if len(args) > len(self._names):
+            raise TypeError(
+                f"{self.kernel.name}() takes {len(self._names)} arguments but {len(args)} were given"
+            )
+        by_name = dict(zip(self._names, args, strict=False))
+        for n, v in kwargs.items():
+            if n not in self._names or n in by_name:
+                raise TypeError(f"{self.kernel.name}() got an unexpected or repeated argument '{n}'")
+            by_name[n] = v
+        missing = [n for n in self._names if n not in by_name]
+        if missing:
+            raise TypeError(f"{self.kernel.name}() misses {', '.join(missing)}")
+        return [by_name[n] for n in self._names]
+
+    @property
+    def tensors(self) -> list[tuple[r.Tensor, DType]]:
+        """The tensor parameters and their types."""
+        return [(p, self.kernel.front.typed.dtype(p)) for p in self._params if isinstance(p, r.Tensor)]
+
+    def _function(self, scalars: Mapping[str, Any]) -> Callable[..., Any]:
+        """The function of the tensors alone, with its derivative."""
+
+        def call(*arrays: Any) -> Any:
+            return self._call(scalars, arrays)
+
+        def forward(*arrays: Any) -> Any:
+            found = function(*arrays)  # not `call`, which has no derivative: this may be differentiated, too
+            by_name = dict(zip(self._results, _several(found), strict=True))
+            made = self._gradient(scalars)
+            kept = [by_name[n] for n in made[0].saved] if made is not None else []
+            return found, (arrays, kept)
+
+        def backward(kept: Any, adjoints: Any) -> tuple[Any, ...]:
+            given, results = kept
+            return self._adjoints(scalars, given, results, _several(adjoints))
+
+        if self.backward is None:
+            return call
+        function: Any = jax.custom_vjp(call)
+        function.defvjp(forward, backward)
+        return function
+
+    def _call(self, scalars: Mapping[str, Any], arrays: Sequence[Any]) -> Any:
+        given = dict(scalars)
+        for (p, t), a in zip(self.tensors, arrays, strict=True):
+            want = numpy_dtype(t)
+            integer = p.name in self.kernel.front.any_integer
+            a = jax.numpy.asarray(a)
+            if a.dtype != want and not integer:
+                raise DTypeError(
+                    f"{self.kernel.name}: {p.name} has type {a.dtype}, not {want}",
+                    code="TC0411",
+                    help='pass .astype(…), or set jax.config.update("jax_enable_x64", True) for 64 bits',
+                )
+            given[p.name] = a
+        tensors = [given[p.name] for p, _ in self.tensors]
+        sizes = sizes_of(
+            self.kernel,
+            {p.name: a.shape for (p, _), a in zip(self.tensors, tensors, strict=True)},
+            self._check,
+        )
+        keyed = {n: int(scalars[n]) for n in self.kernel.front.specialized}
+        shapes = shapes_of(self.kernel, sizes, keyed, _EXACT)
+        results = [
+            jax.ShapeDtypeStruct(tuple(max(0, n) for n in shapes[k]), numpy_dtype(t))
+            for k, t in self._results.items()
+        ]
+
+        def run(*arrays: Any) -> Any:
+            at = {
+                **scalars,
+                **{p.name: np.asarray(a) for (p, _), a in zip(self.tensors, arrays, strict=True)},
+            }
+            found = self.kernel(*(at[n] for n in self._names))
+            return tuple(np.asarray(x) for x in _several(found))
+
+        found = jax.pure_callback(run, tuple(results), *tensors, vmap_method="sequential")
+        return found[0] if len(results) == 1 else tuple(found)
+
+    def _check(self, holds: Any, what: str) -> None:
+        if not holds:
+            raise ArgumentError(
+                f"{self.kernel.name}: {what}", code="TC0506", help="pass arrays of shapes that fit"
+            )
+
+    # ---- gradients
+
+    def _gradient(self, scalars: Mapping[str, Any]) -> tuple[Gradient, Op] | None:
+        keyed = tuple((n, int(scalars[n])) for n in self.kernel.front.specialized)
+        found = self._gradients.get(keyed)
+        if found is None:
+            reached = differentiable(self.source, self.kernel.name)
+            if not reached:
+                return None
+            made = gradient(
+                self.source,
+                reached,
+                self.kernel.name,
+                ties=self.ties,
+                save=[n for n, t in self._results.items() if t.is_float],
+                scalars=dict(keyed),
+                tensors=True,
+            )
+            found = self._gradients.setdefault(keyed, (made, op(made.source, backend=self._backend)))
+        return found
+
+    def _adjoints(
+        self, scalars: Mapping[str, Any], arrays: Sequence[Any], kept: Sequence[Any], adjoints: Sequence[Any]
+    ) -> tuple[Any, ...]:
+        made = self._gradient(scalars)
+        of: dict[str, Any] = {}
+        if made is not None:
+            g, function = made
+            seeds = dict(zip(self._results, adjoints, strict=True))
+            given = {**scalars, **{p.name: a for (p, _), a in zip(self.tensors, arrays, strict=True)}}
+            rest = [jax.numpy.atleast_1d(x) for x in (*kept, *(seeds[n] for n in g.seeds))]
+            found = _several(function(*(given[n] for n in self._names), *rest))
+            of = dict(zip(g.wrt, found, strict=True))
+        out: list[Any] = []
+        for (p, t), a in zip(self.tensors, arrays, strict=True):
+            none = np.zeros(a.shape, jax.dtypes.float0) if not t.is_float else jax.numpy.zeros_like(a)
+            out.append(of.get(p.name, none))
+        return tuple(out)
+
+
+def _number(p: r.ScalarParam, value: Any) -> Any:
+    if isinstance(value, jax.core.Tracer):
+        raise ArgumentError(
+            f"the scalar {p.name} is traced, and must be a number",
+            code="TC0526",
+            help="mark it as static (jax.jit(…, static_argnums=…)), or make it a tensor of one element",
+        )
+    return bool(value) if p.dtype.is_bool else int(value) if p.dtype.is_int else float(value)
+
+
+def _several(found: Any) -> tuple[Any, ...]:
+    if isinstance(found, (tuple, list)):
+        return tuple(cast("Sequence[Any]", found))
+    return (found,)

@@ -1,0 +1,364 @@
+"""PyTorch: a def as an operator with gradients, for eager mode, torch.compile and torch.export.
+
+    op = tc.torch.op("def f(float(N,M) x, float(M) w) -> (y) { y(i) +=! x(i,j) * w(j) }")
+    op(x, w).sum().backward()
+
+An operator is registered with the dispatcher as `tc::<name>_<digest>`: its schema comes from the def, its
+fake implementation from range inference, its gradient from `tc.grad`, which is an operator of the same kind,
+so that there are second derivatives.  The digest is of the source, so that a graph that is stored means the
+same program where it is loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, cast
+
+from torch import nn
+
+from tc.api import Kernel, compile
+from tc.autodiff.gradient import Gradient, differentiable, gradient
+from tc.dtypes import DType
+from tc.errors import ArgumentError, SemanticError
+from tc.interop.symbolic import Arithmetic, shapes_of, sizes_of
+from tc.lang import resolved as r
+
+torch: Any = import_module("torch")  # whose own annotations leave much unsaid
+Backward = str | Callable[..., Any] | None
+_LIBRARY = torch.library.Library("tc", "FRAGMENT")
+_OPERATORS: dict[tuple[Any, ...], Op] = {}
+_LOCK = threading.RLock()
+_SYMBOLIC = Arithmetic(torch.sym_min, torch.sym_max)
+
+
+def op(
+    src: str | Kernel,
+    name: str | None = None,
+    backward: Backward = "auto",
+    *,
+    entry: str | None = None,
+    backend: str | None = None,
+    ties: str = "first",
+    **options: Any,
+) -> Op:
+    """An operator on tensors from a def: `entry` of `src`, by default the last one.
+
+    `name` stands in the registered name in place of that of the def.  `backward` is `"auto"` (`tc.grad`), the
+    source of a def, a callable, or None for an operator without gradients.  A backward def or callable takes
+    the arguments, then an adjoint for each floating result, and returns the adjoint of each floating tensor
+    parameter in order.  `ties` as in `tc.grad`; `backend` and options as in `tc.compile`, where by default
+    tensors on a GPU go to `cuda` and others to `cpu`.
+
+    The same arguments give the same operator.  Raises the errors of `tc.compile`.
+    """
+    if isinstance(src, Kernel):
+        kernel, source = src, src.source
+        entry = entry or src.name
+    else:
+        kernel, source = compile(src, backend=None, entry=entry), src
+    key = (source, kernel.name, name, backward, backend, ties, repr(sorted(options.items())))
+    with _LOCK:
+        found = _OPERATORS.get(key)
+        if found is None:
+            found = _OPERATORS[key] = Op(source, kernel, name, backward, backend, ties, options)
+        return found
+
+
+class Op:
+    """A registered operator.  Call it with tensors in parameter order or by name.
+
+    Attributes: `name` (qualified), `kernel`, `default` (the overload, for `torch.library.opcheck`).
+    """
+
+    def __init__(
+        self,
+        source: str,
+        kernel: Kernel,
+        name: str | None,
+        backward: Backward,
+        backend: str | None,
+        ties: str,
+        options: Mapping[str, Any],
+    ) -> None:
+        self.source = source
+        self.kernel = kernel
+        self.ties = ties
+        self.backward = backward
+        self._backend = backend
+        self._options = options
+        self._kernels: dict[str, Kernel] = {}
+        self._gradients: dict[tuple[Any, ...], tuple[Gradient, Op]] = {}
+        self._params = kernel.front.checked.params
+        self._names = [p.name for p in self._params]
+        returns = kernel.front.checked.returns
+        self._inout = [x.name for x in returns if x.mode == "inout"]
+        self._dtypes = {x.name: _dtype(kernel.front.typed.dtype(x.tensor)) for x in returns}
+        self._results = [x.name for x in returns if x.name not in self._inout]
+        if self._inout and self._results:
+            raise ArgumentError(
+                f"'{kernel.name}' both returns new tensors and changes {', '.join(self._inout)}",
+                code="TC0523",
+                help="make two defs of it, or return what changes under another name",
+            )
+        stem = name or kernel.name
+        told = repr((source, kernel.name, str(backward), ties, backend, sorted(options.items())))
+        digest = hashlib.sha256(told.encode()).hexdigest()[:12]
+        self._short = re.sub(r"\W", "_", stem) + "_" + digest
+        self.name = f"tc::{self._short}"
+        self._register()
+        self.default = getattr(torch.ops.tc, self._short).default
+
+    def __repr__(self) -> str:
+        return f"<tc operator {self.name}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            args = self._ordered(args, kwargs)
+        return self.default(*args)
+
+    def _ordered(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        names = [*self._names, *self._inout]
+        rest = names[len(args) :]
+        for n in kwargs:
+            if n not in rest:
+                raise TypeError(f"{self.kernel.name}() got an unexpected or repeated argument '{n}'")
+        return (*args, *(kwargs[n] for n in rest if n in kwargs))
+
+    # ---- registration
+
+    def _schema(self) -> str:
+        parts: list[str] = []
+        for p in self._params:
+            if isinstance(p, r.Tensor):
+                parts.append(f"Tensor {p.name}")
+            else:
+                kind = "bool" if p.dtype.is_bool else "SymInt" if p.dtype.is_int else "float"
+                parts.append(f"{kind} {p.name}")
+        parts += [f"Tensor({chr(97 + k)}!) {n}" for k, n in enumerate(self._inout)]
+        made = len(self._results)
+        gives = "()" if self._inout else "Tensor" if made == 1 else f"({', '.join(['Tensor'] * made)})"
+        return f"{self._short}({', '.join(parts)}) -> {gives}"
+
+    def _register(self) -> None:
+        _LIBRARY.define(self._schema(), tags=(torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides))
+        _LIBRARY.impl(self._short, self._run("cpu"), "CPU")
+        _LIBRARY.impl(self._short, self._run("cuda"), "CUDA")
+        torch.library.register_fake(self.name, self._fake, lib=_LIBRARY)
+        if self._inout:
+            return
+        torch.library.register_autograd(self.name, self._backward, setup_context=self._setup, lib=_LIBRARY)
+        floating = {_dtype(t) for _, t in self.tensors if t.is_float}
+        if len(floating) == 1:
+            (only,) = floating
+            for device in ("cpu", "cuda"):
+                torch.library.register_autocast(self.name, device, only, lib=_LIBRARY)
+
+    @property
+    def tensors(self) -> list[tuple[r.Tensor, DType]]:
+        """The tensor parameters and their types."""
+        return [(p, self.kernel.front.typed.dtype(p)) for p in self._params if isinstance(p, r.Tensor)]
+
+    def _run(self, device: str) -> Callable[..., Any]:
+        count = len(self._params)
+        inout, own = self._inout, self._results
+
+        def run(*args: Any) -> Any:
+            kernel = self._kernels.get(device)
+            if kernel is None:
+                kernel = self._compiled(device)
+            with torch.no_grad():
+                if inout:
+                    kernel(*args[:count], out=dict(zip(inout, args[count:], strict=True)))
+                    return None
+                found = kernel(*args)
+            return found if len(own) == 1 else tuple(found)
+
+        return run
+
+    def _compiled(self, device: str) -> Kernel:
+        backend = self._backend or ("cuda" if device == "cuda" else None)
+        made = compile(self.source, backend=backend, entry=self.kernel.name, **self._options)
+        return self._kernels.setdefault(device, made)
+
+    def _fake(self, *args: Any) -> Any:
+        if self._inout:
+            return None
+        given = dict(zip(self._names, args, strict=True))
+        tensors = {p.name: given[p.name] for p, _ in self.tensors}
+        scalars = {n: int(given[n]) for n in self.kernel.front.specialized}
+
+        def check(holds: Any, what: str) -> None:
+            torch._check(holds, lambda: f"{self.kernel.name}: {what}")
+
+        for p, t in self.tensors:
+            found, integer = given[p.name].dtype, p.name in self.kernel.front.any_integer
+            check(found == _dtype(t) or integer, f"{p.name} has type {found}, not {_dtype(t)}")
+        sizes = sizes_of(self.kernel, {n: tuple(t.shape) for n, t in tensors.items()}, check)
+        shapes = shapes_of(self.kernel, sizes, scalars, _SYMBOLIC)
+        like = next(iter(tensors.values()), None)
+        device = like.device if like is not None else torch.device("cpu")
+        made = tuple(torch.empty(shapes[n], dtype=self._dtypes[n], device=device) for n in self._results)
+        return made[0] if len(made) == 1 else made
+
+    # ---- gradients
+
+    def _setup(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.set_materialize_grads(True)
+        results = _several(output)
+        for x in results:
+            if not x.dtype.is_floating_point:
+                ctx.mark_non_differentiable(x)
+        wrt = tuple(
+            p.name
+            for p, needed in zip(self._params, ctx.needs_input_grad, strict=False)  # one more for metadata
+            if needed and isinstance(p, r.Tensor)
+        )
+        ctx.wrt = wrt
+        scalars = {n: a for n, a in zip(self._names, inputs, strict=True) if not isinstance(a, torch.Tensor)}
+        ctx.scalars = scalars
+        tensors = [a for a in inputs if isinstance(a, torch.Tensor)]
+        ctx.made = None
+        kept: list[Any] = []
+        if wrt and self.backward == "auto":
+            ctx.made = self._gradient(wrt, scalars)
+            by_name = dict(zip(self._results, results, strict=True))
+            kept = [by_name[n] for n in ctx.made[0].saved] if ctx.made is not None else []
+        ctx.save_for_backward(*tensors, *kept)
+        ctx.tensors = len(tensors)
+
+    def _gradient(self, wrt: tuple[str, ...], scalars: Mapping[str, Any]) -> tuple[Gradient, Op] | None:
+        """The gradient with respect to those of some parameters that results depend on, and its operator."""
+        keyed = tuple((n, int(scalars[n])) for n in self.kernel.front.specialized)
+        key = (wrt, keyed)
+        found = self._gradients.get(key)
+        if found is None:
+            reached = [n for n in differentiable(self.source, self.kernel.name) if n in wrt]
+            if not reached:
+                return None
+            made = gradient(
+                self.source,
+                reached,
+                self.kernel.name,
+                ties=self.ties,
+                save=[n for n in self._results if self._dtypes[n].is_floating_point],
+                scalars=dict(keyed),
+                tensors=True,
+            )
+            found = self._gradients.setdefault(key, (made, op(made.source, backend=self._backend)))
+        return found
+
+    def _backward(self, ctx: Any, *adjoints: Any) -> Any:
+        if self.backward is None:
+            raise SemanticError(
+                f"'{self.kernel.name}' was made with backward=None and has no gradient",
+                code="TC0243",
+                help="leave backward= out, or detach what it takes",
+            )
+        saved = ctx.saved_tensors
+        tensors = iter(saved[: ctx.tensors])
+        given = [next(tensors) if isinstance(p, r.Tensor) else ctx.scalars[p.name] for p in self._params]
+        seeds = {
+            n: g for n, g in zip(self._results, adjoints, strict=True) if self._dtypes[n].is_floating_point
+        }
+        if self.backward == "auto":
+            of = self._automatic(ctx, given, list(saved[ctx.tensors :]), seeds)
+        else:
+            of = self._given(given, seeds)
+        return tuple(of.get(p.name) for p in self._params)
+
+    def _automatic(
+        self, ctx: Any, given: list[Any], kept: list[Any], seeds: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        if ctx.made is None:
+            return {}
+        made, operator = cast("tuple[Gradient, Op]", ctx.made)
+        rest = [_at_least_1d(x) for x in (*kept, *(seeds[n] for n in made.seeds))]
+        return dict(zip(made.wrt, _several(operator(*given, *rest)), strict=True))
+
+    def _given(self, given: list[Any], seeds: Mapping[str, Any]) -> dict[str, Any]:
+        run = self.backward if callable(self.backward) else op(str(self.backward), backend=self._backend)
+        found = _several(run(*given, *seeds.values()))
+        floating = [p for p, t in self.tensors if t.is_float]
+        if len(found) != len(floating):
+            raise ArgumentError(
+                f"the backward of '{self.kernel.name}' returns {_tensors(len(found))} where there "
+                f"should be {len(floating)}",
+                code="TC0524",
+                help=f"return the adjoints of {', '.join(p.name for p in floating)}, in this order",
+            )
+        by_name = dict(zip(self._names, given, strict=True))
+        for p, g in zip(floating, found, strict=True):
+            if g is not None and tuple(g.shape) != tuple(by_name[p.name].shape):
+                raise ArgumentError(
+                    f"the backward of '{self.kernel.name}' returns {tuple(g.shape)} for {p.name}, which has "
+                    f"the shape {tuple(by_name[p.name].shape)}",
+                    code="TC0524",
+                    help="an adjoint has the shape of its tensor",
+                )
+        return {p.name: g for p, g in zip(floating, found, strict=True)}
+
+
+def _tensors(n: int) -> str:
+    return "1 tensor" if n == 1 else f"{n} tensors"
+
+
+def _several(found: Any) -> tuple[Any, ...]:
+    if isinstance(found, (tuple, list)):
+        return tuple(cast("Sequence[Any]", found))
+    return (found,)
+
+
+def _at_least_1d(x: Any) -> Any:
+    return x.reshape(1) if x.dim() == 0 else x
+
+
+def _dtype(t: DType) -> Any:
+    return torch.bool if t.is_bool else getattr(torch, t.name)
+
+
+class Module(nn.Module):
+    """A def as a module: `parameters` are those of its tensors that are trained.
+
+    They are given as tensors, which are the initial values, or as shapes, of which the elements are drawn
+    uniformly from ±1/sqrt(fan in), the extents but the first multiplied.  `forward` takes the others in
+    order.  Other arguments as in `op`.
+    """
+
+    def __init__(
+        self, src: str | Kernel, parameters: Mapping[str, Any] | None = None, *args: Any, **kwargs: Any
+    ) -> None:
+        super().__init__()
+        self.op = op(src, *args, **kwargs)
+        tensors = {p.name: t for p, t in self.op.tensors}
+        for n, value in (parameters or {}).items():
+            if n not in tensors:
+                raise ArgumentError(
+                    f"'{n}' is no tensor parameter of '{self.op.kernel.name}'",
+                    code="TC0521",
+                    help=f"they are {', '.join(tensors)}",
+                )
+            self.register_parameter(n, _parameter(value, _dtype(tensors[n])))
+        self._order = [(p.name, p.name in (parameters or {})) for p in self.op.kernel.front.checked.params]
+
+    def forward(self, *args: Any) -> Any:
+        rest = iter(args)
+        return self.op(*(getattr(self, n) if trained else next(rest) for n, trained in self._order))
+
+    def extra_repr(self) -> str:
+        return self.op.name
+
+
+def _parameter(value: Any, dtype: Any) -> nn.Parameter:
+    if isinstance(value, torch.Tensor):
+        return value if isinstance(value, nn.Parameter) else nn.Parameter(value.to(dtype))
+    shape: Sequence[int] = tuple(value)
+    made = torch.empty(shape, dtype=dtype)
+    inner = 1
+    for n in shape[1:]:
+        inner *= n
+    bound = 1 / max(inner, 1) ** 0.5
+    return nn.Parameter(nn.init.uniform_(made, -bound, bound))

@@ -1,0 +1,1 @@
+"""What was measured before: keys of programs, records, and the options that follow from them."""

@@ -1,0 +1,210 @@
+"""The options cache: which options a kernel takes that was tuned before, here or at near sizes.
+
+    exact    the same program, sizes, types, backend and machine: the winner
+    near     the nearest sizes, by the sum of |log2| of the ratios of extents: its winner, tiles rescaled, if
+             the backend's model does not predict it to be slower than the default
+    nothing  the backend's model chooses
+
+`TC_TUNED=exact` keeps to the first, `TC_TUNED=off` to the last.  Records of other machines are never used.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tc.errors import ArgumentError, Error
+from tc.ir.program import Program
+from tc.options import Options
+from tc.pipeline.front import Front
+from tc.pipeline.target import Backend
+from tc.support import locks, settings
+from tc.tuned.key import ProgramKey, program_key
+from tc.tuned.queries import winner
+from tc.tuned.records import Record, Records, Scan, joined, scan_file
+from tc.tuned.target import Tunable, machine_name
+
+TUNED_AWAY = ("strict", "fast_math", "isa", "machine", "mapping")  # options that no tuner changes
+FARTHEST = 8.0  # doublings, in all sizes together, up to which sizes are near
+_MODEL_SLACK = 1.02  # predicted cost over that of the default, up to which near options are taken
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Options from records, and a line that says from where."""
+
+    options: Options
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a kernel runs: what records must agree in to be about it, but for sizes."""
+
+    key: ProgramKey
+    backend: str
+    machine: str
+    fixed: Mapping[str, object]
+    dynamic: tuple[str, ...]
+
+    def has(self, r: Record) -> bool:
+        return (
+            r.program == self.key.digest
+            and r.backend == self.backend
+            and r.machine == self.machine
+            and dict(r.fixed) == dict(self.fixed)
+            and tuple(r.dynamic) == self.dynamic
+        )
+
+
+def fixed_options(options: Options) -> dict[str, object]:
+    """What is said in options that a tuner leaves alone, as plain data."""
+    return {k: v for k, v in json.loads(options.replace(fusion=None).to_json()).items() if k in TUNED_AWAY}
+
+
+def place_of(front: Front, backend: Backend, options: Options, dynamic: Sequence[str] = ()) -> Place | None:
+    """Where a kernel with these options is; None for a backend that cannot be tuned."""
+    if not isinstance(backend, Tunable):
+        return None
+    key = program_key(front)
+    numbers = {n: str(i) for i, n in enumerate(key.sizes)}
+    machine = machine_name(backend.limits(options))
+    wide = tuple(sorted(numbers[n] for n in dynamic))
+    return Place(key, backend.name, machine, fixed_options(options), wide)
+
+
+def mode() -> str:
+    """What `TC_TUNED` says: "near", "exact" or "off"."""
+    text = os.environ.get("TC_TUNED", "") or "near"
+    if text not in ("near", "exact", "off"):
+        raise ArgumentError(
+            f"the environment variable TC_TUNED={text!r} is not valid",
+            code="TC0512",
+            help="set it to near, exact or off",
+        )
+    return text
+
+
+# ---- records, read once
+
+
+_read: dict[str, tuple[object, Scan]] = {}
+_lock = locks.lock()
+
+
+def scan(directory: str | os.PathLike[str]) -> Scan:
+    """The records of a directory; a file is read again only if it has changed."""
+    found: list[Scan] = []
+    for path in Records(directory).files():
+        try:
+            status = path.stat()
+        except OSError:
+            continue
+        now = (status.st_ino, status.st_size, status.st_mtime_ns)
+        with _lock:
+            known = _read.get(str(path))
+        if known is None or known[0] != now:
+            known = (now, scan_file(path))
+            with _lock:
+                _read[str(path)] = known
+        found.append(known[1])
+    return joined(found)
+
+
+# ---- the choice
+
+
+def choose(
+    front: Front,
+    backend: Backend,
+    options: Options,
+    sizes: Mapping[str, int],
+    scalars: Mapping[str, int],
+    program: Callable[[], Program | None],
+    dynamic: Sequence[str] = (),
+) -> Choice | None:
+    """The options that records have for a kernel that was given none to tune; None where there are none.
+
+    `program` makes the program at these sizes, for the model's opinion of near ones.  Nothing is ever run,
+    and nothing in a records directory can make this fail.
+    """
+    how = mode()
+    if how == "off" or any(n not in TUNED_AWAY for n in options.changed()):
+        return None
+    known = scan(settings.records_directory()).records
+    place = place_of(front, backend, options, dynamic) if known else None
+    if place is None:
+        return None
+    wanted, values = place.key.extents(sizes), place.key.values(scalars)
+    by_sizes: dict[tuple[int, ...], list[Record]] = {}
+    for r in known:
+        if place.has(r) and r.values == values and len(r.extents) == len(wanted):
+            by_sizes.setdefault(r.extents, []).append(r)
+    for extents in sorted(by_sizes, key=lambda e: (distance(e, wanted), e)):
+        far = distance(extents, wanted)
+        if far > (FARTHEST if how == "near" else 0.0):
+            return None
+        best = winner(by_sizes[extents])
+        if best is None:
+            continue
+        try:
+            found = best.chosen()
+            if not far:
+                return Choice(found, _note(best, sizes, exact=True))
+            near = _near(best, found, backend, program(), options)
+        except Error:
+            continue  # options that are no longer legal
+        if near is not None:
+            return Choice(near, _note(best, sizes, exact=False))
+    return None
+
+
+def _near(
+    r: Record, found: Options, backend: Backend, program: Program | None, default: Options
+) -> Options | None:
+    """The options of a record for a program of other sizes; None if the model takes them to be slower than
+    the default, or has no opinion."""
+    if program is None or not isinstance(backend, Tunable):
+        return None
+    scaled = rescaled(found, r.loops, backend.loops(program, default))
+    if scaled == default:
+        return scaled
+    cost, usual = backend.predict(program, scaled), backend.predict(program, default)
+    return scaled if cost is not None and usual is not None and cost <= _MODEL_SLACK * usual else None
+
+
+def distance(a: Sequence[int], b: Sequence[int]) -> float:
+    """How far sizes lie apart: in doublings, all sizes together."""
+    return sum(abs(math.log2(max(1, x) / max(1, y))) for x, y in zip(a, b, strict=True))
+
+
+def rescaled(options: Options, before: Sequence[int], now: Sequence[int]) -> Options:
+    """Options that were found where loops had the extents `before`, for loops of other extents: a tile of a
+    whole loop stays one, others end with the loop."""
+    if len(before) != len(now):
+        return options
+
+    def tile(t: int, i: int) -> int:
+        if i >= len(now):
+            return t
+        return max(1, now[i] if t >= before[i] else min(t, now[i]))
+
+    if options.tile is None:
+        return options
+    return options.replace(tile=tuple(tile(t, i) for i, t in enumerate(options.tile)))
+
+
+def _note(r: Record, sizes: Mapping[str, int], *, exact: bool) -> str:
+    at = ", ".join(f"{n} = {v}" for n, v in sizes.items())
+    if not r.options or dict(r.options) == dict(r.fixed):
+        what = "the default options, which no others beat"
+    else:
+        shown = ", ".join(f"{k}={v}" for k, v in r.options.items() if k not in r.fixed)
+        what = f"tuned options ({shown})"
+    if exact:
+        return f"at {at}: {what}, from records"
+    other = ", ".join(f"{n} = {v}" for n, v in r.sizes.items()) or str(r.extents)
+    return f"at {at}: {what}, from records of near sizes ({other})"

@@ -21,7 +21,7 @@ from tc.lang.notations import Known
 from tc.lang.parse import parse
 from tc.options import Dynamic, Options
 from tc.pipeline.front import Front, Variant, front
-from tc.polymorphic import Make, PolymorphicKernel
+from tc.polymorphic import Make, PolymorphicKernel, argument_kind
 from tc.range_table import Range
 from tc.registry import Availability, availability, get
 from tc.registry import names as backend_names
@@ -214,14 +214,17 @@ def interpret(
     points: Any = None,
     out: Any = None,
     exact: bool = False,
+    lang: str = "tc",
     **kwargs: Any,
 ) -> Any:
     """What a program means, computed in NumPy (integers in their types, floats in float64).
 
     `points`: instead of whole results, chosen elements: an (n, rank) array of zero-based positions, or a
     dict of them by result name.  `exact=True` returns floats unrounded as float64.  `out` holds the values
-    in/out results start from; it is not written.
+    in/out results start from; it is not written.  With `lang="sac"` there are whole results only.
     """
+    if lang == "sac":
+        return _interpret_sac(src, args, kwargs, entry, exact, points is not None or out is not None)
     front = checked_front(Source(src), entry)
     takes = signature(front)
     bound = takes.bind(args, kwargs if out is None else {**kwargs, "out": out})
@@ -259,6 +262,36 @@ def interpret(
     kind = dispatch.result_type(takes)
     assert kind is not None
     return kind(*(made[o.name] for o in takes.outputs))
+
+
+def _interpret_sac(
+    src: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], entry: str | None, exact: bool, more: bool
+) -> Any:
+    from tc.interpreter import sac
+    from tc.lang.sac.parse import parse
+    from tc.lang.sac.program import signature_of
+
+    if more:
+        raise ArgumentError(
+            "points= and out= are not for SaC", code="TC0511", help="take elements of the result"
+        )
+    syntax = parse(Source(src))
+    parameters = signature_of(syntax, entry)
+    given = dict(zip((p.name for p in parameters), args, strict=False)) | dict(kwargs)
+    values: dict[str, tuple[Any, DType]] = {}
+    for p in parameters:
+        if p.name not in given:
+            names = ", ".join(x.name for x in parameters)
+            raise ArgumentError(
+                f"expected {len(parameters)} inputs ({names}), got {len(given)}",
+                p.span,
+                code="TC0550",
+                help=f"pass {p.name} too",
+            )
+        _, dtype = argument_kind(given[p.name], p)
+        values[p.name] = (np.asarray(given[p.name]), dtype)
+    found = [a if exact else _rounded(a, t) for a, t in sac.run(syntax, values, entry)]
+    return found[0] if len(found) == 1 else tuple(found)
 
 
 def _plain_array(a: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:

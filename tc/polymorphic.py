@@ -68,7 +68,7 @@ class PolymorphicKernel:
                     code="TC0550",
                     help=f"pass {p.name} too",
                 )
-            rank, dtype = _kind(value, p)
+            rank, dtype = argument_kind(value, p)
             self._check(p, rank)
             known.append((p.name, rank if p.rank is None else p.rank, dtype if p.dtype is None else p.dtype))
         return self._kernel(tuple(known))
@@ -143,7 +143,7 @@ def _named(name: str) -> DType:
     return BASES[name]
 
 
-def _kind(value: object, p: Parameter) -> tuple[int, DType]:
+def argument_kind(value: object, p: Parameter) -> tuple[int, DType]:
     """Rank and element type of an argument."""
     if isinstance(value, bool):
         return 0, BOOL

@@ -17,9 +17,11 @@ from tc.ir.evaluate import evaluate
 from tc.ir.printer import text
 from tc.kernel import Compiled, Kernel, Request, built_program
 from tc.kernel_signature import foreign_integers, signature
+from tc.lang.notations import Known
 from tc.lang.parse import parse
 from tc.options import Dynamic, Options
 from tc.pipeline.front import Front, Variant, front
+from tc.polymorphic import Make, PolymorphicKernel, argument_kind
 from tc.range_table import Range
 from tc.registry import Availability, availability, get
 from tc.registry import names as backend_names
@@ -94,28 +96,55 @@ def compile_source(
         raise ArgumentError(
             f"checks={checks!r} is not valid", code="TC0511", help='checks is "safe" or "none"'
         )
-    if lang != "tc":
-        raise ArgumentError(f"lang={lang!r} is not a known notation", code="TC0511", help='lang is "tc"')
+    if lang not in ("tc", "sac"):
+        raise ArgumentError(
+            f"lang={lang!r} is not a known notation", code="TC0511", help='lang is "tc" or "sac"'
+        )
     if options is not None and not isinstance(options, Options):
         options = Options.from_mapping(options)
     if backend is not None:
         get(backend, run=False)
-    front = checked_front(source, entry)
-    for w in front.warnings:
-        python_warnings.warn(w, stacklevel=stacklevel)
-    return Kernel(front, backend, options, checks, dynamic)
+
+    def make(known: Known, stacklevel: int = 4) -> Kernel:
+        front = checked_front(source, entry, lang, known)
+        for w in front.warnings:
+            python_warnings.warn(w, stacklevel=stacklevel + 1)
+        return Kernel(front, backend, options, checks, dynamic)
+
+    if lang == "sac":
+        polymorphic = _open_ranks(source, entry, make)
+        if polymorphic is not None:
+            return cast("Kernel", polymorphic)
+    return make((), stacklevel)
+
+
+def _open_ranks(source: Source, entry: str | None, make: Make) -> PolymorphicKernel | None:
+    """What specialises itself for the ranks of its arguments, where a program leaves any open."""
+    from tc.lang.sac.parse import parse
+    from tc.lang.sac.program import signature_of
+
+    syntax = parse(source)
+    parameters = signature_of(syntax, entry)
+    if all(p.rank is not None and p.dtype is not None for p in parameters):
+        return None
+    name = "expression" if syntax.bare is not None else entry or syntax.functions[-1].name
+    return PolymorphicKernel(name, source, parameters, make)
 
 
 def _recompile(request: Request) -> Kernel:
     """A kernel that was pickled or copied; its warnings were issued when it was first compiled."""
     with python_warnings.catch_warnings():
         python_warnings.simplefilter("ignore", Warning)
+        if request.known:
+            made = checked_front(request.source, request.entry, request.lang, request.known)
+            return Kernel(made, request.backend, request.options, request.checks, request.dynamic)
         return compile_source(
             request.source,
             request.backend,
             request.entry,
             request.options,
             request.checks,
+            request.lang,
             dynamic=request.dynamic,
         )
 
@@ -128,14 +157,14 @@ def _reduce(kernel: Kernel) -> tuple[Any, ...]:
 copyreg.pickle(Kernel, _reduce)
 
 
-def checked_front(source: Source, entry: str | None) -> Front:
+def checked_front(source: Source, entry: str | None, lang: str = "tc", known: Known = ()) -> Front:
     """What the front end says of a source, once for all who ask."""
 
     def make() -> Front:
         with reporting(source.text, lambda: {"entry": entry}):
-            return front(source, entry)
+            return front(source, entry, lang, known)
 
-    return _FRONTS.get((source.text, source.name, entry), make)
+    return _FRONTS.get((source.text, source.name, entry, lang, known), make)
 
 
 def backends() -> dict[str, Availability]:
@@ -185,14 +214,17 @@ def interpret(
     points: Any = None,
     out: Any = None,
     exact: bool = False,
+    lang: str = "tc",
     **kwargs: Any,
 ) -> Any:
     """What a program means, computed in NumPy (integers in their types, floats in float64).
 
     `points`: instead of whole results, chosen elements: an (n, rank) array of zero-based positions, or a
     dict of them by result name.  `exact=True` returns floats unrounded as float64.  `out` holds the values
-    in/out results start from; it is not written.
+    in/out results start from; it is not written.  With `lang="sac"` there are whole results only.
     """
+    if lang == "sac":
+        return _interpret_sac(src, args, kwargs, entry, exact, points is not None or out is not None)
     front = checked_front(Source(src), entry)
     takes = signature(front)
     bound = takes.bind(args, kwargs if out is None else {**kwargs, "out": out})
@@ -230,6 +262,36 @@ def interpret(
     kind = dispatch.result_type(takes)
     assert kind is not None
     return kind(*(made[o.name] for o in takes.outputs))
+
+
+def _interpret_sac(
+    src: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], entry: str | None, exact: bool, more: bool
+) -> Any:
+    from tc.interpreter import sac
+    from tc.lang.sac.parse import parse
+    from tc.lang.sac.program import signature_of
+
+    if more:
+        raise ArgumentError(
+            "points= and out= are not for SaC", code="TC0511", help="take elements of the result"
+        )
+    syntax = parse(Source(src))
+    parameters = signature_of(syntax, entry)
+    given = dict(zip((p.name for p in parameters), args, strict=False)) | dict(kwargs)
+    values: dict[str, tuple[Any, DType]] = {}
+    for p in parameters:
+        if p.name not in given:
+            names = ", ".join(x.name for x in parameters)
+            raise ArgumentError(
+                f"expected {len(parameters)} inputs ({names}), got {len(given)}",
+                p.span,
+                code="TC0550",
+                help=f"pass {p.name} too",
+            )
+        _, dtype = argument_kind(given[p.name], p)
+        values[p.name] = (np.asarray(given[p.name]), dtype)
+    found = [a if exact else _rounded(a, t) for a, t in sac.run(syntax, values, entry)]
+    return found[0] if len(found) == 1 else tuple(found)
 
 
 def _plain_array(a: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:

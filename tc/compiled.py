@@ -53,7 +53,8 @@ class Compiled:
         at = ", ".join(f"{n} = {v}" for n, v in {**self.sizes, **self.scalars}.items())
         how = "loaded from disk" if self.restored else f"compiled in {sum(self.seconds.values()):.3f} s"
         _LOG.debug("%s for %s on %s: %s", name, at or "no sizes", self.backend, how)
-        for empty in empty_ranges(self.program, self.sizes):
+        # In SaC an empty generator is nothing unusual.
+        for empty in empty_ranges(self.program, self.sizes) if self.kernel.front.lang == "tc" else ():
             warn(empty, stacklevel=None)
         for text in self.compiled.notices:
             warn(PerformanceNotice(f"{name} on {self.backend}: {text}"), stacklevel=None)

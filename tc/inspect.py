@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tc import inspect_passes
 from tc.errors import ArgumentError, BackendError, did_you_mean
 from tc.ir.printer import program_text
-from tc.lang.format import format_program
+from tc.lang.notations import formatted
 from tc.lang.resolved import Statement
 from tc.range_table import Range, shown
 from tc.ranges import Ranges
@@ -51,7 +51,7 @@ def artifact(kernel: Kernel, stage: str, values: Mapping[str, int]) -> str:
         raise unknown(stage, known)
     front = kernel.front
     if stage == "syntax":
-        return format_program(front.syntax)
+        return formatted(front.lang, front.syntax)
     if stage == "ranges":
         return _ranges(kernel, values)
     if STAGES[stage][1] or (stage == "schedule" and set(front.checked.sizes) <= values.keys()):

@@ -49,7 +49,7 @@ def recorded(kernel: Kernel, values: Mapping[str, int], wanted: Collection[str] 
     """
     needed = {*kernel.front.checked.sizes, *kernel.front.specialized} - {*kernel.dynamic}
     with verifying(), recording(wanted) as record:
-        found: Front = front(kernel.front.source, kernel.name)
+        found: Front = front(kernel.front.source, kernel.name, kernel.front.lang, kernel.front.known)
         variant: Variant = kernel.variant_for(values)
         if found.ranges.complete or {*found.keyed} <= values.keys():
             built = build(found, variant)

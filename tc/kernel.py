@@ -40,6 +40,7 @@ from tc.kernel_signature import (
     signature,
 )
 from tc.lang import resolved as r
+from tc.lang.notations import Known
 from tc.options import Dynamic, Options, read_dynamic, typical_size
 from tc.pipeline.front import Built, Front, Variant, build, specialize, unforeseen
 from tc.pipeline.load import load_or_compile
@@ -65,7 +66,7 @@ _READY_DYNAMIC = 1024  # the same with dynamic sizes: such entries are small and
 
 def built_program(front: Front, variant: Variant) -> Built:
     """`tc.pipeline.front.build`, once for all kernels of a source, and for the interpreter."""
-    key = (front.source.text, front.source.name, front.checked.name, variant)
+    key = (front.source.text, front.source.name, front.checked.name, front.lang, front.known, variant)
     return BUILT.get(key, lambda: build(front, variant))
 
 
@@ -79,6 +80,8 @@ class Request:
     options: Options
     checks: str
     dynamic: Dynamic
+    lang: str = "tc"
+    known: Known = ()
 
 
 class Kernel(_native.Dispatcher):
@@ -134,7 +137,14 @@ class Kernel(_native.Dispatcher):
         typical = dict(self._dynamic)
         dynamic = tuple(typical) if None in typical.values() else typical
         return Request(
-            self._front.source, self.name, self._backend_name, self._options, self._checks, dynamic
+            self._front.source,
+            self.name,
+            self._backend_name,
+            self._options,
+            self._checks,
+            dynamic,
+            self._front.lang,
+            self._front.known,
         )
 
     @property
@@ -375,6 +385,8 @@ class Kernel(_native.Dispatcher):
             self.source,
             self.name,
             self._checks,
+            self._front.lang,
+            self._front.known,
             variant,
             tuple(sorted(fixed.items())),
             tuple(sorted(typical.items())),

@@ -55,7 +55,7 @@ def _annotation(p: Param) -> str:
 
 def definition(front: Front) -> str:
     """The text of the def."""
-    return next(d.span.text for d in front.syntax.defs if d.name == front.checked.name)
+    return front.checked.span.text
 
 
 def shapes_of(program: Program, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tc.dtypes import INT32, INT64, DType
 from tc.errors import DataDependentAccess, InternalError, NarrowedRange, RangeError, Source, Warning
@@ -21,11 +22,8 @@ from tc.ir.lower import Boxes, lower
 from tc.ir.printer import program_text
 from tc.ir.program import Precondition, Program, Range
 from tc.ir.specialize import specialize as specialize_program
+from tc.lang import notations
 from tc.lang import resolved as r
-from tc.lang import syntax as s
-from tc.lang.check import check
-from tc.lang.format import format_program
-from tc.lang.parse import parse
 from tc.lang.types import Typed, assign_types, subscript_only
 from tc.pipeline.pass_manager import Pass, PassList, later
 from tc.poly.implication import implies
@@ -38,12 +36,14 @@ class Front:
     """All that is known of a program before any data: symbolic in sizes and specialised scalars."""
 
     source: Source
-    syntax: s.Program
+    syntax: Any  # of the notation
     checked: r.Checked
     typed: Typed
     ranges: Ranges
     any_integer: frozenset[str]  # integer parameters that serve in any integer type
     warnings: tuple[Warning, ...]
+    lang: str = "tc"
+    known: notations.Known = ()
 
     @property
     def specialized(self) -> tuple[str, ...]:
@@ -96,7 +96,9 @@ class Built:
 class _FrontState:
     source: Source
     entry: str | None
-    syntax: s.Program = later()
+    lang: str = "tc"
+    known: notations.Known = ()
+    syntax: Any = later()
     checked: r.Checked = later()
     ranges: Ranges = later()
     typed: Typed = later()
@@ -105,10 +107,6 @@ class _FrontState:
 
 def _typed(state: _FrontState) -> _FrontState:
     return replace(state, typed=assign_types(state.checked), any_integer=subscript_only(state.checked))
-
-
-def _statements(checked: r.Checked) -> str:
-    return "".join(f"{' '.join(st.span.text.split())}\n" for st in checked.statements)
 
 
 def _ranges_text(state: _FrontState) -> str:
@@ -131,15 +129,15 @@ FRONT = PassList[_FrontState](
             "parse",
             "text to syntax tree",
             "tc/lang/parse.py",
-            lambda st: replace(st, syntax=parse(st.source)),
-            lambda st: format_program(st.syntax),
+            lambda st: replace(st, syntax=notations.parse(st.lang, st.source)),
+            lambda st: notations.formatted(st.lang, st.syntax),
         ),
         Pass(
             "check",
             "resolve names, inline calls, find reductions",
             "tc/lang/check.py",
-            lambda st: replace(st, checked=check(st.syntax, st.entry)),
-            lambda st: _statements(st.checked),
+            lambda st: replace(st, checked=notations.check(st.lang, st.syntax, st.entry, st.known)),
+            lambda st: notations.statements(st.lang, st.checked),
         ),
         Pass(
             "ranges",
@@ -160,11 +158,12 @@ FRONT = PassList[_FrontState](
 
 
 @standard
-def front(source: Source, entry: str | None = None) -> Front:
-    """Parse, check, infer and type; raises `ParseError`, `SemanticError`, `RangeError`, `DTypeError`."""
-    st = FRONT.run(_FrontState(source, entry))
+def front(source: Source, entry: str | None = None, lang: str = "tc", known: notations.Known = ()) -> Front:
+    """Parse, check, infer and type; raises `ParseError`, `SemanticError`, `RangeError`, `DTypeError`.
+    `known` are the ranks and element types of parameters that a SaC source leaves open."""
+    st = FRONT.run(_FrontState(source, entry, lang, known))
     warnings = _warnings(st.checked, st.ranges)
-    return Front(source, st.syntax, st.checked, st.typed, st.ranges, st.any_integer, warnings)
+    return Front(source, st.syntax, st.checked, st.typed, st.ranges, st.any_integer, warnings, lang, known)
 
 
 def _warnings(checked: r.Checked, ranges: Ranges) -> tuple[Warning, ...]:

@@ -128,6 +128,12 @@ class Plan:
 
 def run(kernel: Kernel, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any, given: Settings) -> Tuned:
     """A whole search."""
+    if kernel.front.lang != "tc":
+        raise ArgumentError(
+            f"'{kernel.name}' is in SaC, of which the tuner does not know the source",
+            code="TC0553",
+            help="pass options= to tc.compile",
+        )
     begun = time.monotonic()
     plan = planned(kernel, args, kwargs, out, given)
     space = plan.space

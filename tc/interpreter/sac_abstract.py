@@ -1,0 +1,487 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+"""The SaC oracle without values: evaluates shapes, element types and index arithmetic of a syntax tree."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+
+from tc.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64
+from tc.errors import PreconditionError, RangeError, SemanticError, Span
+from tc.interpreter.sac_shapes import (
+    Abstract,
+    Lin,
+    Trace,
+    axes_of,
+    choose,
+    homogeneous,
+    infer,
+    unbounded,
+    unknown,
+)
+from tc.interpreter.sac_values import FUNCTIONS, Type, join, settle
+from tc.lang.sac import syntax as s
+
+Env = Mapping[str, Abstract]
+CASTS = {"tob": "byte", "tos": "short", "toi": "int", "tol": "long", "tof": "float", "tod": "double"}
+_FRESH = count()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A partition: names of its variables, its set, its body, and what each axis of the frame is: a
+    variable's number, or -1 for one of the body."""
+
+    names: tuple[str, ...]
+    low: tuple[Lin, ...]
+    end: tuple[Lin, ...]
+    body: Abstract
+    axes: tuple[int, ...]
+    step: tuple[int, ...] = ()
+    width: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    parts: tuple[Part, ...]
+    frame: tuple[Lin, ...]
+    cell: tuple[Lin, ...]
+    dtype: Type
+
+
+@dataclass(slots=True)
+class Shapes:
+    functions: Mapping[str, Sequence[s.Function]]
+    known: dict[str, tuple[Lin, Lin]] = field(default_factory=dict[str, tuple[Lin, Lin]])
+    traces: list[Trace] = field(default_factory=list[Trace])
+    guards: int = 0
+
+    def exp(self, e: s.Exp, env: Env) -> Abstract:
+        match e:
+            case s.Int():
+                return Abstract((), "int" if e.value <= INT32.max else INT64, (Lin((), e.value),))
+            case s.Float():
+                return Abstract((), FLOAT32 if e.single else "float")
+            case s.Bool():
+                return Abstract((), BOOL)
+            case s.Name():
+                return env[e.id]
+            case s.Vector():
+                return self._vector([self.exp(x, env) for x in e.items], e.span)
+            case s.Select():
+                return self._select(self.exp(e.array, env), [self.exp(x, env) for x in e.index], e.span)
+            case s.Unary():
+                a = self.exp(e.operand, env)
+                items = None if a.items is None or e.op == "!" else tuple(i.times(-1) for i in a.items)
+                dtype = a.dtype if isinstance(a.dtype, str) or e.op == "!" else join(a.dtype, a.dtype)
+                return Abstract(a.shape, dtype, items)
+            case s.Binary():
+                return self._binary(e.op, self.exp(e.left, env), self.exp(e.right, env), e.span)
+            case s.Ternary():
+                self.exp(e.condition, env)
+                self.guards += 1
+                a, b = self.exp(e.then, env), self.exp(e.otherwise, env)
+                self.guards -= 1
+                shape = self.agree(a.shape, b.shape, e.span)
+                return Abstract(shape, join(a.dtype, b.dtype, False), a.items if a.items == b.items else None)
+            case s.Call():
+                return self.call(e, [self.exp(a, env) for a in e.args])
+            case s.Comprehension():
+                p = self.plan(e, env)
+                return self.of_plan(p)
+            case s.WithLoop():
+                p = self.with_plan(e, env)
+                if e.operator == "fold":
+                    start = self.exp(e.args[0], env)
+                    dtype = settle(p.dtype) if start.dtype != BOOL else BOOL
+                    return Abstract(start.shape, dtype)
+                return self.of_plan(p)
+
+    def of_plan(self, p: Plan) -> Abstract:
+        shape = (*p.frame, *p.cell)
+        return Abstract(shape, p.dtype, self._filled(shape, p.dtype))
+
+    def _filled(self, shape: Sequence[Lin], dtype: Type) -> tuple[Lin, ...] | None:
+        """Unknown items, one an element, for what may serve as an index."""
+        if settle(dtype).is_float or dtype == BOOL or len(shape) > 1:
+            return None
+        n = shape[0].number if shape else 1
+        return None if n is None else tuple(unknown() for _ in range(min(max(n, 0), 64)))
+
+    def _vector(self, found: list[Abstract], span: Span) -> Abstract:
+        dtype: Type = found[0].dtype if found else "int"
+        for a in found[1:]:
+            dtype = join(dtype, a.dtype, False)
+        n = Lin((), len(found))
+        if all(not a.rank for a in found):
+            items = tuple(a.items[0] if a.items else unknown() for a in found)
+            return Abstract((n,), dtype, items)
+        shape = found[0].shape
+        for a in found[1:]:
+            shape = self.agree(shape, a.shape, span)
+        return Abstract((n, *shape), dtype)
+
+    def agree(self, a: Sequence[Lin], b: Sequence[Lin], span: Span) -> tuple[Lin, ...]:
+        if len(a) != len(b):
+            raise SemanticError("the shapes differ in rank", span, code="TC0256")
+        for x, y in zip(a, b, strict=True):
+            if x != y:
+                raise PreconditionError("the shapes differ", span, code="TC0601")
+        return tuple(a)
+
+    def index_of(self, found: Sequence[Abstract], span: Span) -> tuple[Lin, ...]:
+        if len(found) == 1 and found[0].rank == 1:
+            return self.items_of(found[0], span)
+        return tuple(a.items[0] if a.items else unknown() for a in found)
+
+    def items_of(self, a: Abstract, span: Span) -> tuple[Lin, ...]:
+        if a.rank != 1:
+            raise SemanticError("a vector is needed here", span, code="TC0254")
+        if a.items is None:
+            n = a.shape[0].number
+            if n is None:
+                raise SemanticError("a vector of unknown length", span, code="TC0255")
+            return tuple(unknown() for _ in range(n))
+        return a.items
+
+    def _select(self, a: Abstract, found: Sequence[Abstract], span: Span) -> Abstract:
+        index = self.index_of(found, span)
+        if len(index) > a.rank:
+            raise SemanticError("an index longer than the rank", span, code="TC0254")
+        for i, n in zip(index, a.shape, strict=False):
+            for trace in self.traces:
+                trace.found.append((n, i, bool(self.guards)))
+        shape = a.shape[len(index) :]
+        if a.rank == 1 and len(index) == 1 and a.items is not None and index[0].number is not None:
+            k = index[0].constant
+            if 0 <= k < len(a.items):
+                return Abstract((), a.dtype, (a.items[k],))
+        return Abstract(shape, a.dtype, self._filled(shape, a.dtype))
+
+    def _binary(self, op: str, a: Abstract, b: Abstract, span: Span) -> Abstract:
+        if op == "++":
+            if not a.rank or not b.rank:
+                raise SemanticError("'++' of a scalar", span, code="TC0254")
+            rest = self.agree(a.shape[1:], b.shape[1:], span)
+            items = None if a.items is None or b.items is None else a.items + b.items
+            dtype = b.dtype if a.items == () else a.dtype if b.items == () else join(a.dtype, b.dtype, False)
+            return Abstract((a.shape[0] + b.shape[0], *rest), dtype, items)
+        shape = a.shape if not b.rank else b.shape if not a.rank else self.agree(a.shape, b.shape, span)
+        if op in ("==", "!=", "<", ">", "<=", ">=", "&&", "||"):
+            return Abstract(shape, BOOL)
+        dtype = join(a.dtype, b.dtype)
+        if a.items is None or b.items is None or settle(dtype).is_float:
+            return Abstract(shape, dtype)
+        n = max(len(a.items) if a.rank else 1, len(b.items) if b.rank else 1)
+        if (a.rank and not a.items) or (b.rank and not b.items):
+            n = 0
+        left = a.items if a.rank else a.items * n
+        right = b.items if b.rank else b.items * n
+        return Abstract(shape, dtype, tuple(self._number(op, x, y) for x, y in zip(left, right, strict=True)))
+
+    def _number(self, op: str, x: Lin, y: Lin) -> Lin:
+        p, q = x.number, y.number
+        if op in "+-":
+            return x + (y if op == "+" else y.times(-1))
+        if op == "*" and (p is not None or q is not None):
+            return y.times(p) if p is not None else x.times(q or 0)
+        if p is not None and q is not None and op in "/%":
+            whole = 0 if q == 0 else abs(p) // abs(q) * (1 if (p < 0) == (q < 0) else -1)
+            return Lin((), whole if op == "/" else 0 if q == 0 else p - whole * q)
+        return unknown()
+
+    # ---- calls
+
+    def call(self, e: s.Call, args: list[Abstract]) -> Abstract:
+        f = choose(self.functions.get(e.name, ()), [(len(a.shape), a.dtype) for a in args])
+        if f is not None:
+            env = {p.name: self._declared(a, p.type) for p, a in zip(f.params, args, strict=True)}
+            for x in f.body:
+                env[x.name] = self.exp(x.value, env)
+            return self._declared(self.exp(f.results[0], env), f.types[0])
+        return self._prelude(e, args)
+
+    def _declared(self, a: Abstract, d: s.Type) -> Abstract:
+        return Abstract(a.shape, d.dtype, a.items)
+
+    def _prelude(self, e: s.Call, args: list[Abstract]) -> Abstract:
+        name, span = e.name, e.span
+        a = args[0] if args else Abstract((), "int")
+        if name in FUNCTIONS:
+            dtype: Type = args[0].dtype
+            for x in args[1:]:
+                dtype = join(dtype, x.dtype)
+            shape = next((x.shape for x in args if x.rank), ())
+            return Abstract(shape, settle(dtype) if settle(dtype).is_float else FLOAT64)
+        if name in CASTS:
+            items = a.items if not settle(a.dtype).is_float else self._filled(a.shape, INT32)
+            return Abstract(a.shape, s.BASES[CASTS[name]], items)
+        match name:
+            case "shape":
+                return Abstract((Lin((), a.rank),), INT32, a.shape)
+            case "dim":
+                return Abstract((), "int", (Lin((), a.rank),))
+            case "sum" | "prod" | "minval" | "maxval":
+                dtype = INT32 if a.dtype == BOOL else settle(a.dtype)
+                return Abstract((), dtype, (unknown(),))
+            case "all" | "any":
+                return Abstract((), BOOL)
+            case "iota":
+                n = self._extent(a.items[0]) if a.items else unknown()
+                items = None if n.number is None else tuple(Lin((), k) for k in range(n.constant))
+                return Abstract((n,), INT32, items)
+            case "genarray":
+                shape = (*map(self._extent, self.items_of(a, span)), *args[1].shape)
+                return Abstract(shape, args[1].dtype, self._filled(shape, args[1].dtype))
+            case "sel":
+                return self._select(args[1], [a], span)
+            case "take" | "drop":
+                return self._take(args, name == "drop", span)
+            case "reshape":
+                shape = self.items_of(a, span)
+                return Abstract(shape, args[1].dtype, self._filled(shape, args[1].dtype))
+            case "tile":
+                return Abstract(self.items_of(a, span), args[2].dtype)
+            case "transpose":
+                return Abstract(tuple(reversed(a.shape)), a.dtype, a.items)
+            case "reverse":
+                return Abstract(a.shape, a.dtype, None if a.items is None else tuple(reversed(a.items)))
+            case "rotate" | "shift":
+                return Abstract(args[1].shape, args[1].dtype, self._filled(args[1].shape, args[1].dtype))
+            case "where":
+                shape = next((x.shape for x in args if x.rank), ())
+                dtype = join(args[1].dtype, args[2].dtype, False)
+                return Abstract(shape, dtype, self._filled(shape, dtype))
+            case _:  # abs min max mod
+                dtype = a.dtype
+                for x in args[1:]:
+                    dtype = join(dtype, x.dtype)
+                shape = next((x.shape for x in args if x.rank), ())
+                numbers = [x.items[0].number if x.items and not x.rank else None for x in args]
+                if not shape and None not in numbers:
+                    known = [n for n in numbers if n is not None]
+                    value = _folded(name, known)
+                    return Abstract((), dtype, (Lin((), value),))
+                return Abstract(shape, dtype, self._filled(shape, dtype))
+
+    def _extent(self, n: Lin) -> Lin:
+        return n if n.number is None else Lin((), max(0, n.constant))
+
+    def _take(self, args: list[Abstract], drops: bool, span: Span) -> Abstract:
+        counts, a = args
+        items = (counts.items or (unknown(),)) if not counts.rank else self.items_of(counts, span)
+        if len(items) > a.rank:
+            raise SemanticError("more counts than axes", span, code="TC0254")
+        shape: list[Lin] = []
+        start: list[int | None] = []
+        for n, extent in zip(items, a.shape, strict=False):
+            k, size = n.number, extent.number
+            if k is None or (size is None and drops):
+                shape.append(unknown())
+                start.append(None)
+            elif drops:
+                shape.append(Lin((), max(0, (size or 0) - abs(k))))
+                start.append(max(k, 0))
+            else:
+                if size is not None and abs(k) > size:
+                    raise PreconditionError("take beyond the extent", span, code="TC0601")
+                shape.append(Lin((), abs(k)))
+                start.append(0 if k >= 0 else None if size is None else size + k)
+        items_out = None
+        if (
+            a.rank == 1
+            and a.items is not None
+            and shape
+            and start[0] is not None
+            and shape[0].number is not None
+        ):
+            items_out = a.items[start[0] : start[0] + shape[0].constant]
+        return Abstract((*shape, *a.shape[len(items) :]), a.dtype, items_out)
+
+    # ---- comprehensions
+
+    @contextmanager
+    def tracing(self) -> Generator[Trace]:
+        trace, guards = Trace(), self.guards
+        self.traces.append(trace)
+        self.guards = 0
+        try:
+            yield trace
+        finally:
+            self.traces.remove(trace)
+            self.guards = guards
+
+    def plan(self, e: s.Comprehension, env: Env) -> Plan:
+        *others, last = e.partitions
+        final = self._part(last.index, last.body, last.bounds, env, None, True)
+        frame = self._frame(final)
+        parts = [self._part(p.index, p.body, p.bounds, env, frame, False) for p in others]
+        return self._plan([*parts, final], frame, final.body.shape[_brought(final) :], e.span)
+
+    def _frame(self, p: Part) -> tuple[Lin, ...]:
+        body = iter(p.body.shape)
+        return tuple(self._extent(p.end[v]) if v >= 0 else next(body) for v in p.axes)
+
+    def _plan(self, parts: list[Part], frame: tuple[Lin, ...], cell: tuple[Lin, ...], span: Span) -> Plan:
+        dtype: Type | None = None
+        for p in parts:
+            if len(p.axes) != len(frame):
+                raise SemanticError("frames differ", span, code="TC0261")
+            if len(p.body.shape) - _brought(p) != len(cell):
+                raise SemanticError("cells differ", span, code="TC0261")
+            self.agree(p.body.shape[_brought(p) :], cell, span)
+            dtype = p.body.dtype if dtype is None else join(dtype, p.body.dtype, False)
+        return Plan(tuple(parts), frame, cell, dtype or "int")
+
+    def _side(self, b: s.Exp | s.Dot | None, env: Env, span: Span) -> tuple[Lin, ...] | None:
+        if b is None or isinstance(b, s.Dot):
+            return None
+        a = self.exp(b, env)
+        return (a.items or (unknown(),)) if not a.rank else self.items_of(a, span)
+
+    def _part(
+        self,
+        index: s.Pattern,
+        body: s.Exp,
+        bounds: s.Bounds | None,
+        env: Env,
+        frame: tuple[Lin, ...] | None,
+        is_last: bool,
+        with_loop: bool = False,
+    ) -> Part:
+        low = self._side(bounds.lower if bounds else None, env, index.span)
+        end = self._side(bounds.upper if bounds else None, env, index.span)
+        strict = bounds.strict if bounds else (False, True)
+        if low is not None and strict[0]:
+            low = tuple(x + Lin((), 1) for x in low)
+        if end is not None and not strict[1]:
+            end = tuple(x + Lin((), 1) for x in end)
+        dots = (isinstance(bounds and bounds.lower, s.Dot), isinstance(bounds and bounds.upper, s.Dot))
+        if is_last and dots[1]:
+            raise RangeError("'.' bounds the last partition", index.span, code="TC0352")
+        n = len(index.variables) if index.name is None else None
+        lengths = {len(x) for x in (low, end) if x is not None} | ({n} if n is not None else set())
+        if len(lengths) > 1:
+            raise SemanticError("bounds of another length", index.span, code="TC0262")
+        if lengths:
+            n = lengths.pop()
+        elif with_loop or (frame is not None and any(dots)):
+            n = len(frame or ())
+        else:
+            n = self._length(index, body, env)
+        if low is None and end is not None and not dots[0]:
+            low = (Lin(),) * n
+        slots = (
+            [x.name for x in index.variables]
+            if index.name is None
+            else [f"{index.name}{k}" for k in range(n)]
+        )
+        names = tuple(f"{x}#{next(_FRESH)}" for x in slots)
+        inner = bound_env(env, index, [Lin(((x, 1),)) for x in names])
+        if end is not None:
+            for k, x in enumerate(names):
+                lo = low[k] if low is not None else Lin()
+                self.known[x] = (lo if lo.number is None else Lin((), max(0, lo.constant)), end[k])
+        with self.tracing() as trace:
+            found = self.exp(body, inner)
+        if end is None and not dots[1]:
+            inferred = infer(names, trace, {k: v for k, v in self.known.items() if k not in names})
+            if all(x in inferred for x in names):
+                end = tuple(inferred[x][1] for x in names)
+                if low is None and not dots[0]:
+                    low = tuple(inferred[x][0] for x in names)
+            elif is_last:
+                raise unbounded(next(x for x in names if x not in inferred), index)
+        homogeneous(found.shape, names, index.span)
+        axes = axes_of(index, found.rank, n, index.span)
+        if low is None:
+            low = (Lin((), 1 if dots[0] and strict[0] else 0),) * n
+        if end is None:
+            assert frame is not None
+            cut = -1 if with_loop and dots[1] and strict[1] else 0
+            places = [d for v in range(n) for d, a in enumerate(axes) if a == v]
+            end = tuple(frame[d] + Lin((), cut) if d < len(frame) else Lin() for d in places)
+        for x, lo, hi in zip(names, low, end, strict=True):
+            self.known[x] = (lo if lo.number is None else Lin((), max(0, lo.constant)), hi)
+        return Part(names, low, end, found, axes)
+
+    def _length(self, index: s.Pattern, body: s.Exp, env: Env) -> int:
+        """The greatest length of an index vector for which all selections fit."""
+        for n in range(9, -1, -1):
+            names = [f"?{next(_FRESH)}" for _ in range(n)]
+            inner = bound_env(env, index, [Lin(((x, 1),)) for x in names])
+            try:
+                with self.tracing() as trace:
+                    self.exp(body, inner)
+            except (SemanticError, PreconditionError):
+                if n == 0:
+                    raise
+                continue
+            used = {x for _, i, _ in trace.found for x, _ in i.terms}
+            if n == 9 or not used & set(names):
+                raise unbounded(index.name or "", index)
+            return n
+        raise unbounded(index.name or "", index)
+
+    def with_plan(self, e: s.WithLoop, env: Env) -> Plan:
+        base = self.exp(e.args[0], env)
+        default: Abstract | None = None
+        if e.operator == "genarray":
+            frame = tuple(map(self._extent, self.items_of(base, e.span))) if base.rank else base.items or ()
+            default = self.exp(e.args[1], env) if len(e.args) > 1 else None
+            cell = default.shape if default is not None else None
+        elif e.operator == "modarray":
+            k = base.rank
+            for g in e.generators:
+                sides = [self._side(b, env, g.span) for b in (g.bounds.lower, g.bounds.upper)]
+                known = [len(x) for x in sides if x is not None]
+                k = len(g.index.variables) if g.index.name is None else known[0] if known else k
+                break
+            frame, cell, default = base.shape[:k], base.shape[k:], Abstract(base.shape[k:], base.dtype)
+        else:
+            frame, cell, default = (), base.shape, base
+        parts: list[Part] = []
+        for g in e.generators:
+            body = g.body if g.body is not None else s.Int(0, g.span)
+            p = self._part(g.index, body, g.bounds, env, frame, False, with_loop=True)
+            if g.body is None:
+                shape = cell if cell is not None else parts[0].body.shape if parts else ()
+                p = Part(p.names, p.low, p.end, Abstract(shape, default.dtype if default else "int"), p.axes)
+            steps = tuple(x.constant for x in self._side(g.step, env, g.span) or ())
+            widths = tuple(x.constant for x in self._side(g.width, env, g.span) or ()) or (1,) * len(steps)
+            parts.append(Part(p.names, p.low, p.end, p.body, p.axes, steps, widths))
+        if e.operator == "fold":
+            dtype = base.dtype
+            for p in parts:
+                self.agree(p.body.shape, base.shape, e.span)
+                dtype = join(dtype, p.body.dtype, False)
+            return Plan(tuple(parts), (), base.shape, dtype)
+        if cell is None:
+            cell = parts[0].body.shape if parts else ()
+        found = self._plan(parts, frame, cell, e.span)
+        if default is None:
+            return found
+        dtype = join(default.dtype, found.dtype, False) if parts else default.dtype
+        return Plan(found.parts, frame, cell, dtype)
+
+
+def _brought(p: Part) -> int:
+    return sum(v < 0 for v in p.axes)
+
+
+def _folded(name: str, known: Sequence[int]) -> int:
+    if name == "mod":
+        return known[0] % known[1] if known[1] else 0
+    return abs(known[0]) if name == "abs" else min(known) if name == "min" else max(known)
+
+
+def bound_env(env: Env, index: s.Pattern, values: Sequence[Lin]) -> dict[str, Abstract]:
+    out = dict(env)
+    if index.name is not None:
+        out[index.name] = Abstract((Lin((), len(values)),), INT32, tuple(values))
+    else:
+        for x, v in zip(index.variables, values, strict=True):
+            out[x.name] = Abstract((), INT32, (v,))
+    return out

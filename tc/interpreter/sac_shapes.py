@@ -1,0 +1,186 @@
+"""What the SaC oracle knows without values: shapes, element types, and integers as sums of index variables.
+
+It is the demand S of the paper's §6: the shape of a body is computed from shapes, so that an empty
+generator reads nothing, and bounds of indices are found from the selections that they occur in (§5.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from tc.dtypes import BOOL
+from tc.errors import RangeError, SemanticError, Span
+from tc.interpreter.sac_values import Type, settle
+from tc.lang.sac import syntax as s
+
+_UNKNOWN = count()
+
+
+@dataclass(frozen=True, slots=True)
+class Lin:
+    """A sum of variables times whole numbers, and a whole number."""
+
+    terms: tuple[tuple[str, int], ...] = ()
+    constant: int = 0
+
+    @property
+    def number(self) -> int | None:
+        return None if self.terms else self.constant
+
+    def __add__(self, other: Lin) -> Lin:
+        found = dict(self.terms)
+        for n, c in other.terms:
+            found[n] = found.get(n, 0) + c
+        terms = tuple(sorted((n, c) for n, c in found.items() if c))
+        return Lin(terms, self.constant + other.constant)
+
+    def times(self, k: int) -> Lin:
+        return Lin(tuple((n, c * k) for n, c in self.terms), self.constant * k) if k else Lin()
+
+
+def unknown() -> Lin:
+    """A number of which nothing is known."""
+    return Lin(((f"?{next(_UNKNOWN)}", 1),))
+
+
+@dataclass(frozen=True, slots=True)
+class Abstract:
+    """`items`: the integers of a scalar or vector, as far as they are known."""
+
+    shape: tuple[Lin, ...]
+    dtype: Type
+    items: tuple[Lin, ...] | None = None
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+
+@dataclass(slots=True)
+class Trace:
+    """Selections of a body: extents, subscripts, and whether they stand below a condition."""
+
+    found: list[tuple[Lin, Lin, bool]] = field(default_factory=list[tuple[Lin, Lin, bool]])
+
+
+Known = Mapping[str, tuple[Lin, Lin]]  # low and end of variables
+
+
+def extreme(e: Lin, known: Known, upper: bool) -> Lin | None:
+    """The greatest or least value of a sum; None where a variable has no range."""
+    for _ in range(40):
+        open_terms = [(n, c) for n, c in e.terms if n in known]
+        if not open_terms:
+            return None if any(n.startswith("?") or n.startswith("!") for n, _ in e.terms) else e
+        n, c = open_terms[0]
+        lo, hi = known[n]
+        value = hi + Lin((), -1) if upper == (c > 0) else lo
+        e = e + Lin(((n, -c),)) + value.times(c)
+    return None
+
+
+def infer(names: Sequence[str], trace: Trace, known: Known) -> dict[str, tuple[Lin, Lin]]:
+    """Intervals of variables, in rounds, as the contract says (§3 of SAC.md)."""
+    out: dict[str, tuple[Lin, Lin]] = {}
+    for guarded in (False, True):
+        while True:
+            new: dict[str, list[tuple[Lin, Lin]]] = {}
+            for extent, subscript, below in trace.found:
+                if below and not guarded:
+                    continue
+                bound = _bound(extent, subscript, names, {**known, **out})
+                if bound is not None:
+                    new.setdefault(bound[0], []).append(bound[1])
+            if not new:
+                break
+            for n, intervals in new.items():
+                lows = [a.number for a, _ in intervals]
+                ends = [b.number for _, b in intervals]
+                if None in lows or None in ends:
+                    out[n] = intervals[0] if len(set(intervals)) == 1 else (Lin(), unknown())
+                else:
+                    out[n] = (Lin((), max(x or 0 for x in lows)), Lin((), min(x or 0 for x in ends)))
+    return out
+
+
+def _bound(
+    extent: Lin, subscript: Lin, names: Sequence[str], known: Known
+) -> tuple[str, tuple[Lin, Lin]] | None:
+    mine = [n for n, _ in subscript.terms if n in names and n not in known]
+    if len(mine) != 1:
+        return None
+    c = dict(subscript.terms)[mine[0]]
+    rest = subscript + Lin(((mine[0], -c),))
+    if any(n not in known for n, _ in rest.terms):
+        return None
+    least, most = extreme(rest, known, False), extreme(rest, known, True)
+    if least is None or most is None:
+        return None
+    below, above = least.times(-1), extent + Lin((), -1) + most.times(-1)
+    if c == 1 and (below.number is None or above.number is None):
+        return mine[0], (
+            below if below.number is None else Lin((), max(below.constant, 0)),
+            above + Lin((), 1),
+        )
+    if below.number is None or above.number is None:
+        return None
+    lo, hi = below.constant, above.constant
+    if c < 0:
+        lo, hi, c = -hi, -lo, -c
+    return mine[0], (Lin((), max(0, -(-lo // c))), Lin((), hi // c + 1))
+
+
+def homogeneous(shape: Sequence[Lin], names: Sequence[str], span: Span) -> None:
+    for n in shape:
+        for v, _ in n.terms:
+            if v in names:
+                raise SemanticError("the shape of this body depends on the index", span, code="TC0263")
+            if v.startswith("?"):
+                raise SemanticError("the shape of this body depends on values", span, code="TC0257")
+
+
+def unbounded(name: str, index: s.Pattern) -> RangeError:
+    return RangeError(f"nothing bounds '{name}'", index.span, code="TC0350")
+
+
+def axes_of(index: s.Pattern, rank: int, n: int, span: Span) -> tuple[int, ...]:
+    """For each axis of the frame its variable, or -1 for the next axis of the body."""
+    if index.name is not None or not any(x.dot for x in index.slots):
+        return tuple(range(n))
+    single = sum(x.name == "." for x in index.slots)
+    triple = any(x.name == "..." for x in index.slots)
+    if rank < single or (not triple and rank != single):
+        raise SemanticError("dots without axes", span, code="TC0264")
+    out: list[int] = []
+    v = 0
+    for x in index.slots:
+        if not x.dot:
+            out.append(v)
+            v += 1
+        else:
+            out += [-1] * (1 if x.name == "." else rank - single)
+    return tuple(out)
+
+
+def choose(functions: Sequence[s.Function], args: Sequence[tuple[int, Type]]) -> s.Function | None:
+    """The most specific overload for ranks and types."""
+    found: list[tuple[tuple[int, int], s.Function]] = []
+    for f in functions:
+        if len(f.params) != len(args):
+            continue
+        score = [0, 0]
+        for p, (rank, dtype) in zip(f.params, args, strict=True):
+            d = p.type.dims
+            if not (d == "*" or (d == "+" and rank) or (p.type.rank == rank)):
+                break
+            if (settle(dtype) == BOOL) != (p.type.dtype == BOOL):
+                break
+            if settle(dtype).is_float and not p.type.dtype.is_float:
+                break
+            score[0] += 3000 if d == "*" else 2000 if d == "+" else sum(n is None for n in d or ())
+            score[1] += 0 if dtype == p.type.dtype else 1 + p.type.dtype.bits
+        else:
+            found.append(((score[0], score[1]), f))
+    return min(found, key=lambda x: x[0])[1] if found else None

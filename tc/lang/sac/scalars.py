@@ -1,0 +1,143 @@
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+"""Arithmetic on scalar expressions, and their text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from tc.dtypes import BOOL, INT32
+from tc.errors import Span
+from tc.lang import resolved as r
+from tc.lang.sac import terms as t
+from tc.lang.sac.arrays import Type, converted
+
+COMPARE = ("==", "!=", "<", ">", "<=", ">=")
+
+
+def adapted(value: Any, dtype: Type, target: Type) -> Any:
+    """A literal as it adapts; typed operands are converted by the types of the IR."""
+    return converted(value, dtype, target) if isinstance(dtype, str) else value
+
+
+def arithmetic(op: str, x: Any, y: Any, dtype: Type, span: Span) -> Any:
+    """`x op y`; known numbers are computed, and `/` and `%` of integers truncate."""
+    integral = dtype == "int" or (not isinstance(dtype, str) and dtype.is_int)
+    a, b = (_value(x), _value(y))
+    if a is not None and b is not None and op in COMPARE:
+        return t.truth(_COMPARISONS[op](a, b), span)
+    if op in COMPARE:
+        if integral and t.same(x, y) and is_static(x) and is_static(y):
+            return t.truth(op in ("==", "<=", ">="), span)
+        return r.Binary(op, x, y, span)
+    if integral and op in ("/", "%"):
+        if type(a) is int and type(b) is int and _fits_int(dtype, a, b):
+            q = 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+            return t.const(q if op == "/" else 0 if b == 0 else a - q * b, span)
+        if _unsigned(dtype) or (
+            is_static(x) and is_static(y) and t.not_negative(x, {}) and type(b) is int and b > 0
+        ):
+            return r.Binary(op, x, y, span)
+        return r.Binary("quo" if op == "/" else "rem", x, y, span)
+    if dtype == "float" and a is not None and b is not None:
+        found = _folded(op, float(a), float(b))
+        return r.Const(found, False, span) if found is not None else r.Binary(op, x, y, span)
+    if op in ("+", "-", "*") and dtype in ("int", INT32) and is_static(x) and is_static(y):
+        out = t.simplify(r.Binary(op, x, y, span))
+        if all(abs(k) <= INT32.max for k in (*t.linear(out)[0].values(), t.linear(out)[1])):
+            return _at(out, span)
+        if dtype == "int" and t.number(out) is not None:
+            return r.Const(INT32.wrap(t.number(out) or 0), False, span)
+    return r.Binary(op, x, y, span)
+
+
+def _at(e: Any, span: Span) -> Any:
+    return replace(e, span=span)
+
+
+def _fits_int(dtype: Type, a: int, b: int) -> bool:
+    return dtype != "int" or max(abs(a), abs(b)) <= INT32.max
+
+
+def _folded(op: str, a: float, b: float) -> float | None:
+    try:
+        return {"+": a + b, "-": a - b, "*": a * b}[op] if op != "/" else a / b
+    except (ArithmeticError, OverflowError):
+        return None
+
+
+def _unsigned(dtype: Type) -> bool:
+    return not isinstance(dtype, str) and not dtype.is_signed
+
+
+def _value(e: Any) -> int | float | None:
+    return e.value if isinstance(e, r.Const) and not e.single else None
+
+
+def is_static(e: Any) -> bool:
+    """Whether a scalar is made of indices and sizes."""
+    return all(
+        isinstance(x, r.Const | r.Index | r.Size)
+        or (isinstance(x, r.Binary) and x.op in ("+", "-", "*", "/", "%"))
+        or (isinstance(x, r.Unary) and x.op == "-")
+        or (isinstance(x, r.Apply) and x.function in ("min", "max"))
+        for x in t.walk(e)
+    )
+
+
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    ">": lambda a, b: a > b,
+    "<=": lambda a, b: a <= b,
+    ">=": lambda a, b: a >= b,
+}
+
+
+def truth_of(e: Any) -> bool | None:
+    """The value of a condition that is known."""
+    match e:
+        case r.Cast(operand=r.Const() as known) if e.target == BOOL:
+            return bool(known.value)
+        case r.Binary(op="<" | "<=" | "==" | "!=" | ">" | ">=") if is_static(e.left) and is_static(e.right):
+            d = t.number(t.minus(e.right, e.left))
+            if d is not None:
+                return _COMPARISONS[e.op](0, d)
+            if e.op == "<=" and t.not_negative(t.minus(e.right, e.left), {}):
+                return True
+            return None
+        case _:
+            return None
+
+
+def t_text(e: Any) -> str:
+    """An extent or subscript as a SaC program would write it."""
+    match e:
+        case r.Const():
+            return str(e.value)
+        case r.Index():
+            return e.name.partition("$")[0] or "i"
+        case r.Scalar():
+            return e.name
+        case r.Size():
+            base, _, axis = e.name.rpartition("_")
+            return f"shape({base})[{axis}]"
+        case r.Unary():
+            return f"-{t_text(e.operand)}"
+        case r.Binary(op="+" | "-"):
+            right = t_text(e.right)
+            if isinstance(e.right, r.Binary) and e.right.op in ("+", "-"):
+                right = f"({right})"
+            return f"{t_text(e.left)} {e.op} {right}"
+        case r.Binary(op="*" | "/" | "%"):
+            sides = (
+                f"({t_text(x)})" if isinstance(x, r.Binary | r.Unary) else t_text(x)
+                for x in (e.left, e.right)
+            )
+            return f" {e.op} ".join(sides)
+        case r.Apply():
+            return f"{e.function}({', '.join(t_text(a) for a in e.args)})"
+        case _:
+            return e.span.text

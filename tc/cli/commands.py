@@ -134,7 +134,10 @@ def compare(
     """Results against the oracle: integers equal, floats within 64 eps of max(1, |value|)."""
     from tc.api import interpret
 
-    expected = interpret(kernel.source, **arguments, entry=kernel.name, out=dict(buffers) or None, exact=True)
+    lang = kernel.front.lang
+    entry = kernel.name if lang == "tc" or kernel.front.syntax.bare is None else None
+    out = dict(buffers) or None
+    expected = interpret(kernel.source, **arguments, entry=entry, out=out, exact=True, lang=lang)
     returns = kernel.front.checked.returns
     worst, agrees = 0.0, True
     for x, want in zip(returns, [expected] if len(returns) == 1 else expected, strict=True):
@@ -176,8 +179,11 @@ def _describe(value: Any) -> dict[str, Any]:
 def check_source(source: Source) -> tuple[list[str], list[Error | Warning]]:
     """The names of a source's defs, and the diagnostics of all of them, in the order of the text.
 
-    A def with an error hides those that call it, directly or not, and no others.
+    A def with an error hides those that call it, directly or not, and no others.  Of a SaC source the
+    functions that declare all ranks are checked whole, the others as texts.
     """
+    if source.name.endswith(".sac"):
+        return _check_sac(source)
     from tc.lang.parse import parse
     from tc.pipeline import front as pipeline
 
@@ -215,6 +221,30 @@ def check_source(source: Source) -> tuple[list[str], list[Error | Warning]]:
             entries = [n for n in names if n not in bad]
     original = [_relocated(d, source) for d in found]
     unique = list({str(d): d for d in original}.values())
+    return names, sorted(unique, key=lambda d: d.span.start if d.span is not None else -1)
+
+
+def _check_sac(source: Source) -> tuple[list[str], list[Error | Warning]]:
+    from tc.lang.sac.parse import parse
+    from tc.lang.sac.program import signature_of
+    from tc.pipeline import front as pipeline
+
+    try:
+        syntax = parse(source)
+    except Error as e:
+        return [], [e]
+    names = list(dict.fromkeys(f.name for f in syntax.functions)) or ["expression"]
+    found: list[Error | Warning] = []
+    for entry in names if syntax.functions else [None]:
+        try:
+            parameters = signature_of(syntax, entry)
+            if all(p.rank is not None and p.dtype is not None for p in parameters):
+                front = pipeline.front(source, entry, "sac")
+                found += front.warnings
+                pipeline.build(front, pipeline.Variant())
+        except Error as e:
+            found.append(e)
+    unique = list({str(d): d for d in found}.values())
     return names, sorted(unique, key=lambda d: d.span.start if d.span is not None else -1)
 
 

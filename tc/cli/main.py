@@ -107,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
             p.add_argument("--json", action="store_true", help="print a JSON object")
         return p
 
-    file = "a .tc file, or - for standard input"
+    file = "a .tc or .sac file, or - for standard input (TC)"
     run = add("run", _run, "Run a def on given or random arrays.", json=True)
     run.add_argument("file", help=f"{file}; or the reproducer that an internal error names")
     _target_arguments(run)
@@ -161,6 +161,9 @@ def _target_arguments(p: argparse.ArgumentParser) -> None:
     many("--size", "M=128", "a size, or an integer scalar")
     many("--scalar", "a=0.5", "a scalar parameter (default 0.5, 1 for integers)")
     many("--option", "NAME=JSON", "an option of tc.Options")
+    many(
+        "--rank", "A=2", "the rank of a parameter that a SaC program leaves open; A=2:float for its type, too"
+    )
 
 
 def _dynamic_argument(p: argparse.ArgumentParser) -> None:
@@ -239,6 +242,7 @@ def _kernel(args: argparse.Namespace, source: Source, case: Case | None = None) 
     """
     from tc.api import compile_source
     from tc.options import Options
+    from tc.polymorphic import PolymorphicKernel
 
     same = case if case is not None and args.backend in (None, case.backend) else None
     options: dict[str, Any] = dict(same.options) if same else {}
@@ -251,8 +255,10 @@ def _kernel(args: argparse.Namespace, source: Source, case: Case | None = None) 
                 code="TC0515",
                 help=f"""write true, false, null, a number, or a text in quotes: {name}='"{value}"'""",
             ) from None
-    return compile_source(
+    lang = "sac" if source.name.endswith(".sac") else "tc"
+    made: Any = compile_source(
         source,
+        lang=lang,
         backend=args.backend or (case.backend if case else None),
         entry=args.entry or (case.entry if case else None),
         options=Options.from_mapping(options),
@@ -260,6 +266,24 @@ def _kernel(args: argparse.Namespace, source: Source, case: Case | None = None) 
         stacklevel=2,
         dynamic={**(same.dynamic if same else {}), **_dynamic(getattr(args, "dynamic", []))},
     )
+    ranks = _ranks(args.rank)
+    if isinstance(made, PolymorphicKernel):
+        return made.at(**ranks)
+    if ranks:
+        raise ArgumentError(
+            f"--rank: '{made.name}' leaves no rank open", code="TC0515", help="leave --rank away"
+        )
+    return made
+
+
+def _ranks(given: list[str]) -> dict[str, Any]:
+    """{parameter: rank, or rank and type} from the flags."""
+    out: dict[str, Any] = {}
+    for name, value in _pairs(given, "--rank").items():
+        rank, _, dtype = value.partition(":")
+        number = int(_number(name, rank, "--rank", whole=True))
+        out[name] = (number, dtype) if dtype else number
+    return out
 
 
 # ---- the commands: exit code and, for --json, the report
@@ -278,7 +302,7 @@ def _run(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         check=args.check,
     )
     source = _read(args.file)
-    if replay.is_reproducer(source.text):
+    if not source.name.endswith(".sac") and replay.is_reproducer(source.text):
         return _replay(args, replay.read(source.text, source.name), request)
     report = run_kernel(_kernel(args, source), request)
     if not args.json:
@@ -398,13 +422,15 @@ def _check(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
 
 
 def _format(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
-    from tc.lang.format import format_source
+    from tc.lang import format as tc_format
+    from tc.lang.sac import format as sac_format
 
     code = 0
     for file in args.files:
         try:
             source = _read(file)
-            formatted = format_source(source.text, source.name)
+            notation = sac_format if file.endswith(".sac") else tc_format
+            formatted = notation.format_source(source.text, source.name)
         except ParseError as e:
             print(e, file=sys.stderr)
             code = 1

@@ -71,7 +71,7 @@ def outside(installed: Path, code: str) -> str:
 
 def test_the_wheel_holds_every_source_and_nothing_else(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    kinds = {".py", ".pyi", ".typed", ".lark", ".tc", ".h"}
+    kinds = {".py", ".pyi", ".typed", ".lark", ".tc", ".sac", ".h"}
     sources = {
         path.relative_to(ROOT).as_posix().replace("backends/", "tc_backends/", 1)
         for name in SHIPPED

@@ -310,7 +310,7 @@ class Shapes:
         try:
             yield trace
         finally:
-            self.traces.remove(trace)
+            self.traces.pop()
             self.guards = guards
 
     def plan(self, e: s.Comprehension, env: Env) -> Plan:

@@ -1,0 +1,49 @@
+"""What random programs found: sources, arguments and what must come out, on a backend and in the oracle."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+
+A = np.arange(6, dtype=np.int32).reshape(3, 2)
+NONE = np.zeros((0, 5), np.int32)
+FOUND: list[tuple[str, str, dict[str, Any], Any]] = [
+    (
+        "the oracle gave up the wrong one of two equal traces",
+        "{ [i] -> { [j] -> with { ([0] <= [k] < [2]) : k; } : fold(+, j) | [j] < [2] } | [i] < [2] }",
+        {},
+        [[1, 2], [1, 2]],
+    ),
+    (
+        "the first generator of a modarray does not say how long its index is",
+        "with { (. <= iv <= .) : [7, 8]; ([0] <= jv < [1]); } : modarray(A)",
+        {"A": A},
+        [[7, 8]] * 3,
+    ),
+    ("a part that begins in one of two arrays", "drop(2, { iv -> A[iv] } ++ A)", {"A": A}, [A[2], *A]),
+    ("a part of the last axes", "take([-1, 2], transpose(A ++ A))", {"A": A}, [[1, 3]]),
+    (
+        "a tile over the first axis in a choice",
+        "n > 0 ? tile([2], [1], A) : take(2, A)",
+        {"n": 1, "A": A},
+        A[1:],
+    ),
+]
+
+
+@pytest.mark.parametrize("backend", ["interpret", "reference"])
+@pytest.mark.parametrize(("source", "args", "wanted"), [x[1:] for x in FOUND], ids=[x[0] for x in FOUND])
+def test_found(source: str, args: dict[str, Any], wanted: Any, backend: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tc.errors.DataDependentAccess)
+        if backend == "interpret":
+            found = tc.interpret(source, lang="sac", **args)
+        else:
+            found = tc.compile(source, lang="sac", backend=backend)(**args)
+    assert np.shape(found) == np.shape(wanted)
+    assert np.array_equal(found, wanted)

@@ -115,13 +115,14 @@ class Evaluator:
             if max(0, hi) != shape[axis]:
                 raise AssertionError(f"a frame of {hi} at axis {axis} of {shape}")
         out = np.zeros(shape, STORED[e.type])
-        for index in itertools.product(*(range(n) for n in shape[: e.axes])):
+        for index in np.ndindex(*shape[: e.axes]):
             for p, box in zip(e.parts, boxes, strict=True):
                 axes = _axes(p, e.axes)
                 values = [index[a] for a in axes]
                 if _holds(p, box, values) and p.body is not None:
                     made = self.at(p, values, p.body, env)
-                    out[index] = made[tuple(index[a] for a in range(e.axes) if a not in axes)]
+                    inner = tuple(index[a] for a in range(e.axes) if a not in axes)
+                    out[index] = made[inner]
                     break
         return out
 

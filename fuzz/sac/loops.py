@@ -27,17 +27,26 @@ class Loops(Names):
             return s.Binary((k,), "int", "-", self.shape_of([v + 1 for v in values]), self.literal(1, "int"))
         if way == 2 and k < 4:
             more = self.shape_of([*values, self.rng.randint(0, 3)])
-            take = self.literal(k, "int") if self.chance(0.5) else s.Vector((1,), "int", (self.literal(k, "int"),))
+            take = (
+                self.literal(k, "int")
+                if self.chance(0.5)
+                else s.Vector((1,), "int", (self.literal(k, "int"),))
+            )
             return s.Call((k,), "int", "take", (take, more))
         if way == 3 and k < 4:
             count = s.Vector((1,), "int", (self.literal(-1, "int"),))
             return s.Call((k,), "int", "drop", (count, self.shape_of([*values, self.rng.randint(0, 3)])))
         if way == 4:
             at = self.rng.randint(0, k)
-            parts = [s.Vector((len(x),), "int", tuple(self._item(v, fixed) for v in x)) for x in (values[:at], values[at:])]
+            parts = [
+                s.Vector((len(x),), "int", tuple(self._item(v, fixed) for v in x))
+                for x in (values[:at], values[at:])
+            ]
             return s.Binary((k,), "int", "++", *parts)
         if not any(values) and k <= 4:
-            return s.Binary((k,), "int", "*", self.literal(0, "int"), self.shape_of([self.rng.randint(0, 3)] * k))
+            return s.Binary(
+                (k,), "int", "*", self.literal(0, "int"), self.shape_of([self.rng.randint(0, 3)] * k)
+            )
         return plain
 
     def _item(self, v: int, fixed: bool) -> s.Node:
@@ -92,8 +101,16 @@ class Loops(Names):
         body = self.array(body_shape, type, inner, depth)
         if way in ("lower", "none"):
             body = self._anchored(body, vector, names, box, way, type)
-        low = self._side([lo for lo, _ in box], False, c, vector) if way in ("both", "lower") else s.Bound(None, False)
-        high = self._side([hi for _, hi in box], True, c, vector) if way in ("both", "upper") else s.Bound(None, True)
+        low = (
+            self._side([lo for lo, _ in box], False, c, vector)
+            if way in ("both", "lower")
+            else s.Bound(None, False)
+        )
+        high = (
+            self._side([hi for _, hi in box], True, c, vector)
+            if way in ("both", "upper")
+            else s.Bound(None, True)
+        )
         return s.Part(vector, () if vector else names, low, high, box, body)
 
     def _slots(self, axes: int, dots: bool) -> tuple[tuple[str, ...], list[int]]:
@@ -103,7 +120,12 @@ class Loops(Names):
         chosen = sorted(self.rng.sample(range(axes), self.rng.randint(1, axes)))
         slots = ["" if a in chosen else "." for a in range(axes)]
         if self.chance(0.5):
-            runs = [(a, b) for a in range(axes + 1) for b in range(a, axes + 1) if all(x == "." for x in slots[a:b])]
+            runs = [
+                (a, b)
+                for a in range(axes + 1)
+                for b in range(a, axes + 1)
+                if all(x == "." for x in slots[a:b])
+            ]
             a, b = self.rng.choice(runs)
             slots[a:b] = ["..."]
         return tuple(slots), chosen
@@ -208,8 +230,11 @@ class Loops(Names):
         modarray = self.chance(0.4)
         count = self.rng.choice((1, 1, 1, 2, 2, 3))
         default = modarray or self.chance(0.6)
+        # A modarray whose generators have dots alone takes the whole rank.
+        said = modarray and axes < len(shape)
         parts = tuple(
-            self.generator(frame, cell, type, c, depth - 1, default or k > 0, True) for k in range(count)
+            self.generator(frame, cell, type, c, depth - 1, default or k > 0, k > 0 or not said)
+            for k in range(count)
         )
         if modarray:
             args: tuple[s.Node, ...] = (self.array(shape, type, c, depth - 2),)
@@ -225,11 +250,15 @@ class Loops(Names):
         vector = self.fresh("iv") if self.chance(0.5) else ""
         names = () if vector else tuple(self.fresh("i") for _ in frame)
         box: Box = tuple(
-            sorted((self.rng.randint(0 if not dots else -1, n + 1), self.rng.randint(0, n + 1))) for n in frame
+            sorted((self.rng.randint(0 if not dots else -1, n + 1), self.rng.randint(0, n + 1)))
+            for n in frame
         )  # type: ignore[assignment]
         if self.chance(0.4):
             box = tuple((0, n) for n in frame)
-        low, high = self._side([lo for lo, _ in box], False, c, vector), self._side([hi for _, hi in box], True, c, vector)
+        low, high = (
+            self._side([lo for lo, _ in box], False, c, vector),
+            self._side([hi for _, hi in box], True, c, vector),
+        )
         if dots and self.chance(0.25):
             low = s.Bound(".", self.chance(0.3))
             box = tuple((int(low.strict), hi) for _, hi in box)
@@ -260,7 +289,7 @@ class Loops(Names):
         if not variables:
             return self.array((self.rng.randint(0, 4),), type, c, depth)
         v = self.rng.choice(variables)
-        lo, hi = v.box[0]
+        hi = v.box[0][1]
         extra = self.rng.randint(0, 2)
         most = max(0, hi - 1 + extra)
         at = self.shifted(s.Name((), "int", v.name), extra)

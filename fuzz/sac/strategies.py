@@ -114,13 +114,16 @@ class Maker(Loops, Functions):
             if self.chance(0.3):
                 return s.Unary(shape, "bool", "!", operand("bool"))
             if self.chance(0.4):
-                return s.Binary(shape, "bool", self.rng.choice(("&&", "||")), operand("bool"), operand("bool"))
+                return s.Binary(
+                    shape, "bool", self.rng.choice(("&&", "||")), operand("bool"), operand("bool")
+                )
             t, op = self.rng.choice(("int", "double")), self.rng.choice(("<", "<=", ">", ">=", "==", "!="))
             return s.Binary(shape, "bool", op, operand(t), operand(t, self.chance(0.4)))
         if self.chance(0.15):
             return s.Unary(shape, type, "-", operand(type))
         if self.chance(0.2):
-            name = self.rng.choice(("abs", "min", "max", *(["mod"] if type != "double" else [])))
+            names = ("abs", "min", "max") if type == "double" else ("abs", "min", "max", "mod")
+            name = self.rng.choice(names)
             args = (operand(type), *((operand(type, self.chance(0.3)),) if name != "abs" else ()))
             return s.Call(shape, type, name, args)
         if self.chance(0.1):
@@ -161,7 +164,9 @@ class Maker(Loops, Functions):
         v, n, k = self.rng.choice(variables), self.rng.randint(1, 4), self.rng.randint(-2, 2)
         a = self.parameter((n, *shape), type)
         index = self.shifted(s.Name((), "int", v.name), k)
-        extent = s.Select((), "int", s.Call((1 + len(shape),), "int", "shape", (a,)), (self.literal(0, "int"),))
+        extent = s.Select(
+            (), "int", s.Call((1 + len(shape),), "int", "shape", (a,)), (self.literal(0, "int"),)
+        )
         low = s.Binary((), "bool", ">=", index, self.literal(0, "int"))
         high = s.Binary((), "bool", "<", index, extent if self.chance(0.5) else self.literal(n, "int"))
         return s.Binary((), "bool", "&&", low, high), s.Select(shape, type, a, (index,))
@@ -226,7 +231,7 @@ class Maker(Loops, Functions):
         out: list[tuple[float, Callable[[], s.Node]]] = []
         shifts = [k for k in range(-3, 4) if lo + k >= 0 and hi + k <= n]
         if shifts:
-            out.append((4, lambda: self.shifted(at, self.rng.choice([k for k in shifts]))))
+            out.append((4, lambda: self.shifted(at, self.rng.choice(shifts))))
         if lo >= 0 and hi <= n:
             out.append((2, lambda: at))
             shape = s.Call((len(array.shape),), "int", "shape", (array,))
@@ -324,7 +329,9 @@ class Maker(Loops, Functions):
 
     def shape(self, most: int = 4, rank: int | None = None) -> s.Shape:
         ranks = self.rng.choices(range(5), (2, 5, 5, 3, 1))[0] if rank is None else rank
-        extents = self.rng.choices((0, 1, 2, 3, 4, 5), (1, 2, 4, 5, 3, 2), k=min(ranks, most) if rank is None else rank)
+        extents = self.rng.choices(
+            (0, 1, 2, 3, 4, 5), (1, 2, 4, 5, 3, 2), k=min(ranks, most) if rank is None else rank
+        )
         return tuple(n if sum(extents) < 11 else min(n, 3) for n in extents)
 
 

@@ -25,7 +25,9 @@ def function(f: s.Function) -> str:
     lines = [f"{', '.join(f.types)} {f.name}({params}) {{"]
     lines += [f"  {n} = {exp(e)};" for n, e in f.lets]
     results = ", ".join(map(exp, f.results))
-    return "\n".join([*lines, f"  return ({results});" if len(f.results) > 1 else f"  return {results};", "}"])
+    return "\n".join(
+        [*lines, f"  return ({results});" if len(f.results) > 1 else f"  return {results};", "}"]
+    )
 
 
 def exp(e: s.Node, level: int = 0) -> str:

@@ -15,9 +15,9 @@ NONE = np.zeros((0, 5), np.int32)
 FOUND: list[tuple[str, str, dict[str, Any], Any]] = [
     (
         "the oracle gave up the wrong one of two equal traces",
-        "{ [i] -> { [j] -> with { ([0] <= [k] < [2]) : k; } : fold(+, j) | [j] < [2] } | [i] < [2] }",
-        {},
-        [[1, 2], [1, 2]],
+        "{ [i] -> sum({ [j] -> A[j, 0] }) + B[i] }",
+        {"A": A, "B": A[0]},
+        [6, 7],
     ),
     (
         "the first generator of a modarray does not say how long its index is",
@@ -32,6 +32,26 @@ FOUND: list[tuple[str, str, dict[str, Any], Any]] = [
         "n > 0 ? tile([2], [1], A) : take(2, A)",
         {"n": 1, "A": A},
         A[1:],
+    ),
+    (
+        "nothing holds for any of no elements",
+        "with { ([0] <= [i] < [n]) : true; } : fold(||, n > 0)",
+        {"n": 0},
+        False,
+    ),
+    (
+        "three partitions of bounds that only sizes tell",
+        "{ [i,j,k] -> 1 | take(3, shape(B)) <= [i,j,k] < take(3, shape(C)); "
+        "[i,j,k] -> 2 | shape(D) <= [i,j,k] < shape(E); [i,j,k] -> 3 | shape(F) <= [i,j,k] < shape(G) }",
+        {
+            "B": np.zeros((1, 0, 1, 0), np.int32),
+            "C": np.zeros((2, 9, 2, 1), np.int32),
+            "D": np.zeros((0, 1, 0), np.int32),
+            "E": np.zeros((3, 2, 9), np.int32),
+            "F": np.zeros((0, 0, 1), np.int32),
+            "G": np.zeros((3, 2, 2), np.int32),
+        },
+        [[[0, 3], [2, 2]], [[0, 1], [2, 1]], [[0, 3], [2, 2]]],
     ),
 ]
 

@@ -193,7 +193,7 @@ def _fold(el: Elaborator, e: s.WithLoop, env: Env) -> Array:
         found: Any = t.Reduce(op, parts_of(space, lambda x: x, op, e.span), element, e.span)
         start = neutral.at(index)
         if is_bool:
-            found = r.Binary("!=", found, zero_, e.span)
+            found = r.Binary(">", found, zero_, e.span)  # the greatest of nothing is negative
             return r.Binary("&&" if op == "min" else "||", found, start, e.span)
         if _is_neutral(op, start):
             return found

@@ -6,7 +6,7 @@ Programs with numbers that are not small, or an access out of bounds, are no goo
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -115,13 +115,13 @@ class Evaluator:
             if max(0, hi) != shape[axis]:
                 raise AssertionError(f"a frame of {hi} at axis {axis} of {shape}")
         out = np.zeros(shape, STORED[e.type])
-        for index in np.ndindex(*shape[: e.axes]):
+        for index in indices(shape[: e.axes]):
             for p, box in zip(e.parts, boxes, strict=True):
                 axes = _axes(p, e.axes)
                 values = [index[a] for a in axes]
                 if _holds(p, box, values) and p.body is not None:
                     made = self.at(p, values, p.body, env)
-                    inner = tuple(index[a] for a in range(e.axes) if a not in axes)
+                    inner = tuple(i for a, i in enumerate(index) if a not in axes)
                     out[index] = made[inner]
                     break
         return out
@@ -129,14 +129,14 @@ class Evaluator:
     def _filled(self, e: s.WithLoop, env: Mapping[str, Array]) -> Array:
         boxes = [self.box(p, env) for p in e.parts]
         out = np.zeros(e.shape, STORED[e.type])
+        first, *default = (self.exp(a, env) for a in e.args)
         if e.operator == "modarray":
-            out[...] = self.exp(e.args[0], env)
-        elif len(e.args) > 1:
-            out[...] = self.exp(e.args[1], env)
-        if e.operator == "genarray":
-            frame = np.atleast_1d(self.exp(e.args[0], env)).tolist()
-            assert frame == list(e.shape[: e.axes]), (frame, e.shape)
-        for index in itertools.product(*(range(n) for n in e.shape[: e.axes])):
+            out[...] = first
+        else:
+            assert np.atleast_1d(first).tolist() == list(e.shape[: e.axes]), e
+            if default:
+                out[...] = default[0]
+        for index in indices(e.shape[: e.axes]):
             for p, box in zip(e.parts, boxes, strict=True):
                 if _holds(p, box, index):
                     if p.body is not None:
@@ -155,6 +155,10 @@ class Evaluator:
                     body = p.body if p.body is not None else e.args[0]
                     total = combined(e.fold, total, self.at(p, index, body, env))
         return total
+
+
+def indices(shape: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    return itertools.product(*map(range, shape))
 
 
 def _axes(p: s.Part, axes: int) -> list[int]:

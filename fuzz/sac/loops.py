@@ -265,7 +265,9 @@ class Loops(Names):
         if dots and self.chance(0.25):
             high = s.Bound(".", self.chance(0.3))
             box = tuple((lo, n - int(high.strict)) for (lo, _), n in zip(box, frame, strict=True))
-        cut = tuple((max(lo, 0), min(hi, n)) for (lo, hi), n in zip(box, frame, strict=True))
+        cut = box  # of a fold, that no frame cuts
+        if dots:
+            cut = tuple((max(lo, 0), min(hi, n)) for (lo, hi), n in zip(box, frame, strict=True))
         body = None
         if not (bare and self.chance(0.1)):
             body = self.array(cell, type, c.within(*self._variables(vector, names, cut)), depth)

@@ -53,6 +53,12 @@ FOUND: list[tuple[str, str, dict[str, Any], Any]] = [
         },
         [[[0, 3], [2, 2]], [[0, 1], [2, 1]], [[0, 3], [2, 2]]],
     ),
+    (
+        "a sum as long as an index of what is reshaped",
+        "reshape([n, 2], { [i] -> sum({ [k] -> k | [k] < [i] }) | [i] < [n * 2] })",
+        {"n": 2},
+        [[0, 0], [1, 3]],
+    ),
 ]
 
 

@@ -317,7 +317,7 @@ def _length(el: Elaborator, index: s.Pattern, body: s.Exp, env: Env, span: Span)
             del el.equalities[kept[0] :], el.derivation[kept[1] :]
             el.ranges, el.used = dict(kept[2]), set(kept[3])
         selects = any(isinstance(y, r.Index) and y.name in marks for x in trace for y in t.walk(x.subscript))
-        if n > _MOST or not selects:
+        if (guess is None and n > _MOST) or not selects:
             raise _unbounded(index, body, [name], (), span)
         return n
     assert first is not None

@@ -167,7 +167,7 @@ class Emitter:
             self._statement(target, lhs, op, value, tuple(variables), inner, affine, None, span)
 
     def _hull(self, e: Any, ranges: t.Ranges, upper: bool, span: Span) -> Any:
-        out = t.extreme(e, ranges, upper)
+        out = t.extreme(e, ranges, upper, loose=True)
         if out is None or any(isinstance(x, (r.Index, r.Access, t.Pick, t.Reduce)) for x in t.walk(out)):
             raise SemanticError(
                 "the range of a reduction depends on an index in a way that gives it no bounds",

@@ -46,7 +46,7 @@ def test_with_loops_and_dots() -> None:
         "    lower bound as written",
     ]
     lines = shown("{ [i,.] -> A[i] + [1,2] | [i] < [n] }", A=1, n=(0, "int"))  # type: ignore[arg-type]
-    assert lines[1] == "  frame [max(n, 0), 2], cell []"
+    assert lines[1] == "  frame [max(0, n), 2], cell []"
 
 
 def test_of_each_rank() -> None:

@@ -32,6 +32,7 @@ class PolymorphicKernel:
         self._parameters = parameters
         self._make = make
         self._kernels: dict[Known, Kernel] = {}
+        self._quick: dict[Any, Kernel] = {}  # by ranks and types of arrays that are all NumPy's
         self._lock = locks.lock()
 
     def __repr__(self) -> str:
@@ -39,6 +40,18 @@ class PolymorphicKernel:
         return f"<tc.PolymorphicKernel {self.name}({params})>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        kinds: list[tuple[int, Any]] = []
+        for a in args:
+            if type(a) is not np.ndarray:
+                break
+            kinds.append((a.ndim, a.dtype))
+        else:
+            if not kwargs or kwargs.keys() == {"out"}:
+                key = tuple(kinds)
+                kernel = self._quick.get(key)
+                if kernel is None:
+                    kernel = self._quick[key] = self.kernel_for(*args)
+                return kernel(*args, **kwargs)
         return self.kernel_for(*args, **kwargs)(*args, **kwargs)
 
     @property

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from fuzz.sac import malformed
+from fuzz.sac import faults, malformed
 from fuzz.sac.differential import INTERPRETER, compare, wanted
 from fuzz.sac.strategies import program
 from fuzz.sac.text import program as text
@@ -53,3 +53,11 @@ def test_texts(kind: Callable[[random.Random], str], count: int) -> None:
     rng = random.Random(20190925)
     for _ in range(count):
         malformed.attempt(kind(rng), malformed.made)
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("number", range(len(faults.FAULTS)), ids=[f.name for f in faults.FAULTS])
+def test_faults_are_found(number: int) -> None:
+    """By the program that was the first to find it; where the generator has changed, search for another."""
+    fault = faults.FAULTS[number]
+    assert faults.found(number, fault.seed, 1), "python -m fuzz.sac.faults finds another seed"

@@ -71,6 +71,19 @@ FOUND: list[tuple[str, str, dict[str, Any], Any]] = [
         {"A": A, "n": 1},
         [5, 0],
     ),
+    (
+        "four partitions of one axis, of bounds that many sizes tell",
+        "{ iv -> A[iv]; [i] -> A[1] | [shape(B)[0]] <= [i]; [i] -> C[i, shape(C)[1] - 1 - i, 0] + D[i]; "
+        "iv -> E[[iv[0], iv[0], 2 * iv[0]]] | [-1] < iv < take([1], shape(B)) }",
+        {
+            "A": np.array([7, 8], np.int32),
+            "B": np.zeros((4, 1), np.int32),
+            "C": np.ones((3, 3, 1), np.int32),
+            "D": np.ones(4, np.int32),
+            "E": np.ones((4, 4, 8), np.int32),
+        },
+        [7, 8, 2, 1],
+    ),
     ("a frame of no axes", "{ iv -> { [j] -> A[j, 1] } | iv < [] }", {"A": A}, A[:, 1]),
     ("halves of extents in bounds", "{ [i] -> A[2 * i + 1, 0] | [i] < (shape(A) / 2)[[0]] }", {"A": A}, [2]),
     (

@@ -23,6 +23,7 @@ from tc.lang.sac.scalars import truth_of
 _AXES = "ijklmnop"
 _MAX_BOXES = 8  # of one part; beyond, what earlier parts cover is a condition
 _MAX_PIECES = 12  # of one array; beyond, its parts are written last to first
+_MAX_WEIGHT = 24  # pieces of an array times the operands of minima and maxima in a bound; the same beyond
 Variable = tuple[str, Any, Any]
 Box = tuple[tuple[Any, Any], ...]
 
@@ -80,7 +81,7 @@ class Emitter:
             for x in regions
         )
         pieces = list(_disjoint(regions, shape, a.span))
-        if len(pieces) > _MAX_PIECES:
+        if len(pieces) > _MAX_PIECES or len(pieces) * max(map(_weight, pieces), default=0) > _MAX_WEIGHT:
             pieces = [_alone(x, shape, a.span) for x in reversed(regions)]
         for region, box, extra in pieces:
             variables = tuple(
@@ -406,6 +407,16 @@ def _neutral(op: str, dtype: DType, span: Span) -> Any:
         return t.const(0 if op == "+" else 1, span)
     value = dtype.max if op == "min" else dtype.min
     return r.Cast(dtype, r.Const(value, False, span), True, span)
+
+
+def _weight(piece: tuple[Region, Box, Any]) -> int:
+    """How many operands the minima and maxima of a bound have at most: isl splits sets at each."""
+    _, box, _ = piece
+    return max((sum(map(_operands, t.walk(b))) for pair in box for b in pair), default=0)
+
+
+def _operands(e: Any) -> int:
+    return len(e.args) if isinstance(e, r.Apply) else 0
 
 
 def _alone(region: Region, shape: tuple[Any, ...], span: Span) -> tuple[Region, Box, Any]:

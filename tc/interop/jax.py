@@ -59,7 +59,6 @@ def op(
         found = _FUNCTIONS.get(key)
         if found is None:
             found = _FUNCTIONS[key] = Op(source, kernel, backward, backend, ties, options)
-            _announce()
         return found
 
 
@@ -116,6 +115,7 @@ class Op:
             if not isinstance(p, r.Tensor)
         )
         arrays = [v for p, v in zip(self._params, given, strict=True) if isinstance(p, r.Tensor)]
+        _announce()
         found = self._traced.get(scalars)
         if found is None:
             found = self._traced.setdefault(scalars, self._function(dict(scalars)))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
+from typing import TYPE_CHECKING
 
 from tc.cli.main import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
 
 SOURCE = "def mm<T>(T(M,K) A, T(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }\n"
 

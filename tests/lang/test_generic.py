@@ -113,7 +113,7 @@ def test_operators_take_types_from_tensors() -> None:
 
 INTS = np.ones((2, 2), np.int32)
 REFUSED = {
-    "arrays that differ": (MM, (np.ones((2, 2)), np.ones((2, 2), np.float32)), "is float64 by A, and float32 by B"),
+    "arrays that differ": (MM, (np.eye(2), np.eye(2, dtype=np.float32)), "is float64 by A, and float32 by B"),
     "a type beyond a bound": (SCALE, (INTS, np.zeros(1, np.int32), 1.0), "must be floating"),
     "no array": (MM, (), "nothing says what the type variable T"),
     "bool": (MM, (np.ones((2, 2), np.bool_), np.ones((2, 2), np.bool_)), "must be a number"),

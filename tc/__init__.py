@@ -36,7 +36,7 @@ from tc.errors import (
 
 if TYPE_CHECKING:
     from tc.api import Compiled, Kernel, Range, backends, compile, define, interpret
-    from tc.autodiff import grad, jvp
+    from tc.autodiff import grad, jvp, vmap
     from tc.options import Options
     from tc.tuner import tune
 
@@ -48,6 +48,7 @@ _LAZY = {
     "interpret": "tc.api",
     "grad": "tc.autodiff",
     "jvp": "tc.autodiff",
+    "vmap": "tc.autodiff",
     "tune": "tc.tuner",
     "Kernel": "tc.api",
     "Compiled": "tc.api",
@@ -89,6 +90,7 @@ __all__ = [
     "interpret",
     "jvp",
     "tune",
+    "vmap",
 ]
 
 

@@ -12,6 +12,7 @@ from tc.autodiff.reverse import Adjoints, active, adjoints
 from tc.autodiff.tape import Definition, Tape, reads, tape
 from tc.errors import ArgumentError, SemanticError, Source, did_you_mean
 from tc.ir.expr import Expr, IntImm, Variable, variables
+from tc.ir.program import Program
 from tc.ir.simplify import simplify
 from tc.lang import resolved as r
 from tc.lang.builtins import BUILTINS
@@ -83,14 +84,7 @@ def gradient(
     if ties not in ("first", "split"):
         raise ArgumentError(f"ties={ties!r} is not valid", code="TC0511", help='ties is "first" or "split"')
     f = front(Source(src), entry)
-    if any(st.loops for st in f.checked.statements):
-        raise SemanticError(
-            "the gradient of a sequential loop is not built yet",
-            next(st.span for st in f.checked.statements if st.loops),
-            code="TC0242",
-            help="write the backward loop yourself, and pass it as backward=",
-        )
-    program = build(f, Variant(scalars=tuple((scalars or {}).items()), checks=False)).program
+    program = _program(f, scalars or {})
     recorded = tape(program)
     results = _results(f, recorded, of)
     chosen = _wrt(f, recorded, wrt, results)
@@ -104,12 +98,31 @@ def gradient(
     return _written(f, recorded, found, chosen, tuple(save), names, extents, tensors)
 
 
-def differentiable(src: str, entry: str | None = None) -> tuple[str, ...]:
-    """The floating tensor parameters of a def that a floating result depends on."""
-    f = front(Source(src), entry)
+def _program(f: Front, scalars: Mapping[str, int]) -> Program:
+    """The program that is differentiated, with values of the integer parameters on which ranges depend."""
     if any(st.loops for st in f.checked.statements):
-        return ()
-    recorded = tape(build(f, Variant(checks=False)).program)
+        raise SemanticError(
+            "the gradient of a sequential loop is not built yet",
+            next(st.span for st in f.checked.statements if st.loops),
+            code="TC0242",
+            help="write the backward loop yourself, and pass it as backward=",
+        )
+    missing = [] if f.ranges.complete else [n for n in f.specialized if n not in scalars]
+    if missing:
+        raise ArgumentError(
+            f"the gradient of {f.checked.name} depends on the value of {', '.join(missing)}",
+            code="TC0513",
+            help=f'pass scalars={{"{missing[0]}": …}}',
+        )
+    return build(f, Variant(scalars=tuple(scalars.items()), checks=False)).program
+
+
+def differentiable(
+    src: str, entry: str | None = None, scalars: Mapping[str, int] | None = None
+) -> tuple[str, ...]:
+    """The floating tensor parameters of a def that a floating result depends on; raises as `gradient`."""
+    f = front(Source(src), entry)
+    recorded = tape(_program(f, scalars or {}))
     results = set(_results(f, recorded, None))
     tensors = [p.name for p in f.checked.params if isinstance(p, r.Tensor)]
     return tuple(

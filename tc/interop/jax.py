@@ -213,7 +213,7 @@ class Op:
         keyed = tuple((n, int(scalars[n])) for n in self.kernel.front.specialized)
         found = self._gradients.get(keyed)
         if found is None:
-            reached = differentiable(self.source, self.kernel.name)
+            reached = differentiable(self.source, self.kernel.name, dict(keyed))
             if not reached:
                 return None
             made = gradient(

@@ -236,7 +236,7 @@ class Op:
         key = (wrt, keyed)
         found = self._gradients.get(key)
         if found is None:
-            reached = [n for n in differentiable(self.source, self.kernel.name) if n in wrt]
+            reached = [n for n in differentiable(self.source, self.kernel.name, dict(keyed)) if n in wrt]
             if not reached:
                 return None
             made = gradient(

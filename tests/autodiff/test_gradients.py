@@ -293,3 +293,12 @@ def test_empty_tensors() -> None:
     kernel = tc.compile(tc.grad(source), backend="cpu")
     d_x, d_w, d_b = kernel(np.ones((0, 7)), np.ones((4, 7)), np.ones(4), np.ones((0, 4)))
     assert d_x.shape == (0, 7) and not d_w.any() and not d_b.any()
+
+
+def test_scalars_that_shape_results() -> None:
+    source = "def f(float(N) x, int s) -> (y) { y(i) = x(s*i) * x(s*i) }"
+    d_x = tc.compile(tc.grad(source, scalars={"s": 2}), backend="cpu")(np.ones(5, "f4"), 2, np.ones(3, "f4"))
+    np.testing.assert_array_equal(d_x, [2, 0, 2, 0, 2])
+    with pytest.raises(tc.ArgumentError, match="depends on the value of s") as e:
+        tc.grad(source)
+    assert e.value.code == "TC0513" and e.value.help == 'pass scalars={"s": …}'

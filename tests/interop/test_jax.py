@@ -110,3 +110,16 @@ def test_the_first_function_says_what_calls_cost() -> None:
     module._announce.cache_clear()
     with pytest.warns(tc.PerformanceNotice, match="0.1 ms a call"):
         tc.jax.op("def first(float(N) x) -> (y) { y(i) = 5 * x(i) }")
+
+
+def test_scalars_that_shape_results() -> None:
+    op = tc.jax.op("def f(float(N) x, int s) -> (y) { y(i) = x(s*i) * x(s*i) }")
+    (x,) = arrays((5,))
+    wanted = 2 * x * jnp.asarray([1, 0, 1, 0, 1])
+    np.testing.assert_allclose(jax.grad(lambda x: op(x, 2).sum())(x), wanted, rtol=1e-6)
+
+
+def test_a_loop_has_no_gradient_and_says_so() -> None:
+    op = tc.jax.op("def f(float(N) x) -> (y) { y(0) = x(0) for t in 1:N { y(t) = y(t-1) * x(t) } }")
+    with pytest.raises(tc.SemanticError, match="the gradient of a sequential loop"):
+        jax.grad(lambda x: op(x).sum())(arrays((5,))[0])

@@ -302,3 +302,11 @@ def test_scalars_that_shape_results() -> None:
     with pytest.raises(tc.ArgumentError, match="depends on the value of s") as e:
         tc.grad(source)
     assert e.value.code == "TC0513" and e.value.help == 'pass scalars={"s": …}'
+
+
+@pytest.mark.parametrize("op", ["max=", "*="])
+def test_extremes_and_products_into_elements_that_data_choose(op: str) -> None:
+    source = f"def f(float(N) x, int(N) at) -> (y) {{ y(s) = 1 where s in 0:3 y(at(n)) {op} x(n) }}"
+    with pytest.raises(tc.SemanticError, match="into elements that data choose") as e:
+        tc.grad(source)
+    assert e.value.code == "TC0241"

@@ -22,6 +22,7 @@ from tc.api import Kernel, compile
 from tc.autodiff.gradient import Gradient, differentiable, gradient
 from tc.dtypes import DType
 from tc.errors import ArgumentError, DTypeError, PerformanceNotice, warn
+from tc.interop.quiet import quiet
 from tc.interop.symbolic import Arithmetic, shapes_of, sizes_of
 from tc.lang import resolved as r
 from tc.runtime.arrays import numpy_dtype
@@ -225,7 +226,8 @@ class Op:
                 scalars=dict(keyed),
                 tensors=True,
             )
-            found = self._gradients.setdefault(keyed, (made, op(made.source, backend=self._backend)))
+            with quiet():
+                found = self._gradients.setdefault(keyed, (made, op(made.source, backend=self._backend)))
         return found
 
     def _adjoints(

@@ -24,6 +24,7 @@ from tc.api import Kernel, compile
 from tc.autodiff.gradient import Gradient, differentiable, gradient
 from tc.dtypes import DType
 from tc.errors import ArgumentError, SemanticError
+from tc.interop.quiet import quiet
 from tc.interop.symbolic import Arithmetic, shapes_of, sizes_of
 from tc.lang import resolved as r
 
@@ -181,7 +182,8 @@ class Op:
 
     def _compiled(self, device: str) -> Kernel:
         backend = self._backend or ("cuda" if device == "cuda" else None)
-        made = compile(self.source, backend=backend, entry=self.kernel.name, **self._options)
+        with quiet():  # `op` has said it
+            made = compile(self.source, backend=backend, entry=self.kernel.name, **self._options)
         return self._kernels.setdefault(device, made)
 
     def _fake(self, *args: Any) -> Any:
@@ -248,7 +250,8 @@ class Op:
                 scalars=dict(keyed),
                 tensors=True,
             )
-            found = self._gradients.setdefault(key, (made, op(made.source, backend=self._backend)))
+            with quiet():
+                found = self._gradients.setdefault(key, (made, op(made.source, backend=self._backend)))
         return found
 
     def _backward(self, ctx: Any, *adjoints: Any) -> Any:

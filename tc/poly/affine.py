@@ -52,6 +52,10 @@ _SMALL, _LARGE = 1 << 20, 1 << 62  # values of a term; those of which nothing is
 _CONST = ("c", 0)
 Linear = dict[tuple[str, int], int]
 
+# How often a value holds one of which nothing is known but that it is the value of an index, and what the rest
+# comes to at most.
+Magnitude = tuple[int, int]
+
 
 @dataclass(slots=True)
 class Parameters:
@@ -99,6 +103,11 @@ class Parameters:
         return self.space("", "", (), ctx).params()
 
 
+def _may_wrap(m: Magnitude | None) -> bool:
+    """Whether a sum may leave 32 bits.  Values of indices are far from that, unless several are added."""
+    return m is None or m[0] > 4 or m[1] > 1 << 24
+
+
 def _plain(e: Expr) -> bool:
     """Whether every node is index arithmetic that the host evaluates exactly."""
     match e:
@@ -143,12 +152,42 @@ class Affine:
         # large makes lowering choose int64.  Anything else might, and is not affine.
         if e.dtype.bits < 32 or not e.dtype.is_signed:
             return None
+        return None if e.dtype.bits == 32 and _may_wrap(self._magnitude(form)) else form
+
+    def _magnitude(self, form: Linear) -> Magnitude:
         terms = [(abs(c), abs(c) * self.reach.get(k, _LARGE)) for k, c in form.items() if k != _CONST]
         weight = sum(c for c, reach in terms if reach > _SMALL)
-        reach = sum(reach for _, reach in terms if reach <= _SMALL) + abs(form.get(_CONST, 0))
-        if e.dtype.bits == 32 and (weight > 4 or reach > 1 << 24):
+        return weight, sum(reach for _, reach in terms if reach <= _SMALL) + abs(form.get(_CONST, 0))
+
+    def _bound(self, e: Expr) -> Magnitude | None:
+        """How large a quasi-affine value of 32 bits or more gets, if every part of it is one; else None."""
+        if e.dtype != INDEX and not (e.dtype.is_signed and e.dtype.bits >= 32):
             return None
-        return form
+        form = self._linear(e)
+        if form is not None:
+            return self._magnitude(form)
+        match e:
+            case Cast():
+                return self._bound(e.value) if e.dtype.is_int and e.value.dtype.is_int else None
+            case Add() | Sub() | Min() | Max():
+                a, b = self._bound(e.a), self._bound(e.b)
+                return None if a is None or b is None else (a[0] + b[0], a[1] + b[1])
+            case Mul():
+                for factor, other in ((e.a, e.b), (e.b, e.a)):
+                    k = self._linear(factor)
+                    if (
+                        k is not None
+                        and not k.keys() - {_CONST}
+                        and (bound := self._bound(other)) is not None
+                    ):
+                        return bound[0] * abs(k.get(_CONST, 0)), bound[1] * abs(k.get(_CONST, 0))
+                return None
+            case FloorDiv() | FloorMod():  # by a positive constant, or there is no linear form of the divisor
+                divisor = self._linear(e.b)
+                positive = divisor is not None and divisor.keys() == {_CONST} and divisor[_CONST] > 0
+                return self._bound(e.a) if positive and isinstance(e, FloorDiv) else None
+            case _:
+                return None
 
     def _linear(self, e: Expr) -> Linear | None:
         match e:
@@ -212,8 +251,8 @@ class Affine:
         if form is not None:
             return isl.PwAff.from_aff(self.aff(form))
         wide = e.dtype.is_signed and e.dtype.bits >= 32
-        if e.dtype != INDEX and (not wide or isinstance(e, (Add, Sub, Mul))):
-            return None  # it may wrap
+        if e.dtype != INDEX and (not wide or (isinstance(e, (Add, Sub, Mul)) and _may_wrap(self._bound(e)))):
+            return None
         match e:
             case Cast():
                 return self.pw_aff(e.value) if e.dtype.is_int and e.value.dtype.is_int else None

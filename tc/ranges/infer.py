@@ -154,7 +154,7 @@ class _Inference:
             tuple(dict.fromkeys(self.preconditions)),
             tuple(sorted(self.derivation.steps, key=lambda s: s.statement)),
             tuple(dict.fromkeys(self.derivation.narrowings)),
-            {n: self.facts.bound(i) for n, i in self.facts.counters.items()},
+            {n: self.facts.bound(i) for n, i in self.facts.every_counter.items()},
         )
 
     def _attempt(self, k: int) -> tuple[dict[str, Interval] | None, list[Constraint], list[str], Derivation]:
@@ -164,7 +164,7 @@ class _Inference:
         unknown = [*st.variables, *st.auxiliary]
         sol: dict[str, Interval] = {}
         try:
-            self.facts.enter(st.loops)
+            self.facts.enter(st)
             for d, sub in enumerate(st.subscripts):
                 if sub.data is not None and self.facts.interval(st.target, d) is None:
                     raise Unknown  # a scatter gives its tensor no range
@@ -307,6 +307,7 @@ class _Inference:
         return changed
 
     def _finish(self, k: int, st: r.Statement, sol: Solution, constraints: list[Constraint]) -> None:
+        self.facts.enter(st)
         for v in (*st.variables, *st.auxiliary):
             self._extent_not_negative(st, v, sol[v], _guarded_accesses(constraints, v))
         for v in st.needs:

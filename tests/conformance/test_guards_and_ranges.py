@@ -167,3 +167,15 @@ def test_an_empty_range_is_announced_where_no_size_is_0() -> None:
         warnings.simplefilter("error", tc.EmptyRange)
         assert kernel(one[:5], one[:5]).shape == (1,)
         assert tc.compile("def g(float(N) A) -> (B) { B(i) = A(i) }", "reference")(one[:0]).shape == (0,)
+
+
+@pytest.mark.parametrize("guard", ["d >= D/2", "d - D/2 >= 0", "d + D/2 >= 2*(D/2)", "D - d - 1 < D - D/2"])
+def test_a_guard_that_calculates_with_a_quotient(guard: str) -> None:
+    source = f"def f(float(D) x) -> (y) {{ y(d) = {guard} ? x(d - D/2) : 0 where d in 0:D }}"
+    assert not tc.compile(source, "reference").preconditions
+    np.testing.assert_array_equal(run("reference", source, np.arange(1, 7, dtype="f4")), [0, 0, 0, 1, 2, 3])
+
+
+def test_a_guard_that_may_wrap_around_proves_nothing() -> None:
+    source = "def f(float(D) x) -> (y) { y(d) = 9*d - D/2 >= 9*d ? x(d - 1) : 0 where d in 0:D }"
+    assert tc.compile(source, "reference").preconditions

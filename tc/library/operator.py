@@ -6,16 +6,15 @@ import functools
 import inspect
 import re
 import sys
-import warnings
 from collections import namedtuple
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from tc.dtypes import FLOAT32
-from tc.errors import ArgumentError, DataDependentAccess, LoneReduction, Source
+from tc.errors import ArgumentError, Source
+from tc.interop.quiet import quiet
 from tc.lang.format import type_name
 from tc.lang.parse import parse
 from tc.lang.syntax import Param
@@ -158,19 +157,15 @@ class Operator:
 
     # ---- what runs
 
-    def source_for(self, dtype: str = "float32", last: str | None = None) -> str:
-        """The source for arrays of an element type; `last` names the def that is to be the last one."""
+    def source_for(self, dtype: str = "float32") -> str:
+        """The source for arrays of an element type."""
         if dtype not in ELEMENT_TYPES:
             raise ArgumentError(
                 f"{self.name}: there is no variant for {dtype}",
                 code="TC0511",
                 help=f"element types are {', '.join(ELEMENT_TYPES)}",
             )
-        text = self.source if dtype == "float32" else with_element_type(self.source, ELEMENT_TYPES[dtype])
-        if last is None:
-            return text
-        spans = [d for d in parse(Source(text)).defs if d.name == last]
-        return text[spans[0].span.start : spans[0].span.end]
+        return self.source if dtype == "float32" else with_element_type(self.source, ELEMENT_TYPES[dtype])
 
     def kernel(self, dtype: str = "float32", variant: str | None = None, **options: Any) -> Kernel:
         """The kernel for arrays of an element type, of the first def or of the one that `variant` names.
@@ -187,10 +182,10 @@ class Operator:
         found = self._operators.get(key)
         if found is None:
             make = import_module(f"tc.interop.{framework}").op
-            backward = "auto"
-            if chosen.backward is not None and framework == "torch":
-                backward = self.source_for(dtype, chosen.backward)
             with self._lock, quiet():
+                backward = "auto"
+                if chosen.backward is not None and framework == "torch":
+                    backward = make(self.source_for(dtype), entry=chosen.backward)
                 found = make(self.source_for(dtype), backward=backward, entry=chosen.name)
                 found = self._operators.setdefault(key, found)
         return found
@@ -364,15 +359,6 @@ def with_element_type(source: str, name: str) -> str:
         re.sub(r"\bfloat\b", name, code) + hash_ + comment
         for code, hash_, comment in (line.partition("#") for line in source.split("\n"))
     )
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Without the warnings that are for the author of a program."""
-    with warnings.catch_warnings():
-        for category in (DataDependentAccess, LoneReduction):
-            warnings.simplefilter("ignore", category)
-        yield
 
 
 def _scalars(said: Mapping[str, Argument], names: Sequence[str]) -> tuple[Argument, ...]:

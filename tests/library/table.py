@@ -113,7 +113,7 @@ CASES: list[Case] = [
          x=a(9, 4), slot=numbers(9, 5, 2), gate=a(5, 2)),
     case("segment_sum", into(0.0, "sum"), x=a(9, 4), ids=numbers(3, 9), segments=5),
     case("segment_mean", into(0.0, "mean"), x=a(9, 4), ids=numbers(3, 9), segments=5),
-    case("segment_max", into(float("-inf"), "amax"), x=a(9, 4), ids=numbers(3, 9), segments=5),
+    case("segment_max", into(float("-inf"), "amax"), x=a(9, 4), ids=numbers(2, 9), segments=2),
     case("histogram", lambda x, bins: torch.bincount(x.reshape(-1), minlength=bins), x=numbers(5, 3, 9), bins=7),
     # ---- recurrent
     case("lstm_cell", lambda x, h, c, *w: gates(torch.nn.LSTMCell(3, 4), x, h, c, w=w), x=a(2, 3), h=a(2, 4), c=a(2, 4), **W4),

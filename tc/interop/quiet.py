@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from tc.errors import DataDependentAccess, LoneReduction
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def quiet() -> Generator[None]:
     """Without warnings of data-dependent accesses and of reductions that could be elsewhere."""
     with warnings.catch_warnings():
         for category in (DataDependentAccess, LoneReduction):

@@ -18,6 +18,7 @@ before it and of sizes.  Scalars in parentheses are one argument in Python, a nu
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -26,6 +27,21 @@ from typing import Any
 
 _PARAMETER = re.compile(r"(\w+)(?: = (.+?))?(?: \((\w+(?:, \w+)+)\))?(?:: (.+))?")
 _KEYS = ("leading", "returns", "gradient", "matches")
+
+
+class Formula:
+    """An expression of sizes and scalars in Python, as a function of those."""
+
+    def __init__(self, text: str) -> None:
+        self.names = tuple(n.id for n in ast.walk(ast.parse(text, mode="eval")) if isinstance(n, ast.Name))
+        self.names = tuple(n for n in dict.fromkeys(self.names) if n != "ceil")
+        # Text of this package's own files.
+        self._function = eval(
+            f"lambda {', '.join(self.names)}: {text}", {"__builtins__": {}, "ceil": math.ceil}
+        )
+
+    def value(self, known: Mapping[str, Any]) -> Any:
+        return self._function(*(known[n] for n in self.names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +53,19 @@ class Argument:
     default: str | None
     text: str
 
+    formula: Formula | None = None
+
     def value(self, known: Mapping[str, Any]) -> Any:
         """The default, from sizes and scalars that are known."""
-        assert self.default is not None
-        return _evaluate(self.default, known)
+        assert self.formula is not None
+        return self.formula.value(known)
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """`leading`: the size that stands for any number of leading dimensions.  `returns`: the results with their
-    extents.  `gradient`: why there is none, else empty.  `matches`: what computes the same elsewhere."""
+    """`leading`: the size that stands for any number of leading dimensions.  `returns`: the results with
+    their extents.  `gradient`: why there is none, else empty.  `matches`: what computes the same
+    elsewhere."""
 
     summary: str
     prose: str
@@ -96,7 +115,7 @@ def _argument(line: str, parameters: Collection[str]) -> Argument | None:
     stands_for = tuple(several.split(", ")) if several else (name,)
     if not all(n in parameters for n in stands_for):
         return None
-    return Argument(name, stands_for, default, text or "")
+    return Argument(name, stands_for, default, text or "", Formula(default) if default is not None else None)
 
 
 def _split(text: str) -> list[str]:
@@ -111,25 +130,14 @@ def _split(text: str) -> list[str]:
     return [p.strip() for p in parts if p.strip()]
 
 
-def _evaluate(text: str, known: Mapping[str, Any]) -> Any:
-    return eval(text, {"__builtins__": {}, "ceil": math.ceil}, dict(known))  # text of this package's own files
-
-
 def extents(header: Header, known: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """The shapes of results for given sizes and scalars, as the header has them."""
     return {
-        name: tuple(int(_evaluate(d.replace("/", "//"), known)) for d in dims)
+        name: tuple(int(Formula(d.replace("/", "//")).value(known)) for d in dims)
         for name, dims in header.returns
     }
 
 
 def constants(arguments: Sequence[Argument]) -> dict[str, Any]:
     """The defaults that depend on nothing."""
-    found: dict[str, Any] = {}
-    for a in arguments:
-        try:
-            if a.default is not None:
-                found[a.name] = _evaluate(a.default, {})
-        except NameError:
-            pass
-    return found
+    return {a.name: a.value({}) for a in arguments if a.formula is not None and not a.formula.names}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import re
 import sys
@@ -31,8 +30,8 @@ Framework = Literal["torch", "jax"]
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A def of a file: what a call with exactly its tensors runs.  `backward`: the def of its gradient, if the
-    file has one."""
+    """A def of a file: what a call with exactly its tensors runs.  `backward`: the def of its gradient, if
+    the file has one."""
 
     name: str
     params: tuple[Param, ...]
@@ -69,9 +68,7 @@ class Operator:
         self.group = group
         self.source = source
         self.variants = {
-            d.name: Variant(
-                d.name, d.params, f"{d.name}_backward" if f"{d.name}_backward" in defs else None
-            )
+            d.name: Variant(d.name, d.params, f"{d.name}_backward" if f"{d.name}_backward" in defs else None)
             for d in syntax.defs
             if not d.name.endswith("_backward")
         }
@@ -94,7 +91,9 @@ class Operator:
         self._leading = self.header.leading
         self._led = [n for n, dims in self.header.returns if dims and dims[0] == self._leading]
         self._results = [r.name for r in defs[chosen[0].name].returns]
-        self._kind: Any = namedtuple(name, self._results, rename=True) if len(self._results) > 1 else None
+        self._kind: Any = None  # of several results
+        if len(self._results) > 1:
+            self._kind = namedtuple(name, self._results)  # pyright: ignore[reportUntypedNamedTuple]
         self._kernels: dict[tuple[str, str, str | None], Kernel] = {}
         self._operators: dict[tuple[str, str, str], Any] = {}
         self._lock = locks.lock()
@@ -118,7 +117,9 @@ class Operator:
         defaults |= {a.name: self._constants.get(a.name) for a in self._scalars if a.default is not None}
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         found = [inspect.Parameter(n, kind, default=defaults.get(n, empty)) for n in self._names]
-        return inspect.Signature([*found, inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)])
+        return inspect.Signature(
+            [*found, inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)]
+        )
 
     @property
     def shapes(self) -> str:
@@ -216,21 +217,28 @@ class Operator:
         return self._traced(framework, self.arguments(*args, **kwargs))
 
     def _traced(self, framework: Framework, call: Call) -> Any:
-        found = self.op(framework, call.dtype, call.variant.name)(*call.values)
+        torch: Any = sys.modules["torch"] if framework == "torch" else None
+        if torch is not None and torch.compiler.is_compiling():  # which does not trace how it is made
+            run = getattr(torch.ops.tc, _registered(self.name, call.dtype, call.variant.name)).default
+        else:
+            run = self.op(framework, call.dtype, call.variant.name)
+        found = run(*call.values)
         return self.as_called(call, found if self._kind is None else self._kind(*found))
 
     # ---- arguments
 
     def arguments(self, *args: Any, **kwargs: Any) -> Call:
-        """What a call runs, and the arguments of its kernel: `kernel(call.dtype, call.variant.name)(*call.values)`
-        gives its result."""
+        """What a call runs: `kernel(call.dtype, call.variant.name)(*call.values)` gives its result, but for
+        leading dimensions (`as_called`)."""
         names = self._names
         if len(args) > len(names):
             raise TypeError(f"{self.name}() takes {len(names)} arguments but {len(args)} were given")
         given = dict(zip(names, args, strict=False))
         for n, v in kwargs.items():
             if n not in names:
-                raise TypeError(f"{self.name}() got an unexpected argument '{n}'; it takes {', '.join(names)}")
+                raise TypeError(
+                    f"{self.name}() got an unexpected argument '{n}'; it takes {', '.join(names)}"
+                )
             if n in given:
                 raise TypeError(f"{self.name}() got several values for '{n}'")
             given[n] = v
@@ -370,20 +378,23 @@ def _scalars(said: Mapping[str, Argument], names: Sequence[str]) -> tuple[Argume
     return tuple(found.values())
 
 
-@functools.cache
-def _array_types(loaded: tuple[bool, bool]) -> dict[Framework, Any]:
-    found: dict[Framework, Any] = {}
-    if loaded[0]:
-        found["torch"] = sys.modules["torch"].Tensor
-    if loaded[1]:
-        found["jax"] = sys.modules["jax"].core.Tracer
-    return found
+def _registered(name: str, dtype: str, variant: str) -> str:
+    """The name under which PyTorch has an operator of the library, made if it is not there."""
+    operators: Mapping[str, Operator] = import_module("tc.library").operators()
+    return operators[name].op("torch", dtype, variant).name.removeprefix("tc::")
+
+
+# What torch.compiler.assume_constant_result sets, without an import of torch.
+setattr(_registered, "_dynamo_marked_constant", True)  # noqa: B010
 
 
 def _framework(arrays: tuple[Any, ...]) -> Framework | None:
     """Whose operator a call runs: that of PyTorch for tensors, that of JAX where arrays are traced; None for
     the kernel itself."""
-    for name, kind in _array_types(("torch" in sys.modules, "jax" in sys.modules)).items():
-        if any(isinstance(x, kind) for x in arrays):
-            return name
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and any(isinstance(x, torch.Tensor) for x in arrays):
+        return "torch"
+    jax: Any = sys.modules.get("jax")
+    if jax is not None and any(isinstance(x, jax.core.Tracer) for x in arrays):
+        return "jax"
     return None

@@ -52,8 +52,8 @@ _SMALL, _LARGE = 1 << 20, 1 << 62  # values of a term; those of which nothing is
 _CONST = ("c", 0)
 Linear = dict[tuple[str, int], int]
 
-# How often a value holds one of which nothing is known but that it is the value of an index, and what the rest
-# comes to at most.
+# How often a value holds one of which nothing is known but that it is the value of an index, and what the
+# rest comes to at most.
 Magnitude = tuple[int, int]
 
 

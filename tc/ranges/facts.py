@@ -36,8 +36,9 @@ Solution = Mapping[str, Interval]
 
 class Facts:
     """`dims`: the dimensions of tensors known so far; `counters`: the values of loop variables, outer loops
-    first, but those of which the statement in hand has an index of the same name; `deferred`: solver variables that stand for values known only once scalars are; `opaque`: those
-    that stand for data, with the bounds of its type."""
+    first, but those of which the statement in hand has an index of the same name; `deferred`: solver
+    variables that stand for values known only once scalars are; `opaque`: those that stand for data, with
+    the bounds of its type."""
 
     def __init__(self, checked: r.Checked, scalars: Mapping[str, int], integers: Mapping[str, DType]) -> None:
         self.scalars = scalars

@@ -106,7 +106,7 @@ class Operator:
         return f"<tc.library.{self.name}{self.__signature__}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return getattr, (import_module("tc.library"), self.name)
+        return _named, (self.name,)
 
     # ---- what it is
 
@@ -122,6 +122,13 @@ class Operator:
         )
 
     @property
+    def signature(self) -> str:
+        """The arguments as text, with the defaults as the file has them."""
+        said = {a.name: f"{a.name}={a.default}" for a in self._scalars if a.default is not None}
+        said |= {n: f"{n}=None" for n in self._optional}
+        return f"({', '.join(said.get(n, n) for n in self._names)})"
+
+    @property
     def shapes(self) -> str:
         """The tensors with their dimensions, and the results with theirs, as text."""
         takes = ", ".join(
@@ -133,7 +140,7 @@ class Operator:
         return f"{takes} -> {gives}"
 
     def _documentation(self) -> str:
-        lines = [f"{self.name}{self.__signature__}", "", self.header.summary]
+        lines = [f"{self.name}{self.signature}", "", self.header.summary]
         if self.header.prose:
             lines += ["", self.header.prose]
         lines.append("")
@@ -378,10 +385,14 @@ def _scalars(said: Mapping[str, Argument], names: Sequence[str]) -> tuple[Argume
     return tuple(found.values())
 
 
+def _named(name: str) -> Operator:
+    found: Operator = getattr(import_module("tc.library"), name)
+    return found
+
+
 def _registered(name: str, dtype: str, variant: str) -> str:
     """The name under which PyTorch has an operator of the library, made if it is not there."""
-    operators: Mapping[str, Operator] = import_module("tc.library").operators()
-    return operators[name].op("torch", dtype, variant).name.removeprefix("tc::")
+    return _named(name).op("torch", dtype, variant).name.removeprefix("tc::")
 
 
 # What torch.compiler.assume_constant_result sets, without an import of torch.

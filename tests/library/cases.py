@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,7 +65,15 @@ class Case:
         return {n: x.make(g, dtype) for n, x in self.arrays.items()}
 
 
-def case(name: str, expect: Callable[..., Any], /, *, frozen: tuple[str, ...] = (), tolerance: float = 1.0, **given: Any) -> Case:
+def case(
+    name: str,
+    expect: Callable[..., Any],
+    /,
+    *,
+    frozen: tuple[str, ...] = (),
+    tolerance: float = 1.0,
+    **given: Any,
+) -> Case:
     arrays = {n: v for n, v in given.items() if isinstance(v, Array)}
     keywords = {n: v for n, v in given.items() if not isinstance(v, Array)}
     return Case(name, arrays, expect, keywords, frozen, tolerance)
@@ -109,7 +116,9 @@ def selective_scan(u: Any, delta: Any, a: Any, b: Any, c: Any, skip: Any) -> Any
 
 def rope(x: Any, base: float = 10000.0, start: int = 0) -> Any:
     length, half = x.shape[1], x.shape[3] // 2
-    angle = (torch.arange(length) + start)[:, None] * base ** (-2.0 * torch.arange(half).double() / (2 * half))
+    angle = (torch.arange(length) + start)[:, None] * base ** (
+        -2.0 * torch.arange(half).double() / (2 * half)
+    )
     c, s = torch.cos(angle)[:, None], torch.sin(angle)[:, None]
     p, q = x[..., :half], x[..., half:]
     return torch.cat([p * c - q * s, q * c + p * s], -1)

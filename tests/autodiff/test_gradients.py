@@ -310,3 +310,20 @@ def test_extremes_and_products_into_elements_that_data_choose(op: str) -> None:
     with pytest.raises(tc.SemanticError, match="into elements that data choose") as e:
         tc.grad(source)
     assert e.value.code == "TC0241"
+
+
+def test_padding_is_a_condition_of_the_domain() -> None:
+    """Which is exact, as the sum of indices is not in 32 bits."""
+    source = """def f(double(H) x, double(K) w) -> (y) {
+      y(i) +=! x[zero](3*i+2*k-1) * w(k) where i in 0:(H+2-2*(K-1)-1)/3+1
+    }"""
+    made = tc.grad(source, "w")
+    assert "?" not in made and "3 * i + 2 * k - 1 >= 0" in made
+    kernel = tc.compile(made, backend="cpu")
+    assert not kernel.preconditions
+    x, w = np.arange(1.0, 12.0), np.ones(3)
+    padded = np.pad(x, 1)
+    d_w = kernel(x, w, np.array([1.0, 10.0, 100.0]))
+    np.testing.assert_array_equal(
+        d_w, [sum(10.0**i * padded[3 * i + 2 * k] for i in range(3)) for k in range(3)]
+    )

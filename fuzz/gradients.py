@@ -184,7 +184,7 @@ def _derivative(f: Callable[[float], float], size: float) -> tuple[float, float]
         return (better, abs(near - wide) + 1e-6 * size + noise) if smooth else None
 
 
-def run(count: int, number: int, backend: str, progress: bool = True) -> Seen:
+def run(count: int, number: int, backend: str, progress: bool = True, shrink: bool = True) -> Seen:
     seen = Seen()
     begun = time.monotonic()
 
@@ -193,7 +193,7 @@ def run(count: int, number: int, backend: str, progress: bool = True) -> Seen:
         max_examples=count,
         database=None,
         deadline=None,
-        phases=[Phase.generate, Phase.shrink],
+        phases=[Phase.generate, Phase.shrink] if shrink else [Phase.generate],
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
     )
     @given(programs(("double",), ("double", "double", "int", "uint8", "bool")))

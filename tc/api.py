@@ -12,16 +12,20 @@ import numpy as np
 from tc import interpreter
 from tc.cache.memory import CompileCache
 from tc.dtypes import DType
-from tc.errors import ArgumentError, PreconditionError, Source, did_you_mean
+from tc.errors import ArgumentError, DTypeError, Error, PreconditionError, Source, did_you_mean
+from tc.generic_kernel import GenericKernel, binding_of
 from tc.ir.evaluate import evaluate
 from tc.ir.printer import text
 from tc.kernel import Compiled, Kernel, Request, built_program
 from tc.kernel_signature import foreign_integers, signature
+from tc.lang.generic import BOUNDS, binding_from, entry_of
 from tc.lang.notations import Known
 from tc.lang.parse import parse
+from tc.lang.syntax import Def
+from tc.open_kernel import Make, OpenKernel
 from tc.options import Dynamic, Options
 from tc.pipeline.front import Front, Variant, front
-from tc.polymorphic import Make, PolymorphicKernel, argument_kind
+from tc.polymorphic import PolymorphicKernel, argument_kind
 from tc.range_table import Range
 from tc.registry import Availability, availability, get
 from tc.registry import names as backend_names
@@ -44,6 +48,7 @@ def compile(
     checks: str = "safe",
     lang: str = "tc",
     dynamic: Dynamic = (),
+    types: Mapping[str, str] | None = None,
 ) -> Kernel:
     """Compile a def of a source: `entry`, by default the last one.
 
@@ -55,6 +60,9 @@ def compile(
     `dynamic`: sizes whose every value one kernel serves, or a mapping from them to typical values, for which
     it is made fastest; without one, the first call's size rounded up to a power of two, and at least 64.
 
+    `types`: element types of the def's type variables, {"T": "double"}; without them the kernel is a
+    `GenericKernel`, which takes them from the arrays of each call.
+
     Raises ParseError, SemanticError, RangeError, DTypeError; ArgumentError for the arguments of this
     function; BackendError for an unknown or unavailable backend.
     """
@@ -63,10 +71,27 @@ def compile(
         _expect("sizes", sizes, Mapping, 'sizes are {"N": 128, …}')
         for name in sizes:
             _expect(f"the size {name!r}", name, str, 'sizes are {"N": 128, …}')
-    kernel = compile_source(Source(src), backend, entry, options, checks, lang, stacklevel=3, dynamic=dynamic)
+    if types is not None:
+        _expect("types", types, Mapping, 'types are {"T": "double", …}')
+    source = Source(src)
+    kernel = compile_source(
+        source, backend, entry, options, checks, lang, stacklevel=3, dynamic=dynamic, types=types
+    )
     if sizes is not None:
+        if isinstance(kernel, GenericKernel):
+            raise _open_types(kernel, "sizes=")
         kernel.specialize(**sizes)
     return kernel
+
+
+def _open_types(kernel: GenericKernel, what: str) -> DTypeError:
+    v = kernel.variables[0]
+    return DTypeError(
+        f"{what} needs the type of {v.name} of '{kernel.name}'",
+        v.span,
+        code="TC0410",
+        help=f'pass types={{"{v.name}": "float"}}, too',
+    )
 
 
 def _expect(what: str, value: object, kind: type, help: str) -> None:
@@ -87,6 +112,7 @@ def compile_source(
     lang: str = "tc",
     stacklevel: int = 2,
     dynamic: Dynamic = (),
+    types: Mapping[str, str] | None = None,
 ) -> Kernel:
     """`compile` for a source that knows its name, which diagnostics then show."""
     for what, value in (("backend", backend), ("entry", entry)):
@@ -111,11 +137,45 @@ def compile_source(
             python_warnings.warn(w, stacklevel=stacklevel + 1)
         return Kernel(front, backend, options, checks, dynamic)
 
+    recipe = (source, backend, entry, options, checks, lang, dynamic)
     if lang == "sac":
         polymorphic = _open_ranks(source, entry, make)
         if polymorphic is not None:
+            polymorphic.recipe = recipe
             return cast("Kernel", polymorphic)
+    else:
+        with reporting(source.text, lambda: {"entry": entry}):
+            definition = entry_of(parse(source), entry)
+        if types is not None and definition.variables:
+            return make(binding_from(definition, types), stacklevel)
+        if definition.variables:
+            _check_instances(source, entry, definition)
+            made = GenericKernel(source, definition, make)
+            made.recipe = recipe
+            return cast("Kernel", made)
+    if types:
+        raise ArgumentError(
+            "types= is for a def with type variables, and this one has none",
+            code="TC0511",
+            help="leave it out",
+        )
     return make((), stacklevel)
+
+
+def _check_instances(source: Source, entry: str | None, definition: Def) -> None:
+    """Check a def with type variables before any types are known: some types must be legal."""
+    first: Error | None = None
+    kinds = zip(*((BOUNDS[v.bound][0], BOUNDS[v.bound][-1]) for v in definition.variables), strict=True)
+    for types in kinds:
+        try:
+            known = tuple((v.name, 0, t) for v, t in zip(definition.variables, types, strict=True))
+            checked_front(source, entry, "tc", known)
+        except DTypeError as e:
+            first = first or e
+        else:
+            return
+    if first is not None:
+        raise first
 
 
 def _open_ranks(source: Source, entry: str | None, make: Make) -> PolymorphicKernel | None:
@@ -155,6 +215,21 @@ def _reduce(kernel: Kernel) -> tuple[Any, ...]:
 
 # A kernel travels as its source and options; machine code is made anew, or comes from disk.
 copyreg.pickle(Kernel, _reduce)
+
+
+def _reduce_open(kernel: OpenKernel) -> tuple[Any, ...]:
+    return _reopen, kernel.recipe
+
+
+def _reopen(*recipe: Any) -> Kernel:
+    with python_warnings.catch_warnings():
+        python_warnings.simplefilter("ignore", Warning)
+        source, backend, entry, options, checks, lang, dynamic = recipe
+        return compile_source(source, backend, entry, options, checks, lang, dynamic=dynamic)
+
+
+copyreg.pickle(GenericKernel, _reduce_open)
+copyreg.pickle(PolymorphicKernel, _reduce_open)
 
 
 def checked_front(source: Source, entry: str | None, lang: str = "tc", known: Known = ()) -> Front:
@@ -225,7 +300,10 @@ def interpret(
     """
     if lang == "sac":
         return _interpret_sac(src, args, kwargs, entry, exact, points is not None or out is not None)
-    front = checked_front(Source(src), entry)
+    source = Source(src)
+    definition = entry_of(parse(source), entry)
+    known = binding_of(definition, args, kwargs) if definition.variables else ()
+    front = checked_front(source, entry, "tc", known)
     takes = signature(front)
     bound = takes.bind(args, kwargs if out is None else {**kwargs, "out": out})
     scalars = {n: int(bound.scalars[n]) for n in front.specialized}

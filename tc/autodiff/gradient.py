@@ -17,6 +17,7 @@ from tc.ir.simplify import simplify
 from tc.lang import resolved as r
 from tc.lang.builtins import BUILTINS
 from tc.lang.format import type_name
+from tc.lang.generic import monomorphic
 from tc.pipeline.front import Front, Variant, build, front
 
 
@@ -46,6 +47,7 @@ def grad(
     of: Sequence[str] | str | None = None,
     save: Collection[str] = (),
     scalars: Mapping[str, int] | None = None,
+    types: Mapping[str, str] | None = None,
 ) -> str:
     """The source of the gradient of a def: `entry`, by default the last one.
 
@@ -58,11 +60,12 @@ def grad(
 
     `ties` says what several equal elements get of the adjoint of a minimum or maximum over them: the whole to
     the `"first"`, or each the same part (`"split"`).  `scalars` has values of integer parameters on which
-    ranges depend.
+    ranges depend, `types` the element types of type variables.
 
     Raises the errors of `tc.compile`; ArgumentError for a name in `wrt` that is no floating tensor parameter,
     or on which no result depends; SemanticError, code TC0241, for an operator without derivative on the way.
     """
+    src = src if types is None else monomorphic(Source(src), entry, types)
     return gradient(src, wrt, entry, ties=ties, of=of, save=save, scalars=scalars).source
 
 

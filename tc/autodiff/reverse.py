@@ -208,7 +208,7 @@ class _Reverse:
         """Conditions under which later definitions of the same version leave what `d` defines."""
         out: list[Expr] = []
         for e in self.tape.definitions[position + 1 :]:
-            if e.target != d.target or e.op is not None or e.neutral:
+            if e.target != d.target or e.op is not None:
                 continue
             inside = _inside(d, e, self.tape)
             if inside is not None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from tc import __version__, errors
 from tc.cli import tune as tuning
-from tc.errors import ArgumentError, ParseError, Source, Span
+from tc.errors import ArgumentError, DTypeError, ParseError, Source, Span
 
 if TYPE_CHECKING:
     from tc.cli.commands import Request
@@ -164,6 +164,7 @@ def _target_arguments(p: argparse.ArgumentParser) -> None:
     many("--size", "M=128", "a size, or an integer scalar")
     many("--scalar", "a=0.5", "a scalar parameter (default 0.5, 1 for integers)")
     many("--option", "NAME=JSON", "an option of tc.Options")
+    many("--type", "T=double", "the element type of a type variable")
     many(
         "--rank", "A=2", "the rank of a parameter that a SaC program leaves open; A=2:float for its type, too"
     )
@@ -244,6 +245,7 @@ def _kernel(args: argparse.Namespace, source: Source, case: Case | None = None) 
     Its options and dynamic sizes are for its backend: another one gets neither.
     """
     from tc.api import compile_source
+    from tc.generic_kernel import GenericKernel
     from tc.options import Options
     from tc.polymorphic import PolymorphicKernel
 
@@ -258,6 +260,7 @@ def _kernel(args: argparse.Namespace, source: Source, case: Case | None = None) 
                 code="TC0515",
                 help=f"""write true, false, null, a number, or a text in quotes: {name}='"{value}"'""",
             ) from None
+    types = _pairs(args.type, "--type")
     lang = "sac" if source.name.endswith(".sac") else "tc"
     made: Any = compile_source(
         source,
@@ -268,7 +271,15 @@ def _kernel(args: argparse.Namespace, source: Source, case: Case | None = None) 
         checks=case.checks if case else "safe",
         stacklevel=2,
         dynamic={**(same.dynamic if same else {}), **_dynamic(getattr(args, "dynamic", []))},
+        types=types or None,
     )
+    if isinstance(made, GenericKernel):
+        raise DTypeError(
+            f"the type variable {made.variables[0].name} of '{made.name}' is not given",
+            made.variables[0].span,
+            code="TC0410",
+            help=f"write --type {made.variables[0].name}=float",
+        )
     ranks = _ranks(args.rank)
     if isinstance(made, PolymorphicKernel):
         return made.at(**ranks)

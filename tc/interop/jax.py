@@ -22,6 +22,8 @@ from tc.api import Kernel, compile
 from tc.autodiff.gradient import Gradient, differentiable, gradient
 from tc.dtypes import DType
 from tc.errors import ArgumentError, DTypeError, PerformanceNotice, warn
+from tc.generic_kernel import GenericKernel
+from tc.interop.generic import GenericOp
 from tc.interop.quiet import quiet
 from tc.interop.symbolic import Arithmetic, shapes_of, sizes_of
 from tc.lang import resolved as r
@@ -54,13 +56,16 @@ def op(
     if isinstance(src, Kernel):
         kernel, source = src, src.source
     else:
-        kernel, source = compile(src, backend=backend, entry=entry, **options), src
+        made: Any = compile(src, backend=backend, entry=entry, **options)
+        if isinstance(made, GenericKernel):
+            again: dict[str, Any] = {"entry": entry, "backend": backend, "ties": ties, **options}
+            return cast("Op", GenericOp(made, lambda text: op(text, backward, **again)))
+        kernel, source = made, src
     key = (source, kernel.name, backward, backend, ties, repr(sorted(options.items())))
     with _LOCK:
         found = _FUNCTIONS.get(key)
         if found is None:
             found = _FUNCTIONS[key] = Op(source, kernel, backward, backend, ties, options)
-            _announce()
         return found
 
 
@@ -117,6 +122,7 @@ class Op:
             if not isinstance(p, r.Tensor)
         )
         arrays = [v for p, v in zip(self._params, given, strict=True) if isinstance(p, r.Tensor)]
+        _announce()
         found = self._traced.get(scalars)
         if found is None:
             found = self._traced.setdefault(scalars, self._function(dict(scalars)))

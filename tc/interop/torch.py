@@ -24,6 +24,8 @@ from tc.api import Kernel, compile
 from tc.autodiff.gradient import Gradient, differentiable, gradient
 from tc.dtypes import DType
 from tc.errors import ArgumentError, SemanticError
+from tc.generic_kernel import GenericKernel
+from tc.interop.generic import GenericOp
 from tc.interop.quiet import quiet
 from tc.interop.symbolic import Arithmetic, shapes_of, sizes_of
 from tc.lang import resolved as r
@@ -60,7 +62,11 @@ def op(
         kernel, source = src, src.source
         entry = entry or src.name
     else:
-        kernel, source = compile(src, backend=None, entry=entry), src
+        made: Any = compile(src, backend=None, entry=entry)
+        if isinstance(made, GenericKernel):
+            again: dict[str, Any] = {"entry": entry, "backend": backend, "ties": ties, **options}
+            return cast("Op", GenericOp(made, lambda text: op(text, name, backward, **again)))
+        kernel, source = made, src
     key = (source, kernel.name, name, backward, backend, ties, repr(sorted(options.items())))
     with _LOCK:
         found = _OPERATORS.get(key)

@@ -40,6 +40,11 @@ def assign_types(
     return _Typer(checked, overrides or {}, index).run()
 
 
+def argument_types(checked: r.Checked) -> tuple[tuple[r.Argument, DType], ...]:
+    """The tensors that cross calls as parameters, each with its element type."""
+    return _Typer(checked, {}, INT32).arguments()
+
+
 def subscript_only(checked: r.Checked) -> frozenset[str]:
     """The integer tensor parameters that are read in subscripts only: any integer type serves them."""
     values: set[str] = set()
@@ -85,10 +90,18 @@ class _Typer:
         self.lets: dict[str, r.Exp] = {}
         self.open: set[r.Tensor] = set()  # whose types are being found: they adapt, as literals do
 
-    def run(self) -> Typed:
+    def arguments(self) -> tuple[tuple[r.Argument, DType], ...]:
+        self._decide_all()
+        arguments = self.checked.arguments
+        return tuple((a, a.tensor.storage.declared or self.dtypes[a.tensor.storage]) for a in arguments)
+
+    def _decide_all(self) -> None:
         for st in self.checked.statements:
             if st.target.storage not in self.dtypes:
                 self._decide(st.target.storage)
+
+    def run(self) -> Typed:
+        self._decide_all()
         statements = tuple(self._statement(st) for st in self.checked.statements)
         for a in self.checked.arguments:
             found = a.tensor.storage.declared or self.dtypes[a.tensor.storage]

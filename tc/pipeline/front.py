@@ -18,7 +18,8 @@ from tc.dtypes import INT32, INT64, DType
 from tc.errors import DataDependentAccess, InternalError, NarrowedRange, RangeError, Source, Warning
 from tc.ir import expr as x
 from tc.ir import verify
-from tc.ir.lower import Boxes, lower
+from tc.ir.boxes import Boxes
+from tc.ir.lower import lower
 from tc.ir.printer import program_text
 from tc.ir.program import Precondition, Program, Range
 from tc.ir.specialize import specialize as specialize_program
@@ -273,6 +274,7 @@ def _boxes(ranges: Ranges) -> Boxes:
         tuple({v: known(b) for v, b in m.items()} for m in ranges.variables),
         ranges.preconditions,
         {n: known(b) for n, b in ranges.counters.items()},
+        ranges.cut,
     )
 
 

@@ -54,6 +54,20 @@ PROGRAMS: dict[str, tuple[str, Mapping[str, Sequence[int]]]] = {
         """def f(double(H) I) -> (y) { y(h) +=! I[reflect](h+k-2) * (k + 1) where h in 0:H, k in 0:5 }""",
         {"I": (9,)},
     ),
+    "started anew in part": (
+        """def f(double(N) A, double(M) B) -> (T) {
+             T(i) = A(i)
+             T(i) +=! B(i) * B(j) where i in 0:M, j in 0:M
+           }""",
+        {"A": (7,), "B": (4,)},
+    ),
+    "an extreme of a part": (
+        """def f(double(N,N) A) -> (T) {
+             T(i,j) = A(i,j) * A(j,i)
+             T(i,j) max=! A(i,k) where k in 0:N, j in 0:N/2
+           }""",
+        {"A": (6, 6)},
+    ),
     "clamped border": (
         """def f(double(H) I) -> (y) { y(h) +=! I[clamp](h+k-2) * (k + 1) where h in 0:H, k in 0:5 }""",
         {"I": (9,)},

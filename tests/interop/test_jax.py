@@ -105,11 +105,12 @@ def test_what_does_not_fit() -> None:
         tc.jax.op("def f(float(N) x) -> (y) { y(i) = y(i) + x(i) }")
 
 
-def test_the_first_function_says_what_calls_cost() -> None:
+def test_the_first_call_says_what_calls_cost() -> None:
     module: Any = importlib.import_module("tc.interop.jax")
     module._announce.cache_clear()
+    first = tc.jax.op("def first(float(N) x) -> (y) { y(i) = 5 * x(i) }")
     with pytest.warns(tc.PerformanceNotice, match="0.1 ms a call"):
-        tc.jax.op("def first(float(N) x) -> (y) { y(i) = 5 * x(i) }")
+        first(jnp.ones(3, jnp.float32))
 
 
 def test_scalars_that_shape_results() -> None:

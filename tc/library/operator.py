@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 import sys
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
@@ -11,10 +10,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from tc.dtypes import FLOAT32
 from tc.errors import ArgumentError, Source
 from tc.interop.quiet import quiet
 from tc.lang.format import type_name
+from tc.lang.generic import monomorphic
 from tc.lang.parse import parse
 from tc.lang.syntax import Param
 from tc.library.header import Argument, constants, read_header
@@ -23,8 +22,8 @@ from tc.support import locks
 if TYPE_CHECKING:
     from tc.api import Kernel
 
-# What `float` in a file becomes for arrays of each element type.
-ELEMENT_TYPES = {"float32": "float", "float64": "double", "float16": "half", "bfloat16": "bfloat16"}
+# What the type variable T of a file may be.
+ELEMENT_TYPES = ("float32", "float64", "float16", "bfloat16")
 Framework = Literal["torch", "jax"]
 
 
@@ -56,9 +55,9 @@ class Call:
 class Operator:
     """A ready TC.  Call it with arrays of NumPy, PyTorch, JAX and others; the result comes back in kind.
 
-    Attributes: `name`, `group` (the folder), `summary`, `source` (the file, whose `float` stands for the
-    element type of the arrays), `variants` (its defs, of which the tensors of a call choose one), `header`,
-    `torch` and `jax` (the same for tensors and arrays of one framework only).
+    Attributes: `name`, `group` (the folder), `summary`, `source` (the file, whose type variable T stands for
+    the element type of the arrays), `variants` (its defs, of which the tensors of a call choose one),
+    `header`, `torch` and `jax` (the same for tensors and arrays of one framework only).
     """
 
     def __init__(self, name: str, group: str, source: str) -> None:
@@ -72,6 +71,7 @@ class Operator:
             for d in syntax.defs
             if not d.name.endswith("_backward")
         }
+        self._generic = {d.name: bool(d.variables) for d in syntax.defs}
         chosen = tuple(self.variants.values())
         params = {p.name: p for v in chosen for p in v.params}
         self.header = read_header(source, params)
@@ -147,10 +147,10 @@ class Operator:
         for n in self._tensors:
             p, said = self._params[n], self.header.arguments.get(n)
             dims = ",".join(str(d.value) for d in p.type.dims)
-            text = f"{n}: {type_name(p.type.dtype)}({dims})" + (", optional" if n in self._optional else "")
+            text = f"{n}: {_named_type(p)}({dims})" + (", optional" if n in self._optional else "")
             lines.append(text + (f"; {said.text}" if said else ""))
         for a in self._scalars:
-            kind = type_name(self._params[a.parameters[0]].type.dtype)
+            kind = _named_type(self._params[a.parameters[0]])
             several = f", or {len(a.parameters)} of them ({', '.join(a.parameters)})"
             text = f"{a.name}: {kind}" + (several if len(a.parameters) > 1 else "")
             text += f" = {a.default}" if a.default is not None else ""
@@ -165,23 +165,28 @@ class Operator:
 
     # ---- what runs
 
-    def source_for(self, dtype: str = "float32") -> str:
-        """The source for arrays of an element type."""
+    def _types(self, dtype: str, variant: str) -> dict[str, str]:
+        """The binding of the type variable of a def, if it has one."""
         if dtype not in ELEMENT_TYPES:
             raise ArgumentError(
                 f"{self.name}: there is no variant for {dtype}",
                 code="TC0511",
                 help=f"element types are {', '.join(ELEMENT_TYPES)}",
             )
-        return self.source if dtype == "float32" else with_element_type(self.source, ELEMENT_TYPES[dtype])
+        return {"T": dtype} if self._generic[variant] else {}
 
     def kernel(self, dtype: str = "float32", variant: str | None = None, **options: Any) -> Kernel:
         """The kernel for arrays of an element type, of the first def or of the one that `variant` names.
         Options as in `tc.compile`."""
         from tc.api import compile
 
+        chosen = variant or next(iter(self.variants))
         with quiet():
-            return compile(self.source_for(dtype), entry=variant or next(iter(self.variants)), **options)
+            return compile(self.source, entry=chosen, types=self._types(dtype, chosen), **options)
+
+    def _bound(self, dtype: str, name: str) -> str:
+        """The source of a def for an element type."""
+        return monomorphic(Source(self.source), name, self._types(dtype, name))
 
     def op(self, framework: Framework, dtype: str = "float32", variant: str | None = None) -> Any:
         """The operator of PyTorch or function of JAX: `tc.torch.op` or `tc.jax.op` of this program."""
@@ -193,8 +198,8 @@ class Operator:
             with self._lock, quiet():
                 backward = "auto"
                 if chosen.backward is not None and framework == "torch":
-                    backward = make(self.source_for(dtype), entry=chosen.backward)
-                found = make(self.source_for(dtype), backward=backward, entry=chosen.name)
+                    backward = make(self._bound(dtype, chosen.backward))
+                found = make(self._bound(dtype, chosen.name), backward=backward, entry=chosen.name)
                 found = self._operators.setdefault(key, found)
         return found
 
@@ -266,7 +271,7 @@ class Operator:
 
     def _element_type(self, arrays: Mapping[str, Any]) -> str:
         for n, x in arrays.items():
-            if self._params[n].type.dtype == FLOAT32:
+            if self._params[n].type.variable is not None:
                 name = str(getattr(x, "dtype", "float32")).rpartition(".")[2]
                 return name if name in ELEMENT_TYPES else "float32"
         return "float32"
@@ -368,12 +373,8 @@ class OfFramework:
         return self._operator.run(self._framework, *args, **kwargs)
 
 
-def with_element_type(source: str, name: str) -> str:
-    """A source with another type for `float`, in all but its comments."""
-    return "\n".join(
-        re.sub(r"\bfloat\b", name, code) + hash_ + comment
-        for code, hash_, comment in (line.partition("#") for line in source.split("\n"))
-    )
+def _named_type(p: Param) -> str:
+    return p.type.variable or type_name(p.type.dtype)
 
 
 def _scalars(said: Mapping[str, Argument], names: Sequence[str]) -> tuple[Argument, ...]:

@@ -183,9 +183,10 @@ class Affine:
                         return bound[0] * abs(k.get(_CONST, 0)), bound[1] * abs(k.get(_CONST, 0))
                 return None
             case FloorDiv() | FloorMod():  # by a positive constant, or there is no linear form of the divisor
-                divisor = self._linear(e.b)
-                positive = divisor is not None and divisor.keys() == {_CONST} and divisor[_CONST] > 0
-                return self._bound(e.a) if positive and isinstance(e, FloorDiv) else None
+                divisor, a = self._linear(e.b), self._bound(e.a)
+                if a is None or divisor is None or divisor.keys() != {_CONST} or divisor[_CONST] <= 0:
+                    return None
+                return a if isinstance(e, FloorDiv) else (0, divisor[_CONST] - 1)
             case _:
                 return None
 

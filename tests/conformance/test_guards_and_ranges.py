@@ -176,6 +176,18 @@ def test_a_guard_that_calculates_with_a_quotient(guard: str) -> None:
     np.testing.assert_array_equal(run("reference", source, np.arange(1, 7, dtype="f4")), [0, 0, 0, 1, 2, 3])
 
 
+def test_a_guard_that_calculates_with_a_remainder() -> None:
+    source = """def f(float(H) x) -> (y) {
+      y(i,k) = 2*i + k%3 - 1 >= 0 && 2*i + k%3 - 1 < H ? x(2*i + k%3 - 1) : -1 where i in 0:4, k in 0:9
+    }"""
+    assert not tc.compile(source, "reference").preconditions
+    x = np.arange(5, dtype="f4")
+    wanted = [
+        [x[2 * i + k % 3 - 1] if 0 <= 2 * i + k % 3 - 1 < 5 else -1 for k in range(9)] for i in range(4)
+    ]
+    np.testing.assert_array_equal(run("reference", source, x), wanted)
+
+
 def test_a_guard_that_may_wrap_around_proves_nothing() -> None:
     source = "def f(float(D) x) -> (y) { y(d) = 9*d - D/2 >= 9*d ? x(d - 1) : 0 where d in 0:D }"
     assert tc.compile(source, "reference").preconditions

@@ -36,7 +36,7 @@ from tc.errors import (
 
 if TYPE_CHECKING:
     from tc.api import Compiled, Kernel, Range, backends, compile, define, interpret
-    from tc.autodiff import grad
+    from tc.autodiff import grad, jvp, vmap
     from tc.options import Options
     from tc.tuner import tune
 
@@ -47,6 +47,8 @@ _LAZY = {
     "define": "tc.api",
     "interpret": "tc.api",
     "grad": "tc.autodiff",
+    "jvp": "tc.autodiff",
+    "vmap": "tc.autodiff",
     "tune": "tc.tuner",
     "Kernel": "tc.api",
     "Compiled": "tc.api",
@@ -86,7 +88,9 @@ __all__ = [
     "errors",
     "grad",
     "interpret",
+    "jvp",
     "tune",
+    "vmap",
 ]
 
 

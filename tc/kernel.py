@@ -8,7 +8,6 @@ from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from html import escape
-from importlib import import_module
 from typing import Any, cast
 
 import numpy as np
@@ -39,6 +38,7 @@ from tc.kernel_signature import (
     shapes_of,
     signature,
 )
+from tc.kernel_tools import KernelTools
 from tc.lang import resolved as r
 from tc.lang.notations import Known
 from tc.options import Dynamic, Options, read_dynamic, typical_size
@@ -84,7 +84,7 @@ class Request:
     known: Known = ()
 
 
-class Kernel(_native.Dispatcher):
+class Kernel(KernelTools, _native.Dispatcher):
     """A compiled def.  Call it with arrays in parameter order or by name, results optionally in `out=`.
 
     Machine code is made per sizes (but for dynamic ones), types and specialised scalars at the first such
@@ -491,18 +491,3 @@ class Kernel(_native.Dispatcher):
     def _failed(self, owner: Compiled, error: _native.ErrorRecord) -> Any:
         """Raise the error that a kernel recorded."""
         raise failure(self.name, owner.backend, owner.program, owner.sizes, error)
-
-    # ---- tuning
-
-    def tune(self, *args: Any, **settings: Any) -> Any:
-        """Find faster options for calls with these arrays; settings are those of `tc.tune`."""
-        return import_module("tc.tuner").tune_kernel(self, args, settings)  # which is above kernels
-
-    # ---- looking inside
-
-    def inspect(self, stage: str, **values: int) -> str:
-        """A stage as text: `"ranges" | "ir" | "halide" | "scop" | "dependences"` (symbolic, or at sizes), and
-        `"schedule" | "loops" | "code" | "llvm" | "asm"` for sizes given as keywords."""
-        from tc.inspect import artifact
-
-        return artifact(self, stage, values)

@@ -238,7 +238,11 @@ class _Reverse:
             value = IfThenElse(c, value, number(0, value))
         terms = self.terms.setdefault(p.access.name, [])
         for args, conditions in cases(p.access.args):
-            found = self._term(d, args, value, [*index, *conditions], version)
+            exact = [(c, index_formula(c)) for c in conditions]
+            own = value
+            for c in reversed([c for c, e in exact if e is None]):
+                own = IfThenElse(c, own, number(0, own))
+            found = self._term(d, args, own, [*index, *(e for _, e in exact if e is not None)], version)
             if found is not None:
                 terms.append(found)
 

@@ -19,6 +19,7 @@ from typing import Any, cast
 import numpy as np
 
 from tc.api import Kernel, compile
+from tc.autodiff.batched import vmap
 from tc.autodiff.gradient import Gradient, differentiable, gradient
 from tc.dtypes import DType
 from tc.errors import ArgumentError, DTypeError, PerformanceNotice, warn
@@ -109,6 +110,7 @@ class Op:
                 help="take the values before as a parameter of another name",
             )
         self._gradients: dict[tuple[Any, ...], tuple[Gradient, Op]] = {}
+        self._batches: dict[tuple[str, ...], Op] = {}
         self._traced: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
     def __repr__(self) -> str:
@@ -151,8 +153,14 @@ class Op:
     def _function(self, scalars: Mapping[str, Any]) -> Callable[..., Any]:
         """The function of the tensors alone, with its derivative."""
 
-        def call(*arrays: Any) -> Any:
+        def one(*arrays: Any) -> Any:
             return self._call(scalars, arrays)
+
+        call: Any = jax.custom_batching.custom_vmap(one)
+
+        @call.def_vmap
+        def _(size: int, batched: Sequence[bool], *arrays: Any) -> Any:
+            return self._batch(scalars, tuple(batched), arrays)
 
         def forward(*arrays: Any) -> Any:
             found = function(*arrays)  # not `call`, which has no derivative: this may be differentiated, too
@@ -207,6 +215,21 @@ class Op:
 
         found = jax.pure_callback(run, tuple(results), *tensors, vmap_method="sequential")
         return found[0] if len(results) == 1 else tuple(found)
+
+    def _batch(
+        self, scalars: Mapping[str, Any], batched: tuple[bool, ...], arrays: Sequence[Any]
+    ) -> tuple[Any, Any]:
+        """The results for a batch, by a kernel with one more index, and which of them are batched."""
+        names = [p.name for (p, _), b in zip(self.tensors, batched, strict=True) if b]
+        made = self._batches.get(tuple(names))
+        if made is None:
+            source = vmap(self.source, dict.fromkeys(names, 0), self.kernel.name)
+            made = self._batches.setdefault(tuple(names), op(source, None, backend=self._backend))
+        by_name = {**scalars, **{p.name: a for (p, _), a in zip(self.tensors, arrays, strict=True)}}
+        found = made(*(by_name[n] for n in self._names))
+        returned = zip(made.kernel.front.checked.returns, self.kernel.front.checked.returns, strict=True)
+        flags = [b.tensor.rank > a.tensor.rank for b, a in returned]
+        return (found, flags[0]) if len(flags) == 1 else (tuple(found), tuple(flags))
 
     def _check(self, holds: Any, what: str) -> None:
         if not holds:

@@ -21,6 +21,7 @@ from typing import Any, cast
 from torch import nn
 
 from tc.api import Kernel, compile
+from tc.autodiff.batched import vmap
 from tc.autodiff.gradient import Gradient, differentiable, gradient
 from tc.dtypes import DType
 from tc.errors import ArgumentError, SemanticError
@@ -98,6 +99,7 @@ class Op:
         self._backend = backend
         self._options = options
         self._kernels: dict[str, Kernel] = {}
+        self._batches: dict[tuple[str, ...], Op] = {}
         self._gradients: dict[tuple[Any, ...], tuple[Gradient, Op]] = {}
         self._params = kernel.front.checked.params
         self._names = [p.name for p in self._params]
@@ -157,6 +159,7 @@ class Op:
         torch.library.register_fake(self.name, self._fake, lib=_LIBRARY)
         if self._inout:
             return
+        torch.library.register_vmap(self.name, self._vmap, lib=_LIBRARY)
         torch.library.register_autograd(self.name, self._backward, setup_context=self._setup, lib=_LIBRARY)
         floating = {_dtype(t) for _, t in self.tensors if t.is_float}
         if len(floating) == 1:
@@ -211,6 +214,21 @@ class Op:
         device = like.device if like is not None else torch.device("cpu")
         made = tuple(torch.empty(shapes[n], dtype=self._dtypes[n], device=device) for n in self._results)
         return made[0] if len(made) == 1 else made
+
+    # ---- batches
+
+    def _vmap(self, info: Any, in_dims: tuple[int | None, ...], *args: Any) -> Any:
+        """The operator on a batch: one of another def, with one more index."""
+        moved = [a if d is None else a.movedim(d, 0) for a, d in zip(args, in_dims, strict=True)]
+        batched = tuple(n for n, d in zip(self._names, in_dims, strict=True) if d is not None)
+        operator = self._batches.get(batched)
+        if operator is None:
+            made = vmap(self.source, dict.fromkeys(batched, 0), self.kernel.name)
+            operator = self._batches.setdefault(batched, op(made, backend=self._backend, ties=self.ties))
+        found = operator(*moved)
+        returned = zip(operator.kernel.front.checked.returns, self.kernel.front.checked.returns, strict=True)
+        out_dims = tuple(0 if b.tensor.rank > a.tensor.rank else None for b, a in returned)
+        return found, out_dims[0] if len(out_dims) == 1 else out_dims
 
     # ---- gradients
 

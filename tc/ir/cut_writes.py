@@ -23,7 +23,7 @@ def over_coordinates(stage: Stage, box: Box, offsets: Mapping[int, Expr | None])
     axes = {v.name: v for v in stage.domain.vars}
     at: dict[str, Expr] = {}
     conditions: list[Expr] = []
-    args = list(stage.args)
+    places: dict[int, Expr] = {}
     for d, offset in offsets.items():
         own = next(v for v in axes.values() if v.name in x.variables(stage.args[d]))
         place = x.Variable(own.name)
@@ -31,10 +31,11 @@ def over_coordinates(stage: Stage, box: Box, offsets: Mapping[int, Expr | None])
         conditions += [x.GE(place, low), x.LT(place, simplify(x.Add(low, own.range.extent), exact=True))]
         at[own.name] = place if offset is None else x.Sub(place, offset)
         axes[own.name] = IterVar(own.name, box[d], own.kind)
-        args[d] = place
+        places[d] = place
     kept = tuple(simplify(x.substitute(c, at), exact=True) for c in stage.domain.conditions)
     domain = Domain(tuple(axes.values()), (*conditions, *kept))
-    return replace(stage, args=tuple(args), value=x.substitute(stage.value, at), domain=domain)
+    args = tuple(places.get(d, x.substitute(a, at)) for d, a in enumerate(stage.args))
+    return replace(stage, args=args, value=x.substitute(stage.value, at), domain=domain)
 
 
 def source_variables(stage: Stage, offsets: Mapping[int, Expr | None]) -> dict[str, Expr]:

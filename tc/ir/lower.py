@@ -320,11 +320,12 @@ class _Lowering:
         """Let the stage made last iterate over its tensor in some dimensions."""
         self.stages[-1] = made = over_coordinates(stage, box, cut)
         at = source_variables(made, cut)
-        for e in x.walk(made.value):
-            if isinstance(e, x.Call) and e.site in self.sites:
-                old = self.sites[e.site]
-                values = tuple(at.get(v, x.Variable(v)) for v in old.variables)
-                self.sites[e.site] = replace(old, loops=made.domain.names, values=values)
+        reads = (e for root in (made.value, *made.args) for e in x.walk(root))
+        numbers = {e.site for e in reads if isinstance(e, x.Call)} | {n for _, n in made.checked}
+        for n in numbers & self.sites.keys():
+            old = self.sites[n]
+            values = tuple(at.get(v, x.Variable(v)) for v in old.variables)
+            self.sites[n] = replace(old, loops=made.domain.names, values=values)
 
     def _counted(self, b: Range) -> Range:
         """A range in terms of variables that count from 0."""

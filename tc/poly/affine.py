@@ -7,6 +7,7 @@ expression.  Everything else that is not quasi-affine is None, and the caller ov
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -46,15 +47,13 @@ from tc.poly.extrema import Sum, operands, plus, unified
 
 PARAM, IN, SET, OUT = isl.dim_type.param, isl.dim_type.in_, isl.dim_type.set, isl.dim_type.out
 
+# Of so many indices of int32 a sum does not wrap around: an array that large has indices of int64.
+_SUMMANDS = 4
 _SMALL, _LARGE = 1 << 20, 1 << 62  # values of a term; those of which nothing is known
 
 # A linear form: coefficients of variables and of parameters by position, and a constant.
 _CONST = ("c", 0)
 Linear = dict[tuple[str, int], int]
-
-# How often a value holds one of which nothing is known but that it is the value of an index, and what the
-# rest comes to at most.
-Magnitude = tuple[int, int]
 
 
 @dataclass(slots=True)
@@ -103,11 +102,6 @@ class Parameters:
         return self.space("", "", (), ctx).params()
 
 
-def _may_wrap(m: Magnitude | None) -> bool:
-    """Whether a sum may leave 32 bits.  Values of indices are far from that, unless several are added."""
-    return m is None or m[0] > 4 or m[1] > 1 << 24
-
-
 def _plain(e: Expr) -> bool:
     """Whether every node is index arithmetic that the host evaluates exactly."""
     match e:
@@ -126,6 +120,31 @@ def _reach(r: Range) -> int | None:
     if not isinstance(r.min, IntImm) or not isinstance(r.extent, IntImm):
         return None
     return max(abs(r.min.value), abs(r.min.value + r.extent.value - 1))
+
+
+def _weight(e: Expr) -> float:
+    """How many indices an expression of int32 adds up at most, in magnitude; infinity if it may be more."""
+    match e:
+        case IntImm():
+            return 0 if abs(e.value) < 1 << 24 else math.inf
+        case Variable():
+            return 1
+        case Cast() if e.value.dtype == INDEX and isinstance(e.value, Variable):
+            return 1
+        case Add() | Sub():
+            return _weight(e.a) + _weight(e.b)
+        case Min() | Max():
+            return max(_weight(e.a), _weight(e.b))
+        case Mul(a=a, b=IntImm(value=k)) | Mul(a=IntImm(value=k), b=a):
+            return abs(k) * _weight(a) if k else 0
+        case FloorDiv(a=a, b=IntImm(value=k)) | FloorMod(a=a, b=IntImm(value=k)) if k > 0:
+            return _weight(a)
+        case Select():
+            return max(_weight(e.true_value), _weight(e.false_value))
+        case IfThenElse():
+            return max(_weight(e.then_value), _weight(e.else_value))
+        case _:
+            return math.inf
 
 
 class Affine:
@@ -152,43 +171,12 @@ class Affine:
         # large makes lowering choose int64.  Anything else might, and is not affine.
         if e.dtype.bits < 32 or not e.dtype.is_signed:
             return None
-        return None if e.dtype.bits == 32 and _may_wrap(self._magnitude(form)) else form
-
-    def _magnitude(self, form: Linear) -> Magnitude:
         terms = [(abs(c), abs(c) * self.reach.get(k, _LARGE)) for k, c in form.items() if k != _CONST]
         weight = sum(c for c, reach in terms if reach > _SMALL)
-        return weight, sum(reach for _, reach in terms if reach <= _SMALL) + abs(form.get(_CONST, 0))
-
-    def _bound(self, e: Expr) -> Magnitude | None:
-        """How large a quasi-affine value of 32 bits or more gets, if every part of it is one; else None."""
-        if e.dtype != INDEX and not (e.dtype.is_signed and e.dtype.bits >= 32):
+        reach = sum(reach for _, reach in terms if reach <= _SMALL) + abs(form.get(_CONST, 0))
+        if e.dtype.bits == 32 and (weight > _SUMMANDS or reach > 1 << 24):
             return None
-        form = self._linear(e)
-        if form is not None:
-            return self._magnitude(form)
-        match e:
-            case Cast():
-                return self._bound(e.value) if e.dtype.is_int and e.value.dtype.is_int else None
-            case Add() | Sub() | Min() | Max():
-                a, b = self._bound(e.a), self._bound(e.b)
-                return None if a is None or b is None else (a[0] + b[0], a[1] + b[1])
-            case Mul():
-                for factor, other in ((e.a, e.b), (e.b, e.a)):
-                    k = self._linear(factor)
-                    if (
-                        k is not None
-                        and not k.keys() - {_CONST}
-                        and (bound := self._bound(other)) is not None
-                    ):
-                        return bound[0] * abs(k.get(_CONST, 0)), bound[1] * abs(k.get(_CONST, 0))
-                return None
-            case FloorDiv() | FloorMod():  # by a positive constant, or there is no linear form of the divisor
-                divisor, a = self._linear(e.b), self._bound(e.a)
-                if a is None or divisor is None or divisor.keys() != {_CONST} or divisor[_CONST] <= 0:
-                    return None
-                return a if isinstance(e, FloorDiv) else (0, divisor[_CONST] - 1)
-            case _:
-                return None
+        return form
 
     def _linear(self, e: Expr) -> Linear | None:
         match e:
@@ -252,7 +240,8 @@ class Affine:
         if form is not None:
             return isl.PwAff.from_aff(self.aff(form))
         wide = e.dtype.is_signed and e.dtype.bits >= 32
-        if e.dtype != INDEX and (not wide or (isinstance(e, (Add, Sub, Mul)) and _may_wrap(self._bound(e)))):
+        wraps = isinstance(e, (Add, Sub, Mul)) and (e.dtype.bits > 32 or _weight(e) > _SUMMANDS)
+        if e.dtype != INDEX and (not wide or wraps):
             return None
         match e:
             case Cast():

@@ -188,9 +188,8 @@ class Checks:
     def _oblige(self, k: int, st: r.Statement, c: Constraint, sol: Solution) -> None:
         data = bool(free(c.subscript) & self.facts.opaque.keys())
         # A clamp is a promise about sizes, whatever the data are.
-        necessary = data or (
-            not (c.guarded or st.conditions)
-            and attained(c.subscript, sol.keys() | self.facts.counters.keys())
+        necessary = not st.conditions and (
+            data or (not c.guarded and attained(c.subscript, sol.keys() | self.facts.counters.keys()))
         )
         condition: Term = False
         if not data:

@@ -341,3 +341,42 @@ def test_padding_is_a_condition_of_the_domain() -> None:
     np.testing.assert_array_equal(
         d_w, [sum(10.0**i * padded[3 * i + 2 * k] for i in range(3)) for k in range(3)]
     )
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_tangents_are_the_transpose_of_gradients(name: str) -> None:
+    source, shapes = PROGRAMS[name]
+    rng = np.random.default_rng(3)
+    g = gradient(source)
+    kernel = tc.compile(source, backend="reference")
+    params = [p.name for p in kernel.front.checked.params]
+    values = {n: rng.uniform(0.4, 1.6, shapes[n]) for n in params if n in shapes}
+    if set(params) - set(values) or g.before:
+        pytest.skip("integers and in/out tensors are those of fuzz.gradients")
+    along = {n: rng.normal(size=values[n].shape) for n in g.wrt}
+    found = tc.compile(tc.jvp(source, g.wrt), backend="reference")(
+        **values, **{f"t_{n}": v for n, v in along.items()}
+    )
+    primal = kernel(**values)
+    primal = primal if isinstance(primal, tuple) else (primal,)
+    for a, b in zip(primal, found, strict=False):
+        np.testing.assert_array_equal(a, b)
+    weights = {n: rng.normal(size=np.shape(getattr(found, f"t_{n}"))) for n in g.seeds}
+    adjoints = tc.compile(g.source, backend="reference")(
+        *values.values(), *(w if w.shape else float(w) for w in weights.values())
+    )
+    adjoints = adjoints if isinstance(adjoints, tuple) else (adjoints,)
+    forward = sum(float(np.vdot(getattr(found, f"t_{n}"), w)) for n, w in weights.items())
+    backward = sum(float(np.vdot(a, along[n])) for n, a in zip(g.wrt, adjoints, strict=True))
+    assert forward == pytest.approx(backward, rel=1e-10)
+
+
+def test_a_tangent_reads_as_one_would_write_it() -> None:
+    assert tc.jvp("def f(double(N,K) A, double(K) x) -> (y) { y(n) +=! A(n,k) * x(k) }", "x") == (
+        "def f_jvp(double(N,K) A, double(K) x, double(K) t_x) -> (double(N) y, double(N) t_y) {\n"
+        "  y(n) +=! A(n, k) * x(k) where n in 0:N, k in 0:K\n"
+        "  t_y(n) +=! A(n, k) * t_x(k) where n in 0:N, k in 0:K\n"
+        "}\n"
+    )
+    with pytest.raises(tc.ArgumentError, match="'z' in wrt is no parameter"):
+        tc.jvp("def f(double(N) x) -> (y) { y(n) = x(n) }", "z")

@@ -228,6 +228,18 @@ def test_conditions_keep_a_write_in_its_tensor_in_a_loop(backend: str) -> None:
     np.testing.assert_array_equal(run(backend, source, x), np.cumsum(x[::-1])[::-1])
 
 
+@pytest.mark.parametrize("backend", ["interpret", "reference", "cpu"])
+def test_conditions_keep_a_scatter_in_its_tensor(backend: str) -> None:
+    source = """def f(float(N) x, int(N) p) -> (y) {
+      y(i,j) = 0.0 where i in 0:N, j in 0:N
+      y(i-1,p(i)) += x(i) where i in 0:N, i - 1 >= 1 - i
+    }"""
+    x, p = numbers(6), np.array([5, 0, 3, 3, 1, 2], np.int32)
+    y = np.zeros((6, 6), np.float32)
+    y[np.arange(5), p[1:]] = x[1:]
+    np.testing.assert_array_equal(run(backend, source, x, p), y)
+
+
 def test_a_start_value_is_not_cut() -> None:
     source = """def f(float(N) x) -> (y) {
       y(i) = 0.0 where i in 0:N

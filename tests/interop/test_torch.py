@@ -257,3 +257,16 @@ def test_a_loop_has_no_gradient_and_says_so() -> None:
     (x,) = tensors(((5,),))
     with pytest.raises(tc.SemanticError, match="the gradient of a sequential loop"):
         op(x).sum().backward()
+
+
+def test_a_batch_is_a_kernel_and_no_loop() -> None:
+    op = tc.torch.op("def f(float(N) x, float(M,N) w) -> (y) { y(m) +=! tanh(x(n)) * w(m,n) }")
+    x, w = torch.randn(4, 5, requires_grad=True), torch.randn(3, 5)
+    found = torch.vmap(op, (0, None))(x, w)
+    torch.testing.assert_close(found, torch.tanh(x) @ w.T)
+    (adjoint,) = torch.autograd.grad(found.sum(), x)
+    (wanted,) = torch.autograd.grad((torch.tanh(x) @ w.T).sum(), x)
+    torch.testing.assert_close(adjoint, wanted)
+    ws = torch.randn(3, 4, 5)
+    torch.testing.assert_close(torch.vmap(op, (0, 1))(x, ws)[2], torch.tanh(x[2]) @ ws[:, 2].T)
+    assert set(op._batches) == {("x",), ("x", "w")}

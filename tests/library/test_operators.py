@@ -60,7 +60,12 @@ def test_results_of_other_backends(c: Any, backend: str) -> None:
         found = op.kernel(call.dtype, call.variant.name, backend=backend)(*call.values)
         return op.as_called(call, found)
 
-    check(c, torch.float32, run)
+    try:
+        check(c, torch.float32, run)
+    except tc.BackendError as e:
+        if e.code != "TC0821":
+            raise
+        pytest.skip("no scatter on a GPU")
 
 
 @pytest.mark.share(8)

@@ -55,7 +55,7 @@ def compile(
     Parses, checks and infers at once, so an invalid source fails here; machine code is made at the first
     call with new sizes, or now for `sizes` (which also holds specialised scalars).  `backend=None` chooses
     by where the arrays live.  `checks="safe"` checks data-dependent subscripts when the kernel runs,
-    `"none"` trusts them.
+    `"none"` trusts them; with `"drop"` a scatter leaves out what lies outside its tensor.
 
     `dynamic`: sizes whose every value one kernel serves, or a mapping from them to typical values, for which
     it is made fastest; without one, the first call's size rounded up to a power of two, and at least 64.
@@ -118,9 +118,9 @@ def compile_source(
     for what, value in (("backend", backend), ("entry", entry)):
         if value is not None:
             _expect(what, value, str, f"pass a name, or None: {what} is then chosen")
-    if checks not in ("safe", "none"):
+    if checks not in ("safe", "drop", "none"):
         raise ArgumentError(
-            f"checks={checks!r} is not valid", code="TC0511", help='checks is "safe" or "none"'
+            f"checks={checks!r} is not valid", code="TC0511", help='checks is "safe", "drop" or "none"'
         )
     if lang not in ("tc", "sac"):
         raise ArgumentError(

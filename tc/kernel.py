@@ -287,7 +287,8 @@ class Kernel(KernelTools, _native.Dispatcher):
             tuple(sorted(integers.items(), key=lambda kv: kv[0])),
             any(n > 0x7FFFFFFF for n in sizes.values()),
             self._options.strict,
-            self._checks == "safe",
+            self._checks != "none",
+            self._checks == "drop",
         )
 
     def _build(self, variant: Variant) -> Built:

@@ -153,3 +153,33 @@ def test_scatters_that_are_refused(body: str, message: str) -> None:
     with pytest.raises(tc.SemanticError, match=message) as caught:
         tc.compile(f"def f(int(N) at) -> (h) {{ {body} }}", "reference")
     assert caught.value.code == "TC0231"
+
+
+DROPPED = {
+    "+=": (np.add.at, 0.0),
+    "max=": (np.maximum.at, -2.0),
+    "min=": (np.minimum.at, 2.0),
+    "*=": (np.multiply.at, 1.0),
+}
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize("op", DROPPED)
+def test_what_lies_outside_is_dropped(op: str, backend: str) -> None:
+    update, start = DROPPED[op]
+    source = f"""def f(int(N) at, float(N,D) x, float(K) z) -> (y) {{
+      y(k,d) = {start} where k in 0:z.0, d in 0:x.1
+      y(at(i),d) {op} x(i,d)
+    }}"""
+    kernel = tc.compile(source, backend=backend, checks="drop")
+    rng = np.random.default_rng(2)
+    for k in (0, 1, 4):
+        at, x = rng.integers(-3, 7, 40).astype(np.int32), rng.integers(-2, 3, (40, 3)).astype(np.float32)
+        wanted = np.full((k, 3), start, np.float32)
+        inside = (at >= 0) & (at < k)
+        with np.errstate(over="ignore"):
+            update(wanted, at[inside], x[inside])
+        np.testing.assert_array_equal(kernel(at, x, np.zeros(k, np.float32)), wanted)
+        if not inside.all():
+            with pytest.raises(tc.BoundsError):
+                tc.compile(source, backend=backend)(at, x, np.zeros(k, np.float32))

@@ -97,6 +97,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in ("torch", "jax"):
         return import_module(f"tc.interop.{name}")
+    if name == "library":
+        return import_module("tc.library")
     if name in _LAZY:
         value = getattr(import_module(_LAZY[name]), name)
         globals()[name] = value

@@ -12,6 +12,7 @@ from tc.autodiff.reverse import Adjoints, active, adjoints
 from tc.autodiff.tape import Definition, Tape, Version, reads, tape
 from tc.errors import ArgumentError, SemanticError, Source, did_you_mean
 from tc.ir.expr import Expr, IntImm, Variable, variables
+from tc.ir.program import Program
 from tc.ir.simplify import simplify
 from tc.lang import resolved as r
 from tc.lang.builtins import BUILTINS
@@ -104,6 +105,14 @@ def recorded_tape(
 ) -> tuple[Front, Tape, Names]:
     """The tape of a def, and what gives names beside those that it has."""
     f = front(Source(src), entry)
+    program = _program(f, scalars or {}, what)
+    recorded = tape(program)
+    taken = {*program.sizes, *program.params, *recorded.versions, *BUILTINS}
+    return f, recorded, Names(taken | {s.name for s in program.scalars})
+
+
+def _program(f: Front, scalars: Mapping[str, int], what: str = "gradient") -> Program:
+    """The program that is differentiated, with values of the integer parameters on which ranges depend."""
     if any(st.loops for st in f.checked.statements):
         raise SemanticError(
             f"the {what} of a sequential loop is not built yet",
@@ -111,18 +120,22 @@ def recorded_tape(
             code="TC0242",
             help="write the backward loop yourself, and pass it as backward=",
         )
-    program = build(f, Variant(scalars=tuple((scalars or {}).items()), checks=False)).program
-    recorded = tape(program)
-    taken = {*program.sizes, *program.params, *recorded.versions, *BUILTINS}
-    return f, recorded, Names(taken | {s.name for s in program.scalars})
+    missing = [] if f.ranges.complete else [n for n in f.specialized if n not in scalars]
+    if missing:
+        raise ArgumentError(
+            f"the {what} of {f.checked.name} depends on the value of {', '.join(missing)}",
+            code="TC0513",
+            help=f'pass scalars={{"{missing[0]}": …}}',
+        )
+    return build(f, Variant(scalars=tuple(scalars.items()), checks=False)).program
 
 
-def differentiable(src: str, entry: str | None = None) -> tuple[str, ...]:
-    """The floating tensor parameters of a def that a floating result depends on."""
+def differentiable(
+    src: str, entry: str | None = None, scalars: Mapping[str, int] | None = None
+) -> tuple[str, ...]:
+    """The floating tensor parameters of a def that a floating result depends on; raises as `gradient`."""
     f = front(Source(src), entry)
-    if any(st.loops for st in f.checked.statements):
-        return ()
-    recorded = tape(build(f, Variant(checks=False)).program)
+    recorded = tape(_program(f, scalars or {}))
     results = set(results_of(f, recorded, None))
     tensors = [p.name for p in f.checked.params if isinstance(p, r.Tensor)]
     return tuple(

@@ -16,7 +16,7 @@ from functools import reduce
 from tc.autodiff import extremes
 from tc.autodiff.derivatives import Part, number, parts, times
 from tc.autodiff.fibres import cases, fibre, in_box
-from tc.autodiff.index_conditions import conjunction, conjuncts, index_formula, reduced
+from tc.autodiff.index_conditions import conjunction, conjuncts, index_formula, reduced, unguarded
 from tc.autodiff.names import Names
 from tc.autodiff.tape import Definition, Tape, Version, reads
 from tc.dtypes import INT32
@@ -230,7 +230,8 @@ class _Reverse:
         for c in (part for whole in p.conditions for part in conjuncts(whole)):
             exact = index_formula(c)
             (data if exact is None else index).append(c if exact is None else exact)
-        value = p.factor
+        value, guards = unguarded(p.factor)
+        index += guards
         if value.dtype != version.dtype:
             value = Cast(version.dtype, value)
         for c in reversed(data):

@@ -1,4 +1,4 @@
-"""The command line: run, show, check, tune, format, doctor, cache, demo.
+"""The command line: run, show, check, tune, format, doctor, cache, library, demo.
 
 Exit codes: 0 done; 1 the program or the call is wrong, or a check found a difference; 2 the command line
 does not parse; 3 a bug in tc; 130 interrupted.  Results go to stdout, diagnostics and warnings to stderr,
@@ -146,6 +146,9 @@ def _parser() -> argparse.ArgumentParser:
     how = cache.add_mutually_exclusive_group()
     how.add_argument("--clear", action="store_true", help="remove them")
     how.add_argument("--path", action="store_true", help="print the directory and nothing else")
+
+    library = add("library", _library, "List the library of ready programs, or show one of them.", json=True)
+    library.add_argument("name", nargs="?", help="an operator; without one all are listed")
 
     demo = add("demo", _demo, "Compile and run a few programs, stage by stage.")
     demo.add_argument("--backend", default="reference", help="the backend (default: reference)")
@@ -490,6 +493,14 @@ def _cache(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
             kept = f"{removed}{report['kernels']} kernels, {report['bytes']} bytes of {report['limit']}"
             print(kept + ("" if report["on"] else " (TC_CACHE is off)"))
     return 0, report
+
+
+def _library(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    from tc.cli.library import describe, report
+
+    if not args.json:
+        print(describe(args.name))
+    return 0, report(args.name) if args.json else {}
 
 
 def _demo(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:

@@ -25,6 +25,7 @@ from tc.dtypes import DType
 from tc.errors import ArgumentError, DTypeError, PerformanceNotice, warn
 from tc.generic_kernel import GenericKernel
 from tc.interop.generic import GenericOp
+from tc.interop.quiet import quiet
 from tc.interop.symbolic import Arithmetic, shapes_of, sizes_of
 from tc.lang import resolved as r
 from tc.runtime.arrays import numpy_dtype
@@ -242,7 +243,7 @@ class Op:
         keyed = tuple((n, int(scalars[n])) for n in self.kernel.front.specialized)
         found = self._gradients.get(keyed)
         if found is None:
-            reached = differentiable(self.source, self.kernel.name)
+            reached = differentiable(self.source, self.kernel.name, dict(keyed))
             if not reached:
                 return None
             made = gradient(
@@ -254,7 +255,8 @@ class Op:
                 scalars=dict(keyed),
                 tensors=True,
             )
-            found = self._gradients.setdefault(keyed, (made, op(made.source, backend=self._backend)))
+            with quiet():
+                found = self._gradients.setdefault(keyed, (made, op(made.source, backend=self._backend)))
         return found
 
     def _adjoints(

@@ -27,6 +27,7 @@ from tc.dtypes import DType
 from tc.errors import ArgumentError, SemanticError
 from tc.generic_kernel import GenericKernel
 from tc.interop.generic import GenericOp
+from tc.interop.quiet import quiet
 from tc.interop.symbolic import Arithmetic, shapes_of, sizes_of
 from tc.lang import resolved as r
 
@@ -190,7 +191,8 @@ class Op:
 
     def _compiled(self, device: str) -> Kernel:
         backend = self._backend or ("cuda" if device == "cuda" else None)
-        made = compile(self.source, backend=backend, entry=self.kernel.name, **self._options)
+        with quiet():  # `op` has said it
+            made = compile(self.source, backend=backend, entry=self.kernel.name, **self._options)
         return self._kernels.setdefault(device, made)
 
     def _fake(self, *args: Any) -> Any:
@@ -260,7 +262,7 @@ class Op:
         key = (wrt, keyed)
         found = self._gradients.get(key)
         if found is None:
-            reached = [n for n in differentiable(self.source, self.kernel.name) if n in wrt]
+            reached = [n for n in differentiable(self.source, self.kernel.name, dict(keyed)) if n in wrt]
             if not reached:
                 return None
             made = gradient(
@@ -272,7 +274,8 @@ class Op:
                 scalars=dict(keyed),
                 tensors=True,
             )
-            found = self._gradients.setdefault(key, (made, op(made.source, backend=self._backend)))
+            with quiet():
+                found = self._gradients.setdefault(key, (made, op(made.source, backend=self._backend)))
         return found
 
     def _backward(self, ctx: Any, *adjoints: Any) -> Any:

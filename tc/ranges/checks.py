@@ -46,6 +46,7 @@ class Checks:
         self.cut: set[tuple[int, int]] = set()  # statements, dimensions of their left-hand sides
 
     def finish(self, k: int, st: r.Statement, sol: Solution, constraints: list[Constraint]) -> None:
+        self.facts.enter(st)
         for v in (*st.variables, *st.auxiliary):
             self._extent_not_negative(st, v, sol[v], _guarded_accesses(constraints, v))
         for v in st.needs:

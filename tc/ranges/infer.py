@@ -147,7 +147,7 @@ class _Inference:
             tuple(dict.fromkeys(self.checks.preconditions)),
             tuple(sorted(self.derivation.steps, key=lambda s: s.statement)),
             tuple(dict.fromkeys(self.derivation.narrowings)),
-            {n: self.facts.bound(i) for n, i in self.facts.counters.items()},
+            {n: self.facts.bound(i) for n, i in self.facts.every_counter.items()},
             frozenset(self.checks.cut),
         )
 
@@ -158,7 +158,7 @@ class _Inference:
         unknown = [*st.variables, *st.auxiliary]
         sol: dict[str, Interval] = {}
         try:
-            self.facts.enter(st.loops)
+            self.facts.enter(st)
             for d, sub in enumerate(st.subscripts):
                 if sub.data is not None and self.facts.interval(st.target, d) is None:
                     raise Unknown  # a scatter gives its tensor no range

@@ -309,6 +309,40 @@ def test_empty_tensors() -> None:
     assert d_x.shape == (0, 7) and not d_w.any() and not d_b.any()
 
 
+def test_scalars_that_shape_results() -> None:
+    source = "def f(float(N) x, int s) -> (y) { y(i) = x(s*i) * x(s*i) }"
+    d_x = tc.compile(tc.grad(source, scalars={"s": 2}), backend="cpu")(np.ones(5, "f4"), 2, np.ones(3, "f4"))
+    np.testing.assert_array_equal(d_x, [2, 0, 2, 0, 2])
+    with pytest.raises(tc.ArgumentError, match="depends on the value of s") as e:
+        tc.grad(source)
+    assert e.value.code == "TC0513" and e.value.help == 'pass scalars={"s": …}'
+
+
+@pytest.mark.parametrize("op", ["max=", "*="])
+def test_extremes_and_products_into_elements_that_data_choose(op: str) -> None:
+    source = f"def f(float(N) x, int(N) at) -> (y) {{ y(s) = 1 where s in 0:3 y(at(n)) {op} x(n) }}"
+    with pytest.raises(tc.SemanticError, match="into elements that data choose") as e:
+        tc.grad(source)
+    assert e.value.code == "TC0241"
+
+
+def test_padding_is_a_condition_of_the_domain() -> None:
+    """Which is exact, as the sum of indices is not in 32 bits."""
+    source = """def f(double(H) x, double(K) w) -> (y) {
+      y(i) +=! x[zero](3*i+2*k-1) * w(k) where i in 0:(H+2-2*(K-1)-1)/3+1
+    }"""
+    made = tc.grad(source, "w")
+    assert "?" not in made and "3 * i + 2 * k - 1 >= 0" in made
+    kernel = tc.compile(made, backend="cpu")
+    assert not kernel.preconditions
+    x, w = np.arange(1.0, 12.0), np.ones(3)
+    padded = np.pad(x, 1)
+    d_w = kernel(x, w, np.array([1.0, 10.0, 100.0]))
+    np.testing.assert_array_equal(
+        d_w, [sum(10.0**i * padded[3 * i + 2 * k] for i in range(3)) for k in range(3)]
+    )
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_tangents_are_the_transpose_of_gradients(name: str) -> None:
     source, shapes = PROGRAMS[name]

@@ -199,3 +199,16 @@ def test_the_interior_has_no_conditions_on_cpu(mode: str) -> None:
     (inside,) = (s for s in statements(interior) if isinstance(s, Compute))
     assert not any(isinstance(e, IfThenElse) for e in walk(inside.value))
     assert sum(isinstance(s, Compute) for s in statements(nest.body)) == 2
+
+
+@pytest.mark.parametrize("isa", ["avx512", "avx2"])
+def test_a_strided_padded_convolution_into_few_filters(isa: str) -> None:
+    """Lanes are filters, which all read one padded element, in a window whose rows are padded too."""
+    source = """def f(float(C,H,W) x, float(F,C,3,3) w) -> (y) {
+      y(f,i,j) +=! x[none,zero,zero](c,2*i+u-1,2*j+v-1) * w(f,c,u,v) where i in 0:H/2, j in 0:W/2
+    }"""
+    rng = np.random.default_rng(0)
+    x, w = (rng.integers(-3, 4, s).astype("f4") for s in ((3, 8, 8), (4, 3, 3, 3)))
+    code = tc.compile(source, "cpu", options={"isa": isa}).inspect("llvm", C=3, H=8, W=8, F=4)
+    assert "fmuladd" in code or "fma" in code
+    np.testing.assert_array_equal(run("cpu", source, x, w), run("interpret", source, x, w))

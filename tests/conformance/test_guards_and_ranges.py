@@ -169,6 +169,30 @@ def test_an_empty_range_is_announced_where_no_size_is_0() -> None:
         assert tc.compile("def g(float(N) A) -> (B) { B(i) = A(i) }", "reference")(one[:0]).shape == (0,)
 
 
+@pytest.mark.parametrize("guard", ["d >= D/2", "d - D/2 >= 0", "d + D/2 >= 2*(D/2)", "D - d - 1 < D - D/2"])
+def test_a_guard_that_calculates_with_a_quotient(guard: str) -> None:
+    source = f"def f(float(D) x) -> (y) {{ y(d) = {guard} ? x(d - D/2) : 0 where d in 0:D }}"
+    assert not tc.compile(source, "reference").preconditions
+    np.testing.assert_array_equal(run("reference", source, np.arange(1, 7, dtype="f4")), [0, 0, 0, 1, 2, 3])
+
+
+def test_a_guard_that_calculates_with_a_remainder() -> None:
+    source = """def f(float(H) x) -> (y) {
+      y(i,k) = 2*i + k%3 - 1 >= 0 && 2*i + k%3 - 1 < H ? x(2*i + k%3 - 1) : -1 where i in 0:4, k in 0:9
+    }"""
+    assert not tc.compile(source, "reference").preconditions
+    x = np.arange(5, dtype="f4")
+    wanted = [
+        [x[2 * i + k % 3 - 1] if 0 <= 2 * i + k % 3 - 1 < 5 else -1 for k in range(9)] for i in range(4)
+    ]
+    np.testing.assert_array_equal(run("reference", source, x), wanted)
+
+
+def test_a_guard_that_may_wrap_around_proves_nothing() -> None:
+    source = "def f(float(D) x) -> (y) { y(d) = 9*d - D/2 >= 9*d ? x(d - 1) : 0 where d in 0:D }"
+    assert tc.compile(source, "reference").preconditions
+
+
 CUT = {
     "by a bound": "y(i - 1) += x(i) where i in 0:N, i >= 1",
     "by a multiple": "y(i - 1) += x(i) where i in 0:N, i - 1 >= 1 - i",

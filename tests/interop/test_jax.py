@@ -113,6 +113,19 @@ def test_the_first_call_says_what_calls_cost() -> None:
         first(jnp.ones(3, jnp.float32))
 
 
+def test_scalars_that_shape_results() -> None:
+    op = tc.jax.op("def f(float(N) x, int s) -> (y) { y(i) = x(s*i) * x(s*i) }")
+    (x,) = arrays((5,))
+    wanted = 2 * x * jnp.asarray([1, 0, 1, 0, 1])
+    np.testing.assert_allclose(jax.grad(lambda x: op(x, 2).sum())(x), wanted, rtol=1e-6)
+
+
+def test_a_loop_has_no_gradient_and_says_so() -> None:
+    op = tc.jax.op("def f(float(N) x) -> (y) { y(0) = x(0) for t in 1:N { y(t) = y(t-1) * x(t) } }")
+    with pytest.raises(tc.SemanticError, match="the gradient of a sequential loop"):
+        jax.grad(lambda x: op(x).sum())(arrays((5,))[0])
+
+
 def test_a_batch_is_a_kernel_and_no_loop() -> None:
     op = tc.jax.op("def f(float(N) x, float(M,N) w) -> (y) { y(m) +=! tanh(x(n)) * w(m,n) }")
     x, w = arrays((4, 5), (3, 5))

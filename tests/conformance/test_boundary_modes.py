@@ -212,3 +212,11 @@ def test_a_strided_padded_convolution_into_few_filters(isa: str) -> None:
     code = tc.compile(source, "cpu", options={"isa": isa}).inspect("llvm", C=3, H=8, W=8, F=4)
     assert "fmuladd" in code or "fma" in code
     np.testing.assert_array_equal(run("cpu", source, x, w), run("interpret", source, x, w))
+
+
+def test_a_mode_of_all_dimensions_says_why_there_is_no_range() -> None:
+    source = "def f(float(N,H) x, float(K) w) -> (y) { y(n,i) +=! x[MODE](n,i+k) * w(k) where i in 0:H }"
+    for mode, shown in (("zero", "none,zero"), ("clamp", "none,clamp"), ("fill=2.5", "none,fill=2.5")):
+        with pytest.raises(tc.RangeError, match="'n' is unconstrained") as e:
+            tc.compile(source.replace("MODE", mode), backend="reference")
+        assert f"write x[{shown}](…), or give it one: where n in 0:…" in str(e.value)

@@ -241,7 +241,5 @@ def batch_norm(x: Any, gain: Any, bias: Any) -> tuple[Any, Any, Any]:
     mean, var = (torch.empty(C, dtype=x.dtype, device=x.device) for _ in range(2))
     block = power(length, 16, 4096)
     _plane_moments[(N * C,)](x, parts, length, BLOCK=block)
-    _batch_norm[(N * C,)](
-        x, parts, gain, bias, out, mean, var, N, C, length, IMAGES=power(N), BLOCK=block
-    )
+    _batch_norm[(N * C,)](x, parts, gain, bias, out, mean, var, N, C, length, IMAGES=power(N), BLOCK=block)
     return out, mean, var

@@ -71,9 +71,7 @@ def convolve(
     (N, _, H, W), (GF, C, KH, KW), (OH, OW) = x.shape, w.shape, out.shape[2:]
     F = GF // groups
     block = power(F, 8, 64)
-    parts, each = split(
-        groups * triton.cdiv(N * OH * OW, 64) * triton.cdiv(F, block), C * KH * KW, 256
-    )
+    parts, each = split(groups * triton.cdiv(N * OH * OW, 64) * triton.cdiv(F, block), C * KH * KW, 256)
     whole = parts == 1
     held = out if whole else torch.empty((parts, out.numel()), dtype=x.dtype, device=x.device)
     _convolution[lambda meta: (triton.cdiv(N * OH * OW, meta["BM"]) * triton.cdiv(F, block), groups, parts)](
@@ -163,7 +161,11 @@ def _stencil(a, out, H, W, KIND: tl.constexpr, EDGE: tl.constexpr, BY: tl.conste
     z = (tl.program_id(0) % wide * BX + tl.arange(0, BX))[None, :]
     inside = (y < H - EDGE) & (z < W - EDGE)
     if KIND == "cross":
-        v = _near(a, y, z, W, inside, 1, 1) + _near(a, y, z, W, inside, 0, 1) + _near(a, y, z, W, inside, 2, 1)
+        v = (
+            _near(a, y, z, W, inside, 1, 1)
+            + _near(a, y, z, W, inside, 0, 1)
+            + _near(a, y, z, W, inside, 2, 1)
+        )
         v = 0.2 * (v + _near(a, y, z, W, inside, 1, 0) + _near(a, y, z, W, inside, 1, 2))
     elif KIND == "box":
         v = tl.zeros((BY, BX), tl.float32)

@@ -1,7 +1,8 @@
 # pyright: basic, reportMissingImports=false
 """Triton's spelling: kernels of our own, those of `benchmarks.spellings.triton_kernels`.
 
-Of families that are said in indices it has the convolutions.  Arguments lie as workloads have them, contiguous.
+Of families that are said in indices it has the convolutions.  Arguments lie as workloads have them,
+contiguous.
 """
 
 from __future__ import annotations

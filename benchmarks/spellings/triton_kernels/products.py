@@ -102,8 +102,8 @@ def _sum_parts(
 def sum_parts(
     parts: Any, out: Any, bias: Any, last: tuple[int, int], strides: tuple[int, int], act: str
 ) -> Any:
-    """The sum over the first dimension of `parts`, each laid out as `out`, with a bias and a function; `strides`
-    are those of the bias along the last two dimensions, of extents `last`."""
+    """The sum over the first dimension of `parts`, each laid out as `out`, with a bias and a function.
+    `strides` are those of the bias along the last two dimensions, of extents `last`."""
     size = out.numel()
     _sum_parts[(triton.cdiv(size, 512),)](
         parts, out, bias, parts.shape[0], size, *last, *strides,

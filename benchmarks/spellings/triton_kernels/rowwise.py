@@ -185,8 +185,8 @@ def _long_norm(
 
 
 def norm(x: Any, gain: Any, bias: Any, eps: float, groups: int = 1, run: int = 1) -> Any:
-    """Rows (the last dimension of `x`) by their deviation, less their mean if there is a bias.  `run` elements
-    in turn have one gain and bias; those of `groups` rows follow each other."""
+    """Rows (the last dimension of `x`) by their deviation, less their mean if there is a bias.  `run`
+    elements in turn have one gain and bias; those of `groups` rows follow each other."""
     length = x.shape[-1]
     count = x.numel() // length
     out = torch.empty_like(x)

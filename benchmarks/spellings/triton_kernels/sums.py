@@ -53,8 +53,8 @@ def _short_rows(a, x, at, out, count, length, OP: tl.constexpr, BR: tl.constexpr
 
 
 def rows(a: Any, op: str, x: Any = None, at: Any = None) -> Any:
-    """The sum (`sum`) or the largest (`max`) of each row, or its product with a vector (`dot`), whose elements
-    may be chosen by indices (`gather`).  Of short rows a block takes many."""
+    """The sum (`sum`) or the largest (`max`) of each row, or its product with a vector (`dot`), whose
+    elements may be chosen by indices (`gather`).  Of short rows a block takes many."""
     count, length = a.shape
     if length <= 256 and count > 1:
         block = power(length, 4)

@@ -34,8 +34,8 @@ def warps_of(block: int) -> int:
 
 
 def cut(length: int, beside: int, block: int) -> tuple[int, int]:
-    """How many pieces a range is cut into, and the length of one, a multiple of `block`.  `beside` such ranges
-    give every multiprocessor about four blocks."""
+    """How many pieces a range is cut into, and the length of one, a multiple of `block`.  Such ranges,
+    `beside` each other, give every multiprocessor about four blocks."""
     pieces = max(1, min(triton.cdiv(length, block), 4 * processors() // beside))
     each = triton.cdiv(triton.cdiv(length, pieces), block) * block
     return triton.cdiv(length, each), each

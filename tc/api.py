@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copyreg
 import warnings as python_warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -43,7 +43,7 @@ def compile(
     src: str,
     backend: str | None = None,
     entry: str | None = None,
-    sizes: Mapping[str, int] | None = None,
+    sizes: Mapping[str, int] | Sequence[Mapping[str, int]] | None = None,
     options: Options | Mapping[str, Any] | None = None,
     checks: str = "safe",
     lang: str = "tc",
@@ -53,12 +53,14 @@ def compile(
     """Compile a def of a source: `entry`, by default the last one.
 
     Parses, checks and infers at once, so an invalid source fails here; machine code is made at the first
-    call with new sizes, or now for `sizes` (which also holds specialised scalars).  `backend=None` chooses
-    by where the arrays live.  `checks="safe"` checks data-dependent subscripts when the kernel runs,
-    `"none"` trusts them; with `"drop"` a scatter leaves out what lies outside its tensor.
+    call with new sizes, or now for `sizes` (which also holds specialised scalars), or for each of several in
+    a list.  `backend=None` chooses by where the arrays live.  `checks="safe"` checks data-dependent
+    subscripts when the kernel runs, `"none"` trusts them; with `"drop"` a scatter leaves out what lies
+    outside its tensor.
 
     `dynamic`: sizes whose every value one kernel serves, or a mapping from them to typical values, for which
     it is made fastest; without one, the first call's size rounded up to a power of two, and at least 64.
+    True stands for all outer sizes: of first dimensions of parameters, and of no last one.
 
     `types`: element types of the def's type variables, {"T": "double"}; without them the kernel is a
     `GenericKernel`, which takes them from the arrays of each call.
@@ -67,9 +69,12 @@ def compile(
     function; BackendError for an unknown or unavailable backend.
     """
     _expect("the source", src, str, "pass a str, or path.read_text()")
-    if sizes is not None:
-        _expect("sizes", sizes, Mapping, 'sizes are {"N": 128, …}')
-        for name in sizes:
+    asked: Any = [] if sizes is None else sizes
+    listed = isinstance(asked, (list, tuple))
+    several = list(cast("Sequence[Mapping[str, int]]", asked)) if listed else [asked]
+    for given in several:
+        _expect("sizes", given, Mapping, 'sizes are {"N": 128, …}, or a list of them')
+        for name in given:
             _expect(f"the size {name!r}", name, str, 'sizes are {"N": 128, …}')
     if types is not None:
         _expect("types", types, Mapping, 'types are {"T": "double", …}')
@@ -77,10 +82,10 @@ def compile(
     kernel = compile_source(
         source, backend, entry, options, checks, lang, stacklevel=3, dynamic=dynamic, types=types
     )
-    if sizes is not None:
+    for given in several:
         if isinstance(kernel, GenericKernel):
             raise _open_types(kernel, "sizes=")
-        kernel.specialize(**sizes)
+        kernel.specialize(**given)
     return kernel
 
 

@@ -33,6 +33,7 @@ from tc.kernel_signature import (
     definition,
     foreign_integers,
     origins,
+    outer_sizes,
     python_signature,
     same_types,
     shapes_of,
@@ -105,7 +106,8 @@ class Kernel(KernelTools, _native.Dispatcher):
         self._chosen: Backend | None = None
         self._options = options or Options()
         self._checks = checks
-        self._dynamic = read_dynamic(dynamic, front.checked.sizes, front.checked.name)
+        chosen = outer_sizes(front) if dynamic is True else dynamic
+        self._dynamic = read_dynamic(chosen, front.checked.sizes, front.checked.name)
         self._capacity = _READY_DYNAMIC if self._dynamic else _READY
         self._keep(self._capacity)
         self._built: dict[Variant, Built] = {}

@@ -161,7 +161,7 @@ def _target_arguments(p: argparse.ArgumentParser) -> None:
 
     p.add_argument("--entry", help="the def (default: the last)")
     p.add_argument("--backend", help="the backend (default: chosen)")
-    many("--size", "M=128", "a size, or an integer scalar")
+    many("--size", "M=128,N=64", "sizes, or integer scalars")
     many("--scalar", "a=0.5", "a scalar parameter (default 0.5, 1 for integers)")
     many("--option", "NAME=JSON", "an option of tc.Options")
     many("--type", "T=double", "the element type of a type variable")
@@ -220,7 +220,8 @@ def _pairs(items: Sequence[str], flag: str) -> dict[str, str]:
 
 def numbers(items: Sequence[str], flag: str, *, whole: bool) -> dict[str, Any]:
     """{name: number} from the values of a flag."""
-    return {name: _number(name, value, flag, whole) for name, value in _pairs(items, flag).items()}
+    each = [part for item in items for part in item.split(",")]
+    return {name: _number(name, value, flag, whole) for name, value in _pairs(each, flag).items()}
 
 
 def _number(name: str, value: str, flag: str, whole: bool) -> int | float | bool:

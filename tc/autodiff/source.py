@@ -36,7 +36,6 @@ from tc.ir.program import Box, Domain
 from tc.ir.simplify import linear_terms, simplify
 from tc.lang.format import type_name
 
-
 _SUMMANDS = 4  # what isl is told of sums of int32 (`tc.poly.affine`)
 
 

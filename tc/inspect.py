@@ -14,7 +14,7 @@ from tc.ir.printer import program_text
 from tc.lang.notations import formatted
 from tc.lang.resolved import Statement
 from tc.range_table import Range, shown
-from tc.ranges import Ranges
+from tc.ranges import Obligation, Ranges
 
 if TYPE_CHECKING:
     from tc.ir.program import Program
@@ -131,9 +131,12 @@ def _polyhedral(program: Program, stage: str) -> str:
 
 def _ranges(kernel: Kernel, values: Mapping[str, int]) -> str:
     ranges = kernel.ranges_for(values)
-    lines: list[str] = []
-    for k, st in enumerate(kernel.front.checked.statements):
-        lines += [" ".join(st.span.text.split()), *_derivation(ranges, k, st)]
+    lines = list(kernel.front.checked.derivation)
+    if kernel.front.lang == "sac":
+        lines += dict.fromkeys(_left(o).strip() for o in ranges.obligations)
+    else:
+        for k, st in enumerate(kernel.front.checked.statements):
+            lines += [" ".join(st.span.text.split()), *_derivation(ranges, k, st)]
     lines.append("")
     for name, dims in kernel.ranges.items():
         lines.append(f"{name}: " + (", ".join(_bound_text(d) for d in dims) or "a scalar"))
@@ -154,10 +157,14 @@ def _derivation(ranges: Ranges, k: int, st: Statement) -> Iterator[str]:
         yield f"  {v} in {_bound_text(shown(ranges.variables[k][v]))}"
     for o in ranges.obligations:
         if o.statement == k:
-            when = "checked when the kernel runs" if o.data_dependent else "proved, or checked at the call"
-            if not o.necessary:
-                when = "proved, or checked at the call or when the kernel runs"
-            yield f"  left: {o.text} ({when})"
+            yield _left(o)
+
+
+def _left(o: Obligation) -> str:
+    when = "checked when the kernel runs" if o.data_dependent else "proved, or checked at the call"
+    if not o.necessary:
+        when = "proved, or checked at the call or when the kernel runs"
+    return f"  left: {o.text} ({when})"
 
 
 def _bound_text(b: Range | str) -> str:

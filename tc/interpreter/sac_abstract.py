@@ -243,7 +243,8 @@ class Shapes:
                 shape = self.items_of(a, span)
                 return Abstract(shape, args[1].dtype, self._filled(shape, args[1].dtype))
             case "tile":
-                return Abstract(self.items_of(a, span), args[2].dtype)
+                items = self.items_of(a, span)
+                return Abstract((*items, *args[2].shape[len(items) :]), args[2].dtype)
             case "transpose":
                 return Abstract(tuple(reversed(a.shape)), a.dtype, a.items)
             case "reverse":
@@ -310,7 +311,7 @@ class Shapes:
         try:
             yield trace
         finally:
-            self.traces.remove(trace)
+            self.traces.pop()
             self.guards = guards
 
     def plan(self, e: s.Comprehension, env: Env) -> Plan:
@@ -425,6 +426,17 @@ class Shapes:
             return n
         raise unbounded(index.name or "", index)
 
+    def _written(self, generators: Sequence[s.Generator], env: Env) -> int | None:
+        """The length of the index of the first generator that says it."""
+        for g in generators:
+            if g.index.name is None:
+                return len(g.index.variables)
+            for b in (g.bounds.lower, g.bounds.upper):
+                side = self._side(b, env, g.span)
+                if side is not None:
+                    return len(side)
+        return None
+
     def with_plan(self, e: s.WithLoop, env: Env) -> Plan:
         base = self.exp(e.args[0], env)
         default: Abstract | None = None
@@ -433,12 +445,8 @@ class Shapes:
             default = self.exp(e.args[1], env) if len(e.args) > 1 else None
             cell = default.shape if default is not None else None
         elif e.operator == "modarray":
-            k = base.rank
-            for g in e.generators:
-                sides = [self._side(b, env, g.span) for b in (g.bounds.lower, g.bounds.upper)]
-                known = [len(x) for x in sides if x is not None]
-                k = len(g.index.variables) if g.index.name is None else known[0] if known else k
-                break
+            k = self._written(e.generators, env)
+            k = base.rank if k is None else k
             frame, cell, default = base.shape[:k], base.shape[k:], Abstract(base.shape[k:], base.dtype)
         else:
             frame, cell, default = (), base.shape, base

@@ -169,12 +169,14 @@ class _Lowering:
         from_caller = out is not None and (
             out.mode == "inout" or (out.mode == "accumulate" and out.name in self.given)
         )
+        filled = any(st.box is not None for st in self.checked.statements if st.target is t)
         if out is None:
-            buffer = Buffer(self._fresh(t.name), compute_type(dtype), box, "temporary", kept=t.kept)
+            name = self._fresh(t.name)
+            buffer = Buffer(name, compute_type(dtype), box, "temporary", kept=t.kept, filled=filled)
             self.storages[t] = _Storage(t, buffer, dtype)
             self.buffers.append(buffer)
             return
-        buffer = Buffer(out.name, dtype, box, "output", from_caller)
+        buffer = Buffer(out.name, dtype, box, "output", from_caller, filled=filled)
         self.buffers.append(buffer)
         if dtype.is_half and reduces:
             # 16-bit types accumulate in 32 bits: the reductions work on a float32 buffer.

@@ -75,7 +75,8 @@ class Buffer:
 
     `role`: `input` (an argument), `output` (a result, `inout` if it also starts from the caller's
     values), `temporary` (workspace of the call).  `kept`: no pass may compute an element twice, since
-    elements are compared with each other, and roundings may differ.
+    elements are compared with each other, and roundings may differ.  `filled`: its stages are the parts of
+    an array and define every element by construction.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Buffer:
     role: Literal["input", "output", "temporary"]
     inout: bool = False
     kept: bool = False
+    filled: bool = False
 
 
 @dataclass(frozen=True, slots=True)

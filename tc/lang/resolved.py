@@ -398,6 +398,7 @@ class Checked:
     arguments: tuple[Argument, ...]
     warnings: tuple[Warning, ...] = field(compare=False)
     span: Span = _span()
+    derivation: tuple[str, ...] = field(default=(), compare=False)  # of ranges, in a notation's words
 
     @property
     def loops(self) -> int:

@@ -94,11 +94,12 @@ def undefined(scop: Scop) -> None:
     """SemanticError TC0228 if an element of a tensor is read, or returned, that no statement defines.
 
     A statement with `=` defines the elements that its iterations write, `op=!` those it initialises; an
-    `op=` alone none.  Tensors that start from the caller's values are exempt.
+    `op=` alone none.  Tensors that start from the caller's values are exempt, and those that their parts
+    fill by construction, since isl takes very long to add up many boxes.
     """
     with isl_context():
         for b in scop.program.buffers:
-            given = b.role == "input" or b.inout
+            given = b.role == "input" or b.inout or b.filled
             if not given and not _defined_at_once(scop.program, b):
                 _undefined_buffer(scop, b)
 
@@ -117,7 +118,7 @@ def undefined_in_loops(scop: Scop, stages: Sequence[Stage]) -> None:
             for s, place, stage in zip(scop.statements, positions(stages), stages, strict=True)
         }
         for b in scop.program.buffers:
-            given = b.role == "input" or b.inout
+            given = b.role == "input" or b.inout or b.filled
             if not given and not _defined_at_once(scop.program, b, stages):
                 _undefined_in_loops(scop, b, times)
 

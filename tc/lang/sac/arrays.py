@@ -92,12 +92,22 @@ def vector(items: tuple[Any, ...], dtype: Type, span: Span) -> Array:
         k = t.number(i)
         if k is not None and 0 <= k < len(items):
             return items[k]
-        out: Any = items[-1] if items else zero(dtype, span)
-        for n in range(len(items) - 2, -1, -1):
-            out = r.If(t.relation("==", i, t.const(n, span), span), items[n], out, span)
-        return out
+        return _chosen(i, list(items), 0, span) if items else zero(dtype, span)
 
     return Array((t.const(len(items), span),), dtype, at, span, items=items)
+
+
+def _chosen(i: Any, items: list[Any], first: int, span: Span) -> Any:
+    """Item `i - first`: few are asked one by one, many by halves."""
+    if len(items) > 8:
+        half = len(items) // 2
+        test = t.relation("<", i, t.const(first + half, span), span)
+        below, above = _chosen(i, items[:half], first, span), _chosen(i, items[half:], first + half, span)
+        return r.If(test, below, above, span)
+    out: Any = items[-1]
+    for n in range(len(items) - 2, -1, -1):
+        out = r.If(t.relation("==", i, t.const(first + n, span), span), items[n], out, span)
+    return out
 
 
 def settled(dtype: Type) -> DType:

@@ -13,18 +13,17 @@ from typing import Any
 from tc.lang import resolved as r
 from tc.lang.sac import terms as t
 from tc.lang.sac.elaborate import Selection
-from tc.lang.sac.scalars import t_text
 
 Interval = tuple[Any, Any]  # low and end
 
 
 def infer(
     names: Sequence[str], trace: Sequence[Selection], known: Mapping[str, Interval]
-) -> tuple[dict[str, Interval], list[str]]:
-    """The intervals that the selections of a body leave the variables, cut to indices from 0 on, and how
-    each came about; variables that nothing bounds are not among them."""
+) -> tuple[dict[str, Interval], dict[str, str]]:
+    """The intervals that the selections of a body leave the variables, cut to indices from 0 on, and the
+    selections that each came from; variables that nothing bounds are not among them."""
     found: dict[str, Interval] = {}
-    why: list[str] = []
+    why: dict[str, str] = {}
     for guarded in (False, True):
         while True:
             new: dict[str, list[tuple[Interval, Selection]]] = {}
@@ -38,9 +37,7 @@ def infer(
                 break
             for name, intervals in new.items():
                 found[name] = _meet([i for i, _ in intervals])
-                texts = ", ".join(dict.fromkeys(x.text for _, x in intervals))
-                lo, hi = found[name]
-                why.append(f"{t_text(lo)} <= {name.partition('$')[0]} < {t_text(hi)}, from {texts}")
+                why[name] = ", ".join(dict.fromkeys(x.text for _, x in intervals))
     return found, why
 
 

@@ -12,7 +12,7 @@ from tc.lang.sac import syntax as s
 from tc.lang.sac import terms as t
 from tc.lang.sac.arrays import Array, settled
 from tc.lang.sac.names import PRELUDE, PRIMITIVES
-from tc.lang.sac.overloads import fits, generality, heavy, takes, weight_of
+from tc.lang.sac.overloads import fits, generality, heavy, takes, weights
 from tc.lang.sac.regions import converted_array, reshaped
 
 if TYPE_CHECKING:
@@ -85,13 +85,15 @@ def inline(el: Elaborator, f: s.Function, args: list[Array]) -> list[Array]:
             "calls are nested deeper than 60", f.name_span, code="TC0265", help="inline some by hand"
         )
     el.inlining += 1
+    if id(f) not in el.weights:
+        el.weights[id(f)] = weights(f)
+    of_params, of_body = el.weights[id(f)]
     env: dict[str, Array] = {}
     for p, a in zip(f.params, args, strict=True):
-        env[p.name] = named(
-            el, p.name, declared(el, a, p.type, f"'{p.name}'", a.span), weight_of(f, p.name, 0)
-        )
-    for k, a in enumerate(f.body):
-        env[a.name] = named(el, a.name, el.exp(a.value, env), weight_of(f, a.name, k + 1))
+        value = declared(el, a, p.type, f"'{p.name}'", a.span)
+        env[p.name] = named(el, p.name, value, of_params.get(p.name, 0))
+    for a, weight in zip(f.body, of_body, strict=True):
+        env[a.name] = named(el, a.name, el.exp(a.value, env), weight)
     results = [el.exp(e, env) for e in f.results]
     el.inlining -= 1
     out: list[Array] = []

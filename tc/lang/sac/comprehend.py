@@ -14,6 +14,7 @@ from tc.lang.sac import syntax as s
 from tc.lang.sac import terms as t
 from tc.lang.sac.arrays import Array, Region, Type, converted, joined, scalar, vector, zero
 from tc.lang.sac.bounds import infer
+from tc.lang.sac.derivation import derivation, derived
 from tc.lang.sac.elaborate import Elaborator, Env, Selection, TooLong
 from tc.lang.sac.regions import regions_at
 from tc.lang.sac.scalars import is_static, t_text
@@ -42,6 +43,8 @@ class Piece:
     cell: tuple[Any, ...]
     span: Span
     after: tuple[int, int] = (0, 0)  # what is added to bounds of the result
+    shown: str = ""  # the index as it is written
+    why: tuple[str, ...] = ()  # where each bound came from
 
     def at(self, index: tuple[Any, ...]) -> Any:
         """The element at an index of the frame and the cell."""
@@ -53,6 +56,7 @@ class Piece:
 
 def comprehension(el: Elaborator, e: s.Comprehension, env: Env) -> Array:
     *others, last = e.partitions
+    mark = len(el.derivation)
     final = piece_of(el, last.index, last.body, last.bounds, env, last.span, is_last=True)
     zero_ = t.const(0, e.span)
     shape: list[Any] = []
@@ -62,6 +66,7 @@ def comprehension(el: Elaborator, e: s.Comprehension, env: Env) -> Array:
         shape.append(extent)
     frame = tuple(shape)
     pieces = [piece_of(el, p.index, p.body, p.bounds, env, p.span, frame=frame) for p in others]
+    derivation(el, mark, [*pieces, final], frame, final.cell, e.span)
     return assemble(el, [*pieces, final], frame, final.cell, None, e.span, "partition")
 
 
@@ -189,7 +194,7 @@ def piece_of(
         )
     if low is None and end is not None and not lower.dot:
         low = tuple(t.const(0, span) for _ in end)
-    found, names, result = _body(el, index, body, env, count, low, end, span)
+    found, names, result, selections = _body(el, index, body, env, count, low, end, span)
     if end is None and not upper.dot:
         if all(n in found for n in names):
             inferred = tuple(found[n] for n in names)
@@ -207,7 +212,10 @@ def piece_of(
         _homogeneous(e, names, result)
     order, cell = _dots(el, index, result, len(names))
     after = (1 if lower.dot and strict[0] else 0, -1 if exclusive and upper.dot and strict[1] else 0)
-    return Piece(names, result, lows, ends, order, cell, span, after)
+    sides = [("lower", lower, low is not None), ("upper", upper, end is not None)]
+    notes = derived(names, selections, [(n, s.items is not None, s.dot or not k) for n, s, k in sides])
+    shown = index.name or index.span.text
+    return Piece(names, result, lows, ends, order, cell, span, after, shown, notes)
 
 
 def _settled(side: Side, adjust: bool, by: int) -> tuple[Any, ...] | None:
@@ -252,14 +260,14 @@ def _body(
     low: tuple[Any, ...] | None,
     end: tuple[Any, ...] | None,
     span: Span,
-) -> tuple[dict[str, tuple[Any, Any]], tuple[str, ...], Array]:
+) -> tuple[dict[str, tuple[Any, Any]], tuple[str, ...], Array, dict[str, str]]:
     """The body for index variables, and how far the selections in it let them go."""
     if count is None:
         count = _length(el, index, body, env, span)
     slots = (
         [x.name for x in index.variables]
         if index.name is None
-        else [f"{index.name}{k}" for k in range(count)]
+        else [f"{index.name}[{k}]" for k in range(count)]
     )
     names = tuple(f"{x}${t.serial()}" for x in slots)
     places = [x.span for x in index.variables] if index.name is None else [index.span] * count
@@ -283,10 +291,9 @@ def _body(
         el.traces.pop()
         el.guards = guards
     if end is not None:
-        return {}, names, result
+        return {}, names, result, {}
     found, why = infer(names, trace, {n: b for n, b in el.ranges.items() if n not in names})
-    el.derivation += why
-    return found, names, result
+    return found, names, result, why
 
 
 def _length(el: Elaborator, index: s.Pattern, body: s.Exp, env: Env, span: Span) -> int:
@@ -317,7 +324,7 @@ def _length(el: Elaborator, index: s.Pattern, body: s.Exp, env: Env, span: Span)
             del el.equalities[kept[0] :], el.derivation[kept[1] :]
             el.ranges, el.used = dict(kept[2]), set(kept[3])
         selects = any(isinstance(y, r.Index) and y.name in marks for x in trace for y in t.walk(x.subscript))
-        if n > _MOST or not selects:
+        if (guess is None and n > _MOST) or not selects:
             raise _unbounded(index, body, [name], (), span)
         return n
     assert first is not None

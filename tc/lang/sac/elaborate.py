@@ -45,6 +45,9 @@ class Elaborator:
     derivation: list[str] = field(default_factory=list[str])
     traces: list[list[Selection]] = field(default_factory=list[list[Selection]])
     used: set[str] = field(default_factory=set[str])  # names of the program
+    weights: dict[int, tuple[dict[str, int], tuple[int, ...]]] = field(
+        default_factory=dict[int, tuple[dict[str, int], tuple[int, ...]]]
+    )  # of functions, by identity
     guards: int = 0
     steps: int = 0
     inlining: int = 0

@@ -22,6 +22,7 @@ from tc.lang.sac.scalars import truth_of
 
 _AXES = "ijklmnop"
 _MAX_BOXES = 8  # of one part; beyond, what earlier parts cover is a condition
+_MAX_PIECES = 12  # of one array; beyond, its parts are written last to first
 Variable = tuple[str, Any, Any]
 Box = tuple[tuple[Any, Any], ...]
 
@@ -79,6 +80,8 @@ class Emitter:
             for x in regions
         )
         pieces = list(_disjoint(regions, shape, a.span))
+        if len(pieces) > _MAX_PIECES:
+            pieces = [_alone(x, shape, a.span) for x in reversed(regions)]
         for region, box, extra in pieces:
             variables = tuple(
                 (self.el.fresh(_AXES[d % len(_AXES)]), lo, hi) for d, (lo, hi) in enumerate(box)
@@ -164,7 +167,7 @@ class Emitter:
             self._statement(target, lhs, op, value, tuple(variables), inner, affine, None, span)
 
     def _hull(self, e: Any, ranges: t.Ranges, upper: bool, span: Span) -> Any:
-        out = t.extreme(e, ranges, upper)
+        out = t.extreme(e, ranges, upper, loose=True)
         if out is None or any(isinstance(x, (r.Index, r.Access, t.Pick, t.Reduce)) for x in t.walk(out)):
             raise SemanticError(
                 "the range of a reduction depends on an index in a way that gives it no bounds",
@@ -387,6 +390,13 @@ def _neutral(op: str, dtype: DType, span: Span) -> Any:
         return t.const(0 if op == "+" else 1, span)
     value = dtype.max if op == "min" else dtype.min
     return r.Cast(dtype, r.Const(value, False, span), True, span)
+
+
+def _alone(region: Region, shape: tuple[Any, ...], span: Span) -> tuple[Region, Box, Any]:
+    """A region whatever the others cover."""
+    zero_ = t.const(0, span)
+    whole: Box = (*region.box, *((zero_, n) for n in shape[len(region.box) :]))
+    return region, whole, lambda index: list(region.conditions(index)) if region.conditions else []
 
 
 def _disjoint(

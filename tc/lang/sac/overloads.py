@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from tc.dtypes import DType, fits_without_cast
@@ -48,29 +49,36 @@ def generality(f: s.Function, args: list[Array]) -> tuple[int, int]:
     return ranks, types
 
 
-def weight_of(f: s.Function, name: str, start: int) -> int:
-    """How often a name is used from statement `start` on; in a comprehension that is often."""
-    total = 0
-    for a in f.body[start:]:
-        total += uses(a.value, name)
-        if a.name == name:
-            return total
-    return total + sum(uses(e, name) for e in f.results)
+def weights(f: s.Function) -> tuple[dict[str, int], tuple[int, ...]]:
+    """How often each parameter and each assigned value is used; in a comprehension that is often."""
+    after: Counter[str] = Counter()
+    for e in f.results:
+        _count(e, 1, after)
+    assigned: list[int] = []
+    for a in reversed(f.body):
+        assigned.append(after.pop(a.name, 0))
+        _count(a.value, 1, after)
+    return dict(after), tuple(reversed(assigned))
 
 
-def uses(e: s.Exp, name: str, inside: bool = False) -> int:
+def _count(e: s.Exp, weight: int, out: Counter[str]) -> None:
     match e:
         case s.Name():
-            return (2 if inside else 1) * (e.id == name)
+            out[e.id] += weight
         case s.Call(name="shape" | "dim"):
-            return 0
+            pass
         case s.Comprehension():
-            return sum(uses(p.body, name, True) for p in e.partitions)
+            for p in e.partitions:
+                _count(p.body, 2, out)
         case s.WithLoop():
-            bodies = [g.body for g in e.generators if g.body is not None]
-            return sum(uses(b, name, True) for b in bodies) + sum(uses(a, name, inside) for a in e.args)
+            for g in e.generators:
+                if g.body is not None:
+                    _count(g.body, 2, out)
+            for a in e.args:
+                _count(a, weight, out)
         case _:
-            return sum(uses(c, name, inside) for c in s.children(e))
+            for c in s.children(e):
+                _count(c, weight, out)
 
 
 def heavy(body: Any) -> bool:

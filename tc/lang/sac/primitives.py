@@ -151,12 +151,39 @@ def _take(el: Elaborator, counts: Array, a: Array, drops: bool, span: Span) -> A
         lo, size = t.number(starts[0]), t.number(shape[0])
         if lo is not None and size is not None:
             return vector(a.items[lo : lo + size], a.dtype, span)
+    if a.regions:
+        return _window_of_regions(a, tuple(starts), (*shape, *rest), span)
 
     def at(index: tuple[Any, ...]) -> Any:
         moved = tuple(t.plus(i, s) for i, s in zip(index, starts, strict=False))
         return a.at((*moved, *index[len(starts) :]))
 
     return Array((*shape, *rest), a.dtype, at, span)
+
+
+def _window_of_regions(a: Array, starts: tuple[Any, ...], shape: tuple[Any, ...], span: Span) -> Array:
+    """A part of an array, of the parts of its regions."""
+    from tc.lang.sac.regions import regions_at
+
+    zero = t.const(0, span)
+
+    def moved(region: Region) -> Region:
+        def source(index: tuple[Any, ...]) -> tuple[Any, ...]:
+            return (*(t.plus(i, s) for i, s in zip(index, starts, strict=False)), *index[len(starts) :])
+
+        def bounds(d: int, lo: Any, hi: Any) -> tuple[Any, Any]:
+            if d >= len(starts):
+                return lo, hi
+            low, end = t.minus(lo, starts[d]), t.minus(hi, starts[d])
+            return t.greatest(low, zero), t.least(end, shape[d])
+
+        of = region.conditions
+        box = tuple(bounds(d, lo, hi) for d, (lo, hi) in enumerate(region.box))
+        conditions = None if of is None else lambda index: of(source(index))
+        return Region(box, lambda index: region.at(source(index)), conditions)
+
+    regions = tuple(map(moved, a.regions))
+    return Array(shape, a.dtype, regions_at(regions), span, regions=regions)
 
 
 def _window(el: Elaborator, n: Any, extent: Any, drops: bool, span: Span) -> tuple[Any, Any]:
@@ -183,7 +210,7 @@ def _window(el: Elaborator, n: Any, extent: Any, drops: bool, span: Span) -> tup
     size = n if positive else right
     if drops:
         left = t.greatest(zero, t.minus(extent, size))
-        return (t.least(size, extent) if positive else zero), left
+        return (size if positive else zero), left  # beyond the extent there is nothing to start at
     _enough(el, size, extent, span)
     return (zero if positive else t.minus(extent, size)), size
 

@@ -106,6 +106,7 @@ class _Elaboration:
             (),
             found,
             span,
+            tuple(dict.fromkeys(self.el.derivation)),
         )
 
     def _equalities(self) -> list[r.Equality]:

@@ -60,10 +60,18 @@ def inside(region: Region, index: tuple[Any, ...]) -> list[Any]:
     """The conditions under which an index is in a region."""
     tests: list[Any] = []
     for i, (lo, hi) in zip(index, region.box, strict=False):
-        if not t.not_negative(t.minus(i, lo), {}):
-            tests.append(t.relation("<=", lo, i, i.span))
-        tests.append(t.relation("<", i, hi, i.span))
+        tests += [t.relation("<=", x, i, i.span) for x in _of(lo, "max") if not _at_least(i, x)]
+        tests += [t.relation("<", i, x, i.span) for x in _of(hi, "min")]
     return tests + (region.conditions(index) if region.conditions else [])
+
+
+def _of(bound: Any, function: str) -> tuple[Any, ...]:
+    """The operands of a bound that is the extreme of several: conditions that analyses understand."""
+    return bound.args if isinstance(bound, r.Apply) and bound.function == function else (bound,)
+
+
+def _at_least(i: Any, low: Any) -> bool:
+    return t.not_negative(t.minus(i, low), {})
 
 
 def reshaped(a: Array, shape: tuple[Any, ...]) -> Array:

@@ -76,14 +76,28 @@ def _value(e: Any) -> int | float | None:
 
 
 def is_static(e: Any) -> bool:
-    """Whether a scalar is made of indices and sizes."""
-    return all(
-        isinstance(x, r.Const | r.Index | r.Size)
-        or (isinstance(x, r.Binary) and x.op in ("+", "-", "*", "/", "%"))
-        or (isinstance(x, r.Unary) and x.op == "-")
-        or (isinstance(x, r.Apply) and x.function in ("min", "max"))
-        for x in t.walk(e)
-    )
+    """Whether a scalar is made of indices and sizes.  It looks at whatever is nearest first, so that a long
+    chain of operators on data costs little each time that it grows."""
+    level: list[Any] = [e]
+    while level:
+        if not all(map(_is_static_node, level)):
+            return False
+        level = [c for x in level for c in t.children(x)]
+    return True
+
+
+def _is_static_node(x: Any) -> bool:
+    match x:
+        case r.Const() | r.Index() | r.Size():
+            return True
+        case r.Binary():
+            return x.op in ("+", "-", "*", "/", "%")
+        case r.Unary():
+            return x.op == "-"
+        case r.Apply():
+            return x.function in ("min", "max")
+        case _:
+            return False
 
 
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {

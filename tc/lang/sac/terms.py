@@ -332,9 +332,10 @@ def _natural(x: Any) -> bool:
             return False
 
 
-def extreme(e: Exp, ranges: Ranges, upper: bool, names: set[str] | None = None) -> Any:
+def extreme(e: Exp, ranges: Ranges, upper: bool, names: set[str] | None = None, loose: bool = False) -> Any:
     """The greatest or least value of an integer over the variables in `ranges` (or `names` of them), where
-    it is a sum of them, minima and maxima; None where it is more."""
+    it is a sum of them, minima and maxima; None where it is more.  `loose`: a bound on it will do, so that
+    quotients and remainders may be among them."""
     for _ in range(40):
         terms, k = linear(e)
         inside = [
@@ -356,15 +357,24 @@ def extreme(e: Exp, ranges: Ranges, upper: bool, names: set[str] | None = None) 
                 lo, hi = ranges[x.name]
                 value = minus(hi, const(1, e.span)) if up else lo
             case r.Apply(function="min" | "max"):
-                bounds = [extreme(a, ranges, up, names) for a in x.args]
+                bounds = [extreme(a, ranges, up, names, loose) for a in x.args]
                 if None in bounds:
                     return None
                 value = least(*bounds) if x.function == "min" else greatest(*bounds)
             case r.Binary(op="/") if (number(x.right) or 0) > 0:
-                inner = extreme(x.left, ranges, up, names)
+                inner = extreme(x.left, ranges, up, names, loose)
                 if inner is None:
                     return None
                 value = simplify(replace(x, left=inner))
+            case r.Binary(op="%") if loose and not_negative(x.right, {}) and not free(x.right):
+                zero = const(0, e.span)
+                value = greatest(minus(x.right, const(1, e.span)), zero) if up else zero
+            case r.Binary(op="/") if loose and not_negative(x.right, {}):
+                # A quotient by what is at least 1 lies between 0 and its dividend; one by 0 is 0.
+                inner = extreme(x.left, ranges, up, names, loose)
+                if inner is None:
+                    return None
+                value = (greatest if up else least)(inner, const(0, e.span))
             case _:
                 return None
         e = plus(rest, times(const(c, e.span), value))

@@ -13,6 +13,7 @@ from tc.lang.sac import syntax as s
 from tc.lang.sac import terms as t
 from tc.lang.sac.arrays import Array, Region, Type, converted, joined, settled, zero
 from tc.lang.sac.comprehend import Piece, assemble, piece_of
+from tc.lang.sac.derivation import derivation
 from tc.lang.sac.elaborate import Elaborator, Env
 from tc.lang.sac.primitives import parts_of
 from tc.lang.sac.regions import regions_at
@@ -37,6 +38,7 @@ def with_loop(el: Elaborator, e: s.WithLoop, env: Env) -> Array:
                 help="the index of modarray is at most as long as the rank of its array",
             )
         frame, default = base.shape[:k], base
+    mark = len(el.derivation)
     pieces: list[Piece] = []
     conditions: list[Any] = []
     for g in e.generators:
@@ -55,6 +57,7 @@ def with_loop(el: Elaborator, e: s.WithLoop, env: Env) -> Array:
     else:
         cell = pieces[0].cell if pieces else ()
     frame = tuple(t.greatest(n, t.const(0, e.span)) for n in frame)
+    derivation(el, mark, pieces, frame, cell, e.span)
     return assemble(el, pieces, frame, cell, default, e.span, "generator", conditions)
 
 
@@ -152,6 +155,7 @@ def _fold(el: Elaborator, e: s.WithLoop, env: Env) -> Array:
     """fold: a reduction over all generators, of which the first that has an index decides."""
     op, is_bool = _operator(el, e, env)
     neutral = el.exp(e.args[0], env)
+    mark = len(el.derivation)
     pieces: list[Piece] = []
     grids: list[Any] = []
     for g in e.generators:
@@ -168,6 +172,7 @@ def _fold(el: Elaborator, e: s.WithLoop, env: Env) -> Array:
         grids.append(_grid(el, g, p, (), env))
     if not pieces:
         return neutral
+    derivation(el, mark, pieces, None, (), e.span)
     dtype: Type = neutral.dtype
     shape = neutral.shape
     for p in pieces:
@@ -193,7 +198,7 @@ def _fold(el: Elaborator, e: s.WithLoop, env: Env) -> Array:
         found: Any = t.Reduce(op, parts_of(space, lambda x: x, op, e.span), element, e.span)
         start = neutral.at(index)
         if is_bool:
-            found = r.Binary("!=", found, zero_, e.span)
+            found = r.Binary(">", found, zero_, e.span)  # the greatest of nothing is negative
             return r.Binary("&&" if op == "min" else "||", found, start, e.span)
         if _is_neutral(op, start):
             return found

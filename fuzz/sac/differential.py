@@ -1,0 +1,93 @@
+"""One random SaC program on a backend and in `tc.interpret`: results are the evaluator's, to the bit."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import tc
+from fuzz.sac import tree as s
+from fuzz.sac.evaluate import Evaluator, Unfit
+from fuzz.sac.scope import BASES
+from fuzz.sac.strategies import program
+from fuzz.sac.text import program as text
+
+Array = np.ndarray[Any, Any]
+INTERPRETER = "interpret"
+# What a front end may refuse in a program that is right: bounds on its own work.
+REFUSALS = frozenset(("TC0265",))
+
+
+class Disagreement(AssertionError):
+    """Something else comes out than the evaluator has."""
+
+
+@dataclass(slots=True)
+class Report:
+    ran: int = 0
+    unfit: Counter[str] = field(default_factory=Counter[str])
+    refused: Counter[str] = field(default_factory=Counter[str])
+    found: list[tuple[int, str, str]] = field(default_factory=list[tuple[int, str, str]])
+
+
+def types(p: s.Program) -> list[str]:
+    return [p.body.type] if p.body is not None else [e.type for e in p.functions[-1].results]
+
+
+def wanted(p: s.Program) -> list[Array]:
+    """The results of a program in their types.  Raises Unfit."""
+    found = Evaluator().program(p)
+    return [np.asarray(a, BASES[t]) for a, t in zip(found, types(p), strict=True)]
+
+
+def results(found: Any) -> list[Array]:
+    return [np.asarray(x) for x in (found if isinstance(found, tuple) else (found,))]
+
+
+def run(source: str, p: s.Program, backend: str) -> list[Array]:
+    given = {n: a if a.ndim else a[()] for n, a in p.arguments.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if backend == INTERPRETER:
+            return results(tc.interpret(source, **given, lang="sac"))
+        return results(tc.compile(source, lang="sac", backend=backend)(**given))
+
+
+def compared(seed: int, backends: Sequence[str], report: Report) -> None:
+    """The program of a seed; what is wrong goes into the report."""
+    p = program(seed)
+    source = text(p)
+    try:
+        right = wanted(p)
+    except Unfit as e:
+        report.unfit[str(e)] += 1
+        return
+    for backend in backends:
+        try:
+            got = run(source, p, backend)
+        except tc.Error as e:
+            if e.code in REFUSALS:
+                report.refused[e.code] += 1
+                return
+            report.found.append((seed, backend, f"{type(e).__name__} {e.code}: {e.message}"))
+            continue
+        except Exception as e:  # anything else that comes out is a find
+            report.found.append((seed, backend, f"{type(e).__name__}: {e}"))
+            continue
+        for w, g in zip(right, got, strict=True):
+            if w.shape != g.shape or w.dtype != g.dtype or not np.array_equal(w, g):
+                report.found.append((seed, backend, f"wanted {w!r}, got {g!r}"))
+                break
+    report.ran += 1
+
+
+def compare(seeds: Iterator[int] | range, backends: Sequence[str]) -> Report:
+    report = Report()
+    for seed in seeds:
+        compared(seed, backends, report)
+    return report

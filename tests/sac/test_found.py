@@ -1,0 +1,75 @@
+"""What random programs found: sources, arguments and what must come out, on a backend and in the oracle."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tc
+
+A = np.arange(6, dtype=np.int32).reshape(3, 2)
+NONE = np.zeros((0, 5), np.int32)
+FOUND: list[tuple[str, str, dict[str, Any], Any]] = [
+    (
+        "the oracle gave up the wrong one of two equal traces",
+        "{ [i] -> sum({ [j] -> A[j, 0] }) + B[i] }",
+        {"A": A, "B": A[0]},
+        [6, 7],
+    ),
+    (
+        "the first generator of a modarray does not say how long its index is",
+        "with { (. <= iv <= .) : [7, 8]; ([0] <= jv < [1]); } : modarray(A)",
+        {"A": A},
+        [[7, 8]] * 3,
+    ),
+    ("a part that begins in one of two arrays", "drop(2, { iv -> A[iv] } ++ A)", {"A": A}, [A[2], *A]),
+    ("a part of the last axes", "take([-1, 2], transpose(A ++ A))", {"A": A}, [[1, 3]]),
+    (
+        "a tile over the first axis in a choice",
+        "n > 0 ? tile([2], [1], A) : take(2, A)",
+        {"n": 1, "A": A},
+        A[1:],
+    ),
+    (
+        "nothing holds for any of no elements",
+        "with { ([0] <= [i] < [n]) : true; } : fold(||, n > 0)",
+        {"n": 0},
+        False,
+    ),
+    (
+        "three partitions of bounds that only sizes tell",
+        "{ [i,j,k] -> 1 | take(3, shape(B)) <= [i,j,k] < take(3, shape(C)); "
+        "[i,j,k] -> 2 | shape(D) <= [i,j,k] < shape(E); [i,j,k] -> 3 | shape(F) <= [i,j,k] < shape(G) }",
+        {
+            "B": np.zeros((1, 0, 1, 0), np.int32),
+            "C": np.zeros((2, 9, 2, 1), np.int32),
+            "D": np.zeros((0, 1, 0), np.int32),
+            "E": np.zeros((3, 2, 9), np.int32),
+            "F": np.zeros((0, 0, 1), np.int32),
+            "G": np.zeros((3, 2, 2), np.int32),
+        },
+        [[[0, 3], [2, 2]], [[0, 1], [2, 1]], [[0, 3], [2, 2]]],
+    ),
+    (
+        "a sum as long as an index of what is reshaped",
+        "reshape([n, 2], { [i] -> sum({ [k] -> k | [k] < [i] }) | [i] < [n * 2] })",
+        {"n": 2},
+        [[0, 0], [1, 3]],
+    ),
+]
+
+
+@pytest.mark.parametrize("backend", ["interpret", "reference"])
+@pytest.mark.parametrize(("source", "args", "wanted"), [x[1:] for x in FOUND], ids=[x[0] for x in FOUND])
+def test_found(source: str, args: dict[str, Any], wanted: Any, backend: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tc.errors.DataDependentAccess)
+        if backend == "interpret":
+            found = tc.interpret(source, lang="sac", **args)
+        else:
+            found = tc.compile(source, lang="sac", backend=backend)(**args)
+    assert np.shape(found) == np.shape(wanted)
+    assert np.array_equal(found, wanted)

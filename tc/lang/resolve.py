@@ -550,7 +550,8 @@ def _names(e: s.Exp) -> list[s.Name]:
 
 
 def _indices(e: s.Exp) -> list[s.Name]:
-    """The names that a subscript makes index variables: not `pi` in what it converts, `int(pi * float(i))`."""
+    """The names that a subscript makes index variables: `pi` is none in what it converts, as in
+    `int(pi * float(i))`."""
     if isinstance(e, s.Cast):
         return [n for n in _names(e) if n.id not in CONSTANTS]
     if isinstance(e, s.Name):

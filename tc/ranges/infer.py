@@ -55,6 +55,28 @@ def infer(
         raise _too_large("a constant of this statement", inference.at) from None
 
 
+def _by_mode(st: r.Statement, v: str) -> str | None:
+    """Help for a variable that boundary modes alone keep from being given a range."""
+    for root in st.roots():
+        for a in r.accesses(r.expand_lets(root, st)):
+            free_dims = [d for d in range(len(a.modes)) if not a.constrained(d)]
+            plain = [d for d in free_dims if isinstance(a.subscripts[d], r.Index)]
+            if any(r.Index(v, a.span) == a.subscripts[d] for d in plain):
+                modes = ["none" if d in plain else _mode_text(m) for d, m in enumerate(a.modes)]
+                return (
+                    f"a dimension with a mode gives no range: write {a.tensor.name}[{','.join(modes)}](…), "
+                    f"or give it one: where {v} in 0:…"
+                )
+    return None
+
+
+def _mode_text(m: r.Mode) -> str:
+    if m.value is None:
+        return m.name
+    zero = isinstance(m.value, r.Const) and m.value.value == 0
+    return "zero" if zero else f"fill={m.value.span.text}"
+
+
 def _wide(extent: r.Exp) -> bool:
     return isinstance(extent, r.Const) and int(extent.value) >> 31 > 0
 
@@ -333,7 +355,9 @@ class _Inference:
         mine = [c for c in constraints if v in free(c.subscript)]
         where = f"give it one: where {v} in 0:…"
         if not mine:
-            raise RangeError(f"the range of '{v}' is unconstrained", span, code="TC0301", help=where)
+            raise RangeError(
+                f"the range of '{v}' is unconstrained", span, code="TC0301", help=_by_mode(st, v) or where
+            )
         for c in mine:
             others = sorted((free(c.subscript) & set(unknown)) - {v})
             data = free(c.subscript) & self.facts.opaque.keys()

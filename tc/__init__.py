@@ -37,6 +37,7 @@ from tc.errors import (
 if TYPE_CHECKING:
     from tc.api import Compiled, Kernel, Range, backends, compile, define, interpret
     from tc.autodiff import grad, jvp, vmap
+    from tc.interop.fx.backend import explain
     from tc.options import Options
     from tc.tuner import tune
 
@@ -49,6 +50,7 @@ _LAZY = {
     "grad": "tc.autodiff",
     "jvp": "tc.autodiff",
     "vmap": "tc.autodiff",
+    "explain": "tc.interop.fx.backend",
     "tune": "tc.tuner",
     "Kernel": "tc.api",
     "Compiled": "tc.api",
@@ -86,6 +88,7 @@ __all__ = [
     "compile",
     "define",
     "errors",
+    "explain",
     "grad",
     "interpret",
     "jvp",

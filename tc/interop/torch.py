@@ -16,6 +16,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import Any, cast
 
 from torch import nn
@@ -389,3 +390,12 @@ def _parameter(value: Any, dtype: Any) -> nn.Parameter:
         inner *= n
     bound = 1 / max(inner, 1) ** 0.5
     return nn.Parameter(nn.init.uniform_(made, -bound, bound))
+
+
+def _register_backend() -> None:
+    """`torch.compile(backend="tc")` where the installed package does not say that there is this backend."""
+    if not any(e.name == "tc" for e in entry_points(group="torch_dynamo_backends")):
+        import_module("tc.interop.fx.backend").register()  # slow: Dynamo is imported
+
+
+_register_backend()

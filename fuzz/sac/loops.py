@@ -52,9 +52,13 @@ class Loops(Names):
     def _item(self, v: int, fixed: bool) -> s.Node:
         if fixed or v < 0 or self.chance(0.7):
             return self.literal(v, "int")
-        array = self.parameter((v, *self.shape(most=1)), "int")
+        halved = self.chance(0.2)
+        array = self.parameter((2 * v + 1 if halved else v, *self.shape(most=1)), "int")
         whole = s.Call((len(array.shape),), "int", "shape", (array,))
-        return s.Select((), "int", whole, (self.literal(0, "int"),))
+        extent = s.Select((), "int", whole, (self.literal(0, "int"),))
+        if not halved:
+            return extent
+        return s.Binary((), "int", "/", self.shifted(extent, -1), self.literal(2, "int"))
 
     def shape_of(self, values: Sequence[int]) -> s.Node:
         return s.Call((len(values),), "int", "shape", (self.parameter(tuple(values), "int"),))

@@ -140,6 +140,11 @@ def _parser() -> argparse.ArgumentParser:
     how.add_argument("--write", action="store_true", help="replace the files instead")
     how.add_argument("--check", action="store_true", help="only say which are not formatted, and exit with 1")
 
+    translate = add("translate", _translate, "Print a program in the other notation.")
+    translate.add_argument("file", help=file)
+    translate.add_argument("--to", required=True, choices=("sac", "tc"), help="the notation")
+    _target_arguments(translate)
+
     add("doctor", _doctor, "Report backends, versions, and what is missing.", json=True)
 
     cache = add("cache", _cache, "Report the compiled kernels kept on disk, or remove them.", json=True)
@@ -460,6 +465,23 @@ def _format(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         else:
             print(formatted, end="")
     return code, {}
+
+
+def _translate(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    from tc.cli.translate import to_sac, to_tc
+    from tc.lang import format as tc_format
+    from tc.lang.sac import format as sac_format
+
+    source = _read(args.file)
+    written = "sac" if source.name.endswith(".sac") else "tc"
+    notation: Any = sac_format if args.to == "sac" else tc_format
+    if written == args.to:
+        print(notation.format_source(source.text, source.name), end="")
+        return 0, {}
+    kernel = _kernel(args, source)
+    made = to_sac(kernel.front) if args.to == "sac" else to_tc(kernel.front)
+    print(notation.format_source(made), end="")
+    return 0, {}
 
 
 def _doctor(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:

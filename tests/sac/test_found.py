@@ -59,6 +59,19 @@ FOUND: list[tuple[str, str, dict[str, Any], Any]] = [
         {"n": 2},
         [[0, 0], [1, 3]],
     ),
+    ("halves of extents in bounds", "{ [i] -> A[2 * i + 1, 0] | [i] < (shape(A) / 2)[[0]] }", {"A": A}, [2]),
+    (
+        "a scalar's quotient as a shape",
+        "reshape([n / -2, (n % 4) * -3], A)",
+        {"A": A, "n": -5},
+        A.reshape(2, 3),
+    ),
+    (
+        "halves of what may be negative",
+        "{ [i] -> (i - 3) / 2 * 100 + (i - 3) % 2 | [(shape(v)[0] - 9) / 2] <= [i] < [n / shape(v)[0]] }",
+        {"v": np.zeros(2), "n": 9},
+        [-101, -100, -1, 0],
+    ),
 ]
 
 

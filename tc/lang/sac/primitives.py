@@ -234,7 +234,7 @@ def _enough(el: Elaborator, size: Any, extent: Any, span: Span) -> None:
 
 def _reshape(el: Elaborator, shape: Array, a: Array, span: Span) -> Array:
     """`reshape(shp, A)`: the elements in row-major order."""
-    items = el.items(shape, "the shape of 'reshape'")
+    items = tuple(map(t.simplify, el.items(shape, "the shape of 'reshape'")))
     old, new = _product(a.shape, span), _product(items, span)
     el.equal(new, old, "'reshape' keeps the number of elements", span)
 

@@ -35,10 +35,10 @@ def arithmetic(op: str, x: Any, y: Any, dtype: Type, span: Span) -> Any:
         if type(a) is int and type(b) is int and _fits_int(dtype, a, b):
             q = 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
             return t.const(q if op == "/" else 0 if b == 0 else a - q * b, span)
-        if _unsigned(dtype) or (
-            is_static(x) and is_static(y) and t.not_negative(x, {}) and type(b) is int and b > 0
-        ):
+        if _unsigned(dtype):
             return r.Binary(op, x, y, span)
+        if is_static(x) and is_static(y) and t.not_negative(y, {}):
+            return t.truncated(op, x, y, span)
         return r.Binary("quo" if op == "/" else "rem", x, y, span)
     if dtype == "float" and a is not None and b is not None:
         found = _folded(op, float(a), float(b))

@@ -186,8 +186,32 @@ def linear(e: Exp) -> tuple[dict[Any, int], int]:
             if y == 1:
                 return linear(a) if e.op == "/" else ({}, 0)
             return {replace(e, left=a, right=b): 1}, 0
+        case r.Binary(op="quo" | "rem"):
+            return linear(truncated("/" if e.op == "quo" else "%", e.left, e.right, e.span))
         case _:
             return {e: 1}, 0
+
+
+def truncated(op: str, x: Any, y: Any, span: Span) -> Any:
+    """A quotient or remainder of exact integers towards zero, from those that round down; by 0 it is 0."""
+    if not_negative(x, {}) and not_negative(y, {}):
+        return r.Binary(op, x, y, span)
+    zero = const(0, span)
+
+    def quotient(divisor: Any) -> Any:
+        up, down = (r.Binary("/", greatest(s, zero), divisor, span) for s in (x, minus(zero, x)))
+        return r.Binary("-", up, down, span)
+
+    if not_negative(y, {}):
+        found, size = quotient(y), y
+    else:
+        left, right = greatest(y, zero), greatest(minus(zero, y), zero)
+        found, size = r.Binary("-", quotient(left), quotient(right), span), greatest(left, right)
+    if op == "/":
+        return found
+    known = number(y)
+    dividend = x if known else times(x, least(size, const(1, span)))
+    return r.Binary("-", dividend, r.Binary("*", found, y, span), span)
 
 
 def _product(a: tuple[dict[Any, int], int], b: tuple[dict[Any, int], int], span: Span) -> Any:

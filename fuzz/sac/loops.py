@@ -74,6 +74,8 @@ class Loops(Names):
     # ---- comprehensions
 
     def comprehension(self, shape: s.Shape, type: str, c: Context, depth: int) -> s.Node:
+        if self.chance(0.05):
+            return self._of_no_axes(shape, type, c, depth)
         axes = len(shape) if self.chance(0.6) else self.rng.randint(1, len(shape))
         dotted = axes == len(shape) and self.chance(0.35)
         others = self.rng.choice((0, 0, 0, 1, 1, 2, 3))
@@ -82,6 +84,12 @@ class Loops(Names):
         if axes < len(shape) or not others:
             return s.Comprehension(shape, type, tuple(parts), axes)
         return s.Comprehension(shape, type, tuple(parts), axes)
+
+    def _of_no_axes(self, shape: s.Shape, type: str, c: Context, depth: int) -> s.Node:
+        name = self.fresh("iv")
+        body = self.array(shape, type, c.within(Variable(name, (), True)), depth - 1)
+        part = s.Part(name, (), s.Bound(None, False), s.Bound(s.Vector((0,), "int", ()), True), (), body)
+        return s.Comprehension(shape, type, (part,), 0)
 
     def partition(
         self, shape: s.Shape, axes: int, type: str, c: Context, depth: int, last: bool, dotted: bool

@@ -59,6 +59,7 @@ FOUND: list[tuple[str, str, dict[str, Any], Any]] = [
         {"n": 2},
         [[0, 0], [1, 3]],
     ),
+    ("a frame of no axes", "{ iv -> { [j] -> A[j, 1] } | iv < [] }", {"A": A}, A[:, 1]),
     ("halves of extents in bounds", "{ [i] -> A[2 * i + 1, 0] | [i] < (shape(A) / 2)[[0]] }", {"A": A}, [2]),
     (
         "a scalar's quotient as a shape",

@@ -136,7 +136,7 @@ def assemble(
     at = regions[0].at if len(regions) == 1 else regions_at(regions)
     shape = (*frame, *cell)
     items = (at(()),) if not shape else None
-    n = t.number(frame[0]) if len(shape) == 1 else None
+    n = t.number(shape[0]) if len(shape) == 1 else None
     if n is not None and n <= 16 and not any(isinstance(x, (t.Reduce, t.Pick)) for x in _probe(at, span)):
         values = tuple(at((t.const(k, span),)) for k in range(n))
         if all(is_static(v) for v in values):

@@ -85,7 +85,8 @@ PAIRS = (
     ),
     Pair(
         "game of life",
-        "def life(int(N,M) A) -> (B) { n(i,j) +=! A(i+p,j+q) where i in 0:N-2, j in 0:M-2, p in 0:3, q in 0:3\n"
+        "def life(int(N,M) A) -> (B) {\n"
+        " n(i,j) +=! A(i+p,j+q) where i in 0:N-2, j in 0:M-2, p in 0:3, q in 0:3\n"
         " m(i,j) = n(i,j) - A(i+1,j+1)\n"
         " B(i,j) = m(i,j) == 3 || (m(i,j) == 2 && A(i+1,j+1) == 1) ? 1 : 0 }",
         LIFE_SAC,

@@ -59,6 +59,18 @@ FOUND: list[tuple[str, str, dict[str, Any], Any]] = [
         {"n": 2},
         [[0, 0], [1, 3]],
     ),
+    (
+        "an array below a condition that its own reads need",
+        "{ [i] -> i < 2 ? { [j] -> A[i + 1, j] * 2 | [j] < [2] }[mod(i + n, 2)] : 0 | [i] < [4] }",
+        {"A": A, "n": 1},
+        [6, 8, 0, 0],
+    ),
+    (
+        "rows of what is reshaped",
+        "reshape([2], { [i] -> i < 1 ? A[i + 2][mod(n, 2)] : 0 | [i] < [2] })",
+        {"A": A, "n": 1},
+        [5, 0],
+    ),
     ("a frame of no axes", "{ iv -> { [j] -> A[j, 1] } | iv < [] }", {"A": A}, A[:, 1]),
     ("halves of extents in bounds", "{ [i] -> A[2 * i + 1, 0] | [i] < (shape(A) / 2)[[0]] }", {"A": A}, [2]),
     (

@@ -44,6 +44,7 @@ class Array:
     regions: tuple[Region, ...] = ()
     stored: bool = False
     name: str = ""
+    view: bool = False  # each element is an access of a tensor, of which all axes that are left are its own
     _template: tuple[tuple[str, ...], Any] | None = field(default=None, repr=False)
     _free: set[str] | None = field(default=None, repr=False)
 

@@ -181,12 +181,15 @@ class Elaborator:
             return array
         at = lambda rest: self.pick(array, (*index, *rest), span)  # noqa: E731
         items = (at(()),) if k == array.rank else None
-        return Array(array.shape[k:], array.dtype, at, span, items=items)
+        view = array.view or array.tensor is not None
+        return Array(array.shape[k:], array.dtype, at, span, items=items, view=view)
 
     def pick(self, array: Array, index: tuple[Any, ...], span: Span) -> Any:
         """One element of an array, by an index that may be out of bounds."""
         if array.tensor is not None:
             return r.Access(array.tensor, index, span)
+        if array.view:
+            return array.at(index)
         if array.items is not None and array.rank == 1:
             k = t.number(index[0])
             if k is not None and 0 <= k < len(array.items):

@@ -15,7 +15,7 @@ from tc.dtypes import DType
 from tc.errors import SemanticError, Span
 from tc.lang import resolved as r
 from tc.lang.sac import terms as t
-from tc.lang.sac.arrays import Array, Region
+from tc.lang.sac.arrays import Array, Region, zero
 from tc.lang.sac.elaborate import Elaborator
 from tc.lang.sac.regions import converted_array, inside
 from tc.lang.sac.scalars import truth_of
@@ -284,13 +284,18 @@ class Emitter:
             x for n in needed if n in values for x in t.free(values[n])
         }
         outer = tuple(v for v in scope.variables if v[0] in reads)
-        key = (id(a), e.env, tuple(n for n, _, _ in outer), tuple(outer))
+        names_ = {n for n, _, _ in outer}
+        # What the conditions around it protect may be out of bounds where they do not hold.
+        guards = [c for c in scope.conditions if outer and t.free(c) and t.free(c) <= names_]
+        key = (id(a), e.env, tuple(n for n, _, _ in outer), tuple(outer), tuple(guards))
         if key not in self.kept:
             inner = Scope(outer)
             name = self.el.fresh(a.name or "part")
             made = a
             if isinstance(a.dtype, str):
                 made = converted_array(a, a.dtype, a.element)
+            if guards:
+                made = _guarded_array(made, t.conjunction(guards, e.span))
             self.kept[key] = (
                 self.tensor(made, e.env, inner, outer, name, "temporary", made.element),
                 tuple(n for n, _, _ in outer),
@@ -349,6 +354,17 @@ class Emitter:
                 if dims is None or not all(_within(i, n, open_scope) for i, n in zip(x.subscripts, dims)):
                     return True
         return False
+
+
+def _guarded_array(a: Array, test: Any) -> Array:
+    """An array with zeros where a condition does not hold."""
+    nothing = zero(a.dtype, a.span)
+
+    def guarded(at: Any) -> Any:
+        return lambda index: r.If(test, at(index), nothing, a.span)
+
+    regions = tuple(Region(x.box, guarded(x.at), x.conditions) for x in a.regions)
+    return Array(a.shape, a.dtype, guarded(a.at), a.span, regions=regions, name=a.name)
 
 
 def _range(name: str, lo: Any, hi: Any, span: Span) -> r.IndexRange:

@@ -57,7 +57,8 @@ def elaborate(
     """The entry at given ranks: calls inlined, bounds inferred, every partition a statement."""
     names = check(program, entry)
     try:
-        return _Elaboration(program, names, given or {}).run()
+        with t.remembering():
+            return _Elaboration(program, names, given or {}).run()
     except TooLong as e:
         raise SemanticError(e.message, e.span, code="TC0254", help=e.help) from None
     except RecursionError:

@@ -8,7 +8,9 @@ a sum of products of whole numbers with atoms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, cast
@@ -159,6 +161,20 @@ def number(e: Exp) -> int | None:
     return e.value if isinstance(e, r.Const) and type(e.value) is int else None
 
 
+_LOCAL = threading.local()
+
+
+@contextmanager
+def remembering() -> Generator[None]:
+    """Minima and maxima, which nest in one another, are simplified once in the body."""
+    outer = getattr(_LOCAL, "extremes", None)
+    _LOCAL.extremes = {}
+    try:
+        yield
+    finally:
+        _LOCAL.extremes = outer
+
+
 Linear = tuple[tuple[tuple[Any, int], ...], int]  # ((atom, coefficient), …), constant
 
 
@@ -177,7 +193,13 @@ def linear(e: Exp) -> tuple[dict[Any, int], int]:
                 return _scaled(b, a[1]) if not a[0] else _scaled(a, b[1])
             return {_product(a, b, e.span): 1}, 0
         case r.Apply(function="min" | "max"):
-            return _extreme(e)
+            known: dict[Any, tuple[dict[Any, int], int]] | None = getattr(_LOCAL, "extremes", None)
+            if known is None:
+                return _extreme(e)
+            found = known.get(e)
+            if found is None:
+                found = known[e] = _extreme(e)
+            return dict(found[0]), found[1]
         case r.Binary(op="/" | "%"):
             a, b = simplify(e.left), simplify(e.right)
             x, y = number(a), number(b)

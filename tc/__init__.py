@@ -36,7 +36,8 @@ from tc.errors import (
 
 if TYPE_CHECKING:
     from tc.api import Compiled, Kernel, Range, backends, compile, define, interpret
-    from tc.autodiff import grad
+    from tc.autodiff import grad, jvp, vmap
+    from tc.interop.fx.backend import explain
     from tc.options import Options
     from tc.tuner import tune
 
@@ -47,6 +48,9 @@ _LAZY = {
     "define": "tc.api",
     "interpret": "tc.api",
     "grad": "tc.autodiff",
+    "jvp": "tc.autodiff",
+    "vmap": "tc.autodiff",
+    "explain": "tc.interop.fx.backend",
     "tune": "tc.tuner",
     "Kernel": "tc.api",
     "Compiled": "tc.api",
@@ -84,15 +88,20 @@ __all__ = [
     "compile",
     "define",
     "errors",
+    "explain",
     "grad",
     "interpret",
+    "jvp",
     "tune",
+    "vmap",
 ]
 
 
 def __getattr__(name: str) -> Any:
     if name in ("torch", "jax"):
         return import_module(f"tc.interop.{name}")
+    if name == "library":
+        return import_module("tc.library")
     if name in _LAZY:
         value = getattr(import_module(_LAZY[name]), name)
         globals()[name] = value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copyreg
 import warnings as python_warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -12,16 +12,20 @@ import numpy as np
 from tc import interpreter
 from tc.cache.memory import CompileCache
 from tc.dtypes import DType
-from tc.errors import ArgumentError, PreconditionError, Source, did_you_mean
+from tc.errors import ArgumentError, DTypeError, Error, PreconditionError, Source, did_you_mean
+from tc.generic_kernel import GenericKernel, binding_of
 from tc.ir.evaluate import evaluate
 from tc.ir.printer import text
 from tc.kernel import Compiled, Kernel, Request, built_program
 from tc.kernel_signature import foreign_integers, signature
+from tc.lang.generic import BOUNDS, binding_from, entry_of
 from tc.lang.notations import Known
 from tc.lang.parse import parse
+from tc.lang.syntax import Def
+from tc.open_kernel import Make, OpenKernel
 from tc.options import Dynamic, Options
 from tc.pipeline.front import Front, Variant, front
-from tc.polymorphic import Make, PolymorphicKernel, argument_kind
+from tc.polymorphic import PolymorphicKernel, argument_kind
 from tc.range_table import Range
 from tc.registry import Availability, availability, get
 from tc.registry import names as backend_names
@@ -39,34 +43,60 @@ def compile(
     src: str,
     backend: str | None = None,
     entry: str | None = None,
-    sizes: Mapping[str, int] | None = None,
+    sizes: Mapping[str, int] | Sequence[Mapping[str, int]] | None = None,
     options: Options | Mapping[str, Any] | None = None,
     checks: str = "safe",
     lang: str = "tc",
     dynamic: Dynamic = (),
+    types: Mapping[str, str] | None = None,
 ) -> Kernel:
     """Compile a def of a source: `entry`, by default the last one.
 
     Parses, checks and infers at once, so an invalid source fails here; machine code is made at the first
-    call with new sizes, or now for `sizes` (which also holds specialised scalars).  `backend=None` chooses
-    by where the arrays live.  `checks="safe"` checks data-dependent subscripts when the kernel runs,
-    `"none"` trusts them.
+    call with new sizes, or now for `sizes` (which also holds specialised scalars), or for each of several in
+    a list.  `backend=None` chooses by where the arrays live.  `checks="safe"` checks data-dependent
+    subscripts when the kernel runs, `"none"` trusts them; with `"drop"` a scatter leaves out what lies
+    outside its tensor.
 
     `dynamic`: sizes whose every value one kernel serves, or a mapping from them to typical values, for which
     it is made fastest; without one, the first call's size rounded up to a power of two, and at least 64.
+    True stands for all outer sizes: of first dimensions of parameters, and of no last one.
+
+    `types`: element types of the def's type variables, {"T": "double"}; without them the kernel is a
+    `GenericKernel`, which takes them from the arrays of each call.
 
     Raises ParseError, SemanticError, RangeError, DTypeError; ArgumentError for the arguments of this
     function; BackendError for an unknown or unavailable backend.
     """
     _expect("the source", src, str, "pass a str, or path.read_text()")
-    if sizes is not None:
-        _expect("sizes", sizes, Mapping, 'sizes are {"N": 128, …}')
-        for name in sizes:
+    asked: Any = [] if sizes is None else sizes
+    listed = isinstance(asked, (list, tuple))
+    several = list(cast("Sequence[Mapping[str, int]]", asked)) if listed else [asked]
+    for given in several:
+        _expect("sizes", given, Mapping, 'sizes are {"N": 128, …}, or a list of them')
+        for name in given:
             _expect(f"the size {name!r}", name, str, 'sizes are {"N": 128, …}')
-    kernel = compile_source(Source(src), backend, entry, options, checks, lang, stacklevel=3, dynamic=dynamic)
-    if sizes is not None:
-        kernel.specialize(**sizes)
+    if types is not None:
+        _expect("types", types, Mapping, 'types are {"T": "double", …}')
+    source = Source(src)
+    kernel = compile_source(
+        source, backend, entry, options, checks, lang, stacklevel=3, dynamic=dynamic, types=types
+    )
+    for given in several:
+        if isinstance(kernel, GenericKernel):
+            raise _open_types(kernel, "sizes=")
+        kernel.specialize(**given)
     return kernel
+
+
+def _open_types(kernel: GenericKernel, what: str) -> DTypeError:
+    v = kernel.variables[0]
+    return DTypeError(
+        f"{what} needs the type of {v.name} of '{kernel.name}'",
+        v.span,
+        code="TC0410",
+        help=f'pass types={{"{v.name}": "float"}}, too',
+    )
 
 
 def _expect(what: str, value: object, kind: type, help: str) -> None:
@@ -87,14 +117,15 @@ def compile_source(
     lang: str = "tc",
     stacklevel: int = 2,
     dynamic: Dynamic = (),
+    types: Mapping[str, str] | None = None,
 ) -> Kernel:
     """`compile` for a source that knows its name, which diagnostics then show."""
     for what, value in (("backend", backend), ("entry", entry)):
         if value is not None:
             _expect(what, value, str, f"pass a name, or None: {what} is then chosen")
-    if checks not in ("safe", "none"):
+    if checks not in ("safe", "drop", "none"):
         raise ArgumentError(
-            f"checks={checks!r} is not valid", code="TC0511", help='checks is "safe" or "none"'
+            f"checks={checks!r} is not valid", code="TC0511", help='checks is "safe", "drop" or "none"'
         )
     if lang not in ("tc", "sac"):
         raise ArgumentError(
@@ -111,11 +142,45 @@ def compile_source(
             python_warnings.warn(w, stacklevel=stacklevel + 1)
         return Kernel(front, backend, options, checks, dynamic)
 
+    recipe = (source, backend, entry, options, checks, lang, dynamic)
     if lang == "sac":
         polymorphic = _open_ranks(source, entry, make)
         if polymorphic is not None:
+            polymorphic.recipe = recipe
             return cast("Kernel", polymorphic)
+    else:
+        with reporting(source.text, lambda: {"entry": entry}):
+            definition = entry_of(parse(source), entry)
+        if types is not None and definition.variables:
+            return make(binding_from(definition, types), stacklevel)
+        if definition.variables:
+            _check_instances(source, entry, definition)
+            made = GenericKernel(source, definition, make)
+            made.recipe = recipe
+            return cast("Kernel", made)
+    if types:
+        raise ArgumentError(
+            "types= is for a def with type variables, and this one has none",
+            code="TC0511",
+            help="leave it out",
+        )
     return make((), stacklevel)
+
+
+def _check_instances(source: Source, entry: str | None, definition: Def) -> None:
+    """Check a def with type variables before any types are known: some types must be legal."""
+    first: Error | None = None
+    kinds = zip(*((BOUNDS[v.bound][0], BOUNDS[v.bound][-1]) for v in definition.variables), strict=True)
+    for types in kinds:
+        try:
+            known = tuple((v.name, 0, t) for v, t in zip(definition.variables, types, strict=True))
+            checked_front(source, entry, "tc", known)
+        except DTypeError as e:
+            first = first or e
+        else:
+            return
+    if first is not None:
+        raise first
 
 
 def _open_ranks(source: Source, entry: str | None, make: Make) -> PolymorphicKernel | None:
@@ -155,6 +220,21 @@ def _reduce(kernel: Kernel) -> tuple[Any, ...]:
 
 # A kernel travels as its source and options; machine code is made anew, or comes from disk.
 copyreg.pickle(Kernel, _reduce)
+
+
+def _reduce_open(kernel: OpenKernel) -> tuple[Any, ...]:
+    return _reopen, kernel.recipe
+
+
+def _reopen(*recipe: Any) -> Kernel:
+    with python_warnings.catch_warnings():
+        python_warnings.simplefilter("ignore", Warning)
+        source, backend, entry, options, checks, lang, dynamic = recipe
+        return compile_source(source, backend, entry, options, checks, lang, dynamic=dynamic)
+
+
+copyreg.pickle(GenericKernel, _reduce_open)
+copyreg.pickle(PolymorphicKernel, _reduce_open)
 
 
 def checked_front(source: Source, entry: str | None, lang: str = "tc", known: Known = ()) -> Front:
@@ -225,7 +305,10 @@ def interpret(
     """
     if lang == "sac":
         return _interpret_sac(src, args, kwargs, entry, exact, points is not None or out is not None)
-    front = checked_front(Source(src), entry)
+    source = Source(src)
+    definition = entry_of(parse(source), entry)
+    known = binding_of(definition, args, kwargs) if definition.variables else ()
+    front = checked_front(source, entry, "tc", known)
     takes = signature(front)
     bound = takes.bind(args, kwargs if out is None else {**kwargs, "out": out})
     scalars = {n: int(bound.scalars[n]) for n in front.specialized}

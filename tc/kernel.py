@@ -8,7 +8,6 @@ from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from html import escape
-from importlib import import_module
 from typing import Any, cast
 
 import numpy as np
@@ -34,11 +33,13 @@ from tc.kernel_signature import (
     definition,
     foreign_integers,
     origins,
+    outer_sizes,
     python_signature,
     same_types,
     shapes_of,
     signature,
 )
+from tc.kernel_tools import KernelTools
 from tc.lang import resolved as r
 from tc.lang.notations import Known
 from tc.options import Dynamic, Options, read_dynamic, typical_size
@@ -84,7 +85,7 @@ class Request:
     known: Known = ()
 
 
-class Kernel(_native.Dispatcher):
+class Kernel(KernelTools, _native.Dispatcher):
     """A compiled def.  Call it with arrays in parameter order or by name, results optionally in `out=`.
 
     Machine code is made per sizes (but for dynamic ones), types and specialised scalars at the first such
@@ -105,7 +106,8 @@ class Kernel(_native.Dispatcher):
         self._chosen: Backend | None = None
         self._options = options or Options()
         self._checks = checks
-        self._dynamic = read_dynamic(dynamic, front.checked.sizes, front.checked.name)
+        chosen = outer_sizes(front) if dynamic is True else dynamic
+        self._dynamic = read_dynamic(chosen, front.checked.sizes, front.checked.name)
         self._capacity = _READY_DYNAMIC if self._dynamic else _READY
         self._keep(self._capacity)
         self._built: dict[Variant, Built] = {}
@@ -287,7 +289,8 @@ class Kernel(_native.Dispatcher):
             tuple(sorted(integers.items(), key=lambda kv: kv[0])),
             any(n > 0x7FFFFFFF for n in sizes.values()),
             self._options.strict,
-            self._checks == "safe",
+            self._checks != "none",
+            self._checks == "drop",
         )
 
     def _build(self, variant: Variant) -> Built:
@@ -491,18 +494,3 @@ class Kernel(_native.Dispatcher):
     def _failed(self, owner: Compiled, error: _native.ErrorRecord) -> Any:
         """Raise the error that a kernel recorded."""
         raise failure(self.name, owner.backend, owner.program, owner.sizes, error)
-
-    # ---- tuning
-
-    def tune(self, *args: Any, **settings: Any) -> Any:
-        """Find faster options for calls with these arrays; settings are those of `tc.tune`."""
-        return import_module("tc.tuner").tune_kernel(self, args, settings)  # which is above kernels
-
-    # ---- looking inside
-
-    def inspect(self, stage: str, **values: int) -> str:
-        """A stage as text: `"ranges" | "ir" | "halide" | "scop" | "dependences"` (symbolic, or at sizes), and
-        `"schedule" | "loops" | "code" | "llvm" | "asm"` for sizes given as keywords."""
-        from tc.inspect import artifact
-
-        return artifact(self, stage, values)

@@ -66,6 +66,19 @@ def shapes_of(program: Program, sizes: Mapping[str, int]) -> dict[str, tuple[int
     }
 
 
+def outer_sizes(front: Front) -> tuple[str, ...]:
+    """The sizes of first dimensions of tensor parameters that are of no last dimension of several, as a batch
+    is: those that one kernel can serve every value of at little cost."""
+    dims = [
+        [d.name if isinstance(d, r.Size) else None for d in p.dims or ()]
+        for p in front.checked.params
+        if isinstance(p, r.Tensor)
+    ]
+    first = {d[0] for d in dims if d}
+    last = {d[-1] for d in dims if len(d) > 1}
+    return tuple(n for n in front.checked.sizes if n in first - last and n not in front.fixed_sizes)
+
+
 def python_signature(takes: Signature) -> inspect.Signature:
     """The arguments of a call as Python's `inspect.signature` shows them."""
     kinds = inspect.Parameter

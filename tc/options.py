@@ -283,7 +283,7 @@ class Options:
 # ---- dynamic sizes: those of which one kernel serves all values
 
 # Names of sizes, or names with typical values (None: the first call decides).
-Dynamic = Iterable[str] | Mapping[str, int] | Mapping[str, int | None]
+Dynamic = Iterable[str] | Mapping[str, int] | Mapping[str, int | None] | bool
 
 _LEAST = 64  # a first call with one row is no reason to make a kernel for single rows
 
@@ -295,6 +295,8 @@ def read_dynamic(dynamic: Dynamic, known: Iterable[str], entry: str) -> dict[str
     def does not have.
     """
     sizes = tuple(known)
+    if dynamic is False:
+        return {}
     help = "dynamic is a tuple of sizes, or a mapping from sizes to typical values"
     if isinstance(dynamic, str):
         raise ArgumentError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -10,16 +9,12 @@ import numpy as np
 from tc.dtypes import BOOL, FLOAT64, INT32, INT64, DType
 from tc.errors import ArgumentError, Source
 from tc.kernel import Kernel
-from tc.lang.notations import Known
 from tc.lang.sac.program import Parameter
-from tc.range_table import RangeTable
+from tc.open_kernel import Make, OpenKernel
 from tc.runtime import arrays
-from tc.support import locks
-
-Make = Callable[[Known], Kernel]
 
 
-class PolymorphicKernel:
+class PolymorphicKernel(OpenKernel):
     """A program with parameters of any rank.  Call it as any kernel: it specialises itself for the ranks (and
     for an expression the element types) of its arguments, and keeps the kernels.
 
@@ -27,13 +22,9 @@ class PolymorphicKernel:
     """
 
     def __init__(self, name: str, source: Source, parameters: tuple[Parameter, ...], make: Make) -> None:
-        self.name = name
-        self.source = source.text
+        super().__init__(name, source, make)
         self._parameters = parameters
-        self._make = make
-        self._kernels: dict[Known, Kernel] = {}
         self._quick: dict[Any, Kernel] = {}  # by ranks and types of arrays that are all NumPy's
-        self._lock = locks.lock()
 
     def __repr__(self) -> str:
         params = ", ".join(p.name for p in self._parameters)
@@ -57,12 +48,6 @@ class PolymorphicKernel:
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         return self._parameters
-
-    @property
-    def kernels(self) -> Mapping[Known, Kernel]:
-        """The kernels so far, by ranks."""
-        with self._lock:
-            return dict(self._kernels)
 
     def kernel_for(self, *args: Any, **kwargs: Any) -> Kernel:
         """The kernel that a call with these arguments runs."""
@@ -95,14 +80,6 @@ class PolymorphicKernel:
                 help="a scalar has rank 0; pass an array",
             )
 
-    def _kernel(self, known: Known) -> Kernel:
-        with self._lock:
-            if known in self._kernels:
-                return self._kernels[known]
-        made = self._make(known)
-        with self._lock:
-            return self._kernels.setdefault(known, made)
-
     def at(self, **ranks: int | tuple[int, str]) -> Kernel:
         """The kernel of given ranks."""
         known: list[tuple[str, int, Any]] = []
@@ -127,23 +104,8 @@ class PolymorphicKernel:
             )
         return self._kernel(tuple(known))
 
-    @property
-    def ranges(self) -> RangeTable:
-        """The ranges of the kernel that was used first; see `at` for those of given ranks."""
-        return self._first().ranges
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return self._first().notes
-
-    def _first(self) -> Kernel:
-        for kernel in self.kernels.values():
-            return kernel
-        raise ArgumentError(
-            f"{self.name} has no ranges before its ranks are known",
-            code="TC0552",
-            help=f"write kernel.at({', '.join(f'{p.name}=2' for p in self._parameters)}).ranges",
-        )
+    def how(self) -> str:
+        return f"at({', '.join(f'{p.name}=2' for p in self._parameters)})"
 
 
 def _named(name: str) -> DType:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from tc.errors import ArgumentError, BackendError
+from tc.errors import ArgumentError
+from tc.ir import verify
 from tc.ir.evaluate import bytes_of
 from tc.ir.loops import Block, Launch, LoopKind, LoopNest
 from tc.ir.printer import nest_text
@@ -28,7 +29,7 @@ from tc.support import machine_overrides
 from tc.transforms.program import segments
 
 from ..reference.passes import IdentityState, identity_passes
-from . import policy
+from . import policy, scatter
 from .cost.model import used_arrays
 from .search.choose import Candidate, Chooser, choice_text
 from .search.kernels import KernelBuilder, Kernels
@@ -211,19 +212,12 @@ def with_loops(
     launches each by the passes `to_nest`, and the host runs the loops around these.  Buffers keep their
     dimensions there, which all parts share."""
     to_launches = PassList[G](name, to_nest)
+    to_scatters = PassList[G](name, scatters(GpuState))  # type: ignore[arg-type]
     to_code = PassList[G](name, code)
 
     def run(state: G, make: Callable[[G], G]) -> G:
         if not state.program.composite:
             return make(state)
-        scatter = next((s for s in state.program.stages if s.scatters), None)
-        if scatter is not None:
-            raise BackendError(
-                f"the {name} backend has no scatter, '{scatter.text}'",
-                scatter.span,
-                code="TC0821",
-                help="use the backend cpu or reference",
-            )
         found = segments.parts(state.program)
         typical = {**state.typical, **segments.typical_counters(found, state.typical)}
         decisions = replace(state.policy, collapse=False, store=None)
@@ -233,7 +227,11 @@ def with_loops(
             at = {n: typical[n] for n in part.program.sizes}
             loops = max((len(s.domain.vars) for s in part.program.stages), default=0)
             first = replace(state, program=part.program, policy=decisions, typical=at, loops=loops)
-            one = to_launches.run(replace(first, splits=False))
+            if part.serial:
+                in_order = replace(state.options, mapping="identity")
+                one = to_scatters.run(replace(first, options=in_order))
+            else:
+                one = to_launches.run(replace(first, splits=False))
             made.append(one)
             return composition.Compiled(one.nest, one.nest.workspace)
 
@@ -315,6 +313,33 @@ def unmapped(kind: type[G]) -> tuple[Pass[G] | Search[G], ...]:
             _launch,
             lambda s: nest_text(s.nest),
             _traced,
+        ),
+    )
+
+
+# ---- scatters
+
+
+def _scatters(state: G) -> G:
+    body = scatter.launches(state.program.name, state.body)
+    return replace(state, nest=loop_nest.assemble(state.program, body))
+
+
+def _no_trace(_: GpuState, after: GpuState) -> str:  # the trace knows no scatter
+    return verify.loop_nest(after.nest, _KINDS)
+
+
+def scatters(kind: type[G]) -> tuple[Pass[G] | Search[G], ...]:
+    """From a program of scatters to a launch for each."""
+    return (
+        *identity_passes(kind),
+        Pass(
+            "assemble",
+            "a launch for each scatter, with threads over what no two of its instances share",
+            "backends/gpu/scatter.py",
+            _scatters,
+            lambda s: nest_text(s.nest),
+            _no_trace,
         ),
     )
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tc.autodiff import source as write
 from tc.autodiff.extents import with_named_extents, without_names
 from tc.autodiff.names import Names
 from tc.autodiff.reverse import Adjoints, active, adjoints
-from tc.autodiff.tape import Definition, Tape, reads, tape
+from tc.autodiff.tape import Definition, Tape, Version, reads, tape
 from tc.errors import ArgumentError, SemanticError, Source, did_you_mean
 from tc.ir.expr import Expr, IntImm, Variable, variables
+from tc.ir.program import Program
 from tc.ir.simplify import simplify
 from tc.lang import resolved as r
 from tc.lang.builtins import BUILTINS
 from tc.lang.format import type_name
+from tc.lang.generic import monomorphic
 from tc.pipeline.front import Front, Variant, build, front
 
 
@@ -45,6 +47,7 @@ def grad(
     of: Sequence[str] | str | None = None,
     save: Collection[str] = (),
     scalars: Mapping[str, int] | None = None,
+    types: Mapping[str, str] | None = None,
 ) -> str:
     """The source of the gradient of a def: `entry`, by default the last one.
 
@@ -57,11 +60,12 @@ def grad(
 
     `ties` says what several equal elements get of the adjoint of a minimum or maximum over them: the whole to
     the `"first"`, or each the same part (`"split"`).  `scalars` has values of integer parameters on which
-    ranges depend.
+    ranges depend, `types` the element types of type variables.
 
     Raises the errors of `tc.compile`; ArgumentError for a name in `wrt` that is no floating tensor parameter,
     or on which no result depends; SemanticError, code TC0241, for an operator without derivative on the way.
     """
+    src = src if types is None else monomorphic(Source(src), entry, types)
     return gradient(src, wrt, entry, ties=ties, of=of, save=save, scalars=scalars).source
 
 
@@ -80,23 +84,10 @@ def gradient(
 
     With `tensors` adjoints and saved values of rank 0 are passed as tensors of one element, not as numbers.
     """
-    if ties not in ("first", "split"):
-        raise ArgumentError(f"ties={ties!r} is not valid", code="TC0511", help='ties is "first" or "split"')
-    f = front(Source(src), entry)
-    if any(st.loops for st in f.checked.statements):
-        raise SemanticError(
-            "the gradient of a sequential loop is not built yet",
-            next(st.span for st in f.checked.statements if st.loops),
-            code="TC0242",
-            help="write the backward loop yourself, and pass it as backward=",
-        )
-    program = build(f, Variant(scalars=tuple((scalars or {}).items()), checks=False)).program
-    recorded = tape(program)
-    results = _results(f, recorded, of)
-    chosen = _wrt(f, recorded, wrt, results)
-    names = Names(
-        {*program.sizes, *program.params, *recorded.versions, *BUILTINS, *(s.name for s in program.scalars)}
-    )
+    check_ties(ties)
+    f, recorded, names = recorded_tape(src, entry, scalars, "gradient")
+    results = results_of(f, recorded, of)
+    chosen = wrt_of(f, recorded, wrt, results)
     _check_saved(f, recorded, save)
     initial = [n for n, v in recorded.versions.items() if v.role == "input"]
     recorded, extents = with_named_extents(recorded, [*initial, *save, *results], names)
@@ -104,20 +95,55 @@ def gradient(
     return _written(f, recorded, found, chosen, tuple(save), names, extents, tensors)
 
 
-def differentiable(src: str, entry: str | None = None) -> tuple[str, ...]:
-    """The floating tensor parameters of a def that a floating result depends on."""
+def check_ties(ties: str) -> None:
+    if ties not in ("first", "split"):
+        raise ArgumentError(f"ties={ties!r} is not valid", code="TC0511", help='ties is "first" or "split"')
+
+
+def recorded_tape(
+    src: str, entry: str | None, scalars: Mapping[str, int] | None, what: str
+) -> tuple[Front, Tape, Names]:
+    """The tape of a def, and what gives names beside those that it has."""
     f = front(Source(src), entry)
+    program = _program(f, scalars or {}, what)
+    recorded = tape(program)
+    taken = {*program.sizes, *program.params, *recorded.versions, *BUILTINS}
+    return f, recorded, Names(taken | {s.name for s in program.scalars})
+
+
+def _program(f: Front, scalars: Mapping[str, int], what: str = "gradient") -> Program:
+    """The program that is differentiated, with values of the integer parameters on which ranges depend."""
     if any(st.loops for st in f.checked.statements):
-        return ()
-    recorded = tape(build(f, Variant(checks=False)).program)
-    results = set(_results(f, recorded, None))
+        raise SemanticError(
+            f"the {what} of a sequential loop is not built yet",
+            next(st.span for st in f.checked.statements if st.loops),
+            code="TC0242",
+            help="write the backward loop yourself, and pass it as backward=",
+        )
+    missing = [] if f.ranges.complete else [n for n in f.specialized if n not in scalars]
+    if missing:
+        raise ArgumentError(
+            f"the {what} of {f.checked.name} depends on the value of {', '.join(missing)}",
+            code="TC0513",
+            help=f'pass scalars={{"{missing[0]}": …}}',
+        )
+    return build(f, Variant(scalars=tuple(scalars.items()), checks=False)).program
+
+
+def differentiable(
+    src: str, entry: str | None = None, scalars: Mapping[str, int] | None = None
+) -> tuple[str, ...]:
+    """The floating tensor parameters of a def that a floating result depends on; raises as `gradient`."""
+    f = front(Source(src), entry)
+    recorded = tape(_program(f, scalars or {}))
+    results = set(results_of(f, recorded, None))
     tensors = [p.name for p in f.checked.params if isinstance(p, r.Tensor)]
     return tuple(
         n for n in tensors if recorded.versions[n].dtype.is_float and results & active(recorded, [n])
     )
 
 
-def _results(f: Front, recorded: Tape, of: Sequence[str] | str | None) -> tuple[str, ...]:
+def results_of(f: Front, recorded: Tape, of: Sequence[str] | str | None) -> tuple[str, ...]:
     """The results whose adjoints are given."""
     floating = [o for o in recorded.outputs if recorded.versions[o].dtype.is_float]
     by_name = {recorded.versions[o].tensor: o for o in floating}
@@ -132,7 +158,7 @@ def _results(f: Front, recorded: Tape, of: Sequence[str] | str | None) -> tuple[
     return tuple(by_name[n] for n in by_name if n in asked)
 
 
-def _wrt(
+def wrt_of(
     f: Front, recorded: Tape, wrt: Sequence[str] | str | None, results: Sequence[str]
 ) -> tuple[str, ...]:
     """The inputs whose adjoints are wanted."""
@@ -189,17 +215,12 @@ def _written(
     extents: Mapping[str, Expr],
     tensors: bool,
 ) -> Gradient:
-    found = replace(found, definitions=_live(found))
+    found = replace(found, definitions=live_of(found.definitions, found.of.values()))
     needed = _needed(recorded, found.definitions, frozenset(save))
     saved = tuple(s for s in save if s in needed)
     forward = [d for d in recorded.definitions if d.target in needed and d.target not in saved]
     known = set(recorded.sizes)
-    params: list[str] = []
-    for p in f.checked.params:
-        if isinstance(p, r.ScalarParam):
-            params.append(f"{type_name(p.dtype)} {p.name}")
-        else:
-            params.append(write.parameter(p.name, recorded.versions[p.name], names, known))
+    params = parameters(f, recorded, names, known)
     taken = {p.name for p in f.checked.params}
     before = {
         v.tensor: n
@@ -209,30 +230,43 @@ def _written(
     params += [write.parameter(n, recorded.versions[n], names, known, tensors) for n in before.values()]
     params += [write.parameter(s, recorded.versions[s], names, known, tensors) for s in saved]
     params += [write.parameter(n, found.versions[n], names, known, tensors) for n in found.seeds.values()]
-    returns: list[str] = []
-    for n in found.of.values():
-        v = found.versions[n]
-        dims = [simplify(x.extent, exact=True) for x in v.box]
-        plain = all(isinstance(x, (IntImm, Variable)) for x in dims) and dims
-        returns.append(write.returned(v, dims) if plain else n)
+    returned = [returns(found.versions[n]) for n in found.of.values()]
     name = names.fresh(f"{f.checked.name}_grad")
     arguments = {n: found.versions[n].box for n in (*before.values(), *saved, *found.seeds.values())}
     carried = {v for box in arguments.values() for x in box for v in variables(x.extent)}
     unnamed = {n: e for n, e in extents.items() if n not in carried}
-    definitions = without_names([*forward, *found.definitions], unnamed)
+    # What the program computes has the extents that it has there, whatever the arguments are.
+    definitions = [*without_names(forward, extents), *without_names(found.definitions, unnamed)]
     lines = write.statements([write.from_zero(d, arguments, tensors) for d in definitions], names)
     body = "".join(f"  {line}\n" for line in lines)
-    source = f"def {name}({', '.join(params)}) -> ({', '.join(returns)}) {{\n{body}}}\n"
+    source = f"def {name}({', '.join(params)}) -> ({', '.join(returned)}) {{\n{body}}}\n"
     seeds = {recorded.versions[o].tensor: n for o, n in found.seeds.items()}
     of = tuple(recorded.versions[n].tensor for n in wrt)
     return Gradient(name, source, of, before, saved, seeds)
 
 
-def _live(found: Adjoints) -> tuple[Definition, ...]:
-    """The definitions of adjoints without those of which no wanted one is made."""
-    live = set(found.of.values())
+def parameters(f: Front, recorded: Tape, names: Names, known: set[str]) -> list[str]:
+    """The parameters of a def, with what their extents are on a tape."""
+    return [
+        f"{type_name(p.dtype)} {p.name}"
+        if isinstance(p, r.ScalarParam)
+        else write.parameter(p.name, recorded.versions[p.name], names, known)
+        for p in f.checked.params
+    ]
+
+
+def returns(v: Version) -> str:
+    """A returned tensor, with its type where its extents are sizes or numbers."""
+    dims = [simplify(x.extent, exact=True) for x in v.box]
+    plain = all(isinstance(x, (IntImm, Variable)) for x in dims) and dims
+    return write.returned(v, dims) if plain else v.name
+
+
+def live_of(definitions: Sequence[Definition], wanted: Iterable[str]) -> tuple[Definition, ...]:
+    """The definitions without those of which no wanted version is made."""
+    live = set(wanted)
     kept: list[Definition] = []
-    for d in reversed(found.definitions):
+    for d in reversed(definitions):
         if d.target in live:
             kept.append(d)
             live |= {c.name for c in reads(d)}

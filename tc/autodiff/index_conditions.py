@@ -23,6 +23,7 @@ from tc.ir.expr import (
     Expr,
     FloorDiv,
     FloorMod,
+    IfThenElse,
     IntImm,
     Max,
     Min,
@@ -32,6 +33,7 @@ from tc.ir.expr import (
     Sub,
     UIntImm,
     Variable,
+    constant,
     variables,
 )
 from tc.ir.program import IterVar
@@ -82,6 +84,23 @@ def index_formula(e: Expr) -> Expr | None:
             return None if a is None or b is None else simplify(type(e)(a, b), exact=True)
         case _:
             return None
+
+
+def unguarded(e: Expr) -> tuple[Expr, tuple[Expr, ...]]:
+    """A product without factors that are 0 where a condition on indices does not hold, and these conditions,
+    without which there is nothing to add.  As conditions of a domain they are exact integers."""
+    match e:
+        case Mul():
+            (a, of_a), (b, of_b) = unguarded(e.a), unguarded(e.b)
+            return (type(e)(a, b), (*of_a, *of_b)) if of_a or of_b else (e, ())
+        case IfThenElse():
+            where = index_formula(e.condition)
+            if where is None or constant(e.else_value) != 0:
+                return e, ()
+            inner, more = unguarded(e.then_value)
+            return inner, (*conjuncts(where), *more)
+        case _:
+            return e, ()
 
 
 def _exact(e: Expr) -> Expr | None:

@@ -16,7 +16,7 @@ from functools import reduce
 from tc.autodiff import extremes
 from tc.autodiff.derivatives import Part, number, parts, times
 from tc.autodiff.fibres import cases, fibre, in_box
-from tc.autodiff.index_conditions import conjunction, conjuncts, index_formula, reduced
+from tc.autodiff.index_conditions import conjunction, conjuncts, index_formula, reduced, unguarded
 from tc.autodiff.names import Names
 from tc.autodiff.tape import Definition, Tape, Version, reads
 from tc.dtypes import INT32
@@ -208,7 +208,7 @@ class _Reverse:
         """Conditions under which later definitions of the same version leave what `d` defines."""
         out: list[Expr] = []
         for e in self.tape.definitions[position + 1 :]:
-            if e.target != d.target or e.op is not None or e.neutral:
+            if e.target != d.target or e.op is not None:
                 continue
             inside = _inside(d, e, self.tape)
             if inside is not None:
@@ -230,14 +230,19 @@ class _Reverse:
         for c in (part for whole in p.conditions for part in conjuncts(whole)):
             exact = index_formula(c)
             (data if exact is None else index).append(c if exact is None else exact)
-        value = p.factor
+        value, guards = unguarded(p.factor)
+        index += guards
         if value.dtype != version.dtype:
             value = Cast(version.dtype, value)
         for c in reversed(data):
             value = IfThenElse(c, value, number(0, value))
         terms = self.terms.setdefault(p.access.name, [])
         for args, conditions in cases(p.access.args):
-            found = self._term(d, args, value, [*index, *conditions], version)
+            exact = [(c, index_formula(c)) for c in conditions]
+            own = value
+            for c in reversed([c for c, e in exact if e is None]):
+                own = IfThenElse(c, own, number(0, own))
+            found = self._term(d, args, own, [*index, *(e for _, e in exact if e is not None)], version)
             if found is not None:
                 terms.append(found)
 

@@ -10,7 +10,12 @@ from tc.autodiff.tape import Definition, Version
 from tc.dtypes import INT32, INT64
 from tc.ir.expr import (
     EQ,
+    GE,
+    GT,
     INDEX,
+    LE,
+    LT,
+    NE,
     ONE,
     ZERO,
     Call,
@@ -24,11 +29,14 @@ from tc.ir.expr import (
     Variable,
     rebuild,
     substitute,
+    walk,
 )
 from tc.ir.printer import text
 from tc.ir.program import Box, Domain
-from tc.ir.simplify import simplify
+from tc.ir.simplify import linear_terms, simplify
 from tc.lang.format import type_name
+
+_SUMMANDS = 4  # what isl is told of sums of int32 (`tc.poly.affine`)
 
 
 def parameter(name: str, v: Version, names: Names, known: set[str], tensor: bool = False) -> str:
@@ -148,9 +156,32 @@ def subscript(e: Expr) -> Expr:
     return visit(plain(e))
 
 
+def _adds_up(e: Expr) -> int:
+    """How many indices and sizes an integer expression adds up, in magnitude; 0 where it reads data."""
+    if not e.dtype.is_int or any(isinstance(x, Call) for x in walk(e)):
+        return 0
+    terms, _ = linear_terms(e)
+    return sum(map(abs, terms.values()))
+
+
+def _wide(e: Expr) -> Expr:
+    """Index arithmetic in int64: in int32 a sum of many indices counts as one that may wrap around."""
+    match e:
+        case Cast(dtype=dtype, value=value) if dtype.is_int and value.dtype.is_int:
+            return _wide(value)
+        case Variable():
+            return Cast(
+                INT64, Variable(e.name, INT32)
+            )  # of another type than an index, so that it is printed
+        case _:
+            return rebuild(e, _wide)
+
+
 def plain(e: Expr) -> Expr:
     """A value without the conversions that the language implies."""
     match e:
+        case LT() | LE() | GT() | GE() | EQ() | NE() if _adds_up(e.a) + _adds_up(e.b) > _SUMMANDS:
+            return replace(e, a=_wide(e.a), b=_wide(e.b))
         case Cast(value=Variable() as v) if v.dtype == INDEX and e.dtype in (INT32, INT64):
             return v
         case UIntImm() if e.dtype.is_bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from tc.dtypes import DType
-from tc.errors import Span
+from tc.errors import SemanticError, Span
 from tc.ir.expr import Add, Call, Expr, Max, Min, Mul, Variable, inline_lets, rebuild, walk
 from tc.ir.lower import neutral
 from tc.ir.program import Box, Buffer, Domain, IterVar, Op, Program, Stage
@@ -176,6 +176,13 @@ class _Recorder:
         its combination with what was there."""
         assert state is not None
         assert d.op is not None
+        if any(isinstance(e, Call) and e.kind != "intrinsic" for a in d.args for e in walk(a)):
+            raise SemanticError(
+                f"'{d.op}=' into elements that data choose has no derivative here",
+                d.span,
+                code="TC0241",
+                help="write the gradient yourself; of '+=' there is one",
+            )
         old = state.version
         reduced = [v for v in d.domain.vars if v.kind == "reduction"]
         value = d.value

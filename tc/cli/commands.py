@@ -184,6 +184,7 @@ def check_source(source: Source) -> tuple[list[str], list[Error | Warning]]:
     """
     if source.name.endswith(".sac"):
         return _check_sac(source)
+    from tc.lang.generic import representative
     from tc.lang.parse import parse
     from tc.pipeline import front as pipeline
 
@@ -192,6 +193,7 @@ def check_source(source: Source) -> tuple[list[str], list[Error | Warning]]:
     except Error as e:
         return [], [e]
     names = list(dict.fromkeys(d.name for d in defs))
+    variables = {d.name: d.variables for d in reversed(defs)}
     called = {n: {m for d in defs if d.name == n for m in _names(d.span.text)} for n in names}
     bad: set[str] = set()
     found: list[Error | Warning] = []
@@ -206,7 +208,8 @@ def check_source(source: Source) -> tuple[list[str], list[Error | Warning]]:
         if entry in bad:
             continue
         try:
-            front = pipeline.front(Source(text, source.name), entry)
+            known = tuple((n, 0, t) for n, t in representative(variables[entry]).items())
+            front = pipeline.front(Source(text, source.name), entry, known=known)
             found += front.warnings
             if front.ranges.complete and not front.specialized:
                 pipeline.build(front, pipeline.Variant())

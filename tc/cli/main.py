@@ -1,4 +1,4 @@
-"""The command line: run, show, check, tune, format, doctor, cache, demo.
+"""The command line: run, show, check, tune, format, doctor, cache, library, demo.
 
 Exit codes: 0 done; 1 the program or the call is wrong, or a check found a difference; 2 the command line
 does not parse; 3 a bug in tc; 130 interrupted.  Results go to stdout, diagnostics and warnings to stderr,
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from tc import __version__, errors
 from tc.cli import tune as tuning
-from tc.errors import ArgumentError, ParseError, Source, Span
+from tc.errors import ArgumentError, DTypeError, ParseError, Source, Span
 
 if TYPE_CHECKING:
     from tc.cli.commands import Request
@@ -152,6 +152,9 @@ def _parser() -> argparse.ArgumentParser:
     how.add_argument("--clear", action="store_true", help="remove them")
     how.add_argument("--path", action="store_true", help="print the directory and nothing else")
 
+    library = add("library", _library, "List the library of ready programs, or show one of them.", json=True)
+    library.add_argument("name", nargs="?", help="an operator; without one all are listed")
+
     demo = add("demo", _demo, "Compile and run a few programs, stage by stage.")
     demo.add_argument("--backend", default="reference", help="the backend (default: reference)")
     return parser
@@ -163,9 +166,10 @@ def _target_arguments(p: argparse.ArgumentParser) -> None:
 
     p.add_argument("--entry", help="the def (default: the last)")
     p.add_argument("--backend", help="the backend (default: chosen)")
-    many("--size", "M=128", "a size, or an integer scalar")
+    many("--size", "M=128,N=64", "sizes, or integer scalars")
     many("--scalar", "a=0.5", "a scalar parameter (default 0.5, 1 for integers)")
     many("--option", "NAME=JSON", "an option of tc.Options")
+    many("--type", "T=double", "the element type of a type variable")
     many(
         "--rank", "A=2", "the rank of a parameter that a SaC program leaves open; A=2:float for its type, too"
     )
@@ -221,7 +225,8 @@ def _pairs(items: Sequence[str], flag: str) -> dict[str, str]:
 
 def numbers(items: Sequence[str], flag: str, *, whole: bool) -> dict[str, Any]:
     """{name: number} from the values of a flag."""
-    return {name: _number(name, value, flag, whole) for name, value in _pairs(items, flag).items()}
+    each = [part for item in items for part in item.split(",")]
+    return {name: _number(name, value, flag, whole) for name, value in _pairs(each, flag).items()}
 
 
 def _number(name: str, value: str, flag: str, whole: bool) -> int | float | bool:
@@ -246,6 +251,7 @@ def _kernel(args: argparse.Namespace, source: Source, case: Case | None = None) 
     Its options and dynamic sizes are for its backend: another one gets neither.
     """
     from tc.api import compile_source
+    from tc.generic_kernel import GenericKernel
     from tc.options import Options
     from tc.polymorphic import PolymorphicKernel
 
@@ -260,6 +266,7 @@ def _kernel(args: argparse.Namespace, source: Source, case: Case | None = None) 
                 code="TC0515",
                 help=f"""write true, false, null, a number, or a text in quotes: {name}='"{value}"'""",
             ) from None
+    types = _pairs(args.type, "--type")
     lang = "sac" if source.name.endswith(".sac") else "tc"
     made: Any = compile_source(
         source,
@@ -270,7 +277,15 @@ def _kernel(args: argparse.Namespace, source: Source, case: Case | None = None) 
         checks=case.checks if case else "safe",
         stacklevel=2,
         dynamic={**(same.dynamic if same else {}), **_dynamic(getattr(args, "dynamic", []))},
+        types=types or None,
     )
+    if isinstance(made, GenericKernel):
+        raise DTypeError(
+            f"the type variable {made.variables[0].name} of '{made.name}' is not given",
+            made.variables[0].span,
+            code="TC0410",
+            help=f"write --type {made.variables[0].name}=float",
+        )
     ranks = _ranks(args.rank)
     if isinstance(made, PolymorphicKernel):
         return made.at(**ranks)
@@ -501,6 +516,14 @@ def _cache(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
             kept = f"{removed}{report['kernels']} kernels, {report['bytes']} bytes of {report['limit']}"
             print(kept + ("" if report["on"] else " (TC_CACHE is off)"))
     return 0, report
+
+
+def _library(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    from tc.cli.library import describe, report
+
+    if not args.json:
+        print(describe(args.name))
+    return 0, report(args.name) if args.json else {}
 
 
 def _demo(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Literal
 
@@ -30,7 +30,7 @@ from tc.codegen.scratch import Area, Scratch, scratch
 from tc.codegen.uniform import check_uniform
 from tc.dtypes import BOOL, INT32, INT64, accumulator
 from tc.errors import InternalError
-from tc.ir.expr import Expr, IntImm, Load, Mul, Sub
+from tc.ir.expr import Expr, IntImm, Load, Mul, Sub, walk
 from tc.ir.loops import (
     VECTOR,
     Array,
@@ -186,12 +186,16 @@ def _name(launch: str, taken: set[str]) -> str:
     return name
 
 
+@dataclass(slots=True)
 class _GpuExpr(CExpr):
-    """Expressions with checks that do not return, and with subscripts that may be int32."""
+    """Expressions with checks that do not return, and with subscripts that may be int32.  `inside` has the
+    variables that say whether the subscripts of a load are in range."""
+
+    inside: dict[Load, list[str]] = field(default_factory=dict[Load, list[str]])
 
     def load(self, e: Load, env: Mapping[str, str]) -> Text:
         if not e.checked:
-            return super().load(e, env)
+            return CExpr.load(self, e, env)
         array = self.arrays[e.buffer]
         subscripts, inside = self.subscripts(e, env)
         at = self.element(array, subscripts, env)
@@ -213,6 +217,7 @@ class _GpuExpr(CExpr):
             self.line("}")
             subscripts[d] = Text(name)
             inside.append(in_range)
+        self.inside[e] = inside
         return subscripts, inside
 
     def checked_subscript(
@@ -435,13 +440,23 @@ class _Kernel(Printer):
 
     def assignment(self, s: Compute, array: Array, target: str, v: Text) -> str:
         if not s.atomic:
-            return super().assignment(s, array, target, v)
+            inside = self._checks_of(s)
+            stored = super().assignment(s, array, target, v)
+            return f"if ({' && '.join(inside)}) {stored}" if inside else stored
         assert s.op is not None
         op, t = s.op, array.dtype
         if accumulator(t, s.value.dtype) != t or t.bits not in (32, 64):
             raise InternalError(f"{t} has no atomic updates")
         function = self.helpers.atomic(op, t, lambda a, b: self.expr.combine(op, Text(a), Text(b), t).text)
         return f"{function}(&{target}, {self.expr.cast(v, s.value.dtype, t).text});"
+
+    def _checks_of(self, s: Compute) -> list[str]:
+        """What says whether a scatter stays in its tensor: the checks of its load of the old value."""
+        assert isinstance(self.expr, _GpuExpr)
+        for e in walk(s.value):
+            if isinstance(e, Load) and e.buffer == s.buffer and e.checked and e.subscripts == s.subscripts:
+                return self.expr.inside[e]
+        return []
 
     def emit_copy(self, s: Compute, env: Mapping[str, str], pad: str) -> None:
         """A vector copy, or an asynchronous one."""

@@ -19,9 +19,13 @@ from typing import Any, cast
 import numpy as np
 
 from tc.api import Kernel, compile
+from tc.autodiff.batched import vmap
 from tc.autodiff.gradient import Gradient, differentiable, gradient
 from tc.dtypes import DType
 from tc.errors import ArgumentError, DTypeError, PerformanceNotice, warn
+from tc.generic_kernel import GenericKernel
+from tc.interop.generic import GenericOp
+from tc.interop.quiet import quiet
 from tc.interop.symbolic import Arithmetic, shapes_of, sizes_of
 from tc.lang import resolved as r
 from tc.runtime.arrays import numpy_dtype
@@ -53,13 +57,16 @@ def op(
     if isinstance(src, Kernel):
         kernel, source = src, src.source
     else:
-        kernel, source = compile(src, backend=backend, entry=entry, **options), src
+        made: Any = compile(src, backend=backend, entry=entry, **options)
+        if isinstance(made, GenericKernel):
+            again: dict[str, Any] = {"entry": entry, "backend": backend, "ties": ties, **options}
+            return cast("Op", GenericOp(made, lambda text: op(text, backward, **again)))
+        kernel, source = made, src
     key = (source, kernel.name, backward, backend, ties, repr(sorted(options.items())))
     with _LOCK:
         found = _FUNCTIONS.get(key)
         if found is None:
             found = _FUNCTIONS[key] = Op(source, kernel, backward, backend, ties, options)
-            _announce()
         return found
 
 
@@ -103,6 +110,7 @@ class Op:
                 help="take the values before as a parameter of another name",
             )
         self._gradients: dict[tuple[Any, ...], tuple[Gradient, Op]] = {}
+        self._batches: dict[tuple[str, ...], Op] = {}
         self._traced: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
     def __repr__(self) -> str:
@@ -116,6 +124,7 @@ class Op:
             if not isinstance(p, r.Tensor)
         )
         arrays = [v for p, v in zip(self._params, given, strict=True) if isinstance(p, r.Tensor)]
+        _announce()
         found = self._traced.get(scalars)
         if found is None:
             found = self._traced.setdefault(scalars, self._function(dict(scalars)))
@@ -144,8 +153,14 @@ class Op:
     def _function(self, scalars: Mapping[str, Any]) -> Callable[..., Any]:
         """The function of the tensors alone, with its derivative."""
 
-        def call(*arrays: Any) -> Any:
+        def one(*arrays: Any) -> Any:
             return self._call(scalars, arrays)
+
+        call: Any = jax.custom_batching.custom_vmap(one)
+
+        @call.def_vmap
+        def _(size: int, batched: Sequence[bool], *arrays: Any) -> Any:
+            return self._batch(scalars, tuple(batched), arrays)
 
         def forward(*arrays: Any) -> Any:
             found = function(*arrays)  # not `call`, which has no derivative: this may be differentiated, too
@@ -201,6 +216,21 @@ class Op:
         found = jax.pure_callback(run, tuple(results), *tensors, vmap_method="sequential")
         return found[0] if len(results) == 1 else tuple(found)
 
+    def _batch(
+        self, scalars: Mapping[str, Any], batched: tuple[bool, ...], arrays: Sequence[Any]
+    ) -> tuple[Any, Any]:
+        """The results for a batch, by a kernel with one more index, and which of them are batched."""
+        names = [p.name for (p, _), b in zip(self.tensors, batched, strict=True) if b]
+        made = self._batches.get(tuple(names))
+        if made is None:
+            source = vmap(self.source, dict.fromkeys(names, 0), self.kernel.name)
+            made = self._batches.setdefault(tuple(names), op(source, None, backend=self._backend))
+        by_name = {**scalars, **{p.name: a for (p, _), a in zip(self.tensors, arrays, strict=True)}}
+        found = made(*(by_name[n] for n in self._names))
+        returned = zip(made.kernel.front.checked.returns, self.kernel.front.checked.returns, strict=True)
+        flags = [b.tensor.rank > a.tensor.rank for b, a in returned]
+        return (found, flags[0]) if len(flags) == 1 else (tuple(found), tuple(flags))
+
     def _check(self, holds: Any, what: str) -> None:
         if not holds:
             raise ArgumentError(
@@ -213,7 +243,7 @@ class Op:
         keyed = tuple((n, int(scalars[n])) for n in self.kernel.front.specialized)
         found = self._gradients.get(keyed)
         if found is None:
-            reached = differentiable(self.source, self.kernel.name)
+            reached = differentiable(self.source, self.kernel.name, dict(keyed))
             if not reached:
                 return None
             made = gradient(
@@ -225,7 +255,8 @@ class Op:
                 scalars=dict(keyed),
                 tensors=True,
             )
-            found = self._gradients.setdefault(keyed, (made, op(made.source, backend=self._backend)))
+            with quiet():
+                found = self._gradients.setdefault(keyed, (made, op(made.source, backend=self._backend)))
         return found
 
     def _adjoints(

@@ -16,14 +16,19 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import Any, cast
 
 from torch import nn
 
 from tc.api import Kernel, compile
+from tc.autodiff.batched import vmap
 from tc.autodiff.gradient import Gradient, differentiable, gradient
 from tc.dtypes import DType
 from tc.errors import ArgumentError, SemanticError
+from tc.generic_kernel import GenericKernel
+from tc.interop.generic import GenericOp
+from tc.interop.quiet import quiet
 from tc.interop.symbolic import Arithmetic, shapes_of, sizes_of
 from tc.lang import resolved as r
 
@@ -59,7 +64,11 @@ def op(
         kernel, source = src, src.source
         entry = entry or src.name
     else:
-        kernel, source = compile(src, backend=None, entry=entry), src
+        made: Any = compile(src, backend=None, entry=entry)
+        if isinstance(made, GenericKernel):
+            again: dict[str, Any] = {"entry": entry, "backend": backend, "ties": ties, **options}
+            return cast("Op", GenericOp(made, lambda text: op(text, name, backward, **again)))
+        kernel, source = made, src
     key = (source, kernel.name, name, backward, backend, ties, repr(sorted(options.items())))
     with _LOCK:
         found = _OPERATORS.get(key)
@@ -91,6 +100,7 @@ class Op:
         self._backend = backend
         self._options = options
         self._kernels: dict[str, Kernel] = {}
+        self._batches: dict[tuple[str, ...], Op] = {}
         self._gradients: dict[tuple[Any, ...], tuple[Gradient, Op]] = {}
         self._params = kernel.front.checked.params
         self._names = [p.name for p in self._params]
@@ -150,6 +160,7 @@ class Op:
         torch.library.register_fake(self.name, self._fake, lib=_LIBRARY)
         if self._inout:
             return
+        torch.library.register_vmap(self.name, self._vmap, lib=_LIBRARY)
         torch.library.register_autograd(self.name, self._backward, setup_context=self._setup, lib=_LIBRARY)
         floating = {_dtype(t) for _, t in self.tensors if t.is_float}
         if len(floating) == 1:
@@ -181,7 +192,8 @@ class Op:
 
     def _compiled(self, device: str) -> Kernel:
         backend = self._backend or ("cuda" if device == "cuda" else None)
-        made = compile(self.source, backend=backend, entry=self.kernel.name, **self._options)
+        with quiet():  # `op` has said it
+            made = compile(self.source, backend=backend, entry=self.kernel.name, **self._options)
         return self._kernels.setdefault(device, made)
 
     def _fake(self, *args: Any) -> Any:
@@ -203,6 +215,21 @@ class Op:
         device = like.device if like is not None else torch.device("cpu")
         made = tuple(torch.empty(shapes[n], dtype=self._dtypes[n], device=device) for n in self._results)
         return made[0] if len(made) == 1 else made
+
+    # ---- batches
+
+    def _vmap(self, info: Any, in_dims: tuple[int | None, ...], *args: Any) -> Any:
+        """The operator on a batch: one of another def, with one more index."""
+        moved = [a if d is None else a.movedim(d, 0) for a, d in zip(args, in_dims, strict=True)]
+        batched = tuple(n for n, d in zip(self._names, in_dims, strict=True) if d is not None)
+        operator = self._batches.get(batched)
+        if operator is None:
+            made = vmap(self.source, dict.fromkeys(batched, 0), self.kernel.name)
+            operator = self._batches.setdefault(batched, op(made, backend=self._backend, ties=self.ties))
+        found = operator(*moved)
+        returned = zip(operator.kernel.front.checked.returns, self.kernel.front.checked.returns, strict=True)
+        out_dims = tuple(0 if b.tensor.rank > a.tensor.rank else None for b, a in returned)
+        return found, out_dims[0] if len(out_dims) == 1 else out_dims
 
     # ---- gradients
 
@@ -236,7 +263,7 @@ class Op:
         key = (wrt, keyed)
         found = self._gradients.get(key)
         if found is None:
-            reached = [n for n in differentiable(self.source, self.kernel.name) if n in wrt]
+            reached = [n for n in differentiable(self.source, self.kernel.name, dict(keyed)) if n in wrt]
             if not reached:
                 return None
             made = gradient(
@@ -248,7 +275,8 @@ class Op:
                 scalars=dict(keyed),
                 tensors=True,
             )
-            found = self._gradients.setdefault(key, (made, op(made.source, backend=self._backend)))
+            with quiet():
+                found = self._gradients.setdefault(key, (made, op(made.source, backend=self._backend)))
         return found
 
     def _backward(self, ctx: Any, *adjoints: Any) -> Any:
@@ -362,3 +390,12 @@ def _parameter(value: Any, dtype: Any) -> nn.Parameter:
         inner *= n
     bound = 1 / max(inner, 1) ** 0.5
     return nn.Parameter(nn.init.uniform_(made, -bound, bound))
+
+
+def _register_backend() -> None:
+    """`torch.compile(backend="tc")` where the installed package does not say that there is this backend."""
+    if not any(e.name == "tc" for e in entry_points(group="torch_dynamo_backends")):
+        import_module("tc.interop.fx.backend").register()  # slow: Dynamo is imported
+
+
+_register_backend()

@@ -194,11 +194,16 @@ class _Machine:
                 self._scatter(st, env, value, target)
                 continue
             where = self._slices(st, env, region[: len(st.indices)])
+            mask = env.mask
+            if mask is not None:
+                mask = np.broadcast_to(mask, env.shape)
+                where, kept = _within(where, target.shape)
+                value, mask = value[kept], mask[kept]
             if not st.reduces:
-                target[where] = value if env.mask is None else np.where(env.mask, value, target[where])
+                target[where] = value if mask is None else np.where(mask, value, target[where])
                 continue
-            if env.mask is not None:
-                value = np.where(env.mask, value, np.asarray(neutral(st.op, dtype), value.dtype))
+            if mask is not None:
+                value = np.where(mask, value, np.asarray(neutral(st.op, dtype), value.dtype))
             axes = tuple(range(len(st.indices), len(names)))
             ufunc = UFUNCS[st.op.rstrip("!").rstrip("=")]
             if axes:
@@ -475,6 +480,16 @@ def _range(b: Bound, known: Mapping[str, int]) -> tuple[int, int]:
         raise InternalError(f"a range still {b}")
     lo = evaluate(b.min, known)
     return lo, lo + evaluate(b.extent, known)
+
+
+def _within(where: tuple[slice, ...], shape: Sequence[int]) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+    """The part of a box that lies in an array, and where that part is in the box.  The rest is what the
+    conditions of a statement cut away."""
+    starts = [min(max(s.start, 0), n) for s, n in zip(where, shape, strict=True)]
+    ends = [max(min(s.stop, n), a) for s, n, a in zip(where, shape, starts, strict=True)]
+    inside = tuple(slice(a, b) for a, b in zip(starts, ends, strict=True))
+    kept = tuple(slice(a - s.start, b - s.start) for a, b, s in zip(starts, ends, where, strict=True))
+    return inside, kept
 
 
 def _chunks(region: Region, limit: int = 0) -> Iterator[Region]:

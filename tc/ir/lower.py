@@ -12,9 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tc.dtypes import FLOAT32, DType
-from tc.errors import InternalError, unreachable
+from tc.errors import InternalError
 from tc.ir import expr as x
-from tc.ir.expr import INDEX, Expr
+from tc.ir.boxes import Boxes
+from tc.ir.cut_writes import over_coordinates, source_variables
+from tc.ir.expr import Expr
+from tc.ir.lower_expressions import Expressions, compute_type
 from tc.ir.program import (
     Box,
     Buffer,
@@ -23,7 +26,6 @@ from tc.ir.program import (
     IterVar,
     Loop,
     Op,
-    Precondition,
     Program,
     Range,
     Scalar,
@@ -31,33 +33,10 @@ from tc.ir.program import (
     Stage,
 )
 from tc.ir.simplify import simplify
-from tc.lang import lets
 from tc.lang import resolved as r
-from tc.lang.builtins import BUILTINS
 from tc.lang.types import Typed
 
 _OPS: Mapping[str, Op] = {"+": "+", "*": "*", "min": "min", "max": "max"}
-_NODES = {
-    "+": x.Add, "-": x.Sub, "*": x.Mul, "==": x.EQ, "!=": x.NE, "<": x.LT, "<=": x.LE, ">": x.GT, ">=": x.GE,
-    "&&": x.And, "||": x.Or,
-}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Boxes:
-    """What range inference found, in the IR's terms: per tensor storage, per statement and variable, and for
-    the variables of sequential loops."""
-
-    tensors: Mapping[r.Tensor, Box]
-    variables: tuple[Mapping[str, Range], ...]
-    preconditions: tuple[Precondition, ...] = ()
-    counters: Mapping[str, Range] = field(default_factory=dict[str, Range])
-
-    def box(self, t: r.Tensor) -> Box:
-        """The range of a tensor as it is seen: a view starts at 0."""
-        if t.base is None:
-            return self.tensors[t]
-        return tuple(Range(x.ZERO, b.extent) for b in self.box(t.base))
 
 
 def lower(
@@ -82,11 +61,6 @@ def neutral(op: Op, dtype: DType) -> Expr:
             return x.imm(dtype.max, dtype)
         case "max":
             return x.imm(dtype.min, dtype)
-
-
-def compute_type(dtype: DType) -> DType:
-    """The type arithmetic happens in: 16-bit floating types compute in float32."""
-    return FLOAT32 if dtype.is_half else dtype
 
 
 @dataclass(slots=True)
@@ -118,6 +92,7 @@ class _Lowering:
         self.names: set[str] = set()
         self.loops: dict[r.Loop, Loop] = {}
         self.counters: dict[str, Expr] = {}  # the variables of the source in terms of those that count from 0
+        self.expressions = Expressions(boxes, self.counters, strict, self._access)
         self.around: tuple[Loop, ...] = ()  # the loops around the stages that are made
         for st in self.checked.statements:
             for loop in st.loops:
@@ -256,10 +231,11 @@ class _Lowering:
         init: bool = False,
         span: r.Span | None = None,
         checked: tuple[tuple[int, int], ...] = (),
-    ) -> None:
+    ) -> Stage:
         name = f"S{len(self.stages)}"
         made = Stage(name, func, args, op, value, domain, text, init, span, self.around, checked)
         self.stages.append(made)
+        return made
 
     def _round_into(self, s: _Storage) -> None:
         """The final conversion of a half output that was accumulated in float32."""
@@ -277,22 +253,25 @@ class _Lowering:
         self.around = tuple(self.loops[loop] for loop in st.loops)
         ranges = {v: self._counted(b) for v, b in self.boxes.variables[k].items()}
         text = " ".join(st.span.text.split())
-        shift = self._shift(st.target)
+        shift = self.boxes.shift(st.target)
         args: list[Expr] = []
         checked: list[tuple[int, int]] = []
+        cut: dict[int, Expr | None] = {}
         for d, (sub, offset) in enumerate(zip(st.subscripts, shift, strict=True)):
-            e: Expr = x.Variable(sub.index) if sub.data is None else self.index(sub.data, st)
+            e: Expr = x.Variable(sub.index) if sub.data is None else self.expressions.index(sub.data, st)
             if sub.data is not None:
                 checked.append((d, sub.site))
                 self.sites[sub.site] = Site(st.target.name, _left(text), st.variables, sub.span)
             if sub.offset is not None:
-                e = x.Add(e, self.index(sub.offset, st))
+                e = x.Add(e, self.expressions.index(sub.offset, st))
             args.append(e if offset is None else x.Add(e, offset))
-        conditions = tuple(self.condition(c, st) for c in st.conditions)
+            if (k, d) in self.boxes.cut:
+                cut[d] = None if args[d] == x.Variable(sub.index) else self._offset(st, sub, offset)
+        conditions = tuple(self.expressions.condition(c, st) for c in st.conditions)
         pure = tuple(IterVar(v, ranges[v], "pure") for v in st.indices)
         domain = Domain(pure + tuple(IterVar(v, ranges[v], "reduction") for v in st.reductions), conditions)
         op = _OPS[st.op.removesuffix("!").removesuffix("=")] if st.reduces else None
-        value = self.root(st, s.buffer.dtype)
+        value = self.expressions.root(st, s.buffer.dtype)
         reads_self = any(a.tensor.storage is st.target.storage for e in st.roots() for a in r.accesses(e))
         plain = all(isinstance(a, x.Variable) for a in args)
         whole = plain and tuple(ranges[v] for v in st.indices) == s.buffer.box
@@ -322,12 +301,33 @@ class _Lowering:
         else:
             func = self._begin(s, pure_definition=op is None and whole and not conditions and not reads_self)
         self._mark_reads(st)
-        self._stage(func, tuple(args), op, value, domain, text, False, st.span, tuple(checked))
+        made = self._stage(func, tuple(args), op, value, domain, text, False, st.span, tuple(checked))
+        if cut:
+            self._over_coordinates(made, s.buffer.box, cut)
         s.defined = True
         if self.strict and s.dtype.is_half and s.buffer.dtype == FLOAT32 and op is not None:
             read = x.Call(func, tuple(args), FLOAT32, "func")
             value = x.Cast(FLOAT32, x.Cast(s.dtype, read))
-            self._stage(func, tuple(args), None, value, Domain(pure), f"{text}  # rounded to {s.dtype}")
+            text = f"{text}  # rounded to {s.dtype}"
+            made = self._stage(func, tuple(args), None, value, Domain(pure), text)
+            if cut:
+                self._over_coordinates(made, s.buffer.box, cut)
+
+    def _offset(self, st: r.Statement, sub: r.Subscript, shift: Expr | None) -> Expr | None:
+        """What a subscript of a left-hand side adds to its variable."""
+        own = None if sub.offset is None else self.expressions.index(sub.offset, st)
+        return x.Add(own, shift) if own is not None and shift is not None else own or shift
+
+    def _over_coordinates(self, stage: Stage, box: Box, cut: Mapping[int, Expr | None]) -> None:
+        """Let the stage made last iterate over its tensor in some dimensions."""
+        self.stages[-1] = made = over_coordinates(stage, box, cut)
+        at = source_variables(made, cut)
+        reads = (e for root in (made.value, *made.args) for e in x.walk(root))
+        numbers = {e.site for e in reads if isinstance(e, x.Call)} | {n for _, n in made.checked}
+        for n in numbers & self.sites.keys():
+            old = self.sites[n]
+            values = tuple(at.get(v, x.Variable(v)) for v in old.variables)
+            self.sites[n] = replace(old, loops=made.domain.names, values=values)
 
     def _counted(self, b: Range) -> Range:
         """A range in terms of variables that count from 0."""
@@ -369,111 +369,11 @@ class _Lowering:
                 if a.tensor.storage is not st.target.storage:
                     self.storages[a.tensor.storage].read = True
 
-    def _shift(self, t: r.Tensor) -> list[Expr | None]:
-        """What to add to a view's subscripts to address its storage."""
-        out: list[Expr | None] = [None] * t.rank
-        while t.base is not None:
-            t = t.base
-            for d, b in enumerate(self.boxes.box(t)):
-                if b.min != x.ZERO:
-                    held = out[d]
-                    out[d] = b.min if held is None else x.Add(held, b.min)
-        return out
-
-    # ---- expressions
-
-    def root(self, st: r.Statement, stored: DType) -> Expr:
-        """A statement's right-hand side as it is stored, with its lets around it."""
-        kept: list[r.LetBinding] = []
-        guarded = lets.under_guard(st)
-        used = lets.used_in(st.value)
-        inlined: set[str] = set()
-        for b in reversed(st.lets):
-            if b.name not in used:
-                continue
-            used |= lets.used_in(b.value)
-            if b.name in guarded and lets.reads_data(b.value, st):
-                inlined.add(b.name)
-            else:
-                kept.insert(0, b)
-        body = self.value(lets.inline(st.value, st, inlined), st)
-        if stored != body.dtype:
-            body = x.Cast(stored, body)
-        elif self.strict and st.value.dtype is not None and st.value.dtype.is_half:
-            body = x.Cast(FLOAT32, x.Cast(st.value.dtype, body))
-        for b in reversed(kept):
-            body = x.Let(b.name, self.value(lets.inline(b.value, st, inlined), st), body)
-        return body
-
-    def value(self, e: r.Exp, st: r.Statement) -> Expr:
-        """A typed expression in its compute type."""
-        dtype = compute_type(_typed(e))
-        match e:
-            case r.Const():
-                return x.imm(e.value, dtype)
-            case r.Index() | r.Size():
-                return _cast(dtype, x.Variable(e.name))
-            case r.Counter() | r.ExtentOf() | r.OriginOf():
-                return _cast(dtype, self.index(e, st))
-            case r.Scalar():
-                return _cast(dtype, x.Variable(e.name, e.declared))
-            case r.LastIndex():
-                return x.imm(dtype.max, dtype)
-            case r.Let():
-                return x.Variable(e.name, dtype)
-            case r.Access():
-                return _cast(dtype, self._access(e, st))
-            case r.Apply():
-                return self._apply(e, st)
-            case r.Unary():
-                operand = self.value(e.operand, st)
-                if e.op == "!":
-                    return x.Not(operand)
-                # -x of a floating x keeps the sign of zero, which 0 - x would not.
-                return x.Mul(operand, x.imm(-1, dtype)) if dtype.is_float else x.Sub(x.imm(0, dtype), operand)
-            case r.Binary():
-                a, b = self.value(e.left, st), self.value(e.right, st)
-                if e.op == "/":
-                    return x.Div(a, b) if a.dtype.is_float else x.FloorDiv(a, b)
-                return x.FloorMod(a, b) if e.op == "%" else _NODES[e.op](a, b)
-            case r.If():
-                return x.IfThenElse(
-                    self.value(e.condition, st), self.value(e.then, st), self.value(e.otherwise, st)
-                )
-            case r.Cast():
-                inner = self.value(e.operand, st)
-                if e.target.is_half and inner.dtype != e.target and (e.written or not inner.dtype.is_float):
-                    return x.Cast(FLOAT32, x.Cast(e.target, inner))
-                return _cast(dtype, inner)
-            case _:
-                unreachable(e)
-
-    def _apply(self, e: r.Apply, st: r.Statement) -> Expr:
-        args = [self.value(a, st) for a in e.args]
-        dtype = compute_type(_typed(e))
-        match e.function:
-            case "min" | "max":
-                node = x.Min if e.function == "min" else x.Max
-                out = args[0]
-                for a in args[1:]:
-                    out = node(out, a)
-                return out
-            case "select":
-                return x.Select(args[0], args[1], args[2])
-            case "abs" if not dtype.is_float and not dtype.is_signed:
-                return args[0]
-            case "abs":
-                return x.Call("fabs" if dtype.is_float else "abs", tuple(args), dtype, "intrinsic")
-            case name if name in BUILTINS:
-                return x.Call(name, tuple(args), dtype, "intrinsic")
-            case _:
-                raise InternalError(f"no lowering for the built-in {e.function!r}")
-
     def _access(self, e: r.Access, st: r.Statement) -> Expr:
         s = self.storages[e.tensor.storage]
         subscripts: list[Expr] = []
-        for sub, offset in zip(e.subscripts, self._shift(e.tensor), strict=True):
-            index = self.index(sub, st)
+        for sub, offset in zip(e.subscripts, self.boxes.shift(e.tensor), strict=True):
+            index = self.expressions.index(sub, st)
             subscripts.append(index if offset is None else x.Add(index, offset))
         if e.site >= 0 and e.site not in self.sites:
             names = ", ".join(sub.name if isinstance(sub, r.Index) else sub.span.text for sub in e.subscripts)
@@ -485,73 +385,6 @@ class _Lowering:
         if not s.current:
             raise InternalError(f"'{e.tensor.name}' is read before it has a version")
         return x.Call(s.current, tuple(subscripts), s.buffer.dtype, "func", (), e.site)
-
-    def index(self, e: r.Exp, st: r.Statement) -> Expr:
-        """A subscript, bound or offset as exact integer arithmetic; data enters through a cast."""
-        match e:
-            case r.Const():
-                return x.IntImm(int(e.value))
-            case r.Index() | r.Size():
-                return x.Variable(e.name)
-            case r.Counter():
-                return self.counters[e.name]
-            case r.Scalar():
-                return _cast(INDEX, x.Variable(e.name, e.declared))
-            case r.ExtentOf():
-                return self.boxes.box(e.tensor)[e.axis].extent
-            case r.OriginOf():
-                return self.boxes.box(e.tensor)[e.axis].min
-            case r.Let():
-                return self.index(st.let(e.name), st)
-            case r.Cast() if not lets.inexact(e, st):
-                return self.index(e.operand, st)
-            case _ if lets.inexact(e, st):
-                return _cast(INDEX, self.value(lets.inline(e, st, {b.name for b in st.lets}), st))
-            case r.Unary(op="-"):
-                return x.Sub(x.ZERO, self.index(e.operand, st))
-            case r.Binary() if e.op in ("+", "-", "*", "/", "%"):
-                a, b = self.index(e.left, st), self.index(e.right, st)
-                if e.op == "/":
-                    return x.FloorDiv(a, b)
-                return x.FloorMod(a, b) if e.op == "%" else _NODES[e.op](a, b)
-            case r.Apply(function="min" | "max"):
-                node = x.Min if e.function == "min" else x.Max
-                out = self.index(e.args[0], st)
-                for a in e.args[1:]:
-                    out = node(out, self.index(a, st))
-                return out
-            case r.Apply(function="abs"):
-                a = self.index(e.args[0], st)
-                return x.Max(a, x.Sub(x.ZERO, a))
-            case r.If() | r.Apply(function="select"):
-                c, a, b = r.children(e)
-                return x.Select(self.condition(c, st), self.index(a, st), self.index(b, st))
-            case _:
-                return _cast(INDEX, self.value(lets.inline(e, st, {b.name for b in st.lets}), st))
-
-    def condition(self, e: r.Exp, st: r.Statement) -> Expr:
-        """A relation between index expressions."""
-        match e:
-            case r.Let():
-                return self.condition(st.let(e.name), st)
-            case r.Unary(op="!"):
-                return x.Not(self.condition(e.operand, st))
-            case r.Binary(op="&&" | "||"):
-                return _NODES[e.op](self.condition(e.left, st), self.condition(e.right, st))
-            case r.Binary() if e.op in ("==", "!=", "<", "<=", ">", ">=") and not _typed(e.left).is_float:
-                return _NODES[e.op](self.index(e.left, st), self.index(e.right, st))
-            case _:
-                return self.value(lets.inline(e, st, {b.name for b in st.lets}), st)
-
-
-def _cast(dtype: DType, e: Expr) -> Expr:
-    return e if e.dtype == dtype else x.Cast(dtype, e)
-
-
-def _typed(e: r.Exp) -> DType:
-    if e.dtype is None:
-        raise InternalError(f"untyped expression: {e!r}")
-    return e.dtype
 
 
 def _left(text: str) -> str:

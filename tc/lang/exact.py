@@ -77,7 +77,8 @@ def integer_type(e: r.Exp, types: Mapping[str, DType]) -> DType | None:
         case r.Scalar():
             return e.declared
         case r.Access():
-            return types.get(e.tensor.storage.name, e.tensor.storage.declared or INT32)
+            declared = e.tensor.storage.declared or INT32
+            return promote(declared, types.get(e.tensor.storage.name, declared))
         case r.Cast():
             return e.target
         case r.Apply() | r.If() | r.Binary() | r.Unary():

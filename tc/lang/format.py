@@ -94,7 +94,8 @@ def format_def(d: s.Def) -> str:
 def _head(d: s.Def) -> str:
     params = ", ".join(f"{_type(p.type, bool(p.type.dims))} {p.name}" for p in d.params)
     returns = ", ".join(f"{_type(x.type, x.has_dims)} {x.name}" if x.type else x.name for x in d.returns)
-    return f"def {d.name}({params}) -> ({returns}) {{"
+    variables = ", ".join(v.name if v.bound == "number" else f"{v.name}: {v.bound}" for v in d.variables)
+    return f"def {d.name}{f'<{variables}>' if variables else ''}({params}) -> ({returns}) {{"
 
 
 def _body(body: tuple[s.Stmt, ...], pad: str) -> Iterator[_Line]:
@@ -117,7 +118,7 @@ def format_loop(st: s.For) -> str:
 
 
 def _type(t: s.Type, dims: bool) -> str:
-    name = type_name(t.dtype)
+    name = t.variable or type_name(t.dtype)
     return f"{name}({','.join(str(d.value) for d in t.dims)})" if dims else name
 
 

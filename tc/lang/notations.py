@@ -10,8 +10,10 @@ from tc.lang import check as tc_check
 from tc.lang import format as tc_format
 from tc.lang import parse as tc_parse
 from tc.lang import resolved as r
+from tc.lang.generic import instantiated
 
-Known = tuple[tuple[str, int, Any], ...]  # parameters with the rank and element type that a call has
+# What a source leaves open: parameters of SaC with rank and element type, type variables with 0 and theirs.
+Known = tuple[tuple[str, int, Any], ...]
 
 
 def parse(lang: str, source: Source) -> Any:
@@ -30,7 +32,7 @@ def check(lang: str, syntax: Any, entry: str | None, known: Known) -> r.Checked:
 
         given: Mapping[str, Given] = {n: Given(rank, dtype) for n, rank, dtype in known}
         return elaborate(syntax, entry, given)
-    return tc_check.check(syntax, entry)
+    return tc_check.check(instantiated(syntax, entry, {n: dtype for n, _, dtype in known}), entry)
 
 
 def formatted(lang: str, syntax: Any) -> str:

@@ -15,10 +15,11 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from tc.dtypes import SPELLINGS, UINT64
-from tc.errors import InternalError, ParseError, Source, Span
+from tc.dtypes import SPELLINGS, UINT64, DType
+from tc.errors import InternalError, ParseError, Source, Span, did_you_mean
 from tc.lang import habits
 from tc.lang import syntax as s
+from tc.lang.generic import BOUNDS
 
 if TYPE_CHECKING:
     from lark import Lark
@@ -32,6 +33,7 @@ class _Builder:
 
     def __init__(self, source: Source) -> None:
         self.source = source
+        self.variables: dict[str, DType] = {}  # the type variables of the def in hand, and a type of each
         self.heights: dict[int, int] = {}  # id(expression) -> height; the tree keeps the ids alive
 
     def span(self, children: list[Any]) -> Span:
@@ -172,7 +174,37 @@ class _Builder:
 
     def type(self, c: list[Any]) -> s.Type:
         dims = tuple(d for d in c[1:] if isinstance(d, s.DimDecl))
-        return s.Type(SPELLINGS[str(c[0])], dims, self.span(c))
+        name = str(c[0])
+        if c[0].type == "SCALAR":
+            return s.Type(SPELLINGS[name], dims, self.span(c))
+        if name not in self.variables:
+            raise ParseError(
+                f"'{name}' is no type",
+                self.token(c[0]),
+                code="TC0102",
+                help=habits.of_type(name)
+                or did_you_mean(name, (*SPELLINGS, *self.variables))
+                or "types are float, double, int, …; a type variable stands behind the name of a def: "
+                f"def f<{name}>(…)",
+            )
+        return s.Type(self.variables[name], dims, self.span(c), name)
+
+    def variable(self, c: list[Any]) -> s.TypeVariable:
+        name, bound = str(c[0]), str(c[2]) if len(c) > 1 else "number"
+        if bound not in BOUNDS:
+            raise ParseError(
+                f"'{bound}' is no bound of a type variable",
+                self.token(c[2]),
+                code="TC0102",
+                help=did_you_mean(bound, BOUNDS) or f"bounds are {', '.join(BOUNDS)}",
+            )
+        if name in SPELLINGS or name in self.variables:
+            what = "a type" if name in SPELLINGS else "a type variable already"
+            raise ParseError(
+                f"'{name}' is {what}", self.token(c[0]), code="TC0102", help="give the variable another name"
+            )
+        self.variables[name] = BOUNDS[bound][0]
+        return s.TypeVariable(name, bound, self.token(c[0]))  # type: ignore[arg-type]
 
     def param(self, c: list[Any]) -> s.Param:
         return s.Param(c[0], str(c[1]), self.token(c[1]))
@@ -191,11 +223,17 @@ class _Builder:
     def callee(self, c: list[Any]) -> Any:
         return c[0]
 
+    def variables_(self, c: list[Any]) -> list[s.TypeVariable]:
+        return [x for x in c if isinstance(x, s.TypeVariable)]
+
     def def_(self, c: list[Any]) -> s.Def:
-        params = c[3] if isinstance(c[3], tuple) else ()
-        returns = next(x for x in c[4:] if isinstance(x, tuple))
+        variables = next((tuple(x) for x in c if isinstance(x, list)), ())
+        rest = [x for x in c[2:] if not isinstance(x, list)]
+        params = rest[1] if isinstance(rest[1], tuple) else ()
+        returns = next(x for x in rest[2:] if isinstance(x, tuple))
         body = tuple(x for x in c if isinstance(x, (s.Assign, s.TupleCall, s.For)))
-        return s.Def(str(c[1]), params, returns, body, self.span(c), self.token(c[1]))
+        self.variables = {}
+        return s.Def(str(c[1]), params, returns, body, self.span(c), self.token(c[1]), variables)
 
     def program(self, c: list[Any]) -> s.Program:
         return s.Program(tuple(c), self.span(c))
@@ -222,7 +260,7 @@ class _Relay:
         self.local = threading.local()
 
     def __getattr__(self, rule: str) -> Callable[[list[Any]], Any]:
-        method = "def_" if rule == "def" else rule
+        method = {"def": "def_", "variables": "variables_"}.get(rule, rule)
         if not hasattr(_Builder, method):
             raise AttributeError(rule)
         local = self.local
@@ -295,6 +333,8 @@ _SHOWN = {
     "ASSIGN": "'=' or a reduction such as '+=!'",
     "EQ": "'='",
     "ARROW": "'->'",
+    "LESS": "'('",
+    "GREATER": "'>'",
     "WHERE": "'where'",
     "IN": "'in'",
     "EXISTS": "'exists'",
@@ -338,11 +378,12 @@ def _unexpected_token(source: Source, e: Any) -> ParseError:
         return _at_end(source, expected)
     span = Span(source, token.start_pos, token.end_pos)
     before = source.text[: token.start_pos]
-    if expected == {"CALLEE"} and token.type == "NAME":
-        after = Span(source, token.end_pos, token.end_pos + 1)
+    if expected == {"LESS"}:
+        name = before.split()[-1]
+        end = len(before.rstrip())
         return ParseError(
-            f"expected ( after '{token}'",
-            after,
+            f"expected ( after '{name}'",
+            Span(source, end, end + 1),
             code="TC0102",
             help="a def is written def NAME(parameters) -> (returns) { statements }",
         )

@@ -96,7 +96,7 @@ class StatementResolver:
             for call in _calls(root):
                 if find(call.name) is None and call.name not in self.scope.defs:
                     for arg in call.args:
-                        self.subscript_names |= {n.id for n in _names(arg)}
+                        self.subscript_names |= {n.id for n in _indices(arg)}
         self.subscript_names -= let_names
 
     def _reads_tensor(self, e: s.Exp) -> bool:
@@ -547,6 +547,16 @@ def _names(e: s.Exp) -> list[s.Name]:
     if isinstance(e, s.Name):
         return [e]
     return [n for p in parts(e) for n in _names(p)]
+
+
+def _indices(e: s.Exp) -> list[s.Name]:
+    """The names that a subscript makes index variables: `pi` is none in what it converts, as in
+    `int(pi * float(i))`."""
+    if isinstance(e, s.Cast):
+        return [n for n in _names(e) if n.id not in CONSTANTS]
+    if isinstance(e, s.Name):
+        return [e]
+    return [n for p in parts(e) for n in _indices(p)]
 
 
 def _calls(e: s.Exp) -> list[s.Call]:

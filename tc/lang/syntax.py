@@ -222,10 +222,21 @@ class DimDecl:
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """An element type and the declared extents; no extents is a scalar."""
+    """An element type and the declared extents; no extents is a scalar.  `variable` is the type variable that
+    `dtype` is the value of."""
 
     dtype: DType
     dims: tuple[DimDecl, ...]
+    span: Span = _span()
+    variable: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TypeVariable:
+    """A variable for an element type, and which types it may be."""
+
+    name: str
+    bound: Literal["number", "floating", "integral"]
     span: Span = _span()
 
 
@@ -254,6 +265,7 @@ class Def:
     body: tuple[Stmt, ...]
     span: Span = _span()
     name_span: Span = _span()
+    variables: tuple[TypeVariable, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,11 @@ def assign_types(
     return _Typer(checked, overrides or {}, index).run()
 
 
+def argument_types(checked: r.Checked) -> tuple[tuple[r.Argument, DType], ...]:
+    """The tensors that cross calls as parameters, each with its element type."""
+    return _Typer(checked, {}, INT32).arguments()
+
+
 def subscript_only(checked: r.Checked) -> frozenset[str]:
     """The integer tensor parameters that are read in subscripts only: any integer type serves them."""
     values: set[str] = set()
@@ -70,8 +75,12 @@ def subscript_only(checked: r.Checked) -> frozenset[str]:
 
 
 def _is_index_arithmetic(e: r.Exp) -> bool:
-    """Whether a subscript only adds to what it reads, so that the width of the data cannot show."""
-    return not any(isinstance(x, (r.Cast, r.Apply, r.If)) for x in r.walk(e))
+    """Whether a subscript is computed in exact integers, so that the width of the data cannot show."""
+    exact = ("min", "max", "abs")
+    return not any(
+        isinstance(x, (r.Cast, r.If)) or (isinstance(x, r.Apply) and x.function not in exact)
+        for x in r.walk(e)
+    )
 
 
 class _Typer:
@@ -85,10 +94,18 @@ class _Typer:
         self.lets: dict[str, r.Exp] = {}
         self.open: set[r.Tensor] = set()  # whose types are being found: they adapt, as literals do
 
-    def run(self) -> Typed:
+    def arguments(self) -> tuple[tuple[r.Argument, DType], ...]:
+        self._decide_all()
+        arguments = self.checked.arguments
+        return tuple((a, a.tensor.storage.declared or self.dtypes[a.tensor.storage]) for a in arguments)
+
+    def _decide_all(self) -> None:
         for st in self.checked.statements:
             if st.target.storage not in self.dtypes:
                 self._decide(st.target.storage)
+
+    def run(self) -> Typed:
+        self._decide_all()
         statements = tuple(self._statement(st) for st in self.checked.statements)
         for a in self.checked.arguments:
             found = a.tensor.storage.declared or self.dtypes[a.tensor.storage]
@@ -185,7 +202,7 @@ class _Typer:
             case r.Access() if e.modes:
                 return self.exp(expanded(e))
             case r.Access():
-                return self._access(e)
+                return self._widened(self._access(e))
             case r.Apply():
                 return self._apply(e)
             case r.Unary():
@@ -217,10 +234,10 @@ class _Typer:
             return replace(c, value=value, dtype=e.target, span=e.span)
         return replace(e, operand=self.settled(c), dtype=e.target)
 
-    def _access(self, e: r.Access) -> r.Exp:
+    def _access(self, e: r.Access) -> r.Access:
         subscripts: list[r.Exp] = []
         for sub in e.subscripts:
-            typed = self.settled(self.exp(sub))
+            typed = self.settled(self._whole(sub))
             self._integral(typed, f"a subscript of '{e.tensor.name}'")
             subscripts.append(typed)
         storage = e.tensor.storage
@@ -231,8 +248,21 @@ class _Typer:
         dtype = None if storage in self.open else self.dtypes.get(storage)
         return replace(e, subscripts=tuple(subscripts), dtype=dtype)
 
+    def _whole(self, e: r.Exp) -> r.Exp:
+        """A subscript; an element that is one by itself keeps its type."""
+        return self._access(e) if isinstance(e, r.Access) and not e.modes else self.exp(e)
+
+    def _widened(self, e: r.Access) -> r.Exp:
+        """An element of an array of another integer type than declared, for arithmetic: this does not wrap
+        where that of the declared type would not."""
+        declared = e.tensor.storage.declared
+        if declared is None or e.dtype is None or e.dtype == declared or not declared.is_int:
+            return e
+        wide = promote(declared, e.dtype)
+        return e if wide == e.dtype else r.Cast(wide, e, False, e.span, wide)
+
     def _subscript(self, e: r.Exp) -> r.Exp:
-        typed = self.settled(self.exp(e))
+        typed = self.settled(self._whole(e))
         self._integral(typed, "a left-hand-side subscript")
         return typed
 

@@ -18,7 +18,9 @@ from tc.dtypes import INT32, INT64, DType
 from tc.errors import DataDependentAccess, InternalError, NarrowedRange, RangeError, Source, Warning
 from tc.ir import expr as x
 from tc.ir import verify
-from tc.ir.lower import Boxes, lower
+from tc.ir.boxes import Boxes
+from tc.ir.dropped import dropped
+from tc.ir.lower import lower
 from tc.ir.printer import program_text
 from tc.ir.program import Precondition, Program, Range
 from tc.ir.specialize import specialize as specialize_program
@@ -68,7 +70,8 @@ class Front:
 @dataclass(frozen=True, slots=True)
 class Variant:
     """What besides sizes selects a program: values of specialised scalars, outputs the caller passes to be
-    accumulated into, the types of subscript-only integers, and whether indices need 64 bits."""
+    accumulated into, the types of subscript-only integers, and whether indices need 64 bits.  `drop`:
+    scatters leave out what lies outside their tensor."""
 
     scalars: tuple[tuple[str, int], ...] = ()
     given: frozenset[str] = frozenset()
@@ -76,6 +79,7 @@ class Variant:
     wide: bool = False
     strict: bool = False
     checks: bool = True
+    drop: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +217,8 @@ def _of_variant(state: _BuildState) -> _BuildState:
 def _lowered(state: _BuildState) -> _BuildState:
     variant, ranges = state.variant, state.ranges
     program = lower(state.typed, _boxes(ranges), given=variant.given, strict=variant.strict)
+    if variant.drop:
+        program = dropped(program)
     # Until they are decided, open accesses count as checked: folding keeps those (`x * 0`).
     program = _mark(program, {(o.site, o.dim) for o in ranges.obligations})
     if variant.scalars:
@@ -273,6 +279,7 @@ def _boxes(ranges: Ranges) -> Boxes:
         tuple({v: known(b) for v, b in m.items()} for m in ranges.variables),
         ranges.preconditions,
         {n: known(b) for n, b in ranges.counters.items()},
+        ranges.cut,
     )
 
 

@@ -7,6 +7,7 @@ expression.  Everything else that is not quasi-affine is None, and the caller ov
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -46,6 +47,8 @@ from tc.poly.extrema import Sum, operands, plus, unified
 
 PARAM, IN, SET, OUT = isl.dim_type.param, isl.dim_type.in_, isl.dim_type.set, isl.dim_type.out
 
+# Of so many indices of int32 a sum does not wrap around: an array that large has indices of int64.
+_SUMMANDS = 4
 _SMALL, _LARGE = 1 << 20, 1 << 62  # values of a term; those of which nothing is known
 
 # A linear form: coefficients of variables and of parameters by position, and a constant.
@@ -119,6 +122,31 @@ def _reach(r: Range) -> int | None:
     return max(abs(r.min.value), abs(r.min.value + r.extent.value - 1))
 
 
+def _weight(e: Expr) -> float:
+    """How many indices an expression of int32 adds up at most, in magnitude; infinity if it may be more."""
+    match e:
+        case IntImm():
+            return 0 if abs(e.value) < 1 << 24 else math.inf
+        case Variable():
+            return 1
+        case Cast() if e.value.dtype == INDEX and isinstance(e.value, Variable):
+            return 1
+        case Add() | Sub():
+            return _weight(e.a) + _weight(e.b)
+        case Min() | Max():
+            return max(_weight(e.a), _weight(e.b))
+        case Mul(a=a, b=IntImm(value=k)) | Mul(a=IntImm(value=k), b=a):
+            return abs(k) * _weight(a) if k else 0
+        case FloorDiv(a=a, b=IntImm(value=k)) | FloorMod(a=a, b=IntImm(value=k)) if k > 0:
+            return _weight(a)
+        case Select():
+            return max(_weight(e.true_value), _weight(e.false_value))
+        case IfThenElse():
+            return max(_weight(e.then_value), _weight(e.else_value))
+        case _:
+            return math.inf
+
+
 class Affine:
     """Converts expressions over the dimensions of one set space; `axes`: those of which ranges are known."""
 
@@ -146,7 +174,7 @@ class Affine:
         terms = [(abs(c), abs(c) * self.reach.get(k, _LARGE)) for k, c in form.items() if k != _CONST]
         weight = sum(c for c, reach in terms if reach > _SMALL)
         reach = sum(reach for _, reach in terms if reach <= _SMALL) + abs(form.get(_CONST, 0))
-        if e.dtype.bits == 32 and (weight > 4 or reach > 1 << 24):
+        if e.dtype.bits == 32 and (weight > _SUMMANDS or reach > 1 << 24):
             return None
         return form
 
@@ -212,8 +240,9 @@ class Affine:
         if form is not None:
             return isl.PwAff.from_aff(self.aff(form))
         wide = e.dtype.is_signed and e.dtype.bits >= 32
-        if e.dtype != INDEX and (not wide or isinstance(e, (Add, Sub, Mul))):
-            return None  # it may wrap
+        wraps = isinstance(e, (Add, Sub, Mul)) and (e.dtype.bits > 32 or _weight(e) > _SUMMANDS)
+        if e.dtype != INDEX and (not wide or wraps):
+            return None
         match e:
             case Cast():
                 return self.pw_aff(e.value) if e.dtype.is_int and e.value.dtype.is_int else None

@@ -36,8 +36,9 @@ Solution = Mapping[str, Interval]
 
 class Facts:
     """`dims`: the dimensions of tensors known so far; `counters`: the values of loop variables, outer loops
-    first; `deferred`: solver variables that stand for values known only once scalars are; `opaque`: those
-    that stand for data, with the bounds of its type."""
+    first, but those of which the statement in hand has an index of the same name; `deferred`: solver
+    variables that stand for values known only once scalars are; `opaque`: those that stand for data, with
+    the bounds of its type."""
 
     def __init__(self, checked: r.Checked, scalars: Mapping[str, int], integers: Mapping[str, DType]) -> None:
         self.scalars = scalars
@@ -45,6 +46,7 @@ class Facts:
         self.sizes: dict[str, solve.Bounds] = dict.fromkeys(checked.sizes, (0, None))
         self.ones: dict[str, solve.Bounds] = dict.fromkeys(checked.sizes, (1, None))
         self.dims: dict[r.Tensor, list[Interval | None]] = {}
+        self.every_counter: dict[str, Interval] = {}
         self.counters: dict[str, Interval] = {}
         self.deferred: dict[str, frozenset[str]] = {}
         self.opaque: dict[str, solve.Bounds] = {}
@@ -90,13 +92,19 @@ class Facts:
                 t = solve.bounds_of_expr_in_scope(t, {name: (i.lo, i.hi)}, self.sizes)[upper]
         return t
 
-    def enter(self, loops: tuple[r.Loop, ...]) -> None:
-        """Know the values of these loops' variables.  Raises Unknown where a bound is not known yet."""
-        for loop in loops:
+    def enter(self, st: r.Statement) -> None:
+        """Have a statement in hand, and know the values of the variables of the loops around it.
+
+        Raises Unknown where a bound is not known yet.
+        """
+        own = {*st.variables, *st.auxiliary}  # which are in no loop of their name
+        self.counters = {n: i for n, i in self.every_counter.items() if n not in own}
+        for loop in st.loops:
             if loop.name not in self.counters:
                 first, last = self.bound_term(loop.first), self.bound_term(loop.last)
                 i = Interval(("+", last, 1), first) if loop.down else Interval(first, ("-", last, 1))
-                self.counters[loop.name] = Interval(self.simplify(i.lo), self.simplify(i.hi))
+                found = Interval(self.simplify(i.lo), self.simplify(i.hi))
+                self.counters[loop.name] = self.every_counter[loop.name] = found
 
     def waits(self, t: Term) -> frozenset[str]:
         """The scalars a term needs before it has a value."""

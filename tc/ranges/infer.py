@@ -20,14 +20,14 @@ from collections.abc import Mapping, Sequence
 
 from tc.dtypes import DType
 from tc.errors import Note, RangeError, Span
-from tc.halide import solve
 from tc.halide.solve import Term
-from tc.halide.terms import attained, expr_of, free, show
+from tc.halide.terms import expr_of, free, show
 from tc.ir.program import Precondition
 from tc.lang import resolved as r
+from tc.ranges.checks import Checks
 from tc.ranges.facts import Facts, Interval, Solution, Unknown
-from tc.ranges.model import Derivation, Obligation, Ranges
-from tc.ranges.rounds import Constraint, Implies, Rounds, access_text
+from tc.ranges.model import Derivation, Ranges
+from tc.ranges.rounds import Constraint, Implies, Rounds
 
 
 def infer(
@@ -55,6 +55,28 @@ def infer(
         raise _too_large("a constant of this statement", inference.at) from None
 
 
+def _by_mode(st: r.Statement, v: str) -> str | None:
+    """Help for a variable that boundary modes alone keep from being given a range."""
+    for root in st.roots():
+        for a in r.accesses(r.expand_lets(root, st)):
+            free_dims = [d for d in range(len(a.modes)) if not a.constrained(d)]
+            plain = [d for d in free_dims if isinstance(a.subscripts[d], r.Index)]
+            if any(r.Index(v, a.span) == a.subscripts[d] for d in plain):
+                modes = ["none" if d in plain else _mode_text(m) for d, m in enumerate(a.modes)]
+                return (
+                    f"a dimension with a mode gives no range: write {a.tensor.name}[{','.join(modes)}](…), "
+                    f"or give it one: where {v} in 0:…"
+                )
+    return None
+
+
+def _mode_text(m: r.Mode) -> str:
+    if m.value is None:
+        return m.name
+    zero = isinstance(m.value, r.Const) and m.value.value == 0
+    return "zero" if zero else f"fill={m.value.span.text}"
+
+
 def _wide(extent: r.Exp) -> bool:
     return isinstance(extent, r.Const) and int(extent.value) >> 31 > 0
 
@@ -66,12 +88,6 @@ def _too_large(what: str, span: Span) -> RangeError:
         code="TC0308",
         help="the solver computes in 32 bits: use smaller offsets, strides and bounds",
     )
-
-
-def _guarded_accesses(constraints: Sequence[Constraint], v: str) -> Sequence[r.Access]:
-    """The accesses under conditions that gave a variable its range, each once."""
-    found = (c for c in constraints if c.used and c.guarded and v in free(c.subscript))
-    return list(dict.fromkeys(c.access for c in found))
 
 
 def pieces(statements: Sequence[r.Statement]) -> dict[r.Tensor, dict[int, Sequence[int]]]:
@@ -114,8 +130,7 @@ class _Inference:
         self.pieces = pieces(checked.statements)
         self.given: dict[tuple[r.Tensor, int], dict[int, Interval]] = {}  # by statement
         self.derivation = Derivation()
-        self.preconditions: list[Precondition] = []
-        self.obligations: list[Obligation] = []
+        self.checks = Checks(self.facts, self.rounds, self.pieces, self.givers)
 
     def run(self) -> Ranges:
         statements = self.checked.statements
@@ -137,7 +152,7 @@ class _Inference:
             if not progress and not self._give_in_part() and not self._last_resort(pending):
                 self._fail(pending[0])
         for k, st in enumerate(statements):
-            self._finish(k, st, *done[k])
+            self.checks.finish(k, st, *done[k])
         self._agreements()
         boxes = {
             t: tuple(self.facts.bound(i) for i in dims if i is not None)
@@ -150,11 +165,12 @@ class _Inference:
         return Ranges(
             variables,
             boxes,
-            tuple(self.obligations),
-            tuple(dict.fromkeys(self.preconditions)),
+            tuple(self.checks.obligations),
+            tuple(dict.fromkeys(self.checks.preconditions)),
             tuple(sorted(self.derivation.steps, key=lambda s: s.statement)),
             tuple(dict.fromkeys(self.derivation.narrowings)),
-            {n: self.facts.bound(i) for n, i in self.facts.counters.items()},
+            {n: self.facts.bound(i) for n, i in self.facts.every_counter.items()},
+            frozenset(self.checks.cut),
         )
 
     def _attempt(self, k: int) -> tuple[dict[str, Interval] | None, list[Constraint], list[str], Derivation]:
@@ -164,7 +180,7 @@ class _Inference:
         unknown = [*st.variables, *st.auxiliary]
         sol: dict[str, Interval] = {}
         try:
-            self.facts.enter(st.loops)
+            self.facts.enter(st)
             for d, sub in enumerate(st.subscripts):
                 if sub.data is not None and self.facts.interval(st.target, d) is None:
                     raise Unknown  # a scatter gives its tensor no range
@@ -306,190 +322,6 @@ class _Inference:
                         changed = True
         return changed
 
-    def _finish(self, k: int, st: r.Statement, sol: Solution, constraints: list[Constraint]) -> None:
-        for v in (*st.variables, *st.auxiliary):
-            self._extent_not_negative(st, v, sol[v], _guarded_accesses(constraints, v))
-        for v in st.needs:
-            self._not_empty(st, v, sol)
-        for d, sub in enumerate(st.subscripts):
-            if sub.data is not None:
-                continue
-            self._inside_tensor(k, st, d, sub, sol)
-        # Rebuilt, since dimensions that were open when the statement was solved are known by now.
-        held = {c.key for c in constraints if c.used}
-        for c in self.rounds.constraints(st, sol, set(sol)):
-            if c.key not in held:
-                self._oblige(k, st, c, sol)
-        self._mapped_into_something(st, sol)
-
-    def _extent_not_negative(self, st: r.Statement, v: str, i: Interval, guarded: Sequence[r.Access]) -> None:
-        """Refuse a range of negative extent, and one that accesses under conditions make empty for all
-        sizes; what sizes decide becomes a precondition."""
-        extent = self.facts.simplify(("+", ("-", i.hi, i.lo), 1))
-        if self.facts.waits(extent):
-            return
-        empty: Term = self.facts.always(("<=", extent, 0))
-        low, end = show(i.lo), show(self.facts.simplify(("+", i.hi, 1)))
-        negative = self.facts.proves(("<", extent, 0))
-        if negative or (guarded and solve.can_prove(empty, self.facts.ones)):
-            names = {a: f"{a.tensor.name}({access_text(a)})" for a in guarded}
-            how = f"has the negative extent {show(extent)}" if negative else "is empty for all sizes"
-            raise RangeError(
-                f"the range of '{v}' is {low}:{end}, which {how}",
-                st.span_of(v),
-                code="TC0304",
-                notes=[
-                    Note(f"{text} is read under a condition, and {v} must keep it in range there", a.span)
-                    for a, text in names.items()
-                ],
-                help=f"give it: where {v} in …; or let the condition keep {' and '.join(names.values())} in "
-                "range by itself"
-                if guarded
-                else "a range lo:hi is half-open, with lo <= hi",
-            )
-        if self.facts.proves((">=", extent, 0)):
-            return
-        what = f"the range {low}:{end} of '{v}' would have a negative extent"
-        if guarded:
-            accesses = " and ".join(f"{a.tensor.name}({access_text(a)})" for a in guarded)
-            what += f" (which {accesses} under a condition {'give' if len(guarded) > 1 else 'gives'} it)"
-        condition = self.facts.simplify(self.facts.always((">=", extent, 0)))
-        if condition is False:
-            raise RangeError(
-                f"the range of '{v}' is {low}:{end}, which has a negative extent in some iteration",
-                st.span_of(v),
-                code="TC0304",
-                help="let the loop end sooner, or write the bound as a maximum: max(lo, hi)",
-            )
-        self.preconditions.append(Precondition(expr_of(condition), what, st.span_of(v)))
-
-    def _not_empty(self, st: r.Statement, v: str, sol: Solution) -> None:
-        """A variable needs a value, unless no element is computed."""
-        condition = self.facts.simplify(self.facts.always((">=", ("-", sol[v].hi, sol[v].lo), 0)))
-        if condition is True or self.facts.waits(condition) or self.facts.proves(condition):
-            return
-        unless = self._unless_empty(condition, {n: sol[n] for n in st.indices})
-        text = f"'{st.target.name}' would be the place of an extreme of nothing: '{v}' has no values"
-        self.preconditions.append(Precondition(expr_of(unless), text, st.span_of(v), expr_of(condition)))
-
-    def _mapped_into_something(self, st: r.Statement, sol: Solution) -> None:
-        """Boundary modes that map subscripts need an element to map them to, unless nothing is read."""
-        for a in (a for e in st.roots() for a in r.accesses(e)):
-            for d, m in enumerate(a.modes):
-                box = self.facts.interval(a.tensor, d)
-                if m.name in ("none", "fill") or box is None:
-                    continue
-                condition = self.facts.simplify((">=", ("-", box.hi, box.lo), 0))
-                if condition is True or self.facts.waits(condition) or self.facts.proves(condition):
-                    continue
-                text = f"{a.tensor.name}[{m.name}] reads dimension {d}, which has no elements"
-                self.preconditions.append(
-                    Precondition(
-                        expr_of(self._unless_empty(condition, sol)), text, a.span, expr_of(condition)
-                    )
-                )
-
-    def _inside_tensor(self, k: int, st: r.Statement, d: int, sub: r.Subscript, sol: Solution) -> None:
-        box = self.facts.interval(st.target, d)
-        if box is None or st.box is not None:  # the parts of a concat fill their box by construction
-            return
-        i = sol[sub.index]
-        lo, hi = i.lo, i.hi
-        if sub.offset is not None:
-            offset = self.facts.term(r.expand_lets(sub.offset, st))
-            lo, hi = self.facts.simplify(("+", lo, offset)), self.facts.simplify(("+", hi, offset))
-        if (lo, hi) == (box.lo, box.hi) or k in self.pieces.get(st.target, {}).get(d, ()):
-            return
-        for op, mine, bound in ((">=", lo, box.lo), ("<=", hi, box.hi)):
-            condition = self.facts.simplify(self.facts.always((op, mine, bound)))
-            if condition is True or self.facts.waits(condition) or self.facts.proves(condition):
-                continue
-            giver = self.givers.get((st.target.storage, d))
-            mine_text = f"{show(lo)}:{show(self.facts.simplify(('+', hi, 1)))}"
-            box_text = f"{show(box.lo)}:{show(self.facts.simplify(('+', box.hi, 1)))}"
-            message = (
-                f"this statement writes '{st.target.name}' at {mine_text} in dimension {d}, outside its "
-                f"range {box_text}"
-            )
-            if self.facts.refutes(condition):
-                raise RangeError(
-                    message,
-                    sub.span,
-                    code="TC0305",
-                    notes=[Note("the range comes from here", giver)] if giver else (),
-                    help="the first statement of a tensor fixes its range; use 'where' to make them agree",
-                )
-            # Only an empty left-hand side writes nothing: `op=!` initialises also what it does not reduce.
-            written = {n: sol[n] for n in st.indices}
-            self.preconditions.append(
-                Precondition(
-                    expr_of(self._unless_empty(condition, written)), message, sub.span, expr_of(condition)
-                )
-            )
-
-    def _oblige(self, k: int, st: r.Statement, c: Constraint, sol: Solution) -> None:
-        data = bool(free(c.subscript) & self.facts.opaque.keys())
-        # A clamp is a promise about sizes, whatever the data are.
-        necessary = data or (
-            not (c.guarded or st.conditions)
-            and attained(c.subscript, sol.keys() | self.facts.counters.keys())
-        )
-        condition: Term = False
-        if not data:
-            condition = self.facts.quantify(c.condition, sol)
-            if free(condition) & (sol.keys() | self.facts.opaque.keys()):
-                condition = False
-        if condition is False:
-            typed = self._extreme_in_range(c, sol, types=True)
-            if typed is not False and self.facts.proves(typed):
-                return
-            # Without the bounds of a type only a clamp gives a condition; other data is checked when read.
-            condition = self._extreme_in_range(c, sol, types=False)
-            data = data and condition is False
-        if self.facts.waits(condition) or any(
-            self.facts.waits(i.lo) | self.facts.waits(i.hi) for i in sol.values()
-        ):
-            return
-        if condition is True or (condition is not False and self.facts.proves(condition)):
-            return
-        text = f"{c.access.tensor.name}({access_text(c.access)})"
-        self.obligations.append(
-            Obligation(
-                k,
-                c.access.site,
-                c.dim,
-                c.access.tensor.name,
-                None if condition is False else expr_of(self._unless_empty(condition, sol)),
-                None if condition is False else expr_of(condition),
-                c.guarded,
-                data,
-                necessary,
-                f"{text} needs {show(condition)}"
-                if condition is not False
-                else f"{text} may leave its tensor",
-                c.access.subscripts[c.dim].span,
-            )
-        )
-
-    def _extreme_in_range(self, c: Constraint, sol: Solution, *, types: bool) -> Term:
-        """That the extreme value of a subscript is in range; False where it has none over sizes."""
-        bound = self.rounds.extreme(c, sol, set(), types=types)
-        if bound is None or free(bound) & sol.keys():
-            return False
-        return self.facts.simplify(("<=" if c.upper else ">=", bound, c.limit))
-
-    def _unless_empty(self, condition: Term, sol: Solution) -> Term:
-        """No access happens where a range is empty."""
-        if condition is True:
-            return condition
-        for i in sol.values():
-            empty = self.facts.simplify(("<", i.hi, i.lo))
-            if free(empty) & self.facts.counters.keys():
-                continue
-            if empty is not False and not self.facts.waits(empty) and not self.facts.proves(("not", empty)):
-                condition = ("or", condition, empty)
-        return condition
-
     def _agreements(self) -> None:
         pairs = [(e.left, e.right, e.reason, e.span) for e in self.checked.equalities]
         for x in self.checked.returns:
@@ -505,7 +337,7 @@ class _Inference:
                 raise RangeError(
                     text, span, code="TC0309", help="no sizes can make them equal: check the declarations"
                 )
-            self.preconditions.append(Precondition(expr_of(("==", a, b)), text, span))
+            self.checks.preconditions.append(Precondition(expr_of(("==", a, b)), text, span))
 
     def _fail(self, k: int) -> None:
         """Nothing moves any more: explain the first open variable of the first waiting statement."""
@@ -523,7 +355,9 @@ class _Inference:
         mine = [c for c in constraints if v in free(c.subscript)]
         where = f"give it one: where {v} in 0:…"
         if not mine:
-            raise RangeError(f"the range of '{v}' is unconstrained", span, code="TC0301", help=where)
+            raise RangeError(
+                f"the range of '{v}' is unconstrained", span, code="TC0301", help=_by_mode(st, v) or where
+            )
         for c in mine:
             others = sorted((free(c.subscript) & set(unknown)) - {v})
             data = free(c.subscript) & self.facts.opaque.keys()

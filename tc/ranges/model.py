@@ -82,7 +82,8 @@ class Derivation:
 @dataclass(frozen=True, slots=True)
 class Ranges:
     """`variables[k]`: the ranges of statement k's variables; `boxes`: those of the tensors' dimensions;
-    `counters`: the values of sequential loops' variables, which the former, and inner loops, may name."""
+    `counters`: the values of sequential loops' variables, which the former, and inner loops, may name;
+    `cut`: statements, and dimensions that they write within the tensor only because of their conditions."""
 
     variables: tuple[Mapping[str, Bound], ...]
     boxes: Mapping[r.Tensor, tuple[Bound, ...]]
@@ -91,6 +92,7 @@ class Ranges:
     steps: tuple[Step, ...]
     narrowings: tuple[Narrowing, ...] = ()
     counters: Mapping[str, Bound] = field(default_factory=dict[str, Bound])
+    cut: frozenset[tuple[int, int]] = frozenset()
 
     @property
     def complete(self) -> bool:

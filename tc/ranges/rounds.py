@@ -132,7 +132,7 @@ class Rounds:
 
     def _same(self, a: Term, b: Term) -> bool:
         same: Term = ("==", a, b)
-        return a == b or self.facts.proves(same) or self._follows((), same)
+        return a == b or self.facts.proves(same) or self.follows((), same)
 
     def _shown(self, i: Interval) -> str:
         return f"{show(i.lo)}:{show(self.facts.simplify(('+', i.hi, 1)))}"
@@ -166,7 +166,7 @@ class Rounds:
                         continue
                     term = self.facts.term(e)
                     inside: Term = ("and", (">=", term, box.lo), ("<=", term, box.hi))
-                    implied = bool(guards) and self._follows(guards, inside)
+                    implied = bool(guards) and self.follows(guards, inside)
                     for upper, limit in ((False, box.lo), (True, box.hi)):
                         for part, bound in _split(term, upper, limit):
                             subscript, bound = self.facts.simplify(part), self.facts.simplify(bound)
@@ -174,7 +174,8 @@ class Rounds:
                             c.settled = self._always(c, sol, variables)
                             yield c
 
-    def _follows(self, guards: tuple[Term, ...], condition: Term) -> bool:
+    def follows(self, guards: tuple[Term, ...], condition: Term) -> bool:
+        """Whether a condition holds wherever all of some others do."""
         key = guards, condition
         if key not in self._implied:
             self._implied[key] = self.implies(guards, condition, self.facts.sizes)

@@ -49,6 +49,7 @@ def tune(
     entry: str | None = None,
     options: Options | Mapping[str, Any] | None = None,
     dynamic: Dynamic = (),
+    types: Mapping[str, str] | None = None,
     out: Any = None,
     **more: Any,
 ) -> Any:
@@ -57,14 +58,15 @@ def tune(
     Give arrays as `arguments` (by name or in order; `out` starts in/out results), or `sizes` for random ones:
     `{"M": 512}`, several of them in a list, or ranges of values, `{"M": [256, 512]}`, of which all
     combinations share the budget.  Returns a `Tuned`, and a tuple of them for several sizes.  All that
-    candidates have are the `options` given.  Other settings are those of `tc.tuner.settings.Settings`.
+    candidates have are the `options` given; `types` are the element types of type variables.  Other settings
+    are those of `tc.tuner.settings.Settings`.
 
     Raises BackendError TC0812 for a backend that cannot be tuned.
     """
     given = settings(more)
     if isinstance(options, Mapping):
         options = Options.from_mapping(options)
-    kernel = compile_source(Source(src), backend, entry, options, dynamic=dynamic)
+    kernel = compile_source(Source(src), backend, entry, options, dynamic=dynamic, types=types)
     if arguments is not None:
         named = isinstance(arguments, Mapping)
         args = () if named else tuple(arguments)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Mapping
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,6 +29,7 @@ COMPILE, MEASURE = "tc-compile", "tc-measure"
 _TICK = 0.2  # seconds between looks at the workers
 _QUEUE = 2  # compiled candidates for each worker that measures
 _GRACE = 5.0  # seconds beyond the budget until an answer is given up
+_LOST = ("cancelled", "lost")  # what becomes of a task whose worker, or whose data, went away
 
 
 def connect(address: str, timeout: str = "20s") -> Any:
@@ -151,13 +153,19 @@ class _Run:
         for f in [f for f in self.flights if f.address == address]:
             self.flights.remove(f)
             f.future.cancel()
-            if f.candidate is not None and not self.search.again(f.candidate):
-                self.search.settle(f.candidate, Outcome("crash", "the worker that ran it died, twice"))
+            self.again(f)
+
+    def again(self, f: _Flight) -> None:
+        """Try the candidate of a task that went away once more."""
+        if f.candidate is not None and not self.search.again(f.candidate):
+            self.search.settle(f.candidate, Outcome("crash", "the worker that ran it died, twice"))
 
     # ---- tasks
 
     def submit(self, kind: str, function: Any, address: str, task: Task, *rest: Any, **more: Any) -> None:
         role = COMPILE if kind == "compile" else MEASURE
+        if self.shipped is None or self.shipped.status in _LOST:
+            self.shipped = self.client.scatter(self.job, broadcast=True, hash=False)
         future = self.client.submit(
             _call,
             function,
@@ -179,9 +187,9 @@ class _Run:
         """Flights that have ended, waiting at most so long for one."""
         if self.flights:
             futures = [f.future for f in self.flights]
-            with contextlib.suppress(TimeoutError):
+            with contextlib.suppress(TimeoutError, CancelledError):
                 self.distributed.wait(futures, timeout=max(0.01, seconds), return_when="FIRST_COMPLETED")
-        ended = [f for f in self.flights if f.future.status in ("finished", "error", "lost", "cancelled")]
+        ended = [f for f in self.flights if f.future.status in ("finished", "error", *_LOST)]
         self.flights = [f for f in self.flights if f not in ended]
         return ended
 
@@ -204,7 +212,6 @@ class _Run:
                     code="TC0824",
                     help=f'start some: dask worker ADDRESS --nthreads 1 --resources "{role}=1"',
                 )
-        self.shipped = self.client.scatter(self.job, broadcast=True, hash=False)
         if not self.first():
             return
         while not search.over:
@@ -241,8 +248,11 @@ class _Run:
             self.submit("ask", function, free[0], task, *rest)
             address = free[0]
             while address in self.workers and self.search.left > -_GRACE:
-                for f in self.done(_TICK):
-                    return self.reply(f)
+                ended = self.done(_TICK)
+                if ended and ended[0].future.status not in _LOST:
+                    return self.reply(ended[0])
+                if ended:
+                    break
                 self.look()
         return None
 
@@ -278,6 +288,9 @@ class _Run:
 
     def handle(self, f: _Flight) -> None:
         """What a candidate has come to."""
+        if f.future.status in _LOST:
+            self.again(f)
+            return
         search, reply, candidate = self.search, self.reply(f), f.candidate
         assert candidate is not None
         if reply.over:

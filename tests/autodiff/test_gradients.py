@@ -54,6 +54,20 @@ PROGRAMS: dict[str, tuple[str, Mapping[str, Sequence[int]]]] = {
         """def f(double(H) I) -> (y) { y(h) +=! I[reflect](h+k-2) * (k + 1) where h in 0:H, k in 0:5 }""",
         {"I": (9,)},
     ),
+    "started anew in part": (
+        """def f(double(N) A, double(M) B) -> (T) {
+             T(i) = A(i)
+             T(i) +=! B(i) * B(j) where i in 0:M, j in 0:M
+           }""",
+        {"A": (7,), "B": (4,)},
+    ),
+    "an extreme of a part": (
+        """def f(double(N,N) A) -> (T) {
+             T(i,j) = A(i,j) * A(j,i)
+             T(i,j) max=! A(i,k) where k in 0:N, j in 0:N/2
+           }""",
+        {"A": (6, 6)},
+    ),
     "clamped border": (
         """def f(double(H) I) -> (y) { y(h) +=! I[clamp](h+k-2) * (k + 1) where h in 0:H, k in 0:5 }""",
         {"I": (9,)},
@@ -174,6 +188,7 @@ def differs(
     return abs(told - slope) / size
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("backend", ["cpu", "reference"])
 @pytest.mark.parametrize("name", list(PROGRAMS))
 def test_gradients_are_derivatives(name: str, backend: str) -> None:
@@ -293,3 +308,77 @@ def test_empty_tensors() -> None:
     kernel = tc.compile(tc.grad(source), backend="cpu")
     d_x, d_w, d_b = kernel(np.ones((0, 7)), np.ones((4, 7)), np.ones(4), np.ones((0, 4)))
     assert d_x.shape == (0, 7) and not d_w.any() and not d_b.any()
+
+
+def test_scalars_that_shape_results() -> None:
+    source = "def f(float(N) x, int s) -> (y) { y(i) = x(s*i) * x(s*i) }"
+    d_x = tc.compile(tc.grad(source, scalars={"s": 2}), backend="cpu")(np.ones(5, "f4"), 2, np.ones(3, "f4"))
+    np.testing.assert_array_equal(d_x, [2, 0, 2, 0, 2])
+    with pytest.raises(tc.ArgumentError, match="depends on the value of s") as e:
+        tc.grad(source)
+    assert e.value.code == "TC0513" and e.value.help == 'pass scalars={"s": …}'
+
+
+@pytest.mark.parametrize("op", ["max=", "*="])
+def test_extremes_and_products_into_elements_that_data_choose(op: str) -> None:
+    source = f"def f(float(N) x, int(N) at) -> (y) {{ y(s) = 1 where s in 0:3 y(at(n)) {op} x(n) }}"
+    with pytest.raises(tc.SemanticError, match="into elements that data choose") as e:
+        tc.grad(source)
+    assert e.value.code == "TC0241"
+
+
+def test_padding_is_a_condition_of_the_domain() -> None:
+    """Which is exact, as the sum of indices is not in 32 bits."""
+    source = """def f(double(H) x, double(K) w) -> (y) {
+      y(i) +=! x[zero](3*i+2*k-1) * w(k) where i in 0:(H+2-2*(K-1)-1)/3+1
+    }"""
+    made = tc.grad(source, "w")
+    assert "?" not in made and "3 * i + 2 * k - 1 >= 0" in made
+    kernel = tc.compile(made, backend="cpu")
+    assert not kernel.preconditions
+    x, w = np.arange(1.0, 12.0), np.ones(3)
+    padded = np.pad(x, 1)
+    d_w = kernel(x, w, np.array([1.0, 10.0, 100.0]))
+    np.testing.assert_array_equal(
+        d_w, [sum(10.0**i * padded[3 * i + 2 * k] for i in range(3)) for k in range(3)]
+    )
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_tangents_are_the_transpose_of_gradients(name: str) -> None:
+    source, shapes = PROGRAMS[name]
+    rng = np.random.default_rng(3)
+    g = gradient(source)
+    kernel = tc.compile(source, backend="reference")
+    params = [p.name for p in kernel.front.checked.params]
+    values = {n: rng.uniform(0.4, 1.6, shapes[n]) for n in params if n in shapes}
+    if set(params) - set(values) or g.before:
+        pytest.skip("integers and in/out tensors are those of fuzz.gradients")
+    along = {n: rng.normal(size=values[n].shape) for n in g.wrt}
+    found = tc.compile(tc.jvp(source, g.wrt), backend="reference")(
+        **values, **{f"t_{n}": v for n, v in along.items()}
+    )
+    primal = kernel(**values)
+    primal = primal if isinstance(primal, tuple) else (primal,)
+    for a, b in zip(primal, found, strict=False):
+        np.testing.assert_array_equal(a, b)
+    weights = {n: rng.normal(size=np.shape(getattr(found, f"t_{n}"))) for n in g.seeds}
+    adjoints = tc.compile(g.source, backend="reference")(
+        *values.values(), *(w if w.shape else float(w) for w in weights.values())
+    )
+    adjoints = adjoints if isinstance(adjoints, tuple) else (adjoints,)
+    forward = sum(float(np.vdot(getattr(found, f"t_{n}"), w)) for n, w in weights.items())
+    backward = sum(float(np.vdot(a, along[n])) for n, a in zip(g.wrt, adjoints, strict=True))
+    assert forward == pytest.approx(backward, rel=1e-10)
+
+
+def test_a_tangent_reads_as_one_would_write_it() -> None:
+    assert tc.jvp("def f(double(N,K) A, double(K) x) -> (y) { y(n) +=! A(n,k) * x(k) }", "x") == (
+        "def f_jvp(double(N,K) A, double(K) x, double(K) t_x) -> (double(N) y, double(N) t_y) {\n"
+        "  y(n) +=! A(n, k) * x(k) where n in 0:N, k in 0:K\n"
+        "  t_y(n) +=! A(n, k) * t_x(k) where n in 0:N, k in 0:K\n"
+        "}\n"
+    )
+    with pytest.raises(tc.ArgumentError, match="'z' in wrt is no parameter"):
+        tc.jvp("def f(double(N) x) -> (y) { y(n) = x(n) }", "z")

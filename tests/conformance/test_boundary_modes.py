@@ -28,6 +28,7 @@ def padded(x: Array, mode: str, *widths: tuple[int, int]) -> Array:
     return np.pad(x, widths, constant_values=-3 if "fill" in mode else 0)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("n", [1, 2, 3, 40])
@@ -37,6 +38,7 @@ def test_one_dimension_far_outside(n: int, mode: str, backend: str) -> None:
     np.testing.assert_array_equal(run(backend, source, x), padded(x, mode, (7, 8)))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("dtype", ["double", "int8", "int64", "half"])
@@ -48,6 +50,7 @@ def test_other_types(dtype: str, mode: str, backend: str) -> None:
     np.testing.assert_array_equal(found, padded(x, mode, (4, 4))[::3][:5])
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("h", "w"), [(5, 6), (1, 9), (33, 70)])
@@ -120,6 +123,7 @@ def test_a_fill_of_a_scalar(backend: str) -> None:
     assert run(backend, source, x, 3.5).tolist() == [6, *x.tolist()]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("backend", ["cpu", "opencl"])
 @pytest.mark.parametrize("mode", MODES)
 def test_dynamic_sizes(mode: str, backend: str) -> None:
@@ -199,3 +203,24 @@ def test_the_interior_has_no_conditions_on_cpu(mode: str) -> None:
     (inside,) = (s for s in statements(interior) if isinstance(s, Compute))
     assert not any(isinstance(e, IfThenElse) for e in walk(inside.value))
     assert sum(isinstance(s, Compute) for s in statements(nest.body)) == 2
+
+
+@pytest.mark.parametrize("isa", ["avx512", "avx2"])
+def test_a_strided_padded_convolution_into_few_filters(isa: str) -> None:
+    """Lanes are filters, which all read one padded element, in a window whose rows are padded too."""
+    source = """def f(float(C,H,W) x, float(F,C,3,3) w) -> (y) {
+      y(f,i,j) +=! x[none,zero,zero](c,2*i+u-1,2*j+v-1) * w(f,c,u,v) where i in 0:H/2, j in 0:W/2
+    }"""
+    rng = np.random.default_rng(0)
+    x, w = (rng.integers(-3, 4, s).astype("f4") for s in ((3, 8, 8), (4, 3, 3, 3)))
+    code = tc.compile(source, "cpu", options={"isa": isa}).inspect("llvm", C=3, H=8, W=8, F=4)
+    assert "fmuladd" in code or "fma" in code
+    np.testing.assert_array_equal(run("cpu", source, x, w), run("interpret", source, x, w))
+
+
+def test_a_mode_of_all_dimensions_says_why_there_is_no_range() -> None:
+    source = "def f(float(N,H) x, float(K) w) -> (y) { y(n,i) +=! x[MODE](n,i+k) * w(k) where i in 0:H }"
+    for mode, shown in (("zero", "none,zero"), ("clamp", "none,clamp"), ("fill=2.5", "none,fill=2.5")):
+        with pytest.raises(tc.RangeError, match="'n' is unconstrained") as e:
+            tc.compile(source.replace("MODE", mode), backend="reference")
+        assert f"write x[{shown}](…), or give it one: where n in 0:…" in str(e.value)

@@ -167,3 +167,83 @@ def test_an_empty_range_is_announced_where_no_size_is_0() -> None:
         warnings.simplefilter("error", tc.EmptyRange)
         assert kernel(one[:5], one[:5]).shape == (1,)
         assert tc.compile("def g(float(N) A) -> (B) { B(i) = A(i) }", "reference")(one[:0]).shape == (0,)
+
+
+@pytest.mark.parametrize("guard", ["d >= D/2", "d - D/2 >= 0", "d + D/2 >= 2*(D/2)", "D - d - 1 < D - D/2"])
+def test_a_guard_that_calculates_with_a_quotient(guard: str) -> None:
+    source = f"def f(float(D) x) -> (y) {{ y(d) = {guard} ? x(d - D/2) : 0 where d in 0:D }}"
+    assert not tc.compile(source, "reference").preconditions
+    np.testing.assert_array_equal(run("reference", source, np.arange(1, 7, dtype="f4")), [0, 0, 0, 1, 2, 3])
+
+
+def test_a_guard_that_calculates_with_a_remainder() -> None:
+    source = """def f(float(H) x) -> (y) {
+      y(i,k) = 2*i + k%3 - 1 >= 0 && 2*i + k%3 - 1 < H ? x(2*i + k%3 - 1) : -1 where i in 0:4, k in 0:9
+    }"""
+    assert not tc.compile(source, "reference").preconditions
+    x = np.arange(5, dtype="f4")
+    wanted = [
+        [x[2 * i + k % 3 - 1] if 0 <= 2 * i + k % 3 - 1 < 5 else -1 for k in range(9)] for i in range(4)
+    ]
+    np.testing.assert_array_equal(run("reference", source, x), wanted)
+
+
+def test_a_guard_that_may_wrap_around_proves_nothing() -> None:
+    source = "def f(float(D) x) -> (y) { y(d) = 9*d - D/2 >= 9*d ? x(d - 1) : 0 where d in 0:D }"
+    assert tc.compile(source, "reference").preconditions
+
+
+CUT = {
+    "by a bound": "y(i - 1) += x(i) where i in 0:N, i >= 1",
+    "by a multiple": "y(i - 1) += x(i) where i in 0:N, i - 1 >= 1 - i",
+    "by a size": "y(i + 3) max= x(i) * x(k) where i in 0:N, i + 3 < N, k in 0:N, k > i",
+    "an assignment": "y(i) += x(i)\n y(i - 1) = x(i) where i in 0:N, i > 0",
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", CUT)
+def test_conditions_keep_a_write_in_its_tensor(name: str, backend: str) -> None:
+    source = f"def f(float(N) x) -> (y) {{ y(i) = 0.0 where i in 0:N\n {CUT[name]} }}"
+    for n in (1, 2, 5, 40):
+        x = numbers(n)
+        y = np.zeros(n, np.float32)
+        if name == "an assignment":
+            y = np.append(x[1:], x[-1:])
+        elif name == "by a size":
+            for i in range(n - 3):
+                y[i + 3] = max(0, (x[i] * x[i + 1 :]).max(initial=0))
+        else:
+            y[:-1] = x[1:]
+        np.testing.assert_array_equal(run(backend, source, x), y)
+
+
+@pytest.mark.parametrize("backend", [b for b in BACKENDS if b != "halide"])
+def test_conditions_keep_a_write_in_its_tensor_in_a_loop(backend: str) -> None:
+    source = """def f(float(N) x) -> (y) {
+      y(i) = 0.0 where i in 0:N
+      for t in 0:N { y(i - t) += x(i) where i in 0:N, i >= t }
+    }"""
+    x = numbers(9)
+    np.testing.assert_array_equal(run(backend, source, x), np.cumsum(x[::-1])[::-1])
+
+
+@pytest.mark.parametrize("backend", ["interpret", "reference", "cpu"])
+def test_conditions_keep_a_scatter_in_its_tensor(backend: str) -> None:
+    source = """def f(float(N) x, int(N) p) -> (y) {
+      y(i,j) = 0.0 where i in 0:N, j in 0:N
+      y(i-1,p(i)) += x(i) where i in 0:N, i - 1 >= 1 - i
+    }"""
+    x, p = numbers(6), np.array([5, 0, 3, 3, 1, 2], np.int32)
+    y = np.zeros((6, 6), np.float32)
+    y[np.arange(5), p[1:]] = x[1:]
+    np.testing.assert_array_equal(run(backend, source, x, p), y)
+
+
+def test_a_start_value_is_not_cut() -> None:
+    source = """def f(float(N) x) -> (y) {
+      y(i) = 0.0 where i in 0:N
+      y(i - 1) +=! x(i) where i in 0:N, i >= 1
+    }"""
+    with pytest.raises(tc.RangeError, match="outside its range"):
+        tc.compile(source, backend="reference")

@@ -51,6 +51,7 @@ def test_subscripts(name: str, backend: str) -> None:
     np.testing.assert_array_equal(found, values[places])
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("backend", ["reference", "cpu", "opencl"])
 @pytest.mark.parametrize("name", CASES)
 def test_subscripts_at_dynamic_sizes(name: str, backend: str) -> None:
@@ -131,3 +132,31 @@ def test_a_check_that_is_left_is_announced() -> None:
         tc.compile(
             "def f(float(W) X) -> (Y) { Y(x) = X(max(min(int(x*0.75), W-1), 0)) where x in 0:W }", "reference"
         )
+
+
+@pytest.mark.share(3)
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("subscript", ["I(n)+1", "2*I(n)-3", "max(min(I(n)-3, V-1), 0)", "abs(I(n)-7)"])
+def test_an_index_of_any_type_does_not_wrap(subscript: str, dtype: str, backend: str) -> None:
+    """`int I` takes arrays of other integer types, whose own arithmetic would wrap."""
+    i = np.array([2, 5, 120], dtype)
+    wide = i.astype(np.int64)
+    places = {
+        "I(n)+1": wide + 1,
+        "2*I(n)-3": 2 * wide - 3,
+        "max(min(I(n)-3, V-1), 0)": np.maximum(wide - 3, 0),
+        "abs(I(n)-7)": abs(wide - 7),
+    }
+    x = np.arange(300, dtype=np.float32)
+    source = f"def f(float(V) X, int(N) I) -> (Y) {{ Y(n) = X({subscript}) }}"
+    np.testing.assert_array_equal(run(backend, source, x, i), x[places[subscript]])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_constant_in_what_a_subscript_converts(backend: str) -> None:
+    x = np.arange(16, dtype=np.float32)
+    source = "def f(float(W) X) -> (Y) { Y(x) = X(int(pi*float(x))) where x in 0:5 }"
+    np.testing.assert_array_equal(run(backend, source, x), [0, 3, 6, 9, 12])
+    as_index = "def f(float(W) X) -> (Y) { Y(pi) = X(int(float(pi)*0.5)) where pi in 0:5 }"
+    np.testing.assert_array_equal(run(backend, as_index, x), [0, 0, 1, 1, 2])

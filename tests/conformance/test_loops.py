@@ -295,6 +295,20 @@ def test_an_update_of_the_callers_buffer(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("loop", ["t in 0:T", "t in T-1:-1:-1"])
+def test_an_index_of_the_name_of_an_earlier_loop(loop: str, backend: str) -> None:
+    source = f"""
+    def g(float(T) x, float(T) b) -> (y, z) {{
+      for {loop} {{ a(t) = x(t) + 1 }}
+      y(t) = a(t)
+      z(t) = a(t) * b(t+1)
+    }}
+    def f(float(T) x, float(T) b) -> (y) {{ (u, v) = g(x, b) y(t) = v(t) + u(t) }}"""
+    x, b = np.arange(5, dtype="f4"), np.arange(5, dtype="f4") + 3
+    np.testing.assert_array_equal(run(backend, source, x, b), (x[:4] + 1) * b[1:] + x[:4] + 1)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_loop_that_never_runs(backend: str) -> None:
     source = """def f(float(T,N) x, float(N) h0) -> (h) {
       h(0,i) = h0(i)

@@ -114,6 +114,7 @@ def test_programs_on_other_instruction_sets(name: str, dtype: str, isa: str) -> 
     check(CASES[name], dtype, dtype != "float32", ("cpu",), {"isa": isa})
 
 
+@pytest.mark.share(2)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @some(ON_HALIDE)
 def test_programs_on_halide(name: str, dtype: str) -> None:

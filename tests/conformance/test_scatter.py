@@ -11,7 +11,7 @@ import tc
 from tests.conformance.running import run
 
 Array = np.ndarray[Any, Any]
-BACKENDS = ["interpret", "reference", "cpu"]
+BACKENDS = ["interpret", "reference", "cpu", "opencl"]
 UFUNCS: dict[str, np.ufunc] = {"+=": np.add, "*=": np.multiply, "min=": np.minimum, "max=": np.maximum}
 
 
@@ -111,7 +111,7 @@ def test_in_a_loop(backend: str) -> None:
     np.testing.assert_allclose(run(backend, source, x, x[:4], 2), c, rtol=1e-6)
 
 
-@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize("backend", ["reference", "cpu", "opencl"])
 def test_dynamic_sizes(backend: str) -> None:
     source = "def f(int(N) at, int(K) z) -> (h) { h(k) = z(k) h(at(i)) += 1 }"
     kernel = tc.compile(source, backend, dynamic=("N", "K"))
@@ -133,11 +133,23 @@ def test_a_subscript_out_of_range(wrong: int, backend: str) -> None:
         assert "of 'h' (0 to 7), at i = 11" in str(caught.value)
 
 
-@pytest.mark.parametrize("backend", ["opencl", "cuda", "halide"])
-def test_others_refuse_it_by_name(backend: str) -> None:
+def test_halide_refuses_it_by_name() -> None:
     source = "def f(int(N) at) -> (h) { h(k) = 0 where k in 0:8 h(at(i)) += 1 }"
     with pytest.raises(tc.BackendError, match="h\\(at\\(i\\)\\) \\+= 1"):
-        tc.compile(source, backend).specialize(N=10)
+        tc.compile(source, "halide").specialize(N=10)
+
+
+def test_a_launch_has_threads_over_what_no_two_instances_share() -> None:
+    source = """def g(int(N,L) ids, float(N,D) dy, float(V,D) z) -> (g) {
+      g(v,d) = z(v,d)
+      g(ids(n,l),d) += dy(n,d)
+    }"""
+    kernel = tc.compile(source, "cuda", options={"isa": "sm_90"})
+    loops = kernel.inspect("loops", N=50, L=3, D=70, V=100)
+    assert "blocks d_b < 2, threads d_t < 64" in loops and "for d in [64 * d_b + d_t, min(" in loops
+    assert "if (inside)" in kernel.inspect("code", N=50, L=3, D=70, V=100)
+    one = tc.compile("def f(int(N) at, int(K) z) -> (h) { h(k) = z(k) h(at(i)) += 1 }", "opencl")
+    assert "blocks 1, threads 1\n" in one.inspect("loops", N=50, K=8)
 
 
 @pytest.mark.parametrize(
@@ -153,3 +165,33 @@ def test_scatters_that_are_refused(body: str, message: str) -> None:
     with pytest.raises(tc.SemanticError, match=message) as caught:
         tc.compile(f"def f(int(N) at) -> (h) {{ {body} }}", "reference")
     assert caught.value.code == "TC0231"
+
+
+DROPPED = {
+    "+=": (np.add.at, 0.0),
+    "max=": (np.maximum.at, -2.0),
+    "min=": (np.minimum.at, 2.0),
+    "*=": (np.multiply.at, 1.0),
+}
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu", "opencl"])
+@pytest.mark.parametrize("op", DROPPED)
+def test_what_lies_outside_is_dropped(op: str, backend: str) -> None:
+    update, start = DROPPED[op]
+    source = f"""def f(int(N) at, float(N,D) x, float(K) z) -> (y) {{
+      y(k,d) = {start} where k in 0:z.0, d in 0:x.1
+      y(at(i),d) {op} x(i,d)
+    }}"""
+    kernel = tc.compile(source, backend=backend, checks="drop")
+    rng = np.random.default_rng(2)
+    for k in (0, 1, 4):
+        at, x = rng.integers(-3, 7, 40).astype(np.int32), rng.integers(-2, 3, (40, 3)).astype(np.float32)
+        wanted = np.full((k, 3), start, np.float32)
+        inside = (at >= 0) & (at < k)
+        with np.errstate(over="ignore"):
+            update(wanted, at[inside], x[inside])
+        np.testing.assert_array_equal(kernel(at, x, np.zeros(k, np.float32)), wanted)
+        if not inside.all():
+            with pytest.raises(tc.BoundsError):
+                tc.compile(source, backend=backend)(at, x, np.zeros(k, np.float32))

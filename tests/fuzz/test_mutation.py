@@ -98,7 +98,7 @@ def changed(path: str, before: str, after: str | None) -> str:
     return text if after is None else text.replace(before, after)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize(("path", "before", "after", "killed"), CHANGES)
 def test_the_battery_tells_the_wrong_ones(
     judged: tuple[dict[str, mutation.Verdict], str],

@@ -105,8 +105,39 @@ def test_what_does_not_fit() -> None:
         tc.jax.op("def f(float(N) x) -> (y) { y(i) = y(i) + x(i) }")
 
 
-def test_the_first_function_says_what_calls_cost() -> None:
+def test_the_first_call_says_what_calls_cost() -> None:
     module: Any = importlib.import_module("tc.interop.jax")
     module._announce.cache_clear()
+    first = tc.jax.op("def first(float(N) x) -> (y) { y(i) = 5 * x(i) }")
     with pytest.warns(tc.PerformanceNotice, match="0.1 ms a call"):
-        tc.jax.op("def first(float(N) x) -> (y) { y(i) = 5 * x(i) }")
+        first(jnp.ones(3, jnp.float32))
+
+
+def test_scalars_that_shape_results() -> None:
+    op = tc.jax.op("def f(float(N) x, int s) -> (y) { y(i) = x(s*i) * x(s*i) }")
+    (x,) = arrays((5,))
+    wanted = 2 * x * jnp.asarray([1, 0, 1, 0, 1])
+    np.testing.assert_allclose(jax.grad(lambda x: op(x, 2).sum())(x), wanted, rtol=1e-6)
+
+
+def test_a_loop_has_no_gradient_and_says_so() -> None:
+    op = tc.jax.op("def f(float(N) x) -> (y) { y(0) = x(0) for t in 1:N { y(t) = y(t-1) * x(t) } }")
+    with pytest.raises(tc.SemanticError, match="the gradient of a sequential loop"):
+        jax.grad(lambda x: op(x).sum())(arrays((5,))[0])
+
+
+def test_a_batch_is_a_kernel_and_no_loop() -> None:
+    op = tc.jax.op("def f(float(N) x, float(M,N) w) -> (y) { y(m) +=! tanh(x(n)) * w(m,n) }")
+    x, w = arrays((4, 5), (3, 5))
+
+    def plain(x: Any, w: Any) -> Any:
+        return w @ jnp.tanh(x)
+
+    for transform in (lambda f: f, jax.jit, lambda f: jax.grad(lambda x, w: f(x, w).sum())):
+        found = jax.vmap(transform(op), (0, None))(x, w)
+        np.testing.assert_allclose(found, jax.vmap(transform(plain), (0, None))(x, w), rtol=1e-5, atol=1e-6)
+    outer = jax.grad(lambda x, w: jax.vmap(op, (0, None))(x, w).sum())(x, w)
+    np.testing.assert_allclose(
+        outer, jax.grad(lambda x, w: jax.vmap(plain, (0, None))(x, w).sum())(x, w), rtol=1e-5
+    )
+    assert ("x",) in op._batches

@@ -51,6 +51,7 @@ def tensors(shapes: tuple[tuple[int, ...], ...], dtype: Any = None) -> list[Any]
     return [torch.randn(*s, generator=g, dtype=dtype or torch.float64, requires_grad=True) for s in shapes]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", list(PROGRAMS))
 def test_gradcheck(name: str) -> None:
     source, shapes = PROGRAMS[name]
@@ -233,3 +234,40 @@ def test_autocast() -> None:
     op = tc.torch.op("def f(float(N) x) -> (y) { y(i) = x(i) + 1 }")
     with torch.autocast("cpu", torch.bfloat16):
         assert op(torch.ones(3, dtype=torch.bfloat16)).dtype == torch.float32
+
+
+def test_scalars_that_shape_results() -> None:
+    """Strides and paddings as parameters of the operator, also in the gradient."""
+    op = tc.torch.op(
+        """def f(double(N,C,H) x, double(O,C,K) w, int s, int p) -> (y) {
+             y(n,o,i) +=! x[none,none,zero](n,c,s*i+k-p) * w(o,c,k) where i in 0:(H+2*p-K)/s+1
+           }"""
+    )
+    given = tensors(((2, 3, 11), (4, 3, 3)))
+    found = op(*given, 2, 1)
+    wanted = torch.nn.functional.conv1d(*given, stride=2, padding=1)
+    torch.testing.assert_close(found, wanted)
+    for f, g in zip(
+        torch.autograd.grad(found.sum(), given), torch.autograd.grad(wanted.sum(), given), strict=True
+    ):
+        torch.testing.assert_close(f, g)
+
+
+def test_a_loop_has_no_gradient_and_says_so() -> None:
+    op = tc.torch.op("def f(double(N) x) -> (y) { y(0) = x(0) for t in 1:N { y(t) = y(t-1) * x(t) } }")
+    (x,) = tensors(((5,),))
+    with pytest.raises(tc.SemanticError, match="the gradient of a sequential loop"):
+        op(x).sum().backward()
+
+
+def test_a_batch_is_a_kernel_and_no_loop() -> None:
+    op = tc.torch.op("def f(float(N) x, float(M,N) w) -> (y) { y(m) +=! tanh(x(n)) * w(m,n) }")
+    x, w = torch.randn(4, 5, requires_grad=True), torch.randn(3, 5)
+    found = torch.vmap(op, (0, None))(x, w)
+    torch.testing.assert_close(found, torch.tanh(x) @ w.T)
+    (adjoint,) = torch.autograd.grad(found.sum(), x)
+    (wanted,) = torch.autograd.grad((torch.tanh(x) @ w.T).sum(), x)
+    torch.testing.assert_close(adjoint, wanted)
+    ws = torch.randn(3, 4, 5)
+    torch.testing.assert_close(torch.vmap(op, (0, 1))(x, ws)[2], torch.tanh(x[2]) @ ws[:, 2].T)
+    assert set(op._batches) == {("x",), ("x", "w")}

@@ -157,7 +157,7 @@ def test_a_source_above_a_mebibyte_is_refused() -> None:
         ("def f(float a) -> (x) { x -= a }", "TC0102", 1, 27, "unexpected '-'"),
         ("def f(float a) -> (x) { x = 99999999999999999999 }", "TC0106", 1, 29, "64 bits"),
         ("def f(float a) -> (x) {\n\tx = a(\n}", "TC0102", 3, 1, "unexpected '}'"),
-        ("def f(flot a) -> (x) { x = a }", "TC0102", 1, 7, "unexpected 'flot', expected ')' or a type"),
+        ("def f(flot a) -> (x) { x = a }", "TC0102", 1, 7, "'flot' is no type"),
     ],
 )
 def test_messages_and_places(source: str, code: str, line: int, column: int, message: str) -> None:

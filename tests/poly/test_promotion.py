@@ -68,7 +68,7 @@ def runs_right(kernel: tc.Kernel, backend: str, given: dict[str, NumPy]) -> None
         np.testing.assert_array_equal(held, wanted)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "options",
     [
@@ -136,7 +136,7 @@ CONV = """def conv(float(N,C,H,W) I, float(M,C,KH,KW) K) -> (O) {
 }"""
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("source", "sizes"),
     [
@@ -228,7 +228,7 @@ PARTS = """def parts(float(M,K) A, float(N,K) B) -> (P) {
 STAIRS = PARTS.replace("8*c + k < K", "8*c + k <= m")
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("source", "tile", "guarded"),
     [
@@ -267,7 +267,7 @@ def on_the_border(update: For) -> bool:
 @pytest.mark.parametrize(
     "condition", ["k <= i", "i <= k", "k <= i, i < k + 14", "k <= i + j, i <= k + j", "j < k", "k != i"]
 )
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("backend", ["opencl", "cuda"])
 def test_whole_tiles_of_a_border_are_isolated(backend: str, condition: str) -> None:
     """Only tiles on the border of a condition have guards."""
@@ -283,7 +283,7 @@ def test_whole_tiles_of_a_border_are_isolated(backend: str, condition: str) -> N
     assert {on_the_border(s) for s in updates} == {False, True}
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "condition", ["i != j", "i != 2*j, j != 7", "j <= i, i != 5", "k != i", "k != j, i != k"]
 )
@@ -321,7 +321,7 @@ def test_isolated_tiles_of_dynamic_size_are_correct() -> None:
         np.testing.assert_array_equal(kernel(a, b), tc.interpret(source, a, b))
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("condition", "rows", "ring"),
     [("k <= i", 8, True), ("i <= k, k < i + 14", 8, True), ("k / 4 != i", 8, True), ("k / 4 != i", 1, False)],
@@ -360,7 +360,7 @@ PICKED = """def pick(float(E,D) T, int64(L) I, float(L,C) W) -> (O) {
 }"""
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore::tc.errors.DataDependentAccess")
 @pytest.mark.parametrize(
     ("source", "shapes", "tile", "extents"),
@@ -453,7 +453,7 @@ SOFTMAX = """def softmax(float(N,D) I) -> (O) {
 }"""
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "options",
     [
@@ -536,7 +536,7 @@ def test_results_without_reuse_are_not_in_shared_memory() -> None:
         assert "stored when" not in tc.compile(source, "cuda").inspect("mapped", **sizes)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "options", [{}, {"tile": (4,), "threads": (8, 2)}, {"tile": (2,), "blocks": (2,)}], ids=str
 )
@@ -666,7 +666,7 @@ def test_faults_of_vector_copies_are_found(change: object, problem: str) -> None
             trace.verify(p, replace(n, body=body), {})
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", ["float", "double", "int32", "half", "int8"])
 @pytest.mark.parametrize("k", [1024, 1023])
 def test_only_supported_sizes_are_copied_asynchronously(dtype: str, k: int) -> None:

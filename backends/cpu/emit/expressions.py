@@ -50,7 +50,7 @@ from . import load_by_shuffle, quotients
 from .affine import Affine, factors
 from .bounds_checks import check
 from .index_forms import Env, IndexEmitter, LoopContext
-from .padded_access import padding
+from .padded_access import holds_padding, padding
 from .values import Value, type_text
 
 _UNBOUNDED = 1 << 62  # beyond every index
@@ -285,18 +285,20 @@ class ExpressionEmitter(IndexEmitter):
             return v
         yes, no, after = self.label("then"), self.label("else"), self.label("endif")
         self.do(f"br i1 {c.text}, label %{yes}, label %{no}")
-        ends: list[tuple[Value, str, int]] = []
+        ends: list[tuple[Value, str]] = []
+        # A padded access in a branch may be one value for each lane, though all are equal.
+        wide = self.lanes > 0 and (self._differs_between_lanes(e, env) or holds_padding(e))
         for label, branch in ((yes, e.then_value), (no, e.else_value)):
             self.start(label)
             with self.scope():
                 v = self.value(branch, env)
                 # Both sides must have the same lanes: a scalar is widened in its own branch.
-                if self.lanes and self._differs_between_lanes(e, env) and not v.lanes:
+                if wide and not v.lanes:
                     v = self.widen(v, self.lanes)
-            ends.append((v, self.fn.block, len(self.fn.lines)))
+            ends.append((v, self.fn.block))
             self.do(f"br label %{after}")
         self.start(after)
-        (a, a_block, _), (b, b_block, _) = ends
+        (a, a_block), (b, b_block) = ends
         if a.lanes != b.lanes:
             raise InternalError("the values of a condition have different lanes")
         ty = type_text(a.dtype, a.lanes)

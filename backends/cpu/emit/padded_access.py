@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tc.ir.expr import Expr, FloatImm, IfThenElse, IntImm, Load, UIntImm
+from tc.ir.expr import Expr, FloatImm, IfThenElse, IntImm, Load, UIntImm, walk
 
 Constant = IntImm | UIntImm | FloatImm
 
@@ -16,3 +16,8 @@ def padding(e: Expr) -> tuple[Load, Constant, bool] | None:
         if isinstance(element, Load) and not element.checked and isinstance(other, Constant):
             return element, other, chosen
     return None
+
+
+def holds_padding(e: IfThenElse) -> bool:
+    """Whether one of the branches of a condition holds a padded access."""
+    return any(padding(x) is not None for branch in (e.then_value, e.else_value) for x in walk(branch))

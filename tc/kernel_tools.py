@@ -1,0 +1,59 @@
+"""What is made from a kernel: its gradient, tangents, a batch of it, tuned options, texts of its stages."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from tc.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from tc.kernel import Kernel, Request
+
+
+class KernelTools:
+    """Methods of a kernel that need no more than what it was compiled from.
+
+    What they call is above kernels, so it is imported by name.
+    """
+
+    def request(self) -> Request:
+        """What was asked for when the kernel was compiled."""
+        raise NotImplementedError
+
+    def grad(self, wrt: Any = None, **more: Any) -> Kernel:
+        """The gradient as a kernel for the same backend; arguments as in `tc.grad`."""
+        return self._derived("grad", wrt, **more)
+
+    def jvp(self, wrt: Any = None, **more: Any) -> Kernel:
+        """The directional derivative as a kernel for the same backend; arguments as in `tc.jvp`."""
+        return self._derived("jvp", wrt, **more)
+
+    def vmap(self, in_axes: Any = 0, **more: Any) -> Kernel:
+        """A kernel for a batch of arguments, for the same backend; arguments as in `tc.vmap`."""
+        return self._derived("vmap", in_axes, **more)
+
+    def tune(self, *args: Any, **settings: Any) -> Any:
+        """Find faster options for calls with these arrays; settings are those of `tc.tune`."""
+        return import_module("tc.tuner").tune_kernel(self, args, settings)
+
+    def inspect(self, stage: str, **values: int) -> str:
+        """A stage as text: `"ranges" | "ir" | "halide" | "scop" | "dependences"` (symbolic, or at sizes), and
+        `"schedule" | "loops" | "code" | "llvm" | "asm"` for sizes given as keywords."""
+        return import_module("tc.inspect").artifact(self, stage, values)
+
+    def _derived(self, what: str, first: Any, **more: Any) -> Kernel:
+        """A kernel of a source that is made from this one's."""
+        asked = self.request()
+        if asked.lang != "tc":
+            raise ArgumentError(
+                f"{what} is for programs in the notation of tensor comprehensions, and this is SaC",
+                code="TC0528",
+                help="write the def in TC",
+            )
+        source: str = asked.source.text
+        if asked.known:
+            types = {name: dtype.name for name, _, dtype in asked.known}
+            source = import_module("tc.lang.generic").monomorphic(asked.source, asked.entry, types)
+        made = getattr(import_module("tc.autodiff"), what)(source, first, asked.entry, **more)
+        return import_module("tc.api").compile(made, backend=asked.backend, checks=asked.checks)

@@ -1,0 +1,317 @@
+"""Defs with type variables, `def mm<T>(T(M,K) A, T(K,N) B) -> (C)`: instances for given element types.
+
+The entry's variables are bound by the arrays of a call, or by name.  Those of a def that is called are bound
+by what is passed: the types of tensors in the caller are found as those of any program, first with guesses
+where they depend on results of other calls of such defs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tc.dtypes import (
+    ALL,
+    BFLOAT16,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    SPELLINGS,
+    DType,
+)
+from tc.errors import ArgumentError, DTypeError, SemanticError, Source, did_you_mean
+from tc.lang import syntax as s
+
+_FLOATING = (FLOAT32, FLOAT64, FLOAT16, BFLOAT16)
+_INTEGRAL = (INT32, INT64, INT16, INT8, *(t for t in ALL if t.kind == "uint"))
+# The types that a variable of a bound may be, the one first that stands for all.
+BOUNDS: Mapping[str, tuple[DType, ...]] = {
+    "number": (*_FLOATING, *_INTEGRAL),
+    "floating": _FLOATING,
+    "integral": _INTEGRAL,
+}
+Binding = Mapping[str, DType]
+Known = tuple[tuple[str, int, Any], ...]  # as `tc.lang.notations` has it: the rank of a variable is 0
+
+
+def generic(program: s.Program) -> bool:
+    """Whether a def of a program has type variables."""
+    return any(d.variables for d in program.defs)
+
+
+def entry_of(program: s.Program, entry: str | None) -> s.Def:
+    """The def of a name, by default the last one.  Raises SemanticError."""
+    defs = {d.name: d for d in program.defs}
+    if entry is None:
+        return program.defs[-1]
+    if entry not in defs:
+        raise SemanticError(
+            f"there is no def '{entry}'",
+            program.span,
+            code="TC0216",
+            help=did_you_mean(entry, defs) or "the defs are " + ", ".join(defs),
+        )
+    return defs[entry]
+
+
+def check_bound(v: s.TypeVariable, dtype: DType, by: str) -> None:
+    """Refuse a type that a variable may not be: DTypeError, code TC0409."""
+    if dtype not in BOUNDS[v.bound]:
+        raise DTypeError(
+            f"the type variable {v.name} is {dtype} by {by}, and must be {_said(v)}",
+            v.span,
+            code="TC0409",
+            help=f"types are {', '.join(t.name for t in BOUNDS[v.bound])}",
+        )
+
+
+def _said(v: s.TypeVariable) -> str:
+    return {"number": "a number", "floating": "floating", "integral": "integral"}[v.bound]
+
+
+def binding_from(d: s.Def, types: Mapping[str, Any]) -> Known:
+    """The types of a def's variables from their names.
+
+    Raises ArgumentError (TC0511) for a name that is no variable or no type, DTypeError (TC0409) for a type
+    that a variable may not be, and (TC0410) for a variable that is not given.
+    """
+    names = [v.name for v in d.variables]
+    for name, value in types.items():
+        if name not in names:
+            raise ArgumentError(
+                f"'{d.name}' has no type variable '{name}'",
+                code="TC0511",
+                help=did_you_mean(name, names) or f"it has {', '.join(names) or 'none'}",
+            )
+        if not isinstance(value, str) or value not in SPELLINGS:
+            raise ArgumentError(
+                f"{value!r} is no element type",
+                code="TC0511",
+                help=did_you_mean(str(value), SPELLINGS) or 'types are "float", "double", "int", …',
+            )
+    out: list[tuple[str, int, DType]] = []
+    for v in d.variables:
+        if v.name not in types:
+            raise unbound(d, v)
+        dtype = SPELLINGS[types[v.name]]
+        check_bound(v, dtype, "its name")
+        out.append((v.name, 0, dtype))
+    return tuple(out)
+
+
+def unbound(d: s.Def, v: s.TypeVariable) -> DTypeError:
+    return DTypeError(
+        f"nothing says what the type variable {v.name} of '{d.name}' is",
+        v.span,
+        code="TC0410",
+        help=f'pass the arrays of its parameters, or types={{"{v.name}": "float"}}',
+    )
+
+
+def monomorphic(source: Source, entry: str | None, types: Mapping[str, Any]) -> str:
+    """A source with its type variables bound by name, as text."""
+    from tc.lang.format import format_program
+    from tc.lang.parse import parse
+
+    program = parse(source)
+    known = binding_from(entry_of(program, entry), types)
+    return format_program(instantiated(program, entry, {n: t for n, _, t in known}))
+
+
+def instantiated(program: s.Program, entry: str | None, given: Binding) -> s.Program:
+    """The program without type variables: the entry with its variables as `given`, of the defs that it calls
+    an instance for each of their types; other defs for types that stand for all.
+
+    Raises DTypeError, code TC0410, for a variable of the entry that is not given.
+    """
+    if not generic(program):
+        return program
+    if len({d.name for d in program.defs}) < len(program.defs):
+        return program  # which is refused
+    top = entry_of(program, entry)
+    for v in top.variables:
+        if v.name not in given:
+            raise unbound(top, v)
+        check_bound(v, given[v.name], "types=")
+    guesses = _Guesses()
+    while True:
+        made = _Instances(program, guesses).of(top, {v.name: given[v.name] for v in top.variables})
+        if not guesses.open or not _corrected(made, guesses):
+            return made
+
+
+@dataclass
+class _Guesses:
+    """The binding of each call of a generic def, by the place of the call; `open` are those that depend on
+    tensors without a declared type: by the place of the argument the call and the variable."""
+
+    types: dict[tuple[int, str], DType] = field(default_factory=dict[tuple[int, str], DType])
+    open: dict[int, tuple[int, str]] = field(default_factory=dict[int, tuple[int, str]])
+
+
+def _corrected(made: s.Program, guesses: _Guesses) -> bool:
+    """Whether the types of tensors in the program differ from guesses, which are then these types."""
+    from tc.lang.check import check
+    from tc.lang.types import argument_types
+
+    changed = False
+    seen: set[tuple[int, str]] = set()
+    checked = check(made, made.defs[-1].name)
+    for a, dtype in argument_types(checked):
+        call = guesses.open.get(a.span.start)
+        if call is None or call in seen:
+            continue
+        seen.add(call)
+        changed |= guesses.types.get(call) != dtype
+        guesses.types[call] = dtype
+    return changed
+
+
+class _Instances:
+    def __init__(self, program: s.Program, guesses: _Guesses) -> None:
+        self.program = program
+        self.defs = {d.name: d for d in program.defs}
+        self.guesses = guesses
+        self.made: dict[str, s.Def] = {}
+        self.called: set[str] = set()
+
+    def of(self, top: s.Def, binding: Binding) -> s.Program:
+        """The whole program, its entry last."""
+        last = self.instance(top, binding, top.name)
+        for d in self.program.defs:
+            if d is not top and d.name not in self.called:
+                self.made[d.name] = self.instance(d, representative(d.variables), d.name)
+        return replace(self.program, defs=(*self.made.values(), last))
+
+    def instance(self, d: s.Def, binding: Binding, name: str) -> s.Def:
+        """A def for given types."""
+        types = {p.name: _bound(p.type, binding).dtype for p in d.params if p.type.dims}
+        types |= {x.name: _bound(x.type, binding).dtype for x in d.returns if x.type is not None}
+        body = tuple(self._stmt(st, binding, types) for st in d.body)
+        params = tuple(replace(p, type=_bound(p.type, binding)) for p in d.params)
+        returns = tuple(x if x.type is None else replace(x, type=_bound(x.type, binding)) for x in d.returns)
+        return replace(d, name=name, params=params, returns=returns, body=body, variables=())
+
+    def _stmt(self, st: s.Stmt, binding: Binding, types: dict[str, DType]) -> s.Stmt:
+        match st:
+            case s.For():
+                return replace(st, body=tuple(self._stmt(x, binding, types) for x in st.body))
+            case s.TupleCall():
+                names = [t.name for t in st.targets]
+                callee = self._called(st.callee, st.args, names, st.callee_span.start, binding, types)
+                args = tuple(self._exp(a, binding) for a in st.args)
+                return replace(st, callee=callee, args=args)
+            case s.Assign():
+                value = st.value
+                if isinstance(value, s.Call) and value.name in self.defs:
+                    place = value.name_span.start
+                    name = self._called(value.name, value.args, [st.lhs.name], place, binding, types)
+                    value = replace(value, name=name)
+                return replace(
+                    st,
+                    value=self._exp(value, binding),
+                    clauses=tuple(self._clause(c, binding) for c in st.clauses),
+                    lhs=replace(st.lhs, subscripts=self._all(st.lhs.subscripts, binding)),
+                )
+
+    def _called(
+        self,
+        name: str,
+        args: Sequence[s.Exp],
+        targets: Sequence[str],
+        place: int,
+        binding: Binding,
+        types: dict[str, DType],
+    ) -> str:
+        """The name of the def that a call of `name` calls, which is made if there is none yet."""
+        callee = self.defs.get(name)
+        if callee is None:
+            return name
+        self.called.add(name)
+        bound = self._binding(callee, args, place, binding, types)
+        full = name
+        if callee.variables:
+            full = "_".join((name, *(bound[v.name].name for v in callee.variables)))
+            while full in self.defs:
+                full += "_"
+        if full not in self.made:
+            self.made[full] = replace(callee, name=full)  # a def that calls itself is refused by its check
+            self.made[full] = self.instance(callee, bound, full)
+        for t, x in zip(targets, callee.returns, strict=False):
+            if x.type is not None:
+                types.setdefault(t, _bound(x.type, bound).dtype)
+        return full
+
+    def _binding(
+        self, callee: s.Def, args: Sequence[s.Exp], place: int, binding: Binding, types: Mapping[str, DType]
+    ) -> Binding:
+        out: dict[str, DType] = {}
+        for p, a in zip(callee.params, args, strict=False):
+            v = p.type.variable
+            if v is None or v in out or not p.type.dims or not isinstance(a, s.Name):
+                continue
+            if a.id in types:
+                out[v] = types[a.id]
+                continue
+            call = (place, v)
+            self.guesses.open[a.span.start] = call
+            guess = self.guesses.types.get(call)
+            if guess is not None:
+                out[v] = guess
+        for v in callee.variables:
+            if v.name in out:
+                check_bound(v, out[v.name], f"the call of '{callee.name}'")
+            else:
+                same = binding.get(v.name)
+                stands = BOUNDS[v.bound]
+                out[v.name] = same if same in stands else stands[0]
+        return out
+
+    # ---- expressions
+
+    def _all(self, es: tuple[s.Exp, ...] | None, binding: Binding) -> tuple[s.Exp, ...] | None:
+        return None if es is None else tuple(self._exp(e, binding) for e in es)
+
+    def _clause(self, c: s.Clause, binding: Binding) -> s.Clause:
+        if isinstance(c, s.RangeClause):
+            return replace(c, lo=self._exp(c.lo, binding), hi=self._exp(c.hi, binding))
+        return replace(c, value=self._exp(c.value, binding))
+
+    def _exp(self, e: s.Exp, binding: Binding) -> s.Exp:
+        """An expression with casts to type variables as casts to their types."""
+        match e:
+            case s.Call():
+                args = tuple(self._exp(a, binding) for a in e.args)
+                if e.name in binding and len(args) == 1 and not e.modes:
+                    return s.Cast(binding[e.name], args[0], e.span)
+                modes = tuple(
+                    m if m.value is None else replace(m, value=self._exp(m.value, binding)) for m in e.modes
+                )
+                return replace(e, args=args, modes=modes)
+            case s.Unary() | s.Cast():
+                return replace(e, operand=self._exp(e.operand, binding))
+            case s.Binary():
+                return replace(e, left=self._exp(e.left, binding), right=self._exp(e.right, binding))
+            case s.Ternary():
+                return replace(
+                    e,
+                    condition=self._exp(e.condition, binding),
+                    then=self._exp(e.then, binding),
+                    otherwise=self._exp(e.otherwise, binding),
+                )
+            case _:
+                return e
+
+
+def representative(variables: Sequence[s.TypeVariable]) -> Binding:
+    """Types that stand for all that the variables may be."""
+    return {v.name: BOUNDS[v.bound][0] for v in variables}
+
+
+def _bound(t: s.Type, binding: Binding) -> s.Type:
+    return t if t.variable is None else replace(t, dtype=binding[t.variable], variable=None)

@@ -1,0 +1,69 @@
+"""Kernels of programs that leave something open until arrays arrive: ranks, or element types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tc.errors import ArgumentError, Source
+from tc.kernel import Kernel
+from tc.lang.notations import Known
+from tc.range_table import RangeTable
+from tc.support import locks
+
+Make = Callable[[Known], Kernel]
+
+
+class OpenKernel:
+    """Specialises itself for its arguments, and keeps the kernels."""
+
+    def __init__(self, name: str, source: Source, make: Make) -> None:
+        self.name = name
+        self.source = source.text
+        self._make = make
+        self._kernels: dict[Known, Kernel] = {}
+        self._lock = locks.lock()
+        self.recipe: tuple[Any, ...] = ()  # what it is compiled from, to travel
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.kernel_for(*args, **kwargs)(*args, **kwargs)
+
+    def kernel_for(self, *args: Any, **kwargs: Any) -> Kernel:
+        """The kernel that a call with these arguments runs."""
+        raise NotImplementedError
+
+    def how(self) -> str:
+        """What to write for the kernel of something given."""
+        raise NotImplementedError
+
+    @property
+    def kernels(self) -> Mapping[Known, Kernel]:
+        """The kernels so far, by what was open."""
+        with self._lock:
+            return dict(self._kernels)
+
+    def _kernel(self, known: Known) -> Kernel:
+        with self._lock:
+            if known in self._kernels:
+                return self._kernels[known]
+        made = self._make(known)
+        with self._lock:
+            return self._kernels.setdefault(known, made)
+
+    @property
+    def ranges(self) -> RangeTable:
+        """The ranges of the kernel that was used first; see `at` for those of others."""
+        return self._first("ranges").ranges
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self._first("notes").notes
+
+    def _first(self, what: str) -> Kernel:
+        for kernel in self.kernels.values():
+            return kernel
+        raise ArgumentError(
+            f"{self.name} has no {what} before it was called",
+            code="TC0552",
+            help=f"write kernel.{self.how()}.{what}",
+        )

@@ -1,0 +1,361 @@
+"""torch.compile(backend="tc") against eager mode: values, gradients, what becomes a TC and what does not."""
+
+from __future__ import annotations
+
+import copy
+import random
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import tc  # noqa: E402
+from tc.interop.fx import backend as backend_module  # noqa: E402
+from tc.interop.fx import views  # noqa: E402
+
+nn, F = torch.nn, torch.nn.functional
+assert tc.torch  # which registers the backend
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    yield
+    torch._dynamo.reset()
+
+
+def close(a, b, tolerance=1e-5):
+    torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
+
+
+def compiled(model, **kwargs):
+    return torch.compile(model, backend="tc", **kwargs)
+
+
+def training(model, *args, steps=1, tolerance=1e-5):
+    """Forward and gradients of a model and of a copy that is compiled; returns the compiled copy."""
+    other = copy.deepcopy(model)
+    made = compiled(other)
+    for _ in range(steps):
+        for m in (model, other):
+            m.zero_grad()
+        torch.manual_seed(1)
+        wanted = model(*args)
+        torch.manual_seed(1)
+        found = made(*args)
+        close(found, wanted, tolerance)
+        wanted.square().mean().backward()
+        found.square().mean().backward()
+        for (n, p), q in zip(model.named_parameters(), other.parameters(), strict=True):
+            torch.testing.assert_close(
+                q.grad, p.grad, rtol=1e-4, atol=tolerance, msg=lambda m, n=n: f"{n}: {m}"
+            )
+        with torch.no_grad():
+            for m in (model, other):
+                for p in m.parameters():
+                    p -= 0.1 * p.grad
+    for p, q in zip(model.buffers(), other.buffers(), strict=True):
+        close(q, p)
+    return made
+
+
+class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(6, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 5))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Conv2d(4, 4, 3, padding=1, bias=False)
+        self.n = nn.BatchNorm2d(4)
+        self.b = nn.Conv2d(4, 4, 3, padding=1, bias=False)
+        self.m = nn.BatchNorm2d(4)
+
+    def forward(self, x):
+        y = torch.relu(self.n(self.a(x)))
+        return torch.relu(self.m(self.b(y)) + x)
+
+
+class Lstm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(11, 6)
+        self.cell = nn.LSTMCell(6, 8)
+        self.out = nn.Linear(8, 3)
+
+    def forward(self, ids):
+        x = self.table(ids)
+        h = c = torch.zeros(ids.shape[0], 8)
+        for t in range(ids.shape[1]):
+            h, c = self.cell(x[:, t], (h, c))
+        return self.out(h)
+
+
+def test_mlp():
+    training(Mlp(), torch.randn(7, 6), steps=2)
+
+
+def test_transformer_layer():
+    model = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True, activation="gelu")
+    training(model, torch.randn(2, 5, 8), tolerance=2e-5)
+
+
+def test_residual_block():
+    model = Residual()
+    training(model, torch.randn(2, 4, 5, 5))
+    model.eval()
+    training(model, torch.randn(2, 4, 5, 5))
+    x = torch.randn(2, 4, 5, 5).to(memory_format=torch.channels_last)
+    with torch.no_grad():
+        found = compiled(model)(x)
+        wanted = model(x)
+    close(found, wanted)
+    assert found.stride() == wanted.stride()
+
+
+def test_lstm_classifier():
+    training(Lstm(), torch.randint(0, 11, (4, 3)))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_cross_entropy(smoothing):
+    def loss(x, target):
+        return F.cross_entropy(x, target, label_smoothing=smoothing)
+
+    target = torch.tensor([1, 0, -100, 6])
+    x = torch.randn(4, 7, requires_grad=True)
+    y = x.detach().clone().requires_grad_()
+    wanted, found = loss(x, target), compiled(loss)(y, target)
+    close(found, wanted)
+    wanted.backward()
+    found.backward()
+    close(y.grad, x.grad)
+
+
+def test_one_compile_serves_all_batches():
+    model = Mlp()
+    graphs = []
+
+    def counted(gm, example):
+        graphs.append(gm)
+        return backend_module.backend(gm, example)
+
+    made = torch.compile(model, backend=counted, dynamic=True)
+    made(torch.randn(4, 6))
+    at_first = len(graphs)  # Dynamo starts anew where it meets a float
+    for n in (9, 3):
+        x = torch.randn(n, 6)
+        close(made(x), model(x))
+        made(x).sum().backward()
+    assert len(graphs) == at_first
+
+
+def test_sizes_as_values_and_means_over_them():
+    def f(x):
+        y = x * x.shape[0] + torch.arange(x.shape[1])
+        return y.mean() + (y.mean(0) * 2.0).exp().sum() / (x.shape[0] * x.shape[1]), y.softmax(0)
+
+    made = compiled(f, dynamic=True)
+    for shape in ((4, 3), (5, 7)):
+        x = torch.rand(shape) * 0.1
+        close(made(x), f(x))
+
+
+def test_empty_batches():
+    model = Mlp()
+    with torch.no_grad():
+        for dynamic in (False, True):
+            made = compiled(model, dynamic=dynamic)
+            for n in (3, 0, 1):
+                x = torch.randn(n, 6)
+                close(made(x), model(x))
+
+
+def test_in_place():
+    def f(x, y):
+        x.mul_(2.0).add_(y)
+        z = x.clone()
+        z[:, 1] = 0.0
+        z.relu_()
+        return z.sum(1) + 1.0
+
+    a, y = torch.randn(3, 4), torch.randn(3, 4)
+    b = a.clone()
+    close(compiled(f)(a, y), f(b, y))
+    close(a, b)
+
+
+def test_masks():
+    def f(x, mask, n):
+        keep = mask & (x > 0) | ~(n.unsqueeze(1) > 2)
+        y = torch.where(keep, x.exp(), -1.0).masked_fill(n.unsqueeze(1) == 0, 3.0)
+        return y, keep, keep.sum(), (n * 3 + 1).clamp(max=7), n.to(torch.int32) % 3, (keep ^ mask).float()
+
+    x, mask, n = torch.randn(5, 4), torch.rand(5, 4) > 0.5, torch.arange(5)
+    for a, b in zip(compiled(f)(x, mask, n), f(x, mask, n), strict=True):
+        assert a.dtype == b.dtype
+        close(a, b)
+
+
+def test_indices():
+    def f(x, at, rows):
+        rest = torch.gather(x, 1, rows.abs().unsqueeze(1)).exp() + 1
+        return x[at].relu() + 1.0, x[rows, at] * 2.0 + 1.0, rest
+
+    x, at, rows = torch.randn(5, 4), torch.tensor([0, -1, 3]), torch.tensor([1, -2, 0])
+    made = compiled(f)
+    close(made(x, at, rows), f(x, at, rows))
+    with pytest.raises(IndexError):
+        made(x, at + 10, rows)
+
+
+def test_permuted_and_expanded():
+    def f(x, y):
+        a = (x.transpose(0, 2) * 2.0 + y).permute(1, 0, 2)
+        b = y[None, :, None, 0] + x.unsqueeze(0)[..., 1:2].expand(2, 2, 3, 3)
+        return a, a.transpose(1, 2).reshape(3, 4, 2).sum(1), b.tanh()
+
+    x, y = torch.randn(2, 3, 4), torch.randn(3, 2)
+    for a, b in zip(compiled(f)(x, y), f(x, y), strict=True):
+        assert a.stride() == b.stride()
+        close(a, b)
+
+
+def test_double_and_what_the_language_lacks():
+    def f(x):
+        return (x.double() * 1e-300).log().sum(), (x.bfloat16() + 1).float(), x.cumsum(0) * 2.0 + 1.0
+
+    x = torch.rand(4, 3) + 0.5
+    close(compiled(f)(x), f(x))
+    said = tc.explain(f, x)
+    assert "the type bfloat16" in said.fallback
+    assert any("double" in s for s in said.sources)
+
+
+def test_explain():
+    said = tc.explain(Mlp(), torch.randn(4, 6))
+    text = str(said)
+    assert text.startswith("forward: ")
+    assert "def fused(float(4,16) x0" in text
+    assert "addmm (addmm.default): PyTorch has a kernel for it" in text
+    assert len(said.sources) == 1
+
+
+def test_a_single_operator_is_left_to_pytorch():
+    said = tc.explain(lambda x: x + 1, torch.randn(4))
+    assert said.sources == []
+    assert list(said.fallback) == ["fewer than two operators on elements and no reduction"]
+
+
+def test_what_does_not_compile_falls_back(monkeypatch):
+    def broken(*_args, **_kwargs):
+        raise tc.BackendError("no compiler")
+
+    monkeypatch.setattr(backend_module, "_kernel", broken)
+    x = torch.randn(4, 3)
+    model = lambda x: (x.exp() + 1).sum(0)  # noqa: E731
+    with pytest.warns(tc.PerformanceNotice, match="no compiler"):
+        close(compiled(model)(x), model(x))
+    torch._dynamo.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tc.PerformanceNotice)
+        assert "left to PyTorch: BackendError" in str(tc.explain(model, x))
+
+
+def test_a_kernel_that_fails_when_called_falls_back(monkeypatch):
+    class Broken:
+        def __init__(self, kernel):
+            self.front = kernel.front
+
+        def __call__(self, *args):
+            raise tc.BackendError("no device")
+
+    good = backend_module._kernel
+    monkeypatch.setattr(backend_module, "_kernel", lambda *a: Broken(good(*a)))
+    x = torch.randn(4, 3)
+    model = lambda x: (x.exp() + 1).t().reshape(3, 2, 2).sum(0)  # noqa: E731
+    with pytest.warns(tc.PerformanceNotice, match="no device"):
+        close(compiled(model)(x), model(x))
+
+
+def test_an_error_of_the_writer_leaves_the_graph_to_pytorch(monkeypatch):
+    def broken(*_args):
+        raise RuntimeError("oh")
+
+    monkeypatch.setattr(backend_module, "groups_of", broken)
+    x = torch.randn(4, 3)
+    with pytest.warns(tc.PerformanceNotice, match="oh"):
+        close(compiled(torch.softmax)(x, 1), torch.softmax(x, 1))
+
+
+@pytest.mark.parametrize(
+    ("shape", "out", "index"),
+    [
+        ([2, 1, 3], [2, 3], ("a", "0", "b")),
+        ([6, "s"], [2, 3, "s"], ("3*(a) + b", "c")),
+        (["s", 4], [1, "s", 4, 1], ("b", "c")),
+        ([2, 3], [6], None),
+        ([4, 6], [6, 4], None),
+        ([], [1], ()),
+    ],
+)
+def test_reshapes_that_are_subscripts(shape, out, index):
+    made = views.reshaped(shape, out)
+    assert (None if made is None else made(tuple("abcd"[: len(out)]))) == index
+
+
+def _random_function(seed):
+    """A graph of some operators on two matrices and a row, as a function."""
+    rng = random.Random(seed)
+    unary = [torch.tanh, torch.sigmoid, torch.relu, lambda x: (x * x + 1.0).rsqrt(), lambda x: -x.abs()]
+    binary = [torch.add, torch.sub, torch.mul, torch.maximum, lambda a, b: torch.where(a > b, a * 0.5, b)]
+    reduce = [torch.sum, torch.mean, torch.amax, torch.amin, lambda x, d, k: x.var(d, keepdim=k)]
+    script = [
+        (*(rng.random() for _ in range(3)), rng.randrange(5), rng.choice([0, 1, -1]), rng.random() < 0.6)
+        for _ in range(rng.randint(4, 10))
+    ]
+
+    def f(x, y, row):
+        made = [x, y, row]
+        for kind, first, second, which, dim, keep in script:
+            a, b = made[int(first * len(made))], made[int(second * len(made))]
+            if kind < 0.35:
+                made.append(unary[which](a))
+            elif kind < 0.6:
+                made.append(binary[which](a, b) if _fits(a, b) else unary[which](b))
+            elif kind < 0.8 and a.dim() == 2:
+                made.append(reduce[which](a, dim, keep))
+            elif kind < 0.9:
+                made.append(a.t().unsqueeze(0).expand(2, *a.t().shape)[1] if a.dim() == 2 else a[None] + 1.0)
+            else:
+                made.append(a.softmax(-1) if a.dim() else a.exp())
+        return made[3:]
+
+    return f
+
+
+def _fits(a, b):
+    pairs = zip(reversed(a.shape), reversed(b.shape), strict=False)
+    return all(m == n or m == 1 or n == 1 for m, n in pairs)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_random_graphs(seed):
+    f = _random_function(seed)
+    given = [torch.randn(4, 6), torch.randn(4, 6), torch.randn(6)]
+    a = [x.clone().requires_grad_() for x in given]
+    b = [x.clone().requires_grad_() for x in given]
+    wanted, found = f(*a), compiled(f, dynamic=seed == 4)(*b)
+    close(found, wanted, 2e-5)
+    sum(w.sum() for w in wanted).backward()
+    sum(w.sum() for w in found).backward()
+    for p, q in zip(a, b, strict=True):
+        if p.grad is not None or q.grad is not None:
+            torch.testing.assert_close(q.grad, p.grad, rtol=1e-4, atol=5e-5)

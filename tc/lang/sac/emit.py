@@ -23,7 +23,8 @@ from tc.lang.sac.scalars import truth_of
 _AXES = "ijklmnop"
 _MAX_BOXES = 8  # of one part; beyond, what earlier parts cover is a condition
 _MAX_PIECES = 12  # of one array; beyond, its parts are written last to first
-_MAX_WEIGHT = 24  # pieces of an array times the operands of minima and maxima in a bound; the same beyond
+_MAX_OPERANDS = 4  # of the minima and maxima of a bound, that are never too many
+_MAX_WEIGHT = 16  # pieces of an array times the operands of minima and maxima in a bound; the same beyond
 Variable = tuple[str, Any, Any]
 Box = tuple[tuple[Any, Any], ...]
 
@@ -81,7 +82,9 @@ class Emitter:
             for x in regions
         )
         pieces = list(_disjoint(regions, shape, a.span))
-        if len(pieces) > _MAX_PIECES or len(pieces) * max(map(_weight, pieces), default=0) > _MAX_WEIGHT:
+        operands = max(map(_weight, pieces), default=0)
+        nested = operands > _MAX_OPERANDS and len(pieces) * operands > _MAX_WEIGHT
+        if len(pieces) > _MAX_PIECES or nested:
             pieces = [_alone(x, shape, a.span) for x in reversed(regions)]
         for region, box, extra in pieces:
             variables = tuple(

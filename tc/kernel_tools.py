@@ -5,7 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tc.errors import ArgumentError
+from tc.errors import ArgumentError, Source
+from tc.lang.generic import monomorphic
 
 if TYPE_CHECKING:
     from tc.kernel import Kernel, Request
@@ -42,8 +43,9 @@ class KernelTools:
         `"schedule" | "loops" | "code" | "llvm" | "asm"` for sizes given as keywords."""
         return import_module("tc.inspect").artifact(self, stage, values)
 
-    def _derived(self, what: str, first: Any, **more: Any) -> Kernel:
-        """A kernel of a source that is made from this one's."""
+    def tc_source(self, what: str) -> Source:
+        """The source with its type variables as they are here, for `what` compiles or changes it.  Raises
+        ArgumentError, code TC0528, for SaC."""
         asked = self.request()
         if asked.lang != "tc":
             raise ArgumentError(
@@ -51,9 +53,14 @@ class KernelTools:
                 code="TC0528",
                 help="write the def in TC",
             )
-        source: str = asked.source.text
-        if asked.known:
-            types = {name: dtype.name for name, _, dtype in asked.known}
-            source = import_module("tc.lang.generic").monomorphic(asked.source, asked.entry, types)
+        if not asked.known:
+            return asked.source
+        types = {name: dtype.name for name, _, dtype in asked.known}
+        return Source(monomorphic(asked.source, asked.entry, types), asked.source.name)
+
+    def _derived(self, what: str, first: Any, **more: Any) -> Kernel:
+        """A kernel of a source that is made from this one's."""
+        asked = self.request()
+        source = self.tc_source(what).text
         made = getattr(import_module("tc.autodiff"), what)(source, first, asked.entry, **more)
         return import_module("tc.api").compile(made, backend=asked.backend, checks=asked.checks)

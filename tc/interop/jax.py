@@ -55,7 +55,7 @@ def op(
     with in/out tensors, as arrays of JAX do not change.
     """
     if isinstance(src, Kernel):
-        kernel, source = src, src.source
+        kernel, source = src, src.tc_source("tc.jax.op").text
     else:
         made: Any = compile(src, backend=backend, entry=entry, **options)
         if isinstance(made, GenericKernel):

@@ -61,7 +61,7 @@ def op(
     The same arguments give the same operator.  Raises the errors of `tc.compile`.
     """
     if isinstance(src, Kernel):
-        kernel, source = src, src.source
+        kernel, source = src, src.tc_source("tc.torch.op").text
         entry = entry or src.name
     else:
         made: Any = compile(src, backend=None, entry=entry)

@@ -169,7 +169,7 @@ def _tuned(plan: Plan, search: Search) -> Tuned:
     made = kernel
     if best != kernel.options:
         made = compile_source(
-            asked.source, asked.backend, asked.entry, best, asked.checks, dynamic=asked.dynamic
+            kernel.tc_source("tune"), asked.backend, asked.entry, best, asked.checks, dynamic=asked.dynamic
         )
     return Tuned(
         made,
@@ -310,9 +310,10 @@ def job_of(kernel: Kernel, args: tuple[Any, ...], kwargs: Mapping[str, Any], out
     else:
         known |= dict.fromkeys(cast("Sequence[str]", dynamic))
     arrays: dict[str, Any] = {n: np.array(a.array) for n, a in bound.arrays.items()}
+    source = kernel.tc_source("tune")
     return Job(
-        asked.source.text,
-        asked.source.name,
+        source.text,
+        source.name,
         asked.entry,
         kernel.backend,
         asked.checks,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ MM = "def mm<T>(T(M,K) A, T(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
 SCALE = """def scale<T: floating, I: integral>(T(V,D) E, I(N) at, T s) -> (T(N,D) y) {
   y(n,d) = (E(at(n),d) + 0.5) * s / T(2)
 }"""
+SQUARE = "def f<T: floating>(T(N) x) -> (y) { y(i) = x(i) * x(i) }"
 pytestmark = pytest.mark.filterwarnings("ignore::tc.DataDependentAccess")
 
 
@@ -112,6 +114,27 @@ def test_operators_take_types_from_tensors() -> None:
 
 
 INTS = np.ones((2, 2), np.int32)
+
+
+def test_a_bound_kernel_becomes_an_operator_or_is_tuned() -> None:
+    torch = pytest.importorskip("torch")
+    kernel: Any = tc.compile(SQUARE, backend="cpu").at(T="double")
+    x = torch.tensor([1.0, 3.0], dtype=torch.float64, requires_grad=True)
+    tc.torch.op(kernel)(x).sum().backward()
+    assert x.grad.tolist() == [2, 6]
+    jax = pytest.importorskip("jax")
+    single: Any = tc.compile(SQUARE, backend="cpu").at(T="float")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tc.PerformanceNotice)
+        found = jax.grad(lambda x: tc.jax.op(single)(x).sum())(jax.numpy.array([1.0, 3.0]))
+    assert found.tolist() == [2, 6]
+    tuned = kernel.tune(np.arange(100.0), trials=1, budget=None, jobs=1, records=False)
+    assert tuned.kernel(np.array([2.0])).tolist() == [4] and not tuned.failed
+    sac: Any = tc.compile("double[.] f(double[.] A) { return A; }", lang="sac", backend="reference")
+    with pytest.raises(tc.ArgumentError, match=r"tc.torch.op is for programs in the notation of tensor"):
+        tc.torch.op(sac)
+
+
 REFUSED = {
     "arrays that differ": (MM, (np.eye(2), np.eye(2, dtype=np.float32)), "is float64 by A, and float32 by B"),
     "a type beyond a bound": (SCALE, (INTS, np.zeros(1, np.int32), 1.0), "must be floating"),

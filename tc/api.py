@@ -18,7 +18,7 @@ from tc.ir.evaluate import evaluate
 from tc.ir.printer import text
 from tc.kernel import Compiled, Kernel, Request, built_program
 from tc.kernel_signature import foreign_integers, signature
-from tc.lang.generic import BOUNDS, binding_from, entry_of
+from tc.lang.generic import BOUNDS, binding_from, entry_of, mentions_variables
 from tc.lang.notations import Known
 from tc.lang.parse import parse
 from tc.lang.syntax import Def
@@ -149,11 +149,10 @@ def compile_source(
             polymorphic.recipe = recipe
             return cast("Kernel", polymorphic)
     else:
-        with reporting(source.text, lambda: {"entry": entry}):
-            definition = entry_of(parse(source), entry)
-        if types is not None and definition.variables:
+        definition = _generic(source, entry)
+        if definition is not None and types is not None:
             return make(binding_from(definition, types), stacklevel)
-        if definition.variables:
+        if definition is not None:
             _check_instances(source, entry, definition)
             made = GenericKernel(source, definition, make)
             made.recipe = recipe
@@ -165,6 +164,15 @@ def compile_source(
             help="leave it out",
         )
     return make((), stacklevel)
+
+
+def _generic(source: Source, entry: str | None) -> Def | None:
+    """The def that is asked for, if it has type variables."""
+    if not mentions_variables(source.text):
+        return None
+    with reporting(source.text, lambda: {"entry": entry}):
+        definition = entry_of(parse(source), entry)
+    return definition if definition.variables else None
 
 
 def _check_instances(source: Source, entry: str | None, definition: Def) -> None:
@@ -306,8 +314,8 @@ def interpret(
     if lang == "sac":
         return _interpret_sac(src, args, kwargs, entry, exact, points is not None or out is not None)
     source = Source(src)
-    definition = entry_of(parse(source), entry)
-    known = binding_of(definition, args, kwargs) if definition.variables else ()
+    definition = _generic(source, entry)
+    known = () if definition is None else binding_of(definition, args, kwargs)
     front = checked_front(source, entry, "tc", known)
     takes = signature(front)
     bound = takes.bind(args, kwargs if out is None else {**kwargs, "out": out})

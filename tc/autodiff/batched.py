@@ -191,24 +191,16 @@ class _Batch:
         value = st.value
         if isinstance(value, s.Call) and (value.name in self.by_name or value.name == "concat"):
             return replace(st, value=replace(value, name=self._callee(value.name, value.args, batched)))
-        clauses = tuple(self._clause(c, batched) for c in st.clauses)
-        lhs = replace(
-            st.lhs,
-            subscripts=None
-            if st.lhs.subscripts is None
-            else tuple(self._exp(e, batched) for e in st.lhs.subscripts),
+        made = s.rebuild_assign(st, lambda e: self._exp(e, batched))
+        if st.lhs.name not in batched:
+            return made
+        b = s.Name(self.index, st.span)
+        zero, end = s.IntLit(0, st.span), s.Name(self.extent, st.span)
+        return replace(
+            made,
+            lhs=replace(made.lhs, subscripts=(b, *(made.lhs.subscripts or ()))),
+            clauses=(s.RangeClause(self.index, zero, end, st.span, st.span), *made.clauses),
         )
-        if st.lhs.name in batched:
-            b = s.Name(self.index, st.span)
-            lhs = replace(lhs, subscripts=(b, *(lhs.subscripts or ())))
-            zero, end = s.IntLit(0, st.span), s.Name(self.extent, st.span)
-            clauses = (s.RangeClause(self.index, zero, end, st.span, st.span), *clauses)
-        return replace(st, lhs=lhs, value=self._exp(value, batched), clauses=clauses)
-
-    def _clause(self, c: s.Clause, batched: frozenset[str]) -> s.Clause:
-        if isinstance(c, s.RangeClause):
-            return replace(c, lo=self._exp(c.lo, batched), hi=self._exp(c.hi, batched))
-        return replace(c, value=self._exp(c.value, batched))
 
     def _exp(self, e: s.Exp, batched: frozenset[str]) -> s.Exp:
         match e:
@@ -216,27 +208,13 @@ class _Batch:
                 return s.Call(e.id, (s.Name(self.index, e.span),), e.span, e.span)
             case s.Dim() if e.tensor in batched:
                 return replace(e, axis=e.axis + 1)
-            case s.Call():
-                args = tuple(self._exp(a, batched) for a in e.args)
-                modes = tuple(
-                    m if m.value is None else replace(m, value=self._exp(m.value, batched)) for m in e.modes
-                )
-                if e.name in batched:
-                    if len(modes) == 1:
-                        modes *= len(args)
-                    modes = (s.Mode("none", None, e.span), *modes) if modes else ()
-                    args = (s.Name(self.index, e.span), *args)
-                return replace(e, args=args, modes=modes)
-            case s.Unary() | s.Cast():
-                return replace(e, operand=self._exp(e.operand, batched))
-            case s.Binary():
-                return replace(e, left=self._exp(e.left, batched), right=self._exp(e.right, batched))
-            case s.Ternary():
-                return replace(
-                    e,
-                    condition=self._exp(e.condition, batched),
-                    then=self._exp(e.then, batched),
-                    otherwise=self._exp(e.otherwise, batched),
-                )
             case _:
-                return e
+                made = s.rebuild(e, lambda x: self._exp(x, batched))
+                if not isinstance(made, s.Call) or made.name not in batched:
+                    return made
+                modes = made.modes * len(made.args) if len(made.modes) == 1 else made.modes
+                return replace(
+                    made,
+                    args=(s.Name(self.index, made.span), *made.args),
+                    modes=(s.Mode("none", None, made.span), *modes) if modes else (),
+                )

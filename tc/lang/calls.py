@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tc.errors import Note, SemanticError, Span, did_you_mean
 from tc.lang import resolved as r
 from tc.lang import syntax as s
-from tc.lang.resolve import Scope, StatementResolver, count, parts
+from tc.lang.resolve import Scope, StatementResolver, count
 
 if TYPE_CHECKING:
     from tc.lang.flatten import Flattener
@@ -282,4 +282,4 @@ def _starts_from_caller(callee: s.Def, name: str, defs: dict[str, s.Def]) -> boo
 def _mentions(e: s.Exp, name: str) -> bool:
     if isinstance(e, (s.Name, s.Call)) and (e.id if isinstance(e, s.Name) else e.name) == name:
         return True
-    return any(_mentions(p, name) for p in parts(e))
+    return any(_mentions(p, name) for p in s.parts(e))

@@ -6,10 +6,11 @@ by kind, names before reductions; ranges and types follow in their own passes.
 
 from __future__ import annotations
 
-from tc.errors import Note, SemanticError, did_you_mean
+from tc.errors import Note, SemanticError
 from tc.lang import resolved as r
 from tc.lang import syntax as s
 from tc.lang.flatten import Flattener
+from tc.lang.generic import entry_of
 from tc.lang.resolve import reject_builtin
 
 
@@ -19,17 +20,7 @@ def check(program: s.Program, entry: str | None = None) -> r.Checked:
     Every other def is checked too.  Raises `SemanticError`; the warnings of the entry are in the result.
     """
     defs = _defs(program)
-    if entry is None:
-        chosen = program.defs[-1]
-    elif entry in defs:
-        chosen = defs[entry]
-    else:
-        raise SemanticError(
-            f"there is no def '{entry}'",
-            program.span,
-            code="TC0216",
-            help=did_you_mean(entry, defs) or "the defs are " + ", ".join(defs),
-        )
+    chosen = entry_of(program, entry)
     for d in program.defs:
         if d is not chosen:
             Flattener(defs, d).run()

@@ -7,6 +7,7 @@ where they depend on results of other calls of such defs.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -36,12 +37,20 @@ BOUNDS: Mapping[str, tuple[DType, ...]] = {
     "integral": _INTEGRAL,
 }
 Binding = Mapping[str, DType]
-Known = tuple[tuple[str, int, Any], ...]  # as `tc.lang.notations` has it: the rank of a variable is 0
+# What a source leaves open: parameters of SaC with rank and element type, type variables with 0 and theirs.
+Known = tuple[tuple[str, int, Any], ...]
+_HEADER = re.compile(r"\bdef\s+[_a-zA-Z0-9]+\s*<")
 
 
 def generic(program: s.Program) -> bool:
     """Whether a def of a program has type variables."""
     return any(d.variables for d in program.defs)
+
+
+def mentions_variables(text: str) -> bool:
+    """Whether a def of a text has type variables, without parsing it.  The language has no strings, so that
+    each # starts a comment."""
+    return "<" in text and _HEADER.search(re.sub(r"#[^\n]*", "", text)) is not None
 
 
 def entry_of(program: s.Program, entry: str | None) -> s.Def:
@@ -212,12 +221,7 @@ class _Instances:
                     place = value.name_span.start
                     name = self._called(value.name, value.args, [st.lhs.name], place, binding, types)
                     value = replace(value, name=name)
-                return replace(
-                    st,
-                    value=self._exp(value, binding),
-                    clauses=tuple(self._clause(c, binding) for c in st.clauses),
-                    lhs=replace(st.lhs, subscripts=self._all(st.lhs.subscripts, binding)),
-                )
+                return s.rebuild_assign(replace(st, value=value), lambda e: self._exp(e, binding))
 
     def _called(
         self,
@@ -272,40 +276,12 @@ class _Instances:
                 out[v.name] = same if same in stands else stands[0]
         return out
 
-    # ---- expressions
-
-    def _all(self, es: tuple[s.Exp, ...] | None, binding: Binding) -> tuple[s.Exp, ...] | None:
-        return None if es is None else tuple(self._exp(e, binding) for e in es)
-
-    def _clause(self, c: s.Clause, binding: Binding) -> s.Clause:
-        if isinstance(c, s.RangeClause):
-            return replace(c, lo=self._exp(c.lo, binding), hi=self._exp(c.hi, binding))
-        return replace(c, value=self._exp(c.value, binding))
-
     def _exp(self, e: s.Exp, binding: Binding) -> s.Exp:
         """An expression with casts to type variables as casts to their types."""
-        match e:
-            case s.Call():
-                args = tuple(self._exp(a, binding) for a in e.args)
-                if e.name in binding and len(args) == 1 and not e.modes:
-                    return s.Cast(binding[e.name], args[0], e.span)
-                modes = tuple(
-                    m if m.value is None else replace(m, value=self._exp(m.value, binding)) for m in e.modes
-                )
-                return replace(e, args=args, modes=modes)
-            case s.Unary() | s.Cast():
-                return replace(e, operand=self._exp(e.operand, binding))
-            case s.Binary():
-                return replace(e, left=self._exp(e.left, binding), right=self._exp(e.right, binding))
-            case s.Ternary():
-                return replace(
-                    e,
-                    condition=self._exp(e.condition, binding),
-                    then=self._exp(e.then, binding),
-                    otherwise=self._exp(e.otherwise, binding),
-                )
-            case _:
-                return e
+        made = s.rebuild(e, lambda x: self._exp(x, binding))
+        if isinstance(made, s.Call) and made.name in binding and len(made.args) == 1 and not made.modes:
+            return s.Cast(binding[made.name], made.args[0], made.span)
+        return made
 
 
 def representative(variables: Sequence[s.TypeVariable]) -> Binding:

@@ -10,10 +10,7 @@ from tc.lang import check as tc_check
 from tc.lang import format as tc_format
 from tc.lang import parse as tc_parse
 from tc.lang import resolved as r
-from tc.lang.generic import instantiated
-
-# What a source leaves open: parameters of SaC with rank and element type, type variables with 0 and theirs.
-Known = tuple[tuple[str, int, Any], ...]
+from tc.lang.generic import Known, instantiated
 
 
 def parse(lang: str, source: Source) -> Any:

@@ -529,24 +529,10 @@ def _holds(e: s.Exp, name: str) -> bool:
     return any(n.id == name for n in _names(e))
 
 
-def parts(e: s.Exp) -> tuple[s.Exp, ...]:
-    match e:
-        case s.IntLit() | s.FloatLit() | s.Name() | s.Dim():
-            return ()
-        case s.Call():
-            return e.args + tuple(m.value for m in e.modes if m.value is not None)
-        case s.Unary() | s.Cast():
-            return (e.operand,)
-        case s.Binary():
-            return (e.left, e.right)
-        case s.Ternary():
-            return (e.condition, e.then, e.otherwise)
-
-
 def _names(e: s.Exp) -> list[s.Name]:
     if isinstance(e, s.Name):
         return [e]
-    return [n for p in parts(e) for n in _names(p)]
+    return [n for p in s.parts(e) for n in _names(p)]
 
 
 def _indices(e: s.Exp) -> list[s.Name]:
@@ -556,14 +542,14 @@ def _indices(e: s.Exp) -> list[s.Name]:
         return [n for n in _names(e) if n.id not in CONSTANTS]
     if isinstance(e, s.Name):
         return [e]
-    return [n for p in parts(e) for n in _indices(p)]
+    return [n for p in s.parts(e) for n in _indices(p)]
 
 
 def _calls(e: s.Exp) -> list[s.Call]:
     """The calls of an expression that are not inside another tensor access."""
     if isinstance(e, s.Call) and find(e.name) is None:
         return [e]
-    return [c for p in parts(e) for c in _calls(p)]
+    return [c for p in s.parts(e) for c in _calls(p)]
 
 
 def _given(n: int) -> str:

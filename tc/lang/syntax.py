@@ -12,8 +12,8 @@ Nodes compare by structure; spans do not take part, so that formatted text parse
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from tc.dtypes import DType
@@ -111,6 +111,37 @@ class Cast:
 Exp = IntLit | FloatLit | Name | Dim | Call | Unary | Binary | Ternary | Cast
 
 
+def parts(e: Exp) -> tuple[Exp, ...]:
+    """The expressions that one is directly made of."""
+    match e:
+        case IntLit() | FloatLit() | Name() | Dim():
+            return ()
+        case Call():
+            return e.args + tuple(m.value for m in e.modes if m.value is not None)
+        case Unary() | Cast():
+            return (e.operand,)
+        case Binary():
+            return (e.left, e.right)
+        case Ternary():
+            return (e.condition, e.then, e.otherwise)
+
+
+def rebuild(e: Exp, f: Callable[[Exp], Exp]) -> Exp:
+    """The same expression with `f` of each of its parts."""
+    match e:
+        case IntLit() | FloatLit() | Name() | Dim():
+            return e
+        case Call():
+            modes = tuple(m if m.value is None else replace(m, value=f(m.value)) for m in e.modes)
+            return replace(e, args=tuple(map(f, e.args)), modes=modes)
+        case Unary() | Cast():
+            return replace(e, operand=f(e.operand))
+        case Binary():
+            return replace(e, left=f(e.left), right=f(e.right))
+        case Ternary():
+            return replace(e, condition=f(e.condition), then=f(e.then), otherwise=f(e.otherwise))
+
+
 @dataclass(frozen=True, slots=True)
 class RangeClause:
     """`i in lo:hi`, half-open."""
@@ -201,6 +232,23 @@ class For:
 
 
 Stmt = Assign | TupleCall | For
+
+
+def rebuild_assign(st: Assign, f: Callable[[Exp], Exp]) -> Assign:
+    """The same assignment with `f` of each of its expressions."""
+
+    def clause(c: Clause) -> Clause:
+        if isinstance(c, RangeClause):
+            return replace(c, lo=f(c.lo), hi=f(c.hi))
+        return replace(c, value=f(c.value))
+
+    subscripts = None if st.lhs.subscripts is None else tuple(map(f, st.lhs.subscripts))
+    return replace(
+        st,
+        lhs=replace(st.lhs, subscripts=subscripts),
+        value=f(st.value),
+        clauses=tuple(map(clause, st.clauses)),
+    )
 
 
 def assignments(body: tuple[Stmt, ...]) -> Iterator[Assign | TupleCall]:

@@ -11,6 +11,7 @@ import pytest
 
 import tc
 from tc.lang.format import format_program
+from tc.lang.generic import mentions_variables
 from tc.lang.parse import parse
 
 MM = "def mm<T>(T(M,K) A, T(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
@@ -188,3 +189,10 @@ def test_wrong_types_by_name() -> None:
         tc.compile("def f(float(N) x) -> (y) { y(i) = x(i) }", backend="reference", types={"T": "float"})
     with pytest.raises(tc.DTypeError, match="sizes= needs the type of T"):
         tc.compile(MM, backend="reference", sizes={"M": 2, "N": 2, "K": 2})
+
+
+def test_a_source_without_variables_is_not_parsed_to_see_that() -> None:
+    assert not mentions_variables("def f(float(N) x) -> (y) { y(i) = x(i) < 0 ? 0 : x(i) }")
+    assert not mentions_variables("def f(float(N) x) -> (y) { y(i) = x(i) } # def g<T>(T(N) x)")
+    assert mentions_variables("def # a def\n  f # of any type\n <T>(T(N) x) -> (y) { y(i) = x(i) }")
+    assert mentions_variables(MM) and mentions_variables(CALLS)

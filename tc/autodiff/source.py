@@ -31,12 +31,11 @@ from tc.ir.expr import (
     substitute,
     walk,
 )
+from tc.ir.intervals import INT32_SUMMANDS
 from tc.ir.printer import text
 from tc.ir.program import Box, Domain
 from tc.ir.simplify import linear_terms, simplify
 from tc.lang.format import type_name
-
-_SUMMANDS = 4  # what isl is told of sums of int32 (`tc.poly.affine`)
 
 
 def parameter(name: str, v: Version, names: Names, known: set[str], tensor: bool = False) -> str:
@@ -180,7 +179,7 @@ def _wide(e: Expr) -> Expr:
 def plain(e: Expr) -> Expr:
     """A value without the conversions that the language implies."""
     match e:
-        case LT() | LE() | GT() | GE() | EQ() | NE() if _adds_up(e.a) + _adds_up(e.b) > _SUMMANDS:
+        case LT() | LE() | GT() | GE() | EQ() | NE() if _adds_up(e.a) + _adds_up(e.b) > INT32_SUMMANDS:
             return replace(e, a=_wide(e.a), b=_wide(e.b))
         case Cast(value=Variable() as v) if v.dtype == INDEX and e.dtype in (INT32, INT64):
             return v

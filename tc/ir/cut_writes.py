@@ -15,8 +15,11 @@ from tc.ir.program import Box, Domain, IterVar, Stage
 from tc.ir.simplify import simplify
 
 
-def over_coordinates(stage: Stage, box: Box, offsets: Mapping[int, Expr | None]) -> Stage:
-    """The same stage with the variables of some dimensions replaced by the tensor's coordinates there.
+def over_coordinates(
+    stage: Stage, box: Box, offsets: Mapping[int, Expr | None]
+) -> tuple[Stage, Mapping[str, Expr]]:
+    """The same stage with the variables of some dimensions replaced by the tensor's coordinates there, and
+    what these variables are in terms of the new ones.
 
     `offsets`: by dimension what is added to its variable, None for nothing.
     """
@@ -35,14 +38,4 @@ def over_coordinates(stage: Stage, box: Box, offsets: Mapping[int, Expr | None])
     kept = tuple(simplify(x.substitute(c, at), exact=True) for c in stage.domain.conditions)
     domain = Domain(tuple(axes.values()), (*conditions, *kept))
     args = tuple(places.get(d, x.substitute(a, at)) for d, a in enumerate(stage.args))
-    return replace(stage, args=args, value=x.substitute(stage.value, at), domain=domain)
-
-
-def source_variables(stage: Stage, offsets: Mapping[int, Expr | None]) -> dict[str, Expr]:
-    """What the variables of the statement in the source are in terms of those of the stage."""
-    out: dict[str, Expr] = {}
-    for d, offset in offsets.items():
-        own = stage.args[d]
-        assert isinstance(own, x.Variable)
-        out[own.name] = own if offset is None else x.Sub(own, offset)
-    return out
+    return replace(stage, args=args, value=x.substitute(stage.value, at), domain=domain), at

@@ -14,6 +14,9 @@ from tc.ir import expr as x
 from tc.ir.expr import INDEX, Expr
 from tc.ir.program import Box
 
+# Of so many indices of int32 a sum does not wrap around: an array that large has indices of int64.
+INT32_SUMMANDS = 4
+
 Interval = tuple[int, int]
 Intervals = Mapping[str, "Interval | None"]
 

@@ -15,7 +15,7 @@ from tc.dtypes import FLOAT32, DType
 from tc.errors import InternalError
 from tc.ir import expr as x
 from tc.ir.boxes import Boxes
-from tc.ir.cut_writes import over_coordinates, source_variables
+from tc.ir.cut_writes import over_coordinates
 from tc.ir.expr import Expr
 from tc.ir.lower_expressions import Expressions, compute_type
 from tc.ir.program import (
@@ -266,7 +266,7 @@ class _Lowering:
                 e = x.Add(e, self.expressions.index(sub.offset, st))
             args.append(e if offset is None else x.Add(e, offset))
             if (k, d) in self.boxes.cut:
-                cut[d] = None if args[d] == x.Variable(sub.index) else self._offset(st, sub, offset)
+                cut[d] = self._offset(st, sub, offset)
         conditions = tuple(self.expressions.condition(c, st) for c in st.conditions)
         pure = tuple(IterVar(v, ranges[v], "pure") for v in st.indices)
         domain = Domain(pure + tuple(IterVar(v, ranges[v], "reduction") for v in st.reductions), conditions)
@@ -320,14 +320,12 @@ class _Lowering:
 
     def _over_coordinates(self, stage: Stage, box: Box, cut: Mapping[int, Expr | None]) -> None:
         """Let the stage made last iterate over its tensor in some dimensions."""
-        self.stages[-1] = made = over_coordinates(stage, box, cut)
-        at = source_variables(made, cut)
+        made, at = over_coordinates(stage, box, cut)
+        self.stages[-1] = made
         reads = (e for root in (made.value, *made.args) for e in x.walk(root))
         numbers = {e.site for e in reads if isinstance(e, x.Call)} | {n for _, n in made.checked}
         for n in numbers & self.sites.keys():
-            old = self.sites[n]
-            values = tuple(at.get(v, x.Variable(v)) for v in old.variables)
-            self.sites[n] = replace(old, loops=made.domain.names, values=values)
+            self.sites[n] = self.sites[n].moved(made, at)
 
     def _counted(self, b: Range) -> Range:
         """A range in terms of variables that count from 0."""

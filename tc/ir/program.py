@@ -155,6 +155,13 @@ class Site:
     loops: tuple[str, ...] = ()
     values: tuple[Expr, ...] = ()
 
+    def moved(self, stage: Stage, at: Mapping[str, Expr]) -> Site:
+        """The site in a stage with other loops, or in another order: the variables `at` are these expressions
+        of its."""
+        values = self.values or tuple(map(Variable, self.variables))
+        new = tuple(substitute(v, dict(at)) for v in values)
+        return replace(self, loops=stage.domain.names, values=new)
+
 
 @dataclass(frozen=True, slots=True)
 class Precondition:
@@ -239,8 +246,5 @@ def moved_sites(program: Program, stage: Stage, at: Mapping[str, Expr] | None = 
     the variables `at` are these expressions of its."""
     sites = list(program.sites)
     for number in {e.site for e in walk(stage.value) if isinstance(e, Call) and e.checked}:
-        old = sites[number]
-        values = old.values or tuple(map(Variable, old.variables))
-        new = tuple(substitute(v, dict(at or {})) for v in values)
-        sites[number] = replace(old, loops=stage.domain.names, values=new)
+        sites[number] = sites[number].moved(stage, at or {})
     return tuple(sites)

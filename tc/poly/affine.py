@@ -40,6 +40,7 @@ from tc.ir.expr import (
     Variable,
     variables,
 )
+from tc.ir.intervals import INT32_SUMMANDS
 from tc.ir.program import IterVar, Program, Range
 from tc.ir.simplify import from_terms, simplify
 from tc.poly.context import Names
@@ -47,8 +48,6 @@ from tc.poly.extrema import Sum, operands, plus, unified
 
 PARAM, IN, SET, OUT = isl.dim_type.param, isl.dim_type.in_, isl.dim_type.set, isl.dim_type.out
 
-# Of so many indices of int32 a sum does not wrap around: an array that large has indices of int64.
-_SUMMANDS = 4
 _SMALL, _LARGE = 1 << 20, 1 << 62  # values of a term; those of which nothing is known
 
 # A linear form: coefficients of variables and of parameters by position, and a constant.
@@ -174,7 +173,7 @@ class Affine:
         terms = [(abs(c), abs(c) * self.reach.get(k, _LARGE)) for k, c in form.items() if k != _CONST]
         weight = sum(c for c, reach in terms if reach > _SMALL)
         reach = sum(reach for _, reach in terms if reach <= _SMALL) + abs(form.get(_CONST, 0))
-        if e.dtype.bits == 32 and (weight > _SUMMANDS or reach > 1 << 24):
+        if e.dtype.bits == 32 and (weight > INT32_SUMMANDS or reach > 1 << 24):
             return None
         return form
 
@@ -240,7 +239,7 @@ class Affine:
         if form is not None:
             return isl.PwAff.from_aff(self.aff(form))
         wide = e.dtype.is_signed and e.dtype.bits >= 32
-        wraps = isinstance(e, (Add, Sub, Mul)) and (e.dtype.bits > 32 or _weight(e) > _SUMMANDS)
+        wraps = isinstance(e, (Add, Sub, Mul)) and (e.dtype.bits > 32 or _weight(e) > INT32_SUMMANDS)
         if e.dtype != INDEX and (not wide or wraps):
             return None
         match e:

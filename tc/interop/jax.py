@@ -19,13 +19,10 @@ from typing import Any, cast
 import numpy as np
 
 from tc.api import Kernel, compile
-from tc.autodiff.batched import vmap
-from tc.autodiff.gradient import Gradient, differentiable, gradient
-from tc.dtypes import DType
 from tc.errors import ArgumentError, DTypeError, PerformanceNotice, warn
 from tc.generic_kernel import GenericKernel
 from tc.interop.generic import GenericOp
-from tc.interop.quiet import quiet
+from tc.interop.of_def import OfDef, several
 from tc.interop.symbolic import Arithmetic, shapes_of, sizes_of
 from tc.lang import resolved as r
 from tc.runtime.arrays import numpy_dtype
@@ -81,7 +78,7 @@ def _announce() -> None:
     )
 
 
-class Op:
+class Op(OfDef["Op"]):
     """A function of JAX arrays.  Call it with arrays in parameter order or by name."""
 
     def __init__(
@@ -93,14 +90,8 @@ class Op:
         ties: str,
         options: Mapping[str, Any],
     ) -> None:
-        self.source = source
-        self.kernel = kernel
-        self.ties = ties
+        super().__init__(source, kernel, backend, ties, options)
         self.backward = backward
-        self._backend = backend
-        self._options = options
-        self._params = kernel.front.checked.params
-        self._names = [p.name for p in self._params]
         self._results = {x.name: kernel.front.typed.dtype(x.tensor) for x in kernel.front.checked.returns}
         changed = [x.name for x in kernel.front.checked.returns if x.mode == "inout"]
         if changed:
@@ -109,9 +100,10 @@ class Op:
                 code="TC0525",
                 help="take the values before as a parameter of another name",
             )
-        self._gradients: dict[tuple[Any, ...], tuple[Gradient, Op]] = {}
-        self._batches: dict[tuple[str, ...], Op] = {}
         self._traced: dict[tuple[Any, ...], Callable[..., Any]] = {}
+
+    def another(self, source: str, **more: Any) -> Op:
+        return op(source, backend=self._backend, **more)
 
     def __repr__(self) -> str:
         return f"<tc function {self.kernel.name} of JAX>"
@@ -145,11 +137,6 @@ class Op:
             raise TypeError(f"{self.kernel.name}() misses {', '.join(missing)}")
         return [by_name[n] for n in self._names]
 
-    @property
-    def tensors(self) -> list[tuple[r.Tensor, DType]]:
-        """The tensor parameters and their types."""
-        return [(p, self.kernel.front.typed.dtype(p)) for p in self._params if isinstance(p, r.Tensor)]
-
     def _function(self, scalars: Mapping[str, Any]) -> Callable[..., Any]:
         """The function of the tensors alone, with its derivative."""
 
@@ -164,14 +151,14 @@ class Op:
 
         def forward(*arrays: Any) -> Any:
             found = function(*arrays)  # not `call`, which has no derivative: this may be differentiated, too
-            by_name = dict(zip(self._results, _several(found), strict=True))
-            made = self._gradient(scalars)
+            by_name = dict(zip(self._results, several(found), strict=True))
+            made = self.gradient(scalars)
             kept = [by_name[n] for n in made[0].saved] if made is not None else []
             return found, (arrays, kept)
 
         def backward(kept: Any, adjoints: Any) -> tuple[Any, ...]:
             given, results = kept
-            return self._adjoints(scalars, given, results, _several(adjoints))
+            return self._adjoints(scalars, given, results, several(adjoints))
 
         if self.backward is None:
             return call
@@ -211,7 +198,7 @@ class Op:
                 **{p.name: np.asarray(a) for (p, _), a in zip(self.tensors, arrays, strict=True)},
             }
             found = self.kernel(*(at[n] for n in self._names))
-            return tuple(np.asarray(x) for x in _several(found))
+            return tuple(np.asarray(x) for x in several(found))
 
         found = jax.pure_callback(run, tuple(results), *tensors, vmap_method="sequential")
         return found[0] if len(results) == 1 else tuple(found)
@@ -221,14 +208,9 @@ class Op:
     ) -> tuple[Any, Any]:
         """The results for a batch, by a kernel with one more index, and which of them are batched."""
         names = [p.name for (p, _), b in zip(self.tensors, batched, strict=True) if b]
-        made = self._batches.get(tuple(names))
-        if made is None:
-            source = vmap(self.source, dict.fromkeys(names, 0), self.kernel.name)
-            made = self._batches.setdefault(tuple(names), op(source, None, backend=self._backend))
+        made, flags = self.batch(names, backward=None)  # derivatives are those of the function around it
         by_name = {**scalars, **{p.name: a for (p, _), a in zip(self.tensors, arrays, strict=True)}}
         found = made(*(by_name[n] for n in self._names))
-        returned = zip(made.kernel.front.checked.returns, self.kernel.front.checked.returns, strict=True)
-        flags = [b.tensor.rank > a.tensor.rank for b, a in returned]
         return (found, flags[0]) if len(flags) == 1 else (tuple(found), tuple(flags))
 
     def _check(self, holds: Any, what: str) -> None:
@@ -239,37 +221,17 @@ class Op:
 
     # ---- gradients
 
-    def _gradient(self, scalars: Mapping[str, Any]) -> tuple[Gradient, Op] | None:
-        keyed = tuple((n, int(scalars[n])) for n in self.kernel.front.specialized)
-        found = self._gradients.get(keyed)
-        if found is None:
-            reached = differentiable(self.source, self.kernel.name, dict(keyed))
-            if not reached:
-                return None
-            made = gradient(
-                self.source,
-                reached,
-                self.kernel.name,
-                ties=self.ties,
-                save=[n for n, t in self._results.items() if t.is_float],
-                scalars=dict(keyed),
-                tensors=True,
-            )
-            with quiet():
-                found = self._gradients.setdefault(keyed, (made, op(made.source, backend=self._backend)))
-        return found
-
     def _adjoints(
         self, scalars: Mapping[str, Any], arrays: Sequence[Any], kept: Sequence[Any], adjoints: Sequence[Any]
     ) -> tuple[Any, ...]:
-        made = self._gradient(scalars)
+        made = self.gradient(scalars)
         of: dict[str, Any] = {}
         if made is not None:
             g, function = made
             seeds = dict(zip(self._results, adjoints, strict=True))
             given = {**scalars, **{p.name: a for (p, _), a in zip(self.tensors, arrays, strict=True)}}
             rest = [jax.numpy.atleast_1d(x) for x in (*kept, *(seeds[n] for n in g.seeds))]
-            found = _several(function(*(given[n] for n in self._names), *rest))
+            found = several(function(*(given[n] for n in self._names), *rest))
             of = dict(zip(g.wrt, found, strict=True))
         out: list[Any] = []
         for (p, t), a in zip(self.tensors, arrays, strict=True):
@@ -286,9 +248,3 @@ def _number(p: r.ScalarParam, value: Any) -> Any:
             help="mark it as static (jax.jit(…, static_argnums=…)), or make it a tensor of one element",
         )
     return bool(value) if p.dtype.is_bool else int(value) if p.dtype.is_int else float(value)
-
-
-def _several(found: Any) -> tuple[Any, ...]:
-    if isinstance(found, (tuple, list)):
-        return tuple(cast("Sequence[Any]", found))
-    return (found,)

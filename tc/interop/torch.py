@@ -22,12 +22,12 @@ from typing import Any, cast
 from torch import nn
 
 from tc.api import Kernel, compile
-from tc.autodiff.batched import vmap
-from tc.autodiff.gradient import Gradient, differentiable, gradient
+from tc.autodiff.gradient import Gradient
 from tc.dtypes import DType
 from tc.errors import ArgumentError, SemanticError
 from tc.generic_kernel import GenericKernel
 from tc.interop.generic import GenericOp
+from tc.interop.of_def import OfDef, several
 from tc.interop.quiet import quiet
 from tc.interop.symbolic import Arithmetic, shapes_of, sizes_of
 from tc.lang import resolved as r
@@ -77,7 +77,7 @@ def op(
         return found
 
 
-class Op:
+class Op(OfDef["Op"]):
     """A registered operator.  Call it with tensors in parameter order or by name.
 
     Attributes: `name` (qualified), `kernel`, `default` (the overload, for `torch.library.opcheck`).
@@ -93,17 +93,9 @@ class Op:
         ties: str,
         options: Mapping[str, Any],
     ) -> None:
-        self.source = source
-        self.kernel = kernel
-        self.ties = ties
+        super().__init__(source, kernel, backend, ties, options)
         self.backward = backward
-        self._backend = backend
-        self._options = options
         self._kernels: dict[str, Kernel] = {}
-        self._batches: dict[tuple[str, ...], Op] = {}
-        self._gradients: dict[tuple[Any, ...], tuple[Gradient, Op]] = {}
-        self._params = kernel.front.checked.params
-        self._names = [p.name for p in self._params]
         returns = kernel.front.checked.returns
         self._inout = [x.name for x in returns if x.mode == "inout"]
         self._dtypes = {x.name: _dtype(kernel.front.typed.dtype(x.tensor)) for x in returns}
@@ -121,6 +113,9 @@ class Op:
         self.name = f"tc::{self._short}"
         self._register()
         self.default = getattr(torch.ops.tc, self._short).default
+
+    def another(self, source: str, **more: Any) -> Op:
+        return op(source, backend=self._backend, **more)
 
     def __repr__(self) -> str:
         return f"<tc operator {self.name}>"
@@ -167,11 +162,6 @@ class Op:
             (only,) = floating
             for device in ("cpu", "cuda"):
                 torch.library.register_autocast(self.name, device, only, lib=_LIBRARY)
-
-    @property
-    def tensors(self) -> list[tuple[r.Tensor, DType]]:
-        """The tensor parameters and their types."""
-        return [(p, self.kernel.front.typed.dtype(p)) for p in self._params if isinstance(p, r.Tensor)]
 
     def _run(self, device: str) -> Callable[..., Any]:
         count = len(self._params)
@@ -222,20 +212,15 @@ class Op:
         """The operator on a batch: one of another def, with one more index."""
         moved = [a if d is None else a.movedim(d, 0) for a, d in zip(args, in_dims, strict=True)]
         batched = tuple(n for n, d in zip(self._names, in_dims, strict=True) if d is not None)
-        operator = self._batches.get(batched)
-        if operator is None:
-            made = vmap(self.source, dict.fromkeys(batched, 0), self.kernel.name)
-            operator = self._batches.setdefault(batched, op(made, backend=self._backend, ties=self.ties))
-        found = operator(*moved)
-        returned = zip(operator.kernel.front.checked.returns, self.kernel.front.checked.returns, strict=True)
-        out_dims = tuple(0 if b.tensor.rank > a.tensor.rank else None for b, a in returned)
-        return found, out_dims[0] if len(out_dims) == 1 else out_dims
+        operator, flags = self.batch(batched, ties=self.ties)
+        out_dims = tuple(0 if flag else None for flag in flags)
+        return operator(*moved), out_dims[0] if len(out_dims) == 1 else out_dims
 
     # ---- gradients
 
     def _setup(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         ctx.set_materialize_grads(True)
-        results = _several(output)
+        results = several(output)
         for x in results:
             if not x.dtype.is_floating_point:
                 ctx.mark_non_differentiable(x)
@@ -251,33 +236,11 @@ class Op:
         ctx.made = None
         kept: list[Any] = []
         if wrt and self.backward == "auto":
-            ctx.made = self._gradient(wrt, scalars)
+            ctx.made = self.gradient(scalars, wrt)
             by_name = dict(zip(self._results, results, strict=True))
             kept = [by_name[n] for n in ctx.made[0].saved] if ctx.made is not None else []
         ctx.save_for_backward(*tensors, *kept)
         ctx.tensors = len(tensors)
-
-    def _gradient(self, wrt: tuple[str, ...], scalars: Mapping[str, Any]) -> tuple[Gradient, Op] | None:
-        """The gradient with respect to those of some parameters that results depend on, and its operator."""
-        keyed = tuple((n, int(scalars[n])) for n in self.kernel.front.specialized)
-        key = (wrt, keyed)
-        found = self._gradients.get(key)
-        if found is None:
-            reached = [n for n in differentiable(self.source, self.kernel.name, dict(keyed)) if n in wrt]
-            if not reached:
-                return None
-            made = gradient(
-                self.source,
-                reached,
-                self.kernel.name,
-                ties=self.ties,
-                save=[n for n in self._results if self._dtypes[n].is_floating_point],
-                scalars=dict(keyed),
-                tensors=True,
-            )
-            with quiet():
-                found = self._gradients.setdefault(key, (made, op(made.source, backend=self._backend)))
-        return found
 
     def _backward(self, ctx: Any, *adjoints: Any) -> Any:
         if self.backward is None:
@@ -305,11 +268,11 @@ class Op:
             return {}
         made, operator = cast("tuple[Gradient, Op]", ctx.made)
         rest = [_at_least_1d(x) for x in (*kept, *(seeds[n] for n in made.seeds))]
-        return dict(zip(made.wrt, _several(operator(*given, *rest)), strict=True))
+        return dict(zip(made.wrt, several(operator(*given, *rest)), strict=True))
 
     def _given(self, given: list[Any], seeds: Mapping[str, Any]) -> dict[str, Any]:
         run = self.backward if callable(self.backward) else op(str(self.backward), backend=self._backend)
-        found = _several(run(*given, *seeds.values()))
+        found = several(run(*given, *seeds.values()))
         floating = [p for p, t in self.tensors if t.is_float]
         if len(found) != len(floating):
             raise ArgumentError(
@@ -332,12 +295,6 @@ class Op:
 
 def _tensors(n: int) -> str:
     return "1 tensor" if n == 1 else f"{n} tensors"
-
-
-def _several(found: Any) -> tuple[Any, ...]:
-    if isinstance(found, (tuple, list)):
-        return tuple(cast("Sequence[Any]", found))
-    return (found,)
 
 
 def _at_least_1d(x: Any) -> Any:

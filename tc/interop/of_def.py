@@ -1,0 +1,87 @@
+"""What the operators of all frameworks have from their def: parameters, and the operators of its gradient and
+of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Generic, TypeVar, cast
+
+from tc.api import Kernel
+from tc.autodiff.batched import vmap
+from tc.autodiff.gradient import Gradient, differentiable, gradient
+from tc.dtypes import DType
+from tc.interop.quiet import quiet
+from tc.lang import resolved as r
+
+O = TypeVar("O", bound="OfDef[Any]")  # noqa: E741
+
+
+class OfDef(Generic[O]):
+    """An operator of a def, whose derivatives and batches are operators `O` of the same framework."""
+
+    def __init__(
+        self, source: str, kernel: Kernel, backend: str | None, ties: str, options: Mapping[str, Any]
+    ) -> None:
+        self.source = source
+        self.kernel = kernel
+        self.ties = ties
+        self._backend = backend
+        self._options = options
+        self._params = kernel.front.checked.params
+        self._names = [p.name for p in self._params]
+        self._gradients: dict[tuple[Any, ...], tuple[Gradient, O]] = {}
+        self._batches: dict[tuple[str, ...], O] = {}
+
+    def another(self, source: str, **more: Any) -> O:
+        """The operator of a source that was made from this one's."""
+        raise NotImplementedError
+
+    @property
+    def tensors(self) -> list[tuple[r.Tensor, DType]]:
+        """The tensor parameters and their types."""
+        return [(p, self.kernel.front.typed.dtype(p)) for p in self._params if isinstance(p, r.Tensor)]
+
+    def gradient(
+        self, scalars: Mapping[str, Any], wrt: Collection[str] | None = None
+    ) -> tuple[Gradient, O] | None:
+        """The gradient with respect to the parameters that results depend on, of those in `wrt` if it is
+        given, and its operator; None if there are no such parameters."""
+        keyed = tuple((n, int(scalars[n])) for n in self.kernel.front.specialized)
+        key = (None if wrt is None else tuple(wrt), keyed)
+        found = self._gradients.get(key)
+        if found is None:
+            reached = differentiable(self.source, self.kernel.name, dict(keyed))
+            reached = [n for n in reached if wrt is None or n in wrt]
+            if not reached:
+                return None
+            front = self.kernel.front
+            made = gradient(
+                self.source,
+                reached,
+                self.kernel.name,
+                ties=self.ties,
+                save=[x.name for x in front.checked.returns if front.typed.dtype(x.tensor).is_float],
+                scalars=dict(keyed),
+                tensors=True,
+            )
+            with quiet():
+                found = self._gradients.setdefault(key, (made, self.another(made.source)))
+        return found
+
+    def batch(self, names: Sequence[str], **more: Any) -> tuple[O, list[bool]]:
+        """The operator for a batch of some parameters, and which of its results are batched."""
+        key = tuple(names)
+        found = self._batches.get(key)
+        if found is None:
+            made = vmap(self.source, dict.fromkeys(names, 0), self.kernel.name)
+            with quiet():
+                found = self._batches.setdefault(key, self.another(made, **more))
+        pairs = zip(found.kernel.front.checked.returns, self.kernel.front.checked.returns, strict=True)
+        return found, [b.tensor.rank > a.tensor.rank for b, a in pairs]
+
+
+def several(found: Any) -> tuple[Any, ...]:
+    """The results of a call, of which there may be one."""
+    if isinstance(found, (tuple, list)):
+        return tuple(cast("Sequence[Any]", found))
+    return (found,)

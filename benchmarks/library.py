@@ -12,22 +12,19 @@ before anything is timed.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.contestants import THREADS, Contestant, difference, in_turns, serve
 from benchmarks.quiet import Others
 from benchmarks.record import save
 from benchmarks.stats import geometric_mean, paired_ratio
 from benchmarks.table import aligned, duration
 
-THREADS = 2
+CALLS = ("forward", "both")
 HEADER = ("operator", "arguments", *("tc us", "torch us", "ratio", "median", "95 %") * 2)
 
 
@@ -186,7 +183,7 @@ def _segments(x: Any, ids: Any, segments: int) -> Any:
 
 
 def work(name: str, at: int) -> None:
-    """Answer one JSON line per line: check, or time for a while."""
+    """Serve as the contestant `name` of a row."""
     import torch
 
     import tc
@@ -226,80 +223,14 @@ def work(name: str, at: int) -> None:
             v.requires_grad_(False)
         return found
 
-    calls = {"forward": forward, "both": both}
-    print(json.dumps({}), flush=True)
-    for line in sys.stdin:
-        asked = json.loads(line)
-        call = calls[asked["call"]]
-        if "file" in asked:
-            found = (first(forward()), *both())
-            torch.save([x.detach() for x in found], asked["file"])
-            print(json.dumps({}), flush=True)
-            continue
-        call()
-        count, start = 0, time.perf_counter()
-        while (spent := time.perf_counter() - start) < asked["budget"] or count < 2:
-            call()
-            count += 1
-        print(json.dumps({"seconds": spent / count if count else 0.0}), flush=True)
-
-
-class Contestant:
-    def __init__(self, name: str, at: int, module: str = "benchmarks.library") -> None:
-        env = {**os.environ, "TC_NUM_THREADS": str(THREADS), "OMP_NUM_THREADS": str(THREADS)}
-        command = [sys.executable, "-m", module, "--worker", name, str(at)]
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env
-        )
-        self._answer()
-
-    def _answer(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError("a contestant ended")
-        return json.loads(line)
-
-    def ask(self, **what: Any) -> dict[str, Any]:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(what) + "\n")
-        self.process.stdin.flush()
-        return self._answer()
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
-
-
-def _agree(pair: dict[str, Contestant]) -> str:
-    """Empty, or how results differ."""
-    import tempfile
-
-    import torch
-
-    with tempfile.TemporaryDirectory() as folder:
-        files = {n: f"{folder}/{n}.pt" for n in pair}
-        for n, c in pair.items():
-            c.ask(call="forward", file=files[n])
-        ours, theirs = (torch.load(files[n]) for n in ("tc", "torch"))
-    for a, b in zip(ours, theirs, strict=True):
-        error = float((a - b).abs().max()) / max(1.0, float(b.abs().max()))
-        if error > 1e-4:
-            return f"differs by {error:.1e}"
-    return ""
+    serve({"forward": forward, "both": both}, lambda: (first(forward()), *both()))
 
 
 def measure(at: int, rounds: int, budget: float) -> dict[str, Any]:
-    pair = {name: Contestant(name, at) for name in ("tc", "torch")}
+    pair = {name: Contestant("benchmarks.library", name, at) for name in ("tc", "torch")}
     try:
-        wrong = _agree(pair)
-        out: dict[str, Any] = {"wrong": wrong}
-        for call in ("forward", "both"):
-            times: dict[str, list[float]] = {name: [] for name in pair}
-            for k in range(rounds):
-                for name in (list(pair), list(pair)[::-1])[k % 2]:
-                    times[name].append(pair[name].ask(call=call, budget=budget)["seconds"])
+        out: dict[str, Any] = {"wrong": difference(pair, "tc", "torch")}
+        for call, times in in_turns(pair, CALLS, rounds, budget).items():
             ratio = paired_ratio(times["torch"], times["tc"])
             out[call] = {
                 "tc_s": min(times["tc"]),
@@ -337,14 +268,14 @@ def main(argv: list[str] | None = None) -> int:
         one = measure(at, args.rounds, args.budget)
         found.append({"row": r.name, "arguments": r.text, **one})
         cells: list[str] = []
-        for call in ("forward", "both"):
+        for call in CALLS:
             median, low, high = one[call]["ratio"]
             cells += [duration(one[call]["tc_s"]), duration(one[call]["torch_s"])]
             cells += [f"{one[call]['best']:.2f}", f"{median:.2f}", f"{low:.2f}..{high:.2f}"]
         lines.append((r.name, r.text, *cells))
         print(f"{r.name}: {cells[2]}, {cells[7]} {one['wrong']}", file=sys.stderr, flush=True)
     print(aligned(HEADER, lines, left=2))
-    for call in ("forward", "both"):
+    for call in CALLS:
         print(f"{call}: geometric mean {geometric_mean([x[call]['best'] for x in found]):.2f}")
     share = others.share()
     if share is not None:

@@ -10,14 +10,11 @@ Results and gradients are compared with eager mode before anything is timed.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-import tempfile
-import time
 import warnings
 from typing import Any
 
-from benchmarks.library import THREADS, Contestant
+from benchmarks.contestants import THREADS, Contestant, difference, in_turns, serve
 from benchmarks.quiet import Others
 from benchmarks.record import save
 from benchmarks.stats import geometric_mean, paired_ratio
@@ -96,7 +93,7 @@ def model(name: str) -> tuple[Any, tuple[Any, ...]]:
 
 
 def work(name: str, at: int) -> None:
-    """Answer one JSON line per line: save what is computed, or time for a while."""
+    """Serve as the contestant `name` of a model."""
     import torch
 
     import tc
@@ -115,48 +112,14 @@ def work(name: str, at: int) -> None:
     def step() -> Any:
         return torch.autograd.grad(run(*given).square().mean(), parameters)
 
-    calls = {"forward": forward, "step": step}
-    print(json.dumps({}), flush=True)
-    for line in sys.stdin:
-        asked = json.loads(line)
-        if "file" in asked:
-            torch.save([x.detach() for x in (forward(), *step())], asked["file"])
-            print(json.dumps({}), flush=True)
-            continue
-        call = calls[asked["call"]]
-        call()
-        count, start = 0, time.perf_counter()
-        while (spent := time.perf_counter() - start) < asked["budget"] or count < 2:
-            call()
-            count += 1
-        print(json.dumps({"seconds": spent / count}), flush=True)
-
-
-def _agree(some: dict[str, Contestant]) -> str:
-    """Empty, or how results differ."""
-    import torch
-
-    with tempfile.TemporaryDirectory() as folder:
-        files = {n: f"{folder}/{n}.pt" for n in some}
-        for n, c in some.items():
-            c.ask(call="forward", file=files[n])
-        found = {n: torch.load(f) for n, f in files.items()}
-    for a, b in zip(found["tc"], found["eager"], strict=True):
-        error = float((a - b).abs().max()) / max(1.0, float(b.abs().max()))
-        if error > 1e-4:
-            return f"differs by {error:.1e}"
-    return ""
+    serve({"forward": forward, "step": step}, lambda: (forward(), *step()))
 
 
 def measure(at: int, rounds: int, budget: float) -> dict[str, Any]:
-    some = {name: Contestant(name, at, "benchmarks.torch_models") for name in NAMES}
+    some = {name: Contestant("benchmarks.torch_models", name, at) for name in NAMES}
     try:
-        out: dict[str, Any] = {"wrong": _agree(some)}
-        for call in CALLS:
-            times: dict[str, list[float]] = {name: [] for name in some}
-            for k in range(rounds):
-                for name in (NAMES, NAMES[::-1])[k % 2]:
-                    times[name].append(some[name].ask(call=call, budget=budget)["seconds"])
+        out: dict[str, Any] = {"wrong": difference(some, "tc", "eager")}
+        for call, times in in_turns(some, CALLS, rounds, budget).items():
             out[call] = {f"{n}_s": min(t) for n, t in times.items()}
             for other in NAMES[1:]:
                 ratio = paired_ratio(times[other], times["tc"])

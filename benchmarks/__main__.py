@@ -8,7 +8,7 @@ TABLES = (
     "vector_math",
 )
 # What measures no time here, draws what others have measured, or measures what a search finds.
-OTHERS = ("generated", "gpu_static", "library", "peaks", "roofline", "torch_models", "tuning")
+OTHERS = ("generated", "gpu_static", "library", "peaks", "roofline", "sac", "torch_models", "tuning")
 
 
 def main(argv: list[str]) -> int:

@@ -86,7 +86,7 @@ def difference(contestants: Mapping[str, Contestant], one: str, other: str) -> s
 def in_turns(
     contestants: Mapping[str, Contestant], calls: Sequence[str], rounds: int, budget: float
 ) -> dict[str, dict[str, list[float]]]:
-    """By call and contestant the seconds of a call in each round.  Every other round has the opposite order."""
+    """By call and contestant the seconds of a call in each round; every other round goes backwards."""
     names = list(contestants)
     out: dict[str, dict[str, list[float]]] = {}
     for call in calls:

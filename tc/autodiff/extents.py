@@ -7,12 +7,13 @@ names, so that what is read of it is seen to be in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from tc.autodiff.loops import Loop
 from tc.autodiff.names import Names
-from tc.autodiff.tape import Definition, Tape
-from tc.ir.expr import EQ, Expr, IntImm, Variable, rebuild, substitute
+from tc.autodiff.tape import Definition, Tape, Version
+from tc.ir.expr import EQ, ZERO, Expr, IntImm, Variable, rebuild, substitute
 from tc.ir.program import Domain, Range
 from tc.ir.simplify import simplify
 
@@ -28,9 +29,14 @@ def with_named_extents(tape: Tape, arguments: Iterable[str], names: Names) -> tu
                 found[extent] = Variable(names.fresh(f"{v.tensor}{k}"))
     if not found:
         return tape, {}
-    versions = {n: replace(v, box=tuple(_range(x, found) for x in v.box)) for n, v in tape.versions.items()}
+    versions = {n: _version(v, lambda r: _range(r, found)) for n, v in tape.versions.items()}
     definitions = tuple(
-        replace(d, domain=_domain(d.domain, lambda r: _range(r, found))) for d in tape.definitions
+        replace(
+            d,
+            domain=_domain(d.domain, lambda r: _range(r, found)),
+            loops=_loops(d.loops, lambda r: _range(r, found)),
+        )
+        for d in tape.definitions
     )
     facts = tuple(EQ(v, e) for e, v in found.items())
     sizes = (*tape.sizes, *(v.name for v in found.values()))
@@ -52,7 +58,13 @@ def without_names(definitions: Iterable[Definition], of: Mapping[str, Expr]) -> 
         return replace(_domain(d, moved), conditions=tuple(map(visit, d.conditions)))
 
     return [
-        replace(d, args=tuple(map(visit, d.args)), value=visit(d.value), domain=domain(d.domain))
+        replace(
+            d,
+            args=tuple(map(visit, d.args)),
+            value=visit(d.value),
+            domain=domain(d.domain),
+            loops=_loops(d.loops, moved),
+        )
         for d in definitions
     ]
 
@@ -60,6 +72,15 @@ def without_names(definitions: Iterable[Definition], of: Mapping[str, Expr]) -> 
 def _range(r: Range, found: Mapping[Expr, Variable]) -> Range:
     extent = simplify(r.extent, exact=True)
     return replace(r, extent=found[extent]) if extent in found else r
+
+
+def _version(v: Version, f: Callable[[Range], Range]) -> Version:
+    carrier = None if v.carrier is None else _loops((v.carrier,), f)[0]
+    return replace(v, box=tuple(map(f, v.box)), loops=_loops(v.loops, f), carrier=carrier)
+
+
+def _loops(loops: Sequence[Loop], f: Callable[[Range], Range]) -> tuple[Loop, ...]:
+    return tuple(replace(x, trips=f(Range(ZERO, x.trips)).extent) for x in loops)
 
 
 def _domain(d: Domain, f: Callable[[Range], Range]) -> Domain:

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tc.autodiff.derivatives import number
+from tc.autodiff.loops import Loop, boxed, counters, ranges
 from tc.autodiff.tape import Definition, Version
 from tc.dtypes import INT32
-from tc.ir.expr import EQ, NE, Call, Cast, Div, Expr, IfThenElse, Or, Select, Variable
-from tc.ir.program import Domain
+from tc.ir.expr import EQ, NE, Call, Cast, Div, Expr, IfThenElse, Or, Select, Variable, rebuild
+from tc.ir.program import Domain, IterVar
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """Versions and definitions beside the adjoint."""
+    """What the adjoint of a reduction needs besides: versions and their definitions.
 
-    versions: tuple[Version, ...] = ()
-    definitions: tuple[Definition, ...] = ()
+    An instance contributes the derivative of its value times `factor`, where all of `chosen` hold.
+    """
+
+    versions: tuple[Version, ...]
+    definitions: tuple[Definition, ...]
+    factor: Expr
+    chosen: tuple[Expr, ...] = ()
 
 
-def first(d: Definition, own: Expr, fresh: Callable[[str], str]) -> tuple[Made, tuple[Expr, ...]]:
+def first(d: Definition, own: Expr, fresh: Callable[[str], str]) -> Made:
     """Of the elements that equal the extreme, the first in the order of the reduction variables: an
     arg-reduction over each of them, the last one first, of the extremes over those behind it."""
     arg = "argmax" if d.op == "max" else "argmin"
@@ -55,10 +61,10 @@ def first(d: Definition, own: Expr, fresh: Callable[[str], str]) -> tuple[Made, 
         EQ(Cast(INT32, Variable(v.name)), Call(place, tuple(map(Variable, names)), INT32, "func"))
         for v, (place, names) in zip(reduced, reversed(places), strict=True)
     )
-    return Made(tuple(versions), tuple(definitions)), chosen
+    return Made(tuple(versions), tuple(definitions), number(1, own), chosen)
 
 
-def shared(d: Definition, own: Expr, fresh: Callable[[str], str]) -> tuple[Made, Expr, tuple[Expr, ...]]:
+def shared(d: Definition, own: Expr, fresh: Callable[[str], str]) -> Made:
     """All elements that equal the extreme, in equal shares."""
     pure = tuple(v for v in d.domain.vars if v.kind == "pure")
     count = fresh(f"{d.target}_ties")
@@ -71,10 +77,10 @@ def shared(d: Definition, own: Expr, fresh: Callable[[str], str]) -> tuple[Made,
     )
     version = Version(count, count, own.dtype, tuple(v.range for v in pure), "temporary")
     share = Div(one, Call(count, at, own.dtype, "func"))
-    return Made((version,), definitions), share, (equal,)
+    return Made((version,), definitions, share, (equal,))
 
 
-def product(d: Definition, own: Expr, fresh: Callable[[str], str]) -> tuple[Made, Expr]:
+def product(d: Definition, own: Expr, fresh: Callable[[str], str]) -> Made:
     """The product of all other elements: the whole product over the element, but for zeros.  One zero alone
     gets the product of the others, and more than one leave nothing."""
     pure = tuple(v for v in d.domain.vars if v.kind == "pure")
@@ -93,4 +99,33 @@ def product(d: Definition, own: Expr, fresh: Callable[[str], str]) -> tuple[Made
     count, others = Call(zeros, at, own.dtype, "func"), Call(rest, at, own.dtype, "func")
     alone = Select(is_zero, others, none)
     factor = IfThenElse(EQ(count, none), Div(others, d.value), IfThenElse(EQ(count, one), alone, none))
-    return Made(versions, definitions), factor
+    return Made(versions, definitions, factor)
+
+
+def in_iterations(made: Made, loops: Sequence[Loop]) -> Made:
+    """The same in an iteration of sequential loops, with other versions in each."""
+    if not loops:
+        return made
+    names = {v.name for v in made.versions}
+    at = counters(loops)
+
+    def visit(e: Expr) -> Expr:
+        e = rebuild(e, visit)
+        return replace(e, args=(*at, *e.args)) if isinstance(e, Call) and e.name in names else e
+
+    def definition(d: Definition) -> Definition:
+        domain = replace(d.domain, conditions=tuple(map(visit, d.domain.conditions)))
+        args = (*at, *map(visit, d.args))
+        return replace(d, args=args, value=visit(d.value), domain=domain, loops=tuple(loops))
+
+    def version(v: Version) -> Version:
+        own = tuple(IterVar(f"{k}", r, "pure") for k, r in enumerate(v.box))
+        box = (*ranges(loops), *(x.range for x in boxed(Domain(own), loops).vars))
+        return replace(v, box=box, loops=tuple(loops))
+
+    return Made(
+        tuple(map(version, made.versions)),
+        tuple(map(definition, made.definitions)),
+        visit(made.factor),
+        tuple(map(visit, made.chosen)),
+    )

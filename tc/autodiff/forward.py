@@ -55,9 +55,19 @@ class _Forward:
         for n in self.wrt:
             self._name(n, "input")
         last = {d.target: k for k, d in enumerate(self.tape.definitions)}
+        for name in self.active:
+            v = self.tape.versions[name]
+            if name not in self.names and (v.in_place or v.carrier):
+                self._name(name, "temporary")
         for k, d in enumerate(self.tape.definitions):
             self.out.append(d)
-            if last[d.target] == k and d.target in self.active:
+            if d.target not in self.active:
+                continue
+            v = self.tape.versions[d.target]
+            if v.in_place or v.carrier:  # its definitions are in several iterations
+                self.start = len(self.out)
+                self._definition(d, self.names[d.target])
+            elif last[d.target] == k:
                 self._version(d.target)
         of: dict[str, str] = {}
         for n in self.tape.outputs:
@@ -73,7 +83,7 @@ class _Forward:
     def _name(self, version: str, role: str) -> str:
         v = self.tape.versions[version]
         name = self.names[version] = self.taken.fresh(f"t_{v.tensor if role == 'input' else v.name}")
-        self.versions[name] = Version(name, name, v.dtype, v.box, role)  # type: ignore[arg-type]
+        self.versions[name] = replace(v, name=name, tensor=name, role=role)  # type: ignore[arg-type]
         return name
 
     def _zero(self, version: str) -> None:
@@ -90,9 +100,9 @@ class _Forward:
         name = self._name(version, "temporary")
         self.start = len(self.out)
         for d in own:
-            self._definition(d, name, alone=len(own) == 1)
+            self._definition(d, name)
 
-    def _definition(self, d: Definition, name: str, alone: bool) -> None:
+    def _definition(self, d: Definition, name: str) -> None:
         v = self.tape.versions[d.target]
         own = Call(d.target, d.args, v.dtype, "func")
         zero = number(0, own)
@@ -100,18 +110,15 @@ class _Forward:
             self.out.append(replace(d, target=name, value=zero))
             return
         chosen: tuple[Expr, ...] = ()
-        factor = share = number(1, own)
+        factor = number(1, own)
         reduced = any(x.kind == "reduction" for x in d.domain.vars)
-        if d.op == "*":
-            made, factor = extremes.product(d, own, self.taken.fresh)
+        if d.op == "*" or (d.op in ("min", "max") and reduced):
+            of_extremes = extremes.shared if self.ties == "split" else extremes.first
+            make = extremes.product if d.op == "*" else of_extremes
+            made = extremes.in_iterations(make(d, own, self.taken.fresh), d.loops)
             self._add(made)
-        elif d.op in ("min", "max") and reduced:
-            if self.ties == "split":
-                made, share, chosen = extremes.shared(d, own, self.taken.fresh)
-            else:
-                made, chosen = extremes.first(d, own, self.taken.fresh)
-            self._add(made)
-        stored = own if alone and d.op is None and own.dtype == d.value.dtype else d.value
+            factor, chosen = made.factor, made.chosen
+        stored = own if self.tape.is_final(d) else d.value
         one = number(1, d.value)
         total: Expr | None = None
         for p in parts(d.value, one, stored, lambda c: c.name in self.active, d.span):
@@ -121,7 +128,7 @@ class _Forward:
             if d.op is None:
                 self.out.append(replace(d, target=name, value=zero))
             return
-        total = times(times(share, factor), total)
+        total = times(factor, total)
         if chosen:
             total = IfThenElse(conjunction(chosen), total, zero)
         op = None if d.op is None else "+"

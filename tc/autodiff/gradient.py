@@ -6,11 +6,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tc.autodiff import source as write
+from tc.autodiff.contraction import contracted
 from tc.autodiff.extents import with_named_extents, without_names
 from tc.autodiff.names import Names
+from tc.autodiff.recorder import tape
 from tc.autodiff.reverse import Adjoints, active, adjoints
-from tc.autodiff.tape import Definition, Tape, Version, reads, tape
-from tc.errors import ArgumentError, SemanticError, Source, did_you_mean
+from tc.autodiff.tape import Definition, Tape, Version, reads
+from tc.errors import ArgumentError, Source, did_you_mean
 from tc.ir.expr import Expr, IntImm, Variable, variables
 from tc.ir.program import Program
 from tc.ir.simplify import simplify
@@ -108,18 +110,12 @@ def recorded_tape(
     program = _program(f, scalars or {}, what)
     recorded = tape(program)
     taken = {*program.sizes, *program.params, *recorded.versions, *BUILTINS}
+    taken |= {loop.name for d in recorded.definitions for loop in d.loops}
     return f, recorded, Names(taken | {s.name for s in program.scalars})
 
 
 def _program(f: Front, scalars: Mapping[str, int], what: str = "gradient") -> Program:
     """The program that is differentiated, with values of the integer parameters on which ranges depend."""
-    if any(st.loops for st in f.checked.statements):
-        raise SemanticError(
-            f"the {what} of a sequential loop is not built yet",
-            next(st.span for st in f.checked.statements if st.loops),
-            code="TC0242",
-            help="write the backward loop yourself, and pass it as backward=",
-        )
     missing = [] if f.ranges.complete else [n for n in f.specialized if n not in scalars]
     if missing:
         raise ArgumentError(
@@ -237,7 +233,8 @@ def _written(
     unnamed = {n: e for n, e in extents.items() if n not in carried}
     # What the program computes has the extents that it has there, whatever the arguments are.
     definitions = [*without_names(forward, extents), *without_names(found.definitions, unnamed)]
-    lines = write.statements([write.from_zero(d, arguments, tensors) for d in definitions], names)
+    definitions = contracted([write.from_zero(d, arguments, tensors) for d in definitions], found.versions)
+    lines = write.statements(definitions, names)
     body = "".join(f"  {line}\n" for line in lines)
     source = f"def {name}({', '.join(params)}) -> ({', '.join(returned)}) {{\n{body}}}\n"
     seeds = {recorded.versions[o].tensor: n for o, n in found.seeds.items()}
@@ -264,13 +261,13 @@ def returns(v: Version) -> str:
 
 def live_of(definitions: Sequence[Definition], wanted: Iterable[str]) -> tuple[Definition, ...]:
     """The definitions without those of which no wanted version is made."""
-    live = set(wanted)
-    kept: list[Definition] = []
-    for d in reversed(definitions):
-        if d.target in live:
-            kept.append(d)
-            live |= {c.name for c in reads(d)}
-    return tuple(reversed(kept))
+    live, before = set(wanted), 0
+    while len(live) != before:  # once, but for loops
+        before = len(live)
+        for d in reversed(definitions):
+            if d.target in live:
+                live |= {c.name for c in reads(d)}
+    return tuple(d for d in definitions if d.target in live)
 
 
 def _needed(recorded: Tape, definitions: Sequence[Definition], saved: frozenset[str]) -> frozenset[str]:

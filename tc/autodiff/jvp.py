@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tc.autodiff import source as write
+from tc.autodiff.contraction import contracted
 from tc.autodiff.extents import with_named_extents, without_names
 from tc.autodiff.forward import tangents
 from tc.autodiff.gradient import check_ties, live_of, parameters, recorded_tape, results_of, returns, wrt_of
@@ -52,7 +53,8 @@ def jvp(
     live = live_of(found.definitions, (*recorded.outputs, *found.of.values()))
     definitions = without_names(live, unnamed)
     outputs = [found.versions[n] for n in (*recorded.outputs, *found.of.values())]
-    lines = write.statements([write.from_zero(d, arguments) for d in definitions], names)
+    definitions = contracted([write.from_zero(d, arguments) for d in definitions], found.versions)
+    lines = write.statements(definitions, names)
     name = names.fresh(f"{f.checked.name}_jvp")
     body = "".join(f"  {line}\n" for line in lines)
     return f"def {name}({', '.join(params)}) -> ({', '.join(map(returns, outputs))}) {{\n{body}}}\n"

@@ -4,6 +4,11 @@ Each version of a tensor that matters has an adjoint, which is the sum of what i
 are visited last to first; when the first definition of a version is reached all of its readers have been.  A
 contribution is a reduction over the fibre of an access (`tc.autodiff.fibres`).  Those without reduction
 variables are summed in one statement, the others follow as sums.  What data subscript is scattered.
+
+A sequential loop is gone through backwards by a loop.  What it contributes to a version that it only reads is
+summed after that loop, over its iterations too: the gradient of a matrix of weights is one product.  The
+adjoint of a carried version is defined iteration by iteration.  That of a version which is written in place
+is updated in place: a definition takes the adjoint of its elements, and its reads add to theirs.
 """
 
 from __future__ import annotations
@@ -14,15 +19,16 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from tc.autodiff import extremes
+from tc.autodiff.contributions import Contributions, Term, masked
 from tc.autodiff.derivatives import Part, number, parts, times
-from tc.autodiff.fibres import cases, fibre, in_box
+from tc.autodiff.fibres import cases, in_box
 from tc.autodiff.index_conditions import conjunction, conjuncts, index_formula, reduced, unguarded
+from tc.autodiff.loops import Loop, as_variables, boxed, counters, ranges, reverse
 from tc.autodiff.names import Names
 from tc.autodiff.tape import Definition, Tape, Version, reads
-from tc.dtypes import INT32
+from tc.errors import InternalError
 from tc.ir.expr import (
     EQ,
-    TRUE,
     Add,
     Call,
     Cast,
@@ -30,13 +36,12 @@ from tc.ir.expr import (
     IfThenElse,
     Not,
     Variable,
-    rebuild,
+    imm,
     substitute,
     variables,
-    walk,
 )
 from tc.ir.program import Domain, IterVar
-from tc.ir.simplify import linear_terms, simplify
+from tc.ir.simplify import simplify
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,26 +55,25 @@ class Adjoints:
     seeds: Mapping[str, str]  # output -> the parameter that has its adjoint
 
 
-@dataclass(frozen=True, slots=True)
-class _Term:
-    """A contribution to an adjoint: `value` summed over `domain`, at the elements `args`."""
-
-    args: tuple[Expr, ...]
-    value: Expr
-    domain: Domain
-    scatters: bool = False
-
-    @property
-    def reduces(self) -> bool:
-        return any(v.kind == "reduction" for v in self.domain.vars)
-
-
 def active(tape: Tape, wrt: Collection[str]) -> frozenset[str]:
     """The floating versions whose values depend on those in `wrt`."""
-    found = set(wrt)
-    for d in tape.definitions:
-        if tape.versions[d.target].dtype.is_float and any(c.name in found for c in reads(d)):
-            found.add(d.target)
+    found, before = set(wrt), 0
+    while len(found) != before:  # once, but for loops
+        before = len(found)
+        for d in tape.definitions:
+            if tape.versions[d.target].dtype.is_float and any(c.name in found for c in reads(d)):
+                found.add(d.target)
+    return frozenset(found)
+
+
+def useful(tape: Tape, results: Collection[str]) -> frozenset[str]:
+    """The versions on which those in `results` depend."""
+    found, before = set(results), 0
+    while len(found) != before:
+        before = len(found)
+        for d in reversed(tape.definitions):
+            if d.target in found:
+                found |= {c.name for c in reads(d)}
     return frozenset(found)
 
 
@@ -93,12 +97,17 @@ class _Reverse:
         self.results = results
         self.taken = names
         self.ties = ties
-        self.active = active(tape, wrt)
+        self.active = active(tape, wrt) & useful(tape, results)
         self.versions = dict(tape.versions)
-        self.terms: dict[str, list[_Term]] = {}
+        self.make = Contributions(tape, names, self.versions)
+        # By version, and whether it is the value in an iteration of what is carried.
+        self.terms: dict[tuple[str, bool], list[Term]] = {}
         self.out: list[Definition] = []
         self.names: dict[str, str] = {}  # version -> its adjoint
         self.seeds: dict[str, str] = {}
+        self.around: tuple[Loop, ...] = ()  # the loops of the definition in hand
+        last = {d.target: k for k, d in enumerate(tape.definitions)}
+        self.updated = frozenset(n for n in self.active if self._is_updated(n, last))
 
     def run(self) -> Adjoints:
         for o in self.tape.outputs:
@@ -107,53 +116,114 @@ class _Reverse:
                 seed = self.taken.fresh(f"d_{v.tensor}")
                 self.seeds[o] = seed
                 self.versions[seed] = Version(seed, seed, v.dtype, v.box, "input")
-        seen: set[str] = set()
         for k in reversed(range(len(self.tape.definitions))):
             d = self.tape.definitions[k]
+            self._go_to(d.loops)
             if d.target not in self.active:
                 continue
-            if d.target not in seen:
-                seen.add(d.target)
+            if d.target not in self.names and self.tape.versions[d.target].carrier is None:
                 self._finish(d.target)
             if d.target in self.names:
                 self._definition(d, k)
+        self._go_to(())
         of: dict[str, str] = {}
         for name in self.wrt:
             self._finish(name, wanted=True)
             of[name] = self.names[name]
         return Adjoints(self.versions, tuple(self.out), of, self.seeds)
 
+    # ---- loops
+
+    def _go_to(self, loops: tuple[Loop, ...]) -> None:
+        """Leave and enter loops, so that what is defined next is in these."""
+        while self.around != loops[: len(self.around)]:
+            for v in self._carried(self.around[-1]):
+                at = (*counters(v.loops), self.around[-1].at)
+                self._emit(self.names[v.name], v, at, self.around, self.terms.pop((v.name, True), []))
+            self.around = self.around[:-1]
+        for loop in loops[len(self.around) :]:
+            inner = (*self.around, loop)
+            for name in dict.fromkeys(
+                d.target for d in self.tape.definitions if d.loops[: len(inner)] == inner
+            ):
+                v = self.tape.versions[name]
+                if (
+                    name in self.active
+                    and name not in self.names
+                    and v.loops == self.around
+                    and not v.carrier
+                ):
+                    self._finish(name)
+            for v in self._carried(loop):
+                self._named(v)
+                at = (*counters(v.loops), loop.trips)
+                self._emit(self.names[v.name], v, at, v.loops, self.terms.pop((v.name, False), []))
+            self.around = inner
+
+    def _carried(self, loop: Loop) -> list[Version]:
+        return [v for n, v in self.tape.versions.items() if n in self.active and v.carrier == loop]
+
+    def _is_updated(self, name: str, last: Mapping[str, int]) -> bool:
+        """Whether an adjoint is updated in place, because of a version that is."""
+        v = self.tape.versions[name]
+        if not v.in_place:
+            return False
+        definitions = self.tape.definitions
+        end = last[name] + 1
+        loop = definitions[last[name]].loops[: len(v.loops) + 1]
+        while loop != v.loops and end < len(definitions) and definitions[end].loops[: len(loop)] == loop:
+            end += 1  # readers in the same loop are before it, in the next iteration
+        readers = (
+            d.target in self.active and any(c.name == name for c in reads(d)) for d in definitions[:end]
+        )
+        return not v.once or any(readers)
+
     # ---- an adjoint
+
+    def _named(self, v: Version, wanted: bool = False) -> str:
+        adjoint = self.names[v.name] = self.taken.fresh(f"d_{v.name}")
+        role = "output" if wanted else "temporary"
+        self.versions[adjoint] = replace(v, name=adjoint, tensor=adjoint, role=role)
+        return adjoint
 
     def _finish(self, name: str, wanted: bool = False) -> None:
         """Emit the definitions of the adjoint of a version, all of whose readers have been visited."""
         v = self.tape.versions[name]
-        terms = self.terms.get(name, [])
+        terms = self.terms.get((name, False), [])
         seed = self.seeds.get(name)
-        if seed is not None and not terms and not wanted:
+        updated = name in self.updated
+        if seed is not None and not terms and not wanted and not updated:
             self.names[name] = seed
             return
-        if not terms and seed is None and not wanted:
+        if not terms and seed is None and not wanted and not updated:
             return
-        adjoint = self.taken.fresh(f"d_{v.name}")
-        self.names[name] = adjoint
-        self.versions[adjoint] = Version(
-            adjoint, adjoint, v.dtype, v.box, "output" if wanted else "temporary"
-        )
+        adjoint = self._named(v, wanted)
         if seed is not None:
             own = self._element(v)
             at = tuple(Variable(x.name) for x in own)
-            terms = [_Term(at, Call(seed, at, v.dtype, "func"), Domain(own)), *terms]
-        self._emit(adjoint, v, terms)
+            terms = [Term(at, Call(seed, at, v.dtype, "func"), Domain(own)), *terms]
+        self._emit(adjoint, v, counters(v.loops), v.loops, terms)
 
     def _element(self, v: Version) -> tuple[IterVar, ...]:
         fresh = self.taken.local()
-        return tuple(IterVar(fresh(f"i{k}"), r, "pure") for k, r in enumerate(v.box))
+        return tuple(IterVar(fresh(f"i{k}"), r, "pure") for k, r in enumerate(v.own))
 
-    def _emit(self, adjoint: str, v: Version, terms: Sequence[_Term]) -> None:
-        """The definitions of an adjoint: what has no reduction variables in one, then sums."""
+    def _define(self, d: Definition, loops: Sequence[Loop]) -> None:
+        self.out.append(replace(d, loops=reverse(loops)))
+
+    def _emit(
+        self,
+        adjoint: str,
+        v: Version,
+        iteration: tuple[Expr, ...],
+        loops: Sequence[Loop],
+        terms: Sequence[Term],
+    ) -> None:
+        """The definitions of an adjoint in an iteration: one of what is no reduction, then the sums."""
         together = [t for t in terms if not t.reduces and self._whole(t)]
         others = [t for t in terms if t not in together]
+        for d in (d for t in terms for d in t.made):
+            self._define(d, loops)
         if together:
             first = together[0]
             total: Expr | None = None
@@ -161,25 +231,23 @@ class _Reverse:
                 moved = {
                     a.name: Variable(b.name) for a, b in zip(t.domain.vars, first.domain.vars, strict=True)
                 }
-                value = substitute(_masked(t), dict(moved))
+                value = substitute(masked(t), dict(moved))
                 total = value if total is None else Add(total, value)
             assert total is not None
-            self.out.append(
-                Definition(adjoint, first.args, None, total, replace(first.domain, conditions=()))
-            )
+            args, domain, value, neutral = first.args, replace(first.domain, conditions=()), total, False
         elif not (others and self._whole(others[0])):
-            own = self._element(v)
-            at = tuple(Variable(x.name) for x in own)
-            zero = number(0, Call(adjoint, at, v.dtype, "func"))
-            self.out.append(Definition(adjoint, at, None, zero, Domain(own)))
+            domain = Domain(self._element(v))
+            args = tuple(Variable(x.name) for x in domain.vars)
+            value, neutral = imm(0, v.dtype), False
         else:
             t = others[0]
-            pure = Domain(tuple(x for x in t.domain.vars if x.kind == "pure"))
-            zero = number(0, Call(adjoint, t.args, v.dtype, "func"))
-            self.out.append(Definition(adjoint, t.args, None, zero, pure, neutral=True))
-        self.out += [Definition(adjoint, t.args, "+", t.value, t.domain) for t in others]
+            domain = Domain(tuple(x for x in t.domain.vars if x.kind == "pure"))
+            args, value, neutral = t.args, imm(0, v.dtype), True
+        self._define(Definition(adjoint, (*iteration, *args), None, value, domain, neutral), loops)
+        for t in others:
+            self._define(Definition(adjoint, (*iteration, *t.args), "+", t.value, t.domain), loops)
 
-    def _whole(self, t: _Term) -> bool:
+    def _whole(self, t: Term) -> bool:
         """Whether the elements of a term are all of its tensor, apart from conditions."""
         names = {v.name for v in t.domain.vars if v.kind == "pure"}
         return not t.scatters and all(isinstance(a, Variable) and a.name in names for a in t.args)
@@ -189,20 +257,41 @@ class _Reverse:
     def _definition(self, d: Definition, position: int) -> None:
         v = self.tape.versions[d.target]
         if d.neutral or not any(c.name in self.active for c in reads(d)):
+            if d.op is None and d.target in self.updated and not v.once:
+                self._clear(d)
             return
+        seed = self._seed(d)
         if d.op in ("min", "max", "*"):
-            self._reduction(d)
+            self._reduction(d, seed)
             return
         own = Call(d.target, d.args, v.dtype, "func")
-        masks = self._overwritten(d, position) if d.op is None else ()
-        # What other statements define as well, or add to, is not the value of this one.
-        alone = d.op is None and len(self.tape.of(d.target)) == 1 and own.dtype == d.value.dtype
-        self._parts(d, self._seed(d), own if alone else d.value, masks)
+        several = v.in_place or v.carrier is not None
+        masks = self._overwritten(d, position) if d.op is None and not several else ()
+        self._parts(d, seed, own if self.tape.is_final(d) else d.value, masks)
 
     def _seed(self, d: Definition) -> Expr:
-        """The adjoint of the element that an instance defines."""
+        """The adjoint of the element that an instance defines.  One that is updated in place is taken, before
+        what the instance reads is added, and is 0 then for what had been there."""
         name = self.names[d.target]
-        return Call(name, d.args, self.versions[name].dtype, "func")
+        v = self.tape.versions[d.target]
+        element = Call(name, d.args, v.dtype, "func")
+        if d.target not in self.updated:
+            return element
+        domain = _pure(d)
+        loops = d.loops
+        box = (*ranges(loops), *(x.range for x in boxed(domain, loops).vars))
+        taken = self.taken.fresh(f"{name}_at")
+        self.versions[taken] = Version(taken, taken, v.dtype, box, "temporary", loops)
+        at = (*counters(loops), *(Variable(x.name) for x in domain.vars))
+        self._define(Definition(taken, at, None, element, domain), loops)
+        if d.op is None and not v.once:
+            self._clear(d)
+        return Call(taken, at, v.dtype, "func")
+
+    def _clear(self, d: Definition) -> None:
+        """The adjoint of what was there before a definition is 0."""
+        zero = imm(0, self.tape.versions[d.target].dtype)
+        self._define(Definition(self.names[d.target], d.args, None, zero, _pure(d)), d.loops)
 
     def _overwritten(self, d: Definition, position: int) -> tuple[Expr, ...]:
         """Conditions under which later definitions of the same version leave what `d` defines."""
@@ -236,109 +325,71 @@ class _Reverse:
             value = Cast(version.dtype, value)
         for c in reversed(data):
             value = IfThenElse(c, value, number(0, value))
-        terms = self.terms.setdefault(p.access.name, [])
-        for args, conditions in cases(p.access.args):
+        for args, conditions in cases(p.access.args[version.lead :]):
             exact = [(c, index_formula(c)) for c in conditions]
             own = value
             for c in reversed([c for c, e in exact if e is None]):
                 own = IfThenElse(c, own, number(0, own))
-            found = self._term(d, args, own, [*index, *(e for _, e in exact if e is not None)], version)
-            if found is not None:
-                terms.append(found)
+            self._add_term(d, p.access, args, own, [*index, *(e for _, e in exact if e is not None)])
 
-    def _term(
-        self, d: Definition, args: tuple[Expr, ...], value: Expr, index: Sequence[Expr], version: Version
-    ) -> _Term | None:
-        """What all instances of a definition contribute to elements of a version; None: nothing."""
-        local = self.taken.local(x.name for x in d.domain.vars)
-        solved = fibre(args, d.domain.vars, version.box, local)
-        if solved is None:
-            left = reduced(index, d.domain.vars, self.tape.sizes, self.tape.facts)
-            return None if left is None else self._scattered(d, args, value, left)
-        at = dict(solved.values)
-        conditions = [*solved.conditions, *(solved.resolved(substitute(c, at)) for c in index)]
-        ranges = (*solved.element, *solved.rest)
-        left = reduced(conditions, ranges, self.tape.sizes, self.tape.facts)
-        if left is None:
-            return None
-        rest = tuple(replace(x, kind="reduction") for x in solved.rest)
-        return _Term(solved.args, _substituted(value, at), Domain((*solved.element, *rest), left))
-
-    def _scattered(self, d: Definition, args: tuple[Expr, ...], value: Expr, index: Sequence[Expr]) -> _Term:
-        """A contribution at elements that data, or subscripts beyond the solver, decide."""
-        named = {a.name for a in args if isinstance(a, Variable)}
-        kinds = tuple(replace(x, kind="pure" if x.name in named else "reduction") for x in d.domain.vars)
-        pure = tuple(x for x in kinds if x.kind == "pure")
-        rest = tuple(x for x in kinds if x.kind != "pure")
-        domain = Domain((*pure, *rest), tuple(index))
-        placed: list[Expr] = []
-        stands: set[str] = set()  # a variable subscripts once on the left
-        for a in args:
-            own = variables(a) & {v.name for v in domain.vars}
-            if not self._is_subscript(a, domain) or (own & stands and not _reads_data(a)):
-                a = self._tabled(a, domain)
-            if not _reads_data(a):
-                stands |= own
-            placed.append(a)
-        return _Term(tuple(placed), value, domain, scatters=True)
-
-    def _is_subscript(self, a: Expr, domain: Domain) -> bool:
-        """Whether an expression may stand on the left: it reads data, or is a variable plus what is known."""
-        terms, _ = linear_terms(a)
-        own = {v.name for v in domain.vars}
-        found = [(t, c) for t, c in terms.items() if variables(t) & own]
-        plain = len(found) == 1 and isinstance(found[0][0], Variable) and found[0][1] == 1
-        return plain or not found or _reads_data(a)
-
-    def _tabled(self, a: Expr, domain: Domain) -> Expr:
-        """A subscript that no statement may have on its left, as a tensor of such subscripts."""
-        own = tuple(replace(v, kind="pure") for v in domain.vars if v.name in variables(a))
-        name = self.taken.fresh("place")
-        box = tuple(v.range for v in own)
-        at = tuple(Variable(v.name) for v in own)
-        self.versions[name] = Version(name, name, INT32, box, "temporary")
-        self.out.append(Definition(name, at, None, a, Domain(own)))
-        return Call(name, at, INT32, "func")
+    def _add_term(
+        self, d: Definition, access: Call, args: tuple[Expr, ...], value: Expr, index: Sequence[Expr]
+    ) -> None:
+        """What all instances of a definition contribute to the elements `args` of a version."""
+        v = self.tape.versions[access.name]
+        iteration = access.args[: v.lead]
+        if access.name in self.updated and access.name in self.names:
+            domain = Domain(d.domain.vars, tuple(index))
+            term = self.make.term(domain, args, value, v, d.loops)
+            if term is not None:
+                for made in term.made:
+                    self._define(made, d.loops)
+                at = (*iteration, *term.args)
+                name = self.names[access.name]
+                self._define(Definition(name, at, "+", term.value, term.domain), d.loops)
+            return
+        inside = v.carrier is not None and v.carrier in d.loops
+        if access.name in self.names and not inside:
+            raise InternalError(f"the adjoint of '{access.name}' was finished before all of its readers")
+        level = d.loops[: len(v.loops) + inside]
+        further = d.loops[len(level) :]
+        counted, iterations = as_variables(further, level)
+        own = boxed(Domain(d.domain.vars, tuple(index)), further)
+        domain = Domain((*counted, *own.vars), (*iterations, *own.conditions))
+        term = self.make.term(domain, args, value, v, level)
+        if term is not None:
+            self.terms.setdefault((access.name, inside), []).append(term)
 
     # ---- reductions that are no sums
 
-    def _reduction(self, d: Definition) -> None:
+    def _reduction(self, d: Definition, seed: Expr) -> None:
         reduced = [v for v in d.domain.vars if v.kind == "reduction"]
-        seed = self._seed(d)
         v = self.tape.versions[d.target]
         own = Call(d.target, d.args, v.dtype, "func")
         if d.op == "*":
-            made, factor = extremes.product(d, own, self.taken.fresh)
-            self._add(made)
-            self._parts(d, times(seed, factor), d.value)
+            found = extremes.in_iterations(extremes.product(d, own, self.taken.fresh), d.loops)
+            self._add(found)
+            self._parts(d, times(seed, found.factor), d.value)
             return
         if not reduced:
             self._parts(d, seed, own)
             return
-        if self.ties == "split":
-            made, share, chosen = extremes.shared(d, own, self.taken.fresh)
-            seed = times(seed, share)
-        else:
-            made, chosen = extremes.first(d, own, self.taken.fresh)
-        self._add(made)
-        self._parts(d, seed, d.value, chosen)
+        make = extremes.shared if self.ties == "split" else extremes.first
+        found = extremes.in_iterations(make(d, own, self.taken.fresh), d.loops)
+        self._add(found)
+        self._parts(d, times(seed, found.factor), d.value, found.chosen)
 
     def _add(self, made: extremes.Made) -> None:
         self.versions |= {v.name: v for v in made.versions}
-        self.out += made.definitions
+        for d in made.definitions:
+            self._define(d, d.loops)
 
 
-def _reads_data(e: Expr) -> bool:
-    return any(isinstance(x, Call) for x in walk(e))
-
-
-def _masked(t: _Term) -> Expr:
-    """The value of a term without reduction variables, and 0 where its conditions do not hold."""
-    conditions = [c for c in t.domain.conditions if c != TRUE]
-    if not conditions:
-        return t.value
-    total = conjunction(conditions)
-    return IfThenElse(total, t.value, number(0, t.value))
+def _pure(d: Definition) -> Domain:
+    """The elements that a definition is of, without what it reduces over."""
+    pure = tuple(v for v in d.domain.vars if v.kind == "pure")
+    reduced = {v.name for v in d.domain.vars if v.kind != "pure"}
+    return Domain(pure, tuple(c for c in d.domain.conditions if not variables(c) & reduced))
 
 
 def _inside(d: Definition, later: Definition, tape: Tape) -> Expr | None:
@@ -356,17 +407,3 @@ def _inside(d: Definition, later: Definition, tape: Tape) -> Expr | None:
     exact = [simplify(c, exact=True) for c in conditions]
     left = reduced(exact, d.domain.vars, tape.sizes, tape.facts)
     return None if left is None else conjunction(left)
-
-
-def _substituted(e: Expr, at: Mapping[str, Expr]) -> Expr:
-    """A value with other variables; subscripts and conditions are simplified as exact integers."""
-
-    def visit(e: Expr) -> Expr:
-        if isinstance(e, Call) and e.kind != "intrinsic":
-            args = tuple(simplify(substitute(a, dict(at)), exact=True) for a in e.args)
-            return replace(e, args=args)
-        if isinstance(e, Variable):
-            return at.get(e.name, e)
-        return rebuild(e, visit)
-
-    return visit(e)

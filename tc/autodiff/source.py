@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from tc.autodiff.loops import Loop
 from tc.autodiff.names import Names
 from tc.autodiff.tape import Definition, Version
-from tc.dtypes import INT32, INT64
+from tc.dtypes import FLOAT32, INT32, INT64
 from tc.ir.expr import (
     EQ,
     GE,
@@ -29,6 +30,7 @@ from tc.ir.expr import (
     Variable,
     rebuild,
     substitute,
+    variables,
     walk,
 )
 from tc.ir.intervals import INT32_SUMMANDS
@@ -61,21 +63,58 @@ def returned(v: Version, dims: Sequence[Expr]) -> str:
 
 
 def statements(definitions: Sequence[Definition], names: Names) -> list[str]:
-    """One line each; a reduction from its neutral element is one statement."""
+    """One line each, and those that open and close loops; a reduction from its neutral element is one
+    statement."""
+    definitions = _typed(definitions)
     out: list[str] = []
     merged: set[int] = set()
+    around: tuple[Loop, ...] = ()
     for k, d in enumerate(definitions):
         if k in merged:
             continue
+        out += _between(around, d.loops)
+        around = d.loops
         later = k + 1
         if d.neutral and later < len(definitions) and _continues(d, definitions[later]):
             merged.add(later)
             d = definitions[later]
-            out.append(_statement(d, f"{d.op}=!", names))
+            op = f"{d.op}=!"
         else:
             op = f"{d.arg}=!" if d.arg else "=" if d.op is None else f"{d.op}="
-            out.append(_statement(d, op, names))
-    return out
+        out.append("  " * len(around) + _statement(d, op, names))
+    return out + _between(around, ())
+
+
+def _typed(definitions: Sequence[Definition]) -> list[Definition]:
+    """The definitions with the types of tensors written out that nothing else tells: of those that are made
+    of numbers only."""
+    told = {
+        d.target
+        for d in definitions
+        for e in walk(d.value)
+        if (isinstance(e, Call) and e.kind != "intrinsic") or (isinstance(e, Variable) and e.dtype != INDEX)
+    }
+    return [
+        replace(d, value=Cast(d.value.dtype, d.value))
+        if d.target not in told and d.value.dtype.is_float and d.value.dtype != FLOAT32 and d.arg is None
+        else d
+        for d in definitions
+    ]
+
+
+def _between(before: tuple[Loop, ...], after: tuple[Loop, ...]) -> list[str]:
+    """The lines between definitions in some loops and those in others."""
+    same = 0
+    while before[same : same + 1] == after[same : same + 1] and same < len(before):
+        same += 1
+    closed = ["  " * k + "}" for k in reversed(range(same, len(before)))]
+    return closed + ["  " * k + _head(after[k]) for k in range(same, len(after))]
+
+
+def _head(loop: Loop) -> str:
+    if not loop.down:
+        return f"for {loop.name} in 0:{text(simplify(loop.trips, exact=True))} {{"
+    return f"for {loop.name} in {text(simplify(Sub(loop.trips, ONE), exact=True))}:-1:-1 {{"
 
 
 def from_zero(d: Definition, arguments: Mapping[str, Box], tensors: bool = False) -> Definition:
@@ -100,13 +139,23 @@ def from_zero(d: Definition, arguments: Mapping[str, Box], tensors: bool = False
 
 def _continues(start: Definition, d: Definition) -> bool:
     """Whether `d` reduces onto the elements that `start` sets to the neutral element, and onto no others."""
-    if d.target != start.target or d.op is None or len(start.args) != len(d.args):
+    if d.target != start.target or d.op is None or d.loops != start.loops or len(start.args) != len(d.args):
         return False
     own = {v.name: v.range for v in d.domain.vars}
-    for a, b, v in zip(start.args, d.args, start.domain.vars, strict=False):
+    names = {v.name for v in start.domain.vars}
+    known = 0  # subscripts that the loops around decide
+    while (
+        known < len(start.args)
+        and not variables(start.args[known]) & names
+        and not (variables(d.args[known]) & own.keys())
+    ):
+        if start.args[known] != d.args[known]:
+            return False
+        known += 1
+    for a, b, v in zip(start.args[known:], d.args[known:], start.domain.vars, strict=False):
         if not isinstance(a, Variable) or not isinstance(b, Variable) or own.get(b.name) != v.range:
             return False
-    return len(start.domain.vars) == len(start.args)
+    return len(start.domain.vars) + known == len(start.args)
 
 
 def _statement(d: Definition, op: str, names: Names) -> str:

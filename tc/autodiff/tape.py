@@ -1,35 +1,57 @@
-"""A program as a tape: versions of tensors, each defined by statements that are never revised.
+"""A program as a tape: versions of tensors, whose elements are never revised once they have been read.
 
 Reverse-mode differentiation goes over the tape from its end.  In a program a statement may redefine elements
 that others have read; on the tape it defines another version.  A version is defined by `=` statements, of
 which the later ones win, and then by sums onto them.  A product or an extreme is one reduction from its
 neutral element, and what combines it with older elements is a statement of its own.
+
+A version that is made in an iteration of sequential loops has the counters of these as its first dimensions,
+so that it is another in each iteration.  Two kinds of versions have definitions in several iterations.  One
+that is `in_place` is written piece by piece, as `h` by `h(t+1,i) = … h(t,j) …`.  One that is carried has the
+values at the start of each iteration of the loop `carrier` and, one further, at its end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
+from tc.autodiff.loops import Loop
 from tc.dtypes import DType
-from tc.errors import SemanticError, Span
-from tc.ir.expr import Add, Call, Expr, Max, Min, Mul, Variable, inline_lets, rebuild, walk
-from tc.ir.lower import neutral
-from tc.ir.program import Box, Buffer, Domain, IterVar, Op, Program, Stage
-from tc.ir.simplify import simplify
+from tc.errors import Span
+from tc.ir.expr import Call, Expr, walk
+from tc.ir.program import Box, Domain, Op
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
     """A state of a tensor.  `role`: `input` what the caller passes, `output` what a program returns,
-    `temporary` all others."""
+    `temporary` all others.
+
+    `loops` are those in an iteration of which it is made, whose counters are its first `lead` dimensions; of
+    one that is carried the next dimension, which counts in `lead`, has the iterations of `carrier`.
+    `once`: no `=` writes an element that had been written.
+    """
 
     name: str
     tensor: str
     dtype: DType
     box: Box
     role: Literal["input", "output", "temporary"]
+    loops: tuple[Loop, ...] = ()
+    carrier: Loop | None = None
+    in_place: bool = False
+    once: bool = True
+
+    @property
+    def lead(self) -> int:
+        return len(self.loops) + (self.carrier is not None)
+
+    @property
+    def own(self) -> Box:
+        """The box without iterations."""
+        return self.box[self.lead :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +66,7 @@ class Definition:
     neutral: bool = False  # the neutral element, from which the next definition reduces
     arg: Literal["argmin", "argmax"] | None = None  # in place of `op`: where the extreme is
     span: Span | None = field(default=None, compare=False, repr=False)
+    loops: tuple[Loop, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +82,12 @@ class Tape:
     def of(self, version: str) -> tuple[Definition, ...]:
         return tuple(d for d in self.definitions if d.target == version)
 
+    def is_final(self, d: Definition) -> bool:
+        """Whether an element keeps the value that a definition gives it, in the type of the version."""
+        v, others = self.versions[d.target], self.of(d.target)
+        alone = len(others) == 1 or (v.in_place and all(e.op is None for e in others))
+        return d.op is None and v.once and alone and v.dtype == d.value.dtype
+
 
 def reads(d: Definition) -> Iterator[Call]:
     """The reads of tensors in a definition."""
@@ -66,202 +95,3 @@ def reads(d: Definition) -> Iterator[Call]:
         for e in walk(root):
             if isinstance(e, Call) and e.kind != "intrinsic":
                 yield e
-
-
-def tape(program: Program) -> Tape:
-    """The tape of a program without sequential loops."""
-    return _Recorder(program).run()
-
-
-@dataclass(slots=True)
-class _State:
-    """The version of a buffer that statements define or read in hand."""
-
-    version: str
-    read: bool = False
-    updates: Op | None = None  # of the statements that add to it
-    reduced: bool = False  # it is a reduction from its neutral element
-
-
-class _Recorder:
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.states: dict[str, _State] = {}
-        self.versions: dict[str, Version] = {}
-        self.definitions: list[Definition] = []
-        self.count: dict[str, int] = {}
-
-    def run(self) -> Tape:
-        for b in self.program.buffers:
-            if b.role == "input" or b.inout:
-                self._begin(b, "input")
-        for s in self.program.stages:
-            self._stage(s)
-        outputs = tuple(self.states[name].version for name in self.program.outputs)
-        names = self._names(outputs)
-        versions = {
-            names[v.name]: replace(v, name=names[v.name], role="output" if v.name in outputs else v.role)
-            for v in self.versions.values()
-        }
-        definitions = tuple(_renamed(d, names) for d in self.definitions)
-        return Tape(versions, definitions, tuple(names[o] for o in outputs), self.program.sizes)
-
-    def _names(self, outputs: Sequence[str]) -> dict[str, str]:
-        """The last version of a tensor has its name, others a number behind it."""
-        taken = {b.name for b in self.program.buffers} | set(self.program.sizes)
-        taken |= {s.name for s in self.program.scalars}
-        last = {self.states[v.tensor].version for v in self.versions.values()} | set(outputs)
-        names: dict[str, str] = {}
-        for v in self.versions.values():
-            name = v.tensor
-            if v.name not in last:
-                k = 1
-                while (name := f"{v.tensor}_{k}") in taken:
-                    k += 1
-            taken.add(name)
-            names[v.name] = name
-        return names
-
-    def _begin(self, b: Buffer, role: Literal["input", "temporary"]) -> str:
-        k = self.count[b.name] = self.count.get(b.name, -1) + 1
-        version = Version(f"{b.name}.{k}", b.name, b.dtype, b.box, role)
-        self.versions[version.name] = version
-        self.states[b.name] = _State(version.name, read=role == "input")
-        return version.name
-
-    def _stage(self, s: Stage) -> None:
-        buffer = self.program.buffer(self.program.func(s.func).buffer)
-        value, args = self._read(s.value, buffer.name), tuple(self._read(a, buffer.name) for a in s.args)
-        conditions = tuple(self._read(c, buffer.name) for c in s.domain.conditions)
-        domain = replace(s.domain, conditions=conditions)
-        state = self.states.get(buffer.name)
-        own = state is not None and any(
-            isinstance(e, Call) and e.name == state.version for r in (value, *args) for e in walk(r)
-        )
-        d = Definition("", args, s.op, value, domain, s.init, span=s.span)
-        if s.op is None:
-            covers = _covers(d, buffer.box) and not own
-            if state is None or state.read or own or state.updates is not None:
-                self._version(buffer, state if not covers or own else None, d)
-            else:
-                self.definitions.append(replace(d, target=state.version))
-            if s.init:
-                self.states[buffer.name].reduced = True
-            return
-        if s.op == "+" and not own and state is not None and not state.read and state.updates in (None, "+"):
-            state.updates = "+"
-            self.definitions.append(replace(d, target=state.version))
-            return
-        if state is not None and state.reduced and state.updates is None and not state.read and not own:
-            state.updates = s.op
-            self.definitions.append(replace(d, target=state.version))
-            return
-        if s.op == "+":
-            assert state is not None
-            name = self._begin(buffer, "temporary")
-            self.definitions += [_copy(name, state.version, buffer), replace(d, target=name)]
-            self.states[buffer.name].updates = "+"
-        else:
-            self._combined(buffer, state, d)
-
-    def _version(self, b: Buffer, older: _State | None, d: Definition) -> None:
-        """A version that starts from `d`, and elsewhere from an older one."""
-        name = self._begin(b, "temporary")
-        if older is not None and not _covers(d, b.box):
-            self.definitions.append(_copy(name, older.version, b))
-        self.definitions.append(replace(d, target=name))
-
-    def _combined(self, b: Buffer, state: _State | None, d: Definition) -> None:
-        """`x op= value` onto elements that are not neutral, or that were read: the reduction by itself, then
-        its combination with what was there."""
-        assert state is not None
-        assert d.op is not None
-        if any(isinstance(e, Call) and e.kind != "intrinsic" for a in d.args for e in walk(a)):
-            raise SemanticError(
-                f"'{d.op}=' into elements that data choose has no derivative here",
-                d.span,
-                code="TC0241",
-                help="write the gradient yourself; of '+=' there is one",
-            )
-        old = state.version
-        reduced = [v for v in d.domain.vars if v.kind == "reduction"]
-        value = d.value
-        pure = Domain(tuple(v for v in d.domain.vars if v.kind == "pure"), ())
-        if reduced or d.domain.conditions:
-            part = self._begin(b, "temporary")
-            box = tuple(v.range for v in pure.vars)
-            self.versions[part] = replace(self.versions[part], box=box)
-            zero = Definition(part, _names_of(pure), None, neutral(d.op, b.dtype), pure, True, span=d.span)
-            self.definitions += [zero, replace(d, target=part, args=_names_of(pure))]
-            value = Call(part, _names_of(pure), b.dtype, "func")
-        before = Call(old, d.args, b.dtype, "func")
-        whole = replace(d, op=None, value=_combine(d.op, before, value), domain=pure)
-        self._version(b, _State(old), whole)
-
-    def _read(self, e: Expr, target: str) -> Expr:
-        """An expression with versions for names; other tensors than the target count as read."""
-        e = inline_lets(e)
-
-        def visit(e: Expr) -> Expr:
-            e = rebuild(e, visit)
-            if isinstance(e, Call) and e.kind != "intrinsic":
-                buffer = e.name if e.kind == "image" else self.program.func(e.name).buffer
-                state = self.states[buffer]
-                if buffer != target:
-                    state.read = True
-                return replace(e, name=state.version, kind="func", checked=(), site=-1)
-            return e
-
-        return visit(e)
-
-
-def _combine(op: Op, a: Expr, b: Expr) -> Expr:
-    match op:
-        case "+":
-            return Add(a, b)
-        case "*":
-            return Mul(a, b)
-        case "min":
-            return Min(a, b)
-        case "max":
-            return Max(a, b)
-
-
-def _names_of(domain: Domain) -> tuple[Expr, ...]:
-    return tuple(Variable(v.name) for v in domain.vars)
-
-
-def _copy(target: str, source: str, b: Buffer) -> Definition:
-    variables = tuple(IterVar(f"{b.name}_{k}", r, "pure") for k, r in enumerate(b.box))
-    domain = Domain(variables)
-    args = _names_of(domain)
-    return Definition(target, args, None, Call(source, args, b.dtype, "func"), domain)
-
-
-def _covers(d: Definition, box: Box) -> bool:
-    """Whether a definition is of every element of a box."""
-    ranges = {v.name: v.range for v in d.domain.vars}
-    if d.domain.conditions:
-        return False
-    for a, r in zip(d.args, box, strict=True):
-        if not isinstance(a, Variable) or a.name not in ranges:
-            return False
-        own = ranges[a.name]
-        for x, y in ((own.min, r.min), (own.extent, r.extent)):
-            if simplify(x, exact=True) != simplify(y, exact=True):
-                return False
-    return True
-
-
-def _renamed(d: Definition, names: Mapping[str, str]) -> Definition:
-    def visit(e: Expr) -> Expr:
-        e = rebuild(e, visit)
-        return replace(e, name=names[e.name]) if isinstance(e, Call) and e.name in names else e
-
-    return replace(
-        d,
-        target=names[d.target],
-        args=tuple(map(visit, d.args)),
-        value=visit(d.value),
-        domain=replace(d.domain, conditions=tuple(map(visit, d.domain.conditions))),
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -27,6 +28,7 @@ class Flattener:
         self.warnings: list[Warning] = []
         self.modes: dict[r.Tensor, str] = {}  # storage -> inout | accumulate
         self.taken: dict[str, int] = {}
+        self.written = frozenset(re.findall(r"\w+", entry.span.source.text))  # no made name is one of these
         self.loops: tuple[r.Loop, ...] = ()  # around the statement in hand
 
     def run(self) -> r.Checked:
@@ -39,6 +41,7 @@ class Flattener:
                 if isinstance(dim.value, str):
                     sizes.setdefault(dim.value)
         scope.sizes = {n: r.Size(n, d.span) for n in sizes}
+        self.taken |= dict.fromkeys([*sizes, *(p.name for p in d.params if not p.type.dims)], 1)
         for p in d.params:
             if p.type.dims:
                 dims = tuple(
@@ -243,8 +246,12 @@ class Flattener:
         return r.Returned(x.name, tensor, mode, dims, x.span)  # type: ignore[arg-type]
 
     def unique(self, name: str) -> str:
-        n = self.taken[name] = self.taken.get(name, 0) + 1
-        return name if n == 1 else f"{name}_{n}"
+        """A name like this one that no other tensor, loop, size or scalar has."""
+        while True:
+            n = self.taken[name] = self.taken.get(name, 0) + 1
+            found = name if n == 1 else f"{name}_{n}"
+            if n == 1 or found not in self.written:
+                return found
 
     def target(self, name: str, rank: int, span: Span, scope: Scope) -> r.Tensor:
         """The tensor a statement writes, made if this is its first definition."""

@@ -14,12 +14,12 @@ from tc.ir.expr import FALSE, TRUE, Call, Expr, IntImm, Variable, walk
 from tc.ir.printer import text
 from tc.ir.program import Buffer, Program, Range, Stage
 from tc.poly.accesses import Read, reads
-from tc.poly.affine import OUT, PARAM, SET
+from tc.poly.affine import PARAM
 from tc.poly.ast import condition
 from tc.poly.context import isl_context
 from tc.poly.examples import Example, assignments, example, pair
 from tc.poly.scop import Access, Scop, Statement, box_set
-from tc.transforms.program.segments import positions
+from tc.poly.times import execution_times
 
 # --- Updates in place.
 
@@ -112,30 +112,11 @@ def undefined_in_loops(scop: Scop, stages: Sequence[Stage]) -> None:
     counters.
     """
     with isl_context():
-        depth = max(len(s.loops) for s in stages)
-        times = {
-            s.name: _times(s, place, stage, depth)
-            for s, place, stage in zip(scop.statements, positions(stages), stages, strict=True)
-        }
+        times = execution_times(scop, stages)
         for b in scop.program.buffers:
             given = b.role == "input" or b.inout or b.filled
             if not given and not _defined_at_once(scop.program, b, stages):
                 _undefined_in_loops(scop, b, times)
-
-
-def _times(s: Statement, place: tuple[int, ...], stage: Stage, depth: int) -> isl.Map:
-    """When each instance of a statement runs: positions and counters in turn, padded with zeros."""
-    space = s.domain.get_space()
-    local = isl.LocalSpace.from_space(space)
-    zero = isl.Aff.zero_on_domain(local)
-    affs = zero.set_constant_val(place[0]).to_list()
-    for d in range(depth):
-        if d < len(stage.loops):
-            affs = affs.add(isl.Aff.var_on_domain(local, SET, d)).add(zero.set_constant_val(place[d + 1]))
-        else:
-            affs = affs.add(zero).add(zero)
-    out = space.from_domain().add_dims(OUT, 2 * depth + 1)
-    return isl.Map.from_multi_aff(isl.MultiAff.from_aff_list(out, affs)).intersect_domain(s.domain)
 
 
 def _undefined_in_loops(scop: Scop, b: Buffer, times: Mapping[str, isl.Map]) -> None:

@@ -253,11 +253,32 @@ def test_scalars_that_shape_results() -> None:
         torch.testing.assert_close(f, g)
 
 
-def test_a_loop_has_no_gradient_and_says_so() -> None:
-    op = tc.torch.op("def f(double(N) x) -> (y) { y(0) = x(0) for t in 1:N { y(t) = y(t-1) * x(t) } }")
-    (x,) = tensors(((5,),))
-    with pytest.raises(tc.SemanticError, match="the gradient of a sequential loop"):
-        op(x).sum().backward()
+RNN = """def rnn(double(T,I) x, double(H,I) w, double(H,H) u, double(H) h0) -> (h, o) {
+  h(j) = h0(j)
+  for t in 0:T {
+    z(j) +=! w(j,i) * x(t,i)
+    z(j) += u(j,k) * h(k)
+    h(j) = tanh(z(j))
+    o(t,j) = h(j)
+  }
+}"""
+
+
+def test_gradients_of_a_loop() -> None:
+    op = tc.torch.op(RNN)
+    given = tensors(((3, 2), (2, 2), (2, 2), (2,)))
+    assert torch.autograd.gradcheck(op, given)
+    assert torch.autograd.gradgradcheck(op, given)
+    cell = torch.nn.RNN(2, 2, bias=False, dtype=torch.float64)
+    x = torch.randn(4, 2, dtype=torch.float64)
+    w, u = (p.detach().clone().requires_grad_() for p in (cell.weight_ih_l0, cell.weight_hh_l0))
+    _, o = op(x, w, u, torch.zeros(2, dtype=torch.float64))
+    wanted, _ = cell(x)
+    torch.testing.assert_close(o, wanted)
+    wanted.square().sum().backward()
+    o.square().sum().backward()
+    torch.testing.assert_close(w.grad, cell.weight_ih_l0.grad)
+    torch.testing.assert_close(u.grad, cell.weight_hh_l0.grad)
 
 
 def test_a_batch_is_a_kernel_and_no_loop() -> None:

@@ -234,3 +234,20 @@ def test_arguments_of_calls_keep_their_types() -> None:
 def test_subscript_only_integers() -> None:
     c = checked("def f(float(E,D) L, int(N) I, int(N) V) -> (O) { O(i,d) = L(I(i) + 1, d) * V(i) }")
     assert subscript_only(c) == {"I"}
+
+
+def test_names_of_loops_are_told_apart_from_names_in_the_source() -> None:
+    source = """def f(double(N) x) -> (y) {
+      y(i) = x(i)
+      for t in 0:N { y(t) = y(t) * 2 }
+      for t in 0:N { y(t) = y(t) + t }
+      for t_2 in 0:N { y(t_2) = y(t_2) * t_2 }
+    }"""
+    loops = [st.loops[0].name for st in checked(source).statements if st.loops]
+    assert len(set(loops)) == 3
+
+
+def test_a_loop_of_a_called_def_may_have_the_name_of_a_scalar() -> None:
+    source = """def step(double(N) x, double a) -> (y) { y(i) = x(i) for t in 0:3 { y(i) = y(i) * a } }
+    def f(double(N) x, double t) -> (z) { w = step(x, t) z(i) = w(i) + t }"""
+    assert [st.loops[0].name for st in checked(source).statements if st.loops] == ["t_2"]

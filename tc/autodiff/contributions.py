@@ -1,0 +1,137 @@
+"""What the instances of a definition contribute to the adjoint of what they read.
+
+A contribution is a reduction over the fibre of an access (`tc.autodiff.fibres`), or a scatter where data, or
+subscripts beyond that solver, choose the elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tc.autodiff.derivatives import number
+from tc.autodiff.fibres import fibre
+from tc.autodiff.index_conditions import conjunction, reduced
+from tc.autodiff.loops import Loop, boxed, facts
+from tc.autodiff.names import Names
+from tc.autodiff.tape import Definition, Tape, Version
+from tc.dtypes import INT32
+from tc.ir.expr import TRUE, Call, Expr, IfThenElse, Variable, rebuild, substitute, variables, walk
+from tc.ir.program import Domain
+from tc.ir.simplify import linear_terms, simplify
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A contribution to an adjoint: `value` summed over `domain`, at the elements `args`."""
+
+    args: tuple[Expr, ...]
+    value: Expr
+    domain: Domain
+    scatters: bool = False
+    made: tuple[Definition, ...] = ()  # what it reads, besides
+
+    @property
+    def reduces(self) -> bool:
+        return any(v.kind == "reduction" for v in self.domain.vars)
+
+
+class Contributions:
+    """Makes contributions to adjoints of a tape; adds to `versions` what they need besides."""
+
+    def __init__(self, tape: Tape, names: Names, versions: dict[str, Version]) -> None:
+        self.tape = tape
+        self.taken = names
+        self.versions = versions
+
+    def term(
+        self, d: Domain, args: tuple[Expr, ...], value: Expr, version: Version, loops: Sequence[Loop]
+    ) -> Term | None:
+        """What the instances of a domain contribute to elements of a version; None: nothing.  Subscripts that
+        only an iteration of `loops` decides stay as they are."""
+        local = self.taken.local(x.name for x in d.vars)
+        names = {x.name for x in d.vars}
+        known = [bool(loops) and not variables(a) & names and not _reads_data(a) for a in args]
+        moving = tuple(a for a, k in zip(args, known, strict=True) if not k)
+        box = tuple(r for r, k in zip(version.own, known, strict=True) if not k)
+        sizes = (*self.tape.sizes, *(loop.name for loop in loops))
+        given = (*self.tape.facts, *facts(loops))
+        solved = fibre(moving, d.vars, box, local)
+        if solved is None:
+            left = reduced(d.conditions, d.vars, sizes, given)
+            return None if left is None else self._scattered(Domain(d.vars, left), args, value, loops)
+        at = dict(solved.values)
+        conditions = [*solved.conditions, *(solved.resolved(substitute(c, at)) for c in d.conditions)]
+        ranges = (*solved.element, *solved.rest)
+        left = reduced(conditions, ranges, sizes, given)
+        if left is None:
+            return None
+        rest = tuple(replace(x, kind="reduction") for x in solved.rest)
+        found = iter(solved.args)
+        placed = tuple(a if k else next(found) for a, k in zip(args, known, strict=True))
+        return Term(placed, _substituted(value, at), Domain((*solved.element, *rest), left))
+
+    def _scattered(self, d: Domain, args: tuple[Expr, ...], value: Expr, loops: Sequence[Loop]) -> Term:
+        """A contribution at elements that data, or subscripts beyond the solver, decide."""
+        named = {a.name for a in args if isinstance(a, Variable)}
+        kinds = tuple(replace(x, kind="pure" if x.name in named else "reduction") for x in d.vars)
+        pure = tuple(x for x in kinds if x.kind == "pure")
+        rest = tuple(x for x in kinds if x.kind != "pure")
+        domain = Domain((*pure, *rest), d.conditions)
+        placed: list[Expr] = []
+        made: list[Definition] = []
+        stands: set[str] = set()  # a variable subscripts once on the left
+        for a in args:
+            own = variables(a) & {v.name for v in domain.vars}
+            if not self._is_subscript(a, domain) or (own & stands and not _reads_data(a)):
+                table = self._tabled(a, domain, loops)
+                made.append(table)
+                a = Call(table.target, table.args, INT32, "func")
+            if not _reads_data(a):
+                stands |= own
+            placed.append(a)
+        return Term(tuple(placed), value, domain, True, tuple(made))
+
+    def _is_subscript(self, a: Expr, domain: Domain) -> bool:
+        """Whether an expression may stand on the left: it reads data, or is a variable plus what is known."""
+        terms, _ = linear_terms(a)
+        own = {v.name for v in domain.vars}
+        found = [(t, c) for t, c in terms.items() if variables(t) & own]
+        plain = len(found) == 1 and isinstance(found[0][0], Variable) and found[0][1] == 1
+        return plain or not found or _reads_data(a)
+
+    def _tabled(self, a: Expr, domain: Domain, loops: Sequence[Loop]) -> Definition:
+        """A subscript that no statement may have on its left, as a tensor of such subscripts."""
+        own = tuple(replace(v, kind="pure") for v in domain.vars if v.name in variables(a))
+        name = self.taken.fresh("place")
+        box = tuple(v.range for v in boxed(Domain(own), loops).vars)
+        at = tuple(Variable(v.name) for v in own)
+        self.versions[name] = Version(name, name, INT32, box, "temporary")
+        return Definition(name, at, None, a, Domain(own))
+
+
+def masked(t: Term) -> Expr:
+    """The value of a term without reduction variables, and 0 where its conditions do not hold."""
+    conditions = [c for c in t.domain.conditions if c != TRUE]
+    if not conditions:
+        return t.value
+    total = conjunction(conditions)
+    return IfThenElse(total, t.value, number(0, t.value))
+
+
+def _reads_data(e: Expr) -> bool:
+    return any(isinstance(x, Call) for x in walk(e))
+
+
+def _substituted(e: Expr, at: Mapping[str, Expr]) -> Expr:
+    """A value with other variables; subscripts and conditions are simplified as exact integers."""
+
+    def visit(e: Expr) -> Expr:
+        if isinstance(e, Call) and e.kind != "intrinsic":
+            args = tuple(simplify(substitute(a, dict(at)), exact=True) for a in e.args)
+            return replace(e, args=args)
+        if isinstance(e, Variable):
+            return at.get(e.name, e)
+        return rebuild(e, visit)
+
+    return visit(e)

@@ -16,7 +16,7 @@ from tc.autodiff.loops import Loop, boxed, facts
 from tc.autodiff.names import Names
 from tc.autodiff.tape import Definition, Tape, Version
 from tc.dtypes import INT32
-from tc.ir.expr import TRUE, Call, Expr, IfThenElse, Variable, rebuild, substitute, variables, walk
+from tc.ir.expr import TRUE, Add, Call, Expr, IfThenElse, Variable, rebuild, substitute, variables, walk
 from tc.ir.program import Domain
 from tc.ir.simplify import linear_terms, simplify
 
@@ -108,6 +108,16 @@ class Contributions:
         at = tuple(Variable(v.name) for v in own)
         self.versions[name] = Version(name, name, INT32, box, "temporary")
         return Definition(name, at, None, a, Domain(own))
+
+
+def added_up(terms: Sequence[Term]) -> Term:
+    """The sum of terms of the same elements, without the reductions of any."""
+    first, *others = terms
+    total = first.value
+    for t in others:
+        moved = {a.name: Variable(b.name) for a, b in zip(t.domain.vars, first.domain.vars, strict=True)}
+        total = Add(total, substitute(t.value, dict(moved)))
+    return replace(first, value=total)
 
 
 def masked(t: Term) -> Expr:

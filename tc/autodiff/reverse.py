@@ -19,12 +19,13 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from tc.autodiff import extremes
-from tc.autodiff.contributions import Contributions, Term, masked
+from tc.autodiff.contributions import Contributions, Term, added_up, masked
 from tc.autodiff.derivatives import Part, number, parts, times
 from tc.autodiff.fibres import cases, in_box
 from tc.autodiff.index_conditions import conjunction, conjuncts, index_formula, reduced, unguarded
-from tc.autodiff.loops import Loop, as_variables, boxed, counters, ranges, reverse
+from tc.autodiff.loops import Loop, as_variables, boxed, counters, facts, ranges, reverse
 from tc.autodiff.names import Names
+from tc.autodiff.pieces import pieces
 from tc.autodiff.tape import Definition, Tape, Version, reads
 from tc.errors import InternalError
 from tc.ir.expr import (
@@ -220,30 +221,31 @@ class _Reverse:
         terms: Sequence[Term],
     ) -> None:
         """The definitions of an adjoint in an iteration: one of what is no reduction, then the sums."""
-        together = [t for t in terms if not t.reduces and self._whole(t)]
-        others = [t for t in terms if t not in together]
         for d in (d for t in terms for d in t.made):
             self._define(d, loops)
-        if together:
-            first = together[0]
-            total: Expr | None = None
-            for t in together:
-                moved = {
-                    a.name: Variable(b.name) for a, b in zip(t.domain.vars, first.domain.vars, strict=True)
-                }
-                value = substitute(masked(t), dict(moved))
-                total = value if total is None else Add(total, value)
-            assert total is not None
-            args, domain, value, neutral = first.args, replace(first.domain, conditions=()), total, False
-        elif not (others and self._whole(others[0])):
-            domain = Domain(self._element(v))
-            args = tuple(Variable(x.name) for x in domain.vars)
-            value, neutral = imm(0, v.dtype), False
+        sizes = (*self.tape.sizes, *(loop.name for loop in loops))
+        found = pieces(terms, v.own, sizes, (*self.tape.facts, *facts(loops)))
+        together = [t for t in terms if not t.reduces and self._whole(t)]
+        others = [t for t in terms if t not in together]
+        if found is not None:
+            parts, covers = found
+            others = []
+        elif together:
+            parts, covers = [added_up([replace(t, value=masked(t)) for t in together])], True
         else:
+            parts, covers = [], False
+        if not covers and not parts and others and self._whole(others[0]):
             t = others[0]
-            domain = Domain(tuple(x for x in t.domain.vars if x.kind == "pure"))
-            args, value, neutral = t.args, imm(0, v.dtype), True
-        self._define(Definition(adjoint, (*iteration, *args), None, value, domain, neutral), loops)
+            pure = Domain(tuple(x for x in t.domain.vars if x.kind == "pure"))
+            zero = Definition(adjoint, (*iteration, *t.args), None, imm(0, v.dtype), pure, neutral=True)
+            self._define(zero, loops)
+        elif not covers:
+            own = self._element(v)
+            at = (*iteration, *(Variable(x.name) for x in own))
+            self._define(Definition(adjoint, at, None, imm(0, v.dtype), Domain(own)), loops)
+        for t in parts:
+            domain = replace(t.domain, conditions=())
+            self._define(Definition(adjoint, (*iteration, *t.args), None, t.value, domain), loops)
         for t in others:
             self._define(Definition(adjoint, (*iteration, *t.args), "+", t.value, t.domain), loops)
 

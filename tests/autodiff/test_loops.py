@@ -429,3 +429,20 @@ def test_it_is_float32_where_the_def_is() -> None:
     d = tc.compile(tc.grad(source))(np.full(3, 2, "f4"), np.float32(1))
     assert d.dtype == np.float32
     np.testing.assert_array_equal(d, [0, 2, 3])  # s before: 0, 1, 3
+
+
+def test_gates_of_a_cell_define_the_parts_of_the_adjoint() -> None:
+    source = tc.grad(
+        """def f(double(N,G) a, double(N,H) c) -> (h) {
+             h(n,j) = sigmoid(a(n,j)) * c(n,j) + sigmoid(a(n,H+j)) where j in 0:H
+           }""",
+        "a",
+    )
+    lines = [line for line in source.splitlines() if line.startswith("  d_a(n,j) =")]
+    assert [line.rpartition("j in ")[2] for line in lines] == ["0:min(H, G)", "H:min(2 * H, G)"]
+    assert "?" not in source
+
+
+def test_reads_of_the_same_elements_stay_one_sum() -> None:
+    source = tc.grad("def f(double(N) x) -> (y) { y(i) = x(i) * x(N-1-i) + x(i+1) where i in 0:N-1 }")
+    assert source.count("  d_x(") == 1

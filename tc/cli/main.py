@@ -1,4 +1,4 @@
-"""The command line: run, show, check, tune, format, doctor, cache, library, demo.
+"""The command line: run, show, check, tune, bench, format, doctor, cache, library, demo.
 
 Exit codes: 0 done; 1 the program or the call is wrong, or a check found a difference; 2 the command line
 does not parse; 3 a bug in tc; 130 interrupted.  Results go to stdout, diagnostics and warnings to stderr,
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tc import __version__, errors
+from tc.cli import bench as benching
 from tc.cli import tune as tuning
 from tc.errors import ArgumentError, DTypeError, ParseError, Source, Span
 
@@ -133,6 +134,10 @@ def _parser() -> argparse.ArgumentParser:
     tune = add("tune", _tune, "Find faster options by measuring, and look after the records.", json=True)
     tuning.add_arguments(tune)
     _target_arguments(tune)
+
+    bench = add("bench", _bench, "Time a program beside the same in other libraries, in turns.", json=True)
+    benching.add_arguments(bench)
+    _target_arguments(bench)
 
     fmt = add("format", _format, "Print sources, formatted.")
     fmt.add_argument("files", nargs="+", metavar="file", help=file)
@@ -309,18 +314,25 @@ def _ranks(given: list[str]) -> dict[str, Any]:
 # ---- the commands: exit code and, for --json, the report
 
 
-def _run(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
-    from tc.cli import replay
-    from tc.cli.commands import Request, run_kernel
+def _request(args: argparse.Namespace) -> Request:
+    """Sizes, scalars and files, from the flags."""
+    from tc.cli.commands import Request
 
-    request = Request(
+    return Request(
         sizes=numbers(args.size, "--size", whole=True),
         scalars=numbers(args.scalar, "--scalar", whole=False),
         inputs=_pairs(args.input, "--input"),
-        outputs=_pairs(args.output, "--output"),
+        outputs=_pairs(getattr(args, "output", []), "--output"),
         seed=args.seed,
-        check=args.check,
+        check=getattr(args, "check", False),
     )
+
+
+def _run(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    from tc.cli import replay
+    from tc.cli.commands import run_kernel
+
+    request = _request(args)
     source = _read(args.file)
     if not source.name.endswith(".sac") and replay.is_reproducer(source.text):
         return _replay(args, replay.read(source.text, source.name), request)
@@ -374,6 +386,12 @@ def _replay(args: argparse.Namespace, case: Case, request: Request) -> tuple[int
 
 def _tune(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     return tuning.run(args, lambda source: _kernel(args, source), _read)
+
+
+def _bench(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    from tc.cli import bench_run
+
+    return bench_run.run(args, _kernel(args, _read(args.file)), _request(args))
 
 
 def _show(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:

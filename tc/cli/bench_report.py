@@ -90,8 +90,8 @@ def _short(name: str) -> str:
     return name if len(name) <= 50 else f"{name[:49]}…"
 
 
-def draw(title: str, rows: Sequence[Row], path: Path) -> None:
-    """A bar for each median and a dot for each round; BackendError TC0822 without matplotlib."""
+def new_figure(inches: tuple[float, float]) -> Any:
+    """A figure of matplotlib; BackendError TC0822 without it."""
     try:
         from matplotlib.figure import Figure  # pyright: ignore[reportMissingImports]
     except ImportError:
@@ -100,7 +100,12 @@ def draw(title: str, rows: Sequence[Row], path: Path) -> None:
             code="TC0822",
             help="pip install 'tensor-comprehensions[tune]'",
         ) from None
-    figure: Any = Figure(figsize=(8, 1.2 + 0.5 * len(rows)), layout="constrained")
+    return Figure(figsize=inches, layout="constrained")
+
+
+def draw(title: str, rows: Sequence[Row], path: Path) -> None:
+    """A bar for each median and a dot for each round; BackendError TC0822 without matplotlib."""
+    figure = new_figure((8, 1.2 + 0.5 * len(rows)))
     axes = figure.subplots()
     names = [_short(row.name) for row in rows]
     places = list(range(len(rows)))

@@ -36,7 +36,7 @@ def run(args: argparse.Namespace, kernel: Any, request: Request) -> tuple[int, d
     files = {name: load_array(path) for name, path in request.inputs.items()}
     arguments, buffers = make_arguments(kernel, request.sizes, request.scalars, files, request.seed)
     if args.data == "normal":
-        arguments, buffers = _normal(kernel, files, request.seed, arguments, buffers)
+        arguments, buffers = normal(kernel, files, request.seed, arguments, buffers)
     with tempfile.TemporaryDirectory(prefix="tc-bench-") as folder:
         for name, what in (("arguments", arguments), ("buffers", buffers), ("kernel", kernel)):
             with Path(folder, name).open("wb") as f:
@@ -74,7 +74,7 @@ def _size(kernel: Any, name: str, arguments: Mapping[str, Any], request: Request
     return request.sizes[name]
 
 
-def _normal(
+def normal(
     kernel: Any, files: Mapping[str, Any], seed: int, arguments: dict[str, Any], buffers: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The same arguments with normally distributed floats where no file is given."""

@@ -20,6 +20,7 @@ import numpy as np
 
 from tc.cli.bench import NAMESPACES
 from tc.support.contestants import answer, serve
+from tc.tuner.data import to_float
 
 
 class Spelling:
@@ -65,40 +66,49 @@ def _load(folder: str, name: str) -> Any:
         return pickle.load(f)
 
 
+def contestant(
+    library: str, expression: str, kernel: Any, arguments: Mapping[str, Any], buffers: Mapping[str, Any]
+) -> tuple[Callable[[], Any], Callable[[], list[Any]]]:
+    """What is timed, and what gives the results as arrays of NumPy: of the kernel if the library is "tc"."""
+    if library != "tc":
+        spelling = Spelling(library, expression, {**arguments, **buffers})
+        return spelling, spelling.results
+    out = {n: b.copy() for n, b in buffers.items()} or None
+    values = tuple(arguments.values())
+    returns = kernel.front.checked.returns
+    types = [kernel.front.typed.dtype(x.tensor) for x in returns]
+
+    def call() -> Any:
+        return kernel(*values, out=out) if out else kernel(*values)
+
+    def results() -> list[Any]:
+        found = kernel(*values, out={n: b.copy() for n, b in buffers.items()} or None)
+        several = [found] if len(returns) == 1 else list(found)
+        arrays = [np.asarray(x) for x in several]
+        return [to_float(x, t) if t.is_float else x for x, t in zip(arrays, types, strict=True)]
+
+    return call, results
+
+
 def main(folder: str, library: str, expression: str) -> None:
-    arguments, buffers = _load(folder, "arguments"), _load(folder, "buffers")
-    call: Callable[[], Any]
-    if library == "tc":
-        kernel = _load(folder, "kernel")
-        out = {n: b.copy() for n, b in buffers.items()} or None
-        values = tuple(arguments.values())
-
-        def call() -> Any:
-            return kernel(*values, out=out) if out else kernel(*values)
-
-        def results() -> list[Any]:
-            from tc.tuner.data import to_float
-
-            fresh = {n: b.copy() for n, b in buffers.items()} or None
-            found = kernel(*values, out=fresh)
-            returns = kernel.front.checked.returns
-            types = [kernel.front.typed.dtype(x.tensor) for x in returns]
-            several = [found] if len(returns) == 1 else list(found)
-            return [
-                to_float(np.asarray(x), t) if t.is_float else x for x, t in zip(several, types, strict=True)
-            ]
-    else:
-        call = Spelling(library, expression, {**arguments, **buffers})
-        results = call.results
-    with nullcontext() if library in ("tc", "numpy") else importlib.import_module("torch").no_grad():
+    """Serve as the contestant of a folder."""
+    kernel = _load(folder, "kernel") if library == "tc" else None
+    with without_gradients(library):
+        call, results = contestant(
+            library, expression, kernel, _load(folder, "arguments"), _load(folder, "buffers")
+        )
         found = results()
 
         def save(file: str) -> None:
             with Path(file).open("wb") as f:
                 pickle.dump(found, f)
 
-        call()
         serve({"call": call}, save)
+
+
+def without_gradients(library: str) -> Any:
+    """The context in which spellings of a library run."""
+    return nullcontext() if library in ("tc", "numpy") else importlib.import_module("torch").no_grad()
 
 
 if __name__ == "__main__":

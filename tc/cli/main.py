@@ -160,8 +160,10 @@ def _parser() -> argparse.ArgumentParser:
     library = add("library", _library, "List the library of ready programs, or show one of them.", json=True)
     library.add_argument("name", nargs="?", help="an operator; without one all are listed")
 
-    demo = add("demo", _demo, "Compile and run a few programs, stage by stage.")
-    demo.add_argument("--backend", default="reference", help="the backend (default: reference)")
+    demo = add("demo", _demo, "Run programs, draw a photo, and time programs beside NumPy and PyTorch.")
+    demo.add_argument("parts", nargs="*", metavar="PART", help="programs, photo or peers (default: all)")
+    demo.add_argument("--backend", help="the backend (default: chosen)")
+    demo.add_argument("--output", default="tc-demo", metavar="DIR", help="of the pictures (default: tc-demo)")
     return parser
 
 
@@ -545,6 +547,10 @@ def _library(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
 
 
 def _demo(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
-    from tc.cli.demo import demo
+    from tc.cli.demo import PARTS, demo
 
-    return (0 if demo(args.backend) else 1), {}
+    for part in args.parts:
+        if part not in PARTS:
+            help = errors.did_you_mean(part, PARTS) or f"there are {', '.join(PARTS)}"
+            raise ArgumentError(f"the demo has no part '{part}'", code="TC0515", help=help)
+    return (0 if demo(args.backend, args.parts, Path(args.output)) else 1), {}

@@ -202,33 +202,33 @@ class _Inference:
         derivation = Derivation()
         unguarded = [c for c in constraints if not c.guarded and not c.settled]
         rounds = self.rounds.run(k, unguarded, unknown, sol, derivation, 1)
-        # Guarded accesses join for what is still open, last those that their guards alone keep in bounds.
+        # Guarded accesses join for what is still open, last those that their guards alone keep in bounds, for
+        # what other statements do not give the tensor.
         joined = unguarded
         for implied in (False, True):
+            if implied:
+                self._take_from_tensor(st, sol, unknown)
             open_now = set(unknown)
             late = [c for c in constraints if c.guarded and not c.settled and c.implied == implied]
             joined = joined + [c for c in late if free(c.subscript) & open_now]
             if unknown:
                 rounds = self.rounds.run(k, joined, unknown, sol, derivation, rounds)
-        for sub in st.subscripts:
-            if sub.index in unknown:
-                self._take_from_tensor(st, sub, sol, unknown)
+        self._take_from_tensor(st, sol, unknown)
         self._defer(st, constraints, sol, unknown)
         return sol, constraints, unknown, derivation
 
-    def _take_from_tensor(
-        self, st: r.Statement, sub: r.Subscript, sol: dict[str, Interval], unknown: list[str]
-    ) -> None:
-        """Complete an open left-hand-side variable by what other statements gave its dimension."""
-        known = self.facts.interval(st.target, st.subscripts.index(sub))
-        if known is None:
-            return
-        lo, hi = known.lo, known.hi
-        if sub.offset is not None:
-            offset = self.facts.term(r.expand_lets(sub.offset, st))
-            lo, hi = self.facts.simplify(("-", lo, offset)), self.facts.simplify(("-", hi, offset))
-        sol[sub.index] = Interval(lo, hi)
-        unknown.remove(sub.index)
+    def _take_from_tensor(self, st: r.Statement, sol: dict[str, Interval], unknown: list[str]) -> None:
+        """Complete open left-hand-side variables by what other statements gave their dimensions."""
+        for d, sub in enumerate(st.subscripts):
+            known = self.facts.interval(st.target, d) if sub.index in unknown else None
+            if known is None:
+                continue
+            lo, hi = known.lo, known.hi
+            if sub.offset is not None:
+                offset = self.facts.term(r.expand_lets(sub.offset, st))
+                lo, hi = self.facts.simplify(("-", lo, offset)), self.facts.simplify(("-", hi, offset))
+            sol[sub.index] = Interval(lo, hi)
+            unknown.remove(sub.index)
 
     def _defer(
         self, st: r.Statement, constraints: list[Constraint], sol: dict[str, Interval], unknown: list[str]

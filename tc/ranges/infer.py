@@ -55,7 +55,7 @@ def infer(
         raise _too_large("a constant of this statement", inference.at) from None
 
 
-def _by_mode(st: r.Statement, v: str) -> str | None:
+def _by_mode(st: r.Statement, v: str, named: str = "") -> str | None:
     """Help for a variable that boundary modes alone keep from being given a range."""
     for root in st.roots():
         for a in r.accesses(r.expand_lets(root, st)):
@@ -65,7 +65,7 @@ def _by_mode(st: r.Statement, v: str) -> str | None:
                 modes = ["none" if d in plain else _mode_text(m) for d, m in enumerate(a.modes)]
                 return (
                     f"a dimension with a mode gives no range: write {a.tensor.name}[{','.join(modes)}](…), "
-                    f"or give it one: where {v} in 0:…"
+                    f"or give it one: where {named or v} in 0:…"
                 )
     return None
 
@@ -339,6 +339,13 @@ class _Inference:
                 )
             self.checks.preconditions.append(Precondition(expr_of(("==", a, b)), text, span))
 
+    def _by_mode_of_others(self, st: r.Statement, v: str) -> str | None:
+        """The same of a variable whose dimension other statements of the tensor would give a range."""
+        places = [d for d, sub in enumerate(st.subscripts) if sub.index == v]
+        others = [x for x in self.checked.statements if x is not st and x.target == st.target]
+        found = (_by_mode(x, x.subscripts[d].index, v) for x in others for d in places)
+        return next((hint for hint in found if hint), None)
+
     def _fail(self, k: int) -> None:
         """Nothing moves any more: explain the first open variable of the first waiting statement."""
         st = self.checked.statements[k]
@@ -355,9 +362,8 @@ class _Inference:
         mine = [c for c in constraints if v in free(c.subscript)]
         where = f"give it one: where {v} in 0:…"
         if not mine:
-            raise RangeError(
-                f"the range of '{v}' is unconstrained", span, code="TC0301", help=_by_mode(st, v) or where
-            )
+            hint = _by_mode(st, v) or self._by_mode_of_others(st, v) or where
+            raise RangeError(f"the range of '{v}' is unconstrained", span, code="TC0301", help=hint)
         for c in mine:
             others = sorted((free(c.subscript) & set(unknown)) - {v})
             data = free(c.subscript) & self.facts.opaque.keys()

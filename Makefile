@@ -38,8 +38,8 @@ format: setup ## let ruff format and repair what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-demo: setup ## a tour in the terminal
-	$(BIN)/python -m tc demo $(ARGS)
+demo: setup ## programs, a photo that one draws, a race with NumPy and PyTorch; pictures go to build/demo
+	$(BIN)/python -m tc demo --output build/demo $(ARGS)
 
 bench: setup ## measure against peers; results go to benchmarks/results; ARGS="cpu --quick" for one table
 	@$(BIN)/python -c 'import jax, matplotlib, numba, torch' 2>/dev/null || \

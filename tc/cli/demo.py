@@ -1,14 +1,19 @@
-"""The demo: five programs in the terminal, with ranges, code and the verdict of the oracle."""
+"""The demo: programs with their ranges and the verdict of the oracle, a photo that a program draws, and
+programs beside NumPy and PyTorch as a table and a bar chart."""
 
 from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
 from tc.cli.commands import compare, make_arguments, timed
 from tc.errors import Source, Warning
+
+PARTS = ("programs", "photo", "peers")
 
 DEMOS: tuple[tuple[str, str, dict[str, int]], ...] = (
     (
@@ -46,8 +51,23 @@ DEMOS: tuple[tuple[str, str, dict[str, int]], ...] = (
 )
 
 
-def demo(backend: str) -> bool:
-    """Compile and run the demo programs, showing ranges, code and the oracle's verdict; whether all agree."""
+def demo(backend: str | None, parts: Sequence[str], folder: Path) -> bool:
+    """Show the parts that are named, by default all, with pictures in the folder; whether all agree."""
+    from tc.cli.demo_peers import peers
+    from tc.cli.demo_photo import photo
+
+    good = True
+    for part in parts or PARTS:
+        if part == "programs":
+            good &= programs(backend)
+        else:
+            folder.mkdir(parents=True, exist_ok=True)
+            good &= photo(backend, folder) if part == "photo" else peers(backend, folder)
+    return good
+
+
+def programs(backend: str | None) -> bool:
+    """Compile and run five programs, showing ranges and the oracle's verdict; whether all agree."""
     from tc.api import compile_source
 
     out = sys.stdout
@@ -62,9 +82,6 @@ def demo(backend: str) -> bool:
             out.write(f"  {name}: {', '.join(str(d) for d in dims)}\n")
         for w in kernel.warnings:
             out.write(f"  note: {w.message}\n")
-        if n == 1:
-            out.write("\nschedule\n" + _indent(kernel.inspect("schedule", **sizes)))
-            out.write("\nloops\n" + _indent(kernel.inspect("loops", **sizes)))
         arguments, buffers = make_arguments(kernel, sizes, {}, {})
         timed(kernel, arguments, buffers)
         values, spent = timed(kernel, arguments, buffers)
@@ -75,8 +92,5 @@ def demo(backend: str) -> bool:
             f"\nresult {shapes} in {1e6 * spent:.0f} us on '{kernel.backend}'; the oracle "
             f"{'agrees' if verdict['agrees'] else 'DISAGREES'} ({verdict['difference']})\n"
         )
+        out.flush()
     return good
-
-
-def _indent(text: str) -> str:
-    return "".join(f"  {line}\n" for line in text.rstrip("\n").split("\n"))

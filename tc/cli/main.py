@@ -1,4 +1,4 @@
-"""The command line: run, show, check, tune, format, doctor, cache, library, demo.
+"""The command line: run, show, check, tune, bench, format, doctor, cache, library, demo.
 
 Exit codes: 0 done; 1 the program or the call is wrong, or a check found a difference; 2 the command line
 does not parse; 3 a bug in tc; 130 interrupted.  Results go to stdout, diagnostics and warnings to stderr,
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tc import __version__, errors
+from tc.cli import bench as benching
 from tc.cli import tune as tuning
 from tc.errors import ArgumentError, DTypeError, ParseError, Source, Span
 
@@ -134,6 +135,10 @@ def _parser() -> argparse.ArgumentParser:
     tuning.add_arguments(tune)
     _target_arguments(tune)
 
+    bench = add("bench", _bench, "Time a program beside the same in other libraries, in turns.", json=True)
+    benching.add_arguments(bench)
+    _target_arguments(bench)
+
     fmt = add("format", _format, "Print sources, formatted.")
     fmt.add_argument("files", nargs="+", metavar="file", help=file)
     how = fmt.add_mutually_exclusive_group()
@@ -155,8 +160,10 @@ def _parser() -> argparse.ArgumentParser:
     library = add("library", _library, "List the library of ready programs, or show one of them.", json=True)
     library.add_argument("name", nargs="?", help="an operator; without one all are listed")
 
-    demo = add("demo", _demo, "Compile and run a few programs, stage by stage.")
-    demo.add_argument("--backend", default="reference", help="the backend (default: reference)")
+    demo = add("demo", _demo, "Run programs, draw a photo, and time programs beside NumPy and PyTorch.")
+    demo.add_argument("parts", nargs="*", metavar="PART", help="programs, photo or peers (default: all)")
+    demo.add_argument("--backend", help="the backend (default: chosen)")
+    demo.add_argument("--output", default="tc-demo", metavar="DIR", help="of the pictures (default: tc-demo)")
     return parser
 
 
@@ -309,18 +316,25 @@ def _ranks(given: list[str]) -> dict[str, Any]:
 # ---- the commands: exit code and, for --json, the report
 
 
-def _run(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
-    from tc.cli import replay
-    from tc.cli.commands import Request, run_kernel
+def _request(args: argparse.Namespace) -> Request:
+    """Sizes, scalars and files, from the flags."""
+    from tc.cli.commands import Request
 
-    request = Request(
+    return Request(
         sizes=numbers(args.size, "--size", whole=True),
         scalars=numbers(args.scalar, "--scalar", whole=False),
         inputs=_pairs(args.input, "--input"),
-        outputs=_pairs(args.output, "--output"),
+        outputs=_pairs(getattr(args, "output", []), "--output"),
         seed=args.seed,
-        check=args.check,
+        check=getattr(args, "check", False),
     )
+
+
+def _run(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    from tc.cli import replay
+    from tc.cli.commands import run_kernel
+
+    request = _request(args)
     source = _read(args.file)
     if not source.name.endswith(".sac") and replay.is_reproducer(source.text):
         return _replay(args, replay.read(source.text, source.name), request)
@@ -374,6 +388,12 @@ def _replay(args: argparse.Namespace, case: Case, request: Request) -> tuple[int
 
 def _tune(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     return tuning.run(args, lambda source: _kernel(args, source), _read)
+
+
+def _bench(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    from tc.cli import bench_run
+
+    return bench_run.run(args, _kernel(args, _read(args.file)), _request(args))
 
 
 def _show(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
@@ -527,6 +547,10 @@ def _library(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
 
 
 def _demo(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
-    from tc.cli.demo import demo
+    from tc.cli.demo import PARTS, demo
 
-    return (0 if demo(args.backend) else 1), {}
+    for part in args.parts:
+        if part not in PARTS:
+            help = errors.did_you_mean(part, PARTS) or f"there are {', '.join(PARTS)}"
+            raise ArgumentError(f"the demo has no part '{part}'", code="TC0515", help=help)
+    return (0 if demo(args.backend, args.parts, Path(args.output)) else 1), {}

@@ -1,6 +1,8 @@
 """The passes over programs, before a schedule exists: one order, which all polyhedral backends share.
 
     restrict     conditions of reductions become conditions of their domains
+    divisors     a sum of quotients by what it does not change is divided once
+    zero_points  products of narrow integers less zero points become products, corrected by sums
     inline       a temporary is computed where it is read
     materialize  an operand that many instances compute is computed once
     collapse     dimensions that always go together become one
@@ -27,7 +29,7 @@ from tc.ir.program import Program
 from tc.pipeline import equivalence
 from tc.pipeline.pass_manager import Pass
 from tc.transforms.program import collapse as collapsing
-from tc.transforms.program import guards, inline, interchange, materialize
+from tc.transforms.program import divisors, guards, inline, interchange, materialize, zero_points
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,14 @@ def _restrict(state: P) -> P:
     return replace(state, program=guards.restrict(state.program))
 
 
+def _divisors(state: P) -> P:
+    return replace(state, program=divisors.divide_after(state.program))
+
+
+def _zero_points(state: P) -> P:
+    return replace(state, program=zero_points.expand(state.program))
+
+
 def _inline(state: P) -> P:
     if state.policy.recompute is None:
         return state
@@ -128,6 +138,18 @@ def program_passes(kind: type[P]) -> tuple[Pass[P], ...]:
             "move conditions of reductions into their iteration domains",
             "tc/transforms/program/guards.py",
             _restrict,
+        ),
+        judged(
+            "divisors",
+            "divide sums once by what they do not change",
+            "tc/transforms/program/divisors.py",
+            _divisors,
+        ),
+        judged(
+            "zero_points",
+            "multiply narrow integers without their zero points, and correct the sums",
+            "tc/transforms/program/zero_points.py",
+            _zero_points,
         ),
         judged(
             "inline",

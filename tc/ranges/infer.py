@@ -55,7 +55,7 @@ def infer(
         raise _too_large("a constant of this statement", inference.at) from None
 
 
-def _by_mode(st: r.Statement, v: str) -> str | None:
+def _by_mode(st: r.Statement, v: str, named: str = "") -> str | None:
     """Help for a variable that boundary modes alone keep from being given a range."""
     for root in st.roots():
         for a in r.accesses(r.expand_lets(root, st)):
@@ -65,7 +65,7 @@ def _by_mode(st: r.Statement, v: str) -> str | None:
                 modes = ["none" if d in plain else _mode_text(m) for d, m in enumerate(a.modes)]
                 return (
                     f"a dimension with a mode gives no range: write {a.tensor.name}[{','.join(modes)}](…), "
-                    f"or give it one: where {v} in 0:…"
+                    f"or give it one: where {named or v} in 0:…"
                 )
     return None
 
@@ -202,33 +202,33 @@ class _Inference:
         derivation = Derivation()
         unguarded = [c for c in constraints if not c.guarded and not c.settled]
         rounds = self.rounds.run(k, unguarded, unknown, sol, derivation, 1)
-        # Guarded accesses join for what is still open, last those that their guards alone keep in bounds.
+        # Guarded accesses join for what is still open, last those that their guards alone keep in bounds, for
+        # what other statements do not give the tensor.
         joined = unguarded
         for implied in (False, True):
+            if implied:
+                self._take_from_tensor(st, sol, unknown)
             open_now = set(unknown)
             late = [c for c in constraints if c.guarded and not c.settled and c.implied == implied]
             joined = joined + [c for c in late if free(c.subscript) & open_now]
             if unknown:
                 rounds = self.rounds.run(k, joined, unknown, sol, derivation, rounds)
-        for sub in st.subscripts:
-            if sub.index in unknown:
-                self._take_from_tensor(st, sub, sol, unknown)
+        self._take_from_tensor(st, sol, unknown)
         self._defer(st, constraints, sol, unknown)
         return sol, constraints, unknown, derivation
 
-    def _take_from_tensor(
-        self, st: r.Statement, sub: r.Subscript, sol: dict[str, Interval], unknown: list[str]
-    ) -> None:
-        """Complete an open left-hand-side variable by what other statements gave its dimension."""
-        known = self.facts.interval(st.target, st.subscripts.index(sub))
-        if known is None:
-            return
-        lo, hi = known.lo, known.hi
-        if sub.offset is not None:
-            offset = self.facts.term(r.expand_lets(sub.offset, st))
-            lo, hi = self.facts.simplify(("-", lo, offset)), self.facts.simplify(("-", hi, offset))
-        sol[sub.index] = Interval(lo, hi)
-        unknown.remove(sub.index)
+    def _take_from_tensor(self, st: r.Statement, sol: dict[str, Interval], unknown: list[str]) -> None:
+        """Complete open left-hand-side variables by what other statements gave their dimensions."""
+        for d, sub in enumerate(st.subscripts):
+            known = self.facts.interval(st.target, d) if sub.index in unknown else None
+            if known is None:
+                continue
+            lo, hi = known.lo, known.hi
+            if sub.offset is not None:
+                offset = self.facts.term(r.expand_lets(sub.offset, st))
+                lo, hi = self.facts.simplify(("-", lo, offset)), self.facts.simplify(("-", hi, offset))
+            sol[sub.index] = Interval(lo, hi)
+            unknown.remove(sub.index)
 
     def _defer(
         self, st: r.Statement, constraints: list[Constraint], sol: dict[str, Interval], unknown: list[str]
@@ -339,6 +339,13 @@ class _Inference:
                 )
             self.checks.preconditions.append(Precondition(expr_of(("==", a, b)), text, span))
 
+    def _by_mode_of_others(self, st: r.Statement, v: str) -> str | None:
+        """The same of a variable whose dimension other statements of the tensor would give a range."""
+        places = [d for d, sub in enumerate(st.subscripts) if sub.index == v]
+        others = [x for x in self.checked.statements if x is not st and x.target == st.target]
+        found = (_by_mode(x, x.subscripts[d].index, v) for x in others for d in places)
+        return next((hint for hint in found if hint), None)
+
     def _fail(self, k: int) -> None:
         """Nothing moves any more: explain the first open variable of the first waiting statement."""
         st = self.checked.statements[k]
@@ -355,9 +362,8 @@ class _Inference:
         mine = [c for c in constraints if v in free(c.subscript)]
         where = f"give it one: where {v} in 0:…"
         if not mine:
-            raise RangeError(
-                f"the range of '{v}' is unconstrained", span, code="TC0301", help=_by_mode(st, v) or where
-            )
+            hint = _by_mode(st, v) or self._by_mode_of_others(st, v) or where
+            raise RangeError(f"the range of '{v}' is unconstrained", span, code="TC0301", help=hint)
         for c in mine:
             others = sorted((free(c.subscript) & set(unknown)) - {v})
             data = free(c.subscript) & self.facts.opaque.keys()

@@ -247,13 +247,17 @@ def _guarded_accesses(
     e: r.Exp, guards: tuple[tuple[r.Exp, bool], ...]
 ) -> Iterator[tuple[r.Access, tuple[tuple[r.Exp, bool], ...]]]:
     """The accesses of an expression, each with the conditions of the branches of ternaries that it is in, and
-    the value that each condition has there."""
+    the value that each condition has there.  What both branches read is read under no condition."""
     if isinstance(e, r.Access):
         yield e, guards
     if isinstance(e, r.If):
         yield from _guarded_accesses(e.condition, guards)
-        yield from _guarded_accesses(e.then, (*guards, (e.condition, True)))
-        yield from _guarded_accesses(e.otherwise, (*guards, (e.condition, False)))
+        then = list(_guarded_accesses(e.then, (*guards, (e.condition, True))))
+        otherwise = list(_guarded_accesses(e.otherwise, (*guards, (e.condition, False))))
+        always = {a for a, under in then if len(under) <= len(guards) + 1}
+        always &= {a for a, under in otherwise if len(under) <= len(guards) + 1}
+        for a, under in (*then, *otherwise):
+            yield a, guards if a in always else under
         return
     for c in r.children(e):
         yield from _guarded_accesses(c, guards)

@@ -300,13 +300,49 @@ def test_doctor_says_why_a_backend_is_missing(run: Any, monkeypatch: pytest.Monk
 def test_demo(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from tc.cli import demo
 
-    r = run("demo")
+    r = run("demo", "programs", "--backend", "reference")
     assert r.code == 0 and r.err == ""
     assert r.out.count("the oracle agrees") == len(demo.DEMOS) and "DISAGREES" not in r.out
     monkeypatch.setattr(demo, "DEMOS", demo.DEMOS[:1])
     monkeypatch.setattr(demo, "compare", lambda *a: {"agrees": False, "difference": "all of it"})
-    assert run("demo").code == 1
-    assert run("demo", "--backend", "refrence").err.startswith("error[TC0801]")
+    assert run("demo", "programs", "--backend", "reference").code == 1
+    assert run("demo", "programs", "--backend", "refrence").err.startswith("error[TC0801]")
+    assert "did you mean 'photo'?" in run("demo", "foto").err
+
+
+def test_demo_of_a_photo(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from PIL import Image
+    from sklearn import datasets
+
+    picture = np.random.default_rng(0).integers(0, 256, (12, 14, 3)).astype(np.uint8)
+    monkeypatch.setattr(datasets, "load_sample_image", lambda name: picture)
+    r = run("demo", "photo", "--backend", "reference", "--output", "pictures")
+    assert r.code == 0 and "14×12 pixels" in r.out and "the oracle agrees" in r.out
+    np.testing.assert_array_equal(np.asarray(Image.open("pictures/before.png")), picture)
+    assert np.asarray(Image.open("pictures/after.png")).shape == picture.shape
+
+
+def test_demo_of_peers_shows_medians(tmp_path: Path) -> None:
+    from tc.cli import demo_peers
+
+    medians = {"a": {"tc": 1e-6, "numpy": 3e-6}, "longer": {"tc": 2e-4, "numpy": 1e-4}}
+    head, first, second = demo_peers.table(medians, ["tc", "numpy"]).splitlines()
+    assert head.split() == ["us", "a", "call,", "median", "tc", "numpy", "numpy", "/", "tc"]
+    assert first.split() == ["a", "1.0", "3.0", "3.00"] and second.split() == [
+        "longer",
+        "200.0",
+        "100.0",
+        "0.50",
+    ]
+    demo_peers.draw(medians, ["tc", "numpy"], tmp_path / "peers.png")
+    assert (tmp_path / "peers.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_demo_of_peers(run: Any) -> None:
+    r = run("demo", "peers")
+    assert r.code == 0 and "attention" in r.out and "DISAGREES" not in r.out
+    assert Path("tc-demo/peers.png").exists()
 
 
 # ---- cache

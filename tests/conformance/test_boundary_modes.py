@@ -224,3 +224,13 @@ def test_a_mode_of_all_dimensions_says_why_there_is_no_range() -> None:
         with pytest.raises(tc.RangeError, match="'n' is unconstrained") as e:
             tc.compile(source.replace("MODE", mode), backend="reference")
         assert f"write x[{shown}](…), or give it one: where n in 0:…" in str(e.value)
+
+
+def test_a_mode_in_a_later_statement_of_the_tensor_says_so_too() -> None:
+    source = """def f(float(N,H) x, float(K) w, float b) -> (y) {
+      y(n,i) = b where i in 0:H
+      y(m,i) += x[zero](m,i+k) * w(k)
+    }"""
+    with pytest.raises(tc.RangeError, match="'n' is unconstrained") as e:
+        tc.compile(source, backend="reference")
+    assert "write x[none,zero](…), or give it one: where n in 0:…" in str(e.value)

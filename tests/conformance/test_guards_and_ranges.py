@@ -97,6 +97,29 @@ def test_rotary_embedding_by_a_ternary(depth: int, backend: str) -> None:
     np.testing.assert_array_equal(run(backend, source, x, c, s), np.hstack([first, second]))
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_rotary_embedding_takes_its_range_from_what_both_branches_read(backend: str) -> None:
+    x = numbers(4, 6)
+    source = """def f(float(T,D) X) -> (O) {
+      O(t,d) = d < D/2 ? X(t,d) - X(t,d+D/2) : X(t,d) + X(t,d-D/2)
+    }"""
+    turned = np.hstack([x[:, :3] - x[:, 3:], x[:, 3:] + x[:, :3]])
+    np.testing.assert_array_equal(run(backend, source, x), turned)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_guarded_update_covers_what_its_tensor_has(backend: str) -> None:
+    """The guard keeps the access in range, so that it is not the access that gives i its range."""
+    a, w = np.arange(1, 7, dtype=np.float32), np.arange(1, 4, dtype=np.float32)
+    source = """def f(float(N) A, float(K) w) -> (B) {
+      B(i) = 1.0 where i in 0:N
+      B(i) += (i+k >= 1 && i+k <= N ? A(i+k-1) : 0) * w(k)
+    }"""
+    padded = np.concatenate([np.zeros(1), a, np.zeros(3)])
+    expected = [1 + padded[i : i + 3] @ w for i in range(6)]
+    np.testing.assert_array_equal(run(backend, source, a, w), expected)
+
+
 def box(source: str) -> tuple[Any, ...]:
     with warnings.catch_warnings():
         warnings.simplefilter("error", tc.NarrowedRange)
@@ -116,6 +139,9 @@ def box(source: str) -> tuple[Any, ...]:
         ("B(i) = !(i < 0 || i >= N) ? A(i) : C(i)", (0, "M")),
         ("B(i) = i < 0 || i >= N ? C(i) : A(i)", (0, "M")),
         ("B(i) = i >= 0 ? (i < N ? A(i) : C(i)) : C(i)", (0, "M")),
+        # What every branch reads is read whatever the conditions are.
+        ("B(i) = i < N/2 ? C(i) + A(i) : C(i)", (0, "M")),
+        ("B(i) = i < 3 ? C(i) : (i < 5 ? 2 * C(i) : C(i) / 2)", (0, "M")),
         ("B(i) = min(i, N-1) == i && max(i, 0) == i ? A(i) : C(i)", (0, "M")),
     ],
 )

@@ -1,0 +1,1 @@
+"""Operators in the spelling that comes to mind first, beside PyTorch."""

@@ -1,0 +1,85 @@
+"""Divisors that a reduction does not change: `s += a(k) / c` sums `a(k)`, and divides by `c` once.
+
+A division takes as long as eight or more multiply-adds, and a sum of quotients is no sum of products.  The
+language allows this as it allows to sum in another order: the result is rounded once, where each summand was
+rounded before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from tc.dtypes import accumulator
+from tc.ir.expr import Call, Div, Expr, IntImm, Mul, variables, walk
+from tc.ir.program import Domain, Program, Stage, fresh
+
+_LEAST = 4  # instances of a sum, for which a pass over its results pays
+
+
+def divide_after(program: Program) -> Program:
+    """`program` with the divisors of sums that start from 0 behind them, where no instance of a sum changes
+    them and each sum has some instances."""
+    stages: list[Stage] = []
+    names = {s.name for s in program.stages}
+    for before, s in zip((None, *program.stages), program.stages, strict=False):
+        found = _split(program, before, s)
+        if found is None:
+            stages.append(s)
+            continue
+        value, divisors = found
+        name = fresh(f"{s.name}d", names)
+        names.add(name)
+        pure = tuple(v for v in s.domain.vars if v.kind == "pure")
+        result: Expr = Call(s.func, s.args, s.value.dtype, "func")
+        for d in divisors:
+            result = Div(result, d)
+        stages.append(replace(s, value=value))
+        stages.append(replace(s, name=name, op=None, value=result, domain=Domain(pure)))
+    if len(stages) == len(program.stages):
+        return program
+    return replace(program, stages=tuple(stages))
+
+
+def _split(program: Program, before: Stage | None, s: Stage) -> tuple[Expr, list[Expr]] | None:
+    """What a sum adds without its divisors, and these; None if it has none that can go."""
+    started = before is not None and before.init and before.func == s.func
+    if s.op != "+" or not started or s.scatters or s.domain.conditions or s.loops:
+        return None
+    func = program.func(s.func)
+    t = s.value.dtype
+    if not t.is_float or func.dtype != t or accumulator(func.dtype, t) != t:
+        return None
+    extents = [v.range.extent for v in s.domain.vars if v.kind == "reduction"]
+    if not all(isinstance(e, IntImm) for e in extents):
+        return None
+    if math.prod(e.value for e in extents if isinstance(e, IntImm)) < _LEAST:
+        return None
+    changing = {v.name for v in s.domain.vars if v.kind == "reduction"}
+    buffers = program.func_buffers
+    own = buffers[s.func]
+
+    def stays(e: Expr) -> bool:
+        calls = [x for x in walk(e) if isinstance(x, Call)]
+        known = all(not c.checked and buffers.get(c.name) != own for c in calls)
+        return known and not variables(e) & changing
+
+    value, divisors = _without(s.value, stays)
+    if not divisors or not variables(value) & changing:
+        return None
+    return value, divisors
+
+
+def _without(e: Expr, stays: Callable[[Expr], bool]) -> tuple[Expr, list[Expr]]:
+    """A product without the divisors that stay the same, and these."""
+    match e:
+        case Div():
+            a, found = _without(e.a, stays)
+            return (a, [*found, e.b]) if stays(e.b) else (Div(a, e.b), found)
+        case Mul():
+            a, left = _without(e.a, stays)
+            b, right = _without(e.b, stays)
+            return Mul(a, b), [*left, *right]
+        case _:
+            return e, []

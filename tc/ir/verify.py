@@ -205,7 +205,8 @@ class _Programs(_Typed):
             self._box(b.box, {})
         for f in p.funcs:
             self._func(f.name)
-        defined: set[str] = set()
+        # With loops a tensor has one version, which the caller's values may have defined.
+        defined = {f.name for f in p.funcs if f.name == f.buffer and self.buffers[f.buffer].inout}
         written = {s.func for s in p.stages}
         for s in p.stages:
             self._stage(s)

@@ -130,7 +130,8 @@ class _Typed:
                 self.typed(e.value, scope)
             case Add() | Sub() | Mul() | Div() | FloorDiv() | FloorMod() | Min() | Max():
                 self._same(e, e.a, e.b, scope)
-                if isinstance(e, Div) != e.dtype.is_float and isinstance(e, Div | FloorDiv | FloorMod):
+                inexact = e.dtype.is_float or e.dtype.is_complex
+                if isinstance(e, Div) != inexact and isinstance(e, Div | FloorDiv | FloorMod):
                     scope.fail(f"{type(e).__name__} of {e.dtype}")
             case EQ() | NE() | LT() | LE() | GT() | GE():
                 self._same(e, e.a, e.b, scope)

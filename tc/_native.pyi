@@ -95,7 +95,7 @@ class StandardMode:
 def symbols() -> dict[str, int]:
     """Addresses of the C functions that compiled code may call: tc_parallel_for and native/math.h."""
 
-def pack(value: bool | int | float | np.generic, code: int, bits: int) -> bytes:
+def pack(value: complex | np.generic, code: int, bits: int) -> bytes:
     """A number as an element of a DLPack type; ValueError if that would lose its kind or leave the range."""
 
 def from_dlpack(capsule: object) -> tuple[npt.NDArray[Any], int, int]:

@@ -319,7 +319,7 @@ def interpret(
     front = checked_front(source, entry, "tc", known)
     takes = signature(front)
     bound = takes.bind(args, kwargs if out is None else {**kwargs, "out": out})
-    scalars = {n: int(bound.scalars[n]) for n in front.specialized}
+    scalars = bound.integers(front.specialized)
     fixed = {n: bound.sizes[n] for n in front.fixed_sizes}
     integers = tuple(sorted(foreign_integers(front, bound).items(), key=lambda kv: kv[0]))
     built = built_program(front, Variant(tuple(sorted({**scalars, **fixed}.items())), integers=integers))

@@ -7,7 +7,7 @@ import struct
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["bool", "int", "uint", "float", "bfloat"]
+Kind = Literal["bool", "int", "uint", "float", "bfloat", "complex"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,16 @@ class DType:
     @property
     def is_signed(self) -> bool:
         return self.kind == "int"
+
+    @property
+    def is_complex(self) -> bool:
+        """A pair of two floating numbers; `is_float` is false of it."""
+        return self.kind == "complex"
+
+    @property
+    def part(self) -> DType:
+        """The type of the real and the imaginary part; of other types the type itself."""
+        return FLOAT32 if self.is_complex and self.bits == 64 else FLOAT64 if self.is_complex else self
 
     @property
     def is_half(self) -> bool:
@@ -94,10 +104,13 @@ UINT8, UINT16, UINT32, UINT64 = (DType(f"uint{b}", "uint", b) for b in (8, 16, 3
 FLOAT16, FLOAT32, FLOAT64 = (DType(f"float{b}", "float", b) for b in (16, 32, 64))
 BFLOAT16 = DType("bfloat16", "bfloat", 16)
 
+COMPLEX64, COMPLEX128 = DType("complex64", "complex", 64), DType("complex128", "complex", 128)
+
+# The real types, which is what machines compute with.
 ALL = (
     BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FLOAT16, BFLOAT16, FLOAT32, FLOAT64,
 )  # fmt: skip
-BY_NAME = {t.name: t for t in ALL}
+BY_NAME = {t.name: t for t in (*ALL, COMPLEX64, COMPLEX128)}
 
 # The spellings of the language (docs/language.md, SCALAR).
 SPELLINGS = BY_NAME | {
@@ -106,6 +119,8 @@ SPELLINGS = BY_NAME | {
     "half": FLOAT16,
     "float": FLOAT32,
     "double": FLOAT64,
+    "cfloat": COMPLEX64,
+    "cdouble": COMPLEX128,
 }
 
 
@@ -120,8 +135,10 @@ def promote(a: DType, b: DType) -> DType:
 
     Integers: the wider width, signed if either is, never promoted to int.  An integer with a float
     takes that float.  float16 with bfloat16 gives float32, the narrowest type that holds both.
-    bool computes as int32.
+    bool computes as int32.  A complex type with a real one is complex, of parts that hold both.
     """
+    if a.is_complex or b.is_complex:
+        return complex_of(promote(a.part, b.part))
     if a.is_bool and b.is_bool:
         return INT32
     if a.is_bool or b.is_bool:
@@ -136,10 +153,19 @@ def promote(a: DType, b: DType) -> DType:
     return BY_NAME[f"{'int' if a.is_signed or b.is_signed else 'uint'}{bits}"]
 
 
+def complex_of(real: DType) -> DType:
+    """The complex type whose parts hold a real type: complex128 for float64, else complex64."""
+    return COMPLEX128 if real == FLOAT64 else COMPLEX64
+
+
 def fits_without_cast(source: DType, target: DType) -> bool:
     """Whether a value of `source` may be stored as `target` without a written cast (never narrowing)."""
     if source == target:
         return True
+    if target.is_complex:
+        return source.part == target.part or fits_without_cast(source.part, target.part)
+    if source.is_complex:
+        return False
     if target.is_bool or source.is_bool:
         return source.is_bool
     if source.is_float:

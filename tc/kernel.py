@@ -192,7 +192,7 @@ class Kernel(KernelTools, _native.Dispatcher):
     def sizes_of(self, *args: Any, **kwargs: Any) -> dict[str, int]:
         """The sizes and specialised scalars of a call with these arguments; raises what the call would."""
         bound = self._signature.bind(args, kwargs)
-        return {**bound.sizes, **{n: int(bound.scalars[n]) for n in self._front.specialized}}
+        return {**bound.sizes, **bound.integers(self._front.specialized)}
 
     @property
     def ranges(self) -> RangeTable:
@@ -433,7 +433,7 @@ class Kernel(KernelTools, _native.Dispatcher):
     @standard
     def _miss(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         bound = self._signature.bind(args, kwargs)
-        scalars = {n: int(bound.scalars[n]) for n in self._front.specialized}
+        scalars = bound.integers(self._front.specialized)
         accumulated = {x.name for x in self._front.checked.returns if x.mode == "accumulate"}
         given = frozenset(accumulated & bound.out.keys())
         integers = foreign_integers(self._front, bound)

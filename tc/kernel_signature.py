@@ -60,7 +60,7 @@ def definition(front: Front) -> str:
 
 def shapes_of(program: Program, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
     return {
-        b.name: tuple(max(0, evaluate(d.extent, sizes)) for d in b.box)
+        b.name: tuple(max(0, evaluate(d.extent, sizes)) for d in (b.box[:-1] if b.pairs else b.box))
         for b in program.buffers
         if b.role != "temporary"
     }

@@ -12,8 +12,8 @@ from tc.autodiff.names import Names
 from tc.autodiff.recorder import tape
 from tc.autodiff.reverse import Adjoints, active, adjoints
 from tc.autodiff.tape import Definition, Tape, Version, reads
-from tc.errors import ArgumentError, Source, did_you_mean
-from tc.ir.expr import Expr, IntImm, Variable, variables
+from tc.errors import ArgumentError, SemanticError, Source, Span, did_you_mean
+from tc.ir.expr import Expr, IntImm, Variable, variables, walk
 from tc.ir.program import Program
 from tc.ir.simplify import simplify
 from tc.lang import resolved as r
@@ -116,6 +116,9 @@ def recorded_tape(
 
 def _program(f: Front, scalars: Mapping[str, int], what: str = "gradient") -> Program:
     """The program that is differentiated, with values of the integer parameters on which ranges depend."""
+    for t, dtype in f.typed.dtypes.items():
+        if dtype.is_complex:
+            raise _of_complex(what, t.span)
     missing = [] if f.ranges.complete else [n for n in f.specialized if n not in scalars]
     if missing:
         raise ArgumentError(
@@ -123,7 +126,20 @@ def _program(f: Front, scalars: Mapping[str, int], what: str = "gradient") -> Pr
             code="TC0513",
             help=f'pass scalars={{"{missing[0]}": …}}',
         )
-    return build(f, Variant(scalars=tuple(scalars.items()), checks=False)).program
+    program = build(f, Variant(scalars=tuple(scalars.items()), checks=False)).program
+    for s in program.stages:
+        if any(e.dtype.is_complex for root in (s.value, *s.args) for e in walk(root)):
+            raise _of_complex(what, s.span)
+    return program
+
+
+def _of_complex(what: str, span: Span | None) -> SemanticError:
+    return SemanticError(
+        f"the {what} of complex numbers is not built yet",
+        span,
+        code="TC0244",
+        help="write real and imaginary parts as two real tensors, or pass your own as backward=",
+    )
 
 
 def differentiable(

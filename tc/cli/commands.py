@@ -146,7 +146,7 @@ def compare(
         want = np.asarray(want)
         if got.shape != want.shape:
             return {"agrees": False, "difference": f"{x.name} has shape {got.shape}, not {want.shape}"}
-        if not dtype.is_float:
+        if not (dtype.is_float or dtype.is_complex):
             if not np.array_equal(got, want):
                 return {"agrees": False, "difference": f"{x.name} differs in {np.sum(got != want)} elements"}
             continue
@@ -158,14 +158,14 @@ def compare(
             gap = np.where(same, 0.0, np.abs(found - want) / np.maximum(np.abs(want), 1.0))
         gap = np.where(np.isnan(gap), np.inf, gap)
         worst = max(worst, float(gap.max()))
-        agrees &= bool(gap.max() <= 64 * epsilon(dtype))
+        agrees &= bool(gap.max() <= 64 * epsilon(dtype.part))
     return {"agrees": agrees, "difference": f"largest relative difference {worst:.3g}"}
 
 
 def _describe(value: Any) -> dict[str, Any]:
     a = np.asarray(value)
     flat = a.reshape(-1)
-    head = ", ".join(f"{v:.6g}" if a.dtype.kind == "f" else str(v) for v in flat[:4])
+    head = ", ".join(f"{v:.6g}" if a.dtype.kind in "fc" else str(v) for v in flat[:4])
     return {
         "dtype": str(a.dtype),
         "shape": list(a.shape),

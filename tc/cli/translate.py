@@ -282,6 +282,8 @@ class _ToSac:
         return str(int(value)) if t.name == "int32" else f"{_TO.get(t.name, 'toi')}({int(value)})"
 
     def exp(self, e: Any, moved: Mapping[str, str]) -> str:
+        if e.dtype is not None and e.dtype.is_complex:
+            _nothing("a complex number", e.span)
         match e:
             case r.Const():
                 if e.dtype is None or (isinstance(e.value, int) and e.dtype.is_int):

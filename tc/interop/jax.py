@@ -247,4 +247,6 @@ def _number(p: r.ScalarParam, value: Any) -> Any:
             code="TC0526",
             help="mark it as static (jax.jit(…, static_argnums=…)), or make it a tensor of one element",
         )
+    if p.dtype.is_complex:
+        return complex(value)
     return bool(value) if p.dtype.is_bool else int(value) if p.dtype.is_int else float(value)

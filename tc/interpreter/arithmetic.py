@@ -22,12 +22,16 @@ UFUNCS: dict[str, np.ufunc] = {"+": np.add, "*": np.multiply, "min": np.minimum,
 
 
 def numpy_type(dtype: DType) -> np.dtype[Any]:
-    """The type the oracle computes in: float64 for every floating type."""
+    """The type the oracle computes in: float64 for every floating type, complex128 for complex ones."""
+    if dtype.is_complex:
+        return np.dtype(np.complex128)
     return np.dtype(np.float64) if dtype.is_float else np.dtype(dtype.name)
 
 
-def poison(dtype: DType) -> float | int:
+def poison(dtype: DType) -> complex:
     """What an element that nothing defined holds: never a plausible value."""
+    if dtype.is_complex:
+        return complex(math.nan, math.nan)
     return math.nan if dtype.is_float else int(dtype.min) if dtype.is_signed else int(dtype.max)
 
 
@@ -100,7 +104,7 @@ def convert(a: Array, target: DType) -> Array:
     out = numpy_type(target)
     if target.is_float and target.bits < 64 and a.dtype.kind in "iu" and a.dtype.itemsize == 8:
         return _to_odd(a)
-    if target.is_float or a.dtype.kind in "iub":
+    if target.is_float or target.is_complex or a.dtype.kind in "iub":
         return a.astype(out)
     if target.is_bool:
         return a != 0
@@ -124,7 +128,11 @@ def _to_odd(a: Array) -> Array:
 
 
 def rounded(a: Array, target: DType) -> Array:
-    """Doubles as the nearest numbers of a floating type, ties to even: what a cast that is written does."""
+    """Doubles as the nearest numbers of a floating or complex type, ties to even: what a cast that is written
+    does."""
+    if target.is_complex:
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            return a.astype(target.name).astype(np.complex128)
     if target.bits == 64:
         return a
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):

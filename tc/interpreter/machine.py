@@ -27,6 +27,7 @@ from tc.interpreter.arithmetic import (
     poison,
     rounded,
 )
+from tc.interpreter.complex_numbers import FUNCTIONS, divided, form, multiplied
 from tc.ir.evaluate import evaluate
 from tc.ir.program import Range
 from tc.lang import resolved as r
@@ -44,10 +45,10 @@ def run(
     ranges: Ranges,
     sizes: Mapping[str, int],
     arrays: Mapping[str, Array],
-    scalars: Mapping[str, int | float],
+    scalars: Mapping[str, complex],
     outputs: Mapping[str, Array] | None = None,
 ) -> dict[str, Array]:
-    """All returned tensors; floating ones as float64.
+    """All returned tensors; floating ones as float64, complex ones as complex128.
 
     `arrays`: the tensor parameters; `outputs`: caller's buffers of in/out or accumulated results (they
     are not written).  Sizes must satisfy the preconditions.
@@ -63,7 +64,7 @@ def run_points(
     ranges: Ranges,
     sizes: Mapping[str, int],
     arrays: Mapping[str, Array],
-    scalars: Mapping[str, int | float],
+    scalars: Mapping[str, complex],
     outputs: Mapping[str, Array] | None,
     points: Mapping[str, Array],
 ) -> dict[str, Array]:
@@ -107,7 +108,7 @@ class _Machine:
         ranges: Ranges,
         sizes: Mapping[str, int],
         arrays: Mapping[str, Array],
-        scalars: Mapping[str, int | float],
+        scalars: Mapping[str, complex],
         outputs: Mapping[str, Array],
     ) -> None:
         self.typed = typed
@@ -234,7 +235,7 @@ class _Machine:
             at.append(index)
         UFUNCS[st.op.rstrip("!").rstrip("=")].at(target, tuple(at), value[live].astype(target.dtype))
 
-    def _filled(self, storage: r.Tensor, value: float | int) -> Array:
+    def _filled(self, storage: r.Tensor, value: complex) -> Array:
         shape = tuple(hi - lo for lo, hi in self.boxes[storage])
         return np.full(shape, value, numpy_type(self.typed.dtype(storage)))
 
@@ -376,6 +377,8 @@ class _Machine:
                 if e.dtype is None:
                     return np.asarray(e.value)
                 return np.asarray(e.value).astype(numpy_type(e.dtype))
+            case r.Imaginary():
+                return np.asarray(complex(0.0, e.value))
             case r.Index():
                 return env.values[e.name].astype(numpy_type(e.dtype)) if e.dtype else env.values[e.name]
             case r.Size():
@@ -402,6 +405,12 @@ class _Machine:
             case r.Unary():
                 operand = self.evaluate(e.operand, env)
                 return np.logical_not(operand) if e.op == "!" else np.negative(operand)
+            case r.Binary(op="*" | "/") if e.dtype is not None and e.dtype.is_complex:
+                st = self.statements[env.statement]
+                kinds = form(e.left, st), form(e.right, st)
+                return (multiplied if e.op == "*" else divided)(
+                    self.evaluate(e.left, env), self.evaluate(e.right, env), *kinds
+                )
             case r.Binary():
                 return binary(e.op, self.evaluate(e.left, env), self.evaluate(e.right, env))
             case r.If():
@@ -411,7 +420,8 @@ class _Machine:
                 return np.where(condition, then, otherwise)
             case r.Cast():
                 value = convert(self.evaluate(e.operand, env), e.target)
-                return rounded(value, e.target) if e.written and e.target.is_float else value
+                inexact = e.target.is_float or e.target.is_complex
+                return rounded(value, e.target) if e.written and inexact else value
             case _:
                 unreachable(e)
 
@@ -471,8 +481,11 @@ class _Machine:
             case "nextafter" if e.dtype is not None and e.dtype.bits <= 32:
                 # The one function whose meaning lies in the precision of its type.
                 return np.nextafter(args[0].astype(np.float32), args[1].astype(np.float32)).astype(np.float64)
+            case name if name in FUNCTIONS:
+                return FUNCTIONS[name](*args)
             case name:
-                return np.asarray(function(name)(*args), np.float64)
+                complex_values = e.dtype is not None and e.dtype.is_complex
+                return np.asarray(function(name)(*args), np.complex128 if complex_values else np.float64)
 
 
 def _range(b: Bound, known: Mapping[str, int]) -> tuple[int, int]:

@@ -210,6 +210,9 @@ class Let:
 class Call:
     """A read of a Func or an image at logical coordinates, or an intrinsic of `lang.builtins`.
 
+    Of complex numbers there are the intrinsics `imaginary` (a real number times the unit), `conj real imag
+    arg polar abs exp sqrt`, until `tc.transforms.program.complex_parts` has split them.
+
     `checked` lists the dimensions whose subscript must be checked when the kernel runs; `site`
     numbers the access in `Program.sites` (for messages).
     """
@@ -248,7 +251,9 @@ TRUE, FALSE = UIntImm(1, BOOL), UIntImm(0, BOOL)
 
 
 def imm(value: int | float, dtype: DType) -> Expr:
-    """A literal of a type; integers wrap to it."""
+    """A literal of a type; integers wrap to it, and of a complex one it is the real part."""
+    if dtype.is_complex:
+        return Cast(dtype, imm(value, dtype.part))
     if dtype.is_float:
         return FloatImm(dtype.literal(value), dtype)
     if dtype.is_bool:

@@ -67,6 +67,8 @@ class Expressions:
         match e:
             case r.Const():
                 return x.imm(e.value, dtype)
+            case r.Imaginary():
+                return x.Call("imaginary", (x.imm(e.value, dtype.part),), dtype, "intrinsic")
             case r.Index() | r.Size():
                 return _cast(dtype, x.Variable(e.name))
             case r.Counter() | r.ExtentOf() | r.OriginOf():
@@ -86,11 +88,12 @@ class Expressions:
                 if e.op == "!":
                     return x.Not(operand)
                 # -x of a floating x keeps the sign of zero, which 0 - x would not.
-                return x.Mul(operand, x.imm(-1, dtype)) if dtype.is_float else x.Sub(x.imm(0, dtype), operand)
+                inexact = dtype.is_float or dtype.is_complex
+                return x.Mul(operand, x.imm(-1, dtype)) if inexact else x.Sub(x.imm(0, dtype), operand)
             case r.Binary():
                 a, b = self.value(e.left, st), self.value(e.right, st)
                 if e.op == "/":
-                    return x.Div(a, b) if a.dtype.is_float else x.FloorDiv(a, b)
+                    return x.Div(a, b) if a.dtype.is_float or a.dtype.is_complex else x.FloorDiv(a, b)
                 return x.FloorMod(a, b) if e.op == "%" else _NODES[e.op](a, b)
             case r.If():
                 return x.IfThenElse(
@@ -116,6 +119,8 @@ class Expressions:
                 return out
             case "select":
                 return x.Select(args[0], args[1], args[2])
+            case "abs" if args[0].dtype.is_complex:
+                return x.Call("abs", tuple(args), dtype, "intrinsic")
             case "abs" if not dtype.is_float and not dtype.is_signed:
                 return args[0]
             case "abs":
@@ -177,7 +182,7 @@ class Expressions:
                 return x.Not(self.condition(e.operand, st))
             case r.Binary(op="&&" | "||"):
                 return _NODES[e.op](self.condition(e.left, st), self.condition(e.right, st))
-            case r.Binary() if e.op in ("==", "!=", "<", "<=", ">", ">=") and not typed_as(e.left).is_float:
+            case r.Binary() if e.op in ("==", "!=", "<", "<=", ">", ">=") and typed_as(e.left).is_int:
                 return _NODES[e.op](self.index(e.left, st), self.index(e.right, st))
             case _:
                 return self.value(lets.inline(e, st, {b.name for b in st.lets}), st)

@@ -76,7 +76,8 @@ class Buffer:
     `role`: `input` (an argument), `output` (a result, `inout` if it also starts from the caller's
     values), `temporary` (workspace of the call).  `kept`: no pass may compute an element twice, since
     elements are compared with each other, and roundings may differ.  `filled`: its stages are the parts of
-    an array and define every element by construction.
+    an array and define every element by construction.  `pairs`: its elements were complex, and its last
+    dimension has their real and imaginary parts.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Buffer:
     inout: bool = False
     kept: bool = False
     filled: bool = False
+    pairs: bool = False
 
 
 @dataclass(frozen=True, slots=True)

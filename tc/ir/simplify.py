@@ -111,6 +111,8 @@ def _literal(value: int | float, dtype: DType, exact: bool) -> Expr:
 
 
 def _node(e: Expr, exact: bool) -> Expr:
+    if isinstance(e, Cast | Add | Sub | Mul | Div | EQ | NE) and _of_complex(e):
+        return e.value if isinstance(e, Cast) and e.value.dtype == e.dtype else e
     match e:
         case IntImm() | UIntImm() | FloatImm() | Variable() | Call() | Load():
             return e
@@ -156,6 +158,10 @@ def _node(e: Expr, exact: bool) -> Expr:
             return e
         case _:
             unreachable(e)
+
+
+def _of_complex(e: Cast | Add | Sub | Mul | Div | EQ | NE) -> bool:
+    return e.dtype.is_complex if isinstance(e, Cast) else e.a.dtype.is_complex
 
 
 def _same(a: Expr, b: Expr) -> bool:

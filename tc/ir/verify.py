@@ -130,7 +130,8 @@ class _Typed:
                 self.typed(e.value, scope)
             case Add() | Sub() | Mul() | Div() | FloorDiv() | FloorMod() | Min() | Max():
                 self._same(e, e.a, e.b, scope)
-                if isinstance(e, Div) != e.dtype.is_float and isinstance(e, Div | FloorDiv | FloorMod):
+                inexact = e.dtype.is_float or e.dtype.is_complex
+                if isinstance(e, Div) != inexact and isinstance(e, Div | FloorDiv | FloorMod):
                     scope.fail(f"{type(e).__name__} of {e.dtype}")
             case EQ() | NE() | LT() | LE() | GT() | GE():
                 self._same(e, e.a, e.b, scope)
@@ -205,7 +206,8 @@ class _Programs(_Typed):
             self._box(b.box, {})
         for f in p.funcs:
             self._func(f.name)
-        defined: set[str] = set()
+        # With loops a tensor has one version, which the caller's values may have defined.
+        defined = {f.name for f in p.funcs if f.name == f.buffer and self.buffers[f.buffer].inout}
         written = {s.func for s in p.stages}
         for s in p.stages:
             self._stage(s)

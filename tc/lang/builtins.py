@@ -3,6 +3,7 @@
 `kind`
     `"math"`: arguments are matched with each other and with float32, the result has that type.
     `"same"`: the arguments' common type is the result's (`min max abs`).
+    `"complex"`: of complex numbers (`conj real imag arg`), or makes one of two real ones (`polar`).
     `"select"`: strict choice, the first argument is bool.
     `"concat"`: only as the whole right-hand side of a statement.
 
@@ -22,7 +23,7 @@ from typing import Literal
 class Builtin:
     name: str
     arity: int  # the least number of arguments; `variadic` allows more
-    kind: Literal["math", "same", "select", "concat"] = "math"
+    kind: Literal["math", "same", "complex", "select", "concat"] = "math"
     c: str = ""
     opencl: str | None = None
     halide: str | None = None
@@ -74,12 +75,17 @@ def _table() -> dict[str, Builtin]:
     out["abs"] = Builtin("abs", 1, "same", opencl="abs", halide="abs")
     out["min"] = Builtin("min", 2, "same", opencl="min", variadic=True)
     out["max"] = Builtin("max", 2, "same", opencl="max", variadic=True)
+    for name in ("conj", "real", "imag", "arg"):
+        out[name] = Builtin(name, 1, "complex")
+    out["polar"] = Builtin("polar", 2, "complex")
     out["select"] = Builtin("select", 3, "select", opencl="select", halide="select")
     out["concat"] = Builtin("concat", 1, "concat", variadic=True)
     return out
 
 
 BUILTINS: dict[str, Builtin] = _table()
+# Those of kind "math" that complex numbers have.
+OF_COMPLEX = frozenset(["exp", "sqrt"])
 # The C spellings with the suffix f are accepted: fmaxf is fmax.
 SUFFIXED: dict[str, str] = {b.name + "f": b.name for b in BUILTINS.values() if b.kind == "math"}
 

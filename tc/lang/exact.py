@@ -20,22 +20,24 @@ _RELATIONS = frozenset(["&&", "||", "==", "!=", "<", "<=", ">", ">="])
 
 
 def is_float(e: r.Exp) -> bool:
-    """Whether an expression without lets is of a floating type, as far as that is known before types are:
-    elements of temporaries count as integers."""
+    """Whether an expression without lets is of a floating or complex type, as far as that is known before
+    types are: elements of temporaries count as integers."""
     match e:
         case r.Const():
             return isinstance(e.value, float) or e.single
+        case r.Imaginary():
+            return True
         case r.Scalar():
-            return e.declared.is_float
+            return e.declared.is_float or e.declared.is_complex
         case r.Access():
             declared = e.tensor.storage.declared
-            return declared is not None and declared.is_float
+            return declared is not None and (declared.is_float or declared.is_complex)
         case r.Cast():
-            return e.target.is_float
+            return e.target.is_float or e.target.is_complex
         case r.Apply():
             kind = BUILTINS[e.function].kind
             values = e.args[1:] if kind == "select" else e.args
-            return kind == "math" or any(map(is_float, values))
+            return kind in ("math", "complex") or any(map(is_float, values))
         case r.Unary():
             return e.op != "!" and is_float(e.operand)
         case r.Binary():

@@ -169,6 +169,8 @@ def _exp(e: s.Exp) -> tuple[str, int]:
             return str(e.value), _PRIMARY
         case s.FloatLit():
             return _float(e), _PRIMARY
+        case s.ImaginaryLit():
+            return f"{_float(s.FloatLit(e.value, False, e.span))}j", _PRIMARY
         case s.Name():
             return e.id, _PRIMARY
         case s.Dim():

@@ -15,6 +15,8 @@ from typing import Any
 from tc.dtypes import (
     ALL,
     BFLOAT16,
+    COMPLEX64,
+    COMPLEX128,
     FLOAT16,
     FLOAT32,
     FLOAT64,
@@ -30,11 +32,13 @@ from tc.lang import syntax as s
 
 _FLOATING = (FLOAT32, FLOAT64, FLOAT16, BFLOAT16)
 _INTEGRAL = (INT32, INT64, INT16, INT8, *(t for t in ALL if t.kind == "uint"))
+_COMPLEX = (COMPLEX64, COMPLEX128)
 # The types that a variable of a bound may be, the one first that stands for all.
 BOUNDS: Mapping[str, tuple[DType, ...]] = {
-    "number": (*_FLOATING, *_INTEGRAL),
+    "number": (*_FLOATING, *_COMPLEX, *_INTEGRAL),
     "floating": _FLOATING,
     "integral": _INTEGRAL,
+    "complex": _COMPLEX,
 }
 Binding = Mapping[str, DType]
 # What a source leaves open: parameters of SaC with rank and element type, type variables with 0 and theirs.
@@ -80,7 +84,9 @@ def check_bound(v: s.TypeVariable, dtype: DType, by: str) -> None:
 
 
 def _said(v: s.TypeVariable) -> str:
-    return {"number": "a number", "floating": "floating", "integral": "integral"}[v.bound]
+    return {"number": "a number", "floating": "floating", "integral": "integral", "complex": "complex"}[
+        v.bound
+    ]
 
 
 def binding_from(d: s.Def, types: Mapping[str, Any]) -> Known:

@@ -51,7 +51,8 @@ _TYPES = {
     "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64", "long": "int64",
     "short": "int16", "char": "int8", "unsigned": "uint32", "uint": "uint32", "boolean": "bool",
     "int8_t": "int8", "int16_t": "int16", "int32_t": "int", "int64_t": "int64", "uint8_t": "uint8",
-    "size_t": "int64", "float_t": "float", "tensor": "float(N,M)", "Tensor": "float(N,M)",
+    "size_t": "int64", "float_t": "float", "complex": "complex64", "tensor": "float(N,M)",
+    "Tensor": "float(N,M)",
 }  # fmt: skip
 NAMES = {
     "True": "write 1 > 0, or a condition",

@@ -78,6 +78,9 @@ class _Builder:
         single = text[-1] in "fF"
         return self.tall(s.FloatLit(float(text.rstrip("fF")), single, self.token(c[0])))
 
+    def imaginary_literal(self, c: list[Any]) -> s.ImaginaryLit:
+        return self.tall(s.ImaginaryLit(float(str(c[0])[:-1]), self.token(c[0])))
+
     def name(self, c: list[Any]) -> s.Name:
         return self.tall(s.Name(str(c[0]), self.token(c[0])))
 
@@ -329,6 +332,7 @@ _SHOWN = {
     "NAME": "a name",
     "INT": "an integer",
     "FLOAT": "a number",
+    "IMAGINARY": "an imaginary number",
     "SCALAR": "a type",
     "ASSIGN": "'=' or a reduction such as '+=!'",
     "EQ": "'='",
@@ -354,7 +358,7 @@ _SHOWN = {
     "MINUS": "'-'",
     "$END": "the end of the source",
 }
-_EXPRESSION = {"INT", "FLOAT", "SCALAR", "NAME", "CALLEE", "MODED", "LPAR", "MINUS", "NOT"}
+_EXPRESSION = {"INT", "FLOAT", "IMAGINARY", "SCALAR", "NAME", "CALLEE", "MODED", "LPAR", "MINUS", "NOT"}
 _OPERATORS = {"PLUS", "MINUS", "MUL", "CMP", "AND", "OR", "QMARK", "DOT"}
 
 

@@ -81,7 +81,7 @@ def structural_scalars(st: r.Statement) -> set[str]:
     out: set[str] = set()
     for e in roots:
         for x in r.walk(r.expand_lets(e, st)):
-            if isinstance(x, r.Scalar) and not x.declared.is_float:
+            if isinstance(x, r.Scalar) and not (x.declared.is_float or x.declared.is_complex):
                 out.add(x.name)
     return out
 

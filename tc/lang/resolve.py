@@ -129,6 +129,8 @@ class StatementResolver:
                 return r.Const(e.value, False, e.span)
             case s.FloatLit():
                 return r.Const(e.value, e.single, e.span)
+            case s.ImaginaryLit():
+                return r.Imaginary(e.value, e.span)
             case s.Name():
                 return self._name(e)
             case s.Dim():
@@ -361,7 +363,7 @@ class StatementResolver:
         value = self.exp(e)
         self._check_bound(value, e.span, "a left-hand-side subscript")
         for x in self._with_lets(value):
-            if isinstance(x, r.Const) and isinstance(x.value, float):
+            if isinstance(x, r.Imaginary) or (isinstance(x, r.Const) and isinstance(x.value, float)):
                 raise SemanticError(
                     "a left-hand-side subscript is an integer", x.span, code="TC0205", help="write an integer"
                 )
@@ -398,6 +400,13 @@ class StatementResolver:
 
     def _check_bound(self, e: r.Exp, span: Span, what: str) -> None:
         for x in self._with_lets(e):
+            if isinstance(x, r.Imaginary) or (isinstance(x, r.Scalar) and x.declared.is_complex):
+                raise SemanticError(
+                    f"a complex number cannot be used in {what}",
+                    x.span,
+                    code="TC0212",
+                    help="pass the value as an integer scalar parameter",
+                )
             if isinstance(x, r.Access):
                 raise SemanticError(
                     "tensor accesses cannot be used in this context: "
@@ -460,7 +469,9 @@ class StatementResolver:
                 help="write for example i in 0:N, x = A(i), exists A(i) or i <= j",
             )
         for x in self._with_lets(value):
-            if isinstance(x, r.Access) or (isinstance(x, r.Const) and isinstance(x.value, float)):
+            if isinstance(x, r.Access | r.Imaginary) or (
+                isinstance(x, r.Const) and isinstance(x.value, float)
+            ):
                 raise SemanticError(
                     "a condition relates index variables, sizes and integers only",
                     x.span,

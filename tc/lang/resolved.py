@@ -2,8 +2,8 @@
 
     Checked   : params, returns, Statement*, equalities, arguments
     Statement : target(subscript*) op value, with its index variables, ranges, lets and conditions
-    Exp       : Const | Index | Size | Scalar | Counter | ExtentOf | OriginOf | LastIndex | Access | Let
-              | Apply | Unary | Binary | If | Cast
+    Exp       : Const | Imaginary | Index | Size | Scalar | Counter | ExtentOf | OriginOf | LastIndex | Access
+              | Let | Apply | Unary | Binary | If | Cast
 
 `check` builds it without types; `types` returns it with every expression's `dtype` set and every
 conversion written out as a `Cast`.  Range inference and the oracle read it.
@@ -60,6 +60,15 @@ class Const:
 
     value: int | float
     single: bool
+    span: Span = _span()
+    dtype: DType | None = _dtype()
+
+
+@dataclass(frozen=True, slots=True)
+class Imaginary:
+    """A literal: `value` times the imaginary unit."""
+
+    value: float
     span: Span = _span()
     dtype: DType | None = _dtype()
 
@@ -237,6 +246,7 @@ class Cast:
 
 Exp = (
     Const
+    | Imaginary
     | Index
     | Size
     | Scalar
@@ -410,7 +420,16 @@ def children(e: Exp) -> tuple[Exp, ...]:
     """The direct sub-expressions."""
     match e:
         case (
-            Const() | Index() | Size() | Scalar() | Counter() | ExtentOf() | OriginOf() | LastIndex() | Let()
+            Const()
+            | Imaginary()
+            | Index()
+            | Size()
+            | Scalar()
+            | Counter()
+            | ExtentOf()
+            | OriginOf()
+            | LastIndex()
+            | Let()
         ):
             return ()
         case Access():
@@ -442,7 +461,16 @@ def rebuild(e: Exp, f: Callable[[Exp], Exp]) -> Exp:
     """`e` with `f` applied to its direct sub-expressions."""
     match e:
         case (
-            Const() | Index() | Size() | Scalar() | Counter() | ExtentOf() | OriginOf() | LastIndex() | Let()
+            Const()
+            | Imaginary()
+            | Index()
+            | Size()
+            | Scalar()
+            | Counter()
+            | ExtentOf()
+            | OriginOf()
+            | LastIndex()
+            | Let()
         ):
             return e
         case Access():

@@ -5,7 +5,7 @@
     Stmt    : Assign | TupleCall | For(name, bounds, Stmt*)
     Assign  : Lhs(name, subscripts | None), op, Exp, Clause*
     Clause  : RangeClause | LetClause | ExistsClause | Condition
-    Exp     : IntLit | FloatLit | Name | Dim | Call | Unary | Binary | Ternary | Cast
+    Exp     : IntLit | FloatLit | ImaginaryLit | Name | Dim | Call | Unary | Binary | Ternary | Cast
 
 Nodes compare by structure; spans do not take part, so that formatted text parses back to an equal tree.
 """
@@ -36,6 +36,14 @@ class FloatLit:
 
     value: float
     single: bool
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class ImaginaryLit:
+    """`2.5j`: `value` times the imaginary unit."""
+
+    value: float
     span: Span = _span()
 
 
@@ -108,13 +116,13 @@ class Cast:
     span: Span = _span()
 
 
-Exp = IntLit | FloatLit | Name | Dim | Call | Unary | Binary | Ternary | Cast
+Exp = IntLit | FloatLit | ImaginaryLit | Name | Dim | Call | Unary | Binary | Ternary | Cast
 
 
 def parts(e: Exp) -> tuple[Exp, ...]:
     """The expressions that one is directly made of."""
     match e:
-        case IntLit() | FloatLit() | Name() | Dim():
+        case IntLit() | FloatLit() | ImaginaryLit() | Name() | Dim():
             return ()
         case Call():
             return e.args + tuple(m.value for m in e.modes if m.value is not None)
@@ -129,7 +137,7 @@ def parts(e: Exp) -> tuple[Exp, ...]:
 def rebuild(e: Exp, f: Callable[[Exp], Exp]) -> Exp:
     """The same expression with `f` of each of its parts."""
     match e:
-        case IntLit() | FloatLit() | Name() | Dim():
+        case IntLit() | FloatLit() | ImaginaryLit() | Name() | Dim():
             return e
         case Call():
             modes = tuple(m if m.value is None else replace(m, value=f(m.value)) for m in e.modes)
@@ -284,7 +292,7 @@ class TypeVariable:
     """A variable for an element type, and which types it may be."""
 
     name: str
-    bound: Literal["number", "floating", "integral"]
+    bound: Literal["number", "floating", "integral", "complex"]
     span: Span = _span()
 
 

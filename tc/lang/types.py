@@ -10,11 +10,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tc.dtypes import BOOL, FLOAT32, INT32, INT64, UINT64, DType, fits_without_cast, promote
+from tc.dtypes import (
+    BOOL,
+    FLOAT32,
+    INT32,
+    DType,
+    complex_of,
+    fits_without_cast,
+    promote,
+)
 from tc.errors import DTypeError, Span, unreachable
+from tc.lang import complex_types as z
 from tc.lang import resolved as r
 from tc.lang.boundaries import expanded
 from tc.lang.builtins import BUILTINS
+from tc.lang.literals import folded, imaginary, own_type, typed_literal, weak_float
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +174,7 @@ class _Typer:
                 code="TC0407",
                 help=f"declare it as int32, or compare the result: {st.target.name}(…) > 0",
             )
+        z.reduction(st, target)
         value = self.convert(self.exp(st.value), target, f"stored in '{st.target.name}'")
         conditions = tuple(self.boolean(self.exp(c), "a condition") for c in st.conditions)
         exists = tuple(self.settled(self.exp(e)) for e in st.exists)
@@ -192,6 +203,8 @@ class _Typer:
         match e:
             case r.Const():
                 return replace(e, dtype=FLOAT32) if e.single else e
+            case r.Imaginary():
+                return e
             case r.Index() | r.Size() | r.Counter() | r.ExtentOf() | r.OriginOf() | r.LastIndex():
                 return replace(e, dtype=self.index)
             case r.Scalar():
@@ -222,13 +235,18 @@ class _Typer:
                 if operand.dtype is None:
                     if isinstance(operand, r.Const):
                         return self._cast_literal(operand, e)
+                    if e.target.is_complex and not self._reads_open(operand):
+                        return self.convert(operand, e.target, "")
                     operand = self.settled(operand)
+                z.cast(e, operand)
                 return replace(e, operand=operand, dtype=e.target)
             case _:
                 unreachable(e)
 
     def _cast_literal(self, c: r.Const, e: r.Cast) -> r.Exp:
         """A literal under a cast takes the type directly: `double(0.1)` is exact."""
+        if e.target.is_complex:
+            return replace(typed_literal(c, e.target), span=e.span)
         if e.target.is_float or (isinstance(c.value, int) and e.target.min <= c.value <= e.target.max):
             value = e.target.literal(c.value) if e.target.is_float else c.value
             return replace(c, value=value, dtype=e.target, span=e.span)
@@ -273,7 +291,7 @@ class _Typer:
                 f"expected integral type for {what} but found {dtype}",
                 e.span,
                 code="TC0401",
-                help=f"write int32({e.span.text})",
+                help=f"write int32({'real(' * dtype.is_complex}{e.span.text}{')' * dtype.is_complex})",
             )
 
     def boolean(self, e: r.Exp, what: str) -> r.Exp:
@@ -293,6 +311,8 @@ class _Typer:
             return replace(e, operand=self.boolean(operand, "an operand of '!'"), dtype=BOOL)
         if isinstance(operand, r.Const) and operand.dtype is None:
             return replace(operand, value=-operand.value, span=e.span)
+        if isinstance(operand, r.Imaginary):
+            return replace(operand, value=-operand.value, span=e.span)
         if operand.dtype is None:
             return replace(e, operand=operand)
         dtype = promote(operand.dtype, operand.dtype)
@@ -303,16 +323,19 @@ class _Typer:
         if e.op in ("&&", "||"):
             what = f"an operand of '{e.op}'"
             return replace(e, left=self.boolean(a, what), right=self.boolean(b, what), dtype=BOOL)
-        folded = _fold(e, a, b)
-        if folded is not None:
-            return folded
+        constant = folded(e, a, b)
+        if constant is not None:
+            return constant
         compares = e.op in ("==", "!=", "<", ">", "<=", ">=")
         a, b, dtype = self._match(a, b, arithmetic=True)
         if compares:
             if dtype is None:
                 common = promote(own_type(a), own_type(b))
                 a, b = self.convert(a, common, ""), self.convert(b, common, "")
+            z.comparison(e, a)
             return replace(e, left=a, right=b, dtype=BOOL)
+        if e.op == "%":
+            z.remainder(e, dtype or own_type(a), dtype or own_type(b))
         if e.op == "%" and (dtype or own_type(a)).is_float:
             raise DTypeError(
                 f"'%' is for integers but found {dtype or own_type(a)}",
@@ -329,12 +352,18 @@ class _Typer:
             condition = self.boolean(args[0], "the first argument of select")
             a, b, dtype = self._match(args[1], args[2], arithmetic=False)
             return replace(e, args=(condition, a, b), dtype=dtype)
+        if kind == "complex":
+            return self._of_complex(e, args)
         if kind == "same":
-            if all(isinstance(a, r.Const) and a.dtype is None for a in args):
+            weak = all(a.dtype is None for a in args)
+            if weak and (all(isinstance(a, r.Const) for a in args) or any(map(imaginary, args))):
                 args = [self.settled(a) for a in args]
             common = self._common(args)
             if common is None:
                 return replace(e, args=tuple(args))
+            if common.is_complex:
+                z.extremum(e)
+                return replace(e, args=(self.convert(args[0], common, ""),), dtype=common.part)
             return replace(e, args=tuple(self.convert(a, common, "") for a in args), dtype=common)
         typed = [a.dtype for a in args if a.dtype is not None]
         if not typed and any(self._reads_open(a) for a in args if self.open):
@@ -343,15 +372,38 @@ class _Typer:
         dtype = floats[0] if floats else FLOAT32
         for t in floats[1:]:
             dtype = promote(dtype, t)
+        if any(t.is_complex for t in typed) or any(imaginary(a) for a in args):
+            z.function(e)
+            dtype = complex_of(dtype)
+            for t in typed:
+                dtype = promote(dtype, t)
         return replace(e, args=tuple(self.convert(a, dtype, "") for a in args), dtype=dtype)
+
+    def _of_complex(self, e: r.Apply, args: list[r.Exp]) -> r.Exp:
+        """conj, real, imag, arg and polar.  Of a real number conj and real are the number itself."""
+        if any(a.dtype is None and self._reads_open(a) for a in args):
+            return replace(e, args=tuple(args))
+        args = [self.settled(a) for a in args]
+        types = [a.dtype or own_type(a) for a in args]
+        if e.function == "polar":
+            z.real_arguments(e, args)
+            made = complex_of(promote(*types))
+            return replace(e, args=tuple(self.convert(a, made.part, "") for a in args), dtype=made)
+        if not types[0].is_complex and e.function in ("conj", "real"):
+            return args[0]
+        dtype = complex_of(types[0].part)
+        out = dtype if e.function == "conj" else dtype.part
+        return replace(e, args=(self.convert(args[0], dtype, ""),), dtype=out)
 
     def _common(self, args: list[r.Exp]) -> DType | None:
         dtype: DType | None = None
         for a in args:
             if a.dtype is not None:
                 dtype = promote(a.dtype, a.dtype) if dtype is None else promote(dtype, a.dtype)
-        if dtype is not None and dtype.is_int and any(a.dtype is None and _weak_float(a) for a in args):
+        if dtype is not None and dtype.is_int and any(a.dtype is None and weak_float(a) for a in args):
             dtype = FLOAT32
+        if dtype is not None and not dtype.is_complex and any(map(imaginary, args)):
+            dtype = complex_of(dtype)
         return dtype
 
     def _match(self, a: r.Exp, b: r.Exp, arithmetic: bool) -> tuple[r.Exp, r.Exp, DType | None]:
@@ -380,12 +432,16 @@ class _Typer:
                     else f"{e.dtype} {where} as {dtype} would be narrowed",
                     e.span,
                     code="TC0404",
-                    help=f"write the cast: {dtype}({_short(e.span)})",
+                    help=z.parts_of(_short(e.span))
+                    if e.dtype.is_complex and not dtype.is_complex
+                    else f"write the cast: {dtype}({_short(e.span)})",
                 )
             return _to(e, dtype)
         match e:
             case r.Const():
-                return _literal(e, dtype)
+                return typed_literal(e, dtype)
+            case r.Imaginary():
+                return z.literal(e, dtype)
             case r.If():
                 then, otherwise = self.convert(e.then, dtype, where), self.convert(e.otherwise, dtype, where)
                 return replace(e, then=then, otherwise=otherwise, dtype=dtype)
@@ -404,66 +460,6 @@ class _Typer:
 
 def _to(e: r.Exp, dtype: DType) -> r.Exp:
     return e if e.dtype == dtype else r.Cast(dtype, e, False, e.span, dtype)
-
-
-def _literal(c: r.Const, dtype: DType) -> r.Const:
-    if dtype.is_float:
-        return replace(c, value=dtype.literal(c.value), dtype=dtype)
-    if isinstance(c.value, float):
-        raise DTypeError(
-            f"the literal {c.value!r} does not adapt to {dtype}",
-            c.span,
-            code="TC0406",
-            help=f"write the cast: {dtype}({c.span.text})",
-        )
-    if dtype.is_bool or not dtype.min <= c.value <= dtype.max:
-        raise DTypeError(
-            f"the literal {c.value} does not fit {dtype}",
-            c.span,
-            code="TC0406",
-            help="compare instead: x != 0" if dtype.is_bool else f"write the cast: {dtype}({c.span.text})",
-        )
-    return replace(c, dtype=dtype)
-
-
-def own_type(e: r.Exp) -> DType:
-    """The type of an expression that nothing else types."""
-    if e.dtype is not None:
-        return e.dtype
-    if _weak_float(e):
-        return FLOAT32
-    value = e.value if isinstance(e, r.Const) else 0
-    return next((t for t in (INT32, INT64) if t.min <= value <= t.max), UINT64)
-
-
-def _weak_float(e: r.Exp) -> bool:
-    return any(isinstance(x, r.Const) and isinstance(x.value, float) for x in r.walk(e))
-
-
-def _fold(e: r.Binary, a: r.Exp, b: r.Exp) -> r.Const | None:
-    """Arithmetic on literals alone, in exact integers or double precision."""
-    if not (isinstance(a, r.Const) and isinstance(b, r.Const)) or a.dtype is not None or b.dtype is not None:
-        return None
-    x, y = a.value, b.value
-    value: int | float
-    match e.op:
-        case "+":
-            value = x + y
-        case "-":
-            value = x - y
-        case "*":
-            value = x * y
-        case "/" if isinstance(x, int) and isinstance(y, int):
-            value = x // y if y else 0
-        case "%" if isinstance(x, int) and isinstance(y, int):
-            value = x % y if y else 0
-        case "/" if y != 0:
-            value = x / y
-        case _:
-            return None
-    if isinstance(value, int) and not INT64.min <= value <= UINT64.max:
-        value = INT64.wrap(value)
-    return r.Const(value, False, e.span)
 
 
 def _short(span: Span) -> str:

@@ -26,7 +26,8 @@ bool read_type(PyObject *code, PyObject *bits, TensorSpec *spec, PyObject *whole
   if (PyErr_Occurred()) return false;
   bool integer = (c == dlpack::kInt || c == dlpack::kUInt) && (b == 8 || b == 16 || b == 32 || b == 64);
   bool real = (c == dlpack::kFloat && (b == 16 || b == 32 || b == 64)) || (c == dlpack::kBfloat && b == 16);
-  if (!integer && !real && !(c == dlpack::kBool && b == 8)) return bad_spec("unknown element type", whole);
+  bool complex = c == dlpack::kComplex && (b == 64 || b == 128);
+  if (!integer && !real && !complex && !(c == dlpack::kBool && b == 8)) return bad_spec("unknown element type", whole);
   spec->code = static_cast<uint8_t>(c);
   spec->bits = static_cast<uint8_t>(b);
   return true;
@@ -69,8 +70,10 @@ bool read_input(PyObject *item, InputSpec *spec) {
     return read_shape(last, &spec->tensor, item);
   }
   spec->specialized = last != Py_None;
-  if (spec->specialized && !pack_number(last, spec->tensor.code, spec->tensor.bits, &spec->required))
+  uint64_t packed[2] = {};
+  if (spec->specialized && !pack_number(last, spec->tensor.code, spec->tensor.bits, packed))
     return bad_spec("the value does not fit the scalar's type", item);
+  spec->required = packed[0];
   return true;
 }
 

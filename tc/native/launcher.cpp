@@ -96,8 +96,8 @@ bool matches(const EntryData &entry, Argument *args, size_t nargs, uint64_t *sca
     if (args[i].is_view == spec.scalar) return false;
     if (!spec.scalar) {
       if (!fits(spec.tensor, args[i].view)) return false;
-    } else if (!pack_number(args[i].object, spec.tensor.code, spec.tensor.bits, &scalars[i]) ||
-               (spec.specialized && scalars[i] != spec.required)) {
+    } else if (!pack_number(args[i].object, spec.tensor.code, spec.tensor.bits, &scalars[2 * i]) ||
+               (spec.specialized && scalars[2 * i] != spec.required)) {
       return false;
     }
   }
@@ -165,7 +165,7 @@ PyObject *execute(PyObject *self, Entry *entry, Argument *args, uint64_t *scalar
   Buffer<PyObject *, 8> results(outputs);
   if (pointers.failed() || results.failed()) return PyErr_NoMemory();
   for (size_t i = 0; i < inputs; i++)
-    pointers[i] = data.inputs[i].scalar ? static_cast<void *>(&scalars[i]) : args[i].view.data;
+    pointers[i] = data.inputs[i].scalar ? static_cast<void *>(&scalars[2 * i]) : args[i].view.data;
   PyObject *result = nullptr;
   size_t made = 0;
   for (; made < outputs; made++) {
@@ -264,7 +264,7 @@ Outcome try_call(PyObject *self_object, PyObject *const *objects, size_t nargs, 
   size_t nouts = !out ? 0 : several ? static_cast<size_t>(PyTuple_GET_SIZE(out)) : 1;
   if (out && nouts == 0) return Outcome::kMiss;
   Buffer<Argument, 12> args(nargs + nouts);
-  Buffer<uint64_t, 12> scalars(nargs);
+  Buffer<uint64_t, 24> scalars(2 * nargs);
   if (args.failed() || scalars.failed()) return Outcome::kMiss;
   Library library = Library::kNone;
   for (size_t i = 0; i < nargs; i++)

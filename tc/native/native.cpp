@@ -61,10 +61,10 @@ py::dict symbols() {
 }
 
 py::bytes pack(py::handle value, int code, int bits) {
-  uint64_t packed = 0;
-  if (!tc::pack_number(value.ptr(), static_cast<uint8_t>(code), static_cast<uint8_t>(bits), &packed))
+  uint64_t packed[2] = {};
+  if (!tc::pack_number(value.ptr(), static_cast<uint8_t>(code), static_cast<uint8_t>(bits), packed))
     throw py::value_error("the value does not fit the type");
-  return py::bytes(reinterpret_cast<const char *>(&packed), static_cast<size_t>(bits / 8));
+  return py::bytes(reinterpret_cast<const char *>(packed), static_cast<size_t>(bits / 8));
 }
 
 py::object from_dlpack(py::handle capsule) {

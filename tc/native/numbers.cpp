@@ -27,6 +27,8 @@ constexpr int kHalf = 23;  // NPY_HALF, which npy_api does not name
 constexpr int kScalarTypes[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, kHalf};
 constexpr int kScalarCount = sizeof kScalarTypes / sizeof *kScalarTypes;
 PyTypeObject *scalar_types[kScalarCount];
+constexpr int kComplex64 = 14;  // NPY_CFLOAT
+PyTypeObject *complex64_type;
 
 bool read_int(PyObject *value, Number *n) {
   int overflow = 0;
@@ -181,6 +183,28 @@ bool pack_float(const Number &n, uint8_t code, uint8_t bits, uint64_t *out) {
   return true;
 }
 
+// Real numbers have no imaginary part.
+bool pack_complex(PyObject *value, uint8_t bits, uint64_t *out) {
+  Number parts[2] = {{Kind::kFloat}, {Kind::kFloat}};
+  if (PyComplex_Check(value)) {  // NumPy's complex128 is one
+    parts[0].f = PyComplex_RealAsDouble(value);
+    parts[1].f = PyComplex_ImagAsDouble(value);
+  } else if (Py_TYPE(value) == complex64_type) {
+    float raw[2];
+    npy_api::get().PyArray_ScalarAsCtype_(value, raw);
+    parts[0].f = raw[0];
+    parts[1].f = raw[1];
+  } else if (!read_number(value, &parts[0])) {
+    return false;
+  }
+  uint64_t packed[2];
+  for (int k = 0; k < 2; k++)
+    if (!pack_float(parts[k], dlpack::kFloat, bits / 2, &packed[k])) return false;
+  for (int k = 0; k < 2; k++)
+    std::memcpy(reinterpret_cast<char *>(out) + k * (bits / 16), &packed[k], static_cast<size_t>(bits / 16));
+  return true;
+}
+
 bool pack_integer(const Number &n, bool is_signed, uint8_t bits, uint64_t *out) {
   uint64_t highest = is_signed ? UINT64_MAX >> (65 - bits) : UINT64_MAX >> (64 - bits);
   if (n.kind == Kind::kUInt) {
@@ -209,11 +233,14 @@ bool init_numbers() {
     if (!type) return false;
     scalar_types[k] = reinterpret_cast<PyTypeObject *>(type);
   }
-  return true;
+  complex64_type =
+      reinterpret_cast<PyTypeObject *>(npy_api::get().PyArray_TypeObjectFromType_(kComplex64));
+  return complex64_type != nullptr;
 }
 
 bool pack_number(PyObject *value, uint8_t code, uint8_t bits, uint64_t *out) {
   StandardFpMode mode;  // a caller that flushes denormals would lose them here, before the kernel runs
+  if (code == dlpack::kComplex) return pack_complex(value, bits, out);
   Number n;
   if (!read_number(value, &n)) return false;
   switch (code) {

@@ -26,7 +26,8 @@ struct TypeEntry {
   uint8_t code, bits;
 };
 
-// NumPy's type numbers: bool, signed and unsigned char, short, int, long, long long, float, double.
+// NumPy's type numbers: bool, signed and unsigned char, short, int, long, long long, float, double, long
+// double (which no tensor has), and the complex ones of float and double.
 constexpr TypeEntry kTypes[] = {
     {dlpack::kBool, 8},
     {dlpack::kInt, 8 * sizeof(char)},
@@ -41,6 +42,9 @@ constexpr TypeEntry kTypes[] = {
     {dlpack::kUInt, 8 * sizeof(long long)},
     {dlpack::kFloat, 32},
     {dlpack::kFloat, 64},
+    {dlpack::kFloat, 0},
+    {dlpack::kComplex, 64},
+    {dlpack::kComplex, 128},
 };
 constexpr int kTypeCount = sizeof kTypes / sizeof *kTypes;
 
@@ -71,7 +75,7 @@ Seen read_numpy(PyObject *object, View *view) {
   auto *descr = py::detail::array_descriptor_proxy(array->descr);
   if (descr->byteorder != '=' && descr->byteorder != '|') return Seen::kRefused;
   int type = descr->type_num;
-  if (type >= 0 && type < kTypeCount) {
+  if (type >= 0 && type < kTypeCount && kTypes[type].bits) {
     view->code = kTypes[type].code;
     view->bits = kTypes[type].bits;
   } else if (type == kHalf) {
@@ -125,10 +129,10 @@ struct Torch {
   int type_count = 0;
   const dlpack::ExchangeApi *api = nullptr;
   PyObject *is_grad_enabled = nullptr, *increment_version = nullptr;
-  Query requires_grad, is_neg;
+  Query requires_grad, is_neg, is_conj;
 } torch_;
 
-PyObject *name_requires_grad, *name_is_neg, *name_exchange;
+PyObject *name_requires_grad, *name_is_neg, *name_is_conj, *name_exchange;
 
 // Whether the type is torch.Tensor or torch.nn.Parameter; subclasses may override anything.
 bool is_plain_torch_type(PyTypeObject *type) {
@@ -157,8 +161,10 @@ PyObject *torch_function(const char *name) {
 // Remembers the type if it is PyTorch's and publishes a table of our major version.
 bool learn_torch_type(PyTypeObject *type) {
   if (torch_.type_count == 2 || !is_plain_torch_type(type)) return false;
-  Query requires_grad, is_neg;
-  if (!requires_grad.find(type, name_requires_grad) || !is_neg.find(type, name_is_neg)) return false;
+  Query requires_grad, is_neg, is_conj;
+  if (!requires_grad.find(type, name_requires_grad) || !is_neg.find(type, name_is_neg) ||
+      !is_conj.find(type, name_is_conj))
+    return false;
   PyObject *capsule = PyObject_GetAttr(reinterpret_cast<PyObject *>(type), name_exchange);
   auto *header =
       capsule ? static_cast<dlpack::ExchangeHeader *>(PyCapsule_GetPointer(capsule, "dlpack_exchange_api"))
@@ -176,6 +182,7 @@ bool learn_torch_type(PyTypeObject *type) {
   torch_.api = api;
   torch_.requires_grad = requires_grad;
   torch_.is_neg = is_neg;
+  torch_.is_conj = is_conj;
   Py_INCREF(type);
   torch_.types[torch_.type_count++] = type;
   return true;
@@ -204,6 +211,8 @@ Seen read_torch(PyObject *object, View *view) {
   if (torch_.api->view_from_object(object, &t)) return PyErr_Clear(), Seen::kRefused;
   if (t.device.type != dlpack::kCpu || t.dtype.lanes != 1 || (t.ndim && (!t.shape || !t.strides)))
     return Seen::kRefused;
+  // What its memory holds is then not conjugated.
+  if (t.dtype.code == dlpack::kComplex && !truth_is(torch_.is_conj(object), false)) return Seen::kRefused;
   view->data = static_cast<char *>(t.data) + t.byte_offset;
   view->shape = t.shape;
   view->strides = t.strides;
@@ -347,6 +356,7 @@ bool init_views() {
   ndarray = npy_api::get().PyArray_Type_;
   name_requires_grad = PyUnicode_InternFromString("requires_grad");
   name_is_neg = PyUnicode_InternFromString("is_neg");
+  name_is_conj = PyUnicode_InternFromString("is_conj");
   name_exchange = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
   return name_requires_grad && name_is_neg && name_exchange;
 }

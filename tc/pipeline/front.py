@@ -2,7 +2,7 @@
 
     FRONT       text -> parse -> check -> ranges -> types     all that is known before any data
     BUILD       -> variant -> lower -> legality               the program, symbolic in its sizes
-    SPECIALIZE  -> specialize                                 the program at given sizes
+    SPECIALIZE  -> specialize -> complex                      the program at given sizes, of real numbers
 
 What follows are a backend's passes (`tc.pipeline.target.Backend.passes`), unless `tc.pipeline.load` finds the
 kernel on disk.
@@ -297,6 +297,12 @@ def _specialized(state: _SpecializeState) -> _SpecializeState:
     return replace(state, program=specialize_program(state.program, state.sizes, state.scalars))
 
 
+def _without_complex(state: _SpecializeState) -> _SpecializeState:
+    from tc.transforms.program.complex_parts import split_complex
+
+    return replace(state, program=split_complex(state.program))
+
+
 SPECIALIZE = PassList[_SpecializeState](
     "specialize",
     (
@@ -305,6 +311,14 @@ SPECIALIZE = PassList[_SpecializeState](
             "substitute sizes and scalars",
             "tc/ir/specialize.py",
             _specialized,
+            lambda st: program_text(st.program),
+            lambda _, st: verify.program(st.program),
+        ),
+        Pass(
+            "complex",
+            "complex numbers as pairs of real ones, statements as one for each part",
+            "tc/transforms/program/complex_parts.py",
+            _without_complex,
             lambda st: program_text(st.program),
             lambda _, st: verify.program(st.program),
         ),

@@ -178,7 +178,7 @@ class Facts:
                     if not free(inner) & self.opaque.keys():
                         return inner
                 return self._opaque(e, _bounds_of(e.target))
-            case r.Let() | r.LastIndex():
+            case r.Let() | r.LastIndex() | r.Imaginary():
                 unreachable(e)
 
     def bound_term(self, e: r.Exp) -> Term:
@@ -261,6 +261,6 @@ class Facts:
 
 def _bounds_of(dtype: DType | None) -> solve.Bounds:
     """What a type says about its values."""
-    if dtype is None or dtype.is_float or dtype.bits > 16:
+    if dtype is None or dtype.is_float or dtype.is_complex or dtype.bits > 16:
         return (None, None)
     return (int(dtype.min), int(dtype.max))

@@ -54,6 +54,7 @@ def check(bound: r.Exp) -> None:
         unknown = isinstance(x, r.Counter | r.ExtentOf | r.OriginOf | r.LastIndex | r.Access | r.Index) or (
             isinstance(x, r.Scalar) and not x.declared.is_int
         )
+        unknown = unknown or (isinstance(x, r.Cast) and x.target.is_complex)
         name = x.name if isinstance(x, r.Scalar) else x.span.text
         function = x.function if isinstance(x, r.Apply) else ""
         if unknown or (function and function not in {*_FUNCTIONS, "min", "max", "abs", "select"}):
@@ -101,7 +102,16 @@ def _value(e: r.Exp, known: Mapping[str, int]) -> Any:
         case r.Apply():
             args = _matched(e.args, known)
             return _FUNCTIONS[e.function](*(a if _is_float(a) else np.float32(a) for a in args))
-        case r.Counter() | r.ExtentOf() | r.OriginOf() | r.LastIndex() | r.Access() | r.Index() | r.Let():
+        case (
+            r.Counter()
+            | r.ExtentOf()
+            | r.OriginOf()
+            | r.LastIndex()
+            | r.Access()
+            | r.Index()
+            | r.Let()
+            | r.Imaginary()
+        ):
             raise InternalError(f"no bound for the host: {e.span.text}")
         case _:
             unreachable(e)

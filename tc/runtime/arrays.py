@@ -22,15 +22,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tc import _native
-from tc.dtypes import ALL, BFLOAT16, BY_NAME, DType
+from tc.dtypes import BFLOAT16, BY_NAME, DType
 from tc.errors import ArgumentError, BackendError, DTypeError, Span
 
 Array = npt.NDArray[Any]
 Library = Literal["numpy", "torch", "jax", "other"]
 Role = Literal["input", "output"]
 
-_FROM_NUMPY: dict[np.dtype[Any], DType] = {np.dtype(t.name): t for t in ALL if t != BFLOAT16}
-_CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}  # DLPack's DLDataTypeCode
+_FROM_NUMPY: dict[np.dtype[Any], DType] = {np.dtype(t.name): t for t in BY_NAME.values() if t != BFLOAT16}
+_CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5, "bool": 6}  # DLPack's DLDataTypeCode
 _DEVICES = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 13: "cuda", 14: "oneapi"}
 _HOST = (1, 3, 11)  # DLPack: plain memory, and memory pinned for CUDA and for ROCm
 _JAX_ALIGNMENT = 64  # what XLA's CPU client asks of a buffer that it takes without a copy
@@ -40,9 +40,10 @@ _JAX_ALIGNMENT = 64  # what XLA's CPU client asks of a buffer that it takes with
 class HostArray:
     """An array in host memory, of whatever library.
 
-    `array` is a NumPy view of its memory (never a copy, except of PyTorch's lazily negated views), with the
-    array's own strides.  bfloat16 elements have the type of `ml_dtypes` where that is installed, else they
-    appear as uint16; `dtype` always tells the truth.  `owner` is the object that was passed.
+    `array` is a NumPy view of its memory (never a copy, except of PyTorch's lazily negated and conjugated
+    views), with the array's own strides.  bfloat16 elements have the type of `ml_dtypes` where that is
+    installed, else they appear as uint16; `dtype` always tells the truth.  `owner` is the object that was
+    passed.
     """
 
     array: Array
@@ -150,12 +151,12 @@ def _dtype_error(dtype: np.dtype[Any], name: str, span: Span | None) -> DTypeErr
         help = f"{name}.astype({_numpy_name(swapped)})"
     else:
         message = f"{name} has elements of type {dtype}, which no tensor can have"
-        help = f"pass {name}.real and {name}.imag as two tensors" if dtype.kind == "c" else _types_help()
+        help = _types_help()
     return DTypeError(message, span, code="TC0411", help=help)
 
 
 def _types_help() -> str:
-    return "convert it to one of " + ", ".join(t.name for t in ALL)
+    return "convert it to one of " + ", ".join(BY_NAME)
 
 
 def _numpy(array: Array, name: str, span: Span | None) -> HostArray:
@@ -195,22 +196,22 @@ def _torch(tensor: Any, torch: Any, name: str, span: Span | None, role: Role) ->
         )
     dtype = BY_NAME.get(str(tensor.dtype).removeprefix("torch."))
     if dtype is None:
-        complex_help = f"pass {name}.real and {name}.imag as two tensors"
         raise DTypeError(
             f"{name} has elements of type {tensor.dtype}, which no tensor of the language can have",
             span,
             code="TC0411",
-            help=complex_help if tensor.is_complex() else _types_help(),
+            help=_types_help(),
         )
-    if tensor.is_neg() and role == "output":
+    lazy = "negated" if tensor.is_neg() else "conjugated" if tensor.is_conj() else ""
+    if lazy and role == "output":
         raise ArgumentError(
-            f"{name} is a lazily negated view, which cannot be written through",
+            f"{name} is a lazily {lazy} view, which cannot be written through",
             span,
             code="TC0507",
             help=f"pass a buffer of its own, for example torch.empty_like({name})",
         )
     try:
-        data = tensor.detach().resolve_neg()
+        data = tensor.detach().resolve_conj().resolve_neg()
         array: Array = data.view(torch.int16).numpy() if dtype == BFLOAT16 else data.numpy()
     except (RuntimeError, TypeError) as e:
         raise ArgumentError(
@@ -343,7 +344,7 @@ def allocate(
         return view(tensor, name, span, "output")
     if library == "jax":
         jax: Any = sys.modules["jax"]
-        if dtype.bits == 64 and not jax.config.jax_enable_x64:
+        if dtype.part.bits == 64 and not jax.config.jax_enable_x64:
             raise DTypeError(
                 f"the result {name} has type {dtype}, which JAX narrows unless told otherwise",
                 span,
@@ -382,4 +383,4 @@ def mark_written(array: HostArray) -> None:
 
 def is_zero_dimensional(value: object) -> bool:
     """Whether a value is an array without dimensions, which may stand for a scalar."""
-    return getattr(value, "ndim", None) == 0 and not isinstance(value, (bool, int, float))
+    return getattr(value, "ndim", None) == 0 and not isinstance(value, (bool, int, float, complex))

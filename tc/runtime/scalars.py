@@ -1,4 +1,4 @@
-"""Numbers as scalar arguments: integers become floats where asked, never the other way."""
+"""Numbers as scalar arguments: integers become floats, and both complex, where asked, never the other way."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tc.dtypes import BFLOAT16, DType
 from tc.errors import ArgumentError, Span
 from tc.runtime.arrays import dlpack_type, is_zero_dimensional, view
 
-Number = bool | int | float
+Number = bool | int | float | complex
 
 _FORMATS = {"float16": "e", "float32": "f", "float64": "d"}
 
@@ -25,6 +25,10 @@ def convert(value: object, dtype: DType, name: str, span: Span | None = None) ->
     float for an integer, and what does not fit.
     """
     number = _number(value, dtype, name, span)
+    if dtype.is_complex:
+        return _complex(number, dtype, name, span)
+    if isinstance(number, complex):
+        raise _error(f"{name} is {dtype}, and {number!r} is complex", f"{name}.real, or abs({name})", span)
     if isinstance(number, bool):
         return number if dtype.is_bool else float(number) if dtype.is_float else int(number)
     if dtype.is_bool:
@@ -53,6 +57,12 @@ def buffer(dtype: DType, value: Number) -> np.ndarray[Any, np.dtype[Any]]:
     return np.frombuffer(pack(dtype, value).ljust(8, b"\0"), np.uint64).copy()
 
 
+def _complex(number: Number, dtype: DType, name: str, span: Span | None) -> complex:
+    parts = (number.real, number.imag) if isinstance(number, complex) else (number, 0)
+    real, imaginary = (convert(x, dtype.part, name, span) for x in parts)
+    return complex(cast("float", real), cast("float", imaginary))
+
+
 def _unpack(dtype: DType, raw: bytes) -> Number:
     if dtype.is_int:
         return int.from_bytes(raw, "little" if struct.pack("=H", 1)[0] else "big", signed=dtype.is_signed)
@@ -69,6 +79,8 @@ def _number(value: object, dtype: DType, name: str, span: Span | None) -> Number
         return int(value)
     if isinstance(value, float):
         return float(value)
+    if isinstance(value, complex):
+        return complex(value)
     if isinstance(value, np.generic) or is_zero_dimensional(value):
         return cast("Number", _element(cast("object", value), name, span))
     shape = getattr(value, "shape", None)

@@ -6,7 +6,7 @@ was found and what to write in everything else it sees.  It writes to no array.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -58,7 +58,7 @@ class Bound:
 
     signature: Signature
     arrays: dict[str, HostArray]
-    scalars: dict[str, int | float | bool]
+    scalars: dict[str, scalars.Number]
     sizes: dict[str, int]
     out: dict[str, HostArray]
     aliases: frozenset[tuple[str, str]]
@@ -68,6 +68,10 @@ class Bound:
     def library(self) -> Library:
         """Of the results."""
         return "numpy" if self.first is None else self.first.library
+
+    def integers(self, names: Iterable[str]) -> dict[str, int]:
+        """The values of these scalars, which are integers."""
+        return {n: int(value) for n in names if not isinstance(value := self.scalars[n], complex)}
 
     def check_outputs(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Compare the caller's buffers with the shapes of the results; ArgumentError TC0504."""
@@ -102,7 +106,7 @@ class Signature:
         """
         values = self._assign(args, kwargs)
         arrays: dict[str, HostArray] = {}
-        numbers: dict[str, int | float | bool] = {}
+        numbers: dict[str, scalars.Number] = {}
         for param in self.params:
             value = values[param.name]
             if param.scalar:

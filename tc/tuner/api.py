@@ -319,7 +319,7 @@ def job_of(kernel: Kernel, args: tuple[Any, ...], kwargs: Mapping[str, Any], out
         asked.checks,
         known,
         dict(bound.sizes),
-        {n: int(bound.scalars[n]) for n in kernel.front.specialized},
+        bound.integers(kernel.front.specialized),
         Path(),
         {**arrays, **bound.scalars},
         {n: np.array(a.array) for n, a in bound.out.items()},

@@ -63,7 +63,7 @@ def plain_results(kernel: Any, value: Any) -> tuple[dict[str, Array], dict[str, 
     types = {x.name: kernel.front.typed.dtype(x.tensor) for x in kernel.front.checked.returns}
     found = {n: np.asarray(v) for n, v in named(kernel, value).items()}
     wide = {n: to_float(v, types[n]) if types[n].kind == "bfloat" else v for n, v in found.items()}
-    return wide, {n: epsilon(t) if t.is_float else 0.0 for n, t in types.items()}
+    return wide, {n: epsilon(t.part) if t.is_float or t.is_complex else 0.0 for n, t in types.items()}
 
 
 def disagreement(
@@ -105,7 +105,8 @@ def _differs(found: Array, wanted: Array, sizes: Mapping[str, int], eps: float) 
         return f" in {wrong} elements" if wrong else ""
     longest = max([1, *sizes.values()])
     with np.errstate(all="ignore"):
-        value, reference = found.astype(np.float64), wanted.astype(np.float64)
+        wide = np.complex128 if found.dtype.kind == "c" else np.float64
+        value, reference = found.astype(wide), wanted.astype(wide)
         bound = _SLACK * eps * np.sqrt(longest) * np.maximum(1.0, np.abs(reference))
         gap = np.abs(value - reference)
         same = (value == reference) | (np.isnan(value) & np.isnan(reference))

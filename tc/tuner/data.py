@@ -58,7 +58,7 @@ def make_arguments(
     arguments: dict[str, Any] = {}
     for p in params:
         if isinstance(p, r.ScalarParam):
-            default = 0.5 if p.dtype.is_float else p.dtype.is_bool or 1
+            default = 0.5 if p.dtype.is_float or p.dtype.is_complex else p.dtype.is_bool or 1
             arguments[p.name] = scalars.get(p.name, sizes.get(p.name, default))
     structural = {n: int(arguments[n]) for n in front.specialized}
     limits = _subscript_limits(front.checked, kernel.ranges_for(structural), {**known, **structural})
@@ -85,6 +85,8 @@ def random_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType,
     low, high = (0, max(1, limit)) if limit is not None else (0 if dtype.kind in ("uint", "bool") else -4, 5)
     if dtype.is_bool:
         high = 2
+    if dtype.is_complex:
+        return (rng.integers(low, high, shape) + 1j * rng.integers(low, high, shape)).astype(dtype.name)
     return _from_float(rng.integers(low, min(high, int(min(dtype.max, 1 << 62)) + 1), shape), dtype)
 
 
@@ -96,7 +98,9 @@ def _from_float(a: Array, dtype: DType) -> Array:
 
 
 def to_float(a: Array, dtype: DType) -> Array:
-    """Values in float64, bfloat16 also where NumPy has no such type."""
+    """Values in float64 or complex128, bfloat16 also where NumPy has no such type."""
+    if dtype.is_complex:
+        return a.astype(np.complex128)
     if dtype.kind == "bfloat" and a.dtype == np.uint16:
         return (a.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
     return a.astype(np.float64)

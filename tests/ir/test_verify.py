@@ -144,6 +144,17 @@ def test_damage_of_a_program_is_named(damage: str) -> None:
     assert "is malformed: " in caught.value.message and message in caught.value.message
 
 
+def test_what_the_caller_passes_is_defined() -> None:
+    """Also beside a loop, with which a tensor has one version."""
+    source = """def f(float(N) x) -> (float(N) y, z) {
+      t(i) = y(i)
+      y(i) = t(i) * x(i)
+      z(0) = 1
+      for k in 1:N { z(k) = z(k-1) * 2 }
+    }"""
+    assert verify.program(kernel(source).program({})) == "structure"
+
+
 def test_a_func_is_defined_before_it_is_read() -> None:
     p = kernel("def f(float(N) A) -> (B) { t(i) = 2 * A(i)\nB(i) = t(i) }").program({"N": 3})
     verify.program(p)

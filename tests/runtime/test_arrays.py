@@ -16,13 +16,13 @@ import pytest
 import torch
 
 from tc import _native
-from tc.dtypes import ALL, BFLOAT16, BOOL, FLOAT32, FLOAT64, INT32, UINT8, DType
+from tc.dtypes import ALL, BFLOAT16, BOOL, BY_NAME, FLOAT32, FLOAT64, INT32, UINT8, DType
 from tc.errors import ArgumentError, BackendError, DTypeError, Error, Source, Span
 from tc.runtime import arrays
 from tc.runtime.arrays import HostArray, view
 
 SPAN = Span(Source("def f(float(N) A) -> (B) { B(i) = A(i) }"), 6, 16)
-JAX_TYPES = {t for t in ALL if t.bits < 64}
+JAX_TYPES = {t for t in BY_NAME.values() if t.part.bits < 64}
 
 
 def address(value: Any) -> int:
@@ -71,7 +71,7 @@ def refuses(kind: type[Error], code: str, message: str, value: object, role: Any
 # ---- NumPy
 
 
-@pytest.mark.parametrize("dtype", ALL, ids=str)
+@pytest.mark.parametrize("dtype", BY_NAME.values(), ids=str)
 def test_numpy(dtype: DType) -> None:
     value = np.ones((2, 3), arrays.numpy_dtype(dtype))[:, ::2]
     seen = view(value, "A")
@@ -114,7 +114,7 @@ def test_masked_arrays_are_refused() -> None:
         ("O", "convert it"),
         ("U3", "convert it"),
         ("M8[s]", "convert it"),
-        ("c8", "A.real and A.imag"),
+        ("c32", "convert it"),
         ("f4,i4", "convert it"),
         ("g", "convert it"),
         (ml_dtypes.float8_e4m3, "convert it"),
@@ -130,7 +130,7 @@ def test_element_types_that_are_refused(dtype: Any, help: str) -> None:
 # ---- PyTorch
 
 
-@pytest.mark.parametrize("dtype", ALL, ids=str)
+@pytest.mark.parametrize("dtype", BY_NAME.values(), ids=str)
 def test_torch(dtype: DType) -> None:
     value = torch.ones(3, 4, dtype=getattr(torch, dtype.name)).t()
     seen = view(value, "A")
@@ -138,7 +138,7 @@ def test_torch(dtype: DType) -> None:
     assert seen.address == value.data_ptr()
     assert seen.shape == (4, 3)
     assert seen.array.strides == tuple(s * value.itemsize for s in value.stride())
-    assert (seen.array.astype(np.float64) == 1).all()
+    assert (seen.array.astype(np.complex128) == 1).all()
     assert seen.owner is value
 
 
@@ -173,8 +173,6 @@ def test_torch_gradients() -> None:
 
 
 def test_torch_tensors_that_are_refused() -> None:
-    error = refuses(DTypeError, "TC0411", "complex64", torch.zeros(2, dtype=torch.complex64))
-    assert error.help == "pass A.real and A.imag as two tensors"
     refuses(DTypeError, "TC0411", "float8", torch.zeros(2, dtype=torch.float8_e5m2))
     assert refuses(ArgumentError, "TC0505", "sparse", torch.eye(2).to_sparse()).help == "A.to_dense()"
     refuses(ArgumentError, "TC0505", "meta device", torch.zeros(2, device="meta"))
@@ -213,7 +211,7 @@ def test_jax(dtype: DType) -> None:
     seen = view(value, "A")
     assert (seen.dtype, seen.library, seen.read_only) == (dtype, "jax", True)
     assert seen.address == value.unsafe_buffer_pointer()
-    assert (seen.array.astype(np.float64) == 1).all()
+    assert (seen.array.astype(np.complex128) == 1).all()
 
 
 def test_jax_arrays_that_are_refused() -> None:
@@ -221,7 +219,6 @@ def test_jax_arrays_that_are_refused() -> None:
     gone.delete()
     refuses(ArgumentError, "TC0505", "donated or deleted", gone)
     refuses(DTypeError, "TC0411", "key<", jax.random.key(0))
-    refuses(DTypeError, "TC0411", "complex64", jnp.ones(3, "complex64"))
 
     @jax.jit
     def traced(x: Any) -> Any:
@@ -277,7 +274,6 @@ def test_dlpack_that_fails() -> None:
             raise BufferError("not today")
 
     refuses(ArgumentError, "TC0505", "not today", Broken(np.zeros(2)))
-    refuses(ArgumentError, "TC0505", "code 5, 64 bits", WithDLPack(np.zeros(2, np.complex64)))
 
     class Elsewhere(WithDLPack):
         def __dlpack_device__(self) -> tuple[int, int]:
@@ -410,7 +406,7 @@ def test_the_conversion_that_is_advised_works(make: Callable[[int], Any], dtype:
 
 
 def test_dlpack_types() -> None:
-    for dtype in ALL:
+    for dtype in BY_NAME.values():
         if dtype == BFLOAT16:
             assert arrays.dlpack_type(dtype) == (4, 16)
             continue

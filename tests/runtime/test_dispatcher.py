@@ -214,10 +214,10 @@ def test_zero_dimensional_tensors(make: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    "dtype", ["bool", "int8", "uint16", "int32", "uint64", "float16", "float32", "float64"]
+    "dtype", ["bool", "int8", "uint16", "int32", "uint64", "float16", "float32", "float64", "complex64"]
 )
 def test_every_element_type(make: Make, dtype: str) -> None:
-    codes = {"b": 6, "i": 0, "u": 1, "f": 2}
+    codes = {"b": 6, "i": 0, "u": 1, "f": 2, "c": 5}
     d = np.dtype(dtype)
     kind = (codes[d.kind], d.itemsize * 8)
     count = 40 // d.itemsize
@@ -226,7 +226,7 @@ def test_every_element_type(make: Make, dtype: str) -> None:
     out = dispatched(kernel, data)
     assert out.dtype == d
     np.testing.assert_array_equal(out, data)
-    misses(kernel, np.ones(count, np.complex64))
+    misses(kernel, np.ones(count, np.clongdouble))
 
 
 def test_longlong_is_int64(make: Make) -> None:
@@ -315,7 +315,7 @@ def test_run_on_addresses(address: Address) -> None:
     ("inputs", "outputs", "options"),
     [
         ([("tensor", 2, 31, (1,))], [O45], {}),
-        ([("tensor", 5, 64, (1,))], [O45], {}),
+        ([("tensor", 5, 32, (1,))], [O45], {}),
         ([("tensor", 2, 32, (-1,))], [O45], {}),
         ([("tensor", 2, 32, [1])], [O45], {}),
         ([("tensor", 2, 32, (2**40, 2**40))], [O45], {}),

@@ -1,9 +1,10 @@
 """Dimensions that always go together become one: `O(n,c,h,w) = fmax(I(n,c,h,w), 0)` needs a single loop.
 
 Two neighbouring dimensions of an array are merged where every access to it has two variables there, both over
-all of their dimension, and these occur nowhere but in such places.  What is left of a short row at the end of
-its vectors is then left over only once, and one loop has enough iterations for all cores (loop collapsing, as
-in OpenMP; the arrays are dense, so no subscript needs a division).
+all of their dimension, and these occur nowhere but in such places.  A read may have a number for the second
+one.  What is left of a short row at the end of its vectors is then left over only once, and one loop has
+enough iterations for all cores (loop collapsing, as in OpenMP; the arrays are dense, so no subscript needs a
+division).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tc.ir.expr import Call, Expr, IntImm, Let, Variable, children, rebuild, variables, walk
+from tc.ir.expr import Add, Call, Expr, IntImm, Let, Mul, Variable, children, rebuild, variables, walk
 from tc.ir.program import Box, Buffer, IterVar, Program, Range, Stage, fresh
 
 _MOST = 1 << 31  # points of a merged dimension
@@ -105,6 +106,8 @@ def _merge(program: Program, uses: Mapping[str, _Uses], buffer: str, dim: int) -
                 for a in u.accesses:
                     if a.buffer == name:
                         i, j = a.args[d : d + 2]
+                        if a is not u.accesses[0] and _is_fixed(buffers[name], d, i, j):
+                            continue  # a read of every so many elements
                         if not isinstance(i, Variable) or not isinstance(j, Variable):
                             return None
                         open_pairs.append((s, i.name, j.name))
@@ -135,6 +138,15 @@ def _alike(program: Program, buffer: Buffer, dim: int) -> bool:
     return all(f.box[dim : dim + 2] == pair for f in program.funcs if f.buffer == buffer.name)
 
 
+def _is_fixed(buffer: Buffer, dim: int, i: Expr, j: Expr) -> bool:
+    """Whether the second of two neighbouring subscripts is a number, and both count from 0."""
+    return (
+        isinstance(i, Variable)
+        and isinstance(j, IntImm)
+        and all(r.min == IntImm(0) for r in buffer.box[dim : dim + 2])
+    )
+
+
 def _together(stage: Stage, uses: _Uses, i: str, j: str) -> bool:
     """Whether two variables of a stage occur only side by side, and run as one would."""
     order = list(stage.domain.names)
@@ -153,6 +165,7 @@ def _together(stage: Stage, uses: _Uses, i: str, j: str) -> bool:
 
 def _merged(program: Program, m: _Merge) -> Program:
     buffers = program.func_buffers
+    extents = {(b.name, d): r.extent for b in program.buffers for d, r in enumerate(b.box)}
 
     def box(b: Box, dims: frozenset[int]) -> Box:
         out: list[Range] = []
@@ -171,7 +184,9 @@ def _merged(program: Program, m: _Merge) -> Program:
         def args(buffer: str, old: Sequence[Expr]) -> Iterator[Expr]:
             dims = m.dims.get(buffer, frozenset())
             for d, e in enumerate(old):
-                if d in dims:
+                if d in dims and isinstance(j := old[d + 1], IntImm):
+                    yield Add(Mul(extents[buffer, d + 1], e), j)
+                elif d in dims:
                     assert isinstance(e, Variable)
                     yield Variable(names[e.name])
                 elif d - 1 not in dims:

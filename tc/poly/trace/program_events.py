@@ -65,7 +65,7 @@ def program_events(program: Program, sizes: dict[str, int]) -> Iterator[Event]:
             point = tuple(env[v.name] for v in stage.domain.vars)
             (write,) = cells(stage.func, stage.args, env)
             reads = needs = reads_of(stage.value, env)
-            if can_fold:
+            if can_fold and reads:
                 needs = reads_of(simplify(substitute_typed(stage.value, dict(env))), env)
             yield Event((stage.name, point), reads, write, stage.op is not None, needs=needs)
 

@@ -19,6 +19,7 @@ STEPS = 5
     ("name", "small"),
     [
         ("digits", {"BATCH": 6, "WIDTHS": (2, 3)}),
+        ("characters", {"BATCH": 3, "LENGTH": 5, "ROW": 3, "STATE": 4}),
         ("production_model", {"BATCH": 6, "D": 3, "WY": 2, "LAYERS": (4, 3, 4, 3)}),
     ],
 )
@@ -48,7 +49,7 @@ def test_summary_and_picture(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["digits", "production_model"])
+@pytest.mark.parametrize("name", ["digits", "production_model", "characters"])
 def test_command_line(name: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", f"examples.training.{name}", "--steps", "30", "--threads", "1"]
     picture = tmp_path / "curves.png"

@@ -128,6 +128,10 @@ EXACT: dict[str, tuple[str, tuple[Any, ...], Any]] = {
         "t(k) += conj(t(k)) * 1j z(k) = t(k) }", (V, NONZERO),
         (V * NONZERO) ** 2 + ((V * NONZERO) ** 2).conj() * 1j,
     ),
+    "scaled by its own parts": (
+        "def f(cfloat(K) x) -> (z) { z(k) = x(k) z(k) = z(k) * real(z(k)) z(k) += z(k) * imag(z(k)) }",
+        (V,), V * V.real * (1 + V.real * V.imag),
+    ),
     "cast": (
         "def f(cdouble(K) x, int(K) i) -> (a, b) { a(k) = complex64(x(k)) b(k) = cdouble(i(k)) * 1j }",
         (V.astype(np.complex128), I.astype(np.int32)), (V, I.astype(np.complex128) * 1j),

@@ -120,8 +120,9 @@ class _Splitting:
         """A statement that assigns or adds complex numbers."""
         values = self._values()
         both = by_part(s.value, x.Variable(self.part), values)
-        if both is not None:
-            self._add(s, PAIR, values.wrapped(both))
+        value = None if both is None else values.wrapped(both)
+        if value is not None and not self._meets_other_part(s, value):
+            self._add(s, PAIR, value)
             return
         found = None if self._reads_own(s) else factors(self.program, s)
         if found is not None:
@@ -244,6 +245,12 @@ class _Splitting:
     def _reads_own(self, s: Stage) -> bool:
         own = self.held[s.func]
         return any(_is_func(e) and self.held[e.name] == own for e in x.walk(s.value))
+
+    def _meets_other_part(self, s: Stage, value: Expr) -> bool:
+        """Whether a part of what a statement writes is computed from another part of it, as in
+        `z(i) = z(i) * real(z(i))`."""
+        own, part = self.held[s.func], x.Variable(self.part)
+        return any(_is_func(e) and self.held[e.name] == own and e.args[-1] != part for e in x.walk(value))
 
     def _values(self) -> Values:
         return Values(self.scalars, set(self.names))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -148,7 +149,7 @@ EXACT: dict[str, tuple[str, tuple[Any, ...], Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", EXACT)
 def test_whole_numbers(name: str, backend: str) -> None:
@@ -186,6 +187,7 @@ MATHEMATICS = """def f(cfloat(K) x, cfloat(K) y) -> (a, b, c, d, e, g) {
 }"""
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_functions(backend: str) -> None:
     with np.errstate(all="ignore"):
@@ -215,6 +217,7 @@ def test_functions_at_their_edges(backend: str) -> None:
         np.testing.assert_array_equal(zero, V / (V - V))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_fourier_transform_by_one_reduction(backend: str) -> None:
     source = """def dft(complex64(N) x) -> (y) {
@@ -331,6 +334,7 @@ def test_a_product_of_matrices_is_one_of_real_ones() -> None:
     assert "complex64" not in text
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("dynamic", [True, ("M",)])
 def test_dynamic_sizes(dynamic: Any) -> None:
     source = (
@@ -425,3 +429,16 @@ def test_the_sac_notation_has_none() -> None:
         with pytest.raises(tc.SemanticError, match=f"{what} has no counterpart") as caught:
             to_sac(front(Source(source)))
         assert caught.value.code == "TC0267"
+
+
+@pytest.mark.parametrize("name", ["product", "update", "vector", "elements"])
+def test_what_the_pass_makes(name: str, golden: Callable[[str, str], None]) -> None:
+    sources = {
+        "product": "def f(cfloat(M,K) A, cfloat(K,N) B, cfloat s) -> (C) "
+        "{ C(m,n) +=! s * A(m,k) * conj(B(k,n)) }",
+        "update": "def f(cfloat(M,K) A) -> (p, q) { p(m) *=! A(m,k) q(m) = p(m) * 2 q(m) = q(m) * p(m) }",
+        "vector": "def f(cfloat(M,K) A, cfloat(K) x) -> (y) { y(m) +=! A(m,k) * x(k) }",
+        "elements": "def f(cfloat(M) x, float(M) r) -> (y, z) { y(m) = x(m) * r(m) z(m) = x(m) / y(m) }",
+    }
+    kernel = tc.compile(sources[name], backend="reference")
+    golden(f"complex/{name}.txt", kernel.inspect("complex", **dict.fromkeys(kernel.front.checked.sizes, 16)))

@@ -8,7 +8,7 @@ from fuzz.complex_programs import difference, program
 from tests.share import examples
 
 
-@pytest.mark.parametrize("seed", range(examples(36, 6)))
+@pytest.mark.parametrize("seed", range(examples(36, 18)))
 def test_random_programs(seed: int) -> None:
     p = program(seed)
     for backend in ("interpret", "reference", "cpu", "opencl"):

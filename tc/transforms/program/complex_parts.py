@@ -164,19 +164,20 @@ class _Splitting:
             own = x.Call(s.func, s.args, dtype, "func")
             value = s.value if s.op is None else x.Add(own, s.value)
             self._both(replace(s, func=name, op=None, value=value))
-            self._complex(replace(s, func=self._version(s.func), op=None, value=held, checked=()))
+            self._complex(replace(s, func=self._version(s), op=None, value=held, checked=()))
             return
         start = f"{s.text}  # starts from the neutral element"
         zero = x.imm(0, dtype)
         whole = Domain(pure)
         self._complex(replace(s, func=name, op=None, value=zero, domain=whole, text=start, init=True))
         self._both(replace(s, func=name))
-        self._complex(replace(s, func=self._version(s.func), value=held, domain=whole))
+        self._complex(replace(s, func=self._version(s), value=held, domain=whole))
 
-    def _version(self, func: str) -> str:
+    def _version(self, s: Stage) -> str:
         """A version of a tensor that begins where the temporary has read the one before it; with sequential
         loops there is one (`tc.transforms.program.segments`)."""
-        if self.program.loops:
+        func = s.func
+        if self.program.loops or s.loops:
             return func
         f = next(f for f in self.funcs if f.name == func)
         first = next((old for old, now in self.current.items() if now == func), func)

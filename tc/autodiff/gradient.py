@@ -247,8 +247,12 @@ def _written(
     arguments = {n: found.versions[n].box for n in (*before.values(), *saved, *found.seeds.values())}
     carried = {v for box in arguments.values() for x in box for v in variables(x.extent)}
     unnamed = {n: e for n, e in extents.items() if n not in carried}
-    # What the program computes has the extents that it has there, whatever the arguments are.
-    definitions = [*without_names(forward, extents), *without_names(found.definitions, unnamed)]
+    # What the program computes has the extents that it has there, whatever the arguments are, and so has what
+    # loops define: an iteration of theirs must find all that it reads.
+    looped = {d.target for d in found.definitions if d.loops}
+    definitions = without_names(forward, extents)
+    for d in found.definitions:
+        definitions += without_names([d], extents if d.target in looped else unnamed)
     definitions = contracted([write.from_zero(d, arguments, tensors) for d in definitions], found.versions)
     lines = write.statements(definitions, names)
     body = "".join(f"  {line}\n" for line in lines)

@@ -57,7 +57,7 @@ class _Recorder:
         self.definitions: list[Definition] = []
         self.count: dict[str, int] = {}
         self.around: tuple[Loop, ...] = ()
-        self.overwrites = Overwrites(program)
+        self.overwrites = Overwrites.of(program) if program.loops else None
         self.held: dict[str, bool] = {}  # buffers that are written in place -> whether each element once
 
     def run(self) -> Tape:
@@ -119,6 +119,7 @@ class _Recorder:
         combines = [k for k in own if stages[k].op not in (None, "+")]
         if any(not (k and stages[k - 1].init and stages[k - 1].func == stages[k].func) for k in combines):
             return False  # it reads the element that it combines with
+        assert self.overwrites is not None
         if not self.overwrites.kept(buffer, names, depth):
             return False
         once = self.overwrites.once(buffer, names, depth)
@@ -175,6 +176,7 @@ class _Recorder:
     def _is_local(self, b: Buffer, stages: Sequence[Stage]) -> bool:
         """Whether each iteration of a loop defines a buffer anew before it reads it, and nothing after the
         loop reads it."""
+        assert self.overwrites is not None
         if b.role == "output" or not self.overwrites.anew(
             b.name, [s.name for s in stages], len(self.around) + 1
         ):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 from tc.autodiff.loops import Loop
@@ -86,20 +86,30 @@ def statements(definitions: Sequence[Definition], names: Names) -> list[str]:
 
 
 def _typed(definitions: Sequence[Definition]) -> list[Definition]:
-    """The definitions with the types of tensors written out that nothing else tells: of those that are made
-    of numbers only."""
-    told = {
-        d.target
-        for d in definitions
-        for e in walk(d.value)
-        if (isinstance(e, Call) and e.kind != "intrinsic") or (isinstance(e, Variable) and e.dtype != INDEX)
-    }
-    return [
-        replace(d, value=Cast(d.value.dtype, d.value))
-        if d.target not in told and d.value.dtype.is_float and d.value.dtype != FLOAT32 and d.arg is None
-        else d
-        for d in definitions
-    ]
+    """The definitions with the types of numbers written out, where nothing else tells them."""
+    defined = {d.target for d in definitions}
+    told: set[str] = set()
+    before = -1
+    while before != len(told):
+        before = len(told)
+        told |= {d.target for d in definitions if any(_tells(e, defined, told) for e in walk(d.value))}
+
+    def typed(d: Definition) -> Definition:
+        dtype = d.value.dtype
+        if d.arg is not None or not dtype.is_float or dtype == FLOAT32:
+            return d
+        literal = isinstance(d.value, FloatImm) and d.target in told  # takes the type of the tensor
+        numbers = not any(_tells(e, set(), told) for e in walk(d.value))
+        return replace(d, value=Cast(dtype, d.value)) if numbers and not literal else d
+
+    return list(map(typed, definitions))
+
+
+def _tells(e: Expr, defined: Set[str], told: Set[str]) -> bool:
+    """Whether the type of a read is known: of a parameter, or of a tensor whose type is told."""
+    if isinstance(e, Variable):
+        return e.dtype != INDEX
+    return isinstance(e, Call) and e.kind != "intrinsic" and (e.name not in defined or e.name in told)
 
 
 def _between(before: tuple[Loop, ...], after: tuple[Loop, ...]) -> list[str]:

@@ -41,7 +41,7 @@ class Flattener:
                 if isinstance(dim.value, str):
                     sizes.setdefault(dim.value)
         scope.sizes = {n: r.Size(n, d.span) for n in sizes}
-        self.taken |= dict.fromkeys([*sizes, *(p.name for p in d.params if not p.type.dims)], 1)
+        self.taken |= {p.name: 1 for p in d.params if not p.type.dims}
         for p in d.params:
             if p.type.dims:
                 dims = tuple(
@@ -246,7 +246,7 @@ class Flattener:
         return r.Returned(x.name, tensor, mode, dims, x.span)  # type: ignore[arg-type]
 
     def unique(self, name: str) -> str:
-        """A name like this one that no other tensor, loop, size or scalar has."""
+        """A name like this one that no other tensor, loop or scalar has."""
         while True:
             n = self.taken[name] = self.taken.get(name, 0) + 1
             found = name if n == 1 else f"{name}_{n}"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import islpy as isl
 
@@ -16,7 +15,7 @@ from tc.poly.times import execution_times
 from tc.transforms.program.segments import in_domains
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Overwrites:
     """Questions about the stages of a program, which have their loops.
 
@@ -24,15 +23,14 @@ class Overwrites:
     holds for one iteration of these.
     """
 
-    program: Program
+    scop: Scop
+    times: Mapping[str, isl.Map]
 
-    @cached_property
-    def _scop(self) -> Scop:
-        return build(in_domains(self.program))
-
-    @cached_property
-    def _times(self) -> dict[str, isl.Map]:
-        return dict(execution_times(self._scop, self.program.stages))
+    @classmethod
+    def of(cls, program: Program) -> Overwrites:
+        with isl_context():
+            scop = build(in_domains(program))
+            return cls(scop, execution_times(scop, program.stages))
 
     def kept(self, buffer: str, stages: Collection[str], depth: int) -> bool:
         """Whether no element of a buffer that an instance reads is written by that instance, or later."""
@@ -56,7 +54,7 @@ class Overwrites:
             made: isl.Map | None = None  # from times to elements
             for s in self._of(stages):
                 if s.write.buffer == buffer and s.stage.op is None and s.write.must:
-                    found = self._times[s.name].reverse().apply_range(s.write.map)
+                    found = self.times[s.name].reverse().apply_range(s.write.map)
                     made = found if made is None else made.union(found)
             for s in self._of(stages):
                 for a in s.accesses:
@@ -64,28 +62,28 @@ class Overwrites:
                         continue
                     if made is None:
                         return False
-                    at = self._times[s.name]
+                    at = self.times[s.name]
                     earlier = isl.Map.lex_gt(at.get_space().range())
                     for k in range(2 * depth):
                         earlier = earlier.equate(isl.dim_type.in_, k, OUT, k)
                     lacking = a.map.subtract(at.apply_range(earlier).apply_range(made))
-                    if not lacking.intersect_params(self._scop.context).is_empty():
+                    if not lacking.intersect_params(self.scop.context).is_empty():
                         return False
             return True
 
     def _of(self, stages: Collection[str]) -> list[Statement]:
-        return [s for s in self._scop.statements if s.stage.name in stages]
+        return [s for s in self.scop.statements if s.stage.name in stages]
 
     def _meet(self, s: Statement, a: Access, t: Statement, b: Access, depth: int, strictly: bool) -> bool:
         """Whether `b` touches an element after, or not `strictly` at the same time, that `a` has touched."""
-        first, second = self._times[s.name], self._times[t.name]
+        first, second = self.times[s.name], self.times[t.name]
         pairs = first.reverse().apply_range(a.map).apply_range(b.map.reverse()).apply_range(second)
         space = pairs.get_space()
         order = isl.Map.lex_lt(space.domain()) if strictly else isl.Map.lex_le(space.domain())
         pairs = pairs.intersect(order)
         for k in range(min(2 * depth, space.dim(OUT))):
             pairs = pairs.equate(isl.dim_type.in_, k, OUT, k)
-        return not pairs.intersect_params(self._scop.context).is_empty()
+        return not pairs.intersect_params(self.scop.context).is_empty()
 
 
 def _is(a: Access, kind: str, buffer: str) -> bool:

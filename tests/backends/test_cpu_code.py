@@ -336,7 +336,7 @@ def test_nests_share_the_function_that_transposes_their_results() -> None:
     assert transposing_functions(source, M=64, K=96, N=96) == (1, 2)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", isas())
 @pytest.mark.parametrize("points", [1, 3, 4, 6, 7, 12])
 @pytest.mark.parametrize("type", ["float", "double", "int32", "half"])

@@ -168,6 +168,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", OTHERS)
 def test_results_of_other_sums_of_products(name: str) -> None:
     source, shapes = OTHERS[name]
@@ -270,6 +271,7 @@ def test_results_of_dynamic_sizes() -> None:
             np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.share(2)
 @needs_dots
 @pytest.mark.parametrize(("a", "b"), MIXED)
 def test_dot_products_are_used(a: str, b: str) -> None:
@@ -277,7 +279,7 @@ def test_dot_products_are_used(a: str, b: str) -> None:
     assert uses(product(a, b), {"M": 64, "K": 64, "N": 64}) == {"vpdpwssd" if words else "vpdpbusd"}
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="these are instructions of x86")
 @pytest.mark.parametrize("isa", [i for i in isas() if i != "avx512"])
 @pytest.mark.parametrize(("a", "b"), MIXED)

@@ -84,7 +84,7 @@ def possible(case: Case, sizes: Mapping[str, int]) -> bool:
 DYNAMIC = [c for c in CORPUS if set(c.kernel.front.checked.sizes) - c.fixed.keys()]
 
 
-@pytest.mark.share(8)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("which", ["first", "all"])
 @pytest.mark.parametrize("case", DYNAMIC, ids=lambda c: c.name)
 def test_results_of_a_program_with_dynamic_sizes(case: Case, which: str) -> None:

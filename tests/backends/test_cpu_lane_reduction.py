@@ -68,7 +68,7 @@ def test_groups_are_powers_of_two(lane_reduction: Any) -> None:
     assert lane_reduction.combinations(1, 8) == 3
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize(
     ("t", "op"),
@@ -125,7 +125,7 @@ def test_loop_invariant_values_are_computed_before_the_loop(isa: str) -> None:
         same(want, got, 4096.0)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize(
     ("source", "shapes"),
     [
@@ -219,7 +219,7 @@ def test_results_of_products_of_pairs(isa: str) -> None:
         same(compiled(PRODUCT, isa=isa)(x, z), interpreted(PRODUCT, x, z)[0])
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("t", ["float", "double", "int32", "half", "uint8"])
 @pytest.mark.parametrize("n", [1, 5, 64, 517])

@@ -12,7 +12,7 @@ SMALL = (("l3", 64),)  # a machine with tiny caches
 ADD = "def f(float(M,N) A, float(M,N) B) -> (C) { C(i,j) = A(i,j) + B(i,j) }"
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("case", CORPUS, ids=lambda c: c.name)
 def test_results_with_nontemporal_stores(case: Case) -> None:
     for isa in isas():

@@ -52,7 +52,7 @@ EXTREMA = """def f({t}(N,M) A, {t}(N,M) B) -> (P, Q, R, S, T, U) {{
 }}"""
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("vector", [-1, 0, 1])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -107,7 +107,7 @@ INACTIVE = [
 ]
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("statement", INACTIVE)
 def test_lanes_beyond_the_domain_hold_neutral_elements(statement: str, isa: str) -> None:
@@ -206,7 +206,7 @@ def edges(dtype: str, n: int, seed: int) -> tuple[Array, Array]:
     return pick[rng.integers(0, len(pick), n)], pick[rng.integers(0, len(pick), n)]
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_division_floors_and_never_traps(dtype: str, isa: str) -> None:
@@ -224,7 +224,7 @@ def test_division_floors_and_never_traps(dtype: str, isa: str) -> None:
         agree(source, np.full(21, low, dtype), np.full(21, -1, dtype), isa=isa)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_integers_wrap(dtype: str, isa: str) -> None:
@@ -416,7 +416,7 @@ def ulps(got: Array, want: Array) -> Array:
     return np.where((got == want) | (np.isnan(got) & np.isnan(want)), 0, gap)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("group", range(len(GROUPS)))

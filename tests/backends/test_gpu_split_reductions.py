@@ -136,7 +136,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "CACHE", CompileCache())
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.usefixtures("short")
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def four(t: str, op: str, shape: tuple[int, ...]) -> dict[str, Array]:
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("op", OPERATORS)
 @pytest.mark.parametrize("backend", ["opencl", "cpu"])

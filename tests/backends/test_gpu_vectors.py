@@ -36,7 +36,7 @@ def ptx(text: str) -> str:
     return buffer.decode()
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("source", "options", "sizes"),
     [
@@ -91,7 +91,7 @@ def copies(source: str, backend: str, options: dict[str, Any], **sizes: int) -> 
 TILES = {"tile": (16, 32), "threads": (16, 8), "use_shared_memory": True}
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("dtype", "k", "expected"),
     [
@@ -137,7 +137,7 @@ def test_rows_of_dynamic_length_are_copied_by_elements() -> None:
     assert {s.width for s in statements(n.body) if shared_copy(n, s)} == {1}
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("dtype", ["float", "double", "half", "int8", "uint8"])
 @pytest.mark.parametrize("k", [32, 36, 38, 39])

@@ -46,10 +46,14 @@ CASES = [
         "def f(float(H,W) X) -> (Y) { Y(h,w) = 0 where h in 0:H, w in 0:W  Y(h,w) = X(h,w) where h > w }",
         {"X": 2, "Y": 2},
     ),
-    # A read of one column of all is one of every so many elements, a write of it is none.
+    # A read of one column is one of every so many elements, where rows are short; a write of it is none.
     (
-        "def f(float(H,W) X) -> (Y, z) { Y(h,w) = X(h,w) * 2 z(h) = X(h,1) * Y(h,3) }",
+        "def f(float(H,3) X) -> (Y, z) { Y(h,w) = X(h,w) * 2 z(h) = X(h,1) * Y(h,2) }",
         {"X": 1, "Y": 1, "z": 1},
+    ),
+    (
+        "def f(float(H,W) X) -> (Y, z) { Y(h,w) = X(h,w) * 2 z(h) = X(h,1) * Y(h,2) }",
+        {"X": 2, "Y": 2, "z": 1},
     ),
     (
         "def f(float(H,W) X) -> (Y) { Y(h,w) = X(h,w) Y(h,w) = X(h,w) + 1 where w in 1:2 }",

@@ -33,6 +33,7 @@ def test_a_first_use_under_torch_compile() -> None:
     torch.testing.assert_close(found, wanted)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", ["linear", "max_pool2d", "attention", "cross_entropy", "segment_max"])
 def test_opcheck(name: str) -> None:
     c = next(c for c in CASES if c.name == name)

@@ -194,7 +194,7 @@ HALVES = TRIANGLE.replace("float", "half")
         (HALVES, False),
     ],
 )
-@pytest.mark.share(5)
+@pytest.mark.share(10)
 @pytest.mark.parametrize("fusion", ["max", "min"])
 @pytest.mark.parametrize("backend", ["opencl", "cuda"])
 def test_separate_sums_need_no_guards(backend: str, source: str, guarded: bool, fusion: str) -> None:

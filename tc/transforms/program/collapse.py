@@ -2,9 +2,9 @@
 
 Two neighbouring dimensions of an array are merged where every access to it has two variables there, both over
 all of their dimension, and these occur nowhere but in such places.  A read may have a number for the second
-one.  What is left of a short row at the end of its vectors is then left over only once, and one loop has
-enough iterations for all cores (loop collapsing, as in OpenMP; the arrays are dense, so no subscript needs a
-division).
+one, in a row of few elements.  What is left of a short row at the end of its vectors is then left over only
+once, and one loop has enough iterations for all cores (loop collapsing, as in OpenMP; the arrays are dense,
+so no subscript needs a division).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tc.ir.expr import Add, Call, Expr, IntImm, Let, Mul, Variable, children, re
 from tc.ir.program import Box, Buffer, IterVar, Program, Range, Stage, fresh
 
 _MOST = 1 << 31  # points of a merged dimension
+_SHORT = 4  # elements of a row of which single ones may be read, such as the two parts of a complex number
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +140,13 @@ def _alike(program: Program, buffer: Buffer, dim: int) -> bool:
 
 
 def _is_fixed(buffer: Buffer, dim: int, i: Expr, j: Expr) -> bool:
-    """Whether the second of two neighbouring subscripts is a number, and both count from 0."""
+    """Whether the second of two neighbouring subscripts is a number in a short row, and both start from 0."""
+    extent = buffer.box[dim + 1].extent
     return (
         isinstance(i, Variable)
         and isinstance(j, IntImm)
+        and isinstance(extent, IntImm)
+        and extent.value <= _SHORT
         and all(r.min == IntImm(0) for r in buffer.box[dim : dim + 2])
     )
 

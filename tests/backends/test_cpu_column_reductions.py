@@ -140,7 +140,7 @@ def test_an_array_that_a_fused_loop_does_not_move_takes_room_once() -> None:
     assert re.findall(r"inside tiles n_\d by 1, o_\d by (\d+)", text) == ["1", "1"], text
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("name", isas())
 @pytest.mark.parametrize(
     ("rows", "columns"),

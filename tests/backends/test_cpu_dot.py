@@ -168,7 +168,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", OTHERS)
 def test_results_of_other_sums_of_products(name: str) -> None:
     source, shapes = OTHERS[name]
@@ -271,7 +271,7 @@ def test_results_of_dynamic_sizes() -> None:
             np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @needs_dots
 @pytest.mark.parametrize(("a", "b"), MIXED)
 def test_dot_products_are_used(a: str, b: str) -> None:

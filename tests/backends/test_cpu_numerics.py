@@ -75,7 +75,7 @@ def test_a_nan_in_any_lane_reaches_a_reduction(isa: str) -> None:
             agree(source, np.where(np.isnan(a), np.float32(-INF), a), isa=isa, vector=vector)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_extrema_of_integers_start_from_the_ends(dtype: str, isa: str) -> None:
@@ -107,7 +107,7 @@ INACTIVE = [
 ]
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("statement", INACTIVE)
 def test_lanes_beyond_the_domain_hold_neutral_elements(statement: str, isa: str) -> None:
@@ -120,6 +120,7 @@ def test_lanes_beyond_the_domain_hold_neutral_elements(statement: str, isa: str)
             np.testing.assert_allclose(got, want, rtol=1e-6, err_msg=f"{n} {m} {vector}")
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("op", ["+=!", "*=!", "min=!", "max=!"])
 def test_empty_reductions_give_the_neutral_element(op: str, isa: str) -> None:
@@ -206,7 +207,7 @@ def edges(dtype: str, n: int, seed: int) -> tuple[Array, Array]:
     return pick[rng.integers(0, len(pick), n)], pick[rng.integers(0, len(pick), n)]
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_division_floors_and_never_traps(dtype: str, isa: str) -> None:
@@ -224,7 +225,7 @@ def test_division_floors_and_never_traps(dtype: str, isa: str) -> None:
         agree(source, np.full(21, low, dtype), np.full(21, -1, dtype), isa=isa)
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_integers_wrap(dtype: str, isa: str) -> None:
@@ -277,7 +278,7 @@ def test_conversions_of_floats_saturate(target: str, isa: str) -> None:
             agree(f"def f({source}(N) A) -> (O) {{ O(i) = {target}(A(i)) }}", values[:n], isa=isa)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("dtype", [*INTEGERS, "bool"])
 def test_conversions_of_integers(dtype: str, isa: str) -> None:
@@ -416,7 +417,7 @@ def ulps(got: Array, want: Array) -> Array:
     return np.where((got == want) | (np.isnan(got) & np.isnan(want)), 0, gap)
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("group", range(len(GROUPS)))

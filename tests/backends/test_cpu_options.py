@@ -41,7 +41,7 @@ def options() -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("case", CORPUS, ids=lambda c: c.name)
 @given(data=st.data())
 @settings(_COMMON, max_examples=examples(6))
@@ -50,7 +50,7 @@ def test_results_with_random_options(case: Case, data: st.DataObject) -> None:
     check(case, sizes, 0, fitting(data.draw(options(), "options"), case.kernel.front))
 
 
-@pytest.mark.share(10)
+@pytest.mark.share(15)
 @pytest.mark.parametrize("case", CORPUS, ids=lambda c: c.name)
 @pytest.mark.parametrize("isa", isas())
 def test_results_with_default_options(case: Case, isa: str) -> None:
@@ -281,7 +281,7 @@ def test_fast_math_keeps_special_values() -> None:
     np.testing.assert_array_equal(np.signbit(fast[exact == 0]), np.signbit(exact[exact == 0]))
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("case", CORPUS, ids=lambda c: c.name)
 def test_results_of_the_corpus_with_fast_math(case: Case) -> None:
     check(case, case.sizes([19, 18, 5, 3]), 1, {"fast_math": True})

@@ -113,7 +113,7 @@ def test_floating_arithmetic(expression: str, dtype: str) -> None:
     run(f"O(i) = {expression} + A(i)", f"{dtype}(N) A, {dtype}(N) B", {"A": a, "B": b})
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("target", [*INTEGERS, *FLOATS, "bool"])
 @pytest.mark.parametrize("source", [*INTEGERS, *FLOATS, "bool"])
 def test_casts(source: str, target: str) -> None:

@@ -220,7 +220,7 @@ def four(t: str, op: str, shape: tuple[int, ...]) -> dict[str, Array]:
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")
-@pytest.mark.share(6)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("op", OPERATORS)
 @pytest.mark.parametrize("backend", ["opencl", "cpu"])

@@ -91,7 +91,7 @@ def copies(source: str, backend: str, options: dict[str, Any], **sizes: int) -> 
 TILES = {"tile": (16, 32), "threads": (16, 8), "use_shared_memory": True}
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize(
     ("dtype", "k", "expected"),
     [
@@ -160,6 +160,7 @@ def test_inspection_shows_the_width_of_copies() -> None:
     assert re.search(r"A\.\d+\[.*\] = 2 of ", loops) and "at once" in loops
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("t", ["int8", "uint8"])
 def test_products_of_bytes_become_dot_product_instructions(t: str) -> None:
     """As predicted: NVRTC recognises them in loops with a large enough unroll factor."""

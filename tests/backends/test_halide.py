@@ -313,6 +313,7 @@ def test_several_threads_call_and_compile() -> None:
 # ---- autoschedulers
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 def test_autoschedulers(scheduler: str, capfd: pytest.CaptureFixture[str]) -> None:
     options = tc.Options(autoschedule=scheduler)

@@ -158,7 +158,7 @@ UNIT = {"acos", "asin", "atanh"}
 NEAR_ZERO = {"log1p", "expm1"}
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("dtype", ["float", "double"])
 @pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - {"abs", "fma"}))
 def test_builtins(name: str, dtype: str) -> None:

@@ -65,7 +65,7 @@ def run(call: Call, nest: LoopNest, backwards: bool) -> dict[str, Array]:
     return found.outputs
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize(
     ("name", "dtype"),
@@ -204,7 +204,7 @@ def test_option_sets_give_the_same_results_in_any_order(name: str) -> None:
     in_all_modes(prepared(kernel, given), results(tc.interpret(case.source, **given)))
 
 
-@pytest.mark.share(10)
+@pytest.mark.share(15)
 @pytest.mark.parametrize("name", [*test_upstream_mapper.FIXED, *test_upstream_mapper.SHAPES], ids=str)
 def test_fixed_mappings_give_the_same_results_in_any_order(name: str | tuple[int, int]) -> None:
     """Mappings of the original's structures, and rows that several threads share."""

@@ -70,7 +70,7 @@ def test_torch_and_numpy_agree_with_the_interpreter(case: Case) -> None:
         assert compare([np.asarray(r) for r in results], wanted, workload.terms) is None, contestant.name
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "case", {c.family.__name__: c for c in ALL}.values(), ids=lambda c: c.family.__name__
 )

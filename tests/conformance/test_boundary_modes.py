@@ -28,7 +28,7 @@ def padded(x: Array, mode: str, *widths: tuple[int, int]) -> Array:
     return np.pad(x, widths, constant_values=-3 if "fill" in mode else 0)
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("n", [1, 2, 3, 40])
@@ -50,7 +50,7 @@ def test_other_types(dtype: str, mode: str, backend: str) -> None:
     np.testing.assert_array_equal(found, padded(x, mode, (4, 4))[::3][:5])
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("h", "w"), [(5, 6), (1, 9), (33, 70)])

@@ -149,7 +149,7 @@ EXACT: dict[str, tuple[str, tuple[Any, ...], Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.share(12)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", EXACT)
 def test_whole_numbers(name: str, backend: str) -> None:

@@ -48,6 +48,7 @@ def test_a_transposed_convolution(taps: int, backend: str) -> None:
     np.testing.assert_array_equal(run(backend, source, x, w), transposed(x, w, 1))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("stride", "taps"), [(2, 3), (2, 4), (3, 3), (3, 5)])
 def test_a_strided_transposed_convolution(stride: int, taps: int, backend: str) -> None:
@@ -227,6 +228,7 @@ CUT = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", CUT)
 def test_conditions_keep_a_write_in_its_tensor(name: str, backend: str) -> None:

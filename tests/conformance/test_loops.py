@@ -255,7 +255,7 @@ CASES = {
 }
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", CASES)
 def test_recurrences(name: str, backend: str) -> None:

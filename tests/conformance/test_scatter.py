@@ -19,7 +19,7 @@ def integers(*shape: int, low: int = 0, high: int = 8, dtype: Any = np.int32) ->
     return np.random.default_rng(len(shape)).integers(low, high, shape).astype(dtype)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("op", UFUNCS)
 @pytest.mark.parametrize("dtype", ["float", "double", "int", "int8", "half"])
@@ -176,7 +176,7 @@ DROPPED = {
 }
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("backend", ["reference", "cpu", "opencl"])
 @pytest.mark.parametrize("op", DROPPED)
 def test_what_lies_outside_is_dropped(op: str, backend: str) -> None:

@@ -194,7 +194,7 @@ HALVES = TRIANGLE.replace("float", "half")
         (HALVES, False),
     ],
 )
-@pytest.mark.share(10)
+@pytest.mark.share(15)
 @pytest.mark.parametrize("fusion", ["max", "min"])
 @pytest.mark.parametrize("backend", ["opencl", "cuda"])
 def test_separate_sums_need_no_guards(backend: str, source: str, guarded: bool, fusion: str) -> None:
@@ -476,6 +476,7 @@ def test_temporaries_of_a_kernel_are_in_shared_memory(source: str, options: dict
     np.testing.assert_allclose(kernel(*given), tc.interpret(source, *given), rtol=1e-5)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("source", "sizes"), [(ATTENTION, {"Q": 256, "D": 64, "K": 256}), (SOFTMAX, {"N": 512, "D": 2000})]
 )

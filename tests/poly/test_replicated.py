@@ -44,7 +44,7 @@ ROWS = """def rows(float(N,K) X, float(N) W, float(K) B) -> (M, V, Y) {
 }"""
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize(("n", "k"), [(3, 300), (40, 33), (9, 1)])
 @pytest.mark.parametrize(
     "options",

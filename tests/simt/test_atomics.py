@@ -34,7 +34,7 @@ def updates(kernel: tc.Kernel, **sizes: int) -> list[Compute]:
     return [s for s in statements(body) if isinstance(s, Compute) and s.atomic]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("op", OPERATORS)
 @pytest.mark.parametrize("t", TYPES)
 def test_atomic_updates_of_every_type_and_operator_are_exact(t: str, op: str) -> None:

@@ -112,7 +112,7 @@ CASES = {
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", CASES)
 def test_every_barrier_is_needed(name: str) -> None:
     case = CASES[name]

@@ -366,7 +366,7 @@ def test_correct_kernels_have_no_findings(name: str) -> None:
     assert wanted is None or same(result.values, wanted)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("fault", FAULTS, ids=[f.name for f in FAULTS])
 def test_every_fault_is_found(fault: Fault) -> None:

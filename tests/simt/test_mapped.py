@@ -23,7 +23,7 @@ def names() -> frozenset[str]:
     return frozenset(n for n, _ in SAMPLE[::5])
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize(
     ("name", "dtype"),

@@ -500,7 +500,7 @@ def compiled(case: Case, backend: str, **more: Any) -> tc.Kernel:
         return tc.compile(case.source, backend, options={**case.options, **more}, dynamic=case.dynamic)
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("name", CASES)
 def test_mapper_cases_have_no_findings_on_the_shim(name: str) -> None:
@@ -586,7 +586,7 @@ def test_mapper_cases_are_exact_on_pocl_at_full_size(name: str) -> None:
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-5)
 
 
-@pytest.mark.share(10)
+@pytest.mark.share(15)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", CASES)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tc.autodiff.loops import Loop
-from tc.autodiff.tape import Definition, Version, reads
+from tc.autodiff.tape import Definition, Version, mapped, reads
 from tc.ir.expr import Call, Expr, rebuild
 
 
@@ -34,9 +34,8 @@ def contracted(definitions: Sequence[Definition], versions: Mapping[str, Version
         return replace(e, args=e.args[dropped[e.name] :]) if isinstance(e, Call) and e.name in dropped else e
 
     def without(d: Definition) -> Definition:
-        args = tuple(map(visit, d.args))[dropped.get(d.target, 0) :]
-        domain = replace(d.domain, conditions=tuple(map(visit, d.domain.conditions)))
-        return replace(d, args=args, value=visit(d.value), domain=domain)
+        made = mapped(d, visit)
+        return replace(made, args=made.args[dropped.get(d.target, 0) :])
 
     return list(map(without, definitions)) if dropped else list(definitions)
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from tc.autodiff.loops import Loop
 from tc.autodiff.names import Names
-from tc.autodiff.tape import Definition, Tape, Version
+from tc.autodiff.tape import Definition, Tape, Version, mapped
 from tc.ir.expr import EQ, ZERO, Expr, IntImm, Variable, rebuild, substitute
 from tc.ir.program import Domain, Range
 from tc.ir.simplify import simplify
@@ -54,18 +54,9 @@ def without_names(definitions: Iterable[Definition], of: Mapping[str, Expr]) -> 
     def moved(r: Range) -> Range:
         return Range(substitute(r.min, at), substitute(r.extent, at))
 
-    def domain(d: Domain) -> Domain:
-        return replace(_domain(d, moved), conditions=tuple(map(visit, d.conditions)))
-
     return [
-        replace(
-            d,
-            args=tuple(map(visit, d.args)),
-            value=visit(d.value),
-            domain=domain(d.domain),
-            loops=_loops(d.loops, moved),
-        )
-        for d in definitions
+        replace(d, domain=_domain(d.domain, moved), loops=_loops(d.loops, moved))
+        for d in (mapped(d, visit) for d in definitions)
     ]
 
 

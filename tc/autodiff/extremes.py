@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tc.autodiff.derivatives import number
 from tc.autodiff.loops import Loop, boxed, counters, ranges
-from tc.autodiff.tape import Definition, Version
+from tc.autodiff.tape import Definition, Version, mapped
 from tc.dtypes import INT32
 from tc.ir.expr import EQ, NE, Call, Cast, Div, Expr, IfThenElse, Or, Select, Variable, rebuild
 from tc.ir.program import Domain, IterVar
@@ -114,9 +114,8 @@ def in_iterations(made: Made, loops: Sequence[Loop]) -> Made:
         return replace(e, args=(*at, *e.args)) if isinstance(e, Call) and e.name in names else e
 
     def definition(d: Definition) -> Definition:
-        domain = replace(d.domain, conditions=tuple(map(visit, d.domain.conditions)))
-        args = (*at, *map(visit, d.args))
-        return replace(d, args=args, value=visit(d.value), domain=domain, loops=tuple(loops))
+        made = mapped(d, visit)
+        return replace(made, args=(*at, *made.args), loops=tuple(loops))
 
     def version(v: Version) -> Version:
         own = tuple(IterVar(f"{k}", r, "pure") for k, r in enumerate(v.box))

@@ -11,7 +11,7 @@ from tc.autodiff.extents import with_named_extents, without_names
 from tc.autodiff.names import Names
 from tc.autodiff.recorder import tape
 from tc.autodiff.reverse import Adjoints, active, adjoints
-from tc.autodiff.tape import Definition, Tape, Version, reads
+from tc.autodiff.tape import Definition, Tape, Version, depends_on, reads
 from tc.errors import ArgumentError, SemanticError, Source, Span, did_you_mean
 from tc.ir.expr import Expr, IntImm, Variable, variables, walk
 from tc.ir.program import Program
@@ -281,12 +281,7 @@ def returns(v: Version) -> str:
 
 def live_of(definitions: Sequence[Definition], wanted: Iterable[str]) -> tuple[Definition, ...]:
     """The definitions without those of which no wanted version is made."""
-    live, before = set(wanted), 0
-    while len(live) != before:  # once, but for loops
-        before = len(live)
-        for d in reversed(definitions):
-            if d.target in live:
-                live |= {c.name for c in reads(d)}
+    live = depends_on(definitions, wanted)
     return tuple(d for d in definitions if d.target in live)
 
 

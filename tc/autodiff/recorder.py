@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Literal
 
 from tc.autodiff.loops import Loop, boxed, counters, following, hull, ranges
-from tc.autodiff.tape import Definition, Tape, Version
+from tc.autodiff.tape import Definition, Tape, Version, mapped, reads
 from tc.errors import SemanticError
 from tc.ir import program as ir
 from tc.ir.expr import (
@@ -197,7 +197,7 @@ class _Recorder:
         return tuple(dict.fromkeys(self._buffer(s).name for s in stages))
 
     def _reads(self, s: Stage, b: Buffer) -> bool:
-        return any(self._read_buffer(e) == b.name for e in _reads(s))
+        return any(self._read_buffer(e) == b.name for e in reads(s))
 
     def _read_buffer(self, e: Call) -> str:
         return e.name if e.kind == "image" else self.program.func(e.name).buffer
@@ -234,8 +234,7 @@ class _Recorder:
     def _copy(self, target: str, iteration: tuple[Expr, ...], b: Buffer, older: _State) -> None:
         """Define an iteration of a version by an older version."""
         self._complete(b, older.version)
-        own = tuple(IterVar(f"{b.name}_{k}", r, "pure") for k, r in enumerate(b.box))
-        domain = Domain(own)
+        domain = _elements(b)
         args = _names_of(domain)
         value = Call(older.version, (*older.iteration, *args), b.dtype, "func")
         self._add(Definition(target, (*iteration, *args), None, value, domain))
@@ -246,7 +245,7 @@ class _Recorder:
         own = [k for k, d in enumerate(self.definitions) if d.target == version]
         if v.role == "input" or v.carrier or not own or any(_covers(self.definitions[k], v) for k in own):
             return
-        domain = Domain(tuple(IterVar(f"{b.name}_{k}", r, "pure") for k, r in enumerate(b.box)))
+        domain = _elements(b)
         args = (*counters(v.loops), *_names_of(domain))
         zero = Definition(version, args, None, neutral("+", b.dtype), domain, loops=v.loops)
         self.definitions.insert(self._before_loop(own[0], v.loops), zero)
@@ -275,10 +274,9 @@ class _Recorder:
         state = self.states.get(buffer.name)
         d = Definition("", args, s.op, value, domain, s.init, span=s.span)
         if state is not None and buffer.name in self.held:
-            reduces = following is not None and following.op not in (None, "+")
             if s.op not in (None, "+"):
                 self._reduced_into(buffer, state, d)
-            elif not (s.init and reduces and following is not None and following.func == s.func):
+            elif not (s.init and _reduces_into(following, s.func)):  # that starts from its neutral element
                 self._add(_onto(d, state))
             return
         own = state is not None and any(
@@ -382,6 +380,16 @@ def _combine(op: Op, a: Expr, b: Expr) -> Expr:
             return Max(a, b)
 
 
+def _reduces_into(s: Stage | None, func: str) -> bool:
+    """Whether a stage is an extreme or a product into a version."""
+    return s is not None and s.func == func and s.op not in (None, "+")
+
+
+def _elements(b: Buffer) -> Domain:
+    """All elements of a buffer."""
+    return Domain(tuple(IterVar(f"{b.name}_{k}", r, "pure") for k, r in enumerate(b.box)))
+
+
 def _pure(d: Definition) -> Domain:
     return Domain(tuple(v for v in d.domain.vars if v.kind == "pure"))
 
@@ -405,13 +413,6 @@ def _without_single(s: Stage) -> Stage:
 
 def _onto(d: Definition, state: _State) -> Definition:
     return replace(d, target=state.version, args=(*state.iteration, *d.args))
-
-
-def _reads(s: Stage) -> Iterator[Call]:
-    for root in (s.value, *s.args, *s.domain.conditions):
-        for e in walk(root):
-            if isinstance(e, Call) and e.kind != "intrinsic":
-                yield e
 
 
 def _runs(stages: Sequence[Stage], depth: int) -> Iterator[tuple[ir.Loop | None, list[Stage]]]:
@@ -449,10 +450,4 @@ def _renamed(d: Definition, names: Mapping[str, str]) -> Definition:
         e = rebuild(e, visit)
         return replace(e, name=names[e.name]) if isinstance(e, Call) and e.name in names else e
 
-    return replace(
-        d,
-        target=names[d.target],
-        args=tuple(map(visit, d.args)),
-        value=visit(d.value),
-        domain=replace(d.domain, conditions=tuple(map(visit, d.domain.conditions))),
-    )
+    return replace(mapped(d, visit), target=names[d.target])

@@ -26,7 +26,7 @@ from tc.autodiff.index_conditions import conjunction, conjuncts, index_formula, 
 from tc.autodiff.loops import Loop, as_variables, boxed, counters, facts, ranges, reverse
 from tc.autodiff.names import Names
 from tc.autodiff.pieces import pieces
-from tc.autodiff.tape import Definition, Tape, Version, reads
+from tc.autodiff.tape import Definition, Tape, Version, depends_on, reads
 from tc.errors import InternalError
 from tc.ir.expr import (
     EQ,
@@ -67,17 +67,6 @@ def active(tape: Tape, wrt: Collection[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def useful(tape: Tape, results: Collection[str]) -> frozenset[str]:
-    """The versions on which those in `results` depend."""
-    found, before = set(results), 0
-    while len(found) != before:
-        before = len(found)
-        for d in reversed(tape.definitions):
-            if d.target in found:
-                found |= {c.name for c in reads(d)}
-    return frozenset(found)
-
-
 def adjoints(
     tape: Tape, wrt: Sequence[str], results: Collection[str], names: Names, ties: str = "first"
 ) -> Adjoints:
@@ -98,7 +87,7 @@ class _Reverse:
         self.results = results
         self.taken = names
         self.ties = ties
-        self.active = active(tape, wrt) & useful(tape, results)
+        self.active = active(tape, wrt) & depends_on(tape.definitions, results)
         self.versions = dict(tape.versions)
         self.make = Contributions(tape, names, self.versions)
         # By version, and whether it is the value in an iteration of what is carried.

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tc.autodiff.loops import Loop
 from tc.autodiff.names import Names
-from tc.autodiff.tape import Definition, Version
+from tc.autodiff.tape import Definition, Version, mapped
 from tc.dtypes import FLOAT32, INT32, INT64
 from tc.ir.expr import (
     EQ,
@@ -143,8 +143,7 @@ def from_zero(d: Definition, arguments: Mapping[str, Box], tensors: bool = False
 
     if all(box and all(r.min == ZERO for r in box) for box in arguments.values()):
         return d
-    domain = replace(d.domain, conditions=tuple(map(visit, d.domain.conditions)))
-    return replace(d, args=tuple(map(visit, d.args)), value=visit(d.value), domain=domain)
+    return mapped(d, visit)
 
 
 def _continues(start: Definition, d: Definition) -> bool:

@@ -13,15 +13,15 @@ values at the start of each iteration of the loop `carrier` and, one further, at
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from tc.autodiff.loops import Loop
 from tc.dtypes import DType
 from tc.errors import Span
 from tc.ir.expr import Call, Expr, walk
-from tc.ir.program import Box, Domain, Op
+from tc.ir.program import Box, Domain, Op, Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,26 @@ class Tape:
         return d.op is None and v.once and alone and v.dtype == d.value.dtype
 
 
-def reads(d: Definition) -> Iterator[Call]:
-    """The reads of tensors in a definition."""
+def mapped(d: Definition, f: Callable[[Expr], Expr]) -> Definition:
+    """A definition with `f` of its subscripts, its value and its conditions."""
+    domain = replace(d.domain, conditions=tuple(map(f, d.domain.conditions)))
+    return replace(d, args=tuple(map(f, d.args)), value=f(d.value), domain=domain)
+
+
+def depends_on(definitions: Iterable[Definition], wanted: Iterable[str]) -> frozenset[str]:
+    """The versions on which those that are wanted depend, these among them."""
+    latest_first = tuple(definitions)[::-1]
+    found, before = set(wanted), -1
+    while len(found) != before:  # once, but for loops
+        before = len(found)
+        for d in latest_first:
+            if d.target in found:
+                found |= {c.name for c in reads(d)}
+    return frozenset(found)
+
+
+def reads(d: Definition | Stage) -> Iterator[Call]:
+    """The reads of tensors in a definition, or in a stage of a program."""
     for root in (*d.args, d.value, *d.domain.conditions):
         for e in walk(root):
             if isinstance(e, Call) and e.kind != "intrinsic":

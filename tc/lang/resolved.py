@@ -244,24 +244,9 @@ class Cast:
     dtype: DType | None = _dtype()
 
 
-Exp = (
-    Const
-    | Imaginary
-    | Index
-    | Size
-    | Scalar
-    | Counter
-    | ExtentOf
-    | OriginOf
-    | LastIndex
-    | Access
-    | Let
-    | Apply
-    | Unary
-    | Binary
-    | If
-    | Cast
-)
+# What has no sub-expressions.
+Leaf = Const | Imaginary | Index | Size | Scalar | Counter | ExtentOf | OriginOf | LastIndex | Let
+Exp = Leaf | Access | Apply | Unary | Binary | If | Cast
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,20 +403,9 @@ class Checked:
 
 def children(e: Exp) -> tuple[Exp, ...]:
     """The direct sub-expressions."""
+    if isinstance(e, Leaf):
+        return ()
     match e:
-        case (
-            Const()
-            | Imaginary()
-            | Index()
-            | Size()
-            | Scalar()
-            | Counter()
-            | ExtentOf()
-            | OriginOf()
-            | LastIndex()
-            | Let()
-        ):
-            return ()
         case Access():
             return e.subscripts + e.fills
         case Apply():
@@ -459,20 +433,9 @@ def accesses(e: Exp) -> Iterator[Access]:
 
 def rebuild(e: Exp, f: Callable[[Exp], Exp]) -> Exp:
     """`e` with `f` applied to its direct sub-expressions."""
+    if isinstance(e, Leaf):
+        return e
     match e:
-        case (
-            Const()
-            | Imaginary()
-            | Index()
-            | Size()
-            | Scalar()
-            | Counter()
-            | ExtentOf()
-            | OriginOf()
-            | LastIndex()
-            | Let()
-        ):
-            return e
         case Access():
             modes = tuple(m if m.value is None else Mode(m.name, f(m.value)) for m in e.modes)
             return replace(e, subscripts=tuple(map(f, e.subscripts)), modes=modes)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from tc.codegen import llvm_jit
 from tc.ir import verify
-from tc.ir.expr import LE, Add, Call, IntImm, Sub, Variable, walk
+from tc.ir.expr import LE, Add, Call, IntImm, Variable, walk
 from tc.ir.loops import Array, If, LoopNest, Stmt
 from tc.ir.printer import nest_text
 from tc.ir.program import Program
@@ -337,20 +337,19 @@ def _segments(state: CpuState, make: Callable[[CpuState], CpuState]) -> CpuState
         return make(state)
     parts = segments.parts(state.program)
     typical = {**state.typical, **segments.typical_counters(parts, state.typical)}
-    decisions = replace(state.policy, collapse=False, store=None)
+    decisions = replace(state.policy, collapse=False, store=None, constant_temporaries=True)
     made: list[CpuState] = []
 
     def compiled_segment(part: segments.Segment) -> composition.Compiled:
         if part.serial:
             one = _IDENTITY.run(IdentityState(program=part.program))
             nest = loop_nest.assemble(part.program, one.body)
-            return composition.Compiled(nest, nest.workspace)
+            return composition.Compiled(nest, part.program)
         at = {n: typical[n] for n in part.program.sizes}
         first = replace(state, program=part.program, policy=decisions, typical=at, rankings=Rankings())
         found = _TO_NEST.run(replace(first, dependences=[], distances=Distances(), splits=False))
         made.append(found)
-        own = simplify(Sub(found.nest.workspace, IntImm(found.private)), exact=True)
-        return composition.Compiled(found.nest, own)
+        return composition.Compiled(found.nest, part.program)
 
     nest, private = composition.composed(state.program, parts, compiled_segment)
     whole = replace(state, nest=nest, private=private, parts=tuple(made), composed=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from tc.dtypes import DType
 from tc.ir.evaluate import bytes_of, evaluate
 from tc.ir.expr import Call, Expr, IfThenElse, inline_lets, variables, walk
 from tc.ir.program import Program, Stage
@@ -25,7 +26,9 @@ from .target import LINE, Machine
 def program_policy(machine: Machine, options: Options) -> ProgramPolicy:
     """The decisions of the passes over programs; `fusion="min"` keeps every statement as it is."""
     as_written = options.fusion == "min"
-    return ProgramPolicy(None if as_written else recompute(machine), None if as_written else store(machine))
+    if as_written:
+        return ProgramPolicy(None, None)
+    return ProgramPolicy(recompute(machine), store(machine), prefix_chunk(machine))
 
 
 # ---- temporaries
@@ -78,6 +81,12 @@ def store(machine: Machine) -> Callable[[Program, Operand], bool]:
         return found.instances / lanes * each / machine.fma_units > once
 
     return worth
+
+
+def prefix_chunk(machine: Machine) -> Callable[[DType], int]:
+    """The points of a chunk of a prefix reduction (`tc.transforms.program.prefixes`): the lanes of a vector,
+    which then has the results of one chunk."""
+    return lambda t: machine.isa.lanes(t.itemsize)
 
 
 # ---- long reductions

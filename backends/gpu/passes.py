@@ -220,7 +220,7 @@ def with_loops(
             return make(state)
         found = segments.parts(state.program)
         typical = {**state.typical, **segments.typical_counters(found, state.typical)}
-        decisions = replace(state.policy, collapse=False, store=None)
+        decisions = replace(state.policy, collapse=False, store=None, constant_temporaries=True)
         made: list[GpuState] = []
 
         def compiled_segment(part: segments.Segment) -> composition.Compiled:
@@ -233,7 +233,7 @@ def with_loops(
             else:
                 one = to_launches.run(replace(first, splits=False))
             made.append(one)
-            return composition.Compiled(one.nest, one.nest.workspace)
+            return composition.Compiled(one.nest, part.program)
 
         nest, _ = composition.composed(state.program, found, compiled_segment)
         return to_code.run(replace(state, nest=nest, parts=tuple(made)))

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tc.dtypes import DType
 from tc.ir.expr import Call, IfThenElse, walk
 from tc.ir.loops import WARP
 from tc.ir.program import Program, Stage
@@ -31,6 +32,7 @@ def program_policy(target: Target, options: Options) -> ProgramPolicy:
     return ProgramPolicy(
         None if as_written else recompute(target),
         None if as_written else store(target),
+        None if as_written else prefix_chunk,
         collapse=not (options.tile or options.threads or options.blocks),
         interchange_without_operands=False,
     )
@@ -93,6 +95,12 @@ def store(target: Target) -> Callable[[Program, Operand], bool]:
 
 def _is_function(e: object) -> bool:
     return isinstance(e, Call) and e.kind == "intrinsic"
+
+
+def prefix_chunk(t: DType) -> int:
+    """The points of a chunk of a prefix reduction (`tc.transforms.program.prefixes`): the values of one chunk
+    are read by the threads of a warp."""
+    return WARP
 
 
 # ---- long reductions

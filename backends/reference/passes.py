@@ -101,7 +101,7 @@ def _segments(state: ReferenceState, make: Callable[[ReferenceState], ReferenceS
     def compiled_segment(part: segments.Segment) -> composition.Compiled:
         made = make(replace(state, program=part.program))
         trees.append(made.tree)
-        return composition.Compiled(made.nest, made.nest.workspace)
+        return composition.Compiled(made.nest, part.program)
 
     nest, _ = composition.composed(state.program, segments.parts(state.program), compiled_segment)
     return replace(state, nest=nest, tree="".join(trees))

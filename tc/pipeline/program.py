@@ -1,6 +1,7 @@
 """The passes over programs, before a schedule exists: one order, which all polyhedral backends share.
 
     restrict     conditions of reductions become conditions of their domains
+    prefixes     long prefix reductions become sums of chunks and of what is left
     divisors     a sum of quotients by what it does not change is divided once
     zero_points  products of narrow integers less zero points become products, corrected by sums
     inline       a temporary is computed where it is read
@@ -23,13 +24,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from tc.dtypes import DType
 from tc.ir import verify
 from tc.ir.printer import program_text
 from tc.ir.program import Program
 from tc.pipeline import equivalence
 from tc.pipeline.pass_manager import Pass
 from tc.transforms.program import collapse as collapsing
-from tc.transforms.program import divisors, guards, inline, interchange, materialize, zero_points
+from tc.transforms.program import divisors, guards, inline, interchange, materialize, prefixes, zero_points
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +39,18 @@ class ProgramPolicy:
     """What a target decides about the passes over programs.
 
     `recompute` says whether to compute a temporary where it is read, `store` whether to compute an operand
-    once, before it is read; without them there is no `inline` and no `materialize`.  `interchange`:
-    reductions are reordered always, or only where operands were materialized, which are then read as they
-    lie.
+    once, before it is read; without them there is no `inline` and no `materialize`.  `prefix` has the points
+    of a chunk of a prefix reduction, for values of a type; without it these stay.  `interchange`: reductions
+    are reordered always, or only where operands were materialized, which are then read as they lie.
+    `constant_temporaries`: new ones have constant sizes, as those of a part of a program with loops must.
     """
 
     recompute: Callable[[Program, inline.Inlined], bool] | None
     store: Callable[[Program, materialize.Operand], bool] | None
+    prefix: Callable[[DType], int] | None = None
     collapse: bool = True
     interchange_without_operands: bool = True
+    constant_temporaries: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +58,7 @@ class ProgramState:
     """A program on its way through these passes.
 
     `typical` are values of the sizes that it leaves symbolic.  `inlined` and `operands` name the temporaries
-    that it lost and gained.
+    that it lost and gained, `prefixes` the tensors whose prefix reductions are done in chunks.
     """
 
     program: Program
@@ -61,11 +66,13 @@ class ProgramState:
     typical: Mapping[str, int]
     inlined: tuple[str, ...] = ()
     operands: tuple[str, ...] = ()
+    prefixes: tuple[str, ...] = ()
 
     @property
     def temporaries_text(self) -> str:
-        """A line for the temporaries that were lost and one for those that were gained."""
+        """A line for the temporaries that were lost, one for those that were gained, and one for prefixes."""
         lines = (
+            ("prefix reductions in chunks", self.prefixes),
             ("computed where they are read", self.inlined),
             ("computed once, before they are read", self.operands),
         )
@@ -90,6 +97,14 @@ def same_program(before: ProgramState, after: ProgramState) -> str:
 
 def _restrict(state: P) -> P:
     return replace(state, program=guards.restrict(state.program))
+
+
+def _prefixes(state: P) -> P:
+    if state.policy.prefix is None:
+        return state
+    constant = state.policy.constant_temporaries
+    program, names = prefixes.in_chunks(state.program, state.policy.prefix, state.typical, constant)
+    return replace(state, program=program, prefixes=names)
 
 
 def _divisors(state: P) -> P:
@@ -138,6 +153,12 @@ def program_passes(kind: type[P]) -> tuple[Pass[P], ...]:
             "move conditions of reductions into their iteration domains",
             "tc/transforms/program/guards.py",
             _restrict,
+        ),
+        judged(
+            "prefixes",
+            "long prefix reductions in chunks",
+            "tc/transforms/program/prefixes.py",
+            _prefixes,
         ),
         judged(
             "divisors",

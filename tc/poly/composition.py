@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tc.errors import InternalError
 from tc.ir.expr import Add, Expr, IntImm, Load, Sub, rebuild
 from tc.ir.loops import (
     Array,
@@ -33,11 +34,18 @@ from tc.transforms.program.segments import Part, Repeat, Segment
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A segment's nest, and the bytes of its workspace that its own temporaries take: what it adds lies
-    behind them."""
+    """The nest of a segment's program.  Passes may have added temporaries to it, and taken others away."""
 
     nest: LoopNest
-    own: Expr
+    program: Program
+
+    @property
+    def own(self) -> Expr:
+        """The bytes of its workspace that the temporaries of its program take: what passes add lies behind
+        them."""
+        placed = {a.name for a in self.nest.arrays if a.offset is not None}
+        unused = {b.name for b in self.program.buffers if b.role == "temporary"} - placed
+        return loop_nest.assemble(self.program, Block(()), unused).workspace
 
 
 def composed(
@@ -66,7 +74,9 @@ def composed(
                 offset = simplify(Add(base.workspace, Sub(offset, made.own)), exact=True)
             more.append(replace(a, name=names[a.name], offset=offset))
         added = simplify(Sub(made.nest.workspace, made.own), exact=True)
-        most = max(most, added.value if isinstance(added, IntImm) else 0)
+        if not isinstance(added, IntImm):
+            raise InternalError("a part of a program with loops added temporaries of symbolic size")
+        most = max(most, added.value)
         for k, site in enumerate(made.nest.sites):
             if site != program.sites[k]:
                 sites[k] = site

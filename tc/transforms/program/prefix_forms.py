@@ -1,0 +1,95 @@
+"""What is a prefix reduction: `y(d) op= e(k) where k <= d`, or over a suffix, with any affine bound.
+
+The values do not depend on the variables of the bound, so results share them: that of a longer prefix has all
+that a shorter one has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tc.ir.expr import GE, GT, LE, LT, Call, Expr, FloorDiv, IntImm, Sub, Variable, variables, walk
+from tc.ir.program import IterVar, Program, Stage
+from tc.ir.simplify import from_terms, linear_terms, simplify
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """A reduction over the points of `var` up to `bound` inclusive, or from it on (`suffix`).
+
+    `along` are the pure variables of the bound, `inner` the other variables of the reduction.  Conditions are
+    of what is combined (`of_values`) or of the results (`of_results`).
+    """
+
+    var: IterVar
+    bound: Expr
+    suffix: bool
+    along: frozenset[str]
+    inner: tuple[IterVar, ...]
+    of_values: tuple[Expr, ...]
+    of_results: tuple[Expr, ...]
+
+    @property
+    def offset(self) -> int | None:
+        """How far the bound is beyond its only variable; None if it is another form."""
+        terms, offset = linear_terms(self.bound)
+        only = len(self.along) == 1 and terms == {Variable(next(iter(self.along))): 1}
+        return offset if only else None
+
+
+def prefix_of(program: Program, stage: Stage) -> Prefix | None:
+    """The prefix reduction that a stage is; None if it is another reduction, or none."""
+    if stage.op is None or stage.scatters or not stage.domain.conditions:
+        return None
+    own = program.func_buffers[stage.func]
+    calls = [e for e in walk(stage.value) if isinstance(e, Call)]
+    if any(e.checked or program.func_buffers.get(e.name) == own for e in calls):
+        return None
+    found = (_along(stage, v) for v in stage.domain.vars if v.kind == "reduction")
+    return next((p for p in found if p is not None), None)
+
+
+def _along(stage: Stage, var: IterVar) -> Prefix | None:
+    """A stage as a prefix reduction over one of its variables."""
+    domain = stage.domain
+    pure = {v.name for v in domain.vars if v.kind == "pure"}
+    inner = tuple(v for v in domain.vars if v.kind == "reduction" and v is not var)
+    linking = [c for c in domain.conditions if var.name in variables(c) and variables(c) & pure]
+    solved = _solved(linking[0], var.name) if len(linking) == 1 else None
+    if solved is None:
+        return None
+    bound, suffix = solved
+    along = frozenset(variables(bound) & pure)
+    reductions = {var.name, *(v.name for v in inner)}
+    if variables(bound) & reductions or variables(stage.value) & along:
+        return None
+    rest = [c for c in domain.conditions if c is not linking[0]]
+    of_values = tuple(c for c in rest if variables(c) & reductions)
+    if any(variables(c) & along for c in of_values):
+        return None
+    of_results = tuple(c for c in rest if not variables(c) & reductions)
+    return Prefix(var, bound, suffix, along, inner, of_values, of_results)
+
+
+def _solved(condition: Expr, name: str) -> tuple[Expr, bool] | None:
+    """The last point of a variable where a condition holds, or the first one (true); None if neither is
+    affine."""
+    match condition:
+        case LE() | LT():
+            difference = Sub(condition.a, condition.b)
+        case GE() | GT():
+            difference = Sub(condition.b, condition.a)
+        case _:
+            return None
+    terms, offset = linear_terms(difference)
+    offset += isinstance(condition, LT | GT)
+    factor = terms.pop(Variable(name), 0)
+    if not factor or any(name in variables(t) for t in terms):
+        return None
+    if any(isinstance(e, Call) for t in terms for e in walk(t)):
+        return None
+    if factor > 0:  # factor * name <= -rest
+        rest = from_terms({t: -c for t, c in terms.items()}, -offset)
+    else:  # |factor| * name >= rest
+        rest = from_terms(terms, offset - factor - 1)
+    return simplify(FloorDiv(rest, IntImm(abs(factor))), exact=True), factor < 0

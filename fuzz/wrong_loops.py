@@ -395,4 +395,32 @@ WRONG_LOOPS = (
         "if init is None:",
         (on("result", "def f(float(N) A) -> (B) { B(i) = A(i)\nB(i) = B(N-1-i) where i in 0:N }", N=8),),
     ),
+    Miscompilation(
+        "an element behind the last one exists",
+        "inside._inside",
+        "within(found, (0, int(extent) - 1))",
+        "within(found, (0, int(extent)))",
+        (
+            on(
+                "structure",
+                "def f(float(N) A) -> (B) { B(i) +=! A(i+j) where i in 0:N, j in 0:2, i + j < N }",
+                N=9,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "all elements of a dimension of symbolic size exist",
+        "inside._inside",
+        "room is not None and room >= 0",
+        "room is not None",
+        (
+            on(
+                "structure",
+                "def f(float(N) A, float(M) W) -> (B) { B(i) +=! A(j) * W(i) where i in 0:M, j in 0:N+1, j < N }",
+                dynamic="N",
+                N=9,
+                M=5,
+            ),
+        ),
+    ),
 )

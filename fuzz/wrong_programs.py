@@ -24,6 +24,8 @@ STENCIL = """def f(float(N,M) A) -> (C) {
 PADDED = """def f(float(N,C,H) I, float(F,C,K) W) -> (O) {
   O(n,f,h) +=! (h + k >= 1 && h + k <= H ? I(n,c,h+k-1) : 0) * W(f,c,k) where h in 0:H
 }"""
+PREFIX = "def f(float(N,D) A) -> (y) { y(n,d) +=! A(n,k) where k <= d, d in 0:D }"
+STRIDED = "def f(float(C,N) x, float(C,K) w) -> (y) { y(h) +=! (h-i) % 2 == 0 && h >= i && h-i < 2*N ? x(c,(h-i)/2) * w(c,i) : 0 where h in 0:2*N+1 }"
 
 WRONG_PROGRAMS = (
     Miscompilation(
@@ -180,5 +182,54 @@ WRONG_PROGRAMS = (
         "start_value = neutral(stage.op, dtype)",
         'start_value = neutral("+", dtype)',
         (on("equivalence", LEAST, values={"A": (5, 7, 9)}, N=150_001),),
+    ),
+    Miscompilation(
+        "the last chunk of a prefix is as long as the others",
+        "prefixes._Rewriter.chunks",
+        "return [] if whole else [LT(at, extent)]",
+        "return []",
+        (on("equivalence", PREFIX.replace("k <= d", "k >= d"), N=3, D=99),),
+    ),
+    Miscompilation(
+        "what is before a chunk has the chunk",
+        "prefixes._Rewriter.chunks",
+        "(GT if p.suffix else LT)",
+        "(GE if p.suffix else LE)",
+        (on("equivalence", PREFIX, N=3, D=99),),
+    ),
+    Miscompilation(
+        "a prefix that ends before a point has the point",
+        "prefixes._Rewriter.chunks",
+        "strict = p.offset != 0",
+        "strict = False",
+        (on("equivalence", PREFIX.replace("k <= d", "k < d"), N=3, D=99),),
+    ),
+    Miscompilation(
+        "a shifted prefix begins with the first point",
+        "prefixes._Rewriter.from_prefixes",
+        "Min(p.bound, last), GE(p.bound, first)",
+        "Min(p.bound, last), GE(last, first)",
+        (on("equivalence", PREFIX.replace("k <= d", "k <= d - 7"), N=3, D=99),),
+    ),
+    Miscompilation(
+        "all phases have windows of one length",
+        "phases.Phase.groups",
+        "Group(0, more, length + 1)",
+        "Group(0, more, length)",
+        (on("equivalence", STRIDED, C=2, N=9, K=3),),
+    ),
+    Miscompilation(
+        "a result takes the phase of its neighbour",
+        "phases.Phase.back",
+        "Sub(Variable(self.result.name), IntImm(self.origin))",
+        "Sub(Variable(self.result.name), IntImm(self.origin - 1))",
+        (on("equivalence", STRIDED, C=2, N=9, K=3),),
+    ),
+    Miscompilation(
+        "the last place is that of the last phase",
+        "phases.Phase.places",
+        "self.origin + self.spread[0]",
+        "self.origin + self.spread[1]",
+        (on("equivalence", STRIDED, C=2, N=9, K=3),),
     ),
 )

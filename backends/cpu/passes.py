@@ -21,7 +21,7 @@ from tc.pipeline.polyhedra import PolyhedralState, legal_fusion, require_special
 from tc.pipeline.polyhedra import show as show_polyhedra
 from tc.pipeline.program import ProgramState, program_passes, same_program
 from tc.pipeline.program import show as show_program
-from tc.poly import composition, loop_nest, schedule, tile_plan, tiles, tree_text
+from tc.poly import composition, inside, loop_nest, schedule, tile_plan, tiles, tree_text
 from tc.poly.context import isl_context
 from tc.poly.dependences import Dependences
 from tc.poly.exponents import nonpositive_exponents
@@ -129,6 +129,10 @@ def _exponents(state: CpuState) -> CpuState:
 def _fractions(state: CpuState) -> CpuState:
     with isl_context():
         return replace(state, polyhedra=divided_fractions(state.polyhedra))
+
+
+def _inside(state: CpuState) -> CpuState:
+    return replace(state, polyhedra=inside.marked(state.polyhedra))
 
 
 # ---- loops
@@ -374,6 +378,14 @@ _TO_POLYHEDRA = (
         "tc/poly/exponents.py",
         _exponents,
         show_polyhedra,
+    ),
+    Pass(
+        "inside",
+        "mark reads of elements that exist whatever conditions say",
+        "tc/poly/inside.py",
+        _inside,
+        show_polyhedra,
+        lambda before, after: inside.check(after.polyhedra),
     ),
     Pass("fractions", "mark dividends between 0 and 1", "tc/poly/fractions.py", _fractions, show_polyhedra),
 )

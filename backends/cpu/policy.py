@@ -28,7 +28,7 @@ def program_policy(machine: Machine, options: Options) -> ProgramPolicy:
     as_written = options.fusion == "min"
     if as_written:
         return ProgramPolicy(None, None)
-    return ProgramPolicy(recompute(machine), store(machine), prefix_chunk(machine))
+    return ProgramPolicy(recompute(machine), store(machine), prefix_chunk(machine), phases=True)
 
 
 # ---- temporaries

@@ -227,13 +227,15 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A read of a buffer in a loop nest at zero-based subscripts; `checked` and `site` as in `Call`."""
+    """A read of a buffer in a loop nest at zero-based subscripts; `checked` and `site` as in `Call`.
+    `inside`: the element exists at all points of the ranges of its statement, whatever conditions say."""
 
     buffer: str
     subscripts: tuple[Expr, ...]
     dtype: DType
     checked: tuple[int, ...] = ()
     site: int = -1
+    inside: bool = False
 
 
 Expr = (

@@ -1,6 +1,7 @@
 """The passes over programs, before a schedule exists: one order, which all polyhedral backends share.
 
     restrict     conditions of reductions become conditions of their domains
+    phases       reductions over residues, as those of strides, become one for each residue
     prefixes     long prefix reductions become sums of chunks and of what is left
     divisors     a sum of quotients by what it does not change is divided once
     zero_points  products of narrow integers less zero points become products, corrected by sums
@@ -31,7 +32,16 @@ from tc.ir.program import Program
 from tc.pipeline import equivalence
 from tc.pipeline.pass_manager import Pass
 from tc.transforms.program import collapse as collapsing
-from tc.transforms.program import divisors, guards, inline, interchange, materialize, prefixes, zero_points
+from tc.transforms.program import (
+    divisors,
+    guards,
+    inline,
+    interchange,
+    materialize,
+    phases,
+    prefixes,
+    zero_points,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +50,8 @@ class ProgramPolicy:
 
     `recompute` says whether to compute a temporary where it is read, `store` whether to compute an operand
     once, before it is read; without them there is no `inline` and no `materialize`.  `prefix` has the points
-    of a chunk of a prefix reduction, for values of a type; without it these stay.  `interchange`: reductions
+    of a chunk of a prefix reduction, for values of a type; without it these stay.  With `phases` reductions
+    over residues are split.  `interchange`: reductions
     are reordered always, or only where operands were materialized, which are then read as they lie.
     `constant_temporaries`: new ones have constant sizes, as those of a part of a program with loops must.
     """
@@ -48,6 +59,7 @@ class ProgramPolicy:
     recompute: Callable[[Program, inline.Inlined], bool] | None
     store: Callable[[Program, materialize.Operand], bool] | None
     prefix: Callable[[DType], int] | None = None
+    phases: bool = False
     collapse: bool = True
     interchange_without_operands: bool = True
     constant_temporaries: bool = False
@@ -58,7 +70,8 @@ class ProgramState:
     """A program on its way through these passes.
 
     `typical` are values of the sizes that it leaves symbolic.  `inlined` and `operands` name the temporaries
-    that it lost and gained, `prefixes` the tensors whose prefix reductions are done in chunks.
+    that it lost and gained, `prefixes` the tensors whose prefix reductions are done in chunks, `phases` those
+    whose reductions are apart for each residue.
     """
 
     program: Program
@@ -67,11 +80,13 @@ class ProgramState:
     inlined: tuple[str, ...] = ()
     operands: tuple[str, ...] = ()
     prefixes: tuple[str, ...] = ()
+    phases: tuple[str, ...] = ()
 
     @property
     def temporaries_text(self) -> str:
         """A line for the temporaries that were lost, one for those that were gained, and one for prefixes."""
         lines = (
+            ("a reduction for each residue", self.phases),
             ("prefix reductions in chunks", self.prefixes),
             ("computed where they are read", self.inlined),
             ("computed once, before they are read", self.operands),
@@ -97,6 +112,13 @@ def same_program(before: ProgramState, after: ProgramState) -> str:
 
 def _restrict(state: P) -> P:
     return replace(state, program=guards.restrict(state.program))
+
+
+def _phases(state: P) -> P:
+    if not state.policy.phases:
+        return state
+    program, names = phases.split_phases(state.program)
+    return replace(state, program=program, phases=names)
 
 
 def _prefixes(state: P) -> P:
@@ -153,6 +175,12 @@ def program_passes(kind: type[P]) -> tuple[Pass[P], ...]:
             "move conditions of reductions into their iteration domains",
             "tc/transforms/program/guards.py",
             _restrict,
+        ),
+        judged(
+            "phases",
+            "reductions over residues, one for each residue",
+            "tc/transforms/program/phases.py",
+            _phases,
         ),
         judged(
             "prefixes",

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 
 from tc.codegen.llvm_expr import PREDICATES
-from tc.dtypes import BOOL, INT64
+from tc.dtypes import BOOL, INT32, INT64
 from tc.errors import InternalError, unreachable
 from tc.ir.expr import (
     EQ,
@@ -263,7 +263,23 @@ class ExpressionEmitter(IndexEmitter):
                     d = difference.constant
                     holds = {EQ: d == 0, NE: d != 0, LT: d < 0, LE: d <= 0, GT: d > 0, GE: d >= 0}[type(e)]
                     return self.integer(int(holds), BOOL)
+                if (narrow := self._comparison_of_lanes(e, difference)) is not None:
+                    return narrow
         return self.compare(PREDICATES[type(e)], self.value(e.a, env), self.value(e.b, env))
+
+    def _comparison_of_lanes(self, e: EQ | NE | LT | LE | GT | GE, difference: Affine) -> Value | None:
+        """How a form that differs between lanes compares with 0, in 32 bits; None of other forms, and of
+        those that 32 bits may not hold."""
+        lane, rest = difference.lane, Affine() - difference.uniform
+        least, greatest = self.value_range(rest)
+        if not lane or least < -_INT32_MAX or greatest > _INT32_MAX or abs(lane) * self.lanes > _INT32_MAX:
+            return None
+        scalar = self.index_value(rest)
+        if scalar.constant is not None:
+            other = self.integer(int(scalar.constant), INT32)
+        else:
+            other = Value(self.pure(f"trunc i64 {scalar.text} to i32"), INT32)
+        return self.compare(PREDICATES[type(e)], self.steps(INT32, self.lanes, lane), other)
 
     # Lazy choice.
 
@@ -423,7 +439,7 @@ class ExpressionEmitter(IndexEmitter):
             return found
         address = self.address(array, e.subscripts, env)
         if address is not None:
-            return self.load(array, address)
+            return self.load(array, address, e.inside)
         promotion = self.promotion_of(array)
         if promotion is not None and array.name in promotion.written:  # else memory has it, too
             raise InternalError(f"'{array.name}' is in registers and read where data says")

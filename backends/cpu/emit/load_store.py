@@ -92,8 +92,9 @@ class MemoryEmitter(ShuffleEmitter):
 
     # Loads.
 
-    def load(self, array: Array, address: Affine) -> Value:
-        """The elements at an affine address, one for all lanes or one each."""
+    def load(self, array: Array, address: Affine, inside: bool = False) -> Value:
+        """The elements at an affine address, one for all lanes or one each; `inside`: they exist also where
+        the mask is not set."""
         lane = address.lane
         version = self.versions.get(array.name, 0)
         key = (array.name, version, address, self.lanes if lane else 0)
@@ -102,8 +103,8 @@ class MemoryEmitter(ShuffleEmitter):
                 value, mask = scope[key]
                 if mask is None or (self.mask is not None and mask.text == self.mask.text):
                     return value
-        value = self._load(array, address, key in self.reload_elements)
-        guarded = self.mask is not None and self.mask.active is None and not self.mask.some
+        value = self._load(array, address, key in self.reload_elements, inside)
+        guarded = not inside and self.mask is not None and self.mask.active is None and not self.mask.some
         self.loaded[-1][key] = (value, self.mask if lane or guarded else None)
         return value
 
@@ -139,11 +140,11 @@ class MemoryEmitter(ShuffleEmitter):
         finally:
             self.lanes, self.mask = saved
 
-    def _load(self, array: Array, address: Affine, reload: bool = False) -> Value:
+    def _load(self, array: Array, address: Affine, reload: bool = False, inside: bool = False) -> Value:
         """Emit the load of the elements at an affine address."""
         lane, t = address.lane, array.dtype
         if lane == 0:
-            if self.mask is not None and self.mask.active is None and not self.mask.some:
+            if not inside and self.mask is not None and self.mask.active is None and not self.mask.some:
                 return self._load_if_active(array, address)
             return self.from_storage(t, self.op(
                 f"load {storage_type(t)}, ptr {self.pointer(array, address, reload)}, align {t.itemsize}"

@@ -64,11 +64,11 @@ class PromotionEmitter(MemoryEmitter):
         """Emits another function, which shares no operands with this one."""
         raise NotImplementedError
 
-    def load(self, array: Array, address: Affine) -> Value:
+    def load(self, array: Array, address: Affine, inside: bool = False) -> Value:
         promotion = self.promotion_of(array)
-        return (
-            super().load(array, address) if promotion is None else self._load_slot(promotion, array, address)
-        )
+        if promotion is None:
+            return super().load(array, address, inside)
+        return self._load_slot(promotion, array, address)
 
     def store(self, array: Array, address: Affine, v: Value) -> None:
         promotion = self.promotion_of(array)

@@ -7,7 +7,8 @@ product; inside the value it stands in the innermost loop.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tc.dtypes import DType, accumulator
@@ -20,12 +21,15 @@ from tc.ir.expr import (
     LT,
     NE,
     TRUE,
+    ZERO,
     Add,
     And,
     Call,
     Cast,
     Compare,
     Expr,
+    FloorDiv,
+    FloorMod,
     IfThenElse,
     IntImm,
     Mul,
@@ -37,12 +41,14 @@ from tc.ir.expr import (
     Variable,
     constant,
     imm,
+    rebuild,
+    variables,
     walk,
 )
-from tc.ir.intervals import Interval, box_interval, interval
+from tc.ir.intervals import Interval, box_interval, compared, interval, is_index
 from tc.ir.lower import neutral
 from tc.ir.program import Domain, IterVar, Program, Stage, moved_sites
-from tc.ir.simplify import is_pure, simplify
+from tc.ir.simplify import conjunction, is_pure, simplify
 
 _NEGATED: Mapping[type, type[Compare]] = {LT: GE, LE: GT, GT: LE, GE: LT, EQ: NE, NE: EQ}
 
@@ -54,7 +60,7 @@ def restrict(program: Program) -> Program:
         if s.op is None:
             continue
         nothing = neutral(s.op, accumulator(program.func(s.func).dtype, s.value.dtype))
-        started = before is not None and before.init and before.func == s.func
+        started = before is not None and before.func == s.func and _sets(before, nothing)
         # A sum that starts from 0 is never the -0 which adding 0 would change.
         other = _restricted(s, nothing) if started or s.op != "+" or nothing.dtype.is_int else s
         if other is not s:
@@ -63,10 +69,16 @@ def restrict(program: Program) -> Program:
     return program
 
 
+def _sets(before: Stage, nothing: Expr) -> bool:
+    """Whether the stage before an update sets all elements to the neutral one, or to the same number."""
+    value = constant(before.value)
+    zero = value is not None and value == constant(nothing) and math.copysign(1, value) > 0
+    return before.init or (zero and before.op is None and not before.domain.conditions)
+
+
 def _restricted(s: Stage, nothing: Expr) -> Stage:
     """A stage that combines no `nothing`, its neutral element, where a condition says that it would."""
-    ranges = {v.name: box_interval((v.range,), 0) for v in s.domain.vars}
-    names = {n: r for n, r in ranges.items() if r is not None and r[0] <= r[1]}
+    names = _intervals(s.domain)
     value, conditions = s.value, list[Expr]()
     while (found := _guarded(value, nothing)) is not None:
         condition, value = found
@@ -86,6 +98,55 @@ def _restricted(s: Stage, nothing: Expr) -> Stage:
         return s
     conditions = [c for c in dict.fromkeys([*s.domain.conditions, *conditions]) if c != TRUE]
     return replace(s, value=value, domain=Domain(_in_order(s.domain, value), tuple(conditions)))
+
+
+def in_exact_integers(value: Expr, domain: Domain) -> Expr:
+    """A value with its conditions in exact integers, as far as they are affine in variables of known ranges:
+    simpler ones, that mean the same."""
+    names = _intervals(domain)
+
+    def of(e: Expr) -> Expr:
+        e = rebuild(e, of)
+        if not isinstance(e, IfThenElse):
+            return e
+        parts = [_affine_condition(c, names) or c for c in _conjuncts(e.condition)]
+        left = [c for c in parts if _truth(c, names) is not True]
+        if any(_truth(c, names) is False for c in left):
+            return e.else_value
+        return replace(e, condition=conjunction(left)) if left else e.then_value
+
+    return of(value)
+
+
+def needed(conditions: Iterable[Expr], domain: Domain) -> tuple[Expr, ...]:
+    """The conditions of a domain without those that hold for all of its points, and without terms that both
+    sides have."""
+    names = _intervals(domain)
+    shortened = dict.fromkeys(map(_shortened, conditions))
+    return tuple(c for c in shortened if _truth(c, names) is not True)
+
+
+def _shortened(e: Expr) -> Expr:
+    """A comparison without terms that both sides have."""
+    if not isinstance(e, LT | LE | GT | GE | EQ | NE) or e.a.dtype != INDEX:
+        return e
+    difference = simplify(Sub(e.a, e.b), exact=True)
+    fewer = len(list(walk(difference))) < len(list(walk(e.a))) + len(list(walk(e.b)))
+    return type(e)(difference, ZERO) if fewer and variables(difference) != variables(e) else e
+
+
+def _intervals(domain: Domain) -> Mapping[str, Interval]:
+    """The values of the variables whose ranges are known and not empty."""
+    ranges = {v.name: box_interval((v.range,), 0) for v in domain.vars}
+    return {n: r for n, r in ranges.items() if r is not None and r[0] <= r[1]}
+
+
+def _truth(e: Expr, names: Mapping[str, Interval]) -> bool | None:
+    """Whether a comparison holds for all variables, or for none; None if that depends, or is not known."""
+    if not isinstance(e, LT | LE | GT | GE | EQ | NE) or not (is_index(e.a, names) and is_index(e.b, names)):
+        return True if e == TRUE else None
+    a, b = interval(e.a, names), interval(e.b, names)
+    return None if a is None or b is None else compared(e, a, b)
 
 
 def _in_order(domain: Domain, value: Expr) -> tuple[IterVar, ...]:
@@ -139,10 +200,18 @@ def _affine_condition(e: Expr, names: Mapping[str, Interval]) -> Expr | None:
         case UIntImm():
             return e if e == TRUE else None
         case LT() | LE() | GT() | GE() | EQ() if e.a.dtype.is_int:
-            a, b = _affine(e.a, names), _affine(e.b, names)
+            a, b = _quasi_affine(e.a, names), _quasi_affine(e.b, names)
             return None if a is None or b is None else simplify(type(e)(a, b), exact=True)
         case _:
             return None
+
+
+def _quasi_affine(e: Expr, names: Mapping[str, Interval]) -> Expr | None:
+    """An affine expression in exact integers, or its quotient or remainder by a positive number."""
+    if isinstance(e, FloorDiv | FloorMod) and isinstance(e.b, IntImm) and e.b.value > 0:
+        a = _affine(e.a, names)
+        return None if a is None else type(e)(a, IntImm(e.b.value))
+    return _affine(e, names)
 
 
 def _affine(e: Expr, names: Mapping[str, Interval]) -> Expr | None:

@@ -44,13 +44,14 @@ from .emit.expressions import CHEAP_FUNCTIONS
 from .emit.interleave import INTERLEAVED_COPIES
 from .emit.kernel import KERNEL, emit
 from .notices import notices
-from .search.choose import Rankings, choose
+from .search.choose import Rankings, choose, predicted
 from .search.nontemporal import nontemporal_results
 from .search.size_variants import Plan, SizeVariant, size_variants
 from .target import Machine
 
 # Candidates with fewer vectors that are compiled where a loop spills.
 _TRIES = 2
+_APART = 0.8  # share of the cycles of shared loops, at most, for which products are put apart
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +69,7 @@ class CpuState(ProgramState, PolyhedralState):
     dependences: list[Dependences] = field(default_factory=list[Dependences])  # of the oracle, once it asked
     distances: Distances = field(default_factory=Distances)
     planned_for: Mapping[str, int] = field(default_factory=dict[str, int])
+    products_apart: bool = False  # products do not share loops with others
     groups: tuple[Group | str, ...] = ()
     tree: str = ""  # the schedule tree of these groups
     apart: str = ""  # why groups do not share loops
@@ -139,10 +141,22 @@ def _inside(state: CpuState) -> CpuState:
 
 
 def _variants(state: CpuState, plan: Callable[[CpuState], CpuState]) -> CpuState:
-    """Loops for the typical sizes, and others for few points where these are faster."""
+    """Loops for the typical sizes, and others for few points where these are faster.  Of products that share
+    loops the model says whether they are faster apart."""
 
     def planned(typical: Mapping[str, int]) -> Plan:
-        return plan(replace(state, planned_for=typical)).plan
+        first = plan(replace(state, planned_for=typical)).plan
+        if state.options.fusion is not None or not policy.joins_products(state.program, first.groups):
+            return first
+        other = plan(replace(state, planned_for=typical, products_apart=True)).plan
+        if other.groups == first.groups:
+            return first
+
+        def cycles(p: Plan) -> float:
+            regions = tile_plan.regions(state.program, p.groups, typical)
+            return predicted(state.polyhedra, regions, p.chosen, state.machine, typical)
+
+        return other if cycles(other) < _APART * cycles(first) else first
 
     with isl_context():
         usual = planned(state.typical)
@@ -155,6 +169,8 @@ def _fuse(state: CpuState) -> CpuState:
     options, polyhedra = state.options, state.polyhedra
     with isl_context():
         default = policy.fusion_policy(polyhedra, state.machine, state.planned_for)
+        if state.products_apart:
+            default = policy.products_apart(state.program, default)
         wanted = fusion.policy_of(options.fusion or default)
         groups = fusion.fuse(polyhedra, wanted, state.distances)
         apart = "".join(f"{x}\n" for x in fusion_diagnostics(polyhedra, groups, state.distances, wanted))

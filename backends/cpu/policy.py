@@ -12,11 +12,11 @@ from tc.ir.expr import Call, Expr, IfThenElse, inline_lets, variables, walk
 from tc.ir.program import Program, Stage
 from tc.options import Options
 from tc.pipeline.program import ProgramPolicy
-from tc.poly.fusion.fusion import Counts, FusionPolicy, Proposal
+from tc.poly.fusion.fusion import Counts, FusionPolicy, Group, Proposal
 from tc.poly.scop import Access, Scop
 from tc.transforms.program.inline import Inlined
 from tc.transforms.program.materialize import Operand
-from tc.transforms.program.rfactor import around_rows, is_of_columns, reads_of, split_reductions
+from tc.transforms.program.rfactor import around_rows, is_of_columns, is_product, reads_of, split_reductions
 
 from .cost.balance import balanced
 from .cost.work import instruction_count
@@ -228,3 +228,37 @@ def fusion_policy(scop: Scop, machine: Machine, typical: Mapping[str, int] | Non
         return f"each iteration would read {total} bytes again" if total > machine.l2 // 2 else ""
 
     return FusionPolicy(why)
+
+
+def joins_products(program: Program, groups: Sequence[Group | str]) -> bool:
+    """Whether some products of matrices, or one and what is no part of it, share loops."""
+    products = _products(program)
+    return any(
+        isinstance(g, Group) and products & set(g.statements) and not _one_product(g, products)
+        for g in groups
+    )
+
+
+def _one_product(g: Group, products: frozenset[str]) -> bool:
+    """Whether statements that share loops are a product and what shares all of its loops."""
+    return len(products & set(g.statements)) == 1 and all(isinstance(b, str) for b in g.body)
+
+
+def products_apart(program: Program, given: FusionPolicy) -> FusionPolicy:
+    """A policy for which products of matrices share no loops with each other, nor with statements that have
+    others: each is tiled, and copies its operands, as is best for it alone."""
+    products = _products(program)
+
+    def why(p: Proposal) -> str:
+        reason = given.why(p)
+        both = products & set(p.first), products & set(p.second)
+        same = len(p.after) == len(p.before) == len(p.own)
+        if reason or not any(both) or (same and not all(both)):
+            return reason
+        return "products are predicted to be faster with loops of their own"
+
+    return FusionPolicy(why)
+
+
+def _products(program: Program) -> frozenset[str]:
+    return frozenset(s.name for s in program.stages if s.op is not None and is_product(s))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tc import inspect_passes
-from tc.errors import ArgumentError, BackendError, did_you_mean
+from tc.errors import ArgumentError, BackendError, Span, did_you_mean
 from tc.ir.printer import program_text
 from tc.lang.notations import formatted
 from tc.lang.resolved import Statement
@@ -53,7 +53,7 @@ def artifact(kernel: Kernel, stage: str, values: Mapping[str, int]) -> str:
     if stage == "syntax":
         return formatted(front.lang, front.syntax)
     if stage == "ranges":
-        return _ranges(kernel, values)
+        return "".join(f"{line}\n" for line, _ in range_lines(kernel, values))
     if STAGES[stage][1] or (stage == "schedule" and set(front.checked.sizes) <= values.keys()):
         one = kernel.specialize(**values)
         try:
@@ -129,19 +129,26 @@ def _polyhedral(program: Program, stage: str) -> str:
                 return tree_text.dump(schedule.identity(scop))
 
 
-def _ranges(kernel: Kernel, values: Mapping[str, int]) -> str:
+def range_lines(kernel: Kernel, values: Mapping[str, int]) -> Iterator[tuple[str, Span | None]]:
+    """The lines of the stage `ranges`, each with the place in the source that it is about."""
     ranges = kernel.ranges_for(values)
-    lines = list(kernel.front.checked.derivation)
+    for block in kernel.front.checked.derivation:
+        yield from ((line, block.span) for line in block.text.split("\n"))
+    statements = kernel.front.checked.statements
     if kernel.front.lang == "sac":
-        lines += dict.fromkeys(_left(o).strip() for o in ranges.obligations)
+        left: dict[str, Span] = {}
+        for o in ranges.obligations:
+            left.setdefault(_left(o).strip(), statements[o.statement].span)
+        yield from left.items()
     else:
-        for k, st in enumerate(kernel.front.checked.statements):
-            lines += [" ".join(st.span.text.split()), *_derivation(ranges, k, st)]
-    lines.append("")
+        for k, st in enumerate(statements):
+            lines = (" ".join(st.span.text.split()), *_derivation(ranges, k, st))
+            yield from ((line, st.span) for line in lines)
+    yield "", None
     for name, dims in kernel.ranges.items():
-        lines.append(f"{name}: " + (", ".join(_bound_text(d) for d in dims) or "a scalar"))
-    lines += [f"checked at each call: {p}" for p in kernel.preconditions]
-    return "\n".join(lines) + "\n"
+        yield f"{name}: " + (", ".join(_bound_text(d) for d in dims) or "a scalar"), None
+    for p in kernel.preconditions:
+        yield f"checked at each call: {p}", None
 
 
 def _derivation(ranges: Ranges, k: int, st: Statement) -> Iterator[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ from tc.cache import disk
 from tc.codegen import llvm_jit
 from tc.errors import BackendError
 from tc.ir.expr import Add, Expr, IntImm
+from tc.ir.lines import Lines, split
 from tc.ir.loops import LoopNest
-from tc.ir.printer import nest_text
+from tc.ir.printer import nest_lines, nest_text
 from tc.ir.program import Program
 from tc.options import Options
 from tc.pipeline.pass_manager import PassList
@@ -20,7 +22,7 @@ from tc.pipeline.target import Availability, stage_text
 from tc.poly import loop_nest, tiles
 
 from . import tuning
-from .emit.kernel import KERNEL
+from .emit.kernel import KERNEL, emit
 from .passes import PASSES, compiled
 from .target import Machine, host, with_isa, with_overrides
 
@@ -42,6 +44,7 @@ class Compiled:
     private: int  # bytes of the workspace behind the temporaries of a kernel of dynamic sizes
     notices: tuple[str, ...]
     _code: llvm_jit.MachineCode = field(repr=False)
+    _emit: Callable[[], str] = field(repr=False)  # the code again, with traces
 
     def to_blob(self) -> bytes:
         """What `Backend.from_blob` runs in another process: the object code and the sizes it needs."""
@@ -61,6 +64,12 @@ class Compiled:
             "asm": self._code.assembly,
         }
         return stage_text("cpu", stage, texts)
+
+    def lines(self, stage: str) -> Lines:
+        """A stage with what its lines are of; see `tc.pipeline.target.Traced`."""
+        if stage == "loops":
+            return nest_lines(self.nest)
+        return split(self._emit() if stage == "code" else self.artifact(stage))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +151,8 @@ class Backend:
         kernel serves all values of and is made fastest for these."""
         options = options or Options()
         made = compiled(program, machine_of(options), options, typical or {})
-        lowered, workspace = made.lowered, made.nest.workspace
+        lowered, workspace, machine = made.lowered, made.nest.workspace, made.machine
+        emitted = {"fast_math": options.fast_math, "fused_products": bool(machine.fused_products)}
         return Compiled(
             made.code.address,
             workspace.value if isinstance(workspace, IntImm) else workspace,
@@ -153,6 +163,7 @@ class Backend:
             lowered.private,
             lowered.notices,
             made.code,
+            partial(emit, lowered.nest, machine.isa, **emitted, traces=True),
         )
 
 

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 from tc.codegen.gpu_source import Kernel, Module
 from tc.ir.expr import Expr
+from tc.ir.lines import TRACE, Lines, split
 from tc.ir.loops import LoopNest
-from tc.ir.printer import nest_text
+from tc.ir.printer import nest_lines, nest_text
 from tc.pipeline.target import stage_text
 
 from .passes import Lowered
@@ -89,9 +90,22 @@ class Compiled:
         }
         return stage_text(self.backend, stage, texts)
 
+    def lines(self, stage: str) -> Lines:
+        """A stage with what its lines are of; see `tc.pipeline.target.Traced`."""
+        if stage == "loops":
+            return nest_lines(self.nest)
+        return split(_traced(self.module) if stage == "code" else self.artifact(stage))
+
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Record | None:
         """Copy dense arrays in signature order to the device, launch, copy the results back.
 
         Returns the record of a failed check or a failed allocation, as `_native.Entry.run` does.
         """
         return self.functions.run(self.interface, self.module.kernels, inputs, outputs)
+
+
+def _traced(module: Module) -> str:
+    """A module's text, whose lines end in their stage, as `tc.ir.lines.split` reads it."""
+    pairs = zip(module.text.split("\n"), module.again().text.split("\n"), strict=True)
+    # Launch bounds may have been changed since.
+    return "\n".join(line + "".join(again.partition(TRACE)[1:]) for line, again in pairs)

@@ -8,8 +8,9 @@ from typing import Any
 
 from tc.codegen import c_family, llvm_jit
 from tc.ir.expr import Expr, IntImm
+from tc.ir.lines import Lines, split
 from tc.ir.loops import LoopNest
-from tc.ir.printer import nest_text
+from tc.ir.printer import nest_lines, nest_text
 from tc.ir.program import Program
 from tc.options import Options
 from tc.pipeline.pass_manager import PassList
@@ -49,6 +50,12 @@ class Compiled:
             "asm": self._code.assembly,
         }
         return stage_text("reference", stage, texts)
+
+    def lines(self, stage: str) -> Lines:
+        """A stage with what its lines are of; see `tc.pipeline.target.Traced`."""
+        if stage == "loops":
+            return nest_lines(self.nest)
+        return split(c_family.emit(self.nest, traces=True) if stage == "code" else self.artifact(stage))
 
 
 class Backend:

@@ -21,6 +21,7 @@ from tc.codegen.numerics import MAX_POINT
 from tc.dtypes import BOOL, accumulator
 from tc.errors import InternalError, unreachable
 from tc.ir.expr import Expr, IntImm
+from tc.ir.lines import traced
 from tc.ir.loops import (
     Array,
     Block,
@@ -36,19 +37,24 @@ from tc.ir.loops import (
     Stmt,
     Sync,
 )
+from tc.ir.traces import Traces
 
 
-def emit(nest: LoopNest, name: str | None = None) -> str:
-    """The C99 text of a kernel; its name is the program's, or `name`."""
+def emit(nest: LoopNest, name: str | None = None, *, traces: bool = False) -> str:
+    """The C99 text of a kernel; its name is the program's, or `name`.  With `traces` lines end in their
+    stage, as `tc.ir.lines.split` reads it."""
     name = name or identifier(nest.name)
-    return _CKernel(nest, Helpers(C99), CExpr, name).module(name)
+    return _CKernel(nest, Helpers(C99), CExpr, name, traces).module(name)
 
 
 class Printer:
     """The statements of a nest as lines of text (`out`)."""
 
-    def __init__(self, nest: LoopNest, helpers: Helpers, expressions: type[CExpr], name: str) -> None:
+    def __init__(
+        self, nest: LoopNest, helpers: Helpers, expressions: type[CExpr], name: str, traces: bool = False
+    ) -> None:
         self.nest, self.helpers = nest, helpers
+        self.traces = Traces(nest.body) if traces else None
         self.dialect: Dialect = helpers.dialect
         self.out: list[str] = []
         arrays = {a.name: a for a in nest.arrays}
@@ -80,6 +86,13 @@ class Printer:
         return f"{element} *{restrict}{style.name}", f"{element} *"
 
     def statement(self, s: Stmt, env: Mapping[str, str], pad: str) -> None:
+        """Write a statement; what is written for one stage is traced to it."""
+        start = len(self.out)
+        self._statement(s, env, pad)
+        if self.traces is not None and (stage := self.traces.only(s)):
+            self.out[start:] = [traced(line, stage) for line in self.out[start:]]
+
+    def _statement(self, s: Stmt, env: Mapping[str, str], pad: str) -> None:
         self.expr.pad = pad
         match s:
             case Block():

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Literal
 
 from tc.codegen.c_family import Printer
@@ -93,13 +93,15 @@ class Module:
     text: str
     kernels: tuple[Kernel, ...]
     double: bool
+    again: Callable[[], Module] = field(compare=False, repr=False)  # the same, with traces
 
 
-def emit(nest: LoopNest, dialect: Dialect, contract: bool = False) -> Module:
+def emit(nest: LoopNest, dialect: Dialect, contract: bool = False, *, traces: bool = False) -> Module:
     """The kernels of a nest whose body is a launch, or launches in blocks and serial loops of the host.
 
     `contract`: whether a product and a sum may be rounded once (in CUDA this is an option of the compiler).
     """
+    again = partial(emit, nest, dialect, contract, traces=True)
     nest = source_points(nest)
     counters = tuple(s.var for s in _host_loops(nest.body))
     nest = replace(nest, sizes=(*nest.sizes, *counters))
@@ -111,7 +113,7 @@ def emit(nest: LoopNest, dialect: Dialect, contract: bool = False) -> Module:
     names: set[str] = set()
     for launch, small, loops in zip(launches, launches_of(narrow(nest).body), around, strict=True):
         check_uniform(nest, launch)
-        printer = _Kernel(nest, helpers, _name(launch.name, names))
+        printer = _Kernel(nest, helpers, _name(launch.name, names), traces)
         texts.append(printer.function(small))
         blocks = reduce(Mul, (n for _, n in launch.blocks), IntImm(1))
         threads = reduce(int.__mul__, (n for _, n in launch.threads), 1)
@@ -133,7 +135,7 @@ def emit(nest: LoopNest, dialect: Dialect, contract: bool = False) -> Module:
     if dialect is OPENCL:
         head += ["#pragma OPENCL EXTENSION cl_khr_fp64 : enable"] if double else []
         head += [f"#pragma OPENCL FP_CONTRACT {'ON' if contract else 'OFF'}"]
-    return Module("\n".join([*head, "", code]), tuple(kernels), double)
+    return Module("\n".join([*head, "", code]), tuple(kernels), double, again)
 
 
 def launches_of(s: Stmt) -> Iterator[Launch]:
@@ -261,8 +263,8 @@ class _SharedArray:
 class _Kernel(Printer):
     """The kernel of a launch; `function` sets the other attributes."""
 
-    def __init__(self, nest: LoopNest, helpers: Helpers, name: str) -> None:
-        super().__init__(nest, helpers, _GpuExpr, name)
+    def __init__(self, nest: LoopNest, helpers: Helpers, name: str, traces: bool) -> None:
+        super().__init__(nest, helpers, _GpuExpr, name, traces)
         self.name = name
         self.arguments: list[Argument] = []
         self.shared_bytes = self.dynamic_shared_bytes = 0

@@ -16,13 +16,13 @@ Funcs.  Extents are constants once the program is specialised, otherwise express
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
 
 from tc.dtypes import DType
-from tc.errors import InternalError
+from tc.errors import InternalError, Span
 from tc.ir.expr import Cast, Expr, IfThenElse, Load
 from tc.ir.program import Op, Site
 
@@ -201,7 +201,8 @@ class LoopNest:
     """A kernel: `params` names arrays and scalars in the order of the calling convention, outputs last.
 
     `sizes` are the sizes left symbolic (empty once specialised); `workspace` is in bytes.  `counters` are the
-    variables of sequential loops, around parts that were compiled for any value of them.
+    variables of sequential loops, around parts that were compiled for any value of them.  `origins` has the
+    places in the source of the stages that it runs.
     """
 
     name: str
@@ -214,6 +215,7 @@ class LoopNest:
     workspace: Expr
     sites: tuple[Site, ...]
     counters: tuple[str, ...] = ()
+    origins: Mapping[str, Span] = field(default_factory=dict[str, Span], compare=False, repr=False)
 
     def array(self, name: str) -> Array:
         return next(a for a in self.arrays if a.name == name)

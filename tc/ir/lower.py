@@ -309,7 +309,7 @@ class _Lowering:
             read = x.Call(func, tuple(args), FLOAT32, "func")
             value = x.Cast(FLOAT32, x.Cast(s.dtype, read))
             text = f"{text}  # rounded to {s.dtype}"
-            made = self._stage(func, tuple(args), None, value, Domain(pure), text)
+            made = self._stage(func, tuple(args), None, value, Domain(pure), text, False, st.span)
             if cut:
                 self._over_coordinates(made, s.buffer.box, cut)
 

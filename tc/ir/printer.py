@@ -45,6 +45,7 @@ from tc.ir.expr import (
     children,
     inline_lets,
 )
+from tc.ir.lines import Line, Lines, joined
 from tc.ir.loops import (
     Array,
     Block,
@@ -62,6 +63,7 @@ from tc.ir.loops import (
 )
 from tc.ir.program import Buffer, Domain, Program, Range, Stage
 from tc.ir.simplify import floor_div, floor_mod, from_terms, linear_terms, simplify
+from tc.ir.traces import Traces
 
 # Precedences, as in the language: ?: < || < && < comparisons < + - < * / % < unary.
 _TERNARY, _OR, _AND, _COMPARE, _SUM, _PRODUCT, _UNARY, _ATOM = range(8)
@@ -209,6 +211,11 @@ def _buffer_text(b: Buffer) -> str:
 
 def program_text(program: Program) -> str:
     """A program, one line for each size, argument, buffer, precondition and stage."""
+    return joined(program_lines(program))
+
+
+def program_lines(program: Program) -> Lines:
+    """The lines of `program_text`, with their stages."""
     lines = [f"program {program.name}"]
     if program.sizes:
         lines.append(f"  sizes {', '.join(program.sizes)}")
@@ -220,8 +227,8 @@ def program_text(program: Program) -> str:
     for f in program.funcs:
         if f.previous is not None:
             lines.append(f"  func {f.name} updates {f.previous} in {f.buffer}")
-    lines += [f"  {stage_text(s)}" for s in program.stages]
-    return "\n".join(lines) + "\n"
+    stages = (Line(f"  {stage_text(s)}", frozenset([s.name])) for s in program.stages)
+    return (*map(Line, lines), *stages)
 
 
 # Loop nests.
@@ -229,6 +236,11 @@ def program_text(program: Program) -> str:
 
 def nest_text(nest: LoopNest) -> str:
     """A loop nest: its arrays, then loops and statements, two columns of indentation a level."""
+    return joined(nest_lines(nest))
+
+
+def nest_lines(nest: LoopNest) -> Lines:
+    """The lines of `nest_text`, with their stages."""
     lines = [f"kernel {nest.name}({', '.join(nest.params)})"]
     if nest.sizes:
         lines.append(f"  sizes {', '.join(nest.sizes)}")
@@ -236,8 +248,9 @@ def nest_text(nest: LoopNest) -> str:
     lines += [f"  {_array_text(a)}" for a in nest.arrays]
     if nest.workspace != IntImm(0):
         lines.append(f"  workspace {text(nest.workspace)} bytes")
-    _statement_lines(nest.body, "  ", lines)
-    return "\n".join(lines) + "\n"
+    out = [*map(Line, lines)]
+    _statement_lines(nest.body, "  ", out, Traces(nest.body))
+    return tuple(out)
 
 
 def _array_text(a: Array) -> str:
@@ -252,50 +265,53 @@ def _array_text(a: Array) -> str:
     return f"{a.role} {a.dtype} {a.name}[{', '.join(map(text, a.shape))}]{place}{stores}"
 
 
-def _statement_lines(s: Stmt, pad: str, lines: list[str]) -> None:
+def _statement_lines(s: Stmt, pad: str, lines: list[Line], traces: Traces) -> None:
+    def opens(text: str, inside: Stmt = s) -> None:
+        lines.append(Line(pad + text, around=traces.stages(inside)))
+
     match s:
         case Block():
             for c in s.body:
-                _statement_lines(c, pad, lines)
+                _statement_lines(c, pad, lines, traces)
         case For() if s.kind is LoopKind.SERIAL and s.upper == Add(s.lower, IntImm(1)):
-            lines.append(f"{pad}let {s.var} = {text(s.lower)}")
-            _statement_lines(s.body, pad, lines)
+            opens(f"let {s.var} = {text(s.lower)}")
+            _statement_lines(s.body, pad, lines, traces)
         case For():
             step = f" by {s.step}" if s.step != 1 else ""
             serial = s.kind is LoopKind.SERIAL
             kind = "" if serial else f"{s.kind.value} "
             step += f", {s.unroll} at once" if s.unroll else ""
-            lines.append(f"{pad}{kind}for {s.var} in [{text(s.lower)}, {text(s.upper)}){step}")
-            _statement_lines(s.body, pad + "  ", lines)
+            opens(f"{kind}for {s.var} in [{text(s.lower)}, {text(s.upper)}){step}")
+            _statement_lines(s.body, pad + "  ", lines, traces)
         case If():
-            lines.append(f"{pad}if {text(s.condition)}")
-            _statement_lines(s.then, pad + "  ", lines)
+            opens(f"if {text(s.condition)}")
+            _statement_lines(s.then, pad + "  ", lines, traces)
             if s.otherwise is not None:
-                lines.append(f"{pad}else")
-                _statement_lines(s.otherwise, pad + "  ", lines)
+                opens("else", s.otherwise)
+                _statement_lines(s.otherwise, pad + "  ", lines, traces)
         case Compute():
             target = f"{s.buffer}[{', '.join(map(text, s.subscripts))}]"
             assign = "=" if s.op is None else f"{s.op}={' at once' if s.atomic else ''}"
             assign += f" {s.width} of" if s.width > 1 else ""
-            lines.append(f"{pad}{s.stage}: {target} {assign} {text(s.value)}")
+            lines.append(Line(f"{pad}{s.stage}: {target} {assign} {text(s.value)}", traces.stages(s)))
         case Promote():
             kept = sorted(s.buffers - s.dead)
-            lines.append(
-                f"{pad}registers {', '.join([*kept, *(f'{d} (dead after)' for d in sorted(s.dead))])}"
-            )
-            _statement_lines(s.body, pad + "  ", lines)
+            opens(f"registers {', '.join([*kept, *(f'{d} (dead after)' for d in sorted(s.dead))])}")
+            _statement_lines(s.body, pad + "  ", lines, traces)
         case Prefetch():
-            lines.append(f"{pad}prefetch {s.buffer}[{', '.join(map(text, s.subscripts))}]")
+            lines.append(Line(f"{pad}prefetch {s.buffer}[{', '.join(map(text, s.subscripts))}]"))
         case Launch():
             blocks = " x ".join(f"{v} < {text(n)}" for v, n in s.blocks) or "1"
             threads = " x ".join(f"{v} < {n}" for v, n in s.threads) or "1"
-            lines.append(f"{pad}launch {s.name}: blocks {blocks}, threads {threads}")
-            _statement_lines(s.body, pad + "  ", lines)
+            opens(f"launch {s.name}: blocks {blocks}, threads {threads}")
+            _statement_lines(s.body, pad + "  ", lines, traces)
         case Combine():
             everywhere = " everywhere" if s.everywhere else ""
-            lines.append(f"{pad}combine {s.buffer} by {s.op} over {s.thread}{everywhere}")
+            lines.append(
+                Line(f"{pad}combine {s.buffer} by {s.op} over {s.thread}{everywhere}", traces.stages(s))
+            )
         case Sync():
-            lines.append(f"{pad}sync{' of warps' if s.warp else ''}{' and copies' if s.copies else ''}")
+            lines.append(Line(f"{pad}sync{' of warps' if s.warp else ''}{' and copies' if s.copies else ''}"))
         case _:
             unreachable(s)
 

@@ -208,6 +208,11 @@ class Program:
         return next(s for s in self.stages if s.name == name)
 
     @property
+    def origins(self) -> Mapping[str, Span]:
+        """The places of the stages in the source, of those that have one."""
+        return {s.name: s.span for s in self.stages if s.span is not None}
+
+    @property
     def instances(self) -> int:
         """An upper bound on the statement instances of a specialised program: those of the boxes."""
         return sum(

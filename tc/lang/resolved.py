@@ -383,6 +383,14 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
+class Derived:
+    """Lines on where the ranges of an expression come from."""
+
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Checked:
     name: str
     params: tuple[Tensor | ScalarParam, ...]
@@ -393,7 +401,7 @@ class Checked:
     arguments: tuple[Argument, ...]
     warnings: tuple[Warning, ...] = field(compare=False)
     span: Span = _span()
-    derivation: tuple[str, ...] = field(default=(), compare=False)  # of ranges, in a notation's words
+    derivation: tuple[Derived, ...] = field(default=(), compare=False)  # of ranges, in a notation's words
 
     @property
     def loops(self) -> int:

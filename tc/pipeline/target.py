@@ -8,6 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from tc.errors import BackendError
 from tc.ir.expr import Expr
+from tc.ir.lines import Lines
+from tc.ir.loops import LoopNest
 from tc.ir.program import Program
 from tc.options import Options
 from tc.pipeline.pass_manager import PassList
@@ -66,6 +68,20 @@ class Compiled(Runnable, Protocol):
 
     def artifact(self, stage: str) -> str:
         """A stage of the compile as text, such as "loops" or "code"; BackendError TC0804 for others."""
+        ...
+
+
+@runtime_checkable
+class Traced(Compiled, Protocol):
+    """A compile that also says which stage of the program each line of its texts is of."""
+
+    @property
+    def nest(self) -> LoopNest:
+        """The loop nest, which knows where its stages come from."""
+        ...
+
+    def lines(self, stage: str) -> Lines:
+        """The same as `artifact`, in lines; only "loops", "code" and "choice" name stages."""
         ...
 
 

@@ -56,6 +56,7 @@ def composed(
     held = {a.name for a in base.arrays}
     more: list[Array] = []
     sites = list(base.sites)
+    origins = dict(base.origins)
     count = most = 0
 
     def of(part: Part) -> Stmt:
@@ -81,6 +82,7 @@ def composed(
             if site != program.sites[k]:
                 sites[k] = site
         count += 1
+        origins.update(made.nest.origins)
         return renamed(made.nest.body, names)
 
     body = Block(tuple(map(of, parts)))
@@ -92,6 +94,7 @@ def composed(
         workspace=workspace,
         sites=tuple(sites),
         counters=tuple(loop.name for loop in program.loops),
+        origins=origins,
     )
     return nest, most
 

@@ -38,4 +38,5 @@ def assemble(program: Program, body: Stmt, unused: AbstractSet[str] = frozenset(
         body,
         offset,
         program.sites,
+        origins=program.origins,
     )

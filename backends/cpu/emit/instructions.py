@@ -44,6 +44,7 @@ class InstructionEmitter:
         self.count = 0
         self.declarations: set[str] = set()
         self.fn = Function()
+        self.trace = ""  # what instructions end in: nothing, or `TRACE` and the stage that they are for
 
     def name(self, stem: str = "v") -> str:
         self.count += 1
@@ -51,11 +52,11 @@ class InstructionEmitter:
 
     def op(self, text: str) -> str:
         name = self.name()
-        self.fn.lines.append(f"  {name} = {text}")
+        self.fn.lines.append(f"  {name} = {text}{self.trace}")
         return name
 
     def do(self, text: str) -> None:
-        self.fn.lines.append(f"  {text}")
+        self.fn.lines.append(f"  {text}{self.trace}")
 
     def pure(self, text: str) -> str:
         """The result of an instruction without effects, which is emitted once in a scope (value

@@ -15,6 +15,7 @@ from tc.codegen.llvm_expr import storage_type
 from tc.dtypes import BOOL, INT64, accumulator
 from tc.errors import InternalError, unreachable
 from tc.ir.expr import Add, Expr, IntImm, Mul
+from tc.ir.lines import TRACE
 from tc.ir.loops import (
     Array,
     Block,
@@ -32,6 +33,7 @@ from tc.ir.loops import (
     statements,
 )
 from tc.ir.lower import neutral
+from tc.ir.traces import Traces
 from tc.ir.trip_counts import iterations
 
 from ..isa import FEW_REGISTERS, Isa
@@ -48,17 +50,28 @@ from .vector_reductions import reduce_vectors
 KERNEL = "kernel"
 
 
-def emit(nest: LoopNest, isa: Isa, *, fast_math: bool = False, fused_products: bool = False) -> str:
+def emit(
+    nest: LoopNest,
+    isa: Isa,
+    *,
+    fast_math: bool = False,
+    fused_products: bool = False,
+    traces: bool = False,
+) -> str:
     """The LLVM module of a nest, whose one external function is `kernel`.  With `fused_products`, products
-    one factor of which is a product are multiply-adds."""
-    return NestEmitter(source_points(nest), isa, fast_math, fused_products).module()
+    one factor of which is a product are multiply-adds.  With `traces` instructions end in their stage, as
+    `tc.ir.lines.split` reads it."""
+    return NestEmitter(source_points(nest), isa, fast_math, fused_products, traces).module()
 
 
 class NestEmitter(FunctionEmitter):
     """Emits the statements of a nest."""
 
-    def __init__(self, nest: LoopNest, isa: Isa, fast_math: bool, fused_products: bool) -> None:
+    def __init__(
+        self, nest: LoopNest, isa: Isa, fast_math: bool, fused_products: bool, traces: bool = False
+    ) -> None:
         super().__init__(nest, isa, fast_math)
+        self.traces = Traces(nest.body) if traces else None
         self.fused_products = fused_products and isa.fma
         self.written = {id(s): written_by(s) for s in statements(nest.body) if isinstance(s, For)}
 
@@ -87,6 +100,14 @@ class NestEmitter(FunctionEmitter):
     # Statements.
 
     def statement(self, s: Stmt, env: Env) -> None:
+        """Emit a statement; what is emitted for one stage is traced to it."""
+        before = self.trace
+        if self.traces is not None and (stage := self.traces.only(s)):
+            self.trace = TRACE + stage
+        self._statement(s, env)
+        self.trace = before
+
+    def _statement(self, s: Stmt, env: Env) -> None:
         match s:
             case Block():
                 for c in s.body:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tc.errors import Span
+from tc.lang.resolved import Derived
 from tc.lang.sac.scalars import t_text
 
 if TYPE_CHECKING:
@@ -53,7 +55,8 @@ def derivation(
         end = _side(p.end, None)
         lines.append(f"  {low} <= {p.shown} < {end}" if p.names else f"  {p.shown}: no axes")
         lines += [f"    {note}" for note in p.why]
-    el.derivation[mark:] = ["\n".join(lines), *(_indented(x) for x in el.derivation[mark:])]
+    inner = [replace(x, text=_indented(x.text)) for x in el.derivation[mark:]]
+    el.derivation[mark:] = [Derived("\n".join(lines), span), *inner]
 
 
 def _side(side: Sequence[Any], missing: int | None) -> str:

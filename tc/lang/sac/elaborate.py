@@ -42,7 +42,7 @@ class Elaborator:
     names: Names
     ranges: dict[str, tuple[Any, Any]] = field(default_factory=dict[str, tuple[Any, Any]])
     equalities: list[r.Equality] = field(default_factory=list[r.Equality])
-    derivation: list[str] = field(default_factory=list[str])
+    derivation: list[r.Derived] = field(default_factory=list[r.Derived])
     traces: list[list[Selection]] = field(default_factory=list[list[Selection]])
     used: set[str] = field(default_factory=set[str])  # names of the program
     weights: dict[int, tuple[dict[str, int], tuple[int, ...]]] = field(

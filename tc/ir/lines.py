@@ -1,0 +1,44 @@
+"""Lines of text that say which stages they show, for readers that mark a statement wherever it is.
+
+Emitters write plain text.  Where they are asked to trace it, each line ends in `TRACE` and the name of the
+stage that it was emitted for; `split` makes `Line`s of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+TRACE = "\x1f"  # a character that no text of ours has
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line without its newline.  `stages` are those that it states or computes; `around` are those that lie
+    inside of what it opens, such as a loop."""
+
+    text: str
+    stages: frozenset[str] = frozenset()
+    around: frozenset[str] = frozenset()
+
+
+Lines = tuple[Line, ...]
+
+
+def joined(lines: Iterable[Line]) -> str:
+    """The lines as text, each with its newline."""
+    return "".join(f"{line.text}\n" for line in lines)
+
+
+def traced(text: str, stage: str) -> str:
+    """A text whose lines were emitted for a stage; those that have a trace keep it."""
+    return "\n".join(x if TRACE in x or not x.strip() else f"{x}{TRACE}{stage}" for x in text.split("\n"))
+
+
+def split(text: str) -> Lines:
+    """The lines of a text that may be traced."""
+    out: list[Line] = []
+    for line in text.splitlines():
+        plain, _, stage = line.partition(TRACE)
+        out.append(Line(plain, frozenset([stage]) if stage else frozenset()))
+    return tuple(out)

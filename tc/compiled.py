@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tc.errors import ArgumentError, PerformanceNotice, warn
+from tc.errors import ArgumentError, PerformanceNotice, Span, warn
 from tc.ir.empty_ranges import empty_ranges
+from tc.ir.lines import Lines, split
 from tc.ir.program import Program
 from tc.options import Options
 from tc.pipeline.front import Variant
 from tc.pipeline.load import compile_program
 from tc.pipeline.target import Compiled as CompiledCode
-from tc.pipeline.target import Runnable
+from tc.pipeline.target import Runnable, Traced
 from tc.registry import get
 
 if TYPE_CHECKING:
@@ -71,6 +72,17 @@ class Compiled:
     def artifact(self, stage: str) -> str:
         """A stage of the backend's compile as text; on disk there are none, so it is compiled for them."""
         return self._whole.artifact(stage)
+
+    def lines(self, stage: str) -> Lines:
+        """The same in lines, which know the stages that they are of, where the backend says so."""
+        whole = self._whole
+        return whole.lines(stage) if isinstance(whole, Traced) else split(whole.artifact(stage))
+
+    @property
+    def origins(self) -> Mapping[str, Span]:
+        """The places in the source of the stages that `lines` names."""
+        whole = self._whole
+        return whole.origins if isinstance(whole, Traced) else {}
 
     @property
     def _whole(self) -> CompiledCode:

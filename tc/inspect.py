@@ -37,6 +37,8 @@ STAGES: dict[str, tuple[str, bool]] = {
     "asm": ("the machine code", True),
 }
 
+CODE = ("code", "llvm", "asm")  # stages of a thousand lines and more
+
 
 def artifact(kernel: Kernel, stage: str, values: Mapping[str, int]) -> str:
     """A stage of a kernel, or its program after a pass; `values` are sizes and specialised scalars."""

@@ -6,6 +6,7 @@ A compile is run again from the source for this, whatever caches hold, with ever
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -42,13 +43,16 @@ def listed(lists: Sequence[PassList[Any]]) -> list[Listed]:
     return [Listed(p.name, p.does, depth, p.name not in symbolic) for p, depth in found]
 
 
-def recorded(kernel: Kernel, values: Mapping[str, int], wanted: Collection[str] | None) -> Record:
-    """Compile a kernel again, with the texts after the passes in `wanted` (None: all).
+def recorded(
+    kernel: Kernel, values: Mapping[str, int], wanted: Collection[str] | None, *, verify: bool = True
+) -> Record:
+    """Compile a kernel again, with the texts after the passes in `wanted` (None: all), by default with the
+    oracles.
 
     Without all sizes only the passes that need none run.
     """
     needed = {*kernel.front.checked.sizes, *kernel.front.specialized} - {*kernel.dynamic}
-    with verifying(), recording(wanted) as record:
+    with verifying() if verify else nullcontext(), recording(wanted) as record:
         found: Front = front(kernel.front.source, kernel.name, kernel.front.lang, kernel.front.known)
         variant: Variant = kernel.variant_for(values)
         if found.ranges.complete or {*found.keyed} <= values.keys():
@@ -67,6 +71,13 @@ def text_after(kernel: Kernel, name: str, values: Mapping[str, int]) -> str:
         return record.texts[name]
     what = next(p.does for p in listed(lists(kernel.backend_object, kernel.options)) if p.name == name)
     return f"{name}: {what}; there is no text to show\n"
+
+
+def times(kernel: Kernel, values: Mapping[str, int]) -> list[tuple[Listed, Ran | None]]:
+    """The passes of a compile in order, and what each did, if it ran; without oracles."""
+    record = recorded(kernel, values, (), verify=False)
+    rows = listed(lists(kernel.backend_object, kernel.options))
+    return [(r, record.ran.get(r.name)) for r in rows]
 
 
 def table(kernel: Kernel, values: Mapping[str, int]) -> str:

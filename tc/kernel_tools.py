@@ -40,7 +40,10 @@ class KernelTools:
 
     def inspect(self, stage: str, **values: int) -> str:
         """A stage as text: `"ranges" | "ir" | "halide" | "scop" | "dependences"` (symbolic, or at sizes), and
-        `"schedule" | "loops" | "code" | "llvm" | "asm"` for sizes given as keywords."""
+        `"schedule" | "loops" | "code" | "llvm" | "asm"` for sizes given as keywords; `"html"` is a page of
+        all of them."""
+        if stage == "html":
+            return import_module("tc.views.page").page(self, values)
         return import_module("tc.inspect").artifact(self, stage, values)
 
     def tc_source(self, what: str) -> Source:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tc.cache import disk
 from tc.codegen import llvm_jit
-from tc.errors import BackendError
+from tc.errors import BackendError, Span
 from tc.ir.expr import Add, Expr, IntImm
 from tc.ir.lines import Lines, split
 from tc.ir.loops import LoopNest
@@ -64,6 +64,11 @@ class Compiled:
             "asm": self._code.assembly,
         }
         return stage_text("cpu", stage, texts)
+
+    @property
+    def origins(self) -> Mapping[str, Span]:
+        """The places of the program's stages in its source."""
+        return self.nest.origins
 
     def lines(self, stage: str) -> Lines:
         """A stage with what its lines are of; see `tc.pipeline.target.Traced`."""

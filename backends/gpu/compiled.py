@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tc.codegen.gpu_source import Kernel, Module
+from tc.errors import Span
 from tc.ir.expr import Expr
 from tc.ir.lines import TRACE, Lines, split
 from tc.ir.loops import LoopNest
@@ -89,6 +90,11 @@ class Compiled:
             **self.stages,
         }
         return stage_text(self.backend, stage, texts)
+
+    @property
+    def origins(self) -> Mapping[str, Span]:
+        """The places of the program's stages in its source."""
+        return self.nest.origins
 
     def lines(self, stage: str) -> Lines:
         """A stage with what its lines are of; see `tc.pipeline.target.Traced`."""

@@ -4,16 +4,19 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tc.errors import BackendError
+from tc.errors import BackendError, Span
+from tc.ir.lines import Lines, split
 from tc.ir.program import Program
 from tc.options import Options
 from tc.pipeline.pass_manager import Pass, PassList, later
+
+from . import traces
 
 _numbers = count()
 _LONG = 20_000  # instances of statements, at a nanosecond each or less, from which the GIL is let go
@@ -33,6 +36,8 @@ class Compiled:
     schedule: str
     _linked: Any = field(repr=False)
     _texts: Mapping[str, Callable[[], str]] = field(repr=False)
+    origins: Mapping[str, Span] = field(repr=False)  # of the program's stages in its source
+    _stages: Mapping[str, Sequence[str]] = field(repr=False)  # of each Func
     notes: tuple[str, ...] = ()
 
     @property
@@ -52,6 +57,11 @@ class Compiled:
 
         with LOCK, listen():
             return self._texts[stage]()
+
+    def lines(self, stage: str) -> Lines:
+        """A stage with what its lines are of; see `tc.pipeline.target.Traced`."""
+        text = self.artifact(stage)
+        return traces.lines(text, self._stages) if stage in ("loops", "code") else split(text)
 
 
 @dataclass(frozen=True)
@@ -148,9 +158,19 @@ def _link(state: HalideState) -> HalideState:
                 lambda path: pipeline.compile_to_assembly(path, _inputs(state), state.function, state.target)
             ).decode(),
         },
+        state.program.origins,
+        _definitions(state),
         state.notes,
     )
     return replace(state, compiled=made)
+
+
+def _definitions(state: HalideState) -> dict[str, list[str]]:
+    """The stages of each Func, in the order of its definitions, by Halide's name of it."""
+    out: dict[str, list[str]] = {}
+    for d in state.lowered.definitions:
+        out.setdefault(d.func.name(), []).append(d.stage.name if d.stage is not None else "")
+    return out
 
 
 def _inputs(state: HalideState) -> list[Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tc.codegen import c_family, llvm_jit
+from tc.errors import Span
 from tc.ir.expr import Expr, IntImm
 from tc.ir.lines import Lines, split
 from tc.ir.loops import LoopNest
@@ -50,6 +51,11 @@ class Compiled:
             "asm": self._code.assembly,
         }
         return stage_text("reference", stage, texts)
+
+    @property
+    def origins(self) -> Mapping[str, Span]:
+        """The places of the program's stages in its source."""
+        return self.nest.origins
 
     def lines(self, stage: str) -> Lines:
         """A stage with what its lines are of; see `tc.pipeline.target.Traced`."""

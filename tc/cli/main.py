@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from tc import __version__, errors
 from tc.cli import bench as benching
+from tc.cli import show as showing
 from tc.cli import tune as tuning
 from tc.errors import ArgumentError, DTypeError, ParseError, Source, Span
 
@@ -119,12 +120,7 @@ def _parser() -> argparse.ArgumentParser:
     _dynamic_argument(run)
 
     show = add("show", _show, "Show a stage of the compilation.")
-    show.add_argument(
-        "stage",
-        help="ranges, ir, schedule, loops, code, …; 'list' lists them, 'all' shows all; 'passes' lists the "
-        "passes of a compile with their times, and the name of a pass shows the program after it",
-    )
-    show.add_argument("file", nargs="?", help=file)
+    showing.add_arguments(show, file)
     _target_arguments(show)
     _dynamic_argument(show)
 
@@ -397,46 +393,20 @@ def _bench(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
 
 
 def _show(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
-    from tc.inspect import STAGES, passes, unknown
+    from tc.inspect import STAGES, unknown
 
     if args.stage == "list":
         for name, (what, needs_sizes) in STAGES.items():
             print(f"{name:<12} {what}{' (at sizes)' if needs_sizes else ''}")
         return 0, {}
     if args.file is None:
-        if args.stage not in (*STAGES, "all", "passes"):
+        if args.stage not in (*STAGES, "all", "passes", "html"):
             raise unknown(args.stage)
         raise ArgumentError(f"show {args.stage}: no file is given", code="TC0515", help="show STAGE FILE")
-    kernel = _kernel(args, _read(args.file))
     values = numbers(args.size, "--size", whole=True)
     values |= {k: int(v) for k, v in numbers(args.scalar, "--scalar", whole=True).items()}
-    known = values.keys() | set(kernel.dynamic)
-    missing = [n for n in (*kernel.front.checked.sizes, *kernel.front.specialized) if n not in known]
-    if args.stage == "all":
-        for name, (what, needs_sizes) in STAGES.items():
-            print(f"==== {name}: {what}\n")
-            text = (
-                f"(needs {_flags(missing)})\n" if needs_sizes and missing else kernel.inspect(name, **values)
-            )
-            print(text)
-        return 0, {}
-    at_sizes = {name: needs_sizes for name, (_, needs_sizes) in STAGES.items()}
-    at_sizes = {**passes(kernel), **at_sizes, "passes": False}
-    if args.stage not in at_sizes:
-        raise unknown(args.stage, at_sizes)
-    if at_sizes[args.stage] and missing:
-        raise ArgumentError(
-            f"'{args.stage}' is shown at given sizes, and {', '.join(missing)} "
-            f"{'is' if len(missing) == 1 else 'are'} not given",
-            code="TC0513",
-            help=f"add {_flags(missing)}",
-        )
-    print(kernel.inspect(args.stage, **values), end="")
+    showing.run(args, _kernel(args, _read(args.file)), values)
     return 0, {}
-
-
-def _flags(names: Sequence[str]) -> str:
-    return " ".join(f"--size {n}=…" for n in names)
 
 
 def _check(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:

@@ -179,12 +179,14 @@ def range_text(r: Range) -> str:
 
 def stage_text(stage: Stage) -> str:
     """`S1: C(i, j) += A(i, k) * B(k, j)   for i in [0, N), j in [0, K); reduce k in [0, M)`."""
-    args = ", ".join(map(text, stage.args))
-    assign = "=" if stage.op is None else f"{stage.op}="
     loops = "".join(f"for {loop.name} < {text(loop.trips)}: " for loop in stage.loops)
-    return (
-        f"{loops}{stage.name}: {stage.func}({args}) {assign} {text(stage.value)}{_domain_text(stage.domain)}"
-    )
+    return f"{loops}{stage.name}: {assignment_text(stage)}{_domain_text(stage.domain)}"
+
+
+def assignment_text(stage: Stage) -> str:
+    """`C(i, j) += A(i, k) * B(k, j)`."""
+    assign = "=" if stage.op is None else f"{stage.op}="
+    return f"{stage.func}({', '.join(map(text, stage.args))}) {assign} {text(stage.value)}"
 
 
 def _domain_text(domain: Domain) -> str:

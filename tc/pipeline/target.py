@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from tc.errors import BackendError
+from tc.errors import BackendError, Span
 from tc.ir.expr import Expr
 from tc.ir.lines import Lines
-from tc.ir.loops import LoopNest
 from tc.ir.program import Program
 from tc.options import Options
 from tc.pipeline.pass_manager import PassList
@@ -73,15 +72,15 @@ class Compiled(Runnable, Protocol):
 
 @runtime_checkable
 class Traced(Compiled, Protocol):
-    """A compile that also says which stage of the program each line of its texts is of."""
+    """A compile that also says which stages of its program the lines of its texts are of."""
 
     @property
-    def nest(self) -> LoopNest:
-        """The loop nest, which knows where its stages come from."""
+    def origins(self) -> Mapping[str, Span]:
+        """The places in the source of these stages."""
         ...
 
     def lines(self, stage: str) -> Lines:
-        """The same as `artifact`, in lines; only "loops", "code" and "choice" name stages."""
+        """The same as `artifact`, in lines, of which those of "loops", "code" and "choice" name stages."""
         ...
 
 

@@ -9,18 +9,11 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+from tc.support import html
 from tc.tuned.pairs import Paired
 from tc.tuned.queries import groups, winner
 from tc.tuned.records import Record, Scan
 from tc.tuner.plots import plots, png
-
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; color: #222 }
-table { border-collapse: collapse; width: 100% } td, th { padding: .2rem .6rem; text-align: left }
-th { border-bottom: 2px solid #888 } td { border-bottom: 1px solid #ddd; vertical-align: top }
-td.n { text-align: right; font-variant-numeric: tabular-nums } code { font-size: 90% }
-img { max-width: 100% } pre { background: #f4f4f4; padding: .6rem; overflow-x: auto }
-"""
 
 
 def write_report(scan: Scan, target: Path) -> None:
@@ -32,17 +25,13 @@ def page(scan: Scan) -> str:
     """The page: a table of winners, and for each program at each place its plots and failures."""
     found = list(groups(scan.records).values())
     parts = [
-        "<!DOCTYPE html>",
-        '<html lang="en"><head><meta charset="utf-8"><title>Tuning</title>',
-        f"<style>{_STYLE}</style></head><body>",
         "<h1>Tuning</h1>",
         f"<p>{len(scan.records)} records of {len(found)} programs and sizes. {escape(scan.skipped)}</p>",
         _winners(found),
     ]
     for i, rows in enumerate(found):
         parts.append(_section(i, rows))
-    parts.append("</body></html>")
-    return "\n".join(parts)
+    return html.page("Tuning", "\n".join(parts))
 
 
 def title(rows: Sequence[Record]) -> str:
@@ -65,23 +54,24 @@ def gain(rows: Sequence[Record], best: Record | None) -> float | None:
 
 
 def _winners(found: Sequence[Sequence[Record]]) -> str:
-    rows: list[str] = []
+    rows: list[list[str]] = []
     for i, records in enumerate(found):
         best = winner(records)
         if best is None or best.median is None:
             continue
         ratio = gain(records, best)
-        cells = [
-            f'<td><a href="#p{i}">{escape(title(records))}</a></td>',
-            f'<td class="n">{best.median / 1e3:.1f}</td>',
-            f'<td class="n">{f"{ratio:.2f}" if ratio is not None else ""}</td>',
-            f"<td><code>{escape(json.dumps(dict(best.options)))}</code></td>",
-        ]
-        rows.append(f"<tr>{''.join(cells)}</tr>")
+        rows.append(
+            [
+                f'<a href="#p{i}">{escape(title(records))}</a>',
+                f"{best.median / 1e3:.1f}",
+                f"{ratio:.2f}" if ratio is not None else "",
+                f"<code>{escape(json.dumps(dict(best.options)))}</code>",
+            ]
+        )
     if not rows:
         return "<p>No winners yet.</p>"
-    head = "<tr><th>program</th><th>µs a call</th><th>times as fast as the default</th><th>options</th></tr>"
-    return f'<h2>Winners</h2><table id="winners">{head}{"".join(rows)}</table>'
+    head = ("program", "µs a call", "times as fast as the default", "options")
+    return f"<h2>Winners</h2>{html.table(head, rows, numbers=(1, 2), id='winners')}"
 
 
 def _section(number: int, rows: Sequence[Record]) -> str:
@@ -97,13 +87,11 @@ def _section(number: int, rows: Sequence[Record]) -> str:
         parts.append(f'<h3>{heading}</h3><img alt="{heading}" src="data:image/png;base64,{data}">')
     failed = [r for r in rows if r.status not in ("ok", "pruned")]
     if failed:
-        lines = "".join(
-            f"<tr><td>{r.status}</td><td>{escape(r.problem)}</td>"
-            f"<td><code>{escape(json.dumps(dict(r.options)))}</code></td></tr>"
+        lines = (
+            (r.status, escape(r.problem), f"<code>{escape(json.dumps(dict(r.options)))}</code>")
             for r in failed[:50]
         )
-        head = "<tr><th>verdict</th><th>problem</th><th>options</th></tr>"
-        parts.append(f"<h3>Failures</h3><table>{head}{lines}</table>")
+        parts.append(f"<h3>Failures</h3>{html.table(('verdict', 'problem', 'options'), lines)}")
     return "\n".join(parts)
 
 

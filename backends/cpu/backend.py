@@ -12,7 +12,7 @@ from tc.cache import disk
 from tc.codegen import llvm_jit
 from tc.errors import BackendError, Span
 from tc.ir.expr import Add, Expr, IntImm
-from tc.ir.lines import Lines, split
+from tc.ir.lines import Lines, joined, split
 from tc.ir.loops import LoopNest
 from tc.ir.printer import nest_lines, nest_text
 from tc.ir.program import Program
@@ -20,6 +20,7 @@ from tc.options import Options
 from tc.pipeline.pass_manager import PassList
 from tc.pipeline.target import Availability, stage_text
 from tc.poly import loop_nest, tiles
+from tc.support.machine_overrides import describe
 
 from . import tuning
 from .emit.kernel import KERNEL, emit
@@ -40,7 +41,7 @@ class Compiled:
     release_gil: bool
     nest: LoopNest
     schedule: str
-    choice: str
+    choice: str  # traced
     private: int  # bytes of the workspace behind the temporaries of a kernel of dynamic sizes
     notices: tuple[str, ...]
     _code: llvm_jit.MachineCode = field(repr=False)
@@ -57,7 +58,7 @@ class Compiled:
         """A stage of the compilation as text."""
         texts = {
             "schedule": self.schedule,
-            "choice": self.choice,
+            "choice": lambda: joined(split(self.choice)),
             "loops": lambda: nest_text(self.nest),
             "code": self._code.text,
             "llvm": self._code.text,
@@ -74,6 +75,8 @@ class Compiled:
         """A stage with what its lines are of; see `tc.pipeline.target.Traced`."""
         if stage == "loops":
             return nest_lines(self.nest)
+        if stage == "choice":
+            return split(self.choice)
         return split(self._emit() if stage == "code" else self.artifact(stage))
 
 
@@ -164,7 +167,7 @@ class Backend:
             bool(program.sizes) or lowered.instances >= _WORTH_RELEASING,
             lowered.nest,
             lowered.schedule,
-            lowered.choice,
+            f"{lowered.explained}machine: {describe(machine)}\n",
             lowered.private,
             lowered.notices,
             made.code,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from tc.codegen import llvm_jit
 from tc.ir import verify
 from tc.ir.expr import LE, Add, Call, IntImm, Variable, walk
+from tc.ir.lines import joined, split
 from tc.ir.loops import Array, If, LoopNest, Stmt
 from tc.ir.printer import nest_text
 from tc.ir.program import Program
@@ -97,11 +98,12 @@ class LoweredKernel:
 
     `vectors` is how many vectors the register tile of each statement's nest keeps, `cycles` how many the nest
     takes by the model.  `functions`: some statements compute functions of more vectors than a few.
+    `explained` is the choice as traced text.
     """
 
     nest: LoopNest
     schedule: str
-    choice: str
+    explained: str
     text: str
     instances: int
     private: int
@@ -109,6 +111,10 @@ class LoweredKernel:
     cycles: Mapping[str, float]
     notices: tuple[str, ...]
     functions: bool
+
+    @property
+    def choice(self) -> str:
+        return joined(split(self.explained))
 
 
 # ---- programs
@@ -533,7 +539,7 @@ def _of_parts(state: CpuState) -> LoweredKernel:
     return LoweredKernel(
         state.nest,
         "".join(m.schedule for m in made),
-        "".join(m.choice for m in made),
+        "".join(m.explained for m in made),
         state.text,
         state.program.instances,
         state.private,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from tc.codegen import gpu_source
 from tc.codegen.dialect import CUDA
+from tc.ir.lines import split
 from tc.options import Options
 from tc.pipeline.pass_manager import Pass, PassList, Search, later
 from tc.pipeline.program import program_passes
@@ -99,7 +100,7 @@ def _registers(state: CudaState, make: Callable[[CudaState], CudaState]) -> Cuda
             best = one
         if not best.machine.in_memory:
             break
-        first = next(x for x in one.lowered.choice.splitlines() if ": blocks " in x)
+        first = next(x.text for x in split(one.lowered.choice) if ": blocks " in x.text)
         rejected.append(f"rejected: {first}, {one.machine.in_memory} bytes of registers in memory")
     assert best is not None
     return best if best.machine.in_memory else replace(best, rejected=tuple(rejected))

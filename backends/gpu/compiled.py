@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from tc.codegen.gpu_source import Kernel, Module
 from tc.errors import Span
 from tc.ir.expr import Expr
-from tc.ir.lines import TRACE, Lines, split
+from tc.ir.lines import TRACE, Lines, joined, split
 from tc.ir.loops import LoopNest
 from tc.ir.printer import nest_lines, nest_text
 from tc.pipeline.target import stage_text
@@ -84,7 +84,7 @@ class Compiled:
         texts = {
             "schedule": self.lowered.schedule,
             "mapped": self.lowered.mapped,
-            "choice": self.lowered.choice,
+            "choice": lambda: joined(split(self.lowered.choice)),
             "loops": lambda: nest_text(self.nest),
             "code": self.module.text,
             **self.stages,
@@ -100,6 +100,8 @@ class Compiled:
         """A stage with what its lines are of; see `tc.pipeline.target.Traced`."""
         if stage == "loops":
             return nest_lines(self.nest)
+        if stage == "choice":
+            return split(self.lowered.choice)
         return split(_traced(self.module) if stage == "code" else self.artifact(stage))
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Record | None:

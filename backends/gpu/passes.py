@@ -75,7 +75,7 @@ G = TypeVar("G", bound=GpuState)
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """`nest` has launches; `schedule`, `mapped` and `choice` are the stages of these names.
+    """`nest` has launches; `schedule`, `mapped` and `choice`, traced, are the stages of these names.
 
     `notices`: where kernels do less than options ask for.
     """
@@ -357,9 +357,10 @@ def lower(
     return PassList[GpuState]("gpu", chosen).run(first).lowered
 
 
-def _lowered(state: GpuState) -> Lowered:
+def _lowered(state: GpuState, *, machine: bool = True) -> Lowered:
+    """The result of a state; `machine`: the choice ends with the facts of the machine."""
     if state.parts:
-        made = [_lowered(part) for part in state.parts]
+        made = [_lowered(part, machine=part is state.parts[-1]) for part in state.parts]
         schedule, mapped, choice = (
             "".join(getattr(m, field) for m in made) for field in ("schedule", "mapped", "choice")
         )
@@ -370,10 +371,10 @@ def _lowered(state: GpuState) -> Lowered:
         return Lowered(state.nest, state.tree, state.tree, choice)
     taken = state.kernels
     choice = (
-        f"machine: {machine_overrides.describe(state.target)}\n"
-        + state.temporaries_text
+        state.temporaries_text
         + taken.diagnostics
         + "".join(map(choice_text, taken.regions, taken.choices))
+        + (f"machine: {machine_overrides.describe(state.target)}\n" if machine else "")
     )
     notices = tuple(_notices([c.taken for c in taken.choices], state.loops, state.options))
     return Lowered(state.nest, state.tree, _trees(state), choice, notices)

@@ -1,7 +1,7 @@
 """Lines of text that say which stages they show, for readers that mark a statement wherever it is.
 
-Emitters write plain text.  Where they are asked to trace it, each line ends in `TRACE` and the name of the
-stage that it was emitted for; `split` makes `Line`s of that.
+A text is traced if lines end in `TRACE` and the names of their stages; `split` makes `Line`s of that.
+Emitters write traces where they are asked to, what explains a choice always does.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ def joined(lines: Iterable[Line]) -> str:
     return "".join(f"{line.text}\n" for line in lines)
 
 
-def traced(text: str, stage: str) -> str:
-    """A text whose lines were emitted for a stage; those that have a trace keep it."""
-    return "\n".join(x if TRACE in x or not x.strip() else f"{x}{TRACE}{stage}" for x in text.split("\n"))
+def traced(text: str, *stages: str) -> str:
+    """A text whose lines are of some stages; those that have a trace keep it."""
+    end = TRACE + " ".join(stages)
+    return "\n".join(x if TRACE in x or not x.strip() else x + end for x in text.split("\n"))
 
 
 def split(text: str) -> Lines:
     """The lines of a text that may be traced."""
     out: list[Line] = []
     for line in text.splitlines():
-        plain, _, stage = line.partition(TRACE)
-        out.append(Line(plain, frozenset([stage]) if stage else frozenset()))
+        plain, _, stages = line.partition(TRACE)
+        out.append(Line(plain, frozenset(stages.split())))
     return tuple(out)

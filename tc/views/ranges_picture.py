@@ -32,10 +32,13 @@ class Access:
 
 def accesses(program: Program, stage: Stage) -> list[Access]:
     """What a stage of a specialised program writes, then what it reads."""
-    names: dict[str, Interval | None] = {v.name: box_interval((v.range,), 0) for v in stage.domain.vars}
+    names: dict[str, Interval | None] = {}
     for loop in stage.loops:
         trips = interval(loop.trips, names)
         names[loop.name] = None if trips is None else (0, trips[1] - 1)
+    for v in stage.domain.vars:  # whose ranges may depend on those loops
+        low, end = interval(v.range.min, names), interval(v.range.end, names)
+        names[v.name] = None if low is None or end is None else (low[0], end[1] - 1)
     buffers = program.func_buffers
 
     def access(name: str, subscripts: tuple[Expr, ...], written: bool) -> Access:
@@ -151,11 +154,8 @@ def _access(a: Access) -> tuple[str, float, float]:
     lines += [f"{a.subscripts[d]}: {_range_text(a.extents[d], a.box[d])}" for d in range(rank)]
     for i, line in enumerate(lines):
         y += 16
-        out.append(
-            svg.text(
-                0.0, y, svg.shortened(line, _MOST_LABEL), size=_SIZE, **({} if i else {"font_weight": "bold"})
-            )
-        )
+        weight = "normal" if i else "bold"
+        out.append(svg.text(0.0, y, svg.shortened(line, _MOST_LABEL), size=_SIZE, font_weight=weight))
     wide = max([_WIDE, *(svg.width(svg.shortened(line, _MOST_LABEL), _SIZE) for line in lines)])
     return "".join(out), wide, y
 

@@ -25,7 +25,7 @@ def choice(machine: object, **sizes: int) -> list[str]:
     """The candidates of a product, the best first, and the order of the loops."""
     program = tc.compile(GEMM, "cpu").program(sizes)
     text = backend.code_of(program, machine, tc.Options()).choice
-    return [line.lstrip(" *") for line in text.splitlines() if "cycles" in line or "  order" in line]
+    return [line.lstrip(" *") for line in text.splitlines() if "cycles (" in line or "  order" in line]
 
 
 def reload_cycles(candidate: str) -> int:
@@ -260,7 +260,7 @@ def test_columns_whose_lines_are_evicted_before_their_next_element_are_transpose
     """Element by element each would fetch its line again, from the second cache or from beyond it."""
     program = tc.compile(TURN, "cpu").program({"M": m, "N": n})
     text = backend.code_of(program, machine, tc.Options()).choice
-    best, *others = (line for line in text.splitlines() if "cycles" in line and "lanes" in line)
+    best, *others = (line for line in text.splitlines() if "cycles (" in line and "lanes" in line)
     single = [reload_cycles(x) for x in (best, *others) if re.search(r"lanes i_1 x\d+$", x)]
     assert single and all(x >= each * m * n if each else x == 0 for x in single)
     if each:

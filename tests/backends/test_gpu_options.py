@@ -197,12 +197,12 @@ def test_machine_facts_change_the_prediction(backend: str) -> None:
         return tc.compile(source, backend, options=options).inspect("choice", **sizes).splitlines()
 
     found, small = lines(), lines(units=2, dram=50)
-    assert found[0].startswith("machine: name ") and ", units 2," in small[0] and ", dram 50," in small[0]
+    assert found[-1].startswith("machine: name ") and ", units 2," in small[-1] and ", dram 50," in small[-1]
 
     def changed(line: str) -> str:
         return re.sub(r"(units|dram) [\d.]+", r"\1", line)
 
-    assert changed(found[0]) == changed(small[0])
+    assert changed(found[-1]) == changed(small[-1])
 
     def seconds(text: list[str]) -> float:
         return next(float(x.split(": ")[1].split()[0]) for x in text if x.startswith("  *"))
@@ -220,7 +220,7 @@ def test_a_machine_preset_keeps_limits_of_the_device() -> None:
 
     def machine(backend: str, **options: str) -> str:
         kernel = tc.compile(source, backend, options=options)
-        return kernel.inspect("choice", N=1 << 24).splitlines()[0]
+        return kernel.inspect("choice", N=1 << 24).splitlines()[-1]
 
     assert "name A100, units 108, shared 166912, arch sm_80, " in machine("cuda", machine="A100")
     assert "name H200, units 132, " in machine("cuda", machine="H200")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
-from tc.inspect import STAGES
+from tc.inspect import CODE, STAGES
 from tests.cli.programs import REFERENCE, SIZES
 
 # ---- show
@@ -52,10 +54,14 @@ def test_show_symbolic_stages_at_sizes(run: Any) -> None:
 
 
 def test_show_all(run: Any) -> None:
-    r = run("show", "all", "mm.tc", *REFERENCE, *SIZES)
-    assert r.code == 0 and [
-        line[5:].split(":")[0] for line in r.out.splitlines() if line.startswith("==== ")
-    ] == list(STAGES)
+    def shown(*more: str) -> list[str]:
+        r = run("show", "all", "mm.tc", *REFERENCE, *SIZES, *more)
+        assert r.code == 0, r.err
+        return [x[5:].split(":")[0] for x in r.out.splitlines() if x.startswith("==== ")]
+
+    assert shown("--code") == list(STAGES)
+    assert shown() == [*(s for s in STAGES if s not in CODE), ", ".join(CODE)]
+    assert shown()[-2] == "loops"
     r = run("show", "all", "mm.tc", *REFERENCE)
     assert r.code == 0 and "(needs --size M=… --size K=… --size N=…)" in r.out
 
@@ -80,6 +86,21 @@ def test_show_with_a_scalar(run: Any) -> None:
         (["lops"], "TC0514", "there is no stage 'lops'", "did you mean 'loops'?"),
         (["zzzzz", "mm.tc"], "TC0514", "there is no stage 'zzzzz'", "the stages are syntax, ranges"),
         (["ranges"], "TC0515", "show ranges: no file is given", "show STAGE FILE"),
+        (["ir", "mm.tc", "--picture"], "TC0514", "there is no picture of 'ir'", "there are pictures of"),
+        (
+            ["schedule", "mm.tc", "--picture", "--size", "M=3"],
+            "TC0513",
+            "'schedule' is drawn at given sizes, and K, N are not given",
+            "add --size K=… --size N=…",
+        ),
+        (["ir", "mm.tc", "-o", "x"], "TC0515", "show ir prints a text, and takes no --output", "redirect it"),
+        (
+            ["ranges", "mm.tc", "--picture", "-o", "x.png"],
+            "TC0515",
+            "--output x.png: a picture is an SVG file",
+            "end its name in .svg",
+        ),
+        (["ir", "mm.tc", "--code"], "TC0515", "--code is for 'all', not for 'ir'", "write show code FILE"),
         (
             ["ir", "mm.tc", "--size", "Q=1"],
             "TC0513",
@@ -93,6 +114,34 @@ def test_show_says_what_is_wrong(run: Any, arguments: list[str], code: str, mess
     r = run("show", *arguments, *REFERENCE)
     assert r.code == 1 and r.out == "" and r.err.startswith(f"error[{code}]: {message}"), r.err
     assert f"= help: {help}" in r.err
+
+
+@pytest.mark.parametrize("stage", ["schedule", "ranges"])
+def test_show_draws_pictures(run: Any, stage: str) -> None:
+    r = run("show", stage, "mm.tc", "--picture", *REFERENCE, *SIZES)
+    assert r.code == 0 and r.out == f"mm-{stage}.svg written\n", r.err
+    ElementTree.parse(f"mm-{stage}.svg")
+    r = run("show", stage, "mm.tc", "--picture", *REFERENCE, *SIZES, "-o", "other.svg")
+    assert r.out == "other.svg written\n"
+    assert Path("other.svg").read_text() == Path(f"mm-{stage}.svg").read_text()
+
+
+def test_show_html(run: Any) -> None:
+    r = run("show", "html", "mm.tc", *REFERENCE, *SIZES)
+    assert r.code == 0 and r.out == "mm.html written\n", r.err
+    page = Path("mm.html").read_text()
+    assert (
+        "mm on reference" in page
+        and 'id="loops"' in page
+        and "http:" not in page.replace("http://www.w3", "")
+    )
+    r = run("show", "html", "mm.tc", *REFERENCE, "-o", "symbolic.html")
+    assert r.code == 0 and "needs --size M=… --size K=…" in Path("symbolic.html").read_text()
+
+
+def test_show_draws_no_schedule_of_halide(run: Any) -> None:
+    r = run("show", "schedule", "mm.tc", "--picture", "--backend", "halide", *SIZES)
+    assert r.code == 1 and "error[TC0514]: the backend 'halide' has no schedule tree to draw" in r.err
 
 
 def test_show_a_kernel_with_a_dynamic_size(run: Any) -> None:

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tc.ir.expr import Expr
+from tc.ir.lines import traced
 from tc.options import Options
 from tc.poly.scop import Scop
 from tc.poly.tile_plan import Axis, CacheTile, Nest, Region, RegionTiling, Tiling
-from tc.support.machine_overrides import describe
 
 from ..cost.cost import nest_cost
 from ..cost.register_tile import Candidate
@@ -19,6 +19,7 @@ from ..cost.work import NestContext, Work, footprint, work_of
 from ..target import Machine
 from .cache_tiles import TASK_CYCLES, tiling
 from .rank import Ranked, ranked_candidates
+from .sentences import sentences
 from .shares import number_of_tasks
 
 _NO_LIMIT = 1 << 30  # vectors
@@ -34,7 +35,7 @@ Rankings = dict[tuple[Nest, tuple[tuple[str, int], ...], tuple[tuple[str, int], 
 @dataclass(frozen=True, slots=True)
 class Choice:
     """The chosen tilings: regions (without shared axes that do not pay), their tilings, and the text that
-    explains them."""
+    explains them, traced."""
 
     regions: tuple[Region, ...]
     tilings: tuple[RegionTiling, ...]
@@ -76,7 +77,7 @@ def choose(
     bodies = scop.bodies
     kept: list[Region] = []
     tilings: list[RegionTiling] = []
-    lines = [f"machine: {describe(machine)}"]
+    lines: list[str] = []
     best_of: list[tuple[Candidate, ...]] = []
     cycles: dict[str, float] = {}
     for number, r in enumerate(regions):
@@ -96,7 +97,9 @@ def choose(
             cycles |= dict.fromkeys(n.statements, best.cost.total)
             t = tiling(NestContext.of(n, work[n], machine), best.candidate, given, best.cost.total, options)
             chosen.append(t)
+            start = len(lines)
             lines.append(f"region {number}, nest {i}: statements {', '.join(n.statements)}")
+            lines += [f"  {s}" for s in sentences(n, ranked, best)]
             if given:
                 lines.append("  inside tiles " + ", ".join(f"{k} by {v}" for k, v in given.items()))
             lines += [
@@ -107,6 +110,7 @@ def choose(
                 for x in (ranked[:8] if best in ranked[:8] else [*ranked[:7], best])
             ]
             lines.append(f"  {_describe_tiling(n, t)}")
+            lines[start:] = [traced(line, *n.statements) for line in lines[start:]]
         kept.append(Region(shared, r.nests))
         parallel = bool(shared) and options.parallel is not False
         last = shared[-1] if shared else None

@@ -8,6 +8,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tc.ir.lines import traced
 from tc.ir.loops import LoopNest
 from tc.ir.printer import text
 from tc.poly import gpu, loop_nest
@@ -164,15 +165,40 @@ def _shared_bytes(kernel: gpu.Kernel) -> int:
 
 
 def choice_text(region: Region, choice: Choice) -> str:
-    """A choice as text: the mapping that was taken, and the predicted time of each candidate."""
+    """A choice as traced text: sentences on it, the mapping that was taken, and the predicted time of each
+    candidate."""
     kernel = choice.taken.kernel
     lines = [mapping_text(kernel.launch.name, region, choice.taken.mapping).rstrip("\n")]
+    lines[0:0] = [f"{kernel.launch.name} runs {', '.join(region.statements)}.", *_sentences(choice)]
     lines += [f"  {c}" for c in kernel.promoted.splitlines()]
     for c in choice.candidates:
         p = c.prediction
         mark = "*" if c is choice.taken else " "
         lines.append(f"  {mark} {c.name}: {1e6 * p.seconds:.3g} us, {p.bottleneck} binds")
-    return "\n".join(lines) + "\n"
+    return traced("\n".join(lines), *region.statements) + "\n"
+
+
+def _sentences(choice: Choice) -> list[str]:
+    """What was taken, why, and what the next best would cost."""
+    taken = choice.taken
+    p, mapping = taken.prediction, taken.mapping
+    blocks = " x ".join(text(n) for _, n in mapping.blocks) or "1"
+    threads = " x ".join(str(n) for _, n in mapping.threads) or "1"
+    others = sorted((c for c in choice.candidates if c is not taken), key=lambda c: c.prediction.seconds)
+    out = [f"  Taken: {taken.name}: {blocks} blocks of {threads} threads."]
+    first = all(c.prediction.seconds >= p.seconds for c in others)
+    fewest = f", the least of {len(others) + 1} candidates" if others and first else ""
+    out.append(f"  Why: the model predicts {1e6 * p.seconds:.3g} us{fewest}; {p.bottleneck} binds.")
+    if others:
+        more = 100 * (others[0].prediction.seconds / p.seconds - 1) if p.seconds else 0.0
+        against = f"{more:.1f} % more" if more >= 0 else f"{-more:.1f} % less"
+        out.append(
+            f"  Next best: {others[0].name}, which would take {1e6 * others[0].prediction.seconds:.3g} us, "
+            f"{against}."
+        )
+    else:
+        out.append("  Next best: there was no other candidate.")
+    return out
 
 
 def mapping_text(title: str, region: Region, m: RegionMap) -> str:

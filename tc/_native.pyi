@@ -109,6 +109,18 @@ def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     aligned, and back in the pool when the array dies, for the next one of about the size.
     """
 
+def xla_handler() -> object:
+    """A capsule with the address of the function that XLA calls for every kernel (tc/native/xla.h)."""
+
+def keep_for_xla(
+    key: str, entry: Entry, scalars: Sequence[bytes], failed: Callable[[ErrorRecord], str], name: str
+) -> None:
+    """Let calls of XLA whose attribute `kernel` is `key` run an entry, for ever.
+
+    `scalars` are the packed values of its scalar parameters, in order; `failed` makes the text of an error
+    from what the kernel recorded; `name` is for other messages.  A key that is there keeps its entry.
+    """
+
 def get_num_threads() -> int:
     """Threads in a parallel loop, the caller's included: TC_NUM_THREADS, else the usable cores."""
 

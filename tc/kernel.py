@@ -63,6 +63,9 @@ CACHE: CompileCache[Compiled] = CompileCache()
 BUILT: CompileCache[Built] = CompileCache(256)
 _READY = 64  # sizes that a kernel's slow calls remember, as many as the fast ones
 _READY_DYNAMIC = 1024  # the same with dynamic sizes: such entries are small and share one machine code
+Values = Mapping[str, int]
+# A kernel for given sizes, the shapes of its arrays, and what runs it: None where its backend does.
+Ready = tuple[Compiled, Mapping[str, tuple[int, ...]], _native.Entry | None]
 
 
 def built_program(front: Front, variant: Variant) -> Built:
@@ -111,7 +114,7 @@ class Kernel(KernelTools, _native.Dispatcher):
         self._capacity = _READY_DYNAMIC if self._dynamic else _READY
         self._keep(self._capacity)
         self._built: dict[Variant, Built] = {}
-        self._ready: dict[Hashable, tuple[Compiled, Mapping[str, tuple[int, ...]], _native.Entry | None]] = {}
+        self._ready: dict[Hashable, Ready] = {}
         self._lock = locks.lock()
         self._tuned = TunedOptions(front, self._options)
         self._integers: dict[tuple[int, ...], Callable[[Mapping[str, int]], Integers]] = {}
@@ -437,18 +440,7 @@ class Kernel(KernelTools, _native.Dispatcher):
         accumulated = {x.name for x in self._front.checked.returns if x.mode == "accumulate"}
         given = frozenset(accumulated & bound.out.keys())
         integers = foreign_integers(self._front, bound)
-        key = (tuple(bound.sizes.values()), tuple(scalars.values()), given, tuple(integers.items()))
-        ready = self._ready.get(key)
-        if ready is None:
-            get(self.backend)  # some backends compile where they cannot run
-            compiled = self._compile(
-                self._variant(scalars, given, integers, bound.sizes), bound.sizes, scalars
-            )
-            ready = self._prepare(compiled, integers, scalars)
-            if len(self._ready) >= self._capacity:
-                self._ready.clear()
-            self._ready[key] = ready
-        compiled, shapes, entry = ready
+        compiled, shapes, entry = self.ready(bound.sizes, scalars, integers, given)
         if entry is None:
             launcher = compiled.compiled
             assert isinstance(launcher, Launcher)
@@ -468,9 +460,30 @@ class Kernel(KernelTools, _native.Dispatcher):
             self._failed(compiled, error)
         return value
 
+    @standard
+    def ready(
+        self,
+        sizes: Values,
+        scalars: Values,
+        integers: Mapping[str, DType],
+        given: frozenset[str] = frozenset(),
+    ) -> Ready:
+        """The kernel for these sizes, specialised scalars and types of `integers`; `given` are the results
+        that start from a buffer."""
+        key = (tuple(sizes.values()), tuple(scalars.values()), given, tuple(integers.items()))
+        found = self._ready.get(key)
+        if found is None:
+            get(self.backend)  # some backends compile where they cannot run
+            compiled = self._compile(self._variant(scalars, given, integers, sizes), sizes, scalars)
+            found = self._prepare(compiled, integers, scalars)
+            if len(self._ready) >= self._capacity:
+                self._ready.clear()
+            self._ready[key] = found
+        return found
+
     def _prepare(
         self, compiled: Compiled, integers: Mapping[str, DType], scalars: Mapping[str, int]
-    ) -> tuple[Compiled, Mapping[str, tuple[int, ...]], _native.Entry | None]:
+    ) -> Ready:
         """What every slow call of these sizes needs; no entry where the backend runs the kernel itself."""
         self._result_type = dispatch.result_type(self._signature)  # kept, so that all results are of one
         shapes, made = shapes_of(compiled.program, compiled.sizes), compiled.compiled

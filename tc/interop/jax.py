@@ -4,8 +4,9 @@
     jax.grad(lambda x, w: op(x, w).sum())(x, w)
 
 Shapes and types of results come from range inference, the gradient from `tc.grad`, which is a function of the
-same kind, so that there are second derivatives.  XLA calls the kernel back through Python
-(`jax.pure_callback`), which costs about 0.1 ms a call; the first one says so (PerformanceNotice).
+same kind, so that there are second derivatives.  On a CPU XLA calls the kernel without Python (`xla.py`).
+Where it cannot, it calls back through Python (`jax.pure_callback`), which costs about 0.1 ms a call; the
+first such call says so (PerformanceNotice).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 from tc.api import Kernel, compile
 from tc.errors import ArgumentError, DTypeError, PerformanceNotice, warn
 from tc.generic_kernel import GenericKernel
+from tc.interop import xla
 from tc.interop.generic import GenericOp
 from tc.interop.of_def import OfDef, several
 from tc.interop.symbolic import Arithmetic, shapes_of, sizes_of
@@ -68,10 +70,10 @@ def op(
 
 
 @functools.cache
-def _announce() -> None:
+def _announce(why: str) -> None:
     warn(
         PerformanceNotice(
-            "JAX calls kernels back through Python, which costs about 0.1 ms a call",
+            f"JAX calls kernels back through Python, which costs about 0.1 ms a call: {why}",
             help="outside of jit a kernel takes arrays of JAX directly",
         ),
         stacklevel=None,
@@ -116,10 +118,9 @@ class Op(OfDef["Op"]):
             if not isinstance(p, r.Tensor)
         )
         arrays = [v for p, v in zip(self._params, given, strict=True) if isinstance(p, r.Tensor)]
-        _announce()
         found = self._traced.get(scalars)
         if found is None:
-            found = self._traced.setdefault(scalars, self._function(dict(scalars)))
+            found = self._traced.setdefault(scalars, jax.jit(self._function(dict(scalars))))
         return found(*arrays)
 
     def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
@@ -192,6 +193,35 @@ class Op(OfDef["Op"]):
             for k, t in self._results.items()
         ]
 
+        found = self._from_xla(sizes, scalars, given, results)
+        if found is None:
+            found = self._from_python(scalars, tensors, results)
+        return found[0] if len(results) == 1 else tuple(found)
+
+    def _from_xla(
+        self,
+        sizes: Mapping[str, int],
+        scalars: Mapping[str, Any],
+        given: Mapping[str, Any],
+        results: Sequence[Any],
+    ) -> Sequence[Any] | None:
+        """The results by a call of XLA without Python; None, and a notice, where that cannot be."""
+        platform = jax.default_backend()
+        why = f"XLA runs on {platform} here" if platform != "cpu" else xla.unavailable()
+        if not why:
+            arrays = {p.name: given[p.name] for p, _ in self.tensors}
+            found = xla.call(self.kernel, sizes, scalars, arrays, results)
+            if found is not None:
+                return found
+            why = f"the backend '{self.kernel.backend}' runs kernels itself"
+        _announce(why)
+        return None
+
+    def _from_python(
+        self, scalars: Mapping[str, Any], tensors: Sequence[Any], results: Sequence[Any]
+    ) -> Sequence[Any]:
+        """The results by a call of Python."""
+
         def run(*arrays: Any) -> Any:
             at = {
                 **scalars,
@@ -200,8 +230,7 @@ class Op(OfDef["Op"]):
             found = self.kernel(*(at[n] for n in self._names))
             return tuple(np.asarray(x) for x in several(found))
 
-        found = jax.pure_callback(run, tuple(results), *tensors, vmap_method="sequential")
-        return found[0] if len(results) == 1 else tuple(found)
+        return jax.pure_callback(run, tuple(results), *tensors, vmap_method="sequential")
 
     def _batch(
         self, scalars: Mapping[str, Any], batched: tuple[bool, ...], arrays: Sequence[Any]

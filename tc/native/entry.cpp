@@ -285,29 +285,31 @@ PyType_Spec spec = {"tc._native.Entry", sizeof(Entry), 0, Py_TPFLAGS_DEFAULT | P
 
 }  // namespace
 
-int32_t run_kernel(const EntryData &entry, void **pointers, int64_t *error, bool *ran) {
+int32_t run_without_python(const EntryData &entry, void **pointers, int64_t *error, bool *ran) {
   std::memset(error, 0, kErrorWords * sizeof *error);
   Workspace workspace(entry.workspace);
   *ran = !workspace.failed();
-  if (!*ran) {
-    PyErr_Format(PyExc_MemoryError, "no memory for the %zu bytes of scratch space of this kernel",
-                 entry.workspace);
-    return -1;
-  }
+  if (!*ran) return -1;
   size_t count = entry.inputs.size() + entry.outputs.size();
   pointers[count] = error;
   pointers[count + 1] = workspace.data();
   // The kernel only reads them.
   if (!entry.sizes.empty()) pointers[count + 2] = const_cast<int64_t *>(entry.sizes.data());
+  StandardFpMode mode;
+  return entry.kernel(pointers);
+}
+
+int32_t run_kernel(const EntryData &entry, void **pointers, int64_t *error, bool *ran) {
   int32_t code;
   if (entry.release_gil) {
-    Py_BEGIN_ALLOW_THREADS StandardFpMode mode;
-    code = entry.kernel(pointers);
+    Py_BEGIN_ALLOW_THREADS code = run_without_python(entry, pointers, error, ran);
     Py_END_ALLOW_THREADS
   } else {
-    StandardFpMode mode;
-    code = entry.kernel(pointers);
+    code = run_without_python(entry, pointers, error, ran);
   }
+  if (!*ran)
+    PyErr_Format(PyExc_MemoryError, "no memory for the %zu bytes of scratch space of this kernel",
+                 entry.workspace);
   return code;
 }
 

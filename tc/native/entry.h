@@ -63,6 +63,10 @@ constexpr int kErrorWords = 32;
 // -1 with a Python exception set when there is no memory for the workspace: told apart by `ran`.
 int32_t run_kernel(const EntryData &entry, void **pointers, int64_t *error, bool *ran);
 
+// The same without Python: any thread may call it, and no exception is set.  *ran is false, and the result
+// -1, when there is no memory.
+int32_t run_without_python(const EntryData &entry, void **pointers, int64_t *error, bool *ran);
+
 // The error record as (access id, offending index, (iteration indices...)); access id -1 if none is recorded.
 PyObject *error_tuple(const int64_t *error);
 

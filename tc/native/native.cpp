@@ -21,6 +21,7 @@
 #include "result_memory.h"
 #include "result_pool.h"
 #include "views.h"
+#include "xla.h"
 
 namespace py = pybind11;
 
@@ -78,6 +79,17 @@ py::object empty(const std::vector<int64_t> &shape, const py::dtype &dtype) {
                                        static_cast<int32_t>(shape.size()), shape.data());
   if (!made) throw py::error_already_set();
   return py::reinterpret_steal<py::object>(made);
+}
+
+py::object xla_handler() {
+  PyObject *made = tc::xla::handler();
+  if (!made) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(made);
+}
+
+void keep_for_xla(const std::string &key, py::handle entry, const std::vector<std::string> &scalars,
+                  py::handle failed, const std::string &name) {
+  if (!tc::xla::keep(key, entry.ptr(), scalars, failed.ptr(), name)) throw py::error_already_set();
 }
 
 void set_num_threads(int count) {
@@ -171,6 +183,9 @@ PYBIND11_MODULE(_native, m) {
   m.def("pack", &pack, py::arg("value"), py::arg("code"), py::arg("bits"));
   m.def("from_dlpack", &from_dlpack, py::arg("capsule"));
   m.def("empty", &empty, py::arg("shape"), py::arg("dtype"));
+  m.def("xla_handler", &xla_handler);
+  m.def("keep_for_xla", &keep_for_xla, py::arg("key"), py::arg("entry"), py::arg("scalars"), py::arg("failed"),
+        py::arg("name"));
   m.def("get_num_threads", &tc::pool::num_threads);
   m.def("set_num_threads", &set_num_threads, py::arg("count"));
   m.def("_arena_bytes", &tc::arena_bytes);

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ jax: Any = pytest.importorskip("jax")
 jnp: Any = pytest.importorskip("jax.numpy")
 check_grads: Any = pytest.importorskip("jax.test_util").check_grads
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*JAX calls kernels back:tc.PerformanceNotice")
 LAYER = """def layer(float(B,I) x, float(O,I) w, float(O) b) -> (y) {
   y(n,o) +=! x(n,i) * w(o,i)
   y(n,o) = tanh(y(n,o) + b(o))
@@ -103,14 +101,6 @@ def test_what_does_not_fit() -> None:
         op(x.astype(jnp.int32), w, b)
     with pytest.raises(tc.ArgumentError, match="arrays of JAX do not change"):
         tc.jax.op("def f(float(N) x) -> (y) { y(i) = y(i) + x(i) }")
-
-
-def test_the_first_call_says_what_calls_cost() -> None:
-    module: Any = importlib.import_module("tc.interop.jax")
-    module._announce.cache_clear()
-    first = tc.jax.op("def first(float(N) x) -> (y) { y(i) = 5 * x(i) }")
-    with pytest.warns(tc.PerformanceNotice, match="0.1 ms a call"):
-        first(jnp.ones(3, jnp.float32))
 
 
 def test_scalars_that_shape_results() -> None:
